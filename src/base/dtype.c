@@ -1,0 +1,179 @@
+#include "base/dtype.h"
+#include <math.h>
+#include <string.h>
+
+static const dv_dtype_info dtypes[] = {
+#define DV_DTYPE(NAME, name, bytes, mantissa, npy)                             \
+    {#name, bytes, mantissa, npy},
+#include "divvy/dtype.def"
+#undef DV_DTYPE
+};
+enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
+
+const dv_dtype_info *dv_dtype_get(dv_dtype t)
+{
+    return &dtypes[t];
+}
+
+int dv_dtype_find(const char *name, size_t len)
+{
+    for (int i = 0; i < N_DTYPES; i++)
+        if (strlen(dtypes[i].name) == len &&
+            memcmp(dtypes[i].name, name, len) == 0)
+            return i;
+    return -1;
+}
+
+double dv_dtype_eps(dv_dtype t)
+{
+    int bits = dtypes[t].mantissa_bits;
+    return bits ? ldexp(1.0, 1 - bits) : 0.0;
+}
+
+// -- 16-bit floats -----------------------------------------------------------
+
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+float dv_bf16_to_f32(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+uint16_t dv_f32_to_bf16(float f)
+{
+    uint32_t u = bits_of(f);
+    if (f != f)
+        return (uint16_t)(u >> 16 | 0x40); // a quiet nan keeps its sign
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+float dv_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    uint32_t exponent = h >> 10 & 31, fraction = h & 1023;
+    if (exponent == 31)
+        return float_of(sign | 0x7f800000 | fraction << 13);
+    if (exponent)
+        return float_of(sign | (exponent + 112) << 23 | fraction << 13);
+    float tiny = (float)fraction * 0x1p-24f; // zero or subnormal: exact
+    return sign ? -tiny : tiny;
+}
+
+uint16_t dv_f32_to_f16(float f)
+{
+    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000;
+    u &= 0x7fffffff;
+    if (u > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (u >= 0x477ff000) // 65520 and up round to infinity
+        return (uint16_t)(sign | 0x7c00);
+    if (u < 0x38800000) {
+        // Subnormal: adding 0.5 lets the float adder round at 2^-24.
+        float shifted = float_of(u) + 0.5f;
+        return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000));
+    }
+    u += 0xfff + (u >> 13 & 1);
+    return (uint16_t)(sign | (u - 0x38000000) >> 13);
+}
+
+// Round a double to `bits` bits of mantissa with the least exponent `low`, so
+// that the step through float below cannot round a second time.
+static double round_mantissa(double v, int bits, int low)
+{
+    int e;
+    if (v == 0 || !isfinite(v))
+        return v;
+    frexp(v, &e);
+    int unit = e - bits < low ? low : e - bits;
+    return ldexp(nearbyint(ldexp(v, -unit)), unit);
+}
+
+// -- Loads and stores --------------------------------------------------------
+
+static int64_t to_int(double v, double lo, double hi)
+{
+    if (v != v)
+        return 0;
+    v = trunc(v);
+    return v <= lo ? (int64_t)lo : v >= hi ? (int64_t)(hi - 1) : (int64_t)v;
+}
+
+// Values of up to 64 bits wrap into narrower integers, as in C.
+static int64_t to_wrapped(double v)
+{
+    if (v >= 0x1p63)
+        return INT64_MAX;
+    return to_int(v, -0x1p63, 0x1p63);
+}
+
+double dv_load(dv_dtype t, const void *data, int64_t i)
+{
+    switch (t) {
+    case DV_F64:
+        return ((const double *)data)[i];
+    case DV_F32:
+        return (double)((const float *)data)[i];
+    case DV_F16:
+        return (double)dv_f16_to_f32(((const uint16_t *)data)[i]);
+    case DV_BF16:
+        return (double)dv_bf16_to_f32(((const uint16_t *)data)[i]);
+    case DV_I64:
+        return (double)((const int64_t *)data)[i];
+    case DV_I32:
+        return (double)((const int32_t *)data)[i];
+    case DV_I8:
+        return (double)((const int8_t *)data)[i];
+    }
+    return 0;
+}
+
+void dv_store(dv_dtype t, void *data, int64_t i, double v)
+{
+    switch (t) {
+    case DV_F64:
+        ((double *)data)[i] = v;
+        break;
+    case DV_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case DV_F16:
+        ((uint16_t *)data)[i] =
+            dv_f32_to_f16((float)round_mantissa(v, 11, -24));
+        break;
+    case DV_BF16:
+        ((uint16_t *)data)[i] =
+            dv_f32_to_bf16((float)round_mantissa(v, 8, -133));
+        break;
+    case DV_I64:
+        ((int64_t *)data)[i] = to_wrapped(v);
+        break;
+    case DV_I32:
+        ((int32_t *)data)[i] = (int32_t)(uint32_t)(uint64_t)to_wrapped(v);
+        break;
+    case DV_I8:
+        ((int8_t *)data)[i] = (int8_t)(uint8_t)(uint64_t)to_wrapped(v);
+        break;
+    }
+}
+
+double dv_round_to(dv_dtype t, double v)
+{
+    union {
+        double f64;
+        int64_t i64;
+    } cell;
+    dv_store(t, &cell, 0, v);
+    return dv_load(t, &cell, 0);
+}

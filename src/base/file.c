@@ -1,0 +1,209 @@
+// POSIX file calls: fstat, mkstemp, rename, fsync.
+#define _POSIX_C_SOURCE 200809L
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// -- Reading -----------------------------------------------------------------
+
+static dv_status too_large(const dv_source *src, int64_t size, int64_t max,
+                           dv_diag *diag)
+{
+    dv_text a = {0}, b = {0};
+    dv_put_bytes_of_memory(&a, size);
+    dv_put_bytes_of_memory(&b, max);
+    dv_status s = dv_fail(diag, DV_E_LIMIT, (dv_loc){src, DV_FILE},
+                          "the file has %s%s, at most %s are read",
+                          size > max + 1 ? "" : "more than ",
+                          size > max + 1 && a.at ? a.at
+                          : b.at                 ? b.at
+                                                 : "",
+                          b.at ? b.at : "");
+    dv_text_free(&a);
+    dv_text_free(&b);
+    return s;
+}
+
+static dv_status read_all(int fd, char **out, size_t *len, const dv_source *src,
+                          int64_t max, dv_diag *diag)
+{
+    char *buf = NULL;
+    size_t n = 0, cap = 0;
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        if (st.st_size > max)
+            return too_large(src, (int64_t)st.st_size, max, diag);
+        cap = (size_t)st.st_size + 1; // so that one read sees the end
+    }
+    for (;;) {
+        if (!buf || n + 1 >= cap) {
+            cap = !buf && cap ? cap + 1 : cap ? cap * 2 : 65536;
+            char *p = dv_realloc(buf, cap);
+            if (!p) {
+                dv_release(buf);
+                return dv_nomem(diag);
+            }
+            buf = p;
+        }
+        ssize_t got = read(fd, buf + n, cap - 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            dv_release(buf);
+            return dv_fail(diag, DV_E_FILE, (dv_loc){src, DV_FILE},
+                           "cannot read the file: %s", strerror(errno));
+        }
+        n += (size_t)got;
+        if ((int64_t)n > max) {
+            dv_release(buf);
+            return too_large(src, (int64_t)n, max, diag);
+        }
+        if (got == 0)
+            break;
+    }
+    buf[n] = 0;
+    *out = buf;
+    *len = n;
+    return DV_OK;
+}
+
+dv_status dv_file_read(char **out, size_t *len, const char *path,
+                       int64_t max_bytes, dv_diag *diag)
+{
+    dv_source src = {path, "", 0};
+    if (strcmp(path, "-") == 0)
+        return read_all(0, out, len, &src, max_bytes, diag);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return dv_fail(diag, DV_E_FILE, (dv_loc){&src, DV_FILE},
+                       "cannot open the file: %s", strerror(errno));
+    dv_status s = read_all(fd, out, len, &src, max_bytes, diag);
+    close(fd);
+    return s;
+}
+
+// -- Writing -----------------------------------------------------------------
+
+struct dv_writer {
+    FILE *file;
+    char *path, *temp; // owned; temp is NULL when written directly
+    int error;         // errno of the first failure
+};
+
+static void writer_free(dv_writer *w)
+{
+    dv_release(w->path);
+    dv_release(w->temp);
+    dv_release(w);
+}
+
+static char *joined(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    char *p = dv_alloc(n + m + 1);
+    if (p) {
+        memcpy(p, a, n);
+        memcpy(p + n, b, m + 1);
+    }
+    return p;
+}
+
+static dv_status cannot_write(const char *path, int error, dv_diag *diag)
+{
+    dv_source src = {path, "", 0};
+    return dv_fail(diag, DV_E_OUTPUT, (dv_loc){&src, DV_FILE},
+                   "cannot write the file: %s", strerror(error));
+}
+
+// The permissions a plain open would give: mkstemp gives only the owner any.
+static void usual_mode(int fd)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+}
+
+dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
+{
+    dv_writer *w = dv_alloc(sizeof *w);
+    if (!w)
+        return dv_nomem(diag);
+    *w = (dv_writer){0};
+    w->path = joined(path, "");
+    struct stat st;
+    int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    if (!direct)
+        w->temp = joined(path, ".XXXXXX");
+    if (!w->path || (!direct && !w->temp)) {
+        writer_free(w);
+        return dv_nomem(diag);
+    }
+    int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : mkstemp(w->temp);
+    if (fd >= 0 && !direct)
+        usual_mode(fd);
+    w->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (!w->file) {
+        int error = errno;
+        if (fd >= 0) {
+            close(fd);
+            if (!direct)
+                unlink(w->temp);
+        }
+        writer_free(w);
+        return cannot_write(path, error, diag);
+    }
+    *out = w;
+    return DV_OK;
+}
+
+void dv_writer_put(dv_writer *w, const void *bytes, size_t n)
+{
+    if (!w->error && n && fwrite(bytes, 1, n, w->file) != n)
+        w->error = errno ? errno : EIO;
+}
+
+dv_status dv_writer_commit(dv_writer *w, dv_diag *diag)
+{
+    if (fflush(w->file) != 0 && !w->error)
+        w->error = errno;
+    if (!w->error && w->temp && fsync(fileno(w->file)) != 0)
+        w->error = errno;
+    if (fclose(w->file) != 0 && !w->error)
+        w->error = errno;
+    if (!w->error && w->temp && rename(w->temp, w->path) != 0)
+        w->error = errno;
+    dv_status s = DV_OK;
+    if (w->error) {
+        if (w->temp)
+            unlink(w->temp);
+        s = cannot_write(w->path, w->error, diag);
+    }
+    writer_free(w);
+    return s;
+}
+
+void dv_writer_abort(dv_writer *w)
+{
+    if (!w)
+        return;
+    fclose(w->file);
+    if (w->temp)
+        unlink(w->temp);
+    writer_free(w);
+}
+
+dv_status dv_file_write(const char *path, const char *bytes, size_t n,
+                        dv_diag *diag)
+{
+    dv_writer *w;
+    DV_TRY(dv_writer_open(&w, path, diag));
+    dv_writer_put(w, bytes, n);
+    return dv_writer_commit(w, diag);
+}

@@ -1,0 +1,25 @@
+// Files: read whole, written whole. A reader never sees half a file.
+#ifndef DV_FILE_H
+#define DV_FILE_H
+#include "base/diag.h"
+
+// Largest program, target or plan text that is read.
+#define DV_MAX_TEXT_BYTES ((int64_t)64 << 20)
+
+// Read all of `path` ("-": standard input), NUL-terminated; dv_release it.
+dv_status dv_file_read(char **out, size_t *len, const char *path,
+                       int64_t max_bytes, dv_diag *diag);
+
+// A file being written beside its final name. Commit renames it into place;
+// abort (or a failed commit) leaves nothing behind. What exists and is no
+// regular file (a pipe, /dev/stdout) is written directly.
+typedef struct dv_writer dv_writer;
+dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag);
+// Sticky: a failed write makes commit fail.
+void dv_writer_put(dv_writer *w, const void *bytes, size_t n);
+dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees w
+void dv_writer_abort(dv_writer *w);                      // frees w; takes NULL
+
+dv_status dv_file_write(const char *path, const char *bytes, size_t n,
+                        dv_diag *diag);
+#endif

@@ -1,0 +1,136 @@
+#include "base/json.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Length of the UTF-8 sequence at s, or 0 when there is none. Refuses
+// overlong forms, surrogates and code points above U+10FFFF.
+static int utf8_len(const unsigned char *s)
+{
+    int n = s[0] < 0x80                    ? 1
+            : s[0] >= 0xc2 && s[0] < 0xe0  ? 2
+            : s[0] >= 0xe0 && s[0] < 0xf0  ? 3
+            : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                           : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
+        return 0;
+    return n;
+}
+
+static void quoted(dv_text *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    dv_put_bytes(out, "\"", 1);
+    while (*s) {
+        int n = utf8_len(s);
+        if (*s == '"' || *s == '\\')
+            dv_put(out, "\\%c", *s);
+        else if (*s == '\n')
+            dv_put(out, "\\n");
+        else if (*s == '\t')
+            dv_put(out, "\\t");
+        else if (*s < 32 || n == 0)
+            dv_put(out, "\\u%04x", n ? *s : 0xfffdu);
+        else
+            dv_put_bytes(out, (const char *)s, (size_t)n);
+        s += n ? n : 1;
+    }
+    dv_put_bytes(out, "\"", 1);
+}
+
+static void item(dv_json *j, const char *key)
+{
+    if (j->depth) {
+        int top = j->depth - 1;
+        if (j->used[top])
+            dv_put(j->out, j->flat[top] ? ", " : ",");
+        if (!j->flat[top])
+            dv_put(j->out, "\n%*s", 2 * j->depth, "");
+        j->used[top] = 1;
+    }
+    if (key) {
+        quoted(j->out, key);
+        dv_put(j->out, ": ");
+    }
+}
+
+static void open_level(dv_json *j, const char *key, char bracket, int flat)
+{
+    item(j, key);
+    assert(j->depth < DV_JSON_DEPTH);
+    int up = j->depth ? j->flat[j->depth - 1] : 0;
+    j->close[j->depth] = bracket == '{' ? '}' : ']';
+    j->used[j->depth] = 0;
+    j->flat[j->depth] = (char)(flat || up);
+    j->depth++;
+    dv_put(j->out, "%c", bracket);
+}
+
+void dv_json_open(dv_json *j, const char *key, char bracket)
+{
+    open_level(j, key, bracket, 0);
+}
+
+void dv_json_open_flat(dv_json *j, const char *key, char bracket)
+{
+    open_level(j, key, bracket, 1);
+}
+
+void dv_json_close(dv_json *j)
+{
+    int top = --j->depth;
+    if (j->used[top] && !j->flat[top])
+        dv_put(j->out, "\n%*s", 2 * top, "");
+    dv_put(j->out, "%c", j->close[top]);
+    if (top == 0)
+        dv_put(j->out, "\n");
+}
+
+void dv_json_int(dv_json *j, const char *key, int64_t v)
+{
+    item(j, key);
+    dv_put(j->out, "%" PRId64, v);
+}
+
+void dv_json_double(dv_json *j, const char *key, double v)
+{
+    item(j, key);
+    if (isfinite(v))
+        dv_put_double(j->out, v);
+    else
+        dv_put(j->out, "null");
+}
+
+void dv_json_string(dv_json *j, const char *key, const char *s)
+{
+    item(j, key);
+    if (s)
+        quoted(j->out, s);
+    else
+        dv_put(j->out, "null");
+}
+
+void dv_json_bool(dv_json *j, const char *key, int v)
+{
+    item(j, key);
+    dv_put(j->out, v ? "true" : "false");
+}
+
+void dv_json_null(dv_json *j, const char *key)
+{
+    item(j, key);
+    dv_put(j->out, "null");
+}
+
+void dv_json_ints(dv_json *j, const char *key, const int64_t *v, int n)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int i = 0; i < n; i++)
+        dv_json_int(j, NULL, v[i]);
+    dv_json_close(j);
+}

@@ -1,0 +1,51 @@
+// Memory: every allocation of the library goes through dv_alloc, and almost
+// all of it through arenas. An arena hands out zeroed memory and frees it all
+// at once; nothing in it is freed one by one.
+//
+//   dv_arena a = {0};
+//   dv_var *v = DV_NEW(&a, dv_var, n);   // NULL when out of memory
+//   dv_arena_free(&a);
+#ifndef DV_MEM_H
+#define DV_MEM_H
+#include <stddef.h>
+#include <stdint.h>
+
+// malloc, except that tests can make the n-th call fail (dv_mem_fail_at).
+void *dv_alloc(size_t size_bytes);
+void *dv_realloc(void *p, size_t size_bytes);
+void dv_release(void *p);
+
+// Make allocation number `nth` from now (0 = the next) and all after it fail;
+// a negative number switches that off. For the out-of-memory tests.
+void dv_mem_fail_at(int64_t nth);
+// Allocations asked for since dv_mem_fail_at was last called.
+int64_t dv_mem_calls(void);
+
+typedef struct dv_chunk dv_chunk;
+typedef struct dv_arena {
+    dv_chunk *chunks;              // newest first; owned
+    size_t used_bytes, size_bytes; // of the newest chunk
+} dv_arena;
+
+// Zeroed, aligned for any type. NULL when out of memory or n * size overflows.
+void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes);
+char *dv_arena_copy(dv_arena *a, const char *text, size_t len);
+// Grow an array of `old_n` items to `new_n`; the old one is abandoned.
+void *dv_arena_grow(dv_arena *a, const void *old, size_t old_n, size_t new_n,
+                    size_t size_bytes);
+void dv_arena_free(dv_arena *a);
+
+#define DV_NEW(arena, type, n)                                                 \
+    ((type *)dv_arena_alloc((arena), (size_t)(n), sizeof(type)))
+
+// Append room for one item to an arena array that doubles: evaluates to the
+// new item's address, or NULL when out of memory. `items`, `n` and `cap` are
+// lvalues; `n` counts up only on success.
+#define DV_PUSH(arena, type, items, n, cap)                                    \
+    (((n) == (cap) && !dv_push_room((arena), (void **)&(items), (size_t)(n),   \
+                                    &(cap), sizeof(type)))                     \
+         ? (type *)NULL                                                        \
+         : &(items)[(n)++])
+int dv_push_room(dv_arena *a, void **items, size_t n, int32_t *cap,
+                 size_t size_bytes);
+#endif

@@ -1,0 +1,198 @@
+#include "base/text.h"
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- The string --------------------------------------------------------------
+
+static int room(dv_text *t, size_t more)
+{
+    if (t->failed)
+        return 0;
+    if (more < t->cap - t->len)
+        return 1;
+    size_t cap = t->cap ? t->cap : 128;
+    while (cap - t->len <= more)
+        cap *= 2;
+    char *p = dv_realloc(t->at, cap);
+    if (!p) {
+        t->failed = 1;
+        return 0;
+    }
+    t->at = p;
+    t->cap = cap;
+    return 1;
+}
+
+void dv_put_bytes(dv_text *t, const char *bytes, size_t n)
+{
+    if (!room(t, n))
+        return;
+    memcpy(t->at + t->len, bytes, n);
+    t->len += n;
+    t->at[t->len] = 0;
+}
+
+void dv_put(dv_text *t, const char *fmt, ...)
+{
+    char small[256];
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(small, sizeof small, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof small) {
+        dv_put_bytes(t, small, (size_t)n);
+    } else if (n >= 0 && room(t, (size_t)n)) {
+        vsnprintf(t->at + t->len, (size_t)n + 1, fmt, again);
+        t->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+char *dv_text_take(dv_text *t)
+{
+    if (!t->failed && !t->at)
+        dv_put_bytes(t, "", 0);
+    char *p = t->failed ? NULL : t->at;
+    if (t->failed)
+        dv_release(t->at);
+    *t = (dv_text){0};
+    return p;
+}
+
+void dv_text_free(dv_text *t)
+{
+    dv_release(t->at);
+    *t = (dv_text){0};
+}
+
+// -- Numbers -----------------------------------------------------------------
+
+static char point(void)
+{
+    const struct lconv *l = localeconv();
+    return l && l->decimal_point[0] ? l->decimal_point[0] : '.';
+}
+
+double dv_parse_double(const char *s, size_t len)
+{
+    char small[64], *buf = small;
+    if (len >= sizeof small) {
+        // More digits than a double can tell apart: the tail only matters for
+        // the exponent, so let malloc carry it.
+        buf = dv_alloc(len + 1);
+        if (!buf)
+            return NAN;
+    }
+    for (size_t i = 0; i < len; i++)
+        buf[i] = s[i] == '.' ? point() : s[i];
+    buf[len] = 0;
+    double v = strtod(buf, NULL);
+    if (buf != small)
+        dv_release(buf);
+    return v;
+}
+
+void dv_put_double(dv_text *t, double v)
+{
+    if (isinf(v) || isnan(v)) {
+        dv_put(t, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
+    }
+    char buf[40];
+    int len = 0;
+    for (int digits = 1; digits <= 17; digits++) {
+        len = snprintf(buf, sizeof buf, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    int plain = 1;
+    for (int i = 0; i < len; i++) {
+        if (buf[i] == point())
+            buf[i] = '.';
+        plain &= buf[i] != '.' && buf[i] != 'e';
+    }
+    dv_put(t, "%s%s", buf, plain ? ".0" : "");
+}
+
+void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
+{
+    static const char *const unit[] = {"", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int u = 0;
+    int64_t div = 1;
+    while (u < 5 && bytes / div >= 1024) {
+        div *= 1024;
+        u++;
+    }
+    if (bytes % div == 0)
+        dv_put(t, "%" PRId64 "%s", bytes / div, unit[u]);
+    else
+        dv_put(t, "%.2f%s", (double)bytes / (double)div, unit[u]);
+}
+
+// -- The table ---------------------------------------------------------------
+
+struct dv_slot {
+    const char *key;
+    size_t len;
+    uint64_t hash;
+    int32_t value;
+};
+
+static uint64_t hash_of(const char *key, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)key[i]) * 0x100000001b3u;
+    return h ^ h >> 32;
+}
+
+// The slot of a key: its own, or the empty one where it would go.
+static struct dv_slot *find(const dv_table *t, const char *key, size_t len,
+                            uint64_t hash)
+{
+    for (size_t i = hash & (t->cap - 1);; i = (i + 1) & (t->cap - 1)) {
+        struct dv_slot *s = &t->slots[i];
+        if (!s->key ||
+            (s->hash == hash && s->len == len && memcmp(s->key, key, len) == 0))
+            return s;
+    }
+}
+
+int32_t dv_table_get(const dv_table *t, const char *key, size_t len,
+                     int32_t missing)
+{
+    if (!t->cap)
+        return missing;
+    const struct dv_slot *s = find(t, key, len, hash_of(key, len));
+    return s->key ? s->value : missing;
+}
+
+int dv_table_set(dv_table *t, dv_arena *a, const char *key, size_t len,
+                 int32_t value)
+{
+    if (t->n * 2 >= t->cap) {
+        dv_table big = {.cap = t->cap ? t->cap * 2 : 16, .n = t->n};
+        big.slots = DV_NEW(a, struct dv_slot, big.cap);
+        if (!big.slots)
+            return 0;
+        for (size_t i = 0; i < t->cap; i++)
+            if (t->slots[i].key)
+                *find(&big, t->slots[i].key, t->slots[i].len,
+                      t->slots[i].hash) = t->slots[i];
+        *t = big;
+    }
+    uint64_t hash = hash_of(key, len);
+    struct dv_slot *s = find(t, key, len, hash);
+    if (!s->key) {
+        t->n++;
+        *s = (struct dv_slot){.key = key, .len = len, .hash = hash};
+    }
+    s->value = value;
+    return 1;
+}
