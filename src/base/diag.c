@@ -13,6 +13,7 @@ struct dv_diag {
     dv_status status;
     dv_message error, note;
     int has_note;
+    int ignored;          // a later error came: notes from here on are not ours
     dv_message *warnings; // owned
     int32_t n_warnings;   // counted, kept or not
     const char *pass;
@@ -109,8 +110,9 @@ static void place(dv_message *m, dv_loc at)
     excerpt(m, at.src, begin, off);
 }
 
-static void record(dv_message *m, const char *severity, const char *kind,
-                   dv_loc at, const char *fmt, va_list ap)
+__attribute__((format(printf, 5, 0))) static void
+record(dv_message *m, const char *severity, const char *kind, dv_loc at,
+       const char *fmt, va_list ap)
 {
     memset(m, 0, sizeof *m);
     m->severity = severity;
@@ -123,7 +125,9 @@ static void record(dv_message *m, const char *severity, const char *kind,
 
 dv_status dv_fail(dv_diag *d, dv_status s, dv_loc at, const char *fmt, ...)
 {
-    if (!d || d->status != DV_OK)
+    if (d && d->status != DV_OK)
+        d->ignored = 1;
+    if (!d || d->ignored)
         return s;
     d->status = s;
     va_list ap;
@@ -136,7 +140,7 @@ dv_status dv_fail(dv_diag *d, dv_status s, dv_loc at, const char *fmt, ...)
 
 void dv_note(dv_diag *d, dv_loc at, const char *fmt, ...)
 {
-    if (!d || d->has_note)
+    if (!d || d->status == DV_OK || d->has_note || d->ignored)
         return;
     va_list ap;
     va_start(ap, fmt);
@@ -182,8 +186,8 @@ int32_t dv_diag_n_warnings(const dv_diag *d)
 
 const dv_message *dv_diag_warning(const dv_diag *d, int32_t i)
 {
-    return i < dv_diag_n_warnings(d) && i < MAX_WARNINGS ? &d->warnings[i]
-                                                         : NULL;
+    int kept = i >= 0 && i < dv_diag_n_warnings(d) && i < MAX_WARNINGS;
+    return kept ? &d->warnings[i] : NULL;
 }
 
 int dv_diag_line(const dv_diag *d)

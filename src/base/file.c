@@ -1,4 +1,4 @@
-// POSIX file calls: fstat, mkstemp, rename, fsync.
+// POSIX file calls: fstat, rename, fsync.
 #define _POSIX_C_SOURCE 200809L
 #include "base/file.h"
 #include "base/mem.h"
@@ -122,12 +122,24 @@ static dv_status cannot_write(const char *path, int error, dv_diag *diag)
                    "cannot write the file: %s", strerror(error));
 }
 
-// The permissions a plain open would give: mkstemp gives only the owner any.
-static void usual_mode(int fd)
+// mkstemp with the permissions that a plain open gives. Asking for the umask
+// instead would change it for other threads for a moment.
+static int open_temp(char *temp)
 {
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    char *x = temp + strlen(temp) - 6;
+    uint64_t seed = (uint64_t)getpid() << 32 ^ (uintptr_t)temp;
+    int fd = -1;
+    for (int i = 0; i < 1000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t v = seed >> 24;
+        for (int k = 0; k < 6; k++, v /= 36)
+            x[k] = digits[v % 36];
+        fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
 }
 
 dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
@@ -145,9 +157,7 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         writer_free(w);
         return dv_nomem(diag);
     }
-    int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : mkstemp(w->temp);
-    if (fd >= 0 && !direct)
-        usual_mode(fd);
+    int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
     w->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!w->file) {
         int error = errno;

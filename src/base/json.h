@@ -1,7 +1,7 @@
 // A JSON writer that keeps track of commas and indentation, so that callers
 // only say what is there.
 //
-//   dv_json j = {&text};
+//   dv_json j = {.out = &text};
 //   dv_json_open(&j, NULL, '{');
 //   dv_json_int(&j, "cores", 32);
 //   dv_json_close(&j);                    // {"cores": 32}

@@ -47,7 +47,7 @@ struct dv_chunk {
 };
 
 #ifdef DV_ARENA_DEBUG
-enum { FIRST_CHUNK = 0, LAST_CHUNK = 0 };
+enum { FIRST_CHUNK = 1, LAST_CHUNK = 0 };
 #else
 enum { FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 #endif
@@ -70,7 +70,7 @@ void *dv_arena_alloc(dv_arena *a, size_t n, size_t size_bytes)
     size_t bytes = n * size_bytes;
     size_t align = sizeof(max_align_t);
     size_t room = (bytes + align - 1) / align * align;
-    if (room > a->size_bytes - a->used_bytes || LAST_CHUNK == 0) {
+    if (!a->chunks || room > a->size_bytes - a->used_bytes || LAST_CHUNK == 0) {
         size_t want = a->size_bytes * 2;
         if (want < FIRST_CHUNK)
             want = FIRST_CHUNK;

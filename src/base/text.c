@@ -73,25 +73,36 @@ void dv_text_free(dv_text *t)
 
 // -- Numbers -----------------------------------------------------------------
 
-static char point(void)
+// The locale's decimal point, which may have several bytes.
+static const char *point(void)
 {
-    const struct lconv *l = localeconv();
-    return l && l->decimal_point[0] ? l->decimal_point[0] : '.';
+    const char *p = localeconv()->decimal_point;
+    return *p ? p : ".";
 }
 
 double dv_parse_double(const char *s, size_t len)
 {
     char small[64], *buf = small;
-    if (len >= sizeof small) {
+    const char *p = point();
+    size_t n = 0, point_len = strlen(p);
+    if (len + point_len >= sizeof small) {
         // More digits than a double can tell apart: the tail only matters for
         // the exponent, so let malloc carry it.
-        buf = dv_alloc(len + 1);
+        buf = dv_alloc(len + point_len + 1);
         if (!buf)
             return NAN;
     }
-    for (size_t i = 0; i < len; i++)
-        buf[i] = s[i] == '.' ? point() : s[i];
-    buf[len] = 0;
+    int pointed = 0; // a second point ends the number in every locale
+    for (size_t i = 0; i < len && !(pointed && s[i] == '.'); i++) {
+        if (s[i] != '.') {
+            buf[n++] = s[i];
+            continue;
+        }
+        memcpy(buf + n, p, point_len);
+        n += point_len;
+        pointed = 1;
+    }
+    buf[n] = 0;
     double v = strtod(buf, NULL);
     if (buf != small)
         dv_release(buf);
@@ -104,20 +115,20 @@ void dv_put_double(dv_text *t, double v)
         dv_put(t, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    char buf[40];
-    int len = 0;
+    char buf[48];
     for (int digits = 1; digits <= 17; digits++) {
-        len = snprintf(buf, sizeof buf, "%.*g", digits, v);
+        snprintf(buf, sizeof buf, "%.*g", digits, v);
         if (strtod(buf, NULL) == v)
             break;
     }
-    int plain = 1;
-    for (int i = 0; i < len; i++) {
-        if (buf[i] == point())
-            buf[i] = '.';
-        plain &= buf[i] != '.' && buf[i] != 'e';
+    const char *p = point();
+    char *at = strstr(buf, p);
+    if (at) {
+        const char *rest = at + strlen(p);
+        *at = '.';
+        memmove(at + 1, rest, strlen(rest) + 1);
     }
-    dv_put(t, "%s%s", buf, plain ? ".0" : "");
+    dv_put(t, "%s%s", buf, strpbrk(buf, ".e") ? "" : ".0");
 }
 
 void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
@@ -129,10 +140,14 @@ void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)
         div *= 1024;
         u++;
     }
-    if (bytes % div == 0)
-        dv_put(t, "%" PRId64 "%s", bytes / div, unit[u]);
-    else
-        dv_put(t, "%.2f%s", (double)bytes / (double)div, unit[u]);
+    // Two digits, cut, without the locale; a last 0 is dropped.
+    int64_t part = bytes % div * 100 / div;
+    dv_put(t, "%" PRId64, bytes / div);
+    if (bytes % div && part % 10)
+        dv_put(t, ".%02" PRId64, part);
+    else if (bytes % div)
+        dv_put(t, ".%" PRId64, part / 10);
+    dv_put(t, "%s", unit[u]);
 }
 
 // -- The table ---------------------------------------------------------------

@@ -59,6 +59,8 @@ static dv_status number(dv_token *t, const dv_source *s, dv_diag *diag)
     t->len = p - t->off;
     t->f = dv_parse_double(s->text + t->off, t->len);
     t->kind = is_float ? DV_TOK_FLOAT : DV_TOK_INT;
+    if (isnan(t->f))
+        return dv_nomem(diag);
     if (is_float && !isfinite(t->f))
         return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){s, t->off},
                        "the number is beyond the range of a double");

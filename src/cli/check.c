@@ -1,0 +1,90 @@
+// divvy check: parse and verify; print the ops with their iteration spaces.
+#include "cli/cli.h"
+#include "ir/program.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void count(dv_text *out, double n)
+{
+    static const char *const unit[] = {"", "k", "M", "G", "T", "P"};
+    int u = 0;
+    for (; n >= 9999.5 && u < 5; u++)
+        n /= 1000;
+    dv_put(out, "%.4g%s", n, unit[u]);
+}
+
+static void op_line(dv_text *out, const dv_program *p, const dv_op *op)
+{
+    dv_put(out, "%-12s %-11s ", op->name, dv_kind_name(dv_op_kind(op)));
+    for (int v = 0; v < op->n_vars; v++)
+        dv_put(out, "%s%s in %" PRId64 "..%" PRId64 "%s", v ? ", " : "",
+               op->vars[v].name, op->vars[v].begin, op->vars[v].end,
+               op->vars[v].reduce ? " (reduced)" : "");
+    dv_put(out, "\n             %s ",
+           dv_dtype_get(p->tensors[op->write.tensor].dtype)->name);
+    dv_access_print(out, p, op, &op->write);
+    dv_put(out, op->update ? " <- " : " = ");
+    dv_expr_print(out, p, op, op->body);
+    dv_put(out, "\n             ");
+    count(out, dv_op_flops(op));
+    dv_put(out, " flop, ");
+    count(out, dv_op_bytes(p, op));
+    dv_put(out, "B\n");
+}
+
+static char *text_of(const dv_program *p)
+{
+    dv_text out = {0};
+    for (int i = 0; i < p->n_ops; i++)
+        op_line(&out, p, &p->ops[i]);
+    dv_put(&out, "%s: ok, %d tensor%s, %d op%s\n", p->src.name,
+           (int)p->n_tensors, p->n_tensors == 1 ? "" : "s", (int)p->n_ops,
+           p->n_ops == 1 ? "" : "s");
+    return dv_text_take(&out);
+}
+
+int cli_check(const cli_command *c, int argc, char **argv)
+{
+    static cli_list sets;
+    static cli_params params;
+    const char *grain = "fused", *files[1];
+    int json = 0, print = 0, n_files;
+    const cli_option options[] = {
+        {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST, &sets},
+        {"grain", 0, "GRAIN", "show ops as: primitive, fused (default)",
+         CLI_TEXT, &grain},
+        {"print", 0, NULL, "print the program itself, tidied", CLI_FLAG,
+         &print},
+        {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
+        {0}};
+    int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
+    if (code < 0)
+        code = cli_sets(c, &sets, &params);
+    if (code >= 0)
+        return code;
+    if (n_files != 1)
+        return cli_usage(c, "a program is needed");
+    dv_grain g = !strcmp(grain, "fused")       ? DV_GRAIN_FUSED
+                 : !strcmp(grain, "primitive") ? DV_GRAIN_PRIMITIVE
+                                               : DV_GRAIN_SOURCE;
+    if (g == DV_GRAIN_SOURCE)
+        return cli_usage(c, "--grain takes primitive or fused, not '%s'",
+                         grain);
+    dv_diag *diag = dv_diag_create();
+    dv_program *p = NULL, *lowered = NULL;
+    if (dv_program_load(&p, files[0], params.params, params.n, diag) ||
+        dv_program_lower(&lowered, p, g, diag)) {
+        code = cli_fail(diag, json);
+    } else {
+        cli_warnings(diag);
+        code = cli_put(print  ? dv_program_text(p)
+                       : json ? dv_program_json(lowered, g)
+                              : text_of(lowered),
+                       NULL, diag);
+    }
+    dv_program_destroy(lowered);
+    dv_program_destroy(p);
+    dv_diag_destroy(diag);
+    return code;
+}

@@ -1,0 +1,80 @@
+// The command: one file per subcommand, one table of them, one of options.
+#ifndef DV_CLI_H
+#define DV_CLI_H
+#include "base/diag.h"
+#include "base/json.h"
+#include "base/text.h"
+
+// One option of a command. A command's table ends with a row without a name.
+typedef struct cli_option {
+    const char *name;  // without dashes
+    char letter;       // or 0
+    const char *value; // what it takes, for the help text; NULL: nothing
+    const char *help;
+    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_LIST } kind;
+    void *to; // int, const char *, int64_t, cli_list; by kind
+} cli_option;
+
+// Options that may be given more than once.
+enum { CLI_MAX_LIST = 256 };
+typedef struct cli_list {
+    const char *at[CLI_MAX_LIST];
+    int n;
+} cli_list;
+
+typedef struct cli_command {
+    const char *name, *args, *about;
+    // Returns the exit code.
+    int (*run)(const struct cli_command *c, int argc, char **argv);
+} cli_command;
+
+// Parse a command's words: options anywhere, operands into `operands` (at most
+// `max`). Returns -1 to go on, or the exit code: 0 after --help, 2 on a mistake,
+// which has been reported.
+int cli_parse(const cli_command *c, const cli_option *options, int argc,
+              char **argv, const char **operands, int *n_operands, int max);
+
+// NAME=VALUE cut in two in place of the `=`: the name is copied into `name`.
+// Returns the value, or NULL when there is no `=`.
+const char *cli_split(const char *pair, char *name, size_t room);
+
+// Report what the diag holds: text on standard error and, with `json`, an
+// object {"error": {…}} on standard output. Returns the exit code.
+int cli_fail(dv_diag *diag, int json);
+// Warnings alone, on standard error.
+void cli_warnings(dv_diag *diag);
+// A mistake in the call: message and exit code 2.
+int cli_usage(const cli_command *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Write a string to standard output or, atomically, to a file ("-": output),
+// and free it; NULL means out of memory. Returns the exit code.
+int cli_put(char *text, const char *path, dv_diag *diag);
+
+// The --set options as params. Returns -1, or an exit code.
+typedef struct cli_params {
+    char names[CLI_MAX_LIST][64];
+    dv_param params[CLI_MAX_LIST];
+    size_t n;
+} cli_params;
+int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out);
+
+// A line on the terminal that shows how far long work is. Shows itself only
+// on a terminal, and only after half a second.
+typedef struct cli_progress {
+    const char *what;
+    double start_s, last_s;
+    int shown, on;
+} cli_progress;
+void cli_progress_begin(cli_progress *p, const char *what);
+void cli_progress_step(void *progress, double done); // a dv_progress
+void cli_progress_end(cli_progress *p);
+double cli_seconds(void);
+
+extern const cli_command cli_commands[]; // ends with a row without a name
+
+int cli_check(const cli_command *c, int argc, char **argv);
+int cli_plan(const cli_command *c, int argc, char **argv);
+int cli_run(const cli_command *c, int argc, char **argv);
+int cli_targets(const cli_command *c, int argc, char **argv);
+#endif

@@ -1,0 +1,23 @@
+// What plan and run share: getting a plan from a program or from a plan's text.
+#ifndef DV_CLI_LOAD_H
+#define DV_CLI_LOAD_H
+#include "cli/cli.h"
+#include "plan/plan.h"
+
+typedef struct cli_plan_args {
+    const char *target, *start_at;
+    cli_list sets;
+    dv_plan_options options;
+} cli_plan_args;
+
+typedef struct cli_loaded {
+    dv_program *program; // NULL when a plan was read
+    dv_target *target;   // likewise
+    dv_plan *plan;
+} cli_loaded;
+
+// Load, plan and check. Returns -1, or an exit code after reporting.
+int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
+             int json, cli_loaded *out, dv_diag *diag);
+void cli_unload(cli_loaded *l);
+#endif

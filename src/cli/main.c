@@ -1,0 +1,63 @@
+#include "cli/cli.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const cli_command cli_commands[] = {
+    {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
+    {"plan", "FILE", "divide a program for a target; print the plan", cli_plan},
+    {"run", "FILE", "plan, check and run a program", cli_run},
+    {"targets", "[NAME]", "list the targets, or print one", cli_targets},
+    {0},
+};
+
+static void help(FILE *out)
+{
+    fprintf(out, "divvy %s: divide a tensor program, prove the division, run "
+                 "it\n\n",
+            dv_version());
+    for (const cli_command *c = cli_commands; c->name; c++)
+        fprintf(out, "  divvy %-8s %-9s %s\n", c->name, c->args, c->about);
+    fprintf(out,
+            "\n  divvy COMMAND --help says what a command takes.\n"
+            "\nTry: divvy run examples/softmax.dv --target spyre --verify\n"
+            "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 3 the machine "
+            "refused, 4 a check failed\n");
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        help(stderr);
+        return 2;
+    }
+    const char *word = argv[1];
+    if (!strcmp(word, "--version") || !strcmp(word, "version")) {
+        printf("divvy %s\n", dv_version());
+        return 0;
+    }
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") ||
+        !strcmp(word, "help")) {
+        help(stdout);
+        return 0;
+    }
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, word) == 0)
+            return c->run(c, argc - 2, argv + 2);
+    fprintf(stderr, "divvy: there is no command %s; divvy --help lists them\n",
+            word);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    // A full disk shows when the last of the output leaves.
+    int failed = ferror(stdout);
+    if (fflush(stdout) != 0 || failed) {
+        fprintf(stderr, "divvy: error[output]: cannot write the output: %s\n",
+                strerror(errno));
+        return 3;
+    }
+    return code;
+}

@@ -1,0 +1,139 @@
+// Options: one table serves parsing and the help text.
+#include "cli/cli.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void help(const cli_command *c, const cli_option *options)
+{
+    printf("divvy %s %s\n    %s\n\n", c->name, c->args, c->about);
+    for (const cli_option *o = options; o->name; o++) {
+        char left[48];
+        snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
+        if (o->letter)
+            printf("  -%c, %-24s %s\n", o->letter, left, o->help);
+        else
+            printf("      %-24s %s\n", left, o->help);
+    }
+    printf("  -h, %-24s %s\n", "--help", "this text");
+}
+
+int cli_usage(const cli_command *c, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "divvy %s: error[usage]: ", c->name);
+    vfprintf(stderr, fmt, ap);
+    fprintf(stderr, "\nTry: divvy %s --help\n", c->name);
+    va_end(ap);
+    return 2;
+}
+
+static const cli_option *find(const cli_option *options, const char *word,
+                              size_t len)
+{
+    for (const cli_option *o = options; o->name; o++) {
+        if (word[1] != '-' && len == 2 && o->letter && word[1] == o->letter)
+            return o;
+        if (word[1] == '-' && strlen(o->name) == len - 2 &&
+            strncmp(o->name, word + 2, len - 2) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+static int store(const cli_command *c, const cli_option *o, const char *value)
+{
+    char *end;
+    cli_list *list = o->to;
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(int *)o->to = 1;
+        break;
+    case CLI_TEXT:
+        *(const char **)o->to = value;
+        break;
+    case CLI_COUNT:
+        *(int64_t *)o->to = strtoll(value, &end, 10);
+        if (end == value || *end || *(int64_t *)o->to < 0)
+            return cli_usage(c, "--%s takes a whole number, not '%s'", o->name,
+                             value);
+        break;
+    case CLI_LIST:
+        if (list->n == CLI_MAX_LIST)
+            return cli_usage(c, "--%s can be given %d times at most", o->name,
+                             (int)CLI_MAX_LIST);
+        list->at[list->n++] = value;
+        break;
+    }
+    return -1;
+}
+
+int cli_parse(const cli_command *c, const cli_option *options, int argc,
+              char **argv, const char **operands, int *n_operands, int max)
+{
+    int only_operands = 0;
+    *n_operands = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (only_operands || word[0] != '-' || !word[1]) {
+            if (*n_operands == max)
+                return cli_usage(c, "'%s' is one operand too many", word);
+            operands[(*n_operands)++] = word;
+            continue;
+        }
+        if (!strcmp(word, "--")) {
+            only_operands = 1;
+            continue;
+        }
+        if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+            help(c, options);
+            return 0;
+        }
+        const char *eq = word[1] == '-' ? strchr(word, '=') : NULL;
+        size_t len = eq ? (size_t)(eq - word) : strlen(word);
+        const cli_option *o = find(options, word, len);
+        if (!o)
+            return cli_usage(c, "there is no option %.*s", (int)len, word);
+        const char *value = eq ? eq + 1 : NULL;
+        if (o->kind == CLI_FLAG && value)
+            return cli_usage(c, "--%s takes no value", o->name);
+        if (o->kind != CLI_FLAG && !value) {
+            if (i + 1 == argc)
+                return cli_usage(c, "--%s needs %s", o->name, o->value);
+            value = argv[++i];
+        }
+        int code = store(c, o, value);
+        if (code >= 0)
+            return code;
+    }
+    return -1;
+}
+
+const char *cli_split(const char *pair, char *name, size_t room)
+{
+    const char *eq = strchr(pair, '=');
+    size_t len = eq ? (size_t)(eq - pair) : 0;
+    if (!eq || len == 0 || len >= room || !eq[1])
+        return NULL;
+    memcpy(name, pair, len);
+    name[len] = 0;
+    return eq + 1;
+}
+
+int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out)
+{
+    out->n = 0;
+    for (int i = 0; i < sets->n; i++) {
+        const char *value = cli_split(sets->at[i], out->names[out->n],
+                                      sizeof out->names[0]);
+        if (!value)
+            return cli_usage(c, "--set takes NAME=VALUE, not '%s'",
+                             sets->at[i]);
+        out->params[out->n] = (dv_param){out->names[out->n], value};
+        out->n++;
+    }
+    return -1;
+}

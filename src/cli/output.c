@@ -1,0 +1,95 @@
+// What goes to the user: results, errors, progress.
+#define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
+#include "base/file.h"
+#include "cli/cli.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int cli_put(char *text, const char *path, dv_diag *diag)
+{
+    if (!text) {
+        dv_nomem(diag);
+        return cli_fail(diag, 0);
+    }
+    dv_status st = DV_OK;
+    if (!path || !strcmp(path, "-"))
+        fwrite(text, 1, strlen(text), stdout); // main reports a full disk
+    else
+        st = dv_file_write(path, text, strlen(text), diag);
+    dv_free(text);
+    return st == DV_OK ? 0 : cli_fail(diag, 0);
+}
+
+static void error_json(const dv_message *m)
+{
+    dv_text out = {0};
+    dv_json j = {.out = &out};
+    dv_json_open(&j, NULL, '{');
+    dv_json_open(&j, "error", '{');
+    dv_json_string(&j, "status", m->kind);
+    dv_json_string(&j, "message", m->text);
+    dv_json_string(&j, "file", m->file[0] ? m->file : NULL);
+    dv_json_int(&j, "line", m->line);
+    dv_json_int(&j, "column", m->col);
+    dv_json_string(&j, "pass", m->pass);
+    dv_json_close(&j);
+    dv_json_close(&j);
+    if (!out.failed)
+        fputs(out.at, stdout);
+    dv_text_free(&out);
+}
+
+int cli_fail(dv_diag *diag, int json)
+{
+    const dv_message *m = dv_diag_error(diag);
+    if (!m) { // not even the diag could be had
+        fprintf(stderr, "divvy: error[nomem]: out of memory\n");
+        return dv_status_exit(DV_E_NOMEM);
+    }
+    fputs(dv_diag_text(diag), stderr);
+    if (json)
+        error_json(m);
+    return dv_status_exit(dv_diag_status(diag));
+}
+
+void cli_warnings(dv_diag *diag)
+{
+    if (dv_diag_n_warnings(diag))
+        fputs(dv_diag_text(diag), stderr);
+}
+
+// -- Progress ------------------------------------------------------------------
+
+double cli_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void cli_progress_begin(cli_progress *p, const char *what)
+{
+    double now = cli_seconds();
+    *p = (cli_progress){what, now, now, 0, isatty(2)};
+}
+
+void cli_progress_step(void *progress, double done)
+{
+    cli_progress *p = progress;
+    double now = p->on ? cli_seconds() : 0;
+    if (!p->on || now - p->start_s < 0.5 || now - p->last_s < 0.1)
+        return;
+    p->last_s = now;
+    p->shown = 1;
+    double left = done > 0 ? (now - p->start_s) * (1 - done) / done : 0;
+    fprintf(stderr, "\r%s %3.0f%%, %.0f s left  ", p->what, 100 * done, left);
+}
+
+void cli_progress_end(cli_progress *p)
+{
+    if (p->shown)
+        fprintf(stderr, "\r%60s\r", "");
+    p->shown = 0;
+}

@@ -1,0 +1,343 @@
+// divvy run: plan, check, run; verify and write what was asked for.
+#define _POSIX_C_SOURCE 200809L // sysconf
+#include "base/math.h"
+#include "base/npy.h"
+#include "cli/load.h"
+#include "run/data.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct job {
+    const cli_command *c;
+    cli_list in, out;
+    int json, verify;
+    int64_t seed;
+    double low, high;
+    cli_loaded l;
+    const dv_program *p; // of the plan
+    void **before;       // inputs as they come, by tensor; owned
+    void **after;        // what the run works on; owned
+    dv_exec *exec;
+    double seconds;
+    dv_verdict verdict;
+    dv_diag *diag;
+} job;
+
+// -- Memory --------------------------------------------------------------------
+
+// Refuse what cannot fit before the machine starts to thrash.
+static dv_status check_memory(const job *j)
+{
+    int64_t need = 0, pages = sysconf(_SC_PHYS_PAGES), page, have, n;
+    page = sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        int copies = t->is_input && t->is_output ? 2 : 1;
+        if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
+            !dv_add_i64(&need, need, n))
+            need = INT64_MAX;
+        if (j->verify && (!dv_mul_i64(&n, t->n_elems, 8) ||
+                          !dv_add_i64(&need, need, n)))
+            need = INT64_MAX;
+        if (need == INT64_MAX)
+            break;
+    }
+    if (pages <= 0 || page <= 0 || !dv_mul_i64(&have, pages, page) ||
+        need <= have)
+        return DV_OK;
+    dv_text a = {0}, b = {0};
+    dv_put_bytes_of_memory(&a, need);
+    dv_put_bytes_of_memory(&b, have);
+    dv_status st = dv_fail(j->diag, DV_E_NOMEM, DV_NOWHERE,
+                           "the tensors need %s, this machine has %s",
+                           a.at ? a.at : "", b.at ? b.at : "");
+    dv_text_free(&a);
+    dv_text_free(&b);
+    return st;
+}
+
+static dv_status get_memory(job *j)
+{
+    size_t n = (size_t)j->p->n_tensors;
+    j->before = calloc(n, sizeof *j->before);
+    j->after = calloc(n, sizeof *j->after);
+    if (!j->before || !j->after)
+        return dv_nomem(j->diag);
+    for (size_t i = 0; i < n; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (t->is_input && !(j->before[i] = dv_alloc(bytes)))
+            return dv_nomem(j->diag);
+        if (t->is_output && !(j->after[i] = dv_alloc(bytes)))
+            return dv_nomem(j->diag);
+    }
+    return DV_OK;
+}
+
+// -- Data in -------------------------------------------------------------------
+
+// The tensor an --in or --out names, and its file.
+static dv_status find_pair(const job *j, const char *pair, int input,
+                           int32_t *tensor, const char **path)
+{
+    char name[256];
+    const char *option = input ? "--in" : "--out";
+    *path = cli_split(pair, name, sizeof name);
+    if (!*path)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s takes NAME=FILE.npy, not '%s'", option, pair);
+    *tensor = dv_program_find(j->p, name);
+    if (*tensor < 0)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s %s: the program has no such tensor", option, name);
+    const dv_tensor *t = &j->p->tensors[*tensor];
+    if (!(input ? t->is_input : t->is_output))
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE, "%s %s: it is no %s",
+                       option, name, input ? "input" : "output");
+    return DV_OK;
+}
+
+static dv_status get_inputs(job *j)
+{
+    unsigned char *given = calloc((size_t)j->p->n_tensors + 1, 1);
+    if (!given)
+        return dv_nomem(j->diag);
+    dv_status st = DV_OK;
+    for (int i = 0; i < j->in.n && st == DV_OK; i++) {
+        int32_t tensor;
+        const char *path;
+        st = find_pair(j, j->in.at[i], 1, &tensor, &path);
+        if (st != DV_OK)
+            break;
+        const dv_tensor *t = &j->p->tensors[tensor];
+        given[tensor] = 1;
+        st = dv_npy_read(path, t->name, t->dtype, t->n_dims, t->shape,
+                         j->before[tensor], j->diag);
+    }
+    for (int i = 0; i < j->p->n_tensors && st == DV_OK; i++)
+        if (j->p->tensors[i].is_input && !given[i])
+            dv_fill(j->p, i, (uint64_t)j->seed, j->low, j->high, j->before[i]);
+    free(given);
+    return st;
+}
+
+// -- The run -------------------------------------------------------------------
+
+static dv_status run(job *j)
+{
+    DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (t->is_input && t->is_output)
+            memcpy(j->after[i], j->before[i], bytes);
+        void *data = t->is_output ? j->after[i] : j->before[i];
+        if (data)
+            DV_TRY(dv_exec_bind(j->exec, t->name, data, bytes, j->diag));
+    }
+    cli_progress progress;
+    cli_progress_begin(&progress, "running");
+    dv_exec_on_progress(j->exec, cli_progress_step, &progress);
+    double start = cli_seconds();
+    dv_status st = dv_exec_run(j->exec, j->diag);
+    j->seconds = cli_seconds() - start;
+    cli_progress_end(&progress);
+    if (st != DV_OK || !j->verify)
+        return st;
+    cli_progress_begin(&progress, "verifying");
+    st = dv_verify(&j->verdict, j->l.program, j->l.plan, j->before, j->after,
+                   cli_progress_step, &progress, j->diag);
+    cli_progress_end(&progress);
+    return st;
+}
+
+static dv_status put_outputs(const job *j)
+{
+    for (int i = 0; i < j->out.n; i++) {
+        int32_t tensor;
+        const char *path;
+        DV_TRY(find_pair(j, j->out.at[i], 0, &tensor, &path));
+        const dv_tensor *t = &j->p->tensors[tensor];
+        DV_TRY(dv_npy_write(path, t->dtype, t->n_dims, t->shape,
+                            j->after[tensor], j->diag));
+    }
+    return DV_OK;
+}
+
+// -- The report ----------------------------------------------------------------
+
+typedef struct summary {
+    double sum;
+    int64_t n_nan;
+    uint64_t hash; // FNV-1a of the bytes
+} summary;
+
+static summary summarize(const dv_tensor *t, const void *data)
+{
+    summary s = {0, 0, 0xcbf29ce484222325u};
+    const unsigned char *bytes = data;
+    for (int64_t i = 0; i < t->n_elems; i++) {
+        double v = dv_load(t->dtype, data, i);
+        s.sum += v;
+        s.n_nan += isnan(v);
+    }
+    for (int64_t i = 0; i < dv_tensor_bytes(t); i++)
+        s.hash = (s.hash ^ bytes[i]) * 0x100000001b3u;
+    return s;
+}
+
+static void report_json(const job *j)
+{
+    dv_text out = {0};
+    dv_json w = {.out = &out};
+    dv_json_open(&w, NULL, '{');
+    dv_json_string(&w, "file", j->p->src.name);
+    dv_json_string(&w, "target", j->l.plan->target.name);
+    dv_json_string(&w, "executor", dv_exec_name(j->exec));
+    dv_json_double(&w, "seconds", j->seconds);
+    if (j->verify) {
+        dv_json_open_flat(&w, "verify", '{');
+        dv_json_bool(&w, "ok", j->verdict.ok);
+        dv_json_double(&w, "max_residual", j->verdict.residual);
+        dv_json_double(&w, "threshold", j->verdict.threshold);
+        dv_json_close(&w);
+    } else {
+        dv_json_null(&w, "verify");
+    }
+    dv_json_open(&w, "outputs", '[');
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        if (!t->is_output)
+            continue;
+        summary s = summarize(t, j->after[i]);
+        char hash[20];
+        snprintf(hash, sizeof hash, "%016" PRIx64, s.hash);
+        dv_json_open_flat(&w, NULL, '{');
+        dv_json_string(&w, "name", t->name);
+        dv_json_ints(&w, "shape", t->shape, t->n_dims);
+        dv_json_string(&w, "dtype", dv_dtype_get(t->dtype)->name);
+        dv_json_double(&w, "sum", s.sum);
+        dv_json_string(&w, "hash", hash);
+        dv_json_close(&w);
+    }
+    dv_json_close(&w);
+    dv_json_close(&w);
+    cli_put(dv_text_take(&out), NULL, j->diag);
+}
+
+static void report_text(const job *j)
+{
+    printf("%s on %s: %d ops in %d groups, plan checked, ran in %.3g s\n",
+           j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
+           (int)j->l.plan->n_groups, j->seconds);
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        if (!t->is_output)
+            continue;
+        summary s = summarize(t, j->after[i]);
+        printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
+        for (int d = 0; d < t->n_dims; d++)
+            printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
+        printf("]  sum %.9g  hash %016" PRIx64 "\n", s.sum, s.hash);
+        if (s.n_nan)
+            printf("  %s has %" PRId64 " nan; made-up inputs are in %g..%g, "
+                   "--random LOW..HIGH changes that\n",
+                   t->name, s.n_nan, j->low, j->high);
+    }
+    if (j->verify && j->verdict.tensor)
+        printf("verify: %s, %s is %.3g off the oracle, %.3g allowed\n",
+               j->verdict.ok ? "ok" : "FAILED", j->verdict.tensor,
+               j->verdict.residual, j->verdict.threshold);
+}
+
+static int work(job *j)
+{
+    j->p = j->l.plan->ops;
+    for (int i = 0; i < j->out.n; i++) { // before the work, not after it
+        int32_t tensor;
+        const char *path;
+        if (find_pair(j, j->out.at[i], 0, &tensor, &path))
+            return cli_fail(j->diag, j->json);
+    }
+    if (check_memory(j) || get_memory(j) || get_inputs(j) || run(j))
+        return cli_fail(j->diag, j->json);
+    if (put_outputs(j))
+        return cli_fail(j->diag, j->json);
+    if (j->json)
+        report_json(j);
+    else
+        report_text(j);
+    if (j->verify && !j->verdict.ok) {
+        dv_fail(j->diag, DV_E_VERIFY, DV_NOWHERE,
+                "%s differs from the oracle by %.3g, %.3g is allowed",
+                j->verdict.tensor, j->verdict.residual, j->verdict.threshold);
+        return cli_fail(j->diag, 0);
+    }
+    return 0;
+}
+
+static int parse_range(job *j, const char *text)
+{
+    char *end;
+    j->low = strtod(text, &end);
+    if (end == text || strncmp(end, "..", 2) != 0)
+        return cli_usage(j->c, "--random takes LOW..HIGH, not '%s'", text);
+    const char *high = end + 2;
+    j->high = strtod(high, &end);
+    if (end == high || *end || !(j->low < j->high) || isinf(j->high - j->low))
+        return cli_usage(j->c, "--random takes LOW..HIGH, not '%s'", text);
+    return -1;
+}
+
+int cli_run(const cli_command *c, int argc, char **argv)
+{
+    static cli_plan_args args;
+    static job j;
+    j = (job){.c = c, .low = -1, .high = 1};
+    const char *files[1], *range = NULL;
+    int n_files;
+    const cli_option options[] = {
+        {"target", 't', "NAME", "a target's name or file (default: host)",
+         CLI_TEXT, &args.target},
+        {"cores", 0, "N", "use at most N of the target's cores", CLI_COUNT,
+         &args.options.cores},
+        {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
+         &args.sets},
+        {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
+        {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
+        {"seed", 0, "N", "make up the other inputs from N (default: 0)",
+         CLI_COUNT, &j.seed},
+        {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
+         CLI_TEXT, &range},
+        {"verify", 0, NULL, "compare the outputs with the oracle", CLI_FLAG,
+         &j.verify},
+        {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
+        {0}};
+    int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
+    if (code < 0 && range)
+        code = parse_range(&j, range);
+    if (code >= 0)
+        return code;
+    if (n_files != 1)
+        return cli_usage(c, "a program or a plan is needed");
+    j.diag = dv_diag_create();
+    code = cli_load(c, files[0], &args, j.json, &j.l, j.diag);
+    if (code < 0) {
+        cli_warnings(j.diag);
+        code = work(&j);
+    }
+    for (int i = 0; j.p && i < j.p->n_tensors; i++) {
+        dv_release(j.before ? j.before[i] : NULL);
+        dv_release(j.after ? j.after[i] : NULL);
+    }
+    free(j.before);
+    free(j.after);
+    dv_exec_destroy(j.exec);
+    cli_unload(&j.l);
+    dv_diag_destroy(j.diag);
+    return code;
+}

@@ -1,0 +1,57 @@
+// divvy targets: list the built-in machines, print one, or explain properties.
+#include "cli/cli.h"
+#include "target/target.h"
+#include <stdio.h>
+
+static char *listing(int json)
+{
+    dv_text out = {0};
+    dv_json j = {.out = &out};
+    if (json)
+        dv_json_open(&j, NULL, '[');
+    for (int i = 0; dv_target_builtin(i); i++) {
+        if (!json) {
+            dv_put(&out, "%-10s %s\n", dv_target_builtin(i),
+                   dv_target_summary(i));
+            continue;
+        }
+        dv_json_open_flat(&j, NULL, '{');
+        dv_json_string(&j, "name", dv_target_builtin(i));
+        dv_json_string(&j, "about", dv_target_summary(i));
+        dv_json_close(&j);
+    }
+    if (json)
+        dv_json_close(&j);
+    return dv_text_take(&out);
+}
+
+int cli_targets(const cli_command *c, int argc, char **argv)
+{
+    const char *names[1];
+    int n_names, json = 0, properties = 0;
+    const cli_option options[] = {
+        {"properties", 0, NULL, "what a description may say, and means",
+         CLI_FLAG, &properties},
+        {"json", 0, NULL, "the list for programs", CLI_FLAG, &json},
+        {0}};
+    int code = cli_parse(c, options, argc, argv, names, &n_names, 1);
+    if (code >= 0)
+        return code;
+    dv_diag *diag = dv_diag_create();
+    if (properties) {
+        dv_text out = {0};
+        dv_target_print_properties(&out);
+        code = cli_put(dv_text_take(&out), NULL, diag);
+    } else if (n_names == 0) {
+        code = cli_put(listing(json), NULL, diag);
+    } else {
+        dv_target *t = NULL;
+        if (dv_target_load(&t, names[0], diag))
+            code = cli_fail(diag, json);
+        else
+            code = cli_put(dv_target_text(t), NULL, diag);
+        dv_target_destroy(t);
+    }
+    dv_diag_destroy(diag);
+    return code;
+}

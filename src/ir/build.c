@@ -1,0 +1,351 @@
+// From the AST to the program: params, declarations, repeats. Assignments are
+// in build_op.c.
+#include "ir/build.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <string.h>
+
+dv_loc dv_build_at(const dv_builder *b, uint32_t off)
+{
+    return (dv_loc){&b->p->src, off};
+}
+
+// -- Params ------------------------------------------------------------------
+
+const dv_param_value *dv_build_param(const dv_builder *b, dv_str name)
+{
+    int32_t i = dv_table_get(&b->param_ids, name.at, name.len, -1);
+    return i < 0 ? NULL : &b->p->params[i];
+}
+
+// A number being worked out: an integer until a float takes part.
+typedef struct number {
+    int is_float;
+    int64_t i;
+    double f; // kept for integers too
+} number;
+
+static dv_status overflow(dv_builder *b, const dv_node *n)
+{
+    return dv_fail(b->diag, DV_E_OVERFLOW, dv_build_at(b, n->off),
+                   "the value does not fit 64 bits");
+}
+
+static dv_status combine(dv_builder *b, const dv_node *n, number x, number y,
+                         number *out)
+{
+    double f = n->op == DV_FN_ADD   ? x.f + y.f
+               : n->op == DV_FN_SUB ? x.f - y.f
+               : n->op == DV_FN_MUL ? x.f * y.f
+                                    : x.f / y.f;
+    *out = (number){.is_float = 1, .f = f};
+    if (x.is_float || y.is_float)
+        return DV_OK;
+    out->is_float = 0;
+    int fits = 1;
+    if (n->op == DV_FN_ADD)
+        fits = dv_add_i64(&out->i, x.i, y.i);
+    else if (n->op == DV_FN_SUB)
+        fits = dv_sub_i64(&out->i, x.i, y.i);
+    else if (n->op == DV_FN_MUL)
+        fits = dv_mul_i64(&out->i, x.i, y.i);
+    else if (y.i == 0 || (y.i == -1 && x.i == INT64_MIN) || x.i % y.i)
+        return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, n->off),
+                       "%" PRId64 " / %" PRId64 " is not a whole number", x.i,
+                       y.i);
+    else
+        out->i = x.i / y.i;
+    if (!fits)
+        return overflow(b, n);
+    out->f = (double)out->i;
+    return DV_OK;
+}
+
+static dv_status evaluate(dv_builder *b, const dv_node *n, number *out)
+{
+    if (n->kind == DV_NODE_INT) {
+        *out = (number){.i = n->i, .f = (double)n->i};
+        return DV_OK;
+    }
+    if (n->kind == DV_NODE_FLOAT) {
+        *out = (number){.is_float = 1, .f = n->f};
+        return DV_OK;
+    }
+    if (n->kind == DV_NODE_NAME) {
+        const dv_param_value *v = dv_build_param(b, n->name);
+        if (!v)
+            return dv_fail(b->diag, DV_E_NAME, dv_build_at(b, n->off),
+                           "there is no param %.*s", (int)n->name.len,
+                           n->name.at);
+        *out = (number){v->is_float, v->i, v->f};
+        return DV_OK;
+    }
+    if (n->kind == DV_NODE_APPLY && n->op == DV_FN_NEG) {
+        number x;
+        DV_TRY(evaluate(b, n->args[0], &x));
+        *out = (number){x.is_float, 0, -x.f};
+        return dv_sub_i64(&out->i, 0, x.i) ? DV_OK : overflow(b, n);
+    }
+    if (n->kind == DV_NODE_APPLY && n->op >= DV_FN_ADD && n->op <= DV_FN_DIV) {
+        number x, y;
+        DV_TRY(evaluate(b, n->args[0], &x));
+        DV_TRY(evaluate(b, n->args[1], &y));
+        return combine(b, n, x, y, out);
+    }
+    return dv_fail(b->diag, DV_E_SYNTAX, dv_build_at(b, n->off),
+                   "only numbers, params and + - * / can stand here");
+}
+
+dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out)
+{
+    number x;
+    DV_TRY(evaluate(b, n, &x));
+    if (x.is_float)
+        return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, n->off),
+                       "a whole number is needed here, this is %g", x.f);
+    *out = x.i;
+    return DV_OK;
+}
+
+// The value given from outside for a param, if there is one.
+static dv_status from_outside(dv_builder *b, const dv_stmt *s,
+                              const dv_param *given, number *out)
+{
+    dv_source src = {"--set", given->value, strlen(given->value)};
+    dv_node n = {0};
+    dv_builder alone = {.diag = b->diag, .p = b->p};
+    DV_TRY(dv_parse_number(&n, &src, &b->p->arena, b->diag));
+    number was = *out;
+    // Positions of this node are in the value, not in the program.
+    if (n.kind != DV_NODE_INT && n.kind != DV_NODE_FLOAT &&
+        !(n.kind == DV_NODE_APPLY && n.op == DV_FN_NEG &&
+          n.args[0]->kind <= DV_NODE_FLOAT))
+        return dv_fail(b->diag, DV_E_USAGE, (dv_loc){&src, 0},
+                       "%s takes one number", given->name);
+    DV_TRY(evaluate(&alone, &n, out));
+    if (out->is_float && !was.is_float)
+        return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, s->off),
+                       "param %s is a whole number (%" PRId64
+                       "), it cannot become %s",
+                       given->name, was.i, given->value);
+    if (was.is_float)
+        out->is_float = 1;
+    return DV_OK;
+}
+
+static dv_status add_param(dv_builder *b, const dv_stmt *s,
+                           const dv_param *given, size_t n_given)
+{
+    dv_program *p = b->p;
+    const dv_param_value *old = dv_build_param(b, s->name);
+    if (old) {
+        dv_status st = dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
+                               "param %s is defined twice", old->name);
+        dv_note(b->diag, dv_build_at(b, old->off), "here first");
+        return st;
+    }
+    number x;
+    DV_TRY(evaluate(b, s->value, &x));
+    for (size_t i = n_given; i-- > 0;) { // the last one said counts
+        if (dv_str_is(s->name, given[i].name)) {
+            DV_TRY(from_outside(b, s, &given[i], &x));
+            break;
+        }
+    }
+    int32_t id = p->n_params;
+    dv_param_value *v = DV_PUSH(&p->arena, dv_param_value, p->params,
+                                p->n_params, p->cap_params);
+    char *name = dv_arena_copy(&p->arena, s->name.at, s->name.len);
+    if (!v || !name ||
+        !dv_table_set(&b->param_ids, &p->arena, name, s->name.len, id))
+        return dv_nomem(b->diag);
+    *v = (dv_param_value){name, x.is_float, x.i, x.f, s->off};
+    return DV_OK;
+}
+
+// -- Tensors -----------------------------------------------------------------
+
+dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id)
+{
+    int64_t bytes;
+    t.n_elems = 1;
+    int fits = 1;
+    for (int d = 0; d < t.n_dims; d++)
+        fits = fits && dv_mul_i64(&t.n_elems, t.n_elems, t.shape[d]);
+    fits = fits && dv_mul_i64(&bytes, t.n_elems,
+                              dv_dtype_get(t.dtype)->size_bytes);
+    if (!fits)
+        return dv_fail(b->diag, DV_E_OVERFLOW, dv_build_at(b, t.off),
+                       "%s has more than 2^63 - 1 bytes", t.name);
+    *id = dv_program_add_tensor(b->p, &t);
+    return *id < 0 ? dv_nomem(b->diag) : DV_OK;
+}
+
+static dv_status check_place(dv_builder *b, const dv_stmt *s)
+{
+    for (int i = 0; s->place && i < s->place->n_dims; i++) {
+        int32_t d = s->place->dims[i];
+        if (d >= s->n_dims)
+            return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->off),
+                           "split(%d): %.*s has %d dimensions, counted from 0",
+                           (int)d, (int)s->name.len, s->name.at,
+                           (int)s->n_dims);
+        for (int k = 0; k < i; k++)
+            if (s->place->dims[k] == d)
+                return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->off),
+                               "split names dimension %d twice", (int)d);
+    }
+    return DV_OK;
+}
+
+static dv_status declare(dv_builder *b, const dv_stmt *s)
+{
+    dv_arena *a = &b->p->arena;
+    int len = (int)s->name.len;
+    int32_t old = dv_table_get(&b->p->tensor_ids, s->name.at, s->name.len, -1);
+    if (old >= 0) {
+        dv_status st = dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
+                               "there already is a tensor %.*s", len,
+                               s->name.at);
+        dv_note(b->diag, dv_build_at(b, b->p->tensors[old].off), "here");
+        return st;
+    }
+    if (dv_reducer_find(s->name) >= 0)
+        return dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
+                       "%.*s is a reducer; a tensor needs another name", len,
+                       s->name.at);
+    if (s->n_dims > DV_MAX_DIMS)
+        return dv_fail(b->diag, DV_E_LIMIT, dv_build_at(b, s->off),
+                       "%.*s has %d dimensions, at most %d are supported", len,
+                       s->name.at, (int)s->n_dims, (int)DV_MAX_DIMS);
+    int64_t *shape = DV_NEW(a, int64_t, s->n_dims);
+    char *name = dv_arena_copy(a, s->name.at, s->name.len);
+    if (!shape || !name)
+        return dv_nomem(b->diag);
+    for (int d = 0; d < s->n_dims; d++) {
+        DV_TRY(dv_build_int(b, s->dims[d], &shape[d]));
+        if (shape[d] < 1)
+            return dv_fail(b->diag, DV_E_SHAPE,
+                           dv_build_at(b, s->dims[d]->off),
+                           "an extent is at least 1, this is %" PRId64,
+                           shape[d]);
+    }
+    DV_TRY(check_place(b, s));
+    int32_t id;
+    return dv_build_tensor(b,
+                           (dv_tensor){.name = name,
+                                       .dtype = (dv_dtype)s->dtype,
+                                       .n_dims = s->n_dims,
+                                       .shape = shape,
+                                       .is_input = s->kind == DV_STMT_INPUT,
+                                       .is_temp = s->kind == DV_STMT_TEMP,
+                                       .is_defined = s->kind == DV_STMT_INPUT,
+                                       .place = s->place,
+                                       .off = s->off},
+                           &id);
+}
+
+static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
+{
+    for (int i = 0; i < s->n_dims; i++) {
+        dv_str name = s->dims[i]->name;
+        dv_loc at = dv_build_at(b, s->dims[i]->off);
+        int32_t id = dv_table_get(&b->p->tensor_ids, name.at, name.len, -1);
+        if (id < 0)
+            return dv_fail(b->diag, DV_E_NAME, at, "there is no tensor %.*s",
+                           (int)name.len, name.at);
+        if (b->p->tensors[id].is_output)
+            return dv_fail(b->diag, DV_E_NAME, at,
+                           "%.*s is named as an output twice", (int)name.len,
+                           name.at);
+        b->p->tensors[id].is_output = 1;
+    }
+    return DV_OK;
+}
+
+// -- Statements --------------------------------------------------------------
+
+static dv_status statement(dv_builder *b, const dv_stmt *s,
+                           const dv_param *given, size_t n_given);
+
+static dv_status repeat(dv_builder *b, const dv_stmt *s)
+{
+    dv_program *p = b->p;
+    int64_t times;
+    DV_TRY(dv_build_int(b, s->value, &times));
+    if (times < 0)
+        return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->value->off),
+                       "repeat takes 0 or more, this is %" PRId64, times);
+    int32_t slot = p->n_repeats;
+    dv_repeat *r = DV_PUSH(&p->arena, dv_repeat, p->repeats, p->n_repeats,
+                           p->cap_repeats);
+    if (!r)
+        return dv_nomem(b->diag);
+    *r = (dv_repeat){p->n_ops, p->n_ops, times, s->off};
+    int was_dead = b->in_dead_repeat;
+    b->in_dead_repeat |= times == 0;
+    for (const dv_stmt *c = s->body; c; c = c->next) {
+        if (c->kind != DV_STMT_ASSIGN && c->kind != DV_STMT_REPEAT)
+            return dv_fail(b->diag, DV_E_SYNTAX, dv_build_at(b, c->off),
+                           "only assignments and repeats stand in a repeat");
+        DV_TRY(statement(b, c, NULL, 0));
+    }
+    b->in_dead_repeat = was_dead;
+    p->repeats[slot].end_op = p->n_ops;
+    if (p->repeats[slot].first_op == p->n_ops)
+        return dv_fail(b->diag, DV_E_SYNTAX, dv_build_at(b, s->off),
+                       "the repeat has nothing in it");
+    return DV_OK;
+}
+
+static dv_status statement(dv_builder *b, const dv_stmt *s,
+                           const dv_param *given, size_t n_given)
+{
+    switch ((dv_stmt_kind)s->kind) {
+    case DV_STMT_PARAM:
+        return add_param(b, s, given, n_given);
+    case DV_STMT_INPUT:
+    case DV_STMT_TEMP:
+        return declare(b, s);
+    case DV_STMT_OUTPUT:
+        return mark_outputs(b, s);
+    case DV_STMT_REPEAT:
+        return repeat(b, s);
+    case DV_STMT_ASSIGN:
+        break;
+    }
+    return dv_build_assign(b, s);
+}
+
+// What constants alone become: see DV_WEAK_FLOAT.
+static void weak_types(dv_builder *b, const dv_ast *ast)
+{
+    int f = -1, i = -1;
+    for (const dv_stmt *s = ast->first; s; s = s->next) {
+        if (s->kind != DV_STMT_INPUT)
+            continue;
+        dv_dtype t = (dv_dtype)s->dtype;
+        int *best = dv_is_float(t) ? &f : &i;
+        if (*best < 0 || dv_dtype_get(t)->size_bytes >
+                             dv_dtype_get((dv_dtype)*best)->size_bytes)
+            *best = (int)t;
+    }
+    b->float_type = f < 0 ? DV_F32 : (dv_dtype)f;
+    b->int_type = f >= 0 ? (dv_dtype)f : i < 0 ? DV_F32 : (dv_dtype)i;
+}
+
+dv_status dv_program_build(dv_program *p, const dv_param *params,
+                           size_t n_params, dv_diag *diag)
+{
+    dv_builder b = {.p = p, .diag = diag};
+    weak_types(&b, &p->ast);
+    for (const dv_stmt *s = p->ast.first; s; s = s->next)
+        DV_TRY(statement(&b, s, params, n_params));
+    for (size_t i = 0; i < n_params; i++)
+        if (dv_table_get(&b.param_ids, params[i].name, strlen(params[i].name),
+                         -1) < 0)
+            return dv_fail(diag, DV_E_USAGE, (dv_loc){&p->src, DV_FILE},
+                           "the program has no param %s to set",
+                           params[i].name);
+    return dv_program_name_ops(p, diag);
+}

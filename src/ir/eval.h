@@ -1,0 +1,22 @@
+// The oracle: what a program means, in the plainest C there is. Every tensor is
+// an array of doubles; every op is a loop over its points. It shares nothing
+// with the planners and executors it judges.
+#ifndef DV_EVAL_H
+#define DV_EVAL_H
+#include "ir/program.h"
+
+typedef struct dv_eval_options {
+    // Round floats to their tensor's dtype when stored, as a machine does.
+    // Without it only integers are cut to size.
+    int round;
+    // Called now and then with the share done, 0 to 1. NULL: never.
+    void (*progress)(void *user, double done);
+    void *user;
+} dv_eval_options;
+
+// values[t] has room for all elements of tensor t, row-major; those of inputs
+// are set. On success all others are too. Fails on an index read from a
+// tensor that lies outside, and when out of memory.
+dv_status dv_eval(const dv_program *p, double *const *values,
+                  const dv_eval_options *options, dv_diag *diag);
+#endif

@@ -1,0 +1,382 @@
+// What can be derived from a program and is therefore not stored.
+#include "ir/program.h"
+#include "base/math.h"
+#include <string.h>
+
+const char *dv_kind_name(dv_kind k)
+{
+    static const char *const names[] = {"pointwise", "reduction", "contraction",
+                                        "move", "extern"};
+    return names[k];
+}
+
+const char *dv_role_name(dv_role r)
+{
+    static const char *const names[] = {"input", "output", "temporary",
+                                        "inout"};
+    return names[r];
+}
+
+dv_role dv_tensor_role(const dv_program *p, int32_t tensor)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    if (t->is_input)
+        return t->is_output ? DV_ROLE_INOUT : DV_ROLE_INPUT;
+    return t->is_output ? DV_ROLE_OUTPUT : DV_ROLE_TEMPORARY;
+}
+
+int64_t dv_tensor_bytes(const dv_tensor *t)
+{
+    return t->n_elems * dv_dtype_get(t->dtype)->size_bytes;
+}
+
+static const dv_expr *find_reduce(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_REDUCE)
+        return e;
+    for (int i = 0; i < e->n_args; i++) {
+        const dv_expr *r = find_reduce(e->arg[i]);
+        if (r)
+            return r;
+    }
+    return NULL;
+}
+
+const dv_expr *dv_op_reduce(const dv_op *op)
+{
+    return find_reduce(op->body);
+}
+
+// -- Kinds -------------------------------------------------------------------
+
+// Factors of a product that read a tensor; -1 when it is no plain product.
+static int product_reads(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_READ)
+        return 1;
+    if (e->kind == DV_EXPR_CONST)
+        return 0;
+    if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
+        return -1;
+    int a = product_reads(e->arg[0]), b = product_reads(e->arg[1]);
+    return a < 0 || b < 0 ? -1 : a + b;
+}
+
+dv_kind dv_op_kind(const dv_op *op)
+{
+    if (op->is_extern)
+        return DV_KIND_EXTERN;
+    const dv_expr *r = dv_op_reduce(op);
+    if (r && r->fn == DV_RED_SUM && product_reads(r->arg[0]) >= 2)
+        return DV_KIND_CONTRACTION;
+    if (r)
+        return DV_KIND_REDUCTION;
+    return op->body->kind == DV_EXPR_READ ? DV_KIND_MOVE : DV_KIND_POINTWISE;
+}
+
+// -- Variables ---------------------------------------------------------------
+
+uint32_t dv_access_vars(const dv_op *op, const dv_access *a)
+{
+    uint32_t mask = 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        if (x->via >= 0)
+            mask |= dv_access_vars(op, &op->reads[x->via]);
+        for (int v = 0; v < op->n_vars && x->via < 0; v++)
+            if (x->coef[v])
+                mask |= 1u << v;
+    }
+    return mask;
+}
+
+uint32_t dv_expr_free_vars(const dv_op *op, const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_READ)
+        return dv_access_vars(op, &op->reads[e->read]);
+    uint32_t mask = 0;
+    for (int i = 0; i < e->n_args; i++)
+        mask |= dv_expr_free_vars(op, e->arg[i]);
+    return e->kind == DV_EXPR_REDUCE ? mask & ~e->vars : mask;
+}
+
+int dv_access_is_indirect(const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via >= 0)
+            return 1;
+    return 0;
+}
+
+int dv_access_equal(const dv_op *op, const dv_access *a, const dv_access *b)
+{
+    if (a->tensor != b->tensor || a->n_dims != b->n_dims)
+        return 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d], *y = &b->index[d];
+        if (x->via != y->via)
+            return 0;
+        if (x->via < 0 && (x->base != y->base ||
+                           memcmp(x->coef, y->coef,
+                                  (size_t)op->n_vars * sizeof *x->coef) != 0))
+            return 0;
+    }
+    return 1;
+}
+
+int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
+                    int64_t *hi)
+{
+    *lo = *hi = x->base;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t c = x->coef[v], a, b;
+        if (!c)
+            continue;
+        if (!dv_mul_i64(&a, c, op->vars[v].begin) ||
+            !dv_mul_i64(&b, c, op->vars[v].end - 1) ||
+            !dv_add_i64(lo, *lo, dv_min_i64(a, b)) ||
+            !dv_add_i64(hi, *hi, dv_max_i64(a, b)))
+            return 0;
+    }
+    return 1;
+}
+
+int dv_index_is_var(const dv_op *op, const dv_index *x, int *var)
+{
+    int found = -1;
+    if (x->via >= 0 || x->base != 0)
+        return 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (x->coef[v] == 0)
+            continue;
+        if (x->coef[v] != 1 || found >= 0)
+            return 0;
+        found = v;
+    }
+    *var = found;
+    return found >= 0;
+}
+
+int64_t dv_op_points(const dv_op *op, uint32_t vars)
+{
+    int64_t n = 1;
+    for (int v = 0; v < op->n_vars; v++)
+        if ((vars >> v & 1) &&
+            !dv_mul_i64(&n, n, op->vars[v].end - op->vars[v].begin))
+            return 0;
+    return n;
+}
+
+// -- Counts ------------------------------------------------------------------
+
+double dv_program_points(const dv_program *p)
+{
+    double sum = 0, times[DV_MAX_NESTING + 2] = {1};
+    int32_t end[DV_MAX_NESTING + 2] = {p->n_ops}, depth = 0, next = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        while (depth && end[depth] <= i)
+            depth--;
+        for (; next < p->n_repeats && p->repeats[next].first_op == i; next++) {
+            times[depth + 1] = times[depth] * (double)p->repeats[next].times;
+            end[++depth] = p->repeats[next].end_op;
+        }
+        sum += times[depth] *
+               (double)dv_op_points(&p->ops[i], dv_all_vars(&p->ops[i]));
+    }
+    return sum;
+}
+
+// Uses of functions in e, each weighted with the points of the box it runs on.
+// `vars` are the variables that loop around e.
+static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
+{
+    double n = 0;
+    uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
+    for (int i = 0; i < e->n_args; i++)
+        n += flops_of(op, e->arg[i], inner);
+    double points = (double)dv_op_points(op, inner);
+    if (e->kind == DV_EXPR_APPLY)
+        n += points * dv_fn_get((dv_fn)e->fn)->flops;
+    if (e->kind == DV_EXPR_REDUCE)
+        n += points;
+    return n;
+}
+
+double dv_op_flops(const dv_op *op)
+{
+    uint32_t written = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (!op->vars[v].reduce)
+            written |= 1u << v;
+    return flops_of(op, op->body, written);
+}
+
+// Distinct elements an access touches: at most one per point of the variables
+// in it, and at most the box spanned by its indices.
+static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    double box = 1;
+    for (int d = 0; d < t->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        int64_t lo = 0, hi = t->shape[d] - 1;
+        if (x->via < 0 && !dv_index_bounds(op, x, &lo, &hi))
+            return (double)t->n_elems;
+        uint32_t vars = 0;
+        for (int v = 0; v < op->n_vars && x->via < 0; v++)
+            vars |= x->coef[v] ? 1u << v : 0;
+        if (x->via >= 0)
+            vars = dv_access_vars(op, &op->reads[x->via]);
+        box *= (double)dv_min_i64(hi - lo + 1, dv_op_points(op, vars));
+    }
+    double points = (double)dv_op_points(op, dv_access_vars(op, a));
+    return box < points ? box : points;
+}
+
+double dv_op_bytes(const dv_program *p, const dv_op *op)
+{
+    double n = 0;
+    for (int i = -1; i < op->n_reads; i++) {
+        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
+        const dv_tensor *t = &p->tensors[a->tensor];
+        n += touched(p, op, a) * dv_dtype_get(t->dtype)->size_bytes;
+    }
+    return n;
+}
+
+int dv_op_reads_own_write(const dv_op *op)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (op->reads[i].tensor == op->write.tensor &&
+            (!dv_access_equal(op, &op->reads[i], &op->write) ||
+             dv_access_is_indirect(&op->write)))
+            return 1;
+    return 0;
+}
+
+// -- Containers --------------------------------------------------------------
+
+dv_program *dv_program_new(void)
+{
+    dv_arena arena = {0};
+    dv_program *p = DV_NEW(&arena, dv_program, 1);
+    if (p)
+        p->arena = arena;
+    return p;
+}
+
+int32_t dv_program_add_tensor(dv_program *p, const dv_tensor *t)
+{
+    int32_t id = p->n_tensors;
+    if (!dv_table_set(&p->tensor_ids, &p->arena, t->name, strlen(t->name), id))
+        return -1;
+    dv_tensor *slot =
+        DV_PUSH(&p->arena, dv_tensor, p->tensors, p->n_tensors, p->cap_tensors);
+    if (!slot)
+        return -1;
+    *slot = *t;
+    return id;
+}
+
+dv_op *dv_program_add_op(dv_program *p, const dv_op *op)
+{
+    dv_op *slot = DV_PUSH(&p->arena, dv_op, p->ops, p->n_ops, p->cap_ops);
+    if (slot)
+        *slot = *op;
+    return slot;
+}
+
+dv_status dv_program_name_ops(dv_program *p, dv_diag *diag)
+{
+    int32_t *writers = DV_NEW(&p->arena, int32_t, p->n_tensors);
+    if (!writers)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        int32_t t = p->ops[i].write.tensor;
+        p->ops[i].name = p->tensors[t].name;
+        if (++writers[t] == 1)
+            continue;
+        dv_text name = {0};
+        dv_put(&name, "%s.%d", p->tensors[t].name, (int)writers[t]);
+        char *copy =
+            name.failed ? NULL : dv_arena_copy(&p->arena, name.at, name.len);
+        dv_text_free(&name);
+        if (!copy)
+            return dv_nomem(diag);
+        p->ops[i].name = copy;
+    }
+    return DV_OK;
+}
+
+int32_t dv_program_find(const dv_program *p, const char *name)
+{
+    return dv_table_get(&p->tensor_ids, name, strlen(name), -1);
+}
+
+// -- Equality ----------------------------------------------------------------
+
+static int same_expr(const dv_expr *a, const dv_expr *b)
+{
+    if (a->kind != b->kind || a->dtype != b->dtype || a->n_args != b->n_args)
+        return 0;
+    if (a->kind == DV_EXPR_CONST)
+        return memcmp(&a->value, &b->value, sizeof a->value) == 0;
+    if (a->kind == DV_EXPR_READ)
+        return a->read == b->read;
+    if (a->fn != b->fn || a->vars != b->vars)
+        return 0;
+    for (int i = 0; i < a->n_args; i++)
+        if (!same_expr(a->arg[i], b->arg[i]))
+            return 0;
+    return 1;
+}
+
+static int same_op(const dv_op *a, const dv_op *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->n_vars != b->n_vars ||
+        a->n_reads != b->n_reads || a->update != b->update ||
+        a->is_extern != b->is_extern ||
+        !dv_access_equal(a, &a->write, &b->write) ||
+        !same_expr(a->body, b->body))
+        return 0;
+    for (int v = 0; v < a->n_vars; v++)
+        if (strcmp(a->vars[v].name, b->vars[v].name) != 0 ||
+            a->vars[v].begin != b->vars[v].begin ||
+            a->vars[v].end != b->vars[v].end ||
+            a->vars[v].reduce != b->vars[v].reduce)
+            return 0;
+    for (int i = 0; i < a->n_reads; i++)
+        if (!dv_access_equal(a, &a->reads[i], &b->reads[i]))
+            return 0;
+    return 1;
+}
+
+static int same_tensor(const dv_tensor *a, const dv_tensor *b)
+{
+    int pa = a->place ? (int)a->place->kind : 0;
+    int pb = b->place ? (int)b->place->kind : 0;
+    return strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
+           a->n_dims == b->n_dims && a->is_input == b->is_input &&
+           a->is_output == b->is_output && pa == pb &&
+           (a->n_dims == 0 || memcmp(a->shape, b->shape,
+                                     (size_t)a->n_dims * sizeof *a->shape) == 0);
+}
+
+int dv_program_equal(const dv_program *a, const dv_program *b)
+{
+    if (a->n_tensors != b->n_tensors || a->n_ops != b->n_ops ||
+        a->n_repeats != b->n_repeats)
+        return 0;
+    for (int i = 0; i < a->n_tensors; i++)
+        if (!same_tensor(&a->tensors[i], &b->tensors[i]))
+            return 0;
+    for (int i = 0; i < a->n_ops; i++)
+        if (!same_op(&a->ops[i], &b->ops[i]))
+            return 0;
+    for (int i = 0; i < a->n_repeats; i++)
+        if (a->repeats[i].first_op != b->repeats[i].first_op ||
+            a->repeats[i].end_op != b->repeats[i].end_op ||
+            a->repeats[i].times != b->repeats[i].times)
+            return 0;
+    return 1;
+}

@@ -1,0 +1,208 @@
+// A program as statements with every number resolved. What it prints parses
+// to the same program: inputs first, then temps, then the ops in order.
+#include "ir/program.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+// -- Indices and accesses ----------------------------------------------------
+
+void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
+                    const dv_index *x)
+{
+    if (x->via >= 0) {
+        dv_access_print(out, p, op, &op->reads[x->via]);
+        return;
+    }
+    int first = 1;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t c = x->coef[v];
+        if (c == 0)
+            continue;
+        dv_put(out, "%s", c < 0 ? "-" : first ? "" : "+");
+        if (c != 1 && c != -1)
+            dv_put(out, "%" PRIu64 "*", c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
+        dv_put(out, "%s", op->vars[v].name);
+        first = 0;
+    }
+    if (x->base || first)
+        dv_put(out, "%s%" PRId64, x->base >= 0 && !first ? "+" : "", x->base);
+}
+
+void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,
+                     const dv_access *a)
+{
+    dv_put(out, "%s[", p->tensors[a->tensor].name);
+    for (int d = 0; d < a->n_dims; d++) {
+        if (d)
+            dv_put(out, ",");
+        dv_index_print(out, p, op, &a->index[d]);
+    }
+    dv_put(out, "]");
+}
+
+// -- Expressions -------------------------------------------------------------
+
+typedef struct printer {
+    dv_text *out;
+    const dv_program *p;
+    const dv_op *op;
+} printer;
+
+static void expr(const printer *pr, const dv_expr *e, int prec);
+
+static void apply(const printer *pr, const dv_expr *e)
+{
+    const dv_fn_info *f = dv_fn_get((dv_fn)e->fn);
+    if (f->prec == 0) {
+        dv_put(pr->out, "%s(", f->text);
+        for (int i = 0; i < e->n_args; i++) {
+            if (i)
+                dv_put(pr->out, ", ");
+            expr(pr, e->arg[i], 0);
+        }
+        dv_put(pr->out, ")");
+    } else if (e->n_args == 1) {
+        dv_put(pr->out, "%s", f->text);
+        expr(pr, e->arg[0], f->prec);
+    } else {
+        expr(pr, e->arg[0], f->prec + (f->prec == 1));
+        dv_put(pr->out, " %s ", f->text);
+        expr(pr, e->arg[1], f->prec + 1);
+    }
+}
+
+static void reduce(const printer *pr, const dv_expr *e)
+{
+    const char *sep = "";
+    dv_put(pr->out, "%s[", dv_reducer_get((dv_reducer)e->fn)->text);
+    for (int v = 0; v < pr->op->n_vars; v++) {
+        if (e->vars >> v & 1) {
+            dv_put(pr->out, "%s%s", sep, pr->op->vars[v].name);
+            sep = ",";
+        }
+    }
+    dv_put(pr->out, "] ");
+    expr(pr, e->arg[0], 3);
+}
+
+static void expr(const printer *pr, const dv_expr *e, int prec)
+{
+    int binds = 5;
+    if (e->kind == DV_EXPR_REDUCE)
+        binds = 1;
+    else if (e->kind == DV_EXPR_APPLY && dv_fn_get((dv_fn)e->fn)->prec)
+        binds = dv_fn_get((dv_fn)e->fn)->prec;
+    if (binds < prec)
+        dv_put(pr->out, "(");
+    if (e->kind == DV_EXPR_CONST && e->dtype == DV_WEAK_INT)
+        dv_put(pr->out, "%.0f", e->value);
+    else if (e->kind == DV_EXPR_CONST)
+        dv_put_double(pr->out, e->value);
+    else if (e->kind == DV_EXPR_READ)
+        dv_access_print(pr->out, pr->p, pr->op, &pr->op->reads[e->read]);
+    else if (e->kind == DV_EXPR_APPLY)
+        apply(pr, e);
+    else
+        reduce(pr, e);
+    if (binds < prec)
+        dv_put(pr->out, ")");
+}
+
+void dv_expr_print(dv_text *out, const dv_program *p, const dv_op *op,
+                   const dv_expr *e)
+{
+    printer pr = {out, p, op};
+    expr(&pr, e, 0);
+}
+
+// -- Statements --------------------------------------------------------------
+
+// Would the reader of this text find the variable's range without `for`? The
+// mirror of find_range in build_op.c: only places where the variable stands
+// alone count here.
+static int range_is_clear(const dv_program *p, const dv_op *op, int v)
+{
+    int places = 0;
+    int left = op->update || p->tensors[op->write.tensor].is_temp;
+    for (int i = left ? -1 : 0; i < op->n_reads; i++) {
+        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
+        for (int d = 0; d < a->n_dims; d++) {
+            int var;
+            if (!dv_index_is_var(op, &a->index[d], &var) || var != v)
+                continue;
+            places++;
+            if (op->vars[v].begin != 0 ||
+                op->vars[v].end != p->tensors[a->tensor].shape[d])
+                return 0;
+        }
+    }
+    return places > 0;
+}
+
+static void statement(dv_text *out, const dv_program *p, const dv_op *op)
+{
+    if (op->is_extern)
+        dv_put(out, "extern ");
+    dv_access_print(out, p, op, &op->write);
+    if (!op->update)
+        dv_put(out, ": %s",
+               dv_dtype_get(p->tensors[op->write.tensor].dtype)->name);
+    dv_put(out, op->update ? " <- " : " = ");
+    dv_expr_print(out, p, op, op->body);
+    const char *sep = "  for ";
+    for (int v = 0; v < op->n_vars; v++) {
+        if (range_is_clear(p, op, v))
+            continue;
+        dv_put(out, "%s%s in %" PRId64 "..%" PRId64, sep, op->vars[v].name,
+               op->vars[v].begin, op->vars[v].end);
+        sep = ", ";
+    }
+    dv_put(out, "\n");
+}
+
+static void declaration(dv_text *out, const dv_tensor *t, int indent)
+{
+    dv_put(out, "%*s%s %s: %s[", indent, "", t->is_input ? "input" : "temp",
+           t->name, dv_dtype_get(t->dtype)->name);
+    for (int d = 0; d < t->n_dims; d++)
+        dv_put(out, "%s%" PRId64, d ? ", " : "", t->shape[d]);
+    dv_put(out, "]");
+    dv_place_print(out, t->place);
+    dv_put(out, "\n");
+}
+
+void dv_program_print(dv_text *out, const dv_program *p, int indent)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < p->n_tensors; i++)
+            if (pass ? p->tensors[i].is_temp : p->tensors[i].is_input)
+                declaration(out, &p->tensors[i], indent);
+    int next = 0, open[DV_MAX_NESTING + 1], n_open = 0;
+    for (int i = 0; i <= p->n_ops; i++) {
+        while (n_open && p->repeats[open[n_open - 1]].end_op == i) {
+            n_open--;
+            dv_put(out, "%*s}\n", indent + 4 * n_open, "");
+        }
+        if (i == p->n_ops)
+            break;
+        for (; next < p->n_repeats && p->repeats[next].first_op == i; next++) {
+            dv_put(out, "%*srepeat %" PRId64 " {\n", indent + 4 * n_open, "",
+                   p->repeats[next].times);
+            open[n_open++] = next;
+        }
+        dv_put(out, "%*s", indent + 4 * n_open, "");
+        statement(out, p, &p->ops[i]);
+    }
+    const char *sep = "output ";
+    for (int i = 0; i < p->n_tensors; i++) {
+        if (!p->tensors[i].is_output)
+            continue;
+        if (sep[0] == 'o')
+            dv_put(out, "%*s", indent, "");
+        dv_put(out, "%s%s", sep, p->tensors[i].name);
+        sep = ", ";
+    }
+    if (sep[0] == ',')
+        dv_put(out, "\n");
+}

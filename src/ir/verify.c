@@ -1,0 +1,343 @@
+// What every program promises, checked on the program alone (invariants P1…
+// in docs/invariants.md). Build makes most of it true; plans written by hand
+// and programs put together by code come here too.
+#include "ir/program.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct verifier {
+    const dv_program *p;
+    dv_diag *diag;
+} verifier;
+
+static dv_loc at(const verifier *v, uint32_t off)
+{
+    return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
+}
+
+// -- P1: every access stays inside its tensor ----------------------------------
+
+static dv_status check_bounds(const verifier *vf, const dv_op *op,
+                              const dv_access *a)
+{
+    const dv_tensor *t = &vf->p->tensors[a->tensor];
+    for (int d = 0; d < a->n_dims; d++) {
+        int64_t lo, hi;
+        if (a->index[d].via >= 0)
+            continue;
+        if (!dv_index_bounds(op, &a->index[d], &lo, &hi))
+            return dv_fail(vf->diag, DV_E_OVERFLOW, at(vf, a->off),
+                           "index %d of %s does not fit 64 bits", d, t->name);
+        if (lo >= 0 && hi < t->shape[d])
+            continue;
+        dv_text x = {0};
+        dv_index_print(&x, vf->p, op, &a->index[d]);
+        dv_status st =
+            dv_fail(vf->diag, DV_E_BOUNDS, at(vf, a->off),
+                    "index %s reaches %" PRId64 ", dim %d of %s has 0..%" PRId64,
+                    x.at ? x.at : "", lo < 0 ? lo : hi, d, t->name,
+                    t->shape[d]);
+        dv_text_free(&x);
+        return st;
+    }
+    return DV_OK;
+}
+
+// -- P2: no element is written twice; `=` writes all -----------------------------
+
+// One dim of a write as a mixed-radix number: sorted by factor, each variable
+// must step over all that the smaller ones reach.
+typedef struct digit {
+    int64_t factor, n;
+} digit;
+
+// 1: distinct points give distinct values; 0: perhaps not.
+static int is_injective(digit *digits, int n)
+{
+    for (int i = 1; i < n; i++) // insertion sort, n is small
+        for (int k = i; k > 0 && digits[k].factor < digits[k - 1].factor; k--) {
+            digit t = digits[k];
+            digits[k] = digits[k - 1];
+            digits[k - 1] = t;
+        }
+    int64_t reach = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t add;
+        if (digits[i].factor <= reach ||
+            !dv_mul_i64(&add, digits[i].factor, digits[i].n - 1) ||
+            !dv_add_i64(&reach, reach, add))
+            return 0;
+    }
+    return 1;
+}
+
+// Each dim in turn: variables it shares with no other dim must be told apart
+// by it. Sufficient, and exact for what people write.
+static int dims_are_injective(const dv_op *op)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        digit digits[DV_MAX_VARS];
+        int n = 0;
+        for (int v = 0; v < op->n_vars; v++) {
+            int64_t c = op->write.index[d].coef[v];
+            int64_t points = op->vars[v].end - op->vars[v].begin;
+            if (c == 0 || points == 1 || (seen >> v & 1))
+                continue;
+            if (c == INT64_MIN)
+                return 0;
+            digits[n++] = (digit){c < 0 ? -c : c, points};
+        }
+        // A dim whose variables also move other dims tells nothing safely
+        // unless all of them are new here.
+        uint32_t here = 0;
+        for (int v = 0; v < op->n_vars; v++)
+            if (op->write.index[d].coef[v])
+                here |= 1u << v;
+        if ((here & seen) && n > 0)
+            return 0;
+        if (!is_injective(digits, n))
+            return 0;
+        seen |= here;
+    }
+    for (int v = 0; v < op->n_vars; v++)
+        if (!op->vars[v].reduce && !(seen >> v & 1) &&
+            op->vars[v].end - op->vars[v].begin > 1)
+            return 0;
+    return 1;
+}
+
+enum { MAX_COUNTED = 1 << 26 }; // points that are counted one by one
+
+static int64_t write_offset(const dv_tensor *t, const dv_op *op,
+                            const int64_t *point)
+{
+    int64_t off = 0;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        int64_t i = op->write.index[d].base;
+        for (int v = 0; v < op->n_vars; v++)
+            i += op->write.index[d].coef[v] * point[v];
+        off = off * t->shape[d] + i;
+    }
+    return off;
+}
+
+// The slow way, for the odd write: mark each element. 1 injective, 0 not,
+// -1 out of memory. Bounds hold already.
+static int count_writes(const dv_tensor *t, const dv_op *op, int64_t points)
+{
+    unsigned char *marks = dv_alloc((size_t)t->n_elems);
+    if (!marks)
+        return -1;
+    memset(marks, 0, (size_t)t->n_elems);
+    int64_t point[DV_MAX_VARS];
+    for (int v = 0; v < op->n_vars; v++)
+        point[v] = op->vars[v].begin;
+    int once = 1;
+    for (int64_t i = 0; once && i < points; i++) {
+        unsigned char *m = &marks[write_offset(t, op, point)];
+        once = !*m;
+        *m = 1;
+        for (int v = op->n_vars - 1; v >= 0; v--) {
+            if (op->vars[v].reduce)
+                continue;
+            if (++point[v] < op->vars[v].end)
+                break;
+            point[v] = op->vars[v].begin;
+        }
+    }
+    dv_release(marks);
+    return once;
+}
+
+static dv_status check_write(const verifier *vf, const dv_op *op)
+{
+    const dv_tensor *t = &vf->p->tensors[op->write.tensor];
+    if (dv_access_is_indirect(&op->write)) {
+        if (op->update)
+            return DV_OK; // where it goes is known only when it runs
+        return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                       "%s is defined through an index that is read: which "
+                       "elements that leaves out cannot be known; define all "
+                       "of it, then update it with <-",
+                       t->name);
+    }
+    uint32_t written = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        written |= op->vars[v].reduce ? 0 : 1u << v;
+    int64_t points = dv_op_points(op, written);
+    int once = dims_are_injective(op);
+    if (!once && points <= t->n_elems && t->n_elems <= MAX_COUNTED)
+        once = count_writes(t, op, points);
+    if (once < 0)
+        return dv_nomem(vf->diag);
+    if (!once && points <= t->n_elems && t->n_elems > MAX_COUNTED)
+        return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                       "that no element of %s is written twice cannot be shown "
+                       "for indices like these and %" PRId64 " elements",
+                       t->name, t->n_elems);
+    if (!once)
+        return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                       "%" PRId64 " points write %s, and some element more "
+                       "than once; reduce instead",
+                       points, t->name);
+    if (!op->update && points != t->n_elems)
+        return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                       "%s has %" PRId64 " elements, this defines %" PRId64
+                       " of them; define all of it, then update it with <-",
+                       t->name, t->n_elems, points);
+    return DV_OK;
+}
+
+// -- P3: shape of an op ----------------------------------------------------------
+
+static dv_status check_expr(const verifier *vf, const dv_op *op,
+                            const dv_expr *e, uint32_t scope, int *reduces)
+{
+    if (e->kind == DV_EXPR_REDUCE) {
+        ++*reduces;
+        if (e->vars == 0 || (e->vars & scope))
+            return dv_fail(vf->diag, DV_E_NAME, at(vf, e->off),
+                           "%s: a reducer's variables are its own", op->name);
+        scope |= e->vars;
+    }
+    if (e->kind == DV_EXPR_READ &&
+        (dv_access_vars(op, &op->reads[e->read]) & ~scope))
+        return dv_fail(vf->diag, DV_E_NAME, at(vf, e->off),
+                       "%s reads with a variable that is not in scope",
+                       op->name);
+    for (int i = 0; i < e->n_args; i++)
+        DV_TRY(check_expr(vf, op, e->arg[i], scope, reduces));
+    return DV_OK;
+}
+
+static dv_status check_op(const verifier *vf, const dv_op *op)
+{
+    uint32_t written = 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (op->vars[v].begin >= op->vars[v].end)
+            return dv_fail(vf->diag, DV_E_SHAPE, at(vf, op->off),
+                           "the range of %s is empty", op->vars[v].name);
+        written |= op->vars[v].reduce ? 0 : 1u << v;
+    }
+    int reduces = 0;
+    DV_TRY(check_expr(vf, op, op->body, written, &reduces));
+    if (vf->p->grain != DV_GRAIN_SOURCE && reduces > 1)
+        return dv_fail(vf->diag, DV_E_SHAPE, at(vf, op->off),
+                       "%s has %d reducers, a lowered op has at most one",
+                       op->name, reduces);
+    DV_TRY(check_bounds(vf, op, &op->write));
+    for (int i = 0; i < op->n_reads; i++)
+        DV_TRY(check_bounds(vf, op, &op->reads[i]));
+    return check_write(vf, op);
+}
+
+// -- P4: definitions and uses ----------------------------------------------------
+
+// Each tensor is defined once, before it is read or updated.
+static dv_status check_order(const verifier *vf, unsigned char *defined)
+{
+    const dv_program *p = vf->p;
+    for (int i = 0; i < p->n_tensors; i++)
+        defined[i] = p->tensors[i].is_input;
+    for (int i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        const dv_tensor *t = &p->tensors[op->write.tensor];
+        for (int r = 0; r < op->n_reads; r++)
+            if (!defined[op->reads[r].tensor])
+                return dv_fail(vf->diag, DV_E_NAME, at(vf, op->reads[r].off),
+                               "%s is read before it is defined",
+                               p->tensors[op->reads[r].tensor].name);
+        if (op->update != defined[op->write.tensor])
+            return dv_fail(vf->diag, DV_E_NAME, at(vf, op->off), "%s is %s",
+                           t->name,
+                           op->update ? "updated before it is defined"
+                                      : "defined twice");
+        defined[op->write.tensor] = 1;
+    }
+    for (int i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].is_output && !defined[i])
+            return dv_fail(vf->diag, DV_E_NAME, at(vf, p->tensors[i].off),
+                           "%s is an output but never defined",
+                           p->tensors[i].name);
+    return DV_OK;
+}
+
+// An op is live when what it writes can reach an output. A tensor is wanted
+// when it is one or a live op reads it. `list` has room for a number per op
+// (the op that writes the same tensor before it) and two per tensor.
+static void find_live(const dv_program *p, unsigned char *wanted,
+                      unsigned char *live, int32_t *list)
+{
+    int32_t *before = list, *last = list + p->n_ops;
+    int32_t *stack = last + p->n_tensors, n_stack = 0;
+    for (int t = 0; t < p->n_tensors; t++) {
+        last[t] = -1;
+        wanted[t] = p->tensors[t].is_output;
+        if (wanted[t])
+            stack[n_stack++] = t;
+    }
+    for (int i = 0; i < p->n_ops; i++) {
+        before[i] = last[p->ops[i].write.tensor];
+        last[p->ops[i].write.tensor] = i;
+    }
+    while (n_stack) {
+        int32_t tensor = stack[--n_stack];
+        for (int i = last[tensor]; i >= 0; i = before[i]) {
+            live[i] = 1;
+            for (int r = 0; r < p->ops[i].n_reads; r++) {
+                int32_t t = p->ops[i].reads[r].tensor;
+                if (!wanted[t]) {
+                    wanted[t] = 1;
+                    stack[n_stack++] = t;
+                }
+            }
+        }
+    }
+}
+
+static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
+                           unsigned char *live)
+{
+    const dv_program *p = vf->p;
+    size_t n = (size_t)p->n_ops + 2 * (size_t)p->n_tensors;
+    int32_t *list = dv_alloc(n * sizeof *list);
+    if (!list)
+        return dv_nomem(vf->diag);
+    find_live(p, wanted, live, list);
+    dv_release(list);
+    int outputs = 0;
+    for (int i = 0; i < p->n_tensors; i++)
+        outputs += p->tensors[i].is_output;
+    if (!outputs)
+        dv_warn(vf->diag, "dead", at(vf, DV_FILE),
+                "the program has no output, so nothing of it is kept");
+    for (int i = 0; outputs && i < p->n_ops; i++)
+        if (!live[i])
+            dv_warn(vf->diag, "dead", at(vf, p->ops[i].off),
+                    "%s reaches no output", p->ops[i].name);
+    for (int i = 0; outputs && i < p->n_tensors; i++)
+        if (!wanted[i] && (p->tensors[i].is_input ||
+                           (p->tensors[i].is_temp && !p->tensors[i].is_defined)))
+            dv_warn(vf->diag, "dead", at(vf, p->tensors[i].off),
+                    "%s is never used", p->tensors[i].name);
+    return DV_OK;
+}
+
+dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag)
+{
+    verifier vf = {p, diag};
+    for (int i = 0; i < p->n_ops; i++)
+        DV_TRY(check_op(&vf, &p->ops[i]));
+    size_t n = (size_t)p->n_tensors, m = (size_t)p->n_ops;
+    unsigned char *marks = dv_alloc(2 * n + m);
+    if (!marks)
+        return dv_nomem(diag);
+    memset(marks, 0, 2 * n + m);
+    dv_status st = check_order(&vf, marks);
+    if (st == DV_OK && warn)
+        st = warn_dead(&vf, marks + n, marks + 2 * n);
+    dv_release(marks);
+    return st;
+}

@@ -1,0 +1,558 @@
+// Recursive descent; each function is named after what it reads.
+//
+//   program   = { statement }
+//   statement = param NAME = expr
+//             | input NAME : type [ @ place ]     | temp NAME : type
+//             | output NAME { , NAME }            | repeat expr { program }
+//             | [ extern ] access [ : DTYPE ] ( = | <- ) expr [ for ranges ]
+//   type      = DTYPE [ "[" [ expr { , expr } ] "]" ]
+//   place     = replicate | split ( INT { , INT } )
+//   ranges    = NAME in expr .. expr { , NAME in expr .. expr }
+//   access    = NAME "[" [ expr { , expr } ] "]"
+//   expr      = sum [ ( < | <= | > | >= | == | != ) sum ]
+//   sum       = term { ( + | - ) term }
+//   term      = factor { ( * | / ) factor }
+//   factor    = - factor | ( expr ) | NUMBER | inf | NAME | access
+//             | FUNCTION ( expr { , expr } )
+//             | REDUCER "[" NAME { , NAME } "]" term
+//
+// Lines mean nothing: a statement ends where the next word cannot go on. No
+// word is reserved except where its place makes it one.
+#include "lang/ast.h"
+#include "base/dtype.h"
+#include "lang/lexer.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct parser {
+    dv_lexer *lx;
+    dv_arena *arena;
+    int nesting;
+} parser;
+
+static dv_status parse_expr(parser *p, dv_node **out);
+static dv_status parse_term(parser *p, dv_node **out);
+
+// -- Helpers -----------------------------------------------------------------
+
+static dv_str text_of(const parser *p)
+{
+    return (dv_str){p->lx->src->text + p->lx->tok.off, p->lx->tok.len};
+}
+
+static dv_status unexpected(const parser *p, const char *what)
+{
+    char buf[48];
+    return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                   "expected %s, found %s", what, dv_lex_show(p->lx, buf));
+}
+
+static int at(const parser *p, int32_t kind)
+{
+    return p->lx->tok.kind == kind;
+}
+
+static dv_status name(parser *p, dv_str *out, const char *what)
+{
+    if (!at(p, DV_TOK_NAME))
+        return unexpected(p, what);
+    *out = text_of(p);
+    return dv_lex(p->lx);
+}
+
+static dv_status enter(parser *p)
+{
+    if (p->nesting++ < DV_MAX_NESTING)
+        return DV_OK;
+    return dv_fail(p->lx->diag, DV_E_LIMIT, dv_lex_at(p->lx),
+                   "nested deeper than %d levels", (int)DV_MAX_NESTING);
+}
+
+static dv_status new_node(parser *p, dv_node **out, dv_node_kind kind,
+                          uint32_t off)
+{
+    dv_node *n = DV_NEW(p->arena, dv_node, 1);
+    if (!n)
+        return dv_nomem(p->lx->diag);
+    n->kind = (uint8_t)kind;
+    n->off = off;
+    n->depth = 1;
+    *out = n;
+    return DV_OK;
+}
+
+// Give a node its arguments (copied) and its depth.
+static dv_status set_args(parser *p, dv_node *n, dv_node *const *args,
+                          uint32_t n_args)
+{
+    n->args = DV_NEW(p->arena, dv_node *, n_args);
+    if (!n->args)
+        return dv_nomem(p->lx->diag);
+    n->n_args = n_args;
+    for (uint32_t i = 0; i < n_args; i++) {
+        n->args[i] = args[i];
+        if (args[i]->depth >= n->depth)
+            n->depth = (uint16_t)(args[i]->depth + 1);
+    }
+    if (n->depth > DV_MAX_DEPTH)
+        return dv_fail(p->lx->diag, DV_E_LIMIT, (dv_loc){p->lx->src, n->off},
+                       "an expression of more than %d levels; "
+                       "name a part of it first",
+                       (int)DV_MAX_DEPTH);
+    return DV_OK;
+}
+
+static dv_status apply(parser *p, dv_node **out, dv_fn fn, uint32_t off,
+                       dv_node *const *args, uint32_t n_args)
+{
+    DV_TRY(new_node(p, out, DV_NODE_APPLY, off));
+    (*out)->op = (uint8_t)fn;
+    return set_args(p, *out, args, n_args);
+}
+
+// -- Lists -------------------------------------------------------------------
+
+// A list of expressions up to `close`, which is stepped over.
+static dv_status expr_list(parser *p, dv_node ***out, int32_t *n, int32_t close,
+                           const char *what)
+{
+    int32_t cap = 0;
+    *out = NULL;
+    *n = 0;
+    while (!at(p, close)) {
+        if (*n > 0)
+            DV_TRY(dv_lex_expect(p->lx, ',', what));
+        dv_node *e = NULL;
+        DV_TRY(parse_expr(p, &e));
+        dv_node **slot = DV_PUSH(p->arena, dv_node *, *out, *n, cap);
+        if (!slot)
+            return dv_nomem(p->lx->diag);
+        *slot = e;
+    }
+    return dv_lex(p->lx);
+}
+
+// `name[...]`; the name is the current token.
+static dv_status access(parser *p, dv_node **out)
+{
+    DV_TRY(new_node(p, out, DV_NODE_ACCESS, p->lx->tok.off));
+    DV_TRY(name(p, &(*out)->name, "a tensor's name"));
+    DV_TRY(dv_lex_expect(p->lx, '[', "'['"));
+    dv_node **args;
+    int32_t n;
+    DV_TRY(enter(p));
+    DV_TRY(expr_list(p, &args, &n, ']', "',' or ']'"));
+    p->nesting--;
+    return set_args(p, *out, args, (uint32_t)n);
+}
+
+// -- Expressions -------------------------------------------------------------
+
+// `sum[k,l] term`: the reducer takes in products but ends before + and -.
+static dv_status reduce(parser *p, dv_node **out, int reducer)
+{
+    DV_TRY(new_node(p, out, DV_NODE_REDUCE, p->lx->tok.off));
+    (*out)->op = (uint8_t)reducer;
+    DV_TRY(dv_lex(p->lx)); // the reducer's name
+    DV_TRY(dv_lex(p->lx)); // [
+    dv_node **args = NULL;
+    int32_t n = 0, cap = 0;
+    do {
+        if (n > 0)
+            DV_TRY(dv_lex(p->lx)); // ,
+        dv_node **slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
+        if (!slot)
+            return dv_nomem(p->lx->diag);
+        if (n == 1) // room for the operand, which goes first
+            slot = DV_PUSH(p->arena, dv_node *, args, n, cap);
+        if (!slot)
+            return dv_nomem(p->lx->diag);
+        DV_TRY(new_node(p, slot, DV_NODE_NAME, p->lx->tok.off));
+        DV_TRY(name(p, &(*slot)->name, "a variable to reduce over"));
+    } while (at(p, ','));
+    DV_TRY(dv_lex_expect(p->lx, ']', "',' or ']'"));
+    DV_TRY(enter(p));
+    DV_TRY(parse_term(p, &args[0]));
+    p->nesting--;
+    return set_args(p, *out, args, (uint32_t)n);
+}
+
+static dv_status call(parser *p, dv_node **out)
+{
+    dv_str fn_name = text_of(p);
+    uint32_t off = p->lx->tok.off;
+    int fn = dv_fn_find(fn_name);
+    if (fn < 0)
+        return dv_fail(p->lx->diag, DV_E_NAME, dv_lex_at(p->lx),
+                       "there is no function %.*s; a tensor is read with "
+                       "brackets",
+                       (int)fn_name.len, fn_name.at);
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(dv_lex(p->lx)); // (
+    dv_node **args;
+    int32_t n;
+    DV_TRY(enter(p));
+    DV_TRY(expr_list(p, &args, &n, ')', "',' or ')'"));
+    p->nesting--;
+    const dv_fn_info *info = dv_fn_get((dv_fn)fn);
+    if (n != info->n_args)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, (dv_loc){p->lx->src, off},
+                       "%s takes %d argument%s, here are %d", info->text,
+                       info->n_args, info->n_args == 1 ? "" : "s", (int)n);
+    return apply(p, out, (dv_fn)fn, off, args, (uint32_t)n);
+}
+
+static dv_status word(parser *p, dv_node **out)
+{
+    dv_str s = text_of(p);
+    int32_t next = dv_lex_peek(p->lx).kind;
+    int reducer = dv_reducer_find(s);
+    if (next == '[' && reducer >= 0)
+        return reduce(p, out, reducer);
+    if (next == '[')
+        return access(p, out);
+    if (next == '(')
+        return call(p, out);
+    dv_node_kind kind = dv_str_is(s, "inf") ? DV_NODE_INF : DV_NODE_NAME;
+    DV_TRY(new_node(p, out, kind, p->lx->tok.off));
+    if (kind == DV_NODE_NAME)
+        (*out)->name = s;
+    return dv_lex(p->lx);
+}
+
+static dv_status parse_factor(parser *p, dv_node **out)
+{
+    const dv_token *t = &p->lx->tok;
+    uint32_t off = t->off;
+    if (t->kind == DV_TOK_NAME)
+        return word(p, out);
+    if (t->kind == DV_TOK_INT || t->kind == DV_TOK_FLOAT) {
+        int whole = t->kind == DV_TOK_INT;
+        DV_TRY(new_node(p, out, whole ? DV_NODE_INT : DV_NODE_FLOAT, off));
+        if (whole)
+            (*out)->i = t->i;
+        else
+            (*out)->f = t->f;
+        return dv_lex(p->lx);
+    }
+    DV_TRY(enter(p));
+    if (t->kind == '-') {
+        dv_node *arg = NULL;
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(parse_factor(p, &arg));
+        DV_TRY(apply(p, out, DV_FN_NEG, off, &arg, 1));
+    } else if (t->kind == '(') {
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(parse_expr(p, out));
+        DV_TRY(dv_lex_expect(p->lx, ')', "')'"));
+    } else {
+        return unexpected(p, "a value");
+    }
+    p->nesting--;
+    return DV_OK;
+}
+
+// The infix operator the current token is, or -1.
+static int infix(const parser *p)
+{
+    switch (p->lx->tok.kind) {
+    case '<':
+        return DV_FN_LT;
+    case '>':
+        return DV_FN_GT;
+    case DV_TOK_LE:
+        return DV_FN_LE;
+    case DV_TOK_GE:
+        return DV_FN_GE;
+    case DV_TOK_EQ:
+        return DV_FN_EQ;
+    case DV_TOK_NE:
+        return DV_FN_NE;
+    case '+':
+        return DV_FN_ADD;
+    case '-':
+        return DV_FN_SUB;
+    case '*':
+        return DV_FN_MUL;
+    case '/':
+        return DV_FN_DIV;
+    default:
+        return -1;
+    }
+}
+
+// A chain of operators of one precedence, grouped from the left.
+static dv_status chain(parser *p, dv_node **out, int prec)
+{
+    dv_status (*operand)(parser *, dv_node **) =
+        prec == 3 ? parse_factor : parse_term;
+    DV_TRY(operand(p, out));
+    for (;;) {
+        int fn = infix(p);
+        if (fn < 0 || dv_fn_get((dv_fn)fn)->prec != prec)
+            return DV_OK;
+        uint32_t off = p->lx->tok.off;
+        dv_node *args[2] = {*out, NULL};
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(operand(p, &args[1]));
+        DV_TRY(apply(p, out, (dv_fn)fn, off, args, 2));
+    }
+}
+
+static dv_status parse_term(parser *p, dv_node **out)
+{
+    return chain(p, out, 3);
+}
+
+static dv_status parse_expr(parser *p, dv_node **out)
+{
+    DV_TRY(chain(p, out, 2));
+    int fn = infix(p);
+    if (fn < 0)
+        return DV_OK;
+    uint32_t off = p->lx->tok.off;
+    dv_node *args[2] = {*out, NULL};
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(chain(p, &args[1], 2));
+    if (infix(p) >= 0)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "comparisons do not chain; put one in parentheses");
+    return apply(p, out, (dv_fn)fn, off, args, 2);
+}
+
+// -- Statements --------------------------------------------------------------
+
+static dv_status dtype(parser *p, int8_t *out)
+{
+    dv_str s = text_of(p);
+    int t = at(p, DV_TOK_NAME) ? dv_dtype_find(s.at, s.len) : -1;
+    if (t < 0)
+        return unexpected(p, "a type (f64 f32 f16 bf16 i64 i32 i8)");
+    *out = (int8_t)t;
+    return dv_lex(p->lx);
+}
+
+static dv_status place(parser *p, dv_stmt *s)
+{
+    dv_place *pl = DV_NEW(p->arena, dv_place, 1);
+    if (!pl)
+        return dv_nomem(p->lx->diag);
+    s->place = pl;
+    DV_TRY(dv_lex(p->lx)); // @
+    if (dv_lex_is(p->lx, "replicate")) {
+        pl->kind = DV_PLACE_REPLICATE;
+        return dv_lex(p->lx);
+    }
+    if (!dv_lex_is(p->lx, "split"))
+        return unexpected(p, "'split(…)' or 'replicate'");
+    pl->kind = DV_PLACE_SPLIT;
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(dv_lex_expect(p->lx, '(', "'('"));
+    do {
+        if (pl->n_dims > 0)
+            DV_TRY(dv_lex(p->lx)); // ,
+        if (!at(p, DV_TOK_INT))
+            return unexpected(p, "the number of a dimension");
+        if (pl->n_dims == (int)(sizeof pl->dims / sizeof *pl->dims) ||
+            p->lx->tok.i >= DV_MAX_DIMS)
+            return dv_fail(p->lx->diag, DV_E_LIMIT, dv_lex_at(p->lx),
+                           "split takes up to 8 dimensions below %d",
+                           (int)DV_MAX_DIMS);
+        pl->dims[pl->n_dims++] = (int32_t)p->lx->tok.i;
+        DV_TRY(dv_lex(p->lx));
+    } while (at(p, ','));
+    return dv_lex_expect(p->lx, ')', "',' or ')'");
+}
+
+// `x: f16[M, N]`, after the word input or temp.
+static dv_status declaration(parser *p, dv_stmt *s)
+{
+    s->off = p->lx->tok.off;
+    DV_TRY(name(p, &s->name, "a tensor's name"));
+    DV_TRY(dv_lex_expect(p->lx, ':', "':' and a type"));
+    DV_TRY(dtype(p, &s->dtype));
+    if (at(p, '[')) {
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(expr_list(p, &s->dims, &s->n_dims, ']', "',' or ']'"));
+    }
+    if (at(p, '@') && s->kind == DV_STMT_INPUT)
+        DV_TRY(place(p, s));
+    return DV_OK;
+}
+
+static dv_status output(parser *p, dv_stmt *s)
+{
+    int32_t cap = 0;
+    do {
+        if (s->n_dims > 0)
+            DV_TRY(dv_lex(p->lx)); // ,
+        dv_node **slot = DV_PUSH(p->arena, dv_node *, s->dims, s->n_dims, cap);
+        if (!slot)
+            return dv_nomem(p->lx->diag);
+        DV_TRY(new_node(p, slot, DV_NODE_NAME, p->lx->tok.off));
+        DV_TRY(name(p, &(*slot)->name, "a tensor's name"));
+    } while (at(p, ','));
+    return DV_OK;
+}
+
+static dv_status ranges(parser *p, dv_stmt *s)
+{
+    int32_t cap = 0;
+    do {
+        DV_TRY(dv_lex(p->lx)); // for or ,
+        dv_for *f = DV_PUSH(p->arena, dv_for, s->ranges, s->n_ranges, cap);
+        if (!f)
+            return dv_nomem(p->lx->diag);
+        f->off = p->lx->tok.off;
+        DV_TRY(name(p, &f->name, "a variable"));
+        if (!dv_lex_is(p->lx, "in"))
+            return unexpected(p, "'in'");
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(parse_expr(p, &f->begin));
+        DV_TRY(dv_lex_expect(p->lx, DV_TOK_RANGE, "'..'"));
+        DV_TRY(parse_expr(p, &f->end));
+    } while (at(p, ','));
+    return DV_OK;
+}
+
+static dv_status assign(parser *p, dv_stmt *s)
+{
+    s->off = p->lx->tok.off;
+    if (!at(p, DV_TOK_NAME))
+        return unexpected(p, "a statement");
+    if (dv_lex_peek(p->lx).kind != '[') {
+        dv_str word_here = text_of(p);
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "'%.*s' starts no statement; a tensor is written with "
+                       "brackets, a scalar as %.*s[]",
+                       (int)(word_here.len > 40 ? 40 : word_here.len),
+                       word_here.at,
+                       (int)(word_here.len > 40 ? 40 : word_here.len),
+                       word_here.at);
+    }
+    DV_TRY(access(p, &s->lhs));
+    s->name = s->lhs->name;
+    if (at(p, ':')) {
+        DV_TRY(dv_lex(p->lx));
+        DV_TRY(dtype(p, &s->dtype));
+    }
+    s->update = (uint8_t)at(p, DV_TOK_ARROW);
+    if (!s->update && !at(p, '='))
+        return unexpected(p, "'=' or '<-'");
+    DV_TRY(dv_lex(p->lx));
+    DV_TRY(parse_expr(p, &s->value));
+    if (dv_lex_is(p->lx, "for") && dv_lex_peek(p->lx).kind != '[')
+        DV_TRY(ranges(p, s));
+    return DV_OK;
+}
+
+static dv_status block(parser *p, dv_ast *out);
+
+static dv_status repeat(parser *p, dv_stmt *s, int64_t *n_stmts)
+{
+    dv_ast body = {0};
+    DV_TRY(parse_expr(p, &s->value));
+    DV_TRY(dv_lex_expect(p->lx, '{', "'{'"));
+    DV_TRY(enter(p));
+    DV_TRY(block(p, &body));
+    p->nesting--;
+    if (!at(p, '}'))
+        return unexpected(p, "a statement or '}'");
+    s->body = body.first;
+    *n_stmts += body.n_stmts;
+    return dv_lex(p->lx);
+}
+
+static dv_status statement(parser *p, dv_stmt *s, int64_t *n_stmts)
+{
+    static const struct {
+        const char *word;
+        dv_stmt_kind kind;
+    } words[] = {{"param", DV_STMT_PARAM},
+                 {"input", DV_STMT_INPUT},
+                 {"temp", DV_STMT_TEMP},
+                 {"output", DV_STMT_OUTPUT},
+                 {"repeat", DV_STMT_REPEAT}};
+    s->off = p->lx->tok.off;
+    s->dtype = -1;
+    s->kind = DV_STMT_ASSIGN;
+    int is_word = dv_lex_peek(p->lx).kind != '[';
+    for (size_t i = 0; is_word && i < sizeof words / sizeof *words; i++)
+        if (dv_lex_is(p->lx, words[i].word))
+            s->kind = (uint8_t)words[i].kind;
+    s->is_extern = is_word && dv_lex_is(p->lx, "extern");
+    if (s->kind != DV_STMT_ASSIGN || s->is_extern)
+        DV_TRY(dv_lex(p->lx));
+    switch ((dv_stmt_kind)s->kind) {
+    case DV_STMT_PARAM:
+        s->off = p->lx->tok.off;
+        DV_TRY(name(p, &s->name, "a param's name"));
+        DV_TRY(dv_lex_expect(p->lx, '=', "'='"));
+        return parse_expr(p, &s->value);
+    case DV_STMT_INPUT:
+    case DV_STMT_TEMP:
+        return declaration(p, s);
+    case DV_STMT_OUTPUT:
+        return output(p, s);
+    case DV_STMT_REPEAT:
+        return repeat(p, s, n_stmts);
+    case DV_STMT_ASSIGN:
+        break;
+    }
+    return assign(p, s);
+}
+
+// Statements up to a '}' or the end.
+static dv_status block(parser *p, dv_ast *out)
+{
+    dv_stmt **link = &out->first;
+    while (!at(p, DV_TOK_END) && !at(p, '}')) {
+        dv_stmt *s = DV_NEW(p->arena, dv_stmt, 1);
+        if (!s)
+            return dv_nomem(p->lx->diag);
+        DV_TRY(statement(p, s, &out->n_stmts));
+        *link = s;
+        link = &s->next;
+        out->n_stmts++;
+    }
+    return DV_OK;
+}
+
+// -- Entries -----------------------------------------------------------------
+
+dv_status dv_parse_block(dv_ast *out, dv_lexer *lx, dv_arena *arena)
+{
+    parser p = {.lx = lx, .arena = arena};
+    *out = (dv_ast){0};
+    return block(&p, out);
+}
+
+dv_status dv_parse(dv_ast *out, const dv_source *src, dv_arena *arena,
+                   dv_diag *diag)
+{
+    dv_lexer lx;
+    DV_TRY(dv_lexer_init(&lx, src, diag));
+    parser p = {.lx = &lx, .arena = arena};
+    *out = (dv_ast){0};
+    DV_TRY(block(&p, out));
+    if (!at(&p, DV_TOK_END))
+        return unexpected(&p, "a statement");
+    if (!out->first)
+        return dv_fail(diag, DV_E_SYNTAX, (dv_loc){src, DV_FILE},
+                       "the program is empty");
+    return DV_OK;
+}
+
+dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
+                          dv_diag *diag)
+{
+    dv_lexer lx;
+    dv_node *n = NULL;
+    DV_TRY(dv_lexer_init(&lx, src, diag));
+    parser p = {.lx = &lx, .arena = arena};
+    DV_TRY(parse_expr(&p, &n));
+    if (!at(&p, DV_TOK_END))
+        return unexpected(&p, "one number");
+    *out = *n;
+    return DV_OK;
+}

@@ -1,0 +1,67 @@
+// Pass lower: the program's statements as ops of the target's grain. Its
+// section of a plan is the lowered program:
+//
+//   program primitive {
+//       input x: f16[512, 1024]
+//       m[j]: f16 = max[i] x[i,j]
+//       output m
+//   }
+#include "plan/plan.h"
+#include <string.h>
+
+dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    return dv_program_lower(&plan->ops, cx->source, plan->target.grain,
+                            cx->diag);
+}
+
+dv_status dv_lower_verify(const dv_plan *plan, dv_diag *diag)
+{
+    return dv_program_verify(plan->ops, 0, diag);
+}
+
+void dv_lower_print(dv_text *out, const dv_plan *plan)
+{
+    dv_put(out, "program %s {\n",
+           plan->ops->grain == DV_GRAIN_PRIMITIVE ? "primitive" : "fused");
+    dv_program_print(out, plan->ops, 4);
+    dv_put(out, "}\n");
+}
+
+static dv_status read_into(dv_program *p, dv_lexer *lx)
+{
+    dv_diag *diag = lx->diag;
+    if (dv_lex_is(lx, "primitive"))
+        p->grain = DV_GRAIN_PRIMITIVE;
+    else if (dv_lex_is(lx, "fused"))
+        p->grain = DV_GRAIN_FUSED;
+    else
+        return dv_fail(diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected the grain, 'primitive' or 'fused'");
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    p->src.name =
+        dv_arena_copy(&p->arena, lx->src->name, strlen(lx->src->name));
+    p->src.text = dv_arena_copy(&p->arena, lx->src->text, lx->src->len);
+    p->src.len = lx->src->len;
+    if (!p->src.name || !p->src.text)
+        return dv_nomem(diag);
+    DV_TRY(dv_parse_block(&p->ast, lx, &p->arena));
+    DV_TRY(dv_lex_expect(lx, '}', "a statement or '}'"));
+    DV_TRY(dv_program_build(p, NULL, 0, diag));
+    p->ast = (dv_ast){0}; // from here on the ops are the program
+    return dv_program_verify(p, 0, diag);
+}
+
+dv_status dv_lower_read(dv_plan *plan, dv_lexer *lx)
+{
+    dv_program *p = dv_program_new();
+    if (!p)
+        return dv_nomem(lx->diag);
+    dv_status st = read_into(p, lx);
+    if (st == DV_OK)
+        plan->ops = p;
+    else
+        dv_program_destroy(p);
+    return st;
+}

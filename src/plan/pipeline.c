@@ -1,0 +1,268 @@
+// The driver of the passes: runs, verifies, times and reports each, so that
+// no pass can forget to.
+#define _POSIX_C_SOURCE 200809L // clock_gettime
+#include "base/file.h"
+#include "plan/plan.h"
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+static const dv_pass passes[] = {
+#define PASS(name, section, needs, gives, about)                               \
+    {#name,                                                                    \
+     #section,                                                                 \
+     about,                                                                    \
+     needs,                                                                    \
+     gives,                                                                    \
+     dv_##name##_run,                                                          \
+     dv_##name##_verify,                                                       \
+     dv_##name##_print,                                                        \
+     dv_##name##_read},
+#include "plan/pass.def"
+#undef PASS
+};
+
+const dv_pass *dv_pass_get(dv_pass_id id)
+{
+    return &passes[id];
+}
+
+int dv_pass_find(const char *name)
+{
+    for (int i = 0; i < DV_N_PASSES; i++)
+        if (strcmp(passes[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static dv_plan *new_plan(void)
+{
+    dv_arena arena = {0};
+    dv_plan *plan = DV_NEW(&arena, dv_plan, 1);
+    if (!plan)
+        return NULL;
+    plan->arena = arena;
+    for (int i = 0; i < DV_N_PASSES; i++)
+        plan->pass_ms[i] = -1;
+    return plan;
+}
+
+void dv_plan_destroy(dv_plan *plan)
+{
+    if (!plan)
+        return;
+    dv_program_destroy(plan->ops);
+    dv_arena arena = plan->arena; // the plan itself lives in it
+    dv_arena_free(&arena);
+}
+
+// -- Running -----------------------------------------------------------------
+
+static dv_status find_pass(const char *name, int if_null, int *out,
+                           dv_diag *diag)
+{
+    *out = name ? dv_pass_find(name) : if_null;
+    if (*out >= 0)
+        return DV_OK;
+    dv_text list = {0};
+    for (int i = 0; i < DV_N_PASSES; i++)
+        dv_put(&list, "%s%s", i ? ", " : "", passes[i].name);
+    dv_status st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "there is no pass %s; they are %s", name,
+                           list.at ? list.at : "");
+    dv_text_free(&list);
+    return st;
+}
+
+static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
+{
+    int last;
+    const dv_plan_options *o = cx->options;
+    DV_TRY(find_pass(o->stop_after, DV_N_PASSES - 1, &last, cx->diag));
+    for (int i = first; i <= last; i++) {
+        const dv_pass *pass = &passes[i];
+        dv_diag_pass(cx->diag, pass->name);
+        if (pass->needs & ~plan->facts)
+            return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
+                           "pass %s needs what an earlier pass gives, and that "
+                           "is not in the plan",
+                           pass->name);
+        double start = now_ms();
+        DV_TRY(pass->run(cx, plan));
+        plan->pass_ms[i] = now_ms() - start;
+        plan->facts |= pass->gives;
+        DV_TRY(pass->verify(plan, cx->diag));
+        dv_diag_pass(cx->diag, NULL);
+        if (o->after_pass)
+            o->after_pass(o->user, pass->name, plan->pass_ms[i], plan);
+    }
+    return DV_OK;
+}
+
+static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
+                             dv_diag *diag)
+{
+    if (options->cores == 0)
+        return DV_OK;
+    if (options->cores < 1 || options->cores > plan->target.cores)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s has %" PRId64 " cores, %" PRId64 " were asked for",
+                       plan->target.name, plan->target.cores, options->cores);
+    if (options->cores != plan->target.cores)
+        plan->target.core_grid = (dv_core_grid){0, 0};
+    plan->target.cores = options->cores;
+    return DV_OK;
+}
+
+dv_status dv_plan_create(dv_plan **out, const dv_program *program,
+                         const dv_target *target,
+                         const dv_plan_options *options, dv_diag *diag)
+{
+    const dv_plan_options none = DV_PLAN_OPTIONS_INIT;
+    dv_plan *plan = new_plan();
+    if (!plan)
+        return dv_nomem(diag);
+    plan->target = *target;
+    dv_pass_cx cx = {program, options ? options : &none, diag};
+    dv_status st = limit_cores(plan, cx.options, diag);
+    if (st == DV_OK)
+        st = run_passes(&cx, plan, 0);
+    if (st == DV_OK)
+        *out = plan;
+    else
+        dv_plan_destroy(plan);
+    return st;
+}
+
+// -- Reading -----------------------------------------------------------------
+
+static dv_status read_section(dv_plan *plan, dv_lexer *lx)
+{
+    char buf[48];
+    for (int i = 0; i < DV_N_PASSES; i++) {
+        const dv_pass *pass = &passes[i];
+        if (!dv_lex_is(lx, pass->section))
+            continue;
+        if (plan->facts & pass->gives)
+            return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                           "a second section %s", pass->section);
+        if (pass->needs & ~plan->facts)
+            return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                           "section %s stands before what it needs",
+                           pass->section);
+        DV_TRY(dv_lex(lx));
+        DV_TRY(pass->read(plan, lx));
+        plan->facts |= pass->gives;
+        return DV_OK;
+    }
+    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                   "expected a section of a plan, found %s",
+                   dv_lex_show(lx, buf));
+}
+
+static dv_status read_plan(dv_plan *plan, const char *text, size_t len,
+                           const char *name, dv_diag *diag)
+{
+    dv_source src = {name, text, len};
+    if ((int64_t)len > DV_MAX_TEXT_BYTES)
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){&src, DV_FILE},
+                       "the text has more than %d MiB",
+                       (int)(DV_MAX_TEXT_BYTES >> 20));
+    plan->src.name = dv_arena_copy(&plan->arena, name, strlen(name));
+    plan->src.text = dv_arena_copy(&plan->arena, text, len);
+    plan->src.len = len;
+    if (!plan->src.name || !plan->src.text)
+        return dv_nomem(diag);
+    dv_lexer lx;
+    DV_TRY(dv_lexer_init(&lx, &plan->src, diag));
+    if (!dv_lex_is(&lx, "plan"))
+        return dv_fail(diag, DV_E_SYNTAX, dv_lex_at(&lx),
+                       "a plan starts with 'plan 1'");
+    DV_TRY(dv_lex(&lx));
+    if (lx.tok.kind != DV_TOK_INT || lx.tok.i != 1)
+        return dv_fail(diag, DV_E_SYNTAX, dv_lex_at(&lx),
+                       "plans of version 1 are read");
+    DV_TRY(dv_lex(&lx));
+    if (!dv_lex_is(&lx, "target"))
+        return dv_fail(diag, DV_E_SYNTAX, dv_lex_at(&lx),
+                       "a plan's first section is its target");
+    DV_TRY(dv_target_read(&lx, &plan->target));
+    while (lx.tok.kind != DV_TOK_END)
+        DV_TRY(read_section(plan, &lx));
+    return DV_OK;
+}
+
+// Forget what the passes from `first` on have given.
+static void forget(dv_plan *plan, int first)
+{
+    for (int i = first; i < DV_N_PASSES; i++)
+        plan->facts &= ~passes[i].gives;
+}
+
+static dv_status resume(dv_plan *plan, const char *start_at,
+                        const dv_plan_options *options, dv_diag *diag)
+{
+    int first;
+    DV_TRY(limit_cores(plan, options, diag));
+    if (!start_at)
+        return DV_OK;
+    DV_TRY(find_pass(start_at, 0, &first, diag));
+    dv_pass_cx cx = {plan->ops, options, diag};
+    if (first == 0 && !plan->ops)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the plan has no program to start from");
+    forget(plan, first);
+    dv_program *source = plan->ops;
+    dv_status st = run_passes(&cx, plan, first);
+    if (plan->ops != source)
+        dv_program_destroy(source); // lowering made a new one
+    return st;
+}
+
+dv_status dv_plan_parse(dv_plan **out, const char *text, size_t len,
+                        const char *name, const char *start_at,
+                        const dv_plan_options *options, dv_diag *diag)
+{
+    const dv_plan_options none = DV_PLAN_OPTIONS_INIT;
+    dv_plan *plan = new_plan();
+    if (!plan)
+        return dv_nomem(diag);
+    dv_status st = read_plan(plan, text, len, name, diag);
+    if (st == DV_OK)
+        st = resume(plan, start_at, options ? options : &none, diag);
+    if (st == DV_OK)
+        *out = plan;
+    else
+        dv_plan_destroy(plan);
+    return st;
+}
+
+// -- Printing ----------------------------------------------------------------
+
+dv_loc dv_plan_at(const dv_plan *plan, uint32_t off)
+{
+    return (dv_loc){plan->src.text ? &plan->src : NULL, off};
+}
+
+void dv_plan_print(dv_text *out, const dv_plan *plan)
+{
+    dv_put(out, "plan 1\n");
+    dv_target_print(out, &plan->target, 0);
+    for (int i = 0; i < DV_N_PASSES; i++)
+        if ((plan->facts & passes[i].gives) == passes[i].gives)
+            passes[i].print(out, plan);
+}
+
+char *dv_plan_text(const dv_plan *plan)
+{
+    dv_text out = {0};
+    dv_plan_print(&out, plan);
+    return dv_text_take(&out);
+}

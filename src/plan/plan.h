@@ -1,0 +1,103 @@
+// The plan: a program, a target, and one section per level that says how the
+// program is divided for the target.
+//
+// The unit of execution is the group: a run of ops that share one tile space.
+// Its tiles are dealt to cores; each core loops over its tiles; for each tile
+// it runs the group's ops in order.
+//
+//   op c  vars m 0..6, n 0..8     slices m 2, n 8  ->  tiles 0 1 2
+//   group tiles 3                 core 0: 0..2         m 0..2, m 2..4
+//                                 core 1: 2..3         m 4..6
+//
+// Tile number t of an op is the box whose slice numbers are the digits of t,
+// the last variable running fastest. The last slice of a variable may be
+// shorter.
+//
+// Invariants (docs/invariants.md): G1 groups hold all ops, in order, each
+// once; G2 all ops of a group have the group's number of tiles; G3 every tile
+// is dealt once, to a core the target has; G4 no group crosses the edge of a
+// repeat, and an extern op is alone in its group and whole on one core; G5 no
+// variable that is reduced over is sliced.
+// Memory: a plan owns its target, its ops and its arena; dv_plan_destroy is
+// one call.
+#ifndef DV_PLAN_H
+#define DV_PLAN_H
+#include "ir/program.h"
+#include "target/target.h"
+
+// Tiles first..first+n of a group run on this core, in order.
+typedef struct dv_deal {
+    int64_t core, first_tile, n_tiles;
+} dv_deal;
+
+typedef struct dv_group {
+    int32_t first_op, end_op;
+    int64_t n_tiles;
+    dv_deal *deals;
+    int32_t n_deals;
+    uint32_t off; // where it stands, in a plan that was read
+} dv_group;
+
+enum {
+    DV_FACT_LOWERED = 1, // plan->ops
+    DV_FACT_GROUPED = 2, // plan->groups, plan->slices
+};
+
+typedef enum dv_pass_id {
+#define PASS(name, section, needs, gives, about) DV_PASS_##name,
+#include "plan/pass.def"
+#undef PASS
+    DV_N_PASSES
+} dv_pass_id;
+
+struct dv_plan {
+    dv_arena arena;
+    dv_source src;    // the text it was read from; empty for a made plan
+    dv_target target; // cores as limited for this plan
+    uint32_t facts;
+    double pass_ms[DV_N_PASSES]; // negative: did not run
+    // lower
+    dv_program *ops; // owned
+    // group
+    dv_group *groups;
+    int32_t n_groups;
+    // Length of one slice: slices[op][var].
+    int64_t **slices;
+};
+
+// Tiles that the slices of an op make; 0 when they overflow.
+int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
+
+// What a pass may use beside the plan.
+typedef struct dv_pass_cx {
+    const dv_program *source; // the program as written; borrowed
+    const dv_plan_options *options;
+    dv_diag *diag;
+} dv_pass_cx;
+
+typedef struct dv_pass {
+    const char *name, *section, *about;
+    uint32_t needs, gives;
+    dv_status (*run)(dv_pass_cx *cx, dv_plan *plan);
+    dv_status (*verify)(const dv_plan *plan, dv_diag *diag);
+    void (*print)(dv_text *out, const dv_plan *plan);
+    // Read the section; the lexer stands behind the section's name.
+    dv_status (*read)(dv_plan *plan, dv_lexer *lx);
+} dv_pass;
+
+const dv_pass *dv_pass_get(dv_pass_id id);
+// The pass of a name, or -1.
+int dv_pass_find(const char *name);
+
+#define PASS(name, section, needs, gives, about)                               \
+    dv_status dv_##name##_run(dv_pass_cx *cx, dv_plan *plan);                  \
+    dv_status dv_##name##_verify(const dv_plan *plan, dv_diag *diag);          \
+    void dv_##name##_print(dv_text *out, const dv_plan *plan);                 \
+    dv_status dv_##name##_read(dv_plan *plan, dv_lexer *lx);
+#include "plan/pass.def"
+#undef PASS
+
+// Position in the plan's own text, if it was read from one.
+dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);
+void dv_plan_print(dv_text *out, const dv_plan *plan);
+#endif

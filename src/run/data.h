@@ -1,0 +1,35 @@
+// Data for runs: made-up inputs, and results held against the oracle.
+#ifndef DV_DATA_H
+#define DV_DATA_H
+#include "run/run.h"
+
+// Fill a tensor with values that depend on the seed, the tensor's name and the
+// element's number alone: the same on every machine, for any division. Floats
+// are spread evenly over low..high; integers over -8..8, or, in a tensor that
+// the program uses as an index, over what that index may be.
+void dv_fill(const dv_program *p, int32_t tensor, uint64_t seed, double low,
+             double high, void *data);
+
+typedef struct dv_verdict {
+    int ok;
+    // Of the output that comes nearest to failing.
+    const char *tensor;
+    double residual, threshold;
+} dv_verdict;
+
+// Hold outputs against the oracle. `before` has the inputs as they were before
+// the run, `after` the outputs, by tensor of `plan->ops`. Two things are
+// compared: the run with the oracle on the same ops, rounding stores alike;
+// and, where lowering added ops, the ops with `source` (may be NULL), both in
+// unrounded doubles.
+//
+// The residual of an output is max |got - want| / max |want|. Its threshold is
+// twice the sum, along the longest path of ops to it, of the store's eps and
+// of the eps of the arithmetic times what one element takes of it: the
+// reduction's length and the functions applied. Integers that no float touched
+// must be equal.
+dv_status dv_verify(dv_verdict *out, const dv_program *source,
+                    const dv_plan *plan, void *const *before,
+                    void *const *after, dv_progress progress, void *user,
+                    dv_diag *diag);
+#endif

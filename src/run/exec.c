@@ -1,0 +1,258 @@
+// The sequential executor: binding buffers and walking the plan.
+#include "base/math.h"
+#include "run/run.h"
+#include <inttypes.h>
+#include <string.h>
+
+struct dv_exec {
+    dv_arena arena; // small things; the exec itself lives in it
+    const dv_plan *plan;
+    dv_kernel *kernels; // one per op
+    void **data;        // one per tensor
+    void **owned;       // what of that is ours
+    void **bound;       // what the user gave
+    void *snapshot;     // owned
+    void *strips;       // owned
+    int32_t n_slots;
+    dv_progress progress;
+    void *user;
+    double done, total;
+};
+
+const char *dv_exec_name(const dv_exec *x)
+{
+    (void)x;
+    return "seq";
+}
+
+void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
+{
+    x->progress = progress;
+    x->user = user;
+}
+
+// -- Creating ------------------------------------------------------------------
+
+static dv_status own_tensors(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    char *written = DV_NEW(&x->arena, char, p->n_tensors);
+    if (!written)
+        return dv_nomem(diag);
+    for (int i = 0; i < p->n_ops; i++)
+        written[p->ops[i].write.tensor] = 1;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (t->is_output || (t->is_input && !written[i]))
+            continue; // the user's own memory
+        x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
+        if (!x->owned[i])
+            return dv_nomem(diag);
+    }
+    return DV_OK;
+}
+
+static dv_status make_kernels(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int64_t used = 0;
+    x->total = dv_program_points(p);
+    for (int i = 0; i < p->n_ops; i++) {
+        dv_kernel *k = &x->kernels[i];
+        if (!dv_kernel_init(k, p, &p->ops[i], &x->arena))
+            return dv_nomem(diag);
+        if (k->n_slots > x->n_slots)
+            x->n_slots = k->n_slots;
+        if (!p->ops[i].update || !dv_op_reads_own_write(&p->ops[i]))
+            continue;
+        // One op runs at a time: all snapshots share one piece of memory.
+        k->needs_old = 1;
+        used = dv_max_i64(used,
+                          dv_tensor_bytes(&p->tensors[p->ops[i].write.tensor]));
+    }
+    // Three more strips than slots: accumulators, and room at the end.
+    size_t strips = ((size_t)x->n_slots + 3) * DV_STRIP * 8;
+    x->strips = dv_alloc(strips);
+    x->snapshot = dv_alloc((size_t)used);
+    return x->strips && x->snapshot ? DV_OK : dv_nomem(diag);
+}
+
+dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_exec *x = DV_NEW(&arena, dv_exec, 1);
+    if (!x)
+        return dv_nomem(diag);
+    x->arena = arena;
+    x->plan = plan;
+    dv_status st = DV_OK;
+    if (!(plan->facts & DV_FACT_GROUPED))
+        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                     "the plan is not finished: it has no groups to run");
+    size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
+    x->data = DV_NEW(&x->arena, void *, n);
+    x->owned = DV_NEW(&x->arena, void *, n);
+    x->bound = DV_NEW(&x->arena, void *, n);
+    x->kernels = DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
+    if (st == DV_OK && (!x->data || !x->owned || !x->bound || !x->kernels))
+        st = dv_nomem(diag);
+    if (st == DV_OK)
+        st = make_kernels(x, diag);
+    if (st == DV_OK)
+        st = own_tensors(x, diag);
+    if (st == DV_OK)
+        *out = x;
+    else
+        dv_exec_destroy(x);
+    return st;
+}
+
+void dv_exec_destroy(dv_exec *x)
+{
+    if (!x)
+        return;
+    int32_t n = x->owned && x->plan->ops ? x->plan->ops->n_tensors : 0;
+    for (int32_t i = 0; i < n; i++)
+        dv_release(x->owned[i]);
+    dv_release(x->snapshot);
+    dv_release(x->strips);
+    dv_arena arena = x->arena;
+    dv_arena_free(&arena);
+}
+
+dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
+                       size_t size_bytes, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int32_t i = dv_program_find(p, tensor);
+    if (i < 0)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE, "there is no tensor %s",
+                       tensor);
+    const dv_tensor *t = &p->tensors[i];
+    if (!t->is_input && !t->is_output)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                       "%s is neither an input nor an output", tensor);
+    if (size_bytes != (size_t)dv_tensor_bytes(t))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "%s has %" PRId64 " bytes, %zu were given", tensor,
+                       dv_tensor_bytes(t), size_bytes);
+    if (!data)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is bound to NULL",
+                       tensor);
+    x->bound[i] = data;
+    if (!x->owned[i])
+        x->data[i] = data;
+    return DV_OK;
+}
+
+// -- Running -------------------------------------------------------------------
+
+static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
+{
+    const dv_op *o = &x->plan->ops->ops[op];
+    const int64_t *slices = x->plan->slices[op];
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t n = dv_ceil_div(len, slices[v]);
+        begin[v] = o->vars[v].begin + tile % n * slices[v];
+        end[v] = dv_min_i64(begin[v] + slices[v], o->vars[v].end);
+        tile /= n;
+    }
+    if (s->k->compute == DV_IN_F32)
+        dv_strips_f32(s, begin, end);
+    else if (s->k->compute == DV_IN_F64)
+        dv_strips_f64(s, begin, end);
+    else
+        dv_strips_i64(s, begin, end);
+}
+
+// The op about to start; its snapshot is taken before its first tile.
+static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
+{
+    s->k = &x->kernels[op];
+    s->old = NULL;
+    if (!s->k->needs_old)
+        return;
+    int32_t t = s->k->op->write.tensor;
+    s->old = x->snapshot;
+    if (first)
+        memcpy(x->snapshot, x->data[t],
+               (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
+}
+
+static void tell(dv_exec *x, double points)
+{
+    x->done += points;
+    if (x->progress)
+        x->progress(x->user, x->done / x->total);
+}
+
+static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
+{
+    int first = 1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        const dv_deal *deal = &g->deals[d];
+        for (int64_t i = 0; i < deal->n_tiles; i++) {
+            for (int32_t op = g->first_op; op < g->end_op; op++) {
+                start_op(x, s, op, first);
+                run_tile(x, s, op, deal->first_tile + i);
+                if (s->status != DV_OK)
+                    return s->status;
+            }
+            first = 0;
+        }
+    }
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        tell(x, (double)dv_op_points(x->kernels[op].op,
+                                     dv_all_vars(x->kernels[op].op)));
+    return DV_OK;
+}
+
+// Groups from number `g` on whose ops lie before `end`; repeats from number
+// `next` on may lie in them. *g moves behind the last one run.
+static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
+                         int32_t next)
+{
+    const dv_plan *plan = x->plan;
+    const dv_program *p = plan->ops;
+    while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
+        int32_t op = plan->groups[*g].first_op;
+        while (next < p->n_repeats && p->repeats[next].first_op < op)
+            next++;
+        if (next >= p->n_repeats || p->repeats[next].first_op != op ||
+            p->repeats[next].end_op > end) {
+            DV_TRY(run_group(x, s, &plan->groups[(*g)++]));
+            continue;
+        }
+        int32_t start = *g, stop = p->repeats[next].end_op;
+        for (int64_t n = 0; n < p->repeats[next].times; n++) {
+            *g = start;
+            DV_TRY(run_ops(x, s, g, stop, next + 1));
+        }
+        while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
+            ++*g; // a repeat of 0 times
+        while (next < p->n_repeats && p->repeats[next].first_op < stop)
+            next++;
+    }
+    return DV_OK;
+}
+
+dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if ((t->is_input || t->is_output) && !x->bound[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
+                           t->name);
+        if (t->is_input && x->owned[i]) // updated, but not given back
+            memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
+    }
+    dv_strips s = {.p = p, .data = x->data, .diag = diag};
+    s.buf = x->strips;
+    s.acc = (char *)x->strips + (size_t)x->n_slots * DV_STRIP * 8;
+    x->done = 0;
+    int32_t g = 0;
+    return run_ops(x, &s, &g, p->n_ops, 0);
+}

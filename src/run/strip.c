@@ -1,0 +1,159 @@
+// What the strip kernels of all types share: preparing an op, and offsets.
+#include "run/run.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+// -- Preparing -----------------------------------------------------------------
+
+static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
+                   const dv_access *a, dv_arena *arena)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    int64_t stride = 1;
+    f->base = 0;
+    f->coef = DV_NEW(arena, int64_t, op->n_vars);
+    if (!f->coef)
+        return 0;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via < 0) {
+            f->base += a->index[d].base * stride;
+            for (int v = 0; v < op->n_vars; v++)
+                f->coef[v] += a->index[d].coef[v] * stride;
+        }
+        stride *= t->shape[d];
+    }
+    return 1;
+}
+
+static int slots_of(const dv_expr *e)
+{
+    int most = 1;
+    if (e->kind == DV_EXPR_REDUCE)
+        return slots_of(e->arg[0]);
+    for (int i = 0; i < e->n_args; i++) {
+        int n = i + slots_of(e->arg[i]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static int has_fraction(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_CONST)
+        return e->dtype == DV_WEAK_FLOAT;
+    for (int i = 0; i < e->n_args; i++)
+        if (has_fraction(e->arg[i]))
+            return 1;
+    return 0;
+}
+
+// f64 where any operand is; integers alone in i64; floats in f32, except that
+// wide integers beside them would not fit its mantissa.
+static dv_compute compute_type(const dv_program *p, const dv_op *op)
+{
+    int f64 = 0, floats = has_fraction(op->body), wide = 0;
+    for (int i = -1; i < op->n_reads; i++) {
+        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
+        dv_dtype t = p->tensors[a->tensor].dtype;
+        f64 |= t == DV_F64;
+        floats |= i >= 0 && dv_is_float(t);
+        wide |= t == DV_I32 || t == DV_I64;
+    }
+    // A constant alone is whatever is written.
+    dv_dtype out = p->tensors[op->write.tensor].dtype;
+    if (op->n_reads == 0)
+        floats |= dv_is_float(out);
+    if (f64)
+        return DV_IN_F64;
+    if (!floats)
+        return DV_IN_I64;
+    return wide ? DV_IN_F64 : DV_IN_F32;
+}
+
+// How badly strips along v would use memory: elements apart, summed over all
+// accesses, none counted for more than a cache line's worth.
+static int64_t badness(const dv_kernel *k, int v)
+{
+    int64_t sum = 0;
+    for (int i = -1; i < k->op->n_reads; i++) {
+        if (i < 0 && k->op->vars[v].reduce)
+            continue;
+        const dv_flat *f = i < 0 ? &k->write : &k->reads[i];
+        int64_t apart = llabs(f->coef[v]);
+        sum += apart > 16 ? 16 : apart;
+    }
+    int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
+    // Short strips cost their overhead again and again.
+    return len >= 16 ? sum : sum + 40 / len;
+}
+
+static int32_t pick_strip(const dv_kernel *k)
+{
+    int32_t best = -1;
+    for (int v = 0; v < k->op->n_vars; v++)
+        if (best < 0 || badness(k, v) < badness(k, best))
+            best = v;
+    return best;
+}
+
+int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
+                   dv_arena *arena)
+{
+    *k = (dv_kernel){.op = op};
+    k->compute = compute_type(p, op);
+    k->reduce = dv_op_reduce(op);
+    k->n_slots = slots_of(op->body);
+    k->reads = DV_NEW(arena, dv_flat, op->n_reads);
+    if (!k->reads || !flatten(&k->write, p, op, &op->write, arena))
+        return 0;
+    for (int i = 0; i < op->n_reads; i++)
+        if (!flatten(&k->reads[i], p, op, &op->reads[i], arena))
+            return 0;
+    k->strip = pick_strip(k);
+    return 1;
+}
+
+// -- Offsets -------------------------------------------------------------------
+
+static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
+{
+    const dv_access *a = &s->k->op->reads[read];
+    int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
+    const void *data = s->data[a->tensor];
+    if (s->old && a->tensor == s->k->op->write.tensor)
+        data = s->old;
+    switch (s->p->tensors[a->tensor].dtype) {
+    case DV_I64:
+        return ((const int64_t *)data)[off];
+    case DV_I32:
+        return ((const int32_t *)data)[off];
+    default: // i8: the builder lets nothing but integers through
+        return ((const int8_t *)data)[off];
+    }
+}
+
+int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
+                         const int64_t *point)
+{
+    const dv_tensor *t = &s->p->tensors[a->tensor];
+    int64_t off = f->base, stride = 1;
+    for (int v = 0; v < s->k->op->n_vars; v++)
+        off += f->coef[v] * point[v];
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via >= 0) {
+            int64_t i = load_index(s, a->index[d].via, point);
+            if (i < 0 || i >= t->shape[d]) {
+                if (s->status == DV_OK)
+                    s->status = dv_fail(
+                        s->diag, DV_E_BOUNDS, (dv_loc){&s->p->src, a->off},
+                        "an index found %" PRId64
+                        ", dim %d of %s has 0..%" PRId64,
+                        i, d, t->name, t->shape[d]);
+                i = 0;
+            }
+            off += i * stride;
+        }
+        stride *= t->shape[d];
+    }
+    return off;
+}

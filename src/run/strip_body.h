@@ -1,0 +1,370 @@
+// The strip kernels for one type; included once per type with these set:
+//   T       the type            NAME(x)  x with the type's suffix
+//   REAL    1 for floats        FN(x)    the C function x for the type
+//
+// A value is a strip of `n` elements, or one element for all of them.
+typedef struct NAME(value) {
+    const T *p;
+    int each; // 1: one per element; 0: the same for all
+} NAME(value);
+
+// -- Loads ---------------------------------------------------------------------
+
+#define LOAD(ctype, convert)                                                   \
+    for (int64_t i = 0; i < n; i++)                                            \
+        out[i] = (T)convert(((const ctype *)data)[off + i * stride]);          \
+    break
+
+static void NAME(load)(T *out, dv_dtype t, const void *data, int64_t off,
+                       int64_t stride, int64_t n)
+{
+    switch (t) {
+    case DV_F64:
+        LOAD(double, );
+    case DV_F32:
+        LOAD(float, );
+    case DV_F16:
+        LOAD(uint16_t, dv_f16_to_f32);
+    case DV_BF16:
+        LOAD(uint16_t, dv_bf16_to_f32);
+    case DV_I64:
+        LOAD(int64_t, );
+    case DV_I32:
+        LOAD(int32_t, );
+    case DV_I8:
+        LOAD(int8_t, );
+    }
+}
+#undef LOAD
+
+static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
+{
+    const dv_access *a = &s->k->op->reads[read];
+    const dv_flat *f = &s->k->reads[read];
+    dv_dtype t = s->p->tensors[a->tensor].dtype;
+    const void *data = s->data[a->tensor];
+    if (s->old && a->tensor == s->k->op->write.tensor)
+        data = s->old;
+    if (dv_access_is_indirect(a)) {
+        int64_t point[DV_MAX_VARS];
+        memcpy(point, s->at, sizeof point);
+        for (int64_t i = 0; i < s->n; i++) {
+            NAME(load)(buf + i, t, data, dv_strips_offset(s, a, f, point), 0, 1);
+            if (s->k->strip >= 0)
+                point[s->k->strip]++;
+        }
+        return (NAME(value)){buf, 1};
+    }
+    int64_t off = dv_strips_offset(s, a, f, s->at);
+    int64_t stride = s->k->strip < 0 ? 0 : f->coef[s->k->strip];
+    if (t == DTYPE && stride == 1)
+        return (NAME(value)){(const T *)data + off, 1};
+    NAME(load)(buf, t, data, off, stride, stride ? s->n : 1);
+    return (NAME(value)){buf, stride != 0};
+}
+
+// -- Functions -----------------------------------------------------------------
+
+// Loops over the operands, with the ones that are the same for all elements
+// taken out, so that the compiler sees plain vector loops.
+#define ONE(expr)                                                              \
+    for (int64_t i = 0; i < n; i++) {                                          \
+        T x = a[i];                                                            \
+        out[i] = (T)(expr);                                                    \
+    }                                                                          \
+    break
+#define TWO(expr)                                                              \
+    if (v[0].each && v[1].each) {                                              \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T x = a[i], y = b[i];                                              \
+            out[i] = (T)(expr);                                                \
+        }                                                                      \
+    } else if (v[0].each) {                                                    \
+        T y = b[0];                                                            \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T x = a[i];                                                        \
+            out[i] = (T)(expr);                                                \
+        }                                                                      \
+    } else {                                                                   \
+        T x = a[0];                                                            \
+        for (int64_t i = 0; i < n; i++) {                                      \
+            T y = b[i];                                                        \
+            out[i] = (T)(expr);                                                \
+        }                                                                      \
+    }                                                                          \
+    break
+
+static void NAME(apply)(dv_fn fn, T *out, const NAME(value) *v, int64_t n)
+{
+    const T *a = v[0].p, *b = v[1].p, *c = v[2].p;
+    switch (fn) {
+    case DV_FN_LT:
+        TWO(x < y);
+    case DV_FN_LE:
+        TWO(x <= y);
+    case DV_FN_GT:
+        TWO(x > y);
+    case DV_FN_GE:
+        TWO(x >= y);
+    case DV_FN_EQ:
+        TWO(x == y);
+    case DV_FN_NE:
+        TWO(x != y);
+    case DV_FN_ADD:
+        TWO(ADD(x, y));
+    case DV_FN_SUB:
+        TWO(SUB(x, y));
+    case DV_FN_MUL:
+        TWO(MUL(x, y));
+    case DV_FN_MIN:
+        TWO(NAME(min)(x, y));
+    case DV_FN_MAX:
+        TWO(NAME(max)(x, y));
+    case DV_FN_NEG:
+        ONE(NEG(x));
+    case DV_FN_RELU:
+        ONE(x > 0 || x != x ? x : 0);
+    case DV_FN_ABS:
+        ONE(ABS(x));
+    case DV_FN_SELECT:
+        for (int64_t i = 0; i < n; i++)
+            out[i] = a[v[0].each ? i : 0] != 0 ? b[v[1].each ? i : 0]
+                                               : c[v[2].each ? i : 0];
+        break;
+#if REAL
+    case DV_FN_DIV:
+        TWO(x / y);
+    case DV_FN_EXP:
+        ONE(FN(exp)(x));
+    case DV_FN_LOG:
+        ONE(FN(log)(x));
+    case DV_FN_SQRT:
+        ONE(FN(sqrt)(x));
+    case DV_FN_RSQRT:
+        ONE(1 / FN(sqrt)(x));
+    case DV_FN_TANH:
+        ONE(FN(tanh)(x));
+    case DV_FN_ERF:
+        ONE(FN(erf)(x));
+    case DV_FN_SIGMOID:
+        ONE(1 / (1 + FN(exp)(-x)));
+    case DV_FN_SILU:
+        ONE(x / (1 + FN(exp)(-x)));
+    case DV_FN_GELU:
+        ONE(x * (T)0.5 * (1 + FN(erf)(x * (T)0.70710678118654752440)));
+#else
+    default: // the dtype rules let no integers in
+        break;
+#endif
+    }
+}
+#undef ONE
+#undef TWO
+
+static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
+{
+    T *buf = (T *)s->buf + (int64_t)slot * DV_STRIP;
+    NAME(value) v[3] = {{0}};
+    int each = 0;
+    switch ((dv_expr_kind)e->kind) {
+    case DV_EXPR_CONST:
+        buf[0] = NAME(constant)(e->value);
+        return (NAME(value)){buf, 0};
+    case DV_EXPR_READ:
+        return NAME(read)(s, e->read, buf);
+    case DV_EXPR_REDUCE: // done: its result is in the accumulators
+        return (NAME(value)){(const T *)s->acc, 1};
+    case DV_EXPR_APPLY:
+        break;
+    }
+    for (int i = 0; i < e->n_args; i++) {
+        v[i] = NAME(eval)(s, e->arg[i], slot + i);
+        each |= v[i].each;
+    }
+    NAME(apply)((dv_fn)e->fn, buf, v, each ? s->n : 1);
+    return (NAME(value)){buf, each};
+}
+
+// -- Reductions ----------------------------------------------------------------
+
+static T NAME(step)(dv_reducer r, T acc, T x)
+{
+    switch (r) {
+    case DV_RED_SUM:
+    case DV_RED_MEAN:
+        return (T)ADD(acc, x);
+    case DV_RED_PROD:
+        return (T)MUL(acc, x);
+    case DV_RED_MAX:
+        return NAME(max)(acc, x);
+    case DV_RED_MIN:
+        return NAME(min)(acc, x);
+    }
+    return acc;
+}
+
+// acc[i] = acc[i] (+) v[i], with the reducer's choice outside the loop.
+static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
+{
+#define EACH(fn)                                                               \
+    if (v.each)                                                                \
+        for (int64_t i = 0; i < n; i++)                                        \
+            acc[i] = (T)fn(acc[i], v.p[i]);                                    \
+    else                                                                       \
+        for (int64_t i = 0; i < n; i++)                                        \
+            acc[i] = (T)fn(acc[i], v.p[0]);                                    \
+    break
+    switch (r) {
+    case DV_RED_SUM:
+    case DV_RED_MEAN:
+        EACH(ADD);
+    case DV_RED_PROD:
+        EACH(MUL);
+    case DV_RED_MAX:
+        EACH(NAME(max));
+    case DV_RED_MIN:
+        EACH(NAME(min));
+    }
+#undef EACH
+}
+
+// -- Stores --------------------------------------------------------------------
+
+#define STORE(ctype, convert)                                                  \
+    for (int64_t i = 0; i < n; i++)                                            \
+        ((ctype *)data)[off + i * stride] =                                    \
+            (ctype)convert(v.p[v.each ? i : 0]);                               \
+    break
+
+static void NAME(put)(dv_dtype t, void *data, int64_t off, int64_t stride,
+                      NAME(value) v, int64_t n)
+{
+    switch (t) {
+    case DV_F64:
+        STORE(double, );
+    case DV_F32:
+        STORE(float, );
+    case DV_F16:
+        STORE(uint16_t, TO_F16);
+    case DV_BF16:
+        STORE(uint16_t, TO_BF16);
+    case DV_I64:
+        STORE(int64_t, NAME(whole));
+    case DV_I32:
+        STORE(int32_t, (uint32_t)(uint64_t)NAME(whole));
+    case DV_I8:
+        STORE(int8_t, (uint8_t)(uint64_t)NAME(whole));
+    }
+}
+#undef STORE
+
+static void NAME(write)(dv_strips *s, NAME(value) v)
+{
+    const dv_access *a = &s->k->op->write;
+    dv_dtype t = s->p->tensors[a->tensor].dtype;
+    void *data = s->data[a->tensor];
+    if (dv_access_is_indirect(a)) {
+        int64_t point[DV_MAX_VARS];
+        memcpy(point, s->at, sizeof point);
+        for (int64_t i = 0; i < s->n; i++) {
+            NAME(value) one = {v.p + (v.each ? i : 0), 0};
+            int64_t off = dv_strips_offset(s, a, &s->k->write, point);
+            if (s->status == DV_OK)
+                NAME(put)(t, data, off, 0, one, 1);
+            if (s->k->strip >= 0)
+                point[s->k->strip]++;
+        }
+        return;
+    }
+    int64_t off = dv_strips_offset(s, a, &s->k->write, s->at);
+    int64_t stride = s->k->strip < 0 ? 0 : s->k->write.coef[s->k->strip];
+    if (s->status == DV_OK)
+        NAME(put)(t, data, off, stride, v, s->n);
+}
+
+// -- One box -------------------------------------------------------------------
+
+// All points of the reduced variables except the strip's own, accumulated
+// into acc; strips along a reduced variable land in the same accumulators.
+static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
+                             const int64_t *end, uint32_t loops, T *acc,
+                             int64_t width)
+{
+    const dv_expr *e = s->k->reduce;
+    int strip = s->k->strip;
+    int along = strip >= 0 && s->k->op->vars[strip].reduce;
+    T zero = NAME(constant)(dv_reducer_get((dv_reducer)e->fn)->zero);
+    for (int64_t i = 0; i < width; i++)
+        acc[i] = zero;
+    for (int v = 0; v < s->k->op->n_vars; v++)
+        if (loops >> v & 1)
+            s->at[v] = begin[v];
+    do {
+        int64_t from = along ? begin[strip] : 0;
+        int64_t to = along ? end[strip] : 1;
+        for (; from < to; from += along ? DV_STRIP : 1) {
+            if (along) {
+                s->at[strip] = from;
+                s->n = to - from < DV_STRIP ? to - from : DV_STRIP;
+            }
+            NAME(accumulate)
+            ((dv_reducer)e->fn, acc, NAME(eval)(s, e->arg[0], 0), s->n);
+        }
+    } while (next_point(s, begin, end, loops));
+}
+
+static void NAME(finish)(dv_strips *s, const int64_t *begin, const int64_t *end,
+                         T *acc, int64_t n)
+{
+    (void)begin, (void)end, (void)acc, (void)n, (void)s;
+#if REAL
+    if (s->k->reduce->fn != DV_RED_MEAN)
+        return;
+    T count = 1;
+    for (int v = 0; v < s->k->op->n_vars; v++)
+        if (s->k->reduce->vars >> v & 1)
+            count *= (T)(end[v] - begin[v]);
+    for (int64_t i = 0; i < n; i++)
+        acc[i] /= count;
+#endif
+}
+
+void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
+{
+    const dv_kernel *k = s->k;
+    int strip = k->strip;
+    int along = strip >= 0 && k->op->vars[strip].reduce;
+    uint32_t outer = 0, inner = 0;
+    T *acc = s->acc;
+    for (int v = 0; v < k->op->n_vars; v++) {
+        s->at[v] = begin[v];
+        if (v != strip && k->op->vars[v].reduce)
+            inner |= 1u << v;
+        else if (v != strip)
+            outer |= 1u << v;
+    }
+    do {
+        int64_t from = strip >= 0 && !along ? begin[strip] : 0;
+        int64_t to = strip >= 0 && !along ? end[strip] : 1;
+        for (; from < to && s->status == DV_OK; from += DV_STRIP) {
+            s->n = to - from < DV_STRIP ? to - from : DV_STRIP;
+            if (strip >= 0 && !along)
+                s->at[strip] = from;
+            if (k->reduce && along) {
+                int64_t len = end[strip] - begin[strip];
+                int64_t width = len < DV_STRIP ? len : DV_STRIP;
+                NAME(reduce_all)(s, begin, end, inner, acc, width);
+                for (int64_t i = 1; i < width; i++)
+                    acc[0] = NAME(step)((dv_reducer)k->reduce->fn, acc[0],
+                                        acc[i]);
+                s->n = 1;
+                s->at[strip] = begin[strip];
+            } else if (k->reduce) {
+                NAME(reduce_all)(s, begin, end, inner, acc, s->n);
+            }
+            if (k->reduce)
+                NAME(finish)(s, begin, end, acc, s->n);
+            NAME(write)(s, NAME(eval)(s, k->op->body, 0));
+        }
+    } while (s->status == DV_OK && next_point(s, begin, end, outer));
+}

@@ -1,0 +1,174 @@
+// The strip kernels in f32, f64 and i64.
+#include "run/run.h"
+#include <math.h>
+#include <string.h>
+
+// Step to the next point of the variables in the mask; 0 after the last.
+static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
+                      uint32_t vars)
+{
+    for (int v = s->k->op->n_vars - 1; v >= 0; v--) {
+        if (!(vars >> v & 1))
+            continue;
+        if (++s->at[v] < end[v])
+            return 1;
+        s->at[v] = begin[v];
+    }
+    return 0;
+}
+
+// Floats into integers: the fraction is cut off, nan is 0, and what is out of
+// range stops at the ends.
+static int64_t whole(double v)
+{
+    if (v != v)
+        return 0;
+    if (v >= 0x1p63)
+        return INT64_MAX;
+    return v <= -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+// -- f32 -----------------------------------------------------------------------
+
+static inline float min_f32(float x, float y)
+{
+    return x < y || x != x ? x : y;
+}
+
+static inline float max_f32(float x, float y)
+{
+    return x > y || x != x ? x : y;
+}
+
+static float constant_f32(double v)
+{
+    return (float)v;
+}
+
+static int64_t whole_f32(float v)
+{
+    return whole((double)v);
+}
+
+#define T         float
+#define NAME(x)   x##_f32
+#define FN(x)     x##f
+#define REAL      1
+#define DTYPE     DV_F32
+#define ADD(x, y) ((x) + (y))
+#define SUB(x, y) ((x) - (y))
+#define MUL(x, y) ((x) * (y))
+#define ABS(x)    FN(fabs)(x)
+#define NEG(x)    (-(x))
+#define TO_F16    dv_f32_to_f16
+#define TO_BF16   dv_f32_to_bf16
+#include "run/strip_body.h"
+#undef T
+#undef NAME
+#undef FN
+#undef DTYPE
+#undef TO_F16
+#undef TO_BF16
+
+// -- f64 -----------------------------------------------------------------------
+
+static inline double min_f64(double x, double y)
+{
+    return x < y || x != x ? x : y;
+}
+
+static inline double max_f64(double x, double y)
+{
+    return x > y || x != x ? x : y;
+}
+
+static double constant_f64(double v)
+{
+    return v;
+}
+
+static int64_t whole_f64(double v)
+{
+    return whole(v);
+}
+
+static uint16_t f64_to_f16(double v)
+{
+    uint16_t h;
+    dv_store(DV_F16, &h, 0, v);
+    return h;
+}
+
+static uint16_t f64_to_bf16(double v)
+{
+    uint16_t h;
+    dv_store(DV_BF16, &h, 0, v);
+    return h;
+}
+
+#define T       double
+#define NAME(x) x##_f64
+#define FN(x)   x
+#define DTYPE   DV_F64
+#define TO_F16  f64_to_f16
+#define TO_BF16 f64_to_bf16
+#include "run/strip_body.h"
+#undef T
+#undef NAME
+#undef FN
+#undef REAL
+#undef DTYPE
+#undef ADD
+#undef SUB
+#undef MUL
+#undef ABS
+#undef NEG
+#undef TO_F16
+#undef TO_BF16
+
+// -- i64 -----------------------------------------------------------------------
+
+static inline int64_t min_i64(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static inline int64_t max_i64(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static int64_t constant_i64(double v)
+{
+    return whole(v); // ±inf, what max and min start from, stop at the ends
+}
+
+static int64_t whole_i64(int64_t v)
+{
+    return v;
+}
+
+static uint16_t i64_to_f16(int64_t v)
+{
+    return f64_to_f16((double)v);
+}
+
+static uint16_t i64_to_bf16(int64_t v)
+{
+    return f64_to_bf16((double)v);
+}
+
+// Integers wrap around; unsigned arithmetic is how C says that.
+#define T         int64_t
+#define NAME(x)   x##_i64
+#define FN(x)     x
+#define REAL      0
+#define DTYPE     DV_I64
+#define ADD(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
+#define SUB(x, y) ((int64_t)((uint64_t)(x) - (uint64_t)(y)))
+#define MUL(x, y) ((int64_t)((uint64_t)(x) * (uint64_t)(y)))
+#define ABS(x)    ((x) < 0 ? SUB(0, x) : (x))
+#define NEG(x)    SUB(0, x)
+#define TO_F16    i64_to_f16
+#define TO_BF16   i64_to_bf16
+#include "run/strip_body.h"

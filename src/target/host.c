@@ -1,0 +1,102 @@
+// The host probe. What counts are the cores this process may run on, and per
+// core its share of the L2 cache, which is what a plan treats as scratchpad:
+//
+//   package  L2 2MiB     L2 2MiB         cores = 3, scratch = 1MiB
+//            core core   core core
+//   bound to  x    x      x              bandwidths and rates are not probed
+#include "target/host.h"
+#include "base/math.h"
+#include <hwloc.h>
+#include <string.h>
+
+enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
+
+typedef struct machine {
+    int64_t cores, l2_share_bytes, line_bytes; // 0: not found
+} machine;
+
+// How many objects of a type touch the set.
+static int64_t count(hwloc_topology_t topo, hwloc_const_cpuset_t set,
+                     hwloc_obj_type_t type)
+{
+    int64_t n = 0;
+    hwloc_obj_t obj = NULL;
+    while ((obj = hwloc_get_next_obj_by_type(topo, type, obj)) != NULL)
+        n += obj->cpuset && hwloc_bitmap_intersects(obj->cpuset, set);
+    return n;
+}
+
+// Physical cores, or threads where the system does not tell cores.
+static int64_t count_cores(hwloc_topology_t topo, hwloc_const_cpuset_t set)
+{
+    int64_t n = count(topo, set, HWLOC_OBJ_CORE);
+    return n ? n : count(topo, set, HWLOC_OBJ_PU);
+}
+
+// The smallest share of a cache at this level among the cores of the set. All
+// cores below a cache share it, also those this process may not use.
+static void probe_cache(machine *m, hwloc_topology_t topo,
+                        hwloc_const_cpuset_t set, hwloc_obj_type_t type)
+{
+    hwloc_obj_t obj = NULL;
+    while ((obj = hwloc_get_next_obj_by_type(topo, type, obj)) != NULL) {
+        if (!obj->cpuset || !hwloc_bitmap_intersects(obj->cpuset, set))
+            continue;
+        const struct hwloc_cache_attr_s *cache = &obj->attr->cache;
+        if (cache->linesize > m->line_bytes)
+            m->line_bytes = cache->linesize;
+        int64_t sharers = dv_max_i64(count_cores(topo, obj->cpuset), 1);
+        int64_t share = (int64_t)(cache->size / (uint64_t)sharers);
+        if (type == HWLOC_OBJ_L2CACHE && share &&
+            (!m->l2_share_bytes || share < m->l2_share_bytes))
+            m->l2_share_bytes = share;
+    }
+}
+
+static void probe_topology(machine *m, hwloc_topology_t topo)
+{
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    if (!set)
+        return;
+    hwloc_const_cpuset_t all = hwloc_topology_get_topology_cpuset(topo);
+    if (hwloc_get_cpubind(topo, set, HWLOC_CPUBIND_PROCESS) != 0 ||
+        !hwloc_bitmap_intersects(set, all))
+        hwloc_bitmap_copy(set, all);
+    m->cores = count_cores(topo, set);
+    probe_cache(m, topo, set, HWLOC_OBJ_L1CACHE);
+    probe_cache(m, topo, set, HWLOC_OBJ_L2CACHE);
+    hwloc_bitmap_free(set);
+}
+
+static machine probe(void)
+{
+    machine m = {0};
+    hwloc_topology_t topo;
+    if (hwloc_topology_init(&topo) != 0)
+        return m;
+    if (hwloc_topology_load(topo) == 0)
+        probe_topology(&m, topo);
+    hwloc_topology_destroy(topo);
+    return m;
+}
+
+void dv_host_probe(dv_target *out, dv_diag *diag)
+{
+    machine m = probe();
+    if (!m.cores)
+        dv_warn(diag, "host", DV_NOWHERE,
+                "hwloc cannot read this machine: assuming one core");
+    int64_t line = m.line_bytes;
+    if (line < 8 || line > 1 << 20 || (line & (line - 1)))
+        line = ASSUMED_LINE_BYTES;
+    int64_t share = m.l2_share_bytes ? m.l2_share_bytes : ASSUMED_L2_BYTES;
+    share = dv_min_i64(share, (int64_t)1 << 40); // the most of its row
+    dv_target_init(out, "host");
+    memcpy(out->about, DV_HOST_ABOUT, sizeof DV_HOST_ABOUT);
+    out->cores = dv_min_i64(dv_max_i64(m.cores, 1), 1 << 20);
+    out->stick_bytes = line;
+    out->scratch_align_bytes = line;
+    out->scratch_bytes = share / line * line;
+    out->grain = DV_GRAIN_FUSED;
+    out->tiles_per_core = 0;
+}

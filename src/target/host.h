@@ -1,0 +1,11 @@
+// The machine divvy runs on, as a target.
+#ifndef DV_HOST_H
+#define DV_HOST_H
+#include "target/target.h"
+
+#define DV_HOST_ABOUT "this machine, as hwloc sees it"
+
+// Probe the machine. Always gives a target that works: what cannot be found
+// out is assumed, and a warning says so when nothing can.
+void dv_host_probe(dv_target *out, dv_diag *diag);
+#endif

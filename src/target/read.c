@@ -1,0 +1,324 @@
+// Reading a description. Values come as tokens glued together: 2MiB is the
+// number 2 and the name MiB, 204.8GB/s is four tokens, 13x10 is the number 13
+// and the name x10.
+#include "target/field.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct reader {
+    dv_lexer *lx;
+    dv_target t;
+    dv_loc name_at;
+    // Where each property was given; without a source where it was not.
+    dv_loc seen[DV_N_FIELDS];
+    uint32_t value_off, value_end; // bytes of the value being read
+} reader;
+
+static dv_status wrong_kind(const reader *r, const dv_target_field *f)
+{
+    char buf[48];
+    return dv_fail(r->lx->diag, DV_E_TARGET, dv_lex_at(r->lx),
+                   "%s takes %s, found %s", f->name,
+                   dv_target_kinds[f->kind].example, dv_lex_show(r->lx, buf));
+}
+
+// Step over a token of the value.
+static dv_status take(reader *r)
+{
+    r->value_end = r->lx->tok.off + r->lx->tok.len;
+    return dv_lex(r->lx);
+}
+
+// The value as the user wrote it, for %.*s.
+static int value_len(const reader *r)
+{
+    uint32_t len = r->value_end - r->value_off;
+    return len > 60 ? 60 : (int)len;
+}
+
+static dv_status check_range(const reader *r, const dv_target_field *f,
+                             double v)
+{
+    if (v >= f->least && v <= f->most)
+        return DV_OK;
+    dv_text limit = {0};
+    dv_value_print(&limit, f->kind, v < f->least ? f->least : f->most);
+    const dv_source *src = r->lx->src;
+    dv_status s =
+        dv_fail(r->lx->diag, DV_E_TARGET, (dv_loc){src, r->value_off},
+                "%s is %.*s, the %s is %s", f->name, value_len(r),
+                src->text + r->value_off, v < f->least ? "least" : "most",
+                limit.at ? limit.at : "");
+    dv_text_free(&limit);
+    return s;
+}
+
+// The unit glued to a number. Bytes go without one if they like.
+static dv_status read_unit(reader *r, const dv_target_field *f, double *scale)
+{
+    const dv_token *t = &r->lx->tok;
+    if (f->kind == DV_KIND_percent) {
+        if (t->kind != '%' || !t->glued)
+            return wrong_kind(r, f);
+        return take(r);
+    }
+    const char *text = r->lx->src->text + t->off;
+    double found =
+        t->kind == DV_TOK_NAME ? dv_unit_scale(f->kind, text, t->len) : 0;
+    if (f->kind == DV_KIND_bytes && !t->glued && found == 0)
+        return DV_OK;
+    if (f->kind == DV_KIND_bytes && t->kind != DV_TOK_NAME)
+        return DV_OK;
+    if (found == 0 || !t->glued)
+        return wrong_kind(r, f);
+    *scale = found;
+    DV_TRY(take(r));
+    if (!dv_target_kinds[f->kind].per_second)
+        return DV_OK;
+    if (t->kind != '/' || !t->glued)
+        return wrong_kind(r, f);
+    DV_TRY(take(r));
+    if (!dv_lex_is(r->lx, "s") || !t->glued)
+        return wrong_kind(r, f);
+    return take(r);
+}
+
+static dv_status read_number(reader *r, const dv_target_field *f)
+{
+    const dv_token *t = &r->lx->tok;
+    if (t->kind != DV_TOK_INT &&
+        (t->kind != DV_TOK_FLOAT || f->kind == DV_KIND_count))
+        return wrong_kind(r, f);
+    double v = t->f, scale = 1;
+    DV_TRY(take(r));
+    if (f->kind != DV_KIND_count)
+        DV_TRY(read_unit(r, f, &scale));
+    v *= scale;
+    DV_TRY(check_range(r, f, v));
+    if (f->kind == DV_KIND_bytes && v != floor(v))
+        return dv_fail(r->lx->diag, DV_E_TARGET,
+                       (dv_loc){r->lx->src, r->value_off},
+                       "%s is %.*s: not a whole number of bytes", f->name,
+                       value_len(r), r->lx->src->text + r->value_off);
+    dv_field_set(&r->t, f, v);
+    return DV_OK;
+}
+
+static dv_status read_word(reader *r, const dv_target_field *f)
+{
+    static const char *const words[2][2] = {{"no", "yes"},
+                                            {"fused", "primitive"}};
+    const char *const *two = words[f->kind == DV_KIND_grain];
+    if (!dv_lex_is(r->lx, two[0]) && !dv_lex_is(r->lx, two[1]))
+        return wrong_kind(r, f);
+    dv_field_set(&r->t, f, dv_lex_is(r->lx, two[1]) ? f->most : f->least);
+    return take(r);
+}
+
+// 13x10 comes as the number 13 and the name x10.
+static dv_status read_grid(reader *r, const dv_target_field *f)
+{
+    const dv_token *t = &r->lx->tok;
+    if (t->kind != DV_TOK_INT)
+        return wrong_kind(r, f);
+    double cols = t->f, rows = 0;
+    DV_TRY(take(r));
+    const char *text = r->lx->src->text + t->off;
+    if (t->kind != DV_TOK_NAME || !t->glued || t->len < 2 || text[0] != 'x')
+        return wrong_kind(r, f);
+    for (uint32_t i = 1; i < t->len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return wrong_kind(r, f);
+        rows = rows * 10 + (text[i] - '0');
+    }
+    DV_TRY(take(r));
+    DV_TRY(check_range(r, f, cols));
+    DV_TRY(check_range(r, f, rows));
+    dv_core_grid *g = dv_field_of(&r->t, f);
+    *g = (dv_core_grid){(int64_t)cols, (int64_t)rows};
+    return DV_OK;
+}
+
+static dv_status read_text(reader *r, const dv_target_field *f)
+{
+    const dv_token *t = &r->lx->tok;
+    const char *text = r->lx->src->text + t->off;
+    if (t->kind != DV_TOK_STRING)
+        return wrong_kind(r, f);
+    if (t->len > f->most)
+        return dv_fail(r->lx->diag, DV_E_TARGET, dv_lex_at(r->lx),
+                       "%s has %u bytes, the most is %.0f", f->name, t->len,
+                       f->most);
+    for (uint32_t i = 0; i < t->len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 32 || c == 127)
+            return dv_fail(
+                r->lx->diag, DV_E_TARGET, (dv_loc){r->lx->src, t->off + i},
+                "%s has the control character 0x%02x in it", f->name, c);
+    }
+    memcpy(dv_field_of(&r->t, f), text, t->len);
+    return take(r);
+}
+
+static dv_status read_value(reader *r, const dv_target_field *f)
+{
+    r->value_off = r->lx->tok.off;
+    switch (f->kind) {
+    case DV_KIND_flag:
+    case DV_KIND_grain:
+        DV_TRY(read_word(r, f));
+        break;
+    case DV_KIND_grid:
+        DV_TRY(read_grid(r, f));
+        break;
+    case DV_KIND_text:
+        DV_TRY(read_text(r, f));
+        break;
+    default:
+        DV_TRY(read_number(r, f));
+    }
+    // What sticks to a value was meant to be part of it: 32cores, 8%%.
+    if (r->lx->tok.glued && r->lx->tok.kind != '}' &&
+        r->lx->tok.kind != DV_TOK_END)
+        return wrong_kind(r, f);
+    return DV_OK;
+}
+
+// -- Properties --------------------------------------------------------------
+
+static dv_status unknown_property(const reader *r)
+{
+    const dv_token *t = &r->lx->tok;
+    const char *word = r->lx->src->text + t->off, *best = NULL;
+    size_t d = 0;
+    for (int i = 0; i < DV_N_FIELDS; i++)
+        dv_closer(&best, &d, word, t->len, dv_target_fields[i].name);
+    char buf[48];
+    return dv_fail(r->lx->diag, DV_E_TARGET, dv_lex_at(r->lx),
+                   "a target has no property %s%s%s%s", dv_lex_show(r->lx, buf),
+                   best ? "; did you mean '" : "", best ? best : "",
+                   best ? "'?" : "");
+}
+
+static dv_status read_property(reader *r)
+{
+    char buf[48];
+    dv_lexer *lx = r->lx;
+    if (lx->tok.kind != DV_TOK_NAME)
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected a property or '}', found %s",
+                       dv_lex_show(lx, buf));
+    int i = 0;
+    while (i < DV_N_FIELDS && !dv_lex_is(lx, dv_target_fields[i].name))
+        i++;
+    if (i == DV_N_FIELDS)
+        return unknown_property(r);
+    if (r->seen[i].src) {
+        dv_fail(lx->diag, DV_E_TARGET, dv_lex_at(lx), "%s is given twice",
+                dv_target_fields[i].name);
+        dv_note(lx->diag, r->seen[i], "the first one is here");
+        return DV_E_TARGET;
+    }
+    r->seen[i] = dv_lex_at(lx);
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_expect(lx, '=', "'='"));
+    return read_value(r, &dv_target_fields[i]);
+}
+
+// -- Properties that must agree ----------------------------------------------
+
+// Where a property was given, or else the name of the target.
+static dv_loc where(const reader *r, int i)
+{
+    return r->seen[i].src ? r->seen[i] : r->name_at;
+}
+
+// cores may be left out where the grid tells them.
+static dv_status check_cores(reader *r)
+{
+    dv_target *t = &r->t;
+    dv_diag *diag = r->lx->diag;
+    int64_t cols = t->core_grid.cols, rows = t->core_grid.rows;
+    if ((cols == 0) != (rows == 0))
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
+                       "core_grid is %" PRId64 "x%" PRId64
+                       ": one side is 0, the other is not",
+                       cols, rows);
+    if ((double)(cols * rows) > dv_target_fields[DV_AT_cores].most)
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
+                       "core_grid has %" PRId64 " cores, the most is %.0f",
+                       cols * rows, dv_target_fields[DV_AT_cores].most);
+    if (cols && !r->seen[DV_AT_cores].src)
+        t->cores = cols * rows;
+    if (cols && cols * rows != t->cores) {
+        dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
+                "core_grid has %" PRId64 " cores, cores is %" PRId64,
+                cols * rows, t->cores);
+        dv_note(diag, where(r, DV_AT_cores), "cores is given here");
+        return DV_E_TARGET;
+    }
+    if ((t->tile_rows == 0) != (t->tile_cols == 0))
+        return dv_fail(
+            diag, DV_E_TARGET,
+            where(r, t->tile_rows ? DV_AT_tile_rows : DV_AT_tile_cols),
+            "a tile of %" PRId64 " rows and %" PRId64 " columns", t->tile_rows,
+            t->tile_cols);
+    return DV_OK;
+}
+
+static dv_status check_memory(const reader *r)
+{
+    const dv_target *t = &r->t;
+    dv_diag *diag = r->lx->diag;
+    int64_t align = t->scratch_align_bytes;
+    if (t->stick_bytes % 8)
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_stick),
+                       "stick is %" PRId64 " bytes, not a multiple of 8, the "
+                       "widest element",
+                       t->stick_bytes);
+    if (t->span_limit_bytes && t->span_limit_bytes < t->stick_bytes)
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_span_limit),
+                       "span_limit is %" PRId64 " bytes, less than a stick of "
+                       "%" PRId64,
+                       t->span_limit_bytes, t->stick_bytes);
+    if (align & (align - 1))
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_scratch_align),
+                       "scratch_align is %" PRId64 ", not a power of two",
+                       align);
+    if (t->scratch_program_bytes > t->scratch_bytes)
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_scratch_program),
+                       "scratch_program is %" PRId64
+                       " bytes, scratch has %" PRId64,
+                       t->scratch_program_bytes, t->scratch_bytes);
+    return DV_OK;
+}
+
+dv_status dv_target_read(dv_lexer *lx, dv_target *out)
+{
+    reader r = {.lx = lx};
+    dv_target_init(&r.t, "");
+    char buf[48];
+    if (!dv_lex_is(lx, "target"))
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected the word target, found %s",
+                       dv_lex_show(lx, buf));
+    DV_TRY(dv_lex(lx));
+    r.name_at = dv_lex_at(lx);
+    size_t len = lx->tok.len;
+    if (lx->tok.kind == DV_TOK_NAME && len >= sizeof r.t.name)
+        return dv_fail(lx->diag, DV_E_TARGET, r.name_at,
+                       "the name has %zu letters, the most is %zu", len,
+                       sizeof r.t.name - 1);
+    if (lx->tok.kind == DV_TOK_NAME)
+        memcpy(r.t.name, lx->src->text + lx->tok.off, len);
+    DV_TRY(dv_lex_expect(lx, DV_TOK_NAME, "the name of the target"));
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (lx->tok.kind != '}')
+        DV_TRY(read_property(&r));
+    DV_TRY(dv_lex(lx));
+    DV_TRY(check_cores(&r));
+    DV_TRY(check_memory(&r));
+    *out = r.t;
+    return DV_OK;
+}

@@ -1,0 +1,266 @@
+// Targets as values: the table of properties, equality, units and printing.
+// Reading is in read.c, loading in load.c.
+#include "base/math.h"
+#include "target/field.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const dv_target_kind_info dv_target_kinds[] = {
+    [DV_KIND_count] = {"count", "a whole number such as 32", NULL, 0},
+    [DV_KIND_bytes] = {"bytes", "bytes such as 128 or 2MiB", "B", 0},
+    [DV_KIND_percent] = {"percent", "a percentage such as 20%", NULL, 0},
+    [DV_KIND_flag] = {"flag", "yes or no", NULL, 0},
+    [DV_KIND_grain] = {"grain", "primitive or fused", NULL, 0},
+    [DV_KIND_byte_rate] = {"rate", "a rate such as 204.8GB/s", "B", 1},
+    [DV_KIND_mac_rate] = {"rate", "a rate such as 1.5Tmac/s", "mac", 1},
+    [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1},
+    [DV_KIND_hertz] = {"frequency", "a frequency such as 1.35GHz", "Hz", 0},
+    [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0},
+    [DV_KIND_text] = {"text", "a text in quotes", NULL, 0},
+};
+
+const dv_target_field dv_target_fields[] = {
+#define TARGET_FIELD(name, type, def, least, most, text)                       \
+    {#name,                                                                    \
+     DV_KIND_##type,                                                           \
+     offsetof(dv_target, DV_MEMBER_##type(name)),                              \
+     (double)(def),                                                            \
+     (double)(least),                                                          \
+     (double)(most),                                                           \
+     text},
+#include "target/target.def"
+#undef TARGET_FIELD
+};
+
+// -- Fields ------------------------------------------------------------------
+
+void *dv_field_of(dv_target *t, const dv_target_field *f)
+{
+    return (char *)t + f->offset;
+}
+
+static const void *value_at(const dv_target *t, const dv_target_field *f)
+{
+    return (const char *)t + f->offset;
+}
+
+static const char *text_of(const dv_target *t, const dv_target_field *f)
+{
+    return value_at(t, f);
+}
+
+static dv_core_grid grid_of(const dv_target *t, const dv_target_field *f)
+{
+    return *(const dv_core_grid *)value_at(t, f);
+}
+
+static double get(const dv_target *t, const dv_target_field *f)
+{
+    const void *p = value_at(t, f);
+    switch (f->kind) {
+    case DV_KIND_count:
+    case DV_KIND_bytes:
+        return (double)*(const int64_t *)p;
+    case DV_KIND_flag:
+        return *(const int *)p;
+    case DV_KIND_grain:
+        return *(const dv_grain *)p;
+    default:
+        return *(const double *)p;
+    }
+}
+
+void dv_field_set(dv_target *t, const dv_target_field *f, double v)
+{
+    void *p = dv_field_of(t, f);
+    switch (f->kind) {
+    case DV_KIND_count:
+    case DV_KIND_bytes:
+        *(int64_t *)p = (int64_t)v;
+        break;
+    case DV_KIND_flag:
+        *(int *)p = v != 0;
+        break;
+    case DV_KIND_grain:
+        *(dv_grain *)p = (dv_grain)v;
+        break;
+    default:
+        *(double *)p = v;
+    }
+}
+
+static int same(const dv_target *a, const dv_target *b,
+                const dv_target_field *f)
+{
+    if (f->kind == DV_KIND_text)
+        return strcmp(text_of(a, f), text_of(b, f)) == 0;
+    if (f->kind == DV_KIND_grid)
+        return grid_of(a, f).cols == grid_of(b, f).cols &&
+               grid_of(a, f).rows == grid_of(b, f).rows;
+    return get(a, f) == get(b, f);
+}
+
+void dv_target_init(dv_target *t, const char *name)
+{
+    memset(t, 0, sizeof *t);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    for (int i = 0; i < DV_N_FIELDS; i++)
+        if (dv_target_fields[i].kind != DV_KIND_text &&
+            dv_target_fields[i].kind != DV_KIND_grid)
+            dv_field_set(t, &dv_target_fields[i], dv_target_fields[i].def);
+}
+
+int dv_target_equal(const dv_target *a, const dv_target *b)
+{
+    int equal = strcmp(a->name, b->name) == 0;
+    for (int i = 0; i < DV_N_FIELDS; i++)
+        equal &= same(a, b, &dv_target_fields[i]);
+    return equal;
+}
+
+int64_t dv_target_usable_bytes(const dv_target *t)
+{
+    int64_t align = t->scratch_align_bytes;
+    int64_t rest = t->scratch_bytes - t->scratch_program_bytes;
+    double left = 1 - t->scratch_reserved_percent / 100;
+    int64_t share = (int64_t)((double)rest * left);
+    return dv_min_i64(dv_ceil_div(share, align), rest / align) * align;
+}
+
+// -- Units -------------------------------------------------------------------
+
+typedef struct prefix {
+    char text[3];
+    double scale;
+} prefix;
+
+enum { N_PREFIXES = 6 };
+
+// Memory counts in powers of two, everything else in powers of ten.
+static const prefix *prefixes(dv_target_kind k)
+{
+    static const prefix two[N_PREFIXES] = {{"", 1},        {"Ki", 0x1p10},
+                                           {"Mi", 0x1p20}, {"Gi", 0x1p30},
+                                           {"Ti", 0x1p40}, {"Pi", 0x1p50}};
+    static const prefix ten[N_PREFIXES] = {
+        {"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}};
+    return k == DV_KIND_bytes ? two : ten;
+}
+
+double dv_unit_scale(dv_target_kind k, const char *text, size_t len)
+{
+    const char *unit = dv_target_kinds[k].unit;
+    const prefix *p = prefixes(k);
+    for (int i = 0; i < N_PREFIXES; i++) {
+        size_t n = strlen(p[i].text);
+        if (len == n + strlen(unit) && memcmp(text, p[i].text, n) == 0 &&
+            memcmp(text + n, unit, len - n) == 0)
+            return p[i].scale;
+    }
+    return 0;
+}
+
+// -- Printing ----------------------------------------------------------------
+
+static void put_number(dv_text *out, double v)
+{
+    if (v == floor(v) && fabs(v) < 1e15)
+        dv_put(out, "%.0f", v);
+    else
+        dv_put_double(out, v);
+}
+
+// In the largest unit that reads back as exactly `v`. For bytes that is one
+// that divides them, and plain bytes go without.
+static void put_quantity(dv_text *out, dv_target_kind k, double v)
+{
+    const prefix *p = prefixes(k);
+    int i = N_PREFIXES - 1;
+    for (; i > 0; i--) {
+        double q = v / p[i].scale;
+        if (q >= 1 && q * p[i].scale == v &&
+            (k != DV_KIND_bytes || q == floor(q)))
+            break;
+    }
+    put_number(out, v / p[i].scale);
+    if (i > 0 || k != DV_KIND_bytes)
+        dv_put(out, "%s%s%s", p[i].text, dv_target_kinds[k].unit,
+               dv_target_kinds[k].per_second ? "/s" : "");
+}
+
+void dv_value_print(dv_text *out, dv_target_kind k, double v)
+{
+    if (dv_target_kinds[k].unit)
+        put_quantity(out, k, v);
+    else if (k == DV_KIND_flag)
+        dv_put(out, "%s", v != 0 ? "yes" : "no");
+    else if (k == DV_KIND_grain)
+        dv_put(out, "%s", v == DV_GRAIN_PRIMITIVE ? "primitive" : "fused");
+    else
+        put_number(out, v);
+    if (k == DV_KIND_percent)
+        dv_put(out, "%%");
+}
+
+static void put_field(dv_text *out, const dv_target *t,
+                      const dv_target_field *f)
+{
+    dv_core_grid g;
+    switch (f->kind) {
+    case DV_KIND_text:
+        dv_put(out, "\"%s\"", text_of(t, f));
+        break;
+    case DV_KIND_grid:
+        g = grid_of(t, f);
+        dv_put(out, "%" PRId64 "x%" PRId64, g.cols, g.rows);
+        break;
+    default:
+        dv_value_print(out, f->kind, get(t, f));
+    }
+}
+
+void dv_target_print(dv_text *out, const dv_target *t, int indent)
+{
+    dv_target defaults;
+    dv_target_init(&defaults, "");
+    int width = 0;
+    for (int i = 0; i < DV_N_FIELDS; i++) {
+        int len = (int)strlen(dv_target_fields[i].name);
+        if (!same(t, &defaults, &dv_target_fields[i]) && len > width)
+            width = len;
+    }
+    dv_put(out, "%*starget %s {\n", indent, "", t->name);
+    for (int i = 0; i < DV_N_FIELDS; i++) {
+        if (same(t, &defaults, &dv_target_fields[i]))
+            continue;
+        dv_put(out, "%*s%-*s = ", indent + 4, "", width,
+               dv_target_fields[i].name);
+        put_field(out, t, &dv_target_fields[i]);
+        dv_put(out, "\n");
+    }
+    dv_put(out, "%*s}\n", indent, "");
+}
+
+char *dv_target_text(const dv_target *t)
+{
+    dv_text out = {0};
+    dv_target_print(&out, t, 0);
+    return dv_text_take(&out);
+}
+
+void dv_target_print_properties(dv_text *out)
+{
+    dv_target defaults;
+    dv_target_init(&defaults, "");
+    for (int i = 0; i < DV_N_FIELDS; i++) {
+        const dv_target_field *f = &dv_target_fields[i];
+        dv_text def = {0};
+        put_field(&def, &defaults, f);
+        out->failed |= def.failed;
+        dv_put(out, "%-16s  %-9s  %-6s  %s\n", f->name,
+               dv_target_kinds[f->kind].name, def.at ? def.at : "", f->meaning);
+        dv_text_free(&def);
+    }
+}

@@ -1,0 +1,783 @@
+// The ground floor: arenas, text, tables, JSON, checked integers, element
+// types, files and diagnostics.
+#define _POSIX_C_SOURCE 200809L
+#include "base/diag.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/math.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include <dirent.h>
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+// A fixed sequence of 64-bit numbers (xorshift).
+static uint64_t next_random(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+// -- Arenas ------------------------------------------------------------------
+
+static void arena_memory(void **state)
+{
+    (void)state;
+    dv_arena a = {0};
+    for (size_t n = 1; n < 300; n++) {
+        unsigned char *p = dv_arena_alloc(&a, n, 1);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(p[i], 0);
+        memset(p, 0xff, n); // the next object must not see this
+    }
+    // Larger than any chunk, and small ones again after it.
+    static const size_t big = (size_t)5 << 20;
+    char *p = DV_NEW(&a, char, big), *q = DV_NEW(&a, char, 8);
+    assert_true(p && q);
+    assert_int_equal(p[0] | p[big - 1] | q[0], 0);
+    memset(p, 0xff, big);
+    assert_int_equal(q[0] | q[7], 0);
+    assert_string_equal(dv_arena_copy(&a, "abcdef", 3), "abc");
+    dv_arena_free(&a);
+    assert_null(a.chunks);
+}
+
+static void arena_nothing(void **state)
+{
+    (void)state;
+    dv_arena a = {0};
+    void *p = dv_arena_alloc(&a, 0, 8);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % _Alignof(max_align_t), 0);
+    assert_non_null(a.chunks); // it points into the arena
+    assert_string_equal(dv_arena_copy(&a, "", 0), "");
+    dv_arena_free(&a);
+}
+
+static void arena_refuses(void **state)
+{
+    (void)state;
+    dv_arena a = {0};
+    assert_null(dv_arena_alloc(&a, SIZE_MAX, 2));
+    assert_null(dv_arena_alloc(&a, SIZE_MAX / 4, 8));
+    assert_null(dv_arena_alloc(&a, (size_t)1 << 33, (size_t)1 << 33));
+    assert_null(dv_arena_alloc(&a, 1, SIZE_MAX));
+    dv_mem_fail_at(0);
+    assert_null(dv_arena_alloc(&a, 1, 1));
+    assert_int_equal(dv_mem_calls(), 1);
+    dv_mem_fail_at(-1);
+    assert_non_null(dv_arena_alloc(&a, 1, 1));
+    dv_arena_free(&a);
+}
+
+static void arena_push(void **state)
+{
+    (void)state;
+    dv_arena a = {0};
+    int64_t *items = NULL;
+    int32_t n = 0, cap = 0;
+    for (int i = 0; i < 1000; i++) {
+        int64_t *p = DV_PUSH(&a, int64_t, items, n, cap);
+        assert_non_null(p);
+        *p = i;
+    }
+    assert_int_equal(n, 1000);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(items[i], i);
+    n = cap;
+    dv_mem_fail_at(0);
+    // What is left of the chunk may do for some; the rest is refused.
+    while (DV_PUSH(&a, int64_t, items, n, cap))
+        n = cap;
+    dv_mem_fail_at(-1);
+    assert_int_equal(n, cap);
+    dv_arena_free(&a);
+}
+
+// -- Text --------------------------------------------------------------------
+
+static void text_long(void **state)
+{
+    (void)state;
+    dv_text t = {0};
+    char s[1001] = {0};
+    for (int n = 0; n <= 1000; n += 50) { // around the 256 of the small buffer
+        memset(s, 'x', (size_t)n);
+        dv_put(&t, "<%s>", s);
+    }
+    for (int n = 250; n < 262; n++)
+        dv_put(&t, "%*d", n, 7);
+    size_t want = 21 * 2 + 50 * 210 + (250 + 261) * 6;
+    assert_int_equal(t.len, want);
+    assert_int_equal(strlen(t.at), want);
+    char *p = dv_text_take(&t);
+    assert_null(t.at);
+    assert_string_equal(p + want - 2, " 7");
+    dv_release(p);
+    p = dv_text_take(&t);
+    assert_string_equal(p, "");
+    dv_release(p);
+}
+
+static void text_fails_once(void **state)
+{
+    (void)state;
+    dv_text t = {0};
+    dv_put(&t, "kept");
+    dv_mem_fail_at(0);
+    dv_put(&t, "%500d", 1);
+    dv_mem_fail_at(-1);
+    assert_int_equal(t.failed, 1);
+    dv_put(&t, "not written");
+    assert_string_equal(t.at, "kept");
+    assert_null(dv_text_take(&t));
+}
+
+static void check_double(double v, const char *want)
+{
+    dv_text t = {0};
+    dv_put_double(&t, v);
+    assert_non_null(t.at);
+    if (want)
+        assert_string_equal(t.at, want);
+    double back = dv_parse_double(t.at, t.len);
+    if (v == v)
+        assert_memory_equal(&back, &v, sizeof v); // tells -0.0 from 0.0
+    assert_non_null(strpbrk(t.at, ".en"));
+    dv_text_free(&t);
+}
+
+static void check_doubles(void)
+{
+    static const struct {
+        double v;
+        const char *text;
+    } cases[] = {{0.0, "0.0"},
+                 {-0.0, "-0.0"},
+                 {1, "1.0"},
+                 {-1.5, "-1.5"},
+                 {0.1, "0.1"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {1e308, "1e+308"},
+                 {5e-324, "5e-324"},
+                 {1e-310, "1e-310"},
+                 {2.2250738585072014e-308, "2.2250738585072014e-308"},
+                 {1.7976931348623157e308, "1.7976931348623157e+308"},
+                 {0x1p53, NULL},
+                 {(double)INFINITY, "inf"},
+                 {-(double)INFINITY, "-inf"},
+                 {(double)NAN, "nan"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_double(cases[i].v, cases[i].text);
+    uint64_t seed = 1;
+    for (int i = 0; i < 5000; i++) {
+        uint64_t bits = next_random(&seed);
+        double v;
+        memcpy(&v, &bits, sizeof v);
+        if (isfinite(v))
+            check_double(v, NULL);
+    }
+}
+
+static void text_doubles(void **state)
+{
+    (void)state;
+    check_doubles();
+    // More digits than any small buffer has.
+    char s[200] = "0.";
+    memset(s + 2, '3', 197);
+    assert_true(dv_parse_double(s, 199) == 1.0 / 3);
+    assert_true(dv_parse_double("1.25e2", 4) == 1.25);
+}
+
+static void text_memory_sizes(void **state)
+{
+    (void)state;
+    dv_text t = {0};
+    static const int64_t sizes[] = {0, 17, 1023, 1024, 2 << 20, 1025};
+    for (int i = 0; i < 6; i++) {
+        dv_put_bytes_of_memory(&t, sizes[i]);
+        dv_put(&t, " ");
+    }
+    dv_put_bytes_of_memory(&t, 1536);
+    assert_string_equal(t.at, "0 17 1023 1KiB 2MiB 1.0KiB 1.5KiB");
+    dv_text_free(&t);
+}
+
+// A comma in a number would make every dump a syntax error. Pashto has a point
+// of two bytes.
+static void text_in_other_locales(void **state)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8",
+                                        "nl_NL.UTF-8", "ps_AF.UTF-8"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!setlocale(LC_NUMERIC, names[i]) ||
+            strcmp(localeconv()->decimal_point, ".") == 0)
+            continue;
+        found = 1;
+        check_doubles();
+        text_memory_sizes(state);
+    }
+    setlocale(LC_NUMERIC, "C");
+    if (!found)
+        skip();
+}
+
+// -- Tables ------------------------------------------------------------------
+
+static void table_of_many(void **state)
+{
+    (void)state;
+    enum { N = 10000 };
+    dv_arena a = {0};
+    dv_table t = {0};
+    char(*keys)[12] = malloc(N * sizeof *keys);
+    assert_non_null(keys);
+    assert_int_equal(dv_table_get(&t, "k1", 2, -7), -7);
+    for (int i = 0; i < N; i++) {
+        size_t len = (size_t)snprintf(keys[i], sizeof *keys, "k%d", i);
+        assert_true(dv_table_set(&t, &a, keys[i], len, i));
+    }
+    for (int i = 0; i < N; i += 2) // change every other one
+        assert_true(dv_table_set(&t, &a, keys[i], strlen(keys[i]), -i));
+    assert_int_equal(t.n, N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(dv_table_get(&t, keys[i], strlen(keys[i]), -1),
+                         i % 2 ? i : -i);
+    // Only so many bytes count: "k12" of "k123" is another key.
+    assert_int_equal(dv_table_get(&t, "k123", 3, 0), -12);
+    assert_int_equal(dv_table_get(&t, "k10000", 6, -1), -1);
+    assert_int_equal(dv_table_get(&t, "", 0, -1), -1);
+    dv_arena_free(&a);
+    free(keys);
+}
+
+// -- JSON --------------------------------------------------------------------
+
+static void json_values(void **state)
+{
+    (void)state;
+    dv_text t = {0};
+    dv_json j = {.out = &t};
+    dv_json_open(&j, NULL, '{');
+    dv_json_int(&j, "int", INT64_MIN);
+    dv_json_double(&j, "half", 0.5);
+    dv_json_double(&j, "inf", (double)INFINITY);
+    dv_json_double(&j, "nan", (double)NAN);
+    dv_json_bool(&j, "yes", 1);
+    dv_json_null(&j, "none");
+    dv_json_string(&j, "no string", NULL);
+    dv_json_ints(&j, "shape", (int64_t[]){4, 8}, 2);
+    dv_json_open(&j, "empty", '[');
+    dv_json_close(&j);
+    dv_json_open(&j, "list", '[');
+    dv_json_open_flat(&j, NULL, '{');
+    dv_json_int(&j, "a", 1);
+    dv_json_open(&j, "b", '['); // flat, for what is around it is
+    dv_json_int(&j, NULL, 2);
+    dv_json_close(&j);
+    dv_json_close(&j);
+    dv_json_close(&j);
+    dv_json_close(&j);
+    assert_string_equal(t.at, "{\n"
+                              "  \"int\": -9223372036854775808,\n"
+                              "  \"half\": 0.5,\n"
+                              "  \"inf\": null,\n"
+                              "  \"nan\": null,\n"
+                              "  \"yes\": true,\n"
+                              "  \"none\": null,\n"
+                              "  \"no string\": null,\n"
+                              "  \"shape\": [4, 8],\n"
+                              "  \"empty\": [],\n"
+                              "  \"list\": [\n"
+                              "    {\"a\": 1, \"b\": [2]}\n"
+                              "  ]\n"
+                              "}\n");
+    dv_text_free(&t);
+}
+
+static void json_strings(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", "\"\""},
+        {"a\"b\\c/", "\"a\\\"b\\\\c/\""},
+        {"\n\t\r\x01\x1f", "\"\\n\\t\\u000d\\u0001\\u001f\""},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+         "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"a\xff", "\"a\\ufffd\""},
+        {"\xc0\x80", "\"\\ufffd\\ufffd\""}, // overlong
+        {"\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\""},
+        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, // a surrogate
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""}, // cut off by the end
+        {"\xc3(", "\"\\ufffd(\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dv_text t = {0};
+        dv_json j = {.out = &t};
+        dv_json_string(&j, NULL, cases[i][0]);
+        assert_string_equal(t.at, cases[i][1]);
+        dv_text_free(&t);
+    }
+}
+
+static void json_nesting(void **state)
+{
+    (void)state;
+    dv_text t = {0};
+    dv_json j = {.out = &t};
+    for (int i = 0; i < DV_JSON_DEPTH; i++)
+        dv_json_open_flat(&j, NULL, '[');
+    for (int i = 0; i < DV_JSON_DEPTH; i++)
+        dv_json_close(&j);
+    assert_int_equal(j.depth, 0);
+    assert_int_equal(t.len, 2 * DV_JSON_DEPTH + 1);
+    assert_int_equal(strspn(t.at, "["), DV_JSON_DEPTH);
+    dv_text_free(&t);
+}
+
+// -- Checked integers --------------------------------------------------------
+
+static void math_checked(void **state)
+{
+    (void)state;
+    int64_t v = INT64_MAX;
+    assert_false(dv_add_i64(&v, INT64_MAX, 1));
+    assert_true(dv_add_i64(&v, INT64_MAX, INT64_MIN) && v == -1);
+    assert_false(dv_sub_i64(&v, INT64_MIN, 1));
+    assert_false(dv_sub_i64(&v, 0, INT64_MIN));
+    assert_true(dv_sub_i64(&v, -1, INT64_MIN) && v == INT64_MAX);
+    assert_false(dv_mul_i64(&v, (int64_t)1 << 32, (int64_t)1 << 31));
+    assert_false(dv_mul_i64(&v, INT64_MIN, -1));
+    assert_true(dv_mul_i64(&v, -((int64_t)1 << 32), (int64_t)1 << 31));
+    assert_true(v == INT64_MIN);
+    v = 3;
+    assert_true(dv_mul_i64(&v, v, v) && v == 9); // out may be an operand
+    for (int64_t a = -20; a <= 20; a++) {
+        for (int64_t b = 1; b <= 7; b++) {
+            int64_t lo = dv_floor_div(a, b), hi = dv_ceil_div(a, b);
+            assert_true(lo * b <= a && a < (lo + 1) * b);
+            assert_true((hi - 1) * b < a && a <= hi * b);
+        }
+    }
+    assert_int_equal(dv_floor_div(INT64_MIN, 1), INT64_MIN);
+    assert_int_equal(dv_ceil_div(INT64_MAX, INT64_MAX), 1);
+    assert_int_equal(dv_min_i64(-1, 2), -1);
+    assert_int_equal(dv_max_i64(-1, 2), 2);
+}
+
+// -- Element types -----------------------------------------------------------
+
+// A 16-bit float, described by its widths only, so that the reference below
+// shares nothing with the code it checks.
+typedef struct half {
+    dv_dtype dtype;
+    int fraction_bits, bias;
+    uint16_t infinity; // as bits; the next power of two to the rounding
+} half;
+static const half f16 = {DV_F16, 10, 15, 0x7c00};
+static const half bf16 = {DV_BF16, 7, 127, 0x7f80};
+
+static double value_of(const half *t, uint16_t h)
+{
+    int e = (h & 0x7fff) >> t->fraction_bits;
+    int fraction = h & ((1 << t->fraction_bits) - 1);
+    if (e)
+        fraction |= 1 << t->fraction_bits;
+    double v = ldexp(fraction, (e ? e : 1) - t->bias - t->fraction_bits);
+    return h & 0x8000 ? -v : v;
+}
+
+// The nearest by search, the even one of two.
+static uint16_t nearest(const half *t, double v)
+{
+    uint16_t sign = signbit(v) ? 0x8000 : 0;
+    double a = fabs(v);
+    uint16_t lo = 0, hi = t->infinity;
+    if (a >= value_of(t, hi))
+        return sign | hi;
+    while (hi - lo > 1) {
+        uint16_t mid = (uint16_t)((lo + hi) / 2);
+        if (value_of(t, mid) <= a)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    double below = a - value_of(t, lo), above = value_of(t, hi) - a;
+    int up = below > above || (below == above && (lo & 1));
+    return sign | (up ? hi : lo);
+}
+
+static void check_store(const half *t, double v)
+{
+    for (int i = 0; i < 2; i++, v = -v) {
+        uint16_t want = nearest(t, v), got = 0;
+        dv_store(t->dtype, &got, 0, v);
+        if (got != want)
+            print_error("%a: got %04x, want %04x\n", v, got, want);
+        assert_int_equal(got, want);
+        // A float goes through one rounding less, and must agree.
+        float f = (float)v;
+        if ((double)f != v)
+            continue;
+        got = t->dtype == DV_F16 ? dv_f32_to_f16(f) : dv_f32_to_bf16(f);
+        assert_int_equal(got, want);
+    }
+}
+
+static void check_half(const half *t)
+{
+    for (int i = 0; i < 65536; i++) {
+        uint16_t h = (uint16_t)i, back = 0;
+        double v = dv_load(t->dtype, &h, 0);
+        dv_store(t->dtype, &back, 0, v);
+        if ((h & 0x7fff) > t->infinity) {
+            assert_true(isnan(v));
+            assert_true((back & 0x7fff) > t->infinity);
+            continue;
+        }
+        assert_int_equal(back, h);
+        if ((h & 0x7fff) == t->infinity)
+            assert_true(isinf(v));
+        else
+            assert_true(v == value_of(t, h));
+    }
+    // Every midpoint between two neighbours, and the doubles beside it, which
+    // a float cannot tell from it; then the floats beside it.
+    for (uint16_t h = 0; h < t->infinity; h++) {
+        double mid = (value_of(t, h) + value_of(t, (uint16_t)(h + 1))) / 2;
+        check_store(t, mid);
+        check_store(t, nextafter(mid, 0));
+        check_store(t, nextafter(mid, HUGE_VAL));
+        check_store(t, (double)nextafterf((float)mid, 0));
+        check_store(t, (double)nextafterf((float)mid, HUGE_VALF));
+    }
+    uint64_t seed = 7;
+    for (int i = 0; i < 100000; i++) {
+        uint32_t bits = (uint32_t)(next_random(&seed) >> 32);
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        if (isfinite(f))
+            check_store(t, (double)f);
+    }
+    check_store(t, 1e300);
+    check_store(t, 5e-324);
+    check_store(t, (double)INFINITY);
+}
+
+static void dtype_halves(void **state)
+{
+    (void)state;
+    check_half(&f16);
+    check_half(&bf16);
+    // As a float this is 1 + 2^-11, half way, and goes to the even 1.
+    assert_true(dv_round_to(DV_F16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10);
+    assert_true(dv_round_to(DV_BF16, 1 + 0x1p-8 + 0x1p-40) == 1 + 0x1p-7);
+}
+
+static void dtype_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        double v, i64, i32, i8;
+    } cases[] = {{2.9, 2, 2, 2},
+                 {-2.9, -2, -2, -2},
+                 {-0.5, 0, 0, 0},
+                 {(double)NAN, 0, 0, 0},
+                 {300, 300, 300, 44},
+                 {-129, -129, -129, 127},
+                 {0x1p31, 0x1p31, -0x1p31, 0},
+                 {0x1p62, 0x1p62, 0, 0},
+                 {-0x1p63, -0x1p63, 0, 0},
+                 {-1e300, -0x1p63, 0, 0},
+                 {1e300, 0x1p63, -1, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(dv_round_to(DV_I64, cases[i].v) == cases[i].i64);
+        assert_true(dv_round_to(DV_I32, cases[i].v) == cases[i].i32);
+        assert_true(dv_round_to(DV_I8, cases[i].v) == cases[i].i8);
+    }
+    int64_t most;
+    dv_store(DV_I64, &most, 0, (double)INFINITY);
+    assert_true(most == INT64_MAX);
+}
+
+static void dtype_names(void **state)
+{
+    (void)state;
+    assert_int_equal(dv_dtype_find("bf16", 4), DV_BF16);
+    assert_int_equal(dv_dtype_find("f16x", 3), DV_F16);
+    assert_int_equal(dv_dtype_find("f1", 2), -1);
+    assert_int_equal(dv_dtype_find("", 0), -1);
+    assert_true(dv_dtype_eps(DV_F64) == 0x1p-52);
+    assert_true(dv_dtype_eps(DV_BF16) == 0x1p-7);
+    assert_true(dv_dtype_eps(DV_I8) == 0);
+    assert_true(dv_is_float(DV_F16) && !dv_is_float(DV_I32));
+}
+
+// -- Files -------------------------------------------------------------------
+
+static char dir[] = "/tmp/divvy-base-XXXXXX";
+static char path[sizeof dir + 16];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "%s/f", mkdtemp(dir) ? dir : "");
+    return dir[sizeof dir - 2] == 'X' ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(dir);
+}
+
+static int n_files(void)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+static void file_holds(const char *want)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+    assert_int_equal(dv_file_read(&bytes, &len, path, 1000, NULL), DV_OK);
+    assert_int_equal(len, strlen(want));
+    assert_string_equal(bytes, want);
+    dv_release(bytes);
+}
+
+static void file_whole(void **state)
+{
+    (void)state;
+    mode_t mask = umask(027);
+    assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
+    umask(mask);
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    file_holds("first");
+    dv_writer *w = NULL;
+    assert_int_equal(dv_writer_open(&w, path, NULL), DV_OK);
+    dv_writer_put(w, "half of", 7);
+    file_holds("first"); // until the commit
+    dv_writer_abort(w);
+    dv_writer_abort(NULL);
+    file_holds("first");
+    assert_int_equal(dv_file_write(path, NULL, 0, NULL), DV_OK);
+    file_holds("");
+    assert_int_equal(n_files(), 1);
+}
+
+// Without room for all of it the old file stays, and nothing lies beside it.
+static void file_no_room(void **state)
+{
+    (void)state;
+    char *big = calloc(1, 100000);
+    struct rlimit old, small;
+    assert_non_null(big);
+    assert_int_equal(dv_file_write(path, "old", 3, NULL), DV_OK);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 5000;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    dv_status s = dv_file_write(path, big, 100000, NULL);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    free(big);
+    assert_int_equal(s, DV_E_OUTPUT);
+    file_holds("old");
+    assert_int_equal(n_files(), 1);
+}
+
+static void file_errors(void **state)
+{
+    (void)state;
+    char gone[sizeof path + 8];
+    char *bytes = NULL;
+    size_t len = 0;
+    dv_diag *d = dv_diag_create();
+    snprintf(gone, sizeof gone, "%s/no/file", dir);
+    assert_int_equal(dv_file_write(gone, "x", 1, d), DV_E_OUTPUT);
+    assert_non_null(strstr(dv_diag_text(d), gone));
+    assert_non_null(strstr(dv_diag_text(d), "error[output]: cannot write"));
+    assert_int_equal(dv_file_write(dir, "x", 1, NULL), DV_E_OUTPUT);
+    if (access("/dev/full", W_OK) == 0)
+        assert_int_equal(dv_file_write("/dev/full", "x", 1, NULL), DV_E_OUTPUT);
+    assert_int_equal(dv_file_read(&bytes, &len, gone, 9, NULL), DV_E_FILE);
+    assert_int_equal(dv_file_read(&bytes, &len, dir, 9, NULL), DV_E_FILE);
+    assert_int_equal(dv_file_write(path, "0123456789", 10, NULL), DV_OK);
+    assert_int_equal(dv_file_read(&bytes, &len, path, 9, NULL), DV_E_LIMIT);
+    assert_null(bytes);
+    assert_int_equal(dv_file_read(&bytes, &len, path, 10, NULL), DV_OK);
+    dv_release(bytes);
+    assert_int_equal(n_files(), 1);
+    dv_diag_destroy(d);
+}
+
+// -- Diagnostics -------------------------------------------------------------
+
+static void diag_places(void **state)
+{
+    (void)state;
+    static const char text[] = "one\n\ta = b\xff + c\nlast";
+    static const dv_source src = {"p.dv", text, sizeof text - 1};
+    static const struct {
+        uint32_t off;
+        const char *want;
+    } cases[] = {
+        {0, "p.dv:1:1: error[name]: no 5\n    one\n    ^\n"},
+        {9, "p.dv:2:6: error[name]: no 5\n     a = b  + c\n         ^\n"},
+        {3, "p.dv:1:4: error[name]: no 5\n    one\n       ^\n"},
+        {99, "p.dv:3:5: error[name]: no 5\n    last\n        ^\n"},
+        {DV_FILE, "p.dv: error[name]: no 5\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dv_diag *d = dv_diag_create();
+        dv_fail(d, DV_E_NAME, (dv_loc){&src, cases[i].off}, "no %d", 5);
+        assert_string_equal(dv_diag_text(d), cases[i].want);
+        dv_diag_destroy(d);
+    }
+}
+
+// However long the line, its excerpt is short and the caret under its byte.
+static void diag_long_lines(void **state)
+{
+    (void)state;
+    char text[1000];
+    for (uint32_t off = 0; off < sizeof text; off++) {
+        memset(text, '.', sizeof text);
+        text[off] = '#';
+        dv_source src = {"p", text, sizeof text};
+        dv_diag *d = dv_diag_create();
+        dv_fail(d, DV_E_SYNTAX, (dv_loc){&src, off}, "here");
+        const dv_message *m = dv_diag_error(d);
+        assert_int_equal(dv_diag_line(d), 1);
+        assert_int_equal(dv_diag_column(d), off + 1);
+        assert_true(strlen(m->excerpt) < sizeof m->excerpt);
+        assert_int_equal(m->excerpt[m->caret], '#');
+        dv_diag_destroy(d);
+    }
+}
+
+static void diag_order(void **state)
+{
+    (void)state;
+    dv_source src = {"p", "ab", 2};
+    dv_diag *d = dv_diag_create();
+    assert_string_equal(dv_diag_text(d), "");
+    dv_diag_pass(d, "divide");
+    assert_int_equal(dv_fail(d, DV_E_SHAPE, DV_NOWHERE, "first"), DV_E_SHAPE);
+    dv_note(d, (dv_loc){&src, 1}, "see here");
+    dv_diag_pass(d, NULL);
+    assert_int_equal(dv_fail(d, DV_E_NAME, DV_NOWHERE, "second"), DV_E_NAME);
+    dv_note(d, DV_NOWHERE, "of the second");
+    dv_warn(d, "slow", DV_NOWHERE, "late");
+    assert_int_equal(dv_diag_status(d), DV_E_SHAPE);
+    assert_int_equal(dv_diag_line(d), 0);
+    assert_string_equal(dv_diag_text(d),
+                        "divvy: warning[slow]: late\n"
+                        "divvy: error[shape]: first (in pass divide)\n"
+                        "p:1:2: note: see here\n    ab\n     ^\n");
+    dv_diag_destroy(d);
+    // A note belongs to its own error, even when that was not the first.
+    d = dv_diag_create();
+    dv_fail(d, DV_E_SHAPE, DV_NOWHERE, "first");
+    dv_fail(d, DV_E_NAME, DV_NOWHERE, "second");
+    dv_note(d, DV_NOWHERE, "of the second");
+    assert_string_equal(dv_diag_text(d), "divvy: error[shape]: first\n");
+    dv_diag_destroy(d);
+}
+
+static void diag_many_warnings(void **state)
+{
+    (void)state;
+    dv_diag *d = dv_diag_create();
+    for (int i = 0; i < 25; i++)
+        dv_warn(d, "slow", DV_NOWHERE, "number %d", i);
+    assert_int_equal(dv_diag_status(d), DV_OK);
+    assert_int_equal(dv_diag_n_warnings(d), 25);
+    assert_string_equal(dv_diag_warning(d, 19)->text, "number 19");
+    assert_null(dv_diag_warning(d, 20));
+    assert_non_null(strstr(dv_diag_text(d), "number 19\n"
+                                            "divvy: 5 more warnings\n"));
+    dv_diag_destroy(d);
+}
+
+// Nobody listens, and nothing is stored: both must be as good as any other.
+static void diag_without(void **state)
+{
+    (void)state;
+    assert_int_equal(dv_fail(NULL, DV_E_NAME, DV_NOWHERE, "x"), DV_E_NAME);
+    dv_note(NULL, DV_NOWHERE, "x");
+    dv_warn(NULL, "slow", DV_NOWHERE, "x");
+    dv_diag_pass(NULL, "x");
+    assert_string_equal(dv_diag_text(NULL), "");
+    assert_int_equal(dv_diag_status(NULL), DV_OK);
+    dv_diag_destroy(NULL);
+    dv_diag *d = dv_diag_create();
+    dv_mem_fail_at(0);
+    dv_warn(d, "slow", DV_NOWHERE, "x");
+    assert_int_equal(dv_nomem(d), DV_E_NOMEM);
+    assert_string_equal(dv_diag_text(d), "out of memory");
+    assert_null(dv_diag_create());
+    dv_mem_fail_at(-1);
+    dv_diag_destroy(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arena_memory),
+        cmocka_unit_test(arena_nothing),
+        cmocka_unit_test(arena_refuses),
+        cmocka_unit_test(arena_push),
+        cmocka_unit_test(text_long),
+        cmocka_unit_test(text_fails_once),
+        cmocka_unit_test(text_doubles),
+        cmocka_unit_test(text_memory_sizes),
+        cmocka_unit_test(text_in_other_locales),
+        cmocka_unit_test(table_of_many),
+        cmocka_unit_test(json_values),
+        cmocka_unit_test(json_strings),
+        cmocka_unit_test(json_nesting),
+        cmocka_unit_test(math_checked),
+        cmocka_unit_test(dtype_halves),
+        cmocka_unit_test(dtype_integers),
+        cmocka_unit_test(dtype_names),
+        cmocka_unit_test(file_whole),
+        cmocka_unit_test(file_no_room),
+        cmocka_unit_test(file_errors),
+        cmocka_unit_test(diag_places),
+        cmocka_unit_test(diag_long_lines),
+        cmocka_unit_test(diag_order),
+        cmocka_unit_test(diag_many_warnings),
+        cmocka_unit_test(diag_without),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
