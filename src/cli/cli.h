@@ -29,8 +29,8 @@ typedef struct cli_command {
 } cli_command;
 
 // Parse a command's words: options anywhere, operands into `operands` (at most
-// `max`). Returns -1 to go on, or the exit code: 0 after --help, 2 on a mistake,
-// which has been reported.
+// `max`). Returns -1 to go on, or the exit code: 0 after --help, 2 on a
+// mistake, which has been reported.
 int cli_parse(const cli_command *c, const cli_option *options, int argc,
               char **argv, const char **operands, int *n_operands, int max);
 

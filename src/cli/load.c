@@ -20,12 +20,12 @@ static dv_status load(const char *path, const cli_plan_args *args,
     DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
     dv_status st;
     if (is_plan(text, len)) {
-        st = args->target || params->n
-                 ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "%s is a plan: its target and params are fixed",
-                           path)
-                 : dv_plan_parse(&out->plan, text, len, path, args->start_at,
-                                 &args->options, diag);
+        st =
+            args->target || params->n
+                ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                          "%s is a plan: its target and params are fixed", path)
+                : dv_plan_parse(&out->plan, text, len, path, args->start_at,
+                                &args->options, diag);
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--start-at goes on with a plan, %s is a program", path);

@@ -13,8 +13,9 @@ const cli_command cli_commands[] = {
 
 static void help(FILE *out)
 {
-    fprintf(out, "divvy %s: divide a tensor program, prove the division, run "
-                 "it\n\n",
+    fprintf(out,
+            "divvy %s: divide a tensor program, prove the division, run "
+            "it\n\n",
             dv_version());
     for (const cli_command *c = cli_commands; c->name; c++)
         fprintf(out, "  divvy %-8s %-9s %s\n", c->name, c->args, c->about);

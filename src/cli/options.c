@@ -127,8 +127,8 @@ int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out)
 {
     out->n = 0;
     for (int i = 0; i < sets->n; i++) {
-        const char *value = cli_split(sets->at[i], out->names[out->n],
-                                      sizeof out->names[0]);
+        const char *value =
+            cli_split(sets->at[i], out->names[out->n], sizeof out->names[0]);
         if (!value)
             return cli_usage(c, "--set takes NAME=VALUE, not '%s'",
                              sets->at[i]);

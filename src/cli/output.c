@@ -60,7 +60,8 @@ void cli_warnings(dv_diag *diag)
         fputs(dv_diag_text(diag), stderr);
 }
 
-// -- Progress ------------------------------------------------------------------
+// -- Progress
+// ------------------------------------------------------------------
 
 double cli_seconds(void)
 {

@@ -27,7 +27,8 @@ typedef struct job {
     dv_diag *diag;
 } job;
 
-// -- Memory --------------------------------------------------------------------
+// -- Memory
+// --------------------------------------------------------------------
 
 // Refuse what cannot fit before the machine starts to thrash.
 static dv_status check_memory(const job *j)
@@ -40,8 +41,8 @@ static dv_status check_memory(const job *j)
         if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
             !dv_add_i64(&need, need, n))
             need = INT64_MAX;
-        if (j->verify && (!dv_mul_i64(&n, t->n_elems, 8) ||
-                          !dv_add_i64(&need, need, n)))
+        if (j->verify &&
+            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
             need = INT64_MAX;
         if (need == INT64_MAX)
             break;
@@ -78,7 +79,8 @@ static dv_status get_memory(job *j)
     return DV_OK;
 }
 
-// -- Data in -------------------------------------------------------------------
+// -- Data in
+// -------------------------------------------------------------------
 
 // The tensor an --in or --out names, and its file.
 static dv_status find_pair(const job *j, const char *pair, int input,
@@ -125,7 +127,8 @@ static dv_status get_inputs(job *j)
     return st;
 }
 
-// -- The run -------------------------------------------------------------------
+// -- The run
+// -------------------------------------------------------------------
 
 static dv_status run(job *j)
 {
@@ -168,7 +171,8 @@ static dv_status put_outputs(const job *j)
     return DV_OK;
 }
 
-// -- The report ----------------------------------------------------------------
+// -- The report
+// ----------------------------------------------------------------
 
 typedef struct summary {
     double sum;

@@ -172,8 +172,8 @@ dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id)
     int fits = 1;
     for (int d = 0; d < t.n_dims; d++)
         fits = fits && dv_mul_i64(&t.n_elems, t.n_elems, t.shape[d]);
-    fits = fits && dv_mul_i64(&bytes, t.n_elems,
-                              dv_dtype_get(t.dtype)->size_bytes);
+    fits = fits &&
+           dv_mul_i64(&bytes, t.n_elems, dv_dtype_get(t.dtype)->size_bytes);
     if (!fits)
         return dv_fail(b->diag, DV_E_OVERFLOW, dv_build_at(b, t.off),
                        "%s has more than 2^63 - 1 bytes", t.name);
@@ -204,9 +204,9 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
     int len = (int)s->name.len;
     int32_t old = dv_table_get(&b->p->tensor_ids, s->name.at, s->name.len, -1);
     if (old >= 0) {
-        dv_status st = dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
-                               "there already is a tensor %.*s", len,
-                               s->name.at);
+        dv_status st =
+            dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
+                    "there already is a tensor %.*s", len, s->name.at);
         dv_note(b->diag, dv_build_at(b, b->p->tensors[old].off), "here");
         return st;
     }
@@ -225,8 +225,7 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
     for (int d = 0; d < s->n_dims; d++) {
         DV_TRY(dv_build_int(b, s->dims[d], &shape[d]));
         if (shape[d] < 1)
-            return dv_fail(b->diag, DV_E_SHAPE,
-                           dv_build_at(b, s->dims[d]->off),
+            return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->dims[d]->off),
                            "an extent is at least 1, this is %" PRId64,
                            shape[d]);
     }
@@ -277,8 +276,8 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
         return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->value->off),
                        "repeat takes 0 or more, this is %" PRId64, times);
     int32_t slot = p->n_repeats;
-    dv_repeat *r = DV_PUSH(&p->arena, dv_repeat, p->repeats, p->n_repeats,
-                           p->cap_repeats);
+    dv_repeat *r =
+        DV_PUSH(&p->arena, dv_repeat, p->repeats, p->n_repeats, p->cap_repeats);
     if (!r)
         return dv_nomem(b->diag);
     *r = (dv_repeat){p->n_ops, p->n_ops, times, s->off};

@@ -99,8 +99,8 @@ static dv_status bind_index(opbuild *o, const dv_node *n, int alone)
     }
     if (n->kind == DV_NODE_APPLY || n->kind == DV_NODE_ACCESS)
         for (uint32_t i = 0; i < n->n_args; i++)
-            DV_TRY(bind_index(o, n->args[i],
-                              alone && n->kind == DV_NODE_ACCESS));
+            DV_TRY(
+                bind_index(o, n->args[i], alone && n->kind == DV_NODE_ACCESS));
     return DV_OK;
 }
 
@@ -162,8 +162,8 @@ static dv_status affine(opbuild *o, const dv_node *n, form *out);
 static int add_scaled(form *out, const form *x, const form *y, int64_t scale)
 {
     int64_t t;
-    int fits = dv_mul_i64(&t, y->base, scale) &&
-               dv_add_i64(&out->base, x->base, t);
+    int fits =
+        dv_mul_i64(&t, y->base, scale) && dv_add_i64(&out->base, x->base, t);
     for (int v = 0; fits && v < DV_MAX_VARS; v++)
         fits = dv_mul_i64(&t, y->coef[v], scale) &&
                dv_add_i64(&out->coef[v], x->coef[v], t);
@@ -239,8 +239,8 @@ static dv_status disagree(const opbuild *o, const binding *v, const place *a,
         o->b->diag, DV_E_SHAPE, dv_build_at(o->b, b->off),
         "%s runs over %" PRId64 "..%" PRId64 " here (dim %d of %s) but over "
         "%" PRId64 "..%" PRId64 " before (dim %d of %s)",
-        v->var.name, b->begin, b->end, (int)b->dim, t[b->tensor].name,
-        a->begin, a->end, (int)a->dim, t[a->tensor].name);
+        v->var.name, b->begin, b->end, (int)b->dim, t[b->tensor].name, a->begin,
+        a->end, (int)a->dim, t[a->tensor].name);
     dv_note(o->b->diag, dv_build_at(o->b, a->off), "before");
     return st;
 }
@@ -302,10 +302,9 @@ static dv_status find_range(opbuild *o, binding *v)
                            "the range %" PRId64 "..%" PRId64 " of %s is empty",
                            *begin, *end, v->var.name);
         if (!dv_sub_i64(&n, *end, *begin))
-            return dv_fail(o->b->diag, DV_E_OVERFLOW,
-                           dv_build_at(o->b, v->range->off),
-                           "the range of %s has more than 2^63 - 1 values",
-                           v->var.name);
+            return dv_fail(
+                o->b->diag, DV_E_OVERFLOW, dv_build_at(o->b, v->range->off),
+                "the range of %s has more than 2^63 - 1 values", v->var.name);
         return DV_OK;
     }
     const place *from = v->plain.known ? &v->plain : &v->derived;
@@ -347,8 +346,8 @@ static dv_status find_tensor(const opbuild *o, const dv_node *n, int32_t *id)
     const dv_program *p = o->b->p;
     *id = dv_table_get(&p->tensor_ids, n->name.at, n->name.len, -1);
     int known = *id >= 0;
-    if (known && (p->tensors[*id].is_defined ||
-                  (n == o->s->lhs && !o->s->update)))
+    if (known &&
+        (p->tensors[*id].is_defined || (n == o->s->lhs && !o->s->update)))
         return DV_OK;
     const dv_stmt *later = defined_later(p->ast.first, n->name);
     if (!later && !known)
@@ -428,8 +427,8 @@ static dv_status read_access(opbuild *o, const dv_node *n, int32_t *read)
                        "a statement reads at most %d different accesses",
                        (int)DV_MAX_READS);
     *read = o->n_reads;
-    dv_access *slot = DV_PUSH(&o->b->p->arena, dv_access, o->reads, o->n_reads,
-                              o->cap_reads);
+    dv_access *slot =
+        DV_PUSH(&o->b->p->arena, dv_access, o->reads, o->n_reads, o->cap_reads);
     if (!slot)
         return dv_nomem(o->b->diag);
     *slot = a;

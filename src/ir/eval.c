@@ -86,8 +86,8 @@ typedef struct evaluator {
     double *const *values;
     const dv_eval_options *options;
     dv_diag *diag;
-    dv_status status;         // first failure; values are 0 from then on
-    int64_t at[DV_MAX_VARS];  // the point
+    dv_status status;        // first failure; values are 0 from then on
+    int64_t at[DV_MAX_VARS]; // the point
     // Row-major offset of each direct access: flat[0] is the write's, then
     // one per read. n_vars coefficients and, last, the base.
     int64_t *flat;
@@ -114,8 +114,8 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
         int64_t i = x->base;
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
-            i = (int64_t)ev->values[from->tensor][element(ev, from,
-                                                          x->via + 1)];
+            i = (int64_t)
+                    ev->values[from->tensor][element(ev, from, x->via + 1)];
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
             i += x->coef[v] * ev->at[v];
@@ -123,8 +123,7 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
             if (ev->status == DV_OK)
                 ev->status = dv_fail(
                     ev->diag, DV_E_BOUNDS, (dv_loc){&ev->p->src, a->off},
-                    "an index found %" PRId64
-                    ", dim %d of %s has 0..%" PRId64,
+                    "an index found %" PRId64 ", dim %d of %s has 0..%" PRId64,
                     i, d, t->name, t->shape[d]);
             i = 0;
         }
@@ -274,8 +273,7 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
 dv_status dv_eval(const dv_program *p, double *const *values,
                   const dv_eval_options *options, dv_diag *diag)
 {
-    evaluator ev = {
-        .p = p, .values = values, .options = options, .diag = diag};
+    evaluator ev = {.p = p, .values = values, .options = options, .diag = diag};
     ev.total = dv_program_points(p);
     return run_ops(&ev, 0, p->n_ops, 0);
 }

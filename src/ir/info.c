@@ -358,8 +358,9 @@ static int same_tensor(const dv_tensor *a, const dv_tensor *b)
     return strcmp(a->name, b->name) == 0 && a->dtype == b->dtype &&
            a->n_dims == b->n_dims && a->is_input == b->is_input &&
            a->is_output == b->is_output && pa == pb &&
-           (a->n_dims == 0 || memcmp(a->shape, b->shape,
-                                     (size_t)a->n_dims * sizeof *a->shape) == 0);
+           (a->n_dims == 0 ||
+            memcmp(a->shape, b->shape, (size_t)a->n_dims * sizeof *a->shape) ==
+                0);
 }
 
 int dv_program_equal(const dv_program *a, const dv_program *b)

@@ -58,8 +58,8 @@ dv_status dv_program_load(dv_program **out, const char *path,
     char *text;
     size_t len;
     DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
-    dv_status st = dv_program_parse(out, text, len, path, params, n_params,
-                                    diag);
+    dv_status st =
+        dv_program_parse(out, text, len, path, params, n_params, diag);
     dv_release(text);
     return st;
 }

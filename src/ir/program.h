@@ -79,13 +79,13 @@ typedef struct dv_expr {
     uint32_t vars; // REDUCE: bit v set for each var reduced over
     int32_t read;  // READ: number in the op's reads
     union {
-        double value;                // CONST
+        double value;                 // CONST
         const struct dv_expr *arg[3]; // APPLY; REDUCE has one
     };
 } dv_expr;
 
 typedef struct dv_op {
-    const char *name; // the tensor's, with .2, .3 … for its later writers
+    const char *name;   // the tensor's, with .2, .3 … for its later writers
     const dv_var *vars; // written ones first, in order of the write
     int32_t n_vars, n_reads;
     dv_access write;
@@ -133,7 +133,8 @@ typedef enum dv_kind {
     DV_KIND_EXTERN,
 } dv_kind;
 
-// -- Questions about ops (ir/info.c) -------------------------------------------
+// -- Questions about ops (ir/info.c)
+// -------------------------------------------
 
 dv_kind dv_op_kind(const dv_op *op);
 const char *dv_kind_name(dv_kind k);
@@ -172,7 +173,8 @@ int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
 double dv_fn_apply(dv_fn fn, double x, double y, double z);
 double dv_reducer_step(dv_reducer r, double acc, double x);
 
-// -- Making and checking programs ----------------------------------------------
+// -- Making and checking programs
+// ----------------------------------------------
 
 // An empty program with its own arena. NULL: out of memory.
 dv_program *dv_program_new(void);

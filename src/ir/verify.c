@@ -16,7 +16,8 @@ static dv_loc at(const verifier *v, uint32_t off)
     return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
 }
 
-// -- P1: every access stays inside its tensor ----------------------------------
+// -- P1: every access stays inside its tensor
+// ----------------------------------
 
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
@@ -33,18 +34,18 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
             continue;
         dv_text x = {0};
         dv_index_print(&x, vf->p, op, &a->index[d]);
-        dv_status st =
-            dv_fail(vf->diag, DV_E_BOUNDS, at(vf, a->off),
-                    "index %s reaches %" PRId64 ", dim %d of %s has 0..%" PRId64,
-                    x.at ? x.at : "", lo < 0 ? lo : hi, d, t->name,
-                    t->shape[d]);
+        dv_status st = dv_fail(
+            vf->diag, DV_E_BOUNDS, at(vf, a->off),
+            "index %s reaches %" PRId64 ", dim %d of %s has 0..%" PRId64,
+            x.at ? x.at : "", lo < 0 ? lo : hi, d, t->name, t->shape[d]);
         dv_text_free(&x);
         return st;
     }
     return DV_OK;
 }
 
-// -- P2: no element is written twice; `=` writes all -----------------------------
+// -- P2: no element is written twice; `=` writes all
+// -----------------------------
 
 // One dim of a write as a mixed-radix number: sorted by factor, each variable
 // must step over all that the smaller ones reach.
@@ -190,7 +191,8 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     return DV_OK;
 }
 
-// -- P3: shape of an op ----------------------------------------------------------
+// -- P3: shape of an op
+// ----------------------------------------------------------
 
 static dv_status check_expr(const verifier *vf, const dv_op *op,
                             const dv_expr *e, uint32_t scope, int *reduces)
@@ -233,7 +235,8 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
     return check_write(vf, op);
 }
 
-// -- P4: definitions and uses ----------------------------------------------------
+// -- P4: definitions and uses
+// ----------------------------------------------------
 
 // Each tensor is defined once, before it is read or updated.
 static dv_status check_order(const verifier *vf, unsigned char *defined)
@@ -250,10 +253,9 @@ static dv_status check_order(const verifier *vf, unsigned char *defined)
                                "%s is read before it is defined",
                                p->tensors[op->reads[r].tensor].name);
         if (op->update != defined[op->write.tensor])
-            return dv_fail(vf->diag, DV_E_NAME, at(vf, op->off), "%s is %s",
-                           t->name,
-                           op->update ? "updated before it is defined"
-                                      : "defined twice");
+            return dv_fail(
+                vf->diag, DV_E_NAME, at(vf, op->off), "%s is %s", t->name,
+                op->update ? "updated before it is defined" : "defined twice");
         defined[op->write.tensor] = 1;
     }
     for (int i = 0; i < p->n_tensors; i++)
@@ -318,8 +320,9 @@ static dv_status warn_dead(const verifier *vf, unsigned char *wanted,
             dv_warn(vf->diag, "dead", at(vf, p->ops[i].off),
                     "%s reaches no output", p->ops[i].name);
     for (int i = 0; outputs && i < p->n_tensors; i++)
-        if (!wanted[i] && (p->tensors[i].is_input ||
-                           (p->tensors[i].is_temp && !p->tensors[i].is_defined)))
+        if (!wanted[i] &&
+            (p->tensors[i].is_input ||
+             (p->tensors[i].is_temp && !p->tensors[i].is_defined)))
             dv_warn(vf->diag, "dead", at(vf, p->tensors[i].off),
                     "%s is never used", p->tensors[i].name);
     return DV_OK;

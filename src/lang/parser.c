@@ -422,13 +422,12 @@ static dv_status assign(parser *p, dv_stmt *s)
         return unexpected(p, "a statement");
     if (dv_lex_peek(p->lx).kind != '[') {
         dv_str word_here = text_of(p);
-        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                       "'%.*s' starts no statement; a tensor is written with "
-                       "brackets, a scalar as %.*s[]",
-                       (int)(word_here.len > 40 ? 40 : word_here.len),
-                       word_here.at,
-                       (int)(word_here.len > 40 ? 40 : word_here.len),
-                       word_here.at);
+        return dv_fail(
+            p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+            "'%.*s' starts no statement; a tensor is written with "
+            "brackets, a scalar as %.*s[]",
+            (int)(word_here.len > 40 ? 40 : word_here.len), word_here.at,
+            (int)(word_here.len > 40 ? 40 : word_here.len), word_here.at);
     }
     DV_TRY(access(p, &s->lhs));
     s->name = s->lhs->name;

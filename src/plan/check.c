@@ -28,7 +28,8 @@ typedef struct checker {
     dv_diag *diag;
 } checker;
 
-// -- C1, C7: the order of ops --------------------------------------------------
+// -- C1, C7: the order of ops
+// --------------------------------------------------
 
 static dv_status check_order(const checker *c)
 {
@@ -43,8 +44,8 @@ static dv_status check_order(const checker *c)
     }
     if (next != c->p->n_ops)
         return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
-                       "op %s (number %d) is in no group",
-                       c->p->ops[next].name, (int)next);
+                       "op %s (number %d) is in no group", c->p->ops[next].name,
+                       (int)next);
     return DV_OK;
 }
 
@@ -79,7 +80,8 @@ static dv_status check_edges(const checker *c)
     return st;
 }
 
-// -- C2: the deal --------------------------------------------------------------
+// -- C2: the deal
+// --------------------------------------------------------------
 
 static int by_first_tile(const void *a, const void *b)
 {
@@ -116,8 +118,7 @@ static dv_status check_sorted(const checker *c, int32_t i, const dv_deal *d)
     }
     if (next != g->n_tiles)
         return dv_fail(c->diag, DV_E_CHECK, at,
-                       "group %d has %" PRId64 " tiles, %" PRId64
-                       " are dealt",
+                       "group %d has %" PRId64 " tiles, %" PRId64 " are dealt",
                        (int)i, g->n_tiles, next);
     return DV_OK;
 }
@@ -137,7 +138,8 @@ static dv_status check_deals(const checker *c, int32_t i)
     return st;
 }
 
-// -- C6: tiles of one op -------------------------------------------------------
+// -- C6: tiles of one op
+// -------------------------------------------------------
 
 static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
 {
@@ -166,7 +168,8 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// -- C3, C4: accesses as element numbers ---------------------------------------
+// -- C3, C4: accesses as element numbers
+// ---------------------------------------
 
 // Corner by corner: the least and greatest index in each dim.
 static dv_status check_inside(const checker *c, const dv_op *o,
@@ -256,9 +259,8 @@ static int count_once(const dv_tensor *t, const dv_op *o, int64_t points)
     for (int64_t i = 0; i < points && once; i++) {
         int64_t rest = i, at = 0, x[DV_MAX_VARS];
         for (int v = 0; v < o->n_vars; v++) {
-            int64_t len = o->vars[v].reduce
-                              ? 1
-                              : o->vars[v].end - o->vars[v].begin;
+            int64_t len =
+                o->vars[v].reduce ? 1 : o->vars[v].end - o->vars[v].begin;
             x[v] = o->vars[v].begin + rest % len;
             rest /= len;
         }
@@ -311,7 +313,8 @@ static dv_status check_write(const checker *c, const dv_op *o)
     return DV_OK;
 }
 
-// -- C5: reads find their writers ----------------------------------------------
+// -- C5: reads find their writers
+// ----------------------------------------------
 
 static dv_status check_reads(const checker *c)
 {
@@ -345,7 +348,8 @@ static dv_status check_reads(const checker *c)
     return st;
 }
 
-// -- C8: tiles do not depend on one another --------------------------------------
+// -- C8: tiles do not depend on one another
+// --------------------------------------
 
 // `writer[t]` is the op of this group that writes tensor t, or -1.
 static dv_status check_apart(const checker *c, const dv_group *g,
@@ -387,7 +391,8 @@ static dv_status check_independence(const checker *c)
     return st;
 }
 
-// -- The proof -----------------------------------------------------------------
+// -- The proof
+// -----------------------------------------------------------------
 
 dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
 {

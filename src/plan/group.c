@@ -221,8 +221,7 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
             continue;
         }
         DV_TRY(read_word(lx, "core"));
-        dv_deal *d =
-            DV_PUSH(&plan->arena, dv_deal, g->deals, g->n_deals, cap);
+        dv_deal *d = DV_PUSH(&plan->arena, dv_deal, g->deals, g->n_deals, cap);
         if (!d)
             return dv_nomem(lx->diag);
         DV_TRY(read_int(lx, &d->core, "the number of a core"));
@@ -240,8 +239,8 @@ dv_status dv_group_read(dv_plan *plan, dv_lexer *lx)
     DV_TRY(whole_slices(plan, lx->diag));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
-        dv_group *g = DV_PUSH(&plan->arena, dv_group, plan->groups,
-                              plan->n_groups, cap);
+        dv_group *g =
+            DV_PUSH(&plan->arena, dv_group, plan->groups, plan->n_groups, cap);
         if (!g)
             return dv_nomem(lx->diag);
         DV_TRY(read_group(plan, lx, g));

@@ -31,7 +31,8 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
     x->user = user;
 }
 
-// -- Creating ------------------------------------------------------------------
+// -- Creating
+// ------------------------------------------------------------------
 
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)
 {
@@ -93,7 +94,8 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
     x->bound = DV_NEW(&x->arena, void *, n);
-    x->kernels = DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
+    x->kernels =
+        DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
     if (st == DV_OK && (!x->data || !x->owned || !x->bound || !x->kernels))
         st = dv_nomem(diag);
     if (st == DV_OK)
@@ -145,7 +147,8 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     return DV_OK;
 }
 
-// -- Running -------------------------------------------------------------------
+// -- Running
+// -------------------------------------------------------------------
 
 static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
 {

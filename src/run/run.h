@@ -17,7 +17,8 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
 // What runs the plan, for reports: "seq".
 const char *dv_exec_name(const dv_exec *x);
 
-// -- Inside run/ -----------------------------------------------------------------
+// -- Inside run/
+// -----------------------------------------------------------------
 
 enum { DV_STRIP = 256 }; // elements
 
@@ -34,8 +35,8 @@ typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
 typedef struct dv_kernel {
     const dv_op *op;
     dv_compute compute;
-    int32_t strip;       // variable along which strips run; -1: none
-    int32_t n_slots;     // strips that evaluating the body needs
+    int32_t strip;         // variable along which strips run; -1: none
+    int32_t n_slots;       // strips that evaluating the body needs
     const dv_expr *reduce; // NULL: none
     dv_flat write;
     dv_flat *reads;
@@ -44,15 +45,15 @@ typedef struct dv_kernel {
 
 typedef struct dv_strips {
     const dv_program *p;
-    void *const *data;   // of each tensor
-    void *buf;           // slots of DV_STRIP elements of 8 bytes
-    void *acc;           // two more: accumulators and their image
+    void *const *data; // of each tensor
+    void *buf;         // slots of DV_STRIP elements of 8 bytes
+    void *acc;         // two more: accumulators and their image
     dv_diag *diag;
     // The op at hand.
     const dv_kernel *k;
-    const void *old;        // its tensor before the op, or NULL
+    const void *old;         // its tensor before the op, or NULL
     int64_t at[DV_MAX_VARS]; // the point; at[strip] is the strip's first
-    int64_t n;              // elements in the strip
+    int64_t n;               // elements in the strip
     dv_status status;
 } dv_strips;
 

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-// -- Preparing -----------------------------------------------------------------
+// -- Preparing
+// -----------------------------------------------------------------
 
 static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
                    const dv_access *a, dv_arena *arena)
@@ -113,7 +114,8 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     return 1;
 }
 
-// -- Offsets -------------------------------------------------------------------
+// -- Offsets
+// -------------------------------------------------------------------
 
 static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
@@ -144,11 +146,11 @@ int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
             int64_t i = load_index(s, a->index[d].via, point);
             if (i < 0 || i >= t->shape[d]) {
                 if (s->status == DV_OK)
-                    s->status = dv_fail(
-                        s->diag, DV_E_BOUNDS, (dv_loc){&s->p->src, a->off},
-                        "an index found %" PRId64
-                        ", dim %d of %s has 0..%" PRId64,
-                        i, d, t->name, t->shape[d]);
+                    s->status = dv_fail(s->diag, DV_E_BOUNDS,
+                                        (dv_loc){&s->p->src, a->off},
+                                        "an index found %" PRId64
+                                        ", dim %d of %s has 0..%" PRId64,
+                                        i, d, t->name, t->shape[d]);
                 i = 0;
             }
             off += i * stride;

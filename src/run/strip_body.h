@@ -8,7 +8,8 @@ typedef struct NAME(value) {
     int each; // 1: one per element; 0: the same for all
 } NAME(value);
 
-// -- Loads ---------------------------------------------------------------------
+// -- Loads
+// ---------------------------------------------------------------------
 
 #define LOAD(ctype, convert)                                                   \
     for (int64_t i = 0; i < n; i++)                                            \
@@ -49,7 +50,8 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
         int64_t point[DV_MAX_VARS];
         memcpy(point, s->at, sizeof point);
         for (int64_t i = 0; i < s->n; i++) {
-            NAME(load)(buf + i, t, data, dv_strips_offset(s, a, f, point), 0, 1);
+            NAME(load)
+            (buf + i, t, data, dv_strips_offset(s, a, f, point), 0, 1);
             if (s->k->strip >= 0)
                 point[s->k->strip]++;
         }
@@ -63,7 +65,8 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     return (NAME(value)){buf, stride != 0};
 }
 
-// -- Functions -----------------------------------------------------------------
+// -- Functions
+// -----------------------------------------------------------------
 
 // Loops over the operands, with the ones that are the same for all elements
 // taken out, so that the compiler sees plain vector loops.
@@ -94,7 +97,7 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     }                                                                          \
     break
 
-static void NAME(apply)(dv_fn fn, T *out, const NAME(value) *v, int64_t n)
+static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
 {
     const T *a = v[0].p, *b = v[1].p, *c = v[2].p;
     switch (fn) {
@@ -185,7 +188,8 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
     return (NAME(value)){buf, each};
 }
 
-// -- Reductions ----------------------------------------------------------------
+// -- Reductions
+// ----------------------------------------------------------------
 
 static T NAME(step)(dv_reducer r, T acc, T x)
 {
@@ -228,7 +232,8 @@ static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
 #undef EACH
 }
 
-// -- Stores --------------------------------------------------------------------
+// -- Stores
+// --------------------------------------------------------------------
 
 #define STORE(ctype, convert)                                                  \
     for (int64_t i = 0; i < n; i++)                                            \
@@ -282,7 +287,8 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
         NAME(put)(t, data, off, stride, v, s->n);
 }
 
-// -- One box -------------------------------------------------------------------
+// -- One box
+// -------------------------------------------------------------------
 
 // All points of the reduced variables except the strip's own, accumulated
 // into acc; strips along a reduced variable land in the same accumulators.
@@ -355,8 +361,8 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
                 int64_t width = len < DV_STRIP ? len : DV_STRIP;
                 NAME(reduce_all)(s, begin, end, inner, acc, width);
                 for (int64_t i = 1; i < width; i++)
-                    acc[0] = NAME(step)((dv_reducer)k->reduce->fn, acc[0],
-                                        acc[i]);
+                    acc[0] =
+                        NAME(step)((dv_reducer)k->reduce->fn, acc[0], acc[i]);
                 s->n = 1;
                 s->at[strip] = begin[strip];
             } else if (k->reduce) {

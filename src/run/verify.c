@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Values of the oracle --------------------------------------------------------
+// -- Values of the oracle
+// --------------------------------------------------------
 
 static void free_values(double **values, int32_t n)
 {
@@ -50,7 +51,8 @@ static dv_status oracle(double ***out, const dv_program *p,
     return dv_eval(p, *out, options, diag);
 }
 
-// -- Thresholds ------------------------------------------------------------------
+// -- Thresholds
+// ------------------------------------------------------------------
 
 static int count_applies(const dv_expr *e)
 {
@@ -77,7 +79,8 @@ static double op_error(const dv_program *p, const dv_op *op)
         eps = dv_dtype_eps(DV_F64);
     const dv_expr *r = dv_op_reduce(op);
     double length = r ? (double)dv_op_points(op, r->vars) : 0;
-    return dv_dtype_eps(t->dtype) + eps * (length + 4 * count_applies(op->body));
+    return dv_dtype_eps(t->dtype) +
+           eps * (length + 4 * count_applies(op->body));
 }
 
 // error[t] becomes what may have gathered in tensor t at the end.
@@ -101,7 +104,8 @@ static void errors(const dv_program *p, double *error)
     }
 }
 
-// -- Comparing -------------------------------------------------------------------
+// -- Comparing
+// -------------------------------------------------------------------
 
 typedef double getter(const void *data, const dv_tensor *t, int64_t i);
 
@@ -147,7 +151,7 @@ static void judge(dv_verdict *v, const dv_tensor *t, double r, double limit)
 {
     int ok = r <= limit;
     double share = limit > 0 ? r / limit : r > 0 ? INFINITY : 0;
-    double kept = v->threshold > 0   ? v->residual / v->threshold
+    double kept = v->threshold > 0  ? v->residual / v->threshold
                   : v->residual > 0 ? INFINITY
                                     : 0;
     if (!v->tensor || share > kept || (v->ok && !ok)) {

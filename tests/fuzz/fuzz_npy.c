@@ -1,11 +1,10 @@
 // Any bytes as the start of a .npy file: they parse to a header that keeps its
 // promises, or fail with a message.
+#include "fuzz.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include "base/npy.h"
 #include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void must(int holds)
 {

@@ -1,10 +1,9 @@
 // Fuzzing the target reader: what it accepts must print to a text that reads
 // back as the same target and prints the same.
+#include "fuzz.h"
 #include "target/target.h"
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
