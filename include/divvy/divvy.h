@@ -28,19 +28,17 @@
 //       dv_program *program = NULL;
 //       dv_target *target = NULL;
 //       dv_plan *plan = NULL;
-//       dv_exec *exec = NULL;
+//       dv_exec *ex = NULL;
 //       if (dv_program_parse(&program, text, sizeof text - 1, "tour", NULL, 0,
 //                            diag) ||
 //           dv_target_load(&target, "host", diag) ||
 //           dv_plan_create(&plan, program, target, NULL, diag) ||
-//           dv_plan_check(plan, diag) ||
-//           dv_exec_create(&exec, plan, diag) ||
-//           dv_exec_bind(exec, "x", x, sizeof x, diag) ||
-//           dv_exec_bind(exec, "y", y, sizeof y, diag) ||
-//           dv_exec_run(exec, diag))
+//           dv_plan_check(plan, diag) || dv_exec_create(&ex, plan, diag) ||
+//           dv_exec_bind(ex, "x", x, sizeof x, diag) ||
+//           dv_exec_bind(ex, "y", y, sizeof y, diag) || dv_exec_run(ex, diag))
 //           return fail(diag);
 //       printf("y[0][7] = %g\n", y[0][7]); // exp(0) = 1
-//       dv_exec_destroy(exec);
+//       dv_exec_destroy(ex);
 //       dv_plan_destroy(plan);
 //       dv_target_destroy(target);
 //       dv_program_destroy(program);

@@ -1,5 +1,5 @@
 // POSIX file calls: fstat, rename, fsync.
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 // POSIX, and realpath
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -148,11 +148,14 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     if (!w)
         return dv_nomem(diag);
     *w = (dv_writer){0};
-    w->path = joined(path, "");
+    // Through a link to the file it names: a rename would replace the link.
+    char *real = realpath(path, NULL);
+    w->path = joined(real ? real : path, "");
+    free(real);
     struct stat st;
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
-        w->temp = joined(path, ".XXXXXX");
+        w->temp = w->path ? joined(w->path, ".XXXXXX") : NULL;
     if (!w->path || (!direct && !w->temp)) {
         writer_free(w);
         return dv_nomem(diag);

@@ -1,0 +1,43 @@
+# The two commands of the README and what surrounds them. CMake does the work;
+# every target first sees to it that what is needed is installed.
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+all: release
+
+deps:
+	@sh scripts/deps.sh build
+
+release: deps
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	@cmake --build --preset release -j $(JOBS)
+
+demo: release
+	@sh scripts/demo.sh build/release/divvy
+
+test:
+	@sh scripts/deps.sh test
+	@sh scripts/test.sh $(JOBS)
+
+install: release
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+# C sources as .clang-format wants them; .def tables are aligned by hand.
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+format-check:
+	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+
+fuzz:
+	@sh scripts/deps.sh test
+	@sh scripts/fuzz.sh $(or $(SECONDS_EACH),60)
+
+bench: release
+	@cmake --build --preset release --target bench_gen bench_run -j $(JOBS)
+	@sh bench/check.sh build/release
+
+clean:
+	rm -rf build
+
+.PHONY: all deps release demo test install format format-check fuzz bench clean

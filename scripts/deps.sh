@@ -1,0 +1,47 @@
+#!/bin/sh
+# Install what is missing, through apt: deps.sh build|test
+# Says what it installs. Without apt it lists what is needed and stops.
+set -e
+packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
+[ "$1" = test ] && packages="$packages g++ clang clang-format libcmocka-dev binutils"
+
+# Is the thing there, whatever package it came from?
+have() {
+    case $1 in
+    cmake) command -v cmake >/dev/null ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    gcc) command -v gcc >/dev/null ;;
+    g++) command -v g++ >/dev/null ;;
+    clang) command -v clang >/dev/null ;;
+    clang-format) command -v clang-format >/dev/null ;;
+    binutils) command -v nm >/dev/null ;;
+    pkg-config) command -v pkg-config >/dev/null ;;
+    libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;
+    libhwloc-dev) pkg-config --exists hwloc 2>/dev/null ;;
+    libcmocka-dev) pkg-config --exists cmocka 2>/dev/null ;;
+    esac
+}
+
+missing=
+for p in $packages; do
+    have "$p" || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "divvy needs these (Debian's names), and there is no apt to get them:" >&2
+    echo " $missing" >&2
+    exit 1
+fi
+sudo=
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "divvy needs:$missing; install them as root and try again" >&2
+        exit 1
+    }
+    sudo=sudo
+fi
+echo "installing through apt:$missing"
+$sudo apt-get update -qq
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Every test: gcc, then gcc with address and undefined-behaviour sanitizers,
+# then a clang build for its warnings. test.sh JOBS
+set -e
+for preset in dev asan; do
+    echo "== $preset"
+    cmake --preset "$preset" --log-level=WARNING
+    cmake --build --preset "$preset" -j "$1"
+    ctest --preset "$preset" -j "$1"
+done
+echo "== clang"
+cmake --preset clang --log-level=WARNING
+cmake --build --preset clang -j "$1"
+ctest --preset clang -j "$1" -L "unit|api"

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Data flows one way: a folder of src/ includes only itself and folders before
+# it in this list. layers.sh SOURCE
+order="base lang ir target plan dist layout divide scratch grid nest jit run emit report cli"
+cd "$1/src" || exit 2
+bad=0
+for dir in *; do
+    case " $order " in *" $dir "*) ;; *) echo "src/$dir is not in the list"; bad=1 ;; esac
+    allowed=" ${order%%"$dir"*}$dir divvy "
+    for used in $(sed -n 's|^#include "\([a-z_0-9]*\)/.*|\1|p' "$dir"/* | sort -u); do
+        case "$allowed" in
+        *" $used "*) ;;
+        *) echo "src/$dir includes $used/, which comes after it:"
+           grep -n "#include \"$used/" "$dir"/*; bad=1 ;;
+        esac
+    done
+done
+exit $bad
