@@ -3,32 +3,36 @@
 set -e
 divvy=$1
 program=examples/softmax.dv
+plan=$(mktemp)
+trap 'rm -f "$plan"' EXIT
+$divvy plan "$program" --target spyre -o "$plan"
 cat <<EOF
 
-This is $program, the softmax of each column of a 512 x 1024 matrix:
+$program is the softmax of each column of a 512 x 1024 matrix:
 
 $(grep -v '^#' "$program" | sed -e '/^$/d' -e 's/^/    /')
 
-Its five ops, divided for the 32-core accelerator 'spyre' (the plan; the first lines of it):
+Planned for 'spyre', an accelerator of 32 cores that runs one operator at a time. The
+plan is text; this is the part that says which ops run, and how they are grouped:
 
-$($divvy plan "$program" --target spyre | head -24 | sed 's/^/    /')
-    ...
+$(sed -n -e '/^program/,/^}/p' -e '/^groups/,/^    }/p' "$plan" | sed 's/^/    /')
+        ...
 
-The plan is proved before it runs: every element is written exactly once and every
-read finds what its writer left. Then it runs on made-up data, here on this machine's
-memory, and the result is held against a plain evaluation in double precision:
+A checker that shares no code with the planner proves the plan: every element is
+written exactly once, every read finds what its writer left. Then it runs on made-up
+data, and the result is held against a plain evaluation in double precision:
 
 EOF
-$divvy run "$program" --target spyre --verify | sed 's/^/    /'
+$divvy run "$plan" --verify | sed "s|$plan|the plan|; s/^/    /"
 echo
-echo "The same program for this machine ('host': $($divvy targets host | sed -n 's/^ *cores *= *\([0-9]*\).*/\1/p') cores found):"
+echo "The same program planned for this machine, 'host':"
 echo
 $divvy run "$program" --target host --verify | sed 's/^/    /'
 cat <<EOF
 
-Both agree with the oracle. Next:
-    $divvy check $program                 what the program means
-    $divvy plan $program --json           the plan for other programs
-    $divvy targets                        the machines that are built in
-    $divvy run examples/heat.dv --verify  another example; examples/ has ten
+Both agree with the oracle. From here:
+    build/release/divvy check examples/layernorm.dv          what a program means
+    build/release/divvy plan $program -t wormhole --json
+    build/release/divvy targets                              the machines built in
+    build/release/divvy run examples/heat.dv --verify        ten examples are there
 EOF

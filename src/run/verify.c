@@ -79,6 +79,8 @@ static double op_error(const dv_program *p, const dv_op *op)
         eps = dv_dtype_eps(DV_F64);
     const dv_expr *r = dv_op_reduce(op);
     double length = r ? (double)dv_op_points(op, r->vars) : 0;
+    // Rounding errors of a sum grow with the root of its length, not with it.
+    length = fmin(length, 4 * sqrt(length));
     return dv_dtype_eps(t->dtype) +
            eps * (length + 4 * count_applies(op->body));
 }
