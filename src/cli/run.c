@@ -110,8 +110,8 @@ static dv_status get_inputs(job *j)
         return dv_nomem(j->diag);
     dv_status st = DV_OK;
     for (int i = 0; i < j->in.n && st == DV_OK; i++) {
-        int32_t tensor;
-        const char *path;
+        int32_t tensor = -1;
+        const char *path = NULL;
         st = find_pair(j, j->in.at[i], 1, &tensor, &path);
         if (st != DV_OK)
             break;
@@ -161,8 +161,8 @@ static dv_status run(job *j)
 static dv_status put_outputs(const job *j)
 {
     for (int i = 0; i < j->out.n; i++) {
-        int32_t tensor;
-        const char *path;
+        int32_t tensor = -1;
+        const char *path = NULL;
         DV_TRY(find_pair(j, j->out.at[i], 0, &tensor, &path));
         const dv_tensor *t = &j->p->tensors[tensor];
         DV_TRY(dv_npy_write(path, t->dtype, t->n_dims, t->shape,
@@ -262,8 +262,8 @@ static int work(job *j)
 {
     j->p = j->l.plan->ops;
     for (int i = 0; i < j->out.n; i++) { // before the work, not after it
-        int32_t tensor;
-        const char *path;
+        int32_t tensor = -1;
+        const char *path = NULL;
         if (find_pair(j, j->out.at[i], 0, &tensor, &path))
             return cli_fail(j->diag, j->json);
     }

@@ -81,13 +81,13 @@ static dv_status evaluate(dv_builder *b, const dv_node *n, number *out)
         return DV_OK;
     }
     if (n->kind == DV_NODE_APPLY && n->op == DV_FN_NEG) {
-        number x;
+        number x = {0};
         DV_TRY(evaluate(b, n->args[0], &x));
         *out = (number){x.is_float, 0, -x.f};
         return dv_sub_i64(&out->i, 0, x.i) ? DV_OK : overflow(b, n);
     }
     if (n->kind == DV_NODE_APPLY && n->op >= DV_FN_ADD && n->op <= DV_FN_DIV) {
-        number x, y;
+        number x = {0}, y = {0};
         DV_TRY(evaluate(b, n->args[0], &x));
         DV_TRY(evaluate(b, n->args[1], &y));
         return combine(b, n, x, y, out);
@@ -98,7 +98,7 @@ static dv_status evaluate(dv_builder *b, const dv_node *n, number *out)
 
 dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out)
 {
-    number x;
+    number x = {0};
     DV_TRY(evaluate(b, n, &x));
     if (x.is_float)
         return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, n->off),
@@ -144,7 +144,7 @@ static dv_status add_param(dv_builder *b, const dv_stmt *s,
         dv_note(b->diag, dv_build_at(b, old->off), "here first");
         return st;
     }
-    number x;
+    number x = {0};
     DV_TRY(evaluate(b, s->value, &x));
     for (size_t i = n_given; i-- > 0;) { // the last one said counts
         if (dv_str_is(s->name, given[i].name)) {
@@ -270,7 +270,7 @@ static dv_status statement(dv_builder *b, const dv_stmt *s,
 static dv_status repeat(dv_builder *b, const dv_stmt *s)
 {
     dv_program *p = b->p;
-    int64_t times;
+    int64_t times = 0;
     DV_TRY(dv_build_int(b, s->value, &times));
     if (times < 0)
         return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, s->value->off),

@@ -168,7 +168,7 @@ static dv_status read_word(dv_lexer *lx, const char *word)
 // `slice 3: i 16, j 4`
 static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
 {
-    int64_t op;
+    int64_t op = 0;
     dv_loc at = dv_lex_at(lx);
     DV_TRY(read_int(lx, &op, "the number of an op"));
     if (op < g->first_op || op >= g->end_op)
@@ -198,7 +198,7 @@ static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
 
 static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
 {
-    int64_t begin, end;
+    int64_t begin = 0, end = 0;
     int32_t cap = 0;
     g->off = lx->tok.off;
     DV_TRY(read_word(lx, "group"));
