@@ -133,8 +133,33 @@ static dv_status from_outside(dv_builder *b, const dv_stmt *s,
     return DV_OK;
 }
 
-static dv_status add_param(dv_builder *b, const dv_stmt *s,
-                           const dv_param *given, size_t n_given)
+// The program's text shows the value it has: put it in place of the default.
+static dv_status replace_default(dv_builder *b, dv_stmt *s, number x)
+{
+    dv_node *n = DV_NEW(&b->p->arena, dv_node, 2);
+    dv_node **arg = DV_NEW(&b->p->arena, dv_node *, 1);
+    if (!n || !arg)
+        return dv_nomem(b->diag);
+    int negative = x.is_float ? x.f < 0 : x.i < 0;
+    n[0].off = n[1].off = s->value->off;
+    n[0].kind = x.is_float ? DV_NODE_FLOAT : DV_NODE_INT;
+    if (x.is_float)
+        n[0].f = negative ? -x.f : x.f;
+    else
+        n[0].i = negative ? -x.i : x.i; // INT64_MIN has no literal
+    n[0].depth = 1;
+    arg[0] = &n[0];
+    n[1].kind = DV_NODE_APPLY;
+    n[1].op = DV_FN_NEG;
+    n[1].n_args = 1;
+    n[1].depth = 2;
+    n[1].args = arg;
+    s->value = &n[negative];
+    return DV_OK;
+}
+
+static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
+                           size_t n_given)
 {
     dv_program *p = b->p;
     const dv_param_value *old = dv_build_param(b, s->name);
@@ -149,6 +174,7 @@ static dv_status add_param(dv_builder *b, const dv_stmt *s,
     for (size_t i = n_given; i-- > 0;) { // the last one said counts
         if (dv_str_is(s->name, given[i].name)) {
             DV_TRY(from_outside(b, s, &given[i], &x));
+            DV_TRY(replace_default(b, s, x));
             break;
         }
     }
@@ -253,6 +279,10 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
         if (id < 0)
             return dv_fail(b->diag, DV_E_NAME, at, "there is no tensor %.*s",
                            (int)name.len, name.at);
+        if (b->p->tensors[id].is_dead)
+            return dv_fail(b->diag, DV_E_NAME, at,
+                           "%.*s is never computed: its repeat runs 0 times",
+                           (int)name.len, name.at);
         if (b->p->tensors[id].is_output)
             return dv_fail(b->diag, DV_E_NAME, at,
                            "%.*s is named as an output twice", (int)name.len,
@@ -264,8 +294,8 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
 
 // -- Statements --------------------------------------------------------------
 
-static dv_status statement(dv_builder *b, const dv_stmt *s,
-                           const dv_param *given, size_t n_given);
+static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
+                           size_t n_given);
 
 static dv_status repeat(dv_builder *b, const dv_stmt *s)
 {
@@ -283,7 +313,7 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
     *r = (dv_repeat){p->n_ops, p->n_ops, times, s->off};
     int was_dead = b->in_dead_repeat;
     b->in_dead_repeat |= times == 0;
-    for (const dv_stmt *c = s->body; c; c = c->next) {
+    for (dv_stmt *c = s->body; c; c = c->next) {
         if (c->kind != DV_STMT_ASSIGN && c->kind != DV_STMT_REPEAT)
             return dv_fail(b->diag, DV_E_SYNTAX, dv_build_at(b, c->off),
                            "only assignments and repeats stand in a repeat");
@@ -297,8 +327,8 @@ static dv_status repeat(dv_builder *b, const dv_stmt *s)
     return DV_OK;
 }
 
-static dv_status statement(dv_builder *b, const dv_stmt *s,
-                           const dv_param *given, size_t n_given)
+static dv_status statement(dv_builder *b, dv_stmt *s, const dv_param *given,
+                           size_t n_given)
 {
     switch ((dv_stmt_kind)s->kind) {
     case DV_STMT_PARAM:
@@ -338,7 +368,7 @@ dv_status dv_program_build(dv_program *p, const dv_param *params,
 {
     dv_builder b = {.p = p, .diag = diag};
     weak_types(&b, &p->ast);
-    for (const dv_stmt *s = p->ast.first; s; s = s->next)
+    for (dv_stmt *s = p->ast.first; s; s = s->next)
         DV_TRY(statement(&b, s, params, n_params));
     for (size_t i = 0; i < n_params; i++)
         if (dv_table_get(&b.param_ids, params[i].name, strlen(params[i].name),

@@ -437,26 +437,6 @@ static dv_status read_access(opbuild *o, const dv_node *n, int32_t *read)
 
 // -- Types -------------------------------------------------------------------
 
-// The type of two values that meet: the wider; a float wins over an integer;
-// constants take the other's.
-static int join(int a, int b)
-{
-    if (a < 0 && b < 0)
-        return a > b ? a : b;
-    if (a < 0 || b < 0) {
-        int t = a < 0 ? b : a, weak = a < 0 ? a : b;
-        return weak == DV_WEAK_FLOAT && !dv_is_float((dv_dtype)t) ? (int)DV_F32
-                                                                  : t;
-    }
-    dv_dtype x = (dv_dtype)a, y = (dv_dtype)b;
-    if (dv_is_float(x) != dv_is_float(y))
-        return dv_is_float(x) ? a : b;
-    int sx = dv_dtype_get(x)->size_bytes, sy = dv_dtype_get(y)->size_bytes;
-    if (sx == sy && x != y)
-        return DV_F32; // f16 and bf16
-    return sx >= sy ? a : b;
-}
-
 static dv_status need_real(const opbuild *o, const char *what, int type,
                            uint32_t off)
 {
@@ -468,31 +448,16 @@ static dv_status need_real(const opbuild *o, const char *what, int type,
                    what, dv_dtype_get((dv_dtype)type)->name);
 }
 
-static dv_status type_apply(const opbuild *o, dv_expr *e)
+static dv_status type_of(const opbuild *o, dv_expr *e)
 {
-    const dv_fn_info *f = dv_fn_get((dv_fn)e->fn);
-    int first = e->fn == DV_FN_SELECT ? 1 : 0;
-    int t = e->arg[first]->dtype;
-    for (int i = first + 1; i < e->n_args; i++)
-        t = join(t, e->arg[i]->dtype);
-    if (f->real) {
-        DV_TRY(need_real(o, f->text, t, e->off));
-        if (t == DV_WEAK_INT)
-            t = DV_WEAK_FLOAT;
-    }
-    e->dtype = (int8_t)t;
-    return DV_OK;
-}
-
-static dv_status type_reduce(const opbuild *o, dv_expr *e)
-{
+    int reduce = e->kind == DV_EXPR_REDUCE;
     const dv_reducer_info *r = dv_reducer_get((dv_reducer)e->fn);
-    int t = e->arg[0]->dtype;
-    if (r->real)
-        DV_TRY(need_real(o, r->text, t, e->off));
-    if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
-        t = DV_I32;
-    e->dtype = (int8_t)(r->real && t == DV_WEAK_INT ? DV_WEAK_FLOAT : t);
+    const dv_fn_info *f = dv_fn_get((dv_fn)e->fn);
+    int first = !reduce && e->fn == DV_FN_SELECT ? 1 : 0;
+    for (int i = first; i < e->n_args && (reduce ? r->real : f->real); i++)
+        DV_TRY(
+            need_real(o, reduce ? r->text : f->text, e->arg[i]->dtype, e->off));
+    e->dtype = dv_expr_type(e);
     return DV_OK;
 }
 
@@ -551,7 +516,7 @@ static dv_status reduction(opbuild *o, const dv_node *n, dv_expr *e)
     DV_TRY(expression(o, n->args[0], &e->arg[0]));
     for (int v = first; v < o->n_vars; v++)
         o->vars[v].in_scope = 0;
-    return type_reduce(o, e);
+    return type_of(o, e);
 }
 
 // A minus before a number is part of the number, so that printed constants
@@ -593,7 +558,7 @@ static dv_status expression(opbuild *o, const dv_node *n, const dv_expr **out)
             *out = negated(e, e->arg[0]);
             return DV_OK;
         }
-        return type_apply(o, e);
+        return type_of(o, e);
     case DV_NODE_REDUCE:
         break;
     }
@@ -725,15 +690,6 @@ static dv_status add_op(opbuild *o, const dv_access *write, const dv_expr *body)
     return dv_program_add_op(p, &op) ? DV_OK : dv_nomem(o->b->diag);
 }
 
-static dv_status dead_definition(const opbuild *o)
-{
-    if (!o->b->in_dead_repeat || o->s->update)
-        return DV_OK;
-    return fail_at(o, DV_E_NAME, o->s->off,
-                   "would never be computed: its repeat runs 0 times",
-                   o->s->name);
-}
-
 dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
 {
     opbuild o = {.b = b, .s = s};
@@ -744,7 +700,6 @@ dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
         DV_TRY(check_redefinition(&o, id));
     if (id >= 0 || s->update)
         DV_TRY(find_tensor(&o, s->lhs, &id));
-    DV_TRY(dead_definition(&o));
     DV_TRY(bind_left(&o));
     // What exists already says something about the left side's ranges.
     if (id >= 0)
@@ -759,6 +714,9 @@ dv_status dv_build_assign(dv_builder *b, const dv_stmt *s)
         DV_TRY(make_access(&o, s->lhs, id, &write));
     }
     DV_TRY(add_op(&o, &write, body));
-    b->p->tensors[id].is_defined = 1;
+    if (!s->update) {
+        b->p->tensors[id].is_defined = 1;
+        b->p->tensors[id].is_dead = (uint8_t)b->in_dead_repeat;
+    }
     return DV_OK;
 }

@@ -74,6 +74,45 @@ dv_kind dv_op_kind(const dv_op *op)
     return op->body->kind == DV_EXPR_READ ? DV_KIND_MOVE : DV_KIND_POINTWISE;
 }
 
+// -- Types
+// ---------------------------------------------------------------------
+
+// The type of two values that meet: the wider; a float wins over an integer;
+// constants take the other's.
+static int join(int a, int b)
+{
+    if (a < 0 && b < 0)
+        return a > b ? a : b;
+    if (a < 0 || b < 0) {
+        int t = a < 0 ? b : a, weak = a < 0 ? a : b;
+        return weak == DV_WEAK_FLOAT && !dv_is_float((dv_dtype)t) ? (int)DV_F32
+                                                                  : t;
+    }
+    dv_dtype x = (dv_dtype)a, y = (dv_dtype)b;
+    if (dv_is_float(x) != dv_is_float(y))
+        return dv_is_float(x) ? a : b;
+    int sx = dv_dtype_get(x)->size_bytes, sy = dv_dtype_get(y)->size_bytes;
+    if (sx == sy && x != y)
+        return DV_F32; // f16 and bf16
+    return sx >= sy ? a : b;
+}
+
+int8_t dv_expr_type(const dv_expr *e)
+{
+    int first = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT ? 1 : 0;
+    int t = e->arg[first]->dtype, real;
+    for (int i = first + 1; i < e->n_args; i++)
+        t = join(t, e->arg[i]->dtype);
+    if (e->kind == DV_EXPR_REDUCE) {
+        if (t == DV_I8 && (e->fn == DV_RED_SUM || e->fn == DV_RED_PROD))
+            t = DV_I32; // i8 is too narrow to add up in
+        real = dv_reducer_get((dv_reducer)e->fn)->real;
+    } else {
+        real = dv_fn_get((dv_fn)e->fn)->real;
+    }
+    return (int8_t)(real && t == DV_WEAK_INT ? DV_WEAK_FLOAT : t);
+}
+
 // -- Variables ---------------------------------------------------------------
 
 uint32_t dv_access_vars(const dv_op *op, const dv_access *a)

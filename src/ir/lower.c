@@ -51,6 +51,26 @@ static dv_status new_expr(lowering *lw, const dv_expr *like, dv_expr **out)
     return DV_OK;
 }
 
+// What `e`, whose arguments are constants, comes to; nan when that has no
+// literal and must be computed when it runs.
+static double folded(const lowering *lw, const dv_expr *e)
+{
+    double x[3] = {0}, v;
+    for (int i = 0; i < e->n_args; i++)
+        x[i] = e->arg[i]->value;
+    if (e->kind == DV_EXPR_APPLY)
+        v = dv_fn_apply((dv_fn)e->fn, x[0], x[1], x[2]);
+    else if (e->fn == DV_RED_SUM)
+        v = x[0] * (double)dv_op_points(&lw->work, e->vars);
+    else if (e->fn == DV_RED_PROD)
+        v = pow(x[0], (double)dv_op_points(&lw->work, e->vars));
+    else
+        v = x[0];
+    if (e->dtype != DV_WEAK_INT)
+        return v;
+    return fabs(v) > 0x1p53 ? NAN : v + 0.0; // whole numbers have no -0
+}
+
 // `like` with other arguments; constants fold.
 static dv_status rebuild(lowering *lw, const dv_expr *like,
                          const dv_expr *const *args, const dv_expr **out)
@@ -58,21 +78,16 @@ static dv_status rebuild(lowering *lw, const dv_expr *like,
     dv_expr *e;
     DV_TRY(new_expr(lw, like, &e));
     *out = e;
-    int constant = like->kind == DV_EXPR_APPLY;
-    double x[3] = {0};
+    int constant = 1;
     for (int i = 0; i < like->n_args; i++) {
         e->arg[i] = args[i];
         constant = constant && args[i]->kind == DV_EXPR_CONST;
-        if (constant)
-            x[i] = args[i]->value;
     }
-    if (!constant)
-        return DV_OK;
-    double v = dv_fn_apply((dv_fn)like->fn, x[0], x[1], x[2]);
+    e->dtype = dv_expr_type(e);
+    double v = constant ? folded(lw, e) : NAN;
     if (isnan(v))
-        return DV_OK; // has no literal; computed when it runs
-    *e = (dv_expr){
-        .kind = DV_EXPR_CONST, .dtype = like->dtype, .off = like->off};
+        return DV_OK;
+    *e = (dv_expr){.kind = DV_EXPR_CONST, .dtype = e->dtype, .off = like->off};
     e->value = v;
     return DV_OK;
 }
@@ -203,11 +218,7 @@ static dv_status emit(lowering *lw, const dv_access *write, const dv_expr *body,
                         .off = lw->work.off}};
     dv_op probe = lw->work;
     probe.reads = lw->reads;
-    uint32_t written = dv_access_vars(&probe, write);
-    for (int v = 0; v < lw->work.n_vars && update; v++)
-        if (!lw->work.vars[v].reduce)
-            written |= 1u << v; // an update keeps all it loops over
-    DV_TRY(map_vars(lw, &m, written, reduced_vars(body)));
+    DV_TRY(map_vars(lw, &m, dv_access_vars(&probe, write), reduced_vars(body)));
     m.read = DV_NEW(&lw->out->arena, int32_t, lw->work.n_reads);
     if (!m.read)
         return nomem(lw);
@@ -282,10 +293,18 @@ static dv_status hoist(lowering *lw, const dv_expr *e, const dv_expr **out)
     dv_op probe = lw->work;
     probe.reads = lw->reads;
     dv_access a;
-    DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), (dv_dtype)e->dtype, &a));
+    // Constants that did not fold have no type: they get the statement's.
+    dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
+    if (e->dtype >= 0)
+        type = (dv_dtype)e->dtype;
+    else if (!dv_is_float(type))
+        type = DV_F32;
+    if (!dv_is_float(type))
+        type = DV_I64; // integers wrap when a statement stores, not before
+    DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), type, &a));
     DV_TRY(emit(lw, &a, e, 0));
     dv_expr read = {.kind = DV_EXPR_READ,
-                    .dtype = e->dtype,
+                    .dtype = (int8_t)type,
                     .off = e->off,
                     .read = lw->work.n_reads};
     dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, lw->reads,
@@ -360,7 +379,7 @@ static dv_status fuse(lowering *lw, const dv_expr *e, const dv_expr *keep,
         DV_TRY(factors(lw, args[0], loops, &args[0]));
     }
     DV_TRY(rebuild(lw, e, args, out));
-    if (e->kind == DV_EXPR_REDUCE && e != keep)
+    if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
         return hoist(lw, *out, out);
     return DV_OK;
 }
@@ -423,9 +442,7 @@ static dv_status atom(lowering *lw, const dv_expr *e, const dv_expr **out)
     if (e->kind == DV_EXPR_READ && !dv_access_is_indirect(&lw->reads[e->read]))
         return DV_OK;
     DV_TRY(one_op(lw, e, out));
-    if ((*out)->kind == DV_EXPR_CONST || (*out)->dtype < 0)
-        return DV_OK;
-    return hoist(lw, *out, out);
+    return (*out)->kind == DV_EXPR_CONST ? DV_OK : hoist(lw, *out, out);
 }
 
 // -- One statement -----------------------------------------------------------

@@ -34,6 +34,7 @@ typedef struct dv_tensor {
     uint8_t is_input, is_output;
     uint8_t is_temp;       // declared with `temp`
     uint8_t is_defined;    // an input, or written with `=`
+    uint8_t is_dead;       // defined only inside a `repeat 0`
     const dv_place *place; // NULL: no wish
     uint32_t off;          // of its declaration or definition
 } dv_tensor;
@@ -169,6 +170,8 @@ int dv_op_reads_own_write(const dv_op *op);
 
 // An index that is just this one variable.
 int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);
+// The type of an APPLY or REDUCE, from those of its arguments.
+int8_t dv_expr_type(const dv_expr *e);
 // One use of a function on doubles, and one step of a reducer (ir/eval.c).
 double dv_fn_apply(dv_fn fn, double x, double y, double z);
 double dv_reducer_step(dv_reducer r, double acc, double x);

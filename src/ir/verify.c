@@ -223,6 +223,11 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
                            "the range of %s is empty", op->vars[v].name);
         written |= op->vars[v].reduce ? 0 : 1u << v;
     }
+    uint32_t moves = dv_access_vars(op, &op->write);
+    for (int v = 0; v < op->n_vars; v++)
+        if ((written & ~moves) >> v & 1)
+            return dv_fail(vf->diag, DV_E_WRITE, at(vf, op->write.off),
+                           "%s cancels out on the left side", op->vars[v].name);
     int reduces = 0;
     DV_TRY(check_expr(vf, op, op->body, written, &reduces));
     if (vf->p->grain != DV_GRAIN_SOURCE && reduces > 1)
