@@ -465,6 +465,17 @@ static dv_status type_of(const opbuild *o, dv_expr *e)
 
 static dv_status expression(opbuild *o, const dv_node *n, const dv_expr **out);
 
+// Values are doubles here: a whole number that none holds is refused.
+static dv_status check_whole(const opbuild *o, const dv_node *n, int64_t i)
+{
+    int64_t most = (int64_t)1 << 53;
+    if (i >= -most && i <= most)
+        return DV_OK;
+    return dv_fail(o->b->diag, DV_E_OVERFLOW, dv_build_at(o->b, n->off),
+                   "whole numbers in values go up to 2^53, this is %" PRId64,
+                   i);
+}
+
 static dv_status constant(opbuild *o, const dv_node *n, dv_expr *e)
 {
     e->kind = DV_EXPR_CONST;
@@ -475,6 +486,8 @@ static dv_status constant(opbuild *o, const dv_node *n, dv_expr *e)
         e->value = n->f;
     else
         e->value = dv_reducer_get(DV_RED_MIN)->zero; // inf
+    if (n->kind == DV_NODE_INT)
+        return check_whole(o, n, n->i);
     if (n->kind != DV_NODE_NAME)
         return DV_OK;
     if (find_var(o, n->name) >= 0)
@@ -490,7 +503,7 @@ static dv_status constant(opbuild *o, const dv_node *n, dv_expr *e)
                        n->name);
     e->value = p->f;
     e->dtype = p->is_float ? DV_WEAK_FLOAT : DV_WEAK_INT;
-    return DV_OK;
+    return p->is_float ? DV_OK : check_whole(o, n, p->i);
 }
 
 static dv_status reduction(opbuild *o, const dv_node *n, dv_expr *e)

@@ -377,7 +377,7 @@ static value leaf(gen *g, int real, int exact)
 
 static value any(gen *g, int real, int depth);
 
-static value compare(gen *g, int depth)
+static value compare(gen *g, int depth, int reals)
 {
     static const char *const ops[] = {"<", "<=", ">", ">=", "==", "!="};
     value a, b;
@@ -385,7 +385,7 @@ static value compare(gen *g, int depth)
         a = any(g, 0, depth - 1);
         b = any(g, 0, depth - 1);
     } else {
-        int real = percent(g, 75);
+        int real = reals && percent(g, 75);
         a = leaf(g, real, 1);
         b = percent(g, 50) ? constant(g, real) : leaf(g, real, 1);
     }
@@ -533,21 +533,21 @@ static value real(gen *g, int depth)
         return infix(g, '+', a, infix(g, '*', leaf(g, 0, 0), constant(g, 1)));
     if (kind == 9)
         return (value){fmt(g, "-%s", operand(g, a, 4)), a.type, 4, a.bound};
+    if (kind == 12) {
+        c = compare(g, depth, 1);
+        c.text = fmt(g, "(%s)", c.text);
+        c.prec = 5;
+        return infix(g, '*', c, a);
+    }
     b = real(g, depth - 1);
     if (kind == 10)
         return (value){fmt(g, "%s / (abs(%s) + 1.0)", operand(g, a, 3), b.text),
                        join(a.type, b.type), 3, a.bound};
     if (kind == 11) {
-        c = compare(g, depth);
+        c = compare(g, depth, 1);
         value out = call2(g, "select", a, b);
         out.text = fmt(g, "select(%s, %s, %s)", c.text, a.text, b.text);
         return out;
-    }
-    if (kind == 12) {
-        c = compare(g, depth);
-        c.text = fmt(g, "(%s)", c.text);
-        c.prec = 5;
-        return infix(g, '*', c, a);
     }
     if (kind == 13)
         return call2(g, percent(g, 50) ? "min" : "max", a, b);
@@ -565,9 +565,7 @@ static value whole(gen *g, int depth)
     if (kind < 4)
         return reduce(g, 0, depth);
     if (kind == 4) {
-        c = compare(g, depth);
-        if (is_real(c.type))
-            return leaf(g, 0, 0);
+        c = compare(g, depth, 0);
         c.text = fmt(g, "(%s)", c.text);
         c.prec = 5;
         return c;
@@ -580,7 +578,7 @@ static value whole(gen *g, int depth)
                        a.type, 5, a.bound};
     b = whole(g, depth - 1);
     if (kind == 8) {
-        c = compare(g, depth);
+        c = compare(g, depth, 1);
         value out = call2(g, "select", a, b);
         out.text = fmt(g, "select(%s, %s, %s)", c.text, a.text, b.text);
         return out;
@@ -797,9 +795,9 @@ static void define_temp(gen *g)
 static const char *left_index(gen *g, int64_t extent)
 {
     int kind = below(g, 12);
-    const char *s = kind == 0 ? indirect(g, extent) : NULL;
     // Only a lone index is safe: two that are equal would race.
-    if (s && !strpbrk(s, "ijklmnpqNxforMySz") && g->n_vars == 0)
+    const char *s = kind == 0 && !g->n_vars ? indirect(g, extent) : NULL;
+    if (s)
         return s;
     if (kind == 1)
         return fmt(g, "%" PRId64, rng_below(&g->r, extent));
@@ -845,7 +843,6 @@ static void repeat(gen *g, int depth)
 {
     int times = below(g, 4), n = 1 + below(g, 3);
     int was_dead = g->dead;
-    int before = g->n_tensors;
     int free_ones = 0;
     for (int i = 0; i < g->n_tensors; i++)
         free_ones += !g->tensors[i].fixed;
@@ -866,8 +863,6 @@ static void repeat(gen *g, int depth)
     g->indent -= 4;
     g->dead = was_dead;
     line(g, "}");
-    // What a loop may have made larger is not known: take the type's limit.
-    (void)before;
 }
 
 static void outputs(gen *g)
