@@ -16,44 +16,15 @@
 //
 // Requires a verified program. Establishes: at most one REDUCE an op; tensors
 // numbered in the order the printed text names them. Cost: linear.
-#include "base/math.h"
-#include "ir/program.h"
+#include "ir/lower.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-
-typedef struct lowering {
-    const dv_program *src;
-    dv_program *out;
-    dv_diag *diag;
-    int primitive; // of this op
-    // The op being lowered: its variables, and its reads, which grow by the
-    // temporaries that its parts were hoisted into.
-    dv_op work;
-    dv_access *reads;
-    int32_t cap_reads;
-    int32_t n_temps; // made for this op
-} lowering;
-
-static dv_status nomem(const lowering *lw)
-{
-    return dv_nomem(lw->diag);
-}
 
 // -- Expressions -------------------------------------------------------------
 
-static dv_status new_expr(lowering *lw, const dv_expr *like, dv_expr **out)
-{
-    *out = DV_NEW(&lw->out->arena, dv_expr, 1);
-    if (!*out)
-        return nomem(lw);
-    **out = *like;
-    return DV_OK;
-}
-
 // What `e`, whose arguments are constants, comes to; nan when that has no
 // literal and must be computed when it runs.
-static double folded(const lowering *lw, const dv_expr *e)
+static double folded(const dv_lowering *lw, const dv_expr *e)
 {
     double x[3] = {0}, v;
     for (int i = 0; i < e->n_args; i++)
@@ -72,11 +43,11 @@ static double folded(const lowering *lw, const dv_expr *e)
 }
 
 // `like` with other arguments; constants fold.
-static dv_status rebuild(lowering *lw, const dv_expr *like,
+static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
                          const dv_expr *const *args, const dv_expr **out)
 {
     dv_expr *e;
-    DV_TRY(new_expr(lw, like, &e));
+    DV_TRY(dv_lower_expr(lw, like, &e));
     *out = e;
     int constant = 1;
     for (int i = 0; i < like->n_args; i++) {
@@ -103,238 +74,16 @@ static int is_contraction(const dv_expr *e)
            is_product(e->arg[0]);
 }
 
-// -- Emitting an op ----------------------------------------------------------
-
-// How variables and reads of the op at hand map to those of the new one.
-typedef struct mapping {
-    int8_t var[DV_MAX_VARS];
-    int32_t *read; // -1: not taken over
-    dv_op op;      // the new one
-    dv_access *reads;
-    int32_t cap_reads;
-} mapping;
-
-static dv_status map_read(lowering *lw, mapping *m, int32_t read);
-
-static dv_status map_access(lowering *lw, mapping *m, const dv_access *a,
-                            dv_access *out)
-{
-    dv_arena *arena = &lw->out->arena;
-    dv_index *index = DV_NEW(arena, dv_index, a->n_dims);
-    if (!index)
-        return nomem(lw);
-    *out = (dv_access){a->tensor, a->n_dims, a->off, index};
-    for (int d = 0; d < a->n_dims; d++) {
-        const dv_index *x = &a->index[d];
-        index[d].via = -1;
-        if (x->via >= 0) {
-            DV_TRY(map_read(lw, m, x->via));
-            index[d].via = m->read[x->via];
-            continue;
-        }
-        int64_t *coef = DV_NEW(arena, int64_t, m->op.n_vars);
-        if (!coef)
-            return nomem(lw);
-        for (int v = 0; v < lw->work.n_vars; v++)
-            if (m->var[v] >= 0)
-                coef[m->var[v]] = x->coef[v];
-        index[d].base = x->base;
-        index[d].coef = coef;
-    }
-    return DV_OK;
-}
-
-// Take a read over once, after the reads its indices go through.
-static dv_status map_read(lowering *lw, mapping *m, int32_t read)
-{
-    if (m->read[read] >= 0)
-        return DV_OK;
-    dv_access a;
-    DV_TRY(map_access(lw, m, &lw->reads[read], &a));
-    m->read[read] = m->op.n_reads;
-    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, m->reads,
-                              m->op.n_reads, m->cap_reads);
-    if (!slot)
-        return nomem(lw);
-    *slot = a;
-    return DV_OK;
-}
-
-static dv_status map_expr(lowering *lw, mapping *m, const dv_expr *e,
-                          const dv_expr **out)
-{
-    dv_expr *copy;
-    DV_TRY(new_expr(lw, e, &copy));
-    *out = copy;
-    if (e->kind == DV_EXPR_READ) {
-        DV_TRY(map_read(lw, m, e->read));
-        copy->read = m->read[e->read];
-    }
-    copy->vars = 0;
-    for (int v = 0; v < lw->work.n_vars; v++)
-        if (e->vars >> v & 1)
-            copy->vars |= 1u << m->var[v];
-    for (int i = 0; i < e->n_args; i++)
-        DV_TRY(map_expr(lw, m, e->arg[i], &copy->arg[i]));
-    return DV_OK;
-}
-
-static uint32_t reduced_vars(const dv_expr *e)
-{
-    uint32_t mask = e->kind == DV_EXPR_REDUCE ? e->vars : 0;
-    for (int i = 0; i < e->n_args; i++)
-        mask |= reduced_vars(e->arg[i]);
-    return mask;
-}
-
-// Number the new op's variables: written ones first, then reduced ones, both
-// in the order they had.
-static dv_status map_vars(lowering *lw, mapping *m, uint32_t written,
-                          uint32_t reduced)
-{
-    dv_var *vars = DV_NEW(&lw->out->arena, dv_var, lw->work.n_vars);
-    if (!vars)
-        return nomem(lw);
-    memset(m->var, -1, sizeof m->var);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int v = 0; v < lw->work.n_vars; v++) {
-            if (!((pass ? reduced : written) >> v & 1))
-                continue;
-            m->var[v] = (int8_t)m->op.n_vars;
-            vars[m->op.n_vars] = lw->work.vars[v];
-            vars[m->op.n_vars++].reduce = (uint8_t)pass;
-        }
-    }
-    m->op.vars = vars;
-    return DV_OK;
-}
-
-// Append an op that writes `body` to `write`, both in terms of lw->work.
-static dv_status emit(lowering *lw, const dv_access *write, const dv_expr *body,
-                      int update)
-{
-    mapping m = {.op = {.update = (uint8_t)update,
-                        .is_extern = lw->work.is_extern,
-                        .off = lw->work.off}};
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    DV_TRY(map_vars(lw, &m, dv_access_vars(&probe, write), reduced_vars(body)));
-    m.read = DV_NEW(&lw->out->arena, int32_t, lw->work.n_reads);
-    if (!m.read)
-        return nomem(lw);
-    memset(m.read, -1, (size_t)lw->work.n_reads * sizeof *m.read);
-    DV_TRY(map_access(lw, &m, write, &m.op.write));
-    DV_TRY(map_expr(lw, &m, body, &m.op.body));
-    m.op.reads = m.reads;
-    return dv_program_add_op(lw->out, &m.op) ? DV_OK : nomem(lw);
-}
-
-// -- Hoisting ----------------------------------------------------------------
-
-static char *fresh_name(lowering *lw)
-{
-    const char *base = lw->src->tensors[lw->work.write.tensor].name;
-    size_t room = strlen(base) + 24;
-    char *name = DV_NEW(&lw->out->arena, char, room);
-    if (!name)
-        return NULL;
-    do
-        snprintf(name, room, "%s_%d", base, (int)++lw->n_temps);
-    while (dv_program_find(lw->out, name) >= 0);
-    return name;
-}
-
-// A temporary over the variables in the mask, and how to access it.
-static dv_status new_temp(lowering *lw, uint32_t vars, dv_dtype dtype,
-                          dv_access *out)
-{
-    dv_arena *arena = &lw->out->arena;
-    const dv_op *op = &lw->work;
-    int n = __builtin_popcount(vars), d = 0;
-    dv_tensor t = {.name = fresh_name(lw),
-                   .dtype = dtype,
-                   .n_dims = n,
-                   .n_elems = 1,
-                   .is_defined = 1,
-                   .off = op->off};
-    int64_t *shape = DV_NEW(arena, int64_t, n);
-    dv_index *index = DV_NEW(arena, dv_index, n);
-    if (!t.name || !shape || !index)
-        return nomem(lw);
-    if (n > DV_MAX_DIMS)
-        return dv_fail(lw->diag, DV_E_LIMIT, (dv_loc){&lw->src->src, op->off},
-                       "a part of the statement needs a temporary of %d "
-                       "dimensions, at most %d are supported",
-                       n, (int)DV_MAX_DIMS);
-    for (int v = 0; v < op->n_vars; v++) {
-        if (!(vars >> v & 1))
-            continue;
-        int64_t *coef = DV_NEW(arena, int64_t, op->n_vars);
-        if (!coef)
-            return nomem(lw);
-        coef[v] = 1;
-        shape[d] = op->vars[v].end - op->vars[v].begin;
-        t.n_elems *= shape[d]; // fits: the op's points do
-        index[d++] = (dv_index){-op->vars[v].begin, coef, -1};
-    }
-    int64_t bytes;
-    if (!dv_mul_i64(&bytes, t.n_elems, dv_dtype_get(dtype)->size_bytes))
-        return dv_fail(lw->diag, DV_E_OVERFLOW,
-                       (dv_loc){&lw->src->src, op->off},
-                       "a part of the statement has more than 2^63 - 1 bytes");
-    t.shape = shape;
-    *out = (dv_access){dv_program_add_tensor(lw->out, &t), n, op->off, index};
-    return out->tensor < 0 ? nomem(lw) : DV_OK;
-}
-
-// Compute e by an op of its own; *out reads the result.
-static dv_status hoist(lowering *lw, const dv_expr *e, const dv_expr **out)
-{
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    dv_access a;
-    // Constants that did not fold have no type: they get the statement's.
-    dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
-    if (e->dtype >= 0)
-        type = (dv_dtype)e->dtype;
-    else if (!dv_is_float(type))
-        type = DV_F32;
-    if (!dv_is_float(type))
-        type = DV_I64; // integers wrap when a statement stores, not before
-    DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), type, &a));
-    DV_TRY(emit(lw, &a, e, 0));
-    dv_expr read = {.kind = DV_EXPR_READ,
-                    .dtype = (int8_t)type,
-                    .off = e->off,
-                    .read = lw->work.n_reads};
-    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, lw->reads,
-                              lw->work.n_reads, lw->cap_reads);
-    dv_expr *copy;
-    if (!slot)
-        return nomem(lw);
-    *slot = a;
-    DV_TRY(new_expr(lw, &read, &copy));
-    *out = copy;
-    return DV_OK;
-}
-
 // -- Fused grain -------------------------------------------------------------
-
-static uint32_t free_vars(const lowering *lw, const dv_expr *e)
-{
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    return dv_expr_free_vars(&probe, e);
-}
 
 // The reducer that stays in the op: the largest of those that depend on every
 // written variable. Any other would be computed again for each point.
-static void pick(const lowering *lw, const dv_expr *e, uint32_t written,
+static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
                  const dv_expr **best, int64_t *best_points)
 {
     if (e->kind == DV_EXPR_REDUCE) {
         int64_t points = dv_op_points(&lw->work, written | e->vars);
-        if (free_vars(lw, e) == written && points > *best_points) {
+        if (dv_lower_free_vars(lw, e) == written && points > *best_points) {
             *best = e;
             *best_points = points;
         }
@@ -346,7 +95,7 @@ static void pick(const lowering *lw, const dv_expr *e, uint32_t written,
 
 // Factors of a contraction that do not depend on every variable around are
 // computed once, not once per point.
-static dv_status factors(lowering *lw, const dv_expr *e, uint32_t around,
+static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                          const dv_expr **out)
 {
     *out = e;
@@ -356,12 +105,12 @@ static dv_status factors(lowering *lw, const dv_expr *e, uint32_t around,
             DV_TRY(factors(lw, e->arg[i], around, &args[i]));
         return rebuild(lw, e, args, out);
     }
-    if (e->kind == DV_EXPR_APPLY && free_vars(lw, e) != around)
-        return hoist(lw, e, out);
+    if (e->kind == DV_EXPR_APPLY && dv_lower_free_vars(lw, e) != around)
+        return dv_lower_hoist(lw, e, out);
     return DV_OK;
 }
 
-static dv_status fuse(lowering *lw, const dv_expr *e, const dv_expr *keep,
+static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
                       uint32_t around, const dv_expr **out)
 {
     const dv_expr *args[3];
@@ -375,20 +124,21 @@ static dv_status fuse(lowering *lw, const dv_expr *e, const dv_expr *keep,
     if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM &&
         is_product(args[0])) {
         // Hoisted, a reducer loops over what it depends on and no more.
-        uint32_t loops = e == keep ? inner : free_vars(lw, e) | e->vars;
+        uint32_t loops =
+            e == keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
         DV_TRY(factors(lw, args[0], loops, &args[0]));
     }
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
-        return hoist(lw, *out, out);
+        return dv_lower_hoist(lw, *out, out);
     return DV_OK;
 }
 
 // -- Primitive grain ---------------------------------------------------------
 
-static dv_status atom(lowering *lw, const dv_expr *e, const dv_expr **out);
+static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out);
 
-static dv_status product(lowering *lw, const dv_expr *e, const dv_expr **out)
+static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     if (!is_product(e))
         return atom(lw, e, out);
@@ -415,7 +165,7 @@ static int is_last_touch(const dv_expr *e)
 }
 
 // e as the body of one op, its parts computed by others before.
-static dv_status one_op(lowering *lw, const dv_expr *e, const dv_expr **out)
+static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     const dv_expr *args[3];
     *out = e;
@@ -434,7 +184,7 @@ static dv_status one_op(lowering *lw, const dv_expr *e, const dv_expr **out)
 
 // e as something an op can take as it is: a constant or a read. A read
 // through another tensor (a gather) is work of its own.
-static dv_status atom(lowering *lw, const dv_expr *e, const dv_expr **out)
+static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     *out = e;
     if (e->kind == DV_EXPR_CONST)
@@ -442,12 +192,13 @@ static dv_status atom(lowering *lw, const dv_expr *e, const dv_expr **out)
     if (e->kind == DV_EXPR_READ && !dv_access_is_indirect(&lw->reads[e->read]))
         return DV_OK;
     DV_TRY(one_op(lw, e, out));
-    return (*out)->kind == DV_EXPR_CONST ? DV_OK : hoist(lw, *out, out);
+    return (*out)->kind == DV_EXPR_CONST ? DV_OK
+                                         : dv_lower_hoist(lw, *out, out);
 }
 
 // -- One statement -----------------------------------------------------------
 
-static dv_status lower_op(lowering *lw, const dv_op *op)
+static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 {
     lw->work = *op;
     lw->n_temps = 0;
@@ -455,7 +206,7 @@ static dv_status lower_op(lowering *lw, const dv_op *op)
     lw->reads = dv_arena_grow(&lw->out->arena, op->reads, (size_t)op->n_reads,
                               (size_t)op->n_reads, sizeof *op->reads);
     if (!lw->reads)
-        return nomem(lw);
+        return dv_nomem(lw->diag);
     const dv_expr *body = NULL;
     if (lw->primitive && !op->is_extern) {
         DV_TRY(one_op(lw, op->body, &body));
@@ -468,7 +219,7 @@ static dv_status lower_op(lowering *lw, const dv_op *op)
         pick(lw, op->body, written, &keep, &points);
         DV_TRY(fuse(lw, op->body, keep, written, &body));
     }
-    return emit(lw, &op->write, body, op->update);
+    return dv_lower_emit(lw, &op->write, body, op->update);
 }
 
 // -- The program -------------------------------------------------------------
@@ -488,7 +239,7 @@ static int is_plain_write(const dv_op *op)
 
 // Number tensors as the printed text will name them: inputs, temps that need
 // a declaration, then the others as they are defined.
-static dv_status renumber(lowering *lw)
+static dv_status renumber(dv_lowering *lw)
 {
     dv_program *p = lw->out;
     int32_t *to = DV_NEW(&p->arena, int32_t, p->n_tensors), n = 0;
@@ -496,7 +247,7 @@ static dv_status renumber(lowering *lw)
     dv_tensor *old = p->tensors;
     dv_tensor *tensors = DV_NEW(&p->arena, dv_tensor, p->n_tensors);
     if (!to || !def || !tensors)
-        return nomem(lw);
+        return dv_nomem(lw->diag);
     for (int i = 0; i < p->n_tensors; i++)
         to[i] = def[i] = -1;
     for (int i = 0; i < p->n_ops; i++) {
@@ -522,7 +273,7 @@ static dv_status renumber(lowering *lw)
         tensors[to[i]] = old[i];
         if (!dv_table_set(&p->tensor_ids, &p->arena, old[i].name,
                           strlen(old[i].name), to[i]))
-            return nomem(lw);
+            return dv_nomem(lw->diag);
     }
     for (int i = 0; i < p->n_ops; i++) {
         dv_op *op = &p->ops[i];
@@ -537,25 +288,25 @@ static dv_status renumber(lowering *lw)
 }
 
 // What the params were stays known, for reports.
-static dv_status copy_params(lowering *lw)
+static dv_status copy_params(dv_lowering *lw)
 {
     int32_t n = lw->src->n_params;
     dv_param_value *v = dv_arena_grow(&lw->out->arena, lw->src->params,
                                       (size_t)n, (size_t)n, sizeof *v);
     if (!v)
-        return nomem(lw);
+        return dv_nomem(lw->diag);
     for (int i = 0; i < n; i++) {
         v[i].name =
             dv_arena_copy(&lw->out->arena, v[i].name, strlen(v[i].name));
         if (!v[i].name)
-            return nomem(lw);
+            return dv_nomem(lw->diag);
     }
     lw->out->params = v;
     lw->out->n_params = lw->out->cap_params = n;
     return DV_OK;
 }
 
-static dv_status copy_tensors(lowering *lw)
+static dv_status copy_tensors(dv_lowering *lw)
 {
     for (int i = 0; i < lw->src->n_tensors; i++) {
         dv_tensor t = lw->src->tensors[i];
@@ -566,13 +317,13 @@ static dv_status copy_tensors(lowering *lw)
         if (t.place)
             t.place = dv_arena_grow(a, t.place, 1, 1, sizeof *t.place);
         if (!t.name || !t.shape || dv_program_add_tensor(lw->out, &t) < 0)
-            return nomem(lw);
+            return dv_nomem(lw->diag);
     }
     return DV_OK;
 }
 
 // Variable names point into the source program; give the new one its own.
-static dv_status own_names(lowering *lw)
+static dv_status own_names(dv_lowering *lw)
 {
     for (int i = 0; i < lw->out->n_ops; i++) {
         dv_var *vars = (dv_var *)lw->out->ops[i].vars; // made by map_vars
@@ -580,13 +331,13 @@ static dv_status own_names(lowering *lw)
             vars[v].name = dv_arena_copy(&lw->out->arena, vars[v].name,
                                          strlen(vars[v].name));
             if (!vars[v].name)
-                return nomem(lw);
+                return dv_nomem(lw->diag);
         }
     }
     return DV_OK;
 }
 
-static dv_status lower_all(lowering *lw)
+static dv_status lower_all(dv_lowering *lw)
 {
     const dv_program *src = lw->src;
     dv_program *out = lw->out;
@@ -597,7 +348,7 @@ static dv_status lower_all(lowering *lw)
     int32_t *start = DV_NEW(&out->arena, int32_t, src->n_ops + 1);
     out->repeats = DV_NEW(&out->arena, dv_repeat, src->n_repeats);
     if (!out->src.name || !out->src.text || !start || !out->repeats)
-        return nomem(lw);
+        return dv_nomem(lw->diag);
     DV_TRY(copy_params(lw));
     DV_TRY(copy_tensors(lw));
     for (int i = 0; i < src->n_ops; i++) {
@@ -619,10 +370,10 @@ static dv_status lower_all(lowering *lw)
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag)
 {
-    lowering lw = {.src = p,
-                   .out = dv_program_new(),
-                   .diag = diag,
-                   .primitive = g == DV_GRAIN_PRIMITIVE};
+    dv_lowering lw = {.src = p,
+                      .out = dv_program_new(),
+                      .diag = diag,
+                      .primitive = g == DV_GRAIN_PRIMITIVE};
     if (!lw.out)
         return dv_nomem(diag);
     lw.out->grain = g;

@@ -1,0 +1,29 @@
+// Inside ir/lower*.c: an op being lowered, and making new ones of its parts.
+#ifndef DV_IR_LOWER_H
+#define DV_IR_LOWER_H
+#include "ir/program.h"
+
+typedef struct dv_lowering {
+    const dv_program *src;
+    dv_program *out;
+    dv_diag *diag;
+    int primitive; // of this op
+    // The op being lowered: its variables, and its reads, which grow by the
+    // temporaries that its parts were hoisted into.
+    dv_op work;
+    dv_access *reads;
+    int32_t cap_reads;
+    int32_t n_temps; // made for this op
+} dv_lowering;
+
+// A copy of an expression's node.
+dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
+// Vars that e, in terms of lw->work, depends on.
+uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
+// Append an op that writes `body` to `write`, both in terms of lw->work.
+dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
+                        const dv_expr *body, int update);
+// Compute e by an op of its own; *out reads the result.
+dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
+                         const dv_expr **out);
+#endif

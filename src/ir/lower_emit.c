@@ -1,0 +1,237 @@
+// Making ops out of parts of an op: which variables and reads a part takes
+// along, and the temporary it writes.
+#include "base/math.h"
+#include "ir/lower.h"
+#include <stdio.h>
+#include <string.h>
+
+dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out)
+{
+    *out = DV_NEW(&lw->out->arena, dv_expr, 1);
+    if (!*out)
+        return dv_nomem(lw->diag);
+    **out = *like;
+    return DV_OK;
+}
+
+uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e)
+{
+    dv_op probe = lw->work;
+    probe.reads = lw->reads;
+    return dv_expr_free_vars(&probe, e);
+}
+
+// -- Emitting an op ----------------------------------------------------------
+
+// How variables and reads of the op at hand map to those of the new one.
+typedef struct mapping {
+    int8_t var[DV_MAX_VARS];
+    int32_t *read; // -1: not taken over
+    dv_op op;      // the new one
+    dv_access *reads;
+    int32_t cap_reads;
+} mapping;
+
+static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read);
+
+static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
+                            dv_access *out)
+{
+    dv_arena *arena = &lw->out->arena;
+    dv_index *index = DV_NEW(arena, dv_index, a->n_dims);
+    if (!index)
+        return dv_nomem(lw->diag);
+    *out = (dv_access){a->tensor, a->n_dims, a->off, index};
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        index[d].via = -1;
+        if (x->via >= 0) {
+            DV_TRY(map_read(lw, m, x->via));
+            index[d].via = m->read[x->via];
+            continue;
+        }
+        int64_t *coef = DV_NEW(arena, int64_t, m->op.n_vars);
+        if (!coef)
+            return dv_nomem(lw->diag);
+        for (int v = 0; v < lw->work.n_vars; v++)
+            if (m->var[v] >= 0)
+                coef[m->var[v]] = x->coef[v];
+        index[d].base = x->base;
+        index[d].coef = coef;
+    }
+    return DV_OK;
+}
+
+// Take a read over once, after the reads its indices go through.
+static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read)
+{
+    if (m->read[read] >= 0)
+        return DV_OK;
+    dv_access a;
+    DV_TRY(map_access(lw, m, &lw->reads[read], &a));
+    m->read[read] = m->op.n_reads;
+    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, m->reads,
+                              m->op.n_reads, m->cap_reads);
+    if (!slot)
+        return dv_nomem(lw->diag);
+    *slot = a;
+    return DV_OK;
+}
+
+static dv_status map_expr(dv_lowering *lw, mapping *m, const dv_expr *e,
+                          const dv_expr **out)
+{
+    dv_expr *copy;
+    DV_TRY(dv_lower_expr(lw, e, &copy));
+    *out = copy;
+    if (e->kind == DV_EXPR_READ) {
+        DV_TRY(map_read(lw, m, e->read));
+        copy->read = m->read[e->read];
+    }
+    copy->vars = 0;
+    for (int v = 0; v < lw->work.n_vars; v++)
+        if (e->vars >> v & 1)
+            copy->vars |= 1u << m->var[v];
+    for (int i = 0; i < e->n_args; i++)
+        DV_TRY(map_expr(lw, m, e->arg[i], &copy->arg[i]));
+    return DV_OK;
+}
+
+static uint32_t reduced_vars(const dv_expr *e)
+{
+    uint32_t mask = e->kind == DV_EXPR_REDUCE ? e->vars : 0;
+    for (int i = 0; i < e->n_args; i++)
+        mask |= reduced_vars(e->arg[i]);
+    return mask;
+}
+
+// Number the new op's variables: written ones first, then reduced ones, both
+// in the order they had.
+static dv_status map_vars(dv_lowering *lw, mapping *m, uint32_t written,
+                          uint32_t reduced)
+{
+    dv_var *vars = DV_NEW(&lw->out->arena, dv_var, lw->work.n_vars);
+    if (!vars)
+        return dv_nomem(lw->diag);
+    memset(m->var, -1, sizeof m->var);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int v = 0; v < lw->work.n_vars; v++) {
+            if (!((pass ? reduced : written) >> v & 1))
+                continue;
+            m->var[v] = (int8_t)m->op.n_vars;
+            vars[m->op.n_vars] = lw->work.vars[v];
+            vars[m->op.n_vars++].reduce = (uint8_t)pass;
+        }
+    }
+    m->op.vars = vars;
+    return DV_OK;
+}
+
+// Append an op that writes `body` to `write`, both in terms of lw->work.
+dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
+                        const dv_expr *body, int update)
+{
+    mapping m = {.op = {.update = (uint8_t)update,
+                        .is_extern = lw->work.is_extern,
+                        .off = lw->work.off}};
+    dv_op probe = lw->work;
+    probe.reads = lw->reads;
+    DV_TRY(map_vars(lw, &m, dv_access_vars(&probe, write), reduced_vars(body)));
+    m.read = DV_NEW(&lw->out->arena, int32_t, lw->work.n_reads);
+    if (!m.read)
+        return dv_nomem(lw->diag);
+    memset(m.read, -1, (size_t)lw->work.n_reads * sizeof *m.read);
+    DV_TRY(map_access(lw, &m, write, &m.op.write));
+    DV_TRY(map_expr(lw, &m, body, &m.op.body));
+    m.op.reads = m.reads;
+    return dv_program_add_op(lw->out, &m.op) ? DV_OK : dv_nomem(lw->diag);
+}
+
+// -- Hoisting ----------------------------------------------------------------
+
+static char *fresh_name(dv_lowering *lw)
+{
+    const char *base = lw->src->tensors[lw->work.write.tensor].name;
+    size_t room = strlen(base) + 24;
+    char *name = DV_NEW(&lw->out->arena, char, room);
+    if (!name)
+        return NULL;
+    do
+        snprintf(name, room, "%s_%d", base, (int)++lw->n_temps);
+    while (dv_program_find(lw->out, name) >= 0);
+    return name;
+}
+
+// A temporary over the variables in the mask, and how to access it.
+static dv_status new_temp(dv_lowering *lw, uint32_t vars, dv_dtype dtype,
+                          dv_access *out)
+{
+    dv_arena *arena = &lw->out->arena;
+    const dv_op *op = &lw->work;
+    int n = __builtin_popcount(vars), d = 0;
+    dv_tensor t = {.name = fresh_name(lw),
+                   .dtype = dtype,
+                   .n_dims = n,
+                   .n_elems = 1,
+                   .is_defined = 1,
+                   .off = op->off};
+    int64_t *shape = DV_NEW(arena, int64_t, n);
+    dv_index *index = DV_NEW(arena, dv_index, n);
+    if (!t.name || !shape || !index)
+        return dv_nomem(lw->diag);
+    if (n > DV_MAX_DIMS)
+        return dv_fail(lw->diag, DV_E_LIMIT, (dv_loc){&lw->src->src, op->off},
+                       "a part of the statement needs a temporary of %d "
+                       "dimensions, at most %d are supported",
+                       n, (int)DV_MAX_DIMS);
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!(vars >> v & 1))
+            continue;
+        int64_t *coef = DV_NEW(arena, int64_t, op->n_vars);
+        if (!coef)
+            return dv_nomem(lw->diag);
+        coef[v] = 1;
+        shape[d] = op->vars[v].end - op->vars[v].begin;
+        t.n_elems *= shape[d]; // fits: the op's points do
+        index[d++] = (dv_index){-op->vars[v].begin, coef, -1};
+    }
+    int64_t bytes;
+    if (!dv_mul_i64(&bytes, t.n_elems, dv_dtype_get(dtype)->size_bytes))
+        return dv_fail(lw->diag, DV_E_OVERFLOW,
+                       (dv_loc){&lw->src->src, op->off},
+                       "a part of the statement has more than 2^63 - 1 bytes");
+    t.shape = shape;
+    *out = (dv_access){dv_program_add_tensor(lw->out, &t), n, op->off, index};
+    return out->tensor < 0 ? dv_nomem(lw->diag) : DV_OK;
+}
+
+// Compute e by an op of its own; *out reads the result.
+dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
+{
+    dv_op probe = lw->work;
+    probe.reads = lw->reads;
+    dv_access a;
+    // Constants that did not fold have no type: they get the statement's.
+    dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
+    if (e->dtype >= 0)
+        type = (dv_dtype)e->dtype;
+    else if (!dv_is_float(type))
+        type = DV_F32;
+    if (!dv_is_float(type))
+        type = DV_I64; // integers wrap when a statement stores, not before
+    DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), type, &a));
+    DV_TRY(dv_lower_emit(lw, &a, e, 0));
+    dv_expr read = {.kind = DV_EXPR_READ,
+                    .dtype = (int8_t)type,
+                    .off = e->off,
+                    .read = lw->work.n_reads};
+    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, lw->reads,
+                              lw->work.n_reads, lw->cap_reads);
+    dv_expr *copy;
+    if (!slot)
+        return dv_nomem(lw->diag);
+    *slot = a;
+    DV_TRY(dv_lower_expr(lw, &read, &copy));
+    *out = copy;
+    return DV_OK;
+}
