@@ -38,6 +38,21 @@ typedef struct dv_group {
     uint32_t off; // where it stands, in a plan that was read
 } dv_group;
 
+enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
+
+// How a tensor lies in the target's memory; see layout/layout.h.
+typedef struct dv_layout {
+    int32_t n_dims;                     // device dims, outermost first
+    int32_t host[DV_MAX_DEVICE_DIMS];   // the host dim each comes from, or -1
+    int64_t size[DV_MAX_DEVICE_DIMS];
+    int64_t stride[DV_MAX_DEVICE_DIMS]; // host elements one step goes, or -1
+    int32_t stick_dim; // host dim that is cut into sticks, or -1
+    int32_t sparse;    // one element per stick
+    int64_t eps;       // elements per stick, or columns of a tile
+    int64_t elem_bytes;
+    int64_t n_elems, bytes; // padding included
+} dv_layout;
+
 enum {
     DV_FACT_LOWERED = 1, // plan->ops
     DV_FACT_GROUPED = 2, // plan->groups, plan->slices

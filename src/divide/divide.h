@@ -1,0 +1,78 @@
+// Division: into how many slices each variable of an op is cut, so that at
+// most `cores` slices of the box arise, no stick is cut, and what one core
+// reaches of each tensor (its span) stays within the target's limit.
+//
+//   f16 x[512, 1024] on 32 cores: i in 512 -> 32 slices of 16
+//                                 j in 1024 = 16 sticks -> 1 slice
+//
+// Two planners: `seed` does what Torch-Spyre does (divisors only, outputs by
+// decreasing size, at most one reduced variable); `best` considers every
+// division and takes the cheapest by plan/cost.
+#ifndef DV_DIVIDE_H
+#define DV_DIVIDE_H
+#include "layout/layout.h"
+
+// An op as the planners see it.
+typedef struct dv_space {
+    const dv_op *op;
+    int n_vars;
+    int64_t extent[DV_MAX_VARS];
+    int64_t eps[DV_MAX_VARS];   // elements that stay together: a stick's, or 1
+    int64_t units[DV_MAX_VARS]; // extent in those, rounded up
+    uint32_t stick_vars, reduced;
+    uint32_t blocked; // may not be cut, with the reason below
+    const char *why[DV_MAX_VARS];
+    uint32_t outputs; // seed: variables of the output's device coordinates
+    int n_tensors;    // reads in order, then the write
+    const dv_tensor *tensors[DV_MAX_READS + 1];
+    const dv_layout *layouts[DV_MAX_READS + 1];
+    dv_coords *coords[DV_MAX_READS + 1];
+} dv_space;
+
+typedef struct dv_splits {
+    int64_t n[DV_MAX_VARS]; // slices of each variable
+} dv_splits;
+
+// Analyse an op; memory from the arena. 0 when out of memory.
+int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
+                  const dv_op *op, const dv_layout *layouts, dv_arena *arena);
+int64_t dv_splits_cores(const dv_space *s, const dv_splits *d);
+// Bytes from the first to the last that the core with the longest slices may
+// touch of tensor number i. `even`: slices as the original counts them, cut
+// down to whole elements.
+int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even);
+// The largest divisor of size that is at most limit.
+int64_t dv_core_split(int64_t size, int64_t limit);
+
+typedef struct dv_pin {
+    int32_t var;
+    int64_t n;
+} dv_pin;
+
+typedef struct dv_divide_request {
+    int64_t cores, span_limit_bytes;
+    const dv_pin *pins; // splits the user wants
+    int n_pins;
+    int cost; // seed: let the matmul cost model claim what it would
+    dv_loc at;
+} dv_divide_request;
+
+typedef struct dv_divided {
+    dv_splits splits;
+    dv_splits forced; // what the span limit alone demands
+    int claimed;      // by the matmul cost model
+    int64_t candidates;
+    double cost_us; // of the choice; negative: not priced
+} dv_divided;
+
+dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
+                         const dv_divide_request *r, dv_diag *diag);
+
+// The original's matmul cost in microseconds (a fit; see seed.c).
+typedef struct dv_matmul {
+    int64_t b, m, n, k; // sizes, n and k rounded up to sticks
+    int shared;         // the weight is the same for all of the batch
+} dv_matmul;
+double dv_matmul_cost(const dv_matmul *mm, int64_t b, int64_t m, int64_t n,
+                      int64_t k, int64_t cores);
+#endif

@@ -1,0 +1,128 @@
+// What the planners need to know of an op, and spans.
+#include "divide/divide.h"
+#include "base/math.h"
+#include <math.h>
+
+static void block(dv_space *s, uint32_t vars, const char *why)
+{
+    for (int v = 0; v < s->n_vars; v++) {
+        if (!(vars >> v & 1) || (s->blocked >> v & 1))
+            continue;
+        s->blocked |= 1u << v;
+        s->why[v] = why;
+    }
+}
+
+// Stick variables: those that move inside a stick of some tensor. Where
+// tensors disagree about how many elements that is, the most stay together.
+static void find_sticks(dv_space *s)
+{
+    for (int i = 0; i < s->n_tensors; i++) {
+        int32_t v = s->layouts[i]->eps > 1 && s->coords[i]
+                        ? dv_coords_stick_var(s->coords[i])
+                        : -1;
+        if (v < 0)
+            continue;
+        s->stick_vars |= 1u << v;
+        s->eps[v] = dv_max_i64(s->eps[v], s->layouts[i]->eps);
+    }
+    for (int v = 0; v < s->n_vars; v++)
+        s->units[v] = dv_ceil_div(s->extent[v], s->eps[v]);
+}
+
+static void find_blocked(dv_space *s)
+{
+    for (int v = 0; v < s->n_vars; v++)
+        if ((s->reduced & s->stick_vars) >> v & 1 && s->extent[v] % s->eps[v])
+            block(s, 1u << v,
+                  "its last stick is ragged and needs a mask that knows all of "
+                  "it");
+    for (int i = 0; i < s->n_tensors; i++)
+        if (!s->coords[i])
+            block(s, UINT32_MAX,
+                  "an access goes through an index or runs backwards");
+}
+
+static void find_outputs(dv_space *s)
+{
+    const dv_coords *c = s->coords[s->n_tensors - 1];
+    for (int32_t i = 0; c && i < c->first[c->n_dims - 1]; i++)
+        if (c->terms[i].var >= 0)
+            s->outputs |= 1u << c->terms[i].var;
+}
+
+int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
+                  const dv_op *op, const dv_layout *layouts, dv_arena *arena)
+{
+    (void)t;
+    *s = (dv_space){.op = op, .n_vars = op->n_vars};
+    for (int v = 0; v < op->n_vars; v++) {
+        s->extent[v] = op->vars[v].end - op->vars[v].begin;
+        s->eps[v] = 1;
+        s->reduced |= op->vars[v].reduce ? 1u << v : 0;
+    }
+    s->n_tensors = op->n_reads + 1;
+    for (int i = 0; i <= op->n_reads; i++) {
+        const dv_access *a = i < op->n_reads ? &op->reads[i] : &op->write;
+        s->tensors[i] = &p->tensors[a->tensor];
+        s->layouts[i] = &layouts[a->tensor];
+        s->coords[i] = DV_NEW(arena, dv_coords, 1);
+        if (!s->coords[i])
+            return 0;
+        if (!dv_coords_make(s->coords[i], s->layouts[i], op, a, s->tensors[i]))
+            s->coords[i] = NULL;
+    }
+    find_sticks(s);
+    find_blocked(s);
+    find_outputs(s);
+    return 1;
+}
+
+int64_t dv_splits_cores(const dv_space *s, const dv_splits *d)
+{
+    int64_t n = 1;
+    for (int v = 0; v < s->n_vars; v++)
+        if (!dv_mul_i64(&n, n, d->n[v]))
+            return INT64_MAX;
+    return n;
+}
+
+// Elements of the longest slice.
+static int64_t slice_len(const dv_space *s, int v, int64_t n, int even)
+{
+    if (even)
+        return dv_max_i64(1, s->extent[v] / n);
+    int64_t len = dv_ceil_div(s->units[v], n) * s->eps[v];
+    return dv_min_i64(len, s->extent[v]);
+}
+
+int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
+{
+    const dv_layout *l = s->layouts[i];
+    const dv_coords *c = s->coords[i];
+    if (!c)
+        return l->bytes; // all of it: which part is known only when it runs
+    int64_t inside = l->bytes;
+    for (int32_t dim = 0; dim + 1 < l->n_dims; dim++) {
+        int64_t n = 1;
+        inside /= l->size[dim];
+        for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
+            const dv_term *t = &c->terms[k];
+            if (t->var < 0)
+                continue;
+            int64_t len = slice_len(s, t->var, d->n[t->var], even);
+            n += dv_term_at(t, len - 1) - dv_term_at(t, 0);
+        }
+        if (n > 1)
+            return n * inside;
+    }
+    return l->elem_bytes;
+}
+
+int64_t dv_core_split(int64_t size, int64_t limit)
+{
+    for (int64_t n = dv_min_i64(size, limit); n > 1; n--)
+        if (size % n == 0)
+            return n;
+    return 1;
+}

@@ -1,0 +1,167 @@
+// Accesses in device coordinates.
+//
+// An access is a host index c0 + sum of c * v. It is taken apart into one
+// coordinate per device dim, so that the coordinates times the strides give
+// the index back: each variable goes to the dim with the largest stride that
+// its step reaches, and to every dim between its step and its whole way.
+#include "layout/layout.h"
+#include "base/math.h"
+#include <inttypes.h>
+
+int64_t dv_term_at(const dv_term *t, int64_t v)
+{
+    if (t->var < 0)
+        return t->step;
+    int64_t x = v * t->step;
+    return (t->mod ? x % t->mod : x) / t->div;
+}
+
+static int takes_part(const dv_layout *l, int32_t d)
+{
+    return l->size[d] != 1 && l->stride[d] > 0;
+}
+
+// The least stride above that of dim d; INT64_MAX: none.
+static int64_t next_stride(const dv_layout *l, int32_t d)
+{
+    int64_t next = INT64_MAX;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (takes_part(l, i) && l->stride[i] > l->stride[d])
+            next = dv_min_i64(next, l->stride[i]);
+    return next;
+}
+
+// The dim with the largest stride up to `step`, or -1.
+static int32_t primary(const dv_layout *l, int64_t step)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (takes_part(l, i) && l->stride[i] <= step &&
+            (best < 0 || l->stride[i] > l->stride[best]))
+            best = i;
+    return best;
+}
+
+typedef struct item {
+    int32_t var; // -1: the constant
+    int64_t step, limit;
+} item;
+
+// The access as a sum of items; -1 when it has no such form.
+static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
+                    item *items)
+{
+    int64_t factor[DV_MAX_VARS] = {0}, base = 0, stride = 1, x;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via >= 0)
+            return -1;
+        base += a->index[d].base * stride;
+        for (int v = 0; v < op->n_vars; v++)
+            factor[v] += a->index[d].coef[v] * stride;
+        stride *= t->shape[d];
+    }
+    int n = 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t range = op->vars[v].end - op->vars[v].begin;
+        base += factor[v] * op->vars[v].begin;
+        if (factor[v] == 0 || range == 1)
+            continue;
+        if (factor[v] < 0 || !dv_mul_i64(&x, factor[v], range))
+            return -1;
+        items[n++] = (item){v, factor[v], x};
+    }
+    if (base < 0)
+        return -1;
+    if (base > 0)
+        items[n++] = (item){-1, base, INT64_MAX};
+    return n;
+}
+
+// The constant in dim d: what of it is left below the next stride.
+static int64_t constant_at(const dv_layout *l, int32_t d, int64_t base)
+{
+    int64_t next = next_stride(l, d);
+    return (next == INT64_MAX ? base : base % next) / l->stride[d];
+}
+
+static int add_term(dv_coords *c, int32_t *n, const dv_layout *l, int32_t d,
+                    const item *it)
+{
+    if (*n == DV_MAX_TERMS)
+        return 0;
+    if (it->var < 0) {
+        int64_t k = constant_at(l, d, it->step);
+        if (k)
+            c->terms[(*n)++] = (dv_term){-1, k, 0, 1};
+        return 1;
+    }
+    int64_t next = next_stride(l, d);
+    c->terms[(*n)++] =
+        (dv_term){it->var, it->step, next < it->limit ? next : 0, l->stride[d]};
+    return 1;
+}
+
+int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
+                   const dv_access *a, const dv_tensor *t)
+{
+    item items[DV_MAX_VARS + 1];
+    int n_items = items_of(op, a, t, items);
+    int32_t n = 0;
+    out->n_dims = l->n_dims;
+    for (int32_t d = 0; d < l->n_dims; d++) {
+        out->first[d] = n;
+        for (int i = 0; i < n_items && takes_part(l, d); i++) {
+            const item *it = &items[i];
+            int here = it->var < 0 || primary(l, it->step) == d ||
+                       (it->step < l->stride[d] && l->stride[d] < it->limit);
+            if (here && !add_term(out, &n, l, d, it))
+                return 0;
+        }
+    }
+    out->first[l->n_dims] = n;
+    return n_items >= 0;
+}
+
+int32_t dv_coords_stick_var(const dv_coords *c)
+{
+    int32_t var = -1;
+    for (int32_t i = c->first[c->n_dims - 1]; i < c->first[c->n_dims]; i++) {
+        if (c->terms[i].var < 0)
+            continue;
+        if (var >= 0)
+            return -1;
+        var = c->terms[i].var;
+    }
+    return var;
+}
+
+static void term_print(dv_text *out, const dv_term *t, const dv_op *op)
+{
+    if (t->var < 0) {
+        dv_put(out, "%" PRId64, t->step);
+        return;
+    }
+    if (t->div > 1)
+        dv_put(out, "floor(");
+    if (t->mod)
+        dv_put(out, "mod(");
+    if (t->step > 1)
+        dv_put(out, "%" PRId64 "*", t->step);
+    dv_put(out, "%s", op->vars[t->var].name);
+    if (t->mod)
+        dv_put(out, ", %" PRId64 ")", t->mod);
+    if (t->div > 1)
+        dv_put(out, "/%" PRId64 ")", t->div);
+}
+
+void dv_coords_print(dv_text *out, const dv_coords *c, int32_t dim,
+                     const dv_op *op)
+{
+    if (c->first[dim] == c->first[dim + 1])
+        dv_put(out, "0");
+    for (int32_t i = c->first[dim]; i < c->first[dim + 1]; i++) {
+        if (i > c->first[dim])
+            dv_put(out, " + ");
+        term_print(out, &c->terms[i], op);
+    }
+}

@@ -1,0 +1,430 @@
+// Out of memory at every single allocation: each call must fail cleanly with
+// DV_E_NOMEM, leave its result alone, leak nothing (address sanitizer sees),
+// and do its work once there is enough.
+#define _POSIX_C_SOURCE 200809L // mkdtemp
+#include "base/diag.h"
+#include "base/mem.h"
+#include "base/npy.h"
+#include "run/data.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// Everything the language has, small.
+static const char text[] =
+    "param N = 4\n"
+    "param s = 0.5\n"
+    "input x: f32[N, N] @ split(0, 1)\n"
+    "input h: f16[N]\n"
+    "input p: i32[N]\n"
+    "temp b: f32[2*N]\n"
+    "b[2*q+r] = x[q,r] * s  for q in 0..N, r in 0..2\n"
+    "y[i,j] = exp(x[i,j] - (max[k] x[i,k])) / (1.0 + (sum[k] x[i,k] * h[k]))\n"
+    "g[i] = x[p[i],i] + select(h[i] < 0.0, -inf, b[2*i+1]) + (mean[k] 3)"
+    "  for k in 0..3\n"
+    "extern e[i] = (sum[k] y[i,k]) * (sum[k] x[k,i]) + 1\n"
+    "repeat 2 {\n"
+    "    x[i,j] <- 0.5 * (x[i-1,j] + x[i+1,j])  for i in 1..N-1\n"
+    "    repeat 2 { b[i] <- relu(b[2*N-1-i]) / (sum[k] abs(b[k]) + 1.0) }\n"
+    "    p[p[0]] <- p[1]\n"
+    "}\n"
+    "n[] = sum[i] e[i] * g[i]\n"
+    "output y, x, n, b, p\n";
+
+static dv_program *program;
+static dv_target *target;
+static dv_plan *plan, *primitive_plan;
+static char *program_text, *program_json[3], *plan_text, *plan_json;
+static char dir[] = "/tmp/divvy-oom-XXXXXX";
+static char path[sizeof dir + 16];
+
+static int setup(void **state)
+{
+    (void)state;
+    dv_target *host = NULL;
+    if (!mkdtemp(dir) ||
+        dv_program_parse(&program, text, sizeof text - 1, "all", NULL, 0,
+                         NULL) ||
+        dv_target_load(&target, "spyre", NULL) ||
+        dv_target_load(&host, "host", NULL) ||
+        dv_plan_create(&plan, program, host, NULL, NULL) ||
+        dv_plan_create(&primitive_plan, program, target, NULL, NULL))
+        return -1;
+    snprintf(path, sizeof path, "%s/t.npy", dir);
+    dv_target_destroy(host);
+    program_text = dv_program_text(program);
+    for (int g = 0; g < 3; g++)
+        program_json[g] = dv_program_json(program, (dv_grain)g);
+    plan_text = dv_plan_text(plan);
+    plan_json = dv_plan_json(plan);
+    return program_text && plan_text && plan_json ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dv_free(program_text);
+    for (int g = 0; g < 3; g++)
+        dv_free(program_json[g]);
+    dv_free(plan_text);
+    dv_free(plan_json);
+    dv_plan_destroy(plan);
+    dv_plan_destroy(primitive_plan);
+    dv_program_destroy(program);
+    dv_target_destroy(target);
+    unlink(path);
+    return rmdir(dir);
+}
+
+// -- The sweep ---------------------------------------------------------------
+
+typedef dv_status attempt(dv_diag *diag);
+
+// Fail allocation 0, 1, 2, … until the call succeeds.
+static void sweep(attempt *f)
+{
+    dv_mem_fail_at(-1); // where the test before may have left it
+    for (int64_t n = 0;; n++) {
+        assert_true(n < 200000);
+        dv_diag *diag = dv_diag_create();
+        assert_non_null(diag);
+        dv_mem_fail_at(n);
+        dv_status st = f(diag);
+        int64_t calls = dv_mem_calls();
+        dv_mem_fail_at(-1);
+        if (st == DV_OK) {
+            assert_true(calls <= n); // nothing was refused on the way
+            dv_diag_destroy(diag);
+            return;
+        }
+        if (st != DV_E_NOMEM)
+            fprintf(stderr, "allocation %d: %s", (int)n, dv_diag_text(diag));
+        assert_int_equal(st, DV_E_NOMEM);
+        assert_true(dv_diag_text(diag)[0] != 0);
+        dv_diag_destroy(diag);
+    }
+}
+
+// A text that must be whole or not there at all.
+static dv_status whole(char *got, const char *want)
+{
+    if (!got)
+        return DV_E_NOMEM;
+    dv_status st = strcmp(got, want) == 0 ? DV_OK : DV_E_VERIFY;
+    dv_free(got);
+    return st;
+}
+
+// Strings have no diag; their failure is NULL.
+static dv_status told(dv_diag *diag, dv_status st)
+{
+    return st == DV_E_NOMEM ? dv_nomem(diag) : st;
+}
+
+// -- Programs ----------------------------------------------------------------
+
+static dv_status parse(dv_diag *diag)
+{
+    const dv_param set[] = {{"s", "-2.5"}};
+    dv_program *p = NULL;
+    dv_status st = dv_program_parse(&p, text, sizeof text - 1, "all", set, 1,
+                                    diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    dv_program_destroy(p);
+    return st;
+}
+
+static dv_status to_text(dv_diag *diag)
+{
+    return told(diag, whole(dv_program_text(program), program_text));
+}
+
+static dv_status to_json(dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    for (int g = 0; g < 3 && st == DV_OK; g++)
+        st = whole(dv_program_json(program, (dv_grain)g), program_json[g]);
+    return told(diag, st);
+}
+
+static dv_status lower(dv_diag *diag, dv_grain grain)
+{
+    dv_program *p = NULL;
+    dv_status st = dv_program_lower(&p, program, grain, diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    if (st == DV_OK)
+        st = dv_program_verify(p, 1, diag);
+    dv_program_destroy(p);
+    return st;
+}
+
+static dv_status lower_fused(dv_diag *diag)
+{
+    return lower(diag, DV_GRAIN_FUSED);
+}
+
+static dv_status lower_primitive(dv_diag *diag)
+{
+    return lower(diag, DV_GRAIN_PRIMITIVE);
+}
+
+// -- Targets -----------------------------------------------------------------
+
+static dv_status load(dv_diag *diag, const char *name)
+{
+    dv_target *t = NULL;
+    dv_status st = dv_target_load(&t, name, diag);
+    assert_true((st == DV_OK) == (t != NULL));
+    dv_target_destroy(t);
+    return st;
+}
+
+static dv_status load_spyre(dv_diag *diag)
+{
+    return load(diag, "spyre");
+}
+
+static dv_status load_host(dv_diag *diag)
+{
+    return load(diag, "host");
+}
+
+static dv_status target_to_text(dv_diag *diag)
+{
+    char *s = dv_target_text(target);
+    dv_free(s);
+    return s ? DV_OK : dv_nomem(diag);
+}
+
+// -- Plans -------------------------------------------------------------------
+
+static dv_status create_plan(dv_diag *diag)
+{
+    dv_plan *p = NULL;
+    dv_status st = dv_plan_create(&p, program, target, NULL, diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    dv_plan_destroy(p);
+    return st;
+}
+
+static dv_status plan_to_text(dv_diag *diag)
+{
+    return told(diag, whole(dv_plan_text(plan), plan_text));
+}
+
+static dv_status plan_to_json(dv_diag *diag)
+{
+    return told(diag, whole(dv_plan_json(plan), plan_json));
+}
+
+static dv_status read_plan(dv_diag *diag, const char *start_at)
+{
+    dv_plan *p = NULL;
+    dv_status st = dv_plan_parse(&p, plan_text, strlen(plan_text), "plan",
+                                 start_at, NULL, diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    dv_plan_destroy(p);
+    return st;
+}
+
+static dv_status parse_plan(dv_diag *diag)
+{
+    return read_plan(diag, NULL);
+}
+
+static dv_status resume_plan(dv_diag *diag)
+{
+    return read_plan(diag, "lower");
+}
+
+static dv_status check_plan(dv_diag *diag)
+{
+    return dv_plan_check(plan, diag);
+}
+
+// A write that only counting can tell apart.
+static dv_status check_counting(dv_diag *diag)
+{
+    static const char skew[] = "input b: i8[4, 7]\n"
+                               "b[i,j-i+3] <- 0  for i in 0..4, j in 0..4\n"
+                               "output b\n";
+    dv_program *p = NULL;
+    dv_plan *q = NULL;
+    dv_status st =
+        dv_program_parse(&p, skew, sizeof skew - 1, "skew", NULL, 0, diag);
+    if (st == DV_OK)
+        st = dv_plan_create(&q, p, target, NULL, diag);
+    if (st == DV_OK)
+        st = dv_plan_check(q, diag);
+    dv_plan_destroy(q);
+    dv_program_destroy(p);
+    return st;
+}
+
+// -- Running -----------------------------------------------------------------
+
+static void **new_buffers(const dv_program *p)
+{
+    void **data = calloc((size_t)p->n_tensors, sizeof *data);
+    for (int i = 0; i < p->n_tensors; i++) {
+        data[i] = calloc(1, (size_t)dv_tensor_bytes(&p->tensors[i]));
+        if (p->tensors[i].is_input)
+            dv_fill(p, i, 3, -1, 1, data[i]);
+    }
+    return data;
+}
+
+static void free_buffers(void **data, const dv_program *p)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        free(data[i]);
+    free(data);
+}
+
+static dv_status run_plan(const dv_plan *q, void **data, dv_diag *diag)
+{
+    dv_exec *x = NULL;
+    dv_status st = dv_exec_create(&x, q, diag);
+    assert_true((st == DV_OK) == (x != NULL));
+    for (int i = 0; st == DV_OK && i < q->ops->n_tensors; i++) {
+        const dv_tensor *t = &q->ops->tensors[i];
+        if (t->is_input || t->is_output)
+            st = dv_exec_bind(x, t->name, data[i],
+                              (size_t)dv_tensor_bytes(t), diag);
+    }
+    if (st == DV_OK) {
+        int64_t before = dv_mem_calls();
+        st = dv_exec_run(x, diag);
+        assert_int_equal(dv_mem_calls(), before); // a run allocates nothing
+    }
+    dv_exec_destroy(x);
+    return st;
+}
+
+static dv_status execute(dv_diag *diag)
+{
+    void **data = new_buffers(plan->ops);
+    dv_status st = run_plan(plan, data, diag);
+    free_buffers(data, plan->ops);
+    return st;
+}
+
+static dv_status execute_primitive(dv_diag *diag)
+{
+    void **data = new_buffers(primitive_plan->ops);
+    dv_status st = run_plan(primitive_plan, data, diag);
+    free_buffers(data, primitive_plan->ops);
+    return st;
+}
+
+static dv_status verify(dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    dv_verdict verdict;
+    void **before = new_buffers(p), **after = new_buffers(p);
+    dv_status st = run_plan(plan, after, diag);
+    if (st == DV_OK)
+        st = dv_verify(&verdict, program, plan, before, after, NULL, NULL,
+                       diag);
+    if (st == DV_OK)
+        assert_true(verdict.ok);
+    free_buffers(before, p);
+    free_buffers(after, p);
+    return st;
+}
+
+// -- Diagnostics and files ---------------------------------------------------
+
+// A diag that cannot render still says what went wrong.
+static void diag_text(void **state)
+{
+    (void)state;
+    static const char wrong[] = "input a: f32[2]\ninput unused: f32[2]\n"
+                                "y[i] = a[i]\nz[i] = a[i+1]  for i in 0..2\n";
+    int done = 0;
+    for (int64_t n = 0; !done; n++) {
+        dv_program *p = NULL;
+        dv_mem_fail_at(-1);
+        dv_diag *diag = dv_diag_create();
+        assert_int_equal(dv_program_parse(&p, wrong, sizeof wrong - 1, "wrong",
+                                          NULL, 0, diag),
+                         DV_E_BOUNDS);
+        dv_mem_fail_at(n);
+        const char *s = dv_diag_text(diag);
+        done = dv_mem_calls() <= n;
+        assert_non_null(s);
+        assert_non_null(strstr(s, "reaches 2"));
+        assert_true(!done || strstr(s, "wrong:4:"));
+        dv_mem_fail_at(-1);
+        dv_diag_destroy(diag);
+    }
+    dv_mem_fail_at(0);
+    assert_null(dv_diag_create());
+    dv_mem_fail_at(-1);
+}
+
+static dv_status write_npy(dv_diag *diag)
+{
+    const int64_t shape[] = {2, 3};
+    const float data[6] = {1, 2, 3, 4, 5, 6};
+    return dv_npy_write(path, DV_F32, 2, shape, data, diag);
+}
+
+static dv_status read_npy(dv_diag *diag)
+{
+    const int64_t shape[] = {2, 3};
+    float data[6] = {0};
+    dv_status st = dv_npy_read(path, "x", DV_F32, 2, shape, data, diag);
+    if (st == DV_OK)
+        assert_true(data[5] == 6.0f);
+    return st;
+}
+
+#define SWEEP(f)                                                               \
+    static void f##_without_memory(void **state)                               \
+    {                                                                          \
+        (void)state;                                                           \
+        sweep(f);                                                              \
+    }
+SWEEP(parse)
+SWEEP(to_text)
+SWEEP(to_json)
+SWEEP(lower_fused)
+SWEEP(lower_primitive)
+SWEEP(load_spyre)
+SWEEP(load_host)
+SWEEP(target_to_text)
+SWEEP(create_plan)
+SWEEP(plan_to_text)
+SWEEP(plan_to_json)
+SWEEP(parse_plan)
+SWEEP(resume_plan)
+SWEEP(check_plan)
+SWEEP(check_counting)
+SWEEP(execute)
+SWEEP(execute_primitive)
+SWEEP(verify)
+SWEEP(write_npy)
+SWEEP(read_npy)
+
+#define TEST(f) cmocka_unit_test(f##_without_memory)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(parse),         TEST(to_text),      TEST(to_json),
+        TEST(lower_fused),   TEST(lower_primitive),
+        TEST(load_spyre),    TEST(load_host),    TEST(target_to_text),
+        TEST(create_plan),   TEST(plan_to_text), TEST(plan_to_json),
+        TEST(parse_plan),    TEST(resume_plan),  TEST(check_plan),
+        TEST(check_counting), TEST(execute),     TEST(execute_primitive),
+        TEST(verify),        cmocka_unit_test(diag_text),
+        TEST(write_npy),     TEST(read_npy),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
