@@ -65,6 +65,11 @@ typedef struct dv_divided {
     double cost_us; // of the choice; negative: not priced
 } dv_divided;
 
+// The price of a division, in microseconds (divide/best.c, plan/cost.c).
+double dv_divide_cost(const dv_space *s, const dv_target *t,
+                      const dv_splits *d);
+dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
+                         const dv_divide_request *r, dv_diag *diag);
 dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 

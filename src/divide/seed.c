@@ -118,7 +118,8 @@ static int64_t positions(const seed *d, int tensor, int32_t dim)
 static dv_status cut_tensor(seed *d, int tensor)
 {
     const dv_space *s = d->s;
-    for (int32_t dim = 0; dim + 1 < s->layouts[tensor]->n_dims; dim++) {
+    const dv_layout *l = s->layouts[tensor];
+    for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
         search se;
         vars_of_dim(s, tensor, dim, &se);
         if (se.n_vars == 0)

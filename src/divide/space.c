@@ -13,18 +13,34 @@ static void block(dv_space *s, uint32_t vars, const char *why)
     }
 }
 
-// Stick variables: those that move inside a stick of some tensor. Where
-// tensors disagree about how many elements that is, the most stay together.
+// The one variable that moves along a device dim, or -1.
+static int32_t only_var(const dv_coords *c, int32_t dim)
+{
+    int32_t var = -1;
+    for (int32_t i = c->first[dim]; i < c->first[dim + 1]; i++) {
+        if (c->terms[i].var < 0)
+            continue;
+        if (var >= 0)
+            return -1;
+        var = c->terms[i].var;
+    }
+    return var;
+}
+
+// Stick variables: those that move inside a stick (or a tile) of some tensor.
+// Where tensors disagree about how many elements that is, the most stay
+// together.
 static void find_sticks(dv_space *s)
 {
     for (int i = 0; i < s->n_tensors; i++) {
-        int32_t v = s->layouts[i]->eps > 1 && s->coords[i]
-                        ? dv_coords_stick_var(s->coords[i])
-                        : -1;
-        if (v < 0)
-            continue;
-        s->stick_vars |= 1u << v;
-        s->eps[v] = dv_max_i64(s->eps[v], s->layouts[i]->eps);
+        const dv_layout *l = s->layouts[i];
+        for (int32_t d = l->n_dims - l->n_inner; d < l->n_dims; d++) {
+            int32_t v = s->coords[i] ? only_var(s->coords[i], d) : -1;
+            if (v < 0)
+                continue;
+            s->stick_vars |= 1u << v;
+            s->eps[v] = dv_max_i64(s->eps[v], l->size[d]);
+        }
     }
     for (int v = 0; v < s->n_vars; v++)
         s->units[v] = dv_ceil_div(s->extent[v], s->eps[v]);
@@ -46,7 +62,8 @@ static void find_blocked(dv_space *s)
 static void find_outputs(dv_space *s)
 {
     const dv_coords *c = s->coords[s->n_tensors - 1];
-    for (int32_t i = 0; c && i < c->first[c->n_dims - 1]; i++)
+    const dv_layout *l = s->layouts[s->n_tensors - 1];
+    for (int32_t i = 0; c && i < c->first[l->n_dims - l->n_inner]; i++)
         if (c->terms[i].var >= 0)
             s->outputs |= 1u << c->terms[i].var;
 }
@@ -103,7 +120,7 @@ int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
     if (!c)
         return l->bytes; // all of it: which part is known only when it runs
     int64_t inside = l->bytes;
-    for (int32_t dim = 0; dim + 1 < l->n_dims; dim++) {
+    for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
         int64_t n = 1;
         inside /= l->size[dim];
         for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {

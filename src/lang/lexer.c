@@ -186,3 +186,20 @@ int dv_lex_is(const dv_lexer *lx, const char *word)
     return lx->tok.kind == DV_TOK_NAME && lx->tok.len == strlen(word) &&
            memcmp(lx->src->text + lx->tok.off, word, lx->tok.len) == 0;
 }
+
+dv_status dv_lex_word(dv_lexer *lx, const char *word)
+{
+    char buf[48];
+    if (!dv_lex_is(lx, word))
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected '%s', found %s", word, dv_lex_show(lx, buf));
+    return dv_lex(lx);
+}
+
+dv_status dv_lex_int(dv_lexer *lx, int64_t *out, const char *what)
+{
+    int64_t value = lx->tok.i;
+    DV_TRY(dv_lex_expect(lx, DV_TOK_INT, what));
+    *out = value;
+    return DV_OK;
+}

@@ -45,6 +45,9 @@ dv_status dv_lex(dv_lexer *lx);
 dv_token dv_lex_peek(const dv_lexer *lx);
 // Step over a token of this kind, or fail saying `what` was expected.
 dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what);
+// Step over this very word, or over a whole number.
+dv_status dv_lex_word(dv_lexer *lx, const char *word);
+dv_status dv_lex_int(dv_lexer *lx, int64_t *out, const char *what);
 // Is the current token this word? A word is any name; none is reserved here.
 int dv_lex_is(const dv_lexer *lx, const char *word);
 // Where the current token is, and what to call it in a message.

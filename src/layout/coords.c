@@ -122,19 +122,6 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
     return n_items >= 0;
 }
 
-int32_t dv_coords_stick_var(const dv_coords *c)
-{
-    int32_t var = -1;
-    for (int32_t i = c->first[c->n_dims - 1]; i < c->first[c->n_dims]; i++) {
-        if (c->terms[i].var < 0)
-            continue;
-        if (var >= 0)
-            return -1;
-        var = c->terms[i].var;
-    }
-    return var;
-}
-
 static void term_print(dv_text *out, const dv_term *t, const dv_op *op)
 {
     if (t->var < 0) {

@@ -116,9 +116,11 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
     if (t->tile_rows) {
         tile_parts(&p, spec, t->tile_rows, t->tile_cols);
         l.eps = t->tile_cols;
+        l.n_inner = 2;
     } else if (t->sticks) {
         l.eps = dv_stick_elems(t, dtype);
         stick_parts(&p, spec, l.eps);
+        l.n_inner = 1;
     } else {
         l.eps = 1;
         row_parts(&p, spec);

@@ -75,6 +75,4 @@ int64_t dv_term_at(const dv_term *t, int64_t v);
 // As text, for people: "floor(j/64)".
 void dv_coords_print(dv_text *out, const dv_coords *c, int32_t dim,
                      const dv_op *op);
-// The variable that moves inside a stick, or -1.
-int32_t dv_coords_stick_var(const dv_coords *c);
 #endif

@@ -133,22 +133,12 @@ void dv_group_print(dv_text *out, const dv_plan *plan)
 
 // -- Reading -----------------------------------------------------------------
 
-static dv_status read_int(dv_lexer *lx, int64_t *out, const char *what)
-{
-    char buf[48];
-    if (lx->tok.kind != DV_TOK_INT)
-        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                       "expected %s, found %s", what, dv_lex_show(lx, buf));
-    *out = lx->tok.i;
-    return dv_lex(lx);
-}
-
 static dv_status read_range(dv_lexer *lx, int64_t *begin, int64_t *end)
 {
     dv_loc at = dv_lex_at(lx);
-    DV_TRY(read_int(lx, begin, "a number"));
+    DV_TRY(dv_lex_int(lx, begin, "a number"));
     DV_TRY(dv_lex_expect(lx, DV_TOK_RANGE, "'..'"));
-    DV_TRY(read_int(lx, end, "a number"));
+    DV_TRY(dv_lex_int(lx, end, "a number"));
     if (*begin >= *end)
         return dv_fail(lx->diag, DV_E_SHAPE, at,
                        "the range %" PRId64 "..%" PRId64 " is empty", *begin,
@@ -156,21 +146,12 @@ static dv_status read_range(dv_lexer *lx, int64_t *begin, int64_t *end)
     return DV_OK;
 }
 
-static dv_status read_word(dv_lexer *lx, const char *word)
-{
-    char buf[48];
-    if (!dv_lex_is(lx, word))
-        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                       "expected '%s', found %s", word, dv_lex_show(lx, buf));
-    return dv_lex(lx);
-}
-
 // `slice 3: i 16, j 4`
 static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
 {
     int64_t op = 0;
     dv_loc at = dv_lex_at(lx);
-    DV_TRY(read_int(lx, &op, "the number of an op"));
+    DV_TRY(dv_lex_int(lx, &op, "the number of an op"));
     if (op < g->first_op || op >= g->end_op)
         return dv_fail(lx->diag, DV_E_SHAPE, at,
                        "op %" PRId64 " is not in this group (%d..%d)", op,
@@ -188,7 +169,7 @@ static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
                            "op %s has no such variable", o->name);
         DV_TRY(dv_lex(lx));
         at = dv_lex_at(lx);
-        DV_TRY(read_int(lx, &plan->slices[op][v], "the length of a slice"));
+        DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
         if (plan->slices[op][v] < 1)
             return dv_fail(lx->diag, DV_E_SHAPE, at,
                            "a slice has at least 1 point");
@@ -201,8 +182,8 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
     int64_t begin = 0, end = 0;
     int32_t cap = 0;
     g->off = lx->tok.off;
-    DV_TRY(read_word(lx, "group"));
-    DV_TRY(read_word(lx, "ops"));
+    DV_TRY(dv_lex_word(lx, "group"));
+    DV_TRY(dv_lex_word(lx, "ops"));
     dv_loc at = dv_lex_at(lx);
     DV_TRY(read_range(lx, &begin, &end));
     if (end > plan->ops->n_ops)
@@ -211,8 +192,8 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
                        begin, end, (int)plan->ops->n_ops);
     g->first_op = (int32_t)begin;
     g->end_op = (int32_t)end;
-    DV_TRY(read_word(lx, "tiles"));
-    DV_TRY(read_int(lx, &g->n_tiles, "the number of tiles"));
+    DV_TRY(dv_lex_word(lx, "tiles"));
+    DV_TRY(dv_lex_int(lx, &g->n_tiles, "the number of tiles"));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
         if (dv_lex_is(lx, "slice")) {
@@ -220,11 +201,11 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
             DV_TRY(read_slice(plan, lx, g));
             continue;
         }
-        DV_TRY(read_word(lx, "core"));
+        DV_TRY(dv_lex_word(lx, "core"));
         dv_deal *d = DV_PUSH(&plan->arena, dv_deal, g->deals, g->n_deals, cap);
         if (!d)
             return dv_nomem(lx->diag);
-        DV_TRY(read_int(lx, &d->core, "the number of a core"));
+        DV_TRY(dv_lex_int(lx, &d->core, "the number of a core"));
         DV_TRY(dv_lex_expect(lx, ':', "':'"));
         DV_TRY(read_range(lx, &begin, &end));
         d->first_tile = begin;

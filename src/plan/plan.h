@@ -42,20 +42,22 @@ enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
 
 // How a tensor lies in the target's memory; see layout/layout.h.
 typedef struct dv_layout {
-    int32_t n_dims;                     // device dims, outermost first
-    int32_t host[DV_MAX_DEVICE_DIMS];   // the host dim each comes from, or -1
+    int32_t n_dims;                   // device dims, outermost first
+    int32_t host[DV_MAX_DEVICE_DIMS]; // the host dim each comes from, or -1
     int64_t size[DV_MAX_DEVICE_DIMS];
     int64_t stride[DV_MAX_DEVICE_DIMS]; // host elements one step goes, or -1
     int32_t stick_dim; // host dim that is cut into sticks, or -1
     int32_t sparse;    // one element per stick
+    int32_t n_inner;   // dims inside a stick (1) or a tile (2)
     int64_t eps;       // elements per stick, or columns of a tile
     int64_t elem_bytes;
     int64_t n_elems, bytes; // padding included
 } dv_layout;
 
 enum {
-    DV_FACT_LOWERED = 1, // plan->ops
-    DV_FACT_GROUPED = 2, // plan->groups, plan->slices
+    DV_FACT_LOWERED = 1,  // plan->ops
+    DV_FACT_GROUPED = 2,  // plan->groups, plan->slices
+    DV_FACT_LAID_OUT = 4, // plan->layouts
 };
 
 typedef enum dv_pass_id {
@@ -73,6 +75,8 @@ struct dv_plan {
     double pass_ms[DV_N_PASSES]; // negative: did not run
     // lower
     dv_program *ops; // owned
+    // layout
+    dv_layout *layouts; // one per tensor
     // group
     dv_group *groups;
     int32_t n_groups;

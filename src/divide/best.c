@@ -1,0 +1,194 @@
+// The division, done better: every division that the limits allow is priced
+// and the cheapest taken. Slices need not be equal: a variable of u units cut
+// into slices of l units has ceil(u / l) of them, the last one shorter.
+//
+//   67 rows, 4 sticks, 32 cores: rows in slices of 9 (8 of them) times sticks
+//   one by one (4): 32 cores busy, where divisors allow 4
+//
+// Candidates are all slice lengths that make different numbers of slices, for
+// every variable, with the product of those numbers at most the cores. The
+// first of the cheapest wins, fewer cores first, so the choice is the same
+// everywhere. Cost: the number of candidates times the number of tensors.
+#include "base/math.h"
+#include "divide/divide.h"
+#include "plan/cost.h"
+#include <inttypes.h>
+#include <math.h>
+
+typedef struct best {
+    const dv_space *s;
+    const dv_target *t;
+    const dv_divide_request *r;
+    dv_splits now, found;
+    double cost;
+    int64_t candidates, cores;
+    int any;
+    // The nearest miss, for the message when nothing is legal.
+    int64_t over;
+    int over_tensor;
+    dv_splits near;
+} best;
+
+// -- The price of a division
+// -------------------------------------------------------
+
+// Elements of the longest slice, whole units.
+static int64_t longest(const dv_space *s, int v, int64_t n)
+{
+    return dv_ceil_div(s->units[v], n) * s->eps[v];
+}
+
+// Device bytes that the busiest core moves of tensor i: the box of device
+// positions it touches, sticks whole.
+static double touched(const dv_space *s, int i, const dv_splits *d)
+{
+    const dv_layout *l = s->layouts[i];
+    const dv_coords *c = s->coords[i];
+    double n = (double)l->elem_bytes;
+    if (!c)
+        return (double)l->bytes;
+    for (int32_t dim = 0; dim < l->n_dims; dim++) {
+        int64_t here = dim >= l->n_dims - l->n_inner ? l->size[dim] : 1;
+        for (int32_t k = c->first[dim];
+             dim < l->n_dims - l->n_inner && k < c->first[dim + 1]; k++) {
+            const dv_term *t = &c->terms[k];
+            if (t->var < 0)
+                continue;
+            int64_t len =
+                dv_min_i64(longest(s, t->var, d->n[t->var]), s->extent[t->var]);
+            here += dv_term_at(t, len - 1) - dv_term_at(t, 0);
+        }
+        n *= (double)dv_min_i64(here, l->size[dim]);
+    }
+    return n;
+}
+
+static dv_work work_of(const dv_space *s, const dv_splits *d)
+{
+    dv_work w = {.partials = 1};
+    double points = 1, results = 1;
+    for (int v = 0; v < s->n_vars; v++) {
+        double len = (double)longest(s, v, d->n[v]);
+        points *= len;
+        if (s->reduced >> v & 1)
+            w.partials *= d->n[v];
+        else
+            results *= len;
+    }
+    if (dv_op_kind(s->op) == DV_KIND_CONTRACTION)
+        w.macs = points;
+    else
+        w.ops = points;
+    for (int i = 0; i < s->n_tensors; i++)
+        w.memory_bytes += touched(s, i, d);
+    w.partial_bytes = results * 4; // partial results are f32
+    return w;
+}
+
+double dv_divide_cost(const dv_space *s, const dv_target *t, const dv_splits *d)
+{
+    dv_work w = work_of(s, d);
+    return dv_cost_us(t, &w);
+}
+
+// -- The search
+// --------------------------------------------------------------------
+
+static int legal(best *b)
+{
+    for (int i = 0; i < b->s->n_tensors && b->r->span_limit_bytes; i++) {
+        int64_t over = dv_span(b->s, i, &b->now, 0) - b->r->span_limit_bytes;
+        if (over <= 0)
+            continue;
+        if (!b->any && (b->over == 0 || over < b->over)) {
+            b->over = over;
+            b->over_tensor = i;
+            b->near = b->now;
+        }
+        return 0;
+    }
+    return 1;
+}
+
+static void consider(best *b, int64_t cores)
+{
+    if (!legal(b))
+        return;
+    b->candidates++;
+    double cost = dv_divide_cost(b->s, b->t, &b->now);
+    if (b->any && (cost > b->cost || (cost == b->cost && cores >= b->cores)))
+        return;
+    b->any = 1;
+    b->cost = cost;
+    b->cores = cores;
+    b->found = b->now;
+}
+
+static int64_t pinned(const best *b, int v)
+{
+    for (int i = 0; i < b->r->n_pins; i++)
+        if (b->r->pins[i].var == v)
+            return b->r->pins[i].n;
+    return 0;
+}
+
+static void search(best *b, int v, int64_t used)
+{
+    if (v == b->s->n_vars) {
+        consider(b, used);
+        return;
+    }
+    int64_t units = b->s->units[v], pin = pinned(b, v), last = 0;
+    int64_t most = b->s->blocked >> v & 1 ? 1 : b->r->cores / used;
+    for (int64_t n = 1; n <= most && n <= units; n++) {
+        // Only numbers of slices that a slice length really gives.
+        int64_t got = dv_ceil_div(units, dv_ceil_div(units, n));
+        if (got == last || got != n || (pin && n != pin))
+            continue;
+        last = got;
+        b->now.n[v] = n;
+        search(b, v + 1, used * n);
+    }
+    b->now.n[v] = 1;
+}
+
+static dv_status refuse(const best *b, dv_diag *diag)
+{
+    const dv_space *s = b->s;
+    if (b->over == 0)
+        return dv_fail(diag, DV_E_CAPACITY, b->r->at,
+                       "%s: no division meets the pins", s->op->name);
+    dv_text near = {0};
+    for (int v = 0; v < s->n_vars; v++)
+        if (b->near.n[v] > 1)
+            dv_put(&near, " %s:%" PRId64, s->op->vars[v].name, b->near.n[v]);
+    dv_status st =
+        dv_fail(diag, DV_E_CAPACITY, b->r->at,
+                "%s: one core would reach at least %" PRId64
+                " bytes of %s, %" PRId64 " over the limit of %" PRId64
+                "; the nearest division is%s, cut the op into smaller ones",
+                s->op->name, b->over + b->r->span_limit_bytes,
+                s->tensors[b->over_tensor]->name, b->over,
+                b->r->span_limit_bytes, near.at ? near.at : " none");
+    dv_text_free(&near);
+    return st;
+}
+
+dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
+                         const dv_divide_request *r, dv_diag *diag)
+{
+    best b = {.s = s, .t = t, .r = r};
+    for (int v = 0; v < DV_MAX_VARS; v++)
+        b.now.n[v] = b.near.n[v] = 1;
+    search(&b, 0, 1);
+    if (!b.any)
+        return refuse(&b, diag);
+    *out = (dv_divided){
+        .splits = b.found, .candidates = b.candidates, .cost_us = b.cost};
+    for (int v = 0; v < DV_MAX_VARS; v++) {
+        out->forced.n[v] = 1;
+        if (v >= s->n_vars)
+            out->splits.n[v] = 1;
+    }
+    return DV_OK;
+}

@@ -1,0 +1,240 @@
+// Pass layout: how every tensor lies in the target's memory.
+//
+//   layout {
+//       x: size [16, 512, 64] stride [64, 1024, 1] stick 1
+//       m: size [16, 64] stride [64, 1] stick 0
+//       s: size [1, 512, 64] stride [-1, 1, -1] sparse
+//   }
+//
+// The innermost dim of a tensor is its stick dim, except that a reduction over
+// the stick dim leaves one element per stick, and what is computed from such
+// tensors alone stays so.
+#include "base/math.h"
+#include "layout/layout.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- Which tensors are sparse
+// ------------------------------------------------------
+
+// The variable that runs along the innermost host dim of an access, or -1.
+static int inner_var(const dv_op *op, const dv_access *a)
+{
+    int v = -1;
+    if (a->n_dims == 0 || a->index[a->n_dims - 1].via >= 0)
+        return -1;
+    for (int i = 0; i < op->n_vars; i++)
+        if (a->index[a->n_dims - 1].coef[i])
+            v = i;
+    return v;
+}
+
+static int has_var(const dv_op *op, const dv_access *a, int v)
+{
+    return dv_access_vars(op, a) >> v & 1;
+}
+
+// Does the op leave its results one per stick?
+static int leaves_sparse(const dv_plan *plan, const dv_op *op)
+{
+    int out = inner_var(op, &op->write), sparse = 0, dense = 0;
+    if (op->write.n_dims == 0 || !plan->target.sticks)
+        return 0;
+    for (int r = 0; r < op->n_reads; r++) {
+        const dv_access *a = &op->reads[r];
+        const dv_layout *l = &plan->layouts[a->tensor];
+        int in = inner_var(op, a);
+        if (a->n_dims == 0)
+            continue;
+        if (l->sparse)
+            sparse++;
+        else if (in >= 0 && op->vars[in].reduce &&
+                 dv_op_kind(op) != DV_KIND_CONTRACTION)
+            sparse++; // the sticks themselves are reduced
+        else if (in >= 0 && has_var(op, &op->write, in))
+            dense++; // the stick variable goes on
+    }
+    return sparse > 0 && dense == 0 && out >= 0;
+}
+
+// -- Running
+// -----------------------------------------------------------------------
+
+static dv_status make(dv_plan *plan, int32_t tensor, int sparse, dv_diag *diag)
+{
+    const dv_tensor *t = &plan->ops->tensors[tensor];
+    dv_layout_spec spec = {t->n_dims, t->shape, NULL, sparse};
+    if (dv_layout_make(&plan->layouts[tensor], &plan->target, t->dtype, &spec))
+        return DV_OK;
+    return dv_fail(diag, DV_E_CAPACITY, (dv_loc){&plan->ops->src, t->off},
+                   "%s with its %d dims does not fit the target's layouts",
+                   t->name, (int)t->n_dims);
+}
+
+dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    const dv_program *p = plan->ops;
+    plan->layouts = DV_NEW(&plan->arena, dv_layout, p->n_tensors);
+    if (!plan->layouts)
+        return dv_nomem(cx->diag);
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].is_input)
+            DV_TRY(make(plan, i, 0, cx->diag));
+    for (int32_t i = 0; i < p->n_ops; i++)
+        if (!p->ops[i].update)
+            DV_TRY(make(plan, p->ops[i].write.tensor,
+                        leaves_sparse(plan, &p->ops[i]), cx->diag));
+    return DV_OK;
+}
+
+// -- Verifying: L1, L2, L3
+// ------------------------------------------------------------
+
+// Digits of every host dim: how far its occurrences reach.
+static int covers(const dv_layout *l, const dv_tensor *t, int32_t host)
+{
+    int64_t block = 1, stride = 1;
+    int seen = 0;
+    for (int32_t d = t->n_dims - 1; d > host; d--)
+        stride *= t->shape[d];
+    for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+        if (l->host[i] != host)
+            continue;
+        if (t->shape[host] > 1 && l->stride[i] != stride * block)
+            return 0;
+        if (!dv_mul_i64(&block, block, l->size[i]))
+            return 0;
+        seen = 1;
+    }
+    return seen && block >= t->shape[host];
+}
+
+dv_status dv_layout_verify(const dv_plan *plan, dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        const dv_layout *l = &plan->layouts[i];
+        int64_t elems = 1, bytes;
+        int fits = 1;
+        for (int32_t d = 0; d < l->n_dims; d++)
+            fits =
+                fits && l->size[d] > 0 && dv_mul_i64(&elems, elems, l->size[d]);
+        for (int32_t d = 0; d < t->n_dims && fits; d++)
+            fits = covers(l, t, d);
+        if (!fits || elems != l->n_elems ||
+            !dv_mul_i64(&bytes, elems, l->elem_bytes) || bytes != l->bytes)
+            return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                           "the layout of %s does not hold its elements",
+                           t->name);
+    }
+    return DV_OK;
+}
+
+// -- Printing
+// ------------------------------------------------------------------------
+
+static void print_list(dv_text *out, const char *word, const int64_t *v, int n)
+{
+    dv_put(out, " %s [", word);
+    for (int i = 0; i < n; i++)
+        dv_put(out, "%s%" PRId64, i ? ", " : "", v[i]);
+    dv_put(out, "]");
+}
+
+void dv_layout_print(dv_text *out, const dv_plan *plan)
+{
+    dv_put(out, "layout {\n");
+    for (int32_t i = 0; i < plan->ops->n_tensors; i++) {
+        const dv_layout *l = &plan->layouts[i];
+        dv_put(out, "    %s:", plan->ops->tensors[i].name);
+        print_list(out, "size", l->size, l->n_dims);
+        print_list(out, "stride", l->stride, l->n_dims);
+        if (l->sparse)
+            dv_put(out, " sparse");
+        else if (l->stick_dim >= 0)
+            dv_put(out, " stick %d", (int)l->stick_dim);
+        dv_put(out, "\n");
+    }
+    dv_put(out, "}\n");
+}
+
+// -- Reading
+// -------------------------------------------------------------------------
+
+static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
+{
+    *n = 0;
+    DV_TRY(dv_lex_word(lx, word));
+    DV_TRY(dv_lex_expect(lx, '[', "'['"));
+    while (lx->tok.kind != ']') {
+        if (*n)
+            DV_TRY(dv_lex_expect(lx, ',', "','"));
+        int negative = lx->tok.kind == '-';
+        if (negative)
+            DV_TRY(dv_lex(lx));
+        if (*n == DV_MAX_DEVICE_DIMS)
+            return dv_fail(lx->diag, DV_E_LIMIT, dv_lex_at(lx),
+                           "a layout has at most %d dims",
+                           (int)DV_MAX_DEVICE_DIMS);
+        DV_TRY(dv_lex_int(lx, &out[*n], "a number"));
+        out[*n] = negative ? -out[*n] : out[*n];
+        ++*n;
+    }
+    return dv_lex(lx);
+}
+
+// Only layouts that this target makes are read: find the dim order that gives
+// these numbers by its stick dim.
+static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
+{
+    const dv_tensor *t = &plan->ops->tensors[tensor];
+    dv_layout want = {0};
+    int64_t stick = -1;
+    int n, m, sparse = 0;
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(read_list(lx, "size", want.size, &n));
+    DV_TRY(read_list(lx, "stride", want.stride, &m));
+    if (dv_lex_is(lx, "sparse")) {
+        sparse = 1;
+        DV_TRY(dv_lex(lx));
+    } else if (dv_lex_is(lx, "stick")) {
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_int(lx, &stick, "the number of a dim"));
+    }
+    DV_TRY(make(plan, tensor, sparse, lx->diag));
+    const dv_layout *l = &plan->layouts[tensor];
+    size_t bytes = (size_t)l->n_dims * sizeof *l->size;
+    if (n != l->n_dims || m != n || stick != l->stick_dim ||
+        memcmp(want.size, l->size, bytes) ||
+        memcmp(want.stride, l->stride, bytes))
+        return dv_fail(lx->diag, DV_E_SHAPE, at,
+                       "this is no layout of %s on %s", t->name,
+                       plan->target.name);
+    return DV_OK;
+}
+
+dv_status dv_layout_read(dv_plan *plan, dv_lexer *lx)
+{
+    const dv_program *p = plan->ops;
+    plan->layouts = DV_NEW(&plan->arena, dv_layout, p->n_tensors);
+    if (!plan->layouts)
+        return dv_nomem(lx->diag);
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (lx->tok.kind == DV_TOK_NAME) {
+        int32_t tensor = dv_table_get(
+            &p->tensor_ids, lx->src->text + lx->tok.off, lx->tok.len, -1);
+        if (tensor < 0)
+            return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                           "the program has no such tensor");
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_expect(lx, ':', "':'"));
+        DV_TRY(read_one(plan, lx, tensor));
+    }
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        if (plan->layouts[i].n_elems == 0)
+            return dv_fail(lx->diag, DV_E_SHAPE, dv_lex_at(lx),
+                           "%s has no layout", p->tensors[i].name);
+    DV_TRY(dv_lex_expect(lx, '}', "a tensor or '}'"));
+    return dv_layout_verify(plan, lx->diag);
+}

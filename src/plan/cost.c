@@ -1,0 +1,50 @@
+#include "plan/cost.h"
+#include <math.h>
+
+// Stand-ins for what a target does not say, per core and second.
+static const double some_macs = 8e9, some_bytes = 5e9;
+
+static double mac_rate(const dv_target *t)
+{
+    return t->mac_rate_per_s > 0 ? t->mac_rate_per_s : some_macs;
+}
+
+// A vector unit is taken to be a matrix unit's edge: 64 lanes of it.
+static double vector_rate(const dv_target *t)
+{
+    return t->vector_rate_per_s > 0 ? t->vector_rate_per_s
+           : t->mac_rate_per_s > 0  ? t->mac_rate_per_s / 64
+                                    : some_macs;
+}
+
+static double memory_rate(const dv_target *t)
+{
+    return t->memory_bandwidth_bytes_per_s > 0
+               ? t->memory_bandwidth_bytes_per_s / (double)t->cores
+               : some_bytes;
+}
+
+double dv_cost_compute_us(const dv_target *t, const dv_work *w)
+{
+    return 1e6 * (w->macs / mac_rate(t) + w->ops / vector_rate(t));
+}
+
+double dv_cost_memory_us(const dv_target *t, const dv_work *w)
+{
+    return 1e6 * w->memory_bytes / memory_rate(t);
+}
+
+double dv_cost_combine_us(const dv_target *t, const dv_work *w)
+{
+    double steps = (double)(w->partials - 1);
+    // Over the ring once; without one, out to memory and back.
+    if (t->ring && t->ring_bandwidth_bytes_per_s > 0)
+        return 1e6 * steps * w->partial_bytes / t->ring_bandwidth_bytes_per_s;
+    return 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);
+}
+
+double dv_cost_us(const dv_target *t, const dv_work *w)
+{
+    return fmax(dv_cost_compute_us(t, w), dv_cost_memory_us(t, w)) +
+           dv_cost_combine_us(t, w);
+}
