@@ -142,6 +142,25 @@ static int open_temp(char *temp)
     return fd;
 }
 
+// Where a link leads that leads nowhere yet; NULL: it is no link.
+static char *link_target(const char *path)
+{
+    char to[4096];
+    ssize_t n = readlink(path, to, sizeof to - 1);
+    if (n <= 0)
+        return NULL;
+    to[n] = 0;
+    const char *slash = strrchr(path, '/');
+    if (to[0] == '/' || !slash)
+        return joined(to, "");
+    char *dir = joined(path, "");
+    if (dir)
+        dir[slash - path + 1] = 0;
+    char *whole = dir ? joined(dir, to) : NULL;
+    dv_release(dir);
+    return whole;
+}
+
 dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
 {
     dv_writer *w = dv_alloc(sizeof *w);
@@ -150,8 +169,10 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     *w = (dv_writer){0};
     // Through a link to the file it names: a rename would replace the link.
     char *real = realpath(path, NULL);
-    w->path = joined(real ? real : path, "");
+    char *link = real ? NULL : link_target(path);
+    w->path = joined(real ? real : link ? link : path, "");
     free(real);
+    dv_release(link);
     struct stat st;
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
@@ -161,6 +182,10 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         return dv_nomem(diag);
     }
     int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
+    // A file that is replaced keeps its permissions, where that is allowed.
+    if (fd >= 0 && !direct && stat(path, &st) == 0 &&
+        fchmod(fd, st.st_mode & 07777) != 0)
+        errno = 0;
     w->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!w->file) {
         int error = errno;

@@ -100,7 +100,9 @@ void dv_json_int(dv_json *j, const char *key, int64_t v)
 void dv_json_double(dv_json *j, const char *key, double v)
 {
     item(j, key);
-    if (isfinite(v))
+    if (v == floor(v) && fabs(v) < 1e15)
+        dv_put(j->out, "%.0f", v); // counts look like counts
+    else if (isfinite(v))
         dv_put_double(j->out, v);
     else
         dv_put(j->out, "null");

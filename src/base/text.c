@@ -109,26 +109,48 @@ double dv_parse_double(const char *s, size_t len)
     return v;
 }
 
+// The fewest digits that read back as v, without a point, and the power of ten
+// of the first: 0.125 is "125" and -1.
+static int shortest(double v, char digits[24])
+{
+    char buf[48];
+    for (int n = 0; n <= 16; n++) {
+        snprintf(buf, sizeof buf, "%.*e", n, v);
+        if (strtod(buf, NULL) == v)
+            break;
+    }
+    int len = 0;
+    char *e = strchr(buf, 'e');
+    for (const char *c = buf; c < e; c++)
+        if (*c >= '0' && *c <= '9')
+            digits[len++] = *c;
+    while (len > 1 && digits[len - 1] == '0')
+        len--;
+    digits[len] = 0;
+    return atoi(e + 1);
+}
+
 void dv_put_double(dv_text *t, double v)
 {
     if (isinf(v) || isnan(v)) {
         dv_put(t, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    char buf[48];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(buf, sizeof buf, "%.*g", digits, v);
-        if (strtod(buf, NULL) == v)
-            break;
-    }
-    const char *p = point();
-    char *at = strstr(buf, p);
-    if (at) {
-        const char *rest = at + strlen(p);
-        *at = '.';
-        memmove(at + 1, rest, strlen(rest) + 1);
-    }
-    dv_put(t, "%s%s", buf, strpbrk(buf, ".e") ? "" : ".0");
+    char digits[24];
+    int power = v == 0 ? 0 : shortest(fabs(v), digits);
+    if (v == 0)
+        strcpy(digits, "0");
+    int len = (int)strlen(digits);
+    dv_put(t, "%s", signbit(v) ? "-" : "");
+    if (power < -4 || power > 15)
+        dv_put(t, "%c%s%se%d", digits[0], len > 1 ? "." : "", digits + 1,
+               power);
+    else if (power < 0)
+        dv_put(t, "0.%.*s%s", -power - 1, "0000", digits);
+    else if (len <= power + 1)
+        dv_put(t, "%s%.*s.0", digits, power + 1 - len, "0000000000000000");
+    else
+        dv_put(t, "%.*s.%s", power + 1, digits, digits + power + 1);
 }
 
 void dv_put_bytes_of_memory(dv_text *t, int64_t bytes)

@@ -16,7 +16,8 @@ static void count(dv_text *out, double n)
 
 static void op_line(dv_text *out, const dv_program *p, const dv_op *op)
 {
-    dv_put(out, "%-12s %-11s ", op->name, dv_kind_name(dv_op_kind(op)));
+    dv_put(out, op->n_vars ? "%-12s %-11s " : "%-12s %s", op->name,
+           dv_kind_name(dv_op_kind(op)));
     for (int v = 0; v < op->n_vars; v++)
         dv_put(out, "%s%s in %" PRId64 "..%" PRId64 "%s", v ? ", " : "",
                op->vars[v].name, op->vars[v].begin, op->vars[v].end,
@@ -75,7 +76,7 @@ int cli_check(const cli_command *c, int argc, char **argv)
     dv_program *p = NULL, *lowered = NULL;
     if (dv_program_load(&p, files[0], params.params, params.n, diag) ||
         dv_program_lower(&lowered, p, g, diag)) {
-        code = cli_fail(diag, json);
+        code = cli_fail(diag);
     } else {
         cli_warnings(diag);
         code = cli_put(print  ? dv_program_text(p)

@@ -11,8 +11,9 @@ typedef struct cli_option {
     char letter;       // or 0
     const char *value; // what it takes, for the help text; NULL: nothing
     const char *help;
-    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_LIST } kind;
-    void *to; // int, const char *, int64_t, cli_list; by kind
+    // CLI_SIZE is a count that starts at 1.
+    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_SIZE, CLI_LIST } kind;
+    void *to; // int, const char *, int64_t, int64_t, cli_list; by kind
 } cli_option;
 
 // Options that may be given more than once.
@@ -38,9 +39,9 @@ int cli_parse(const cli_command *c, const cli_option *options, int argc,
 // Returns the value, or NULL when there is no `=`.
 const char *cli_split(const char *pair, char *name, size_t room);
 
-// Report what the diag holds: text on standard error and, with `json`, an
+// Report what the diag holds: text on standard error and, with --json, an
 // object {"error": {…}} on standard output. Returns the exit code.
-int cli_fail(dv_diag *diag, int json);
+int cli_fail(dv_diag *diag);
 // Warnings alone, on standard error.
 void cli_warnings(dv_diag *diag);
 // A mistake in the call: message and exit code 2.
@@ -50,6 +51,9 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 // Write a string to standard output or, atomically, to a file ("-": output),
 // and free it; NULL means out of memory. Returns the exit code.
 int cli_put(char *text, const char *path, dv_diag *diag);
+// Did the user ask for --json? Set by main, so that even wrong usage answers
+// in JSON.
+extern int cli_json;
 
 // The --set options as params. Returns -1, or an exit code.
 typedef struct cli_params {

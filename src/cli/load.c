@@ -1,6 +1,8 @@
 #include "cli/load.h"
 #include "base/file.h"
 #include "lang/lexer.h"
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Does the text start with `plan 1`? No program does.
@@ -10,6 +12,24 @@ static int is_plan(const char *text, size_t len)
     dv_lexer lx;
     return dv_lexer_init(&lx, &src, NULL) == DV_OK && dv_lex_is(&lx, "plan") &&
            dv_lex_peek(&lx).kind == DV_TOK_INT;
+}
+
+// A target may name a variable of the environment that chooses fewer cores
+// (SENCORES). --cores goes before it.
+static dv_status cores_from_outside(const dv_target *t,
+                                    dv_plan_options *options, dv_diag *diag)
+{
+    const char *name = t->cores_variable;
+    const char *value = name[0] ? getenv(name) : NULL;
+    if (!value || options->cores)
+        return DV_OK;
+    char *end;
+    options->cores = strtoll(value, &end, 10);
+    if (end == value || *end || options->cores < 1 || options->cores > t->cores)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s=%s: %s has 1 to %" PRId64 " cores to choose from",
+                       name, value, t->name, t->cores);
+    return DV_OK;
 }
 
 static dv_status load(const char *path, const cli_plan_args *args,
@@ -35,9 +55,12 @@ static dv_status load(const char *path, const cli_plan_args *args,
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
+        dv_plan_options options = args->options;
         if (st == DV_OK)
-            st = dv_plan_create(&out->plan, out->program, out->target,
-                                &args->options, diag);
+            st = cores_from_outside(out->target, &options, diag);
+        if (st == DV_OK)
+            st = dv_plan_create(&out->plan, out->program, out->target, &options,
+                                diag);
     }
     dv_release(text);
     if (st == DV_OK && !args->options.stop_after) {
@@ -49,15 +72,15 @@ static dv_status load(const char *path, const cli_plan_args *args,
 }
 
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
-             int json, cli_loaded *out, dv_diag *diag)
+             cli_loaded *out, dv_diag *diag)
 {
     static cli_params params;
+    *out = (cli_loaded){0};
     int code = cli_sets(c, &args->sets, &params);
     if (code >= 0)
         return code;
-    *out = (cli_loaded){0};
     if (load(path, args, &params, out, diag) != DV_OK)
-        return cli_fail(diag, json);
+        return cli_fail(diag);
     return -1;
 }
 

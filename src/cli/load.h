@@ -18,6 +18,6 @@ typedef struct cli_loaded {
 
 // Load, plan and check. Returns -1, or an exit code after reporting.
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
-             int json, cli_loaded *out, dv_diag *diag);
+             cli_loaded *out, dv_diag *diag);
 void cli_unload(cli_loaded *l);
 #endif

@@ -52,6 +52,8 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        cli_json |= !strcmp(argv[i], "--json");
     int code = dispatch(argc, argv);
     // A full disk shows when the last of the output leaves.
     int failed = ferror(stdout);

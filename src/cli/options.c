@@ -1,6 +1,6 @@
 // Options: one table serves parsing and the help text.
 #include "cli/cli.h"
-#include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +20,6 @@ static void help(const cli_command *c, const cli_option *options)
     printf("  -h, %-24s %s\n", "--help", "this text");
 }
 
-int cli_usage(const cli_command *c, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    fprintf(stderr, "divvy %s: error[usage]: ", c->name);
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, "\nTry: divvy %s --help\n", c->name);
-    va_end(ap);
-    return 2;
-}
-
 static const cli_option *find(const cli_option *options, const char *word,
                               size_t len)
 {
@@ -46,7 +35,6 @@ static const cli_option *find(const cli_option *options, const char *word,
 
 static int store(const cli_command *c, const cli_option *o, const char *value)
 {
-    char *end;
     cli_list *list = o->to;
     switch (o->kind) {
     case CLI_FLAG:
@@ -56,10 +44,18 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
         *(const char **)o->to = value;
         break;
     case CLI_COUNT:
-        *(int64_t *)o->to = strtoll(value, &end, 10);
-        if (end == value || *end || *(int64_t *)o->to < 0)
-            return cli_usage(c, "--%s takes a whole number, not '%s'", o->name,
-                             value);
+    case CLI_SIZE:
+        if (!*value || value[strspn(value, "0123456789")])
+            return cli_usage(c,
+                             "--%s takes a whole number of %d or more, not "
+                             "'%s'",
+                             o->name, o->kind == CLI_SIZE, value);
+        errno = 0;
+        *(int64_t *)o->to = strtoll(value, NULL, 10);
+        if (errno == ERANGE)
+            return cli_usage(c, "--%s: %s is above 2^63 - 1", o->name, value);
+        if (o->kind == CLI_SIZE && *(int64_t *)o->to == 0)
+            return cli_usage(c, "--%s takes 1 or more", o->name);
         break;
     case CLI_LIST:
         if (list->n == CLI_MAX_LIST)

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L // isatty, clock_gettime
 #include "base/file.h"
 #include "cli/cli.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +12,7 @@ int cli_put(char *text, const char *path, dv_diag *diag)
 {
     if (!text) {
         dv_nomem(diag);
-        return cli_fail(diag, 0);
+        return cli_fail(diag);
     }
     dv_status st = DV_OK;
     if (!path || !strcmp(path, "-"))
@@ -19,21 +20,29 @@ int cli_put(char *text, const char *path, dv_diag *diag)
     else
         st = dv_file_write(path, text, strlen(text), diag);
     dv_free(text);
-    return st == DV_OK ? 0 : cli_fail(diag, 0);
+    return st == DV_OK ? 0 : cli_fail(diag);
 }
 
-static void error_json(const dv_message *m)
+int cli_json;
+
+// `m` may be NULL: the mistake is in the call and nowhere in a file.
+static void error_json(const char *kind, const char *text, const dv_message *m)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
     dv_json_open(&j, NULL, '{');
     dv_json_open(&j, "error", '{');
-    dv_json_string(&j, "status", m->kind);
-    dv_json_string(&j, "message", m->text);
-    dv_json_string(&j, "file", m->file[0] ? m->file : NULL);
-    dv_json_int(&j, "line", m->line);
-    dv_json_int(&j, "column", m->col);
-    dv_json_string(&j, "pass", m->pass);
+    dv_json_string(&j, "status", kind);
+    dv_json_string(&j, "message", text);
+    dv_json_string(&j, "file", m && m->file[0] ? m->file : NULL);
+    if (m && m->line) {
+        dv_json_int(&j, "line", m->line);
+        dv_json_int(&j, "column", m->col);
+    } else {
+        dv_json_null(&j, "line");
+        dv_json_null(&j, "column");
+    }
+    dv_json_string(&j, "pass", m ? m->pass : NULL);
     dv_json_close(&j);
     dv_json_close(&j);
     if (!out.failed)
@@ -41,7 +50,21 @@ static void error_json(const dv_message *m)
     dv_text_free(&out);
 }
 
-int cli_fail(dv_diag *diag, int json)
+int cli_usage(const cli_command *c, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "divvy %s: error[usage]: %s\nTry: divvy %s --help\n",
+            c->name, text, c->name);
+    if (cli_json)
+        error_json("usage", text, NULL);
+    return 2;
+}
+
+int cli_fail(dv_diag *diag)
 {
     const dv_message *m = dv_diag_error(diag);
     if (!m) { // not even the diag could be had
@@ -49,19 +72,18 @@ int cli_fail(dv_diag *diag, int json)
         return dv_status_exit(DV_E_NOMEM);
     }
     fputs(dv_diag_text(diag), stderr);
-    if (json)
-        error_json(m);
+    if (cli_json)
+        error_json(m->kind, m->text, m);
     return dv_status_exit(dv_diag_status(diag));
 }
 
 void cli_warnings(dv_diag *diag)
 {
-    if (dv_diag_n_warnings(diag))
+    if (dv_diag_n_warnings(diag) || dv_diag_error(diag))
         fputs(dv_diag_text(diag), stderr);
 }
 
-// -- Progress
-// ------------------------------------------------------------------
+// -- Progress --------------------------------------------------------------
 
 double cli_seconds(void)
 {

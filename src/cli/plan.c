@@ -29,10 +29,22 @@ static char *text_of(const dv_plan *plan, int checked)
     dv_plan_print(&out, plan);
     if (checked)
         dv_put(&out,
-               "# check: ok. %d ops in %d groups; every element is written "
+               "# check: ok. %d op%s in %d group%s; every element is written "
                "once, every read finds its writer\n",
-               (int)plan->ops->n_ops, (int)plan->n_groups);
+               (int)plan->ops->n_ops, plan->ops->n_ops == 1 ? "" : "s",
+               (int)plan->n_groups, plan->n_groups == 1 ? "" : "s");
     return dv_text_take(&out);
+}
+
+static int no_pass(const cli_command *c, const char *name)
+{
+    dv_text list = {0};
+    for (int i = 0; i < DV_N_PASSES; i++)
+        dv_put(&list, " %s", dv_pass_get((dv_pass_id)i)->name);
+    int code = cli_usage(c, "--dump-after: there is no pass %s; there are:%s",
+                         name, list.at ? list.at : "");
+    dv_text_free(&list);
+    return code;
 }
 
 int cli_plan(const cli_command *c, int argc, char **argv)
@@ -44,7 +56,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     const cli_option options[] = {
         {"target", 't', "NAME", "a target's name or file (default: host)",
          CLI_TEXT, &args.target},
-        {"cores", 0, "N", "use at most N of the target's cores", CLI_COUNT,
+        {"cores", 0, "N", "use at most N of the target's cores", CLI_SIZE,
          &args.options.cores},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &args.sets},
@@ -67,16 +79,16 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "a program or a plan is needed");
     if (w.dump_after && strcmp(w.dump_after, "all") != 0 &&
         dv_pass_find(w.dump_after) < 0)
-        return cli_usage(c, "--dump-after: there is no pass %s", w.dump_after);
+        return no_pass(c, w.dump_after);
     args.options.after_pass = after_pass;
     args.options.user = &w;
     dv_diag *diag = dv_diag_create();
     cli_loaded l;
-    code = cli_load(c, files[0], &args, json, &l, diag);
+    code = cli_load(c, files[0], &args, &l, diag);
     if (code < 0) {
         cli_warnings(diag);
         code = 0;
-        if (!w.dump_after)
+        if (!w.dump_after || output)
             code = cli_put(json ? dv_plan_json(l.plan)
                                 : text_of(l.plan, !args.options.stop_after),
                            output, diag);

@@ -25,6 +25,14 @@ static char *listing(int json)
     return dv_text_take(&out);
 }
 
+static char *as_json(const dv_target *t)
+{
+    dv_text out = {0};
+    dv_json j = {.out = &out};
+    dv_target_json(&j, t);
+    return dv_text_take(&out);
+}
+
 int cli_targets(const cli_command *c, int argc, char **argv)
 {
     const char *names[1];
@@ -47,9 +55,9 @@ int cli_targets(const cli_command *c, int argc, char **argv)
     } else {
         dv_target *t = NULL;
         if (dv_target_load(&t, names[0], diag))
-            code = cli_fail(diag, json);
+            code = cli_fail(diag);
         else
-            code = cli_put(dv_target_text(t), NULL, diag);
+            code = cli_put(json ? as_json(t) : dv_target_text(t), NULL, diag);
         dv_target_destroy(t);
     }
     dv_diag_destroy(diag);

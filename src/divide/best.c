@@ -29,8 +29,7 @@ typedef struct best {
     dv_splits near;
 } best;
 
-// -- The price of a division
-// -------------------------------------------------------
+// -- The price of a division -----------------------------------------------
 
 // Elements of the longest slice, whole units.
 static int64_t longest(const dv_space *s, int v, int64_t n)
@@ -91,8 +90,7 @@ double dv_divide_cost(const dv_space *s, const dv_target *t, const dv_splits *d)
     return dv_cost_us(t, &w);
 }
 
-// -- The search
-// --------------------------------------------------------------------
+// -- The search ------------------------------------------------------------
 
 static int legal(best *b)
 {

@@ -23,8 +23,7 @@ static int fits(const seed *d, int64_t span)
     return d->r->span_limit_bytes == 0 || span <= d->r->span_limit_bytes;
 }
 
-// -- Pass 1: what the span limit demands
-// ---------------------------------------
+// -- Pass 1: what the span limit demands -----------------------------------
 
 // The best cut found for one device dim: the widest span within the limit, or
 // else the narrowest above it.
@@ -148,8 +147,7 @@ static dv_status must_split(seed *d)
     return DV_OK;
 }
 
-// -- Pins
-// ------------------------------------------------------------------------
+// -- Pins ------------------------------------------------------------------
 
 static dv_status pin(seed *d)
 {
@@ -191,8 +189,7 @@ static dv_status one_reduced(const seed *d)
                    d->s->op->name, d->r->span_limit_bytes, cut);
 }
 
-// -- Pass 3: the cores that are left
-// ---------------------------------------------
+// -- Pass 3: the cores that are left ---------------------------------------
 
 // Variables of a mask by decreasing size, ties in order.
 static int by_size(const dv_space *s, uint32_t mask, int *list)
@@ -245,8 +242,7 @@ static void distribute(const seed *d, dv_splits *out)
         out->n[best_var] = best;
 }
 
-// -- Pass 2: the matmul cost
-// -------------------------------------------------------
+// -- Pass 2: the matmul cost -----------------------------------------------
 
 static double log2_up(double x)
 {
@@ -430,8 +426,7 @@ static void claim(const seed *d, dv_divided *out)
     out->claimed = 1;
 }
 
-// -- The whole
-// ---------------------------------------------------------------------
+// -- The whole -------------------------------------------------------------
 
 static dv_status check_spans(const seed *d, const dv_splits *splits)
 {

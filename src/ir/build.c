@@ -49,7 +49,10 @@ static dv_status combine(dv_builder *b, const dv_node *n, number x, number y,
         fits = dv_sub_i64(&out->i, x.i, y.i);
     else if (n->op == DV_FN_MUL)
         fits = dv_mul_i64(&out->i, x.i, y.i);
-    else if (y.i == 0 || (y.i == -1 && x.i == INT64_MIN) || x.i % y.i)
+    else if (y.i == 0)
+        return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, n->off),
+                       "%" PRId64 " is divided by 0", x.i);
+    else if ((y.i == -1 && x.i == INT64_MIN) || x.i % y.i)
         return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, n->off),
                        "%" PRId64 " / %" PRId64 " is not a whole number", x.i,
                        y.i);
@@ -100,11 +103,24 @@ dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out)
 {
     number x = {0};
     DV_TRY(evaluate(b, n, &x));
-    if (x.is_float)
-        return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, n->off),
-                       "a whole number is needed here, this is %g", x.f);
+    if (x.is_float) {
+        dv_text v = {0};
+        dv_put_double(&v, x.f);
+        dv_status st = dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, n->off),
+                               "a whole number is needed here, this is %s",
+                               v.at ? v.at : "none");
+        dv_text_free(&v);
+        return st;
+    }
     *out = x.i;
     return DV_OK;
+}
+
+static int is_literal(const dv_node *n)
+{
+    if (n->kind == DV_NODE_APPLY && n->op == DV_FN_NEG)
+        n = n->args[0];
+    return n->kind == DV_NODE_INT || n->kind == DV_NODE_FLOAT;
 }
 
 // The value given from outside for a param, if there is one.
@@ -113,18 +129,20 @@ static dv_status from_outside(dv_builder *b, const dv_stmt *s,
 {
     dv_source src = {"--set", given->value, strlen(given->value)};
     dv_node n = {0};
-    dv_builder alone = {.diag = b->diag, .p = b->p};
-    DV_TRY(dv_parse_number(&n, &src, &b->p->arena, b->diag));
     number was = *out;
-    // Positions of this node are in the value, not in the program.
-    if (n.kind != DV_NODE_INT && n.kind != DV_NODE_FLOAT &&
-        !(n.kind == DV_NODE_APPLY && n.op == DV_FN_NEG &&
-          n.args[0]->kind <= DV_NODE_FLOAT))
-        return dv_fail(b->diag, DV_E_USAGE, (dv_loc){&src, 0},
-                       "%s takes one number", given->name);
-    DV_TRY(evaluate(&alone, &n, out));
+    dv_builder alone = {.p = b->p};
+    dv_status st = dv_parse_number(&n, &src, &b->p->arena, NULL);
+    if (st == DV_OK)
+        st = is_literal(&n) ? evaluate(&alone, &n, out) : DV_E_SYNTAX;
+    if (st == DV_E_NOMEM)
+        return dv_nomem(b->diag);
+    if (st != DV_OK)
+        return dv_fail(b->diag, DV_E_USAGE, DV_NOWHERE, "--set %s=%s: %s",
+                       given->name, given->value,
+                       st == DV_E_OVERFLOW ? "the number does not fit 64 bits"
+                                           : "one number is needed");
     if (out->is_float && !was.is_float)
-        return dv_fail(b->diag, DV_E_DTYPE, dv_build_at(b, s->off),
+        return dv_fail(b->diag, DV_E_USAGE, dv_build_at(b, s->off),
                        "param %s is a whole number (%" PRId64
                        "), it cannot become %s",
                        given->name, was.i, given->value);
@@ -169,6 +187,9 @@ static dv_status add_param(dv_builder *b, dv_stmt *s, const dv_param *given,
         dv_note(b->diag, dv_build_at(b, old->off), "here first");
         return st;
     }
+    if (dv_str_is(s->name, "inf"))
+        return dv_fail(b->diag, DV_E_NAME, dv_build_at(b, s->off),
+                       "inf is infinity; a param needs another name");
     number x = {0};
     DV_TRY(evaluate(b, s->value, &x));
     for (size_t i = n_given; i-- > 0;) { // the last one said counts

@@ -22,8 +22,7 @@ dv_status dv_build_tensor(dv_builder *b, dv_tensor t, int32_t *id);
 // Resolve one assignment (ir/build_op.c).
 dv_status dv_build_assign(dv_builder *b, const dv_stmt *s);
 
-// -- One assignment
-// ------------------------------------------------------------
+// -- One assignment --------------------------------------------------------
 
 // A place that says something about a variable's range.
 typedef struct dv_range_place {

@@ -65,7 +65,7 @@ dv_status dv_bound_index(dv_opbuild *o, const dv_node *n, int alone)
         int is_param = dv_build_param(o->b, n->name) != NULL;
         if (!alone && is_param && !dv_bound_for(o->s, n->name))
             return DV_OK;
-        if (alone && is_param && o->s->update)
+        if (alone && is_param && o->s->update && !dv_bound_for(o->s, n->name))
             dv_warn(o->b->diag, "name", dv_build_at(o->b, n->off),
                     "%.*s is a variable here, not the param; write %.*s + 0 "
                     "for the param",
@@ -246,7 +246,9 @@ static dv_status learn(dv_opbuild *o, const dv_node *n, const form *f,
         !dv_sub_i64(&high, extent - 1, f->base))
         return overflow(o, n);
     here.begin = c > 0 ? dv_ceil_div(low, c) : -dv_floor_div(high, -c);
-    here.end = 1 + (c > 0 ? dv_floor_div(high, c) : -dv_ceil_div(low, -c));
+    here.end = c > 0 ? dv_floor_div(high, c) : -dv_ceil_div(low, -c);
+    if (!dv_add_i64(&here.end, here.end, 1))
+        return overflow(o, n);
     if (v->plain.known)
         return DV_OK;
     // Kept without complaint: a plain place may still come and decide.
@@ -364,9 +366,10 @@ dv_status dv_access_make(dv_opbuild *o, const dv_node *n, int32_t tensor,
     const dv_tensor *t = &o->b->p->tensors[tensor];
     if ((int64_t)n->n_args != t->n_dims)
         return dv_fail(o->b->diag, DV_E_SHAPE, dv_build_at(o->b, n->off),
-                       "%s has %d dimension%s, here are %d ind%s", t->name,
+                       "%s has %d dimension%s, here %s %d ind%s", t->name,
                        (int)t->n_dims, t->n_dims == 1 ? "" : "s",
-                       (int)n->n_args, n->n_args == 1 ? "ex" : "ices");
+                       n->n_args == 1 ? "is" : "are", (int)n->n_args,
+                       n->n_args == 1 ? "ex" : "ices");
     dv_index *index = DV_NEW(&o->b->p->arena, dv_index, n->n_args);
     if (!index)
         return dv_nomem(o->b->diag);

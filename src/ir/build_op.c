@@ -18,13 +18,18 @@ static dv_status need_real(const dv_opbuild *o, const char *what, int type,
 
 static dv_status type_of(const dv_opbuild *o, dv_expr *e)
 {
-    int reduce = e->kind == DV_EXPR_REDUCE;
-    const dv_reducer_info *r = dv_reducer_get((dv_reducer)e->fn);
-    const dv_fn_info *f = dv_fn_get((dv_fn)e->fn);
-    int first = !reduce && e->fn == DV_FN_SELECT ? 1 : 0;
-    for (int i = first; i < e->n_args && (reduce ? r->real : f->real); i++)
-        DV_TRY(
-            need_real(o, reduce ? r->text : f->text, e->arg[i]->dtype, e->off));
+    const char *name;
+    int real, first = 0;
+    if (e->kind == DV_EXPR_REDUCE) {
+        name = dv_reducer_get((dv_reducer)e->fn)->text;
+        real = dv_reducer_get((dv_reducer)e->fn)->real;
+    } else {
+        name = dv_fn_get((dv_fn)e->fn)->text;
+        real = dv_fn_get((dv_fn)e->fn)->real;
+        first = e->fn == DV_FN_SELECT;
+    }
+    for (int i = first; i < e->n_args && real; i++)
+        DV_TRY(need_real(o, name, e->arg[i]->dtype, e->off));
     e->dtype = dv_expr_type(e);
     return DV_OK;
 }
@@ -95,8 +100,8 @@ static dv_status reduction(dv_opbuild *o, const dv_node *n, dv_expr *e)
                     "bound here");
             return st;
         }
-        e->vars |= 1u << o->n_vars;
         DV_TRY(dv_bound_add(o, n->args[i]->name, n->args[i]->off, 1));
+        e->vars |= 1u << (o->n_vars - 1);
     }
     DV_TRY(expression(o, n->args[0], &e->arg[0]));
     for (int v = first; v < o->n_vars; v++)
@@ -195,7 +200,12 @@ static dv_status define(dv_opbuild *o, int type, int32_t *id)
                 "temp NAME: TYPE[…]",
                 lhs->name);
         const dv_var *v = &o->vars[dv_bound_find(o, n->name)].var;
-        if (v->begin != 0)
+        if (v->begin < 0)
+            return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, n->off),
+                           "%s would start at %" PRId64 "; say where it runs "
+                           "with 'for %s in 0..end'",
+                           v->name, v->begin, v->name);
+        if (v->begin > 0)
             return dv_fail(b->diag, DV_E_SHAPE, dv_build_at(b, n->off),
                            "%s starts at %" PRId64 " and would leave %s[0] "
                            "undefined; define all of %s, then update it with "

@@ -47,7 +47,7 @@ double dv_fn_apply(dv_fn fn, double x, double y, double z)
     case DV_FN_SILU:
         return x / (1 + exp(-x));
     case DV_FN_GELU:
-        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+        return 0.5 * x * erfc(x * -0.70710678118654752440);
     case DV_FN_RELU:
         return isnan(x) || x > 0 ? x : 0;
     case DV_FN_ABS:
@@ -92,6 +92,7 @@ typedef struct evaluator {
     // one per read. n_vars coefficients and, last, the base.
     int64_t *flat;
     double done, total; // points
+    double cancelled;   // of the op at hand
 } evaluator;
 
 static double value(evaluator *ev, const dv_expr *e);
@@ -114,8 +115,8 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
         int64_t i = x->base;
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
-            i = (int64_t)
-                    ev->values[from->tensor][element(ev, from, x->via + 1)];
+            double at = ev->values[from->tensor][element(ev, from, x->via + 1)];
+            i = at < 0x1p63 ? (int64_t)at : INT64_MAX; // integers, by type
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
             i += x->coef[v] * ev->at[v];
@@ -145,16 +146,27 @@ static int next_point(evaluator *ev, uint32_t vars)
     return 0;
 }
 
+// A result that is much smaller than what it is made of keeps their errors.
+static void note_loss(evaluator *ev, double largest, double result)
+{
+    if (isfinite(largest) && largest > ev->cancelled &&
+        fabs(result) < largest / 2)
+        ev->cancelled = largest;
+}
+
 static double reduced(evaluator *ev, const dv_expr *e)
 {
-    double acc = dv_reducer_get((dv_reducer)e->fn)->zero, n = 0;
+    double acc = dv_reducer_get((dv_reducer)e->fn)->zero, n = 0, most = 0;
     for (int v = 0; v < ev->op->n_vars; v++)
         if (e->vars >> v & 1)
             ev->at[v] = ev->op->vars[v].begin;
     do {
         acc = dv_reducer_step((dv_reducer)e->fn, acc, value(ev, e->arg[0]));
+        most = fmax(most, fabs(acc));
         n++;
     } while (next_point(ev, e->vars));
+    if (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN)
+        note_loss(ev, most, acc);
     return e->fn == DV_RED_MEAN ? acc / n : acc;
 }
 
@@ -175,7 +187,10 @@ static double value(evaluator *ev, const dv_expr *e)
     }
     for (int i = 0; i < e->n_args; i++)
         x[i] = value(ev, e->arg[i]);
-    return dv_fn_apply((dv_fn)e->fn, x[0], x[1], x[2]);
+    double result = dv_fn_apply((dv_fn)e->fn, x[0], x[1], x[2]);
+    if (e->fn == DV_FN_ADD || e->fn == DV_FN_SUB)
+        note_loss(ev, fmax(fabs(x[0]), fabs(x[1])), result);
+    return result;
 }
 
 static double stored(const evaluator *ev, dv_dtype t, double v)
@@ -257,8 +272,13 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
     for (int i = first; i < end;) {
         const dv_repeat *r = &ev->p->repeats[next];
         if (next >= ev->p->n_repeats || r->first_op != i || r->end_op > end) {
-            ev->op = &ev->p->ops[i++];
+            double *lost = ev->options->cancelled;
+            ev->op = &ev->p->ops[i];
+            ev->cancelled = lost ? lost[i] : 0;
             DV_TRY(run_op(ev));
+            if (lost)
+                lost[i] = ev->cancelled;
+            i++;
             continue;
         }
         for (int64_t n = 0; n < r->times; n++)

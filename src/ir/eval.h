@@ -9,6 +9,10 @@ typedef struct dv_eval_options {
     // Round floats to their tensor's dtype when stored, as a machine does.
     // Without it only integers are cut to size.
     int round;
+    // When not NULL: room for a number per op, which becomes the largest value
+    // that cancelled in it, in a sum, a difference or a reducer: |a| or |b|
+    // where |a + b| is less than half of that. 0: nothing did.
+    double *cancelled;
     // Called now and then with the share done, 0 to 1. NULL: never.
     void (*progress)(void *user, double done);
     void *user;

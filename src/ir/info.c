@@ -74,8 +74,7 @@ dv_kind dv_op_kind(const dv_op *op)
     return op->body->kind == DV_EXPR_READ ? DV_KIND_MOVE : DV_KIND_POINTWISE;
 }
 
-// -- Types
-// ---------------------------------------------------------------------
+// -- Types -----------------------------------------------------------------
 
 // The type of two values that meet: the wider; a float wins over an integer;
 // constants take the other's.
@@ -272,13 +271,48 @@ static double touched(const dv_program *p, const dv_op *op, const dv_access *a)
     return box < points ? box : points;
 }
 
+// Elements in the box around all reads of one tensor; a stencil's reads
+// overlap, and what they share is moved once.
+static double box_around(const dv_program *p, const dv_op *op, int32_t tensor)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    double box = 1;
+    for (int d = 0; d < t->n_dims; d++) {
+        int64_t least = INT64_MAX, most = INT64_MIN;
+        for (int i = 0; i < op->n_reads; i++) {
+            const dv_access *a = &op->reads[i];
+            int64_t lo = 0, hi = t->shape[d] - 1;
+            if (a->tensor != tensor)
+                continue;
+            if (a->index[d].via < 0 &&
+                !dv_index_bounds(op, &a->index[d], &lo, &hi))
+                return (double)t->n_elems;
+            least = dv_min_i64(least, lo);
+            most = dv_max_i64(most, hi);
+        }
+        box *= (double)(most - least + 1);
+    }
+    return box;
+}
+
 double dv_op_bytes(const dv_program *p, const dv_op *op)
 {
-    double n = 0;
-    for (int i = -1; i < op->n_reads; i++) {
-        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
-        const dv_tensor *t = &p->tensors[a->tensor];
-        n += touched(p, op, a) * dv_dtype_get(t->dtype)->size_bytes;
+    const dv_tensor *out = &p->tensors[op->write.tensor];
+    double n =
+        touched(p, op, &op->write) * dv_dtype_get(out->dtype)->size_bytes;
+    for (int i = 0; i < op->n_reads; i++) {
+        int32_t tensor = op->reads[i].tensor;
+        int first = 1;
+        double sum = 0;
+        for (int k = 0; k < op->n_reads; k++) {
+            if (op->reads[k].tensor != tensor)
+                continue;
+            first = first && k >= i;
+            sum += touched(p, op, &op->reads[k]);
+        }
+        double box = first ? box_around(p, op, tensor) : 0;
+        n += (sum < box ? sum : box) *
+             dv_dtype_get(p->tensors[tensor].dtype)->size_bytes * first;
     }
     return n;
 }

@@ -68,10 +68,18 @@ static int is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
+// Factors of a product that are no constants: two make a contraction.
+static int count_factors(const dv_expr *e)
+{
+    if (is_product(e))
+        return count_factors(e->arg[0]) + count_factors(e->arg[1]);
+    return e->kind != DV_EXPR_CONST;
+}
+
 static int is_contraction(const dv_expr *e)
 {
     return e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM &&
-           is_product(e->arg[0]);
+           count_factors(e->arg[0]) >= 2;
 }
 
 // -- Fused grain -------------------------------------------------------------
@@ -201,7 +209,6 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 {
     lw->work = *op;
-    lw->n_temps = 0;
     lw->cap_reads = op->n_reads;
     lw->reads = dv_arena_grow(&lw->out->arena, op->reads, (size_t)op->n_reads,
                               (size_t)op->n_reads, sizeof *op->reads);
@@ -316,7 +323,8 @@ static dv_status copy_tensors(dv_lowering *lw)
                                 sizeof *t.shape);
         if (t.place)
             t.place = dv_arena_grow(a, t.place, 1, 1, sizeof *t.place);
-        if (!t.name || !t.shape || dv_program_add_tensor(lw->out, &t) < 0)
+        if (!t.name || !t.shape || (lw->src->tensors[i].place && !t.place) ||
+            dv_program_add_tensor(lw->out, &t) < 0)
             return dv_nomem(lw->diag);
     }
     return DV_OK;
@@ -346,8 +354,10 @@ static dv_status lower_all(dv_lowering *lw)
     out->src.text = dv_arena_copy(&out->arena, src->src.text, src->src.len);
     out->src.len = src->src.len;
     int32_t *start = DV_NEW(&out->arena, int32_t, src->n_ops + 1);
+    lw->n_temps = DV_NEW(&out->arena, int32_t, src->n_tensors);
     out->repeats = DV_NEW(&out->arena, dv_repeat, src->n_repeats);
-    if (!out->src.name || !out->src.text || !start || !out->repeats)
+    if (!out->src.name || !out->src.text || !start || !lw->n_temps ||
+        !out->repeats)
         return dv_nomem(lw->diag);
     DV_TRY(copy_params(lw));
     DV_TRY(copy_tensors(lw));

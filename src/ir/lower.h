@@ -13,7 +13,7 @@ typedef struct dv_lowering {
     dv_op work;
     dv_access *reads;
     int32_t cap_reads;
-    int32_t n_temps; // made for this op
+    int32_t *n_temps; // made of each tensor's statements so far, by tensor
 } dv_lowering;
 
 // A copy of an expression's node.

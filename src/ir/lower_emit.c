@@ -151,13 +151,14 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
 
 static char *fresh_name(dv_lowering *lw)
 {
-    const char *base = lw->src->tensors[lw->work.write.tensor].name;
+    int32_t tensor = lw->work.write.tensor;
+    const char *base = lw->src->tensors[tensor].name;
     size_t room = strlen(base) + 24;
     char *name = DV_NEW(&lw->out->arena, char, room);
     if (!name)
         return NULL;
     do
-        snprintf(name, room, "%s_%d", base, (int)++lw->n_temps);
+        snprintf(name, room, "%s_%d", base, (int)++lw->n_temps[tensor]);
     while (dv_program_find(lw->out, name) >= 0);
     return name;
 }

@@ -106,6 +106,15 @@ char *dv_program_text(const dv_program *p)
 
 // -- JSON --------------------------------------------------------------------
 
+// A text that was put together on the way; out of memory stays known.
+static void text_json(dv_json *j, const char *key, dv_text *text)
+{
+    if (text->failed)
+        j->out->failed = 1;
+    dv_json_string(j, key, text->at);
+    dv_text_free(text);
+}
+
 static void access_json(dv_json *j, const char *key, const dv_program *p,
                         const dv_op *op, const dv_access *a)
 {
@@ -115,8 +124,7 @@ static void access_json(dv_json *j, const char *key, const dv_program *p,
     for (int d = 0; d < a->n_dims; d++) {
         dv_text x = {0};
         dv_index_print(&x, p, op, &a->index[d]);
-        dv_json_string(j, NULL, x.at);
-        dv_text_free(&x);
+        text_json(j, NULL, &x);
     }
     dv_json_close(j);
     dv_json_close(j);
@@ -147,8 +155,7 @@ static void op_json(dv_json *j, const dv_program *p, const dv_op *op)
     dv_json_close(j);
     dv_text body = {0};
     dv_expr_print(&body, p, op, op->body);
-    dv_json_string(j, "body", body.at);
-    dv_text_free(&body);
+    text_json(j, "body", &body);
     dv_json_bool(j, "update", op->update);
     dv_json_string(j, "dtype",
                    dv_dtype_get(p->tensors[op->write.tensor].dtype)->name);

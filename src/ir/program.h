@@ -134,8 +134,7 @@ typedef enum dv_kind {
     DV_KIND_EXTERN,
 } dv_kind;
 
-// -- Questions about ops (ir/info.c)
-// -------------------------------------------
+// -- Questions about ops (ir/info.c) ---------------------------------------
 
 dv_kind dv_op_kind(const dv_op *op);
 const char *dv_kind_name(dv_kind k);
@@ -176,8 +175,7 @@ int8_t dv_expr_type(const dv_expr *e);
 double dv_fn_apply(dv_fn fn, double x, double y, double z);
 double dv_reducer_step(dv_reducer r, double acc, double x);
 
-// -- Making and checking programs
-// ----------------------------------------------
+// -- Making and checking programs ------------------------------------------
 
 // An empty program with its own arena. NULL: out of memory.
 dv_program *dv_program_new(void);

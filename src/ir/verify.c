@@ -16,8 +16,7 @@ static dv_loc at(const verifier *v, uint32_t off)
     return (dv_loc){v->p->src.text ? &v->p->src : NULL, off};
 }
 
-// -- P1: every access stays inside its tensor
-// ----------------------------------
+// -- P1: every access stays inside its tensor ------------------------------
 
 static dv_status check_bounds(const verifier *vf, const dv_op *op,
                               const dv_access *a)
@@ -44,8 +43,7 @@ static dv_status check_bounds(const verifier *vf, const dv_op *op,
     return DV_OK;
 }
 
-// -- P2: no element is written twice; `=` writes all
-// -----------------------------
+// -- P2: no element is written twice; `=` writes all -----------------------
 
 // One dim of a write as a mixed-radix number: sorted by factor, each variable
 // must step over all that the smaller ones reach.
@@ -191,8 +189,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
     return DV_OK;
 }
 
-// -- P3: shape of an op
-// ----------------------------------------------------------
+// -- P3: shape of an op ----------------------------------------------------
 
 static dv_status check_expr(const verifier *vf, const dv_op *op,
                             const dv_expr *e, uint32_t scope, int *reduces)
@@ -240,16 +237,34 @@ static dv_status check_op(const verifier *vf, const dv_op *op)
     return check_write(vf, op);
 }
 
-// -- P4: definitions and uses
-// ----------------------------------------------------
+// -- P4: definitions and uses ----------------------------------------------
+
+// What a repeat of 0 times defines is defined in it alone.
+static void forget(const dv_program *p, int32_t repeat, unsigned char *defined)
+{
+    if (repeat < 0)
+        return;
+    for (int i = p->repeats[repeat].first_op; i < p->repeats[repeat].end_op;
+         i++)
+        if (!p->ops[i].update)
+            defined[p->ops[i].write.tensor] = 0;
+}
 
 // Each tensor is defined once, before it is read or updated.
 static dv_status check_order(const verifier *vf, unsigned char *defined)
 {
     const dv_program *p = vf->p;
+    int32_t next = 0, dead = -1; // the outermost repeat of 0 times around op i
     for (int i = 0; i < p->n_tensors; i++)
         defined[i] = p->tensors[i].is_input;
     for (int i = 0; i < p->n_ops; i++) {
+        if (dead >= 0 && p->repeats[dead].end_op <= i) {
+            forget(p, dead, defined);
+            dead = -1;
+        }
+        for (; next < p->n_repeats && p->repeats[next].first_op <= i; next++)
+            if (dead < 0 && p->repeats[next].times == 0)
+                dead = next;
         const dv_op *op = &p->ops[i];
         const dv_tensor *t = &p->tensors[op->write.tensor];
         for (int r = 0; r < op->n_reads; r++)
@@ -263,6 +278,7 @@ static dv_status check_order(const verifier *vf, unsigned char *defined)
                 op->update ? "updated before it is defined" : "defined twice");
         defined[op->write.tensor] = 1;
     }
+    forget(p, dead, defined);
     for (int i = 0; i < p->n_tensors; i++)
         if (p->tensors[i].is_output && !defined[i])
             return dv_fail(vf->diag, DV_E_NAME, at(vf, p->tensors[i].off),

@@ -119,8 +119,10 @@ static dv_status scan(dv_token *t, uint32_t from, const dv_source *s,
 {
     uint32_t off = skip_blank(s, from);
     *t = (dv_token){.kind = DV_TOK_END, .off = off, .glued = off == from};
-    if (off >= s->len)
+    if (off >= s->len) {
+        t->off = from; // messages point behind the last token
         return DV_OK;
+    }
     int c = byte(s, off);
     if (is_digit(c))
         return number(t, s, diag);
@@ -159,7 +161,8 @@ dv_token dv_lex_peek(const dv_lexer *lx)
 
 dv_loc dv_lex_at(const dv_lexer *lx)
 {
-    return (dv_loc){lx->src, lx->tok.off};
+    // A string's own offset is inside its quotes.
+    return (dv_loc){lx->src, lx->tok.off - (lx->tok.kind == DV_TOK_STRING)};
 }
 
 const char *dv_lex_show(const dv_lexer *lx, char buf[48])
@@ -168,7 +171,8 @@ const char *dv_lex_show(const dv_lexer *lx, char buf[48])
     if (t->kind == DV_TOK_END)
         return "the end of the text";
     int n = t->len > 40 ? 40 : (int)t->len;
-    snprintf(buf, 48, "'%.*s'", n, lx->src->text + t->off);
+    char quote = t->kind == DV_TOK_STRING ? '"' : '\'';
+    snprintf(buf, 48, "%c%.*s%c", quote, n, lx->src->text + t->off, quote);
     return buf;
 }
 

@@ -202,11 +202,24 @@ static dv_status call(parser *p, dv_node **out)
     return apply(p, out, (dv_fn)fn, off, args, (uint32_t)n);
 }
 
+static int starts_statement(dv_str s)
+{
+    static const char *const words[] = {"param",  "input",  "temp",
+                                        "output", "repeat", "extern"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (dv_str_is(s, words[i]))
+            return 1;
+    return 0;
+}
+
 static dv_status word(parser *p, dv_node **out)
 {
     dv_str s = text_of(p);
     int32_t next = dv_lex_peek(p->lx).kind;
     int reducer = dv_reducer_find(s);
+    // A statement's word before a name: the value before it is missing.
+    if (next == DV_TOK_NAME && starts_statement(s))
+        return unexpected(p, "a value");
     if (next == '[' && reducer >= 0)
         return reduce(p, out, reducer);
     if (next == '[')
@@ -375,9 +388,10 @@ static dv_status declaration(parser *p, dv_stmt *s)
         DV_TRY(dv_lex(p->lx));
         DV_TRY(expr_list(p, &s->dims, &s->n_dims, ']', "',' or ']'"));
     }
-    if (at(p, '@') && s->kind == DV_STMT_INPUT)
-        DV_TRY(place(p, s));
-    return DV_OK;
+    if (at(p, '@') && s->kind != DV_STMT_INPUT)
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "only inputs take a placement note");
+    return at(p, '@') ? place(p, s) : DV_OK;
 }
 
 static dv_status output(parser *p, dv_stmt *s)
@@ -422,6 +436,11 @@ static dv_status assign(parser *p, dv_stmt *s)
         return unexpected(p, "a statement");
     if (dv_lex_peek(p->lx).kind != '[') {
         dv_str word_here = text_of(p);
+        if (dv_str_is(word_here, "plan") &&
+            dv_lex_peek(p->lx).kind == DV_TOK_INT)
+            return dv_fail(
+                p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                "this is a plan, not a program; divvy plan reads it");
         return dv_fail(
             p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
             "'%.*s' starts no statement; a tensor is written with "
@@ -455,8 +474,12 @@ static dv_status repeat(parser *p, dv_stmt *s, int64_t *n_stmts)
     DV_TRY(enter(p));
     DV_TRY(block(p, &body));
     p->nesting--;
-    if (!at(p, '}'))
-        return unexpected(p, "a statement or '}'");
+    if (!at(p, '}')) {
+        dv_status st = unexpected(p, "a statement or '}'");
+        dv_note(p->lx->diag, (dv_loc){p->lx->src, s->off},
+                "the repeat starts here");
+        return st;
+    }
     s->body = body.first;
     *n_stmts += body.n_stmts;
     return dv_lex(p->lx);

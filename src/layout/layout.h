@@ -48,8 +48,7 @@ int dv_layout_make(dv_layout *out, const dv_target *t, dv_dtype dtype,
 // Where the element at host coordinates `at` is, in elements of the device.
 int64_t dv_layout_place(const dv_layout *l, const int64_t *at);
 
-// -- Accesses in device coordinates
-// ------------------------------------------------
+// -- Accesses in device coordinates ----------------------------------------
 
 // One term of a coordinate: ((v * step) mod mod) div div, over v from 0; mod
 // 0: none; var -1: the constant `step`.

@@ -14,8 +14,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// -- Which tensors are sparse
-// ------------------------------------------------------
+// -- Which tensors are sparse ----------------------------------------------
 
 // The variable that runs along the innermost host dim of an access, or -1.
 static int inner_var(const dv_op *op, const dv_access *a)
@@ -57,8 +56,7 @@ static int leaves_sparse(const dv_plan *plan, const dv_op *op)
     return sparse > 0 && dense == 0 && out >= 0;
 }
 
-// -- Running
-// -----------------------------------------------------------------------
+// -- Running ---------------------------------------------------------------
 
 static dv_status make(dv_plan *plan, int32_t tensor, int sparse, dv_diag *diag)
 {
@@ -66,9 +64,9 @@ static dv_status make(dv_plan *plan, int32_t tensor, int sparse, dv_diag *diag)
     dv_layout_spec spec = {t->n_dims, t->shape, NULL, sparse};
     if (dv_layout_make(&plan->layouts[tensor], &plan->target, t->dtype, &spec))
         return DV_OK;
-    return dv_fail(diag, DV_E_CAPACITY, (dv_loc){&plan->ops->src, t->off},
-                   "%s with its %d dims does not fit the target's layouts",
-                   t->name, (int)t->n_dims);
+    return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&plan->ops->src, t->off},
+                   "%s has more than 2^63 - 1 bytes as %s stores it", t->name,
+                   plan->target.name);
 }
 
 dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
@@ -87,8 +85,7 @@ dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-// -- Verifying: L1, L2, L3
-// ------------------------------------------------------------
+// -- Verifying: L1, L2, L3 -------------------------------------------------
 
 // Digits of every host dim: how far its occurrences reach.
 static int covers(const dv_layout *l, const dv_tensor *t, int32_t host)
@@ -131,8 +128,7 @@ dv_status dv_layout_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing
-// ------------------------------------------------------------------------
+// -- Printing --------------------------------------------------------------
 
 static void print_list(dv_text *out, const char *word, const int64_t *v, int n)
 {
@@ -159,8 +155,7 @@ void dv_layout_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading
-// -------------------------------------------------------------------------
+// -- Reading ---------------------------------------------------------------
 
 static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
 {

@@ -8,7 +8,8 @@
 //   C4  no op writes an element twice; what is defined is defined whole
 //   C5  every read finds a tensor that was written before
 //   C6  what is reduced over is not sliced, so no partial results are left
-//   C7  opaque ops are alone and whole; no group crosses a repeat's edge
+//   C7  opaque ops, and ops that write through an index that is read (whose
+//       points may meet), are alone and whole; no group crosses a repeat's edge
 //   C8  in a group of several tiles, no op touches what another one writes:
 //       a tile may not need what a later tile leaves
 //
@@ -28,8 +29,16 @@ typedef struct checker {
     dv_diag *diag;
 } checker;
 
-// -- C1, C7: the order of ops
-// --------------------------------------------------
+// No place in particular: the plan's file, or the program's it was made from.
+static dv_loc whole(const checker *c)
+{
+    const dv_source *src = c->plan->src.text ? &c->plan->src : NULL;
+    if (!src && c->p && c->p->src.text)
+        src = &c->p->src;
+    return (dv_loc){src, DV_FILE};
+}
+
+// -- C1, C7: the order of ops ----------------------------------------------
 
 static dv_status check_order(const checker *c)
 {
@@ -43,10 +52,18 @@ static dv_status check_order(const checker *c)
         next = g->end_op;
     }
     if (next != c->p->n_ops)
-        return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+        return dv_fail(c->diag, DV_E_CHECK, whole(c),
                        "op %s (number %d) is in no group", c->p->ops[next].name,
                        (int)next);
     return DV_OK;
+}
+
+static int is_indivisible(const dv_op *op)
+{
+    for (int d = 0; d < op->write.n_dims; d++)
+        if (op->write.index[d].via >= 0)
+            return 1;
+    return op->is_extern;
 }
 
 // Edges of repeats, as marks between ops: edge[i] set when one begins or ends
@@ -68,20 +85,27 @@ static dv_status check_edges(const checker *c)
                              "group %d crosses the edge of a repeat before op "
                              "%s",
                              (int)i, c->p->ops[op].name);
-            else if (c->p->ops[op].is_extern &&
-                     (g->end_op - g->first_op > 1 || g->n_tiles != 1))
-                st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                             "op %s is opaque, but shares group %d or is cut "
-                             "into tiles",
-                             c->p->ops[op].name, (int)i);
+            else if (is_indivisible(&c->p->ops[op]) &&
+                     g->end_op - g->first_op > 1)
+                st =
+                    dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                            "op %s cannot be divided, but shares group %d with "
+                            "%d more",
+                            c->p->ops[op].name, (int)i,
+                            (int)(g->end_op - g->first_op - 1));
+            else if (is_indivisible(&c->p->ops[op]) && g->n_tiles != 1)
+                st = dv_fail(
+                    c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                    "op %s cannot be divided, but group %d cuts it into "
+                    "%" PRId64 " tiles",
+                    c->p->ops[op].name, (int)i, g->n_tiles);
         }
     }
     dv_release(edge);
     return st;
 }
 
-// -- C2: the deal
-// --------------------------------------------------------------
+// -- C2: the deal ----------------------------------------------------------
 
 static int by_first_tile(const void *a, const void *b)
 {
@@ -138,8 +162,7 @@ static dv_status check_deals(const checker *c, int32_t i)
     return st;
 }
 
-// -- C6: tiles of one op
-// -------------------------------------------------------
+// -- C6: tiles of one op ---------------------------------------------------
 
 static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
 {
@@ -168,8 +191,7 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
     return DV_OK;
 }
 
-// -- C3, C4: accesses as element numbers
-// ---------------------------------------
+// -- C3, C4: accesses as element numbers -----------------------------------
 
 // Corner by corner: the least and greatest index in each dim.
 static dv_status check_inside(const checker *c, const dv_op *o,
@@ -186,12 +208,12 @@ static dv_status check_inside(const checker *c, const dv_op *o,
                 !dv_mul_i64(&at_last, k, o->vars[v].end - 1) ||
                 !dv_add_i64(&ends[k < 0], ends[k < 0], at_begin) ||
                 !dv_add_i64(&ends[k >= 0], ends[k >= 0], at_last))
-                return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+                return dv_fail(c->diag, DV_E_CHECK, whole(c),
                                "op %s: an index of %s overflows", o->name,
                                t->name);
         }
         if (ends[0] < 0 || ends[1] >= t->shape[d])
-            return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+            return dv_fail(c->diag, DV_E_CHECK, whole(c),
                            "op %s touches %" PRId64 "..%" PRId64
                            " in dim %d of %s, which has 0..%" PRId64,
                            o->name, ends[0], ends[1] + 1, d, t->name,
@@ -285,14 +307,14 @@ static dv_status check_write(const checker *c, const dv_op *o)
         if (o->write.index[d].via >= 0)
             return o->update
                        ? DV_OK // where it goes is known only when it runs
-                       : dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+                       : dv_fail(c->diag, DV_E_CHECK, whole(c),
                                  "op %s defines %s through an index that is "
                                  "read",
                                  o->name, t->name);
     for (int v = 0; v < o->n_vars; v++)
         if (!o->vars[v].reduce &&
             !dv_mul_i64(&points, points, o->vars[v].end - o->vars[v].begin))
-            return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+            return dv_fail(c->diag, DV_E_CHECK, whole(c),
                            "op %s has more than 2^63 - 1 points", o->name);
     int n = steps_of(t, o, steps);
     int once = n >= 0 && steps_apart(steps, n);
@@ -301,26 +323,52 @@ static dv_status check_write(const checker *c, const dv_op *o)
     if (once < 0)
         return dv_nomem(c->diag);
     if (!once)
-        return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+        return dv_fail(c->diag, DV_E_CHECK, whole(c),
                        "op %s cannot be shown to write each element of %s at "
                        "most once",
                        o->name, t->name);
     if (!o->update && points != t->n_elems)
-        return dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+        return dv_fail(c->diag, DV_E_CHECK, whole(c),
                        "op %s defines %" PRId64 " of the %" PRId64
                        " elements of %s",
                        o->name, points, t->n_elems, t->name);
     return DV_OK;
 }
 
-// -- C5: reads find their writers
-// ----------------------------------------------
+// -- C5: reads find their writers ------------------------------------------
+
+// dead[i]: where the longest repeat of 0 times that ends before op i begins;
+// i when there is none. What such a loop writes is written in it alone.
+static int32_t *dead_loops(const dv_program *p)
+{
+    int32_t *dead = dv_alloc(((size_t)p->n_ops + 1) * sizeof *dead);
+    for (int i = 0; dead && i <= p->n_ops; i++)
+        dead[i] = i;
+    for (int i = 0; dead && i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        if (r->times == 0 && r->first_op < dead[r->end_op])
+            dead[r->end_op] = r->first_op;
+    }
+    return dead;
+}
+
+static void unwrite(const checker *c, int32_t from, int32_t to,
+                    uint8_t *written)
+{
+    for (int i = from; i < to; i++)
+        if (!c->p->ops[i].update)
+            written[c->p->ops[i].write.tensor] = 0;
+}
 
 static dv_status check_reads(const checker *c)
 {
     uint8_t *written = dv_alloc((size_t)c->p->n_tensors);
-    if (!written)
+    int32_t *dead = dead_loops(c->p);
+    if (!written || !dead) {
+        dv_release(written);
+        dv_release(dead);
         return dv_nomem(c->diag);
+    }
     for (int i = 0; i < c->p->n_tensors; i++)
         written[i] = c->p->tensors[i].is_input;
     dv_status st = DV_OK;
@@ -330,26 +378,27 @@ static dv_status check_reads(const checker *c)
             // An update leaves what it does not write: it needs the old one.
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
             if ((r >= 0 || o->update) && !written[t])
-                st = dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+                st = dv_fail(c->diag, DV_E_CHECK, whole(c),
                              "op %s needs %s, which nothing has written",
                              o->name, c->p->tensors[t].name);
         }
         if (!o->update && written[o->write.tensor] && st == DV_OK)
-            st = dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+            st = dv_fail(c->diag, DV_E_CHECK, whole(c),
                          "op %s defines %s a second time", o->name,
                          c->p->tensors[o->write.tensor].name);
         written[o->write.tensor] = 1;
+        unwrite(c, dead[i + 1], i + 1, written);
     }
     for (int i = 0; i < c->p->n_tensors && st == DV_OK; i++)
         if (c->p->tensors[i].is_output && !written[i])
-            st = dv_fail(c->diag, DV_E_CHECK, DV_NOWHERE,
+            st = dv_fail(c->diag, DV_E_CHECK, whole(c),
                          "output %s is never written", c->p->tensors[i].name);
+    dv_release(dead);
     dv_release(written);
     return st;
 }
 
-// -- C8: tiles do not depend on one another
-// --------------------------------------
+// -- C8: tiles do not depend on one another --------------------------------
 
 // `writer[t]` is the op of this group that writes tensor t, or -1.
 static dv_status check_apart(const checker *c, const dv_group *g,
@@ -391,16 +440,18 @@ static dv_status check_independence(const checker *c)
     return st;
 }
 
-// -- The proof
-// -----------------------------------------------------------------
+// -- The proof -------------------------------------------------------------
 
 dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
 {
     checker c = {plan, plan->ops, diag};
-    uint32_t all = DV_FACT_LOWERED | DV_FACT_GROUPED;
-    if ((plan->facts & all) != all)
-        return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
-                       "the plan is not finished: a section is missing");
+    const char *missing = !(plan->facts & DV_FACT_LOWERED)   ? "program"
+                          : !(plan->facts & DV_FACT_GROUPED) ? "groups"
+                                                             : NULL;
+    if (missing)
+        return dv_fail(diag, DV_E_CHECK, whole(&c),
+                       "the plan is not finished: section %s is missing",
+                       missing);
     DV_TRY(check_order(&c));
     DV_TRY(check_edges(&c));
     for (int32_t i = 0; i < plan->n_groups; i++) {

@@ -158,6 +158,7 @@ static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
                        (int)g->first_op, (int)g->end_op);
     const dv_op *o = &plan->ops->ops[op];
     int32_t sep = ':';
+    char buf[48];
     do {
         DV_TRY(dv_lex_expect(lx, sep, "':' or ','"));
         sep = ',';
@@ -166,7 +167,8 @@ static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
             v++;
         if (v == o->n_vars)
             return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
-                           "op %s has no such variable", o->name);
+                           "op %s has no variable %s", o->name,
+                           dv_lex_show(lx, buf));
         DV_TRY(dv_lex(lx));
         at = dv_lex_at(lx);
         DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));

@@ -47,7 +47,10 @@ char *dv_plan_json(const dv_plan *plan)
         dv_json_close(&j);
     }
     dv_json_close(&j);
-    dv_json_string(&j, "check", dv_status_name(dv_plan_check(plan, NULL)));
+    dv_status check = dv_plan_check(plan, NULL);
+    if (check == DV_E_NOMEM)
+        out.failed = 1; // it says nothing about the plan
+    dv_json_string(&j, "check", dv_status_name(check));
     dv_json_close(&j);
     return dv_text_take(&out);
 }

@@ -26,7 +26,8 @@ typedef struct dv_verdict {
 // The residual of an output is max |got - want| / max |want|. Its threshold is
 // twice the sum, along the longest path of ops to it, of the store's eps and
 // of the eps of the arithmetic times what one element takes of it: four per
-// function applied and four times the root of the reduction's length. Integers
+// function applied and four times the root of the reduction's length, times
+// how much larger the values were that cancelled on the way. Integers
 // that no float touched must be equal.
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,

@@ -13,7 +13,7 @@ struct dv_exec {
     void **bound;       // what the user gave
     void *snapshot;     // owned
     void *strips;       // owned
-    int32_t n_slots;
+    int32_t n_owned, n_slots;
     dv_progress progress;
     void *user;
     double done, total;
@@ -31,8 +31,7 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
     x->user = user;
 }
 
-// -- Creating
-// ------------------------------------------------------------------
+// -- Creating --------------------------------------------------------------
 
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)
 {
@@ -53,10 +52,33 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
+// Ops of one group may be under way together: each has its own snapshot.
+// Groups run one after the other and share the memory.
+static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int64_t most = 0;
+    for (int32_t g = 0; g < x->plan->n_groups; g++) {
+        int64_t used = 0, bytes;
+        for (int32_t i = x->plan->groups[g].first_op;
+             i < x->plan->groups[g].end_op; i++) {
+            const dv_op *op = &p->ops[i];
+            if (!op->update || !dv_op_reads_own_write(op))
+                continue;
+            x->kernels[i].old_off = used;
+            bytes = dv_tensor_bytes(&p->tensors[op->write.tensor]);
+            if (!dv_add_i64(&used, used, dv_ceil_div(bytes, 8) * 8))
+                return dv_nomem(diag);
+        }
+        most = dv_max_i64(most, used);
+    }
+    x->snapshot = dv_alloc((size_t)most);
+    return x->snapshot ? DV_OK : dv_nomem(diag);
+}
+
 static dv_status make_kernels(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
-    int64_t used = 0;
     x->total = dv_program_points(p);
     for (int i = 0; i < p->n_ops; i++) {
         dv_kernel *k = &x->kernels[i];
@@ -64,18 +86,10 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
             return dv_nomem(diag);
         if (k->n_slots > x->n_slots)
             x->n_slots = k->n_slots;
-        if (!p->ops[i].update || !dv_op_reads_own_write(&p->ops[i]))
-            continue;
-        // One op runs at a time: all snapshots share one piece of memory.
-        k->needs_old = 1;
-        used = dv_max_i64(used,
-                          dv_tensor_bytes(&p->tensors[p->ops[i].write.tensor]));
     }
-    // Three more strips than slots: accumulators, and room at the end.
-    size_t strips = ((size_t)x->n_slots + 3) * DV_STRIP * 8;
-    x->strips = dv_alloc(strips);
-    x->snapshot = dv_alloc((size_t)used);
-    return x->strips && x->snapshot ? DV_OK : dv_nomem(diag);
+    // One strip more than slots: the accumulators.
+    x->strips = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
+    return x->strips ? make_snapshots(x, diag) : dv_nomem(diag);
 }
 
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
@@ -93,6 +107,7 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
+    x->n_owned = (int32_t)n;
     x->bound = DV_NEW(&x->arena, void *, n);
     x->kernels =
         DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
@@ -113,8 +128,7 @@ void dv_exec_destroy(dv_exec *x)
 {
     if (!x)
         return;
-    int32_t n = x->owned && x->plan->ops ? x->plan->ops->n_tensors : 0;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; x->owned && i < x->n_owned; i++)
         dv_release(x->owned[i]);
     dv_release(x->snapshot);
     dv_release(x->strips);
@@ -147,8 +161,7 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
     return DV_OK;
 }
 
-// -- Running
-// -------------------------------------------------------------------
+// -- Running ---------------------------------------------------------------
 
 static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
 {
@@ -175,12 +188,13 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
 {
     s->k = &x->kernels[op];
     s->old = NULL;
-    if (!s->k->needs_old)
+    if (s->k->old_off < 0)
         return;
     int32_t t = s->k->op->write.tensor;
-    s->old = x->snapshot;
+    char *old = (char *)x->snapshot + s->k->old_off;
+    s->old = old;
     if (first)
-        memcpy(x->snapshot, x->data[t],
+        memcpy(old, x->data[t],
                (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
 }
 

@@ -17,8 +17,7 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
 // What runs the plan, for reports: "seq".
 const char *dv_exec_name(const dv_exec *x);
 
-// -- Inside run/
-// -----------------------------------------------------------------
+// -- Inside run/ -----------------------------------------------------------
 
 enum { DV_STRIP = 256 }; // elements
 
@@ -40,7 +39,9 @@ typedef struct dv_kernel {
     const dv_expr *reduce; // NULL: none
     dv_flat write;
     dv_flat *reads;
-    int needs_old; // it reads what it overwrites: reads go to a snapshot
+    // It reads what it overwrites: reads go to a snapshot of the tensor, at
+    // this offset in the exec's; -1: they need none.
+    int64_t old_off;
 } dv_kernel;
 
 typedef struct dv_strips {

@@ -3,8 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-// -- Preparing
-// -----------------------------------------------------------------
+// -- Preparing -------------------------------------------------------------
 
 static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
                    const dv_access *a, dv_arena *arena)
@@ -40,8 +39,11 @@ static int slots_of(const dv_expr *e)
 
 static int has_fraction(const dv_expr *e)
 {
+    if (e->dtype == DV_WEAK_FLOAT ||
+        (e->dtype >= 0 && dv_is_float((dv_dtype)e->dtype)))
+        return 1;
     if (e->kind == DV_EXPR_CONST)
-        return e->dtype == DV_WEAK_FLOAT;
+        return 0;
     for (int i = 0; i < e->n_args; i++)
         if (has_fraction(e->arg[i]))
             return 1;
@@ -88,11 +90,23 @@ static int64_t badness(const dv_kernel *k, int v)
     return len >= 16 ? sum : sum + 40 / len;
 }
 
+// Points that write through an index may meet; the last one must stay the
+// last, so such an op keeps the order of its points.
+static int keeps_order(const dv_op *op, int strip)
+{
+    for (int v = strip + 1; v < op->n_vars; v++)
+        if (!op->vars[v].reduce)
+            return op->vars[strip].reduce;
+    return 1;
+}
+
 static int32_t pick_strip(const dv_kernel *k)
 {
     int32_t best = -1;
+    int ordered = dv_access_is_indirect(&k->op->write);
     for (int v = 0; v < k->op->n_vars; v++)
-        if (best < 0 || badness(k, v) < badness(k, best))
+        if ((best < 0 || badness(k, v) < badness(k, best)) &&
+            (!ordered || keeps_order(k->op, v)))
             best = v;
     return best;
 }
@@ -100,7 +114,7 @@ static int32_t pick_strip(const dv_kernel *k)
 int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
                    dv_arena *arena)
 {
-    *k = (dv_kernel){.op = op};
+    *k = (dv_kernel){.op = op, .old_off = -1};
     k->compute = compute_type(p, op);
     k->reduce = dv_op_reduce(op);
     k->n_slots = slots_of(op->body);
@@ -114,8 +128,7 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     return 1;
 }
 
-// -- Offsets
-// -------------------------------------------------------------------
+// -- Offsets ---------------------------------------------------------------
 
 static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {

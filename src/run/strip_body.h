@@ -8,8 +8,7 @@ typedef struct NAME(value) {
     int each; // 1: one per element; 0: the same for all
 } NAME(value);
 
-// -- Loads
-// ---------------------------------------------------------------------
+// -- Loads -----------------------------------------------------------------
 
 #define LOAD(ctype, convert)                                                   \
     for (int64_t i = 0; i < n; i++)                                            \
@@ -65,8 +64,7 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     return (NAME(value)){buf, stride != 0};
 }
 
-// -- Functions
-// -----------------------------------------------------------------
+// -- Functions -------------------------------------------------------------
 
 // Loops over the operands, with the ones that are the same for all elements
 // taken out, so that the compiler sees plain vector loops.
@@ -129,11 +127,13 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
         ONE(x > 0 || x != x ? x : 0);
     case DV_FN_ABS:
         ONE(ABS(x));
-    case DV_FN_SELECT:
+    case DV_FN_SELECT: {
+        T first = a[0]; // out may be where a lies
         for (int64_t i = 0; i < n; i++)
-            out[i] = a[v[0].each ? i : 0] != 0 ? b[v[1].each ? i : 0]
-                                               : c[v[2].each ? i : 0];
+            out[i] = (v[0].each ? a[i] : first) != 0 ? b[v[1].each ? i : 0]
+                                                     : c[v[2].each ? i : 0];
         break;
+    }
 #if REAL
     case DV_FN_DIV:
         TWO(x / y);
@@ -154,7 +154,7 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
     case DV_FN_SILU:
         ONE(x / (1 + FN(exp)(-x)));
     case DV_FN_GELU:
-        ONE(x * (T)0.5 * (1 + FN(erf)(x * (T)0.70710678118654752440)));
+        ONE(x * (T)0.5 * FN(erfc)(x * (T)-0.70710678118654752440));
 #else
     default: // the dtype rules let no integers in
         break;
@@ -188,8 +188,7 @@ static NAME(value) NAME(eval)(dv_strips *s, const dv_expr *e, int slot)
     return (NAME(value)){buf, each};
 }
 
-// -- Reductions
-// ----------------------------------------------------------------
+// -- Reductions ------------------------------------------------------------
 
 static T NAME(step)(dv_reducer r, T acc, T x)
 {
@@ -232,8 +231,7 @@ static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
 #undef EACH
 }
 
-// -- Stores
-// --------------------------------------------------------------------
+// -- Stores ----------------------------------------------------------------
 
 #define STORE(ctype, convert)                                                  \
     for (int64_t i = 0; i < n; i++)                                            \
@@ -287,8 +285,7 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
         NAME(put)(t, data, off, stride, v, s->n);
 }
 
-// -- One box
-// -------------------------------------------------------------------
+// -- One box ---------------------------------------------------------------
 
 // All points of the reduced variables except the strip's own, accumulated
 // into acc; strips along a reduced variable land in the same accumulators.

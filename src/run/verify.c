@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Values of the oracle
-// --------------------------------------------------------
+// -- Values of the oracle --------------------------------------------------
 
 static void free_values(double **values, int32_t n)
 {
@@ -51,8 +50,16 @@ static dv_status oracle(double ***out, const dv_program *p,
     return dv_eval(p, *out, options, diag);
 }
 
-// -- Thresholds
-// ------------------------------------------------------------------
+// -- Thresholds ------------------------------------------------------------
+
+static double norm_of(const dv_tensor *t, const double *want)
+{
+    double norm = 0;
+    for (int64_t i = 0; i < t->n_elems; i++)
+        if (isfinite(want[i]))
+            norm = fmax(norm, fabs(want[i]));
+    return norm;
+}
 
 static int count_applies(const dv_expr *e)
 {
@@ -62,8 +69,10 @@ static int count_applies(const dv_expr *e)
     return n;
 }
 
-// Relative error one op may add to its result.
-static double op_error(const dv_program *p, const dv_op *op)
+// Relative error one op may add to its result, which is at most `norm` where
+// values as large as `cancelled` went into it and fell out again.
+static double op_error(const dv_program *p, const dv_op *op, double cancelled,
+                       double norm)
 {
     const dv_tensor *t = &p->tensors[op->write.tensor];
     double eps = dv_dtype_eps(DV_F32);
@@ -81,12 +90,14 @@ static double op_error(const dv_program *p, const dv_op *op)
     double length = r ? (double)dv_op_points(op, r->vars) : 0;
     // Rounding errors of a sum grow with the root of its length, not with it.
     length = fmin(length, 4 * sqrt(length));
+    double scale = norm > 0 ? fmax(1, cancelled / norm) : 1;
     return dv_dtype_eps(t->dtype) +
-           eps * (length + 4 * count_applies(op->body));
+           eps * scale * (length + 4 * count_applies(op->body));
 }
 
 // error[t] becomes what may have gathered in tensor t at the end.
-static void errors(const dv_program *p, double *error)
+static void errors(const dv_program *p, double *const *want,
+                   const double *cancelled, double *error)
 {
     memset(error, 0, (size_t)p->n_tensors * sizeof *error);
     double times[DV_MAX_NESTING + 2] = {1};
@@ -102,12 +113,14 @@ static void errors(const dv_program *p, double *error)
         double in = op->update ? error[op->write.tensor] : 0;
         for (int r = 0; r < op->n_reads; r++)
             in = fmax(in, error[op->reads[r].tensor]);
-        error[op->write.tensor] = in + times[depth] * op_error(p, op);
+        const dv_tensor *t = &p->tensors[op->write.tensor];
+        double own =
+            op_error(p, op, cancelled[i], norm_of(t, want[op->write.tensor]));
+        error[op->write.tensor] = in + times[depth] * own;
     }
 }
 
-// -- Comparing
-// -------------------------------------------------------------------
+// -- Comparing -------------------------------------------------------------
 
 typedef double getter(const void *data, const dv_tensor *t, int64_t i);
 
@@ -137,15 +150,6 @@ static double residual(const dv_tensor *t, const void *got, getter *get,
         }
     }
     return norm > 0 ? worst / norm : worst;
-}
-
-static double norm_of(const dv_tensor *t, const double *want)
-{
-    double norm = 0;
-    for (int64_t i = 0; i < t->n_elems; i++)
-        if (isfinite(want[i]))
-            norm = fmax(norm, fabs(want[i]));
-    return norm;
 }
 
 // Keep the output that is nearest to its threshold, or farthest past it.
@@ -220,16 +224,20 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     dv_diag *diag)
 {
     const dv_program *ops = plan->ops;
-    const dv_eval_options options = {1, progress, user};
     double **want = NULL;
-    double *error = dv_alloc((size_t)ops->n_tensors * sizeof *error);
+    size_t n = (size_t)ops->n_tensors, m = (size_t)ops->n_ops;
+    double *error = dv_alloc((n + m) * sizeof *error);
     if (!error)
         return dv_nomem(diag);
-    errors(ops, error);
+    memset(error, 0, (n + m) * sizeof *error);
+    double *cancelled = error + n;
+    const dv_eval_options options = {1, cancelled, progress, user};
     *out = (dv_verdict){.ok = 1};
     dv_status st = oracle(&want, ops, ops, before, &options, diag);
-    if (st == DV_OK)
+    if (st == DV_OK) {
+        errors(ops, want, cancelled, error);
         compare_run(out, ops, after, want, error);
+    }
     if (st == DV_OK && source && source->n_ops != ops->n_ops)
         st = check_lowering(out, source, ops, before, error, diag);
     free_values(want, ops->n_tensors);

@@ -54,13 +54,25 @@ static dv_status check_range(const reader *r, const dv_target_field *f,
     return s;
 }
 
+// A number without its unit, or with a wrong one: all of it is to blame.
+static dv_status wrong_unit(const reader *r, const dv_target_field *f)
+{
+    const dv_token *t = &r->lx->tok;
+    uint32_t end = t->glued && t->kind != '}' ? t->off + t->len : r->value_end;
+    uint32_t len = end - r->value_off;
+    return dv_fail(r->lx->diag, DV_E_TARGET, (dv_loc){r->lx->src, r->value_off},
+                   "%s takes %s, found '%.*s'", f->name,
+                   dv_target_kinds[f->kind].example, len > 60 ? 60 : (int)len,
+                   r->lx->src->text + r->value_off);
+}
+
 // The unit glued to a number. Bytes go without one if they like.
 static dv_status read_unit(reader *r, const dv_target_field *f, double *scale)
 {
     const dv_token *t = &r->lx->tok;
     if (f->kind == DV_KIND_percent) {
         if (t->kind != '%' || !t->glued)
-            return wrong_kind(r, f);
+            return wrong_unit(r, f);
         return take(r);
     }
     const char *text = r->lx->src->text + t->off;
@@ -71,16 +83,16 @@ static dv_status read_unit(reader *r, const dv_target_field *f, double *scale)
     if (f->kind == DV_KIND_bytes && t->kind != DV_TOK_NAME)
         return DV_OK;
     if (found == 0 || !t->glued)
-        return wrong_kind(r, f);
+        return wrong_unit(r, f);
     *scale = found;
     DV_TRY(take(r));
     if (!dv_target_kinds[f->kind].per_second)
         return DV_OK;
     if (t->kind != '/' || !t->glued)
-        return wrong_kind(r, f);
+        return wrong_unit(r, f);
     DV_TRY(take(r));
     if (!dv_lex_is(r->lx, "s") || !t->glued)
-        return wrong_kind(r, f);
+        return wrong_unit(r, f);
     return take(r);
 }
 

@@ -221,6 +221,31 @@ static void put_field(dv_text *out, const dv_target *t,
     }
 }
 
+void dv_target_json(dv_json *j, const dv_target *t)
+{
+    dv_json_open(j, NULL, '{');
+    dv_json_string(j, "name", t->name);
+    for (int i = 0; i < DV_N_FIELDS; i++) {
+        const dv_target_field *f = &dv_target_fields[i];
+        if (f->kind == DV_KIND_text) {
+            dv_json_string(j, f->name, text_of(t, f));
+        } else if (f->kind == DV_KIND_grid) {
+            dv_core_grid g = grid_of(t, f);
+            int64_t both[2] = {g.cols, g.rows};
+            dv_json_ints(j, f->name, both, 2);
+        } else if (f->kind == DV_KIND_flag) {
+            dv_json_bool(j, f->name, get(t, f) != 0);
+        } else if (f->kind == DV_KIND_grain) {
+            dv_json_string(j, f->name,
+                           t->grain == DV_GRAIN_PRIMITIVE ? "primitive"
+                                                          : "fused");
+        } else {
+            dv_json_double(j, f->name, get(t, f));
+        }
+    }
+    dv_json_close(j);
+}
+
 void dv_target_print(dv_text *out, const dv_target *t, int indent)
 {
     dv_target defaults;

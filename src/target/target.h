@@ -18,6 +18,7 @@
 // Memory: a target is flat. It owns nothing and is copied by assignment.
 #ifndef DV_TARGET_H
 #define DV_TARGET_H
+#include "base/json.h"
 #include "base/text.h"
 #include "lang/lexer.h"
 
@@ -69,6 +70,8 @@ dv_status dv_target_read(dv_lexer *lx, dv_target *out);
 void dv_target_print(dv_text *out, const dv_target *t, int indent);
 // Print every property with its type, default and meaning.
 void dv_target_print_properties(dv_text *out);
+// Every property as JSON: numbers in their base unit (bytes, per second, Hz).
+void dv_target_json(dv_json *j, const dv_target *t);
 int dv_target_equal(const dv_target *a, const dv_target *b);
 // One line about built-in number i, NULL past the last.
 const char *dv_target_summary(int i);

@@ -154,7 +154,7 @@ static int join(int a, int b)
 
 static double limit_of(int type)
 {
-    return is_real(type) ? float_limit
+    return is_real(type)    ? float_limit
            : type == DV_I8  ? 127
            : type == DV_I32 ? 1e6
                             : 1e9;
@@ -181,10 +181,10 @@ static int tensor_of(const gen *g, const char *name)
 static const char *tensor_name(gen *g)
 {
     static const char *const names[] = {
-        "x",  "y",     "z",    "u",    "w",      "a",   "b",   "i",
-        "k",  "N",     "M",    "y_1",  "y_2",    "x_1", "for", "in",
-        "if", "input", "temp", "exp",  "select", "f32", "inf", "repeat",
-        "S",  "t",     "acc",  "x_1_1"};
+        "x",   "y",   "z",      "u",     "w",    "a",   "b",
+        "i",   "k",   "N",      "M",     "y_1",  "y_2", "x_1",
+        "for", "in",  "if",     "input", "temp", "exp", "select",
+        "f32", "inf", "repeat", "S",     "t",    "acc", "x_1_1"};
     const char *name = names[below(g, (int64_t)(sizeof names / sizeof *names))];
     while (tensor_of(g, name) >= 0)
         name = fmt(g, "%s_%d", name, 1 + below(g, 3));
@@ -321,12 +321,12 @@ static const char *index_text(gen *g, int64_t extent, int direct)
     const char *s = NULL;
     for (int try = 0; try < 4 && !s; try++) {
         int kind = below(g, 20);
-        s = kind < 12               ? plain(g, extent)
-            : kind < 14             ? narrow(g, extent)
-            : kind < 17             ? strided(g, extent)
-            : kind < 18             ? two_vars(g, extent)
-            : kind < 19 && !direct  ? indirect(g, extent)
-                                    : NULL;
+        s = kind < 12              ? plain(g, extent)
+            : kind < 14            ? narrow(g, extent)
+            : kind < 17            ? strided(g, extent)
+            : kind < 18            ? two_vars(g, extent)
+            : kind < 19 && !direct ? indirect(g, extent)
+                                   : NULL;
     }
     return s ? s : fmt(g, "%" PRId64, rng_below(&g->r, extent));
 }
@@ -410,9 +410,9 @@ static value infix(gen *g, char op, value a, value b)
     double bound = op == '*' ? a.bound * b.bound : a.bound + b.bound;
     if (bound > limit_of(type))
         return call2(g, percent(g, 50) ? "min" : "max", a, b);
-    return (value){fmt(g, "%s %c %s", operand(g, a, prec), op,
-                       operand(g, b, prec + 1)),
-                   type, prec, bound};
+    return (value){
+        fmt(g, "%s %c %s", operand(g, a, prec), op, operand(g, b, prec + 1)),
+        type, prec, bound};
 }
 
 // Keep a value below a bound.
@@ -453,7 +453,7 @@ static int64_t reduced_vars(gen *g, int *first)
 
 static value reduce(gen *g, int real, int depth)
 {
-    static const char *const reals[] = {"sum", "sum", "max",
+    static const char *const reals[] = {"sum", "sum",  "max",
                                         "min", "mean", "prod"};
     int first;
     int64_t points = reduced_vars(g, &first);
@@ -501,21 +501,28 @@ static value real_call(gen *g, value a)
     static const struct {
         const char *form;
         double bound; // 0: that of the argument
-    } calls[] = {{"exp(min(%s, 1.0))", 3},       {"exp(tanh(%s))", 3},
-                 {"log(abs(%s) + 1.0)", 0},      {"sqrt(abs(%s) + 0.25)", 0},
-                 {"rsqrt(abs(%s) + 0.5)", 2},    {"tanh(%s)", 1},
-                 {"erf(%s)", 1},                 {"sigmoid(%s)", 1},
-                 {"silu(%s)", 0},                {"gelu(%s)", 0},
-                 {"relu(%s)", 0},                {"abs(%s)", 0},
-                 {"min(%s, inf)", 0},            {"max(-inf, %s)", 0},
+    } calls[] = {{"exp(min(%s, 1.0))", 3},
+                 {"exp(tanh(%s))", 3},
+                 {"log(abs(%s) + 1.0)", 0},
+                 {"sqrt(abs(%s) + 0.25)", 0},
+                 {"rsqrt(abs(%s) + 0.5)", 2},
+                 {"tanh(%s)", 1},
+                 {"erf(%s)", 1},
+                 {"sigmoid(%s)", 1},
+                 {"silu(%s)", 0},
+                 {"gelu(%s)", 0},
+                 {"relu(%s)", 0},
+                 {"abs(%s)", 0},
+                 {"min(%s, inf)", 0},
+                 {"max(-inf, %s)", 0},
                  {"exp(max(min(%s, 1.0), -inf))", 3}};
     int i = below(g, 15);
     const char *form = calls[i].form, *hole = strstr(form, "%s");
     // The hole of a call is filled by hand: the form is no literal.
-    return (value){fmt(g, "%.*s%s%s", (int)(hole - form), form, a.text,
-                       hole + 2),
-                   a.type == WEAK_INT ? WEAK_FLOAT : a.type, 5,
-                   calls[i].bound > 0 ? calls[i].bound : a.bound + 1};
+    value out = {fmt(g, "%.*s%s%s", (int)(hole - form), form, a.text, hole + 2),
+                 a.type == WEAK_INT ? WEAK_FLOAT : a.type, 5,
+                 calls[i].bound > 0 ? calls[i].bound : a.bound + 1};
+    return tamed(g, out, float_limit);
 }
 
 static value real(gen *g, int depth)
@@ -728,10 +735,10 @@ static const char *spelt_type(gen *g, value v, dv_dtype *out)
         *out = (dv_dtype)v.type;
         return "";
     }
-    do
-        *out = some_type(g, real_value || (g->mode == GEN_FLOATS &&
-                                           percent(g, 25)));
-    while (v.bound > limit_of((int)*out));
+    *out =
+        some_type(g, real_value || (g->mode == GEN_FLOATS && percent(g, 25)));
+    if (v.bound > limit_of((int)*out))
+        *out = dv_is_float(*out) ? DV_F64 : DV_I64;
     return fmt(g, ": %s", dv_dtype_get(*out)->name);
 }
 
@@ -780,10 +787,10 @@ static void define_temp(gen *g)
     g->vars[q].need = g->vars[r].need = 1;
     g->points *= back ? n : c * n;
     const char *qn = g->vars[q].name, *rn = g->vars[r].name;
-    const char *at =
-        back               ? fmt(g, "%" PRId64 "-%s", n - 1, qn)
-        : percent(g, 50)   ? fmt(g, "%" PRId64 "*%s+%s", c, qn, rn)
-                           : fmt(g, "%s + %" PRId64 "*%s", qn, n, rn);
+    const char *at = back ? fmt(g, "%" PRId64 "-%s", n - 1, qn)
+                     : percent(g, 50)
+                         ? fmt(g, "%" PRId64 "*%s+%s", c, qn, rn)
+                         : fmt(g, "%s + %" PRId64 "*%s", qn, n, rn);
     value v = any(g, want_real, 1 + below(g, 2));
     v = tamed(g, v, limit_of((int)t.dtype));
     t.bound = v.bound < 1 ? 1 : v.bound;
@@ -830,8 +837,7 @@ static void update(gen *g)
     start(g);
     const char *left = fmt(g, "%s[", x->name);
     for (int d = 0; d < x->n_dims; d++)
-        left = fmt(g, "%s%s%s", left, d ? "," : "",
-                   left_index(g, x->shape[d]));
+        left = fmt(g, "%s%s%s", left, d ? "," : "", left_index(g, x->shape[d]));
     g->own = t;
     value v = any(g, dv_is_float(x->dtype), 1 + below(g, 3));
     v = tamed(g, v, x->bound < 1 ? 1 : x->bound);

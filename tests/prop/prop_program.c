@@ -194,8 +194,8 @@ static int same_values(const dv_tensor *t, const double *a, const double *b)
         worst = fmax(worst, fabs(a[i] - b[i]));
     }
     double limit = dv_is_float(t->dtype) ? 1e-9 * fmax(norm, 1e-3) : 0;
-    return worst <= limit || no("%s: %g off, the largest value is %g", t->name,
-                                worst, norm);
+    return worst <= limit ||
+           no("%s: %g off, the largest value is %g", t->name, worst, norm);
 }
 
 static int means_the_same(const dv_program *p, double *const *want,
@@ -342,13 +342,6 @@ static const char *const hard[] = {
     "input x: f32[3]\n"
     "y[i] = x[i] * (4503599627370496 * 4503599627370496)\noutput y\n",
     "input x: f32[3]\ny[i] = min(x[i], inf) - max(x[i], -inf)\noutput y\n",
-    // A variable that moves nothing on the left side.
-    "input x: f32[5]\ntemp y: f32[1]\n"
-    "y[0*i] = x[i]  for i in 3..4\noutput y\n",
-    "input x: f32[5]\ninput y: f32[4]\n"
-    "y[j+0*i] <- x[i]  for i in 3..4\noutput y\n",
-    "input x: f32[5]\ntemp y: f32[1, 4]\n"
-    "y[i-i,j] = x[i] * x[j]  for i in 3..4, j in 0..4\noutput y\n",
     // Parts that are cut out of a loop that never runs.
     "input u: f32[4]\n"
     "repeat 0 {\n    u[i] <- u[i] / (1.0 + (sum[k] u[k]))\n}\noutput u\n",
@@ -452,6 +445,47 @@ static void narrow_integers_keep_values(void **state)
     assert_int_equal(failed, 0);
 }
 
+// A variable that moves nothing on the left side: refused, or lowered right.
+static void still_variables_keep_values(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input x: f32[5]\ntemp y: f32[1]\n"
+        "y[0*i] = x[i]  for i in 3..4\noutput y\n",
+        "input x: f32[5]\ninput y: f32[4]\n"
+        "y[j+0*i] <- x[i]  for i in 3..4\noutput y\n",
+        "input x: f32[5]\ntemp y: f32[1, 4]\n"
+        "y[i-i,j] = x[i] * x[j]  for i in 3..4, j in 0..4\noutput y\n",
+        "input x: f32[5]\ninput p: i32[4]\ninput y: f32[4]\n"
+        "y[p[0*i]] <- x[i]\noutput y\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        dv_program *p = parse(texts[i]);
+        assert_true(!p || (lowering_keeps_values(p) && plans_read_back(p)));
+        dv_program_destroy(p);
+    }
+}
+
+// What a repeat of 0 times defines has no value for others to read.
+static void dead_definitions_are_not_read(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input x: f32[2]\nrepeat 0 {\n    t[i] = x[i]\n}\n"
+        "y[i] = t[i]\noutput y\n",
+        "input x: f32[2]\nrepeat 0 {\n    t[i] = x[i]\n}\n"
+        "t[i] <- 1.0  for i in 0..1\noutput t\n",
+        "input x: f32[2]\nrepeat 0 {\n    t[i] = x[i]\n}\n"
+        "repeat 2 {\n    x[i] <- t[i]\n}\noutput x\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        dv_program *p = parse(texts[i]);
+        if (p)
+            fprintf(stderr, "accepted:\n%s", texts[i]);
+        assert_null(p);
+    }
+}
+
 // An integer constant that no double holds is refused or kept, never changed.
 static void large_constants_read_back(void **state)
 {
@@ -497,6 +531,8 @@ int main(void)
         TESTS(plans_read_back),
         TESTS(plans_are_deterministic),
         cmocka_unit_test(narrow_integers_keep_values),
+        cmocka_unit_test(still_variables_keep_values),
+        cmocka_unit_test(dead_definitions_are_not_read),
         cmocka_unit_test(large_constants_read_back),
         cmocka_unit_test(set_params_are_in_the_text),
     };

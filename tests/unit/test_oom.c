@@ -132,8 +132,8 @@ static dv_status parse(dv_diag *diag)
 {
     const dv_param set[] = {{"s", "-2.5"}};
     dv_program *p = NULL;
-    dv_status st = dv_program_parse(&p, text, sizeof text - 1, "all", set, 1,
-                                    diag);
+    dv_status st =
+        dv_program_parse(&p, text, sizeof text - 1, "all", set, 1, diag);
     assert_true((st == DV_OK) == (p != NULL));
     dv_program_destroy(p);
     return st;
@@ -294,8 +294,8 @@ static dv_status run_plan(const dv_plan *q, void **data, dv_diag *diag)
     for (int i = 0; st == DV_OK && i < q->ops->n_tensors; i++) {
         const dv_tensor *t = &q->ops->tensors[i];
         if (t->is_input || t->is_output)
-            st = dv_exec_bind(x, t->name, data[i],
-                              (size_t)dv_tensor_bytes(t), diag);
+            st = dv_exec_bind(x, t->name, data[i], (size_t)dv_tensor_bytes(t),
+                              diag);
     }
     if (st == DV_OK) {
         int64_t before = dv_mem_calls();
@@ -329,8 +329,8 @@ static dv_status verify(dv_diag *diag)
     void **before = new_buffers(p), **after = new_buffers(p);
     dv_status st = run_plan(plan, after, diag);
     if (st == DV_OK)
-        st = dv_verify(&verdict, program, plan, before, after, NULL, NULL,
-                       diag);
+        st =
+            dv_verify(&verdict, program, plan, before, after, NULL, NULL, diag);
     if (st == DV_OK)
         assert_true(verdict.ok);
     free_buffers(before, p);
@@ -417,14 +417,27 @@ SWEEP(read_npy)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parse),         TEST(to_text),      TEST(to_json),
-        TEST(lower_fused),   TEST(lower_primitive),
-        TEST(load_spyre),    TEST(load_host),    TEST(target_to_text),
-        TEST(create_plan),   TEST(plan_to_text), TEST(plan_to_json),
-        TEST(parse_plan),    TEST(resume_plan),  TEST(check_plan),
-        TEST(check_counting), TEST(execute),     TEST(execute_primitive),
-        TEST(verify),        cmocka_unit_test(diag_text),
-        TEST(write_npy),     TEST(read_npy),
+        TEST(parse),
+        TEST(to_text),
+        TEST(to_json),
+        TEST(lower_fused),
+        TEST(lower_primitive),
+        TEST(load_spyre),
+        TEST(load_host),
+        TEST(target_to_text),
+        TEST(create_plan),
+        TEST(plan_to_text),
+        TEST(plan_to_json),
+        TEST(parse_plan),
+        TEST(resume_plan),
+        TEST(check_plan),
+        TEST(check_counting),
+        TEST(execute),
+        TEST(execute_primitive),
+        TEST(verify),
+        cmocka_unit_test(diag_text),
+        TEST(write_npy),
+        TEST(read_npy),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -266,24 +266,24 @@ static void wrong_values(void **state)
     property_fails("cores = 32cores", 13, "found 'cores'");
     property_fails("cores = 0", 11, "cores is 0, the least is 1");
     property_fails("cores = 2000000", 11, "is 2000000, the most is 1048576");
-    property_fails("scratch = 2MB", 14, "scratch takes bytes such as");
-    property_fails("scratch = 2 MiB", 15, "found 'MiB'");
+    property_fails("scratch = 2MB", 13, "2MiB, found '2MB'");
+    property_fails("scratch = 2 MiB", 13, "found '2'");
     property_fails("scratch = 1.1KiB", 13, "1.1KiB: not a whole");
     property_fails("scratch = 9000000000PiB", 13, "the most is 1TiB");
     property_fails("stick = 0", 11, "stick is 0, the least is 8");
-    property_fails("scratch_reserved = 20 }", 25, "such as 20%, found '}'");
+    property_fails("scratch_reserved = 20 }", 22, "such as 20%, found '20'");
 }
 
 static void wrong_units(void **state)
 {
     (void)state;
     property_fails("scratch_reserved = 101%", 22, "101%, the most is 100%");
-    property_fails("ring_bandwidth = 1.5 }", 24, "a rate such as 204.8GB/s");
-    property_fails("ring_bandwidth = 1.5GB }", 26, "found '}'");
-    property_fails("ring_bandwidth = 1.5GB/m", 26, "found 'm'");
-    property_fails("ring_bandwidth = 1.5GiB/s", 23, "found 'GiB'");
+    property_fails("ring_bandwidth = 1.5 }", 20, "204.8GB/s, found '1.5'");
+    property_fails("ring_bandwidth = 1.5GB }", 20, "found '1.5GB'");
+    property_fails("ring_bandwidth = 1.5GB/m", 20, "found '1.5GB/m'");
+    property_fails("ring_bandwidth = 1.5GiB/s", 20, "found '1.5GiB'");
     property_fails("ring_bandwidth = 5e300GB/s", 20, "the most is 1000PB/s");
-    property_fails("mac_rate = 1.5GB/s", 17, "1.5Tmac/s, found 'GB'");
+    property_fails("mac_rate = 1.5GB/s", 14, "1.5Tmac/s, found '1.5GB'");
     property_fails("clock = 1GHz/s", 15, "found '/'");
     property_fails("ring = maybe", 10, "ring takes yes or no");
     property_fails("grain = source", 11, "grain takes primitive or fused");
@@ -303,7 +303,7 @@ static void wrong_lengths(void **state)
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = 0;
     snprintf(text, sizeof text, "about = \"%s\"", name);
-    property_fails(text, 12, "about has 99 bytes, the most is 95");
+    property_fails(text, 11, "about has 99 bytes, the most is 95");
     snprintf(text, sizeof text, "target %s {}", name);
     fails_at(text, DV_E_TARGET, 1, 8, "99 letters, the most is 63");
 }

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Wrong calls: exit 2, a message that names the word, nothing on the output.
+. "$(dirname "$0")/common.inc"
+printf 'param N = 4\ninput x: f32[N]\ny[i] = x[i]\noutput y\n' >p.dv
+
+wrong() {
+    expect 2 "$@"
+    [ ! -s .out ] || complain "a wrong call printed something: $*"
+}
+"$divvy" >.out 2>.err
+[ $? = 2 ] || complain 'no command: another exit code'
+grep -q 'divvy check' .err || complain 'no command: no help'
+"$divvy" frobnicate >.out 2>.err
+[ $? = 2 ] && grep -q 'frobnicate' .err || complain 'an unknown command'
+"$divvy" --frobnicate >.out 2>.err
+[ $? = 2 ] && grep -q -- 'frobnicate' .err || complain 'an unknown option before the command'
+
+for c in check plan run; do
+    wrong 'is needed' "$divvy" $c
+    wrong 'there is no option --frob' "$divvy" $c p.dv --frob
+    wrong 'there is no option --frob' "$divvy" $c p.dv --frob=1
+    wrong 'there is no option -x' "$divvy" $c p.dv -x
+    wrong "'q.dv'" "$divvy" $c p.dv q.dv
+    wrong '--json takes no value' "$divvy" $c p.dv --json=yes
+    wrong '--set needs NAME=VALUE' "$divvy" $c p.dv --set
+    wrong "--set takes NAME=VALUE, not 'N'" "$divvy" $c p.dv --set N
+    wrong 'no param M' "$divvy" $c p.dv --set M=1
+    wrong 'one number' "$divvy" $c p.dv --set N=1+1
+    wrong 'number' "$divvy" $c p.dv --set 'N=1 1'
+    wrong '' "$divvy" $c p.dv --set N=99999999999999999999
+    "$divvy" $c --help >.out 2>.err
+    [ $? = 0 ] && [ ! -s .err ] && grep -q -- '--set' .out || complain "$c --help"
+done
+wrong "--grain takes primitive or fused, not 'coarse'" "$divvy" check p.dv --grain coarse
+wrong 'no option' "$divvy" check p.dv --target spyre
+for c in plan run; do
+    wrong '--target needs NAME' "$divvy" $c p.dv --target
+    wrong '--cores needs N' "$divvy" $c p.dv --cores
+    wrong "--cores takes a whole number.*, not 'x'" "$divvy" $c p.dv --cores x
+    wrong "not '-1'" "$divvy" $c p.dv -t spyre --cores -1
+    wrong 'above 2^63' "$divvy" $c p.dv -t spyre --cores 99999999999999999999
+    wrong '32 cores, 33' "$divvy" $c p.dv -t spyre --cores 33
+    wrong 'core' "$divvy" $c p.dv -t spyre --cores 0
+done
+wrong 'there is no pass x' "$divvy" plan p.dv --dump-after x
+wrong 'there is no pass x' "$divvy" plan p.dv -t spyre --stop-after x
+wrong 'p.dv is a program' "$divvy" plan p.dv --start-at group
+wrong '--in takes NAME=FILE.npy' "$divvy" run p.dv -t spyre --in x
+wrong '--in takes NAME=FILE.npy' "$divvy" run p.dv -t spyre --in =x.npy
+wrong '--in takes NAME=FILE.npy' "$divvy" run p.dv -t spyre --in x=
+wrong '--out takes NAME=FILE.npy' "$divvy" run p.dv -t spyre --out y
+wrong 'one operand too many' "$divvy" targets spyre wormhole
+"$divvy" run p.dv -t spyre --random 1..2 >.out 2>.err
+judge 0 '' $? 'run --random 1..2'
+"$divvy" run p.dv -t spyre --random -1..1 >.out 2>.err
+judge 0 '' $? 'run --random -1..1'
+
+# Options and operands in any order; -- ends the options.
+cp p.dv ./-p.dv
+"$divvy" check -- -p.dv >.out 2>.err
+judge 0 '' $? 'check -- -p.dv'
+"$divvy" plan -t spyre --cores=2 p.dv >.out 2>.err
+judge 0 '' $? 'plan, the operand last'
+# What was asked for is written even when a dump is printed.
+"$divvy" plan p.dv -t spyre --dump-after all -o a.plan >.out 2>.err
+judge 0 '' $? 'plan --dump-after all -o'
+[ -s a.plan ] || complain '--dump-after makes -o do nothing'
+finish
