@@ -50,7 +50,7 @@ static int device_dtype(const char *name)
                  {"int64", DV_I64},   {"bool", DV_F16}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name))
-            return table[i].dtype;
+            return (int)table[i].dtype;
     fail_msg("dtype %s", name);
     return -1;
 }
