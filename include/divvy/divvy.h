@@ -177,6 +177,7 @@ DV_API const char *dv_target_builtin(int i);
 typedef struct dv_plan_options {
     int64_t cores;          // use at most so many; 0: all of the target's
     const char *stop_after; // name of a pass; NULL: run them all
+    const char *divide;     // best (NULL), seed or seed+cost
     // Called after every pass with the plan as text so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
@@ -184,7 +185,7 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, NULL, NULL, NULL                                                    \
+        0, NULL, NULL, NULL, NULL                                              \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

@@ -60,6 +60,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
          &args.options.cores},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &args.sets},
+        {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
+         &args.options.divide},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
         {"output", 'o', "FILE", "write to a file, whole or not at all",
          CLI_TEXT, &output},

@@ -317,6 +317,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
          &args.options.cores},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &args.sets},
+        {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
+         &args.options.divide},
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
         {"seed", 0, "N", "make up the other inputs from N (default: 0)",

@@ -22,6 +22,7 @@ typedef struct dv_space {
     uint32_t stick_vars, reduced;
     uint32_t blocked; // may not be cut, with the reason below
     const char *why[DV_MAX_VARS];
+    int odd;          // an access goes through an index or runs backwards
     uint32_t outputs; // seed: variables of the output's device coordinates
     int n_tensors;    // reads in order, then the write
     const dv_tensor *tensors[DV_MAX_READS + 1];

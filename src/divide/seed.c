@@ -211,7 +211,7 @@ static void distribute(const seed *d, dv_splits *out)
     const dv_space *s = d->s;
     int list[DV_MAX_VARS], n;
     uint32_t all = s->n_vars >= 32 ? UINT32_MAX : (1u << s->n_vars) - 1;
-    uint32_t free = all & ~d->committed & ~s->blocked;
+    uint32_t free = s->odd ? 0 : all & ~d->committed & ~s->blocked;
     int64_t left = d->r->cores;
     for (int v = 0; v < s->n_vars; v++)
         out->n[v] = 1;

@@ -53,10 +53,23 @@ static void find_blocked(dv_space *s)
             block(s, 1u << v,
                   "its last stick is ragged and needs a mask that knows all of "
                   "it");
+    const dv_op *op = s->op;
     for (int i = 0; i < s->n_tensors; i++)
         if (!s->coords[i])
-            block(s, UINT32_MAX,
-                  "an access goes through an index or runs backwards");
+            block(s, UINT32_MAX, "an index is too large to follow");
+    if (dv_access_is_indirect(&op->write))
+        block(
+            s, UINT32_MAX,
+            "it writes where an index that is read says, and points may meet");
+    // The original cuts nothing that reads through an index or backwards.
+    for (int r = 0; r <= op->n_reads; r++) {
+        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        for (int d = 0; d < a->n_dims; d++) {
+            s->odd |= a->index[d].via >= 0;
+            for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++)
+                s->odd |= a->index[d].coef[v] < 0;
+        }
+    }
 }
 
 static void find_outputs(dv_space *s)
@@ -125,10 +138,10 @@ int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
         inside /= l->size[dim];
         for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
             const dv_term *t = &c->terms[k];
-            if (t->var < 0)
-                continue;
-            int64_t len = slice_len(s, t->var, d->n[t->var], even);
-            n += dv_term_at(t, len - 1) - dv_term_at(t, 0);
+            int64_t len = 1;
+            if (t->var >= 0)
+                len = slice_len(s, t->var, d->n[t->var], even);
+            n += dv_term_reach(t, len);
         }
         if (n > 1)
             return n * inside;

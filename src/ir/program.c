@@ -130,8 +130,10 @@ static void access_json(dv_json *j, const char *key, const dv_program *p,
     dv_json_close(j);
 }
 
-static void op_json(dv_json *j, const dv_program *p, const dv_op *op)
+static void op_json(dv_json *j, const dv_program *p, int32_t i,
+                    const dv_json_more *more)
 {
+    const dv_op *op = &p->ops[i];
     const dv_expr *r = dv_op_reduce(op);
     dv_json_open(j, NULL, '{');
     dv_json_string(j, "name", op->name);
@@ -150,8 +152,8 @@ static void op_json(dv_json *j, const dv_program *p, const dv_op *op)
     dv_json_close(j);
     access_json(j, "write", p, op, &op->write);
     dv_json_open(j, "reads", '[');
-    for (int i = 0; i < op->n_reads; i++)
-        access_json(j, NULL, p, op, &op->reads[i]);
+    for (int k = 0; k < op->n_reads; k++)
+        access_json(j, NULL, p, op, &op->reads[k]);
     dv_json_close(j);
     dv_text body = {0};
     dv_expr_print(&body, p, op, op->body);
@@ -161,10 +163,13 @@ static void op_json(dv_json *j, const dv_program *p, const dv_op *op)
                    dv_dtype_get(p->tensors[op->write.tensor].dtype)->name);
     dv_json_double(j, "flops", dv_op_flops(op));
     dv_json_double(j, "bytes", dv_op_bytes(p, op));
+    if (more)
+        more->op(j, more->of, i);
     dv_json_close(j);
 }
 
-void dv_program_json_fields(dv_json *j, const dv_program *p)
+void dv_program_json_fields(dv_json *j, const dv_program *p,
+                            const dv_json_more *more)
 {
     dv_json_string(j, "file", p->src.name);
     dv_json_open_flat(j, "params", '{');
@@ -184,12 +189,14 @@ void dv_program_json_fields(dv_json *j, const dv_program *p)
         dv_json_string(j, "dtype", dv_dtype_get(t->dtype)->name);
         dv_json_ints(j, "shape", t->shape, t->n_dims);
         dv_json_string(j, "role", dv_role_name(dv_tensor_role(p, i)));
+        if (more)
+            more->tensor(j, more->of, i);
         dv_json_close(j);
     }
     dv_json_close(j);
     dv_json_open(j, "ops", '[');
     for (int i = 0; i < p->n_ops; i++)
-        op_json(j, p, &p->ops[i]);
+        op_json(j, p, i, more);
     dv_json_close(j);
     dv_json_open(j, "repeats", '[');
     for (int i = 0; i < p->n_repeats; i++) {
@@ -210,7 +217,7 @@ char *dv_program_json(const dv_program *p, dv_grain grain)
     dv_text out = {0};
     dv_json j = {.out = &out};
     dv_json_open(&j, NULL, '{');
-    dv_program_json_fields(&j, lowered ? lowered : p);
+    dv_program_json_fields(&j, lowered ? lowered : p, NULL);
     dv_json_close(&j);
     dv_program_destroy(lowered);
     return dv_text_take(&out);

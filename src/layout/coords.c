@@ -11,9 +11,16 @@
 int64_t dv_term_at(const dv_term *t, int64_t v)
 {
     if (t->var < 0)
-        return t->step;
+        return t->var == -1 ? t->step : 0;
     int64_t x = v * t->step;
     return (t->mod ? x % t->mod : x) / t->div;
+}
+
+int64_t dv_term_reach(const dv_term *t, int64_t len)
+{
+    if (t->var == -1)
+        return 0;
+    return t->var < 0 ? t->step - 1 : dv_term_at(t, len - 1) - dv_term_at(t, 0);
 }
 
 static int takes_part(const dv_layout *l, int32_t d)
@@ -53,11 +60,11 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
 {
     int64_t factor[DV_MAX_VARS] = {0}, base = 0, stride = 1, x;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via >= 0)
-            return -1;
-        base += a->index[d].base * stride;
-        for (int v = 0; v < op->n_vars; v++)
-            factor[v] += a->index[d].coef[v] * stride;
+        if (a->index[d].via < 0) {
+            base += a->index[d].base * stride;
+            for (int v = 0; v < op->n_vars; v++)
+                factor[v] += a->index[d].coef[v] * stride;
+        }
         stride *= t->shape[d];
     }
     int n = 0;
@@ -66,7 +73,13 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
         base += factor[v] * op->vars[v].begin;
         if (factor[v] == 0 || range == 1)
             continue;
-        if (factor[v] < 0 || !dv_mul_i64(&x, factor[v], range))
+        if (factor[v] == INT64_MIN || !dv_mul_i64(&x, factor[v], range - 1))
+            return -1;
+        if (factor[v] < 0) { // from the other end
+            base += x;
+            factor[v] = -factor[v];
+        }
+        if (!dv_mul_i64(&x, factor[v], range))
             return -1;
         items[n++] = (item){v, factor[v], x};
     }
@@ -110,6 +123,12 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
     out->n_dims = l->n_dims;
     for (int32_t d = 0; d < l->n_dims; d++) {
         out->first[d] = n;
+        if (l->host[d] >= 0 && a->index[l->host[d]].via >= 0) {
+            if (n == DV_MAX_TERMS)
+                return 0;
+            out->terms[n++] = (dv_term){-2, l->size[d], 0, 1};
+            continue;
+        }
         for (int i = 0; i < n_items && takes_part(l, d); i++) {
             const item *it = &items[i];
             int here = it->var < 0 || primary(l, it->step) == d ||
@@ -125,7 +144,7 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
 static void term_print(dv_text *out, const dv_term *t, const dv_op *op)
 {
     if (t->var < 0) {
-        dv_put(out, "%" PRId64, t->step);
+        dv_put(out, t->var == -1 ? "%" PRId64 : "0..%" PRId64, t->step);
         return;
     }
     if (t->div > 1)

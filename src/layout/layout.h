@@ -51,7 +51,9 @@ int64_t dv_layout_place(const dv_layout *l, const int64_t *at);
 // -- Accesses in device coordinates ----------------------------------------
 
 // One term of a coordinate: ((v * step) mod mod) div div, over v from 0; mod
-// 0: none; var -1: the constant `step`.
+// 0: none; var -1: the constant `step`. A dim that an index is read for is
+// whole: var -2, and any of its `step` positions may be touched. A variable
+// that runs backwards counts from its other end.
 typedef struct dv_term {
     int32_t var;
     int64_t step, mod, div;
@@ -67,10 +69,12 @@ typedef struct dv_coords {
     dv_term terms[DV_MAX_TERMS];
 } dv_coords;
 
-// 0 when the access has no such form: a negative factor, an indirect index.
+// 0 when there are too many terms or one overflows.
 int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
                    const dv_access *a, const dv_tensor *t);
 int64_t dv_term_at(const dv_term *t, int64_t v);
+// Positions that a term covers while its variable takes `len` values, less 1.
+int64_t dv_term_reach(const dv_term *t, int64_t len);
 // As text, for people: "floor(j/64)".
 void dv_coords_print(dv_text *out, const dv_coords *c, int32_t dim,
                      const dv_op *op);

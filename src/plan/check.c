@@ -7,7 +7,8 @@
 //   C3  every access of every tile stays inside its tensor
 //   C4  no op writes an element twice; what is defined is defined whole
 //   C5  every read finds a tensor that was written before
-//   C6  what is reduced over is not sliced, so no partial results are left
+//   C6  an op's slices make as many tiles as its group deals, so that every
+//       part of a reduced result arrives; extern ops have none
 //   C7  opaque ops, and ops that write through an index that is read (whose
 //       points may meet), are alone and whole; no group crosses a repeat's edge
 //   C8  in a group of several tiles, no op touches what another one writes:
@@ -177,11 +178,6 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
             return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
                            "op %s: %s cannot be sliced by %" PRId64, o->name,
                            o->vars[v].name, slice);
-        if (cuts > 1 && o->vars[v].reduce)
-            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
-                           "op %s is reduced over %s, which is cut into "
-                           "%" PRId64 " slices that nothing combines",
-                           o->name, o->vars[v].name, cuts);
     }
     if (n != g->n_tiles)
         return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),

@@ -1,15 +1,18 @@
-// Pass group: which ops run together, in which tiles, on which cores. As long
-// as no level divides, that is one group per op, one tile, on core 0.
+// Pass group: which ops run together, and on which cores their tiles run. As
+// long as no level joins ops, that is one group per op.
 //
 //   groups {
 //       group ops 0..1 tiles 2 {   # m
-//           slice 0: j 512
 //           core 0: 0..1
 //           core 1: 1..2
 //       }
 //   }
 //
-// A variable that `slice` does not name is whole.
+// The deal is the one place that says which core owns which slices. Cores are
+// numbered as the original does: slice numbers are the digits of the core's
+// number, the first variable running fastest, except that in a contraction
+// the reduced variables come before all others, so that cores which share a
+// result are neighbours.
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
@@ -29,8 +32,7 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op)
 
 // -- Running -----------------------------------------------------------------
 
-// Every op whole.
-static dv_status whole_slices(dv_plan *plan, dv_diag *diag)
+dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)
 {
     const dv_program *p = plan->ops;
     plan->slices = DV_NEW(&plan->arena, int64_t *, p->n_ops);
@@ -47,22 +49,75 @@ static dv_status whole_slices(dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
+// Variables in the order their slice numbers make up a core's.
+static int digit_order(const dv_op *op, int *order)
+{
+    int n = 0, first = dv_op_kind(op) == DV_KIND_CONTRACTION;
+    for (int pass = first ? 0 : 1; pass < 2; pass++)
+        for (int v = 0; v < op->n_vars; v++)
+            if (!first || op->vars[v].reduce == !pass)
+                order[n++] = v;
+    return n;
+}
+
+// The tile of core number c, when every core has one.
+static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int order[DV_MAX_VARS], n = digit_order(op, order);
+    int64_t slot[DV_MAX_VARS], tile = 0;
+    for (int k = 0; k < n; k++) {
+        int v = order[k];
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t cuts = dv_ceil_div(len, plan->slices[i][v]);
+        slot[v] = c % cuts;
+        c /= cuts;
+    }
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        tile = tile * dv_ceil_div(len, plan->slices[i][v]) + slot[v];
+    }
+    return tile;
+}
+
+// One tile a core where they are enough, else ranges that differ by one.
+static dv_status deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
+{
+    int64_t tiles = g->n_tiles, cores = dv_min_i64(tiles, plan->target.cores);
+    g->deals = DV_NEW(&plan->arena, dv_deal, cores);
+    if (!g->deals)
+        return dv_nomem(diag);
+    g->n_deals = (int32_t)cores;
+    for (int64_t c = 0; c < cores; c++) {
+        int64_t first = c * (tiles / cores) + dv_min_i64(c, tiles % cores);
+        int64_t n = tiles / cores + (c < tiles % cores);
+        if (tiles == cores)
+            first = tile_of_core(plan, i, c);
+        g->deals[c] = (dv_deal){.core = c, .first_tile = first, .n_tiles = n};
+    }
+    return DV_OK;
+}
+
 dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
 {
     int32_t n = plan->ops->n_ops;
-    DV_TRY(whole_slices(plan, cx->diag));
     plan->groups = DV_NEW(&plan->arena, dv_group, n);
-    dv_deal *deals = DV_NEW(&plan->arena, dv_deal, n);
-    if (!plan->groups || !deals)
+    if (!plan->groups)
         return dv_nomem(cx->diag);
     plan->n_groups = n;
     for (int32_t i = 0; i < n; i++) {
-        deals[i] = (dv_deal){.core = 0, .first_tile = 0, .n_tiles = 1};
         plan->groups[i] = (dv_group){.first_op = i,
                                      .end_op = i + 1,
-                                     .n_tiles = 1,
-                                     .deals = &deals[i],
-                                     .n_deals = 1};
+                                     .n_tiles = dv_plan_n_tiles(plan, i)};
+        const dv_op *op = &plan->ops->ops[i];
+        if (plan->groups[i].n_tiles != 1 &&
+            (op->is_extern || dv_access_is_indirect(&op->write)))
+            return dv_fail(cx->diag, DV_E_CHECK,
+                           (dv_loc){&plan->ops->src, op->off},
+                           "op %s cannot be divided, but is cut into "
+                           "%" PRId64 " slices",
+                           op->name, plan->groups[i].n_tiles);
+        DV_TRY(deal(plan, i, &plan->groups[i], cx->diag));
     }
     return DV_OK;
 }
@@ -81,34 +136,11 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
                            "group %d holds ops %d..%d, the program has 0..%d",
                            (int)i, (int)g->first_op, (int)g->end_op,
                            (int)plan->ops->n_ops);
-        for (int32_t op = g->first_op; op < g->end_op; op++)
-            for (int v = 0; v < plan->ops->ops[op].n_vars; v++)
-                if (plan->slices[op][v] < 1)
-                    return dv_fail(diag, DV_E_SHAPE, dv_plan_at(plan, g->off),
-                                   "op %d: a slice has %" PRId64 " points",
-                                   (int)op, plan->slices[op][v]);
     }
     return DV_OK;
 }
 
 // -- Printing ----------------------------------------------------------------
-
-static void print_slices(dv_text *out, const dv_plan *plan, int32_t i)
-{
-    const dv_op *op = &plan->ops->ops[i];
-    int first = 1;
-    for (int v = 0; v < op->n_vars; v++) {
-        if (plan->slices[i][v] == op->vars[v].end - op->vars[v].begin)
-            continue;
-        if (first)
-            dv_put(out, "        slice %d:", (int)i);
-        dv_put(out, "%s %s %" PRId64, first ? "" : ",", op->vars[v].name,
-               plan->slices[i][v]);
-        first = 0;
-    }
-    if (!first)
-        dv_put(out, "\n");
-}
 
 void dv_group_print(dv_text *out, const dv_plan *plan)
 {
@@ -120,8 +152,6 @@ void dv_group_print(dv_text *out, const dv_plan *plan)
         for (int32_t op = g->first_op; op < g->end_op; op++)
             dv_put(out, " %s", plan->ops->ops[op].name);
         dv_put(out, "\n");
-        for (int32_t op = g->first_op; op < g->end_op; op++)
-            print_slices(out, plan, op);
         for (int32_t d = 0; d < g->n_deals; d++)
             dv_put(out, "        core %" PRId64 ": %" PRId64 "..%" PRId64 "\n",
                    g->deals[d].core, g->deals[d].first_tile,
@@ -146,39 +176,6 @@ static dv_status read_range(dv_lexer *lx, int64_t *begin, int64_t *end)
     return DV_OK;
 }
 
-// `slice 3: i 16, j 4`
-static dv_status read_slice(dv_plan *plan, dv_lexer *lx, const dv_group *g)
-{
-    int64_t op = 0;
-    dv_loc at = dv_lex_at(lx);
-    DV_TRY(dv_lex_int(lx, &op, "the number of an op"));
-    if (op < g->first_op || op >= g->end_op)
-        return dv_fail(lx->diag, DV_E_SHAPE, at,
-                       "op %" PRId64 " is not in this group (%d..%d)", op,
-                       (int)g->first_op, (int)g->end_op);
-    const dv_op *o = &plan->ops->ops[op];
-    int32_t sep = ':';
-    char buf[48];
-    do {
-        DV_TRY(dv_lex_expect(lx, sep, "':' or ','"));
-        sep = ',';
-        int v = 0;
-        while (v < o->n_vars && !dv_lex_is(lx, o->vars[v].name))
-            v++;
-        if (v == o->n_vars)
-            return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
-                           "op %s has no variable %s", o->name,
-                           dv_lex_show(lx, buf));
-        DV_TRY(dv_lex(lx));
-        at = dv_lex_at(lx);
-        DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
-        if (plan->slices[op][v] < 1)
-            return dv_fail(lx->diag, DV_E_SHAPE, at,
-                           "a slice has at least 1 point");
-    } while (lx->tok.kind == ',');
-    return DV_OK;
-}
-
 static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
 {
     int64_t begin = 0, end = 0;
@@ -198,11 +195,6 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
     DV_TRY(dv_lex_int(lx, &g->n_tiles, "the number of tiles"));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
-        if (dv_lex_is(lx, "slice")) {
-            DV_TRY(dv_lex(lx));
-            DV_TRY(read_slice(plan, lx, g));
-            continue;
-        }
         DV_TRY(dv_lex_word(lx, "core"));
         dv_deal *d = DV_PUSH(&plan->arena, dv_deal, g->deals, g->n_deals, cap);
         if (!d)
@@ -219,7 +211,8 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
 dv_status dv_group_read(dv_plan *plan, dv_lexer *lx)
 {
     int32_t cap = 0;
-    DV_TRY(whole_slices(plan, lx->diag));
+    if (!(plan->facts & DV_FACT_DIVIDED))
+        DV_TRY(dv_plan_whole(plan, lx->diag));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
         dv_group *g =

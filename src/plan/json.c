@@ -1,6 +1,87 @@
 // A plan as JSON: the program's fields, then what the passes decided.
 #include "ir/json.h"
+#include "base/math.h"
 #include "plan/plan.h"
+
+static void layout_json(dv_json *j, const void *of, int32_t i)
+{
+    const dv_plan *plan = of;
+    if (!(plan->facts & DV_FACT_LAID_OUT))
+        return;
+    const dv_layout *l = &plan->layouts[i];
+    dv_json_open_flat(j, "layout", '{');
+    dv_json_ints(j, "device_size", l->size, l->n_dims);
+    dv_json_ints(j, "stride_map", l->stride, l->n_dims);
+    dv_json_int(j, "bytes", l->bytes);
+    if (l->stick_dim >= 0)
+        dv_json_int(j, "stick_dim", l->stick_dim);
+    else
+        dv_json_null(j, "stick_dim");
+    dv_json_close(j);
+}
+
+// Slices per variable, and whether the last are as long as the others.
+static int splits_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int even = 1;
+    dv_json_open_flat(j, "splits", '{');
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        dv_json_int(j, op->vars[v].name, dv_ceil_div(len, plan->slices[i][v]));
+        even = even && len % plan->slices[i][v] == 0;
+    }
+    dv_json_close(j);
+    return even;
+}
+
+// Names of the reduced variables that are cut, or null.
+static void reduction_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    dv_text names = {0};
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce &&
+            plan->slices[i][v] < op->vars[v].end - op->vars[v].begin)
+            dv_put(&names, "%s%s", names.len ? "," : "", op->vars[v].name);
+    j->out->failed |= names.failed;
+    dv_json_string(j, "reduction_split", names.at);
+    dv_text_free(&names);
+}
+
+static void why_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    const dv_division *d = &plan->divisions[i];
+    dv_json_open_flat(j, "spans", '{');
+    for (int r = 0; r <= op->n_reads && d->spans_bytes; r++) {
+        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        dv_json_int(j, plan->ops->tensors[a->tensor].name, d->spans_bytes[r]);
+    }
+    dv_json_close(j);
+    dv_json_open_flat(j, "forced", '{');
+    for (int v = 0; v < op->n_vars && d->forced; v++)
+        if (d->forced[v] > 1)
+            dv_json_int(j, op->vars[v].name, d->forced[v]);
+    dv_json_close(j);
+    dv_json_double(j, "cost_us", d->cost_us);
+    dv_json_int(j, "candidates", d->candidates);
+}
+
+static void divide_json(dv_json *j, const void *of, int32_t i)
+{
+    const dv_plan *plan = of;
+    if (!(plan->facts & DV_FACT_DIVIDED))
+        return;
+    dv_json_open(j, "divide", '{');
+    int even = splits_json(j, plan, i);
+    dv_json_int(j, "cores", dv_plan_n_tiles(plan, i));
+    dv_json_string(j, "slices", even ? "even" : "uneven");
+    reduction_json(j, plan, i);
+    if (plan->divisions)
+        why_json(j, plan, i);
+    dv_json_close(j);
+}
 
 static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
 {
@@ -26,9 +107,10 @@ char *dv_plan_json(const dv_plan *plan)
 {
     dv_text out = {0};
     dv_json j = {.out = &out};
+    const dv_json_more more = {layout_json, divide_json, plan};
     dv_json_open(&j, NULL, '{');
     if (plan->facts & DV_FACT_LOWERED)
-        dv_program_json_fields(&j, plan->ops);
+        dv_program_json_fields(&j, plan->ops, &more);
     dv_json_string(&j, "target", plan->target.name);
     dv_json_int(&j, "cores", plan->target.cores);
     if (plan->facts & DV_FACT_GROUPED) {

@@ -153,7 +153,9 @@ static dv_status read_section(dv_plan *plan, dv_lexer *lx)
         if (plan->facts & pass->gives)
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
                            "a second section %s", pass->section);
-        if (pass->needs & ~plan->facts)
+        // A plan that was written by hand may leave out what it does not
+        // say anything about; it cannot speak of ops before they are there.
+        if (i > 0 && !(plan->facts & DV_FACT_LOWERED))
             return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
                            "section %s stands before what it needs",
                            pass->section);

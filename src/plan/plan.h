@@ -16,10 +16,10 @@
 // Invariants (docs/invariants.md): G1 groups hold all ops, in order, each
 // once; G2 all ops of a group have the group's number of tiles; G3 every tile
 // is dealt once, to a core the target has; G4 no group crosses the edge of a
-// repeat, and an extern op is alone in its group and whole on one core; G5 no
-// variable that is reduced over is sliced.
-// Memory: a plan owns its target, its ops and its arena; dv_plan_destroy is
-// one call.
+// repeat, and an extern op is alone in its group and whole on one core. Where a
+// reduced variable is sliced, tiles that differ in nothing else are parts of
+// one result and are combined in their order. Memory: a plan owns its target,
+// its ops and its arena; dv_plan_destroy is one call.
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
 #include "ir/program.h"
@@ -54,10 +54,20 @@ typedef struct dv_layout {
     int64_t n_elems, bytes; // padding included
 } dv_layout;
 
+// What the divide pass knows of an op beside its slices.
+typedef struct dv_division {
+    double cost_us;
+    int64_t candidates;   // divisions that were priced
+    int claimed;          // by the original's matmul cost
+    int64_t *forced;      // slices that the span limit demands, per variable
+    int64_t *spans_bytes; // what one core reaches: reads in order, then write
+} dv_division;
+
 enum {
     DV_FACT_LOWERED = 1,  // plan->ops
     DV_FACT_GROUPED = 2,  // plan->groups, plan->slices
     DV_FACT_LAID_OUT = 4, // plan->layouts
+    DV_FACT_DIVIDED = 8,  // plan->slices, plan->divisions
 };
 
 typedef enum dv_pass_id {
@@ -77,13 +87,17 @@ struct dv_plan {
     dv_program *ops; // owned
     // layout
     dv_layout *layouts; // one per tensor
+    // divide
+    const char *divide_method; // best, seed, seed+cost, or a reader's word
+    int64_t **slices;          // length of one slice: slices[op][var]
+    dv_division *divisions;    // one per op; NULL in a plan that was read
     // group
     dv_group *groups;
     int32_t n_groups;
-    // Length of one slice: slices[op][var].
-    int64_t **slices;
 };
 
+// Every op in one slice, for what nothing divides.
+dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag);
 // Tiles that the slices of an op make; 0 when they overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 

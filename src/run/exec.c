@@ -170,10 +170,16 @@ static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
     for (int v = o->n_vars - 1; v >= 0; v--) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t n = dv_ceil_div(len, slices[v]);
-        begin[v] = o->vars[v].begin + tile % n * slices[v];
+        int64_t n = dv_ceil_div(len, slices[v]), slot = tile % n;
+        begin[v] = o->vars[v].begin + slot * slices[v];
         end[v] = dv_min_i64(begin[v] + slices[v], o->vars[v].end);
         tile /= n;
+        // Parts of one result: here the first part takes the others along, so
+        // that they are combined in their order and nothing is stored between.
+        if (o->vars[v].reduce && slot > 0)
+            return;
+        if (o->vars[v].reduce)
+            end[v] = o->vars[v].end;
     }
     if (s->k->compute == DV_IN_F32)
         dv_strips_f32(s, begin, end);

@@ -98,14 +98,14 @@ static int same_bits(const dv_program *p, void *const *a, void *const *b)
 
 // -- Random divisions --------------------------------------------------------
 
-// Cut some variables that are not reduced over. The op's number of tiles.
+// Cut some variables, reduced ones too. The op's number of tiles.
 static int64_t cut(rng *r, dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     int whole = o->is_extern || dv_access_is_indirect(&o->write);
     for (int v = 0; v < o->n_vars && !whole; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
-        if (!o->vars[v].reduce && rng_percent(r, 60))
+        if (rng_percent(r, o->vars[v].reduce ? 20 : 60))
             plan->slices[op][v] = 1 + rng_below(r, len + 2);
     }
     return dv_plan_n_tiles(plan, op);
@@ -311,25 +311,6 @@ static int swap_ops(rng *r, dv_plan *plan)
     return 1;
 }
 
-static int slice_reduced(rng *r, dv_plan *plan)
-{
-    int32_t op = (int32_t)rng_below(r, plan->ops->n_ops);
-    const dv_op *o = &plan->ops->ops[op];
-    for (int32_t i = 0; i < plan->n_groups; i++) {
-        dv_group *g = &plan->groups[i];
-        if (g->first_op != op || g->end_op != op + 1 || o->is_extern)
-            continue;
-        for (int v = 0; v < o->n_vars; v++) {
-            if (!o->vars[v].reduce || o->vars[v].end - o->vars[v].begin < 2)
-                continue;
-            plan->slices[op][v] = 1;
-            deal(r, plan, g, dv_plan_n_tiles(plan, op));
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static int cross_repeat(rng *r, dv_plan *plan)
 {
     (void)r;
@@ -379,7 +360,6 @@ static const struct {
                  {"core out of range", no_such_core},
                  {"op missing", miss_op},
                  {"ops swapped", swap_ops},
-                 {"reduced variable sliced", slice_reduced},
                  {"group across a repeat's edge", cross_repeat},
                  {"extern op sliced", slice_extern},
                  {"one tile too many", wrong_tiles}};

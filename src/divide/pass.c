@@ -1,0 +1,314 @@
+// Pass divide: into which slices every op is cut.
+//
+//   divide best {
+//       0: j 64            # m, 16 slices
+//       1: i 64, j 256     # d, 32 slices
+//   }
+//
+// Numbers are lengths; a variable that is not named is whole. Where a reduced
+// variable is cut, the slices' partial results are combined in the order of
+// the slices.
+//
+// Ops of the same shape are divided once: a model repeats its layers.
+#include "base/math.h"
+#include "divide/divide.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- One op
+// --------------------------------------------------------------------
+
+static const char *const methods[] = {"best", "seed", "seed+cost"};
+
+static dv_status find_method(const char *name, int *out, dv_diag *diag)
+{
+    *out = 0;
+    for (int i = 0; name && i < 3; i++) {
+        *out = i;
+        if (!strcmp(name, methods[i]))
+            return DV_OK;
+    }
+    if (!name)
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "there is no way %s to divide; there are best, seed and "
+                   "seed+cost",
+                   name);
+}
+
+static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
+                        dv_divided *out, dv_diag *diag)
+{
+    dv_divide_request r = {.cores = plan->target.cores,
+                           .span_limit_bytes = plan->target.span_limit_bytes,
+                           .cost = method == 2,
+                           .at = {&plan->ops->src, s->op->off}};
+    if (method == 0)
+        return dv_divide_best(out, s, &plan->target, &r, diag);
+    DV_TRY(dv_divide_seed(out, s, &r, diag));
+    if (out->cost_us < 0)
+        out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
+    return DV_OK;
+}
+
+// Keep what was decided: slice lengths, and for reports the rest.
+static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
+                      const dv_divided *d, dv_diag *diag)
+{
+    dv_division *x = &plan->divisions[i];
+    x->cost_us = d->cost_us;
+    x->candidates = d->candidates;
+    x->claimed = d->claimed;
+    x->forced = DV_NEW(&plan->arena, int64_t, s->n_vars);
+    x->spans_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
+    if (!x->forced || !x->spans_bytes)
+        return dv_nomem(diag);
+    for (int v = 0; v < s->n_vars; v++) {
+        int64_t len = dv_ceil_div(s->units[v], d->splits.n[v]) * s->eps[v];
+        plan->slices[i][v] = dv_min_i64(len, s->extent[v]);
+        x->forced[v] = d->forced.n[v];
+    }
+    for (int k = 0; k < s->n_tensors; k++)
+        x->spans_bytes[k] = dv_span(s, k, &d->splits, 0);
+    return DV_OK;
+}
+
+// -- Ops of the same shape
+// -------------------------------------------------------
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t access_shape(uint64_t h, const dv_plan *plan, const dv_op *op,
+                             const dv_access *a)
+{
+    const dv_layout *l = &plan->layouts[a->tensor];
+    for (int d = 0; d < l->n_dims; d++)
+        h = mix(mix(h, (uint64_t)l->size[d]), (uint64_t)l->stride[d]);
+    h = mix(h, (uint64_t)l->elem_bytes);
+    for (int d = 0; d < a->n_dims; d++) {
+        h = mix(mix(h, (uint64_t)a->index[d].base),
+                (uint64_t)a->index[d].via + 2);
+        for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++)
+            h = mix(h, (uint64_t)a->index[d].coef[v]);
+    }
+    return h;
+}
+
+// All that a division depends on, in one number.
+static uint64_t shape_of(const dv_plan *plan, const dv_op *op)
+{
+    uint64_t h = mix((uint64_t)op->n_vars, (uint64_t)dv_op_kind(op));
+    for (int v = 0; v < op->n_vars; v++)
+        h = mix(mix(h, (uint64_t)op->vars[v].begin),
+                (uint64_t)op->vars[v].end * 2 + op->vars[v].reduce);
+    for (int r = 0; r < op->n_reads; r++)
+        h = access_shape(h, plan, op, &op->reads[r]);
+    return access_shape(h, plan, op, &op->write);
+}
+
+static int same_access(const dv_plan *plan, const dv_op *op, const dv_access *a,
+                       const dv_access *b)
+{
+    const dv_layout *x = &plan->layouts[a->tensor];
+    const dv_layout *y = &plan->layouts[b->tensor];
+    dv_access moved = *b;
+    moved.tensor = a->tensor;
+    return x->n_dims == y->n_dims && x->elem_bytes == y->elem_bytes &&
+           !memcmp(x->size, y->size, sizeof x->size) &&
+           !memcmp(x->stride, y->stride, sizeof x->stride) &&
+           dv_access_equal(op, a, &moved);
+}
+
+static int same_shape(const dv_plan *plan, const dv_op *a, const dv_op *b)
+{
+    if (a->n_vars != b->n_vars || a->n_reads != b->n_reads ||
+        dv_op_kind(a) != dv_op_kind(b))
+        return 0;
+    for (int v = 0; v < a->n_vars; v++)
+        if (a->vars[v].begin != b->vars[v].begin ||
+            a->vars[v].end != b->vars[v].end ||
+            a->vars[v].reduce != b->vars[v].reduce)
+            return 0;
+    for (int r = 0; r < a->n_reads; r++)
+        if (!same_access(plan, a, &a->reads[r], &b->reads[r]))
+            return 0;
+    return same_access(plan, a, &a->write, &b->write);
+}
+
+typedef struct known {
+    int32_t *op; // first op of a shape, by hash; -1: none
+    size_t cap;  // a power of two
+} known;
+
+// An earlier op of this shape, or -1; the op is remembered if there is none.
+static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
+{
+    const dv_op *ops = plan->ops->ops;
+    for (size_t at = shape_of(plan, &ops[i]) & (k->cap - 1);;
+         at = (at + 1) & (k->cap - 1)) {
+        if (k->op[at] < 0) {
+            k->op[at] = i;
+            return -1;
+        }
+        if (same_shape(plan, &ops[k->op[at]], &ops[i]))
+            return k->op[at];
+    }
+}
+
+// -- Running
+// -----------------------------------------------------------------------
+
+static dv_status divide_op(dv_plan *plan, int32_t i, int method, dv_arena *work,
+                           dv_diag *diag)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    dv_divided d;
+    dv_space *s = DV_NEW(work, dv_space, 1);
+    if (!s ||
+        !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
+        return dv_nomem(diag);
+    DV_TRY(decide(plan, method, s, &d, diag));
+    return keep(plan, i, s, &d, diag);
+}
+
+static dv_status divide_all(dv_plan *plan, int method, known *k, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        if (op->is_extern)
+            continue; // opaque: whole, on one core
+        int32_t same = find_known(plan, k, i);
+        if (same >= 0) {
+            plan->divisions[i] = plan->divisions[same];
+            memcpy(plan->slices[i], plan->slices[same],
+                   (size_t)op->n_vars * sizeof *plan->slices[i]);
+            continue;
+        }
+        dv_arena work = {0};
+        dv_status st = divide_op(plan, i, method, &work, diag);
+        dv_arena_free(&work);
+        DV_TRY(st);
+    }
+    return DV_OK;
+}
+
+dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    int method = 0;
+    DV_TRY(find_method(cx->options->divide, &method, cx->diag));
+    DV_TRY(dv_plan_whole(plan, cx->diag));
+    plan->divide_method = methods[method];
+    plan->divisions = DV_NEW(&plan->arena, dv_division, plan->ops->n_ops);
+    known k = {.cap = 16};
+    while (k.cap < 2 * (size_t)plan->ops->n_ops)
+        k.cap *= 2;
+    k.op = dv_alloc(k.cap * sizeof *k.op);
+    if (!plan->divisions || !k.op) {
+        dv_release(k.op);
+        return dv_nomem(cx->diag);
+    }
+    memset(k.op, -1, k.cap * sizeof *k.op);
+    dv_status st = divide_all(plan, method, &k, cx->diag);
+    dv_release(k.op);
+    return st;
+}
+
+dv_status dv_divide_verify(const dv_plan *plan, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        for (int v = 0; v < op->n_vars; v++)
+            if (plan->slices[i][v] < 1)
+                return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                               "op %s: a slice of %s has %" PRId64 " points",
+                               op->name, op->vars[v].name, plan->slices[i][v]);
+    }
+    return DV_OK;
+}
+
+// -- Printing
+// ------------------------------------------------------------------------
+
+void dv_divide_print(dv_text *out, const dv_plan *plan)
+{
+    dv_put(out, "divide %s {\n", plan->divide_method);
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        const char *sep = ":";
+        for (int v = 0; v < op->n_vars; v++) {
+            if (plan->slices[i][v] == op->vars[v].end - op->vars[v].begin)
+                continue;
+            if (sep[0] == ':')
+                dv_put(out, "    %d", (int)i);
+            dv_put(out, "%s %s %" PRId64, sep, op->vars[v].name,
+                   plan->slices[i][v]);
+            sep = ",";
+        }
+        if (sep[0] == ',')
+            dv_put(out, "  # %s, %" PRId64 " slices\n", op->name,
+                   dv_plan_n_tiles(plan, i));
+    }
+    dv_put(out, "}\n");
+}
+
+// -- Reading
+// -------------------------------------------------------------------------
+
+// `3: i 16, j 4`
+static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
+{
+    char buf[48];
+    int64_t op = 0;
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, &op, "the number of an op or '}'"));
+    if (op >= plan->ops->n_ops)
+        return dv_fail(lx->diag, DV_E_SHAPE, at,
+                       "there is no op %" PRId64 ", the program has 0..%d", op,
+                       (int)plan->ops->n_ops);
+    const dv_op *o = &plan->ops->ops[op];
+    int32_t sep = ':';
+    do {
+        DV_TRY(dv_lex_expect(lx, sep, "':' or ','"));
+        sep = ',';
+        int v = 0;
+        while (v < o->n_vars && !dv_lex_is(lx, o->vars[v].name))
+            v++;
+        if (v == o->n_vars)
+            return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                           "op %s has no variable %s", o->name,
+                           dv_lex_show(lx, buf));
+        DV_TRY(dv_lex(lx));
+        at = dv_lex_at(lx);
+        DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
+        if (plan->slices[op][v] < 1)
+            return dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "a slice has at least 1 point");
+    } while (lx->tok.kind == ',');
+    return DV_OK;
+}
+
+dv_status dv_divide_read(dv_plan *plan, dv_lexer *lx)
+{
+    DV_TRY(dv_plan_whole(plan, lx->diag));
+    dv_token word = lx->tok;
+    DV_TRY(
+        dv_lex_expect(lx, DV_TOK_NAME, "how it was divided, such as 'best'"));
+    uint32_t len = word.len;
+    while (lx->tok.glued &&
+           (lx->tok.kind == '+' || lx->tok.kind == DV_TOK_NAME)) {
+        len = lx->tok.off + lx->tok.len - word.off; // seed+cost
+        DV_TRY(dv_lex(lx));
+    }
+    plan->divide_method =
+        dv_arena_copy(&plan->arena, lx->src->text + word.off, len);
+    if (!plan->divide_method)
+        return dv_nomem(lx->diag);
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (lx->tok.kind != '}')
+        DV_TRY(read_slices(plan, lx));
+    return dv_lex(lx);
+}
