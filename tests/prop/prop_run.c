@@ -547,7 +547,8 @@ static void scatter_is_not_divided(void **state)
         "plan 1\ntarget t {\n    cores = 2\n}\nprogram fused {\n"
         "    input p: i32[4]\n    input b: f32[4]\n    input x: f32[4]\n"
         "    b[p[i]] <- x[i]\n    output b\n}\n"
-        "groups {\n    group ops 0..1 tiles 2 {\n        slice 0: i 2\n"
+        "divide hand {\n    0: i 2\n}\n"
+        "groups {\n    group ops 0..1 tiles 2 {\n"
         "        core 0: 0..1\n        core 1: 1..2\n    }\n}\n";
     dv_plan *plan = NULL;
     assert_int_equal(dv_plan_parse(&plan, text, sizeof text - 1, "scatter",
