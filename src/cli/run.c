@@ -14,6 +14,7 @@
 typedef struct job {
     const cli_command *c;
     cli_list in, out;
+    const char *executor; // NULL: what the target is
     int json, verify;
     int64_t seed;
     double low, high;
@@ -130,6 +131,8 @@ static dv_status get_inputs(job *j)
 static dv_status run(job *j)
 {
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    if (j->executor)
+        DV_TRY(dv_exec_simulate(j->exec, !strcmp(j->executor, "sim"), j->diag));
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
@@ -208,6 +211,15 @@ static void report_json(const job *j)
     } else {
         dv_json_null(&w, "verify");
     }
+    const dv_moved *moved = dv_exec_moved(j->exec);
+    if (moved) {
+        dv_json_open_flat(&w, "moved", '{');
+        dv_json_int(&w, "hbm_read_elements", moved->read_elems);
+        dv_json_int(&w, "hbm_write_elements", moved->write_elems);
+        dv_json_int(&w, "hbm_bytes", moved->read_bytes + moved->write_bytes);
+        dv_json_int(&w, "ring_bytes", moved->ring_bytes);
+        dv_json_close(&w);
+    }
     dv_json_open(&w, "outputs", '[');
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
@@ -235,6 +247,11 @@ static void report_text(const job *j)
            j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
            j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
            j->l.plan->n_groups == 1 ? "" : "s", j->seconds);
+    const dv_moved *moved = dv_exec_moved(j->exec);
+    if (moved)
+        printf("  simulated: %" PRId64 " elements read, %" PRId64
+               " written in main memory, %" PRId64 " bytes between cores\n",
+               moved->read_elems, moved->write_elems, moved->ring_bytes);
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output)
@@ -321,6 +338,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
          &args.options.divide},
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
+        {"executor", 0, "HOW", "seq: on this machine; sim: simulated", CLI_TEXT,
+         &j.executor},
         {"seed", 0, "N", "make up the other inputs from N (default: 0)",
          CLI_COUNT, &j.seed},
         {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
@@ -332,6 +351,10 @@ int cli_run(const cli_command *c, int argc, char **argv)
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
         code = parse_range(&j, range);
+    if (code < 0 && j.executor && strcmp(j.executor, "seq") &&
+        strcmp(j.executor, "sim"))
+        code =
+            cli_usage(c, "--executor takes seq or sim, not '%s'", j.executor);
     if (code >= 0)
         return code;
     if (n_files != 1)

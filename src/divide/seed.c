@@ -79,7 +79,8 @@ static void vars_of_dim(const dv_space *s, int tensor, int32_t dim, search *se)
     const dv_coords *c = s->coords[tensor];
     *se = (search){.tensor = tensor};
     for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++)
-        if (c->terms[k].var >= 0 && s->extent[c->terms[k].var] > 1)
+        if (c->terms[k].var >= 0 && s->extent[c->terms[k].var] > 1 && !s->odd &&
+            !(s->blocked >> c->terms[k].var & 1))
             se->vars[se->n_vars++] = c->terms[k].var;
 }
 

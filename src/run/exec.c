@@ -1,6 +1,6 @@
 // The sequential executor: binding buffers and walking the plan.
 #include "base/math.h"
-#include "run/run.h"
+#include "run/sim.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@ struct dv_exec {
     void **bound;       // what the user gave
     void *snapshot;     // owned
     void *strips;       // owned
+    dv_sim *sim;        // owned; NULL: run on this machine
     int32_t n_owned, n_slots;
     dv_progress progress;
     void *user;
@@ -21,8 +22,7 @@ struct dv_exec {
 
 const char *dv_exec_name(const dv_exec *x)
 {
-    (void)x;
-    return "seq";
+    return x->sim ? "sim" : "seq";
 }
 
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
@@ -92,6 +92,29 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
     return x->strips ? make_snapshots(x, diag) : dv_nomem(diag);
 }
 
+static void free_tensors(dv_exec *x)
+{
+    for (int32_t i = 0; i < x->n_owned; i++) {
+        dv_release(x->owned[i]);
+        x->owned[i] = NULL;
+        x->data[i] = x->bound[i];
+    }
+    dv_sim_destroy(x->sim);
+    x->sim = NULL;
+}
+
+dv_status dv_exec_simulate(dv_exec *x, int simulate, dv_diag *diag)
+{
+    free_tensors(x);
+    return simulate ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
+                    : own_tensors(x, diag);
+}
+
+const dv_moved *dv_exec_moved(const dv_exec *x)
+{
+    return x->sim ? dv_sim_moved(x->sim) : NULL;
+}
+
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
 {
     dv_arena arena = {0};
@@ -116,7 +139,7 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     if (st == DV_OK)
         st = make_kernels(x, diag);
     if (st == DV_OK)
-        st = own_tensors(x, diag);
+        st = dv_exec_simulate(x, !plan->target.here, diag);
     if (st == DV_OK)
         *out = x;
     else
@@ -128,8 +151,7 @@ void dv_exec_destroy(dv_exec *x)
 {
     if (!x)
         return;
-    for (int32_t i = 0; x->owned && i < x->n_owned; i++)
-        dv_release(x->owned[i]);
+    free_tensors(x);
     dv_release(x->snapshot);
     dv_release(x->strips);
     dv_arena arena = x->arena;
@@ -204,9 +226,11 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
                (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
 }
 
-static void tell(dv_exec *x, double points)
+static void tell(dv_exec *x, const dv_group *g)
 {
-    x->done += points;
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        x->done += (double)dv_op_points(x->kernels[op].op,
+                                        dv_all_vars(x->kernels[op].op));
     if (x->progress)
         x->progress(x->user, x->done / x->total);
 }
@@ -226,9 +250,6 @@ static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
             first = 0;
         }
     }
-    for (int32_t op = g->first_op; op < g->end_op; op++)
-        tell(x, (double)dv_op_points(x->kernels[op].op,
-                                     dv_all_vars(x->kernels[op].op)));
     return DV_OK;
 }
 
@@ -245,7 +266,10 @@ static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
             next++;
         if (next >= p->n_repeats || p->repeats[next].first_op != op ||
             p->repeats[next].end_op > end) {
-            DV_TRY(run_group(x, s, &plan->groups[(*g)++]));
+            const dv_group *group = &plan->groups[(*g)++];
+            DV_TRY(x->sim ? dv_sim_group(x->sim, group, s)
+                          : run_group(x, s, group));
+            tell(x, group);
             continue;
         }
         int32_t start = *g, stop = p->repeats[next].end_op;
@@ -277,5 +301,10 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     s.acc = (char *)x->strips + (size_t)x->n_slots * DV_STRIP * 8;
     x->done = 0;
     int32_t g = 0;
-    return run_ops(x, &s, &g, p->n_ops, 0);
+    if (x->sim)
+        dv_sim_load(x->sim, x->bound);
+    DV_TRY(run_ops(x, &s, &g, p->n_ops, 0));
+    if (x->sim)
+        dv_sim_store(x->sim, x->bound);
+    return DV_OK;
 }

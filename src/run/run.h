@@ -14,8 +14,20 @@
 // Called now and then during a run with the share done, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
-// What runs the plan, for reports: "seq".
+// What runs the plan, for reports: "seq" or "sim".
 const char *dv_exec_name(const dv_exec *x);
+// Choose before the first run: 1 the simulator, 0 this machine. By default
+// what the target is: itself here, or described.
+dv_status dv_exec_simulate(dv_exec *x, int simulate, dv_diag *diag);
+
+// What the simulator saw move.
+typedef struct dv_moved {
+    int64_t read_elems, write_elems; // in main memory
+    int64_t read_bytes, write_bytes;
+    int64_t ring_bytes; // partial results between cores
+} dv_moved;
+// Of the last run; NULL when it was not simulated.
+const dv_moved *dv_exec_moved(const dv_exec *x);
 
 // -- Inside run/ -----------------------------------------------------------
 
@@ -52,7 +64,15 @@ typedef struct dv_strips {
     dv_diag *diag;
     // The op at hand.
     const dv_kernel *k;
-    const void *old;         // its tensor before the op, or NULL
+    const void *old; // its tensor before the op, or NULL
+    // The simulator's cores work on copies: one per read, then the write's.
+    // NULL: on `data`.
+    void *const *images;
+    // A part of a reduced result goes to `parts` instead of being finished,
+    // one accumulator after the other in the order of the loops.
+    enum { DV_WHOLE, DV_FIRST_PART, DV_NEXT_PART, DV_FINISH } part;
+    void *parts;
+    int64_t n_parts;         // accumulators passed so far
     int64_t at[DV_MAX_VARS]; // the point; at[strip] is the strip's first
     int64_t n;               // elements in the strip
     dv_status status;
@@ -65,6 +85,14 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
 void dv_strips_f32(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
+// Where a read looks.
+static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
+{
+    int32_t t = s->k->op->reads[read].tensor;
+    if (s->images)
+        return s->images[read];
+    return s->old && t == s->k->op->write.tensor ? s->old : s->data[t];
+}
 // Offset in elements of an access at a point, indirect indices checked.
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point);

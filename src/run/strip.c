@@ -134,9 +134,7 @@ static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
     const dv_access *a = &s->k->op->reads[read];
     int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
-    const void *data = s->data[a->tensor];
-    if (s->old && a->tensor == s->k->op->write.tensor)
-        data = s->old;
+    const void *data = dv_strips_source(s, read);
     switch (s->p->tensors[a->tensor].dtype) {
     case DV_I64:
         return ((const int64_t *)data)[off];

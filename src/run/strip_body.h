@@ -42,9 +42,7 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     const dv_access *a = &s->k->op->reads[read];
     const dv_flat *f = &s->k->reads[read];
     dv_dtype t = s->p->tensors[a->tensor].dtype;
-    const void *data = s->data[a->tensor];
-    if (s->old && a->tensor == s->k->op->write.tensor)
-        data = s->old;
+    const void *data = dv_strips_source(s, read);
     if (dv_access_is_indirect(a)) {
         int64_t point[DV_MAX_VARS];
         memcpy(point, s->at, sizeof point);
@@ -265,7 +263,7 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
 {
     const dv_access *a = &s->k->op->write;
     dv_dtype t = s->p->tensors[a->tensor].dtype;
-    void *data = s->data[a->tensor];
+    void *data = s->images ? s->images[s->k->op->n_reads] : s->data[a->tensor];
     if (dv_access_is_indirect(a)) {
         int64_t point[DV_MAX_VARS];
         memcpy(point, s->at, sizeof point);
@@ -316,20 +314,33 @@ static void NAME(reduce_all)(dv_strips *s, const int64_t *begin,
     } while (next_point(s, begin, end, loops));
 }
 
-static void NAME(finish)(dv_strips *s, const int64_t *begin, const int64_t *end,
-                         T *acc, int64_t n)
+// What is left to do when all parts are together.
+static void NAME(finish)(const dv_strips *s, T *acc, int64_t n)
 {
-    (void)begin, (void)end, (void)acc, (void)n, (void)s;
+    (void)s, (void)acc, (void)n;
 #if REAL
     if (s->k->reduce->fn != DV_RED_MEAN)
         return;
-    T count = 1;
-    for (int v = 0; v < s->k->op->n_vars; v++)
-        if (s->k->reduce->vars >> v & 1)
-            count *= (T)(end[v] - begin[v]);
+    T count = (T)dv_op_points(s->k->op, s->k->reduce->vars);
     for (int64_t i = 0; i < n; i++)
         acc[i] /= count;
 #endif
+}
+
+// The next n accumulators of a result that is computed in parts.
+static void NAME(pass_part)(dv_strips *s, T *acc, int64_t n)
+{
+    T *parts = (T *)s->parts + s->n_parts;
+    dv_reducer r = (dv_reducer)s->k->reduce->fn;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->part == DV_FIRST_PART)
+            parts[i] = acc[i];
+        else if (s->part == DV_NEXT_PART)
+            parts[i] = NAME(step)(r, parts[i], acc[i]);
+        else
+            acc[i] = parts[i];
+    }
+    s->n_parts += n;
 }
 
 void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
@@ -353,7 +364,10 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
             s->n = to - from < DV_STRIP ? to - from : DV_STRIP;
             if (strip >= 0 && !along)
                 s->at[strip] = from;
-            if (k->reduce && along) {
+            if (k->reduce && s->part == DV_FINISH) {
+                if (along)
+                    s->n = 1;
+            } else if (k->reduce && along) {
                 int64_t len = end[strip] - begin[strip];
                 int64_t width = len < DV_STRIP ? len : DV_STRIP;
                 NAME(reduce_all)(s, begin, end, inner, acc, width);
@@ -365,8 +379,12 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
             } else if (k->reduce) {
                 NAME(reduce_all)(s, begin, end, inner, acc, s->n);
             }
+            if (k->reduce && s->part != DV_WHOLE)
+                NAME(pass_part)(s, acc, s->n);
+            if (s->part == DV_FIRST_PART || s->part == DV_NEXT_PART)
+                continue;
             if (k->reduce)
-                NAME(finish)(s, begin, end, acc, s->n);
+                NAME(finish)(s, acc, s->n);
             NAME(write)(s, NAME(eval)(s, k->op->body, 0));
         }
     } while (s->status == DV_OK && next_point(s, begin, end, outer));

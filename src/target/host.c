@@ -98,5 +98,6 @@ void dv_host_probe(dv_target *out, dv_diag *diag)
     out->scratch_align_bytes = line;
     out->scratch_bytes = share / line * line;
     out->grain = DV_GRAIN_FUSED;
+    out->here = 1;
     out->tiles_per_core = 0;
 }

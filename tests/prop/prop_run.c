@@ -98,14 +98,15 @@ static int same_bits(const dv_program *p, void *const *a, void *const *b)
 
 // -- Random divisions --------------------------------------------------------
 
-// Cut some variables, reduced ones too. The op's number of tiles.
+// Cut some variables, but none that is reduced over: parts of a sum that are
+// combined later round otherwise. The op's number of tiles.
 static int64_t cut(rng *r, dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     int whole = o->is_extern || dv_access_is_indirect(&o->write);
     for (int v = 0; v < o->n_vars && !whole; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
-        if (rng_percent(r, o->vars[v].reduce ? 20 : 60))
+        if (!o->vars[v].reduce && rng_percent(r, 60))
             plan->slices[op][v] = 1 + rng_below(r, len + 2);
     }
     return dv_plan_n_tiles(plan, op);

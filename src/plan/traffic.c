@@ -1,0 +1,200 @@
+#include "plan/traffic.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+
+// -- Distinct elements of an access
+// ------------------------------------------------
+
+typedef struct run {
+    int64_t factor, n;
+} run;
+
+static int by_factor(const void *a, const void *b)
+{
+    const run *x = a, *y = b;
+    return x->factor < y->factor ? -1 : x->factor > y->factor;
+}
+
+// Values of a sum of variables that each take n values, `factor` apart. As
+// long as steps fit into what the smaller ones cover without gaps, or step over
+// all of it, the number has a formula; else the values are marked one by one.
+static int64_t distinct_sums(run *runs, int n)
+{
+    int64_t step = 1, count = 1, gaps = 0;
+    qsort(runs, (size_t)n, sizeof *runs, by_factor);
+    if (n > 0)
+        step = runs[0].factor;
+    for (int i = 0; i < n; i++) {
+        int64_t f = runs[i].factor, k = runs[i].n;
+        if (!gaps && f % step == 0 && f / step <= count)
+            count += (k - 1) * (f / step); // the covers join
+        else if (!gaps && f > (count - 1) * step) {
+            count *= k; // copies side by side, apart
+            gaps = i + 1 < n;
+        } else {
+            return -1;
+        }
+    }
+    return count;
+}
+
+static int64_t count_sums(const run *runs, int n)
+{
+    int64_t most = 0, x;
+    for (int i = 0; i < n; i++)
+        if (!dv_mul_i64(&x, runs[i].factor, runs[i].n - 1) ||
+            !dv_add_i64(&most, most, x))
+            return -1;
+    if (most >= (int64_t)1 << 26)
+        return -1;
+    unsigned char *mark = dv_alloc((size_t)most + 1);
+    if (!mark)
+        return -1;
+    memset(mark, 0, (size_t)most + 1);
+    mark[0] = 1;
+    int64_t reach = 0;
+    for (int i = 0; i < n; i++) {
+        for (int64_t at = reach; at >= 0; at--)
+            for (int64_t k = 1; mark[at] == 1 && k < runs[i].n; k++)
+                mark[at + k * runs[i].factor] |= 2;
+        reach += runs[i].factor * (runs[i].n - 1);
+        for (int64_t at = 0; at <= reach; at++)
+            mark[at] = mark[at] != 0;
+    }
+    int64_t count = 0;
+    for (int64_t at = 0; at <= reach; at++)
+        count += mark[at];
+    dv_release(mark);
+    return count;
+}
+
+// Do two dims of the access move with the same variable?
+static int dims_share(const dv_op *op, const dv_access *a)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        uint32_t here = 0;
+        for (int v = 0; v < op->n_vars; v++)
+            here |= a->index[d].coef[v] ? 1u << v : 0;
+        if (here & seen)
+            return 1;
+        seen |= here;
+    }
+    return 0;
+}
+
+static int64_t count_runs(run *runs, int n)
+{
+    int64_t c = distinct_sums(runs, n);
+    return c >= 0 ? c : count_sums(runs, n);
+}
+
+static int runs_of(const dv_op *op, const int64_t *factor, const int64_t *begin,
+                   const int64_t *end, run *runs)
+{
+    int n = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (factor[v] && end[v] - begin[v] > 1)
+            runs[n++] = (run){llabs(factor[v]), end[v] - begin[v]};
+    return n;
+}
+
+int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
+                   const int64_t *begin, const int64_t *end)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    run runs[DV_MAX_VARS];
+    if (dv_access_is_indirect(a))
+        return -1;
+    if (dims_share(op, a)) { // as one sum of element numbers
+        int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
+        for (int d = a->n_dims - 1; d >= 0; d--) {
+            for (int v = 0; v < op->n_vars; v++)
+                factor[v] += a->index[d].coef[v] * stride;
+            stride *= t->shape[d];
+        }
+        return count_runs(runs, runs_of(op, factor, begin, end, runs));
+    }
+    int64_t n = 1;
+    for (int d = 0; d < a->n_dims; d++) {
+        int64_t k =
+            count_runs(runs, runs_of(op, a->index[d].coef, begin, end, runs));
+        if (k < 0)
+            return -1;
+        n *= k;
+    }
+    return n;
+}
+
+// -- Of ops and plans
+// ----------------------------------------------------------------
+
+static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
+                     int64_t tile)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS], results = 1;
+    int first = 1, last = 1;
+    for (int v = op->n_vars - 1; v >= 0; v--) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t slice = plan->slices[i][v], n = dv_ceil_div(len, slice);
+        begin[v] = op->vars[v].begin + tile % n * slice;
+        end[v] = dv_min_i64(begin[v] + slice, op->vars[v].end);
+        if (op->vars[v].reduce) {
+            first = first && tile % n == 0;
+            last = last && tile % n == n - 1;
+        } else {
+            results *= end[v] - begin[v];
+        }
+        tile /= n;
+    }
+    for (int r = 0; r < op->n_reads; r++) {
+        int64_t n = dv_touched(plan->ops, op, &op->reads[r], begin, end);
+        sum->exact = sum->exact && n >= 0;
+        sum->read_elems += n > 0 ? n : 0;
+    }
+    int64_t n = dv_touched(plan->ops, op, &op->write, begin, end);
+    sum->exact = sum->exact && n >= 0;
+    if (last)
+        sum->write_elems += n > 0 ? n : 0;
+    if (!first)
+        sum->ring_elems += results;
+}
+
+dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
+                         int64_t core)
+{
+    dv_traffic sum = {.exact = 1};
+    const dv_group *g = &plan->groups[group];
+    for (int32_t d = 0; d < g->n_deals; d++)
+        for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
+            if (core < 0 || g->deals[d].core == core)
+                add_tile(&sum, plan, op, g->deals[d].first_tile + k);
+    return sum;
+}
+
+dv_traffic dv_plan_traffic(const dv_plan *plan)
+{
+    const dv_program *p = plan->ops;
+    dv_traffic sum = {.exact = 1};
+    int64_t times[DV_MAX_NESTING + 2] = {1};
+    int32_t end[DV_MAX_NESTING + 2] = {p->n_ops}, depth = 0, next = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        int32_t i = plan->groups[g].first_op;
+        while (depth && end[depth] <= i)
+            depth--;
+        for (; next < p->n_repeats && p->repeats[next].first_op == i; next++) {
+            times[depth + 1] = times[depth] * p->repeats[next].times;
+            end[++depth] = p->repeats[next].end_op;
+        }
+        for (; i < plan->groups[g].end_op; i++) {
+            dv_traffic t = dv_op_traffic(plan, g, i, -1);
+            sum.read_elems += times[depth] * t.read_elems;
+            sum.write_elems += times[depth] * t.write_elems;
+            sum.ring_elems += times[depth] * t.ring_elems;
+            sum.exact = sum.exact && t.exact;
+        }
+    }
+    return sum;
+}

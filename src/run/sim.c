@@ -1,0 +1,405 @@
+#include "run/sim.h"
+#include "base/math.h"
+#include "layout/layout.h"
+#include <string.h>
+
+enum { POISON = 0xff }; // nan in every float type, -1 in integers
+
+struct dv_sim {
+    dv_arena arena;
+    const dv_plan *plan;
+    const dv_kernel *kernels;
+    dv_layout *layouts;     // the plan's, or rows where it has none
+    unsigned char **memory; // of each tensor, in its layout; owned
+    unsigned char *old;     // a tensor before an update; owned
+    unsigned char **images; // per access, host order; owned, grown once
+    unsigned char *seen;    // marks of the access being copied; owned
+    void *parts;            // accumulators of a result in parts; owned
+    int64_t *core_of;       // by tile of the group at hand; owned
+    int n_images;
+    dv_moved moved;
+};
+
+// -- Creating
+// --------------------------------------------------------------------
+
+// The most that any op needs at once.
+typedef struct needs {
+    int64_t image_bytes, marks, parts, tiles, old_bytes;
+    int images;
+} needs;
+
+static needs count_needs(const dv_plan *plan)
+{
+    needs n = {1, 1, 1, 1, 1, 1};
+    const dv_program *p = plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        n.image_bytes =
+            dv_max_i64(n.image_bytes, dv_tensor_bytes(&p->tensors[i]));
+        n.marks = dv_max_i64(n.marks, p->tensors[i].n_elems);
+    }
+    for (int i = 0; i < p->n_ops; i++) {
+        uint32_t written = 0;
+        for (int v = 0; v < p->ops[i].n_vars; v++)
+            written |= p->ops[i].vars[v].reduce ? 0 : 1u << v;
+        n.parts = dv_max_i64(n.parts, dv_op_points(&p->ops[i], written));
+        if (p->ops[i].n_reads + 1 > n.images)
+            n.images = p->ops[i].n_reads + 1;
+    }
+    for (int i = 0; i < plan->n_groups; i++)
+        n.tiles = dv_max_i64(n.tiles, plan->groups[i].n_tiles);
+    for (int i = 0; i < p->n_tensors && plan->layouts; i++)
+        n.old_bytes = dv_max_i64(n.old_bytes, plan->layouts[i].bytes);
+    n.old_bytes = dv_max_i64(n.old_bytes, n.image_bytes);
+    return n;
+}
+
+static int get_layouts(dv_sim *m)
+{
+    const dv_program *p = m->plan->ops;
+    m->layouts = DV_NEW(&m->arena, dv_layout, p->n_tensors);
+    for (int i = 0; m->layouts && i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        dv_layout_spec spec = {t->n_dims, t->shape, NULL, 0};
+        if (m->plan->facts & DV_FACT_LAID_OUT)
+            m->layouts[i] = m->plan->layouts[i];
+        else if (!dv_layout_make(&m->layouts[i], &m->plan->target, t->dtype,
+                                 &spec))
+            return 0;
+    }
+    return m->layouts != NULL;
+}
+
+static int get_memory(dv_sim *m)
+{
+    needs n = count_needs(m->plan);
+    int32_t tensors = m->plan->ops->n_tensors;
+    if (!get_layouts(m))
+        return 0;
+    m->memory = DV_NEW(&m->arena, unsigned char *, tensors);
+    m->images = DV_NEW(&m->arena, unsigned char *, n.images);
+    if (!m->memory || !m->images)
+        return 0;
+    m->n_images = n.images;
+    for (int32_t i = 0; i < tensors; i++)
+        if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
+            return 0;
+    for (int i = 0; i < n.images; i++) {
+        if (!(m->images[i] = dv_alloc((size_t)n.image_bytes)))
+            return 0;
+        memset(m->images[i], POISON, (size_t)n.image_bytes);
+    }
+    m->old = dv_alloc((size_t)n.old_bytes);
+    m->seen = dv_alloc((size_t)n.marks);
+    m->parts = dv_alloc((size_t)n.parts * 8);
+    m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
+    if (m->seen)
+        memset(m->seen, 0, (size_t)n.marks);
+    return m->old && m->seen && m->parts && m->core_of;
+}
+
+dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
+                        const dv_kernel *kernels, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_sim *m = DV_NEW(&arena, dv_sim, 1);
+    if (!m)
+        return dv_nomem(diag);
+    m->arena = arena;
+    m->plan = plan;
+    m->kernels = kernels;
+    if (!get_memory(m)) {
+        dv_sim_destroy(m);
+        return dv_nomem(diag);
+    }
+    *out = m;
+    return DV_OK;
+}
+
+void dv_sim_destroy(dv_sim *m)
+{
+    if (!m)
+        return;
+    for (int32_t i = 0; m->memory && i < m->plan->ops->n_tensors; i++)
+        dv_release(m->memory[i]);
+    for (int i = 0; m->images && i < m->n_images; i++)
+        dv_release(m->images[i]);
+    dv_release(m->old);
+    dv_release(m->seen);
+    dv_release(m->parts);
+    dv_release(m->core_of);
+    dv_arena arena = m->arena;
+    dv_arena_free(&arena);
+}
+
+const dv_moved *dv_sim_moved(const dv_sim *m)
+{
+    return &m->moved;
+}
+
+// -- Elements
+// --------------------------------------------------------------------
+
+// One element between host order and the machine's memory. A machine may store
+// 64-bit integers in four bytes.
+static void copy_in(unsigned char *to, const unsigned char *from, int host,
+                    int64_t device)
+{
+    memcpy(to, from, (size_t)(host < device ? host : device));
+}
+
+static void copy_out(unsigned char *to, const unsigned char *from, int host,
+                     int64_t device)
+{
+    memcpy(to, from, (size_t)(host < device ? host : device));
+    if (host > device)
+        memset(to + device, from[device - 1] & 0x80 ? 0xff : 0,
+               (size_t)(host - device));
+}
+
+// Where element number `at` of a tensor is, in bytes of its memory.
+static int64_t place_of(const dv_sim *m, int32_t tensor, int64_t at)
+{
+    const dv_tensor *t = &m->plan->ops->tensors[tensor];
+    int64_t coords[DV_MAX_DIMS];
+    for (int d = t->n_dims - 1; d >= 0; d--) {
+        coords[d] = at % t->shape[d];
+        at /= t->shape[d];
+    }
+    return dv_layout_place(&m->layouts[tensor], coords) *
+           m->layouts[tensor].elem_bytes;
+}
+
+void dv_sim_load(dv_sim *m, void *const *host)
+{
+    const dv_program *p = m->plan->ops;
+    m->moved = (dv_moved){0};
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int size = dv_dtype_get(t->dtype)->size_bytes;
+        memset(m->memory[i], POISON, (size_t)m->layouts[i].bytes);
+        for (int64_t k = 0; t->is_input && k < t->n_elems; k++)
+            copy_in(m->memory[i] + place_of(m, i, k),
+                    (const unsigned char *)host[i] + k * size, size,
+                    m->layouts[i].elem_bytes);
+    }
+}
+
+void dv_sim_store(const dv_sim *m, void *const *host)
+{
+    const dv_program *p = m->plan->ops;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int size = dv_dtype_get(t->dtype)->size_bytes;
+        for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
+            copy_out((unsigned char *)host[i] + k * size,
+                     m->memory[i] + place_of(m, i, k), size,
+                     m->layouts[i].elem_bytes);
+    }
+}
+
+// -- Copies of a core
+// ------------------------------------------------------------
+
+typedef struct box {
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+} box;
+
+typedef enum { FETCH, STORE, FORGET } purpose;
+
+// Visit every element that an access touches in the box, once: fetch it from
+// memory into the image, store it back, or poison it again.
+static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
+                  const box *b, unsigned char *image, purpose why)
+{
+    const dv_tensor *t = &m->plan->ops->tensors[a->tensor];
+    int size = dv_dtype_get(t->dtype)->size_bytes;
+    int64_t device = m->layouts[a->tensor].elem_bytes, n = 0;
+    uint32_t vars = dv_access_vars(s->k->op, a);
+    const unsigned char *memory =
+        why == FETCH && s->old && a->tensor == s->k->op->write.tensor
+            ? m->old
+            : m->memory[a->tensor];
+    int64_t point[DV_MAX_VARS];
+    for (int pass = 0; pass < 2; pass++) { // the second wipes the marks
+        memcpy(point, b->begin, sizeof point);
+        for (int v = 0; v >= 0;) {
+            int64_t at = dv_strips_offset(s, a, f, point);
+            unsigned char *here = image + at * size;
+            if (pass) {
+                m->seen[at] = 0;
+            } else if (!m->seen[at]) {
+                int64_t place = why == FORGET ? 0 : place_of(m, a->tensor, at);
+                m->seen[at] = 1;
+                n++;
+                if (why == FETCH)
+                    copy_out(here, memory + place, size, device);
+                else if (why == STORE)
+                    copy_in(m->memory[a->tensor] + place, here, size, device);
+                else
+                    memset(here, POISON, (size_t)size);
+            }
+            for (v = s->k->op->n_vars - 1; v >= 0; v--) {
+                if (!(vars >> v & 1))
+                    continue;
+                if (++point[v] < b->end[v])
+                    break;
+                point[v] = b->begin[v];
+            }
+        }
+    }
+    if (why == FETCH) {
+        m->moved.read_elems += n;
+        m->moved.read_bytes += n * device;
+    } else if (why == STORE) {
+        m->moved.write_elems += n;
+        m->moved.write_bytes += n * device;
+    }
+}
+
+// Indices that reads and the write go through come first: they are looked up.
+static int in_order(const dv_op *op, int32_t *order)
+{
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int r = 0; r < op->n_reads; r++)
+            if (dv_access_is_indirect(&op->reads[r]) == pass)
+                order[n++] = r;
+    return n;
+}
+
+static void run_box(dv_strips *s, const box *b)
+{
+    s->n_parts = 0;
+    if (s->k->compute == DV_IN_F32)
+        dv_strips_f32(s, b->begin, b->end);
+    else if (s->k->compute == DV_IN_F64)
+        dv_strips_f64(s, b->begin, b->end);
+    else
+        dv_strips_i64(s, b->begin, b->end);
+}
+
+// One core's share: fetch, compute, and, if the result is whole, store.
+static void run_core(dv_sim *m, dv_strips *s, const box *b, int stores)
+{
+    const dv_op *op = s->k->op;
+    int32_t order[DV_MAX_READS];
+    int n = in_order(op, order);
+    for (int i = 0; i < n; i++)
+        visit(m, s, &op->reads[order[i]], &s->k->reads[order[i]], b,
+              m->images[order[i]], FETCH);
+    run_box(s, b);
+    if (stores) {
+        s->part = s->part == DV_WHOLE ? DV_WHOLE : DV_FINISH;
+        if (s->part == DV_FINISH)
+            run_box(s, b);
+        if (s->status == DV_OK)
+            visit(m, s, &op->write, &s->k->write, b, m->images[op->n_reads],
+                  STORE);
+        visit(m, s, &op->write, &s->k->write, b, m->images[op->n_reads],
+              FORGET);
+    }
+    for (int i = n - 1; i >= 0; i--)
+        visit(m, s, &op->reads[order[i]], &s->k->reads[order[i]], b,
+              m->images[order[i]], FORGET);
+}
+
+// -- Ops
+// -------------------------------------------------------------------------
+
+// The box of a tile; *slot becomes the number of its part, 0 for the first.
+static box box_of(const dv_plan *plan, int32_t op, int64_t tile, int64_t *part)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    box b = {{0}, {0}};
+    int64_t weight = 1;
+    *part = 0;
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t slice = plan->slices[op][v], n = dv_ceil_div(len, slice);
+        b.begin[v] = o->vars[v].begin + tile % n * slice;
+        b.end[v] = dv_min_i64(b.begin[v] + slice, o->vars[v].end);
+        if (o->vars[v].reduce) {
+            *part += tile % n * weight;
+            weight *= n;
+        }
+        tile /= n;
+    }
+    return b;
+}
+
+static int64_t count_parts(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce)
+            n *= dv_ceil_div(o->vars[v].end - o->vars[v].begin,
+                             plan->slices[op][v]);
+    return n;
+}
+
+// The tile that has the same results as `tile` and is part number `part`.
+static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
+                       int64_t part)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t out = 0, weight = 1;
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t n = dv_ceil_div(len, plan->slices[op][v]), slot = tile % n;
+        if (o->vars[v].reduce) {
+            slot = part % n;
+            part /= n;
+        }
+        out += slot * weight;
+        weight *= n;
+        tile /= n;
+    }
+    return out;
+}
+
+// All parts of the results of a tile, in order; each core hands what it has to
+// the next, and the last one finishes and stores.
+static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
+{
+    int64_t part, parts = count_parts(m->plan, op);
+    box_of(m->plan, op, tile, &part);
+    if (part > 0)
+        return; // comes with part 0
+    for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
+        int64_t here = sibling(m->plan, op, tile, k);
+        box b = box_of(m->plan, op, here, &part);
+        s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
+        s->parts = m->parts;
+        int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
+        run_core(m, s, &b, k == parts - 1);
+        if (k && before != m->core_of[here])
+            m->moved.ring_bytes +=
+                s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+    }
+}
+
+dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
+{
+    for (int32_t d = 0; d < g->n_deals; d++)
+        for (int64_t i = 0; i < g->deals[d].n_tiles; i++)
+            m->core_of[g->deals[d].first_tile + i] = g->deals[d].core;
+    for (int32_t op = g->first_op; op < g->end_op; op++) {
+        s->k = &m->kernels[op];
+        s->images = (void *const *)m->images;
+        // The write's copy is the last image of this op.
+        s->old = NULL;
+        int32_t t = s->k->op->write.tensor;
+        if (s->k->old_off >= 0) {
+            memcpy(m->old, m->memory[t], (size_t)m->layouts[t].bytes);
+            s->old = m->old;
+        }
+        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK; tile++)
+            run_tile(m, s, op, tile);
+    }
+    s->images = NULL;
+    s->old = NULL;
+    s->part = DV_WHOLE;
+    return s->status;
+}
