@@ -178,6 +178,9 @@ typedef struct dv_plan_options {
     int64_t cores;          // use at most so many; 0: all of the target's
     const char *stop_after; // name of a pass; NULL: run them all
     const char *divide;     // best (NULL), seed or seed+cost
+    // Numbers of slices the user insists on, as "op:variable=number".
+    const char *const *pins;
+    size_t n_pins;
     // Called after every pass with the plan as text so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
@@ -185,7 +188,7 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, NULL, NULL, NULL, NULL                                              \
+        0, NULL, NULL, NULL, 0, NULL, NULL                                     \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

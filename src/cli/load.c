@@ -38,6 +38,9 @@ static dv_status load(const char *path, const cli_plan_args *args,
     char *text;
     size_t len;
     DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
+    dv_plan_options options = args->options;
+    options.pins = args->pins.at;
+    options.n_pins = (size_t)args->pins.n;
     dv_status st;
     if (is_plan(text, len)) {
         st =
@@ -55,7 +58,6 @@ static dv_status load(const char *path, const cli_plan_args *args,
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
-        dv_plan_options options = args->options;
         if (st == DV_OK)
             st = cores_from_outside(out->target, &options, diag);
         if (st == DV_OK)

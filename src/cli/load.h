@@ -6,7 +6,7 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at;
-    cli_list sets;
+    cli_list sets, pins;
     dv_plan_options options;
 } cli_plan_args;
 

@@ -62,6 +62,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
          &args.sets},
         {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
          &args.options.divide},
+        {"pin", 0, "OP:VAR=N", "cut this variable of an op into N slices",
+         CLI_LIST, &args.pins},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
         {"output", 'o', "FILE", "write to a file, whole or not at all",
          CLI_TEXT, &output},

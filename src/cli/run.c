@@ -336,6 +336,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
          &args.sets},
         {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
          &args.options.divide},
+        {"pin", 0, "OP:VAR=N", "cut this variable of an op into N slices",
+         CLI_LIST, &args.pins},
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
         {"executor", 0, "HOW", "seq: on this machine; sim: simulated", CLI_TEXT,

@@ -13,6 +13,7 @@
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // -- One op
@@ -36,10 +37,74 @@ static dv_status find_method(const char *name, int *out, dv_diag *diag)
                    name);
 }
 
-static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
-                        dv_divided *out, dv_diag *diag)
+// "op:variable=number", taken apart. The op's number, or -1.
+static dv_status read_pin(const dv_plan *plan, const char *text, int32_t *op,
+                          dv_pin *pin, dv_diag *diag)
 {
-    dv_divide_request r = {.cores = plan->target.cores,
+    const char *equals = strrchr(text, '='), *colon = strrchr(text, ':');
+    char *end = NULL;
+    if (!equals || !colon || colon > equals)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a pin is OP:VARIABLE=NUMBER, not '%s'", text);
+    pin->n = strtoll(equals + 1, &end, 10);
+    if (end == equals + 1 || *end || pin->n < 1)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "pin %s: a number of slices is 1 or more", text);
+    for (*op = 0; *op < plan->ops->n_ops; ++*op) {
+        const dv_op *o = &plan->ops->ops[*op];
+        if (strlen(o->name) != (size_t)(colon - text) ||
+            strncmp(o->name, text, (size_t)(colon - text)) != 0)
+            continue;
+        for (pin->var = 0; pin->var < o->n_vars; pin->var++)
+            if (strlen(o->vars[pin->var].name) ==
+                    (size_t)(equals - colon - 1) &&
+                !strncmp(o->vars[pin->var].name, colon + 1,
+                         (size_t)(equals - colon - 1)))
+                return DV_OK;
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "pin %s: op %s has no such variable", text, o->name);
+    }
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "pin %s: the plan has no such op", text);
+}
+
+typedef struct pinned_op {
+    int32_t op;
+    dv_pin pin;
+} pinned_op;
+
+// All pins, their ops found.
+static dv_status read_pins(const dv_plan *plan, const dv_plan_options *o,
+                           pinned_op *out, dv_diag *diag)
+{
+    for (size_t k = 0; k < o->n_pins; k++) {
+        DV_TRY(read_pin(plan, o->pins[k], &out[k].op, &out[k].pin, diag));
+        for (size_t j = 0; j < k; j++)
+            if (out[j].op == out[k].op && out[j].pin.var == out[k].pin.var)
+                return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                               "pin %s: it is pinned to %" PRId64 " already",
+                               o->pins[k], out[j].pin.n);
+    }
+    return DV_OK;
+}
+
+// The pins of one op: at most one per variable. How many there are.
+static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
+{
+    int n = 0;
+    for (size_t k = 0; k < n_all; k++)
+        if (all[k].op == op)
+            pins[n++] = all[k].pin;
+    return n;
+}
+
+static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
+                        const dv_pin *pins, int n_pins, dv_divided *out,
+                        dv_diag *diag)
+{
+    dv_divide_request r = {.pins = pins,
+                           .n_pins = n_pins,
+                           .cores = plan->target.cores,
                            .span_limit_bytes = plan->target.span_limit_bytes,
                            .cost = method == 2,
                            .at = {&plan->ops->src, s->op->off}};
@@ -162,7 +227,8 @@ static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
 // -- Running
 // -----------------------------------------------------------------------
 
-static dv_status divide_op(dv_plan *plan, int32_t i, int method, dv_arena *work,
+static dv_status divide_op(dv_plan *plan, int32_t i, int method,
+                           const dv_pin *pins, int n_pins, dv_arena *work,
                            dv_diag *diag)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -171,17 +237,20 @@ static dv_status divide_op(dv_plan *plan, int32_t i, int method, dv_arena *work,
     if (!s ||
         !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
         return dv_nomem(diag);
-    DV_TRY(decide(plan, method, s, &d, diag));
+    DV_TRY(decide(plan, method, s, pins, n_pins, &d, diag));
     return keep(plan, i, s, &d, diag);
 }
 
-static dv_status divide_all(dv_plan *plan, int method, known *k, dv_diag *diag)
+static dv_status divide_all(dv_plan *plan, int method, const pinned_op *pinned,
+                            size_t n_pinned, known *k, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];
         if (op->is_extern)
             continue; // opaque: whole, on one core
-        int32_t same = find_known(plan, k, i);
+        dv_pin pins[DV_MAX_VARS];
+        int n_pins = pins_of(pinned, n_pinned, i, pins);
+        int32_t same = n_pins ? -1 : find_known(plan, k, i);
         if (same >= 0) {
             plan->divisions[i] = plan->divisions[same];
             memcpy(plan->slices[i], plan->slices[same],
@@ -189,7 +258,7 @@ static dv_status divide_all(dv_plan *plan, int method, known *k, dv_diag *diag)
             continue;
         }
         dv_arena work = {0};
-        dv_status st = divide_op(plan, i, method, &work, diag);
+        dv_status st = divide_op(plan, i, method, pins, n_pins, &work, diag);
         dv_arena_free(&work);
         DV_TRY(st);
     }
@@ -207,12 +276,17 @@ dv_status dv_divide_run(dv_pass_cx *cx, dv_plan *plan)
     while (k.cap < 2 * (size_t)plan->ops->n_ops)
         k.cap *= 2;
     k.op = dv_alloc(k.cap * sizeof *k.op);
-    if (!plan->divisions || !k.op) {
-        dv_release(k.op);
-        return dv_nomem(cx->diag);
+    size_t n_pinned = cx->options->n_pins;
+    pinned_op *pinned = dv_alloc(n_pinned * sizeof *pinned);
+    dv_status st =
+        plan->divisions && k.op && pinned ? DV_OK : dv_nomem(cx->diag);
+    if (st == DV_OK)
+        st = read_pins(plan, cx->options, pinned, cx->diag);
+    if (st == DV_OK) {
+        memset(k.op, -1, k.cap * sizeof *k.op);
+        st = divide_all(plan, method, pinned, n_pinned, &k, cx->diag);
     }
-    memset(k.op, -1, k.cap * sizeof *k.op);
-    dv_status st = divide_all(plan, method, &k, cx->diag);
+    dv_release(pinned);
     dv_release(k.op);
     return st;
 }
