@@ -48,7 +48,7 @@ static dv_status load(const char *path, const cli_plan_args *args,
                 ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                           "%s is a plan: its target and params are fixed", path)
                 : dv_plan_parse(&out->plan, text, len, path, args->start_at,
-                                &args->options, diag);
+                                &options, diag);
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--start-at goes on with a plan, %s is a program", path);

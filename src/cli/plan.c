@@ -1,5 +1,6 @@
 // divvy plan: divide, check, print. Also goes on with a plan that was printed.
 #include "cli/load.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,12 +48,100 @@ static int no_pass(const cli_command *c, const char *name)
     return code;
 }
 
+// -- Explaining
+// ------------------------------------------------------------------
+
+static void put_splits(dv_text *out, const dv_op *op, const int64_t *n)
+{
+    const char *sep = "";
+    for (int v = 0; v < op->n_vars; v++) {
+        if (n[v] == 1)
+            continue;
+        dv_put(out, "%s%s %" PRId64, sep, op->vars[v].name, n[v]);
+        sep = " x ";
+    }
+    dv_put(out, "%s", sep[0] ? "" : "nothing");
+}
+
+static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
+                      const dv_division *d)
+{
+    for (int r = 0; r <= op->n_reads; r++) {
+        const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
+        dv_put(out, "%s%s ",
+               r ? ", " : "    spans: ", plan->ops->tensors[a->tensor].name);
+        dv_put_bytes_of_memory(out, d->whole_bytes[r]);
+        dv_put(out, " -> ");
+        dv_put_bytes_of_memory(out, d->spans_bytes[r]);
+    }
+    if (plan->target.span_limit_bytes) {
+        dv_put(out, "; the limit is ");
+        dv_put_bytes_of_memory(out, plan->target.span_limit_bytes);
+    }
+    dv_put(out, "\n");
+}
+
+static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    const dv_division *d = &plan->divisions[i];
+    int64_t n[DV_MAX_VARS], reduced = 1;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        n[v] = (len - 1) / plan->slices[i][v] + 1;
+        reduced *= op->vars[v].reduce ? n[v] : 1;
+    }
+    dv_put(out, "%s: ", op->name);
+    if (!d->spans_bytes) {
+        dv_put(out, "opaque, whole on one core\n");
+        return;
+    }
+    put_splits(out, op, n);
+    dv_put(out,
+           " on %" PRId64 " of %" PRId64 " cores, %.4g us: compute %.4g, "
+           "memory %.4g, combine %.4g\n",
+           dv_plan_n_tiles(plan, i), plan->target.cores, d->cost_us,
+           d->compute_us, d->memory_us, d->combine_us);
+    if (reduced > 1)
+        dv_put(out, "    %" PRId64 " partial results are combined in order\n",
+               reduced);
+    if (d->runner) {
+        dv_put(out, "    next best: ");
+        put_splits(out, op, d->runner);
+        dv_put(out, ", %.4g us\n", d->runner_us);
+    }
+    if (d->candidates)
+        dv_put(out,
+               "    %" PRId64 " divisions priced, %" PRId64
+               " ruled out by the span limit\n",
+               d->candidates, d->over_span);
+    for (int v = 0; v < op->n_vars; v++) {
+        if (d->why_whole[v])
+            dv_put(out, "    %s stays whole: %s\n", op->vars[v].name,
+                   d->why_whole[v]);
+        if (d->forced[v] > 1)
+            dv_put(out, "    %s: the span limit demands %" PRId64 " slices\n",
+                   op->vars[v].name, d->forced[v]);
+    }
+    put_spans(out, plan, op, d);
+}
+
+static char *explain(const dv_plan *plan)
+{
+    dv_text out = {0};
+    if (!plan->divisions)
+        dv_put(&out, "the plan was read, not made: nothing was decided\n");
+    for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)
+        explain_op(&out, plan, i);
+    return dv_text_take(&out);
+}
+
 int cli_plan(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     watcher w = {0};
     const char *files[1], *output = NULL;
-    int json = 0, n_files;
+    int json = 0, why = 0, n_files;
     const cli_option options[] = {
         {"target", 't', "NAME", "a target's name or file (default: host)",
          CLI_TEXT, &args.target},
@@ -73,6 +162,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
          &args.options.stop_after},
         {"start-at", 0, "PASS", "FILE is a plan: go on from this pass",
          CLI_TEXT, &args.start_at},
+        {"explain", 0, NULL, "say why every op is divided as it is", CLI_FLAG,
+         &why},
         {"time-passes", 0, NULL, "say how long each pass took", CLI_FLAG,
          &w.times},
         {0}};
@@ -93,8 +184,9 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         cli_warnings(diag);
         code = 0;
         if (!w.dump_after || output)
-            code = cli_put(json ? dv_plan_json(l.plan)
-                                : text_of(l.plan, !args.options.stop_after),
+            code = cli_put(why    ? explain(l.plan)
+                           : json ? dv_plan_json(l.plan)
+                                  : text_of(l.plan, !args.options.stop_after),
                            output, diag);
         cli_unload(&l);
     } else {

@@ -11,7 +11,6 @@
 // everywhere. Cost: the number of candidates times the number of tensors.
 #include "base/math.h"
 #include "divide/divide.h"
-#include "plan/cost.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -20,8 +19,9 @@ typedef struct best {
     const dv_target *t;
     const dv_divide_request *r;
     dv_splits now, found;
-    double cost;
-    int64_t candidates, cores;
+    double cost, runner_cost;
+    dv_splits runner;
+    int64_t candidates, cores, over_span;
     int any;
     // The nearest miss, for the message when nothing is legal.
     int64_t over;
@@ -62,7 +62,7 @@ static double touched(const dv_space *s, int i, const dv_splits *d)
     return n;
 }
 
-static dv_work work_of(const dv_space *s, const dv_splits *d)
+dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
 {
     dv_work w = {.partials = 1};
     double points = 1, results = 1;
@@ -86,7 +86,7 @@ static dv_work work_of(const dv_space *s, const dv_splits *d)
 
 double dv_divide_cost(const dv_space *s, const dv_target *t, const dv_splits *d)
 {
-    dv_work w = work_of(s, d);
+    dv_work w = dv_divide_work(s, d);
     return dv_cost_us(t, &w);
 }
 
@@ -98,6 +98,7 @@ static int legal(best *b)
         int64_t over = dv_span(b->s, i, &b->now, 0) - b->r->span_limit_bytes;
         if (over <= 0)
             continue;
+        b->over_span++;
         if (!b->any && (b->over == 0 || over < b->over)) {
             b->over = over;
             b->over_tensor = i;
@@ -114,8 +115,17 @@ static void consider(best *b, int64_t cores)
         return;
     b->candidates++;
     double cost = dv_divide_cost(b->s, b->t, &b->now);
-    if (b->any && (cost > b->cost || (cost == b->cost && cores >= b->cores)))
+    if (b->any && (cost > b->cost || (cost == b->cost && cores >= b->cores))) {
+        if (b->runner_cost < 0 || cost < b->runner_cost) {
+            b->runner_cost = cost;
+            b->runner = b->now;
+        }
         return;
+    }
+    if (b->any) {
+        b->runner_cost = b->cost;
+        b->runner = b->found;
+    }
     b->any = 1;
     b->cost = cost;
     b->cores = cores;
@@ -175,14 +185,18 @@ static dv_status refuse(const best *b, dv_diag *diag)
 dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
                          const dv_divide_request *r, dv_diag *diag)
 {
-    best b = {.s = s, .t = t, .r = r};
+    best b = {.s = s, .t = t, .r = r, .runner_cost = -1};
     for (int v = 0; v < DV_MAX_VARS; v++)
         b.now.n[v] = b.near.n[v] = 1;
     search(&b, 0, 1);
     if (!b.any)
         return refuse(&b, diag);
-    *out = (dv_divided){
-        .splits = b.found, .candidates = b.candidates, .cost_us = b.cost};
+    *out = (dv_divided){.splits = b.found,
+                        .candidates = b.candidates,
+                        .cost_us = b.cost,
+                        .runner = b.runner,
+                        .runner_us = b.runner_cost,
+                        .over_span = b.over_span};
     for (int v = 0; v < DV_MAX_VARS; v++) {
         out->forced.n[v] = 1;
         if (v >= s->n_vars)

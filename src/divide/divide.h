@@ -11,6 +11,7 @@
 #ifndef DV_DIVIDE_H
 #define DV_DIVIDE_H
 #include "layout/layout.h"
+#include "plan/cost.h"
 
 // An op as the planners see it.
 typedef struct dv_space {
@@ -63,9 +64,14 @@ typedef struct dv_divided {
     dv_splits forced; // what the span limit alone demands
     int claimed;      // by the matmul cost model
     int64_t candidates;
-    double cost_us; // of the choice; negative: not priced
+    double cost_us;   // of the choice; negative: not priced
+    dv_splits runner; // the second best, when runner_us >= 0
+    double runner_us;
+    int64_t over_span; // candidates that the span limit ruled out
 } dv_divided;
 
+// The share of the op that its busiest core has.
+dv_work dv_divide_work(const dv_space *s, const dv_splits *d);
 // The price of a division, in microseconds (divide/best.c, plan/cost.c).
 double dv_divide_cost(const dv_space *s, const dv_target *t,
                       const dv_splits *d);

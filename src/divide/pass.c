@@ -126,15 +126,35 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
     x->claimed = d->claimed;
     x->forced = DV_NEW(&plan->arena, int64_t, s->n_vars);
     x->spans_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
-    if (!x->forced || !x->spans_bytes)
+    x->whole_bytes = DV_NEW(&plan->arena, int64_t, s->n_tensors);
+    x->why_whole = DV_NEW(&plan->arena, const char *, s->n_vars);
+    x->runner_us = d->runner_us;
+    x->over_span = d->over_span;
+    if (d->runner_us >= 0)
+        x->runner = DV_NEW(&plan->arena, int64_t, s->n_vars);
+    if (!x->forced || !x->spans_bytes || !x->whole_bytes || !x->why_whole ||
+        (d->runner_us >= 0 && !x->runner))
         return dv_nomem(diag);
     for (int v = 0; v < s->n_vars; v++) {
         int64_t len = dv_ceil_div(s->units[v], d->splits.n[v]) * s->eps[v];
         plan->slices[i][v] = dv_min_i64(len, s->extent[v]);
         x->forced[v] = d->forced.n[v];
     }
-    for (int k = 0; k < s->n_tensors; k++)
+    dv_splits whole;
+    for (int v = 0; v < s->n_vars; v++) {
+        whole.n[v] = 1;
+        x->why_whole[v] = s->why[v];
+        if (x->runner)
+            x->runner[v] = d->runner.n[v];
+    }
+    for (int k = 0; k < s->n_tensors; k++) {
         x->spans_bytes[k] = dv_span(s, k, &d->splits, 0);
+        x->whole_bytes[k] = dv_span(s, k, &whole, 0);
+    }
+    dv_work w = dv_divide_work(s, &d->splits);
+    x->compute_us = dv_cost_compute_us(&plan->target, &w);
+    x->memory_us = dv_cost_memory_us(&plan->target, &w);
+    x->combine_us = dv_cost_combine_us(&plan->target, &w);
     return DV_OK;
 }
 

@@ -450,7 +450,7 @@ dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
                          const dv_divide_request *r, dv_diag *diag)
 {
     seed d = {.s = s, .r = r, .diag = diag};
-    dv_divided result = {.cost_us = -1};
+    dv_divided result = {.cost_us = -1, .runner_us = -1};
     for (int v = 0; v < DV_MAX_VARS; v++)
         d.acc.n[v] = result.splits.n[v] = 1;
     DV_TRY(must_split(&d));

@@ -146,7 +146,8 @@ int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
         if (n > 1)
             return n * inside;
     }
-    return l->elem_bytes;
+    // A core that stays in one stick; the original counts one element.
+    return even ? l->elem_bytes : inside;
 }
 
 int64_t dv_core_split(int64_t size, int64_t limit)

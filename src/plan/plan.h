@@ -61,6 +61,12 @@ typedef struct dv_division {
     int claimed;          // by the original's matmul cost
     int64_t *forced;      // slices that the span limit demands, per variable
     int64_t *spans_bytes; // what one core reaches: reads in order, then write
+    int64_t *whole_bytes; // the same before any cut
+    int64_t *runner;      // slices of the second best, or NULL
+    double runner_us;
+    int64_t over_span; // divisions that the span limit ruled out
+    double compute_us, memory_us, combine_us; // what cost_us is made of
+    const char **why_whole; // per variable: why it may not be cut, or NULL
 } dv_division;
 
 enum {
