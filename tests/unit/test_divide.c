@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "divide/divide.h"
+#include "divide/encode.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -251,6 +252,39 @@ static void read_span(const state *s, char *line)
     }
 }
 
+// "1024:32 / -": written and reduced splits by factor. Ours must be those, and
+// must decode to where they came from.
+static void read_encoded(const state *s, char *line)
+{
+    dv_encoded e;
+    int64_t back[DV_MAX_VARS];
+    if (s->host_bytes)
+        return;
+    const dv_op *op = s->space.op;
+    assert_int_equal(dv_encode(&e, s->p, op, s->got.splits.n, NULL), DV_OK);
+    int reduced = 0, n = 0;
+    for (char *word = strtok(line + 8, " \n"); word;
+         word = strtok(NULL, " \n")) {
+        reduced |= !strcmp(word, "/");
+        char *colon = strchr(word, ':');
+        if (!colon)
+            continue;
+        int64_t f = strtoll(word, NULL, 10), k = strtoll(colon + 1, NULL, 10);
+        int found = 0;
+        for (int i = 0; i < (reduced ? e.n_reduced : e.n_written); i++) {
+            const dv_coded *c = reduced ? &e.reduced[i] : &e.written[i];
+            found |= c->factor == f && c->splits == k;
+        }
+        if (!found)
+            fail_msg("%s: %s is not encoded", s->name, word);
+        n++;
+    }
+    assert_int_equal(e.n_written + e.n_reduced, n);
+    assert_int_equal(dv_decode(back, s->p, op, &e, NULL), DV_OK);
+    for (int v = 0; v < op->n_vars; v++)
+        assert_int_equal(back[v], s->got.splits.n[v]);
+}
+
 static void read_cost(state *s, const char *line)
 {
     long long v[10];
@@ -294,6 +328,8 @@ static void read_line(state *s, char *line)
         compare_splits(s, "the forced split", line + 7, &s->got.forced);
     } else if (!strncmp(line, "span ", 5)) {
         read_span(s, line);
+    } else if (!strncmp(line, "encoded ", 8)) {
+        read_encoded(s, line);
     } else if (sscanf(line, "error %lld %d", &x, &n) == 2 && !s->host_bytes) {
         assert_int_equal(divide(s, x, n, 1), DV_E_CAPACITY);
         s->n_errors++;
@@ -325,8 +361,43 @@ static void vectors(void **unused)
     assert_int_equal(s.n_errors, 25);
 }
 
+// What the encoding cannot say is an error, not another division.
+static void collisions(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text;
+        int64_t splits[3];
+    } cases[] = {{"input x: f32[16]\ny[] = sum[k,l] x[k+l]  "
+                  "for k in 0..4, l in 0..4\noutput y\n",
+                  {2, 2, 1}}, // equal factors
+                 {"input x: f32[8]\ninput w: f32[8, 8]\n"
+                  "y[i] = sum[j,k] x[i] * w[j,k]\noutput y\n",
+                  {1, 2, 2}},
+                 {"input x: f32[8, 8, 8]\n"
+                  "y[] = sum[i,j,k] x[i,j,k]\noutput y\n",
+                  {2, 2, 2}}};
+    static const dv_status want[] = {DV_E_CHECK, DV_E_CHECK, DV_OK};
+    for (int i = 0; i < 3; i++) {
+        dv_program *p = NULL;
+        dv_encoded e;
+        assert_int_equal(dv_program_parse(&p, cases[i].text,
+                                          strlen(cases[i].text), "t", NULL, 0,
+                                          NULL),
+                         DV_OK);
+        assert_int_equal(dv_encode(&e, p, &p->ops[0], cases[i].splits, NULL),
+                         want[i]);
+        dv_encoded wrong = {.written = {{12345, 2}}, .n_written = 1};
+        int64_t splits[DV_MAX_VARS];
+        assert_int_equal(dv_decode(splits, p, &p->ops[0], &wrong, NULL),
+                         DV_E_CHECK);
+        dv_program_destroy(p);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(vectors),
+                                       cmocka_unit_test(collisions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
