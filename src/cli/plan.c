@@ -48,8 +48,7 @@ static int no_pass(const cli_command *c, const char *name)
     return code;
 }
 
-// -- Explaining
-// ------------------------------------------------------------------
+// -- Explaining ------------------------------------------------------------
 
 static void put_splits(dv_text *out, const dv_op *op, const int64_t *n)
 {

@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- One op
-// --------------------------------------------------------------------
+// -- One op ----------------------------------------------------------------
 
 static const char *const methods[] = {"best", "seed", "seed+cost"};
 
@@ -158,8 +157,7 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
     return DV_OK;
 }
 
-// -- Ops of the same shape
-// -------------------------------------------------------
+// -- Ops of the same shape -------------------------------------------------
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
@@ -244,8 +242,7 @@ static int32_t find_known(const dv_plan *plan, known *k, int32_t i)
     }
 }
 
-// -- Running
-// -----------------------------------------------------------------------
+// -- Running ---------------------------------------------------------------
 
 static dv_status divide_op(dv_plan *plan, int32_t i, int method,
                            const dv_pin *pins, int n_pins, dv_arena *work,
@@ -324,8 +321,7 @@ dv_status dv_divide_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing
-// ------------------------------------------------------------------------
+// -- Printing --------------------------------------------------------------
 
 void dv_divide_print(dv_text *out, const dv_plan *plan)
 {
@@ -349,8 +345,7 @@ void dv_divide_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading
-// -------------------------------------------------------------------------
+// -- Reading ---------------------------------------------------------------
 
 // `3: i 16, j 4`
 static dv_status read_slices(dv_plan *plan, dv_lexer *lx)

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Distinct elements of an access
-// ------------------------------------------------
+// -- Distinct elements of an access ----------------------------------------
 
 typedef struct run {
     int64_t factor, n;
@@ -127,8 +126,7 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
     return n;
 }
 
-// -- Of ops and plans
-// ----------------------------------------------------------------
+// -- Of ops and plans ------------------------------------------------------
 
 static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
                      int64_t tile)

@@ -115,6 +115,11 @@ const dv_moved *dv_exec_moved(const dv_exec *x)
     return x->sim ? dv_sim_moved(x->sim) : NULL;
 }
 
+const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core)
+{
+    return x->sim ? dv_sim_moved_by(x->sim, op, core) : NULL;
+}
+
 dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
 {
     dv_arena arena = {0};

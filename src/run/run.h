@@ -28,6 +28,8 @@ typedef struct dv_moved {
 } dv_moved;
 // Of the last run; NULL when it was not simulated.
 const dv_moved *dv_exec_moved(const dv_exec *x);
+// The same for one op on one core.
+const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core);
 
 // -- Inside run/ -----------------------------------------------------------
 

@@ -1,6 +1,7 @@
 #include "run/sim.h"
 #include "base/math.h"
 #include "layout/layout.h"
+#include <inttypes.h>
 #include <string.h>
 
 enum { POISON = 0xff }; // nan in every float type, -1 in integers
@@ -17,11 +18,12 @@ struct dv_sim {
     void *parts;            // accumulators of a result in parts; owned
     int64_t *core_of;       // by tile of the group at hand; owned
     int n_images;
-    dv_moved moved;
+    dv_moved moved;   // in all
+    dv_moved *by;     // by op, then core; owned
+    dv_moved *counts; // where the core at work is counted
 };
 
-// -- Creating
-// --------------------------------------------------------------------
+// -- Creating --------------------------------------------------------------
 
 // The most that any op needs at once.
 typedef struct needs {
@@ -70,6 +72,11 @@ static int get_layouts(dv_sim *m)
     return m->layouts != NULL;
 }
 
+static size_t n_counts(const dv_sim *m)
+{
+    return (size_t)m->plan->ops->n_ops * (size_t)m->plan->target.cores;
+}
+
 static int get_memory(dv_sim *m)
 {
     needs n = count_needs(m->plan);
@@ -93,9 +100,10 @@ static int get_memory(dv_sim *m)
     m->seen = dv_alloc((size_t)n.marks);
     m->parts = dv_alloc((size_t)n.parts * 8);
     m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
+    m->by = dv_alloc(n_counts(m) * sizeof *m->by);
     if (m->seen)
         memset(m->seen, 0, (size_t)n.marks);
-    return m->old && m->seen && m->parts && m->core_of;
+    return m->by && m->old && m->seen && m->parts && m->core_of;
 }
 
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
@@ -128,8 +136,14 @@ void dv_sim_destroy(dv_sim *m)
     dv_release(m->seen);
     dv_release(m->parts);
     dv_release(m->core_of);
+    dv_release(m->by);
     dv_arena arena = m->arena;
     dv_arena_free(&arena);
+}
+
+const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
+{
+    return &m->by[op * m->plan->target.cores + core];
 }
 
 const dv_moved *dv_sim_moved(const dv_sim *m)
@@ -137,8 +151,7 @@ const dv_moved *dv_sim_moved(const dv_sim *m)
     return &m->moved;
 }
 
-// -- Elements
-// --------------------------------------------------------------------
+// -- Elements --------------------------------------------------------------
 
 // One element between host order and the machine's memory. A machine may store
 // 64-bit integers in four bytes.
@@ -174,6 +187,7 @@ void dv_sim_load(dv_sim *m, void *const *host)
 {
     const dv_program *p = m->plan->ops;
     m->moved = (dv_moved){0};
+    memset(m->by, 0, n_counts(m) * sizeof *m->by);
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
@@ -198,8 +212,7 @@ void dv_sim_store(const dv_sim *m, void *const *host)
     }
 }
 
-// -- Copies of a core
-// ------------------------------------------------------------
+// -- Copies of a core ------------------------------------------------------
 
 typedef struct box {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
@@ -248,12 +261,12 @@ static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
             }
         }
     }
-    if (why == FETCH) {
-        m->moved.read_elems += n;
-        m->moved.read_bytes += n * device;
-    } else if (why == STORE) {
-        m->moved.write_elems += n;
-        m->moved.write_bytes += n * device;
+    for (int k = 0; k < 2; k++) {
+        dv_moved *c = k ? m->counts : &m->moved;
+        c->read_elems += why == FETCH ? n : 0;
+        c->read_bytes += why == FETCH ? n * device : 0;
+        c->write_elems += why == STORE ? n : 0;
+        c->write_bytes += why == STORE ? n * device : 0;
     }
 }
 
@@ -304,8 +317,7 @@ static void run_core(dv_sim *m, dv_strips *s, const box *b, int stores)
               m->images[order[i]], FORGET);
 }
 
-// -- Ops
-// -------------------------------------------------------------------------
+// -- Ops -------------------------------------------------------------------
 
 // The box of a tile; *slot becomes the number of its part, 0 for the first.
 static box box_of(const dv_plan *plan, int32_t op, int64_t tile, int64_t *part)
@@ -373,18 +385,46 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
         int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
+        m->counts = &m->by[op * m->plan->target.cores + m->core_of[here]];
         run_core(m, s, &b, k == parts - 1);
-        if (k && before != m->core_of[here])
-            m->moved.ring_bytes +=
-                s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+        if (k && before != m->core_of[here]) {
+            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+            m->moved.ring_bytes += n;
+            m->counts->ring_bytes += n;
+        }
     }
+}
+
+// Who has which tile. A plan that was not checked may say anything.
+static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
+{
+    for (int64_t i = 0; i < g->n_tiles; i++)
+        m->core_of[i] = -1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        const dv_deal *deal = &g->deals[d];
+        if (deal->core < 0 || deal->core >= m->plan->target.cores ||
+            deal->first_tile < 0 || deal->n_tiles < 0 ||
+            deal->first_tile > g->n_tiles - deal->n_tiles)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "a deal is outside of the machine or the group");
+        for (int64_t i = 0; i < deal->n_tiles; i++)
+            m->core_of[deal->first_tile + i] = deal->core;
+    }
+    for (int64_t i = 0; i < g->n_tiles; i++)
+        if (m->core_of[i] < 0)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "tile %" PRId64 " is dealt to no core", i);
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (dv_plan_n_tiles(m->plan, op) != g->n_tiles)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "op %s does not make the group's %" PRId64 " tiles",
+                           m->plan->ops->ops[op].name, g->n_tiles);
+    return DV_OK;
 }
 
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
 {
-    for (int32_t d = 0; d < g->n_deals; d++)
-        for (int64_t i = 0; i < g->deals[d].n_tiles; i++)
-            m->core_of[g->deals[d].first_tile + i] = g->deals[d].core;
+    DV_TRY(find_cores(m, g, s->diag));
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;

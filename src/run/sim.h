@@ -22,5 +22,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);
 // Outputs out of the machine's memory.
 void dv_sim_store(const dv_sim *m, void *const *host);
 
+// In all, and by one op on one core.
 const dv_moved *dv_sim_moved(const dv_sim *m);
+const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core);
 #endif

@@ -44,8 +44,30 @@ static void random_target(rng *r, dv_target *t)
         t->tile_rows = t->tile_cols = tiles[rng_below(r, 4)];
 }
 
-// -- What every divided plan keeps
-// -----------------------------------------------
+// -- What every divided plan keeps -----------------------------------------
+
+// Every number of slices for every variable, whether a slice length gives it
+// or not: the least cost of all that fit.
+static double brute_force(const dv_plan *plan, const dv_space *s, dv_splits *d,
+                          int v, int64_t used)
+{
+    double best = -1;
+    if (v == s->n_vars) {
+        for (int k = 0; k < s->n_tensors; k++)
+            if (plan->target.span_limit_bytes &&
+                dv_span(s, k, d, 0) > plan->target.span_limit_bytes)
+                return -1;
+        return dv_divide_cost(s, &plan->target, d);
+    }
+    int64_t most = s->blocked >> v & 1 ? 1 : plan->target.cores / used;
+    for (int64_t n = 1; n <= most && n <= s->units[v]; n++) {
+        d->n[v] = n;
+        double cost = brute_force(plan, s, d, v + 1, used * n);
+        if (cost >= 0 && (best < 0 || cost < best))
+            best = cost;
+    }
+    return best;
+}
 
 // Slices end where sticks do, and what a core reaches is within the limit.
 static int keeps_limits(const dv_plan *plan)
@@ -71,6 +93,10 @@ static int keeps_limits(const dv_plan *plan)
                 dv_span(s, k, &d, 0) > plan->target.span_limit_bytes)
                 ok = no("op %s: the span of %s is over the limit", op->name,
                         s->tensors[k]->name);
+        double least = ok ? brute_force(plan, s, &d, 0, 1) : -1;
+        if (ok && plan->divisions[i].cost_us > least * (1 + 1e-12))
+            ok = no("op %s costs %g, %g is possible", op->name,
+                    plan->divisions[i].cost_us, least);
         if (dv_plan_n_tiles(plan, i) > plan->target.cores)
             ok = no("op %s: more slices than cores", op->name);
     }
@@ -92,19 +118,40 @@ static int reads_back(const dv_plan *plan)
     return ok || no("the plan does not read back");
 }
 
-// -- What the simulator does
-// -----------------------------------------------------
+// -- What the simulator does -----------------------------------------------
 
-static int counts_agree(const dv_plan *plan, const dv_moved *moved)
+// How often the repeats around an op run it.
+static int64_t times_of(const dv_program *p, int32_t op)
 {
+    int64_t n = 1;
+    for (int i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].first_op <= op && op < p->repeats[i].end_op)
+            n *= p->repeats[i].times;
+    return n;
+}
+
+static int counts_agree(const dv_plan *plan, const dv_exec *x)
+{
+    const dv_moved *moved = dv_exec_moved(x);
     dv_traffic t = dv_plan_traffic(plan);
-    if (!t.exact || (t.read_elems == moved->read_elems &&
-                     t.write_elems == moved->write_elems))
-        return 1;
-    return no("predicted %" PRId64 " read, %" PRId64 " written; moved %" PRId64
-              ", %" PRId64,
-              t.read_elems, t.write_elems, moved->read_elems,
-              moved->write_elems);
+    if (t.exact && (t.read_elems != moved->read_elems ||
+                    t.write_elems != moved->write_elems))
+        return no("predicted %" PRId64 " read, %" PRId64 " written; moved "
+                  "%" PRId64 ", %" PRId64,
+                  t.read_elems, t.write_elems, moved->read_elems,
+                  moved->write_elems);
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        for (int64_t core = 0; core < plan->target.cores; core++) {
+            int32_t op = plan->groups[g].first_op;
+            int64_t times = times_of(plan->ops, op);
+            t = dv_op_traffic(plan, g, op, core);
+            moved = dv_exec_moved_by(x, op, core);
+            if (t.exact && (t.read_elems * times != moved->read_elems ||
+                            t.write_elems * times != moved->write_elems))
+                return no("op %d, core %d: predicted and moved differ", op,
+                          (int)core);
+        }
+    return 1;
 }
 
 static int simulates(const dv_program *p, const dv_plan *plan)
@@ -134,7 +181,7 @@ static int simulates(const dv_program *p, const dv_plan *plan)
     else if (!verdict.ok)
         ok = no("%s is %g off, %g allowed", verdict.tensor, verdict.residual,
                 verdict.threshold);
-    ok = ok && counts_agree(plan, dv_exec_moved(x));
+    ok = ok && counts_agree(plan, x);
     dv_exec_destroy(x);
     for (int i = 0; i < ops->n_tensors; i++) {
         free(before[i]);
@@ -146,8 +193,7 @@ static int simulates(const dv_program *p, const dv_plan *plan)
     return ok;
 }
 
-// -- One case
-// --------------------------------------------------------------------
+// -- One case --------------------------------------------------------------
 
 static double cost_of(const dv_plan *plan)
 {
