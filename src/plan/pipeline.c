@@ -117,6 +117,10 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                        plan->target.name, plan->target.cores, options->cores);
     if (options->cores != plan->target.cores)
         plan->target.core_grid = (dv_core_grid){0, 0};
+    // Each core keeps its share of the memory's bandwidth, and no more: fewer
+    // cores must not look as fast as all of them.
+    plan->target.memory_bandwidth_bytes_per_s *=
+        (double)options->cores / (double)plan->target.cores;
     plan->target.cores = options->cores;
     return DV_OK;
 }

@@ -395,9 +395,38 @@ static void collisions(void **unused)
     }
 }
 
+// H24: idle cores are not free. The more cores, the cheaper, until all are
+// busy.
+static void more_cores_cost_less(void **unused)
+{
+    (void)unused;
+    static const char text[] = "input x: f16[4096, 4096]\n"
+                               "y[i,j] = relu(x[i,j])\noutput y\n";
+    dv_program *p = NULL;
+    dv_target *t = NULL;
+    assert_int_equal(
+        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
+    assert_int_equal(dv_target_load(&t, "spyre", NULL), DV_OK);
+    double before = INFINITY;
+    for (int cores = 1; cores <= 32; cores *= 2) {
+        dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+        dv_plan *plan = NULL;
+        o.cores = cores;
+        assert_int_equal(dv_plan_create(&plan, p, t, &o, NULL), DV_OK);
+        double cost = plan->divisions[0].cost_us;
+        if (!(cost < 0.6 * before))
+            fail_msg("%d cores cost %g, half as many %g", cores, cost, before);
+        before = cost;
+        dv_plan_destroy(plan);
+    }
+    dv_target_destroy(t);
+    dv_program_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(vectors),
-                                       cmocka_unit_test(collisions)};
+                                       cmocka_unit_test(collisions),
+                                       cmocka_unit_test(more_cores_cost_less)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
