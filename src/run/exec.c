@@ -94,7 +94,8 @@ static dv_status make_kernels(dv_exec *x, dv_diag *diag)
 
 static void free_tensors(dv_exec *x)
 {
-    for (int32_t i = 0; i < x->n_owned; i++) {
+    int whole = x->owned && x->data && x->bound; // or creating it failed
+    for (int32_t i = 0; whole && i < x->n_owned; i++) {
         dv_release(x->owned[i]);
         x->owned[i] = NULL;
         x->data[i] = x->bound[i];
