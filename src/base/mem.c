@@ -31,6 +31,12 @@ void *dv_alloc(size_t size_bytes)
     return refused() ? NULL : malloc(size_bytes ? size_bytes : 1);
 }
 
+// Fresh pages of the system are zero already; calloc knows.
+static void *alloc_zeroed(size_t size_bytes)
+{
+    return refused() ? NULL : calloc(1, size_bytes ? size_bytes : 1);
+}
+
 void *dv_realloc(void *p, size_t size_bytes)
 {
     return refused() ? NULL : realloc(p, size_bytes ? size_bytes : 1);
@@ -54,10 +60,9 @@ enum { FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
 static dv_chunk *new_chunk(dv_arena *a, size_t size_bytes)
 {
-    dv_chunk *c = dv_alloc(sizeof *c + size_bytes);
+    dv_chunk *c = alloc_zeroed(sizeof *c + size_bytes);
     if (!c)
         return NULL;
-    memset(c, 0, sizeof *c + size_bytes);
     c->next = a->chunks;
     a->chunks = c;
     return c;
