@@ -209,8 +209,8 @@ DV_API void dv_plan_destroy(dv_plan *plan);
 
 // -- Running -----------------------------------------------------------------
 
-// Get everything ready that a run needs; the run itself allocates nothing. The
-// plan is borrowed until dv_exec_destroy.
+// Check the plan and get everything ready that a run needs; the run itself
+// allocates nothing. The plan is borrowed until dv_exec_destroy.
 DV_API dv_status dv_exec_create(dv_exec **out, const dv_plan *plan,
                                 dv_diag *diag);
 // Give an input or output its memory: dense, row-major, size_bytes as in

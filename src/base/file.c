@@ -63,7 +63,7 @@ static dv_status read_all(int fd, char **out, size_t *len, const dv_source *src,
         n += (size_t)got;
         if ((int64_t)n > max) {
             dv_release(buf);
-            return too_large(src, (int64_t)n, max, diag);
+            return too_large(src, max + 1, max, diag);
         }
         if (got == 0)
             break;

@@ -373,9 +373,14 @@ static dv_status read_slices(dv_plan *plan, dv_lexer *lx)
         DV_TRY(dv_lex(lx));
         at = dv_lex_at(lx);
         DV_TRY(dv_lex_int(lx, &plan->slices[op][v], "the length of a slice"));
+        int64_t len = o->vars[v].end - o->vars[v].begin;
         if (plan->slices[op][v] < 1)
             return dv_fail(lx->diag, DV_E_SHAPE, at,
                            "a slice has at least 1 point");
+        if (plan->slices[op][v] > len)
+            return dv_fail(lx->diag, DV_E_SHAPE, at,
+                           "a slice of %" PRId64 " points, %s has %" PRId64,
+                           plan->slices[op][v], o->vars[v].name, len);
     } while (lx->tok.kind == ',');
     return DV_OK;
 }

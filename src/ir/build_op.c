@@ -276,6 +276,18 @@ static dv_status bind_left(dv_opbuild *o)
 
 // -- The statement -----------------------------------------------------------
 
+// Do the points of every reducer, with the loops around it, fit 64 bits?
+static int can_count(const dv_op *op, const dv_expr *e, uint32_t vars)
+{
+    uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
+    if (!dv_op_points(op, inner))
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        if (!can_count(op, e->arg[i], inner))
+            return 0;
+    return 1;
+}
+
 static dv_status add_op(dv_opbuild *o, const dv_access *write,
                         const dv_expr *body)
 {
@@ -295,7 +307,10 @@ static dv_status add_op(dv_opbuild *o, const dv_access *write,
                 .update = o->s->update,
                 .is_extern = o->s->is_extern,
                 .off = o->s->off};
-    if (!dv_op_points(&op, dv_all_vars(&op)))
+    uint32_t written = 0;
+    for (int v = 0; v < op.n_vars; v++)
+        written |= op.vars[v].reduce ? 0 : 1u << v;
+    if (!can_count(&op, body, written))
         return dv_fail(o->b->diag, DV_E_OVERFLOW, dv_build_at(o->b, o->s->off),
                        "the statement has more than 2^63 - 1 points");
     return dv_program_add_op(p, &op) ? DV_OK : dv_nomem(o->b->diag);

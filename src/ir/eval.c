@@ -133,6 +133,13 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
     return off;
 }
 
+static void start(evaluator *ev, uint32_t vars)
+{
+    for (int v = 0; v < ev->op->n_vars; v++)
+        if (vars >> v & 1)
+            ev->at[v] = ev->op->vars[v].begin;
+}
+
 // Step to the next point of the vars in the mask; 0 after the last.
 static int next_point(evaluator *ev, uint32_t vars)
 {
@@ -154,12 +161,68 @@ static void note_loss(evaluator *ev, double largest, double result)
         ev->cancelled = largest;
 }
 
+// Integers wrap around in 64 bits, as they do in every executor. Tensors are
+// doubles all the same: i64 beyond 2^53 is rounded when it is stored.
+static int is_whole(const dv_expr *e)
+{
+    return e->dtype == DV_WEAK_INT ||
+           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
+}
+
+static int64_t to_whole(double v)
+{
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+static int64_t whole_step(dv_fn fn, int64_t x, int64_t y)
+{
+    uint64_t a = (uint64_t)x, b = (uint64_t)y;
+    switch (fn) {
+    case DV_FN_ADD:
+        return (int64_t)(a + b);
+    case DV_FN_SUB:
+        return (int64_t)(a - b);
+    case DV_FN_MUL:
+        return (int64_t)(a * b);
+    case DV_FN_NEG:
+        return (int64_t)(0 - a);
+    case DV_FN_ABS:
+        return x < 0 ? (int64_t)(0 - a) : x;
+    case DV_FN_RELU:
+        return x > 0 ? x : 0;
+    case DV_FN_MIN:
+        return x < y ? x : y;
+    case DV_FN_MAX:
+        return x > y ? x : y;
+    default: // comparisons
+        return (int64_t)dv_fn_apply(fn, (double)x, (double)y, 0);
+    }
+}
+
+static int64_t whole(evaluator *ev, const dv_expr *e)
+{
+    static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
+    if (!is_whole(e) || e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
+        return to_whole(value(ev, e));
+    if (e->kind == DV_EXPR_REDUCE) {
+        int64_t acc = to_whole(dv_reducer_get((dv_reducer)e->fn)->zero);
+        start(ev, e->vars);
+        do
+            acc = whole_step(step[e->fn], acc, whole(ev, e->arg[0]));
+        while (next_point(ev, e->vars));
+        return acc;
+    }
+    if (e->fn == DV_FN_SELECT)
+        return whole(ev, e->arg[value(ev, e->arg[0]) != 0 ? 1 : 2]);
+    int64_t x = whole(ev, e->arg[0]);
+    return whole_step((dv_fn)e->fn, x,
+                      e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
+}
+
 static double reduced(evaluator *ev, const dv_expr *e)
 {
     double acc = dv_reducer_get((dv_reducer)e->fn)->zero, n = 0, most = 0;
-    for (int v = 0; v < ev->op->n_vars; v++)
-        if (e->vars >> v & 1)
-            ev->at[v] = ev->op->vars[v].begin;
+    start(ev, e->vars);
     do {
         acc = dv_reducer_step((dv_reducer)e->fn, acc, value(ev, e->arg[0]));
         most = fmax(most, fabs(acc));
@@ -173,6 +236,8 @@ static double reduced(evaluator *ev, const dv_expr *e)
 static double value(evaluator *ev, const dv_expr *e)
 {
     double x[3] = {0};
+    if (is_whole(e) && e->n_args)
+        return (double)whole(ev, e);
     switch ((dv_expr_kind)e->kind) {
     case DV_EXPR_CONST:
         return e->value;
@@ -191,6 +256,16 @@ static double value(evaluator *ev, const dv_expr *e)
     if (e->fn == DV_FN_ADD || e->fn == DV_FN_SUB)
         note_loss(ev, fmax(fabs(x[0]), fabs(x[1])), result);
     return result;
+}
+
+// A whole number as a tensor of the type holds it.
+static double wrapped(dv_dtype t, int64_t v)
+{
+    if (t == DV_I32)
+        return (double)(int32_t)(uint32_t)(uint64_t)v;
+    if (t == DV_I8)
+        return (double)(int8_t)(uint8_t)(uint64_t)v;
+    return t == DV_I64 ? (double)v : dv_round_to(t, (double)v);
 }
 
 static double stored(const evaluator *ev, dv_dtype t, double v)
@@ -221,7 +296,8 @@ static void tell(evaluator *ev, double points)
         ev->options->progress(ev->options->user, ev->done / ev->total);
 }
 
-// All results first, then the stores: an update reads the old values.
+// All results and places first, then the stores: an update reads the old
+// values, also where an index goes through them.
 static dv_status run_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
@@ -231,15 +307,16 @@ static dv_status run_op(evaluator *ev)
         written |= op->vars[v].reduce ? 0 : 1u << v;
     }
     int64_t n = dv_op_points(op, written);
-    double each = (double)dv_op_points(op, dv_all_vars(op)) / (double)n;
+    double each = dv_op_work(op) / (double)n;
     const dv_tensor *t = &ev->p->tensors[op->write.tensor];
     size_t words = (size_t)(op->n_vars + 1) * (size_t)(op->n_reads + 1);
     ev->flat = dv_alloc(words * sizeof *ev->flat);
-    double *result = (size_t)n <= SIZE_MAX / sizeof *result
-                         ? dv_alloc((size_t)n * sizeof *result)
-                         : NULL;
-    if (!result || !ev->flat) {
+    int fits = (size_t)n <= SIZE_MAX / sizeof(double);
+    double *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
+    int64_t *place = fits ? dv_alloc((size_t)n * sizeof *place) : NULL;
+    if (!result || !place || !ev->flat) {
         dv_release(result);
+        dv_release(place);
         dv_release(ev->flat);
         return dv_nomem(ev->diag);
     }
@@ -247,18 +324,16 @@ static dv_status run_op(evaluator *ev)
         flatten(ev, i < 0 ? &op->write : &op->reads[i],
                 ev->flat + (int64_t)(i + 1) * (op->n_vars + 1));
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
-        result[i] = stored(ev, t->dtype, value(ev, op->body));
+        result[i] = is_whole(op->body)
+                        ? wrapped(t->dtype, whole(ev, op->body))
+                        : stored(ev, t->dtype, value(ev, op->body));
+        place[i] = element(ev, &op->write, 0);
         next_point(ev, written);
         tell(ev, each);
     }
-    for (int v = 0; v < op->n_vars; v++)
-        ev->at[v] = op->vars[v].begin;
-    for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
-        int64_t at = element(ev, &op->write, 0);
-        if (ev->status == DV_OK)
-            ev->values[op->write.tensor][at] = result[i];
-        next_point(ev, written);
-    }
+    for (int64_t i = 0; i < n && ev->status == DV_OK; i++)
+        ev->values[op->write.tensor][place[i]] = result[i];
+    dv_release(place);
     dv_release(result);
     dv_release(ev->flat);
     return ev->status;

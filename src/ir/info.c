@@ -207,6 +207,39 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars)
 
 // -- Counts ------------------------------------------------------------------
 
+// Points of the vars in the mask, in doubles, which do not overflow.
+static double points_of(const dv_op *op, uint32_t vars)
+{
+    double n = 1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (vars >> v & 1)
+            n *= (double)(op->vars[v].end - op->vars[v].begin);
+    return n;
+}
+
+static double work_of(const dv_op *op, const dv_expr *e, uint32_t vars)
+{
+    uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
+    double n = e->kind == DV_EXPR_REDUCE ? points_of(op, inner) : 0;
+    for (int i = 0; i < e->n_args; i++)
+        n += work_of(op, e->arg[i], inner);
+    return n;
+}
+
+static uint32_t written_vars(const dv_op *op)
+{
+    uint32_t written = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        written |= op->vars[v].reduce ? 0 : 1u << v;
+    return written;
+}
+
+double dv_op_work(const dv_op *op)
+{
+    uint32_t written = written_vars(op);
+    return points_of(op, written) + work_of(op, op->body, written);
+}
+
 double dv_program_points(const dv_program *p)
 {
     double sum = 0, times[DV_MAX_NESTING + 2] = {1};
@@ -218,8 +251,7 @@ double dv_program_points(const dv_program *p)
             times[depth + 1] = times[depth] * (double)p->repeats[next].times;
             end[++depth] = p->repeats[next].end_op;
         }
-        sum += times[depth] *
-               (double)dv_op_points(&p->ops[i], dv_all_vars(&p->ops[i]));
+        sum += times[depth] * dv_op_work(&p->ops[i]);
     }
     return sum;
 }
@@ -232,7 +264,7 @@ static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
     for (int i = 0; i < e->n_args; i++)
         n += flops_of(op, e->arg[i], inner);
-    double points = (double)dv_op_points(op, inner);
+    double points = points_of(op, inner);
     if (e->kind == DV_EXPR_APPLY)
         n += points * dv_fn_get((dv_fn)e->fn)->flops;
     if (e->kind == DV_EXPR_REDUCE)

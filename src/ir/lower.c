@@ -63,6 +63,34 @@ static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
     return DV_OK;
 }
 
+// A select of integers is computed in integers, where a condition of floats has
+// no place: it becomes 1 or 0 in an op of its own.
+static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
+                                 const dv_expr **args)
+{
+    if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_SELECT ||
+        args[0]->kind == DV_EXPR_CONST)
+        return DV_OK;
+    dv_expr probe = *e;
+    memcpy(probe.arg, args, sizeof probe.arg);
+    int type = dv_expr_type(&probe), test = args[0]->dtype;
+    int is_whole =
+        type == DV_WEAK_INT || (type >= 0 && !dv_is_float((dv_dtype)type));
+    if (!is_whole || test == DV_WEAK_INT ||
+        (test >= 0 && !dv_is_float((dv_dtype)test)))
+        return DV_OK;
+    dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
+    dv_expr ne = {
+        .kind = DV_EXPR_APPLY, .fn = DV_FN_NE, .n_args = 2, .off = e->off};
+    dv_expr *right, *both;
+    DV_TRY(dv_lower_expr(lw, &zero, &right));
+    ne.arg[0] = args[0];
+    ne.arg[1] = right;
+    ne.dtype = dv_expr_type(&ne);
+    DV_TRY(dv_lower_expr(lw, &ne, &both));
+    return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
+}
+
 static int is_product(const dv_expr *e)
 {
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
@@ -136,6 +164,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
             e == keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
         DV_TRY(factors(lw, args[0], loops, &args[0]));
     }
+    DV_TRY(whole_condition(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
         return dv_lower_hoist(lw, *out, out);
@@ -187,6 +216,7 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));
+    DV_TRY(whole_condition(lw, e, args));
     return rebuild(lw, e, args, out);
 }
 

@@ -13,6 +13,10 @@ typedef struct dv_lowering {
     dv_op work;
     dv_access *reads;
     int32_t cap_reads;
+    // Which number a read has in the op being emitted: map[r], valid when
+    // stamp[r] is the emission's number. Grown, never wiped.
+    int32_t *map, *stamp;
+    int32_t cap_map, emission;
     int32_t *n_temps; // made of each tensor's statements so far, by tensor
 } dv_lowering;
 
@@ -26,4 +30,7 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
                          const dv_expr **out);
+// The same, into a temporary of this type.
+dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
+                            const dv_expr **out);
 #endif

@@ -26,8 +26,7 @@ uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e)
 // How variables and reads of the op at hand map to those of the new one.
 typedef struct mapping {
     int8_t var[DV_MAX_VARS];
-    int32_t *read; // -1: not taken over
-    dv_op op;      // the new one
+    dv_op op; // the new one
     dv_access *reads;
     int32_t cap_reads;
 } mapping;
@@ -47,7 +46,7 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
         index[d].via = -1;
         if (x->via >= 0) {
             DV_TRY(map_read(lw, m, x->via));
-            index[d].via = m->read[x->via];
+            index[d].via = lw->map[x->via];
             continue;
         }
         int64_t *coef = DV_NEW(arena, int64_t, m->op.n_vars);
@@ -65,11 +64,12 @@ static dv_status map_access(dv_lowering *lw, mapping *m, const dv_access *a,
 // Take a read over once, after the reads its indices go through.
 static dv_status map_read(dv_lowering *lw, mapping *m, int32_t read)
 {
-    if (m->read[read] >= 0)
+    if (lw->stamp[read] == lw->emission)
         return DV_OK;
     dv_access a;
     DV_TRY(map_access(lw, m, &lw->reads[read], &a));
-    m->read[read] = m->op.n_reads;
+    lw->stamp[read] = lw->emission;
+    lw->map[read] = m->op.n_reads;
     dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, m->reads,
                               m->op.n_reads, m->cap_reads);
     if (!slot)
@@ -86,7 +86,7 @@ static dv_status map_expr(dv_lowering *lw, mapping *m, const dv_expr *e,
     *out = copy;
     if (e->kind == DV_EXPR_READ) {
         DV_TRY(map_read(lw, m, e->read));
-        copy->read = m->read[e->read];
+        copy->read = lw->map[e->read];
     }
     copy->vars = 0;
     for (int v = 0; v < lw->work.n_vars; v++)
@@ -127,6 +127,23 @@ static dv_status map_vars(dv_lowering *lw, mapping *m, uint32_t written,
     return DV_OK;
 }
 
+static dv_status grow_map(dv_lowering *lw)
+{
+    if (lw->work.n_reads <= lw->cap_map)
+        return DV_OK;
+    int32_t cap = 2 * lw->work.n_reads;
+    int32_t *map = DV_NEW(&lw->out->arena, int32_t, cap);
+    int32_t *stamp =
+        dv_arena_grow(&lw->out->arena, lw->stamp, (size_t)lw->cap_map,
+                      (size_t)cap, sizeof *stamp);
+    if (!map || !stamp)
+        return dv_nomem(lw->diag);
+    lw->map = map; // of no emission yet
+    lw->stamp = stamp;
+    lw->cap_map = cap;
+    return DV_OK;
+}
+
 // Append an op that writes `body` to `write`, both in terms of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update)
@@ -137,10 +154,8 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
     dv_op probe = lw->work;
     probe.reads = lw->reads;
     DV_TRY(map_vars(lw, &m, dv_access_vars(&probe, write), reduced_vars(body)));
-    m.read = DV_NEW(&lw->out->arena, int32_t, lw->work.n_reads);
-    if (!m.read)
-        return dv_nomem(lw->diag);
-    memset(m.read, -1, (size_t)lw->work.n_reads * sizeof *m.read);
+    DV_TRY(grow_map(lw));
+    lw->emission++;
     DV_TRY(map_access(lw, &m, write, &m.op.write));
     DV_TRY(map_expr(lw, &m, body, &m.op.body));
     m.op.reads = m.reads;
@@ -209,9 +224,6 @@ static dv_status new_temp(dv_lowering *lw, uint32_t vars, dv_dtype dtype,
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    dv_access a;
     // Constants that did not fold have no type: they get the statement's.
     dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
     if (e->dtype >= 0)
@@ -220,6 +232,15 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         type = DV_F32;
     if (!dv_is_float(type))
         type = DV_I64; // integers wrap when a statement stores, not before
+    return dv_lower_hoist_as(lw, e, type, out);
+}
+
+dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
+                            const dv_expr **out)
+{
+    dv_op probe = lw->work;
+    probe.reads = lw->reads;
+    dv_access a;
     DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), type, &a));
     DV_TRY(dv_lower_emit(lw, &a, e, 0));
     dv_expr read = {.kind = DV_EXPR_READ,

@@ -159,7 +159,10 @@ static inline uint32_t dv_all_vars(const dv_op *op)
 {
     return op->n_vars >= 32 ? UINT32_MAX : (1u << op->n_vars) - 1;
 }
-// Points of all ops, each as often as its repeats run it.
+// Evaluations of the body that an op takes: each reducer runs over its own
+// variables, beside the others.
+double dv_op_work(const dv_op *op);
+// That of all ops, each as often as its repeats run it.
 double dv_program_points(const dv_program *p);
 double dv_op_flops(const dv_op *op);
 // Bytes of distinct elements read and written, each counted once.

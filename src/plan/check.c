@@ -173,7 +173,7 @@ static dv_status check_tiles(const checker *c, int32_t i, int32_t op)
     for (int v = 0; v < o->n_vars; v++) {
         int64_t len = o->vars[v].end - o->vars[v].begin;
         int64_t slice = c->plan->slices[op][v];
-        int64_t cuts = slice > 0 ? (len - 1) / slice + 1 : 0;
+        int64_t cuts = slice > 0 && slice <= len ? (len - 1) / slice + 1 : 0;
         if (cuts < 1 || !dv_mul_i64(&n, n, cuts))
             return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
                            "op %s: %s cannot be sliced by %" PRId64, o->name,

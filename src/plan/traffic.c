@@ -138,7 +138,7 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
         int64_t len = op->vars[v].end - op->vars[v].begin;
         int64_t slice = plan->slices[i][v], n = dv_ceil_div(len, slice);
         begin[v] = op->vars[v].begin + tile % n * slice;
-        end[v] = dv_min_i64(begin[v] + slice, op->vars[v].end);
+        end[v] = begin[v] + dv_min_i64(slice, op->vars[v].end - begin[v]);
         if (op->vars[v].reduce) {
             first = first && tile % n == 0;
             last = last && tile % n == n - 1;

@@ -130,9 +130,7 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     x->arena = arena;
     x->plan = plan;
     dv_status st = DV_OK;
-    if (!(plan->facts & DV_FACT_GROUPED))
-        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                     "the plan is not finished: it has no groups to run");
+    st = dv_plan_check(plan, diag); // what is wrong does not run
     size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
     x->data = DV_NEW(&x->arena, void *, n);
     x->owned = DV_NEW(&x->arena, void *, n);
@@ -200,7 +198,7 @@ static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
         int64_t len = o->vars[v].end - o->vars[v].begin;
         int64_t n = dv_ceil_div(len, slices[v]), slot = tile % n;
         begin[v] = o->vars[v].begin + slot * slices[v];
-        end[v] = dv_min_i64(begin[v] + slices[v], o->vars[v].end);
+        end[v] = begin[v] + dv_min_i64(slices[v], o->vars[v].end - begin[v]);
         tile /= n;
         // Parts of one result: here the first part takes the others along, so
         // that they are combined in their order and nothing is stored between.
@@ -235,8 +233,7 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
 static void tell(dv_exec *x, const dv_group *g)
 {
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        x->done += (double)dv_op_points(x->kernels[op].op,
-                                        dv_all_vars(x->kernels[op].op));
+        x->done += dv_op_work(x->kernels[op].op);
     if (x->progress)
         x->progress(x->user, x->done / x->total);
 }

@@ -330,7 +330,7 @@ static box box_of(const dv_plan *plan, int32_t op, int64_t tile, int64_t *part)
         int64_t len = o->vars[v].end - o->vars[v].begin;
         int64_t slice = plan->slices[op][v], n = dv_ceil_div(len, slice);
         b.begin[v] = o->vars[v].begin + tile % n * slice;
-        b.end[v] = dv_min_i64(b.begin[v] + slice, o->vars[v].end);
+        b.end[v] = b.begin[v] + dv_min_i64(slice, o->vars[v].end - b.begin[v]);
         if (o->vars[v].reduce) {
             *part += tile % n * weight;
             weight *= n;
