@@ -230,12 +230,16 @@ static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
                (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
 }
 
-static void tell(dv_exec *x, const dv_group *g)
+// The share of the work that is done, while `part` of it is under way.
+typedef struct ticker {
+    dv_exec *x;
+    double part;
+} ticker;
+
+static void tick(void *user, double share)
 {
-    for (int32_t op = g->first_op; op < g->end_op; op++)
-        x->done += dv_op_work(x->kernels[op].op);
-    if (x->progress)
-        x->progress(x->user, x->done / x->total);
+    const ticker *t = user;
+    t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
 }
 
 static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
@@ -246,13 +250,25 @@ static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
         for (int64_t i = 0; i < deal->n_tiles; i++) {
             for (int32_t op = g->first_op; op < g->end_op; op++) {
                 start_op(x, s, op, first);
+                ticker t = {x, dv_op_work(s->k->op) / (double)g->n_tiles};
+                s->tick = x->progress ? tick : NULL;
+                s->user = &t;
                 run_tile(x, s, op, deal->first_tile + i);
+                x->done += t.part;
                 if (s->status != DV_OK)
                     return s->status;
             }
             first = 0;
         }
     }
+    return DV_OK;
+}
+
+static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
+{
+    DV_TRY(dv_sim_group(x->sim, g, s));
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        x->done += dv_op_work(x->kernels[op].op);
     return DV_OK;
 }
 
@@ -270,9 +286,10 @@ static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
         if (next >= p->n_repeats || p->repeats[next].first_op != op ||
             p->repeats[next].end_op > end) {
             const dv_group *group = &plan->groups[(*g)++];
-            DV_TRY(x->sim ? dv_sim_group(x->sim, group, s)
+            DV_TRY(x->sim ? simulate_group(x, s, group)
                           : run_group(x, s, group));
-            tell(x, group);
+            if (x->progress)
+                x->progress(x->user, x->done / x->total);
             continue;
         }
         int32_t start = *g, stop = p->repeats[next].end_op;

@@ -78,6 +78,9 @@ typedef struct dv_strips {
     int64_t at[DV_MAX_VARS]; // the point; at[strip] is the strip's first
     int64_t n;               // elements in the strip
     dv_status status;
+    // Called now and then with the share of the box that is done; NULL: never.
+    void (*tick)(void *user, double share);
+    void *user;
 } dv_strips;
 
 // Prepare a kernel; arrays go to the arena. 0 when out of memory.

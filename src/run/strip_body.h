@@ -349,15 +349,20 @@ void NAME(dv_strips)(dv_strips *s, const int64_t *begin, const int64_t *end)
     int strip = k->strip;
     int along = strip >= 0 && k->op->vars[strip].reduce;
     uint32_t outer = 0, inner = 0;
+    double rounds = 1, round = 0;
     T *acc = s->acc;
     for (int v = 0; v < k->op->n_vars; v++) {
         s->at[v] = begin[v];
         if (v != strip && k->op->vars[v].reduce)
             inner |= 1u << v;
-        else if (v != strip)
+        else if (v != strip) {
             outer |= 1u << v;
+            rounds *= (double)(end[v] - begin[v]);
+        }
     }
     do {
+        if (s->tick)
+            s->tick(s->user, round++ / rounds);
         int64_t from = strip >= 0 && !along ? begin[strip] : 0;
         int64_t to = strip >= 0 && !along ? end[strip] : 1;
         for (; from < to && s->status == DV_OK; from += DV_STRIP) {
