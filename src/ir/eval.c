@@ -89,7 +89,7 @@ typedef struct evaluator {
     dv_status status;        // first failure; values are 0 from then on
     int64_t at[DV_MAX_VARS]; // the point
     // Row-major offset of each direct access: flat[0] is the write's, then
-    // one per read. n_vars coefficients and, last, the base.
+    // one per read. n_vars coefficients, the base, and 1 if an index is read.
     int64_t *flat;
     double done, total; // points
     double cancelled;   // of the op at hand
@@ -101,8 +101,8 @@ static double value(evaluator *ev, const dv_expr *e);
 static int64_t element(evaluator *ev, const dv_access *a, int n)
 {
     const dv_op *op = ev->op;
-    if (!dv_access_is_indirect(a)) {
-        const int64_t *flat = ev->flat + (int64_t)n * (op->n_vars + 1);
+    const int64_t *flat = ev->flat + (int64_t)n * (op->n_vars + 2);
+    if (!flat[op->n_vars + 1]) {
         int64_t off = flat[op->n_vars];
         for (int v = 0; v < op->n_vars; v++)
             off += flat[v] * ev->at[v];
@@ -165,8 +165,8 @@ static void note_loss(evaluator *ev, double largest, double result)
 // doubles all the same: i64 beyond 2^53 is rounded when it is stored.
 static int is_whole(const dv_expr *e)
 {
-    return e->dtype == DV_WEAK_INT ||
-           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
+    return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
+           e->dtype == DV_I32 || e->dtype == DV_I8;
 }
 
 static int64_t to_whole(double v)
@@ -278,7 +278,8 @@ static void flatten(evaluator *ev, const dv_access *a, int64_t *flat)
     const dv_tensor *t = &ev->p->tensors[a->tensor];
     int64_t stride = 1;
     int n = ev->op->n_vars;
-    memset(flat, 0, ((size_t)n + 1) * sizeof *flat);
+    memset(flat, 0, ((size_t)n + 2) * sizeof *flat);
+    flat[n + 1] = dv_access_is_indirect(a);
     for (int d = a->n_dims - 1; d >= 0; d--) {
         for (int v = 0; v < n && a->index[d].via < 0; v++)
             flat[v] += stride * a->index[d].coef[v];
@@ -309,7 +310,7 @@ static dv_status run_op(evaluator *ev)
     int64_t n = dv_op_points(op, written);
     double each = dv_op_work(op) / (double)n;
     const dv_tensor *t = &ev->p->tensors[op->write.tensor];
-    size_t words = (size_t)(op->n_vars + 1) * (size_t)(op->n_reads + 1);
+    size_t words = (size_t)(op->n_vars + 2) * (size_t)(op->n_reads + 1);
     ev->flat = dv_alloc(words * sizeof *ev->flat);
     int fits = (size_t)n <= SIZE_MAX / sizeof(double);
     double *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
@@ -322,7 +323,7 @@ static dv_status run_op(evaluator *ev)
     }
     for (int i = -1; i < op->n_reads; i++)
         flatten(ev, i < 0 ? &op->write : &op->reads[i],
-                ev->flat + (int64_t)(i + 1) * (op->n_vars + 1));
+                ev->flat + (int64_t)(i + 1) * (op->n_vars + 2));
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
         result[i] = is_whole(op->body)
                         ? wrapped(t->dtype, whole(ev, op->body))
