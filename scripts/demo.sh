@@ -13,14 +13,14 @@ $program is the softmax of each column of a 512 x 1024 matrix:
 $(grep -v '^#' "$program" | sed -e '/^$/d' -e 's/^/    /')
 
 Planned for 'spyre', an accelerator of 32 cores that runs one operator at a time. The
-plan is text; this is the part that says which ops run, and how they are grouped:
+plan is text; this is the part that says which ops run, and into what slices each is cut
+for the cores (numbers are lengths):
 
-$(sed -n -e '/^program/,/^}/p' -e '/^groups/,/^    }/p' "$plan" | sed 's/^/    /')
-        ...
+$(sed -n -e '/^program/,/^}/p' -e '/^divide/,/^}/p' "$plan" | sed 's/^/    /')
 
 A checker that shares no code with the planner proves the plan: every element is
 written exactly once, every read finds what its writer left. Then it runs on made-up
-data, and the result is held against a plain evaluation in double precision:
+data, on a simulator that moves real bytes, and the result is held against a plain evaluation in double precision:
 
 EOF
 $divvy run "$plan" --verify | sed "s|$plan|the plan|; s/^/    /"
