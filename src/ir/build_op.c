@@ -307,10 +307,7 @@ static dv_status add_op(dv_opbuild *o, const dv_access *write,
                 .update = o->s->update,
                 .is_extern = o->s->is_extern,
                 .off = o->s->off};
-    uint32_t written = 0;
-    for (int v = 0; v < op.n_vars; v++)
-        written |= op.vars[v].reduce ? 0 : 1u << v;
-    if (!can_count(&op, body, written))
+    if (!can_count(&op, body, dv_written_vars(&op)))
         return dv_fail(o->b->diag, DV_E_OVERFLOW, dv_build_at(o->b, o->s->off),
                        "the statement has more than 2^63 - 1 points");
     return dv_program_add_op(p, &op) ? DV_OK : dv_nomem(o->b->diag);

@@ -226,7 +226,7 @@ static double work_of(const dv_op *op, const dv_expr *e, uint32_t vars)
     return n;
 }
 
-static uint32_t written_vars(const dv_op *op)
+uint32_t dv_written_vars(const dv_op *op)
 {
     uint32_t written = 0;
     for (int v = 0; v < op->n_vars; v++)
@@ -236,7 +236,7 @@ static uint32_t written_vars(const dv_op *op)
 
 double dv_op_work(const dv_op *op)
 {
-    uint32_t written = written_vars(op);
+    uint32_t written = dv_written_vars(op);
     return points_of(op, written) + work_of(op, op->body, written);
 }
 
@@ -274,11 +274,7 @@ static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
 
 double dv_op_flops(const dv_op *op)
 {
-    uint32_t written = 0;
-    for (int v = 0; v < op->n_vars; v++)
-        if (!op->vars[v].reduce)
-            written |= 1u << v;
-    return flops_of(op, op->body, written);
+    return flops_of(op, op->body, dv_written_vars(op));
 }
 
 // Distinct elements an access touches: at most one per point of the variables

@@ -250,9 +250,7 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
     } else {
         const dv_expr *keep = NULL;
         int64_t points = 0;
-        uint32_t written = 0;
-        for (int v = 0; v < op->n_vars; v++)
-            written |= op->vars[v].reduce ? 0 : 1u << v;
+        uint32_t written = dv_written_vars(op);
         pick(lw, op->body, written, &keep, &points);
         DV_TRY(fuse(lw, op->body, keep, written, &body));
     }

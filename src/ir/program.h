@@ -22,7 +22,6 @@
 enum {
     DV_MAX_VARS = 32,    // of one op
     DV_MAX_READS = 1024, // of one op
-    DV_MAX_REPEATS = 64, // nested in one another; bounded by the parser
 };
 
 typedef struct dv_tensor {
@@ -164,6 +163,8 @@ static inline uint32_t dv_all_vars(const dv_op *op)
 double dv_op_work(const dv_op *op);
 // That of all ops, each as often as its repeats run it.
 double dv_program_points(const dv_program *p);
+// Variables that are not reduced over.
+uint32_t dv_written_vars(const dv_op *op);
 double dv_op_flops(const dv_op *op);
 // Bytes of distinct elements read and written, each counted once.
 double dv_op_bytes(const dv_program *p, const dv_op *op);

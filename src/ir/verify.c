@@ -162,10 +162,7 @@ static dv_status check_write(const verifier *vf, const dv_op *op)
                        "of it, then update it with <-",
                        t->name);
     }
-    uint32_t written = 0;
-    for (int v = 0; v < op->n_vars; v++)
-        written |= op->vars[v].reduce ? 0 : 1u << v;
-    int64_t points = dv_op_points(op, written);
+    int64_t points = dv_op_points(op, dv_written_vars(op));
     int once = dims_are_injective(op);
     if (!once && points <= t->n_elems && t->n_elems <= MAX_COUNTED)
         once = count_writes(t, op, points);
@@ -213,13 +210,11 @@ static dv_status check_expr(const verifier *vf, const dv_op *op,
 
 static dv_status check_op(const verifier *vf, const dv_op *op)
 {
-    uint32_t written = 0;
-    for (int v = 0; v < op->n_vars; v++) {
+    uint32_t written = dv_written_vars(op);
+    for (int v = 0; v < op->n_vars; v++)
         if (op->vars[v].begin >= op->vars[v].end)
             return dv_fail(vf->diag, DV_E_SHAPE, at(vf, op->off),
                            "the range of %s is empty", op->vars[v].name);
-        written |= op->vars[v].reduce ? 0 : 1u << v;
-    }
     uint32_t moves = dv_access_vars(op, &op->write);
     for (int v = 0; v < op->n_vars; v++)
         if ((written & ~moves) >> v & 1)

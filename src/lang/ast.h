@@ -147,7 +147,6 @@ dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
                           dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
-void dv_node_print(dv_text *out, const dv_node *n);
 void dv_place_print(dv_text *out, const dv_place *p);
 // Same statements, wherever they stand in their texts.
 int dv_ast_equal(const dv_ast *a, const dv_ast *b);

@@ -89,11 +89,6 @@ static void node(dv_text *out, const dv_node *n, int prec)
         dv_put(out, ")");
 }
 
-void dv_node_print(dv_text *out, const dv_node *n)
-{
-    node(out, n, ALONE);
-}
-
 void dv_place_print(dv_text *out, const dv_place *p)
 {
     if (!p || p->kind == DV_PLACE_NONE)

@@ -6,7 +6,6 @@
 // its step reaches, and to every dim between its step and its whole way.
 #include "layout/layout.h"
 #include "base/math.h"
-#include <inttypes.h>
 
 int64_t dv_term_at(const dv_term *t, int64_t v)
 {
@@ -139,35 +138,4 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
     }
     out->first[l->n_dims] = n;
     return n_items >= 0;
-}
-
-static void term_print(dv_text *out, const dv_term *t, const dv_op *op)
-{
-    if (t->var < 0) {
-        dv_put(out, t->var == -1 ? "%" PRId64 : "0..%" PRId64, t->step);
-        return;
-    }
-    if (t->div > 1)
-        dv_put(out, "floor(");
-    if (t->mod)
-        dv_put(out, "mod(");
-    if (t->step > 1)
-        dv_put(out, "%" PRId64 "*", t->step);
-    dv_put(out, "%s", op->vars[t->var].name);
-    if (t->mod)
-        dv_put(out, ", %" PRId64 ")", t->mod);
-    if (t->div > 1)
-        dv_put(out, "/%" PRId64 ")", t->div);
-}
-
-void dv_coords_print(dv_text *out, const dv_coords *c, int32_t dim,
-                     const dv_op *op)
-{
-    if (c->first[dim] == c->first[dim + 1])
-        dv_put(out, "0");
-    for (int32_t i = c->first[dim]; i < c->first[dim + 1]; i++) {
-        if (i > c->first[dim])
-            dv_put(out, " + ");
-        term_print(out, &c->terms[i], op);
-    }
 }

@@ -46,12 +46,7 @@ static void stick_parts(parts *p, const dv_layout_spec *s, int64_t eps)
         add(p, order_at(s, i), 0);
     if (s->sparse && r > 0)
         add(p, -1, 1);
-    if (r > 0 && (r > 1 || s->sparse))
-        add(p, order_at(s, 0), 0);
-    else if (r == 1)
-        add(p, order_at(s, 0), 0);
-    else
-        add(p, -1, 1);
+    add(p, r > 0 ? order_at(s, 0) : -1, r > 0 ? 0 : 1);
     add(p, s->sparse || r == 0 ? -1 : order_at(s, r - 1), eps);
 }
 

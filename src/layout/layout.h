@@ -75,7 +75,4 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
 int64_t dv_term_at(const dv_term *t, int64_t v);
 // Positions that a term covers while its variable takes `len` values, less 1.
 int64_t dv_term_reach(const dv_term *t, int64_t len);
-// As text, for people: "floor(j/64)".
-void dv_coords_print(dv_text *out, const dv_coords *c, int32_t dim,
-                     const dv_op *op);
 #endif

@@ -30,6 +30,21 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op)
     return n;
 }
 
+void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t slice = plan->slices[op][v], n = dv_ceil_div(len, slice);
+        out->n_slots[v] = n;
+        out->slot[v] = tile % n;
+        out->begin[v] = o->vars[v].begin + out->slot[v] * slice;
+        out->end[v] =
+            out->begin[v] + dv_min_i64(slice, o->vars[v].end - out->begin[v]);
+        tile /= n;
+    }
+}
+
 // -- Running -----------------------------------------------------------------
 
 dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)

@@ -104,6 +104,12 @@ struct dv_plan {
 
 // Every op in one slice, for what nothing divides.
 dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag);
+// The box of one tile of an op, and the number of its slice per variable.
+typedef struct dv_tile {
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    int64_t slot[DV_MAX_VARS], n_slots[DV_MAX_VARS];
+} dv_tile;
+void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
 // Tiles that the slices of an op make; 0 when they overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 

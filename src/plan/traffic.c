@@ -132,27 +132,24 @@ static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
                      int64_t tile)
 {
     const dv_op *op = &plan->ops->ops[i];
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS], results = 1;
+    int64_t results = 1;
     int first = 1, last = 1;
-    for (int v = op->n_vars - 1; v >= 0; v--) {
-        int64_t len = op->vars[v].end - op->vars[v].begin;
-        int64_t slice = plan->slices[i][v], n = dv_ceil_div(len, slice);
-        begin[v] = op->vars[v].begin + tile % n * slice;
-        end[v] = begin[v] + dv_min_i64(slice, op->vars[v].end - begin[v]);
+    dv_tile t;
+    dv_plan_tile(&t, plan, i, tile);
+    for (int v = 0; v < op->n_vars; v++) {
         if (op->vars[v].reduce) {
-            first = first && tile % n == 0;
-            last = last && tile % n == n - 1;
+            first = first && t.slot[v] == 0;
+            last = last && t.slot[v] == t.n_slots[v] - 1;
         } else {
-            results *= end[v] - begin[v];
+            results *= t.end[v] - t.begin[v];
         }
-        tile /= n;
     }
     for (int r = 0; r < op->n_reads; r++) {
-        int64_t n = dv_touched(plan->ops, op, &op->reads[r], begin, end);
+        int64_t n = dv_touched(plan->ops, op, &op->reads[r], t.begin, t.end);
         sum->exact = sum->exact && n >= 0;
         sum->read_elems += n > 0 ? n : 0;
     }
-    int64_t n = dv_touched(plan->ops, op, &op->write, begin, end);
+    int64_t n = dv_touched(plan->ops, op, &op->write, t.begin, t.end);
     sum->exact = sum->exact && n >= 0;
     if (last)
         sum->write_elems += n > 0 ? n : 0;

@@ -192,27 +192,22 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
 static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
 {
     const dv_op *o = &x->plan->ops->ops[op];
-    const int64_t *slices = x->plan->slices[op];
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t n = dv_ceil_div(len, slices[v]), slot = tile % n;
-        begin[v] = o->vars[v].begin + slot * slices[v];
-        end[v] = begin[v] + dv_min_i64(slices[v], o->vars[v].end - begin[v]);
-        tile /= n;
+    dv_tile t;
+    dv_plan_tile(&t, x->plan, op, tile);
+    for (int v = 0; v < o->n_vars; v++) {
         // Parts of one result: here the first part takes the others along, so
         // that they are combined in their order and nothing is stored between.
-        if (o->vars[v].reduce && slot > 0)
+        if (o->vars[v].reduce && t.slot[v] > 0)
             return;
         if (o->vars[v].reduce)
-            end[v] = o->vars[v].end;
+            t.end[v] = o->vars[v].end;
     }
     if (s->k->compute == DV_IN_F32)
-        dv_strips_f32(s, begin, end);
+        dv_strips_f32(s, t.begin, t.end);
     else if (s->k->compute == DV_IN_F64)
-        dv_strips_f64(s, begin, end);
+        dv_strips_f64(s, t.begin, t.end);
     else
-        dv_strips_i64(s, begin, end);
+        dv_strips_i64(s, t.begin, t.end);
 }
 
 // The op about to start; its snapshot is taken before its first tile.

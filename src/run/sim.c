@@ -41,9 +41,7 @@ static needs count_needs(const dv_plan *plan)
         n.marks = dv_max_i64(n.marks, p->tensors[i].n_elems);
     }
     for (int i = 0; i < p->n_ops; i++) {
-        uint32_t written = 0;
-        for (int v = 0; v < p->ops[i].n_vars; v++)
-            written |= p->ops[i].vars[v].reduce ? 0 : 1u << v;
+        uint32_t written = dv_written_vars(&p->ops[i]);
         n.parts = dv_max_i64(n.parts, dv_op_points(&p->ops[i], written));
         if (p->ops[i].n_reads + 1 > n.images)
             n.images = p->ops[i].n_reads + 1;
@@ -214,16 +212,12 @@ void dv_sim_store(const dv_sim *m, void *const *host)
 
 // -- Copies of a core ------------------------------------------------------
 
-typedef struct box {
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
-} box;
-
 typedef enum { FETCH, STORE, FORGET } purpose;
 
 // Visit every element that an access touches in the box, once: fetch it from
 // memory into the image, store it back, or poison it again.
 static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
-                  const box *b, unsigned char *image, purpose why)
+                  const dv_tile *b, unsigned char *image, purpose why)
 {
     const dv_tensor *t = &m->plan->ops->tensors[a->tensor];
     int size = dv_dtype_get(t->dtype)->size_bytes;
@@ -281,7 +275,7 @@ static int in_order(const dv_op *op, int32_t *order)
     return n;
 }
 
-static void run_box(dv_strips *s, const box *b)
+static void run_box(dv_strips *s, const dv_tile *b)
 {
     s->n_parts = 0;
     if (s->k->compute == DV_IN_F32)
@@ -293,7 +287,7 @@ static void run_box(dv_strips *s, const box *b)
 }
 
 // One core's share: fetch, compute, and, if the result is whole, store.
-static void run_core(dv_sim *m, dv_strips *s, const box *b, int stores)
+static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
 {
     const dv_op *op = s->k->op;
     int32_t order[DV_MAX_READS];
@@ -318,27 +312,6 @@ static void run_core(dv_sim *m, dv_strips *s, const box *b, int stores)
 }
 
 // -- Ops -------------------------------------------------------------------
-
-// The box of a tile; *slot becomes the number of its part, 0 for the first.
-static box box_of(const dv_plan *plan, int32_t op, int64_t tile, int64_t *part)
-{
-    const dv_op *o = &plan->ops->ops[op];
-    box b = {{0}, {0}};
-    int64_t weight = 1;
-    *part = 0;
-    for (int v = o->n_vars - 1; v >= 0; v--) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t slice = plan->slices[op][v], n = dv_ceil_div(len, slice);
-        b.begin[v] = o->vars[v].begin + tile % n * slice;
-        b.end[v] = b.begin[v] + dv_min_i64(slice, o->vars[v].end - b.begin[v]);
-        if (o->vars[v].reduce) {
-            *part += tile % n * weight;
-            weight *= n;
-        }
-        tile /= n;
-    }
-    return b;
-}
 
 static int64_t count_parts(const dv_plan *plan, int32_t op)
 {
@@ -375,13 +348,13 @@ static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
 // the next, and the last one finishes and stores.
 static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
-    int64_t part, parts = count_parts(m->plan, op);
-    box_of(m->plan, op, tile, &part);
-    if (part > 0)
-        return; // comes with part 0
+    int64_t parts = count_parts(m->plan, op);
+    if (sibling(m->plan, op, tile, 0) != tile)
+        return; // comes with the first part
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = sibling(m->plan, op, tile, k);
-        box b = box_of(m->plan, op, here, &part);
+        dv_tile b;
+        dv_plan_tile(&b, m->plan, op, here);
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
         int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
