@@ -1,4 +1,5 @@
 // divvy plan: divide, check, print. Also goes on with a plan that was printed.
+#include "base/math.h"
 #include "cli/load.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -95,12 +96,14 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
         dv_put(out, "opaque, whole on one core\n");
         return;
     }
+    int64_t tiles = dv_plan_n_tiles(plan, i), cores = plan->target.cores;
     put_splits(out, op, n);
-    dv_put(out,
-           " on %" PRId64 " of %" PRId64 " cores, %.4g us: compute %.4g, "
-           "memory %.4g, combine %.4g\n",
-           dv_plan_n_tiles(plan, i), plan->target.cores, d->cost_us,
-           d->compute_us, d->memory_us, d->combine_us);
+    dv_put(out, " on %" PRId64 " of %" PRId64 " cores, %.4g us: ",
+           dv_min_i64(tiles, cores), cores, d->cost_us);
+    if (tiles > cores)
+        dv_put(out, "%" PRId64 " rounds, in each ", dv_ceil_div(tiles, cores));
+    dv_put(out, "compute %.4g, memory %.4g, combine %.4g\n", d->compute_us,
+           d->memory_us, d->combine_us);
     if (reduced > 1)
         dv_put(out, "    %" PRId64 " partial results are combined in order\n",
                reduced);
@@ -125,11 +128,37 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
     put_spans(out, plan, op, d);
 }
 
+// Moves that change nothing but sticks are the layout pass's.
+static void explain_sticks(dv_text *out, const dv_plan *plan)
+{
+    int64_t n = 0, bytes = 0;
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        const dv_layout *to = &plan->layouts[op->write.tensor];
+        if (!dv_op_is_copy(op))
+            continue;
+        const dv_layout *from = &plan->layouts[op->reads[0].tensor];
+        if (from->stick_dim == to->stick_dim)
+            continue;
+        n++;
+        bytes += from->bytes + to->bytes;
+    }
+    if (n == 0)
+        return;
+    dv_put(out, "sticks: %" PRId64 " moves of ", n);
+    dv_put_bytes_of_memory(out, bytes);
+    dv_put(out, " bring operands in line, %s\n",
+           plan->sticks_exact ? "no choice needs less"
+                              : "of the choices that were tried the least");
+}
+
 static char *explain(const dv_plan *plan)
 {
     dv_text out = {0};
     if (!plan->divisions)
         dv_put(&out, "the plan was read, not made: nothing was decided\n");
+    else if (plan->target.sticks)
+        explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)
         explain_op(&out, plan, i);
     return dv_text_take(&out);

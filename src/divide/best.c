@@ -9,10 +9,16 @@
 // every variable, with the product of those numbers at most the cores. The
 // first of the cheapest wins, fewer cores first, so the choice is the same
 // everywhere. Cost: the number of candidates times the number of tensors.
+//
+// Where the span limit leaves no division for so few cores, the op runs in
+// rounds: more slices than cores, several on each core one after another, about
+// as few rounds as it takes.
 #include "base/math.h"
 #include "divide/divide.h"
 #include <inttypes.h>
 #include <math.h>
+
+enum { MAX_ROUNDS = 64 };
 
 typedef struct best {
     const dv_space *s;
@@ -22,6 +28,7 @@ typedef struct best {
     double cost, runner_cost;
     dv_splits runner;
     int64_t candidates, cores, over_span;
+    int64_t rounds; // slices of one core
     int any;
     // The nearest miss, for the message when nothing is legal.
     int64_t over;
@@ -114,7 +121,8 @@ static void consider(best *b, int64_t cores)
     if (!legal(b))
         return;
     b->candidates++;
-    double cost = dv_divide_cost(b->s, b->t, &b->now);
+    double cost = dv_divide_cost(b->s, b->t, &b->now) *
+                  (double)dv_ceil_div(cores, b->r->cores);
     if (b->any && (cost > b->cost || (cost == b->cost && cores >= b->cores))) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
             b->runner_cost = cost;
@@ -147,7 +155,7 @@ static void search(best *b, int v, int64_t used)
         return;
     }
     int64_t units = b->s->units[v], pin = pinned(b, v), last = 0;
-    int64_t most = b->s->blocked >> v & 1 ? 1 : b->r->cores / used;
+    int64_t most = b->s->blocked >> v & 1 ? 1 : b->rounds * b->r->cores / used;
     for (int64_t n = 1; n <= most && n <= units; n++) {
         // Only numbers of slices that a slice length really gives.
         int64_t got = dv_ceil_div(units, dv_ceil_div(units, n));
@@ -185,10 +193,14 @@ static dv_status refuse(const best *b, dv_diag *diag)
 dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
                          const dv_divide_request *r, dv_diag *diag)
 {
-    best b = {.s = s, .t = t, .r = r, .runner_cost = -1};
+    best b = {.s = s, .t = t, .r = r, .runner_cost = -1, .rounds = 1};
     for (int v = 0; v < DV_MAX_VARS; v++)
         b.now.n[v] = b.near.n[v] = 1;
     search(&b, 0, 1);
+    while (!b.any && b.over && b.rounds < MAX_ROUNDS) {
+        b.rounds += 1 + b.rounds / 8;
+        search(&b, 0, 1);
+    }
     if (!b.any)
         return refuse(&b, diag);
     *out = (dv_divided){.splits = b.found,

@@ -74,6 +74,20 @@ dv_kind dv_op_kind(const dv_op *op)
     return op->body->kind == DV_EXPR_READ ? DV_KIND_MOVE : DV_KIND_POINTWISE;
 }
 
+int dv_op_is_copy(const dv_op *op)
+{
+    if (dv_op_kind(op) != DV_KIND_MOVE || op->update || op->n_reads != 1 ||
+        op->reads[0].n_dims != op->write.n_dims)
+        return 0;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        int v, w;
+        if (!dv_index_is_var(op, &op->write.index[d], &v) ||
+            !dv_index_is_var(op, &op->reads[0].index[d], &w) || v != w)
+            return 0;
+    }
+    return 1;
+}
+
 // -- Types -----------------------------------------------------------------
 
 // The type of two values that meet: the wider; a float wins over an integer;

@@ -272,17 +272,14 @@ static int is_plain_write(const dv_op *op)
     return 1;
 }
 
-// Number tensors as the printed text will name them: inputs, temps that need
-// a declaration, then the others as they are defined.
-static dv_status renumber(dv_lowering *lw)
+dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag)
 {
-    dv_program *p = lw->out;
     int32_t *to = DV_NEW(&p->arena, int32_t, p->n_tensors), n = 0;
     int32_t *def = DV_NEW(&p->arena, int32_t, p->n_tensors);
     dv_tensor *old = p->tensors;
     dv_tensor *tensors = DV_NEW(&p->arena, dv_tensor, p->n_tensors);
     if (!to || !def || !tensors)
-        return dv_nomem(lw->diag);
+        return dv_nomem(diag);
     for (int i = 0; i < p->n_tensors; i++)
         to[i] = def[i] = -1;
     for (int i = 0; i < p->n_ops; i++) {
@@ -308,17 +305,18 @@ static dv_status renumber(dv_lowering *lw)
         tensors[to[i]] = old[i];
         if (!dv_table_set(&p->tensor_ids, &p->arena, old[i].name,
                           strlen(old[i].name), to[i]))
-            return dv_nomem(lw->diag);
+            return dv_nomem(diag);
     }
     for (int i = 0; i < p->n_ops; i++) {
         dv_op *op = &p->ops[i];
         op->write.tensor = to[op->write.tensor];
-        dv_access *reads = (dv_access *)op->reads; // made by emit, ours
+        dv_access *reads = (dv_access *)op->reads; // the program's own
         for (int r = 0; r < op->n_reads; r++)
             reads[r].tensor = to[reads[r].tensor];
     }
     p->tensors = tensors;
     p->n_tensors = p->cap_tensors = n;
+    *new_of = to;
     return DV_OK;
 }
 
@@ -401,7 +399,8 @@ static dv_status lower_all(dv_lowering *lw)
         out->repeats[i].end_op = start[src->repeats[i].end_op];
     }
     DV_TRY(own_names(lw));
-    DV_TRY(renumber(lw));
+    int32_t *new_of;
+    DV_TRY(dv_program_renumber(out, &new_of, lw->diag));
     return dv_program_name_ops(out, lw->diag);
 }
 

@@ -139,6 +139,8 @@ dv_kind dv_op_kind(const dv_op *op);
 const char *dv_kind_name(dv_kind k);
 const char *dv_role_name(dv_role r);
 dv_role dv_tensor_role(const dv_program *p, int32_t tensor);
+// Does it copy a whole tensor, index by index?
+int dv_op_is_copy(const dv_op *op);
 int64_t dv_tensor_bytes(const dv_tensor *t);
 // The op's REDUCE node nearest the root, left to right; NULL: none.
 const dv_expr *dv_op_reduce(const dv_op *op);
@@ -201,6 +203,10 @@ dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag);
 // nothing.
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag);
+// Number tensors as the printed text will name them: inputs, temps that need
+// a declaration, then the others as they are defined. new_of[old] is the new
+// number, -1 for what is never defined and now gone.
+dv_status dv_program_renumber(dv_program *p, int32_t **new_of, dv_diag *diag);
 // The program as statements without params (ir/print.c), and what it is.
 void dv_program_print(dv_text *out, const dv_program *p, int indent);
 void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,

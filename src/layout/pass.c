@@ -6,83 +6,49 @@
 //       s: size [1, 512, 64] stride [-1, 1, -1] sparse
 //   }
 //
-// The innermost dim of a tensor is its stick dim, except that a reduction over
-// the stick dim leaves one element per stick, and what is computed from such
-// tensors alone stays so.
+// Inputs have their innermost dim in the sticks. For the rest see
+// layout/stick.h; moves that it takes are put into the plan's program.
 #include "base/math.h"
-#include "layout/layout.h"
+#include "layout/stick.h"
 #include <inttypes.h>
 #include <string.h>
 
-// -- Which tensors are sparse ----------------------------------------------
-
-// The variable that runs along the innermost host dim of an access, or -1.
-static int inner_var(const dv_op *op, const dv_access *a)
-{
-    int v = -1;
-    if (a->n_dims == 0 || a->index[a->n_dims - 1].via >= 0)
-        return -1;
-    for (int i = 0; i < op->n_vars; i++)
-        if (a->index[a->n_dims - 1].coef[i])
-            v = i;
-    return v;
-}
-
-static int has_var(const dv_op *op, const dv_access *a, int v)
-{
-    return dv_access_vars(op, a) >> v & 1;
-}
-
-// Does the op leave its results one per stick?
-static int leaves_sparse(const dv_plan *plan, const dv_op *op)
-{
-    int out = inner_var(op, &op->write), sparse = 0, dense = 0;
-    if (op->write.n_dims == 0 || !plan->target.sticks)
-        return 0;
-    for (int r = 0; r < op->n_reads; r++) {
-        const dv_access *a = &op->reads[r];
-        const dv_layout *l = &plan->layouts[a->tensor];
-        int in = inner_var(op, a);
-        if (a->n_dims == 0)
-            continue;
-        if (l->sparse)
-            sparse++;
-        else if (in >= 0 && op->vars[in].reduce &&
-                 dv_op_kind(op) != DV_KIND_CONTRACTION)
-            sparse++; // the sticks themselves are reduced
-        else if (in >= 0 && has_var(op, &op->write, in))
-            dense++; // the stick variable goes on
-    }
-    return sparse > 0 && dense == 0 && out >= 0;
-}
-
 // -- Running ---------------------------------------------------------------
 
-static dv_status make(dv_plan *plan, int32_t tensor, int sparse, dv_diag *diag)
+static dv_status make(dv_plan *plan, int32_t tensor, int stick, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[tensor];
-    dv_layout_spec spec = {t->n_dims, t->shape, NULL, sparse};
-    if (dv_layout_make(&plan->layouts[tensor], &plan->target, t->dtype, &spec))
+    if (dv_stick_layout(&plan->layouts[tensor], &plan->target, t, stick))
         return DV_OK;
     return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&plan->ops->src, t->off},
                    "%s has more than 2^63 - 1 bytes as %s stores it", t->name,
                    plan->target.name);
 }
 
-dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
+static dv_status lay_out(dv_plan *plan, dv_arena *scratch, dv_diag *diag)
 {
-    const dv_program *p = plan->ops;
+    dv_program *p = plan->ops;
+    dv_sticks sticks = {.exact = 1};
+    int choose = plan->target.sticks && !plan->target.tile_rows;
+    if (choose) {
+        DV_TRY(dv_sticks_choose(&sticks, p, &plan->target, scratch, diag));
+        DV_TRY(dv_sticks_insert(p, &sticks, diag));
+    }
+    plan->sticks_exact = sticks.exact;
     plan->layouts = DV_NEW(&plan->arena, dv_layout, p->n_tensors);
     if (!plan->layouts)
-        return dv_nomem(cx->diag);
+        return dv_nomem(diag);
     for (int32_t i = 0; i < p->n_tensors; i++)
-        if (p->tensors[i].is_input)
-            DV_TRY(make(plan, i, 0, cx->diag));
-    for (int32_t i = 0; i < p->n_ops; i++)
-        if (!p->ops[i].update)
-            DV_TRY(make(plan, p->ops[i].write.tensor,
-                        leaves_sparse(plan, &p->ops[i]), cx->diag));
+        DV_TRY(make(plan, i, choose ? sticks.stick[i] : DV_STICK_ANY, diag));
     return DV_OK;
+}
+
+dv_status dv_layout_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    dv_arena scratch = {0};
+    dv_status st = lay_out(plan, &scratch, cx->diag);
+    dv_arena_free(&scratch);
+    return st;
 }
 
 // -- Verifying: L1, L2, L3 -------------------------------------------------
@@ -179,8 +145,7 @@ static dv_status read_list(dv_lexer *lx, const char *word, int64_t *out, int *n)
     return dv_lex(lx);
 }
 
-// Only layouts that this target makes are read: find the dim order that gives
-// these numbers by its stick dim.
+// Only layouts that this target makes are read.
 static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
 {
     const dv_tensor *t = &plan->ops->tensors[tensor];
@@ -197,7 +162,14 @@ static dv_status read_one(dv_plan *plan, dv_lexer *lx, int32_t tensor)
         DV_TRY(dv_lex(lx));
         DV_TRY(dv_lex_int(lx, &stick, "the number of a dim"));
     }
-    DV_TRY(make(plan, tensor, sparse, lx->diag));
+    if (stick >= t->n_dims)
+        return dv_fail(lx->diag, DV_E_SHAPE, at, "%s has %d dims", t->name,
+                       (int)t->n_dims);
+    DV_TRY(make(plan, tensor,
+                sparse       ? DV_STICK_NONE
+                : stick >= 0 ? (int)stick
+                             : DV_STICK_ANY,
+                lx->diag));
     const dv_layout *l = &plan->layouts[tensor];
     size_t bytes = (size_t)l->n_dims * sizeof *l->size;
     if (n != l->n_dims || m != n || stick != l->stick_dim ||

@@ -13,6 +13,9 @@
 //       points may meet), are alone and whole; no group crosses a repeat's edge
 //   C8  in a group of several tiles, no op touches what another one writes:
 //       a tile may not need what a later tile leaves
+//   C9  on a machine of sticks, the lanes of an op's operands are lanes of the
+//       same variable (of a product: of the reduced one in one factor, of one
+//       the other factor brings in the rest); only moves change that
 //
 // Cost: near-linear in ops and deals. A write whose element numbers cannot be
 // told apart by their factors is counted point by point, up to MAX_COUNTED.
@@ -436,6 +439,104 @@ static dv_status check_independence(const checker *c)
     return st;
 }
 
+// -- C9: lanes agree -------------------------------------------------------
+
+enum { NO_LANES = -1, ANY_LANES = -2 };
+
+// The variable that runs along the sticks of an operand. One element, one lane
+// of each stick, or one element a stick: none. An index too odd to say: any.
+static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
+{
+    const dv_layout *l = &c->plan->layouts[a->tensor];
+    int var = NO_LANES;
+    if (c->p->tensors[a->tensor].n_elems == 1)
+        return ANY_LANES;
+    if (l->stick_dim < 0)
+        return NO_LANES;
+    if (a->index[l->stick_dim].via >= 0)
+        return ANY_LANES;
+    for (int v = 0; v < o->n_vars; v++) {
+        int64_t k = a->index[l->stick_dim].coef[v];
+        if (k % l->eps == 0 || o->vars[v].end - o->vars[v].begin == 1)
+            continue; // stays in its lane
+        if (var >= 0 || k != 1)
+            return ANY_LANES;
+        var = v;
+    }
+    return var;
+}
+
+static int moves_along(const dv_access *a, int var)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via < 0 && a->index[d].coef[var])
+            return 1;
+    return 0;
+}
+
+// a's lanes are summed over, b's and the result's are the same.
+static int is_product(const checker *c, const dv_op *o, int a, int b)
+{
+    const dv_access *x = &o->reads[a], *y = &o->reads[b];
+    int k = lanes_of(c, o, x), n = lanes_of(c, o, y);
+    int out = o->update ? ANY_LANES : lanes_of(c, o, &o->write);
+    int result = n >= 0 ? n : out;
+    if (k == NO_LANES || n == NO_LANES || out == NO_LANES)
+        return 0;
+    return (k < 0 || (o->vars[k].reduce && moves_along(y, k))) &&
+           (n < 0 || out < 0 || n == out) &&
+           (result < 0 || !moves_along(x, result));
+}
+
+static int is_address(const dv_op *o, int read)
+{
+    for (int r = -1; r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        for (int d = 0; d < a->n_dims; d++)
+            if (a->index[d].via == read)
+                return 1;
+    }
+    return 0;
+}
+
+static dv_status check_lanes(const checker *c, const dv_op *o)
+{
+    int lanes = ANY_LANES;
+    const dv_access *of = NULL;
+    dv_kind kind = dv_op_kind(o);
+    if (kind == DV_KIND_MOVE || kind == DV_KIND_EXTERN)
+        return DV_OK;
+    if (o->n_reads == 2 && (is_product(c, o, 0, 1) || is_product(c, o, 1, 0)))
+        return DV_OK;
+    for (int r = o->update ? 0 : -1; r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        int here = r >= 0 && is_address(o, r) ? ANY_LANES : lanes_of(c, o, a);
+        if (here >= 0 && lanes < 0) {
+            lanes = here;
+            of = a;
+        }
+    }
+    for (int r = o->update ? 0 : -1; lanes >= 0 && r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        int here = r >= 0 && is_address(o, r) ? ANY_LANES : lanes_of(c, o, a);
+        if (here == ANY_LANES || here == lanes ||
+            (here == NO_LANES && !moves_along(a, lanes)))
+            continue;
+        return dv_fail(c->diag, DV_E_CHECK, whole(c),
+                       "op %s: the lanes of %s run along %s, those of %s do "
+                       "not",
+                       o->name, c->p->tensors[of->tensor].name,
+                       o->vars[lanes].name, c->p->tensors[a->tensor].name);
+    }
+    return DV_OK;
+}
+
+static int has_sticks(const dv_plan *plan)
+{
+    return plan->target.sticks && !plan->target.tile_rows &&
+           (plan->facts & DV_FACT_LAID_OUT);
+}
+
 // -- The proof -------------------------------------------------------------
 
 dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
@@ -462,6 +563,8 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
         for (int r = 0; r < o->n_reads; r++)
             DV_TRY(check_inside(&c, o, &o->reads[r]));
         DV_TRY(check_write(&c, o));
+        if (has_sticks(plan))
+            DV_TRY(check_lanes(&c, o));
     }
     DV_TRY(check_independence(&c));
     return check_reads(&c);

@@ -75,7 +75,9 @@ static void divide_json(dv_json *j, const void *of, int32_t i)
         return;
     dv_json_open(j, "divide", '{');
     int even = splits_json(j, plan, i);
-    dv_json_int(j, "cores", dv_plan_n_tiles(plan, i));
+    int64_t tiles = dv_plan_n_tiles(plan, i), cores = plan->target.cores;
+    dv_json_int(j, "cores", dv_min_i64(tiles, cores));
+    dv_json_int(j, "rounds", dv_ceil_div(tiles, cores));
     dv_json_string(j, "slices", even ? "even" : "uneven");
     reduction_json(j, plan, i);
     if (plan->divisions)

@@ -93,6 +93,7 @@ struct dv_plan {
     dv_program *ops; // owned
     // layout
     dv_layout *layouts; // one per tensor
+    int sticks_exact;   // no better sticks exist; 0: not all were tried
     // divide
     const char *divide_method; // best, seed, seed+cost, or a reader's word
     int64_t **slices;          // length of one slice: slices[op][var]

@@ -1,12 +1,10 @@
 #!/bin/sh
 # Every model graph plans and checks on spyre with 1, 4 and 32 cores, as the
 # original divides and as divvy does; small ones run and agree with the oracle.
-# Two graphs have tensors that no division for so few cores brings within the
-# span limit: those are refused, by name. graphs.sh DIVVY SOURCE
+# graphs.sh DIVVY SOURCE
 divvy=$1
 cd "$2/tests/programs/graphs" || exit 2
 bad=0
-refused="granite_embedding_512:1 moe_dense_experts_gemma:1 moe_dense_experts_gemma:4"
 small="dup_constants_4 hazard_broadcast_read_input hazard_multi_offset_read
 hazard_rmsnorm_1x4096_4cores hazard_two_reductions_nontrailing
 relayout_probe_broadcast relayout_probe_gather relayout_probe_neg_relu
@@ -15,14 +13,10 @@ n=0
 for f in *.dv; do
     name=${f%.dv}
     for cores in 1 4 32; do
-        "$divvy" plan "$f" -t spyre --cores $cores -o /dev/null 2>/dev/null
-        code=$?
-        want=0
-        case " $refused " in *" $name:$cores "*) want=1 ;; esac
-        if [ $code != $want ]; then
-            echo "$name, $cores cores: exit $code, not $want"
+        "$divvy" plan "$f" -t spyre --cores $cores -o /dev/null || {
+            echo "$name, $cores cores: no plan"
             bad=1
-        fi
+        }
         n=$((n + 1))
     done
     "$divvy" plan "$f" -t spyre --divide seed -o /dev/null 2>/dev/null ||

@@ -94,11 +94,12 @@ static int keeps_limits(const dv_plan *plan)
                 ok = no("op %s: the span of %s is over the limit", op->name,
                         s->tensors[k]->name);
         double least = ok ? brute_force(plan, s, &d, 0, 1) : -1;
-        if (ok && plan->divisions[i].cost_us > least * (1 + 1e-12))
+        int rounds = dv_plan_n_tiles(plan, i) > plan->target.cores;
+        if (ok && rounds != (least < 0))
+            ok = no("op %s: rounds where none are needed", op->name);
+        if (ok && !rounds && plan->divisions[i].cost_us > least * (1 + 1e-12))
             ok = no("op %s costs %g, %g is possible", op->name,
                     plan->divisions[i].cost_us, least);
-        if (dv_plan_n_tiles(plan, i) > plan->target.cores)
-            ok = no("op %s: more slices than cores", op->name);
     }
     dv_arena_free(&arena);
     return ok;

@@ -1,0 +1,544 @@
+// The sticks of all tensors, chosen over the whole program.
+//
+// A state says, for the tensors still to be read, along which dim their sticks
+// are and of which ones copies exist. Op by op every state goes on in every
+// way of the op. It pays for the bytes of the moves that the way needs and,
+// where that is equal, for the bytes of all operands, padding included. A state
+// that a cheaper one could turn into by moves alone, at no higher price, is
+// dropped: nothing is lost by that. What then is left, beyond WIDTH states, is
+// cut off; `exact` says whether that ever happened.
+//
+// In a repeat, a copy is made outside of all loops in which its tensor is not
+// written. Where one state remains its choices are final: states hold only
+// what they may still differ in.
+#include "layout/stick.h"
+#include "base/math.h"
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 64 };
+static const double HUGE_BYTES = 1e30; // what no memory holds
+
+// What a state knows of a tensor: its own sticks, or those of a copy.
+typedef struct entry {
+    int32_t tensor;
+    int8_t stick;
+    uint8_t is_copy, depth;
+} entry;
+
+typedef struct step {
+    const struct step *before;
+    int32_t op;
+    int way;
+} step;
+
+typedef struct state {
+    double moved, touched; // bytes
+    const step *last;
+    int way; // of the op at hand, on top of `last`
+    int seq; // among the states of that op
+    int n;
+    entry *at; // by tensor, own first, then by stick
+} state;
+
+typedef struct loop {
+    int32_t end;
+    const dv_repeat *r;
+    double times; // of all loops around and this one
+} loop;
+
+typedef struct search {
+    const dv_program *p;
+    const dv_target *t;
+    dv_arena *arena;  // of the result
+    dv_arena pool[2]; // of the states of this op, and of the one before
+    dv_sticks *out;
+    int32_t *last_use, *writes, *write_ops; // writes: first write of a tensor
+    uint8_t *updated;
+    double *bytes;   // by tensor and sticks; 0: not known yet
+    entry **settled; // by tensor: what all states agree on
+    uint8_t *n_settled;
+    int32_t *copied; // tensors with settled copies
+    int32_t n_copied, cap_copied;
+    loop loops[DV_MAX_NESTING + 1];
+    int depth;
+    state *states, *next;
+    int n_states, n_next, cap_next;
+    int nomem;
+} search;
+
+// -- Prices ----------------------------------------------------------------
+
+// Of a tensor with such sticks, DV_STICK_NONE or a dim; computed once.
+static double bytes_of(const search *s, int32_t tensor, int stick)
+{
+    double *known = &s->bytes[tensor * (DV_MAX_DIMS + 1) + stick + 1];
+    dv_layout l;
+    if (*known == 0 &&
+        !dv_stick_layout(&l, s->t, &s->p->tensors[tensor], stick))
+        *known = HUGE_BYTES;
+    else if (*known == 0)
+        *known = (double)l.bytes;
+    return *known;
+}
+
+static double move_cost(const search *s, int32_t tensor, int from, int to)
+{
+    return bytes_of(s, tensor, from) + bytes_of(s, tensor, to);
+}
+
+// -- What a state knows ----------------------------------------------------
+
+static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
+                            int stick)
+{
+    for (int i = 0; i < n; i++)
+        if (at[i].tensor == tensor && at[i].is_copy == copy &&
+            (!copy || at[i].stick == stick))
+            return &at[i];
+    return NULL;
+}
+
+// The tensor's own sticks (copy 0), or those of a copy if there is one.
+static const entry *find(const search *s, const state *x, int32_t tensor,
+                         int copy, int stick)
+{
+    const entry *e = find_in(x->at, x->n, tensor, copy, stick);
+    return e ? e
+             : find_in(s->settled[tensor], s->n_settled[tensor], tensor, copy,
+                       stick);
+}
+
+static int own(const search *s, const state *x, int32_t tensor)
+{
+    return find(s, x, tensor, 0, 0)->stick;
+}
+
+static int by_tensor(const entry *a, const entry *b)
+{
+    if (a->tensor != b->tensor)
+        return a->tensor < b->tensor ? -1 : 1;
+    if (a->is_copy != b->is_copy)
+        return a->is_copy - b->is_copy;
+    return a->stick - b->stick;
+}
+
+static void put(state *x, entry e)
+{
+    int i = x->n++;
+    for (; i > 0 && by_tensor(&x->at[i - 1], &e) > 0; i--)
+        x->at[i] = x->at[i - 1];
+    x->at[i] = e;
+}
+
+// -- Loops -----------------------------------------------------------------
+
+static int written_in(const search *s, int32_t tensor, const dv_repeat *r)
+{
+    for (int32_t i = s->writes[tensor]; i < s->writes[tensor + 1]; i++)
+        if (s->write_ops[i] >= r->first_op && s->write_ops[i] < r->end_op)
+            return 1;
+    return 0;
+}
+
+// How deep a copy of the tensor must be made, and how often it then is.
+static int copy_depth(const search *s, int32_t tensor, double *times)
+{
+    int d = s->depth;
+    while (d > 0 && !written_in(s, tensor, s->loops[d - 1].r))
+        d--;
+    *times = d ? s->loops[d - 1].times : 1;
+    return d;
+}
+
+// Forget copies that are no longer good: `tensor` >= 0 was written; else those
+// of what repeat r writes, or those made `depth` deep or deeper.
+static int is_stale(const search *s, const entry *e, int32_t tensor,
+                    const dv_repeat *r, int depth)
+{
+    if (!e->is_copy)
+        return 0;
+    if (tensor >= 0)
+        return e->tensor == tensor;
+    return r ? written_in(s, e->tensor, r) : e->depth >= depth;
+}
+
+static void forget_in(const search *s, entry *at, int *n, int32_t tensor,
+                      const dv_repeat *r, int depth)
+{
+    int kept = 0;
+    for (int i = 0; i < *n; i++)
+        if (!is_stale(s, &at[i], tensor, r, depth))
+            at[kept++] = at[i];
+    *n = kept;
+}
+
+static void forget(search *s, int32_t tensor, const dv_repeat *r, int depth)
+{
+    for (int k = 0; k < s->n_states; k++)
+        forget_in(s, s->states[k].at, &s->states[k].n, tensor, r, depth);
+    int32_t kept = 0;
+    for (int32_t i = 0; i < s->n_copied; i++) {
+        int32_t t = s->copied[i];
+        int n = s->n_settled[t];
+        forget_in(s, s->settled[t], &n, tensor, r, depth);
+        s->n_settled[t] = (uint8_t)n;
+        if (n > 1) // the first is its own
+            s->copied[kept++] = t;
+    }
+    s->n_copied = kept;
+}
+
+// -- Going on --------------------------------------------------------------
+
+static int fits(const dv_access *a, int have, int want)
+{
+    if (want == DV_STICK_ANY || have == want)
+        return 1;
+    if (want != DV_STICK_NONE || a->index[have].via >= 0)
+        return 0;
+    return 2; // one lane of each stick, if no variable moves along it
+}
+
+static int is_constant(const dv_op *op, const dv_index *x)
+{
+    for (int v = 0; v < op->n_vars; v++)
+        if (x->coef[v])
+            return 0;
+    return 1;
+}
+
+// Does the access run as wanted when its tensor's sticks are `have`?
+static int serves(const dv_op *op, const dv_access *a, int have, int want)
+{
+    int how = fits(a, have, want);
+    return how == 1 || (how == 2 && is_constant(op, &a->index[have]));
+}
+
+static int new_sticks(const dv_tensor *t, int want)
+{
+    if (want != DV_STICK_ANY)
+        return want;
+    return t->n_dims && t->shape[t->n_dims - 1] > 1 ? t->n_dims - 1
+                                                    : DV_STICK_NONE;
+}
+
+// What the way costs a state, and the state after it. `note`: keep the moves,
+// and what every read takes.
+static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
+{
+    const dv_op *op = &s->p->ops[i];
+    double here = s->depth ? s->loops[s->depth - 1].times : 1;
+    for (int r = 0; r < op->n_reads; r++) {
+        const dv_access *a = &op->reads[r];
+        int have = own(s, x, a->tensor);
+        int good = serves(op, a, have, want[r]);
+        x->touched += here * bytes_of(s, a->tensor, good ? have : want[r]);
+        if (note && !good)
+            s->out->want[s->out->first[i] + r] = want[r];
+        if (good || find(s, x, a->tensor, 1, want[r]))
+            continue;
+        double times;
+        int depth = copy_depth(s, a->tensor, &times);
+        x->moved += times * move_cost(s, a->tensor, have, want[r]);
+        put(x, (entry){a->tensor, want[r], 1, (uint8_t)depth});
+        if (!note)
+            continue;
+        dv_restick *m = DV_PUSH(s->arena, dv_restick, s->out->moves,
+                                s->out->n_moves, s->out->cap_moves);
+        if (!m) {
+            s->nomem = 1;
+            return;
+        }
+        int32_t before = i;
+        for (int d = s->depth; d > depth; d--)
+            before = s->loops[d - 1].r->first_op;
+        *m = (dv_restick){a->tensor, i, before, want[r], (uint8_t)depth};
+    }
+    int32_t t = op->write.tensor;
+    int to = want[op->n_reads];
+    if (!op->update) {
+        to = new_sticks(&s->p->tensors[t], to);
+        put(x, (entry){t, (int8_t)to, 0, 0});
+        x->touched += here * bytes_of(s, t, to);
+    } else if (!serves(op, &op->write, own(s, x, t), to)) {
+        x->moved += here * move_cost(s, t, own(s, x, t), to);
+    }
+}
+
+// -- Keeping the best ------------------------------------------------------
+
+// What moves cost that turn x into y, as far as what follows can tell.
+static double gap(const search *s, const state *x, const state *y)
+{
+    double sum = 0, here = s->depth ? s->loops[s->depth - 1].times : 1;
+    for (int i = 0; i < y->n; i++) {
+        const entry *e = &y->at[i];
+        int have = own(s, x, e->tensor);
+        if (have == e->stick || find(s, x, e->tensor, 1, e->stick))
+            continue;
+        if (!e->is_copy && s->updated[e->tensor])
+            return DBL_MAX;
+        sum += here * move_cost(s, e->tensor, have, e->stick);
+    }
+    return sum;
+}
+
+// Can x do all that y can, and not pay more?
+static int can_become(const search *s, const state *x, const state *y)
+{
+    double moved = x->moved + gap(s, x, y);
+    return moved < y->moved || (moved <= y->moved && x->touched <= y->touched);
+}
+
+static int by_cost(const void *a, const void *b)
+{
+    const state *x = a, *y = b;
+    if (x->moved != y->moved)
+        return x->moved < y->moved ? -1 : 1;
+    if (x->touched != y->touched)
+        return x->touched < y->touched ? -1 : 1;
+    return x->seq - y->seq;
+}
+
+static int is_dead(const search *s, const entry *e, int32_t op)
+{
+    return s->last_use[e->tensor] <= op;
+}
+
+static void drop_dead(const search *s, state *x, int32_t op)
+{
+    int kept = 0;
+    for (int i = 0; i < x->n; i++)
+        if (!is_dead(s, &x->at[i], op))
+            x->at[kept++] = x->at[i];
+    x->n = kept;
+}
+
+// What one state alone knows is certain.
+static int settle(search *s, state *x)
+{
+    for (int i = 0; i < x->n; i++) {
+        const entry *e = &x->at[i];
+        uint8_t *n = &s->n_settled[e->tensor];
+        if (e->is_copy && *n == 1) {
+            int32_t *t = DV_PUSH(s->arena, int32_t, s->copied, s->n_copied,
+                                 s->cap_copied);
+            if (!t)
+                return 0;
+            *t = e->tensor;
+        }
+        entry *grown = dv_arena_grow(s->arena, s->settled[e->tensor], *n,
+                                     (size_t)*n + 1, sizeof *grown);
+        if (!grown)
+            return 0;
+        grown[(*n)++] = *e;
+        s->settled[e->tensor] = grown;
+    }
+    x->n = 0;
+    return 1;
+}
+
+static int keep_best(search *s, int32_t op)
+{
+    qsort(s->next, (size_t)s->n_next, sizeof *s->next, by_cost);
+    s->n_states = 0;
+    for (int i = 0; i < s->n_next; i++) {
+        state *x = &s->next[i];
+        int needless = 0;
+        for (int k = 0; k < s->n_states && !needless; k++)
+            needless = can_become(s, &s->states[k], x);
+        if (needless)
+            continue;
+        if (s->n_states == WIDTH) {
+            s->out->exact = 0;
+            break;
+        }
+        step *st = DV_NEW(s->arena, step, 1);
+        if (!st)
+            return 0;
+        *st = (step){x->last, op, x->way};
+        x->last = st;
+        s->states[s->n_states++] = *x;
+    }
+    return s->n_states > 1 || settle(s, &s->states[0]);
+}
+
+// -- Op by op --------------------------------------------------------------
+
+static void enter_loops(search *s, int32_t op, int32_t *next_repeat)
+{
+    while (s->depth && s->loops[s->depth - 1].end == op) {
+        s->depth--;
+        forget(s, -1, NULL, s->depth + 1);
+    }
+    for (; *next_repeat < s->p->n_repeats; ++*next_repeat) {
+        const dv_repeat *r = &s->p->repeats[*next_repeat];
+        if (r->first_op != op)
+            break;
+        double around = s->depth ? s->loops[s->depth - 1].times : 1;
+        forget(s, -1, r, 0);
+        if (r->end_op > r->first_op)
+            s->loops[s->depth++] =
+                (loop){r->end_op, r, around * (double)r->times};
+    }
+}
+
+// Every state in every way.
+static int spread(search *s, int32_t op, const dv_ways *w)
+{
+    dv_arena *pool = &s->pool[op & 1];
+    int n = s->n_states * w->n;
+    dv_arena_free(pool);
+    *pool = (dv_arena){0};
+    if (n > s->cap_next) {
+        s->next = DV_NEW(s->arena, state, 2 * n);
+        s->cap_next = 2 * n;
+        if (!s->next)
+            return 0;
+    }
+    s->n_next = 0;
+    for (int k = 0; k < s->n_states; k++) {
+        const state *from = &s->states[k];
+        for (int i = 0; i < w->n; i++) {
+            state *x = &s->next[s->n_next++];
+            *x = *from;
+            x->way = i;
+            x->seq = s->n_next;
+            x->at = DV_NEW(pool, entry, from->n + w->n_operands);
+            if (!x->at)
+                return 0;
+            memcpy(x->at, from->at, (size_t)from->n * sizeof *x->at);
+            go(s, x, op, w->want + i * w->n_operands, 0);
+            drop_dead(s, x, op);
+        }
+    }
+    return 1;
+}
+
+static int walk(search *s, const int *ways)
+{
+    int32_t next_repeat = 0;
+    dv_arena scratch = {0};
+    int ok = 1;
+    for (int32_t i = 0; i < s->p->n_ops && ok && !s->nomem; i++) {
+        const dv_op *op = &s->p->ops[i];
+        dv_ways w;
+        enter_loops(s, i, &next_repeat);
+        ok = dv_stick_ways(&w, s->t, s->p, op, &scratch);
+        if (ok && ways) { // the second time: as decided
+            state *x = &s->states[0];
+            x->at = DV_NEW(&scratch, entry, w.n_operands);
+            ok = x->at != NULL;
+            if (ok)
+                go(s, x, i, w.want + ways[i] * w.n_operands, 1);
+            if (ok && !op->update)
+                s->out->stick[op->write.tensor] =
+                    (int8_t)own(s, x, op->write.tensor);
+            ok = ok && settle(s, x);
+        } else if (ok) {
+            ok = spread(s, i, &w) && keep_best(s, i);
+        }
+        if (op->update)
+            forget(s, op->write.tensor, NULL, 0);
+        dv_arena_free(&scratch);
+        scratch = (dv_arena){0};
+    }
+    return ok && !s->nomem;
+}
+
+// Inputs come as they are by default.
+static int begin(search *s)
+{
+    s->depth = 0;
+    s->n_copied = 0;
+    s->n_states = 1;
+    s->states[0] = (state){0};
+    for (int32_t i = 0; i < s->p->n_tensors; i++) {
+        s->n_settled[i] = 0;
+        s->settled[i] = NULL;
+        if (!s->p->tensors[i].is_input)
+            continue;
+        int stick = new_sticks(&s->p->tensors[i], DV_STICK_ANY);
+        s->out->stick[i] = (int8_t)stick;
+        s->settled[i] = DV_NEW(s->arena, entry, 1);
+        if (!s->settled[i])
+            return 0;
+        s->settled[i][s->n_settled[i]++] = (entry){i, (int8_t)stick, 0, 0};
+    }
+    return 1;
+}
+
+static int find_uses(search *s)
+{
+    const dv_program *p = s->p;
+    s->last_use = DV_NEW(s->arena, int32_t, p->n_tensors);
+    s->updated = DV_NEW(s->arena, uint8_t, p->n_tensors);
+    s->writes = DV_NEW(s->arena, int32_t, p->n_tensors + 2);
+    s->write_ops = DV_NEW(s->arena, int32_t, p->n_ops + 1);
+    if (!s->last_use || !s->updated || !s->writes || !s->write_ops)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        for (int r = 0; r < op->n_reads; r++)
+            s->last_use[op->reads[r].tensor] = i;
+        if (op->update)
+            s->last_use[op->write.tensor] = i;
+        s->updated[op->write.tensor] |= op->update;
+        s->writes[op->write.tensor + 2]++;
+    }
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        s->writes[i + 2] += s->writes[i + 1];
+    for (int32_t i = 0; i < p->n_ops; i++)
+        s->write_ops[s->writes[p->ops[i].write.tensor + 1]++] = i;
+    return 1;
+}
+
+static int make_room(search *s)
+{
+    const dv_program *p = s->p;
+    int32_t reads = 0;
+    s->bytes =
+        DV_NEW(s->arena, double, (size_t)p->n_tensors *(DV_MAX_DIMS + 1));
+    s->settled = DV_NEW(s->arena, entry *, p->n_tensors);
+    s->n_settled = DV_NEW(s->arena, uint8_t, p->n_tensors);
+    s->states = DV_NEW(s->arena, state, WIDTH);
+    s->out->stick = DV_NEW(s->arena, int8_t, p->n_tensors);
+    s->out->first = DV_NEW(s->arena, int32_t, p->n_ops + 1);
+    if (!s->bytes || !s->settled || !s->n_settled || !s->states ||
+        !s->out->stick || !s->out->first)
+        return 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        s->out->first[i] = reads;
+        reads += p->ops[i].n_reads;
+    }
+    s->out->want = DV_NEW(s->arena, int8_t, reads);
+    if (s->out->want)
+        memset(s->out->want, DV_STICK_ANY, (size_t)reads);
+    return s->out->want != NULL;
+}
+
+static int decide(search *s)
+{
+    if (!find_uses(s) || !make_room(s) || !begin(s) || !walk(s, NULL))
+        return 0;
+    int *ways = DV_NEW(s->arena, int, s->p->n_ops + 1);
+    if (!ways)
+        return 0;
+    // The first of several states is the cheapest.
+    for (const step *st = s->states[0].last; st; st = st->before)
+        ways[st->op] = st->way;
+    return begin(s) && walk(s, ways);
+}
+
+dv_status dv_sticks_choose(dv_sticks *out, const dv_program *p,
+                           const dv_target *t, dv_arena *arena, dv_diag *diag)
+{
+    *out = (dv_sticks){.exact = 1};
+    search s = {.p = p, .t = t, .arena = arena, .out = out};
+    int ok = decide(&s);
+    dv_arena_free(&s.pool[0]);
+    dv_arena_free(&s.pool[1]);
+    return ok ? DV_OK : dv_nomem(diag);
+}
