@@ -145,9 +145,9 @@ static void explain_sticks(dv_text *out, const dv_plan *plan)
     }
     if (n == 0)
         return;
-    dv_put(out, "sticks: %" PRId64 " moves of ", n);
+    dv_put(out, "sticks: %" PRId64 " move%s of ", n, n > 1 ? "s" : "");
     dv_put_bytes_of_memory(out, bytes);
-    dv_put(out, " bring operands in line, %s\n",
+    dv_put(out, " to bring operands in line, %s\n",
            plan->sticks_exact ? "no choice needs less"
                               : "of the choices that were tried the least");
 }

@@ -2,11 +2,12 @@
 //
 // A state says, for the tensors still to be read, along which dim their sticks
 // are and of which ones copies exist. Op by op every state goes on in every
-// way of the op. It pays for the bytes of the moves that the way needs and,
-// where that is equal, for the bytes of all operands, padding included. A state
-// that a cheaper one could turn into by moves alone, at no higher price, is
-// dropped: nothing is lost by that. What then is left, beyond WIDTH states, is
-// cut off; `exact` says whether that ever happened.
+// way of the op. It pays for the bytes of all that the op reads and writes,
+// padding included (one element a stick is dear), for those of the moves that
+// the way needs, and MOVE_BYTES for each: a move is an op more. A state that a
+// cheaper one could turn into by moves alone, at no higher price, is dropped:
+// nothing is lost by that. What then is left, beyond WIDTH states, is cut off;
+// `exact` says whether that ever happened.
 //
 // In a repeat, a copy is made outside of all loops in which its tensor is not
 // written. Where one state remains its choices are final: states hold only
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 64 };
+enum { WIDTH = 64, NEEDS_MOVE = -3 };
 static const double HUGE_BYTES = 1e30; // what no memory holds
 
 // What a state knows of a tensor: its own sticks, or those of a copy.
@@ -34,7 +35,7 @@ typedef struct step {
 } step;
 
 typedef struct state {
-    double moved, touched; // bytes
+    double bytes; // paid so far
     const step *last;
     int way; // of the op at hand, on top of `last`
     int seq; // among the states of that op
@@ -83,11 +84,6 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
     return *known;
 }
 
-static double move_cost(const search *s, int32_t tensor, int from, int to)
-{
-    return bytes_of(s, tensor, from) + bytes_of(s, tensor, to);
-}
-
 // -- What a state knows ----------------------------------------------------
 
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
@@ -113,6 +109,24 @@ static const entry *find(const search *s, const state *x, int32_t tensor,
 static int own(const search *s, const state *x, int32_t tensor)
 {
     return find(s, x, tensor, 0, 0)->stick;
+}
+
+// The smallest of a tensor and its copies: what to make another one from.
+static int source(const search *s, const state *x, int32_t tensor)
+{
+    int from = own(s, x, tensor);
+    for (int stick = DV_STICK_NONE; stick < s->p->tensors[tensor].n_dims;
+         stick++)
+        if (bytes_of(s, tensor, stick) < bytes_of(s, tensor, from) &&
+            find(s, x, tensor, 1, stick))
+            from = stick;
+    return from;
+}
+
+static double move_cost(const search *s, const state *x, int32_t tensor, int to)
+{
+    return bytes_of(s, tensor, source(s, x, tensor)) + bytes_of(s, tensor, to) +
+           DV_MOVE_BYTES;
 }
 
 static int by_tensor(const entry *a, const entry *b)
@@ -224,6 +238,48 @@ static int new_sticks(const dv_tensor *t, int want)
                                                     : DV_STICK_NONE;
 }
 
+// The sticks of what a read takes: the tensor itself or a copy, whatever does
+// and is smallest; NEEDS_MOVE when nothing does.
+static int taken(const search *s, const state *x, const dv_op *op,
+                 const dv_access *a, int want)
+{
+    int have = own(s, x, a->tensor), best = NEEDS_MOVE;
+    if (want == DV_STICK_ANY)
+        return have;
+    for (int k = DV_STICK_NONE; k < a->n_dims; k++)
+        if ((k == have || find(s, x, a->tensor, 1, k)) &&
+            serves(op, a, k, want) &&
+            (best == NEEDS_MOVE ||
+             bytes_of(s, a->tensor, k) < bytes_of(s, a->tensor, best)))
+            best = k;
+    return best;
+}
+
+// Add a move to the state; `note`: and to the result.
+static void add_move(search *s, state *x, int32_t i, int32_t tensor, int want,
+                     int note)
+{
+    double times;
+    int depth = copy_depth(s, tensor, &times), from = source(s, x, tensor);
+    int32_t before = i;
+    x->bytes += times * move_cost(s, x, tensor, want);
+    put(x, (entry){tensor, (int8_t)want, 1, (uint8_t)depth});
+    if (!note)
+        return;
+    for (int d = s->depth; d > depth; d--)
+        before = s->loops[d - 1].r->first_op;
+    dv_restick *m = DV_PUSH(s->arena, dv_restick, s->out->moves,
+                            s->out->n_moves, s->out->cap_moves);
+    if (m)
+        *m = (dv_restick){.tensor = tensor,
+                          .user = i,
+                          .before = before,
+                          .from = (int8_t)from,
+                          .stick = (int8_t)want,
+                          .depth = (uint8_t)depth};
+    s->nomem |= !m;
+}
+
 // What the way costs a state, and the state after it. `note`: keep the moves,
 // and what every read takes.
 static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
@@ -232,38 +288,24 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
     double here = s->depth ? s->loops[s->depth - 1].times : 1;
     for (int r = 0; r < op->n_reads; r++) {
         const dv_access *a = &op->reads[r];
-        int have = own(s, x, a->tensor);
-        int good = serves(op, a, have, want[r]);
-        x->touched += here * bytes_of(s, a->tensor, good ? have : want[r]);
-        if (note && !good)
-            s->out->want[s->out->first[i] + r] = want[r];
-        if (good || find(s, x, a->tensor, 1, want[r]))
-            continue;
-        double times;
-        int depth = copy_depth(s, a->tensor, &times);
-        x->moved += times * move_cost(s, a->tensor, have, want[r]);
-        put(x, (entry){a->tensor, want[r], 1, (uint8_t)depth});
-        if (!note)
-            continue;
-        dv_restick *m = DV_PUSH(s->arena, dv_restick, s->out->moves,
-                                s->out->n_moves, s->out->cap_moves);
-        if (!m) {
-            s->nomem = 1;
-            return;
+        int takes = taken(s, x, op, a, want[r]);
+        if (takes == NEEDS_MOVE) {
+            add_move(s, x, i, a->tensor, want[r], note);
+            takes = want[r];
         }
-        int32_t before = i;
-        for (int d = s->depth; d > depth; d--)
-            before = s->loops[d - 1].r->first_op;
-        *m = (dv_restick){a->tensor, i, before, want[r], (uint8_t)depth};
+        if (want[r] != DV_STICK_ANY) // the others cost what they cost
+            x->bytes += here * bytes_of(s, a->tensor, takes);
+        if (note && takes != own(s, x, a->tensor))
+            s->out->want[s->out->first[i] + r] = (int8_t)takes;
     }
     int32_t t = op->write.tensor;
     int to = want[op->n_reads];
     if (!op->update) {
         to = new_sticks(&s->p->tensors[t], to);
         put(x, (entry){t, (int8_t)to, 0, 0});
-        x->touched += here * bytes_of(s, t, to);
+        x->bytes += here * bytes_of(s, t, to);
     } else if (!serves(op, &op->write, own(s, x, t), to)) {
-        x->moved += here * move_cost(s, t, own(s, x, t), to);
+        x->bytes += here * move_cost(s, x, t, to); // lane by lane
     }
 }
 
@@ -280,7 +322,7 @@ static double gap(const search *s, const state *x, const state *y)
             continue;
         if (!e->is_copy && s->updated[e->tensor])
             return DBL_MAX;
-        sum += here * move_cost(s, e->tensor, have, e->stick);
+        sum += here * move_cost(s, x, e->tensor, e->stick);
     }
     return sum;
 }
@@ -288,17 +330,14 @@ static double gap(const search *s, const state *x, const state *y)
 // Can x do all that y can, and not pay more?
 static int can_become(const search *s, const state *x, const state *y)
 {
-    double moved = x->moved + gap(s, x, y);
-    return moved < y->moved || (moved <= y->moved && x->touched <= y->touched);
+    return x->bytes + gap(s, x, y) <= y->bytes;
 }
 
 static int by_cost(const void *a, const void *b)
 {
     const state *x = a, *y = b;
-    if (x->moved != y->moved)
-        return x->moved < y->moved ? -1 : 1;
-    if (x->touched != y->touched)
-        return x->touched < y->touched ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
     return x->seq - y->seq;
 }
 

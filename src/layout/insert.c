@@ -79,6 +79,7 @@ typedef struct copies {
     int32_t *id, *before, *newest;
 } copies;
 
+// The newest copy of a tensor with these sticks, or, there being none, itself.
 static int32_t find_copy(const copies *c, int32_t tensor, int stick)
 {
     int32_t k = c->newest[tensor];
@@ -186,7 +187,7 @@ static int make_moves(dv_program *p, dv_sticks *s, copies *c, slot *slots,
     for (int32_t i = 0; i < p->n_ops; i++) {
         for (; k < s->n_moves && s->moves[k].user == i; k++) {
             const dv_restick *m = &s->moves[k];
-            if (!make_move(p, m->tensor, &moves[k]))
+            if (!make_move(p, find_copy(c, m->tensor, m->from), &moves[k]))
                 return 0;
             c->id[k] = moves[k].write.tensor;
             c->before[k] = c->newest[m->tensor];

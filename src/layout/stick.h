@@ -42,11 +42,15 @@ int dv_stick_of(const dv_tensor *x, const dv_layout *l);
 
 // -- The choice ------------------------------------------------------------
 
+// What a move must save beside its own bytes to be worth an op.
+enum { DV_MOVE_BYTES = 1 << 20 };
+
 // One move: a copy of `tensor` with other sticks, which op number `user` is
-// the first to read. It stands before op `before`, `depth` repeats deep.
+// the first to read. It stands before op `before`, `depth` repeats deep, and
+// reads the tensor or an earlier copy with the sticks `from`.
 typedef struct dv_restick {
     int32_t tensor, user, before;
-    int8_t stick;
+    int8_t from, stick;
     uint8_t depth;
 } dv_restick;
 
@@ -59,7 +63,8 @@ typedef struct dv_sticks {
     int exact; // every possibility was considered
 } dv_sticks;
 
-// The sticks of all tensors and the moves, so that the fewest bytes move.
+// The sticks of all tensors and the moves, so that the fewest bytes are
+// read, written and moved.
 dv_status dv_sticks_choose(dv_sticks *out, const dv_program *p,
                            const dv_target *t, dv_arena *arena, dv_diag *diag);
 // Put the moves into the program: new tensors, new ops, reads that take them.
