@@ -448,7 +448,8 @@ static int spread(search *s, int32_t op, const dv_ways *w)
             x->at = DV_NEW(pool, entry, from->n + w->n_operands);
             if (!x->at)
                 return 0;
-            memcpy(x->at, from->at, (size_t)from->n * sizeof *x->at);
+            for (int e = 0; e < from->n; e++)
+                x->at[e] = from->at[e];
             go(s, x, op, w->want + i * w->n_operands, 0);
             drop_dead(s, x, op);
         }
