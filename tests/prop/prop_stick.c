@@ -133,14 +133,14 @@ static void attempt(trial *x, int op, double moved)
         double more = 0;
         for (int r = 0; r < o->n_reads; r++) {
             int32_t t = o->reads[r].tensor;
+            if (want[r] == DV_STICK_ANY)
+                continue;
             unsigned bit = 1u << (want[r] + 1);
-            if (want[r] != DV_STICK_ANY && want[r] != x->own[t] &&
-                !(x->copies[t] & bit)) {
+            if (want[r] != x->own[t] && !(x->copies[t] & bit)) {
                 more += cheapest(x, t) + bytes(x, t, want[r]) + DV_MOVE_BYTES;
                 x->copies[t] |= bit;
             }
-            if (want[r] != DV_STICK_ANY)
-                more += bytes(x, t, want[r]);
+            more += bytes(x, t, want[r]);
         }
         int to = want[o->n_reads];
         x->own[o->write.tensor] = to == DV_STICK_ANY ? o->write.n_dims - 1 : to;
