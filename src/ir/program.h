@@ -34,7 +34,7 @@ typedef struct dv_tensor {
     uint8_t is_temp;       // declared with `temp`
     uint8_t is_defined;    // an input, or written with `=`
     uint8_t is_dead;       // defined only inside a `repeat 0`
-    const dv_place *place; // NULL: no wish
+    const dv_spread *place; // NULL: no wish
     uint32_t off;          // of its declaration or definition
 } dv_tensor;
 

@@ -80,7 +80,7 @@ static int same_node(const dv_node *a, const dv_node *b)
     return 1;
 }
 
-static int same_place(const dv_place *a, const dv_place *b)
+static int same_place(const dv_spread *a, const dv_spread *b)
 {
     if (!a || !b)
         return a == b;

@@ -95,11 +95,11 @@ typedef enum dv_place_kind {
 } dv_place_kind;
 
 // A wish of the user's about how processes share a tensor.
-typedef struct dv_place {
+typedef struct dv_spread {
     dv_place_kind kind;
     int32_t n_dims;
     int32_t dims[8];
-} dv_place;
+} dv_spread;
 
 // One `i in begin..end` of a `for`.
 typedef struct dv_for {
@@ -119,8 +119,8 @@ typedef struct dv_stmt {
     dv_node **dims;
     int32_t n_dims, n_ranges;
     dv_for *ranges;
-    const dv_place *place; // NULL: none
-    struct dv_stmt *body;  // first of a repeat
+    const dv_spread *place; // NULL: none
+    struct dv_stmt *body;   // first of a repeat
     struct dv_stmt *next;
 } dv_stmt;
 
@@ -147,7 +147,7 @@ dv_status dv_parse_number(dv_node *out, const dv_source *src, dv_arena *arena,
                           dv_diag *diag);
 
 void dv_ast_print(dv_text *out, const dv_ast *ast);
-void dv_place_print(dv_text *out, const dv_place *p);
+void dv_spread_print(dv_text *out, const dv_spread *p);
 // Same statements, wherever they stand in their texts.
 int dv_ast_equal(const dv_ast *a, const dv_ast *b);
 #endif

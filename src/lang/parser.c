@@ -347,7 +347,7 @@ static dv_status dtype(parser *p, int8_t *out)
 
 static dv_status place(parser *p, dv_stmt *s)
 {
-    dv_place *pl = DV_NEW(p->arena, dv_place, 1);
+    dv_spread *pl = DV_NEW(p->arena, dv_spread, 1);
     if (!pl)
         return dv_nomem(p->lx->diag);
     s->place = pl;

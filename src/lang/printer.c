@@ -89,7 +89,7 @@ static void node(dv_text *out, const dv_node *n, int prec)
         dv_put(out, ")");
 }
 
-void dv_place_print(dv_text *out, const dv_place *p)
+void dv_spread_print(dv_text *out, const dv_spread *p)
 {
     if (!p || p->kind == DV_PLACE_NONE)
         return;
@@ -113,7 +113,7 @@ static void declaration(dv_text *out, const dv_stmt *s, const char *word)
         node(out, s->dims[i], ALONE);
     }
     dv_put(out, "]");
-    dv_place_print(out, s->place);
+    dv_spread_print(out, s->place);
 }
 
 static void assign(dv_text *out, const dv_stmt *s)

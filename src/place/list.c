@@ -1,0 +1,441 @@
+// The three list solvers, with the original's addresses.
+//
+//   greedy    walks through time: what ends is freed, what starts goes, in
+//             input order, to its parent's place, to 0, on top of everything
+//             alive, or into the first gap.
+//   firstfit  takes short-lived and often used buffers first, parents before
+//   bestfit   children, and looks for the first or the tightest gap among all
+//             placed buffers that overlap in time.
+//
+// Cost: n log n, and for every buffer the number of placed ones that overlap
+// it in time.
+#include "place/place.h"
+#include <stdlib.h>
+
+typedef struct span {
+    int64_t lo, hi;
+} span;
+
+// What a run of one solver works with; all from one arena.
+typedef struct run {
+    const dv_task *task;
+    dv_list_rule rule;
+    dv_live live;
+    int64_t *at;
+    int32_t *order; // in which items are placed
+    int32_t *by_end;
+    int32_t *near; // items found alive
+    span *spans;   // what they occupy, by address; later merged
+    char *out;     // groups that have been given up
+    char *handed;  // the item's place has been taken over
+} run;
+
+// -- Spans -------------------------------------------------------------------
+
+static int by_lo(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+static void sort_spans(span *s, int32_t n)
+{
+    if (n > 40) {
+        qsort(s, (size_t)n, sizeof *s, by_lo);
+        return;
+    }
+    for (int32_t i = 1; i < n; i++) {
+        span v = s[i];
+        int32_t k = i;
+        for (; k > 0 && s[k - 1].lo > v.lo; k--)
+            s[k] = s[k - 1];
+        s[k] = v;
+    }
+}
+
+static int is_parent_of(const dv_task *t, int32_t p, const dv_item *it)
+{
+    for (int32_t k = 0; k < it->n_parents; k++)
+        if (t->links[it->parents + k] == p)
+            return 1;
+    return 0;
+}
+
+// -- First fit and best fit --------------------------------------------------
+
+static int64_t waste(const run *r, int64_t lo, int64_t hi, const dv_item *it)
+{
+    if (r->rule == DV_FIRST_FIT)
+        return 0;
+    return hi - dv_align_up(lo, it->align) - it->size;
+}
+
+// The first declared parent that lies whole in [lo, hi); -1: none.
+static int64_t parent_in(const run *r, const dv_item *it, int64_t lo,
+                         int64_t hi)
+{
+    for (int32_t k = 0; k < it->n_parents; k++) {
+        int32_t p = r->task->links[it->parents + k];
+        int64_t at = r->at[p];
+        if (at >= lo && at + r->task->items[p].size <= hi &&
+            at % it->align == 0)
+            return at;
+    }
+    return -1;
+}
+
+// Walk the gaps between sorted spans and choose one. With `in_place` only
+// gaps with a parent count, and its address is the answer.
+static int64_t choose_gap(const run *r, const dv_item *it, const span *s,
+                          int32_t n, int in_place)
+{
+    int64_t lo = 0, best = INT64_MAX, address = -1;
+    for (int32_t k = 0; k <= n; k++) {
+        int64_t hi = k < n ? s[k].lo : r->task->capacity;
+        if (hi - lo >= it->size) {
+            int64_t w = waste(r, lo, hi, it);
+            int64_t base = in_place ? parent_in(r, it, lo, hi)
+                                    : dv_align_up(lo, it->align);
+            if (base >= 0 && base + it->size <= hi && w < best) {
+                best = w;
+                address = base;
+            }
+        }
+        if (k < n && s[k].hi > lo)
+            lo = s[k].hi;
+    }
+    return address;
+}
+
+static int64_t fit(run *r, int32_t i)
+{
+    const dv_task *t = r->task;
+    const dv_item *it = &t->items[i];
+    int32_t n = dv_live_find(&r->live, it->start, it->end, r->near), m = 0;
+    if (it->n_parents) {
+        for (int32_t k = 0; k < n; k++)
+            if (!is_parent_of(t, r->near[k], it))
+                r->spans[m++] =
+                    (span){r->at[r->near[k]],
+                           r->at[r->near[k]] + t->items[r->near[k]].size};
+        sort_spans(r->spans, m);
+        int64_t at = choose_gap(r, it, r->spans, m, 1);
+        if (at >= 0)
+            return at;
+    }
+    for (int32_t k = 0; k < n; k++)
+        r->spans[k] = (span){r->at[r->near[k]],
+                             r->at[r->near[k]] + t->items[r->near[k]].size};
+    sort_spans(r->spans, n);
+    return choose_gap(r, it, r->spans, n, 0);
+}
+
+static void run_fit(run *r)
+{
+    const dv_task *t = r->task;
+    for (int32_t k = 0; k < t->n_fixed; k++)
+        dv_live_add(&r->live, t->fixed[k]);
+    for (int32_t k = 0; k < t->n; k++) {
+        int32_t i = r->order[k];
+        if (!t->items[i].in_play ||
+            (t->items[i].group >= 0 && r->out[t->items[i].group]))
+            continue;
+        r->at[i] = fit(r, i);
+        if (r->at[i] >= 0)
+            dv_live_add(&r->live, i);
+    }
+    for (int32_t i = 0; i < t->n; i++)
+        if (r->at[i] >= 0)
+            dv_live_remove(&r->live, i);
+}
+
+typedef struct keyed {
+    double key;
+    int64_t span;
+    int32_t item;
+} keyed;
+
+static int by_key(const void *a, const void *b)
+{
+    const keyed *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    if (x->span != y->span)
+        return x->span < y->span ? -1 : 1;
+    return x->item - y->item;
+}
+
+static void sift(int32_t *heap, int32_t n, int32_t k)
+{
+    for (;;) {
+        int32_t c = 2 * k + 1;
+        if (c >= n)
+            return;
+        c += c + 1 < n && heap[c + 1] < heap[c];
+        if (heap[k] <= heap[c])
+            return;
+        int32_t v = heap[k];
+        heap[k] = heap[c];
+        heap[c] = v;
+        k = c;
+    }
+}
+
+// Sorted ranks into an order where parents come first, always the smallest
+// rank that is free to go. waits and heap have room for all.
+static void parents_first(const dv_task *t, const keyed *sorted, int32_t *rank,
+                          int32_t *waits, int32_t *heap, int32_t *order)
+{
+    int32_t n = 0, m = 0;
+    for (int32_t k = 0; k < t->n; k++)
+        rank[sorted[k].item] = k;
+    for (int32_t k = 0; k < t->n; k++)
+        if ((waits[k] = t->items[sorted[k].item].n_parents) == 0)
+            heap[n++] = k; // ascending: a heap already
+    while (n) {
+        int32_t i = sorted[heap[0]].item;
+        order[m++] = i;
+        heap[0] = heap[--n];
+        sift(heap, n, 0);
+        for (int32_t c = 0; c < t->items[i].n_children; c++) {
+            int32_t k = rank[t->links[t->items[i].children + c]];
+            if (--waits[k])
+                continue;
+            int32_t at = n++;
+            for (; at > 0 && heap[(at - 1) / 2] > k; at = (at - 1) / 2)
+                heap[at] = heap[(at - 1) / 2];
+            heap[at] = k;
+        }
+    }
+}
+
+static int order_fit(run *r, dv_arena *a)
+{
+    const dv_task *t = r->task;
+    keyed *sorted = DV_NEW(a, keyed, t->n);
+    int32_t *rank = DV_NEW(a, int32_t, t->n);
+    int32_t *waits = DV_NEW(a, int32_t, t->n);
+    int32_t *heap = DV_NEW(a, int32_t, t->n);
+    if (!sorted || !rank || !waits || !heap)
+        return 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const dv_item *it = &t->items[i];
+        double length = (double)(it->end - it->start);
+        length -= (it->n_parents ? 0.25 : 0) + (it->n_children ? 0.25 : 0);
+        sorted[i] = (keyed){length / (0.5 * (double)it->uses_x2),
+                            it->end - it->start, i};
+    }
+    qsort(sorted, (size_t)t->n, sizeof *sorted, by_key);
+    parents_first(t, sorted, rank, waits, heap, r->order);
+    return 1;
+}
+
+// -- Greedy ------------------------------------------------------------------
+
+typedef struct when {
+    int64_t tick;
+    int32_t item;
+} when;
+
+static int by_tick(const void *a, const void *b)
+{
+    const when *x = a, *y = b;
+    if (x->tick != y->tick)
+        return x->tick < y->tick ? -1 : 1;
+    return x->item - y->item;
+}
+
+static int order_greedy(run *r, dv_arena *a)
+{
+    const dv_task *t = r->task;
+    when *w = DV_NEW(a, when, t->n);
+    if (!w)
+        return 0;
+    for (int32_t i = 0; i < t->n; i++)
+        w[i] = (when){t->items[i].start, i};
+    qsort(w, (size_t)t->n, sizeof *w, by_tick);
+    for (int32_t i = 0; i < t->n; i++)
+        r->order[i] = w[i].item;
+    for (int32_t i = 0; i < t->n; i++)
+        w[i] = (when){t->items[i].end, i};
+    qsort(w, (size_t)t->n, sizeof *w, by_tick);
+    for (int32_t i = 0; i < t->n; i++)
+        r->by_end[i] = w[i].item;
+    return 1;
+}
+
+// Is the item's range at `address` free of fixed items other than `but`?
+static int clear_of_fixed(const run *r, const dv_item *it, int64_t address,
+                          int32_t but)
+{
+    const dv_task *t = r->task;
+    for (int32_t k = 0; k < t->n_fixed; k++) {
+        const dv_item *f = &t->items[t->fixed[k]];
+        if (t->fixed[k] != but && f->start < it->end && it->start < f->end &&
+            f->fixed < address + it->size && address < f->fixed + f->size)
+            return 0;
+    }
+    return 1;
+}
+
+static int64_t take_over(run *r, const dv_item *it)
+{
+    const dv_task *t = r->task;
+    for (int32_t k = 0; k < it->n_parents; k++) {
+        int32_t p = t->links[it->parents + k];
+        int64_t at = r->at[p];
+        if (at < 0 || r->handed[p] || at % it->align ||
+            !clear_of_fixed(r, it, at, p))
+            continue;
+        r->handed[p] = 1;
+        return at;
+    }
+    return -1;
+}
+
+// What is in the item's way: everything alive, by address, and fixed items
+// that come later.
+static int32_t occupied(run *r, const dv_item *it, int32_t n_live)
+{
+    const dv_task *t = r->task;
+    int32_t n = 0;
+    for (int32_t k = 0; k < n_live; k++) {
+        int64_t at = r->at[r->near[k]];
+        r->spans[n++] = (span){at, at + t->items[r->near[k]].size};
+    }
+    for (int32_t k = 0; k < t->n_fixed; k++) {
+        const dv_item *f = &t->items[t->fixed[k]];
+        if (f->start < it->end && it->start < f->end)
+            r->spans[n++] = (span){f->fixed, f->fixed + f->size};
+    }
+    if (t->n_fixed)
+        sort_spans(r->spans, n);
+    return n;
+}
+
+static int64_t greedy_place(run *r, const dv_item *it, int32_t n_live)
+{
+    int64_t at = take_over(r, it);
+    if (at >= 0)
+        return at;
+    int32_t n = occupied(r, it, n_live);
+    const span *s = r->spans;
+    if (n == 0 || s[0].lo >= it->size)
+        return 0;
+    int64_t top = 0;
+    for (int32_t k = 0; k < n; k++)
+        top = s[k].hi > top ? s[k].hi : top;
+    top = dv_align_up(top, it->align);
+    if (top + it->size <= r->task->capacity)
+        return top;
+    int64_t lo = s[0].hi;
+    for (int32_t k = 1; k < n; k++) {
+        if (dv_align_up(lo, it->align) + it->size <= s[k].lo)
+            return dv_align_up(lo, it->align);
+        lo = s[k].hi > lo ? s[k].hi : lo;
+    }
+    return -1;
+}
+
+// Keep r->near, the live items, sorted by address.
+static void enter(run *r, int32_t *n_live, int32_t i)
+{
+    int32_t k = (*n_live)++;
+    for (; k > 0 && r->at[r->near[k - 1]] > r->at[i]; k--)
+        r->near[k] = r->near[k - 1];
+    r->near[k] = i;
+}
+
+// Drop what ends by `tick` from r->near; `next` walks through r->by_end.
+static void leave(run *r, int32_t *n_live, int32_t *next, int64_t tick)
+{
+    const dv_item *items = r->task->items;
+    int any = 0;
+    for (; *next < r->task->n && items[r->by_end[*next]].end <= tick; ++*next)
+        any |= r->at[r->by_end[*next]] >= 0;
+    if (!any)
+        return;
+    int32_t m = 0;
+    for (int32_t k = 0; k < *n_live; k++)
+        if (items[r->near[k]].end > tick)
+            r->near[m++] = r->near[k];
+    *n_live = m;
+}
+
+static void run_greedy(run *r)
+{
+    const dv_task *t = r->task;
+    int32_t n_live = 0, next = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        r->handed[i] = 0;
+    for (int32_t k = 0; k < t->n; k++) {
+        int32_t i = r->order[k];
+        const dv_item *it = &t->items[i];
+        leave(r, &n_live, &next, it->start);
+        if (!it->in_play || (it->group >= 0 && r->out[it->group]))
+            continue;
+        r->at[i] = greedy_place(r, it, n_live);
+        if (r->at[i] >= 0)
+            enter(r, &n_live, i);
+    }
+}
+
+// -- Groups, and the entry ---------------------------------------------------
+
+static void clear(run *r)
+{
+    for (int32_t i = 0; i < r->task->n; i++)
+        r->at[i] = r->task->items[i].fixed;
+}
+
+// Give up the first group that came out in part, or all of them.
+static int broken_group(run *r, int all)
+{
+    const dv_task *t = r->task;
+    int found = 0;
+    for (int32_t g = 0; g < t->n_groups && (all || !found); g++) {
+        if (r->out[g] || !t->items[t->members[t->group_at[g]]].in_play)
+            continue;
+        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
+            if (r->at[t->members[k]] < 0)
+                found = r->out[g] = 1;
+    }
+    return found;
+}
+
+static int prepare(run *r, dv_arena *a)
+{
+    int32_t n = r->task->n;
+    r->order = DV_NEW(a, int32_t, n);
+    r->by_end = DV_NEW(a, int32_t, n);
+    r->near = DV_NEW(a, int32_t, n);
+    r->spans = DV_NEW(a, span, (size_t)n + (size_t)r->task->n_fixed);
+    r->out = DV_NEW(a, char, r->task->n_groups);
+    r->handed = DV_NEW(a, char, n);
+    if (!r->order || !r->by_end || !r->near || !r->spans || !r->out ||
+        !r->handed)
+        return 0;
+    if (r->rule == DV_GREEDY)
+        return order_greedy(r, a);
+    return dv_live_init(&r->live, r->task, a) && order_fit(r, a);
+}
+
+int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out)
+{
+    enum { ONE_BY_ONE = 30 }; // groups given up singly before all at once
+    dv_arena arena = {0};
+    run r = {.task = task, .rule = rule, .at = out->at};
+    int ok = task->n == 0 || prepare(&r, &arena);
+    for (int pass = 0; ok && task->n; pass++) {
+        clear(&r);
+        if (rule == DV_GREEDY)
+            run_greedy(&r);
+        else
+            run_fit(&r);
+        if (!broken_group(&r, pass > ONE_BY_ONE))
+            break;
+    }
+    dv_arena_free(&arena);
+    out->value = ok ? dv_value(task, out->at) : 0;
+    return ok;
+}

@@ -1,0 +1,319 @@
+// Canonical search: items are placed from low to high, each resting on what
+// is below it. The method is that of MiniMalloc (Moffitt, ASPLOS 2023).
+//
+//   open items, by (offset, rank):   a@0  c@0 | b@16  e@16 | d@40
+//                                    too low    next ones    above a top
+//
+// An item's offset is the top of what is placed under it, rounded up to its
+// alignment. Along a path (offset, rank) only grows, so that every layout is
+// met in one order. Next may come any item
+// - not below the last one,
+// - below every open item's top: else that one would have fitted underneath,
+// - nothing fixed is passed by: a fixed item is placed at its address.
+// A state fails when a section is too low for what it has still to hold: its
+// floor is the least offset of its open items, but not below the last one
+// placed. Open items in sections that share none are solved one by one.
+#include "place/pack_in.h"
+#include "base/math.h"
+#include <string.h>
+
+typedef struct entry {
+    int64_t off;
+    int32_t item; // in the order of rank
+} entry;
+
+enum { MAX_DEPTH = 8192 };
+
+struct dv_order {
+    dv_arena arena;
+    const dv_part *p;
+    // The items by rank; which[] tells the part's own index.
+    int32_t *first, *last, *which, *rank;
+    int64_t *size, *align;
+    unsigned char *fixed;
+    int64_t *room;  // of a section: the highest its floor may be
+    int32_t *cross; // open items in both s and s + 1
+    int32_t *skip;  // next section without a floor yet
+    entry *stack;
+    int64_t max_stack;
+    int64_t budget;
+    dv_pack_run *run;
+};
+
+typedef enum end { END_FAIL, END_SOLVED, END_STOP } end;
+
+// Where the search stands: what is open in sections lo..hi, sorted.
+typedef struct state {
+    entry *list;
+    int32_t n, lo, hi;
+    entry last; // placed last
+} state;
+
+static inline int before(const entry *a, const entry *b)
+{
+    return a->off < b->off || (a->off == b->off && a->item < b->item);
+}
+
+static inline int64_t align_up(int64_t x, int64_t align)
+{
+    return align == 1 ? x : dv_ceil_div(x, align) * align;
+}
+
+static void take(dv_order *o, int32_t i)
+{
+    for (int32_t s = o->first[i]; s <= o->last[i]; s++)
+        o->room[s] += o->size[i];
+    for (int32_t s = o->first[i]; s < o->last[i]; s++)
+        o->cross[s]--;
+}
+
+static void put_back(dv_order *o, int32_t i)
+{
+    for (int32_t s = o->first[i]; s <= o->last[i]; s++)
+        o->room[s] -= o->size[i];
+    for (int32_t s = o->first[i]; s < o->last[i]; s++)
+        o->cross[s]++;
+}
+
+static void insert(entry *list, int32_t n, entry x)
+{
+    for (; n && before(&x, &list[n - 1]); n--)
+        list[n] = list[n - 1];
+    list[n] = x;
+}
+
+// The open items after entry k is placed: those over it rise to its top.
+// 0: something has no room left. *hat: something is over it.
+static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
+                     int *hat)
+{
+    entry x = from->list[k];
+    int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
+    int64_t top = x.off + o->size[x.item];
+    entry *up = to + from->n; // those that rise, sorted
+    *hat = 0;
+    for (int32_t j = 0; j < from->n; j++) {
+        entry y = from->list[j];
+        if (j == k)
+            continue;
+        int over = o->first[y.item] <= z && o->last[y.item] >= a;
+        *hat |= over;
+        if (over && y.off < top) {
+            y.off = align_up(top, o->align[y.item]);
+            if (o->fixed[y.item] || y.off + o->size[y.item] > o->p->cap)
+                return 0;
+            insert(up, n_up++, y);
+        } else {
+            to[n++] = y;
+        }
+    }
+    // Merge from the back; what has risen is near its end already.
+    for (int32_t w = n + n_up; n_up; w--) {
+        int low = n == 0 || before(&to[n - 1], &up[n_up - 1]);
+        to[w - 1] = low ? up[--n_up] : to[--n];
+    }
+    return 1;
+}
+
+// Has every section room for what is still to come?
+static int has_room(dv_order *o, const state *st)
+{
+    int32_t *skip = o->skip;
+    for (int32_t s = st->lo; s <= st->hi + 1; s++)
+        skip[s] = s;
+    for (int32_t k = 0; k < st->n; k++) {
+        int32_t i = st->list[k].item, z = o->last[i];
+        int64_t floor = dv_max_i64(st->list[k].off, st->last.off);
+        int32_t s = o->first[i];
+        while (skip[s] != s)
+            s = skip[s] = skip[skip[s]];
+        while (s <= z) {
+            if (floor > o->room[s])
+                return 0;
+            skip[s] = s + 1;
+            s++;
+            while (skip[s] != s)
+                s = skip[s] = skip[skip[s]];
+        }
+    }
+    return 1;
+}
+
+static end solve(dv_order *o, const state *st, int32_t depth);
+
+static int falls_apart(const dv_order *o, int32_t a, int32_t z)
+{
+    int apart = 0;
+    for (int32_t s = a; s < z; s++)
+        apart |= o->cross[s] == 0;
+    return apart;
+}
+
+// Solve the sections between borders that nothing crosses one by one.
+static end solve_ranges(dv_order *o, const state *st, int32_t depth)
+{
+    for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
+        if (s < st->hi && o->cross[s])
+            continue;
+        state x = {st->list + st->n, 0, lo, s, st->last};
+        for (int32_t k = 0; k < st->n; k++) {
+            int32_t i = st->list[k].item;
+            if (o->first[i] >= lo && o->last[i] <= s)
+                x.list[x.n++] = st->list[k];
+        }
+        lo = s + 1;
+        end e = solve(o, &x, depth + 1);
+        if (e == END_SOLVED)
+            continue;
+        // What was solved before is to be open again.
+        for (int32_t k = 0; k < st->n && e == END_FAIL; k++)
+            if (o->last[st->list[k].item] < x.lo)
+                put_back(o, st->list[k].item);
+        return e;
+    }
+    return END_SOLVED;
+}
+
+// Place entry k and all that follows. *hat: see lift_list.
+static end solve_with(dv_order *o, const state *st, int32_t k, int32_t depth,
+                      int *hat)
+{
+    int32_t i = st->list[k].item;
+    state x = {st->list + st->n, st->n - 1, st->lo, st->hi, st->list[k]};
+    if (!lift_list(o, st, k, x.list, hat))
+        return END_FAIL;
+    take(o, i);
+    o->p->at[o->which[i]] = st->list[k].off;
+    end e = END_FAIL;
+    if (has_room(o, &x))
+        e = falls_apart(o, o->first[i], o->last[i]) ? solve_ranges(o, &x, depth)
+                                                    : solve(o, &x, depth + 1);
+    if (e == END_FAIL)
+        put_back(o, i);
+    return e;
+}
+
+// Can the open items be placed? If not, all is as it was.
+static end solve(dv_order *o, const state *st, int32_t depth)
+{
+    if (!st->n)
+        return END_SOLVED;
+    if (depth > MAX_DEPTH || st->list + 4 * st->n - o->stack > o->max_stack)
+        return END_STOP;
+    int64_t top = INT64_MAX;
+    for (int32_t k = 0; k < st->n; k++)
+        top = dv_min_i64(top, st->list[k].off + o->size[st->list[k].item]);
+    for (int32_t k = 0; k < st->n && st->list[k].off < top; k++) {
+        if (!before(&st->last, &st->list[k]))
+            continue;
+        if (dv_pack_tick(o->run) || o->run->nodes > o->budget)
+            return END_STOP;
+        int hat = 0;
+        end e = solve_with(o, st, k, depth, &hat);
+        if (e != END_FAIL)
+            return e;
+        if (o->fixed[st->list[k].item] || !hat)
+            break;
+    }
+    return END_FAIL;
+}
+
+// -- Tries -------------------------------------------------------------------
+
+static const dv_pack_key orders[][3] = {
+    {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA},
+    {DV_KEY_TOTAL, DV_KEY_AREA, DV_KEY_LIFE},
+    {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL},
+};
+
+// The items by rank, fixed ones before all others.
+static void sort_items(dv_order *o)
+{
+    const dv_part *p = o->p;
+    int32_t n_fixed = 0, at = 0;
+    for (int32_t i = 0; i < p->n; i++)
+        o->which[o->rank[i]] = i;
+    for (int32_t k = 0; k < p->n; k++)
+        n_fixed += p->fixed[o->which[k]] >= 0;
+    memcpy(o->rank, o->which, (size_t)p->n * sizeof *o->rank);
+    for (int32_t k = 0; k < p->n; k++) {
+        int32_t i = o->rank[k];
+        o->which[p->fixed[i] >= 0 ? at++ : n_fixed++] = i;
+    }
+    for (int32_t k = 0; k < p->n; k++) {
+        int32_t i = o->which[k];
+        o->first[k] = p->first[i];
+        o->last[k] = p->last[i];
+        o->size[k] = p->size[i];
+        o->align[k] = p->align[i];
+        o->fixed[k] = p->fixed[i] >= 0;
+    }
+}
+
+dv_fit dv_order_try(dv_order *o, int32_t attempt, int64_t budget,
+                    dv_pack_run *run)
+{
+    const dv_part *p = o->p;
+    dv_fit fit = dv_pack_rank(p, orders[attempt % 3], o->rank);
+    if (fit != DV_FIT_YES)
+        return fit;
+    sort_items(o);
+    o->run = run;
+    o->budget = run->nodes + budget;
+    run->restarts++;
+    memset(o->cross, 0, (size_t)p->n_secs * sizeof *o->cross);
+    for (int32_t s = 0; s < p->n_secs; s++)
+        o->room[s] = p->cap;
+    state all = {o->stack, p->n, 0, p->n_secs - 1, {0, -1}};
+    for (int32_t k = 0; k < p->n; k++) {
+        int64_t fixed = p->fixed[o->which[k]];
+        put_back(o, k);
+        insert(all.list, k, (entry){fixed >= 0 ? fixed : 0, k});
+    }
+    if (!has_room(o, &all))
+        return DV_FIT_NO;
+    end e = solve(o, &all, 0);
+    return e == END_SOLVED ? DV_FIT_YES
+           : e == END_FAIL ? DV_FIT_NO
+                           : DV_FIT_OPEN;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+static int allocate(dv_order *o)
+{
+    dv_arena *a = &o->arena;
+    int32_t n = o->p->n, n_secs = o->p->n_secs;
+    o->max_stack = (int64_t)n * (n + 8);
+    return (o->first = DV_NEW(a, int32_t, n)) &&
+           (o->last = DV_NEW(a, int32_t, n)) &&
+           (o->which = DV_NEW(a, int32_t, n)) &&
+           (o->rank = DV_NEW(a, int32_t, n)) &&
+           (o->size = DV_NEW(a, int64_t, n)) &&
+           (o->align = DV_NEW(a, int64_t, n)) &&
+           (o->fixed = DV_NEW(a, unsigned char, n)) &&
+           (o->room = DV_NEW(a, int64_t, n_secs)) &&
+           (o->cross = DV_NEW(a, int32_t, n_secs)) &&
+           (o->skip = DV_NEW(a, int32_t, n_secs + 2)) &&
+           (o->stack = DV_NEW(a, entry, o->max_stack));
+}
+
+dv_order *dv_order_create(const dv_part *p)
+{
+    dv_order *o = dv_alloc(sizeof *o);
+    if (!o)
+        return NULL;
+    *o = (dv_order){.p = p};
+    if (!allocate(o)) {
+        dv_order_destroy(o);
+        return NULL;
+    }
+    return o;
+}
+
+void dv_order_destroy(dv_order *o)
+{
+    if (o)
+        dv_arena_free(&o->arena);
+    dv_release(o);
+}

@@ -1,0 +1,744 @@
+// Valley search: an exact search on the skyline of what is placed.
+//
+// State: the floor of every section and the set of items not yet placed. A
+// valley is a run of sections with one floor and higher walls on both sides:
+//
+//   #              ##     Whatever comes lowest over the valley's leftmost
+//   ##            ###     section x either rests on the floor, and then it
+//   ##            ###     starts at x and ends inside the valley; or nothing
+//   ##x...........###     rests there, and x's floor can be raised to the
+//   #################     lower wall or the top of something inside.
+//
+// So a branch has a few options: the items that start at x and fit, and "x is
+// raised". The same holds at the right edge, and any valley may be taken. A
+// raise eats a section's slack (capacity - floor - what is still to come
+// there), which starts at zero in a full section: most raises fail at once.
+//
+// - A section that nothing fitting the valley covers is raised without a
+//   branch, and so is any edge that has one option only.
+// - Where no open item crosses a border the problem falls apart; in a part,
+//   an item that spans the whole part goes to the ceiling: whatever was above
+//   it can be swapped with it. It is "melted" into all floors instead.
+// - Failed states are kept. A state fails if one with the same open items
+//   has failed with floors that were nowhere higher.
+// - Run times have long tails, so a try has a budget and the next one uses
+//   another rule; what failed stays known.
+#include "place/pack_in.h"
+#include "base/math.h"
+#include <string.h>
+
+// What is known about the run of equal floors that starts at a section.
+typedef struct spot {
+    int32_t last;      // its right end
+    int32_t n_options; // of its better edge, -1: not a valley
+    int32_t right;     // that edge is the right one
+    int64_t up;        // the edge raised, -1: no room for that
+    int64_t score;     // the lowest is taken
+} spot;
+
+typedef struct move {
+    int32_t item; // -1: a raise
+    int32_t a, z; // sections
+    int64_t from; // their floor before, -1: melted
+} move;
+
+// A failed state: the floors of a part.
+typedef struct failure {
+    uint64_t hash;
+    int32_t next;   // in its bucket, -1: none
+    int32_t n_secs; // floors
+    int64_t floors; // index in the pool
+} failure;
+
+typedef struct range {
+    int32_t lo, hi, n_open;
+    uint64_t hash;
+} range;
+
+enum {
+    BUCKETS = 1 << 14,
+    FAILURES = 1 << 17,
+    POOL = 1 << 23, // floors of all failures
+    MAX_CHAIN = 24,
+    MAX_DEPTH = 4096
+};
+
+struct dv_valley {
+    dv_arena arena;
+    const dv_part *p;
+    int32_t *begin; // items that start in s: begin[s]..begin[s+1]
+    int32_t *ends;  // items that end in s: ends[end_of[s]..end_of[s+1])
+    int32_t *end_of;
+    uint64_t *open; // a bit per item
+    uint64_t *key;  // hash of an item; equal items have equal keys
+    int32_t *rank, *order;
+    unsigned char *twin; // the item before it is the same
+    int64_t *floor, *slack, *load;
+    int32_t *cross; // open items in both s and s + 1
+    spot *spots;
+    unsigned char *dirty; // the spot must be looked at again
+    int32_t *fails;       // failed branches at a section
+    move *trail;
+    int32_t n_trail, max_trail;
+    range *ranges;
+    int32_t n_ranges;
+    // The part worked on.
+    int32_t lo, hi, n_open;
+    uint64_t hash;
+    int64_t lift; // melted into the floors
+    // Failed states.
+    int32_t *bucket;
+    failure *failures;
+    int64_t *pool;
+    int32_t n_failures;
+    int64_t n_pool;
+    // This try.
+    int rule;
+    int64_t budget;
+    dv_pack_run *run;
+};
+
+static inline int is_open(const dv_valley *v, int32_t i)
+{
+    return (int)(v->open[i >> 6] >> (i & 63) & 1);
+}
+
+// Among equal items only the first open one is tried.
+static inline int is_choice(const dv_valley *v, int32_t i)
+{
+    return is_open(v, i) && !(v->twin[i] && is_open(v, i - 1));
+}
+
+// -- Moves -------------------------------------------------------------------
+
+static int32_t run_start(const dv_valley *v, int32_t s)
+{
+    while (s > v->lo && v->floor[s - 1] == v->floor[s])
+        s--;
+    return s;
+}
+
+// Sections a..z have changed: so have their run and its neighbours.
+static void touch(dv_valley *v, int32_t a, int32_t z)
+{
+    if (a > v->lo)
+        v->dirty[run_start(v, a - 1)] = 1;
+    v->dirty[run_start(v, a)] = 1;
+    if (z < v->hi)
+        v->dirty[z + 1] = 1;
+}
+
+static void set_floor(dv_valley *v, int32_t a, int32_t z, int64_t f)
+{
+    for (int32_t s = a; s <= z; s++)
+        v->floor[s] = f;
+    touch(v, a, z);
+}
+
+static void add_move(dv_valley *v, int32_t item, int32_t a, int32_t z,
+                     int64_t from)
+{
+    v->trail[v->n_trail++] = (move){item, a, z, from};
+}
+
+static void take(dv_valley *v, int32_t i)
+{
+    v->open[i >> 6] &= ~((uint64_t)1 << (i & 63));
+    v->hash -= v->key[i];
+    v->n_open--;
+    int32_t *cross = v->cross;
+    for (int32_t s = v->p->first[i]; s < v->p->last[i]; s++)
+        cross[s]--;
+}
+
+static void put_back(dv_valley *v, int32_t i)
+{
+    v->open[i >> 6] |= (uint64_t)1 << (i & 63);
+    v->hash += v->key[i];
+    v->n_open++;
+    int32_t *cross = v->cross;
+    for (int32_t s = v->p->first[i]; s < v->p->last[i]; s++)
+        cross[s]++;
+}
+
+static void place(dv_valley *v, int32_t i, int64_t f)
+{
+    int32_t a = v->p->first[i], z = v->p->last[i];
+    v->p->at[i] = f - v->lift;
+    take(v, i);
+    add_move(v, i, a, z, f);
+    set_floor(v, a, z, f + v->p->size[i]);
+}
+
+// An item that spans the part goes to the ceiling.
+static void melt(dv_valley *v, int32_t i)
+{
+    v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
+    take(v, i);
+    add_move(v, i, v->lo, v->hi, -1);
+    for (int32_t s = v->lo; s <= v->hi; s++)
+        v->floor[s] += v->p->size[i];
+    v->lift += v->p->size[i];
+}
+
+// Nothing rests on sections a..z: all have one floor. 0: no room for that.
+static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to)
+{
+    int64_t f = v->floor[a], by = to - f;
+    for (int32_t s = a; s <= z; s++)
+        if (v->slack[s] < by) {
+            v->fails[s]++;
+            return 0;
+        }
+    for (int32_t s = a; s <= z; s++)
+        v->slack[s] -= by;
+    add_move(v, -1, a, z, f);
+    set_floor(v, a, z, to);
+    return 1;
+}
+
+static void undo(dv_valley *v, int32_t n_trail)
+{
+    while (v->n_trail > n_trail) {
+        const move *m = &v->trail[--v->n_trail];
+        if (m->item >= 0)
+            put_back(v, m->item);
+        if (m->from < 0) {
+            int64_t size = v->p->size[m->item];
+            for (int32_t s = m->a; s <= m->z; s++)
+                v->floor[s] -= size;
+            v->lift -= size;
+            continue; // its part is left, which makes all of it dirty
+        }
+        if (m->item < 0) {
+            int64_t by = v->floor[m->a] - m->from;
+            for (int32_t s = m->a; s <= m->z; s++)
+                v->slack[s] += by;
+        }
+        set_floor(v, m->a, m->z, m->from);
+    }
+}
+
+// -- Valleys -----------------------------------------------------------------
+
+typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
+
+// What fits a valley, counted from the open items that start in it.
+typedef struct fitting {
+    int32_t n_left, n_right;       // touch the edge
+    int32_t item_left, item_right; // one of them
+    int64_t low_left, low_right;   // least size of those that do not
+    int32_t widest;                // sections
+    int32_t gap_a, gap_z;          // sections that nothing covers
+} fitting;
+
+static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
+                        int32_t r)
+{
+    int32_t a = v->p->first[i], z = v->p->last[i];
+    int64_t size = v->p->size[i];
+    if (z - a >= fit->widest)
+        fit->widest = z - a + 1;
+    if (a == l) {
+        fit->n_left += is_choice(v, i);
+        fit->item_left = i;
+    } else if (size < fit->low_left) {
+        fit->low_left = size;
+    }
+    if (z == r) {
+        fit->n_right += is_choice(v, i);
+        fit->item_right = i;
+    } else if (size < fit->low_right) {
+        fit->low_right = size;
+    }
+}
+
+// Stops at the first gap.
+static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
+{
+    int32_t reach = l - 1; // covered up to here
+    int32_t begin = v->begin[l], end = v->begin[r + 1];
+    fit->gap_a = -1;
+    for (int32_t w = begin >> 6; w <= (end - 1) >> 6 && begin < end; w++) {
+        uint64_t bits = v->open[w];
+        if (w == begin >> 6)
+            bits &= ~(uint64_t)0 << (begin & 63);
+        for (; bits; bits &= bits - 1) {
+            int32_t i = w * 64 + __builtin_ctzll(bits);
+            if (i >= end)
+                break;
+            if (v->p->last[i] > r)
+                continue;
+            if (v->p->first[i] > reach + 1) {
+                fit->gap_a = reach + 1;
+                fit->gap_z = v->p->first[i] - 1;
+                return;
+            }
+            if (v->p->last[i] > reach)
+                reach = v->p->last[i];
+            add_fitting(v, fit, i, l, r);
+        }
+    }
+    if (reach < r) {
+        fit->gap_a = reach + 1;
+        fit->gap_z = r;
+    }
+}
+
+// How a valley compares with others; the rule of this try decides.
+static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
+                        const fitting *fit)
+{
+    int64_t edge = s->right ? s->last : l;
+    int64_t width = s->last - l + 1, f = v->floor[l];
+    int64_t fails = v->fails[edge];
+    switch (v->rule) {
+    case 0: // few options, often failed
+        return s->n_options * 100000 / (fails + 10);
+    case 1: // wide items first
+        return -(int64_t)fit->widest * 100 + s->n_options;
+    case 2: // low and wide
+        return f - v->p->cap / 16 * fit->widest / width;
+    case 3: // items that fill the valley
+        return -(fit->widest * 1000 / width) * 100 + s->n_options * 10;
+    case 4: // least slack
+        return v->slack[edge] * 8 + s->n_options;
+    default: // lowest
+        return f * 8 + s->n_options;
+    }
+}
+
+// Look at the valley l..r: do what is forced, or note its options.
+static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
+{
+    spot *s = &v->spots[l];
+    int64_t f = v->floor[l];
+    fitting fit = {.low_left = v->p->cap, .low_right = v->p->cap};
+    find_fitting(v, l, r, &fit);
+    if (fit.gap_a >= 0)
+        return raise_floor(v, fit.gap_a, fit.gap_z, wall) ? LOOK_MOVED
+                                                          : LOOK_FAIL;
+    int64_t up_left = dv_min_i64(wall, f + fit.low_left);
+    int64_t up_right = dv_min_i64(wall, f + fit.low_right);
+    int can_left = up_left - f <= v->slack[l];
+    int can_right = up_right - f <= v->slack[r];
+    int32_t n_left = fit.n_left + can_left, n_right = fit.n_right + can_right;
+    if (n_left == 0 || n_right == 0) {
+        v->fails[n_left ? r : l]++;
+        return LOOK_FAIL;
+    }
+    s->right = n_right < n_left;
+    s->n_options = s->right ? n_right : n_left;
+    s->up = s->right ? (can_right ? up_right : -1) : (can_left ? up_left : -1);
+    if (s->n_options == 1) {
+        int32_t x = s->right ? r : l;
+        if (s->up >= 0)
+            return raise_floor(v, x, x, s->up) ? LOOK_MOVED : LOOK_FAIL;
+        int32_t i = s->right ? fit.item_right : fit.item_left;
+        while (v->twin[i] && is_open(v, i - 1))
+            i--;
+        place(v, i, f);
+        return LOOK_MOVED;
+    }
+    s->score = score_of(v, s, l, &fit);
+    return LOOK_DONE;
+}
+
+static look look_run(dv_valley *v, int32_t l)
+{
+    int32_t r = l;
+    int64_t f = v->floor[l];
+    while (r < v->hi && v->floor[r + 1] == f)
+        r++;
+    int64_t left = l > v->lo ? v->floor[l - 1] : v->p->cap;
+    int64_t right = r < v->hi ? v->floor[r + 1] : v->p->cap;
+    v->dirty[l] = 0;
+    v->spots[l].last = r;
+    v->spots[l].n_options = -1;
+    if (left <= f || right <= f)
+        return LOOK_DONE;
+    return look_at(v, l, r, dv_min_i64(left, right));
+}
+
+typedef enum end { END_FAIL, END_SOLVED, END_STOP, END_OPEN } end;
+
+// Do all that is forced.
+static end settle(dv_valley *v)
+{
+    for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
+        look what = v->dirty[s] ? look_run(v, s) : LOOK_DONE;
+        if (what == LOOK_DONE) {
+            s = v->spots[s].last + 1;
+            continue;
+        }
+        v->dirty[s] = 1;
+        if (what == LOOK_FAIL)
+            return END_FAIL;
+        if (dv_pack_tick(v->run) || v->n_trail >= v->max_trail)
+            return END_STOP;
+        s = run_start(v, s);
+        if (s > v->lo)
+            s = run_start(v, s - 1);
+    }
+    return v->n_open ? END_OPEN : END_SOLVED;
+}
+
+static int32_t best_valley(const dv_valley *v)
+{
+    int32_t best = -1;
+    for (int32_t s = v->lo; s <= v->hi; s = v->spots[s].last + 1)
+        if (v->spots[s].n_options >= 0 &&
+            (best < 0 || v->spots[s].score < v->spots[best].score))
+            best = s;
+    return best;
+}
+
+// The next item by rank that rests at the edge of the valley l..r, or -1.
+static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
+                         int32_t after)
+{
+    int32_t best = -1;
+    int32_t from = right ? v->end_of[r] : v->begin[l];
+    int32_t to = right ? v->end_of[r + 1] : v->begin[l + 1];
+    for (int32_t k = from; k < to; k++) {
+        int32_t i = right ? v->ends[k] : k;
+        if (v->rank[i] <= after || !is_choice(v, i))
+            continue;
+        if (right ? v->p->first[i] < l : v->p->last[i] > r)
+            continue;
+        if (best < 0 || v->rank[i] < v->rank[best])
+            best = i;
+    }
+    return best;
+}
+
+// -- Failed states -----------------------------------------------------------
+
+static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
+{
+    int higher = 0;
+    for (int32_t i = 0; i < n; i++)
+        higher |= a[i] > b[i];
+    return !higher;
+}
+
+static int known_to_fail(const dv_valley *v)
+{
+    int32_t n = v->hi - v->lo + 1;
+    for (int32_t k = v->bucket[v->hash % BUCKETS]; k >= 0;
+         k = v->failures[k].next) {
+        const failure *x = &v->failures[k];
+        if (x->hash == v->hash && x->n_secs == n &&
+            nowhere_higher(v->pool + x->floors, v->floor + v->lo, n))
+            return 1;
+    }
+    return 0;
+}
+
+static void forget_failures(dv_valley *v)
+{
+    memset(v->bucket, 0xff, BUCKETS * sizeof *v->bucket);
+    v->n_failures = 0;
+    v->n_pool = 0;
+}
+
+static void keep_failure(dv_valley *v)
+{
+    int32_t n = v->hi - v->lo + 1;
+    if (v->n_failures == FAILURES || v->n_pool + n > POOL)
+        forget_failures(v);
+    int32_t *head = &v->bucket[v->hash % BUCKETS];
+    failure *x = &v->failures[v->n_failures];
+    *x = (failure){v->hash, *head, n, v->n_pool};
+    memcpy(v->pool + v->n_pool, v->floor + v->lo, (size_t)n * sizeof *v->pool);
+    *head = v->n_failures++;
+    v->n_pool += n;
+}
+
+// -- The search --------------------------------------------------------------
+
+static end solve(dv_valley *v, int32_t depth);
+
+// Note the ranges into which the part falls, few items first.
+static int32_t find_ranges(dv_valley *v)
+{
+    range *all = v->ranges + v->n_ranges;
+    int32_t n = 0;
+    for (int32_t s = v->lo, lo = s; s <= v->hi; s++) {
+        if (s < v->hi && v->cross[s])
+            continue;
+        range x = {.lo = lo, .hi = s};
+        for (int32_t i = v->begin[lo]; i < v->begin[s + 1]; i++)
+            if (is_open(v, i)) {
+                x.n_open++;
+                x.hash += v->key[i];
+            }
+        lo = s + 1;
+        if (!x.n_open)
+            continue;
+        int32_t k = n++;
+        for (; k && all[k - 1].n_open > x.n_open; k--)
+            all[k] = all[k - 1];
+        all[k] = x;
+    }
+    return n;
+}
+
+static void enter(dv_valley *v, const range *x)
+{
+    v->lo = x->lo;
+    v->hi = x->hi;
+    v->n_open = x->n_open;
+    v->hash = x->hash;
+    memset(v->dirty + x->lo, 1, (size_t)(x->hi - x->lo + 1));
+    for (int32_t i = v->begin[x->lo]; i < v->begin[x->lo + 1] && x->hi > x->lo;
+         i++)
+        if (is_open(v, i) && v->p->last[i] == x->hi)
+            melt(v, i);
+}
+
+// Solve the ranges into which the part has fallen one by one.
+static end solve_ranges(dv_valley *v, int32_t depth)
+{
+    range outer = {v->lo, v->hi, v->n_open, v->hash};
+    int64_t lift = v->lift;
+    int32_t mark = v->n_trail, first = v->n_ranges, n = find_ranges(v);
+    end e = END_SOLVED;
+    v->n_ranges += n;
+    for (int32_t k = 0; k < n && e == END_SOLVED; k++) {
+        enter(v, &v->ranges[first + k]);
+        e = solve(v, depth + 1);
+        v->lift = lift;
+    }
+    v->n_ranges = first;
+    if (e == END_FAIL)
+        undo(v, mark);
+    v->lo = outer.lo;
+    v->hi = outer.hi;
+    v->n_open = outer.n_open;
+    v->hash = outer.hash;
+    v->lift = lift;
+    memset(v->dirty + v->lo, 1, (size_t)(v->hi - v->lo + 1));
+    return e;
+}
+
+static end branch(dv_valley *v, int32_t depth)
+{
+    int32_t l = best_valley(v), r = v->spots[l].last;
+    int right = v->spots[l].right;
+    int64_t up = v->spots[l].up, f = v->floor[l];
+    int32_t mark = v->n_trail, after = -1, x = right ? r : l;
+    for (int raised = 0; !raised;) {
+        int32_t i = next_item(v, l, r, right, after);
+        raised = i < 0;
+        if (raised && up < 0)
+            break;
+        if (dv_pack_tick(v->run) || v->run->nodes > v->budget)
+            return END_STOP;
+        if (raised) {
+            raise_floor(v, x, x, up);
+        } else {
+            after = v->rank[i];
+            place(v, i, f);
+        }
+        end e = solve(v, depth + 1);
+        if (e != END_FAIL)
+            return e;
+        undo(v, mark);
+    }
+    v->fails[x]++;
+    return END_FAIL;
+}
+
+static int falls_apart(const dv_valley *v)
+{
+    int apart = 0;
+    for (int32_t s = v->lo; s < v->hi; s++)
+        apart |= v->cross[s] == 0;
+    return apart;
+}
+
+// Can the rest of the part be placed? If not, all is as it was.
+static end solve(dv_valley *v, int32_t depth)
+{
+    int32_t mark = v->n_trail;
+    end e = settle(v);
+    if (e == END_OPEN && depth > MAX_DEPTH)
+        return END_STOP;
+    if (e == END_OPEN && falls_apart(v)) {
+        e = solve_ranges(v, depth);
+    } else if (e == END_OPEN) {
+        e = END_FAIL;
+        if (!known_to_fail(v)) {
+            e = branch(v, depth);
+            if (e == END_FAIL)
+                keep_failure(v);
+        }
+    }
+    if (e == END_FAIL)
+        undo(v, mark);
+    return e;
+}
+
+// -- Tries -------------------------------------------------------------------
+
+static const struct {
+    int rule;
+    dv_pack_key keys[3];
+} tries[] = {
+    {0, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {1, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {2, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {0, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
+    {3, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {4, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
+    {1, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA}},
+    {5, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+};
+enum { N_TRIES = sizeof tries / sizeof *tries };
+
+// Numbers that look random, the same on every machine.
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+// Swap neighbours in the order of the items at random.
+static void shake(dv_valley *v, uint64_t seed)
+{
+    int32_t n = v->p->n, *at = v->order;
+    for (int32_t i = 0; i < n; i++)
+        at[v->rank[i]] = i;
+    for (int32_t k = 0; k + 1 < n; k++) {
+        seed = mix(seed);
+        int32_t step = 1 + (int32_t)(seed >> 8 & 15);
+        if ((seed & 3) || k + step >= n)
+            continue;
+        int32_t i = at[k], j = at[k + step];
+        at[k] = j;
+        at[k + step] = i;
+    }
+    for (int32_t k = 0; k < n; k++)
+        v->rank[at[k]] = k;
+}
+
+static void reset(dv_valley *v)
+{
+    const dv_part *p = v->p;
+    int32_t n_secs = p->n_secs;
+    memset(v->cross, 0, (size_t)n_secs * sizeof *v->cross);
+    memset(v->open, 0, ((size_t)p->n + 63) / 64 * sizeof *v->open);
+    for (int32_t s = 0; s < n_secs; s++) {
+        v->floor[s] = 0;
+        v->slack[s] = p->cap - v->load[s];
+    }
+    v->n_trail = v->n_ranges = 0;
+    v->n_open = 0;
+    v->hash = 0;
+    v->lift = 0;
+    for (int32_t i = 0; i < p->n; i++)
+        put_back(v, i);
+    range all = {0, n_secs - 1, v->n_open, v->hash};
+    enter(v, &all);
+}
+
+dv_fit dv_valley_try(dv_valley *v, int32_t attempt, int64_t budget,
+                     dv_pack_run *run)
+{
+    int k = attempt % N_TRIES;
+    v->rule = tries[k].rule;
+    v->run = run;
+    v->budget = run->nodes + budget;
+    dv_fit fit = dv_pack_rank(v->p, tries[k].keys, v->rank);
+    if (fit != DV_FIT_YES)
+        return fit;
+    if (attempt >= N_TRIES)
+        shake(v, (uint64_t)attempt);
+    run->restarts++;
+    reset(v);
+    end e = solve(v, 0);
+    return e == END_SOLVED ? DV_FIT_YES
+           : e == END_FAIL ? DV_FIT_NO
+                           : DV_FIT_OPEN;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+static int allocate(dv_valley *v)
+{
+    dv_arena *a = &v->arena;
+    int32_t n = v->p->n, n_secs = v->p->n_secs;
+    v->max_trail = 4 * n + 8 * n_secs + 1024;
+    return (v->begin = DV_NEW(a, int32_t, n_secs + 2)) &&
+           (v->ends = DV_NEW(a, int32_t, n)) &&
+           (v->end_of = DV_NEW(a, int32_t, n_secs + 2)) &&
+           (v->open = DV_NEW(a, uint64_t, n / 64 + 1)) &&
+           (v->key = DV_NEW(a, uint64_t, n)) &&
+           (v->rank = DV_NEW(a, int32_t, n)) &&
+           (v->order = DV_NEW(a, int32_t, n)) &&
+           (v->twin = DV_NEW(a, unsigned char, n)) &&
+           (v->floor = DV_NEW(a, int64_t, n_secs)) &&
+           (v->slack = DV_NEW(a, int64_t, n_secs)) &&
+           (v->load = DV_NEW(a, int64_t, n_secs)) &&
+           (v->cross = DV_NEW(a, int32_t, n_secs)) &&
+           (v->spots = DV_NEW(a, spot, n_secs)) &&
+           (v->dirty = DV_NEW(a, unsigned char, n_secs)) &&
+           (v->fails = DV_NEW(a, int32_t, n_secs)) &&
+           (v->trail = DV_NEW(a, move, v->max_trail + n + 2)) &&
+           (v->ranges = DV_NEW(a, range, 4 * n_secs + 4)) &&
+           (v->bucket = DV_NEW(a, int32_t, BUCKETS)) &&
+           (v->failures = DV_NEW(a, failure, FAILURES)) &&
+           (v->pool = DV_NEW(a, int64_t, POOL));
+}
+
+static int same(const dv_part *p, int32_t i, int32_t j)
+{
+    return p->first[i] == p->first[j] && p->last[i] == p->last[j] &&
+           p->size[i] == p->size[j];
+}
+
+static void index_items(dv_valley *v)
+{
+    const dv_part *p = v->p;
+    for (int32_t i = 0; i < p->n; i++) {
+        v->begin[p->first[i] + 1]++;
+        v->end_of[p->last[i] + 1]++;
+        v->twin[i] = i > 0 && same(p, i, i - 1);
+        v->key[i] = v->twin[i] ? v->key[i - 1] : mix((uint64_t)i);
+        for (int32_t s = p->first[i]; s <= p->last[i]; s++)
+            v->load[s] += p->size[i];
+    }
+    for (int32_t s = 0; s < p->n_secs; s++) {
+        v->begin[s + 1] += v->begin[s];
+        v->end_of[s + 1] += v->end_of[s];
+    }
+    for (int32_t i = p->n - 1; i >= 0; i--)
+        v->ends[--v->end_of[p->last[i] + 1]] = i;
+    memmove(v->end_of, v->end_of + 1, (size_t)p->n_secs * sizeof *v->end_of);
+    v->end_of[p->n_secs] = p->n;
+}
+
+dv_valley *dv_valley_create(const dv_part *p)
+{
+    dv_valley *v = dv_alloc(sizeof *v);
+    if (!v)
+        return NULL;
+    *v = (dv_valley){.p = p};
+    if (!allocate(v)) {
+        dv_valley_destroy(v);
+        return NULL;
+    }
+    index_items(v);
+    forget_failures(v);
+    return v;
+}
+
+void dv_valley_destroy(dv_valley *v)
+{
+    if (v)
+        dv_arena_free(&v->arena);
+    dv_release(v);
+}

@@ -1,0 +1,110 @@
+// Placing: give buffers addresses in one memory, so that two that are alive
+// together never share a byte, and keep as much weight as fits.
+//
+//   address
+//   capacity ------------------------
+//            |      |    b    |     |     a hands its place over to c in the
+//            |  a   |---------|  c  |     tick that reads a last and writes c
+//          0 ------------------------ tick
+//
+// A task is the input, checked and with everything looked up that solvers
+// need; a layout is an answer: an address for every item, or -1. Solvers take
+// a task and fill a layout. They share no code with check.c, which judges
+// them.
+//
+// What every layout keeps: fixed items are at their address; an item that is
+// out of play is at -1; addresses are multiples of the item's alignment; a
+// group is placed whole or not at all; a child that shares bytes with a parent
+// is exactly at its base, and no other child of it is.
+#ifndef DV_PLACE_H
+#define DV_PLACE_H
+#include "base/diag.h"
+#include "base/mem.h"
+
+typedef struct dv_item {
+    int64_t start, end; // alive in [start, end)
+    int64_t size, align;
+    int64_t fixed;   // or -1
+    int64_t weight;  // gained when it is kept
+    int64_t uses_x2; // number of uses, doubled; one more if written first
+    int32_t parents, n_parents;   // in task->links; those in play
+    int32_t children, n_children; // in task->links; those in play
+    int32_t group;                // its number from 0, or -1
+    int in_play; // to be placed: neither barred, too large nor fixed
+} dv_item;
+
+typedef struct dv_task {
+    dv_arena arena; // everything below
+    int32_t n, n_fixed, n_groups;
+    dv_item *items;
+    int32_t *links;    // parents and children of all items
+    int32_t *fixed;    // the fixed items, by address
+    int32_t *members;  // items by group
+    int32_t *group_at; // group g is members[group_at[g]..group_at[g + 1]]
+    int64_t capacity;
+    int64_t unit; // divides every address: the gcd of the alignments
+} dv_task;
+
+// An answer. Arrays belong to whoever made it.
+typedef struct dv_answer {
+    int64_t *at; // address of each item; -1: left out
+    int64_t value;
+} dv_answer;
+
+// Steps of search, counted, and the clock for people in a hurry.
+typedef struct dv_effort {
+    int64_t left;   // steps that may still be made
+    int64_t nodes;  // steps made
+    double until_s; // by dv_clock_s; 0: no limit
+} dv_effort;
+
+// Check the buffers and make a task of them. `locs` says where each stands in
+// a file; NULL: nowhere. The task borrows nothing.
+dv_status dv_task_create(dv_task *out, const dv_buffer *buffers, size_t n,
+                         const dv_place_options *options, const dv_loc *locs,
+                         dv_diag *diag);
+void dv_task_free(dv_task *task);
+// dv_place for buffers that stand in a file.
+dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
+                      const dv_place_options *options, const dv_loc *locs,
+                      dv_diag *diag);
+int64_t dv_value(const dv_task *task, const int64_t *at);
+// Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
+// is left, rounded up to the alignment. -1: that is no share.
+int64_t dv_place_capacity(int64_t memory_bytes, double taken, int64_t align);
+double dv_clock_s(void);
+// Has the time run out? Asks the clock.
+int dv_late(const dv_effort *effort);
+
+static inline int64_t dv_align_up(int64_t v, int64_t align)
+{
+    return (v + align - 1) / align * align;
+}
+
+// -- Items alive in a range of ticks (live.c) --------------------------------
+
+// Those items of a task that have been added, searched by time.
+typedef struct dv_live {
+    const dv_task *task;
+    int32_t *by_start; // items, and where each is in there
+    int32_t *rank;
+    int64_t *last; // a tree of the latest ends; leaf `leaves + rank`
+    int32_t leaves;
+} dv_live;
+
+// 0 when out of memory.
+int dv_live_init(dv_live *live, const dv_task *task, dv_arena *arena);
+void dv_live_add(dv_live *live, int32_t item);
+void dv_live_remove(dv_live *live, int32_t item);
+// Items alive somewhere in [start, end), into `out`, which has room for all.
+int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
+                     int32_t *out);
+
+// -- Solvers -----------------------------------------------------------------
+
+typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
+
+// As the original does it. 0 when out of memory.
+int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
+
+#endif

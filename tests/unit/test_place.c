@@ -1,0 +1,439 @@
+// Placement: the original's vectors (tests/vectors/place.txt), its figures on
+// synthetic instances, and plain quadratic twins of the list solvers.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "place/place.h"
+#include "synth.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX = 40, MAX_USES = 40, MAX_LINES = 64 };
+
+// -- Vectors -----------------------------------------------------------------
+
+// The case being read.
+typedef struct state {
+    char name[80];
+    char names[MAX][32], barred[MAX][160];
+    dv_buffer buffers[MAX];
+    dv_use uses[MAX][MAX_USES];
+    int32_t parents[MAX][4];
+    dv_place_options options;
+    char lines[MAX_LINES][512]; // what must hold
+    int n, n_lines, n_cases;
+} state;
+
+static int find(const state *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->names[i], name))
+            return i;
+    fail_msg("%s: no buffer %s", s->name, name);
+    return -1;
+}
+
+static void read_buffer(state *s, const char *line)
+{
+    char first, uses[256], parents[128];
+    int i = s->n++;
+    assert_true(i < MAX);
+    dv_buffer *b = &s->buffers[i];
+    *b = (dv_buffer)DV_BUFFER_INIT;
+    assert_int_equal(sscanf(line,
+                            "buffer %31s %" SCNd64 " %" SCNd64 " %" SCNd64
+                            " %c %255s %127s %" SCNd32 " %159s",
+                            s->names[i], &b->size_bytes, &b->start, &b->end,
+                            &first, uses, parents, &b->group, s->barred[i]),
+                     9);
+    b->name = s->names[i];
+    b->first_use_is_read = first == 'r';
+    b->barred = strcmp(s->barred[i], "-") ? s->barred[i] : NULL;
+    b->uses = s->uses[i];
+    for (char *u = strtok(uses, ","); u; u = strtok(NULL, ",")) {
+        dv_use *use = &s->uses[i][b->n_uses++];
+        use->tick = atoll(u);
+        use->writes = strchr(u, 'w') != NULL;
+    }
+    b->parents = s->parents[i];
+    if (strcmp(parents, "-"))
+        for (char *p = strtok(parents, ","); p; p = strtok(NULL, ","))
+            s->parents[i][b->n_parents++] = (int32_t)find(s, p);
+}
+
+static int matches(const dv_placement *p, const char *list)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", list);
+    size_t i = 0;
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " "), i++) {
+        int64_t want = strcmp(w, "-") ? atoll(w) : -1;
+        if (i >= p->n_buffers || p->addresses[i] != want)
+            return 0;
+    }
+    return i == p->n_buffers;
+}
+
+// Bytes of main memory traffic: what is outside, and every use of a buffer
+// that is not in place then.
+static int64_t traffic(const state *s, const dv_placement *p, int64_t outside)
+{
+    int64_t bytes = outside;
+    for (int i = 0; i < s->n; i++)
+        bytes += (int64_t)s->buffers[i].n_uses * s->buffers[i].size_bytes;
+    for (size_t k = 0; k < p->n_stays; k++) {
+        const dv_buffer *b = &s->buffers[p->stays[k].buffer];
+        for (size_t u = 0; u < b->n_uses; u++)
+            if (b->uses[u].tick >= p->stays[k].start &&
+                b->uses[u].tick < p->stays[k].end)
+                bytes -= b->size_bytes;
+    }
+    return bytes;
+}
+
+// One solver on the case: legal, and everything its lines ask for.
+static void check_solver(state *s, const char *solver)
+{
+    dv_placement *p = NULL;
+    s->options.solver = solver;
+    dv_diag *diag = dv_diag_create();
+    dv_status st = dv_place(&p, s->buffers, (size_t)s->n, &s->options, diag);
+    int n_any = 0, any = 0;
+    int64_t outside = 0, want;
+    if (st == DV_OK && dv_placement_check(p, s->buffers, &s->options, diag))
+        fail_msg("%s, %s: %s", s->name, solver, dv_diag_text(diag));
+    for (int k = 0; k < s->n_lines; k++) {
+        const char *line = s->lines[k], *rest;
+        char word[16], who[32];
+        int used = 0;
+        sscanf(line, "%15s %31s %n", word, who, &used);
+        rest = line + used;
+        if (!strcmp(word, "error")) {
+            assert_int_equal(st, DV_E_BUFFER);
+            if (!strstr(dv_diag_text(diag), line + 6))
+                fail_msg("%s: %s", s->name, dv_diag_text(diag));
+            continue;
+        }
+        if (st != DV_OK)
+            fail_msg("%s: %s", s->name, dv_diag_text(diag));
+        if (!strcmp(word, "outside"))
+            outside = atoll(who);
+        if (!strcmp(word, "at") && !strcmp(who, solver)) {
+            n_any++;
+            any |= matches(p, rest);
+        }
+        if (!strcmp(word, "same") && !strcmp(who, solver) && !matches(p, rest))
+            fail_msg("%s: %s is not at %s", s->name, solver, rest);
+        if (!strcmp(word, "reason"))
+            assert_string_equal(p->reasons[find(s, who)], rest);
+        if (!strcmp(word, "in"))
+            assert_true(p->addresses[find(s, who)] >= 0);
+        if (!strcmp(word, "out"))
+            assert_true(p->addresses[find(s, who)] < 0);
+        if (!strcmp(word, "traffic") && !strcmp(who, solver) &&
+            (want = atoll(rest)) != traffic(s, p, outside) &&
+            (strcmp(solver, "anneal") || traffic(s, p, outside) > want))
+            fail_msg("%s: %s moves %" PRId64 " bytes, not %" PRId64, s->name,
+                     solver, traffic(s, p, outside), want);
+    }
+    if (n_any && !any)
+        fail_msg("%s: %s found no accepted answer", s->name, solver);
+    dv_placement_destroy(p);
+    dv_diag_destroy(diag);
+}
+
+static void end_case(state *s)
+{
+    if (!s->name[0])
+        return;
+    for (int i = 0; dv_place_solver(i); i++)
+        check_solver(s, dv_place_solver(i));
+    s->n = s->n_lines = 0;
+    s->n_cases++;
+}
+
+static void check_capacity(const char *line)
+{
+    double taken;
+    char bytes[32];
+    long long memory;
+    assert_int_equal(
+        sscanf(line, "capacity %lld %lf %31s", &memory, &taken, bytes), 3);
+    int64_t want = strcmp(bytes, "error") ? atoll(bytes) : -1;
+    assert_int_equal(dv_place_capacity(memory, taken, 128), want);
+}
+
+static void test_vectors(void **unused)
+{
+    (void)unused;
+    static state s;
+    FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/place.txt", "r");
+    assert_non_null(f);
+    for (char line[512]; fgets(line, sizeof line, f);) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[0] == '#')
+            continue;
+        if (!strncmp(line, "capacity ", 9)) {
+            check_capacity(line);
+        } else if (!strncmp(line, "buffer ", 7)) {
+            read_buffer(&s, line);
+        } else if (!strncmp(line, "case ", 5)) {
+            end_case(&s);
+            s.options = (dv_place_options)DV_PLACE_OPTIONS_INIT;
+            assert_int_equal(sscanf(line, "case %79s %" SCNd64 " %" SCNd64,
+                                    s.name, &s.options.capacity_bytes,
+                                    &s.options.align_bytes),
+                             3);
+        } else {
+            assert_true(s.n_lines < MAX_LINES);
+            strcpy(s.lines[s.n_lines++], line);
+        }
+    }
+    end_case(&s);
+    fclose(f);
+    assert_int_equal(s.n_cases, 48);
+}
+
+// -- Plain twins of the list solvers -----------------------------------------
+
+static int overlap(const dv_buffer *a, const dv_buffer *b)
+{
+    return a->start < b->end && b->start < a->end;
+}
+
+static int64_t up(int64_t v)
+{
+    return (v + SYNTH_ALIGN - 1) / SYNTH_ALIGN * SYNTH_ALIGN;
+}
+
+// The lowest byte from `lo` on that none of the obstacles covers.
+static int64_t rise(const synth *s, const int64_t *at, const char *in_way,
+                    int64_t lo)
+{
+    for (int again = 1; again;) {
+        again = 0;
+        for (int k = 0; k < s->n; k++)
+            if (in_way[k] && at[k] <= lo &&
+                at[k] + s->buffers[k].size_bytes > lo) {
+                lo = at[k] + s->buffers[k].size_bytes;
+                again = 1;
+            }
+    }
+    return lo;
+}
+
+// Where the obstacles above `lo` begin.
+static int64_t ceiling(const synth *s, const int64_t *at, const char *in_way,
+                       int64_t lo)
+{
+    int64_t hi = SYNTH_CAPACITY;
+    for (int k = 0; k < s->n; k++)
+        if (in_way[k] && at[k] >= lo && at[k] < hi)
+            hi = at[k];
+    return hi;
+}
+
+static int64_t plain_gap(const synth *s, const int64_t *at, int i, char *in_way,
+                         int best, int in_place)
+{
+    const dv_buffer *b = &s->buffers[i];
+    int64_t least = INT64_MAX, found = -1, lo = 0;
+    while ((lo = rise(s, at, in_way, lo)) < SYNTH_CAPACITY) {
+        int64_t hi = ceiling(s, at, in_way, lo), base = up(lo);
+        if (in_place) {
+            const dv_buffer *p = &s->buffers[b->parents[0]];
+            base = at[b->parents[0]];
+            if (base < lo || base + p->size_bytes > hi)
+                base = -1;
+        }
+        int64_t waste = best ? hi - up(lo) - b->size_bytes : 0;
+        if (hi - lo >= b->size_bytes && base >= 0 && waste < least) {
+            least = waste;
+            found = base;
+        }
+        lo = hi;
+    }
+    return found;
+}
+
+static void plain_place(const synth *s, int64_t *at, int i, int best)
+{
+    const dv_buffer *b = &s->buffers[i];
+    char *in_way = calloc((size_t)s->n, 1);
+    for (int k = 0; k < s->n; k++)
+        in_way[k] = k != i && at[k] >= 0 && overlap(b, &s->buffers[k]);
+    if (b->n_parents && at[b->parents[0]] >= 0) {
+        in_way[b->parents[0]] = 0;
+        at[i] = plain_gap(s, at, i, in_way, best, 1);
+        in_way[b->parents[0]] = 1;
+    }
+    if (at[i] < 0)
+        at[i] = plain_gap(s, at, i, in_way, best, 0);
+    free(in_way);
+}
+
+static double key(const synth *s, int i)
+{
+    const dv_buffer *b = &s->buffers[i];
+    int is_parent = 0;
+    for (int k = 0; k < s->n; k++)
+        is_parent |= s->buffers[k].n_parents && s->buffers[k].parents[0] == i;
+    return ((double)(b->end - b->start) - 0.25 * (b->n_parents > 0) -
+            0.25 * is_parent) /
+           ((double)b->n_uses + 0.5);
+}
+
+// Always the least key of those whose parent has had its turn.
+static void plain_fit(const synth *s, int64_t *at, int best)
+{
+    double *keys = malloc((size_t)s->n * sizeof *keys);
+    char *done = calloc((size_t)s->n, 1);
+    for (int i = 0; i < s->n; i++) {
+        keys[i] = key(s, i);
+        at[i] = -1;
+    }
+    for (int turn = 0; turn < s->n; turn++) {
+        int next = -1;
+        for (int i = 0; i < s->n; i++) {
+            const dv_buffer *b = &s->buffers[i];
+            if (done[i] || (b->n_parents && !done[b->parents[0]]))
+                continue;
+            const dv_buffer *c = next < 0 ? NULL : &s->buffers[next];
+            if (!c || keys[i] < keys[next] ||
+                (keys[i] == keys[next] &&
+                 b->end - b->start < c->end - c->start))
+                next = i;
+        }
+        done[next] = 1;
+        plain_place(s, at, next, best);
+    }
+    free(keys);
+    free(done);
+}
+
+static int64_t plain_greedy_place(const synth *s, int64_t *at, int i,
+                                  char *handed)
+{
+    const dv_buffer *b = &s->buffers[i];
+    char *in_way = calloc((size_t)s->n, 1);
+    int64_t lowest = INT64_MAX, top = 0, found = -1;
+    for (int k = 0; k < i; k++)
+        if (at[k] >= 0 && overlap(b, &s->buffers[k])) {
+            in_way[k] = 1;
+            lowest = at[k] < lowest ? at[k] : lowest;
+            if (at[k] + s->buffers[k].size_bytes > top)
+                top = at[k] + s->buffers[k].size_bytes;
+        }
+    if (b->n_parents && at[b->parents[0]] >= 0 && !handed[b->parents[0]]) {
+        handed[b->parents[0]] = 1;
+        found = at[b->parents[0]];
+    } else if (lowest >= b->size_bytes) {
+        found = 0;
+    } else if (up(top) + b->size_bytes <= SYNTH_CAPACITY) {
+        found = up(top);
+    } else {
+        int64_t lo = lowest;
+        while (found < 0 && (lo = rise(s, at, in_way, lo)) < top) {
+            int64_t hi = ceiling(s, at, in_way, lo);
+            if (up(lo) + b->size_bytes <= hi)
+                found = up(lo);
+            lo = hi;
+        }
+    }
+    free(in_way);
+    return found;
+}
+
+static void plain_greedy(const synth *s, int64_t *at)
+{
+    char *handed = calloc((size_t)s->n, 1);
+    for (int i = 0; i < s->n; i++) // by start is input order here
+        at[i] = plain_greedy_place(s, at, i, handed);
+    free(handed);
+}
+
+static void test_twins(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {"greedy", "firstfit", "bestfit"};
+    synth s = synth_make(1000);
+    int64_t *at = malloc((size_t)s.n * sizeof *at);
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    o.capacity_bytes = SYNTH_CAPACITY;
+    o.align_bytes = SYNTH_ALIGN;
+    for (int k = 0; k < 3; k++) {
+        if (k == 0)
+            plain_greedy(&s, at);
+        else
+            plain_fit(&s, at, k == 2);
+        dv_placement *p = NULL;
+        o.solver = names[k];
+        assert_int_equal(dv_place(&p, s.buffers, (size_t)s.n, &o, NULL), DV_OK);
+        for (int i = 0; i < s.n; i++)
+            if (p->addresses[i] != at[i])
+                fail_msg("%s: buffer %d at %" PRId64 ", not %" PRId64, names[k],
+                         i, p->addresses[i], at[i]);
+        dv_placement_destroy(p);
+    }
+    free(at);
+    synth_free(&s);
+}
+
+// -- The original's figures --------------------------------------------------
+
+static const struct {
+    int n;
+    const char *solver;
+    int placed;
+    int64_t unplaced, spilled; // bytes, and bytes times uses
+} figures[] = {
+    {100, "greedy", 100, 0, 0},
+    {1000, "greedy", 973, 8976640, 23379968},
+    {1000, "firstfit", 980, 2812544, 8311680},
+    {1000, "bestfit", 980, 3418240, 9821568},
+    {10000, "greedy", 9682, 112324864, 292484608},
+    {10000, "firstfit", 9849, 31527680, 86885760},
+    {10000, "bestfit", 9819, 34890368, 97052416},
+};
+
+static void test_figures(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+        synth s = synth_make(figures[k].n);
+        dv_place_options o = DV_PLACE_OPTIONS_INIT;
+        o.capacity_bytes = SYNTH_CAPACITY;
+        o.align_bytes = SYNTH_ALIGN;
+        o.solver = figures[k].solver;
+        dv_placement *p = NULL;
+        assert_int_equal(dv_place(&p, s.buffers, (size_t)s.n, &o, NULL), DV_OK);
+        assert_int_equal(dv_placement_check(p, s.buffers, &o, NULL), DV_OK);
+        int placed = 0;
+        int64_t unplaced = 0, spilled = 0;
+        for (int i = 0; i < s.n; i++) {
+            const dv_buffer *b = &s.buffers[i];
+            placed += p->addresses[i] >= 0;
+            unplaced += p->addresses[i] < 0 ? b->size_bytes : 0;
+            if (p->addresses[i] < 0)
+                spilled += b->size_bytes * (int64_t)b->n_uses;
+        }
+        assert_int_equal(placed, figures[k].placed);
+        assert_int_equal(unplaced, figures[k].unplaced);
+        assert_int_equal(spilled, figures[k].spilled);
+        dv_placement_destroy(p);
+        synth_free(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_figures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
