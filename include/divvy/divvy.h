@@ -181,6 +181,14 @@ typedef struct dv_plan_options {
     // Numbers of slices the user insists on, as "op:variable=number".
     const char *const *pins;
     size_t n_pins;
+    // What stays in scratchpads: all (NULL), reductions or off; then parts of
+    // it that can be switched, on (NULL) or off.
+    const char *scratch;
+    const char *in_place, *clone_inputs, *ring, *evict;
+    const char *tenants;  // one (NULL), or many: no group finds what one left
+    const char *solver;   // of dv_place; NULL: auto
+    int64_t place_budget; // steps of that; 0: the usual
+    double time_limit_s;  // for that; 0: none
     // Called after every pass with the plan as text so far; NULL: not called.
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
@@ -188,7 +196,8 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, NULL, NULL, NULL, 0, NULL, NULL                                     \
+        0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
+            0, NULL, NULL                                                      \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

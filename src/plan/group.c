@@ -162,8 +162,9 @@ void dv_group_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "groups {\n");
     for (int32_t i = 0; i < plan->n_groups; i++) {
         const dv_group *g = &plan->groups[i];
-        dv_put(out, "    group ops %d..%d tiles %" PRId64 " { #",
-               (int)g->first_op, (int)g->end_op, g->n_tiles);
+        dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s { #",
+               (int)g->first_op, (int)g->end_op, g->n_tiles,
+               g->non_terminal ? " non_terminal" : "");
         for (int32_t op = g->first_op; op < g->end_op; op++)
             dv_put(out, " %s", plan->ops->ops[op].name);
         dv_put(out, "\n");
@@ -208,6 +209,10 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
     g->end_op = (int32_t)end;
     DV_TRY(dv_lex_word(lx, "tiles"));
     DV_TRY(dv_lex_int(lx, &g->n_tiles, "the number of tiles"));
+    if (dv_lex_is(lx, "non_terminal")) {
+        g->non_terminal = 1;
+        DV_TRY(dv_lex(lx));
+    }
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {
         DV_TRY(dv_lex_word(lx, "core"));

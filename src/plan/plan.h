@@ -35,7 +35,8 @@ typedef struct dv_group {
     int64_t n_tiles;
     dv_deal *deals;
     int32_t n_deals;
-    uint32_t off; // where it stands, in a plan that was read
+    int non_terminal; // what is in scratchpads must survive its end
+    uint32_t off;     // where it stands, in a plan that was read
 } dv_group;
 
 enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
@@ -69,11 +70,62 @@ typedef struct dv_division {
     const char **why_whole; // per variable: why it may not be cut, or NULL
 } dv_division;
 
+// How the bytes of a home come into it.
+typedef enum dv_home_fill {
+    DV_FILL_WRITTEN, // the first op writes them
+    DV_FILL_LOADED,  // from main memory, before the first op
+    DV_FILL_RING,    // from other cores' homes of the tensor
+    DV_FILL_MOVED,   // from another home of the tensor on the same core
+} dv_home_fill;
+
+// A tensor in the cores' scratchpads for some ops, at the same address on all
+// of them; see scratch/scratch.h.
+typedef struct dv_home {
+    int32_t tensor;
+    int32_t first_op, end_op; // from the start of one to the start of the other
+    int64_t address, core_bytes;
+    dv_home_fill fill;
+    // Each core has what this op touches there with its first access of the
+    // tensor (its write, where it writes it).
+    int32_t as_op;
+    int32_t from;        // RING, MOVED: the home it comes from
+    int32_t in_place_of; // the home whose bytes it takes over, or -1
+    int stored;          // WRITTEN: main memory gets it too
+    int32_t *readers;    // ops that read it here
+    int32_t n_readers;
+    uint32_t off; // where it stands, in a plan that was read
+} dv_home;
+
+// What the scratch pass knows of a tensor, resident or not.
+typedef struct dv_resident {
+    int32_t tensor, home; // -1: it has none, for this reason
+    int32_t first_op, end_op;
+    int64_t core_bytes, saved_bytes;
+    const char *reason;
+} dv_resident;
+
+typedef struct dv_scratch {
+    int64_t capacity_bytes;
+    const char *solver;
+    int tenants; // every boundary of groups wipes the scratchpads
+    dv_home *homes;
+    int32_t n_homes;
+    // home_of[op][k]: where access k (reads, then the write) finds its tensor;
+    // -1: in main memory. NULL for an op that uses none.
+    int32_t **home_of;
+    // For reports; nothing of it in a plan that was read.
+    dv_resident *residents;
+    int32_t n_residents;
+    int64_t bound_bytes; // main memory cannot be spared more than this
+    int64_t saved_bytes;
+} dv_scratch;
+
 enum {
     DV_FACT_LOWERED = 1,  // plan->ops
     DV_FACT_GROUPED = 2,  // plan->groups, plan->slices
     DV_FACT_LAID_OUT = 4, // plan->layouts
     DV_FACT_DIVIDED = 8,  // plan->slices, plan->divisions
+    DV_FACT_PLACED = 16,  // plan->scratch
 };
 
 typedef enum dv_pass_id {
@@ -101,6 +153,8 @@ struct dv_plan {
     // group
     dv_group *groups;
     int32_t n_groups;
+    // scratch
+    dv_scratch scratch;
 };
 
 // Every op in one slice, for what nothing divides.
@@ -142,6 +196,13 @@ int dv_pass_find(const char *name);
     dv_status dv_##name##_read(dv_plan *plan, dv_lexer *lx);
 #include "plan/pass.def"
 #undef PASS
+
+// Where access k of an op finds its tensor: a home's number, or -1.
+static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
+{
+    int32_t **homes = plan->scratch.home_of;
+    return homes && homes[op] ? homes[op][k] : -1;
+}
 
 // Position in the plan's own text, if it was read from one.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);

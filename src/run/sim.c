@@ -1,27 +1,8 @@
-#include "run/sim.h"
+#include "run/sim_in.h"
 #include "base/math.h"
 #include "layout/layout.h"
 #include <inttypes.h>
 #include <string.h>
-
-enum { POISON = 0xff }; // nan in every float type, -1 in integers
-
-struct dv_sim {
-    dv_arena arena;
-    const dv_plan *plan;
-    const dv_kernel *kernels;
-    dv_layout *layouts;     // the plan's, or rows where it has none
-    unsigned char **memory; // of each tensor, in its layout; owned
-    unsigned char *old;     // a tensor before an update; owned
-    unsigned char **images; // per access, host order; owned, grown once
-    unsigned char *seen;    // marks of the access being copied; owned
-    void *parts;            // accumulators of a result in parts; owned
-    int64_t *core_of;       // by tile of the group at hand; owned
-    int n_images;
-    dv_moved moved;   // in all
-    dv_moved *by;     // by op, then core; owned
-    dv_moved *counts; // where the core at work is counted
-};
 
 // -- Creating --------------------------------------------------------------
 
@@ -92,7 +73,7 @@ static int get_memory(dv_sim *m)
     for (int i = 0; i < n.images; i++) {
         if (!(m->images[i] = dv_alloc((size_t)n.image_bytes)))
             return 0;
-        memset(m->images[i], POISON, (size_t)n.image_bytes);
+        memset(m->images[i], DV_POISON, (size_t)n.image_bytes);
     }
     m->old = dv_alloc((size_t)n.old_bytes);
     m->seen = dv_alloc((size_t)n.marks);
@@ -101,7 +82,8 @@ static int get_memory(dv_sim *m)
     m->by = dv_alloc(n_counts(m) * sizeof *m->by);
     if (m->seen)
         memset(m->seen, 0, (size_t)n.marks);
-    return m->by && m->old && m->seen && m->parts && m->core_of;
+    return m->by && m->old && m->seen && m->parts && m->core_of &&
+           dv_sim_scratch_create(m);
 }
 
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
@@ -135,6 +117,7 @@ void dv_sim_destroy(dv_sim *m)
     dv_release(m->parts);
     dv_release(m->core_of);
     dv_release(m->by);
+    dv_release(m->scratch);
     dv_arena arena = m->arena;
     dv_arena_free(&arena);
 }
@@ -151,15 +134,13 @@ const dv_moved *dv_sim_moved(const dv_sim *m)
 
 // -- Elements --------------------------------------------------------------
 
-// One element between host order and the machine's memory. A machine may store
-// 64-bit integers in four bytes.
-static void copy_in(unsigned char *to, const unsigned char *from, int host,
+void dv_sim_copy_in(unsigned char *to, const unsigned char *from, int host,
                     int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
 }
 
-static void copy_out(unsigned char *to, const unsigned char *from, int host,
+void dv_sim_copy_out(unsigned char *to, const unsigned char *from, int host,
                      int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
@@ -168,15 +149,19 @@ static void copy_out(unsigned char *to, const unsigned char *from, int host,
                (size_t)(host - device));
 }
 
-// Where element number `at` of a tensor is, in bytes of its memory.
-static int64_t place_of(const dv_sim *m, int32_t tensor, int64_t at)
+static void coords_of(const dv_tensor *t, int64_t at, int64_t *coords)
 {
-    const dv_tensor *t = &m->plan->ops->tensors[tensor];
-    int64_t coords[DV_MAX_DIMS];
     for (int d = t->n_dims - 1; d >= 0; d--) {
         coords[d] = at % t->shape[d];
         at /= t->shape[d];
     }
+}
+
+// Where element number `at` of a tensor is, in bytes of its memory.
+static int64_t place_of(const dv_sim *m, int32_t tensor, int64_t at)
+{
+    int64_t coords[DV_MAX_DIMS];
+    coords_of(&m->plan->ops->tensors[tensor], at, coords);
     return dv_layout_place(&m->layouts[tensor], coords) *
            m->layouts[tensor].elem_bytes;
 }
@@ -185,15 +170,16 @@ void dv_sim_load(dv_sim *m, void *const *host)
 {
     const dv_program *p = m->plan->ops;
     m->moved = (dv_moved){0};
+    dv_sim_scratch_wipe(m);
     memset(m->by, 0, n_counts(m) * sizeof *m->by);
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
-        memset(m->memory[i], POISON, (size_t)m->layouts[i].bytes);
+        memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
         for (int64_t k = 0; t->is_input && k < t->n_elems; k++)
-            copy_in(m->memory[i] + place_of(m, i, k),
-                    (const unsigned char *)host[i] + k * size, size,
-                    m->layouts[i].elem_bytes);
+            dv_sim_copy_in(m->memory[i] + place_of(m, i, k),
+                           (const unsigned char *)host[i] + k * size, size,
+                           m->layouts[i].elem_bytes);
     }
 }
 
@@ -204,9 +190,9 @@ void dv_sim_store(const dv_sim *m, void *const *host)
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
         for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            copy_out((unsigned char *)host[i] + k * size,
-                     m->memory[i] + place_of(m, i, k), size,
-                     m->layouts[i].elem_bytes);
+            dv_sim_copy_out((unsigned char *)host[i] + k * size,
+                            m->memory[i] + place_of(m, i, k), size,
+                            m->layouts[i].elem_bytes);
     }
 }
 
@@ -214,19 +200,53 @@ void dv_sim_store(const dv_sim *m, void *const *host)
 
 typedef enum { FETCH, STORE, FORGET } purpose;
 
-// Visit every element that an access touches in the box, once: fetch it from
-// memory into the image, store it back, or poison it again.
-static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
-                  const dv_tile *b, unsigned char *image, purpose why)
+// An access of the op at hand and where its elements are: in main memory, or
+// in the core's scratchpad.
+typedef struct place {
+    const dv_access *a;
+    const dv_flat *f;
+    unsigned char *memory;
+    int32_t home; // -1: in memory
+    dv_sim_box box;
+} place;
+
+static place find_place(const dv_sim *m, const dv_strips *s, int k, purpose why)
 {
+    const dv_op *op = s->k->op;
+    place p = {.a = k < op->n_reads ? &op->reads[k] : &op->write,
+               .f = k < op->n_reads ? &s->k->reads[k] : &s->k->write};
+    int32_t number = (int32_t)(op - m->plan->ops->ops);
+    p.memory = m->memory[p.a->tensor];
+    if (why == FETCH && s->old && p.a->tensor == op->write.tensor)
+        p.memory = m->old;
+    p.home = dv_home_of(m->plan, number, k);
+    if (p.home >= 0)
+        dv_sim_box_of(m, p.home, m->core, &p.box);
+    return p;
+}
+
+// Element number `at`; NULL: the core does not have it.
+static unsigned char *element(const dv_sim *m, const place *p, int64_t at)
+{
+    int64_t coords[DV_MAX_DIMS];
+    if (p->home < 0)
+        return p->memory + place_of(m, p->a->tensor, at);
+    coords_of(&m->plan->ops->tensors[p->a->tensor], at, coords);
+    return dv_sim_home_at(m, p->home, m->core, &p->box, coords);
+}
+
+// Visit every element that access k touches in the box, once: fetch it into
+// the image, store it back, or poison it again.
+static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
+{
+    place p = find_place(m, s, k, why);
+    const dv_access *a = p.a;
+    const dv_flat *f = p.f;
+    unsigned char *image = m->images[k];
     const dv_tensor *t = &m->plan->ops->tensors[a->tensor];
     int size = dv_dtype_get(t->dtype)->size_bytes;
     int64_t device = m->layouts[a->tensor].elem_bytes, n = 0;
     uint32_t vars = dv_access_vars(s->k->op, a);
-    const unsigned char *memory =
-        why == FETCH && s->old && a->tensor == s->k->op->write.tensor
-            ? m->old
-            : m->memory[a->tensor];
     int64_t point[DV_MAX_VARS];
     for (int pass = 0; pass < 2; pass++) { // the second wipes the marks
         memcpy(point, b->begin, sizeof point);
@@ -236,15 +256,16 @@ static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
             if (pass) {
                 m->seen[at] = 0;
             } else if (!m->seen[at]) {
-                int64_t place = why == FORGET ? 0 : place_of(m, a->tensor, at);
+                unsigned char *there =
+                    why == FORGET ? NULL : element(m, &p, at);
                 m->seen[at] = 1;
                 n++;
-                if (why == FETCH)
-                    copy_out(here, memory + place, size, device);
-                else if (why == STORE)
-                    copy_in(m->memory[a->tensor] + place, here, size, device);
+                if (why == FETCH && there)
+                    dv_sim_copy_out(here, there, size, device);
+                else if (why == STORE && there)
+                    dv_sim_copy_in(there, here, size, device);
                 else
-                    memset(here, POISON, (size_t)size);
+                    memset(here, DV_POISON, (size_t)size);
             }
             for (v = s->k->op->n_vars - 1; v >= 0; v--) {
                 if (!(vars >> v & 1))
@@ -255,8 +276,8 @@ static void visit(dv_sim *m, dv_strips *s, const dv_access *a, const dv_flat *f,
             }
         }
     }
-    for (int k = 0; k < 2; k++) {
-        dv_moved *c = k ? m->counts : &m->moved;
+    for (int i = 0; i < 2 && p.home < 0; i++) {
+        dv_moved *c = i ? m->counts : &m->moved;
         c->read_elems += why == FETCH ? n : 0;
         c->read_bytes += why == FETCH ? n * device : 0;
         c->write_elems += why == STORE ? n : 0;
@@ -293,22 +314,18 @@ static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
     int32_t order[DV_MAX_READS];
     int n = in_order(op, order);
     for (int i = 0; i < n; i++)
-        visit(m, s, &op->reads[order[i]], &s->k->reads[order[i]], b,
-              m->images[order[i]], FETCH);
+        visit(m, s, order[i], b, FETCH);
     run_box(s, b);
     if (stores) {
         s->part = s->part == DV_WHOLE ? DV_WHOLE : DV_FINISH;
         if (s->part == DV_FINISH)
             run_box(s, b);
         if (s->status == DV_OK)
-            visit(m, s, &op->write, &s->k->write, b, m->images[op->n_reads],
-                  STORE);
-        visit(m, s, &op->write, &s->k->write, b, m->images[op->n_reads],
-              FORGET);
+            visit(m, s, op->n_reads, b, STORE);
+        visit(m, s, op->n_reads, b, FORGET);
     }
     for (int i = n - 1; i >= 0; i--)
-        visit(m, s, &op->reads[order[i]], &s->k->reads[order[i]], b,
-              m->images[order[i]], FORGET);
+        visit(m, s, order[i], b, FORGET);
 }
 
 // -- Ops -------------------------------------------------------------------
@@ -358,7 +375,8 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
         s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
         s->parts = m->parts;
         int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
-        m->counts = &m->by[op * m->plan->target.cores + m->core_of[here]];
+        m->core = m->core_of[here];
+        m->counts = &m->by[op * m->plan->target.cores + m->core];
         run_core(m, s, &b, k == parts - 1);
         if (k && before != m->core_of[here]) {
             int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
@@ -408,9 +426,15 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
             memcpy(m->old, m->memory[t], (size_t)m->layouts[t].bytes);
             s->old = m->old;
         }
+        if (s->k->op->is_extern)
+            dv_sim_scratch_wipe(m); // it may use them as it likes
+        dv_sim_fill_homes(m, op);
         for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK; tile++)
             run_tile(m, s, op, tile);
+        dv_sim_store_homes(m, op);
     }
+    if (m->plan->scratch.tenants)
+        dv_sim_scratch_wipe(m);
     s->images = NULL;
     s->old = NULL;
     s->part = DV_WHOLE;

@@ -1,0 +1,205 @@
+#include "plan/view.h"
+#include "base/math.h"
+#include <string.h>
+
+// -- Which core has what ---------------------------------------------------
+
+// The one variable of an index that takes a dim of `extent` whole; -1: the dim
+// has one element; -2: neither.
+static int whole_var(const dv_op *op, const dv_index *x, int64_t extent)
+{
+    int var = -1;
+    if (x->base != 0)
+        return -2;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (x->coef[v] == 0)
+            continue;
+        if (var >= 0 || x->coef[v] != 1 || op->vars[v].begin != 0 ||
+            op->vars[v].end != extent)
+            return -2;
+        var = v;
+    }
+    return var < 0 && extent != 1 ? -2 : var;
+}
+
+static int one_tile_a_core(const dv_group *g)
+{
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].n_tiles != 1)
+            return 0;
+    return 1;
+}
+
+const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
+                         int32_t op, int k)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
+    const dv_tensor *t = &plan->ops->tensors[a->tensor];
+    uint32_t seen = 0;
+    *out = (dv_view){.plan = plan,
+                     .group = &plan->groups[group],
+                     .op = op,
+                     .n_dims = a->n_dims,
+                     .is_write = k == o->n_reads};
+    for (int d = 0; d < a->n_dims; d++) {
+        if (a->index[d].via >= 0)
+            return "it is reached through an index that is read";
+        int v = whole_var(o, &a->index[d], t->shape[d]);
+        if (v == -2 || (v >= 0 && (seen >> v & 1)))
+            return "only a part of it is touched";
+        seen |= v >= 0 ? 1u << v : 0;
+        out->var[d] = (int8_t)v;
+    }
+    if (!one_tile_a_core(out->group))
+        return "an op that touches it runs in rounds";
+    return NULL;
+}
+
+static int64_t tile_of(const dv_group *g, int64_t core)
+{
+    if (core < g->n_deals && g->deals[core].core == core)
+        return g->deals[core].first_tile;
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (g->deals[d].core == core)
+            return g->deals[d].first_tile;
+    return -1;
+}
+
+int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
+{
+    const dv_op *o = &v->plan->ops->ops[v->op];
+    int64_t tile = tile_of(v->group, core);
+    if (tile < 0)
+        return 0;
+    dv_tile t;
+    dv_plan_tile(&t, v->plan, v->op, tile);
+    for (int i = 0; i < o->n_vars && v->is_write; i++)
+        if (o->vars[i].reduce && t.slot[i] != t.n_slots[i] - 1)
+            return 0;
+    for (int d = 0; d < v->n_dims; d++) {
+        lo[d] = v->var[d] < 0 ? 0 : t.begin[v->var[d]];
+        hi[d] = v->var[d] < 0 ? 1 : t.end[v->var[d]];
+    }
+    return 1;
+}
+
+// -- Comparing -------------------------------------------------------------
+
+int dv_view_holds(const dv_view *a, const dv_view *b)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+    int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
+    for (int64_t c = 0; c < a->plan->target.cores; c++) {
+        if (!dv_view_box(b, c, from, to))
+            continue;
+        if (!dv_view_box(a, c, lo, hi))
+            return 0;
+        for (int d = 0; d < a->n_dims; d++)
+            if (from[d] < lo[d] || to[d] > hi[d])
+                return 0;
+    }
+    return 1;
+}
+
+int dv_view_same(const dv_view *a, const dv_view *b)
+{
+    return dv_view_holds(a, b) && dv_view_holds(b, a);
+}
+
+static int64_t box_elems(int n_dims, const int64_t *lo, const int64_t *hi)
+{
+    int64_t n = 1;
+    for (int d = 0; d < n_dims; d++)
+        n *= hi[d] > lo[d] ? hi[d] - lo[d] : 0;
+    return n;
+}
+
+int64_t dv_view_elems(const dv_view *v)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum = 0;
+    for (int64_t c = 0; c < v->plan->target.cores; c++)
+        if (dv_view_box(v, c, lo, hi))
+            sum += box_elems(v->n_dims, lo, hi);
+    return sum;
+}
+
+int64_t dv_view_missing(const dv_view *a, const dv_view *b)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum = 0;
+    int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
+    for (int64_t c = 0; c < a->plan->target.cores; c++) {
+        if (!dv_view_box(b, c, from, to))
+            continue;
+        sum += box_elems(b->n_dims, from, to);
+        if (!dv_view_box(a, c, lo, hi))
+            continue;
+        for (int d = 0; d < a->n_dims; d++) {
+            lo[d] = dv_max_i64(lo[d], from[d]);
+            hi[d] = dv_min_i64(hi[d], to[d]);
+        }
+        sum -= box_elems(a->n_dims, lo, hi);
+    }
+    return sum;
+}
+
+// -- Bytes of a box --------------------------------------------------------
+
+// Device dim i of a box: how many positions, and which the first is. Only the
+// outermost dim of a host dim is cut; what is inside stays whole.
+static int64_t positions(const dv_layout *l, int32_t i, const int64_t *lo,
+                         const int64_t *hi, int64_t *first)
+{
+    int32_t h = l->host[i];
+    int64_t block = 1;
+    *first = 0;
+    if (h < 0)
+        return l->size[i];
+    for (int32_t k = 0; k < i; k++)
+        if (l->host[k] == h)
+            return l->size[i];
+    for (int32_t k = i + 1; k < l->n_dims; k++)
+        block *= l->host[k] == h ? l->size[k] : 1;
+    *first = lo[h] / block;
+    return (hi[h] - 1) / block - *first + 1;
+}
+
+int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi)
+{
+    int64_t n = l->elem_bytes, first;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        n *= positions(l, i, lo, hi, &first);
+    return n;
+}
+
+int64_t dv_view_bytes(const dv_view *v, const dv_layout *l)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], most = 0;
+    for (int64_t c = 0; c < v->plan->target.cores; c++)
+        if (dv_view_box(v, c, lo, hi))
+            most = dv_max_i64(most, dv_box_bytes(l, lo, hi));
+    return most;
+}
+
+int64_t dv_box_place(const dv_layout *l, const int64_t *lo, const int64_t *hi,
+                     const int64_t *at)
+{
+    int64_t rest[DV_MAX_DIMS], place = 0, weight = 1, first;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (l->host[i] >= 0)
+            rest[l->host[i]] = at[l->host[i]];
+    for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+        int64_t n = positions(l, i, lo, hi, &first);
+        int32_t h = l->host[i];
+        if (h >= 0) {
+            int outermost = 1;
+            for (int32_t k = 0; k < i; k++)
+                outermost = outermost && l->host[k] != h;
+            place +=
+                (outermost ? rest[h] - first : rest[h] % l->size[i]) * weight;
+            rest[h] /= l->size[i];
+        }
+        weight *= n;
+    }
+    return place;
+}

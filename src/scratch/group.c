@@ -1,0 +1,103 @@
+// Groups of ops that hand data to each other on the core.
+//
+// Ops join a group while each core has the same tile of all of them, nothing
+// that one writes is read through main memory by another, and no core waits for
+// another: no copy over the ring, no sum in parts.
+#include "scratch/scratch.h"
+#include <string.h>
+
+static int cuts_reduction(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 1;
+    return 0;
+}
+
+static int is_alone(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
+           cuts_reduction(plan, op);
+}
+
+static int same_deals(const dv_group *a, const dv_group *b)
+{
+    return a->n_tiles == b->n_tiles && a->n_deals == b->n_deals &&
+           !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
+}
+
+typedef struct joiner {
+    dv_plan *plan;
+    const dv_life *life;
+    int32_t *across;  // homes alive before op i and still at it
+    uint8_t *waits;   // op i begins with a copy between cores
+    int32_t *written; // by tensor: the group that writes it, or -1
+} joiner;
+
+// May op i belong to group number g, which ends before it?
+static int joins(const joiner *j, int32_t g, int32_t i)
+{
+    const dv_plan *plan = j->plan;
+    const dv_op *o = &plan->ops->ops[i];
+    const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
+    if (!j->across[i] || j->waits[i] || is_alone(plan, i) ||
+        is_alone(plan, i - 1) || !same_deals(at, own) ||
+        j->life->loop_of[i] != j->life->loop_of[i - 1])
+        return 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t home = dv_home_of(plan, i, r);
+        if (j->written[o->reads[r].tensor] == g &&
+            (home < 0 || plan->scratch.homes[home].fill != DV_FILL_WRITTEN))
+            return 0;
+    }
+    return 1;
+}
+
+static int find_edges(joiner *j)
+{
+    const dv_plan *plan = j->plan;
+    dv_arena *a = j->life->arena;
+    j->across = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
+    j->waits = DV_NEW(a, uint8_t, plan->ops->n_ops + 1);
+    j->written = DV_NEW(a, int32_t, plan->ops->n_tensors);
+    if (!j->across || !j->waits || !j->written)
+        return 0;
+    for (int32_t t = 0; t < plan->ops->n_tensors; t++)
+        j->written[t] = -1;
+    for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+        const dv_home *h = &plan->scratch.homes[i];
+        j->across[h->first_op + 1]++;
+        j->across[h->end_op]--;
+        if (h->fill == DV_FILL_RING)
+            j->waits[h->first_op] = 1;
+    }
+    for (int32_t i = 1; i <= plan->ops->n_ops; i++)
+        j->across[i] += j->across[i - 1];
+    return 1;
+}
+
+dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag)
+{
+    joiner j = {.plan = plan, .life = life};
+    int32_t n = 0;
+    if (plan->n_groups != plan->ops->n_ops)
+        return DV_OK; // joined already
+    if (!find_edges(&j))
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        if (i > 0 && joins(&j, n - 1, i)) {
+            plan->groups[n - 1].end_op = i + 1;
+        } else {
+            plan->groups[n] = plan->groups[i];
+            n++;
+        }
+        j.written[plan->ops->ops[i].write.tensor] = n - 1;
+    }
+    plan->n_groups = n;
+    for (int32_t g = 0; g < n; g++)
+        plan->groups[g].non_terminal = j.across[plan->groups[g].end_op] > 0;
+    return DV_OK;
+}

@@ -1,0 +1,507 @@
+// When tensors live, who reads them, and what could be a home.
+#include "base/math.h"
+#include "scratch/scratch.h"
+#include <string.h>
+
+// -- The program, looked up ------------------------------------------------
+
+static int find_loops(dv_life *l)
+{
+    const dv_program *p = l->plan->ops;
+    int32_t next = 0, open = -1;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        while (open >= 0 && p->repeats[open].end_op <= i)
+            open = l->loop_in[open];
+        for (; next < p->n_repeats && p->repeats[next].first_op <= i; next++) {
+            if (p->repeats[next].end_op <= i)
+                continue; // has no ops
+            l->loop_in[next] = open;
+            open = next;
+        }
+        l->loop_of[i] = open;
+        l->times[i] = 1;
+        for (int32_t r = open; r >= 0; r = l->loop_in[r])
+            l->times[i] *= (double)p->repeats[r].times;
+        l->externs[i + 1] = l->externs[i] + p->ops[i].is_extern;
+    }
+    return 1;
+}
+
+// Ops that read each tensor, each once.
+static int find_reads(dv_life *l)
+{
+    const dv_program *p = l->plan->ops;
+    int32_t *last = DV_NEW(l->arena, int32_t, p->n_tensors);
+    if (!last)
+        return 0;
+    for (int fill = 0; fill < 2; fill++) {
+        for (int32_t i = 0; i < p->n_tensors; i++)
+            last[i] = -1;
+        for (int32_t i = 0; i < p->n_ops; i++)
+            for (int r = 0; r < p->ops[i].n_reads; r++) {
+                int32_t t = p->ops[i].reads[r].tensor;
+                if (last[t] == i)
+                    continue;
+                last[t] = i;
+                if (fill)
+                    l->reads[l->read_at[t + 1]++] = i;
+                else
+                    l->read_at[t + 2]++;
+            }
+        if (fill)
+            continue;
+        for (int32_t t = 0; t < p->n_tensors; t++)
+            l->read_at[t + 2] += l->read_at[t + 1];
+        l->reads = DV_NEW(l->arena, int32_t, l->read_at[p->n_tensors + 1] + 1);
+        if (!l->reads)
+            return 0;
+    }
+    return 1;
+}
+
+static int look_up(dv_life *l)
+{
+    const dv_program *p = l->plan->ops;
+    dv_arena *a = l->arena;
+    l->group_of = DV_NEW(a, int32_t, p->n_ops);
+    l->loop_of = DV_NEW(a, int32_t, p->n_ops);
+    l->loop_in = DV_NEW(a, int32_t, p->n_repeats);
+    l->externs = DV_NEW(a, int32_t, p->n_ops + 1);
+    l->times = DV_NEW(a, double, p->n_ops);
+    l->read_at = DV_NEW(a, int32_t, p->n_tensors + 2);
+    l->def = DV_NEW(a, int32_t, p->n_tensors);
+    l->updated = DV_NEW(a, uint8_t, p->n_tensors);
+    if (!l->group_of || !l->loop_of || !l->loop_in || !l->externs ||
+        !l->times || !l->read_at || !l->def || !l->updated)
+        return 0;
+    for (int32_t g = 0; g < l->plan->n_groups; g++)
+        for (int32_t i = l->plan->groups[g].first_op;
+             i < l->plan->groups[g].end_op; i++)
+            l->group_of[i] = g;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        l->def[t] = -1;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        if (p->ops[i].update)
+            l->updated[p->ops[i].write.tensor] = 1;
+        else
+            l->def[p->ops[i].write.tensor] = i;
+    }
+    return find_loops(l) && find_reads(l);
+}
+
+// -- Lifetimes -------------------------------------------------------------
+
+int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use)
+{
+    const dv_program *p = l->plan->ops;
+    int32_t end = use + 1;
+    for (int32_t r = l->loop_of[use]; r >= 0; r = l->loop_in[r])
+        if (p->repeats[r].first_op > first && end < p->repeats[r].end_op)
+            end = p->repeats[r].end_op;
+    return end;
+}
+
+// May a home that op `first` fills still be there for op `use`?
+static int survives(const dv_life *l, int32_t first, int32_t use)
+{
+    int32_t end = dv_life_end(l, first, use);
+    if (l->run_of && l->run_of[first] != l->run_of[use])
+        return 0;
+    return l->externs[end] == l->externs[first];
+}
+
+int dv_access_of(const dv_op *op, int32_t tensor)
+{
+    if (op->write.tensor == tensor)
+        return op->n_reads;
+    for (int r = 0; r < op->n_reads; r++)
+        if (op->reads[r].tensor == tensor)
+            return r;
+    return -1;
+}
+
+// -- Uses ------------------------------------------------------------------
+
+// Elements that an op takes of a tensor, all cores together, each access
+// counted; -1: not as boxes. `owner` NULL or a view that must hold them.
+static int64_t takes(const dv_life *l, int32_t op, int32_t tensor,
+                     const dv_view *owner)
+{
+    const dv_op *o = &l->plan->ops->ops[op];
+    int64_t sum = 0;
+    if (o->is_extern)
+        return -1;
+    for (int r = 0; r < o->n_reads; r++) {
+        dv_view v;
+        if (o->reads[r].tensor != tensor)
+            continue;
+        if (dv_view_make(&v, l->plan, l->group_of[op], op, r) ||
+            (owner && !dv_view_holds(owner, &v)))
+            return -1;
+        sum += dv_view_elems(&v);
+    }
+    return sum;
+}
+
+static int push_use(dv_life *l, int32_t op)
+{
+    int32_t *u = DV_PUSH(l->arena, int32_t, l->uses, l->n_uses, l->cap_uses);
+    if (u)
+        *u = op;
+    l->nomem |= !u;
+    return u != NULL;
+}
+
+static dv_cand *push_cand(dv_life *l, dv_cand c)
+{
+    dv_cand *x = DV_PUSH(l->arena, dv_cand, l->cands, l->n_cands, l->cap_cands);
+    if (x)
+        *x = c;
+    l->nomem |= !x;
+    return x;
+}
+
+static int64_t elem_bytes(const dv_life *l, int32_t tensor)
+{
+    return l->plan->layouts[tensor].elem_bytes;
+}
+
+// Add the ops that can read the candidate: those its view holds, of the ones
+// that `done` has not marked. Returns bytes of main memory they do not read.
+static double add_uses(dv_life *l, dv_cand *c, const dv_view *owner,
+                       int same_loop, uint8_t *done)
+{
+    double gain = 0;
+    int32_t t = c->tensor;
+    c->uses = l->n_uses;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++) {
+        int32_t op = l->reads[i];
+        if (done[i - l->read_at[t]] || op < c->first_op ||
+            (op == c->first_op && c->fill == DV_FILL_WRITTEN) ||
+            (same_loop && l->loop_of[op] != l->loop_of[c->first_op]) ||
+            !survives(l, c->first_op, op))
+            continue;
+        int64_t n = takes(l, op, t, owner);
+        if (n < 0 || !push_use(l, op))
+            continue;
+        int32_t end = dv_life_end(l, c->first_op, op);
+        c->end_op = c->end_op > end ? c->end_op : end;
+        gain += (double)(n * elem_bytes(l, t)) * l->times[op];
+    }
+    c->n_uses = l->n_uses - c->uses;
+    return gain;
+}
+
+static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
+{
+    int32_t t = c->tensor, k = 0;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++)
+        if (k < c->n_uses && l->uses[c->uses + k] == l->reads[i]) {
+            done[i - l->read_at[t]] = 1;
+            k++;
+        }
+}
+
+// -- Copies from core to core ----------------------------------------------
+
+// What a copy over the ring takes, in bytes of main memory it could move
+// meanwhile; negative: there is no ring, or too many sources.
+static double ring_price(const dv_life *l, const dv_view *from,
+                         const dv_view *to, int64_t bytes_each)
+{
+    const dv_target *t = &l->plan->target;
+    double bytes = (double)(dv_view_missing(from, to) * bytes_each);
+    if (!t->ring)
+        return -1;
+    if (t->ring_bandwidth_bytes_per_s <= 0 ||
+        t->memory_bandwidth_bytes_per_s <= 0)
+        return bytes;
+    return bytes * t->memory_bandwidth_bytes_per_s /
+           t->ring_bandwidth_bytes_per_s;
+}
+
+// Copies of candidate number `from` for the readers it does not serve, one per
+// view. Each must spare more than it takes.
+static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
+                      uint8_t *done)
+{
+    int32_t t = l->cands[from].tensor;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++) {
+        int32_t op = l->reads[i];
+        dv_view v;
+        const dv_op *o = &l->plan->ops->ops[op];
+        if (done[i - l->read_at[t]] || o->is_extern ||
+            op <= l->cands[from].first_op ||
+            !survives(l, l->cands[from].first_op, op) ||
+            dv_view_make(&v, l->plan, l->group_of[op], op,
+                         dv_access_of(o, t)) ||
+            takes(l, op, t, &v) < 0)
+            continue;
+        double price =
+            ring_price(l, owner, &v, elem_bytes(l, t)) * l->times[op];
+        if (price < 0)
+            return;
+        dv_cand c = {.tensor = t,
+                     .as_op = op,
+                     .as_k = dv_access_of(o, t),
+                     .first_op = op,
+                     .end_op = op + 1,
+                     .fill = DV_FILL_RING,
+                     .from = from,
+                     .group = from + 1,
+                     .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
+        double gain = add_uses(l, &c, &v, 1, done) - price;
+        if (gain <= 0) {
+            l->n_uses = c.uses;
+            continue;
+        }
+        c.gain_bytes = (int64_t)gain;
+        mark_uses(l, &c, done);
+        dv_cand *x = push_cand(l, c);
+        if (!x)
+            return;
+        dv_cand *source = &l->cands[from];
+        source->group = from + 1;
+        if (source->end_op < op + 1)
+            source->end_op = op + 1;
+    }
+}
+
+// -- Candidates of a tensor ------------------------------------------------
+
+static int left_over(const dv_life *l, int32_t t, const uint8_t *done)
+{
+    for (int32_t i = 0; i < l->read_at[t + 1] - l->read_at[t]; i++)
+        if (!done[i])
+            return 1;
+    return 0;
+}
+
+static int reduces(const dv_op *op)
+{
+    return dv_op_reduce(op) != NULL;
+}
+
+// By the op that writes it.
+static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
+{
+    const dv_plan *plan = l->plan;
+    const dv_op *o = &plan->ops->ops[l->def[t]];
+    dv_view v;
+    if (o->is_extern)
+        return "an opaque op writes it";
+    if (l->rules->reductions && !reduces(o))
+        return "it is not what a reduction leaves";
+    const char *why =
+        dv_view_make(&v, plan, l->group_of[l->def[t]], l->def[t], o->n_reads);
+    if (why)
+        return why;
+    dv_cand c = {.tensor = t,
+                 .as_op = l->def[t],
+                 .as_k = o->n_reads,
+                 .first_op = l->def[t],
+                 .end_op = l->def[t] + 1,
+                 .fill = DV_FILL_WRITTEN,
+                 .core_bytes = dv_view_bytes(&v, &plan->layouts[t])};
+    double gain = add_uses(l, &c, &v, 0, done);
+    mark_uses(l, &c, done);
+    dv_cand *x = push_cand(l, c);
+    int32_t number = l->n_cands - 1;
+    if (x && l->rules->ring)
+        add_rings(l, number, &v, done);
+    if (!x || l->nomem)
+        return NULL;
+    x = &l->cands[number];
+    x->stored = plan->ops->tensors[t].is_output || left_over(l, t, done);
+    if (!x->stored)
+        gain += (double)(dv_view_elems(&v) * elem_bytes(l, t)) *
+                l->times[l->def[t]];
+    x->gain_bytes = (int64_t)gain;
+    if (x->n_uses == 0 && x->group == 0) {
+        l->n_cands--;
+        return l->read_at[t] == l->read_at[t + 1]
+                   ? "nobody reads it"
+                   : "no core has what it needs of it when it is read";
+    }
+    return NULL;
+}
+
+// From main memory, for two readers or more: the view that spares most.
+static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
+{
+    dv_cand best = {.n_uses = 0};
+    double most = 0;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++) {
+        int32_t op = l->reads[i];
+        dv_view v;
+        if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
+            dv_view_make(&v, l->plan, l->group_of[op], op,
+                         dv_access_of(&l->plan->ops->ops[op], t)))
+            continue;
+        dv_cand c = {.tensor = t,
+                     .as_op = op,
+                     .as_k = dv_access_of(&l->plan->ops->ops[op], t),
+                     .first_op = op,
+                     .end_op = op + 1,
+                     .fill = DV_FILL_LOADED,
+                     .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
+        double gain =
+            add_uses(l, &c, &v, 1, done) -
+            (double)(dv_view_elems(&v) * elem_bytes(l, t)) * l->times[op];
+        if (gain > most) {
+            most = gain;
+            best = c;
+        } else {
+            l->n_uses = c.uses;
+        }
+    }
+    if (best.n_uses == 0)
+        return "it is read once, or not as any core has it";
+    best.gain_bytes = (int64_t)most;
+    mark_uses(l, &best, done);
+    push_cand(l, best);
+    return NULL;
+}
+
+// One that is not to be, and why; for the report.
+static void add_barred(dv_life *l, int32_t t, const char *why)
+{
+    int32_t first = l->def[t] < 0 ? 0 : l->def[t], end = first + 1;
+    if (l->def[t] < 0 && l->read_at[t] < l->read_at[t + 1])
+        first = l->reads[l->read_at[t]];
+    if (l->read_at[t] < l->read_at[t + 1])
+        end = l->reads[l->read_at[t + 1] - 1] + 1;
+    push_cand(l, (dv_cand){.tensor = t,
+                           .as_op = -1,
+                           .first_op = first,
+                           .end_op = end > first ? end : first + 1,
+                           .core_bytes = l->plan->layouts[t].bytes,
+                           .barred = why});
+}
+
+static void add_tensor(dv_life *l, int32_t t)
+{
+    int32_t before = l->n_cands, n = l->read_at[t + 1] - l->read_at[t];
+    const char *why = NULL;
+    uint8_t *done = DV_NEW(l->arena, uint8_t, n);
+    l->nomem |= !done;
+    if (l->nomem)
+        return;
+    if (l->updated[t])
+        why = "it is updated in place";
+    else if (l->def[t] >= 0)
+        why = add_written(l, t, done);
+    if (!l->updated[t] && l->rules->clones && !l->rules->reductions &&
+        left_over(l, t, done)) {
+        const char *second = add_loaded(l, t, done);
+        why = why ? why : second;
+    } else if (l->def[t] < 0 && !why) {
+        why = n == 0                 ? "nobody reads it"
+              : l->rules->reductions ? "it is not what a reduction leaves"
+                                     : "inputs are not cloned";
+    }
+    if (l->n_cands == before && !l->nomem)
+        add_barred(l, t, why);
+}
+
+// -- In place --------------------------------------------------------------
+
+// May what the candidate holds be overwritten by op i with its result, element
+// by element?
+static int may_overwrite(const dv_life *l, const dv_cand *parent,
+                         const dv_cand *child)
+{
+    const dv_plan *plan = l->plan;
+    const dv_op *o = &plan->ops->ops[child->first_op];
+    const dv_layout *a = &plan->layouts[parent->tensor];
+    const dv_layout *b = &plan->layouts[child->tensor];
+    dv_view x, y;
+    if (parent->barred || child->core_bytes > parent->core_bytes ||
+        parent->tensor == child->tensor || a->n_dims != b->n_dims ||
+        a->elem_bytes != b->elem_bytes || dv_op_reduce(o) ||
+        memcmp(a->size, b->size, (size_t)a->n_dims * sizeof *a->size) ||
+        memcmp(a->host, b->host, (size_t)a->n_dims * sizeof *a->host))
+        return 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        dv_access at = o->write;
+        at.tensor = parent->tensor;
+        if (o->reads[r].tensor == parent->tensor &&
+            !dv_access_equal(o, &o->reads[r], &at))
+            return 0;
+    }
+    return !dv_view_make(&x, plan, l->group_of[parent->as_op], parent->as_op,
+                         parent->as_k) &&
+           !dv_view_make(&y, plan, l->group_of[child->as_op], child->as_op,
+                         child->as_k) &&
+           dv_view_same(&x, &y);
+}
+
+// Candidates by tensor, to find the parents of each written one.
+static int find_parents(dv_life *l)
+{
+    const dv_program *p = l->plan->ops;
+    int32_t *first = DV_NEW(l->arena, int32_t, p->n_tensors);
+    int32_t *next = DV_NEW(l->arena, int32_t, l->n_cands);
+    if (!first || !next)
+        return 0;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        first[t] = -1;
+    for (int32_t i = l->n_cands - 1; i >= 0; i--) {
+        next[i] = first[l->cands[i].tensor];
+        first[l->cands[i].tensor] = i;
+    }
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        dv_cand *c = &l->cands[i];
+        if (c->barred || c->fill != DV_FILL_WRITTEN)
+            continue;
+        const dv_op *o = &p->ops[c->first_op];
+        for (int r = 0; r < o->n_reads; r++)
+            for (int32_t k = first[o->reads[r].tensor]; k >= 0; k = next[k])
+                if (l->cands[k].end_op == c->first_op + 1 && c->n_parents < 2 &&
+                    l->cands[k].n_uses > 0 &&
+                    l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
+                        c->first_op &&
+                    may_overwrite(l, &l->cands[k], c))
+                    c->parent[c->n_parents++] = k;
+    }
+    return 1;
+}
+
+// -- Tenants ---------------------------------------------------------------
+
+// Runs of ops that could be one group: cores have the same tile numbers.
+static int same_deals(const dv_group *a, const dv_group *b)
+{
+    return a->n_tiles == b->n_tiles && a->n_deals == b->n_deals &&
+           !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
+}
+
+static int find_runs(dv_life *l)
+{
+    const dv_plan *plan = l->plan;
+    int32_t n = plan->ops->n_ops, run = 0;
+    l->run_of = DV_NEW(l->arena, int32_t, n);
+    if (!l->run_of)
+        return 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (i > 0 &&
+            (plan->ops->ops[i].is_extern || plan->ops->ops[i - 1].is_extern ||
+             l->loop_of[i] != l->loop_of[i - 1] ||
+             !same_deals(&plan->groups[l->group_of[i]],
+                         &plan->groups[l->group_of[i - 1]])))
+            run++;
+        l->run_of[i] = run;
+    }
+    return 1;
+}
+
+int dv_life_make(dv_life *l, const dv_plan *plan, const dv_scratch_rules *rules,
+                 dv_arena *arena)
+{
+    *l = (dv_life){.plan = plan, .rules = rules, .arena = arena};
+    if (!look_up(l) || (rules->tenants && !find_runs(l)))
+        return 0;
+    for (int32_t t = 0; t < plan->ops->n_tensors && !l->nomem; t++)
+        add_tensor(l, t);
+    return !l->nomem && (!rules->in_place || find_parents(l));
+}

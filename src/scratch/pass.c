@@ -1,0 +1,316 @@
+// Pass scratch: what stays on the cores, and where.
+//
+//   scratch auto capacity 1625344 {
+//       0: x ops 0..2 at 2048 size 1048576 loaded as 0 read by 0, 1
+//       1: m ops 0..2 at 0 size 2048 written read by 1
+//       2: d ops 1..3 at 2048 size 1048576 written in place of 0 read by 2
+//       3: k ops 5..6 at 0 size 4096 ring 2 as 5 read by 5
+//   }
+//
+// Sizes are of the core with the most. What is written here and needed in main
+// memory as well is "stored".
+#include "base/math.h"
+#include "scratch/scratch.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- Options ---------------------------------------------------------------
+
+static dv_status on_off(const char *name, const char *value, int *out,
+                        dv_diag *diag)
+{
+    if (!value)
+        return DV_OK;
+    *out = !strcmp(value, "on");
+    if (*out || !strcmp(value, "off"))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is on or off, not '%s'",
+                   name, value);
+}
+
+static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
+                            dv_diag *diag)
+{
+    *r = (dv_scratch_rules){.in_place = 1,
+                            .clones = 1,
+                            .ring = 1,
+                            .evict = 1,
+                            .solver = o->solver,
+                            .budget = o->place_budget,
+                            .time_limit_s = o->time_limit_s};
+    if (o->scratch && !strcmp(o->scratch, "off"))
+        r->off = 1;
+    else if (o->scratch && !strcmp(o->scratch, "reductions"))
+        r->reductions = 1;
+    else if (o->scratch && strcmp(o->scratch, "all"))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "scratch is off, reductions or all, not '%s'",
+                       o->scratch);
+    DV_TRY(on_off("in-place", o->in_place, &r->in_place, diag));
+    DV_TRY(on_off("clone-inputs", o->clone_inputs, &r->clones, diag));
+    DV_TRY(on_off("ring", o->ring, &r->ring, diag));
+    DV_TRY(on_off("evict", o->evict, &r->evict, diag));
+    if (o->tenants && !strcmp(o->tenants, "many"))
+        r->tenants = 1;
+    else if (o->tenants && strcmp(o->tenants, "one"))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "tenants are one or many, not '%s'", o->tenants);
+    if (o->solver) {
+        int known = 0;
+        for (int i = 0; dv_place_solver(i); i++)
+            known |= !strcmp(dv_place_solver(i), o->solver);
+        if (!known)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "there is no solver %s", o->solver);
+    }
+    return DV_OK;
+}
+
+// -- Running ---------------------------------------------------------------
+
+static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
+                      dv_arena *arena, dv_diag *diag)
+{
+    dv_life life;
+    if (!dv_life_make(&life, plan, rules, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, diag));
+    if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
+        return dv_nomem(diag);
+    return dv_scratch_group(plan, &life, diag);
+}
+
+dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    dv_scratch_rules rules;
+    dv_arena arena = {0};
+    DV_TRY(read_rules(cx->options, &rules, cx->diag));
+    plan->scratch =
+        (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
+                     .tenants = rules.tenants,
+                     .solver = "off"};
+    // The caches of the machine we run on keep what they like.
+    if (rules.off || plan->target.here || plan->scratch.capacity_bytes == 0 ||
+        !(plan->facts & DV_FACT_LAID_OUT))
+        return DV_OK;
+    dv_status st = keep(plan, &rules, &arena, cx->diag);
+    dv_arena_free(&arena);
+    return st;
+}
+
+// -- Verifying -------------------------------------------------------------
+
+static int op_fits(const dv_plan *plan, int32_t op)
+{
+    return op >= 0 && op < plan->ops->n_ops;
+}
+
+static const char *home_wrong(const dv_plan *plan, int32_t i)
+{
+    const dv_scratch *s = &plan->scratch;
+    const dv_home *h = &s->homes[i];
+    int copied = h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED;
+    if (!op_fits(plan, h->first_op) || h->end_op <= h->first_op ||
+        h->end_op > plan->ops->n_ops)
+        return "lives in ops that are not there";
+    if (!op_fits(plan, h->as_op) ||
+        dv_access_of(&plan->ops->ops[h->as_op], h->tensor) < 0)
+        return "is cut as by an op that does not touch it";
+    if (h->fill == DV_FILL_WRITTEN &&
+        (plan->ops->ops[h->first_op].write.tensor != h->tensor ||
+         h->as_op != h->first_op))
+        return "is written by an op that does not write it";
+    if (h->address < 0 || h->core_bytes < 1 ||
+        h->core_bytes > INT64_MAX - h->address)
+        return "has no such address and size";
+    if (copied && (h->from < 0 || h->from >= s->n_homes || h->from == i ||
+                   s->homes[h->from].tensor != h->tensor))
+        return "is copied from no home of its tensor";
+    if (h->in_place_of >= s->n_homes || h->in_place_of == i)
+        return "takes the place of no home";
+    for (int32_t k = 0; k < h->n_readers; k++) {
+        int32_t op = h->readers[k];
+        int reads = 0;
+        for (int r = 0; op_fits(plan, op) && r < plan->ops->ops[op].n_reads;
+             r++)
+            reads |= plan->ops->ops[op].reads[r].tensor == h->tensor;
+        if (!reads)
+            return "is read by an op that does not read it";
+    }
+    return NULL;
+}
+
+// What later code relies on; the checker proves the rest.
+dv_status dv_scratch_verify(const dv_plan *plan, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+        const char *wrong = home_wrong(plan, i);
+        if (wrong)
+            return dv_fail(
+                diag, DV_E_SHAPE, dv_plan_at(plan, plan->scratch.homes[i].off),
+                "home %d of %s %s", (int)i,
+                plan->ops->tensors[plan->scratch.homes[i].tensor].name, wrong);
+    }
+    return DV_OK;
+}
+
+// -- Printing --------------------------------------------------------------
+
+static void print_home(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    static const char *const fills[] = {"written", "loaded", "ring", "moved"};
+    const dv_home *h = &plan->scratch.homes[i];
+    dv_put(out, "    %d: %s ops %d..%d at %" PRId64 " size %" PRId64 " %s",
+           (int)i, plan->ops->tensors[h->tensor].name, (int)h->first_op,
+           (int)h->end_op, h->address, h->core_bytes, fills[h->fill]);
+    if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
+        dv_put(out, " %d", (int)h->from);
+    if (h->fill != DV_FILL_WRITTEN)
+        dv_put(out, " as %d", (int)h->as_op);
+    if (h->stored)
+        dv_put(out, " stored");
+    if (h->in_place_of >= 0)
+        dv_put(out, " in place of %d", (int)h->in_place_of);
+    for (int32_t k = 0; k < h->n_readers; k++)
+        dv_put(out, "%s%d", k ? ", " : " read by ", (int)h->readers[k]);
+    dv_put(out, "\n");
+}
+
+void dv_scratch_print(dv_text *out, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    dv_put(out, "scratch %s capacity %" PRId64 "%s {\n", s->solver,
+           s->capacity_bytes, s->tenants ? " tenants" : "");
+    for (int32_t i = 0; i < s->n_homes; i++)
+        print_home(out, plan, i);
+    dv_put(out, "}\n");
+}
+
+// -- Reading ---------------------------------------------------------------
+
+static dv_status read_number(dv_lexer *lx, int32_t *out, const char *what)
+{
+    int64_t n;
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, &n, what));
+    if (n < 0 || n > INT32_MAX - 1)
+        return dv_fail(lx->diag, DV_E_SHAPE, at, "%s is too large", what);
+    *out = (int32_t)n;
+    return DV_OK;
+}
+
+static dv_status read_fill(dv_lexer *lx, dv_home *h)
+{
+    if (dv_lex_is(lx, "written"))
+        h->fill = DV_FILL_WRITTEN;
+    else if (dv_lex_is(lx, "loaded"))
+        h->fill = DV_FILL_LOADED;
+    else if (dv_lex_is(lx, "ring"))
+        h->fill = DV_FILL_RING;
+    else if (dv_lex_is(lx, "moved"))
+        h->fill = DV_FILL_MOVED;
+    else
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected 'written', 'loaded', 'ring' or 'moved'");
+    DV_TRY(dv_lex(lx));
+    if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
+        DV_TRY(read_number(lx, &h->from, "the number of a home"));
+    h->as_op = h->first_op;
+    if (h->fill == DV_FILL_WRITTEN)
+        return DV_OK;
+    DV_TRY(dv_lex_word(lx, "as"));
+    return read_number(lx, &h->as_op, "the number of an op");
+}
+
+static dv_status read_readers(dv_plan *plan, dv_lexer *lx, dv_home *h)
+{
+    int32_t cap = 0;
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_word(lx, "by"));
+    for (;;) {
+        int32_t *op =
+            DV_PUSH(&plan->arena, int32_t, h->readers, h->n_readers, cap);
+        if (!op)
+            return dv_nomem(lx->diag);
+        DV_TRY(read_number(lx, op, "the number of an op"));
+        if (lx->tok.kind != ',')
+            return DV_OK;
+        DV_TRY(dv_lex(lx));
+    }
+}
+
+static dv_status read_home(dv_plan *plan, dv_lexer *lx, dv_home *h)
+{
+    h->off = lx->tok.off;
+    h->from = h->in_place_of = -1;
+    h->tensor = dv_table_get(&plan->ops->tensor_ids,
+                             lx->src->text + lx->tok.off, lx->tok.len, -1);
+    if (h->tensor < 0)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "the program has no such tensor");
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_word(lx, "ops"));
+    DV_TRY(read_number(lx, &h->first_op, "the number of an op"));
+    DV_TRY(dv_lex_expect(lx, DV_TOK_RANGE, "'..'"));
+    DV_TRY(read_number(lx, &h->end_op, "the number of an op"));
+    DV_TRY(dv_lex_word(lx, "at"));
+    DV_TRY(dv_lex_int(lx, &h->address, "an address"));
+    DV_TRY(dv_lex_word(lx, "size"));
+    DV_TRY(dv_lex_int(lx, &h->core_bytes, "a size"));
+    DV_TRY(read_fill(lx, h));
+    if (dv_lex_is(lx, "stored")) {
+        h->stored = 1;
+        DV_TRY(dv_lex(lx));
+    }
+    if (dv_lex_is(lx, "in")) {
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_word(lx, "place"));
+        DV_TRY(dv_lex_word(lx, "of"));
+        DV_TRY(read_number(lx, &h->in_place_of, "the number of a home"));
+    }
+    return dv_lex_is(lx, "read") ? read_readers(plan, lx, h) : DV_OK;
+}
+
+static dv_status read_head(dv_plan *plan, dv_lexer *lx)
+{
+    dv_scratch *s = &plan->scratch;
+    if (lx->tok.kind != DV_TOK_NAME)
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected the name of a solver");
+    s->solver =
+        dv_arena_copy(&plan->arena, lx->src->text + lx->tok.off, lx->tok.len);
+    if (!s->solver)
+        return dv_nomem(lx->diag);
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_word(lx, "capacity"));
+    DV_TRY(dv_lex_int(lx, &s->capacity_bytes, "a number of bytes"));
+    if (dv_lex_is(lx, "tenants")) {
+        s->tenants = 1;
+        DV_TRY(dv_lex(lx));
+    }
+    return dv_lex_expect(lx, '{', "'{'");
+}
+
+dv_status dv_scratch_read(dv_plan *plan, dv_lexer *lx)
+{
+    dv_scratch *s = &plan->scratch;
+    int32_t cap = 0;
+    DV_TRY(read_head(plan, lx));
+    while (lx->tok.kind != '}') {
+        int64_t number;
+        dv_loc at = dv_lex_at(lx);
+        DV_TRY(dv_lex_int(lx, &number, "the number of a home or '}'"));
+        if (number != s->n_homes)
+            return dv_fail(lx->diag, DV_E_SYNTAX, at,
+                           "homes are numbered in turn: this is %d",
+                           (int)s->n_homes);
+        DV_TRY(dv_lex_expect(lx, ':', "':'"));
+        dv_home *h = DV_PUSH(&plan->arena, dv_home, s->homes, s->n_homes, cap);
+        if (!h)
+            return dv_nomem(lx->diag);
+        DV_TRY(read_home(plan, lx, h));
+    }
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_scratch_verify(plan, lx->diag));
+    return dv_scratch_index(s, plan, &plan->arena) ? DV_OK : dv_nomem(lx->diag);
+}

@@ -1,0 +1,400 @@
+// From candidates to homes: what to keep, and where.
+#include "base/math.h"
+#include "scratch/scratch.h"
+#include <string.h>
+
+typedef struct solver {
+    const dv_plan *plan;
+    const dv_life *life;
+    dv_arena *arena; // the plan's
+    dv_buffer *buffers;
+    dv_placement *placed;
+    dv_scratch *out;
+    int32_t cap_homes;
+    int32_t *home_of_cand; // its first home, or -1
+    int32_t *n_homes_of;   // they stand one behind the other
+    dv_diag *diag;
+} solver;
+
+// -- The question ----------------------------------------------------------
+
+// Does it only ever pass through one loop body, so that it may leave between
+// two uses and come back?
+static int may_leave(const dv_life *l, const dv_cand *c)
+{
+    if (c->group || c->n_uses == 0)
+        return 0;
+    for (int32_t i = 0; i < c->n_uses; i++)
+        if (l->loop_of[l->uses[c->uses + i]] != l->loop_of[c->first_op])
+            return 0;
+    return c->end_op == l->uses[c->uses + c->n_uses - 1] + 1;
+}
+
+static int fill_uses(const solver *s, const dv_cand *c, dv_buffer *b)
+{
+    int written = c->fill == DV_FILL_WRITTEN;
+    dv_use *uses = DV_NEW(s->life->arena, dv_use, c->n_uses + 1);
+    if (!uses)
+        return 0;
+    size_t n = 0;
+    if (written)
+        uses[n++] = (dv_use){c->first_op, 1};
+    for (int32_t i = 0; i < c->n_uses; i++)
+        uses[n++] = (dv_use){s->life->uses[c->uses + i], 0};
+    b->uses = uses;
+    b->n_uses = n;
+    b->first_use_is_read = !written;
+    return 1;
+}
+
+static int ask(solver *s)
+{
+    const dv_life *l = s->life;
+    s->buffers = DV_NEW(l->arena, dv_buffer, l->n_cands);
+    if (!s->buffers)
+        return 0;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        const dv_cand *c = &l->cands[i];
+        dv_buffer b = DV_BUFFER_INIT;
+        b.name = s->plan->ops->tensors[c->tensor].name;
+        b.size_bytes = c->core_bytes;
+        b.start = c->first_op;
+        b.end = c->end_op;
+        b.weight = c->gain_bytes;
+        b.group = c->group;
+        b.barred = c->barred;
+        b.parents = c->parent;
+        b.n_parents = (size_t)c->n_parents;
+        if (!c->barred && !fill_uses(s, c, &b))
+            return 0;
+        s->buffers[i] = b;
+    }
+    return 1;
+}
+
+static dv_status place(solver *s, int evict)
+{
+    const dv_scratch_rules *r = s->life->rules;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    o.capacity_bytes = s->out->capacity_bytes;
+    o.align_bytes = s->plan->target.scratch_align_bytes;
+    o.solver = r->solver;
+    o.budget = r->budget;
+    o.time_limit_s = r->time_limit_s;
+    o.evict = evict;
+    for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
+        // What may not leave has no uses to leave between.
+        const dv_cand *c = &s->life->cands[i];
+        int32_t k = i;
+        if (!may_leave(s->life, c)) {
+            s->buffers[k].uses = NULL;
+            s->buffers[k].n_uses = 0;
+        }
+    }
+    return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
+                    s->diag);
+}
+
+// -- The answer ------------------------------------------------------------
+
+// The home of a candidate from `first` to `end`; NULL when out of memory.
+static dv_home *add_home(solver *s, const dv_cand *c, int32_t first,
+                         int32_t end, int64_t address)
+{
+    const dv_life *l = s->life;
+    dv_home *h = DV_PUSH(s->arena, dv_home, s->out->homes, s->out->n_homes,
+                         s->cap_homes);
+    if (!h)
+        return NULL;
+    *h = (dv_home){.tensor = c->tensor,
+                   .first_op = first,
+                   .end_op = end,
+                   .address = address,
+                   .core_bytes = c->core_bytes,
+                   .fill = c->fill,
+                   .as_op = c->as_op,
+                   .from = -1,
+                   .in_place_of = -1,
+                   .stored = c->stored};
+    h->readers = DV_NEW(s->arena, int32_t, c->n_uses);
+    if (!h->readers)
+        return NULL;
+    for (int32_t i = 0; i < c->n_uses; i++) {
+        int32_t op = l->uses[c->uses + i];
+        if (op >= first && op < end)
+            h->readers[h->n_readers++] = op;
+    }
+    return h;
+}
+
+// Homes of what was placed for good.
+static int add_whole(solver *s)
+{
+    const dv_life *l = s->life;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        const dv_cand *c = &l->cands[i];
+        s->home_of_cand[i] = -1;
+        if (s->placed->addresses[i] < 0)
+            continue;
+        s->home_of_cand[i] = s->out->n_homes;
+        s->n_homes_of[i] = 1;
+        dv_home *h =
+            add_home(s, c, c->first_op, c->end_op, s->placed->addresses[i]);
+        if (!h)
+            return 0;
+        if (c->fill == DV_FILL_RING)
+            h->from = s->home_of_cand[c->from];
+    }
+    return 1;
+}
+
+// A child that lies on its parent took its place.
+static void find_shared(solver *s)
+{
+    const dv_life *l = s->life;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        const dv_cand *c = &l->cands[i];
+        if (s->home_of_cand[i] < 0)
+            continue;
+        dv_home *h = &s->out->homes[s->home_of_cand[i]];
+        for (int k = 0; k < c->n_parents && h->fill == DV_FILL_WRITTEN; k++) {
+            int32_t first = s->home_of_cand[c->parent[k]];
+            for (int32_t p = first; first >= 0 && h->in_place_of < 0 &&
+                                    p < first + s->n_homes_of[c->parent[k]];
+                 p++)
+                if (s->out->homes[p].address == h->address &&
+                    s->out->homes[p].end_op == h->first_op + 1)
+                    h->in_place_of = p;
+        }
+    }
+}
+
+// A stay of a candidate that comes and goes. Nothing is added that spares
+// nothing.
+static int add_stay(solver *s, int32_t cand, const dv_stay *stay, int first)
+{
+    const dv_cand *c = &s->life->cands[cand];
+    dv_home *h =
+        add_home(s, c, (int32_t)stay->start, (int32_t)stay->end, stay->address);
+    if (!h)
+        return 0;
+    int written =
+        c->fill == DV_FILL_WRITTEN && first && stay->start == c->first_op;
+    if (!written) {
+        h->fill = DV_FILL_LOADED;
+        h->stored = 0;
+        if (h->n_readers < 2) {
+            s->out->n_homes--;
+            return 1;
+        }
+        h->first_op = h->readers[0];
+    }
+    h->end_op = h->n_readers ? h->readers[h->n_readers - 1] + 1 : h->end_op;
+    if (written)
+        h->stored = c->stored || h->n_readers < c->n_uses;
+    if (written && h->n_readers == 0) {
+        s->out->n_homes--; // it would be stored and read from memory
+        return 1;
+    }
+    if (s->home_of_cand[cand] < 0)
+        s->home_of_cand[cand] = s->out->n_homes - 1;
+    s->n_homes_of[cand]++;
+    return 1;
+}
+
+static int add_stays(solver *s)
+{
+    const dv_life *l = s->life;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        s->home_of_cand[i] = -1;
+        s->n_homes_of[i] = 0;
+    }
+    for (size_t k = 0; k < s->placed->n_stays; k++) {
+        const dv_stay *stay = &s->placed->stays[k];
+        int32_t i = stay->buffer;
+        const dv_cand *c = &l->cands[i];
+        int first = k == 0 || s->placed->stays[k - 1].buffer != i;
+        if (!may_leave(l, c)) {
+            s->home_of_cand[i] = s->out->n_homes;
+            s->n_homes_of[i] = 1;
+            dv_home *h = add_home(s, c, c->first_op, c->end_op, stay->address);
+            if (!h)
+                return 0;
+            if (c->fill == DV_FILL_RING)
+                h->from = c->from; // a candidate's for now
+        } else if (!add_stay(s, i, stay, first)) {
+            return 0;
+        }
+    }
+    for (int32_t i = 0; i < s->out->n_homes; i++)
+        if (s->out->homes[i].fill == DV_FILL_RING)
+            s->out->homes[i].from = s->home_of_cand[s->out->homes[i].from];
+    return 1;
+}
+
+// -- What it is worth ------------------------------------------------------
+
+static double op_bytes(const solver *s, int32_t op, int k)
+{
+    const dv_op *o = &s->plan->ops->ops[op];
+    int32_t t = k < o->n_reads ? o->reads[k].tensor : o->write.tensor;
+    dv_view v;
+    if (dv_view_make(&v, s->plan, s->life->group_of[op], op, k))
+        return 0;
+    return (double)(dv_view_elems(&v) * s->plan->layouts[t].elem_bytes) *
+           s->life->times[op];
+}
+
+// Bytes of main memory that a home spares.
+static double spares(const solver *s, const dv_home *h)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < h->n_readers; i++) {
+        const dv_op *o = &s->plan->ops->ops[h->readers[i]];
+        for (int r = 0; r < o->n_reads; r++)
+            if (o->reads[r].tensor == h->tensor)
+                sum += op_bytes(s, h->readers[i], r);
+    }
+    if (h->fill == DV_FILL_WRITTEN && !h->stored)
+        sum += op_bytes(s, h->as_op, s->plan->ops->ops[h->as_op].n_reads);
+    if (h->fill == DV_FILL_LOADED) {
+        dv_view v;
+        int k = dv_access_of(&s->plan->ops->ops[h->as_op], h->tensor);
+        if (!dv_view_make(&v, s->plan, s->life->group_of[h->as_op], h->as_op,
+                          k))
+            sum -= (double)(dv_view_elems(&v) *
+                            s->plan->layouts[h->tensor].elem_bytes) *
+                   s->life->times[h->first_op];
+    }
+    return sum;
+}
+
+static double total(const solver *s)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < s->out->n_homes; i++)
+        sum += spares(s, &s->out->homes[i]);
+    return sum;
+}
+
+static int report(solver *s)
+{
+    const dv_life *l = s->life;
+    s->out->residents = DV_NEW(s->arena, dv_resident, l->n_cands);
+    if (!s->out->residents)
+        return 0;
+    s->out->n_residents = l->n_cands;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        const dv_cand *c = &l->cands[i];
+        const char *why = s->placed->reasons[i];
+        dv_resident *r = &s->out->residents[i];
+        *r = (dv_resident){.tensor = c->tensor,
+                           .home = s->home_of_cand[i],
+                           .first_op = c->first_op,
+                           .end_op = c->end_op,
+                           .core_bytes = c->core_bytes};
+        if (r->home >= 0) {
+            r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
+        } else {
+            why = c->barred ? c->barred
+                  : why     ? why
+                            : "its stays would spare nothing";
+            r->reason = dv_arena_copy(s->arena, why, strlen(why));
+            if (!r->reason)
+                return 0;
+        }
+    }
+    return 1;
+}
+
+// One way of keeping; what it spares, or a status.
+static dv_status try_one(solver *s, int evict, double *saved)
+{
+    s->out->homes = NULL;
+    s->out->n_homes = s->cap_homes = 0;
+    dv_placement_destroy(s->placed);
+    s->placed = NULL;
+    DV_TRY(place(s, evict));
+    if (!(evict ? add_stays(s) : add_whole(s)))
+        return dv_nomem(s->diag);
+    find_shared(s);
+    *saved = total(s);
+    s->out->saved_bytes = (int64_t)*saved;
+    s->out->bound_bytes = s->placed->bound;
+    s->out->solver =
+        dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
+    if (!s->out->solver || !report(s))
+        return dv_nomem(s->diag);
+    return DV_OK;
+}
+
+static dv_status solve(solver *s)
+{
+    double saved, more;
+    s->home_of_cand = DV_NEW(s->life->arena, int32_t, s->life->n_cands);
+    s->n_homes_of = DV_NEW(s->life->arena, int32_t, s->life->n_cands);
+    if (!s->home_of_cand || !s->n_homes_of || !ask(s))
+        return dv_nomem(s->diag);
+    DV_TRY(try_one(s, 0, &saved));
+    int complete = s->placed->value == s->placed->bound;
+    if (!s->life->rules->evict || complete)
+        return DV_OK;
+    dv_scratch before = *s->out;
+    DV_TRY(try_one(s, 1, &more));
+    if (more > saved)
+        s->out->bound_bytes = dv_max_i64(before.bound_bytes, (int64_t)more);
+    else
+        *s->out = before;
+    return DV_OK;
+}
+
+dv_status dv_scratch_solve(dv_scratch *out, dv_plan *plan, const dv_life *life,
+                           dv_diag *diag)
+{
+    solver s = {.plan = plan,
+                .life = life,
+                .arena = &plan->arena,
+                .out = out,
+                .diag = diag};
+    dv_status st = solve(&s);
+    dv_placement_destroy(s.placed);
+    return st;
+}
+
+// -- Which home each access takes ------------------------------------------
+
+static int enter(dv_scratch *s, const dv_plan *plan, int32_t op, int32_t tensor,
+                 int32_t home, int write, dv_arena *arena)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    if (!s->home_of[op]) {
+        s->home_of[op] = DV_NEW(arena, int32_t, o->n_reads + 1);
+        if (!s->home_of[op])
+            return 0;
+        for (int k = 0; k <= o->n_reads; k++)
+            s->home_of[op][k] = -1;
+    }
+    if (write)
+        s->home_of[op][o->n_reads] = home;
+    for (int r = 0; r < o->n_reads && !write; r++)
+        if (o->reads[r].tensor == tensor)
+            s->home_of[op][r] = home;
+    return 1;
+}
+
+int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
+{
+    s->home_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
+    if (!s->home_of)
+        return 0;
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        if (h->fill == DV_FILL_WRITTEN &&
+            !enter(s, plan, h->first_op, h->tensor, i, 1, arena))
+            return 0;
+        for (int32_t k = 0; k < h->n_readers; k++)
+            if (!enter(s, plan, h->readers[k], h->tensor, i, 0, arena))
+                return 0;
+    }
+    return 1;
+}
