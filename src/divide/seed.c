@@ -174,6 +174,12 @@ static dv_status pin(seed *d)
         d->acc.n[v] = n;
         d->committed |= 1u << v;
     }
+    int64_t slices = dv_splits_cores(d->s, &d->acc);
+    if (d->r->n_pins && slices > d->r->cores)
+        return dv_fail(d->diag, DV_E_CAPACITY, d->r->at,
+                       "%s: the pins make %" PRId64
+                       " slices, there are %" PRId64 " cores",
+                       d->s->op->name, slices, d->r->cores);
     return DV_OK;
 }
 
