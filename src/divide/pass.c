@@ -121,8 +121,8 @@ static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
                            s->op->name, span, s->tensors[i]->name,
                            r.span_limit_bytes);
     }
-    if (out->cost_us < 0)
-        out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
+    // Whatever the original went by, one formula reports.
+    out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }
 

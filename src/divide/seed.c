@@ -425,7 +425,6 @@ static void claim(const seed *d, dv_divided *out)
     if (!c.found ||
         dv_splits_cores(d->s, &c.best) < dv_splits_cores(d->s, &out->splits))
         return;
-    out->cost_us = c.cost;
     if (memcmp(&c.best, &out->splits,
                (size_t)d->s->n_vars * sizeof c.best.n[0]) == 0)
         return;
