@@ -19,8 +19,9 @@
 //   C10 what a tile reaches of a tensor, from its first stick to its last, is
 //       within the target's span limit; opaque ops see to that themselves
 //
-// Cost: near-linear in ops and deals. A write whose element numbers cannot be
-// told apart by their factors is counted point by point, up to MAX_COUNTED.
+// Cost: near-linear in ops and deals, and in the tiles of ops with tensors that
+// are larger than the span limit. A write whose element numbers cannot be told
+// apart by their factors is counted point by point, up to MAX_COUNTED.
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
