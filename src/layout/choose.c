@@ -409,7 +409,8 @@ static int spread(search *s, int32_t op, const dv_ways *w)
             x->at = DV_NEW(pool, entry, from->n + w->n_operands);
             if (!x->at)
                 return 0;
-            memcpy(x->at, from->at, (size_t)from->n * sizeof *x->at);
+            if (from->n)
+                memcpy(x->at, from->at, (size_t)from->n * sizeof *x->at);
             go(s, x, op, w->want + i * w->n_operands, 0);
             drop_dead(s, x, op);
         }
