@@ -64,7 +64,7 @@ typedef struct dv_divided {
     dv_splits forced; // what the span limit alone demands
     int claimed;      // by the matmul cost model
     int64_t candidates;
-    double cost_us;   // of the choice; negative: not priced
+    double cost_us;   // of the choice; negative: seed does not price
     dv_splits runner; // the second best, when runner_us >= 0
     double runner_us;
     int64_t over_span; // candidates that the span limit ruled out

@@ -110,8 +110,19 @@ static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
     if (method == 0)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
-    if (out->cost_us < 0)
-        out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
+    // The original counts slices cut down; the machine has what they are.
+    for (int i = 0; i < s->n_tensors && r.span_limit_bytes; i++) {
+        int64_t span = dv_span(s, i, &out->splits, 0);
+        if (span > r.span_limit_bytes)
+            return dv_fail(diag, DV_E_CAPACITY, r.at,
+                           "%s: a core would reach %" PRId64
+                           " bytes of %s with the ends of slices, the limit "
+                           "is %" PRId64,
+                           s->op->name, span, s->tensors[i]->name,
+                           r.span_limit_bytes);
+    }
+    // Whatever the original went by, one formula reports.
+    out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }
 

@@ -174,6 +174,12 @@ static dv_status pin(seed *d)
         d->acc.n[v] = n;
         d->committed |= 1u << v;
     }
+    int64_t slices = dv_splits_cores(d->s, &d->acc);
+    if (d->r->n_pins && slices > d->r->cores)
+        return dv_fail(d->diag, DV_E_CAPACITY, d->r->at,
+                       "%s: the pins make %" PRId64
+                       " slices, there are %" PRId64 " cores",
+                       d->s->op->name, slices, d->r->cores);
     return DV_OK;
 }
 
@@ -419,7 +425,6 @@ static void claim(const seed *d, dv_divided *out)
     if (!c.found ||
         dv_splits_cores(d->s, &c.best) < dv_splits_cores(d->s, &out->splits))
         return;
-    out->cost_us = c.cost;
     if (memcmp(&c.best, &out->splits,
                (size_t)d->s->n_vars * sizeof c.best.n[0]) == 0)
         return;

@@ -126,23 +126,70 @@ static int64_t slice_len(const dv_space *s, int v, int64_t n, int even)
     return dv_min_i64(len, s->extent[v]);
 }
 
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+// Positions of an outer device dim that one core moves over, at most. Where a
+// slice does not start with a block, it may reach into one more:
+//
+//   x[j+32], slices of 64 of j, sticks of 64: 2 sticks each
+static int64_t positions(const dv_space *s, int i, int32_t dim,
+                         const dv_splits *d)
+{
+    const dv_op *op = s->op;
+    const dv_layout *l = s->layouts[i];
+    const dv_access *a = i < op->n_reads ? &op->reads[i] : &op->write;
+    int32_t h = l->host[dim];
+    if (h < 0)
+        return 1;
+    if (a->index[h].via >= 0)
+        return l->size[dim];
+    int64_t block = 1, way = 0, start = a->index[h].base;
+    for (int32_t k = dim + 1; k < l->n_dims; k++)
+        block *= l->host[k] == h ? l->size[k] : 1;
+    int64_t grain = block; // slices start this far apart, or a multiple
+    for (int v = 0; v < s->n_vars; v++) {
+        int64_t c = a->index[h].coef[v];
+        if (c == 0)
+            continue;
+        int64_t len = slice_len(s, v, d->n[v], 0);
+        way += (c < 0 ? -c : c) * (len - 1);
+        start += c * (c < 0 ? op->vars[v].end - 1 : op->vars[v].begin);
+        if (d->n[v] > 1)
+            grain = c < 0 ? 1 : gcd(grain, c * len);
+    }
+    int64_t n = 1 + (way + block - grain + start % grain) / block;
+    return dv_min_i64(n, l->size[dim]);
+}
+
+// The same as the original counts it.
+static int64_t positions_even(const dv_space *s, int i, int32_t dim,
+                              const dv_splits *d)
+{
+    const dv_coords *c = s->coords[i];
+    int64_t n = 1;
+    for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
+        const dv_term *t = &c->terms[k];
+        int64_t len = 1;
+        if (t->var >= 0)
+            len = slice_len(s, t->var, d->n[t->var], 1);
+        n += dv_term_reach(t, len);
+    }
+    return n;
+}
+
 int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
-    const dv_coords *c = s->coords[i];
-    if (!c)
+    if (!s->coords[i])
         return l->bytes; // all of it: which part is known only when it runs
     int64_t inside = l->bytes;
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
-        int64_t n = 1;
+        int64_t n =
+            even ? positions_even(s, i, dim, d) : positions(s, i, dim, d);
         inside /= l->size[dim];
-        for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
-            const dv_term *t = &c->terms[k];
-            int64_t len = 1;
-            if (t->var >= 0)
-                len = slice_len(s, t->var, d->n[t->var], even);
-            n += dv_term_reach(t, len);
-        }
         if (n > 1)
             return n * inside;
     }

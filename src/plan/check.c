@@ -16,9 +16,12 @@
 //   C9  on a machine of sticks, the lanes of an op's operands are lanes of the
 //       same variable (of a product: of the reduced one in one factor, of one
 //       the other factor brings in the rest); only moves change that
+//   C10 what a tile reaches of a tensor, from its first stick to its last, is
+//       within the target's span limit; opaque ops see to that themselves
 //
-// Cost: near-linear in ops and deals. A write whose element numbers cannot be
-// told apart by their factors is counted point by point, up to MAX_COUNTED.
+// Cost: near-linear in ops and deals, and in the tiles of ops with tensors that
+// are larger than the span limit. A write whose element numbers cannot be told
+// apart by their factors is counted point by point, up to MAX_COUNTED.
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
@@ -531,10 +534,108 @@ static dv_status check_lanes(const checker *c, const dv_op *o)
     return DV_OK;
 }
 
+// Lanes and spans cannot be shown without; rows are rows.
+static int lacks_layout(const dv_plan *plan)
+{
+    return (plan->target.sticks || plan->target.span_limit_bytes) &&
+           !(plan->facts & DV_FACT_LAID_OUT);
+}
+
 static int has_sticks(const dv_plan *plan)
 {
-    return plan->target.sticks && !plan->target.tile_rows &&
-           (plan->facts & DV_FACT_LAID_OUT);
+    return plan->target.sticks && !plan->target.tile_rows;
+}
+
+// -- C10: spans ------------------------------------------------------------
+
+enum { MAX_TILES_SHOWN = 1 << 20 };
+
+// The stick (or tile, or element) that has the element at host indices `at`:
+// each index is the digits of the device dims that come from its dim.
+static int64_t stick_at(const dv_layout *l, const int64_t *at)
+{
+    int64_t rest[DV_MAX_DIMS], stick = 0, weight = 1;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (l->host[i] >= 0)
+            rest[l->host[i]] = at[l->host[i]];
+    for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+        int64_t digit = 0;
+        if (l->host[i] >= 0) {
+            digit = rest[l->host[i]] % l->size[i];
+            rest[l->host[i]] /= l->size[i];
+        }
+        if (i >= l->n_dims - l->n_inner)
+            continue; // inside
+        stick += digit * weight;
+        weight *= l->size[i];
+    }
+    return stick;
+}
+
+// The place grows with every index, so the ends are at the box's corners.
+static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
+                       const int64_t *begin, const int64_t *end)
+{
+    const dv_layout *l = &c->plan->layouts[a->tensor];
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], inside = l->elem_bytes;
+    for (int d = 0; d < a->n_dims; d++) {
+        lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
+        if (a->index[d].via >= 0)
+            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // may be any
+        for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
+            int64_t k = a->index[d].coef[v];
+            lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);
+            hi[d] += k * (k < 0 ? begin[v] : end[v] - 1);
+        }
+    }
+    for (int32_t i = l->n_dims - l->n_inner; i < l->n_dims; i++)
+        inside *= l->size[i];
+    return (stick_at(l, hi) - stick_at(l, lo) + 1) * inside;
+}
+
+static dv_status check_span(const checker *c, int32_t i, int32_t op,
+                            const dv_access *a)
+{
+    const dv_group *g = &c->plan->groups[i];
+    const dv_op *o = &c->p->ops[op];
+    const char *name = c->p->tensors[a->tensor].name;
+    int64_t limit = c->plan->target.span_limit_bytes;
+    if (c->plan->layouts[a->tensor].bytes <= limit)
+        return DV_OK;
+    if (g->n_tiles > MAX_TILES_SHOWN)
+        return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                       "op %s has %" PRId64 " tiles: too many to show that "
+                       "each reaches at most %" PRId64 " bytes of %s",
+                       o->name, g->n_tiles, limit, name);
+    for (int64_t tile = 0; tile < g->n_tiles; tile++) {
+        int64_t rest = tile, begin[DV_MAX_VARS], end[DV_MAX_VARS];
+        for (int v = o->n_vars - 1; v >= 0; v--) {
+            int64_t slice = c->plan->slices[op][v];
+            int64_t cuts = (o->vars[v].end - o->vars[v].begin - 1) / slice + 1;
+            begin[v] = o->vars[v].begin + rest % cuts * slice;
+            end[v] = dv_min_i64(begin[v] + slice, o->vars[v].end);
+            rest /= cuts;
+        }
+        int64_t span = span_of(c, o, a, begin, end);
+        if (span > limit)
+            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                           "op %s: tile %" PRId64 " reaches %" PRId64
+                           " bytes of %s, the limit is %" PRId64,
+                           o->name, tile, span, name, limit);
+    }
+    return DV_OK;
+}
+
+static dv_status check_spans(const checker *c)
+{
+    for (int32_t i = 0; i < c->plan->n_groups; i++)
+        for (int32_t op = c->plan->groups[i].first_op;
+             op < c->plan->groups[i].end_op; op++) {
+            const dv_op *o = &c->p->ops[op];
+            for (int r = -1; r < o->n_reads && !o->is_extern; r++)
+                DV_TRY(check_span(c, i, op, r < 0 ? &o->write : &o->reads[r]));
+        }
+    return DV_OK;
 }
 
 // -- The proof -------------------------------------------------------------
@@ -544,6 +645,7 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
     checker c = {plan, plan->ops, diag};
     const char *missing = !(plan->facts & DV_FACT_LOWERED)   ? "program"
                           : !(plan->facts & DV_FACT_GROUPED) ? "groups"
+                          : lacks_layout(plan)               ? "layout"
                                                              : NULL;
     if (missing)
         return dv_fail(diag, DV_E_CHECK, whole(&c),
@@ -567,5 +669,7 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
             DV_TRY(check_lanes(&c, o));
     }
     DV_TRY(check_independence(&c));
+    if (plan->target.span_limit_bytes)
+        DV_TRY(check_spans(&c));
     return check_reads(&c);
 }
