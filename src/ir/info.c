@@ -369,6 +369,47 @@ int dv_op_reads_own_write(const dv_op *op)
     return 0;
 }
 
+// -- What ops compute in ---------------------------------------------------
+
+static int has_fraction(const dv_expr *e)
+{
+    if (e->dtype == DV_WEAK_FLOAT ||
+        (e->dtype >= 0 && dv_is_float((dv_dtype)e->dtype)))
+        return 1;
+    if (e->kind == DV_EXPR_CONST)
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        if (has_fraction(e->arg[i]))
+            return 1;
+    return 0;
+}
+
+dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
+{
+    int f64 = 0, floats = has_fraction(op->body), wide = 0;
+    for (int i = -1; i < op->n_reads; i++) {
+        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
+        dv_dtype t = p->tensors[a->tensor].dtype;
+        f64 |= t == DV_F64;
+        floats |= i >= 0 && dv_is_float(t);
+        wide |= t == DV_I32 || t == DV_I64;
+    }
+    // A constant alone is whatever is written.
+    dv_dtype out = p->tensors[op->write.tensor].dtype;
+    if (op->n_reads == 0)
+        floats |= dv_is_float(out);
+    if (f64)
+        return DV_IN_F64;
+    if (!floats)
+        return DV_IN_I64;
+    return wide ? DV_IN_F64 : DV_IN_F32;
+}
+
+int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op)
+{
+    return dv_op_compute(p, op) == DV_IN_F32 ? 4 : 8;
+}
+
 // -- Containers --------------------------------------------------------------
 
 dv_program *dv_program_new(void)

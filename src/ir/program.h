@@ -31,11 +31,11 @@ typedef struct dv_tensor {
     const int64_t *shape;
     int64_t n_elems;
     uint8_t is_input, is_output;
-    uint8_t is_temp;       // declared with `temp`
-    uint8_t is_defined;    // an input, or written with `=`
-    uint8_t is_dead;       // defined only inside a `repeat 0`
+    uint8_t is_temp;        // declared with `temp`
+    uint8_t is_defined;     // an input, or written with `=`
+    uint8_t is_dead;        // defined only inside a `repeat 0`
     const dv_spread *place; // NULL: no wish
-    uint32_t off;          // of its declaration or definition
+    uint32_t off;           // of its declaration or definition
 } dv_tensor;
 
 typedef struct dv_var {
@@ -172,6 +172,13 @@ double dv_op_flops(const dv_op *op);
 double dv_op_bytes(const dv_program *p, const dv_op *op);
 // Does an update read elements that other points of its box write?
 int dv_op_reads_own_write(const dv_op *op);
+
+// The type an op is computed in: f64 where any operand is; integers alone in
+// i64; floats in f32, except that wide integers beside them would not fit its
+// mantissa. And the bytes of one partial result.
+typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
+dv_compute dv_op_compute(const dv_program *p, const dv_op *op);
+int64_t dv_op_part_bytes(const dv_program *p, const dv_op *op);
 
 // An index that is just this one variable.
 int dv_index_is_var(const dv_op *op, const dv_index *x, int *var);

@@ -23,7 +23,7 @@
 // are larger than the span limit. A write whose element numbers cannot be told
 // apart by their factors is counted point by point, up to MAX_COUNTED.
 #include "base/math.h"
-#include "plan/plan.h"
+#include "plan/check.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,6 +402,15 @@ static dv_status check_reads(const checker *c)
 
 // -- C8: tiles do not depend on one another --------------------------------
 
+// Does op i find what op `from` of its group wrote in the core's scratchpad?
+// That it has there what it needs is C14.
+static int handed_over(const checker *c, int32_t i, int read, int32_t from)
+{
+    int32_t home = read < 0 ? -1 : dv_home_of(c->plan, i, read);
+    return home >= 0 && c->plan->scratch.homes[home].fill == DV_FILL_WRITTEN &&
+           c->plan->scratch.homes[home].first_op == from;
+}
+
 // `writer[t]` is the op of this group that writes tensor t, or -1.
 static dv_status check_apart(const checker *c, const dv_group *g,
                              int32_t *writer)
@@ -415,7 +424,8 @@ static dv_status check_apart(const checker *c, const dv_group *g,
         const dv_op *o = &c->p->ops[i];
         for (int r = -1; r < o->n_reads && st == DV_OK; r++) {
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
-            if (writer[t] >= 0 && writer[t] != i)
+            if (writer[t] >= 0 && writer[t] != i &&
+                !handed_over(c, i, r, writer[t]))
                 st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
                              "op %s touches %s, which op %s of the same group "
                              "writes tile by tile",

@@ -113,6 +113,9 @@ typedef struct dv_scratch {
     // home_of[op][k]: where access k (reads, then the write) finds its tensor;
     // -1: in main memory. NULL for an op that uses none.
     int32_t **home_of;
+    // Homes by their first op: op i fills fill_order[fill_at[i]..fill_at[i +
+    // 1]], moves within a core first, then copies between cores, then loads.
+    int32_t *fill_at, *fill_order;
     // For reports; nothing of it in a plan that was read.
     dv_resident *residents;
     int32_t n_residents;

@@ -1,5 +1,6 @@
 #include "plan/traffic.h"
 #include "base/math.h"
+#include "plan/view.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,33 +129,97 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
 
 // -- Of ops and plans ------------------------------------------------------
 
-static void add_tile(dv_traffic *sum, const dv_plan *plan, int32_t i,
-                     int64_t tile)
+static int64_t elem_bytes(const dv_plan *plan, int32_t tensor)
+{
+    return plan->layouts
+               ? plan->layouts[tensor].elem_bytes
+               : dv_dtype_get(plan->ops->tensors[tensor].dtype)->size_bytes;
+}
+
+static void add_access(dv_traffic *sum, const dv_plan *plan, int32_t i, int k,
+                       const dv_tile *t)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    const dv_access *a = k < op->n_reads ? &op->reads[k] : &op->write;
+    if (dv_home_of(plan, i, k) >= 0)
+        return;
+    int64_t n = dv_touched(plan->ops, op, a, t->begin, t->end);
+    sum->exact = sum->exact && n >= 0;
+    n = n < 0 ? 0 : n;
+    int64_t bytes = n * elem_bytes(plan, a->tensor);
+    *(k < op->n_reads ? &sum->read_elems : &sum->write_elems) += n;
+    *(k < op->n_reads ? &sum->read_bytes : &sum->write_bytes) += bytes;
+}
+
+static int64_t core_of(const dv_group *g, int64_t tile)
+{
+    for (int32_t d = 0; d < g->n_deals; d++)
+        if (tile >= g->deals[d].first_tile &&
+            tile < g->deals[d].first_tile + g->deals[d].n_tiles)
+            return g->deals[d].core;
+    return -1;
+}
+
+// The tile with the part before that of tile `t`; -1: it is the first.
+static int64_t part_before(const dv_op *op, const dv_tile *t)
+{
+    int64_t slot[DV_MAX_VARS], tile = 0;
+    int found = 0;
+    memcpy(slot, t->slot, sizeof slot);
+    for (int v = op->n_vars - 1; v >= 0 && !found; v--) {
+        if (!op->vars[v].reduce)
+            continue;
+        found = slot[v] > 0;
+        slot[v] = found ? slot[v] - 1 : t->n_slots[v] - 1;
+    }
+    for (int v = 0; v < op->n_vars; v++)
+        tile = tile * t->n_slots[v] + slot[v];
+    return found ? tile : -1;
+}
+
+static void add_tile(dv_traffic *sum, const dv_plan *plan, const dv_group *g,
+                     int32_t i, int64_t tile)
 {
     const dv_op *op = &plan->ops->ops[i];
     int64_t results = 1;
-    int first = 1, last = 1;
+    int last = 1;
     dv_tile t;
     dv_plan_tile(&t, plan, i, tile);
     for (int v = 0; v < op->n_vars; v++) {
-        if (op->vars[v].reduce) {
-            first = first && t.slot[v] == 0;
+        if (op->vars[v].reduce)
             last = last && t.slot[v] == t.n_slots[v] - 1;
-        } else {
+        else
             results *= t.end[v] - t.begin[v];
+    }
+    for (int r = 0; r < op->n_reads; r++)
+        add_access(sum, plan, i, r, &t);
+    if (last)
+        add_access(sum, plan, i, op->n_reads, &t);
+    int64_t before = part_before(op, &t);
+    if (before >= 0 && core_of(g, before) != core_of(g, tile))
+        sum->ring_bytes += results * dv_op_part_bytes(plan->ops, op);
+}
+
+// Copies that fill the homes an op begins with, and store those it writes.
+static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
+                      int64_t core)
+{
+    const dv_scratch *s = &plan->scratch;
+    for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
+        const dv_home *h = &s->homes[s->fill_order[i]];
+        int64_t bytes = elem_bytes(plan, h->tensor);
+        int64_t n = dv_home_elems(plan, h, core);
+        if (h->fill == DV_FILL_LOADED) {
+            sum->read_elems += n;
+            sum->read_bytes += n * bytes;
+        } else if (h->fill == DV_FILL_RING) {
+            sum->ring_bytes += dv_home_missing(plan, h, core) * bytes;
+        }
+        if (h->stored) {
+            sum->write_elems += n;
+            sum->write_bytes += n * bytes;
         }
     }
-    for (int r = 0; r < op->n_reads; r++) {
-        int64_t n = dv_touched(plan->ops, op, &op->reads[r], t.begin, t.end);
-        sum->exact = sum->exact && n >= 0;
-        sum->read_elems += n > 0 ? n : 0;
-    }
-    int64_t n = dv_touched(plan->ops, op, &op->write, t.begin, t.end);
-    sum->exact = sum->exact && n >= 0;
-    if (last)
-        sum->write_elems += n > 0 ? n : 0;
-    if (!first)
-        sum->ring_elems += results;
 }
 
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
@@ -165,7 +230,10 @@ dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
     for (int32_t d = 0; d < g->n_deals; d++)
         for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
             if (core < 0 || g->deals[d].core == core)
-                add_tile(&sum, plan, op, g->deals[d].first_tile + k);
+                add_tile(&sum, plan, g, op, g->deals[d].first_tile + k);
+    for (int64_t c = 0; c < plan->target.cores && plan->scratch.fill_at; c++)
+        if (core < 0 || c == core)
+            add_homes(&sum, plan, op, c);
     return sum;
 }
 
@@ -187,7 +255,9 @@ dv_traffic dv_plan_traffic(const dv_plan *plan)
             dv_traffic t = dv_op_traffic(plan, g, i, -1);
             sum.read_elems += times[depth] * t.read_elems;
             sum.write_elems += times[depth] * t.write_elems;
-            sum.ring_elems += times[depth] * t.ring_elems;
+            sum.read_bytes += times[depth] * t.read_bytes;
+            sum.write_bytes += times[depth] * t.write_bytes;
+            sum.ring_bytes += times[depth] * t.ring_bytes;
             sum.exact = sum.exact && t.exact;
         }
     }

@@ -13,8 +13,9 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
 
 typedef struct dv_traffic {
     int64_t read_elems, write_elems; // in main memory
-    int64_t ring_elems;              // partial results handed on
-    int exact;                       // 0: an index that is read takes part
+    int64_t read_bytes, write_bytes;
+    int64_t ring_bytes; // partial results handed on, and copies between cores
+    int exact;          // 0: an index that is read takes part
 } dv_traffic;
 
 // Of the whole plan, repeats included.

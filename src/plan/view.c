@@ -124,23 +124,71 @@ int64_t dv_view_elems(const dv_view *v)
     return sum;
 }
 
+static int64_t missing_on(const dv_view *a, const dv_view *b, int64_t core)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum;
+    int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
+    if (!dv_view_box(b, core, from, to))
+        return 0;
+    sum = box_elems(b->n_dims, from, to);
+    if (!dv_view_box(a, core, lo, hi))
+        return sum;
+    for (int d = 0; d < a->n_dims; d++) {
+        lo[d] = dv_max_i64(lo[d], from[d]);
+        hi[d] = dv_min_i64(hi[d], to[d]);
+    }
+    return sum - box_elems(a->n_dims, lo, hi);
+}
+
 int64_t dv_view_missing(const dv_view *a, const dv_view *b)
 {
-    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], sum = 0;
-    int64_t from[DV_MAX_DIMS], to[DV_MAX_DIMS];
-    for (int64_t c = 0; c < a->plan->target.cores; c++) {
-        if (!dv_view_box(b, c, from, to))
-            continue;
-        sum += box_elems(b->n_dims, from, to);
-        if (!dv_view_box(a, c, lo, hi))
-            continue;
-        for (int d = 0; d < a->n_dims; d++) {
-            lo[d] = dv_max_i64(lo[d], from[d]);
-            hi[d] = dv_min_i64(hi[d], to[d]);
-        }
-        sum -= box_elems(a->n_dims, lo, hi);
-    }
+    int64_t sum = 0;
+    for (int64_t c = 0; c < a->plan->target.cores; c++)
+        sum += missing_on(a, b, c);
     return sum;
+}
+
+// -- Homes -----------------------------------------------------------------
+
+static int32_t group_of(const dv_plan *plan, int32_t op)
+{
+    int32_t lo = 0, hi = plan->n_groups - 1;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo + 1) / 2;
+        if (plan->groups[mid].first_op <= op)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h)
+{
+    const dv_op *op = &plan->ops->ops[h->as_op];
+    int k = op->n_reads;
+    if (op->write.tensor != h->tensor)
+        for (k = 0; k < op->n_reads && op->reads[k].tensor != h->tensor;)
+            k++;
+    return dv_view_make(out, plan, group_of(plan, h->as_op), h->as_op, k);
+}
+
+int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core)
+{
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+    dv_view v;
+    if (dv_home_view(&v, plan, h) || !dv_view_box(&v, core, lo, hi))
+        return 0;
+    return box_elems(v.n_dims, lo, hi);
+}
+
+int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core)
+{
+    dv_view from, to;
+    if (dv_home_view(&to, plan, h) ||
+        dv_home_view(&from, plan, &plan->scratch.homes[h->from]))
+        return 0;
+    return missing_on(&from, &to, core);
 }
 
 // -- Bytes of a box --------------------------------------------------------

@@ -28,10 +28,15 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi);
 // Has every core in `a` all that it needs in `b`?
 int dv_view_holds(const dv_view *a, const dv_view *b);
 int dv_view_same(const dv_view *a, const dv_view *b);
-// Elements of all cores together, and the most of one core.
+// Elements of all cores together.
 int64_t dv_view_elems(const dv_view *v);
 // Elements that cores need in `b` and have not in `a`.
 int64_t dv_view_missing(const dv_view *a, const dv_view *b);
+// The view of a home, and of one core there: elements it has, and elements it
+// must get from other cores' homes (RING).
+const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);
+int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core);
+int64_t dv_home_missing(const dv_plan *plan, const dv_home *h, int64_t core);
 // Bytes of a box, whole sticks and tiles; of the largest box of a view.
 int64_t dv_box_bytes(const dv_layout *l, const int64_t *lo, const int64_t *hi);
 int64_t dv_view_bytes(const dv_view *v, const dv_layout *l);

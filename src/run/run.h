@@ -41,9 +41,6 @@ typedef struct dv_flat {
     int64_t *coef;
 } dv_flat;
 
-// The type an op is computed in.
-typedef enum dv_compute { DV_IN_F32, DV_IN_F64, DV_IN_I64 } dv_compute;
-
 // What is known of an op before it runs.
 typedef struct dv_kernel {
     const dv_op *op;

@@ -25,9 +25,6 @@ struct dv_sim {
     // Scratchpads, one behind the other; owned, NULL: no home is planned.
     unsigned char *scratch;
     int64_t scratch_bytes; // of one core
-    int32_t *group_of;     // by op
-    int32_t *filled_at;    // homes filled before op i: order[filled_at[i]] …
-    int32_t *order;        // … those with the same first op, moves first
 };
 
 // One element between host order and the machine's memory. A machine may store

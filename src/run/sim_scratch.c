@@ -7,35 +7,11 @@
 
 // -- Creating --------------------------------------------------------------
 
-// Homes by first op; where several are filled at once, moves within a core
-// come first, then those between cores, then loads: none may overwrite what
-// another one reads.
-static int by_fill(const dv_home *h)
-{
-    return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
-}
-
-static void sort_homes(dv_sim *m)
-{
-    const dv_scratch *s = &m->plan->scratch;
-    int32_t n_ops = m->plan->ops->n_ops;
-    for (int32_t i = 0; i < s->n_homes; i++)
-        m->filled_at[s->homes[i].first_op + 1]++;
-    for (int32_t op = 0; op < n_ops; op++)
-        m->filled_at[op + 1] += m->filled_at[op];
-    int32_t *next = m->filled_at + n_ops + 1; // a copy to count up
-    memcpy(next, m->filled_at, (size_t)n_ops * sizeof *next);
-    for (int kind = 0; kind < 3; kind++)
-        for (int32_t i = 0; i < s->n_homes; i++)
-            if (by_fill(&s->homes[i]) == kind)
-                m->order[next[s->homes[i].first_op]++] = i;
-}
-
 int dv_sim_scratch_create(dv_sim *m)
 {
     const dv_scratch *s = &m->plan->scratch;
     const dv_plan *plan = m->plan;
-    size_t n_ops = (size_t)plan->ops->n_ops, bytes;
+    size_t bytes;
     if (s->n_homes == 0)
         return 1;
     for (int32_t i = 0; i < s->n_homes; i++)
@@ -45,17 +21,7 @@ int dv_sim_scratch_create(dv_sim *m)
                                (size_t)plan->target.cores, &bytes))
         return 0;
     m->scratch = dv_alloc(bytes);
-    m->group_of = DV_NEW(&m->arena, int32_t, n_ops);
-    m->filled_at = DV_NEW(&m->arena, int32_t, 2 * n_ops + 2);
-    m->order = DV_NEW(&m->arena, int32_t, s->n_homes);
-    if (!m->scratch || !m->group_of || !m->filled_at || !m->order)
-        return 0;
-    for (int32_t g = 0; g < plan->n_groups; g++)
-        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
-             i++)
-            m->group_of[i] = g;
-    sort_homes(m);
-    return 1;
+    return m->scratch != NULL;
 }
 
 void dv_sim_scratch_wipe(dv_sim *m)
@@ -69,14 +35,8 @@ void dv_sim_scratch_wipe(dv_sim *m)
 
 void dv_sim_box_of(const dv_sim *m, int32_t home, int64_t core, dv_sim_box *out)
 {
-    const dv_home *h = &m->plan->scratch.homes[home];
-    const dv_op *op = &m->plan->ops->ops[h->as_op];
-    int k = op->n_reads; // its write, or else its first read of the tensor
-    if (h->fill != DV_FILL_WRITTEN && op->write.tensor != h->tensor)
-        for (k = 0; op->reads[k].tensor != h->tensor;)
-            k++;
     dv_view v;
-    out->any = !dv_view_make(&v, m->plan, m->group_of[h->as_op], h->as_op, k) &&
+    out->any = !dv_home_view(&v, m->plan, &m->plan->scratch.homes[home]) &&
                dv_view_box(&v, core, out->lo, out->hi);
 }
 
@@ -188,25 +148,27 @@ static void gather(dv_sim *m, int32_t op, int32_t home, int64_t core)
 
 void dv_sim_fill_homes(dv_sim *m, int32_t op)
 {
+    const dv_scratch *s = &m->plan->scratch;
     if (!m->scratch)
         return;
-    for (int32_t i = m->filled_at[op]; i < m->filled_at[op + 1]; i++) {
-        const dv_home *h = &m->plan->scratch.homes[m->order[i]];
+    for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
+        const dv_home *h = &s->homes[s->fill_order[i]];
         for (int64_t c = 0; c < m->plan->target.cores; c++) {
             if (h->fill == DV_FILL_LOADED)
-                exchange(m, op, m->order[i], c, 0);
+                exchange(m, op, s->fill_order[i], c, 0);
             else if (h->fill != DV_FILL_WRITTEN)
-                gather(m, op, m->order[i], c);
+                gather(m, op, s->fill_order[i], c);
         }
     }
 }
 
 void dv_sim_store_homes(dv_sim *m, int32_t op)
 {
+    const dv_scratch *s = &m->plan->scratch;
     if (!m->scratch)
         return;
-    for (int32_t i = m->filled_at[op]; i < m->filled_at[op + 1]; i++)
+    for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++)
         for (int64_t c = 0; c < m->plan->target.cores; c++)
-            if (m->plan->scratch.homes[m->order[i]].stored)
-                exchange(m, op, m->order[i], c, 1);
+            if (s->homes[s->fill_order[i]].stored)
+                exchange(m, op, s->fill_order[i], c, 1);
 }

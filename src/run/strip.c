@@ -37,42 +37,6 @@ static int slots_of(const dv_expr *e)
     return most;
 }
 
-static int has_fraction(const dv_expr *e)
-{
-    if (e->dtype == DV_WEAK_FLOAT ||
-        (e->dtype >= 0 && dv_is_float((dv_dtype)e->dtype)))
-        return 1;
-    if (e->kind == DV_EXPR_CONST)
-        return 0;
-    for (int i = 0; i < e->n_args; i++)
-        if (has_fraction(e->arg[i]))
-            return 1;
-    return 0;
-}
-
-// f64 where any operand is; integers alone in i64; floats in f32, except that
-// wide integers beside them would not fit its mantissa.
-static dv_compute compute_type(const dv_program *p, const dv_op *op)
-{
-    int f64 = 0, floats = has_fraction(op->body), wide = 0;
-    for (int i = -1; i < op->n_reads; i++) {
-        const dv_access *a = i < 0 ? &op->write : &op->reads[i];
-        dv_dtype t = p->tensors[a->tensor].dtype;
-        f64 |= t == DV_F64;
-        floats |= i >= 0 && dv_is_float(t);
-        wide |= t == DV_I32 || t == DV_I64;
-    }
-    // A constant alone is whatever is written.
-    dv_dtype out = p->tensors[op->write.tensor].dtype;
-    if (op->n_reads == 0)
-        floats |= dv_is_float(out);
-    if (f64)
-        return DV_IN_F64;
-    if (!floats)
-        return DV_IN_I64;
-    return wide ? DV_IN_F64 : DV_IN_F32;
-}
-
 // How badly strips along v would use memory: elements apart, summed over all
 // accesses, none counted for more than a cache line's worth.
 static int64_t badness(const dv_kernel *k, int v)
@@ -115,7 +79,7 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
                    dv_arena *arena)
 {
     *k = (dv_kernel){.op = op, .old_off = -1};
-    k->compute = compute_type(p, op);
+    k->compute = dv_op_compute(p, op);
     k->reduce = dv_op_reduce(op);
     k->n_slots = slots_of(op->body);
     k->reads = DV_NEW(arena, dv_flat, op->n_reads);

@@ -382,10 +382,36 @@ static int enter(dv_scratch *s, const dv_plan *plan, int32_t op, int32_t tensor,
     return 1;
 }
 
+static int fill_rank(const dv_home *h)
+{
+    return h->fill == DV_FILL_MOVED ? 0 : h->fill == DV_FILL_RING ? 1 : 2;
+}
+
+// None may overwrite what another one reads: see fill_at.
+static int sort_fills(dv_scratch *s, int32_t n_ops, dv_arena *arena)
+{
+    int32_t *next = DV_NEW(arena, int32_t, n_ops + 1);
+    s->fill_at = DV_NEW(arena, int32_t, n_ops + 1);
+    s->fill_order = DV_NEW(arena, int32_t, s->n_homes);
+    if (!next || !s->fill_at || !s->fill_order)
+        return 0;
+    for (int32_t i = 0; i < s->n_homes; i++)
+        s->fill_at[s->homes[i].first_op + 1]++;
+    for (int32_t op = 0; op < n_ops; op++) {
+        next[op] = s->fill_at[op];
+        s->fill_at[op + 1] += s->fill_at[op];
+    }
+    for (int rank = 0; rank < 3; rank++)
+        for (int32_t i = 0; i < s->n_homes; i++)
+            if (fill_rank(&s->homes[i]) == rank)
+                s->fill_order[next[s->homes[i].first_op]++] = i;
+    return 1;
+}
+
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena)
 {
     s->home_of = DV_NEW(arena, int32_t *, plan->ops->n_ops);
-    if (!s->home_of)
+    if (!s->home_of || !sort_fills(s, plan->ops->n_ops, arena))
         return 0;
     for (int32_t i = 0; i < s->n_homes; i++) {
         const dv_home *h = &s->homes[i];

@@ -1,0 +1,8 @@
+// Inside plan/check*.c.
+#ifndef DV_CHECK_H
+#define DV_CHECK_H
+#include "plan/plan.h"
+
+// C11 to C15, once C1 to C10 hold; `at` is no place in particular.
+dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
+#endif

@@ -1,0 +1,540 @@
+// The checker's part for scratchpads. Like the rest of it, it uses nothing of
+// the passes: which core has which box is worked out here once more, from
+// slices and deals.
+//
+//   C11 every home is aligned, within what a plan may use, and large enough for
+//       the most that any core keeps in it
+//   C12 homes alive in the same op share no byte, except that one takes the
+//       place of another that its first op reads for the last time: at the
+//       same address, cut alike, element by element
+//   C13 a tensor with a home is never updated, and no opaque op runs while the
+//       home lives; with tenants, no group ends
+//   C14 whoever reads a home does so while it lives, in every pass of a loop,
+//       and each core has there what it needs
+//   C15 what is in main memory is current wherever it is read, loaded, or an
+//       output: a home that keeps it from there is stored; copies between
+//       homes find all they need
+#include "base/math.h"
+#include "plan/check.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct checker {
+    const dv_plan *plan;
+    const dv_scratch *s;
+    dv_loc at;
+    dv_diag *diag;
+    int32_t *group_of; // by op
+} checker;
+
+__attribute__((format(printf, 3, 4))) static dv_status
+wrong(const checker *c, int32_t home, const char *form, ...)
+{
+    char text[200];
+    const dv_home *h = &c->s->homes[home];
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    return dv_fail(c->diag, DV_E_CHECK,
+                   h->off ? dv_plan_at(c->plan, h->off) : c->at,
+                   "home %d, of %s: %s", (int)home,
+                   c->plan->ops->tensors[h->tensor].name, text);
+}
+
+// -- Boxes -----------------------------------------------------------------
+
+typedef struct box {
+    int any;
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+} box;
+
+// The slots of the one tile of an op that a core has. 0: none, -1: several.
+static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t tile = -1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        if (g->deals[d].core != core || g->deals[d].n_tiles == 0)
+            continue;
+        if (tile >= 0 || g->deals[d].n_tiles > 1)
+            return -1;
+        tile = g->deals[d].first_tile;
+    }
+    for (int v = o->n_vars - 1; v >= 0 && tile >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t n = (len - 1) / c->plan->slices[op][v] + 1;
+        slot[v] = tile % n;
+        tile /= n;
+    }
+    return tile >= 0;
+}
+
+// What a core touches with an access, if that is a box; -1: it is not.
+static int touches(const checker *c, int32_t op, const dv_access *a, int write,
+                   int64_t core, box *b)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
+    int64_t slot[DV_MAX_VARS];
+    int has = slots_on(c, op, core, slot);
+    b->any = has > 0;
+    if (has <= 0)
+        return has;
+    for (int v = 0; v < o->n_vars && write; v++) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
+            b->any = 0; // an earlier part: the sum is elsewhere
+    }
+    for (int d = 0; d < a->n_dims; d++) {
+        int64_t first = a->index[d].base, last = first;
+        int moving = 0;
+        if (a->index[d].via >= 0)
+            return -1;
+        for (int v = 0; v < o->n_vars; v++) {
+            int64_t k = a->index[d].coef[v], slice = c->plan->slices[op][v];
+            int64_t from = o->vars[v].begin + slot[v] * slice;
+            int64_t to = dv_min_i64(from + slice, o->vars[v].end) - 1;
+            if (k == 0)
+                continue;
+            if (k != 1 || moving++)
+                return -1; // has gaps, or is slanted
+            first += from;
+            last += to;
+        }
+        if (first < 0 || last >= t->shape[d])
+            return -1;
+        b->lo[d] = first;
+        b->hi[d] = last + 1;
+    }
+    return b->any;
+}
+
+// A variable in two dims makes a diagonal, not a box.
+static int is_slanted(const dv_op *o, const dv_access *a)
+{
+    for (int v = 0; v < o->n_vars; v++) {
+        int dims = 0;
+        for (int d = 0; d < a->n_dims; d++)
+            dims += a->index[d].via < 0 && a->index[d].coef[v] != 0;
+        if (dims > 1)
+            return 1;
+    }
+    return 0;
+}
+
+static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
+{
+    *write = o->write.tensor == tensor;
+    for (int r = 0; !*write && r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            return &o->reads[r];
+    return &o->write;
+}
+
+static int has_box(const checker *c, const dv_home *h, int64_t core, box *b)
+{
+    int write;
+    const dv_op *o = &c->plan->ops->ops[h->as_op];
+    const dv_access *a = first_access(o, h->tensor, &write);
+    if (is_slanted(o, a))
+        return -1;
+    return touches(c, h->as_op, a, write, core, b);
+}
+
+static int inside(const box *outer, const box *inner, int n_dims)
+{
+    for (int d = 0; d < n_dims && inner->any; d++)
+        if (inner->lo[d] < outer->lo[d] || inner->hi[d] > outer->hi[d])
+            return 0;
+    return !inner->any || outer->any;
+}
+
+static int64_t elems(const box *b, int n_dims)
+{
+    int64_t n = b->any;
+    for (int d = 0; d < n_dims && n; d++)
+        n *= b->hi[d] > b->lo[d] ? b->hi[d] - b->lo[d] : 0;
+    return n;
+}
+
+// Blocks of each host dim that a box meets, times what is inside them.
+static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
+{
+    int64_t n = l->bytes / l->n_elems;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (l->host[i] < 0)
+            n *= l->size[i];
+    for (int d = 0; d < n_dims; d++) {
+        int64_t block = 1;
+        int32_t outer = -1;
+        for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+            if (l->host[i] != d)
+                continue;
+            if (outer >= 0)
+                block *= l->size[outer];
+            outer = i;
+        }
+        n *= block * ((b->hi[d] - 1) / block - b->lo[d] / block + 1);
+    }
+    return n;
+}
+
+// -- C11, C13: one home ----------------------------------------------------
+
+static dv_status check_size(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_target *t = &c->plan->target;
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    int64_t most = dv_min_i64(dv_target_usable_bytes(t), c->s->capacity_bytes);
+    if (h->address % t->scratch_align_bytes)
+        return wrong(c, i, "address %" PRId64 " is no multiple of %" PRId64,
+                     h->address, t->scratch_align_bytes);
+    if (h->core_bytes > most - h->address)
+        return wrong(c, i,
+                     "it ends at byte %" PRId64 ", a plan may use %" PRId64,
+                     h->address + h->core_bytes, most);
+    for (int64_t core = 0; core < t->cores; core++) {
+        box b;
+        int has = has_box(c, h, core, &b);
+        if (has < 0)
+            return wrong(c, i, "op %s does not cut it into boxes, one a core",
+                         c->plan->ops->ops[h->as_op].name);
+        int64_t need =
+            has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
+        if (need > h->core_bytes)
+            return wrong(c, i,
+                         "core %" PRId64 " keeps %" PRId64
+                         " bytes there, it has %" PRId64,
+                         core, need, h->core_bytes);
+    }
+    return DV_OK;
+}
+
+static dv_status check_life(const checker *c, int32_t i, const uint8_t *updated,
+                            const int32_t *externs)
+{
+    const dv_home *h = &c->s->homes[i];
+    if (updated[h->tensor])
+        return wrong(c, i, "its tensor is updated");
+    if (externs[h->end_op] != externs[h->first_op])
+        return wrong(c, i, "an opaque op runs while it lives");
+    if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
+        return wrong(c, i, "it lives past the end of a group");
+    return DV_OK;
+}
+
+// -- C12: sharing ----------------------------------------------------------
+
+static int same_layout(const dv_layout *a, const dv_layout *b)
+{
+    size_t n = (size_t)a->n_dims;
+    return a->n_dims == b->n_dims && a->elem_bytes == b->elem_bytes &&
+           !memcmp(a->size, b->size, n * sizeof *a->size) &&
+           !memcmp(a->host, b->host, n * sizeof *a->host);
+}
+
+// Does the op read the tensor only where it writes?
+static int reads_its_own(const dv_op *o, int32_t tensor)
+{
+    int reads = 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        if (a->tensor != tensor)
+            continue;
+        reads = 1;
+        if (a->n_dims != o->write.n_dims)
+            return 0;
+        for (int d = 0; d < a->n_dims; d++) {
+            if (a->index[d].via >= 0 ||
+                a->index[d].base != o->write.index[d].base)
+                return 0;
+            for (int v = 0; v < o->n_vars; v++)
+                if (a->index[d].coef[v] != o->write.index[d].coef[v] ||
+                    o->vars[v].reduce)
+                    return 0;
+        }
+    }
+    return reads;
+}
+
+static dv_status check_in_place(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
+    const dv_layout *l = c->plan->layouts;
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    if (h->fill != DV_FILL_WRITTEN || p->end_op != h->first_op + 1 ||
+        p->first_op >= p->end_op || p->address != h->address ||
+        h->core_bytes > p->core_bytes || p->in_place_of == i ||
+        !same_layout(&l[h->tensor], &l[p->tensor]) ||
+        !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
+        return wrong(c, i, "it cannot take the place of home %d",
+                     (int)h->in_place_of);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box a, b;
+        if (has_box(c, h, core, &a) < 0 || has_box(c, p, core, &b) < 0 ||
+            !inside(&a, &b, n_dims) || !inside(&b, &a, n_dims))
+            return wrong(c, i,
+                         "home %d, whose place it takes, is cut another "
+                         "way",
+                         (int)h->in_place_of);
+    }
+    return DV_OK;
+}
+
+typedef struct edge {
+    int32_t home, tick;
+    int64_t address;
+} edge;
+
+static int by_tick(const void *a, const void *b)
+{
+    const edge *x = a, *y = b;
+    if (x->tick != y->tick)
+        return x->tick < y->tick ? -1 : 1;
+    return x->home < y->home ? -1 : x->home > y->home;
+}
+
+static int shares(const dv_home *a, const dv_home *b)
+{
+    return a->address < b->address + b->core_bytes &&
+           b->address < a->address + a->core_bytes;
+}
+
+// Sweep over the ops; `alive` are the homes that have not ended.
+static dv_status sweep(const checker *c, edge *edges, int32_t *alive,
+                       int32_t *taken)
+{
+    int32_t n = c->s->n_homes, n_alive = 0;
+    for (int32_t i = 0; i < n; i++) {
+        taken[i] = -1;
+        edges[i] = (edge){i, c->s->homes[i].first_op, 0};
+    }
+    qsort(edges, (size_t)n, sizeof *edges, by_tick);
+    for (int32_t e = 0; e < n; e++) {
+        int32_t i = edges[e].home, kept = 0;
+        const dv_home *h = &c->s->homes[i];
+        for (int32_t k = 0; k < n_alive; k++) {
+            const dv_home *other = &c->s->homes[alive[k]];
+            if (other->end_op <= h->first_op)
+                continue;
+            if (shares(h, other) && h->in_place_of != alive[k])
+                return wrong(
+                    c, i, "it shares byte %" PRId64 " with home %d in op %s",
+                    dv_max_i64(h->address, other->address), (int)alive[k],
+                    c->plan->ops->ops[h->first_op].name);
+            alive[kept++] = alive[k];
+        }
+        n_alive = kept;
+        alive[n_alive++] = i;
+        if (h->in_place_of < 0)
+            continue;
+        DV_TRY(check_in_place(c, i));
+        if (taken[h->in_place_of] >= 0)
+            return wrong(c, i, "home %d has the place of home %d already",
+                         (int)taken[h->in_place_of], (int)h->in_place_of);
+        taken[h->in_place_of] = i;
+    }
+    return DV_OK;
+}
+
+static dv_status check_sharing(const checker *c)
+{
+    size_t n = (size_t)c->s->n_homes;
+    edge *edges = dv_alloc(n * sizeof *edges);
+    int32_t *alive = dv_alloc(2 * n * sizeof *alive);
+    dv_status st = !edges || !alive ? dv_nomem(c->diag)
+                                    : sweep(c, edges, alive, alive + n);
+    dv_release(edges);
+    dv_release(alive);
+    return st;
+}
+
+// -- C14: reading ----------------------------------------------------------
+
+// Does it last for every pass of every loop around op `use` that it was filled
+// outside of?
+static int lasts(const checker *c, const dv_home *h, int32_t use)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int around_use = r->first_op <= use && use < r->end_op;
+        int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
+        if (around_use && !around_fill && h->end_op < r->end_op)
+            return 0;
+    }
+    return 1;
+}
+
+static dv_status check_reader(const checker *c, int32_t i, int32_t op)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_op *o = &c->plan->ops->ops[op];
+    int written = h->fill == DV_FILL_WRITTEN;
+    if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
+        return wrong(c, i, "op %s reads it when it is not there", o->name);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box has, need;
+        if (has_box(c, h, core, &has) < 0)
+            return wrong(c, i, "it is not cut into boxes");
+        for (int r = 0; r < o->n_reads; r++) {
+            if (o->reads[r].tensor != h->tensor)
+                continue;
+            if (touches(c, op, &o->reads[r], 0, core, &need) < 0 ||
+                !inside(&has, &need, o->reads[r].n_dims))
+                return wrong(c, i,
+                             "op %s needs more of it on core %" PRId64
+                             " than is there",
+                             o->name, core);
+        }
+    }
+    return DV_OK;
+}
+
+// -- C15: main memory and copies -------------------------------------------
+
+// Homes of a tensor that its defining op fills and does not store.
+static dv_status check_memory(const checker *c, int32_t *hidden)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        hidden[t] = -1;
+    for (int32_t i = 0; i < c->s->n_homes; i++)
+        if (c->s->homes[i].fill == DV_FILL_WRITTEN && !c->s->homes[i].stored)
+            hidden[c->s->homes[i].tensor] = i;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (hidden[t] >= 0 && p->tensors[t].is_output)
+            return wrong(c, hidden[t], "it is an output and never stored");
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++) {
+            int32_t t = p->ops[i].reads[r].tensor;
+            if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0)
+                return wrong(c, hidden[t],
+                             "op %s reads it from main memory, where it never "
+                             "was stored",
+                             p->ops[i].name);
+        }
+    for (int32_t i = 0; i < c->s->n_homes; i++)
+        if (c->s->homes[i].fill == DV_FILL_LOADED &&
+            hidden[c->s->homes[i].tensor] >= 0)
+            return wrong(c, i, "it is loaded, and never was stored");
+    return DV_OK;
+}
+
+static dv_status check_copy(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    int ring = h->fill == DV_FILL_RING;
+    if (ring && (!c->plan->target.ring || from->fill != DV_FILL_WRITTEN))
+        return wrong(c, i, "it cannot be copied from home %d over a ring",
+                     (int)h->from);
+    if (from->first_op >= h->first_op || from->end_op < h->first_op + ring)
+        return wrong(c, i, "home %d is not there to be copied", (int)h->from);
+    for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
+        if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
+            from->end_op == h->first_op && shares(&c->s->homes[k], from))
+            return wrong(c, i, "home %d overwrites what it is moved from",
+                         (int)k);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box need, has;
+        int64_t found = 0;
+        has_box(c, h, core, &need);
+        for (int64_t other = 0; other < c->plan->target.cores; other++) {
+            if ((!ring && other != core) ||
+                has_box(c, from, other, &has) <= 0 || !need.any)
+                continue;
+            for (int d = 0; d < n_dims; d++) {
+                has.lo[d] = dv_max_i64(has.lo[d], need.lo[d]);
+                has.hi[d] = dv_min_i64(has.hi[d], need.hi[d]);
+            }
+            found += elems(&has, n_dims);
+        }
+        if (found != elems(&need, n_dims))
+            return wrong(c, i,
+                         "core %" PRId64 " needs %" PRId64 " elements, %" PRId64
+                         " are in home %d",
+                         core, elems(&need, n_dims), found, (int)h->from);
+    }
+    return DV_OK;
+}
+
+// A load must come after what it loads was written.
+static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
+{
+    const dv_home *h = &c->s->homes[i];
+    if (def[h->tensor] >= h->first_op)
+        return wrong(c, i, "it is loaded before it is written");
+    return DV_OK;
+}
+
+// -- All of it -------------------------------------------------------------
+
+typedef struct facts {
+    uint8_t *updated;
+    int32_t *externs, *hidden, *def;
+} facts;
+
+static void gather_facts(const checker *c, facts *f)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t t = 0; t < p->n_tensors; t++) {
+        f->updated[t] = 0;
+        f->def[t] = -1;
+    }
+    f->externs[0] = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        f->externs[i + 1] = f->externs[i] + p->ops[i].is_extern;
+        if (p->ops[i].update)
+            f->updated[p->ops[i].write.tensor] = 1;
+        else
+            f->def[p->ops[i].write.tensor] = i;
+    }
+    for (int32_t g = 0; g < c->plan->n_groups; g++)
+        for (int32_t i = c->plan->groups[g].first_op;
+             i < c->plan->groups[g].end_op; i++)
+            c->group_of[i] = g;
+}
+
+static dv_status check_homes(const checker *c, facts *f)
+{
+    gather_facts(c, f);
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        DV_TRY(check_size(c, i));
+        DV_TRY(check_life(c, i, f->updated, f->externs));
+        for (int32_t k = 0; k < h->n_readers; k++)
+            DV_TRY(check_reader(c, i, h->readers[k]));
+        if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
+            DV_TRY(check_copy(c, i));
+        if (h->fill == DV_FILL_LOADED)
+            DV_TRY(check_load(c, i, f->def));
+    }
+    DV_TRY(check_sharing(c));
+    return check_memory(c, f->hidden);
+}
+
+dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    checker c = {.plan = plan, .s = &plan->scratch, .at = at, .diag = diag};
+    size_t ops = (size_t)plan->ops->n_ops, n = (size_t)plan->ops->n_tensors;
+    if (plan->scratch.n_homes == 0)
+        return DV_OK;
+    if (!(plan->facts & DV_FACT_LAID_OUT))
+        return dv_fail(diag, DV_E_CHECK, at,
+                       "homes in scratchpads need the section layout");
+    int32_t *room = dv_alloc((2 * ops + 1 + 2 * n) * sizeof *room);
+    uint8_t *updated = dv_alloc(n + 1);
+    c.group_of = room;
+    facts f = {updated, room + ops, room + 2 * ops + 1, room + 2 * ops + 1 + n};
+    dv_status st = room && updated ? check_homes(&c, &f) : dv_nomem(diag);
+    dv_release(room);
+    dv_release(updated);
+    return st;
+}
