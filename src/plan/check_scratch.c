@@ -435,7 +435,8 @@ static dv_status check_copy(const checker *c, int32_t i)
     if (ring && (!c->plan->target.ring || from->fill != DV_FILL_WRITTEN))
         return wrong(c, i, "it cannot be copied from home %d over a ring",
                      (int)h->from);
-    if (from->first_op >= h->first_op || from->end_op < h->first_op + ring)
+    if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
+        !lasts(c, from, h->first_op))
         return wrong(c, i, "home %d is not there to be copied", (int)h->from);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&

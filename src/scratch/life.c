@@ -262,8 +262,8 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             return;
         dv_cand *source = &l->cands[from];
         source->group = from + 1;
-        if (source->end_op < op + 1)
-            source->end_op = op + 1;
+        int32_t end = dv_life_end(l, source->first_op, op);
+        source->end_op = source->end_op > end ? source->end_op : end;
     }
 }
 
