@@ -181,6 +181,9 @@ typedef struct dv_plan_options {
     // Numbers of slices the user insists on, as "op:variable=number".
     const char *const *pins;
     size_t n_pins;
+    // Division and scratchpads planned together: auto (NULL), seed (as the
+    // original does it) or off.
+    const char *joint;
     // What stays in scratchpads: all (NULL), reductions or off; then parts of
     // it that can be switched, on (NULL) or off.
     const char *scratch;
@@ -196,8 +199,8 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL, NULL                                                      \
+        0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
+            NULL, 0, 0, NULL, NULL                                             \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

@@ -32,6 +32,72 @@ static dv_status cores_from_outside(const dv_target *t,
     return DV_OK;
 }
 
+// A target may name the variable with the share of its scratchpads that the
+// back end keeps (DXP_LX_FRAC_AVAIL).
+static dv_status share_from_outside(dv_target *t, dv_diag *diag)
+{
+    const char *name = t->scratch_variable;
+    const char *value = name[0] ? getenv(name) : NULL;
+    if (!value)
+        return DV_OK;
+    char *end;
+    double share = strtod(value, &end);
+    if (end == value || *end || !(share >= 0 && share <= 1))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s=%s: a share is 0 to 1",
+                       name, value);
+    t->scratch_reserved_percent = share * 100;
+    return DV_OK;
+}
+
+// What Torch-Spyre's other variables say, where no option does.
+static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
+{
+    static const char *const solvers[][2] = {{"greedy", "greedy"},
+                                             {"firstfit", "firstfit"},
+                                             {"bestfit", "bestfit"},
+                                             {"simulated_annealing", "anneal"},
+                                             {"cpsat", "exact"}};
+    const char *planning = getenv("LX_PLANNING");
+    const char *solver = getenv("LAYOUT_SOLVER");
+    const char *joint = getenv("CO_OPTIMIZING_LX_PLANNING");
+    if (planning && !strcmp(planning, "0") && !o->scratch)
+        o->scratch = "off";
+    if (joint && !o->joint)
+        o->joint = strcmp(joint, "0") ? "seed" : "off";
+    if (!solver || o->solver)
+        return DV_OK;
+    for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++)
+        if (!strcmp(solver, solvers[i][0]))
+            o->solver = solvers[i][1];
+    if (!o->solver)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "LAYOUT_SOLVER=%s: there are greedy, firstfit, "
+                       "bestfit, simulated_annealing and cpsat",
+                       solver);
+    return DV_OK;
+}
+
+static dv_status from_outside(dv_target *t, dv_plan_options *options,
+                              dv_diag *diag)
+{
+    DV_TRY(cores_from_outside(t, options, diag));
+    DV_TRY(share_from_outside(t, diag));
+    return t->scratch_bytes && !t->here ? switches_from_outside(options, diag)
+                                        : DV_OK;
+}
+
+static dv_status read_time_limit(const char *text, double *out, dv_diag *diag)
+{
+    char *end;
+    if (!text)
+        return DV_OK;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "--time-limit takes seconds, not '%s'", text);
+    return DV_OK;
+}
+
 static dv_status load(const char *path, const cli_plan_args *args,
                       const cli_params *params, cli_loaded *out, dv_diag *diag)
 {
@@ -41,8 +107,11 @@ static dv_status load(const char *path, const cli_plan_args *args,
     dv_plan_options options = args->options;
     options.pins = args->pins.at;
     options.n_pins = (size_t)args->pins.n;
-    dv_status st;
-    if (is_plan(text, len)) {
+    dv_status st =
+        read_time_limit(args->time_limit, &options.time_limit_s, diag);
+    if (st != DV_OK) {
+        // nothing was read that matters
+    } else if (is_plan(text, len)) {
         st =
             args->target || params->n
                 ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -59,7 +128,7 @@ static dv_status load(const char *path, const cli_plan_args *args,
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
         if (st == DV_OK)
-            st = cores_from_outside(out->target, &options, diag);
+            st = from_outside(out->target, &options, diag);
         if (st == DV_OK)
             st = dv_plan_create(&out->plan, out->program, out->target, &options,
                                 diag);

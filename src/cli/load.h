@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 typedef struct cli_plan_args {
-    const char *target, *start_at;
+    const char *target, *start_at, *time_limit;
     cli_list sets, pins;
     dv_plan_options options;
 } cli_plan_args;

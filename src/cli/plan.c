@@ -171,16 +171,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     const char *files[1], *output = NULL;
     int json = 0, why = 0, n_files;
     const cli_option options[] = {
-        {"target", 't', "NAME", "a target's name or file (default: host)",
-         CLI_TEXT, &args.target},
-        {"cores", 0, "N", "use at most N of the target's cores", CLI_SIZE,
-         &args.options.cores},
-        {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
-         &args.sets},
-        {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
-         &args.options.divide},
-        {"pin", 0, "OP:VAR=N", "cut this variable of an op into N slices",
-         CLI_LIST, &args.pins},
+#include "cli/plan_options.def"
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
         {"output", 'o', "FILE", "write to a file, whole or not at all",
          CLI_TEXT, &output},

@@ -328,16 +328,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     const char *files[1], *range = NULL;
     int n_files;
     const cli_option options[] = {
-        {"target", 't', "NAME", "a target's name or file (default: host)",
-         CLI_TEXT, &args.target},
-        {"cores", 0, "N", "use at most N of the target's cores", CLI_SIZE,
-         &args.options.cores},
-        {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
-         &args.sets},
-        {"divide", 0, "HOW", "best (default), seed or seed+cost", CLI_TEXT,
-         &args.options.divide},
-        {"pin", 0, "OP:VAR=N", "cut this variable of an op into N slices",
-         CLI_LIST, &args.pins},
+#include "cli/plan_options.def"
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
         {"executor", 0, "HOW", "seq: on this machine; sim: simulated", CLI_TEXT,

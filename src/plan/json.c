@@ -1,7 +1,7 @@
 // A plan as JSON: the program's fields, then what the passes decided.
 #include "ir/json.h"
 #include "base/math.h"
-#include "plan/plan.h"
+#include "plan/traffic.h"
 
 static void layout_json(dv_json *j, const void *of, int32_t i)
 {
@@ -93,6 +93,7 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
         dv_json_string(j, NULL, plan->ops->ops[op].name);
     dv_json_close(j);
     dv_json_int(j, "tiles", g->n_tiles);
+    dv_json_bool(j, "non_terminal", g->non_terminal);
     dv_json_open(j, "cores", '[');
     for (int32_t d = 0; d < g->n_deals; d++) {
         dv_json_open_flat(j, NULL, '{');
@@ -102,6 +103,74 @@ static void group_json(dv_json *j, const dv_plan *plan, const dv_group *g)
         dv_json_close(j);
     }
     dv_json_close(j);
+    dv_json_close(j);
+}
+
+static void moves_json(dv_json *j, const dv_plan *plan)
+{
+    static const char *const kinds[] = {"stored", "loaded", "ring", "moved"};
+    const dv_scratch *s = &plan->scratch;
+    dv_json_open(j, "moves", '[');
+    for (int32_t i = 0; i < s->n_homes; i++) {
+        const dv_home *h = &s->homes[i];
+        if (h->fill == DV_FILL_WRITTEN && !h->stored)
+            continue;
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "kind", kinds[h->fill]);
+        dv_json_string(j, "name", plan->ops->tensors[h->tensor].name);
+        dv_json_string(j, "op", plan->ops->ops[h->first_op].name);
+        dv_json_int(j, "address", h->address);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+static void buffers_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    dv_json_open(j, "buffers", '[');
+    for (int32_t i = 0; i < s->n_residents; i++) {
+        const dv_resident *r = &s->residents[i];
+        const dv_home *h = r->home < 0 ? NULL : &s->homes[r->home];
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "name", plan->ops->tensors[r->tensor].name);
+        dv_json_int(j, "core_bytes", r->core_bytes);
+        dv_json_int(j, "start", h ? h->first_op : r->first_op);
+        dv_json_int(j, "end", h ? h->end_op : r->end_op);
+        if (h)
+            dv_json_int(j, "address", h->address);
+        else
+            dv_json_null(j, "address");
+        dv_json_string(j, "reason", r->reason);
+        dv_json_string(
+            j, "in_place_of",
+            h && h->in_place_of >= 0
+                ? plan->ops->tensors[s->homes[h->in_place_of].tensor].name
+                : NULL);
+        dv_json_int(j, "saved_bytes", r->saved_bytes);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+static void scratch_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    dv_traffic t = dv_plan_traffic(plan);
+    dv_json_open(j, "scratch", '{');
+    dv_json_int(j, "capacity", s->capacity_bytes);
+    dv_json_string(j, "solver", s->solver);
+    dv_json_int(j, "saved_bytes", s->saved_bytes);
+    dv_json_int(j, "bound_bytes", s->bound_bytes);
+    dv_json_double(j, "gap",
+                   s->bound_bytes > 0
+                       ? 1 - (double)s->saved_bytes / (double)s->bound_bytes
+                       : 0);
+    dv_json_int(j, "hbm_elements", t.read_elems + t.write_elems);
+    dv_json_int(j, "hbm_bytes", t.read_bytes + t.write_bytes);
+    dv_json_int(j, "ring_bytes", t.ring_bytes);
+    buffers_json(j, plan);
+    moves_json(j, plan);
     dv_json_close(j);
 }
 
@@ -121,6 +190,8 @@ char *dv_plan_json(const dv_plan *plan)
             group_json(&j, plan, &plan->groups[i]);
         dv_json_close(&j);
     }
+    if (plan->facts & DV_FACT_PLACED)
+        scratch_json(&j, plan);
     dv_json_open(&j, "passes", '[');
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)
