@@ -44,9 +44,7 @@ static int64_t longest(const dv_space *s, int v, int64_t n)
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// Device bytes that the busiest core moves of tensor i: the box of device
-// positions it touches, sticks whole.
-static double touched(const dv_space *s, int i, const dv_splits *d)
+double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
 {
     const dv_layout *l = s->layouts[i];
     const dv_coords *c = s->coords[i];
@@ -86,7 +84,7 @@ dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
     else
         w.ops = points;
     for (int i = 0; i < s->n_tensors; i++)
-        w.memory_bytes += touched(s, i, d);
+        w.memory_bytes += dv_divide_touched(s, i, d);
     w.partial_bytes = results * 4; // partial results are f32
     return w;
 }

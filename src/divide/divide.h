@@ -70,6 +70,9 @@ typedef struct dv_divided {
     int64_t over_span; // candidates that the span limit ruled out
 } dv_divided;
 
+// Device bytes that the busiest core moves of tensor i: the box of device
+// positions it touches, sticks whole.
+double dv_divide_touched(const dv_space *s, int i, const dv_splits *d);
 // The share of the op that its busiest core has.
 dv_work dv_divide_work(const dv_space *s, const dv_splits *d);
 // The price of a division, in microseconds (divide/best.c, plan/cost.c).
@@ -79,6 +82,11 @@ dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
                          const dv_divide_request *r, dv_diag *diag);
 dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
                          const dv_divide_request *r, dv_diag *diag);
+
+// The slices of op i were changed by a later pass, from `before`: bring what is
+// reported of the division up to date.
+dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
+                            dv_arena *work, dv_diag *diag);
 
 // The original's matmul cost in microseconds (a fit; see seed.c).
 typedef struct dv_matmul {

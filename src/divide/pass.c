@@ -126,6 +126,18 @@ static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
     return DV_OK;
 }
 
+// Spans and the parts of the price.
+static void measure(dv_division *x, const dv_space *s, const dv_target *t,
+                    const dv_splits *d)
+{
+    for (int k = 0; k < s->n_tensors; k++)
+        x->spans_bytes[k] = dv_span(s, k, d, 0);
+    dv_work w = dv_divide_work(s, d);
+    x->compute_us = dv_cost_compute_us(t, &w);
+    x->memory_us = dv_cost_memory_us(t, &w);
+    x->combine_us = dv_cost_combine_us(t, &w);
+}
+
 // Keep what was decided: slice lengths, and for reports the rest.
 static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
                       const dv_divided *d, dv_diag *diag)
@@ -157,14 +169,32 @@ static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
         if (x->runner)
             x->runner[v] = d->runner.n[v];
     }
-    for (int k = 0; k < s->n_tensors; k++) {
-        x->spans_bytes[k] = dv_span(s, k, &d->splits, 0);
+    for (int k = 0; k < s->n_tensors; k++)
         x->whole_bytes[k] = dv_span(s, k, &whole, 0);
+    measure(x, s, &plan->target, &d->splits);
+    return DV_OK;
+}
+
+dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
+                            dv_arena *work, dv_diag *diag)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    dv_division *x = &plan->divisions[i];
+    dv_space *s = DV_NEW(work, dv_space, 1);
+    dv_splits d;
+    x->spans_bytes = DV_NEW(&plan->arena, int64_t, op->n_reads + 1);
+    x->runner = DV_NEW(&plan->arena, int64_t, op->n_vars);
+    if (!s || !x->spans_bytes || !x->runner ||
+        !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
+        return dv_nomem(diag);
+    for (int v = 0; v < op->n_vars; v++) {
+        d.n[v] = dv_ceil_div(s->extent[v], plan->slices[i][v]);
+        x->runner[v] = dv_ceil_div(s->extent[v], before[v]);
     }
-    dv_work w = dv_divide_work(s, &d->splits);
-    x->compute_us = dv_cost_compute_us(&plan->target, &w);
-    x->memory_us = dv_cost_memory_us(&plan->target, &w);
-    x->combine_us = dv_cost_combine_us(&plan->target, &w);
+    x->runner_us = x->cost_us;
+    x->cost_us = dv_divide_cost(s, &plan->target, &d);
+    x->followed = 1;
+    measure(x, s, &plan->target, &d);
     return DV_OK;
 }
 
@@ -289,6 +319,7 @@ static dv_status divide_all(dv_plan *plan, int method, const pinned_op *pinned,
         dv_status st = divide_op(plan, i, method, pins, n_pins, &work, diag);
         dv_arena_free(&work);
         DV_TRY(st);
+        plan->divisions[i].pinned = n_pins > 0;
     }
     return DV_OK;
 }

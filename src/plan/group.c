@@ -95,8 +95,7 @@ static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
     return tile;
 }
 
-// One tile a core where they are enough, else ranges that differ by one.
-static dv_status deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
+dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
 {
     int64_t tiles = g->n_tiles, cores = dv_min_i64(tiles, plan->target.cores);
     g->deals = DV_NEW(&plan->arena, dv_deal, cores);
@@ -132,7 +131,7 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
                            "op %s cannot be divided, but is cut into "
                            "%" PRId64 " slices",
                            op->name, plan->groups[i].n_tiles);
-        DV_TRY(deal(plan, i, &plan->groups[i], cx->diag));
+        DV_TRY(dv_plan_deal(plan, i, &plan->groups[i], cx->diag));
     }
     return DV_OK;
 }

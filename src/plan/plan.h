@@ -58,8 +58,10 @@ typedef struct dv_layout {
 // What the divide pass knows of an op beside its slices.
 typedef struct dv_division {
     double cost_us;
-    int64_t candidates;   // divisions that were priced
-    int claimed;          // by the original's matmul cost
+    int64_t candidates; // divisions that were priced
+    int claimed;        // by the original's matmul cost
+    int pinned;         // the user insists on it
+    int followed; // cut as an operand lies on the cores; the runner is its own
     int64_t *forced;      // slices that the span limit demands, per variable
     int64_t *spans_bytes; // what one core reaches: reads in order, then write
     int64_t *whole_bytes; // the same before any cut
@@ -170,6 +172,10 @@ typedef struct dv_tile {
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
 // Tiles that the slices of an op make; 0 when they overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
+
+// Deal the tiles of op i, alone in its group: one a core where that is enough,
+// else ranges that differ by one.
+dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
 // What a pass may use beside the plan.
 typedef struct dv_pass_cx {

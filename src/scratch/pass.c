@@ -10,6 +10,7 @@
 // Sizes are of the core with the most. What is written here and needed in main
 // memory as well is "stored".
 #include "base/math.h"
+#include "divide/divide.h"
 #include "scratch/scratch.h"
 #include <inttypes.h>
 #include <string.h>
@@ -74,10 +75,80 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     dv_life life;
     if (!dv_life_make(&life, plan, rules, arena))
         return dv_nomem(diag);
-    DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, diag));
+    DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
     if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
         return dv_nomem(diag);
     return dv_scratch_group(plan, &life, diag);
+}
+
+// Ops that were cut another way than the divide pass did.
+static dv_status note_changes(dv_plan *plan, const dv_division_copy *before,
+                              dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    for (int32_t i = 0; i < plan->ops->n_ops && st == DV_OK; i++) {
+        size_t bytes =
+            (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i];
+        dv_arena work = {0};
+        if (memcmp(plan->slices[i], before->slices[i], bytes))
+            st = dv_divide_refresh(plan, i, before->slices[i], &work, diag);
+        dv_arena_free(&work);
+    }
+    return st;
+}
+
+// The division as it is, and the one that follows what is on the cores: the
+// faster of the two.
+static dv_status keep_faster(dv_plan *plan, const dv_scratch_rules *rules,
+                             dv_arena *arena, dv_diag *diag)
+{
+    dv_division_copy before, grouped;
+    dv_scratch none = plan->scratch, first;
+    if (!dv_division_save(&before, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(keep(plan, rules, arena, diag));
+    double us = dv_joint_us(plan, arena);
+    first = plan->scratch;
+    if (!dv_division_save(&grouped, plan, arena))
+        return dv_nomem(diag);
+    plan->scratch = none;
+    dv_division_restore(plan, &before);
+    DV_TRY(dv_joint_follow(plan, rules, arena, diag));
+    DV_TRY(keep(plan, rules, arena, diag));
+    if (dv_joint_us(plan, arena) < us)
+        return note_changes(plan, &before, diag);
+    plan->scratch = first;
+    dv_division_restore(plan, &grouped);
+    return DV_OK;
+}
+
+static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
+                      dv_arena *arena, dv_diag *diag)
+{
+    dv_division_copy before;
+    if (!dv_division_save(&before, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_joint_seed(plan, rules, diag));
+    return note_changes(plan, &before, diag);
+}
+
+static dv_status run_joint(dv_plan *plan, const char *joint,
+                           const dv_scratch_rules *rules, dv_arena *arena,
+                           dv_diag *diag)
+{
+    // A plan that was read has no divisions of its own choice.
+    int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
+    if (joint && !strcmp(joint, "seed")) {
+        if (may)
+            DV_TRY(seed(plan, rules, arena, diag));
+    } else if (!joint || !strcmp(joint, "auto")) {
+        if (may)
+            return keep_faster(plan, rules, arena, diag);
+    } else if (strcmp(joint, "off")) {
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "joint is auto, seed or off, not '%s'", joint);
+    }
+    return keep(plan, rules, arena, diag);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
@@ -93,7 +164,8 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
     if (rules.off || plan->target.here || plan->scratch.capacity_bytes == 0 ||
         !(plan->facts & DV_FACT_LAID_OUT))
         return DV_OK;
-    dv_status st = keep(plan, &rules, &arena, cx->diag);
+    dv_status st =
+        run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
     dv_arena_free(&arena);
     return st;
 }

@@ -73,12 +73,28 @@ int dv_life_make(dv_life *out, const dv_plan *plan,
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // The access of an op that touches a tensor: its write, or its first read.
 int dv_access_of(const dv_op *op, int32_t tensor);
-// Choose and place; homes and reports go to out, memory to the plan's arena.
-dv_status dv_scratch_solve(dv_scratch *out, dv_plan *plan, const dv_life *life,
-                           dv_diag *diag);
+// Choose and place; homes and reports go to out, their memory to the arena.
+dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
+                           const dv_life *life, dv_arena *arena, dv_diag *diag);
 // Join ops that hand data to each other in scratchpads into groups, and mark
 // the boundaries that scratchpads must survive.
 dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag);
+// Divide again with an eye on what stays on the cores (joint.c); the divisions
+// and deals of the plan change, its homes do not.
+dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag);
+dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
+                        dv_diag *diag);
+// Microseconds that the plan takes by its cost model, homes counted.
+double dv_joint_us(const dv_plan *plan, dv_arena *arena);
+// A copy of the divisions and deals, and back.
+typedef struct dv_division_copy {
+    int64_t **slices;
+    dv_group *groups;
+    int32_t n_groups;
+} dv_division_copy;
+int dv_division_save(dv_division_copy *out, const dv_plan *plan, dv_arena *a);
+void dv_division_restore(dv_plan *plan, const dv_division_copy *from);
 // Which home every access takes, from the homes' readers. 0 when out of
 // memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);

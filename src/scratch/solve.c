@@ -6,7 +6,7 @@
 typedef struct solver {
     const dv_plan *plan;
     const dv_life *life;
-    dv_arena *arena; // the plan's
+    dv_arena *arena; // of the answer
     dv_buffer *buffers;
     dv_placement *placed;
     dv_scratch *out;
@@ -348,14 +348,11 @@ static dv_status solve(solver *s)
     return DV_OK;
 }
 
-dv_status dv_scratch_solve(dv_scratch *out, dv_plan *plan, const dv_life *life,
-                           dv_diag *diag)
+dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
+                           const dv_life *life, dv_arena *arena, dv_diag *diag)
 {
-    solver s = {.plan = plan,
-                .life = life,
-                .arena = &plan->arena,
-                .out = out,
-                .diag = diag};
+    solver s = {
+        .plan = plan, .life = life, .arena = arena, .out = out, .diag = diag};
     dv_status st = solve(&s);
     dv_placement_destroy(s.placed);
     return st;

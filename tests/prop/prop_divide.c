@@ -218,12 +218,13 @@ static double cost_of(const dv_plan *plan)
 
 // 1 when it holds, or when the machine rightly refuses.
 static int divides(const dv_program *p, const dv_target *t, const char *how,
-                   double *cost)
+                   const char *joint, double *cost)
 {
     dv_plan_options options = DV_PLAN_OPTIONS_INIT;
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
     options.divide = how;
+    options.joint = joint;
     dv_status st = dv_plan_create(&plan, p, t, &options, diag);
     *cost = -1;
     int ok = st == DV_OK || st == DV_E_CAPACITY ||
@@ -231,7 +232,7 @@ static int divides(const dv_program *p, const dv_target *t, const char *how,
     if (st == DV_OK) {
         ok = !dv_plan_check(plan, diag) || no("%s", dv_diag_text(diag));
         // seed counts spans as the original does, cut down: not ours to hold.
-        ok = ok && (how[0] == 's' || keeps_limits(plan));
+        ok = ok && (how[0] == 's' || joint[0] != 'o' || keeps_limits(plan));
         ok = ok && reads_back(plan) && simulates(p, plan);
         *cost = cost_of(plan);
     }
@@ -249,8 +250,11 @@ static int holds(const char *text, uint64_t seed)
     random_target(&r, &t);
     if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, NULL))
         return no("it does not parse");
-    int ok = divides(p, &t, "seed", &seed_cost) &&
-             divides(p, &t, "best", &best_cost);
+    double any;
+    int ok = divides(p, &t, "seed", "off", &seed_cost) &&
+             divides(p, &t, "best", "off", &best_cost) &&
+             divides(p, &t, "best", "auto", &any) &&
+             divides(p, &t, "best", "seed", &any);
     if (ok && seed_cost >= 0 && best_cost > seed_cost * (1 + 1e-9))
         ok = no("best costs %g, seed %g", best_cost, seed_cost);
     dv_program_destroy(p);

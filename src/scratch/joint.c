@@ -1,0 +1,424 @@
+// Division and scratchpads together.
+//
+// `follow`: op by op, a division is considered that cuts the op as an operand
+// already lies on the cores, with the tiles dealt so that each core finds its
+// own. It is taken when the op is predicted to be faster that way, counting no
+// traffic for operands that are there.
+//
+//   d = x - m, 32 slices of its own choice:   x 2 ms, m, d in memory
+//   cut as x lies there from the op before:   x there, same 32 cores
+#include "base/math.h"
+#include "divide/divide.h"
+#include "plan/traffic.h"
+#include "scratch/scratch.h"
+#include <string.h>
+
+// -- Keeping divisions -----------------------------------------------------
+
+int dv_division_save(dv_division_copy *out, const dv_plan *plan, dv_arena *a)
+{
+    int32_t n = plan->ops->n_ops;
+    out->n_groups = plan->n_groups;
+    out->slices = DV_NEW(a, int64_t *, n);
+    out->groups = dv_arena_grow(a, plan->groups, (size_t)plan->n_groups,
+                                (size_t)plan->n_groups, sizeof *out->groups);
+    if (!out->slices || !out->groups)
+        return 0;
+    for (int32_t i = 0; i < n; i++) {
+        size_t vars = (size_t)plan->ops->ops[i].n_vars;
+        out->slices[i] = dv_arena_grow(a, plan->slices[i], vars, vars,
+                                       sizeof *out->slices[i]);
+        if (!out->slices[i])
+            return 0;
+    }
+    return 1;
+}
+
+void dv_division_restore(dv_plan *plan, const dv_division_copy *from)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        memcpy(plan->slices[i], from->slices[i],
+               (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i]);
+    memcpy(plan->groups, from->groups,
+           (size_t)from->n_groups * sizeof *plan->groups);
+    plan->n_groups = from->n_groups;
+}
+
+// -- Prices ----------------------------------------------------------------
+
+typedef struct follower {
+    dv_plan *plan;
+    const dv_scratch_rules *rules;
+    dv_arena *arena;
+    int32_t *def, *last_reader; // by tensor; -1: none
+    uint8_t *odd;               // by tensor: updated
+    int64_t capacity;
+    dv_space space;
+    int32_t op;
+} follower;
+
+// The view that says where a tensor lies before the op; 0: nowhere.
+static int lies(const follower *f, int32_t tensor, dv_view *v)
+{
+    int32_t from = f->def[tensor];
+    const dv_plan *plan = f->plan;
+    if (f->odd[tensor])
+        return 0;
+    if (from < 0 && f->rules->clones)
+        from = f->last_reader[tensor];
+    if (from < 0 || plan->ops->ops[from].is_extern)
+        return 0;
+    return !dv_view_make(v, plan, from, from,
+                         dv_access_of(&plan->ops->ops[from], tensor)) &&
+           dv_view_bytes(v, &plan->layouts[tensor]) <= f->capacity;
+}
+
+static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = 0; v < DV_MAX_VARS; v++)
+        d->n[v] = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        d->n[v] =
+            dv_ceil_div(o->vars[v].end - o->vars[v].begin, plan->slices[op][v]);
+}
+
+// The op as it is divided now, nothing counted that is on the cores.
+static double price(const follower *f)
+{
+    const dv_plan *plan = f->plan;
+    const dv_op *o = &plan->ops->ops[f->op];
+    dv_splits d;
+    splits_of(plan, f->op, &d);
+    dv_work w = dv_divide_work(&f->space, &d);
+    for (int r = 0; r < o->n_reads; r++) {
+        dv_view has, needs;
+        if (lies(f, o->reads[r].tensor, &has) &&
+            !dv_view_make(&needs, plan, f->op, f->op, r) &&
+            dv_view_holds(&has, &needs))
+            w.memory_bytes -= dv_divide_touched(&f->space, r, &d);
+    }
+    if (!plan->ops->tensors[o->write.tensor].is_output && w.partials == 1)
+        w.memory_bytes -= dv_divide_touched(&f->space, o->n_reads, &d);
+    double rounds =
+        (double)dv_ceil_div(dv_splits_cores(&f->space, &d), plan->target.cores);
+    return rounds * dv_cost_us(&plan->target, &w);
+}
+
+// -- Divisions that follow an operand --------------------------------------
+
+// Cut the op as `has` cuts the tensor of its read r. 0: that is not legal.
+static int cut_alike(const follower *f, int r, const dv_view *has)
+{
+    const dv_plan *plan = f->plan;
+    const dv_op *o = &plan->ops->ops[f->op];
+    dv_view needs;
+    if (dv_view_make(&needs, plan, f->op, f->op, r))
+        return 0;
+    for (int v = 0; v < o->n_vars; v++)
+        plan->slices[f->op][v] = o->vars[v].end - o->vars[v].begin;
+    for (int d = 0; d < needs.n_dims; d++)
+        if (needs.var[d] >= 0 && has->var[d] >= 0)
+            plan->slices[f->op][needs.var[d]] =
+                plan->slices[has->op][has->var[d]];
+    dv_splits s;
+    splits_of(plan, f->op, &s);
+    if (dv_splits_cores(&f->space, &s) > plan->target.cores)
+        return 0;
+    for (int v = 0; v < o->n_vars; v++)
+        if (s.n[v] > 1 && ((f->space.blocked >> v & 1) ||
+                           plan->slices[f->op][v] % f->space.eps[v]))
+            return 0;
+    for (int k = 0; k < f->space.n_tensors; k++)
+        if (plan->target.span_limit_bytes &&
+            dv_span(&f->space, k, &s, 0) > plan->target.span_limit_bytes)
+            return 0;
+    return 1;
+}
+
+// Deal each core the tile whose box of the operand it has. 0: some tile has no
+// core; -1: out of memory.
+static int deal_alike(const follower *f, int r, const dv_view *has)
+{
+    const dv_plan *plan = f->plan;
+    const dv_op *o = &plan->ops->ops[f->op];
+    dv_group *g = &plan->groups[f->op];
+    dv_view needs;
+    int64_t tiles = dv_plan_n_tiles(plan, f->op), n = 0;
+    dv_deal *deals = DV_NEW(&f->plan->arena, dv_deal, tiles);
+    char *dealt = DV_NEW(f->arena, char, tiles);
+    if (!deals || !dealt)
+        return -1;
+    dv_view_make(&needs, plan, f->op, f->op, r);
+    for (int64_t c = 0; c < plan->target.cores; c++) {
+        int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], slot[DV_MAX_VARS] = {0};
+        int64_t tile = 0;
+        if (!dv_view_box(has, c, lo, hi))
+            continue;
+        for (int d = 0; d < needs.n_dims; d++)
+            if (needs.var[d] >= 0)
+                slot[needs.var[d]] = lo[d] / plan->slices[f->op][needs.var[d]];
+        for (int v = 0; v < o->n_vars; v++)
+            tile = tile * dv_ceil_div(o->vars[v].end - o->vars[v].begin,
+                                      plan->slices[f->op][v]) +
+                   slot[v];
+        if (tile < tiles && !dealt[tile]) {
+            dealt[tile] = 1;
+            deals[n++] = (dv_deal){c, tile, 1};
+        }
+    }
+    if (n < tiles)
+        return 0;
+    g->deals = deals;
+    g->n_deals = (int32_t)n;
+    g->n_tiles = tiles;
+    return 1;
+}
+
+// -- Op by op --------------------------------------------------------------
+
+typedef struct choice {
+    int64_t slices[DV_MAX_VARS];
+    dv_group group;
+    double us;
+} choice;
+
+static void note(const follower *f, choice *c)
+{
+    memcpy(c->slices, f->plan->slices[f->op],
+           (size_t)f->space.n_vars * sizeof *c->slices);
+    c->group = f->plan->groups[f->op];
+    c->us = price(f);
+}
+
+static void take(const follower *f, const choice *c)
+{
+    memcpy(f->plan->slices[f->op], c->slices,
+           (size_t)f->space.n_vars * sizeof *c->slices);
+    f->plan->groups[f->op] = c->group;
+}
+
+static int follow_op(follower *f)
+{
+    const dv_op *o = &f->plan->ops->ops[f->op];
+    choice own, best;
+    note(f, &own);
+    best = own;
+    for (int r = 0; r < o->n_reads; r++) {
+        dv_view has;
+        choice next;
+        if (!lies(f, o->reads[r].tensor, &has))
+            continue;
+        int dealt = cut_alike(f, r, &has) ? deal_alike(f, r, &has) : 0;
+        if (dealt < 0)
+            return 0;
+        if (dealt) {
+            note(f, &next);
+            if (next.us < best.us * (1 - 1e-9))
+                best = next;
+        }
+        take(f, &own);
+    }
+    take(f, &best);
+    return 1;
+}
+
+static int look_up(follower *f)
+{
+    const dv_program *p = f->plan->ops;
+    f->def = DV_NEW(f->arena, int32_t, p->n_tensors);
+    f->last_reader = DV_NEW(f->arena, int32_t, p->n_tensors);
+    f->odd = DV_NEW(f->arena, uint8_t, p->n_tensors);
+    if (!f->def || !f->last_reader || !f->odd)
+        return 0;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        f->def[t] = f->last_reader[t] = -1;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        f->odd[p->ops[i].write.tensor] |= p->ops[i].update;
+    return 1;
+}
+
+dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag)
+{
+    follower f = {.plan = plan,
+                  .rules = rules,
+                  .arena = arena,
+                  .capacity = plan->scratch.capacity_bytes};
+    dv_arena spaces = {0};
+    int ok = look_up(&f);
+    for (int32_t i = 0; ok && i < plan->ops->n_ops; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        f.op = i;
+        if (!o->is_extern && !o->update && !plan->divisions[i].pinned) {
+            ok = dv_space_make(&f.space, &plan->target, plan->ops, o,
+                               plan->layouts, &spaces) &&
+                 follow_op(&f);
+            dv_arena_free(&spaces);
+            spaces = (dv_arena){0};
+        }
+        for (int r = 0; r < o->n_reads; r++)
+            f.last_reader[o->reads[r].tensor] = i;
+        if (!o->update)
+            f.def[o->write.tensor] = i;
+    }
+    return ok ? DV_OK : dv_nomem(diag);
+}
+
+// -- The whole plan --------------------------------------------------------
+
+double dv_joint_us(const dv_plan *plan, dv_arena *arena)
+{
+    const dv_target *t = &plan->target;
+    double sum = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
+             i++) {
+            const dv_op *o = &plan->ops->ops[i];
+            dv_space s;
+            dv_splits d;
+            if (o->is_extern ||
+                !dv_space_make(&s, t, plan->ops, o, plan->layouts, arena))
+                continue;
+            splits_of(plan, i, &d);
+            dv_work w = dv_divide_work(&s, &d);
+            w.partials = 1; // they are in what moves over the ring
+            dv_traffic moved = dv_op_traffic(plan, g, i, -1);
+            double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
+            w.memory_bytes =
+                (double)(moved.read_bytes + moved.write_bytes) / used;
+            sum += dv_cost_us(t, &w);
+            if (t->ring_bandwidth_bytes_per_s > 0)
+                sum += (double)moved.ring_bytes /
+                       t->ring_bandwidth_bytes_per_s * 1e6;
+        }
+    return sum;
+}
+
+// -- As the original does it -----------------------------------------------
+
+// Variants of an op: its one cut output variable, moved to another one that
+// can be cut into as many.
+enum { MAX_VARIANTS = 6, MAX_LEAVES = 4096 };
+
+typedef struct variants {
+    int n, now;
+    int64_t slices[MAX_VARIANTS][DV_MAX_VARS];
+} variants;
+
+typedef struct seeder {
+    dv_plan *plan;
+    dv_scratch_rules rules;
+    variants *ops;
+    int64_t leaves, best_bytes;
+    int *best; // variant of each op
+    dv_diag *diag;
+    dv_status status;
+} seeder;
+
+static int find_variants(const dv_plan *plan, int32_t i, variants *x,
+                         dv_arena *arena)
+{
+    const dv_op *o = &plan->ops->ops[i];
+    size_t bytes = (size_t)o->n_vars * sizeof *x->slices[0];
+    dv_splits d;
+    dv_space s;
+    int cut = -1, others = 0;
+    x->n = 1;
+    memcpy(x->slices[0], plan->slices[i], bytes);
+    splits_of(plan, i, &d);
+    for (int v = 0; v < o->n_vars; v++) {
+        others += d.n[v] > 1 && cut >= 0;
+        if (d.n[v] > 1 && !o->vars[v].reduce)
+            cut = v;
+        else if (d.n[v] > 1)
+            others++;
+    }
+    if (cut < 0 || others || o->is_extern || plan->divisions[i].pinned)
+        return 1;
+    if (!dv_space_make(&s, &plan->target, plan->ops, o, plan->layouts, arena))
+        return 0;
+    for (int v = 0; v < o->n_vars && x->n < MAX_VARIANTS; v++) {
+        if (v == cut || o->vars[v].reduce || s.blocked >> v & 1 ||
+            s.units[v] % d.n[cut])
+            continue;
+        int64_t *to = x->slices[x->n++];
+        memcpy(to, plan->slices[i], bytes);
+        to[cut] = o->vars[cut].end - o->vars[cut].begin;
+        to[v] = dv_min_i64(s.units[v] / d.n[cut] * s.eps[v],
+                           o->vars[v].end - o->vars[v].begin);
+    }
+    return 1;
+}
+
+static dv_status set_variant(seeder *s, int32_t i, int k)
+{
+    const dv_op *o = &s->plan->ops->ops[i];
+    memcpy(s->plan->slices[i], s->ops[i].slices[k],
+           (size_t)o->n_vars * sizeof *s->plan->slices[i]);
+    s->ops[i].now = k;
+    s->plan->groups[i].n_tiles = dv_plan_n_tiles(s->plan, i);
+    return dv_plan_deal(s->plan, i, &s->plan->groups[i], s->diag);
+}
+
+// Bytes that would not be kept.
+static dv_status score(seeder *s)
+{
+    dv_arena arena = {0};
+    dv_life life;
+    dv_scratch out = {.capacity_bytes = s->plan->scratch.capacity_bytes};
+    dv_status st = DV_OK;
+    if (!dv_life_make(&life, s->plan, &s->rules, &arena))
+        st = dv_nomem(s->diag);
+    if (st == DV_OK)
+        st = dv_scratch_solve(&out, s->plan, &life, &arena, s->diag);
+    int64_t left = 0;
+    for (int32_t i = 0; st == DV_OK && i < out.n_residents; i++)
+        left += out.residents[i].home < 0 ? out.residents[i].core_bytes : 0;
+    if (st == DV_OK && left < s->best_bytes) {
+        s->best_bytes = left;
+        for (int32_t i = 0; i < s->plan->ops->n_ops; i++)
+            s->best[i] = s->ops[i].now;
+    }
+    s->leaves++;
+    dv_arena_free(&arena);
+    return st;
+}
+
+// All variants of op i and the ops behind it, its own first.
+static dv_status try_from(seeder *s, int32_t i)
+{
+    while (i < s->plan->ops->n_ops && s->ops[i].n == 1)
+        i++;
+    if (i == s->plan->ops->n_ops)
+        return score(s);
+    for (int k = 0; k < s->ops[i].n && s->leaves < MAX_LEAVES; k++) {
+        DV_TRY(set_variant(s, i, k));
+        DV_TRY(try_from(s, i + 1));
+    }
+    return set_variant(s, i, 0);
+}
+
+dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
+                        dv_diag *diag)
+{
+    dv_arena arena = {0};
+    int32_t n = plan->ops->n_ops;
+    seeder s = {.plan = plan,
+                .rules = *rules,
+                .ops = DV_NEW(&arena, variants, n),
+                .best = DV_NEW(&arena, int, n),
+                .best_bytes = INT64_MAX,
+                .diag = diag};
+    s.rules.evict = 0;
+    s.rules.solver = "greedy";
+    int ok = s.ops && s.best;
+    for (int32_t i = 0; ok && i < n; i++)
+        ok = find_variants(plan, i, &s.ops[i], &arena);
+    dv_status st = ok ? try_from(&s, 0) : dv_nomem(diag);
+    for (int32_t i = 0; st == DV_OK && i < n; i++)
+        if (s.ops[i].n > 1)
+            st = set_variant(&s, i, s.best[i]);
+    dv_arena_free(&arena);
+    return st;
+}
