@@ -167,7 +167,9 @@ static dv_plan *make_plan(const dv_program *p, const dv_target *t)
 {
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
-    if (dv_plan_create(&plan, p, t, NULL, diag))
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.scratch = "off"; // homes would not fit slices made up below
+    if (dv_plan_create(&plan, p, t, &o, diag))
         no("no plan: %s", dv_diag_text(diag));
     else if (dv_plan_check(plan, diag)) {
         no("a plan fails its check: %s", dv_diag_text(diag));

@@ -35,6 +35,7 @@ static dv_plan *plan_of(const char *text, const char *target, int64_t cores,
                         const char *how, const char *const *pins)
 {
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.scratch = "off"; // the division alone: it must be right by itself
     dv_diag *diag = dv_diag_create();
     dv_target *t = NULL;
     dv_plan *plan = NULL;
