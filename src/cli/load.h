@@ -20,4 +20,7 @@ typedef struct cli_loaded {
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
              cli_loaded *out, dv_diag *diag);
 void cli_unload(cli_loaded *l);
+
+// The part of --explain about scratchpads (scratch.c).
+void cli_explain_scratch(dv_text *out, const dv_plan *plan);
 #endif

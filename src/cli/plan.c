@@ -163,6 +163,7 @@ static char *explain(const dv_plan *plan)
         explain_sticks(&out, plan);
     for (int32_t i = 0; plan->divisions && i < plan->ops->n_ops; i++)
         explain_op(&out, plan, i);
+    cli_explain_scratch(&out, plan);
     return dv_text_take(&out);
 }
 
@@ -183,7 +184,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
          &args.options.stop_after},
         {"start-at", 0, "PASS", "FILE is a plan: go on from this pass",
          CLI_TEXT, &args.start_at},
-        {"explain", 0, NULL, "say why every op is divided as it is", CLI_FLAG,
+        {"explain", 0, NULL,
+         "say why ops are divided and tensors kept as they are", CLI_FLAG,
          &why},
         {"time-passes", 0, NULL, "say how long each pass took", CLI_FLAG,
          &w.times},
