@@ -1,0 +1,201 @@
+// Simple layouts: items one by one, each at a free place.
+//
+//   fit    the lowest gap among what is alive at the same time:  any order,
+//          but every item looks at all that are placed
+//   stack  on top of the highest placed one it meets:            any order,
+//          a logarithm per item
+//
+//          .....####           fit puts x into the hole,
+//          ..x......           stack on top of all
+//          #########
+//
+// Orders: large first, long-lived first, early first. The best layout counts.
+// Fixed items come first, from low to high.
+#include "place/pack_in.h"
+#include "base/math.h"
+#include <string.h>
+
+enum {
+    MAX_FIT = 6000, // items for which pairs are affordable
+    CLASH = -2      // fixed items overlap
+};
+
+typedef struct list {
+    dv_arena arena;
+    const dv_part *p;
+    int32_t *rank, *order;
+    int64_t *at;
+    int32_t *placed; // by address
+    int64_t *high;   // tree of floors: the highest in a node's sections
+    int64_t *whole;  // ... and the least they all have
+} list;
+
+// Where an item can lie, at `at` or above. -1: beyond all integers.
+static int64_t aligned(const dv_part *p, int32_t i, int64_t at)
+{
+    int64_t over = at % p->align[i];
+    if (over && !dv_add_i64(&at, at, p->align[i] - over))
+        return -1;
+    return at > INT64_MAX - p->size[i] ? -1 : at;
+}
+
+static int64_t top_of(const list *l, int32_t i)
+{
+    return l->at[i] + l->p->size[i];
+}
+
+// -- Fit ---------------------------------------------------------------------
+
+// The lowest free place for item i. -1: fixed, and not free.
+static int64_t lowest(const list *l, int32_t n_placed, int32_t i)
+{
+    const dv_part *p = l->p;
+    int64_t at = p->fixed[i] >= 0 ? p->fixed[i] : 0;
+    for (int32_t k = 0; k < n_placed; k++) {
+        int32_t j = l->placed[k];
+        if (p->first[j] > p->last[i] || p->last[j] < p->first[i])
+            continue;
+        if (top_of(l, j) <= at)
+            continue;
+        if (l->at[j] >= at && l->at[j] - at >= p->size[i])
+            break;
+        if (p->fixed[i] >= 0)
+            return -1;
+        at = aligned(p, i, top_of(l, j));
+        if (at < 0)
+            return -1;
+    }
+    return at;
+}
+
+// Where the layout ends, -1: there is none.
+static int64_t fit(list *l)
+{
+    const dv_part *p = l->p;
+    int64_t top = 0;
+    for (int32_t n = 0; n < p->n; n++) {
+        int32_t i = l->order[n], k = n;
+        l->at[i] = lowest(l, n, i);
+        if (l->at[i] < 0)
+            return -1;
+        for (; k && l->at[l->placed[k - 1]] > l->at[i]; k--)
+            l->placed[k] = l->placed[k - 1];
+        l->placed[k] = i;
+        top = dv_max_i64(top, top_of(l, i));
+    }
+    return top;
+}
+
+// -- Stack -------------------------------------------------------------------
+
+// The highest floor in sections a..z, of the node that has sections lo..hi.
+static int64_t highest(const list *l, int64_t node, int32_t lo, int32_t hi,
+                       int32_t a, int32_t z)
+{
+    if (a <= lo && hi <= z)
+        return l->high[node];
+    int32_t mid = lo + (hi - lo) / 2;
+    int64_t h = l->whole[node];
+    if (a <= mid)
+        h = dv_max_i64(h, highest(l, 2 * node, lo, mid, a, z));
+    if (z > mid)
+        h = dv_max_i64(h, highest(l, 2 * node + 1, mid + 1, hi, a, z));
+    return h;
+}
+
+static void lift(list *l, int64_t node, int32_t lo, int32_t hi, int32_t a,
+                 int32_t z, int64_t to)
+{
+    l->high[node] = dv_max_i64(l->high[node], to);
+    if (a <= lo && hi <= z) {
+        l->whole[node] = to;
+        return;
+    }
+    int32_t mid = lo + (hi - lo) / 2;
+    if (a <= mid)
+        lift(l, 2 * node, lo, mid, a, z, to);
+    if (z > mid)
+        lift(l, 2 * node + 1, mid + 1, hi, a, z, to);
+}
+
+// Fixed items have come from low to high: what is in their way is fixed too.
+static int64_t stack(list *l)
+{
+    const dv_part *p = l->p;
+    int32_t end = p->n_secs - 1;
+    int64_t top = 0;
+    memset(l->high, 0, 4 * (size_t)p->n_secs * sizeof *l->high);
+    memset(l->whole, 0, 4 * (size_t)p->n_secs * sizeof *l->whole);
+    for (int32_t k = 0; k < p->n; k++) {
+        int32_t i = l->order[k], a = p->first[i], z = p->last[i];
+        int64_t at = highest(l, 1, 0, end, a, z);
+        if (p->fixed[i] >= 0 && at > p->fixed[i])
+            return CLASH;
+        at = p->fixed[i] >= 0 ? p->fixed[i] : aligned(p, i, at);
+        if (at < 0)
+            return -1;
+        l->at[i] = at;
+        lift(l, 1, 0, end, a, z, top_of(l, i));
+        top = dv_max_i64(top, top_of(l, i));
+    }
+    return top;
+}
+
+// -- The best of some --------------------------------------------------------
+
+static int allocate(list *l)
+{
+    const dv_part *p = l->p;
+    dv_arena *a = &l->arena;
+    return (l->rank = DV_NEW(a, int32_t, p->n)) &&
+           (l->order = DV_NEW(a, int32_t, p->n)) &&
+           (l->at = DV_NEW(a, int64_t, p->n)) &&
+           (l->placed = DV_NEW(a, int32_t, p->n)) &&
+           (l->high = DV_NEW(a, int64_t, 4 * (int64_t)p->n_secs)) &&
+           (l->whole = DV_NEW(a, int64_t, 4 * (int64_t)p->n_secs));
+}
+
+static const struct {
+    int64_t (*run)(list *l);
+    dv_pack_key keys[3];
+} layouts[] = {
+    {stack, {DV_KEY_FIXED, DV_KEY_EARLY, DV_KEY_LIFE}},
+    {stack, {DV_KEY_FIXED, DV_KEY_LIFE, DV_KEY_SIZE}},
+    {stack, {DV_KEY_FIXED, DV_KEY_SIZE, DV_KEY_LIFE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_SIZE, DV_KEY_LIFE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_AREA, DV_KEY_LIFE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_EARLY, DV_KEY_LIFE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_LIFE, DV_KEY_SIZE}},
+};
+
+dv_fit dv_pack_list(const dv_part *p, int64_t *top)
+{
+    list l = {.p = p};
+    dv_fit best = DV_FIT_OPEN;
+    if (!allocate(&l))
+        best = DV_FIT_NOMEM;
+    for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
+        if (best == DV_FIT_NOMEM || (best == DV_FIT_YES && *top == p->load))
+            break;
+        if (layouts[k].run == fit && p->n > MAX_FIT)
+            continue;
+        if (dv_pack_rank(p, layouts[k].keys, l.rank) != DV_FIT_YES) {
+            best = DV_FIT_NOMEM;
+            break;
+        }
+        for (int32_t i = 0; i < p->n; i++)
+            l.order[l.rank[i]] = i;
+        int64_t end = layouts[k].run(&l);
+        if (end == CLASH) {
+            best = DV_FIT_NO;
+            break;
+        }
+        if (end < 0 || (best == DV_FIT_YES && end >= *top))
+            continue;
+        best = DV_FIT_YES;
+        *top = end;
+        memcpy(p->at, l.at, (size_t)p->n * sizeof *l.at);
+    }
+    dv_arena_free(&l.arena);
+    return best;
+}
