@@ -11,21 +11,31 @@ typedef struct solver {
     // Fill the layout; 0 when out of memory. `who` is set to the solver that
     // found it.
     int (*solve)(const dv_task *task, const dv_place_options *options,
-                 dv_effort *effort, dv_answer *out, const char **who);
+                 dv_prices *prices, dv_effort *effort, dv_answer *out,
+                 const char **who);
 } solver;
 
 #define LIST(name, RULE)                                                       \
     static int name(const dv_task *task, const dv_place_options *options,      \
-                    dv_effort *effort, dv_answer *out, const char **who)       \
+                    dv_prices *prices, dv_effort *effort, dv_answer *out,      \
+                    const char **who)                                          \
     {                                                                          \
-        (void)options, (void)effort, (void)who;                                \
+        (void)options, (void)prices, (void)effort, (void)who;                  \
         return dv_list(task, RULE, out);                                       \
     }
 LIST(greedy, DV_GREEDY)
 LIST(firstfit, DV_FIRST_FIT)
 LIST(bestfit, DV_BEST_FIT)
 
+static int best(const dv_task *task, const dv_place_options *options,
+                dv_prices *prices, dv_effort *effort, dv_answer *out,
+                const char **who)
+{
+    return dv_auto(task, options->seed, prices, effort, out, who);
+}
+
 static const solver solvers[] = {
+    {"auto", best},
     {"greedy", greedy},
     {"firstfit", firstfit},
     {"bestfit", bestfit},
@@ -121,18 +131,34 @@ void dv_placement_destroy(dv_placement *placement)
 
 // -- The entry ---------------------------------------------------------------
 
+// Small tasks are hard to pack and cheap to try; large ones get a fixed number
+// of units an item.
+static int64_t usual_budget(int64_t n)
+{
+    int64_t extra = 50000000 - 50000 * n;
+    return (extra > 6000000 ? extra : 6000000) + 3000 * n;
+}
+
 static dv_status solve(result *r, const solver *s, const dv_task *t,
                        const dv_buffer *in, const dv_place_options *o,
                        dv_diag *diag)
 {
-    dv_effort effort = {.left = o->budget};
+    dv_effort effort = {.left = o->budget ? o->budget : usual_budget(t->n)};
     if (o->time_limit_s > 0)
         effort.until_s = dv_clock_s() + o->time_limit_s;
     dv_answer layout = {DV_NEW(&r->arena, int64_t, t->n), 0};
     r->out.solver = s->name;
-    if (!layout.at || !s->solve(t, o, &effort, &layout, &r->out.solver) ||
+    dv_prices prices;
+    if (!layout.at || !dv_prices_init(&prices, t, &r->arena) ||
+        !s->solve(t, o, &prices, &effort, &layout, &r->out.solver) ||
+        (!prices.bound && !dv_prices_find(&prices, t, layout.value,
+                                          dv_price_steps(t, &prices))) ||
         !fill(r, t, in, &layout))
         return dv_nomem(diag);
+    r->out.bound = prices.bound;
+    if (prices.bound > 0)
+        r->out.gap =
+            (double)(prices.bound - layout.value) / (double)prices.bound;
     r->out.nodes = effort.nodes;
     return DV_OK;
 }
