@@ -1,8 +1,9 @@
 // Packing: who searches how long.
 //
 // Every part gets tries in turn: the valley search under several rules and
-// the canonical search, with budgets that double each round. Which of them is
-// quick depends on the case, and none is always. Budgets count nodes, never
+// the canonical search, with budgets that double each round, and as much work
+// goes to short tries with orders shaken at random. Which of them is quick
+// depends on the case, and none is always. Budgets count nodes, never
 // seconds, so the answer is the same on every machine.
 //
 // The least capacity is between the largest live sum and the best simple
@@ -41,20 +42,63 @@ static const struct {
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
 
-// Try k of a part. The canonical search is made when it is first wanted.
-static dv_fit try_part(const dv_part *p, dv_valley *v, dv_order **o, int32_t k,
-                       dv_pack_run *run)
+// A search of one part.
+typedef struct hunt {
+    const dv_part *p;
+    dv_valley *v;              // plain parts
+    dv_order *o;               // made when it is first wanted
+    int32_t n_long, n_short;   // tries done
+    int64_t in_long, in_short; // nodes spent in them
+    dv_pack_run *run;
+} hunt;
+
+static int64_t short_budget(const hunt *h)
 {
-    int32_t round = k / N_TRIES, which = k % N_TRIES;
+    return 4 * ((int64_t)h->p->n + 200);
+}
+
+// Tries whose budget doubles each round.
+static dv_fit try_long(hunt *h)
+{
+    int32_t round = h->n_long / N_TRIES, which = h->n_long % N_TRIES;
     const dv_pack_key *keys = tries[which].keys;
-    int64_t budget = ((int64_t)p->n + 200) << dv_min_i64(round, 40);
+    int64_t budget = short_budget(h) << dv_min_i64(round, 40);
+    h->n_long++;
     if (!tries[which].canonical)
-        return v ? dv_valley_try(v, tries[which].rule, keys, (uint64_t)round,
-                                 4 * budget, run)
-                 : DV_FIT_OPEN;
-    if (!*o && !(*o = dv_order_create(p)))
+        return h->v ? dv_valley_try(h->v, tries[which].rule, keys,
+                                    (uint64_t)round, budget, h->run)
+                    : DV_FIT_OPEN;
+    if (!h->o && !(h->o = dv_order_create(h->p)))
         return DV_FIT_NOMEM;
-    return dv_order_try(*o, keys, budget, run);
+    return dv_order_try(h->o, keys, budget / 4, h->run);
+}
+
+// 1 1 2 1 1 2 4 1 1 2 ...: budgets that are never far from the best one.
+static int64_t luby(int64_t k)
+{
+    int64_t size = 1;
+    while (size < k + 1)
+        size = 2 * size + 1;
+    while (size - 1 != k) {
+        size /= 2;
+        k %= size;
+    }
+    return (size + 1) / 2;
+}
+
+// Many short tries: sometimes luck is all it takes.
+static dv_fit try_short(hunt *h)
+{
+    static const dv_pack_key keys[][3] = {
+        {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL},
+        {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL},
+        {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA},
+        {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA},
+    };
+    int32_t k = h->n_short++;
+    return dv_valley_try(h->v, (dv_valley_rule)(k / 4 % 4), keys[k % 4],
+                         (uint64_t)k / 16 + 1, luby(k / 16) * short_budget(h),
+                         h->run);
 }
 
 // Search with about `budget` nodes; 0: as many as the run has.
@@ -64,18 +108,21 @@ static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
         return DV_FIT_NO;
     if (p->n > MAX_SEARCH)
         return DV_FIT_OPEN;
-    int64_t from = run->nodes;
-    dv_valley *v = p->plain ? dv_valley_create(p) : NULL;
-    dv_order *o = NULL;
-    dv_fit fit = v || !p->plain ? DV_FIT_OPEN : DV_FIT_NOMEM;
-    for (int32_t k = 0; fit == DV_FIT_OPEN && !run->stopped; k++) {
-        if (budget && run->nodes - from >= budget)
-            break;
-        fit = try_part(p, v, &o, k, run);
+    hunt h = {.p = p, .run = run};
+    if (p->plain && !(h.v = dv_valley_create(p)))
+        return DV_FIT_NOMEM;
+    int64_t from = run->nodes, last = from;
+    dv_fit fit = DV_FIT_OPEN;
+    while (fit == DV_FIT_OPEN && !run->stopped &&
+           !(budget && last - from >= budget)) {
+        int is_short = h.v && h.n_long >= N_TRIES && h.in_short < h.in_long;
+        fit = is_short ? try_short(&h) : try_long(&h);
+        *(is_short ? &h.in_short : &h.in_long) += run->nodes - last;
+        last = run->nodes;
         run->restarts++;
     }
-    dv_valley_destroy(v);
-    dv_order_destroy(o);
+    dv_valley_destroy(h.v);
+    dv_order_destroy(h.o);
     return fit;
 }
 

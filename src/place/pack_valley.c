@@ -697,20 +697,23 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-// Swap neighbours in the order of the items at random.
+// Swap items that are near in the order at random, how near and how many
+// depending on the seed as well.
 static void shake(dv_valley *v, uint64_t seed)
 {
     int32_t n = v->p->n, *at = v->order;
+    int32_t reach = 8 << (seed & 3);
+    uint64_t skip = seed >> 2 & 3;
     for (int32_t i = 0; i < n; i++)
         at[v->rank[i]] = i;
-    for (int32_t k = 0; k + 1 < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         seed = mix(seed);
-        int32_t step = 1 + (int32_t)(seed >> 8 & 15);
-        if ((seed & 3) || k + step >= n)
+        int32_t j = k + 1 + (int32_t)((seed >> 8) % (uint64_t)reach);
+        if ((seed & skip) || j >= n)
             continue;
-        int32_t i = at[k], j = at[k + step];
-        at[k] = j;
-        at[k + step] = i;
+        int32_t i = at[k];
+        at[k] = at[j];
+        at[j] = i;
     }
     for (int32_t k = 0; k < n; k++)
         v->rank[at[k]] = k;
