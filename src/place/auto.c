@@ -136,6 +136,7 @@ static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
         b[k].fixed = it->fixed;
         b[k].weight = it->weight;
         b[k].group = it->group + 1;
+        b[k].first_use_is_read = it->uses_x2 % 2 == 0;
         b[k].parents = parents;
         for (int32_t p = 0; p < it->n_parents; p++)
             if (place[t->links[it->parents + p]] >= 0)

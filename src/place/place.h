@@ -64,10 +64,14 @@ dv_status dv_task_create(dv_task *out, const dv_buffer *buffers, size_t n,
                          const dv_place_options *options, const dv_loc *locs,
                          dv_diag *diag);
 void dv_task_free(dv_task *task);
-// dv_place for buffers that stand in a file.
+// dv_place and dv_place_least for buffers that stand in a file.
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag);
+dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
+                            const dv_buffer *buffers, size_t n,
+                            const dv_place_options *options, const dv_loc *locs,
+                            dv_diag *diag);
 int64_t dv_value(const dv_task *task, const int64_t *at);
 // Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
 // is left, rounded up to the alignment. -1: that is no share.
@@ -163,6 +167,11 @@ int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
 // effort is spent; it never gets worse.
 int dv_refine(const dv_task *task, const dv_prices *prices, dv_effort *effort,
               dv_answer *io);
+// Branch and bound from an answer on; *proven: nothing is better.
+int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,
+             dv_effort *effort, dv_answer *io, int *proven);
+int dv_anneal(const dv_task *task, const dv_near *near, uint64_t seed,
+              dv_effort *effort, dv_answer *out);
 // The best of everything.
 int dv_auto(const dv_task *task, uint64_t seed, dv_prices *prices,
             dv_effort *effort, dv_answer *out, const char **who);

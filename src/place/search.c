@@ -195,8 +195,18 @@ static void sort_spans(span *v, int32_t n)
     }
 }
 
-// What item i would cost at `address`: the weight in the way there; infinite
-// if it cannot be there. Item `but` may share the base.
+// Weight of what a span would push out, and one more: nothing is free to push
+// out. More than there is if it must stay.
+static double weight_of(const dv_search *s, const span *v, int32_t unit)
+{
+    int32_t other = unit_of(s, v->item);
+    if (s->t->items[v->item].fixed >= 0 || other == unit)
+        return FIRM;
+    return (double)s->weight[other] + 1;
+}
+
+// What item i would cost at `address`: the weight in the way there. Item `but`
+// may share the base.
 static double cost_at(const dv_search *s, int32_t i, int64_t address,
                       int32_t but, int32_t n)
 {
@@ -204,14 +214,10 @@ static double cost_at(const dv_search *s, int32_t i, int64_t address,
     int64_t end = address + s->t->items[i].size;
     for (int32_t k = 0; k < n; k++) {
         const span *v = &s->spans[k];
-        if (v->item == but || v->lo >= end || v->hi <= address)
-            continue;
-        if (s->t->items[v->item].fixed >= 0 ||
-            unit_of(s, v->item) == unit_of(s, i))
-            return INFINITY;
-        cost += (double)s->weight[unit_of(s, v->item)];
+        if (v->item != but && v->lo < end && v->hi > address)
+            cost += weight_of(s, v, unit_of(s, i));
     }
-    return cost;
+    return cost < FIRM / 2 ? cost : INFINITY;
 }
 
 // The best base to share with a parent or child, -1: none.
@@ -283,15 +289,6 @@ static void sort_tops(top *v, int32_t n)
         if (gap == 1)
             return;
     }
-}
-
-// Weight of what a span would push out; more than there is if it must stay.
-static double weight_of(const dv_search *s, const span *v, int32_t unit)
-{
-    int32_t other = unit_of(s, v->item);
-    if (s->t->items[v->item].fixed >= 0 || other == unit)
-        return FIRM;
-    return (double)s->weight[other] + 1;
 }
 
 // The address where the least weight is in the way, roughly: 0, or on top of

@@ -223,7 +223,9 @@ static int32_t parent_in(const beam *b, int32_t s, int32_t i)
     const dv_item *it = &b->t->items[i];
     for (int32_t k = 0; k < it->n_parents; k++) {
         int32_t p = b->t->links[it->parents + k];
-        if (b->offered[p] && b->t->items[p].size == it->size && is_in(b, s, p))
+        const dv_item *q = &b->t->items[p];
+        if (b->offered[p] && q->size == it->size && q->align % it->align == 0 &&
+            is_in(b, s, p))
             return p;
     }
     return -1;
