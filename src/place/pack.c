@@ -21,24 +21,24 @@ enum {
 
 // -- Searching a part --------------------------------------------------------
 
-// One round of tries. Which of them is quick depends on the case.
+// One round of long tries, those that most often succeed soon first.
 static const struct {
     int canonical;
     dv_valley_rule rule;
     dv_pack_key keys[3];
 } tries[] = {
-    {0, DV_RULE_LOW, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {0, DV_RULE_RANK, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {0, DV_RULE_LOW, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
-    {0, DV_RULE_LOW, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_TOTAL}},
-    {1, DV_RULE_LOW, {DV_KEY_TOTAL, DV_KEY_AREA, DV_KEY_LIFE}},
-    {0, DV_RULE_FAILS, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
-    {1, DV_RULE_LOW, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
+    {0, DV_RULE_LOW, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA}},
     {0, DV_RULE_WIDE, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {0, DV_RULE_FAILS, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
-    {0, DV_RULE_FAILS, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_TOTAL}},
+    {0, DV_RULE_LOW, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
+    {0, DV_RULE_RANK, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
     {1, DV_RULE_LOW, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {0, DV_RULE_LOW, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
+    {0, DV_RULE_FAILS, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
+    {1, DV_RULE_LOW, {DV_KEY_TOTAL, DV_KEY_AREA, DV_KEY_LIFE}},
+    {0, DV_RULE_RANK, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA}},
+    {0, DV_RULE_FAILS, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA}},
+    {1, DV_RULE_LOW, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
+    {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
 
@@ -54,7 +54,7 @@ typedef struct hunt {
 
 static int64_t short_budget(const hunt *h)
 {
-    return 4 * ((int64_t)h->p->n + 200);
+    return 2 * (int64_t)h->p->n + 1000;
 }
 
 // Tries whose budget doubles each round.
@@ -65,12 +65,12 @@ static dv_fit try_long(hunt *h)
     int64_t budget = short_budget(h) << dv_min_i64(round, 40);
     h->n_long++;
     if (!tries[which].canonical)
-        return h->v ? dv_valley_try(h->v, tries[which].rule, keys,
-                                    (uint64_t)round, budget, h->run)
+        return h->v ? dv_valley_try(h->v, tries[which].rule, keys, 0, budget,
+                                    h->run)
                     : DV_FIT_OPEN;
     if (!h->o && !(h->o = dv_order_create(h->p)))
         return DV_FIT_NOMEM;
-    return dv_order_try(h->o, keys, budget / 4, h->run);
+    return dv_order_try(h->o, keys, budget, h->run);
 }
 
 // 1 1 2 1 1 2 4 1 1 2 ...: budgets that are never far from the best one.
@@ -115,7 +115,7 @@ static dv_fit search(const dv_part *p, int64_t budget, dv_pack_run *run)
     dv_fit fit = DV_FIT_OPEN;
     while (fit == DV_FIT_OPEN && !run->stopped &&
            !(budget && last - from >= budget)) {
-        int is_short = h.v && h.n_long >= N_TRIES && h.in_short < h.in_long;
+        int is_short = h.v && h.n_long >= 2 * N_TRIES && h.in_short < h.in_long;
         fit = is_short ? try_short(&h) : try_long(&h);
         *(is_short ? &h.in_short : &h.in_long) += run->nodes - last;
         last = run->nodes;
