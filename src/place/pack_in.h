@@ -122,4 +122,7 @@ dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
 // The best of a few simple layouts; *top is where it ends. DV_FIT_NO: fixed
 // items clash. DV_FIT_OPEN: a layout ends beyond all integers.
 dv_fit dv_pack_list(const dv_part *p, int64_t *top);
+// One of them (pack_fill.c), for plain parts. DV_FIT_OPEN: as above, or out of
+// memory.
+dv_fit dv_pack_fill(const dv_part *p, int64_t *at, int64_t *top);
 #endif

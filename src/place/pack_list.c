@@ -1,13 +1,9 @@
 // Simple layouts: items one by one, each at a free place.
 //
-//   fit    the lowest gap among what is alive at the same time:  any order,
-//          but every item looks at all that are placed
-//   stack  on top of the highest placed one it meets:            any order,
-//          a logarithm per item
-//
-//          .....####           fit puts x into the hole,
-//          ..x......           stack on top of all
-//          #########
+//          .....####   fit: x goes to the lowest gap among what it meets;
+//          ..x......        every item looks at all that are placed
+//          #########   stack: x goes on top of the highest one it meets;
+//                           a logarithm per item
 //
 // Orders: large first, long-lived first, early first. The best layout counts.
 // Fixed items come first, from low to high.
@@ -16,8 +12,9 @@
 #include <string.h>
 
 enum {
-    MAX_FIT = 6000, // items for which pairs are affordable
-    CLASH = -2      // fixed items overlap
+    MANY = 20000,        // items: the first two layouts have to do
+    MAX_WORK = 50000000, // steps of a layout by fit
+    CLASH = -2           // fixed items overlap
 };
 
 typedef struct list {
@@ -25,9 +22,11 @@ typedef struct list {
     const dv_part *p;
     int32_t *rank, *order;
     int64_t *at;
-    int32_t *placed; // by address
-    int64_t *high;   // tree of floors: the highest in a node's sections
-    int64_t *whole;  // ... and the least they all have
+    int32_t *next, head; // what is placed, by address
+    int early;           // items come in order of their first section
+    int64_t work;        // steps left
+    int64_t *high;       // tree of floors: the highest in a node's sections
+    int64_t *whole;      // ... and the least they all have
 } list;
 
 // Where an item can lie, at `at` or above. -1: beyond all integers.
@@ -46,42 +45,57 @@ static int64_t top_of(const list *l, int32_t i)
 
 // -- Fit ---------------------------------------------------------------------
 
-// The lowest free place for item i. -1: fixed, and not free.
-static int64_t lowest(const list *l, int32_t n_placed, int32_t i)
+// Does j end before all that are still to come?
+static int is_past(const list *l, int32_t j, int32_t i)
+{
+    return l->early && l->p->last[j] < l->p->first[i];
+}
+
+// Put item i at the lowest free place. 0: there is none, or no work left.
+static int put_lowest(list *l, int32_t i)
 {
     const dv_part *p = l->p;
     int64_t at = p->fixed[i] >= 0 ? p->fixed[i] : 0;
-    for (int32_t k = 0; k < n_placed; k++) {
-        int32_t j = l->placed[k];
-        if (p->first[j] > p->last[i] || p->last[j] < p->first[i])
+    int32_t low = -1; // the last one that begins not above `at`
+    for (int32_t j = l->head, before = -1, next; j >= 0; j = next) {
+        next = l->next[j];
+        if (l->work-- <= 0)
+            return 0;
+        if (is_past(l, j, i)) {
+            *(before < 0 ? &l->head : &l->next[before]) = next;
             continue;
-        if (top_of(l, j) <= at)
-            continue;
-        if (l->at[j] >= at && l->at[j] - at >= p->size[i])
-            break;
-        if (p->fixed[i] >= 0)
-            return -1;
-        at = aligned(p, i, top_of(l, j));
-        if (at < 0)
-            return -1;
+        }
+        before = j;
+        if (p->first[j] <= p->last[i] && p->last[j] >= p->first[i] &&
+            top_of(l, j) > at) {
+            if (l->at[j] >= at && l->at[j] - at >= p->size[i])
+                break;
+            if (p->fixed[i] >= 0)
+                return 0;
+            at = aligned(p, i, top_of(l, j));
+            if (at < 0)
+                return 0;
+        }
+        if (l->at[j] <= at)
+            low = j;
     }
-    return at;
+    int32_t *link = low < 0 ? &l->head : &l->next[low];
+    l->at[i] = at;
+    l->next[i] = *link;
+    *link = i;
+    return 1;
 }
 
 // Where the layout ends, -1: there is none.
 static int64_t fit(list *l)
 {
-    const dv_part *p = l->p;
     int64_t top = 0;
-    for (int32_t n = 0; n < p->n; n++) {
-        int32_t i = l->order[n], k = n;
-        l->at[i] = lowest(l, n, i);
-        if (l->at[i] < 0)
+    l->head = -1;
+    l->work = MAX_WORK;
+    for (int32_t k = 0; k < l->p->n; k++) {
+        if (!put_lowest(l, l->order[k]))
             return -1;
-        for (; k && l->at[l->placed[k - 1]] > l->at[i]; k--)
-            l->placed[k] = l->placed[k - 1];
-        l->placed[k] = i;
-        top = dv_max_i64(top, top_of(l, i));
+        top = dv_max_i64(top, top_of(l, l->order[k]));
     }
     return top;
 }
@@ -141,6 +155,15 @@ static int64_t stack(list *l)
     return top;
 }
 
+// The lowest place first, whatever the order. Plain parts only.
+static int64_t low_first(list *l)
+{
+    int64_t top;
+    if (!l->p->plain || dv_pack_fill(l->p, l->at, &top) != DV_FIT_YES)
+        return -1;
+    return top;
+}
+
 // -- The best of some --------------------------------------------------------
 
 static int allocate(list *l)
@@ -150,7 +173,7 @@ static int allocate(list *l)
     return (l->rank = DV_NEW(a, int32_t, p->n)) &&
            (l->order = DV_NEW(a, int32_t, p->n)) &&
            (l->at = DV_NEW(a, int64_t, p->n)) &&
-           (l->placed = DV_NEW(a, int32_t, p->n)) &&
+           (l->next = DV_NEW(a, int32_t, p->n)) &&
            (l->high = DV_NEW(a, int64_t, 4 * (int64_t)p->n_secs)) &&
            (l->whole = DV_NEW(a, int64_t, 4 * (int64_t)p->n_secs));
 }
@@ -160,6 +183,7 @@ static const struct {
     dv_pack_key keys[3];
 } layouts[] = {
     {stack, {DV_KEY_FIXED, DV_KEY_EARLY, DV_KEY_LIFE}},
+    {low_first, {DV_KEY_FIXED, DV_KEY_LIFE, DV_KEY_SIZE}},
     {stack, {DV_KEY_FIXED, DV_KEY_LIFE, DV_KEY_SIZE}},
     {stack, {DV_KEY_FIXED, DV_KEY_SIZE, DV_KEY_LIFE}},
     {fit, {DV_KEY_FIXED, DV_KEY_SIZE, DV_KEY_LIFE}},
@@ -177,14 +201,15 @@ dv_fit dv_pack_list(const dv_part *p, int64_t *top)
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
         if (best == DV_FIT_NOMEM || (best == DV_FIT_YES && *top == p->load))
             break;
-        if (layouts[k].run == fit && p->n > MAX_FIT)
-            continue;
+        if (k >= 2 && p->n > MANY && best == DV_FIT_YES)
+            break;
         if (dv_pack_rank(p, layouts[k].keys, l.rank) != DV_FIT_YES) {
             best = DV_FIT_NOMEM;
             break;
         }
         for (int32_t i = 0; i < p->n; i++)
             l.order[l.rank[i]] = i;
+        l.early = p->plain && layouts[k].keys[1] == DV_KEY_EARLY;
         int64_t end = layouts[k].run(&l);
         if (end == CLASH) {
             best = DV_FIT_NO;

@@ -22,7 +22,7 @@ typedef struct entry {
     int32_t item; // in the order of rank
 } entry;
 
-enum { MAX_DEPTH = 8192 };
+enum { MAX_DEPTH = 8192, MAX_STACK = 1 << 22 };
 
 struct dv_order {
     dv_arena arena;
@@ -280,7 +280,7 @@ static int allocate(dv_order *o)
 {
     dv_arena *a = &o->arena;
     int32_t n = o->p->n, n_secs = o->p->n_secs;
-    o->max_stack = (int64_t)n * (n + 8);
+    o->max_stack = dv_min_i64((int64_t)n * (n + 8), MAX_STACK);
     return (o->first = DV_NEW(a, int32_t, n)) &&
            (o->last = DV_NEW(a, int32_t, n)) &&
            (o->which = DV_NEW(a, int32_t, n)) &&

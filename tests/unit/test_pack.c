@@ -475,6 +475,37 @@ static void test_dissections(void **state)
     }
 }
 
+// Whatever the budget, the layout is legal and not far from the bound.
+static void test_simple_layouts(void **state)
+{
+    (void)state;
+    enum { MANY = 5000 };
+    dv_rect *r = malloc(MANY * sizeof *r);
+    assert_non_null(r);
+    random_state = 6;
+    for (int t = 0; t < 120; t++) {
+        int kind = t % 4, n = t < 4 ? MANY : 20 + t;
+        for (int32_t i = 0; i < n; i++) {
+            int64_t start = below(n);
+            r[i] = rect(start, start + 1 + below(1 + below(n)), 1 + below(99));
+            if (kind & 1)
+                r[i].align = (int64_t)1 << below(5);
+            if ((kind & 2) && i < 2)
+                r[i].fixed = 1000 * i;
+        }
+        int64_t cap = 0;
+        dv_pack_stats stats;
+        dv_pack_limits few = {.max_nodes = 1};
+        dv_fit fit = dv_pack_least(r, n, &cap, &few, &stats);
+        assert_true(fit == DV_FIT_YES || fit == DV_FIT_OPEN);
+        assert_true(legal(r, n, cap));
+        assert_true(stats.bound <= cap && cap < 3 * stats.bound + 2000);
+        if (t < 4)
+            assert_int_equal(dv_pack(r, n, cap, &few, NULL), DV_FIT_YES);
+    }
+    free(r);
+}
+
 // -- Memory ------------------------------------------------------------------
 
 static void test_out_of_memory(void **state)
@@ -514,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_known_cases),
         cmocka_unit_test(test_same_work),
         cmocka_unit_test(test_dissections),
+        cmocka_unit_test(test_simple_layouts),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
