@@ -280,8 +280,8 @@ typedef struct dv_place_options {
     // Buffers may leave between uses and come back, at the cost of the reads
     // and writes of main memory that this takes; the answer comes as stays.
     int evict;
-    // Nothing may be left out: try hard to place all. If that fails the answer
-    // is what was kept.
+    // Nothing may be left out: auto and exact first try hard to place all. If
+    // that fails the answer is what could be kept.
     int must_fit;
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \

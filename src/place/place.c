@@ -17,6 +17,7 @@ typedef struct run {
     dv_answer answer;
     const char *who; // that found the answer
     int proven;      // and there is none better
+    int64_t most;    // what all items weigh, or less if they cannot all be kept
     dv_arena *arena;
 } run;
 
@@ -144,6 +145,16 @@ static int64_t total_weight(const dv_task *t)
     return all;
 }
 
+// The least weight that is lost when not all can be kept.
+static int64_t least_weight(const dv_task *t)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play && t->items[i].weight < least)
+            least = t->items[i].weight;
+    return least < INT64_MAX ? least : 0;
+}
+
 // All items, or a proof that it cannot be. -1: out of memory; 1: done.
 static int try_whole(run *r)
 {
@@ -155,12 +166,15 @@ static int try_whole(run *r)
     r->who = "pack";
     if (fit == DV_FIT_YES)
         r->prices.bound = r->answer.value;
+    if (fit == DV_FIT_NO)
+        r->most -= least_weight(r->t);
     return fit == DV_FIT_NOMEM ? -1 : fit == DV_FIT_YES;
 }
 
 static int solve(run *r, const solver *s)
 {
-    int whole = r->o->must_fit ? try_whole(r) : 0;
+    r->most = total_weight(r->t);
+    int whole = r->o->must_fit && s->improves ? try_whole(r) : 0;
     if (whole)
         return whole > 0;
     r->who = s->name;
@@ -169,9 +183,8 @@ static int solve(run *r, const solver *s)
     if (!r->prices.bound && !dv_prices_find(&r->prices, r->t, r->answer.value,
                                             dv_price_steps(r->t, &r->prices)))
         return 0;
-    int64_t all = total_weight(r->t);
-    if (r->prices.bound > all)
-        r->prices.bound = all;
+    if (r->prices.bound > r->most)
+        r->prices.bound = r->most;
     if (r->proven)
         r->prices.bound = r->answer.value;
     return 1;
