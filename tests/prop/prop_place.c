@@ -22,7 +22,7 @@ typedef struct instance {
     dv_buffer buffers[MAX];
     dv_use uses[MAX][MAX_USES];
     int32_t parents[MAX][MAX_PARENTS];
-    char names[MAX][8];
+    char names[MAX][16];
     int n;
     dv_place_options options;
 } instance;
