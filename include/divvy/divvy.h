@@ -187,7 +187,7 @@ typedef struct dv_plan_options {
     // What stays in scratchpads: all (NULL), reductions or off; then parts of
     // it that can be switched, on (NULL) or off.
     const char *scratch;
-    const char *in_place, *clone_inputs, *ring, *evict;
+    const char *in_place, *clone_inputs, *ring, *evict, *reorder, *recompute;
     const char *tenants;  // one (NULL), or many: no group finds what one left
     const char *solver;   // of dv_place; NULL: auto
     int64_t place_budget; // steps of that; 0: the usual
@@ -200,7 +200,7 @@ typedef struct dv_plan_options {
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
-            NULL, 0, 0, NULL, NULL                                             \
+            NULL, NULL, NULL, 0, 0, NULL, NULL                                 \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

@@ -338,6 +338,7 @@ static int report(solver *s)
         if (r->home >= 0) {
             r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
         } else {
+            r->crowded = !c->barred;
             why = c->barred ? c->barred
                   : why     ? why
                             : "its stays would spare nothing";
