@@ -96,6 +96,9 @@ static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
 {
     dv_division_copy before, follows;
     dv_scratch none = plan->scratch;
+    dv_scratch_rules quick = *rules; // enough to tell them apart
+    quick.evict = 0;
+    rules = &quick;
     if (!dv_division_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
