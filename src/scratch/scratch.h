@@ -86,7 +86,7 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
 // Microseconds that the plan takes by its cost model, homes counted.
-double dv_joint_us(const dv_plan *plan, dv_arena *arena);
+double dv_joint_us(const dv_plan *plan);
 // A copy of the divisions and deals, and back.
 typedef struct dv_division_copy {
     int64_t **slices;
