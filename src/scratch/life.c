@@ -256,6 +256,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
             continue;
         }
         c.gain_bytes = (int64_t)gain;
+        c.price_bytes = (int64_t)price;
         mark_uses(l, &c, done);
         dv_cand *x = push_cand(l, c);
         if (!x)

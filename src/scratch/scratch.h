@@ -38,6 +38,7 @@ typedef struct dv_cand {
     int32_t from; // RING: candidate it comes from
     int64_t core_bytes;
     int64_t gain_bytes;   // of main memory, when it is a home
+    int64_t price_bytes;  // taken off that for a copy over the ring
     int32_t uses, n_uses; // in life->uses: ops that would read it
     int stored;           // WRITTEN: main memory needs it all the same
     int32_t group;        // with these or not at all; 0: alone

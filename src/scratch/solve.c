@@ -364,6 +364,8 @@ static dv_status try_one(solver *s, int evict, double *saved)
     *saved = total(s);
     s->out->saved_bytes = (int64_t)*saved;
     s->out->bound_bytes = s->placed->bound;
+    for (int32_t i = 0; i < s->life->n_cands; i++) // what is saved is more
+        s->out->bound_bytes += s->life->cands[i].price_bytes;
     s->out->solver =
         dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
     if (!s->out->solver || !report(s))
