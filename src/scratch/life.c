@@ -250,6 +250,9 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                      .from = from,
                      .group = from + 1,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
+        if (c.core_bytes + l->cands[from].core_bytes >
+            l->plan->scratch.capacity_bytes)
+            continue; // both are there while it is copied
         double gain = add_uses(l, &c, &v, 1, done) - price;
         if (gain <= 0) {
             l->n_uses = c.uses;
