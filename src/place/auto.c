@@ -159,7 +159,7 @@ typedef struct planner {
     dv_search *search;
     dv_effort *effort;
     const dv_answer *start;
-    const dv_prices *prices;
+    dv_prices *prices;
     int32_t *items, *place;
     int64_t *at;
     int64_t *cuts;
@@ -183,6 +183,8 @@ static int refine_part(planner *p, const dv_task *part, int32_t n,
         dv_prices_take(&prices, p->prices);
     ok = ok && dv_prices_find(&prices, part, before, PART_STEPS) &&
          dv_refine(part, &prices, &own, &answer);
+    if (ok && p->n_cuts == 0 && prices.bound < p->prices->bound)
+        p->prices->bound = prices.bound;
     p->effort->left -= effort - own.left;
     p->effort->nodes += own.nodes;
     if (ok && answer.value > before)
@@ -219,9 +221,8 @@ static int refine_pieces(planner *p)
     return ok;
 }
 
-static int improve(const dv_task *t, const dv_near *near,
-                   const dv_prices *prices, uint64_t seed, dv_effort *effort,
-                   dv_answer *io)
+static int improve(const dv_task *t, const dv_near *near, dv_prices *prices,
+                   uint64_t seed, dv_effort *effort, dv_answer *io)
 {
     planner p = {.t = t, .effort = effort, .start = io, .prices = prices};
     p.search = dv_search_open(t, near, seed, effort, io);
@@ -235,7 +236,7 @@ static int improve(const dv_task *t, const dv_near *near,
     if (ok)
         p.n_cuts = find_cuts(t, p.cuts, &p.arena);
     ok = ok && p.n_cuts >= 0 && refine_pieces(&p);
-    if (ok)
+    if (ok && dv_search_value(p.search) < prices->bound)
         dv_search_run(p.search, dv_min_i64(effort->left, SEARCH_ITEM * t->n));
     if (p.search)
         dv_search_close(p.search, io);

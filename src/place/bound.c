@@ -288,7 +288,7 @@ void dv_prices_take(dv_prices *p, const dv_prices *from)
 
 int dv_price_steps(const dv_task *t, const dv_prices *p)
 {
-    int64_t steps = 12000000 / ((int64_t)t->n + p->n + 1);
+    int64_t steps = 9000000 / ((int64_t)t->n + p->n + 1);
     return steps < 60 ? 60 : steps > 20000 ? 20000 : (int)steps;
 }
 

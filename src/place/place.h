@@ -149,6 +149,7 @@ double dv_price_of(const dv_prices *p, const dv_task *task, int32_t i);
 typedef struct dv_choice {
     char *keep;    // in: items to choose from; out: items chosen
     int32_t *over; // parent of the same size whose place it takes; -1: none
+    int complete;  // out: no set is better
 } dv_choice;
 
 // The best set that nowhere needs more than `share` of the room, addresses
@@ -164,8 +165,8 @@ typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improve an answer by choosing what to keep and packing that, until the
-// effort is spent; it never gets worse.
-int dv_refine(const dv_task *task, const dv_prices *prices, dv_effort *effort,
+// effort is spent; it never gets worse. A complete choice lowers the bound.
+int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
 // Branch and bound from an answer on; *proven: nothing is better.
 int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,

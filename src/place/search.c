@@ -571,6 +571,11 @@ void dv_search_run(dv_search *s, int64_t effort)
     }
 }
 
+int64_t dv_search_value(const dv_search *s)
+{
+    return s->best_value;
+}
+
 void dv_search_close(dv_search *s, dv_answer *out)
 {
     memcpy(out->at, s->best_at, (size_t)s->t->n * sizeof *out->at);
