@@ -16,7 +16,8 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    PIECE = 600,         // items
+    WHOLE = 1200,        // items are not cut into pieces
+    PIECE = 500,         // items
     PART_STEPS = 2000,   // of prices that start from those of the whole
     SEARCH_SHARE = 6,    // of the effort, a sixth goes to step 4,
     SEARCH_ITEM = 50000, // but at most so many units an item
@@ -58,6 +59,8 @@ static int by_tick(const void *a, const void *b)
 // alive across. The number of cuts.
 static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
 {
+    if (t->n <= WHOLE)
+        return 0;
     when *w = DV_NEW(a, when, 2 * (size_t)t->n);
     if (!w)
         return -1;

@@ -85,6 +85,18 @@ static inline int64_t dv_align_up(int64_t v, int64_t align)
     return (v + align - 1) / align * align;
 }
 
+// e to the x for x <= 0, roughly, and the same on every machine, which exp is
+// not.
+static inline double dv_decay(double x)
+{
+    double y = 1 + x / 1024;
+    if (!(y > 0))
+        return 0;
+    for (int k = 0; k < 10; k++)
+        y *= y;
+    return y;
+}
+
 // -- Items alive in a range of ticks (live.c) --------------------------------
 
 // Those items of a task that have been added, searched by time.

@@ -40,7 +40,7 @@ static int pack(refiner *r, int64_t max_nodes)
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;
-    r->effort->left -= stats.nodes * (x->n / 4 + 8); // units a node
+    r->effort->left -= stats.nodes * (x->n / 20 + 20); // units a node
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;
     dv_rects_read(x, r->at);
@@ -149,8 +149,8 @@ static int search(refiner *r, int32_t width)
     int64_t n = r->t->n;
     while (r->effort->left > 0 && share > 0.5 &&
            r->best->value < r->prices->bound) {
-        int64_t most = r->effort->left / 8 / (n / 4 + 8);
-        int64_t nodes = dv_min_i64(200 * n + 1000, dv_max_i64(most, 2 * n));
+        int64_t most = r->effort->left / 5 / (n / 20 + 20);
+        int64_t nodes = dv_min_i64(200 * n + 1000, dv_max_i64(most, 4 * n));
         int got = round_of(r, share, width, nodes);
         if (got < 0)
             return 0;

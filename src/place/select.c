@@ -302,7 +302,7 @@ int dv_select(const dv_task *t, const dv_prices *p, double share, int32_t width,
         b.n_states = 1;
         walk(&b);
         effort->nodes += b.n_nodes;
-        effort->left -= b.n_nodes;
+        effort->left -= 2 * (int64_t)b.n_nodes;
         int32_t best = 0;
         for (int32_t s = 1; s < b.n_states; s++)
             if (b.states[s].score > b.states[best].score)
