@@ -122,7 +122,7 @@ static const solver *find_solver(const char *name)
 static int64_t usual_budget(int64_t n)
 {
     int64_t extra = 50000000 - 50000 * n;
-    return (extra > 6000000 ? extra : 6000000) + 2000 * n;
+    return (extra > 6000000 ? extra : 6000000) + 2500 * n;
 }
 
 static int start(run *r, const dv_task *t, const dv_place_options *o,
