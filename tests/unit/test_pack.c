@@ -261,8 +261,8 @@ static void test_least_against_every_address(void **state)
 // -- Each search alone -------------------------------------------------------
 
 typedef struct small {
-    int32_t first[8], last[8], rect[8];
-    int64_t life[8], size[8], align[8], fixed[8], at[8];
+    int32_t first[24], last[24], rect[24];
+    int64_t life[24], size[24], align[24], fixed[24], at[24];
 } small;
 
 // The same as a part whose sections are the moments of time.
@@ -301,7 +301,7 @@ static dv_part make_part(small *m, dv_rect *r, int32_t n, int64_t cap)
 
 static int overloaded(const dv_rect *r, int32_t n, int64_t cap)
 {
-    for (int64_t t = 0; t < 12; t++) {
+    for (int64_t t = 0; t < 24; t++) {
         int64_t load = 0;
         for (int32_t i = 0; i < n; i++)
             load += r[i].start <= t && t < r[i].end ? r[i].size : 0;
@@ -438,9 +438,9 @@ static void test_same_work(void **state)
 }
 
 // Cut a full rectangle at random: it fits, and not into less.
-static int32_t dissect(dv_rect *r, int32_t n)
+static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
 {
-    r[0] = rect(0, 64, 512);
+    r[0] = rect(0, time, size);
     for (int32_t k = 1; k < n;) {
         dv_rect *x = &r[below(k)];
         r[k] = *x;
@@ -460,7 +460,7 @@ static void test_dissections(void **state)
     random_state = 5;
     for (int t = 0; t < 60; t++) {
         static dv_rect r[MAX];
-        int32_t n = dissect(r, 10 + t);
+        int32_t n = dissect(r, 10 + t, 64, 512);
         dv_pack_stats stats;
         int64_t cap = 0;
         dv_pack_limits limits = {.max_nodes = 2000000};
