@@ -85,6 +85,16 @@ static inline int64_t dv_align_up(int64_t v, int64_t align)
     return (v + align - 1) / align * align;
 }
 
+static inline int64_t dv_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
 // e to the x for x <= 0, roughly, and the same on every machine, which exp is
 // not.
 static inline double dv_decay(double x)
