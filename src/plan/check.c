@@ -681,5 +681,6 @@ dv_status dv_plan_check(const dv_plan *plan, dv_diag *diag)
     DV_TRY(check_independence(&c));
     if (plan->target.span_limit_bytes)
         DV_TRY(check_spans(&c));
-    return check_reads(&c);
+    DV_TRY(check_reads(&c));
+    return dv_check_scratch(plan, whole(&c), diag);
 }
