@@ -263,6 +263,20 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
+// Does a loop run op `use` again without filling the home anew?
+static int comes_again(const checker *c, const dv_home *h, int32_t use)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int around_use = r->first_op <= use && use < r->end_op;
+        int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
+        if (around_use && !around_fill)
+            return 1;
+    }
+    return 0;
+}
+
 static dv_status check_in_place(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
@@ -274,6 +288,11 @@ static dv_status check_in_place(const checker *c, int32_t i)
         !same_layout(&l[h->tensor], &l[p->tensor]) ||
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return wrong(c, i, "it cannot take the place of home %d",
+                     (int)h->in_place_of);
+    if (comes_again(c, p, h->first_op))
+        return wrong(c, i,
+                     "home %d, whose place it takes, is read again in the "
+                     "next pass of a loop",
                      (int)h->in_place_of);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box a, b;

@@ -436,6 +436,15 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
            dv_view_same(&x, &y);
 }
 
+// Does a repeat run op `use` again without filling anew what op `first` filled?
+static int comes_again(const dv_life *l, int32_t first, int32_t use)
+{
+    for (int32_t r = l->loop_of[use]; r >= 0; r = l->loop_in[r])
+        if (l->plan->ops->repeats[r].first_op > first)
+            return 1;
+    return 0;
+}
+
 // Candidates by tensor, to find the parents of each written one.
 static int find_parents(dv_life *l)
 {
@@ -461,6 +470,7 @@ static int find_parents(dv_life *l)
                     l->cands[k].n_uses > 0 &&
                     l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
                         c->first_op &&
+                    !comes_again(l, l->cands[k].first_op, c->first_op) &&
                     may_overwrite(l, &l->cands[k], c))
                     c->parent[c->n_parents++] = k;
     }
