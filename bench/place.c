@@ -4,8 +4,8 @@
 //   place -g SEED DIR                            write generated cases to DIR
 //
 // One line a file: name, rectangles, capacity, answer, best seconds, nodes.
-// With -l the least capacity is looked for instead. A layout is checked
-// against every pair of rectangles before it counts.
+// With -l the least capacity is looked for instead, and the bound is printed
+// too. All pairs of a layout are checked, unless there are too many.
 //
 // Generated cases are dissections of a full rectangle, so they fit, and all
 // sections are full unless pieces are left out.
@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { MAX_CHECKED = 50000 }; // rectangles, in pairs
 
 typedef struct rects {
     dv_rect *all;
@@ -98,10 +100,14 @@ static void measure(const char *path, int repeats, int least, int64_t nodes)
             best = t;
     }
     int has_layout = fit == DV_FIT_YES || (least && fit == DV_FIT_OPEN);
-    printf("%-14.*s %6" PRId32 " %12" PRId64 " %-5s %10.6f %9" PRId64 "\n", dot,
+    has_layout &= r.n <= MAX_CHECKED;
+    printf("%-14.*s %6" PRId32 " %12" PRId64 " %-5s %10.6f %9" PRId64, dot,
            name, r.n, cap,
            has_layout && !legal(&r, cap) ? "WRONG" : answers[fit], best,
            stats.nodes);
+    if (least)
+        printf(" bound %" PRId64, stats.bound);
+    putchar('\n');
     free(r.all);
 }
 

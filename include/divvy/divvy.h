@@ -187,7 +187,7 @@ typedef struct dv_plan_options {
     // What stays in scratchpads: all (NULL), reductions or off; then parts of
     // it that can be switched, on (NULL) or off.
     const char *scratch;
-    const char *in_place, *clone_inputs, *ring, *evict;
+    const char *in_place, *clone_inputs, *ring, *evict, *reorder, *recompute;
     const char *tenants;  // one (NULL), or many: no group finds what one left
     const char *solver;   // of dv_place; NULL: auto
     int64_t place_budget; // steps of that; 0: the usual
@@ -200,7 +200,7 @@ typedef struct dv_plan_options {
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
-            NULL, 0, 0, NULL, NULL                                             \
+            NULL, NULL, NULL, 0, 0, NULL, NULL                                 \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own
@@ -289,13 +289,16 @@ typedef struct dv_place_options {
     int64_t budget;      // steps of search, the same everywhere; 0: the usual
     double time_limit_s; // stop earlier, whatever is left of it; 0: never
     uint64_t seed;
-    // Buffers may leave at idle ticks between uses and come back: placement
-    // comes as stays.
+    // Buffers may leave between uses and come back, at the cost of the reads
+    // and writes of main memory that this takes; the answer comes as stays.
     int evict;
+    // Nothing may be left out: auto and exact first try hard to place all. If
+    // that fails the answer is what could be kept.
+    int must_fit;
 } dv_place_options;
 #define DV_PLACE_OPTIONS_INIT                                                  \
     {                                                                          \
-        0, 0, NULL, 0, 0, 0, 0                                                 \
+        0, 0, NULL, 0, 0, 0, 0, 0                                              \
     }
 
 // A buffer at an address for some time.
@@ -326,6 +329,12 @@ DV_API const char *dv_place_solver(int i);
 DV_API dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
                           size_t n_buffers, const dv_place_options *options,
                           dv_diag *diag);
+// All buffers in as little memory as can be found: peak_bytes of the
+// placement. No less than *proven_bytes will do. The capacity of the options
+// is not used, and barred buffers are not placed.
+DV_API dv_status dv_place_least(dv_placement **out, int64_t *proven_bytes,
+                                const dv_buffer *buffers, size_t n_buffers,
+                                const dv_place_options *options, dv_diag *diag);
 // Prove a placement: no two buffers share a byte but parent and child in the
 // one tick of a hand-over, every address is aligned and below the capacity,
 // fixed buffers are where they must be, groups are whole, what is barred is

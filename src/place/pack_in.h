@@ -1,18 +1,19 @@
-// Inside packing: one part of a problem, and the searches that work on it.
+// Inside packing: the parts of a problem, and the searches that work on one.
 //
 // A section is a moment at which a maximal set of rectangles is alive; two
 // rectangles meet exactly if they share a section. Time is gone from here on:
 //
-//   time   0   1   2   3   4   5        section  0   1   2
-//   a      [=======)                    a       [0,  0]
-//   b          [===========)            b       [0,      1]
-//   c                  [=======)        c           [1,  2]
-//   d                      [===)        d               [2]   (a tie, shown)
+//   time  0   1   2   3   4            section  0   1
+//   a     [=======)                    a        x
+//   b         [===========)            b        x   x
+//   c                 [===)            c            x
 //
-// Sizes are in units: bytes divided by what divides them all.
+// Sizes and addresses are in units: bytes divided by what divides them all.
 #ifndef DV_PACK_IN_H
 #define DV_PACK_IN_H
 #include "place/pack.h"
+
+// -- The problem (pack_model.c) ----------------------------------------------
 
 // Items that hang together, sorted by first section.
 typedef struct dv_part {
@@ -24,9 +25,45 @@ typedef struct dv_part {
     int64_t *fixed; // -1: free
     int64_t *at;    // out
     int32_t *rect;  // the rectangle an item stands for
-    int64_t cap;
-    int plain; // no alignment, nothing fixed
+    int64_t base;   // what is below the part, everywhere
+    int64_t load;   // largest sum of live sizes; base not counted
+    int64_t cap;    // where the part has to end; base not counted
+    int plain;      // no alignment, nothing fixed
 } dv_part;
+
+typedef struct dv_model {
+    dv_arena arena;
+    struct dv_pack_item *items; // rectangles that take room
+    int32_t n;
+    int64_t unit;  // bytes
+    int64_t bound; // units that are needed at least
+    int plain;
+    dv_part *parts;
+    int32_t n_parts, max_parts;
+    dv_rect *rects; // borrowed
+} dv_model;
+
+// Rectangles to parts. `cap` matters only for whether sizes may be rounded up
+// to a common alignment. DV_FIT_NO: the sum of live sizes is no integer.
+dv_fit dv_model_init(dv_model *m, dv_rect *rects, int32_t n, int64_t cap);
+void dv_model_free(dv_model *m);
+// Copy the addresses of a part to its rectangles.
+void dv_model_put(const dv_model *m, const dv_part *p, const int64_t *at);
+
+// Orders in which items are tried; each puts large values first.
+typedef enum dv_pack_key {
+    DV_KEY_LIFE,  // time
+    DV_KEY_AREA,  // time times size
+    DV_KEY_SIZE,  // units
+    DV_KEY_TOTAL, // largest load of a section it is in
+    DV_KEY_EARLY, // minus the first section
+    DV_KEY_FIXED, // fixed ones from low to high, then all others
+} dv_pack_key;
+
+// rank[i] of every item when sorted by keys[0], then keys[1], then keys[2].
+dv_fit dv_pack_rank(const dv_part *p, const dv_pack_key keys[3], int32_t *rank);
+
+// -- Budgets -----------------------------------------------------------------
 
 // What a search may still spend, and where it counts what it spent.
 typedef struct dv_pack_run {
@@ -52,30 +89,40 @@ static inline int dv_pack_tick(dv_pack_run *run)
     return run->stopped;
 }
 
-// Orders in which items are tried; each puts large values first.
-typedef enum dv_pack_key {
-    DV_KEY_LIFE,  // sections
-    DV_KEY_AREA,  // sections times size
-    DV_KEY_SIZE,  // units
-    DV_KEY_TOTAL, // largest load of a section it is in
-    DV_N_KEYS
-} dv_pack_key;
-
-// rank[i] of every item when sorted by keys[0], then keys[1], then keys[2].
-dv_fit dv_pack_rank(const dv_part *p, const dv_pack_key keys[3], int32_t *rank);
-
 // -- Valley search (pack_valley.c): plain parts only -------------------------
+
 typedef struct dv_valley dv_valley;
 dv_valley *dv_valley_create(const dv_part *p); // NULL: out of memory
 void dv_valley_destroy(dv_valley *v);
-// Try number `attempt` with at most `budget` nodes.
-dv_fit dv_valley_try(dv_valley *v, int32_t attempt, int64_t budget,
+
+// Which valley is taken next.
+typedef enum dv_valley_rule {
+    DV_RULE_LOW,   // the lowest
+    DV_RULE_RANK,  // where the item of best rank can go
+    DV_RULE_FAILS, // few options, often failed
+    DV_RULE_WIDE,  // the widest item
+} dv_valley_rule;
+
+// Items are tried by keys, shaken if seed is not 0. All tries of one search
+// must have the same capacity: what has failed stays known.
+dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
+                     const dv_pack_key keys[3], uint64_t seed, int64_t budget,
                      dv_pack_run *run);
 
 // -- Canonical search (pack_order.c): any part -------------------------------
+
 typedef struct dv_order dv_order;
-dv_order *dv_order_create(const dv_part *p);
+dv_order *dv_order_create(const dv_part *p); // NULL: out of memory
 void dv_order_destroy(dv_order *o);
-dv_fit dv_order_try(dv_order *o, int32_t attempt, int64_t budget,
+dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run);
+
+// -- Heuristics (pack_list.c): any part --------------------------------------
+
+// The best of a few simple layouts; *top is where it ends. DV_FIT_NO: fixed
+// items clash. DV_FIT_OPEN: a layout ends beyond all integers.
+dv_fit dv_pack_list(const dv_part *p, int64_t *top);
+// One of them (pack_fill.c), for plain parts. DV_FIT_OPEN: as above, or out of
+// memory.
+dv_fit dv_pack_fill(const dv_part *p, int64_t *at, int64_t *top);
 #endif

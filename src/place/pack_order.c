@@ -22,7 +22,7 @@ typedef struct entry {
     int32_t item; // in the order of rank
 } entry;
 
-enum { MAX_DEPTH = 8192 };
+enum { MAX_DEPTH = 8192, MAX_STACK = 1 << 22 };
 
 struct dv_order {
     dv_arena arena;
@@ -56,7 +56,10 @@ static inline int before(const entry *a, const entry *b)
 
 static inline int64_t align_up(int64_t x, int64_t align)
 {
-    return align == 1 ? x : dv_ceil_div(x, align) * align;
+    int64_t over = align == 1 ? 0 : x % align;
+    if (!over)
+        return x;
+    return dv_add_i64(&x, x, align - over) ? x : INT64_MAX;
 }
 
 static void take(dv_order *o, int32_t i)
@@ -100,7 +103,7 @@ static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
         *hat |= over;
         if (over && y.off < top) {
             y.off = align_up(top, o->align[y.item]);
-            if (o->fixed[y.item] || y.off + o->size[y.item] > o->p->cap)
+            if (o->fixed[y.item] || y.off > o->p->cap - o->size[y.item])
                 return 0;
             insert(up, n_up++, y);
         } else {
@@ -220,12 +223,6 @@ static end solve(dv_order *o, const state *st, int32_t depth)
 
 // -- Tries -------------------------------------------------------------------
 
-static const dv_pack_key orders[][3] = {
-    {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA},
-    {DV_KEY_TOTAL, DV_KEY_AREA, DV_KEY_LIFE},
-    {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL},
-};
-
 // The items by rank, fixed ones before all others.
 static void sort_items(dv_order *o)
 {
@@ -250,17 +247,16 @@ static void sort_items(dv_order *o)
     }
 }
 
-dv_fit dv_order_try(dv_order *o, int32_t attempt, int64_t budget,
+dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run)
 {
     const dv_part *p = o->p;
-    dv_fit fit = dv_pack_rank(p, orders[attempt % 3], o->rank);
+    dv_fit fit = dv_pack_rank(p, keys, o->rank);
     if (fit != DV_FIT_YES)
         return fit;
     sort_items(o);
     o->run = run;
     o->budget = run->nodes + budget;
-    run->restarts++;
     memset(o->cross, 0, (size_t)p->n_secs * sizeof *o->cross);
     for (int32_t s = 0; s < p->n_secs; s++)
         o->room[s] = p->cap;
@@ -284,7 +280,7 @@ static int allocate(dv_order *o)
 {
     dv_arena *a = &o->arena;
     int32_t n = o->p->n, n_secs = o->p->n_secs;
-    o->max_stack = (int64_t)n * (n + 8);
+    o->max_stack = dv_min_i64((int64_t)n * (n + 8), MAX_STACK);
     return (o->first = DV_NEW(a, int32_t, n)) &&
            (o->last = DV_NEW(a, int32_t, n)) &&
            (o->which = DV_NEW(a, int32_t, n)) &&

@@ -36,9 +36,15 @@ typedef struct spot {
     int64_t score;     // the lowest is taken
 } spot;
 
+// Sections from..to.
+typedef struct span {
+    int32_t from, to;
+} span;
+
 typedef struct move {
     int32_t item; // -1: a raise
     int32_t a, z; // sections
+    span why;     // what made it
     int64_t from; // their floor before, -1: melted
 } move;
 
@@ -47,6 +53,7 @@ typedef struct failure {
     uint64_t hash;
     int32_t next;   // in its bucket, -1: none
     int32_t n_secs; // floors
+    span why;
     int64_t floors; // index in the pool
 } failure;
 
@@ -56,10 +63,8 @@ typedef struct range {
 } range;
 
 enum {
-    BUCKETS = 1 << 14,
-    FAILURES = 1 << 17,
-    POOL = 1 << 23, // floors of all failures
-    MAX_CHAIN = 24,
+    MAX_FAILURES = 1 << 20,
+    MAX_POOL = 1 << 25, // floors of all failures
     MAX_DEPTH = 4096
 };
 
@@ -86,14 +91,15 @@ struct dv_valley {
     int32_t lo, hi, n_open;
     uint64_t hash;
     int64_t lift; // melted into the floors
+    span why;     // the last failure: nothing else has to do with it
     // Failed states.
     int32_t *bucket;
     failure *failures;
     int64_t *pool;
-    int32_t n_failures;
-    int64_t n_pool;
+    int32_t n_failures, max_failures; // as many buckets as failures fit
+    int64_t n_pool, max_pool;
     // This try.
-    int rule;
+    dv_valley_rule rule;
     int64_t budget;
     dv_pack_run *run;
 };
@@ -135,10 +141,24 @@ static void set_floor(dv_valley *v, int32_t a, int32_t z, int64_t f)
     touch(v, a, z);
 }
 
-static void add_move(dv_valley *v, int32_t item, int32_t a, int32_t z,
+// A valley and its walls.
+static span around(int32_t l, int32_t r)
+{
+    return (span){l - 1, r + 1};
+}
+
+static void widen(span *to, span by)
+{
+    if (by.from < to->from)
+        to->from = by.from;
+    if (by.to > to->to)
+        to->to = by.to;
+}
+
+static void add_move(dv_valley *v, int32_t item, int32_t a, int32_t z, span why,
                      int64_t from)
 {
-    v->trail[v->n_trail++] = (move){item, a, z, from};
+    v->trail[v->n_trail++] = (move){item, a, z, why, from};
 }
 
 static void take(dv_valley *v, int32_t i)
@@ -161,12 +181,12 @@ static void put_back(dv_valley *v, int32_t i)
         cross[s]++;
 }
 
-static void place(dv_valley *v, int32_t i, int64_t f)
+static void place(dv_valley *v, int32_t i, int64_t f, span why)
 {
     int32_t a = v->p->first[i], z = v->p->last[i];
     v->p->at[i] = f - v->lift;
     take(v, i);
-    add_move(v, i, a, z, f);
+    add_move(v, i, a, z, why, f);
     set_floor(v, a, z, f + v->p->size[i]);
 }
 
@@ -175,24 +195,25 @@ static void melt(dv_valley *v, int32_t i)
 {
     v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
     take(v, i);
-    add_move(v, i, v->lo, v->hi, -1);
+    add_move(v, i, v->lo, v->hi, around(v->lo, v->hi), -1);
     for (int32_t s = v->lo; s <= v->hi; s++)
         v->floor[s] += v->p->size[i];
     v->lift += v->p->size[i];
 }
 
 // Nothing rests on sections a..z: all have one floor. 0: no room for that.
-static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to)
+static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
 {
     int64_t f = v->floor[a], by = to - f;
     for (int32_t s = a; s <= z; s++)
         if (v->slack[s] < by) {
             v->fails[s]++;
+            v->why = why;
             return 0;
         }
     for (int32_t s = a; s <= z; s++)
         v->slack[s] -= by;
-    add_move(v, -1, a, z, f);
+    add_move(v, -1, a, z, why, f);
     set_floor(v, a, z, to);
     return 1;
 }
@@ -229,7 +250,8 @@ typedef struct fitting {
     int32_t item_left, item_right; // one of them
     int64_t low_left, low_right;   // least size of those that do not
     int32_t widest;                // sections
-    int32_t gap_a, gap_z;          // sections that nothing covers
+    int32_t rank_left, rank_right;
+    int32_t gap_a, gap_z; // sections that nothing covers
 } fitting;
 
 static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
@@ -242,12 +264,16 @@ static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
     if (a == l) {
         fit->n_left += is_choice(v, i);
         fit->item_left = i;
+        if (v->rank[i] < fit->rank_left)
+            fit->rank_left = v->rank[i];
     } else if (size < fit->low_left) {
         fit->low_left = size;
     }
     if (z == r) {
         fit->n_right += is_choice(v, i);
         fit->item_right = i;
+        if (v->rank[i] < fit->rank_right)
+            fit->rank_right = v->rank[i];
     } else if (size < fit->low_right) {
         fit->low_right = size;
     }
@@ -290,21 +316,17 @@ static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
                         const fitting *fit)
 {
     int64_t edge = s->right ? s->last : l;
-    int64_t width = s->last - l + 1, f = v->floor[l];
     int64_t fails = v->fails[edge];
     switch (v->rule) {
-    case 0: // few options, often failed
+    case DV_RULE_FAILS:
         return s->n_options * 100000 / (fails + 10);
-    case 1: // wide items first
+    case DV_RULE_WIDE:
         return -(int64_t)fit->widest * 100 + s->n_options;
-    case 2: // low and wide
-        return f - v->p->cap / 16 * fit->widest / width;
-    case 3: // items that fill the valley
-        return -(fit->widest * 1000 / width) * 100 + s->n_options * 10;
-    case 4: // least slack
-        return v->slack[edge] * 8 + s->n_options;
-    default: // lowest
-        return f * 8 + s->n_options;
+    case DV_RULE_RANK:
+        return fit->rank_left < fit->rank_right ? fit->rank_left
+                                                : fit->rank_right;
+    default:
+        return v->floor[l];
     }
 }
 
@@ -313,11 +335,15 @@ static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
 {
     spot *s = &v->spots[l];
     int64_t f = v->floor[l];
-    fitting fit = {.low_left = v->p->cap, .low_right = v->p->cap};
+    fitting fit = {.low_left = v->p->cap - f,
+                   .low_right = v->p->cap - f,
+                   .rank_left = v->p->n,
+                   .rank_right = v->p->n};
     find_fitting(v, l, r, &fit);
     if (fit.gap_a >= 0)
-        return raise_floor(v, fit.gap_a, fit.gap_z, wall) ? LOOK_MOVED
-                                                          : LOOK_FAIL;
+        return raise_floor(v, fit.gap_a, fit.gap_z, wall, around(l, r))
+                   ? LOOK_MOVED
+                   : LOOK_FAIL;
     int64_t up_left = dv_min_i64(wall, f + fit.low_left);
     int64_t up_right = dv_min_i64(wall, f + fit.low_right);
     int can_left = up_left - f <= v->slack[l];
@@ -325,19 +351,23 @@ static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
     int32_t n_left = fit.n_left + can_left, n_right = fit.n_right + can_right;
     if (n_left == 0 || n_right == 0) {
         v->fails[n_left ? r : l]++;
+        v->why = around(l, r);
         return LOOK_FAIL;
     }
     s->right = n_right < n_left;
+    if (v->rule == DV_RULE_RANK && n_left > 1 && n_right > 1)
+        s->right = fit.rank_right < fit.rank_left;
     s->n_options = s->right ? n_right : n_left;
     s->up = s->right ? (can_right ? up_right : -1) : (can_left ? up_left : -1);
     if (s->n_options == 1) {
         int32_t x = s->right ? r : l;
         if (s->up >= 0)
-            return raise_floor(v, x, x, s->up) ? LOOK_MOVED : LOOK_FAIL;
+            return raise_floor(v, x, x, s->up, around(l, r)) ? LOOK_MOVED
+                                                             : LOOK_FAIL;
         int32_t i = s->right ? fit.item_right : fit.item_left;
         while (v->twin[i] && is_open(v, i - 1))
             i--;
-        place(v, i, f);
+        place(v, i, f, around(l, r));
         return LOOK_MOVED;
     }
     s->score = score_of(v, s, l, &fit);
@@ -386,10 +416,15 @@ static end settle(dv_valley *v)
 static int32_t best_valley(const dv_valley *v)
 {
     int32_t best = -1;
-    for (int32_t s = v->lo; s <= v->hi; s = v->spots[s].last + 1)
-        if (v->spots[s].n_options >= 0 &&
-            (best < 0 || v->spots[s].score < v->spots[best].score))
+    for (int32_t s = v->lo; s <= v->hi; s = v->spots[s].last + 1) {
+        const spot *x = &v->spots[s];
+        const spot *y = best < 0 ? x : &v->spots[best];
+        if (x->n_options < 0)
+            continue;
+        if (best < 0 || x->score < y->score ||
+            (x->score == y->score && x->n_options < y->n_options))
             best = s;
+    }
     return best;
 }
 
@@ -422,34 +457,80 @@ static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
     return !higher;
 }
 
-static int known_to_fail(const dv_valley *v)
+static inline int32_t *bucket_of(const dv_valley *v, uint64_t hash)
+{
+    return &v->bucket[hash & (uint64_t)(v->max_failures - 1)];
+}
+
+static int known_to_fail(dv_valley *v)
 {
     int32_t n = v->hi - v->lo + 1;
-    for (int32_t k = v->bucket[v->hash % BUCKETS]; k >= 0;
-         k = v->failures[k].next) {
+    for (int32_t k = *bucket_of(v, v->hash); k >= 0; k = v->failures[k].next) {
         const failure *x = &v->failures[k];
         if (x->hash == v->hash && x->n_secs == n &&
-            nowhere_higher(v->pool + x->floors, v->floor + v->lo, n))
+            nowhere_higher(v->pool + x->floors, v->floor + v->lo, n)) {
+            v->why = x->why;
             return 1;
+        }
     }
     return 0;
 }
 
-static void forget_failures(dv_valley *v)
+static void fill_buckets(dv_valley *v)
 {
-    memset(v->bucket, 0xff, BUCKETS * sizeof *v->bucket);
-    v->n_failures = 0;
-    v->n_pool = 0;
+    memset(v->bucket, 0xff, (size_t)v->max_failures * sizeof *v->bucket);
+    for (int32_t k = 0; k < v->n_failures; k++) {
+        int32_t *head = bucket_of(v, v->failures[k].hash);
+        v->failures[k].next = *head;
+        *head = k;
+    }
 }
 
+// Room for twice as many failures. 0: there is none.
+static int grow_failures(dv_valley *v)
+{
+    int32_t max = v->max_failures ? v->max_failures * 2 : 256;
+    failure *failures = NULL;
+    int32_t *bucket = NULL;
+    if (max <= MAX_FAILURES) {
+        failures = dv_realloc(v->failures, (size_t)max * sizeof *failures);
+        v->failures = failures ? failures : v->failures;
+        bucket = dv_realloc(v->bucket, (size_t)max * sizeof *bucket);
+        v->bucket = bucket ? bucket : v->bucket;
+    }
+    if (!failures || !bucket)
+        return 0;
+    v->max_failures = max;
+    fill_buckets(v);
+    return 1;
+}
+
+static int grow_pool(dv_valley *v)
+{
+    int64_t max = v->max_pool ? v->max_pool * 2 : 64 * (int64_t)v->p->n_secs;
+    if (max > MAX_POOL)
+        return 0;
+    int64_t *pool = dv_realloc(v->pool, (size_t)max * sizeof *pool);
+    if (!pool)
+        return 0;
+    v->pool = pool;
+    v->max_pool = max;
+    return 1;
+}
+
+// When the room is used up, all is forgotten.
 static void keep_failure(dv_valley *v)
 {
     int32_t n = v->hi - v->lo + 1;
-    if (v->n_failures == FAILURES || v->n_pool + n > POOL)
-        forget_failures(v);
-    int32_t *head = &v->bucket[v->hash % BUCKETS];
-    failure *x = &v->failures[v->n_failures];
-    *x = (failure){v->hash, *head, n, v->n_pool};
+    if ((v->n_failures == v->max_failures && !grow_failures(v)) ||
+        (v->n_pool + n > v->max_pool && !grow_pool(v))) {
+        v->n_failures = 0;
+        v->n_pool = 0;
+        fill_buckets(v);
+    }
+    int32_t *head = bucket_of(v, v->hash);
+    v->failures[v->n_failures] =
+        (failure){v->hash, *head, n, v->why, v->n_pool};
     memcpy(v->pool + v->n_pool, v->floor + v->lo, (size_t)n * sizeof *v->pool);
     *head = v->n_failures++;
     v->n_pool += n;
@@ -506,8 +587,12 @@ static end solve_ranges(dv_valley *v, int32_t depth)
     end e = END_SOLVED;
     v->n_ranges += n;
     for (int32_t k = 0; k < n && e == END_SOLVED; k++) {
+        int32_t before = v->n_trail;
         enter(v, &v->ranges[first + k]);
+        int melted = v->n_trail > before;
         e = solve(v, depth + 1);
+        if (melted && e == END_FAIL)
+            widen(&v->why, around(v->lo, v->hi));
         v->lift = lift;
     }
     v->n_ranges = first;
@@ -522,12 +607,26 @@ static end solve_ranges(dv_valley *v, int32_t depth)
     return e;
 }
 
+static int touches(const move *m, span x)
+{
+    return m->a <= x.to && m->z >= x.from;
+}
+
+// The last failure, in terms of the state before the moves after `n_trail`.
+static void explain(dv_valley *v, int32_t n_trail)
+{
+    for (int32_t k = v->n_trail - 1; k >= n_trail; k--)
+        if (touches(&v->trail[k], v->why))
+            widen(&v->why, v->trail[k].why);
+}
+
 static end branch(dv_valley *v, int32_t depth)
 {
     int32_t l = best_valley(v), r = v->spots[l].last;
     int right = v->spots[l].right;
     int64_t up = v->spots[l].up, f = v->floor[l];
     int32_t mark = v->n_trail, after = -1, x = right ? r : l;
+    span why = around(l, r);
     for (int raised = 0; !raised;) {
         int32_t i = next_item(v, l, r, right, after);
         raised = i < 0;
@@ -536,17 +635,22 @@ static end branch(dv_valley *v, int32_t depth)
         if (dv_pack_tick(v->run) || v->run->nodes > v->budget)
             return END_STOP;
         if (raised) {
-            raise_floor(v, x, x, up);
+            raise_floor(v, x, x, up, around(l, r));
         } else {
             after = v->rank[i];
-            place(v, i, f);
+            place(v, i, f, around(l, r));
         }
         end e = solve(v, depth + 1);
         if (e != END_FAIL)
             return e;
+        int guilty = touches(&v->trail[mark], v->why);
         undo(v, mark);
+        if (!guilty)
+            return END_FAIL; // whatever is done here
+        widen(&why, v->why);
     }
     v->fails[x]++;
+    v->why = why;
     return END_FAIL;
 }
 
@@ -575,27 +679,14 @@ static end solve(dv_valley *v, int32_t depth)
                 keep_failure(v);
         }
     }
-    if (e == END_FAIL)
+    if (e == END_FAIL) {
+        explain(v, mark);
         undo(v, mark);
+    }
     return e;
 }
 
 // -- Tries -------------------------------------------------------------------
-
-static const struct {
-    int rule;
-    dv_pack_key keys[3];
-} tries[] = {
-    {0, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {1, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {2, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {0, {DV_KEY_AREA, DV_KEY_LIFE, DV_KEY_TOTAL}},
-    {3, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-    {4, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
-    {1, {DV_KEY_SIZE, DV_KEY_LIFE, DV_KEY_AREA}},
-    {5, {DV_KEY_LIFE, DV_KEY_AREA, DV_KEY_TOTAL}},
-};
-enum { N_TRIES = sizeof tries / sizeof *tries };
 
 // Numbers that look random, the same on every machine.
 static uint64_t mix(uint64_t x)
@@ -606,20 +697,23 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-// Swap neighbours in the order of the items at random.
+// Swap items that are near in the order at random, how near and how many
+// depending on the seed as well.
 static void shake(dv_valley *v, uint64_t seed)
 {
     int32_t n = v->p->n, *at = v->order;
+    int32_t reach = 8 << (seed & 3);
+    uint64_t skip = seed >> 2 & 3;
     for (int32_t i = 0; i < n; i++)
         at[v->rank[i]] = i;
-    for (int32_t k = 0; k + 1 < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         seed = mix(seed);
-        int32_t step = 1 + (int32_t)(seed >> 8 & 15);
-        if ((seed & 3) || k + step >= n)
+        int32_t j = k + 1 + (int32_t)((seed >> 8) % (uint64_t)reach);
+        if ((seed & skip) || j >= n)
             continue;
-        int32_t i = at[k], j = at[k + step];
-        at[k] = j;
-        at[k + step] = i;
+        int32_t i = at[k];
+        at[k] = at[j];
+        at[j] = i;
     }
     for (int32_t k = 0; k < n; k++)
         v->rank[at[k]] = k;
@@ -645,19 +739,18 @@ static void reset(dv_valley *v)
     enter(v, &all);
 }
 
-dv_fit dv_valley_try(dv_valley *v, int32_t attempt, int64_t budget,
+dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
+                     const dv_pack_key keys[3], uint64_t seed, int64_t budget,
                      dv_pack_run *run)
 {
-    int k = attempt % N_TRIES;
-    v->rule = tries[k].rule;
+    v->rule = rule;
     v->run = run;
     v->budget = run->nodes + budget;
-    dv_fit fit = dv_pack_rank(v->p, tries[k].keys, v->rank);
+    dv_fit fit = dv_pack_rank(v->p, keys, v->rank);
     if (fit != DV_FIT_YES)
         return fit;
-    if (attempt >= N_TRIES)
-        shake(v, (uint64_t)attempt);
-    run->restarts++;
+    if (seed)
+        shake(v, seed);
     reset(v);
     end e = solve(v, 0);
     return e == END_SOLVED ? DV_FIT_YES
@@ -688,10 +781,8 @@ static int allocate(dv_valley *v)
            (v->dirty = DV_NEW(a, unsigned char, n_secs)) &&
            (v->fails = DV_NEW(a, int32_t, n_secs)) &&
            (v->trail = DV_NEW(a, move, v->max_trail + n + 2)) &&
-           (v->ranges = DV_NEW(a, range, 4 * n_secs + 4)) &&
-           (v->bucket = DV_NEW(a, int32_t, BUCKETS)) &&
-           (v->failures = DV_NEW(a, failure, FAILURES)) &&
-           (v->pool = DV_NEW(a, int64_t, POOL));
+           (v->ranges = DV_NEW(a, range, 4 * n_secs + 4)) && grow_failures(v) &&
+           grow_pool(v);
 }
 
 static int same(const dv_part *p, int32_t i, int32_t j)
@@ -732,13 +823,16 @@ dv_valley *dv_valley_create(const dv_part *p)
         return NULL;
     }
     index_items(v);
-    forget_failures(v);
     return v;
 }
 
 void dv_valley_destroy(dv_valley *v)
 {
-    if (v)
-        dv_arena_free(&v->arena);
+    if (!v)
+        return;
+    dv_release(v->bucket);
+    dv_release(v->failures);
+    dv_release(v->pool);
+    dv_arena_free(&v->arena);
     dv_release(v);
 }

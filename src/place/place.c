@@ -1,34 +1,106 @@
 // dv_place: check the input, run a solver, say what came of it.
-#include "place/place.h"
+#include "place/cut.h"
+#include "place/rects.h"
+#include "place/search.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_NEIGHBOURS = 1 << 26 };
+
+// One run of a solver on a task.
+typedef struct run {
+    const dv_task *t;
+    const dv_place_options *o;
+    dv_effort effort;
+    dv_prices prices;
+    dv_answer answer;
+    const char *who; // that found the answer
+    int proven;      // and there is none better
+    int64_t most;    // what all items weigh, or less if they cannot all be kept
+    dv_arena *arena;
+} run;
+
 // -- Solvers -----------------------------------------------------------------
+
+// Each fills the run's answer; 0 when out of memory.
+static int greedy(run *r)
+{
+    return dv_list(r->t, DV_GREEDY, &r->answer);
+}
+
+static int firstfit(run *r)
+{
+    return dv_list(r->t, DV_FIRST_FIT, &r->answer);
+}
+
+static int bestfit(run *r)
+{
+    return dv_list(r->t, DV_BEST_FIT, &r->answer);
+}
+
+// Branch and bound from the answer on.
+static int prove(run *r)
+{
+    dv_near near;
+    if (r->answer.value >= r->prices.bound)
+        return 1;
+    if (!dv_near_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+        return 0;
+    int64_t before = r->answer.value;
+    if (near.items &&
+        !dv_exact(r->t, &near, &r->prices, &r->effort, &r->answer, &r->proven))
+        return 0;
+    if (r->answer.value > before)
+        r->who = "exact";
+    return 1;
+}
+
+static int best(run *r)
+{
+    enum { SMALL = 12, PROOF = 4000000 };
+    if (!dv_auto(r->t, r->o->seed, &r->prices, &r->effort, &r->answer, &r->who))
+        return 0;
+    if (r->t->n > SMALL || r->effort.left <= 0)
+        return 1;
+    if (r->effort.left > PROOF)
+        r->effort.left = PROOF;
+    return prove(r);
+}
+
+static int exact(run *r)
+{
+    int64_t all = r->effort.left;
+    r->effort.left = all / 4;
+    if (!dv_auto(r->t, r->o->seed, &r->prices, &r->effort, &r->answer, &r->who))
+        return 0;
+    r->effort.left += all - all / 4;
+    return prove(r);
+}
+
+// It has its own number of steps; a budget can only make it less.
+static int anneal(run *r)
+{
+    dv_near near;
+    if (r->o->budget <= 0)
+        r->effort.left = INT64_MAX;
+    if (!dv_near_init(&near, r->t, MOST_NEIGHBOURS, r->arena))
+        return 0;
+    if (near.items)
+        return dv_anneal(r->t, &near, r->o->seed, &r->effort, &r->answer);
+    r->who = "firstfit";
+    return firstfit(r);
+}
 
 typedef struct solver {
     const char *name;
-    // Fill the layout; 0 when out of memory. `who` is set to the solver that
-    // found it.
-    int (*solve)(const dv_task *task, const dv_place_options *options,
-                 dv_effort *effort, dv_answer *out, const char **who);
+    int (*solve)(run *r);
+    int improves; // goes on searching, so it may cut buffers as well
 } solver;
 
-#define LIST(name, RULE)                                                       \
-    static int name(const dv_task *task, const dv_place_options *options,      \
-                    dv_effort *effort, dv_answer *out, const char **who)       \
-    {                                                                          \
-        (void)options, (void)effort, (void)who;                                \
-        return dv_list(task, RULE, out);                                       \
-    }
-LIST(greedy, DV_GREEDY)
-LIST(firstfit, DV_FIRST_FIT)
-LIST(bestfit, DV_BEST_FIT)
-
 static const solver solvers[] = {
-    {"greedy", greedy},
-    {"firstfit", firstfit},
-    {"bestfit", bestfit},
+    {"auto", best, 1},       {"exact", exact, 1},       {"anneal", anneal, 0},
+    {"bestfit", bestfit, 0}, {"firstfit", firstfit, 0}, {"greedy", greedy, 0},
 };
 
 const char *dv_place_solver(int i)
@@ -43,6 +115,79 @@ static const solver *find_solver(const char *name)
         if (!name || !strcmp(solvers[i].name, name))
             return &solvers[i];
     return NULL;
+}
+
+// Small tasks are hard to pack and cheap to try; large ones get a fixed number
+// of units an item.
+static int64_t usual_budget(int64_t n)
+{
+    int64_t extra = 50000000 - 50000 * n;
+    return (extra > 6000000 ? extra : 6000000) + 3000 * n;
+}
+
+static int start(run *r, const dv_task *t, const dv_place_options *o,
+                 dv_arena *arena)
+{
+    *r = (run){.t = t, .o = o, .arena = arena};
+    r->effort.left = o->budget > 0 ? o->budget : usual_budget(t->n);
+    if (o->time_limit_s > 0)
+        r->effort.until_s = dv_clock_s() + o->time_limit_s;
+    r->answer.at = DV_NEW(arena, int64_t, t->n);
+    return r->answer.at && dv_prices_init(&r->prices, t, arena);
+}
+
+static int64_t total_weight(const dv_task *t)
+{
+    int64_t all = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play || t->items[i].fixed >= 0)
+            all += t->items[i].weight;
+    return all;
+}
+
+// The least weight that is lost when not all can be kept.
+static int64_t least_weight(const dv_task *t)
+{
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play && t->items[i].weight < least)
+            least = t->items[i].weight;
+    return least < INT64_MAX ? least : 0;
+}
+
+// All items, or a proof that it cannot be. -1: out of memory; 1: done.
+static int try_whole(run *r)
+{
+    enum { USUAL = 50000000 }; // nodes
+    dv_effort effort = {r->o->budget > 0 ? r->o->budget : USUAL, 0,
+                        r->effort.until_s};
+    dv_fit fit = dv_pack_all(r->t, &effort, &r->answer);
+    r->effort.nodes += effort.nodes;
+    r->who = "pack";
+    if (fit == DV_FIT_YES)
+        r->prices.bound = r->answer.value;
+    if (fit == DV_FIT_NO)
+        r->most -= least_weight(r->t);
+    return fit == DV_FIT_NOMEM ? -1 : fit == DV_FIT_YES;
+}
+
+static int solve(run *r, const solver *s)
+{
+    r->most = total_weight(r->t);
+    int whole = r->o->must_fit && s->improves ? try_whole(r) : 0;
+    if (whole)
+        return whole > 0;
+    r->who = s->name;
+    if (!s->solve(r))
+        return 0;
+    if (!r->prices.bound && !dv_prices_find(&r->prices, r->t, r->answer.value,
+                                            dv_price_steps(r->t, &r->prices)))
+        return 0;
+    if (r->prices.bound > r->most)
+        r->prices.bound = r->most;
+    if (r->proven)
+        r->prices.bound = r->answer.value;
+    return 1;
 }
 
 // -- The result --------------------------------------------------------------
@@ -67,7 +212,7 @@ static const char *too_large(dv_arena *a, const dv_buffer *b, int64_t capacity)
     return say(a, text);
 }
 
-// Why item i is out. NULL when out of memory.
+// Why buffer i is out. NULL when out of memory.
 static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
                           int32_t i)
 {
@@ -80,33 +225,59 @@ static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
     return say(a, t->items[i].group >= 0 ? "no room for its group" : "no room");
 }
 
+// The stays of placed pieces; those that touch at one address are one.
+static int fill_stays(result *r, const dv_cut *cut, const int64_t *at)
+{
+    dv_stay *stays = DV_NEW(&r->arena, dv_stay, cut->n), *last = NULL;
+    if (!stays)
+        return 0;
+    dv_placement *p = &r->out;
+    for (int32_t k = 0; k < cut->n; k++) {
+        const dv_buffer *b = &cut->pieces[k];
+        if (at[k] < 0)
+            continue;
+        if (last && last->buffer == cut->owner[k] && last->address == at[k] &&
+            last->end == b->start + 1) {
+            last->end = b->end;
+            continue;
+        }
+        last = &stays[p->n_stays++];
+        *last = (dv_stay){cut->owner[k], b->start, b->end, at[k]};
+        if (at[k] + b->size_bytes > p->peak_bytes)
+            p->peak_bytes = at[k] + b->size_bytes;
+    }
+    p->stays = stays;
+    return 1;
+}
+
 static int fill(result *r, const dv_task *t, const dv_buffer *in,
-                const dv_answer *layout)
+                const dv_cut *cut, const int64_t *at)
 {
     int64_t *addresses = DV_NEW(&r->arena, int64_t, t->n);
     const char **reasons = DV_NEW(&r->arena, const char *, t->n);
-    dv_stay *stays = DV_NEW(&r->arena, dv_stay, t->n);
-    if (!addresses || !reasons || !stays)
+    if (!addresses || !reasons || !fill_stays(r, cut, at))
         return 0;
     dv_placement *p = &r->out;
-    for (int32_t i = 0; i < t->n; i++) {
-        int64_t at = addresses[i] = layout->at[i];
-        if (at < 0) {
-            if (!(reasons[i] = reason(&r->arena, t, in, i)))
-                return 0;
-            continue;
-        }
-        const dv_item *it = &t->items[i];
-        stays[p->n_stays++] = (dv_stay){i, it->start, it->end, at};
-        if (at + it->size > p->peak_bytes)
-            p->peak_bytes = at + it->size;
-    }
+    for (int32_t i = 0; i < t->n; i++)
+        addresses[i] = -1;
+    for (size_t k = p->n_stays; k-- > 0;)
+        addresses[p->stays[k].buffer] = p->stays[k].address;
+    for (int32_t i = 0; i < t->n; i++)
+        if (addresses[i] < 0 && !(reasons[i] = reason(&r->arena, t, in, i)))
+            return 0;
     p->n_buffers = (size_t)t->n;
     p->addresses = addresses;
     p->reasons = reasons;
-    p->stays = stays;
-    p->value = layout->value;
     return 1;
+}
+
+static void put_value(dv_placement *p, const run *r, int64_t value)
+{
+    p->value = value;
+    p->bound = r->prices.bound > value ? r->prices.bound : value;
+    p->gap = p->bound > 0 ? (double)(p->bound - value) / (double)p->bound : 0;
+    p->nodes += r->effort.nodes;
+    p->solver = r->who;
 }
 
 void dv_placement_destroy(dv_placement *placement)
@@ -119,29 +290,124 @@ void dv_placement_destroy(dv_placement *placement)
     dv_arena_free(&arena);
 }
 
-// -- The entry ---------------------------------------------------------------
+// -- Whole buffers -----------------------------------------------------------
 
-static dv_status solve(result *r, const solver *s, const dv_task *t,
-                       const dv_buffer *in, const dv_place_options *o,
-                       dv_diag *diag)
+// Every buffer as its own only piece.
+static int no_cut(dv_cut *out, const dv_buffer *in, int32_t n, dv_arena *a)
 {
-    dv_effort effort = {.left = o->budget};
-    if (o->time_limit_s > 0)
-        effort.until_s = dv_clock_s() + o->time_limit_s;
-    dv_answer layout = {DV_NEW(&r->arena, int64_t, t->n), 0};
-    r->out.solver = s->name;
-    if (!layout.at || !s->solve(t, o, &effort, &layout, &r->out.solver) ||
-        !fill(r, t, in, &layout))
-        return dv_nomem(diag);
-    r->out.nodes = effort.nodes;
-    return DV_OK;
+    *out = (dv_cut){.pieces = DV_NEW(a, dv_buffer, n),
+                    .owner = DV_NEW(a, int32_t, n),
+                    .n = n};
+    if (!out->pieces || !out->owner)
+        return 0;
+    for (int32_t i = 0; i < n; i++) {
+        out->pieces[i] = in[i];
+        out->owner[i] = i;
+    }
+    return 1;
 }
 
-dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
-                   size_t n_buffers, const dv_place_options *options,
-                   dv_diag *diag)
+static int place_whole(result *res, const solver *s, const dv_task *t,
+                       const dv_buffer *in, const dv_place_options *o)
 {
-    return dv_place_at(out, buffers, n_buffers, options, NULL, diag);
+    dv_arena a = {0};
+    run r;
+    dv_cut cut;
+    int ok = start(&r, t, o, &a) && solve(&r, s) &&
+             no_cut(&cut, in, t->n, &a) && fill(res, t, in, &cut, r.answer.at);
+    if (ok)
+        put_value(&res->out, &r, r.answer.value);
+    dv_arena_free(&a);
+    return ok;
+}
+
+// -- Cut buffers -------------------------------------------------------------
+
+// What the epochs found, for their pieces.
+static void spread(const dv_cut *pieces, const int64_t *epochs, int64_t *at)
+{
+    for (int32_t k = 0; k < pieces->n; k++)
+        at[k] = epochs[pieces->epoch[k]];
+}
+
+// Cut epochs at their gaps and let the search move the pieces. The answer is
+// left alone where that gains nothing.
+static int cut_further(run *r, const dv_buffer *in, size_t n, dv_cut *cut,
+                       int improves)
+{
+    dv_cut pieces;
+    dv_task t;
+    run x;
+    dv_near near;
+    if (!dv_cut_make(&pieces, in, n, 1, r->arena) ||
+        dv_task_create(&t, pieces.pieces, (size_t)pieces.n, r->o, NULL, NULL))
+        return 0;
+    int ok = start(&x, &t, r->o, r->arena);
+    if (ok) {
+        spread(&pieces, r->answer.at, x.answer.at);
+        x.answer.value = dv_value(&t, x.answer.at);
+        x.effort = r->effort;
+        ok = dv_prices_find(&x.prices, &t, x.answer.value,
+                            dv_price_steps(&t, &x.prices)) &&
+             dv_near_init(&near, &t, MOST_NEIGHBOURS, r->arena);
+    }
+    if (ok && improves && near.items) {
+        x.effort.left = usual_budget(t.n) / 4;
+        dv_search *s =
+            dv_search_open(&t, &near, r->o->seed, &x.effort, &x.answer);
+        ok = s != NULL;
+        if (ok) {
+            dv_search_run(s, x.effort.left);
+            dv_search_close(s, &x.answer);
+        }
+    }
+    if (ok) {
+        int64_t value = dv_cut_value(&pieces, x.answer.at);
+        r->prices.bound = x.prices.bound;
+        r->effort.nodes = x.effort.nodes;
+        if (value > r->answer.value) {
+            r->answer = (dv_answer){x.answer.at, value};
+            r->who = "auto";
+            *cut = pieces;
+        }
+    }
+    dv_task_free(&t);
+    return ok;
+}
+
+static int place_cut(result *res, const solver *s, const dv_task *whole,
+                     const dv_buffer *in, const dv_place_options *o)
+{
+    dv_arena a = {0};
+    dv_cut cut;
+    dv_task t;
+    run r;
+    size_t n = (size_t)whole->n;
+    if (!dv_cut_make(&cut, in, n, 0, &a) ||
+        dv_task_create(&t, cut.pieces, (size_t)cut.n, o, NULL, NULL)) {
+        dv_arena_free(&a);
+        return 0;
+    }
+    int ok = start(&r, &t, o, &a) && solve(&r, s);
+    r.proven = 0; // of epochs, not of their pieces
+    if (ok && r.answer.value < total_weight(&t))
+        ok = cut_further(&r, in, n, &cut, s->improves);
+    ok = ok && fill(res, whole, in, &cut, r.answer.at);
+    if (ok)
+        put_value(&res->out, &r, r.answer.value);
+    dv_task_free(&t);
+    dv_arena_free(&a);
+    return ok;
+}
+
+// -- The entries -------------------------------------------------------------
+
+static result *new_result(void)
+{
+    result *r = dv_alloc(sizeof *r);
+    if (r)
+        *r = (result){0};
+    return r;
 }
 
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
@@ -154,16 +420,64 @@ dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                        options->solver);
     dv_task task;
     DV_TRY(dv_task_create(&task, buffers, n, options, locs, diag));
-    result *r = dv_alloc(sizeof *r);
-    dv_status st = r ? DV_OK : dv_nomem(diag);
-    if (r) {
-        *r = (result){0};
-        st = solve(r, s, &task, buffers, options, diag);
-    }
+    result *r = new_result();
+    int ok = r && (options->evict ? place_cut : place_whole)(r, s, &task,
+                                                             buffers, options);
     dv_task_free(&task);
-    if (st == DV_OK)
+    if (ok) {
         *out = &r->out;
-    else if (r)
+        return DV_OK;
+    }
+    if (r)
         dv_placement_destroy(&r->out);
-    return st;
+    return dv_nomem(diag);
+}
+
+dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
+                   size_t n_buffers, const dv_place_options *options,
+                   dv_diag *diag)
+{
+    return dv_place_at(out, buffers, n_buffers, options, NULL, diag);
+}
+
+dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
+                            const dv_buffer *buffers, size_t n,
+                            const dv_place_options *options, const dv_loc *locs,
+                            dv_diag *diag)
+{
+    enum { USUAL = 20000000 }; // nodes
+    dv_place_options o = *options;
+    dv_task task;
+    o.capacity_bytes = (int64_t)1 << 60;
+    DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
+    result *res = new_result();
+    dv_arena a = {0};
+    run r;
+    dv_cut cut;
+    int ok =
+        res && start(&r, &task, &o, &a) && no_cut(&cut, buffers, task.n, &a);
+    if (ok) {
+        r.effort.left = o.budget > 0 ? o.budget : USUAL;
+        r.who = "pack";
+        ok = dv_pack_all_least(&task, &r.effort, &r.answer, proven_bytes) !=
+                 DV_FIT_NOMEM &&
+             fill(res, &task, buffers, &cut, r.answer.at);
+    }
+    if (ok) {
+        put_value(&res->out, &r, r.answer.value);
+        *out = &res->out;
+    } else if (res) {
+        dv_placement_destroy(&res->out);
+    }
+    dv_arena_free(&a);
+    dv_task_free(&task);
+    return ok ? DV_OK : dv_nomem(diag);
+}
+
+dv_status dv_place_least(dv_placement **out, int64_t *proven_bytes,
+                         const dv_buffer *buffers, size_t n_buffers,
+                         const dv_place_options *options, dv_diag *diag)
+{
+    return dv_place_least_at(out, proven_bytes, buffers, n_buffers, options,
+                             NULL, diag);
 }

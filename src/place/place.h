@@ -64,10 +64,14 @@ dv_status dv_task_create(dv_task *out, const dv_buffer *buffers, size_t n,
                          const dv_place_options *options, const dv_loc *locs,
                          dv_diag *diag);
 void dv_task_free(dv_task *task);
-// dv_place for buffers that stand in a file.
+// dv_place and dv_place_least for buffers that stand in a file.
 dv_status dv_place_at(dv_placement **out, const dv_buffer *buffers, size_t n,
                       const dv_place_options *options, const dv_loc *locs,
                       dv_diag *diag);
+dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
+                            const dv_buffer *buffers, size_t n,
+                            const dv_place_options *options, const dv_loc *locs,
+                            dv_diag *diag);
 int64_t dv_value(const dv_task *task, const int64_t *at);
 // Bytes of `taken`, a share of 0..1 of the memory, are someone else's: what
 // is left, rounded up to the alignment. -1: that is no share.
@@ -100,11 +104,76 @@ void dv_live_remove(dv_live *live, int32_t item);
 int32_t dv_live_find(const dv_live *live, int64_t start, int64_t end,
                      int32_t *out);
 
+// -- Neighbours in time (near.c) ---------------------------------------------
+
+// The neighbours of item i in play are items[first[i]..first[i + 1]]; one that
+// may share its base with i is kept as ~neighbour.
+typedef struct dv_near {
+    int64_t *first;
+    int32_t *items; // NULL: there are more than `most`
+} dv_near;
+
+// 0 when out of memory.
+int dv_near_init(dv_near *near, const dv_task *task, int64_t most,
+                 dv_arena *arena);
+
+// -- What can be kept at most (bound.c) --------------------------------------
+
+// A price per byte for every section of time.
+typedef struct dv_prices {
+    int32_t n;             // sections
+    int32_t *first, *last; // item i is counted in sections first[i]..last[i]
+    int32_t *begin;        // alive from here; before first[i] it may lie on a
+                           // parent
+    int64_t *tick;         // of each section
+    int64_t *room;         // bytes of each section that are not reserved
+    double *price;
+    double *cost; // of one byte from the first section up to k
+    int64_t bound;
+} dv_prices;
+
+// 0 when out of memory.
+int dv_prices_init(dv_prices *p, const dv_task *task, dv_arena *arena);
+// Improve the prices from where they stand; `known` is kept by some answer.
+int dv_prices_find(dv_prices *p, const dv_task *task, int64_t known, int steps);
+// Start from the prices of a task that this one is a part of.
+void dv_prices_take(dv_prices *p, const dv_prices *from);
+// As many steps as a task of this size is worth.
+int dv_price_steps(const dv_task *task, const dv_prices *p);
+// What all bytes of item i cost.
+double dv_price_of(const dv_prices *p, const dv_task *task, int32_t i);
+
+// -- Which items to keep (select.c) ------------------------------------------
+
+// Which items to keep.
+typedef struct dv_choice {
+    char *keep;    // in: items to choose from; out: items chosen
+    int32_t *over; // parent of the same size whose place it takes; -1: none
+} dv_choice;
+
+// The best set that nowhere needs more than `share` of the room, addresses
+// aside. 0 when out of memory.
+int dv_select(const dv_task *task, const dv_prices *prices, double share,
+              int32_t width, dv_effort *effort, dv_choice *io);
+
 // -- Solvers -----------------------------------------------------------------
 
 typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
 // As the original does it. 0 when out of memory.
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
+
+// Improve an answer by choosing what to keep and packing that, until the
+// effort is spent; it never gets worse.
+int dv_refine(const dv_task *task, const dv_prices *prices, dv_effort *effort,
+              dv_answer *io);
+// Branch and bound from an answer on; *proven: nothing is better.
+int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,
+             dv_effort *effort, dv_answer *io, int *proven);
+int dv_anneal(const dv_task *task, const dv_near *near, uint64_t seed,
+              dv_effort *effort, dv_answer *out);
+// The best of everything.
+int dv_auto(const dv_task *task, uint64_t seed, dv_prices *prices,
+            dv_effort *effort, dv_answer *out, const char **who);
 
 #endif

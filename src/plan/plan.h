@@ -103,6 +103,7 @@ typedef struct dv_resident {
     int32_t tensor, home; // -1: it has none, for this reason
     int32_t first_op, end_op;
     int64_t core_bytes, saved_bytes;
+    int crowded; // it might have stayed, there was no room
     const char *reason;
 } dv_resident;
 

@@ -36,6 +36,8 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
                             .clones = 1,
                             .ring = 1,
                             .evict = 1,
+                            .reorder = 1,
+                            .recompute = 1,
                             .solver = o->solver,
                             .budget = o->place_budget,
                             .time_limit_s = o->time_limit_s};
@@ -51,6 +53,8 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
     DV_TRY(on_off("clone-inputs", o->clone_inputs, &r->clones, diag));
     DV_TRY(on_off("ring", o->ring, &r->ring, diag));
     DV_TRY(on_off("evict", o->evict, &r->evict, diag));
+    DV_TRY(on_off("reorder", o->reorder, &r->reorder, diag));
+    DV_TRY(on_off("recompute", o->recompute, &r->recompute, diag));
     if (o->tenants && !strcmp(o->tenants, "many"))
         r->tenants = 1;
     else if (o->tenants && strcmp(o->tenants, "one"))
@@ -69,18 +73,6 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
 
 // -- Running ---------------------------------------------------------------
 
-static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
-                      dv_arena *arena, dv_diag *diag)
-{
-    dv_life life;
-    if (!dv_life_make(&life, plan, rules, arena))
-        return dv_nomem(diag);
-    DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
-    if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
-        return dv_nomem(diag);
-    return dv_scratch_group(plan, &life, diag);
-}
-
 // Ops that were cut another way than the divide pass did.
 static dv_status note_changes(dv_plan *plan, const dv_division_copy *before,
                               dv_diag *diag)
@@ -97,29 +89,27 @@ static dv_status note_changes(dv_plan *plan, const dv_division_copy *before,
     return st;
 }
 
-// The division as it is, and the one that follows what is on the cores: the
-// faster of the two.
-static dv_status keep_faster(dv_plan *plan, const dv_scratch_rules *rules,
-                             dv_arena *arena, dv_diag *diag)
+// The division as it is, or the one that follows what is on the cores,
+// whichever is faster. The plan is left without homes.
+static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
+                               dv_arena *arena, dv_diag *diag)
 {
-    dv_division_copy before, grouped;
-    dv_scratch none = plan->scratch, first;
+    dv_division_copy before, follows;
+    dv_scratch none = plan->scratch;
     if (!dv_division_save(&before, plan, arena))
         return dv_nomem(diag);
-    DV_TRY(keep(plan, rules, arena, diag));
+    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
     double us = dv_joint_us(plan, arena);
-    first = plan->scratch;
-    if (!dv_division_save(&grouped, plan, arena))
-        return dv_nomem(diag);
     plan->scratch = none;
     dv_division_restore(plan, &before);
     DV_TRY(dv_joint_follow(plan, rules, arena, diag));
-    DV_TRY(keep(plan, rules, arena, diag));
-    if (dv_joint_us(plan, arena) < us)
-        return note_changes(plan, &before, diag);
-    plan->scratch = first;
-    dv_division_restore(plan, &grouped);
-    return DV_OK;
+    if (!dv_division_save(&follows, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
+    int faster = dv_joint_us(plan, arena) < us;
+    plan->scratch = none;
+    dv_division_restore(plan, faster ? &follows : &before);
+    return faster ? note_changes(plan, &before, diag) : DV_OK;
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
@@ -143,12 +133,12 @@ static dv_status run_joint(dv_plan *plan, const char *joint,
             DV_TRY(seed(plan, rules, arena, diag));
     } else if (!joint || !strcmp(joint, "auto")) {
         if (may)
-            return keep_faster(plan, rules, arena, diag);
+            DV_TRY(divide_faster(plan, rules, arena, diag));
     } else if (strcmp(joint, "off")) {
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "joint is auto, seed or off, not '%s'", joint);
     }
-    return keep(plan, rules, arena, diag);
+    return dv_scratch_improve(plan, rules, arena, diag);
 }
 
 dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)

@@ -24,7 +24,7 @@
 // What may be done; from the options.
 typedef struct dv_scratch_rules {
     int off, reductions; // nothing stays, or only what a reduction leaves
-    int in_place, clones, ring, evict;
+    int in_place, clones, ring, evict, reorder, recompute;
     int tenants; // nothing survives the end of a group
     const char *solver;
     int64_t budget;
@@ -95,6 +95,33 @@ typedef struct dv_division_copy {
 } dv_division_copy;
 int dv_division_save(dv_division_copy *out, const dv_plan *plan, dv_arena *a);
 void dv_division_restore(dv_plan *plan, const dv_division_copy *from);
+// Homes and groups for the plan as it is divided, and the same with other
+// orders tried as well (improve.c).
+dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag);
+dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
+                             dv_arena *arena, dv_diag *diag);
+
+// -- Other orders (order.c) ------------------------------------------------
+
+// A plan as it was, to be put back; its groups are of one op each.
+typedef struct dv_fork {
+    dv_plan plan;
+    dv_program program;
+    dv_repeat *repeats;
+    dv_group *groups;
+    int64_t **slices;
+} dv_fork;
+int dv_fork_save(dv_fork *f, dv_plan *plan, dv_arena *arena);
+void dv_fork_restore(const dv_fork *f, dv_plan *plan);
+// Put ops into an order that keeps less alive. 1 done, 0 nothing to do, -1 out
+// of memory.
+int dv_reorder(dv_plan *plan, const dv_life *life);
+// Compute a tensor a second time for its late readers; the same.
+int dv_recompute(dv_plan *plan, const dv_life *life, int32_t tensor);
+// Once such a change stays: number and name everything as it is printed.
+dv_status dv_reorder_settle(dv_plan *plan, dv_diag *diag);
+
 // Which home every access takes, from the homes' readers. 0 when out of
 // memory.
 int dv_scratch_index(dv_scratch *s, const dv_plan *plan, dv_arena *arena);

@@ -13,6 +13,7 @@ typedef struct solver {
     int32_t cap_homes;
     int32_t *home_of_cand; // its first home, or -1
     int32_t *n_homes_of;   // they stand one behind the other
+    int64_t moved_at;      // the tick of the last move
     dv_diag *diag;
 } solver;
 
@@ -169,62 +170,103 @@ static void find_shared(solver *s)
     }
 }
 
-// A stay of a candidate that comes and goes. Nothing is added that spares
-// nothing.
-static int add_stay(solver *s, int32_t cand, const dv_stay *stay, int first)
+// -- What comes and goes ---------------------------------------------------
+
+// The home that a stay of a candidate becomes. Where it follows on another one
+// it is moved from there, once a tick; else it is loaded again.
+static dv_home *add_stay(solver *s, int32_t cand, const dv_stay *stay,
+                         const dv_stay *before)
 {
     const dv_cand *c = &s->life->cands[cand];
+    int32_t last = s->out->n_homes - 1;
     dv_home *h =
         add_home(s, c, (int32_t)stay->start, (int32_t)stay->end, stay->address);
     if (!h)
-        return 0;
-    int written =
-        c->fill == DV_FILL_WRITTEN && first && stay->start == c->first_op;
-    if (!written) {
+        return NULL;
+    if (h->fill != DV_FILL_WRITTEN || stay->start != c->first_op) {
         h->fill = DV_FILL_LOADED;
         h->stored = 0;
-        if (h->n_readers < 2) {
-            s->out->n_homes--;
-            return 1;
-        }
-        h->first_op = h->readers[0];
     }
-    h->end_op = h->n_readers ? h->readers[h->n_readers - 1] + 1 : h->end_op;
-    if (written)
-        h->stored = c->stored || h->n_readers < c->n_uses;
-    if (written && h->n_readers == 0) {
-        s->out->n_homes--; // it would be stored and read from memory
+    if (before && before->end == stay->start && s->n_homes_of[cand] > 0 &&
+        s->moved_at != stay->start) {
+        h->fill = DV_FILL_MOVED;
+        h->from = last;
+        s->out->homes[last].end_op = (int32_t)stay->start;
+        s->moved_at = stay->start;
+    }
+    return h;
+}
+
+// Is it worth having? What is loaded for one reader, or written for none, is
+// not; what another one is moved from is.
+static int pays(const dv_home *h, int moved_from)
+{
+    if (moved_from || h->fill == DV_FILL_MOVED)
         return 1;
+    return h->n_readers >= (h->fill == DV_FILL_LOADED ? 2 : 1);
+}
+
+// All stays of one candidate, `n` of them.
+static int add_visits(solver *s, int32_t cand, const dv_stay *stays, size_t n)
+{
+    const dv_cand *c = &s->life->cands[cand];
+    int32_t first = s->out->n_homes, kept = first, read = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (!add_stay(s, cand, &stays[k], k ? &stays[k - 1] : NULL))
+            return 0;
+        s->n_homes_of[cand]++;
     }
-    if (s->home_of_cand[cand] < 0)
-        s->home_of_cand[cand] = s->out->n_homes - 1;
-    s->n_homes_of[cand]++;
+    for (int32_t i = first; i < s->out->n_homes; i++) {
+        dv_home *h = &s->out->homes[i];
+        int next_moves = i + 1 < s->out->n_homes &&
+                         s->out->homes[i + 1].fill == DV_FILL_MOVED;
+        if (!pays(h, next_moves))
+            continue;
+        if (h->fill == DV_FILL_LOADED && h->n_readers)
+            h->first_op = h->readers[0];
+        if (!next_moves && h->n_readers)
+            h->end_op = h->readers[h->n_readers - 1] + 1;
+        if (h->fill == DV_FILL_WRITTEN || h->fill == DV_FILL_MOVED)
+            read += h->n_readers; // without main memory
+        s->out->homes[kept] = *h;
+        if (h->fill == DV_FILL_MOVED)
+            s->out->homes[kept].from = kept - 1;
+        kept++;
+    }
+    s->out->n_homes = kept;
+    s->n_homes_of[cand] = kept - first;
+    s->home_of_cand[cand] = kept > first ? first : -1;
+    if (kept > first && s->out->homes[first].fill == DV_FILL_WRITTEN)
+        s->out->homes[first].stored = c->stored || read < c->n_uses;
     return 1;
 }
 
 static int add_stays(solver *s)
 {
     const dv_life *l = s->life;
+    const dv_stay *stays = s->placed->stays;
     for (int32_t i = 0; i < l->n_cands; i++) {
         s->home_of_cand[i] = -1;
         s->n_homes_of[i] = 0;
     }
-    for (size_t k = 0; k < s->placed->n_stays; k++) {
-        const dv_stay *stay = &s->placed->stays[k];
-        int32_t i = stay->buffer;
+    s->moved_at = -1;
+    for (size_t k = 0, n; k < s->placed->n_stays; k += n) {
+        int32_t i = stays[k].buffer;
         const dv_cand *c = &l->cands[i];
-        int first = k == 0 || s->placed->stays[k - 1].buffer != i;
-        if (!may_leave(l, c)) {
-            s->home_of_cand[i] = s->out->n_homes;
-            s->n_homes_of[i] = 1;
-            dv_home *h = add_home(s, c, c->first_op, c->end_op, stay->address);
-            if (!h)
+        for (n = 1; k + n < s->placed->n_stays && stays[k + n].buffer == i;)
+            n++;
+        if (may_leave(l, c)) {
+            if (!add_visits(s, i, &stays[k], n))
                 return 0;
-            if (c->fill == DV_FILL_RING)
-                h->from = c->from; // a candidate's for now
-        } else if (!add_stay(s, i, stay, first)) {
-            return 0;
+            continue;
         }
+        s->home_of_cand[i] = s->out->n_homes;
+        s->n_homes_of[i] = 1;
+        dv_home *h = add_home(s, c, c->first_op, c->end_op, stays[k].address);
+        if (!h)
+            return 0;
+        if (c->fill == DV_FILL_RING)
+            h->from = c->from; // a candidate's for now
     }
     for (int32_t i = 0; i < s->out->n_homes; i++)
         if (s->out->homes[i].fill == DV_FILL_RING)
@@ -296,6 +338,7 @@ static int report(solver *s)
         if (r->home >= 0) {
             r->saved_bytes = (int64_t)spares(s, &s->out->homes[r->home]);
         } else {
+            r->crowded = !c->barred;
             why = c->barred ? c->barred
                   : why     ? why
                             : "its stays would spare nothing";

@@ -1,0 +1,11 @@
+// Pictures of a placement: time from left to right, addresses upwards.
+#ifndef DV_CLI_PICTURE_H
+#define DV_CLI_PICTURE_H
+#include "base/text.h"
+#include "divvy/divvy.h"
+
+void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
+                  int64_t capacity);
+void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
+                   int64_t capacity);
+#endif

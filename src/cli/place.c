@@ -1,0 +1,406 @@
+// divvy place: addresses for the buffers of a CSV table.
+#define _POSIX_C_SOURCE 200809L // isatty
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/picture.h"
+#include "place/csv.h"
+#include "place/place.h"
+#include "target/field.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct args {
+    const char *file, *capacity, *time_limit, *svg, *out;
+    int minimize, spill, json, show;
+    dv_place_options options;
+} args;
+
+// What was asked and what came of it.
+typedef struct job {
+    args a;
+    dv_csv csv;
+    dv_placement *p;
+    int64_t proven; // no less memory will do, as far as is known
+    int64_t load;   // most bytes alive at once
+    int64_t n_out, out_bytes;
+    double seconds;
+    int from_name; // the capacity is from the file's name
+} job;
+
+// -- The call ----------------------------------------------------------------
+
+// A number of bytes with or without a unit; 0 when it is none.
+static int64_t read_bytes(const char *text)
+{
+    size_t n = strspn(text, "0123456789.");
+    double scale = 1, v = n ? dv_parse_double(text, n) : 0;
+    if (text[n])
+        scale = dv_unit_scale(DV_KIND_bytes, text + n, strlen(text + n));
+    v *= scale;
+    return v >= 1 && v <= 0x1p60 && v == (double)(int64_t)v ? (int64_t)v : 0;
+}
+
+// NAME.1048576.csv says 1048576; 0 when it says nothing.
+static int64_t capacity_of_name(const char *path)
+{
+    size_t len = strlen(path);
+    if (len < 5 || strcmp(path + len - 4, ".csv") != 0)
+        return 0;
+    size_t end = len - 4, at = end;
+    while (at > 0 && path[at - 1] >= '0' && path[at - 1] <= '9')
+        at--;
+    if (at == end || end - at > 18 || at == 0 || path[at - 1] != '.')
+        return 0;
+    return strtoll(path + at, NULL, 10);
+}
+
+static int check_solver(const cli_command *c, const char *name)
+{
+    dv_text list = {0};
+    for (int i = 0; dv_place_solver(i); i++) {
+        if (!name || !strcmp(name, dv_place_solver(i))) {
+            dv_text_free(&list);
+            return -1;
+        }
+        dv_put(&list, " %s", dv_place_solver(i));
+    }
+    int code = cli_usage(c, "there is no solver %s; there are:%s", name,
+                         list.at ? list.at : "");
+    dv_text_free(&list);
+    return code;
+}
+
+// The words of the call as numbers. -1, or an exit code.
+static int understand(const cli_command *c, job *j)
+{
+    args *a = &j->a;
+    dv_place_options *o = &a->options;
+    int code = check_solver(c, o->solver);
+    if (code >= 0)
+        return code;
+    if (a->minimize && (a->spill || o->evict || a->capacity))
+        return cli_usage(c, "--minimize finds a capacity for all; it takes no "
+                            "--capacity, --spill or --evict");
+    if (o->evict && a->out)
+        return cli_usage(c, "--evict may give a buffer several addresses; "
+                            "--json lists them, -o cannot");
+    if (a->time_limit) {
+        size_t n = strlen(a->time_limit);
+        int digits = strspn(a->time_limit, "0123456789.") == n && n > 0;
+        o->time_limit_s = digits ? dv_parse_double(a->time_limit, n) : 0;
+        if (!(o->time_limit_s > 0))
+            return cli_usage(c, "--time-limit takes seconds, not '%s'",
+                             a->time_limit);
+    }
+    if (a->minimize)
+        return -1;
+    o->capacity_bytes =
+        a->capacity ? read_bytes(a->capacity) : capacity_of_name(a->file);
+    j->from_name = !a->capacity;
+    if (o->capacity_bytes > 0)
+        return -1;
+    if (a->capacity)
+        return cli_usage(c,
+                         "--capacity takes a number of bytes above 0, or one "
+                         "of KiB, MiB, GiB, not '%s'",
+                         a->capacity);
+    return cli_usage(c, "--capacity is needed; the file's name has none");
+}
+
+// -- Facts -------------------------------------------------------------------
+
+typedef struct event {
+    int64_t tick, bytes;
+} event;
+
+static int by_tick(const void *x, const void *y)
+{
+    const event *a = x, *b = y;
+    if (a->tick != b->tick)
+        return a->tick < b->tick ? -1 : 1;
+    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes; // ends first
+}
+
+// The most bytes that are alive at once.
+static int64_t largest_load(const dv_csv *csv)
+{
+    size_t n = 2 * (size_t)csv->n;
+    event *e = dv_alloc(n * sizeof *e);
+    int64_t now = 0, most = 0;
+    if (!e)
+        return 0;
+    for (int32_t i = 0; i < csv->n; i++) {
+        const dv_buffer *b = &csv->buffers[i];
+        e[2 * i] = (event){b->start, b->size_bytes};
+        e[2 * i + 1] = (event){b->end, -b->size_bytes};
+    }
+    qsort(e, n, sizeof *e, by_tick);
+    for (size_t k = 0; k < n; k++) {
+        now += e[k].bytes;
+        most = now > most ? now : most;
+    }
+    dv_release(e);
+    return most;
+}
+
+static dv_status place(job *j, dv_diag *diag)
+{
+    dv_csv *csv = &j->csv;
+    dv_place_options *o = &j->a.options;
+    size_t n = (size_t)csv->n;
+    double begin = cli_seconds();
+    o->must_fit = !j->a.spill && !j->a.minimize;
+    if (j->a.minimize) {
+        DV_TRY(dv_place_least_at(&j->p, &j->proven, csv->buffers, n, o,
+                                 csv->locs, diag));
+        o->capacity_bytes = j->p->peak_bytes;
+    } else {
+        DV_TRY(dv_place_at(&j->p, csv->buffers, n, o, csv->locs, diag));
+    }
+    j->seconds = cli_seconds() - begin;
+    DV_TRY(dv_placement_check(j->p, csv->buffers, o, diag));
+    j->load = largest_load(csv);
+    for (size_t i = 0; i < n; i++)
+        if (j->p->addresses[i] < 0) {
+            j->n_out++;
+            j->out_bytes += csv->buffers[i].size_bytes;
+        }
+    return DV_OK;
+}
+
+// -- Answers -----------------------------------------------------------------
+
+static void json_buffer(dv_json *w, const job *j, size_t i)
+{
+    const dv_buffer *b = &j->csv.buffers[i];
+    dv_json_open_flat(w, NULL, '{');
+    dv_json_string(w, "id", b->name);
+    dv_json_int(w, "lower", b->start);
+    dv_json_int(w, "upper", b->end);
+    dv_json_int(w, "size", b->size_bytes);
+    if (j->p->addresses[i] >= 0)
+        dv_json_int(w, "offset", j->p->addresses[i]);
+    else
+        dv_json_null(w, "offset");
+    dv_json_string(w, "reason", j->p->reasons[i]);
+    dv_json_close(w);
+}
+
+static char *as_json(const job *j)
+{
+    dv_text out = {0};
+    dv_json w = {.out = &out};
+    const dv_placement *p = j->p;
+    dv_json_open(&w, NULL, '{');
+    dv_json_string(&w, "file", j->a.file);
+    dv_json_int(&w, "capacity", j->a.options.capacity_bytes);
+    dv_json_bool(&w, "fits", j->n_out == 0);
+    dv_json_int(&w, "peak", p->peak_bytes);
+    dv_json_int(&w, "load", j->load);
+    dv_json_string(&w, "solver", p->solver);
+    dv_json_int(&w, "value", p->value);
+    dv_json_int(&w, "bound", j->a.minimize ? j->proven : p->bound);
+    dv_json_double(&w, "gap", p->gap);
+    dv_json_int(&w, "left_out", j->n_out);
+    dv_json_int(&w, "left_out_bytes", j->out_bytes);
+    dv_json_int(&w, "nodes", p->nodes);
+    dv_json_double(&w, "time_ms", j->seconds * 1e3);
+    dv_json_open(&w, "buffers", '[');
+    for (size_t i = 0; i < p->n_buffers; i++)
+        json_buffer(&w, j, i);
+    dv_json_close(&w);
+    if (j->a.options.evict) {
+        dv_json_open(&w, "stays", '[');
+        for (size_t k = 0; k < p->n_stays; k++) {
+            const dv_stay *s = &p->stays[k];
+            dv_json_open_flat(&w, NULL, '{');
+            dv_json_string(&w, "id", j->csv.buffers[s->buffer].name);
+            dv_json_int(&w, "lower", s->start);
+            dv_json_int(&w, "upper", s->end);
+            dv_json_int(&w, "offset", s->address);
+            dv_json_close(&w);
+        }
+        dv_json_close(&w);
+    }
+    dv_json_close(&w);
+    return dv_text_take(&out);
+}
+
+static void put_left_out(dv_text *out, const job *j)
+{
+    int shown = 0;
+    for (size_t i = 0; i < j->p->n_buffers && shown <= 10; i++) {
+        if (j->p->addresses[i] >= 0)
+            continue;
+        if (shown++ == 10)
+            dv_put(out, "  ...\n");
+        else
+            dv_put(out, "  left out: %s, %" PRId64 " bytes: %s\n",
+                   j->csv.buffers[i].name, j->csv.buffers[i].size_bytes,
+                   j->p->reasons[i]);
+    }
+}
+
+static char *as_text(const job *j)
+{
+    dv_text out = {0};
+    const dv_placement *p = j->p;
+    int64_t capacity = j->a.options.capacity_bytes;
+    dv_put(&out, "%s: %" PRId64 " of %zu buffers placed", j->a.file,
+           (int64_t)p->n_buffers - j->n_out, p->n_buffers);
+    if (j->a.minimize && j->proven == capacity)
+        dv_put(&out, " in %" PRId64 " bytes, the least", capacity);
+    else if (j->a.minimize)
+        dv_put(&out, " in %" PRId64 " bytes, %" PRId64 " are needed", capacity,
+               j->proven);
+    else
+        dv_put(&out, ", %" PRId64 " of %" PRId64 " bytes%s used", p->peak_bytes,
+               capacity, j->from_name ? " (as its name says)" : "");
+    dv_put(&out, "; %s, %" PRId64 " nodes, ran in %.2g s\n", p->solver,
+           p->nodes, j->seconds);
+    if (j->n_out) {
+        dv_put(&out,
+               "  kept a weight of %" PRId64 ", at most %" PRId64
+               " can be kept: %.2f%% less\n",
+               p->value, p->bound, 100 * p->gap);
+        put_left_out(&out, j);
+    }
+    if (j->a.show || isatty(1))
+        cli_draw_text(&out, p, j->csv.buffers, capacity);
+    return dv_text_take(&out);
+}
+
+static int64_t weight_of(const dv_buffer *b)
+{
+    if (b->weight >= 0 || b->n_uses == 0)
+        return b->weight >= 0 ? b->weight : b->size_bytes;
+    return ((int64_t)b->n_uses - b->first_use_is_read) * b->size_bytes;
+}
+
+// Not all fit and all were asked for.
+static int no_fit(const job *j, dv_diag *diag)
+{
+    const dv_placement *p = j->p;
+    dv_loc whole = {&j->csv.src, DV_FILE};
+    int64_t capacity = j->a.options.capacity_bytes, all = 0;
+    for (int32_t i = 0; i < j->csv.n; i++) {
+        const dv_buffer *b = &j->csv.buffers[i];
+        all += weight_of(b);
+        if (b->barred || b->size_bytes > capacity)
+            dv_fail(diag, DV_E_CAPACITY, j->csv.locs[i],
+                    "%.60s cannot be placed: %.200s", b->name, p->reasons[i]);
+    }
+    if (j->load > capacity && p->bound < all)
+        dv_fail(diag, DV_E_CAPACITY, whole,
+                "%" PRId64 " bytes are alive at once, the capacity is %" PRId64
+                "; --spill leaves some out",
+                j->load, capacity);
+    dv_fail(diag, DV_E_CAPACITY, whole,
+            "%s in %" PRId64 " bytes; %s leaves out %" PRId64
+            " of %zu buffers; --spill accepts that",
+            p->bound < all ? "there is no place for all"
+                           : "no place was found for all",
+            capacity, p->solver, j->n_out, p->n_buffers);
+    cli_fail(diag);
+    return 3;
+}
+
+static int answer(job *j, dv_diag *diag)
+{
+    dv_text svg = {0}, csv = {0};
+    const char *out = j->a.out;
+    int code = 0;
+    if (j->n_out && !j->a.spill && !j->a.minimize)
+        return no_fit(j, diag);
+    if (j->a.svg) {
+        cli_draw_svg(&svg, j->p, j->csv.buffers, j->a.options.capacity_bytes);
+        code = cli_put(dv_text_take(&svg), j->a.svg, diag);
+    }
+    if (code == 0 && out) {
+        dv_csv_print(&csv, &j->csv, j->p->addresses);
+        code = cli_put(dv_text_take(&csv), out, diag);
+    }
+    int taken =
+        (out && !strcmp(out, "-")) || (j->a.svg && !strcmp(j->a.svg, "-"));
+    if (code == 0 && (!taken || j->a.json))
+        code = cli_put(j->a.json ? as_json(j) : as_text(j), NULL, diag);
+    return code;
+}
+
+static int run(job *j, dv_diag *diag)
+{
+    char *text = NULL;
+    size_t len = 0;
+    const char *name = strcmp(j->a.file, "-") ? j->a.file : "standard input";
+    if (dv_file_read(&text, &len, j->a.file, DV_MAX_TEXT_BYTES, diag))
+        return cli_fail(diag);
+    int code;
+    if (dv_csv_parse(&j->csv, text, len, name, diag)) {
+        code = cli_fail(diag);
+    } else {
+        cli_warnings(diag);
+        code = place(j, diag) == DV_OK ? answer(j, diag) : cli_fail(diag);
+        dv_placement_destroy(j->p);
+        dv_csv_free(&j->csv);
+    }
+    dv_release(text);
+    return code;
+}
+
+int cli_place(const cli_command *c, int argc, char **argv)
+{
+    static job j;
+    args *a = &j.a;
+    const char *files[1];
+    int n_files;
+    int64_t seed = 0;
+    a->options = (dv_place_options)DV_PLACE_OPTIONS_INIT;
+    const cli_option options[] = {
+        {"capacity", 'c', "BYTES",
+         "of the memory, also 2MiB; else as in "
+         "FILE.BYTES.csv",
+         CLI_TEXT, &a->capacity},
+        {"spill", 0, NULL, "leave out what does not fit, for the most weight",
+         CLI_FLAG, &a->spill},
+        {"evict", 0, NULL, "like --spill; buffers may also leave and come back",
+         CLI_FLAG, &a->options.evict},
+        {"minimize", 0, NULL, "find the least capacity for all", CLI_FLAG,
+         &a->minimize},
+        {"align", 0, "BYTES", "of every address", CLI_SIZE,
+         &a->options.align_bytes},
+        {"solver", 0, "NAME",
+         "auto (default), exact, anneal, bestfit, "
+         "firstfit, greedy",
+         CLI_TEXT, &a->options.solver},
+        {"budget", 0, "STEPS", "of search; the same answer everywhere",
+         CLI_SIZE, &a->options.budget},
+        {"time-limit", 0, "SECONDS", "stop earlier, with what was found",
+         CLI_TEXT, &a->time_limit},
+        {"seed", 0, "N", "another walk of the search", CLI_COUNT, &seed},
+        {"out", 'o', "OUT.csv", "the rows with an offset column", CLI_TEXT,
+         &a->out},
+        {"svg", 0, "FILE", "a drawing, time against address", CLI_TEXT,
+         &a->svg},
+        {"show", 0, NULL, "the drawing in letters, as on a terminal", CLI_FLAG,
+         &a->show},
+        {"json", 0, NULL, "everything for programs", CLI_FLAG, &a->json},
+        {0}};
+    int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
+    if (code >= 0)
+        return code;
+    if (n_files != 1)
+        return cli_usage(c, "a table of buffers is needed");
+    a->file = files[0];
+    a->options.seed = (uint64_t)seed;
+    a->spill |= a->options.evict;
+    code = understand(c, &j);
+    if (code >= 0)
+        return code;
+    dv_diag *diag = dv_diag_create();
+    code = run(&j, diag);
+    dv_diag_destroy(diag);
+    return code;
+}

@@ -1,0 +1,240 @@
+// anneal: a walk over the orders in which items are stacked, after the
+// original (and Imanishi and Xu).
+//
+// A state is an order. The stacker takes items in that order; each goes on top
+// of all earlier ones that it meets in time, or onto the base of a parent or
+// child if nothing else stands there. What would end above the capacity is
+// out, and so is all that meets an item that is out. The quality is the bytes
+// placed, times the uses, and half a use more if the first one writes. A step
+// moves one item to another place in the order; worse orders are taken now and
+// then, less often as the temperature falls, in four cycles. The start is
+// first fit's order of addresses.
+#include "place/place.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CYCLES = 4, LEAST_STEPS = 2000, MOST_STEPS = 10000 };
+
+typedef struct walk {
+    const dv_task *t;
+    const dv_near *near;
+    dv_effort *effort;
+    uint64_t rng;
+    int32_t n;
+    int32_t *order;
+    int64_t *at, *best_at;
+    char *gone; // out in this order
+    char *done; // had its turn
+} walk;
+
+static uint64_t draw(walk *w)
+{
+    w->rng += 0x9e3779b97f4a7c15u;
+    uint64_t z = w->rng;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static int32_t draw_below(walk *w, int32_t n)
+{
+    return (int32_t)((draw(w) >> 32) * (uint64_t)n >> 32);
+}
+
+// -- Stacking ----------------------------------------------------------------
+
+// Clear of fixed items, upwards from `at`.
+static int64_t clear_of_fixed(const walk *w, const dv_item *it, int64_t at)
+{
+    for (int32_t k = 0; k < w->t->n_fixed; k++) {
+        const dv_item *f = &w->t->items[w->t->fixed[k]];
+        if (f->start < it->end && it->start < f->end &&
+            f->fixed < at + it->size && at < f->fixed + f->size)
+            at = dv_align_up(f->fixed + f->size, it->align);
+    }
+    return at;
+}
+
+// Where item i goes; -1: out.
+static int64_t stack(const walk *w, int32_t i)
+{
+    const dv_item *it = &w->t->items[i];
+    int64_t top = 0, base = -1, others = 0;
+    for (int64_t k = w->near->first[i]; k < w->near->first[i + 1]; k++) {
+        int32_t v = w->near->items[k], j = v < 0 ? ~v : v;
+        if (!w->done[j])
+            continue;
+        if (w->gone[j])
+            return -1;
+        int64_t end = w->at[j] + w->t->items[j].size;
+        top = end > top ? end : top;
+        if (v < 0 && base < 0)
+            base = w->at[j];
+        else
+            others = end > others ? end : others;
+    }
+    if (base >= others && base >= 0 && base % it->align == 0 &&
+        base + it->size <= w->t->capacity &&
+        clear_of_fixed(w, it, base) == base)
+        return base;
+    int64_t at = clear_of_fixed(w, it, dv_align_up(top, it->align));
+    return at + it->size <= w->t->capacity ? at : -1;
+}
+
+// Place everything in order; the quality.
+static double stack_all(walk *w)
+{
+    double quality = 0;
+    for (int32_t i = 0; i < w->t->n; i++) {
+        w->at[i] = w->t->items[i].fixed;
+        w->done[i] = w->gone[i] = 0;
+    }
+    for (int32_t k = 0; k < w->n; k++) {
+        int32_t i = w->order[k];
+        const dv_item *it = &w->t->items[i];
+        w->at[i] = stack(w, i);
+        w->gone[i] = w->at[i] < 0;
+        w->done[i] = 1;
+        int64_t cost = w->near->first[i + 1] - w->near->first[i] + 8;
+        w->effort->nodes++;
+        w->effort->left -= cost;
+        if (!w->gone[i])
+            quality += (double)it->uses_x2 * (double)it->size;
+    }
+    return quality;
+}
+
+// -- Walking -----------------------------------------------------------------
+
+static void shift(int32_t *order, int32_t from, int32_t to)
+{
+    int32_t v = order[from];
+    if (from < to)
+        memmove(order + from, order + from + 1,
+                (size_t)(to - from) * sizeof *order);
+    else
+        memmove(order + to + 1, order + to,
+                (size_t)(from - to) * sizeof *order);
+    order[to] = v;
+}
+
+// What is out is drawn as often as all that is in together.
+static int32_t draw_item(walk *w, int32_t n_out)
+{
+    int want_out = n_out && draw_below(w, 2);
+    for (int tries = 0; tries < 64; tries++) {
+        int32_t k = draw_below(w, w->n);
+        if (!want_out || w->gone[w->order[k]])
+            return k;
+    }
+    return draw_below(w, w->n);
+}
+
+static int32_t count_out(const walk *w)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < w->n; k++)
+        n += w->gone[w->order[k]];
+    return n;
+}
+
+static void anneal(walk *w)
+{
+    int64_t steps = 120 * (int64_t)w->n;
+    steps = steps < LEAST_STEPS ? LEAST_STEPS : steps;
+    steps = steps > MOST_STEPS ? MOST_STEPS : steps;
+    double now = stack_all(w), best = now, usual = 0;
+    int32_t n_out = count_out(w);
+    memcpy(w->best_at, w->at, (size_t)w->t->n * sizeof *w->at);
+    for (int64_t s = 0; s < steps && n_out && w->effort->left > 0; s++) {
+        if (s % 16 == 0 && dv_late(w->effort))
+            break;
+        double cycle = (double)(s * CYCLES % steps) / (double)steps;
+        int32_t from = draw_item(w, n_out), to = draw_below(w, w->n);
+        shift(w->order, from, to);
+        double then = stack_all(w), loss = now - then;
+        if (loss != 0)
+            usual = usual == 0 ? fabs(loss) : 0.99 * usual + 0.01 * fabs(loss);
+        // A usual loss is taken with 80 % at first, 1 % at the end.
+        double heat = usual / (0.223 * pow(4.605 / 0.223, cycle));
+        double chance = (double)(draw(w) >> 11) * 0x1p-53;
+        if (loss > 0 && !(chance < exp(-loss / heat))) {
+            shift(w->order, to, from);
+            continue;
+        }
+        now = then;
+        n_out = count_out(w);
+        if (now > best) {
+            best = now;
+            memcpy(w->best_at, w->at, (size_t)w->t->n * sizeof *w->at);
+        }
+    }
+}
+
+// -- The entry ---------------------------------------------------------------
+
+typedef struct rank {
+    int64_t at;
+    int32_t item;
+} rank;
+
+static int by_address(const void *a, const void *b)
+{
+    const rank *x = a, *y = b;
+    uint64_t p = (uint64_t)x->at, q = (uint64_t)y->at; // -1 is last
+    if (p != q)
+        return p < q ? -1 : 1;
+    return x->item - y->item;
+}
+
+static int prepare(walk *w, dv_arena *a)
+{
+    const dv_task *t = w->t;
+    w->order = DV_NEW(a, int32_t, t->n);
+    w->at = DV_NEW(a, int64_t, t->n);
+    w->best_at = DV_NEW(a, int64_t, t->n);
+    w->gone = DV_NEW(a, char, t->n);
+    w->done = DV_NEW(a, char, t->n);
+    rank *ranks = DV_NEW(a, rank, t->n);
+    if (!w->order || !w->at || !w->best_at || !w->gone || !w->done || !ranks)
+        return 0;
+    dv_answer first = {w->at, 0};
+    if (!dv_list(t, DV_FIRST_FIT, &first))
+        return 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play)
+            ranks[w->n++] = (rank){w->at[i], i};
+    if (w->n)
+        qsort(ranks, (size_t)w->n, sizeof *ranks, by_address);
+    for (int32_t k = 0; k < w->n; k++)
+        w->order[k] = ranks[k].item;
+    return 1;
+}
+
+static void drop_broken_groups(const dv_task *t, int64_t *at)
+{
+    for (int32_t g = 0; g < t->n_groups; g++) {
+        int whole = 1;
+        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
+            whole &= at[t->members[k]] >= 0;
+        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1] && !whole; k++)
+            at[t->members[k]] = -1;
+    }
+}
+
+int dv_anneal(const dv_task *t, const dv_near *near, uint64_t seed,
+              dv_effort *effort, dv_answer *out)
+{
+    dv_arena a = {0};
+    walk w = {.t = t, .near = near, .effort = effort, .rng = seed};
+    int ok = prepare(&w, &a);
+    if (ok) {
+        anneal(&w);
+        drop_broken_groups(t, w.best_at);
+        memcpy(out->at, w.best_at, (size_t)t->n * sizeof *out->at);
+        out->value = dv_value(t, out->at);
+    }
+    dv_arena_free(&a);
+    return ok;
+}

@@ -1,0 +1,262 @@
+// auto: the best list solver's answer, improved.
+//
+//   1. greedy, first fit and best fit; the best one is the start.
+//   2. Prices give the bound, and tell what is worth keeping.
+//   3. Time is cut into pieces where little is alive at the cut. For each
+//      piece, what to keep is chosen and packed anew (refine.c); the result is
+//      offered to the whole, where what crosses the cut finds a new place.
+//   4. Local search with what is left of the effort.
+//
+// It ends as soon as the value reaches the bound. Each part gets a share of
+// the effort, so that the whole grows with n.
+#include "place/search.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_NEIGHBOURS = 1 << 24,
+    PIECE = 600,         // items
+    PART_STEPS = 2000,   // of prices that start from those of the whole
+    SEARCH_SHARE = 6,    // of the effort, a sixth goes to step 4,
+    SEARCH_ITEM = 50000, // but at most so many units an item
+};
+
+static int best_list(const dv_task *t, dv_answer *out, const char **who,
+                     dv_arena *a)
+{
+    static const char *const names[] = {"greedy", "firstfit", "bestfit"};
+    dv_answer other = {DV_NEW(a, int64_t, t->n), 0};
+    if (!other.at)
+        return 0;
+    out->value = -1;
+    for (int rule = DV_GREEDY; rule <= DV_BEST_FIT; rule++) {
+        if (!dv_list(t, (dv_list_rule)rule, &other))
+            return 0;
+        if (other.value <= out->value)
+            continue;
+        memcpy(out->at, other.at, (size_t)t->n * sizeof *out->at);
+        out->value = other.value;
+        *who = names[rule];
+    }
+    return 1;
+}
+
+// -- Cutting time ------------------------------------------------------------
+
+typedef struct when {
+    int64_t tick, weight; // of what starts, or less what ends
+} when;
+
+static int by_tick(const void *a, const void *b)
+{
+    const when *x = a, *y = b;
+    return x->tick < y->tick ? -1 : x->tick > y->tick;
+}
+
+// Ticks where time is cut: every so many starts, where the least weight is
+// alive across. The number of cuts.
+static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
+{
+    when *w = DV_NEW(a, when, 2 * (size_t)t->n);
+    if (!w)
+        return -1;
+    int32_t n = 0, n_cuts = 0, starts = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->items[i].in_play) {
+            w[n++] = (when){t->items[i].start, t->items[i].weight + 1};
+            w[n++] = (when){t->items[i].end, -t->items[i].weight - 1};
+        }
+    qsort(w, (size_t)n, sizeof *w, by_tick);
+    int64_t alive = 0, least = INT64_MAX;
+    for (int32_t k = 0; k < n;) {
+        int64_t tick = w[k].tick, before = alive;
+        for (; k < n && w[k].tick == tick; k++) {
+            // What ends here does not cross; what starts here neither.
+            before += w[k].weight < 0 ? w[k].weight : 0;
+            alive += w[k].weight;
+            starts += w[k].weight > 0;
+        }
+        if (starts >= PIECE * 2 / 3 && before < least) {
+            least = before;
+            cuts[n_cuts] = tick;
+        }
+        if (starts >= PIECE * 4 / 3 && k < n) {
+            n_cuts++;
+            starts = 0;
+            least = INT64_MAX;
+        }
+    }
+    return n_cuts;
+}
+
+// -- A piece as a task of its own --------------------------------------------
+
+// Is a group whole inside the piece? Others stay as they are.
+static int group_inside(const dv_task *t, int32_t g, int64_t from, int64_t to)
+{
+    for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++) {
+        const dv_item *it = &t->items[t->members[k]];
+        if (it->start < from || it->end > to)
+            return 0;
+    }
+    return 1;
+}
+
+static int inside(const dv_task *t, int32_t i, int64_t from, int64_t to)
+{
+    const dv_item *it = &t->items[i];
+    if (it->fixed >= 0)
+        return it->start < to && it->end > from;
+    return it->in_play && it->start >= from && it->end <= to &&
+           (it->group < 0 || group_inside(t, it->group, from, to));
+}
+
+// The items as a task. `place` has room for all items of t and is -1 where an
+// item is not among them.
+static int make_part(dv_task *out, const dv_task *t, const int32_t *items,
+                     int32_t n, int32_t *place)
+{
+    dv_arena a = {0};
+    dv_buffer *b = DV_NEW(&a, dv_buffer, n);
+    int32_t *parents = NULL, n_parents = 0;
+    for (int32_t k = 0; k < n; k++)
+        n_parents += t->items[items[k]].n_parents;
+    parents = DV_NEW(&a, int32_t, n_parents);
+    int ok = b && parents;
+    for (int32_t k = 0; ok && k < n; k++)
+        place[items[k]] = k;
+    for (int32_t k = 0; ok && k < n; k++) {
+        const dv_item *it = &t->items[items[k]];
+        b[k] = (dv_buffer)DV_BUFFER_INIT;
+        b[k].size_bytes = it->size;
+        b[k].start = it->start;
+        b[k].end = it->end;
+        b[k].align_bytes = it->align;
+        b[k].fixed = it->fixed;
+        b[k].weight = it->weight;
+        b[k].group = it->group + 1;
+        b[k].first_use_is_read = it->uses_x2 % 2 == 0;
+        b[k].parents = parents;
+        for (int32_t p = 0; p < it->n_parents; p++)
+            if (place[t->links[it->parents + p]] >= 0)
+                parents[b[k].n_parents++] = place[t->links[it->parents + p]];
+        parents += b[k].n_parents;
+    }
+    for (int32_t k = 0; ok && k < n; k++)
+        place[items[k]] = -1;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    o.capacity_bytes = t->capacity;
+    ok = ok && dv_task_create(out, b, (size_t)n, &o, NULL, NULL) == DV_OK;
+    dv_arena_free(&a);
+    return ok;
+}
+
+// -- Refining ----------------------------------------------------------------
+
+typedef struct planner {
+    const dv_task *t;
+    dv_search *search;
+    dv_effort *effort;
+    const dv_answer *start;
+    const dv_prices *prices;
+    int32_t *items, *place;
+    int64_t *at;
+    int64_t *cuts;
+    int32_t n_cuts;
+    dv_arena arena;
+} planner;
+
+// Improve a part that starts from what the lists found for it.
+static int refine_part(planner *p, const dv_task *part, int32_t n,
+                       int64_t effort)
+{
+    dv_arena a = {0};
+    dv_prices prices;
+    dv_effort own = {.left = effort, .until_s = p->effort->until_s};
+    for (int32_t k = 0; k < n; k++)
+        p->at[k] = p->start->at[p->items[k]];
+    dv_answer answer = {p->at, dv_value(part, p->at)};
+    int64_t before = answer.value;
+    int ok = dv_prices_init(&prices, part, &a);
+    if (ok)
+        dv_prices_take(&prices, p->prices);
+    ok = ok && dv_prices_find(&prices, part, before, PART_STEPS) &&
+         dv_refine(part, &prices, &own, &answer);
+    p->effort->left -= effort - own.left;
+    p->effort->nodes += own.nodes;
+    if (ok && answer.value > before)
+        dv_search_offer(p->search, p->items, p->at, n);
+    dv_arena_free(&a);
+    return ok;
+}
+
+static int refine_piece(planner *p, int64_t from, int64_t to, int64_t effort)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->t->n; i++)
+        if (inside(p->t, i, from, to))
+            p->items[n++] = i;
+    if (n == 0)
+        return 1;
+    dv_task part;
+    if (!make_part(&part, p->t, p->items, n, p->place))
+        return 0;
+    int ok = refine_part(p, &part, n, effort);
+    dv_task_free(&part);
+    return ok;
+}
+
+static int refine_pieces(planner *p)
+{
+    int64_t share =
+        p->effort->left / SEARCH_SHARE * (SEARCH_SHARE - 1) / (p->n_cuts + 1);
+    int ok = 1;
+    for (int32_t k = 0; ok && k <= p->n_cuts && p->effort->left > 0; k++)
+        ok = dv_late(p->effort) ||
+             refine_piece(p, k ? p->cuts[k - 1] : INT64_MIN,
+                          k < p->n_cuts ? p->cuts[k] : INT64_MAX, share);
+    return ok;
+}
+
+static int improve(const dv_task *t, const dv_near *near,
+                   const dv_prices *prices, uint64_t seed, dv_effort *effort,
+                   dv_answer *io)
+{
+    planner p = {.t = t, .effort = effort, .start = io, .prices = prices};
+    p.search = dv_search_open(t, near, seed, effort, io);
+    p.items = DV_NEW(&p.arena, int32_t, t->n);
+    p.place = DV_NEW(&p.arena, int32_t, t->n);
+    p.at = DV_NEW(&p.arena, int64_t, t->n);
+    p.cuts = DV_NEW(&p.arena, int64_t, t->n / (PIECE / 2) + 2);
+    int ok = p.search && p.items && p.place && p.at && p.cuts;
+    for (int32_t i = 0; ok && i < t->n; i++)
+        p.place[i] = -1;
+    if (ok)
+        p.n_cuts = find_cuts(t, p.cuts, &p.arena);
+    ok = ok && p.n_cuts >= 0 && refine_pieces(&p);
+    if (ok)
+        dv_search_run(p.search, dv_min_i64(effort->left, SEARCH_ITEM * t->n));
+    if (p.search)
+        dv_search_close(p.search, io);
+    dv_arena_free(&p.arena);
+    return ok;
+}
+
+int dv_auto(const dv_task *t, uint64_t seed, dv_prices *prices,
+            dv_effort *effort, dv_answer *out, const char **who)
+{
+    dv_arena a = {0};
+    dv_near near;
+    int ok = best_list(t, out, who, &a) &&
+             dv_prices_find(prices, t, out->value, dv_price_steps(t, prices));
+    if (ok && out->value < prices->bound &&
+        (ok = dv_near_init(&near, t, MOST_NEIGHBOURS, &a)) && near.items) {
+        int64_t before = out->value;
+        ok = improve(t, &near, prices, seed, effort, out);
+        if (out->value > before)
+            *who = "auto";
+    }
+    dv_arena_free(&a);
+    return ok;
+}

@@ -1,0 +1,276 @@
+// exact: branch and bound over placements.
+//
+// Items are placed from the bottom up. In a layout where nothing can be moved
+// further down, taken by rising address, every item is at the lowest place
+// above all that was placed before it and meets it in time; or on the base of
+// a parent or child. So each item has one candidate, and one more for each
+// partner that is placed; where partners have other alignments, or fixed items
+// stand about, also the places that would suit those. Any subset may stay out:
+// every node is an answer.
+//
+// A node is cut when what is placed and the worth of what may still come, at
+// the prices of bound.c, cannot beat the best answer. If the search ends
+// before its effort, the best answer is optimal.
+#include "base/math.h"
+#include "place/place.h"
+#include <string.h>
+
+enum { MAX_CANDIDATES = 64 };
+
+typedef struct branch {
+    const dv_task *t;
+    const dv_near *near;
+    const dv_prices *prices;
+    dv_effort *effort;
+    dv_answer *best;
+    int64_t *at;
+    int32_t *order; // items in play, dear ones first
+    int32_t n_order;
+    double *worth;   // weight less price
+    int64_t *common; // an alignment that suits an item and its partners
+    double reserve;  // what all room costs
+    int64_t kept;    // weight placed, fixed items included
+    int stopped;
+} branch;
+
+// -- Candidates --------------------------------------------------------------
+
+// The lowest place for item i from `from` on that is clear of fixed items.
+static int64_t above(const branch *b, int32_t i, int64_t from, int64_t align)
+{
+    const dv_item *it = &b->t->items[i];
+    int64_t at = dv_align_up(from, align);
+    for (int32_t k = 0; k < b->t->n_fixed; k++) { // by rising address
+        const dv_item *f = &b->t->items[b->t->fixed[k]];
+        if (f->start < it->end && it->start < f->end &&
+            f->fixed < at + it->size && at < f->fixed + f->size)
+            at = dv_align_up(f->fixed + f->size, align);
+    }
+    return at + it->size <= b->t->capacity ? at : -1;
+}
+
+// The top of everything placed that meets item i and is not fixed.
+static int64_t ground(const branch *b, int32_t i)
+{
+    int64_t top = 0;
+    for (int64_t k = b->near->first[i]; k < b->near->first[i + 1]; k++) {
+        int32_t v = b->near->items[k], j = v < 0 ? ~v : v;
+        if (b->at[j] >= 0 && b->t->items[j].fixed < 0)
+            top = dv_max_i64(top, b->at[j] + b->t->items[j].size);
+    }
+    return top;
+}
+
+// May item i lie at `at`, on the base of placed partner j?
+static int fits_on(const branch *b, int32_t i, int64_t at, int32_t j)
+{
+    const dv_item *it = &b->t->items[i];
+    if (at % it->align || at + it->size > b->t->capacity)
+        return 0;
+    for (int64_t k = b->near->first[i]; k < b->near->first[i + 1]; k++) {
+        int32_t v = b->near->items[k], o = v < 0 ? ~v : v;
+        if (o != j && b->at[o] >= 0 && b->at[o] < at + it->size &&
+            at < b->at[o] + b->t->items[o].size)
+            return 0;
+    }
+    return 1;
+}
+
+static void put(int64_t *list, int *n, int64_t at)
+{
+    for (int k = 0; k < *n; k++)
+        if (list[k] == at)
+            return;
+    if (at >= 0 && *n < MAX_CANDIDATES)
+        list[(*n)++] = at;
+}
+
+static int candidates(const branch *b, int32_t i, int64_t *list)
+{
+    const dv_item *it = &b->t->items[i];
+    const int32_t *links = b->t->links + it->parents;
+    int32_t n_links = it->n_parents + it->n_children;
+    int64_t floor = ground(b, i);
+    int n = 0;
+    put(list, &n, above(b, i, floor, it->align));
+    if (n_links == 0)
+        return n;
+    if (b->common[i] != it->align)
+        put(list, &n, above(b, i, floor, b->common[i]));
+    for (int32_t k = 0; k < n_links; k++) {
+        int64_t at = b->at[links[k]];
+        if (at >= 0 && fits_on(b, i, at, links[k]))
+            put(list, &n, at);
+    }
+    for (int32_t k = 0; k < b->t->n_fixed; k++) {
+        const dv_item *f = &b->t->items[b->t->fixed[k]];
+        int64_t from = dv_max_i64(floor, f->fixed + f->size);
+        put(list, &n, above(b, i, from, it->align));
+        put(list, &n, above(b, i, from, b->common[i]));
+    }
+    return n;
+}
+
+// -- Bounding ----------------------------------------------------------------
+
+// Can item i still be placed anywhere?
+static int open(const branch *b, int32_t i)
+{
+    int64_t list[MAX_CANDIDATES];
+    return b->at[i] < 0 && candidates(b, i, list) > 0;
+}
+
+static int hopeless(const branch *b)
+{
+    int64_t plain = b->kept;
+    double priced = b->reserve;
+    for (int32_t k = 0; k < b->n_order; k++) {
+        int32_t i = b->order[k];
+        if (b->at[i] >= 0) {
+            priced += b->worth[i];
+        } else if (open(b, i)) {
+            plain += b->t->items[i].weight;
+            priced += b->worth[i] > 0 ? b->worth[i] : 0;
+        }
+    }
+    return plain <= b->best->value ||
+           priced * (1 + 1e-12) < (double)b->best->value + 1;
+}
+
+// What counts of the layout: groups only when they are whole.
+static int64_t counted(const branch *b, int64_t *at)
+{
+    const dv_task *t = b->t;
+    memcpy(at, b->at, (size_t)t->n * sizeof *at);
+    for (int32_t g = 0; g < t->n_groups; g++) {
+        int whole = 1;
+        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1]; k++)
+            whole &= at[t->members[k]] >= 0;
+        for (int32_t k = t->group_at[g]; k < t->group_at[g + 1] && !whole; k++)
+            at[t->members[k]] = -1;
+    }
+    return dv_value(t, at);
+}
+
+// -- Branching ---------------------------------------------------------------
+
+static void note_answer(branch *b, int64_t *scratch)
+{
+    if (b->kept <= b->best->value)
+        return;
+    int64_t value = counted(b, scratch);
+    if (value <= b->best->value)
+        return;
+    b->best->value = value;
+    memcpy(b->best->at, scratch, (size_t)b->t->n * sizeof *scratch);
+}
+
+// Place further items at `from` or above. Of items without partners at the
+// same address the later one follows the earlier.
+static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
+{
+    b->effort->nodes++;
+    b->effort->left -= 4 * (b->n_order + 1);
+    b->stopped |= b->effort->left < 0 ||
+                  (b->effort->nodes % 1024 == 0 && dv_late(b->effort));
+    note_answer(b, scratch);
+    if (b->stopped || hopeless(b))
+        return;
+    for (int32_t k = 0; k < b->n_order && !b->stopped; k++) {
+        int32_t i = b->order[k];
+        const dv_item *it = &b->t->items[i];
+        int64_t list[MAX_CANDIDATES];
+        int n = b->at[i] < 0 ? candidates(b, i, list) : 0;
+        for (int c = 0; c < n; c++) {
+            if (list[c] < from || (list[c] == from && k < last &&
+                                   it->n_parents + it->n_children == 0))
+                continue;
+            b->at[i] = list[c];
+            b->kept += it->weight;
+            descend(b, list[c], k, scratch);
+            b->kept -= it->weight;
+            b->at[i] = -1;
+        }
+    }
+}
+
+// -- The entry ---------------------------------------------------------------
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+// The least common multiple of the alignments of all that hang together by
+// in-place links, as long as it is small.
+static void find_common(branch *b)
+{
+    const dv_task *t = b->t;
+    for (int32_t i = 0; i < t->n; i++)
+        b->common[i] = t->items[i].align;
+    for (int again = 1; again;) {
+        again = 0;
+        for (int32_t i = 0; i < t->n; i++) {
+            const dv_item *it = &t->items[i];
+            for (int32_t k = 0; k < it->n_parents + it->n_children; k++) {
+                int64_t other = b->common[t->links[it->parents + k]];
+                int64_t all = b->common[i] / gcd(b->common[i], other);
+                if (!dv_mul_i64(&all, all, other) || all > t->capacity)
+                    continue;
+                again |= all != b->common[i];
+                b->common[i] = all;
+            }
+        }
+    }
+}
+
+static void order_items(branch *b)
+{
+    const dv_task *t = b->t;
+    for (int32_t i = 0; i < t->n; i++) {
+        b->worth[i] = (double)t->items[i].weight - dv_price_of(b->prices, t, i);
+        b->at[i] = t->items[i].fixed;
+        if (t->items[i].fixed >= 0)
+            b->kept += t->items[i].weight;
+        if (!t->items[i].in_play)
+            continue;
+        int32_t k = b->n_order++;
+        for (; k > 0 && t->items[b->order[k - 1]].weight < t->items[i].weight;
+             k--)
+            b->order[k] = b->order[k - 1];
+        b->order[k] = i;
+    }
+    b->reserve = (double)b->kept;
+    for (int32_t k = 0; k < b->prices->n; k++)
+        b->reserve += b->prices->price[k] * (double)b->prices->room[k];
+}
+
+int dv_exact(const dv_task *t, const dv_near *near, const dv_prices *prices,
+             dv_effort *effort, dv_answer *io, int *proven)
+{
+    dv_arena a = {0};
+    branch b = {.t = t,
+                .near = near,
+                .prices = prices,
+                .effort = effort,
+                .best = io,
+                .at = DV_NEW(&a, int64_t, t->n),
+                .order = DV_NEW(&a, int32_t, t->n),
+                .worth = DV_NEW(&a, double, t->n),
+                .common = DV_NEW(&a, int64_t, t->n)};
+    int64_t *scratch = DV_NEW(&a, int64_t, t->n);
+    int ok = b.at && b.order && b.worth && b.common && scratch;
+    if (ok) {
+        find_common(&b);
+        order_items(&b);
+        descend(&b, 0, 0, scratch);
+    }
+    *proven = ok && !b.stopped;
+    dv_arena_free(&a);
+    return ok;
+}

@@ -1,0 +1,59 @@
+// Who is alive together with whom, listed once, for searches that place the
+// same items again and again.
+#include "place/place.h"
+
+static int linked(const dv_task *t, int32_t i, int32_t k)
+{
+    const dv_item *it = &t->items[i];
+    for (int32_t m = 0; m < it->n_parents; m++)
+        if (t->links[it->parents + m] == k)
+            return 1;
+    for (int32_t m = 0; m < it->n_children; m++)
+        if (t->links[it->children + m] == k)
+            return 1;
+    return 0;
+}
+
+// Count the neighbours of all items; with `fill` list them too.
+static int64_t walk(dv_near *near, const dv_task *t, const dv_live *live,
+                    int32_t *found, int fill)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const dv_item *it = &t->items[i];
+        near->first[i] = n;
+        if (!it->in_play)
+            continue;
+        int32_t k = dv_live_find(live, it->start, it->end, found);
+        n += k - 1; // without itself
+        if (!fill)
+            continue;
+        int32_t *to = near->items + near->first[i];
+        for (int32_t m = 0; m < k; m++)
+            if (found[m] != i)
+                *to++ = linked(t, i, found[m]) ? ~found[m] : found[m];
+    }
+    near->first[t->n] = n;
+    return n;
+}
+
+int dv_near_init(dv_near *near, const dv_task *t, int64_t most, dv_arena *a)
+{
+    dv_arena tmp = {0};
+    dv_live live;
+    int32_t *found = DV_NEW(&tmp, int32_t, t->n);
+    near->first = DV_NEW(a, int64_t, t->n + 1);
+    int ok = found && near->first && dv_live_init(&live, t, &tmp);
+    for (int32_t i = 0; ok && i < t->n; i++)
+        if (t->items[i].in_play || t->items[i].fixed >= 0)
+            dv_live_add(&live, i);
+    near->items = NULL;
+    if (ok && walk(near, t, &live, found, 0) <= most) {
+        near->items = DV_NEW(a, int32_t, near->first[t->n]);
+        ok = near->items != NULL;
+        if (ok)
+            walk(near, t, &live, found, 1);
+    }
+    dv_arena_free(&tmp);
+    return ok;
+}

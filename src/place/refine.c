@@ -1,0 +1,153 @@
+// Choose, pack, repeat: for tasks of up to a few thousand items.
+//
+// The beam chooses what to keep without looking at addresses; the exact
+// search for a packing then finds addresses for all of it, or gives up. A
+// choice that fills memory to the last byte is hard to pack, so each failure
+// leaves a little more room free, and each success a little less, until the
+// effort is spent. What a choice left out is put into gaps afterwards.
+#include "base/math.h"
+#include "place/rects.h"
+#include <string.h>
+
+enum { MAX_WIDTH = 2000 };
+
+typedef struct refiner {
+    const dv_task *t;
+    const dv_prices *prices;
+    dv_effort *effort;
+    dv_answer *best;
+    dv_choice choice;
+    dv_rects rects;
+    int64_t *at;
+    char *offered; // items a choice may take
+} refiner;
+
+static int out_of_time(void *effort)
+{
+    return dv_late(effort);
+}
+
+// -- Packing a choice --------------------------------------------------------
+
+// 1: packed into r->at, 0: not, -1: out of memory.
+static int pack(refiner *r, int64_t max_nodes)
+{
+    dv_rects *x = &r->rects;
+    dv_rects_make(x, &r->choice);
+    dv_pack_limits limits = {max_nodes, out_of_time, r->effort};
+    dv_pack_stats stats = {0};
+    dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
+    r->effort->nodes += stats.nodes;
+    r->effort->left -= stats.nodes * (x->n / 4 + 8); // units a node
+    if (fit != DV_FIT_YES)
+        return fit == DV_FIT_NOMEM ? -1 : 0;
+    dv_rects_read(x, r->at);
+    return 1;
+}
+
+// -- Choosing ----------------------------------------------------------------
+
+// A group of which some are chosen and some not is no longer offered.
+static int broken_groups(refiner *r)
+{
+    const dv_task *t = r->t;
+    int broken = 0;
+    for (int32_t g = 0; g < t->n_groups; g++) {
+        int32_t from = t->group_at[g], to = t->group_at[g + 1], n = 0;
+        for (int32_t k = from; k < to; k++)
+            n += r->choice.keep[t->members[k]];
+        if (n == 0 || n == to - from)
+            continue;
+        broken = 1;
+        for (int32_t k = from; k < to; k++)
+            r->offered[t->members[k]] = 0;
+    }
+    return broken;
+}
+
+static int choose(refiner *r, double share, int32_t width, int64_t *value)
+{
+    const dv_task *t = r->t;
+    do {
+        memcpy(r->choice.keep, r->offered, (size_t)t->n);
+        if (!dv_select(t, r->prices, share, width, r->effort, &r->choice))
+            return 0;
+    } while (broken_groups(r));
+    *value = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (r->choice.keep[i] || t->items[i].fixed >= 0)
+            *value += t->items[i].weight;
+    return 1;
+}
+
+// One round: 1 packed, 0 not, -1 out of memory, 2 not worth packing.
+static int round_of(refiner *r, double share, int32_t width, int64_t nodes)
+{
+    int64_t value;
+    if (!choose(r, share, width, &value))
+        return -1;
+    if (value <= r->best->value)
+        return 2;
+    int packed = pack(r, nodes);
+    if (packed > 0) {
+        memcpy(r->best->at, r->at, (size_t)r->t->n * sizeof *r->at);
+        r->best->value = value;
+    }
+    return packed;
+}
+
+// -- The entry ---------------------------------------------------------------
+
+static int prepare(refiner *r, dv_arena *a)
+{
+    const dv_task *t = r->t;
+    r->choice.keep = DV_NEW(a, char, t->n);
+    r->choice.over = DV_NEW(a, int32_t, t->n);
+    r->at = DV_NEW(a, int64_t, t->n);
+    r->offered = DV_NEW(a, char, t->n);
+    if (!r->choice.keep || !r->choice.over || !r->at || !r->offered)
+        return 0;
+    for (int32_t i = 0; i < t->n; i++)
+        r->offered[i] = (char)t->items[i].in_play;
+    return dv_rects_init(&r->rects, t, a);
+}
+
+static int search(refiner *r, int32_t width)
+{
+    double step = 0.005, failed = 1, fits = 0, share = 1;
+    int64_t n = r->t->n;
+    while (r->effort->left > 0 && share > 0.5) {
+        int64_t most = r->effort->left / 8 / (n / 4 + 8);
+        int64_t nodes = dv_min_i64(200 * n + 1000, dv_max_i64(most, 2 * n));
+        int got = round_of(r, share, width, nodes);
+        if (got < 0)
+            return 0;
+        if (got == 1 && share == 1)
+            break;
+        if (got == 0)
+            failed = share;
+        else
+            fits = share;
+        if (fits == 0) {
+            share -= step;
+            step *= 1.3;
+            continue;
+        }
+        if (failed - fits < 0.001)
+            break;
+        share = (failed + fits) / 2;
+    }
+    return 1;
+}
+
+int dv_refine(const dv_task *t, const dv_prices *prices, dv_effort *effort,
+              dv_answer *io)
+{
+    dv_arena a = {0};
+    refiner r = {.t = t, .prices = prices, .effort = effort, .best = io};
+    int ok = prepare(&r, &a);
+    for (int32_t width = 100; ok && width <= MAX_WIDTH; width *= 4)
+        ok = search(&r, width);
+    dv_arena_free(&a);
+    return ok;
+}

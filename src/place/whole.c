@@ -1,0 +1,74 @@
+// Everything or nothing: one packing of all items, and the least capacity
+// that has one.
+#include "place/rects.h"
+#include "base/math.h"
+
+static int late(void *effort)
+{
+    return dv_late(effort);
+}
+
+typedef struct whole {
+    dv_rects rects;
+    dv_choice choice;
+    dv_pack_limits limits;
+    dv_pack_stats stats;
+    int shares; // some children were laid on their parents
+} whole;
+
+static int prepare(whole *w, const dv_task *t, dv_effort *effort, dv_arena *a)
+{
+    *w = (whole){.limits = {effort->left, late, effort}};
+    w->choice.keep = DV_NEW(a, char, t->n);
+    w->choice.over = DV_NEW(a, int32_t, t->n);
+    if (!w->choice.keep || !w->choice.over || !dv_rects_init(&w->rects, t, a))
+        return 0;
+    w->shares = dv_rects_choose_all(&w->rects, &w->choice);
+    dv_rects_make(&w->rects, &w->choice);
+    return 1;
+}
+
+dv_fit dv_pack_all(const dv_task *t, dv_effort *effort, dv_answer *out)
+{
+    for (int32_t i = 0; i < t->n; i++)
+        if (!t->items[i].in_play && t->items[i].fixed < 0)
+            return DV_FIT_NO;
+    dv_arena a = {0};
+    whole w;
+    dv_fit fit = DV_FIT_NOMEM;
+    if (prepare(&w, t, effort, &a)) {
+        fit =
+            dv_pack(w.rects.rects, w.rects.n, t->capacity, &w.limits, &w.stats);
+        effort->nodes += w.stats.nodes;
+    }
+    if (fit == DV_FIT_YES) {
+        dv_rects_read(&w.rects, out->at);
+        out->value = dv_value(t, out->at);
+    }
+    // With other parents, or none, they might yet fit.
+    if (fit == DV_FIT_NO && w.shares)
+        fit = DV_FIT_OPEN;
+    dv_arena_free(&a);
+    return fit;
+}
+
+dv_fit dv_pack_all_least(const dv_task *t, dv_effort *effort, dv_answer *out,
+                         int64_t *proven)
+{
+    dv_arena a = {0};
+    whole w;
+    int64_t capacity = t->capacity;
+    dv_fit fit = DV_FIT_NOMEM;
+    if (prepare(&w, t, effort, &a)) {
+        fit = dv_pack_least(w.rects.rects, w.rects.n, &capacity, &w.limits,
+                            &w.stats);
+        effort->nodes += w.stats.nodes;
+    }
+    if (fit == DV_FIT_YES || fit == DV_FIT_OPEN) {
+        dv_rects_read(&w.rects, out->at);
+        out->value = dv_value(t, out->at);
+        *proven = w.shares ? 0 : w.stats.bound;
+    }
+    dv_arena_free(&a);
+    return fit;
+}

@@ -1,0 +1,131 @@
+// Keeping tensors on the cores, and then trying whether another order of ops,
+// or running some of them twice, spares main memory more. What is tried is
+// counted, not timed; the plan is never worse than without.
+#include "plan/traffic.h"
+#include "scratch/scratch.h"
+#include <string.h>
+
+enum { MAX_WORK = 4000, MAX_OPS = 4000 }; // candidates looked at; ops at all
+
+typedef struct improver {
+    dv_plan *plan;
+    const dv_scratch_rules *rules;
+    dv_arena *arena;
+    dv_diag *diag;
+    dv_fork best; // before homes were chosen
+    double bytes; // of main memory with it
+    int changed;
+    int64_t work;
+} improver;
+
+dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag)
+{
+    dv_life life;
+    if (!dv_life_make(&life, plan, rules, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
+    if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
+        return dv_nomem(diag);
+    return dv_scratch_group(plan, &life, diag);
+}
+
+static double memory_bytes(const dv_plan *plan)
+{
+    dv_traffic t = dv_plan_traffic(plan);
+    return (double)t.read_bytes + (double)t.write_bytes;
+}
+
+// Keep what fits and see what it takes; the better of this and the best.
+static dv_status assess(improver *x)
+{
+    dv_fork now;
+    if (!dv_fork_save(&now, x->plan, x->arena))
+        return dv_nomem(x->diag);
+    DV_TRY(dv_scratch_keep(x->plan, x->rules, x->arena, x->diag));
+    double bytes = memory_bytes(x->plan);
+    x->work += x->plan->scratch.n_residents;
+    if (bytes < x->bytes) {
+        x->bytes = bytes;
+        x->best = now;
+        x->changed = 1;
+    }
+    return DV_OK;
+}
+
+// The tensor that found no room and would spare most, of those not tried yet.
+static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
+{
+    const dv_scratch *s = &plan->scratch;
+    int32_t best = -1;
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->n_residents; i++) {
+        const dv_resident *r = &s->residents[i];
+        if (r->crowded && !tried[r->tensor] && r->core_bytes > most) {
+            most = r->core_bytes;
+            best = r->tensor;
+        }
+    }
+    return best;
+}
+
+static dv_status try_order(improver *x)
+{
+    dv_life life;
+    dv_fork_restore(&x->best, x->plan);
+    if (!dv_life_make(&life, x->plan, x->rules, x->arena))
+        return dv_nomem(x->diag);
+    int done = dv_reorder(x->plan, &life);
+    if (done < 0)
+        return dv_nomem(x->diag);
+    return done ? assess(x) : DV_OK;
+}
+
+static dv_status try_again(improver *x, int32_t tensor)
+{
+    dv_life life;
+    dv_fork_restore(&x->best, x->plan);
+    if (!dv_life_make(&life, x->plan, x->rules, x->arena))
+        return dv_nomem(x->diag);
+    int done = dv_recompute(x->plan, &life, tensor);
+    if (done < 0)
+        return dv_nomem(x->diag);
+    return done ? assess(x) : DV_OK;
+}
+
+static dv_status improve(improver *x)
+{
+    uint8_t *tried = DV_NEW(x->arena, uint8_t, x->plan->ops->n_tensors);
+    dv_scratch first = x->plan->scratch;
+    if (!tried)
+        return dv_nomem(x->diag);
+    if (most_missed(x->plan, tried) < 0)
+        return DV_OK; // everything that could stays
+    if (x->rules->reorder)
+        DV_TRY(try_order(x));
+    for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
+        x->plan->scratch = first; // what was missed at first
+        t = most_missed(x->plan, tried);
+        if (t < 0)
+            break;
+        tried[t] = 1;
+        DV_TRY(try_again(x, t));
+    }
+    dv_fork_restore(&x->best, x->plan);
+    if (x->changed)
+        DV_TRY(dv_reorder_settle(x->plan, x->diag));
+    return dv_scratch_keep(x->plan, x->rules, x->arena, x->diag);
+}
+
+dv_status dv_scratch_improve(dv_plan *plan, const dv_scratch_rules *rules,
+                             dv_arena *arena, dv_diag *diag)
+{
+    improver x = {.plan = plan, .rules = rules, .arena = arena, .diag = diag};
+    int may = (rules->reorder || rules->recompute) && plan->divisions &&
+              plan->n_groups == plan->ops->n_ops && plan->ops->n_ops <= MAX_OPS;
+    if (may && !dv_fork_save(&x.best, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
+    x.bytes = memory_bytes(plan);
+    return may ? improve(&x) : DV_OK;
+}
