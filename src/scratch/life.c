@@ -497,6 +497,7 @@ static int find_runs(dv_life *l)
         if (i > 0 &&
             (plan->ops->ops[i].is_extern || plan->ops->ops[i - 1].is_extern ||
              l->loop_of[i] != l->loop_of[i - 1] ||
+             (l->rules->ends && l->rules->ends[i]) ||
              !same_deals(&plan->groups[l->group_of[i]],
                          &plan->groups[l->group_of[i - 1]])))
             run++;
