@@ -105,10 +105,9 @@ void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
 
 enum { COLUMNS = 64, ROWS = 16 };
 
-static char letter(const dv_stay *s)
+char cli_letter(int32_t i)
 {
-    return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[s->buffer %
-                                                                  52];
+    return "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 52];
 }
 
 // The first and the last cell of 0..n that begin..end of 0..all reaches into
@@ -137,7 +136,7 @@ void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
             cells(s->address, s->address + o->size_bytes, capacity, ROWS);
         for (int64_t row = y.from; row < y.to; row++)
             for (int64_t col = x.from; col < x.to; col++)
-                grid[row][col] = letter(s);
+                grid[row][col] = cli_letter(s->buffer);
     }
     for (int row = ROWS - 1; row >= 0; row--) {
         grid[row][COLUMNS] = 0;

@@ -6,6 +6,8 @@
 
 void cli_draw_svg(dv_text *out, const dv_placement *p, const dv_buffer *b,
                   int64_t capacity);
+// The letter of buffer number i in the picture below.
+char cli_letter(int32_t i);
 void cli_draw_text(dv_text *out, const dv_placement *p, const dv_buffer *b,
                    int64_t capacity);
 #endif

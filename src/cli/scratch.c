@@ -1,9 +1,9 @@
 // What stays on the cores, for people: the scratch part of --explain.
 #include "base/math.h"
 #include "cli/load.h"
+#include "cli/picture.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
-#include <string.h>
 
 // -- Totals ----------------------------------------------------------------
 
@@ -30,7 +30,7 @@ static void put_totals(dv_text *out, const dv_plan *plan)
     dv_plan off = *plan;
     off.scratch = (dv_scratch){0};
     dv_traffic with = dv_plan_traffic(plan), without = dv_plan_traffic(&off);
-    dv_put(out, "scratch: main memory moves ");
+    dv_put(out, "scratch: main memory moves %s", with.exact ? "" : "at least ");
     dv_put_bytes_of_memory(out, with.read_bytes + with.write_bytes);
     dv_put(out, ", ");
     dv_put_bytes_of_memory(out, without.read_bytes + without.write_bytes);
@@ -48,9 +48,9 @@ static void put_home(dv_text *out, const dv_plan *plan, const dv_home *h,
     static const char *const fills[] = {"", ", loaded", ", over the ring",
                                         ", moved"};
     dv_put(out, "    %c %-12s ops %d..%d at %" PRId64 ", %" PRId64 " bytes%s%s",
-           (char)('a' + (h - plan->scratch.homes) % 26), name, (int)h->first_op,
-           (int)h->end_op, h->address, h->core_bytes, fills[h->fill],
-           h->stored ? ", stored" : "");
+           cli_letter((int32_t)(h - plan->scratch.homes)), name,
+           (int)h->first_op, (int)h->end_op, h->address, h->core_bytes,
+           fills[h->fill], h->stored ? ", stored" : "");
     if (h->in_place_of >= 0)
         dv_put(out, ", in place of %s",
                plan->ops->tensors[plan->scratch.homes[h->in_place_of].tensor]
@@ -73,36 +73,26 @@ static void put_tensors(dv_text *out, const dv_plan *plan)
 
 // -- The picture -----------------------------------------------------------
 
-enum { ROWS = 12, COLUMNS = 72 };
-
-// Ops to the right, addresses upward; a letter per home.
+// Homes as stays of buffers, for the picture that `divvy place` draws.
 static void put_picture(dv_text *out, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
-    char at[ROWS][COLUMNS + 1];
+    size_t n = (size_t)s->n_homes;
+    dv_stay *stays = dv_alloc(n * sizeof *stays);
+    dv_buffer *buffers = dv_alloc(n * sizeof *buffers);
     int64_t top = 1;
-    int32_t n_ops = plan->ops->n_ops;
-    int columns = n_ops < COLUMNS ? n_ops : COLUMNS;
-    for (int32_t i = 0; i < s->n_homes; i++)
-        top = dv_max_i64(top, s->homes[i].address + s->homes[i].core_bytes);
-    for (int r = 0; r < ROWS; r++) {
-        memset(at[r], '.', (size_t)columns);
-        at[r][columns] = 0;
-    }
-    for (int32_t i = 0; i < s->n_homes; i++) {
+    for (size_t i = 0; stays && buffers && i < n; i++) {
         const dv_home *h = &s->homes[i];
-        int64_t low = h->address * ROWS / top;
-        int64_t high = (h->address + h->core_bytes - 1) * ROWS / top;
-        int64_t first = (int64_t)h->first_op * columns / n_ops;
-        int64_t last = (int64_t)(h->end_op - 1) * columns / n_ops;
-        for (int64_t r = low; r <= high; r++)
-            for (int64_t c = first; c <= last; c++)
-                at[r][c] = (char)('a' + i % 26);
+        stays[i] = (dv_stay){(int32_t)i, h->first_op, h->end_op, h->address};
+        buffers[i] = (dv_buffer){.size_bytes = h->core_bytes};
+        top = dv_max_i64(top, h->address + h->core_bytes);
     }
-    for (int r = ROWS - 1; r >= 0; r--)
-        dv_put(out, "    %10" PRId64 " |%s|\n", (int64_t)(r + 1) * top / ROWS,
-               at[r]);
-    dv_put(out, "               ops 0..%d\n", (int)n_ops);
+    dv_placement p = {.stays = stays, .n_stays = n};
+    if (stays && buffers)
+        cli_draw_text(out, &p, buffers, top);
+    out->failed |= !stays || !buffers;
+    dv_release(stays);
+    dv_release(buffers);
 }
 
 void cli_explain_scratch(dv_text *out, const dv_plan *plan)

@@ -30,6 +30,23 @@ static int one_tile_a_core(const dv_group *g)
     return 1;
 }
 
+// The digits of a tile number, the last variable being the lowest.
+static void find_cuts(dv_view *v, const dv_op *o)
+{
+    int64_t weight = 1;
+    for (int i = o->n_vars - 1; i >= 0; i--) {
+        int64_t slice = v->plan->slices[v->op][i];
+        int64_t n = dv_ceil_div(o->vars[i].end - o->vars[i].begin, slice);
+        dv_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
+        for (int d = 0; d < v->n_dims; d++)
+            if (v->var[d] == i)
+                v->cut[d] = c;
+        if (v->is_write && o->vars[i].reduce && n > 1)
+            v->parts[v->n_parts++] = c;
+        weight *= n;
+    }
+}
+
 const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
                          int32_t op, int k)
 {
@@ -37,11 +54,12 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     const dv_access *a = k < o->n_reads ? &o->reads[k] : &o->write;
     const dv_tensor *t = &plan->ops->tensors[a->tensor];
     uint32_t seen = 0;
-    *out = (dv_view){.plan = plan,
-                     .group = &plan->groups[group],
-                     .op = op,
-                     .n_dims = a->n_dims,
-                     .is_write = k == o->n_reads};
+    out->plan = plan; // field by field: it is large, and most stays unused
+    out->group = &plan->groups[group];
+    out->op = op;
+    out->n_dims = a->n_dims;
+    out->is_write = k == o->n_reads;
+    out->n_parts = 0;
     for (int d = 0; d < a->n_dims; d++) {
         if (a->index[d].via >= 0)
             return "it is reached through an index that is read";
@@ -53,6 +71,7 @@ const char *dv_view_make(dv_view *out, const dv_plan *plan, int32_t group,
     }
     if (!one_tile_a_core(out->group))
         return "an op that touches it runs in rounds";
+    find_cuts(out, o);
     return NULL;
 }
 
@@ -68,18 +87,20 @@ static int64_t tile_of(const dv_group *g, int64_t core)
 
 int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
 {
-    const dv_op *o = &v->plan->ops->ops[v->op];
     int64_t tile = tile_of(v->group, core);
     if (tile < 0)
         return 0;
-    dv_tile t;
-    dv_plan_tile(&t, v->plan, v->op, tile);
-    for (int i = 0; i < o->n_vars && v->is_write; i++)
-        if (o->vars[i].reduce && t.slot[i] != t.n_slots[i] - 1)
+    for (int i = 0; i < v->n_parts; i++)
+        if (tile / v->parts[i].weight % v->parts[i].n != v->parts[i].n - 1)
             return 0;
     for (int d = 0; d < v->n_dims; d++) {
-        lo[d] = v->var[d] < 0 ? 0 : t.begin[v->var[d]];
-        hi[d] = v->var[d] < 0 ? 1 : t.end[v->var[d]];
+        const dv_cut *c = &v->cut[d];
+        lo[d] = v->var[d] < 0 ? 0 : c->begin;
+        hi[d] = v->var[d] < 0 ? 1 : c->end;
+        if (v->var[d] < 0 || c->n == 1)
+            continue;
+        lo[d] += tile / c->weight % c->n * c->slice;
+        hi[d] = dv_min_i64(lo[d] + c->slice, c->end);
     }
     return 1;
 }

@@ -11,12 +11,20 @@
 #define DV_VIEW_H
 #include "plan/plan.h"
 
+// How a variable is cut: slot number (tile / weight) % n, of n.
+typedef struct dv_cut {
+    int64_t weight, n, slice, begin, end;
+} dv_cut;
+
 typedef struct dv_view {
     const dv_plan *plan;
     const dv_group *group;
     int32_t op, n_dims;
     int is_write;
-    int8_t var[DV_MAX_DIMS]; // that runs along each dim; -1: one element
+    int8_t var[DV_MAX_DIMS];   // that runs along each dim; -1: one element
+    dv_cut cut[DV_MAX_DIMS];   // of that variable
+    dv_cut parts[DV_MAX_VARS]; // of a write: reduced variables that are cut
+    int n_parts;
 } dv_view;
 
 // The view of access k of an op (the reads in order, then the write). NULL,

@@ -5,7 +5,7 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
-enum { MAX_WORK = 4000, MAX_OPS = 4000 }; // candidates looked at; ops at all
+enum { MAX_WORK = 2000, MAX_OPS = 4000 }; // candidates looked at; ops at all
 
 typedef struct improver {
     dv_plan *plan;
@@ -16,6 +16,8 @@ typedef struct improver {
     double bytes; // of main memory with it
     int changed;
     int64_t work;
+    dv_life life; // of the best, once known
+    int known;
 } improver;
 
 static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
@@ -85,6 +87,7 @@ static dv_status assess(improver *x)
         x->bytes = bytes;
         x->best = now;
         x->changed = 1;
+        x->known = 0;
     }
     return DV_OK;
 }
@@ -105,25 +108,24 @@ static int32_t most_missed(const dv_plan *plan, const uint8_t *tried)
     return best;
 }
 
-static dv_status try_order(improver *x)
+// Back to the best, and its lifetimes if they are not known.
+static dv_status go_back(improver *x)
 {
-    dv_life life;
     dv_fork_restore(&x->best, x->plan);
-    if (!dv_life_make(&life, x->plan, x->rules, x->arena))
+    if (x->known)
+        return DV_OK;
+    if (!dv_life_make(&x->life, x->plan, x->rules, x->arena))
         return dv_nomem(x->diag);
-    int done = dv_reorder(x->plan, &life);
-    if (done < 0)
-        return dv_nomem(x->diag);
-    return done ? assess(x) : DV_OK;
+    x->known = 1;
+    return DV_OK;
 }
 
-static dv_status try_again(improver *x, int32_t tensor)
+// Another order (tensor < 0), or a tensor computed twice.
+static dv_status try_change(improver *x, int32_t tensor)
 {
-    dv_life life;
-    dv_fork_restore(&x->best, x->plan);
-    if (!dv_life_make(&life, x->plan, x->rules, x->arena))
-        return dv_nomem(x->diag);
-    int done = dv_recompute(x->plan, &life, tensor);
+    DV_TRY(go_back(x));
+    int done = tensor < 0 ? dv_reorder(x->plan, &x->life)
+                          : dv_recompute(x->plan, &x->life, tensor);
     if (done < 0)
         return dv_nomem(x->diag);
     return done ? assess(x) : DV_OK;
@@ -138,14 +140,14 @@ static dv_status improve(improver *x)
     if (most_missed(x->plan, tried) < 0)
         return DV_OK; // everything that could stays
     if (x->rules->reorder)
-        DV_TRY(try_order(x));
+        DV_TRY(try_change(x, -1));
     for (int32_t t; x->rules->recompute && x->work < MAX_WORK;) {
         x->plan->scratch = first; // what was missed at first
         t = most_missed(x->plan, tried);
         if (t < 0)
             break;
         tried[t] = 1;
-        DV_TRY(try_again(x, t));
+        DV_TRY(try_change(x, t));
     }
     dv_fork_restore(&x->best, x->plan);
     if (x->changed)

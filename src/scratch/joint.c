@@ -272,31 +272,39 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
 
 // -- The whole plan --------------------------------------------------------
 
-double dv_joint_us(const dv_plan *plan, dv_arena *arena)
+// One op with what it moves, homes counted.
+static double op_us(const dv_plan *plan, int32_t g, int32_t i)
 {
     const dv_target *t = &plan->target;
+    const dv_op *o = &plan->ops->ops[i];
+    dv_arena arena = {0};
+    dv_splits d;
+    double us = 0;
+    dv_space *s = DV_NEW(&arena, dv_space, 1);
+    if (!o->is_extern && s &&
+        dv_space_make(s, t, plan->ops, o, plan->layouts, &arena)) {
+        splits_of(plan, i, &d);
+        dv_work w = dv_divide_work(s, &d);
+        dv_traffic moved = dv_op_traffic(plan, g, i, -1);
+        double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
+        w.partials = 1; // they are in what moves over the ring
+        w.memory_bytes = (double)(moved.read_bytes + moved.write_bytes) / used;
+        us = dv_cost_us(t, &w);
+        if (t->ring_bandwidth_bytes_per_s > 0)
+            us +=
+                (double)moved.ring_bytes / t->ring_bandwidth_bytes_per_s * 1e6;
+    }
+    dv_arena_free(&arena);
+    return us;
+}
+
+double dv_joint_us(const dv_plan *plan)
+{
     double sum = 0;
     for (int32_t g = 0; g < plan->n_groups; g++)
         for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
-             i++) {
-            const dv_op *o = &plan->ops->ops[i];
-            dv_space s;
-            dv_splits d;
-            if (o->is_extern ||
-                !dv_space_make(&s, t, plan->ops, o, plan->layouts, arena))
-                continue;
-            splits_of(plan, i, &d);
-            dv_work w = dv_divide_work(&s, &d);
-            w.partials = 1; // they are in what moves over the ring
-            dv_traffic moved = dv_op_traffic(plan, g, i, -1);
-            double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
-            w.memory_bytes =
-                (double)(moved.read_bytes + moved.write_bytes) / used;
-            sum += dv_cost_us(t, &w);
-            if (t->ring_bandwidth_bytes_per_s > 0)
-                sum += (double)moved.ring_bytes /
-                       t->ring_bandwidth_bytes_per_s * 1e6;
-        }
+             i++)
+            sum += op_us(plan, g, i);
     return sum;
 }
 

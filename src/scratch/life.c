@@ -250,12 +250,16 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                      .from = from,
                      .group = from + 1,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
+        if (c.core_bytes + l->cands[from].core_bytes >
+            l->plan->scratch.capacity_bytes)
+            continue; // both are there while it is copied
         double gain = add_uses(l, &c, &v, 1, done) - price;
         if (gain <= 0) {
             l->n_uses = c.uses;
             continue;
         }
         c.gain_bytes = (int64_t)gain;
+        c.price_bytes = (int64_t)price;
         mark_uses(l, &c, done);
         dv_cand *x = push_cand(l, c);
         if (!x)

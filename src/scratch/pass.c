@@ -96,17 +96,20 @@ static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
 {
     dv_division_copy before, follows;
     dv_scratch none = plan->scratch;
+    dv_scratch_rules quick = *rules; // enough to tell them apart
+    quick.evict = 0;
+    rules = &quick;
     if (!dv_division_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
-    double us = dv_joint_us(plan, arena);
+    double us = dv_joint_us(plan);
     plan->scratch = none;
     dv_division_restore(plan, &before);
     DV_TRY(dv_joint_follow(plan, rules, arena, diag));
     if (!dv_division_save(&follows, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
-    int faster = dv_joint_us(plan, arena) < us;
+    int faster = dv_joint_us(plan) < us;
     plan->scratch = none;
     dv_division_restore(plan, faster ? &follows : &before);
     return faster ? note_changes(plan, &before, diag) : DV_OK;

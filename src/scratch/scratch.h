@@ -39,6 +39,7 @@ typedef struct dv_cand {
     int32_t from; // RING: candidate it comes from
     int64_t core_bytes;
     int64_t gain_bytes;   // of main memory, when it is a home
+    int64_t price_bytes;  // taken off that for a copy over the ring
     int32_t uses, n_uses; // in life->uses: ops that would read it
     int stored;           // WRITTEN: main memory needs it all the same
     int32_t group;        // with these or not at all; 0: alone
@@ -87,7 +88,7 @@ dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,
 dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
 // Microseconds that the plan takes by its cost model, homes counted.
-double dv_joint_us(const dv_plan *plan, dv_arena *arena);
+double dv_joint_us(const dv_plan *plan);
 // A copy of the divisions and deals, and back.
 typedef struct dv_division_copy {
     int64_t **slices;

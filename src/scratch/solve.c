@@ -364,6 +364,14 @@ static dv_status try_one(solver *s, int evict, double *saved)
     *saved = total(s);
     s->out->saved_bytes = (int64_t)*saved;
     s->out->bound_bytes = s->placed->bound;
+    for (int32_t i = 0; i < s->life->n_cands; i++) {
+        const dv_cand *c = &s->life->cands[i]; // what is saved is more
+        if (c->fill == DV_FILL_RING && !c->barred &&
+            c->core_bytes <= s->out->capacity_bytes &&
+            s->life->cands[c->from].core_bytes <= s->out->capacity_bytes)
+            s->out->bound_bytes += c->price_bytes;
+    }
+    s->out->bound_bytes = dv_max_i64(s->out->bound_bytes, s->out->saved_bytes);
     s->out->solver =
         dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
     if (!s->out->solver || !report(s))
