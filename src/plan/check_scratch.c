@@ -418,15 +418,22 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
 
 // -- C15: main memory and copies -------------------------------------------
 
-// Homes of a tensor that its defining op fills and does not store.
+// Homes of a tensor that its defining op fills, just one, and does not store.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;
     for (int32_t t = 0; t < p->n_tensors; t++)
         hidden[t] = -1;
-    for (int32_t i = 0; i < c->s->n_homes; i++)
-        if (c->s->homes[i].fill == DV_FILL_WRITTEN && !c->s->homes[i].stored)
-            hidden[c->s->homes[i].tensor] = i;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        if (h->fill != DV_FILL_WRITTEN)
+            continue;
+        if (dv_home_of(c->plan, h->first_op, p->ops[h->first_op].n_reads) != i)
+            return wrong(c, i, "op %s writes another home",
+                         p->ops[h->first_op].name);
+        if (!h->stored)
+            hidden[h->tensor] = i;
+    }
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
             return wrong(c, hidden[t], "it is an output and never stored");
