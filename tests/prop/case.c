@@ -101,41 +101,87 @@ static int counts_agree(const dv_plan *plan, const dv_exec *x)
     return 1;
 }
 
-static int simulates(const dv_program *p, const dv_plan *plan)
+// A run of a plan with its data, by tensor.
+typedef struct job {
+    const dv_plan *plan;
+    dv_exec *x;
+    void **before, **after;
+} job;
+
+static int start(job *j, const dv_plan *plan, dv_diag *diag)
 {
     const dv_program *ops = plan->ops;
-    dv_diag *diag = dv_diag_create();
-    dv_exec *x = NULL;
-    void **before = calloc((size_t)ops->n_tensors + 1, sizeof *before);
-    void **after = calloc((size_t)ops->n_tensors + 1, sizeof *after);
-    int ok = !dv_exec_create(&x, plan, diag);
+    *j = (job){.plan = plan,
+               .before = calloc((size_t)ops->n_tensors + 1, sizeof(void *)),
+               .after = calloc((size_t)ops->n_tensors + 1, sizeof(void *))};
+    int ok = !dv_exec_create(&j->x, plan, diag);
     for (int i = 0; ok && i < ops->n_tensors; i++) {
         const dv_tensor *t = &ops->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
-        before[i] = calloc(1, bytes);
-        after[i] = calloc(1, bytes);
+        j->before[i] = calloc(1, bytes);
+        j->after[i] = calloc(1, bytes);
         if (t->is_input)
-            dv_fill(ops, i, 5, -1, 1, before[i]);
-        memcpy(after[i], before[i], bytes);
+            dv_fill(ops, i, 5, -1, 1, j->before[i]);
+        memcpy(j->after[i], j->before[i], bytes);
         if (t->is_input || t->is_output)
-            ok = !dv_exec_bind(x, t->name, after[i], bytes, diag);
+            ok = !dv_exec_bind(j->x, t->name, j->after[i], bytes, diag);
     }
+    return (ok && !dv_exec_run(j->x, diag)) ||
+           case_no("it does not run: %s", dv_diag_text(diag));
+}
+
+static void end(job *j)
+{
+    dv_exec_destroy(j->x);
+    for (int i = 0; i < j->plan->ops->n_tensors; i++) {
+        free(j->before[i]);
+        free(j->after[i]);
+    }
+    free(j->before);
+    free(j->after);
+}
+
+static int simulates(const dv_program *p, const dv_plan *plan)
+{
+    dv_diag *diag = dv_diag_create();
     dv_verdict verdict = {0};
-    ok = ok && !dv_exec_run(x, diag);
-    ok = ok && !dv_verify(&verdict, p, plan, before, after, NULL, NULL, diag);
-    if (!ok)
-        case_no("it does not run: %s", dv_diag_text(diag));
-    else if (!verdict.ok)
+    job j;
+    int ok = start(&j, plan, diag);
+    if (ok && dv_verify(&verdict, p, plan, j.before, j.after, NULL, NULL, diag))
+        ok = case_no("%s", dv_diag_text(diag));
+    else if (ok && !verdict.ok)
         ok = case_no("%s is %g off, %g allowed", verdict.tensor,
                      verdict.residual, verdict.threshold);
-    ok = ok && counts_agree(plan, x);
-    dv_exec_destroy(x);
-    for (int i = 0; i < ops->n_tensors; i++) {
-        free(before[i]);
-        free(after[i]);
+    ok = ok && counts_agree(plan, j.x);
+    end(&j);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static const void *output_of(const job *j, const char *name)
+{
+    const dv_program *p = j->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++)
+        if (p->tensors[i].is_output && !strcmp(p->tensors[i].name, name))
+            return j->after[i];
+    return NULL;
+}
+
+int case_same_results(const dv_plan *a, const dv_plan *b)
+{
+    dv_diag *diag = dv_diag_create();
+    job one, two;
+    int ok = start(&one, a, diag);
+    ok &= start(&two, b, diag);
+    for (int i = 0; ok && i < a->ops->n_tensors; i++) {
+        const dv_tensor *t = &a->ops->tensors[i];
+        const void *other = output_of(&two, t->name);
+        if (t->is_output &&
+            (!other || memcmp(one.after[i], other, (size_t)dv_tensor_bytes(t))))
+            ok = case_no("%s is not the same, bit by bit", t->name);
     }
-    free(before);
-    free(after);
+    end(&one);
+    end(&two);
     dv_diag_destroy(diag);
     return ok;
 }

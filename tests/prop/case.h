@@ -17,4 +17,6 @@ void case_target(rng *r, dv_target *t);
 // moves what was predicted, op by op and core by core. `p` is the program as
 // written.
 int case_keeps(const dv_program *p, const dv_plan *plan);
+// Two plans of one program give the same outputs, bit by bit.
+int case_same_results(const dv_plan *a, const dv_plan *b);
 #endif
