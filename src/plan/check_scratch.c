@@ -387,6 +387,8 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
+        if (around_fill && !around_use && r->times == 0)
+            return 0; // it is never filled
     }
     return 1;
 }
