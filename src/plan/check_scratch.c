@@ -466,6 +466,9 @@ static dv_status check_copy(const checker *c, int32_t i)
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
         return wrong(c, i, "home %d is not there to be copied", (int)h->from);
+    if (!ring && shares(h, from) &&
+        (h->address != from->address || h->as_op != from->as_op))
+        return wrong(c, i, "it is moved across itself");
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
             from->end_op == h->first_op && shares(&c->s->homes[k], from))
