@@ -260,7 +260,9 @@ static void report_text(const job *j)
         printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
         for (int d = 0; d < t->n_dims; d++)
             printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
-        printf("]  sum %.9g  hash %016" PRIx64 "\n", s.sum, s.hash);
+        // The sign of a nan means nothing and differs between machines.
+        printf("]  sum %.9g  hash %016" PRIx64 "\n",
+               isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
         if (s.n_nan)
             printf("  %s has %" PRId64 " nan; made-up inputs are in %g..%g, "
                    "--random LOW..HIGH changes that\n",

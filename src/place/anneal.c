@@ -157,9 +157,9 @@ static void anneal(walk *w)
         if (loss != 0)
             usual = usual == 0 ? fabs(loss) : 0.99 * usual + 0.01 * fabs(loss);
         // A usual loss is taken with 80 % at first, 1 % at the end.
-        double heat = usual / (0.223 * pow(4.605 / 0.223, cycle));
+        double heat = usual / (0.223 + 4.382 * cycle * cycle);
         double chance = (double)(draw(w) >> 11) * 0x1p-53;
-        if (loss > 0 && !(chance < exp(-loss / heat))) {
+        if (loss > 0 && !(chance < dv_decay(-loss / heat))) {
             shift(w->order, to, from);
             continue;
         }

@@ -16,7 +16,8 @@
 
 enum {
     MOST_NEIGHBOURS = 1 << 24,
-    PIECE = 600,         // items
+    WHOLE = 1200,        // items are not cut into pieces
+    PIECE = 500,         // items
     PART_STEPS = 2000,   // of prices that start from those of the whole
     SEARCH_SHARE = 6,    // of the effort, a sixth goes to step 4,
     SEARCH_ITEM = 50000, // but at most so many units an item
@@ -58,6 +59,8 @@ static int by_tick(const void *a, const void *b)
 // alive across. The number of cuts.
 static int32_t find_cuts(const dv_task *t, int64_t *cuts, dv_arena *a)
 {
+    if (t->n <= WHOLE)
+        return 0;
     when *w = DV_NEW(a, when, 2 * (size_t)t->n);
     if (!w)
         return -1;
@@ -159,7 +162,7 @@ typedef struct planner {
     dv_search *search;
     dv_effort *effort;
     const dv_answer *start;
-    const dv_prices *prices;
+    dv_prices *prices;
     int32_t *items, *place;
     int64_t *at;
     int64_t *cuts;
@@ -183,6 +186,8 @@ static int refine_part(planner *p, const dv_task *part, int32_t n,
         dv_prices_take(&prices, p->prices);
     ok = ok && dv_prices_find(&prices, part, before, PART_STEPS) &&
          dv_refine(part, &prices, &own, &answer);
+    if (ok && p->n_cuts == 0 && prices.bound < p->prices->bound)
+        p->prices->bound = prices.bound;
     p->effort->left -= effort - own.left;
     p->effort->nodes += own.nodes;
     if (ok && answer.value > before)
@@ -219,9 +224,8 @@ static int refine_pieces(planner *p)
     return ok;
 }
 
-static int improve(const dv_task *t, const dv_near *near,
-                   const dv_prices *prices, uint64_t seed, dv_effort *effort,
-                   dv_answer *io)
+static int improve(const dv_task *t, const dv_near *near, dv_prices *prices,
+                   uint64_t seed, dv_effort *effort, dv_answer *io)
 {
     planner p = {.t = t, .effort = effort, .start = io, .prices = prices};
     p.search = dv_search_open(t, near, seed, effort, io);
@@ -235,7 +239,7 @@ static int improve(const dv_task *t, const dv_near *near,
     if (ok)
         p.n_cuts = find_cuts(t, p.cuts, &p.arena);
     ok = ok && p.n_cuts >= 0 && refine_pieces(&p);
-    if (ok)
+    if (ok && dv_search_value(p.search) < prices->bound)
         dv_search_run(p.search, dv_min_i64(effort->left, SEARCH_ITEM * t->n));
     if (p.search)
         dv_search_close(p.search, io);

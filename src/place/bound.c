@@ -288,8 +288,18 @@ void dv_prices_take(dv_prices *p, const dv_prices *from)
 
 int dv_price_steps(const dv_task *t, const dv_prices *p)
 {
-    int64_t steps = 12000000 / ((int64_t)t->n + p->n + 1);
+    int64_t steps = 9000000 / ((int64_t)t->n + p->n + 1);
     return steps < 60 ? 60 : steps > 20000 ? 20000 : (int)steps;
+}
+
+// What divides the value of every answer.
+static int64_t value_unit(const dv_task *t)
+{
+    int64_t unit = 0;
+    for (int32_t i = 0; i < t->n && unit != 1; i++)
+        if (t->items[i].in_play || t->items[i].fixed >= 0)
+            unit = dv_gcd(t->items[i].weight, unit);
+    return unit ? unit : 1;
 }
 
 int dv_prices_find(dv_prices *p, const dv_task *t, int64_t known, int steps)
@@ -301,6 +311,7 @@ int dv_prices_find(dv_prices *p, const dv_task *t, int64_t known, int steps)
         double lowest = balance(&m, p, (double)known, steps);
         add_up(p);
         p->bound = (int64_t)floor(lowest * (1 + 1e-12));
+        p->bound -= p->bound % value_unit(t);
     }
     dv_arena_free(&a);
     return ok;

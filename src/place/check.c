@@ -1,6 +1,6 @@
 // The judge of placements: simple loops over pairs of stays that are near in
 // time, from the buffers and the placement alone. It shares no code with the
-// solvers.
+// solvers. S1 to S5 are in docs/invariants.md.
 #include "divvy/divvy.h"
 #include "base/diag.h"
 #include "base/mem.h"
@@ -22,7 +22,7 @@ static const char *name_of(const judge *j, int32_t b)
 
 #define WRONG(j, ...) dv_fail((j)->diag, DV_E_CHECK, DV_NOWHERE, __VA_ARGS__)
 
-// -- Stays by themselves -----------------------------------------------------
+// -- Stays by themselves (S2, S3, S4) ----------------------------------------
 
 static dv_status check_stay(const judge *j, const dv_stay *s)
 {
@@ -82,7 +82,7 @@ static dv_status check_order(const judge *j, const dv_stay *s)
     return WRONG(j, "the stays of %s are out of order", name_of(j, s->buffer));
 }
 
-// Addresses and reasons say what the stays say.
+// Addresses and reasons say what the stays say (S5).
 static dv_status check_lists(const judge *j)
 {
     const dv_placement *p = j->p;
@@ -106,7 +106,7 @@ static dv_status check_lists(const judge *j)
     return DV_OK;
 }
 
-// -- Groups ------------------------------------------------------------------
+// -- Groups (S3) -------------------------------------------------------------
 
 typedef struct member {
     int32_t group;
@@ -144,7 +144,7 @@ static dv_status check_groups(const judge *j)
     return st;
 }
 
-// -- Pairs -------------------------------------------------------------------
+// -- Pairs (S1) --------------------------------------------------------------
 
 static int declares(const dv_buffer *child, int32_t parent)
 {

@@ -156,6 +156,9 @@ static dv_status read_header(reader *r)
         r->where[c] = k;
     }
     r->csv->offset_column = r->where[OFFSET];
+    if (r->n_row == MAX_COLUMNS && r->where[OFFSET] < 0)
+        return WRONG(r, DV_E_LIMIT, r->row[r->n_row - 1],
+                     "%d columns leave no room for an offset", MAX_COLUMNS);
     static const column needed[] = {ID, LOWER, SIZE};
     static const char *const says[] = {"id", "lower", "size"};
     for (int k = 0; k < 3; k++)

@@ -196,16 +196,6 @@ static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
 
 // -- The entry ---------------------------------------------------------------
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 // The least common multiple of the alignments of all that hang together by
 // in-place links, as long as it is small.
 static void find_common(branch *b)
@@ -219,7 +209,7 @@ static void find_common(branch *b)
             const dv_item *it = &t->items[i];
             for (int32_t k = 0; k < it->n_parents + it->n_children; k++) {
                 int64_t other = b->common[t->links[it->parents + k]];
-                int64_t all = b->common[i] / gcd(b->common[i], other);
+                int64_t all = b->common[i] / dv_gcd(b->common[i], other);
                 if (!dv_mul_i64(&all, all, other) || all > t->capacity)
                     continue;
                 again |= all != b->common[i];

@@ -333,16 +333,6 @@ static dv_status read_fixed(const reader *r)
     return DV_OK;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 static dv_status check_totals(const reader *r)
 {
     int64_t bytes = 0, weight = 0;
@@ -354,7 +344,7 @@ static dv_status check_totals(const reader *r)
                          "with it, all sizes or weights add up to more than "
                          "2^60");
         if (t->items[i].in_play || t->items[i].fixed >= 0)
-            t->unit = gcd(t->items[i].align, t->unit);
+            t->unit = dv_gcd(t->items[i].align, t->unit);
     }
     if (t->unit == 0)
         t->unit = 1;

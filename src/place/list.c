@@ -40,11 +40,14 @@ static int by_lo(const void *a, const void *b)
 
 static void sort_spans(span *s, int32_t n)
 {
-    if (n > 40) {
+    int32_t sorted = 1; // often all are
+    while (sorted < n && s[sorted - 1].lo <= s[sorted].lo)
+        sorted++;
+    if (n - sorted > 40) {
         qsort(s, (size_t)n, sizeof *s, by_lo);
         return;
     }
-    for (int32_t i = 1; i < n; i++) {
+    for (int32_t i = sorted; i < n; i++) {
         span v = s[i];
         int32_t k = i;
         for (; k > 0 && s[k - 1].lo > v.lo; k--)

@@ -30,11 +30,16 @@ typedef struct dv_pack_stats {
     int64_t bound; // least capacity that can do: the largest live sum
 } dv_pack_stats;
 
+// Addresses below `capacity` for all rectangles. One without size or lifetime
+// takes no room; a fixed one need not be aligned. DV_FIT_NO is proven; unless
+// the answer is DV_FIT_YES the addresses mean nothing. Same input, same answer.
 dv_fit dv_pack(dv_rect *rects, int32_t n, int64_t capacity,
                const dv_pack_limits *limits, dv_pack_stats *stats);
 
 // The least capacity found for all rectangles, with their addresses, and in
-// stats->bound what is proven to be needed.
+// stats->bound what is proven to be needed. DV_FIT_YES: the two are equal.
+// DV_FIT_OPEN: a layout that may not be the least. DV_FIT_NO: no capacity will
+// do (fixed rectangles overlap). Without limits it goes on until it is proven.
 dv_fit dv_pack_least(dv_rect *rects, int32_t n, int64_t *capacity,
                      const dv_pack_limits *limits, dv_pack_stats *stats);
 #endif

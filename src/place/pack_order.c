@@ -31,9 +31,10 @@ struct dv_order {
     int32_t *first, *last, *which, *rank;
     int64_t *size, *align;
     unsigned char *fixed;
-    int64_t *room;  // of a section: the highest its floor may be
-    int32_t *cross; // open items in both s and s + 1
-    int32_t *skip;  // next section without a floor yet
+    unsigned char *twin; // the item before it is the same
+    int64_t *room;       // of a section: the highest its floor may be
+    int32_t *cross;      // open items in both s and s + 1
+    int32_t *skip;       // next section without a floor yet
     entry *stack;
     int64_t max_stack;
     int64_t budget;
@@ -196,6 +197,13 @@ static end solve_with(dv_order *o, const state *st, int32_t k, int32_t depth,
     return e;
 }
 
+// Is the entry before the same? Then that one comes first.
+static int is_second(const dv_order *o, const state *st, int32_t k)
+{
+    int32_t i = st->list[k].item;
+    return o->twin[i] && k > 0 && st->list[k - 1].item == i - 1;
+}
+
 // Can the open items be placed? If not, all is as it was.
 static end solve(dv_order *o, const state *st, int32_t depth)
 {
@@ -207,7 +215,7 @@ static end solve(dv_order *o, const state *st, int32_t depth)
     for (int32_t k = 0; k < st->n; k++)
         top = dv_min_i64(top, st->list[k].off + o->size[st->list[k].item]);
     for (int32_t k = 0; k < st->n && st->list[k].off < top; k++) {
-        if (!before(&st->last, &st->list[k]))
+        if (!before(&st->last, &st->list[k]) || is_second(o, st, k))
             continue;
         if (dv_pack_tick(o->run) || o->run->nodes > o->budget)
             return END_STOP;
@@ -244,6 +252,10 @@ static void sort_items(dv_order *o)
         o->size[k] = p->size[i];
         o->align[k] = p->align[i];
         o->fixed[k] = p->fixed[i] >= 0;
+        o->twin[k] =
+            k > 0 && !o->fixed[k] && !o->fixed[k - 1] &&
+            o->first[k] == o->first[k - 1] && o->last[k] == o->last[k - 1] &&
+            o->size[k] == o->size[k - 1] && o->align[k] == o->align[k - 1];
     }
 }
 
@@ -288,6 +300,7 @@ static int allocate(dv_order *o)
            (o->size = DV_NEW(a, int64_t, n)) &&
            (o->align = DV_NEW(a, int64_t, n)) &&
            (o->fixed = DV_NEW(a, unsigned char, n)) &&
+           (o->twin = DV_NEW(a, unsigned char, n)) &&
            (o->room = DV_NEW(a, int64_t, n_secs)) &&
            (o->cross = DV_NEW(a, int32_t, n_secs)) &&
            (o->skip = DV_NEW(a, int32_t, n_secs + 2)) &&

@@ -122,7 +122,7 @@ static const solver *find_solver(const char *name)
 static int64_t usual_budget(int64_t n)
 {
     int64_t extra = 50000000 - 50000 * n;
-    return (extra > 6000000 ? extra : 6000000) + 3000 * n;
+    return (extra > 6000000 ? extra : 6000000) + 2500 * n;
 }
 
 static int start(run *r, const dv_task *t, const dv_place_options *o,
@@ -180,8 +180,10 @@ static int solve(run *r, const solver *s)
     r->who = s->name;
     if (!s->solve(r))
         return 0;
-    if (!r->prices.bound && !dv_prices_find(&r->prices, r->t, r->answer.value,
-                                            dv_price_steps(r->t, &r->prices)))
+    // A simple solver's bound is a rough one: it should not take longer.
+    int steps = dv_price_steps(r->t, &r->prices) / 8 + 10;
+    if (!r->prices.bound &&
+        !dv_prices_find(&r->prices, r->t, r->answer.value, steps))
         return 0;
     if (r->prices.bound > r->most)
         r->prices.bound = r->most;
@@ -274,7 +276,7 @@ static int fill(result *r, const dv_task *t, const dv_buffer *in,
 static void put_value(dv_placement *p, const run *r, int64_t value)
 {
     p->value = value;
-    p->bound = r->prices.bound > value ? r->prices.bound : value;
+    p->bound = r->prices.bound;
     p->gap = p->bound > 0 ? (double)(p->bound - value) / (double)p->bound : 0;
     p->nodes += r->effort.nodes;
     p->solver = r->who;
@@ -464,6 +466,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
              fill(res, &task, buffers, &cut, r.answer.at);
     }
     if (ok) {
+        r.prices.bound = r.answer.value;
         put_value(&res->out, &r, r.answer.value);
         *out = &res->out;
     } else if (res) {

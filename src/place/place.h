@@ -85,6 +85,28 @@ static inline int64_t dv_align_up(int64_t v, int64_t align)
     return (v + align - 1) / align * align;
 }
 
+static inline int64_t dv_gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+// e to the x for x <= 0, roughly, and the same on every machine, which exp is
+// not.
+static inline double dv_decay(double x)
+{
+    double y = 1 + x / 1024;
+    if (!(y > 0))
+        return 0;
+    for (int k = 0; k < 10; k++)
+        y *= y;
+    return y;
+}
+
 // -- Items alive in a range of ticks (live.c) --------------------------------
 
 // Those items of a task that have been added, searched by time.
@@ -149,6 +171,7 @@ double dv_price_of(const dv_prices *p, const dv_task *task, int32_t i);
 typedef struct dv_choice {
     char *keep;    // in: items to choose from; out: items chosen
     int32_t *over; // parent of the same size whose place it takes; -1: none
+    int complete;  // out: no set is better
 } dv_choice;
 
 // The best set that nowhere needs more than `share` of the room, addresses
@@ -164,8 +187,8 @@ typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improve an answer by choosing what to keep and packing that, until the
-// effort is spent; it never gets worse.
-int dv_refine(const dv_task *task, const dv_prices *prices, dv_effort *effort,
+// effort is spent; it never gets worse. A complete choice lowers the bound.
+int dv_refine(const dv_task *task, dv_prices *prices, dv_effort *effort,
               dv_answer *io);
 // Branch and bound from an answer on; *proven: nothing is better.
 int dv_exact(const dv_task *task, const dv_near *near, const dv_prices *prices,

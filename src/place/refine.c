@@ -13,13 +13,15 @@ enum { MAX_WIDTH = 2000 };
 
 typedef struct refiner {
     const dv_task *t;
-    const dv_prices *prices;
+    dv_prices *prices;
+    int exact_choice; // the beam knows all that may share a place
     dv_effort *effort;
     dv_answer *best;
     dv_choice choice;
     dv_rects rects;
     int64_t *at;
-    char *offered; // items a choice may take
+    char *offered;   // items a choice may take
+    int all_offered; // and that is all of them
 } refiner;
 
 static int out_of_time(void *effort)
@@ -38,7 +40,7 @@ static int pack(refiner *r, int64_t max_nodes)
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;
-    r->effort->left -= stats.nodes * (x->n / 4 + 8); // units a node
+    r->effort->left -= stats.nodes * (x->n / 20 + 20); // units a node
     if (fit != DV_FIT_YES)
         return fit == DV_FIT_NOMEM ? -1 : 0;
     dv_rects_read(x, r->at);
@@ -65,18 +67,47 @@ static int broken_groups(refiner *r)
     return broken;
 }
 
+static int64_t value_of(const refiner *r)
+{
+    int64_t value = 0;
+    for (int32_t i = 0; i < r->t->n; i++)
+        if (r->choice.keep[i] || r->t->items[i].fixed >= 0)
+            value += r->t->items[i].weight;
+    return value;
+}
+
 static int choose(refiner *r, double share, int32_t width, int64_t *value)
 {
-    const dv_task *t = r->t;
-    do {
-        memcpy(r->choice.keep, r->offered, (size_t)t->n);
-        if (!dv_select(t, r->prices, share, width, r->effort, &r->choice))
+    for (int first = 1;; first = 0) {
+        memcpy(r->choice.keep, r->offered, (size_t)r->t->n);
+        if (!dv_select(r->t, r->prices, share, width, r->effort, &r->choice))
             return 0;
-    } while (broken_groups(r));
-    *value = 0;
-    for (int32_t i = 0; i < t->n; i++)
-        if (r->choice.keep[i] || t->items[i].fixed >= 0)
-            *value += t->items[i].weight;
+        *value = value_of(r);
+        // Of all items and all room, the best choice is a bound.
+        if (first && share == 1 && r->choice.complete && r->exact_choice &&
+            r->all_offered && *value < r->prices->bound)
+            r->prices->bound = *value;
+        if (!broken_groups(r))
+            return 1;
+        r->all_offered = 0;
+    }
+}
+
+// Does the beam see every place that can be shared? Only parents of the same
+// size, one for each child and one child for each.
+static int knows_links(const dv_task *t)
+{
+    for (int32_t i = 0; i < t->n; i++) {
+        const dv_item *it = &t->items[i];
+        if (it->n_parents > 1 || it->n_children > 1)
+            return 0;
+        if (it->n_parents == 0)
+            continue;
+        const dv_item *p = &t->items[t->links[it->parents]];
+        if (!p->in_play || !it->in_play || p->size != it->size ||
+            p->align % it->align)
+            return 0;
+    }
     return 1;
 }
 
@@ -116,9 +147,10 @@ static int search(refiner *r, int32_t width)
 {
     double step = 0.005, failed = 1, fits = 0, share = 1;
     int64_t n = r->t->n;
-    while (r->effort->left > 0 && share > 0.5) {
-        int64_t most = r->effort->left / 8 / (n / 4 + 8);
-        int64_t nodes = dv_min_i64(200 * n + 1000, dv_max_i64(most, 2 * n));
+    while (r->effort->left > 0 && share > 0.5 &&
+           r->best->value < r->prices->bound) {
+        int64_t most = r->effort->left / 5 / (n / 20 + 20);
+        int64_t nodes = dv_min_i64(200 * n + 1000, dv_max_i64(most, 4 * n));
         int got = round_of(r, share, width, nodes);
         if (got < 0)
             return 0;
@@ -140,13 +172,18 @@ static int search(refiner *r, int32_t width)
     return 1;
 }
 
-int dv_refine(const dv_task *t, const dv_prices *prices, dv_effort *effort,
+int dv_refine(const dv_task *t, dv_prices *prices, dv_effort *effort,
               dv_answer *io)
 {
     dv_arena a = {0};
-    refiner r = {.t = t, .prices = prices, .effort = effort, .best = io};
+    refiner r = {.t = t,
+                 .prices = prices,
+                 .exact_choice = knows_links(t),
+                 .effort = effort,
+                 .best = io,
+                 .all_offered = 1};
     int ok = prepare(&r, &a);
-    for (int32_t width = 100; ok && width <= MAX_WIDTH; width *= 4)
+    for (int32_t width = 200; ok && width <= MAX_WIDTH; width *= 3)
         ok = search(&r, width);
     dv_arena_free(&a);
     return ok;

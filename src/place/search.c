@@ -424,7 +424,7 @@ static void step(dv_search *s, double heat)
             return;
         }
     int64_t gain = s->weight[unit] - put_back_lost(s);
-    if (gain >= 0 || (heat > 0 && draw_real(s) < exp((double)gain / heat)))
+    if (gain >= 0 || (heat > 0 && draw_real(s) < dv_decay((double)gain / heat)))
         accept(s, unit, gain);
     else
         undo_to(s, 0);
@@ -565,10 +565,15 @@ void dv_search_run(dv_search *s, int64_t effort)
             if (dv_late(s->effort))
                 break;
             double left = (double)(s->effort->left - floor) / (double)budget;
-            heat = left < 0.05 ? 0 : 0.3 * mean * pow(0.003, 1 - left);
+            heat = left < 0.05 ? 0 : 0.3 * mean * left * left * left * left;
         }
         step(s, heat);
     }
+}
+
+int64_t dv_search_value(const dv_search *s)
+{
+    return s->best_value;
 }
 
 void dv_search_close(dv_search *s, dv_answer *out)

@@ -16,6 +16,8 @@ void dv_search_offer(dv_search *s, const int32_t *items, const int64_t *at,
                      int32_t n);
 // Steps until `effort` more units are spent.
 void dv_search_run(dv_search *s, int64_t effort);
+// The value of the best answer seen.
+int64_t dv_search_value(const dv_search *s);
 // The best answer seen; frees the search.
 void dv_search_close(dv_search *s, dv_answer *out);
 #endif

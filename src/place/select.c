@@ -39,6 +39,7 @@ typedef struct beam {
     int32_t *by_last; // the same items by last section
     double *scores;
     const char *offered; // items to choose from
+    int pruned;          // states were dropped that might have been better
 } beam;
 
 static uint64_t mix(uint64_t z)
@@ -203,6 +204,7 @@ static void prune(beam *b)
 {
     if (b->n_states <= b->width)
         return;
+    b->pruned = 1;
     for (int32_t s = 0; s < b->n_states; s++)
         b->scores[s] = b->states[s].score;
     double least = kth_largest(b->scores, b->n_states, b->width - 1);
@@ -300,13 +302,14 @@ int dv_select(const dv_task *t, const dv_prices *p, double share, int32_t width,
         b.n_states = 1;
         walk(&b);
         effort->nodes += b.n_nodes;
-        effort->left -= b.n_nodes;
+        effort->left -= 2 * (int64_t)b.n_nodes;
         int32_t best = 0;
         for (int32_t s = 1; s < b.n_states; s++)
             if (b.states[s].score > b.states[best].score)
                 best = s;
         for (int32_t k = 0; k < b.n_order; k++)
             io->keep[b.order[k]] = 0;
+        io->complete = !b.pruned && b.n_nodes < b.max_nodes;
         for (int32_t k = b.states[best].trail; k >= 0; k = b.nodes[k].before) {
             io->keep[b.nodes[k].item] = 1;
             io->over[b.nodes[k].item] = b.nodes[k].over;

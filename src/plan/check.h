@@ -3,6 +3,8 @@
 #define DV_CHECK_H
 #include "plan/plan.h"
 
-// C11 to C15, once C1 to C10 hold; `at` is no place in particular.
+// C9 and C10, once C1 to C8 hold; `at` is no place in particular.
+dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// C11 to C15, once the others hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

@@ -156,24 +156,87 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 
 // -- Printing ----------------------------------------------------------------
 
+// Homes that cross the end of each group: across[at[g]..at[g + 1]].
+typedef struct crossings {
+    int32_t *at, *across;
+} crossings;
+
+static int32_t group_at(const dv_plan *plan, int32_t op)
+{
+    int32_t lo = 0, hi = plan->n_groups - 1;
+    while (lo < hi) {
+        int32_t mid = lo + (hi - lo) / 2;
+        if (plan->groups[mid].end_op > op)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return lo;
+}
+
+static int find_crossings(crossings *c, const dv_plan *plan)
+{
+    const dv_scratch *s = &plan->scratch;
+    c->across = NULL;
+    c->at = dv_alloc(((size_t)plan->n_groups + 2) * sizeof *c->at);
+    if (!c->at)
+        return 0;
+    memset(c->at, 0, ((size_t)plan->n_groups + 2) * sizeof *c->at);
+    for (int fill = 0; fill < 2; fill++) {
+        for (int32_t i = 0; i < s->n_homes; i++) {
+            int32_t last = group_at(plan, s->homes[i].end_op - 1);
+            for (int32_t g = group_at(plan, s->homes[i].first_op); g < last;
+                 g++) {
+                if (fill)
+                    c->across[c->at[g + 1]++] = i;
+                else
+                    c->at[g + 2]++;
+            }
+        }
+        for (int32_t g = 0; g < plan->n_groups && !fill; g++)
+            c->at[g + 2] += c->at[g + 1];
+        if (!fill)
+            c->across = dv_alloc(((size_t)c->at[plan->n_groups + 1] + 1) *
+                                 sizeof *c->across);
+        if (!c->across)
+            return 0;
+    }
+    return 1;
+}
+
+static void print_group(dv_text *out, const dv_plan *plan, const dv_group *g)
+{
+    dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s { #",
+           (int)g->first_op, (int)g->end_op, g->n_tiles,
+           g->non_terminal ? " non_terminal" : "");
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        dv_put(out, " %s", plan->ops->ops[op].name);
+    dv_put(out, "\n");
+    for (int32_t d = 0; d < g->n_deals; d++)
+        dv_put(out, "        core %" PRId64 ": %" PRId64 "..%" PRId64 "\n",
+               g->deals[d].core, g->deals[d].first_tile,
+               g->deals[d].first_tile + g->deals[d].n_tiles);
+}
+
 void dv_group_print(dv_text *out, const dv_plan *plan)
 {
+    crossings c;
+    int known = find_crossings(&c, plan);
+    out->failed |= !known;
     dv_put(out, "groups {\n");
     for (int32_t i = 0; i < plan->n_groups; i++) {
-        const dv_group *g = &plan->groups[i];
-        dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s { #",
-               (int)g->first_op, (int)g->end_op, g->n_tiles,
-               g->non_terminal ? " non_terminal" : "");
-        for (int32_t op = g->first_op; op < g->end_op; op++)
-            dv_put(out, " %s", plan->ops->ops[op].name);
+        print_group(out, plan, &plan->groups[i]);
+        dv_put(out, "    }");
+        for (int32_t k = known ? c.at[i] : 0; known && k < c.at[i + 1]; k++) {
+            int32_t t = plan->scratch.homes[c.across[k]].tensor;
+            dv_put(out, "%s %s", k > c.at[i] ? "," : " # keeps",
+                   plan->ops->tensors[t].name);
+        }
         dv_put(out, "\n");
-        for (int32_t d = 0; d < g->n_deals; d++)
-            dv_put(out, "        core %" PRId64 ": %" PRId64 "..%" PRId64 "\n",
-                   g->deals[d].core, g->deals[d].first_tile,
-                   g->deals[d].first_tile + g->deals[d].n_tiles);
-        dv_put(out, "    }\n");
     }
     dv_put(out, "}\n");
+    dv_release(c.at);
+    dv_release(c.across);
 }
 
 // -- Reading -----------------------------------------------------------------

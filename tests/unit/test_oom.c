@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/npy.h"
+#include "place/csv.h"
 #include "run/data.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -385,6 +386,70 @@ static dv_status read_npy(dv_diag *diag)
     return st;
 }
 
+// -- Placing -----------------------------------------------------------------
+
+static const char table[] = "id,lower,upper,size,uses,parents,group,offset\n"
+                            "a,0,5,40,0w 2 4,,,\n"
+                            "b,4,9,40,4w 8,a,,\n"
+                            "c,0,9,30,0w 3 8,,1,\n"
+                            "d,2,7,20,2w 6,,1,\n"
+                            "e,1,9,50,1w 2 7w 8,,,\n"
+                            "f,3,6,25,3w 5,,,\n"
+                            "g,0,9,10,0 8,,,90\n"
+                            "h,5,8,45,5w 7,,,\n";
+
+static dv_status place_table(dv_diag *diag, const char *solver, int evict,
+                             int must_fit)
+{
+    dv_csv csv;
+    dv_placement *p = NULL;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    o.capacity_bytes = 100;
+    o.solver = solver;
+    o.evict = evict;
+    o.must_fit = must_fit;
+    o.budget = 20000;
+    DV_TRY(dv_csv_parse(&csv, table, sizeof table - 1, "t", diag));
+    dv_status st = dv_place(&p, csv.buffers, (size_t)csv.n, &o, diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    if (st == DV_OK)
+        st = dv_placement_check(p, csv.buffers, &o, diag);
+    dv_placement_destroy(p);
+    dv_csv_free(&csv);
+    return st;
+}
+
+static dv_status place_auto(dv_diag *diag)
+{
+    return place_table(diag, NULL, 0, 1);
+}
+
+static dv_status place_evict(dv_diag *diag)
+{
+    return place_table(diag, "exact", 1, 0);
+}
+
+static dv_status place_anneal(dv_diag *diag)
+{
+    return place_table(diag, "anneal", 0, 0);
+}
+
+static dv_status place_least(dv_diag *diag)
+{
+    dv_csv csv;
+    dv_placement *p = NULL;
+    int64_t proven = 0;
+    dv_place_options o = DV_PLACE_OPTIONS_INIT;
+    o.budget = 2000;
+    DV_TRY(dv_csv_parse(&csv, table, sizeof table - 1, "t", diag));
+    dv_status st =
+        dv_place_least(&p, &proven, csv.buffers, (size_t)csv.n, &o, diag);
+    assert_true((st == DV_OK) == (p != NULL));
+    dv_placement_destroy(p);
+    dv_csv_free(&csv);
+    return st;
+}
+
 #define SWEEP(f)                                                               \
     static void f##_without_memory(void **state)                               \
     {                                                                          \
@@ -411,6 +476,10 @@ SWEEP(execute_primitive)
 SWEEP(verify)
 SWEEP(write_npy)
 SWEEP(read_npy)
+SWEEP(place_auto)
+SWEEP(place_evict)
+SWEEP(place_anneal)
+SWEEP(place_least)
 
 #define TEST(f) cmocka_unit_test(f##_without_memory)
 
@@ -438,6 +507,10 @@ int main(void)
         cmocka_unit_test(diag_text),
         TEST(write_npy),
         TEST(read_npy),
+        TEST(place_auto),
+        TEST(place_evict),
+        TEST(place_anneal),
+        TEST(place_least),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -261,8 +261,8 @@ static void test_least_against_every_address(void **state)
 // -- Each search alone -------------------------------------------------------
 
 typedef struct small {
-    int32_t first[8], last[8], rect[8];
-    int64_t life[8], size[8], align[8], fixed[8], at[8];
+    int32_t first[24], last[24], rect[24];
+    int64_t life[24], size[24], align[24], fixed[24], at[24];
 } small;
 
 // The same as a part whose sections are the moments of time.
@@ -301,7 +301,7 @@ static dv_part make_part(small *m, dv_rect *r, int32_t n, int64_t cap)
 
 static int overloaded(const dv_rect *r, int32_t n, int64_t cap)
 {
-    for (int64_t t = 0; t < 12; t++) {
+    for (int64_t t = 0; t < 24; t++) {
         int64_t load = 0;
         for (int32_t i = 0; i < n; i++)
             load += r[i].start <= t && t < r[i].end ? r[i].size : 0;
@@ -323,21 +323,42 @@ static void check_search(dv_rect *r, int32_t n, const dv_part *p, int want,
     }
 }
 
+// Fill every moment to the capacity: what fitted loosely may fit no more.
+static int32_t fill_up(dv_rect *r, int32_t n, int64_t cap)
+{
+    int32_t all = n;
+    for (int64_t t = 0; t < 13; t++) {
+        int64_t rest = cap;
+        for (int32_t i = 0; i < n; i++)
+            rest -= r[i].start <= t && t < r[i].end ? r[i].size : 0;
+        if (rest > 0)
+            r[all++] = rect(t, t + 1, rest);
+    }
+    return all;
+}
+
 static void test_each_search(void **state)
 {
     (void)state;
+    int answers[2] = {0};
     random_state = 3;
-    for (int t = 0; t < 4000; t++) {
-        dv_rect r[8], every[8];
-        int64_t cap = 4 + below(8);
-        int32_t n = random_rects(r, cap, 0);
-        if (overloaded(r, n, cap))
-            continue;
+    for (int t = 0; t < 3000; t++) {
+        dv_rect r[24], every[24];
+        int64_t cap = 4 + below(5);
+        int32_t n = 0;
+        for (int k = 0; k < 30 && n < 8; k++) {
+            int64_t start = below(9);
+            r[n] = rect(start, start + 2 + below(3), 1 + below(cap / 2));
+            n += !overloaded(r, n + 1, cap);
+        }
+        if (t % 4)
+            n = fill_up(r, n, cap);
+        memcpy(every, r, sizeof r);
         small m;
         dv_pack_run run = {0};
         dv_part p = make_part(&m, r, n, cap);
-        memcpy(every, r, sizeof r);
         int want = fits(every, n, 0, cap);
+        answers[want]++;
         dv_valley *v = dv_valley_create(&p);
         dv_order *o = dv_order_create(&p);
         assert_true(v && o);
@@ -354,6 +375,7 @@ static void test_each_search(void **state)
         dv_valley_destroy(v);
         dv_order_destroy(o);
     }
+    assert_true(answers[0] > 50 && answers[1] > 50);
 }
 
 // -- Larger cases ------------------------------------------------------------
@@ -438,9 +460,9 @@ static void test_same_work(void **state)
 }
 
 // Cut a full rectangle at random: it fits, and not into less.
-static int32_t dissect(dv_rect *r, int32_t n)
+static int32_t dissect(dv_rect *r, int32_t n, int64_t time, int64_t size)
 {
-    r[0] = rect(0, 64, 512);
+    r[0] = rect(0, time, size);
     for (int32_t k = 1; k < n;) {
         dv_rect *x = &r[below(k)];
         r[k] = *x;
@@ -460,7 +482,7 @@ static void test_dissections(void **state)
     random_state = 5;
     for (int t = 0; t < 60; t++) {
         static dv_rect r[MAX];
-        int32_t n = dissect(r, 10 + t);
+        int32_t n = dissect(r, 10 + t, 64, 512);
         dv_pack_stats stats;
         int64_t cap = 0;
         dv_pack_limits limits = {.max_nodes = 2000000};
