@@ -189,13 +189,13 @@ static void check_mode(gen_mode mode, int usual)
 static void floats(void **state)
 {
     (void)state;
-    check_mode(GEN_FLOATS, 400);
+    check_mode(GEN_FLOATS, 250);
 }
 
 static void integers(void **state)
 {
     (void)state;
-    check_mode(GEN_INTEGERS, 200);
+    check_mode(GEN_INTEGERS, 120);
 }
 
 int main(void)
