@@ -274,7 +274,7 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          &a->sets},
         {"nest", 0, "HOW", "passes: seed (as the original) or seed+brgemm",
          CLI_TEXT, &a->list},
-        {"passes", 0, "A,B,…", "run just these passes, in this order", CLI_TEXT,
+        {"passes", 0, "A,B", "run just these passes, in this order", CLI_TEXT,
          &a->passes},
         {"threads", 0, "N", "to share loops among (default: 1)", CLI_SIZE,
          &a->threads},

@@ -11,6 +11,7 @@
 #include "nest/nest.h"
 #include "base/math.h"
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -231,20 +232,32 @@ static void orient(deriver *x)
 
 // -- Dimensions --------------------------------------------------------------
 
+// Of what a variable steps in alone, for a message.
+static const char *only_in(const deriver *x, int v)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (x->stride[o][v])
+            return tensor_of(x, o)->name;
+    return "none of its tensors";
+}
+
 static dv_status add_vars(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++) {
         const dv_var *var = &x->op->vars[v];
+        int64_t size = var->end - var->begin;
         int t = type_of(x, v);
+        if (t < 0 && size == 1)
+            continue; // it only says where to begin
         if (t < 0)
             return refuse(x, var->off,
-                          "%s is in neither two of its operands "
-                          "nor all",
-                          var->name);
+                          "%s, of size %" PRId64 ", is in %s; a dimension is "
+                          "in two operands or more",
+                          var->name, size, only_in(x, v));
         dv_nest_dim *d = &x->n.dims[x->n.n_dims++];
         *d = (dv_nest_dim){.type = (dv_nest_type)t,
                            .exec = DV_NEST_SEQ,
-                           .size = var->end - var->begin,
+                           .size = size,
                            .off = var->off};
         for (int o = 0; o < DV_N_OPERANDS; o++)
             d->stride[o] = x->stride[o][v];
@@ -276,9 +289,9 @@ static void add_missing(deriver *x)
         add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 1, 0);
         return;
     }
-    if (x->op->n_vars == 0)
+    if (x->n.n_dims == 0)
         add_one(x, DV_NEST_M, 1, 0, 1);
-    if (x->op->n_vars <= 1)
+    if (x->n.n_dims == 1)
         add_one(x, DV_NEST_N, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
 }
 

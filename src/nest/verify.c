@@ -186,10 +186,10 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
             if ((d->stride[o] != 0) != has[d->type])
                 return broken(n, i, diag, RULE_STRIDES,
                               "%s has stride %" PRId64
-                              " in dimension %d, of type %s: %s 0 is needed",
+                              " in dimension %d, of type %s: it must %sbe 0",
                               dv_nest_operand_name(o), d->stride[o], i,
                               dv_nest_type_name(d->type),
-                              has[d->type] ? "other than" : "a");
+                              has[d->type] ? "not " : "");
         }
     }
     return DV_OK;
