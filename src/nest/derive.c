@@ -232,13 +232,13 @@ static void orient(deriver *x)
 
 // -- Dimensions --------------------------------------------------------------
 
-// Of what a variable steps in alone, for a message.
+// The one tensor that a variable steps in, or NULL.
 static const char *only_in(const deriver *x, int v)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++)
         if (x->stride[o][v])
             return tensor_of(x, o)->name;
-    return "none of its tensors";
+    return NULL;
 }
 
 static dv_status add_vars(deriver *x)
@@ -249,11 +249,14 @@ static dv_status add_vars(deriver *x)
         int t = type_of(x, v);
         if (t < 0 && size == 1)
             continue; // it only says where to begin
-        if (t < 0)
+        if (t < 0) {
+            const char *one = only_in(x, v);
             return refuse(x, var->off,
-                          "%s, of size %" PRId64 ", is in %s; a dimension is "
-                          "in two operands or more",
-                          var->name, size, only_in(x, v));
+                          "%s, of size %" PRId64 ", is in %s%s; a dimension "
+                          "is in two operands or more",
+                          var->name, size, one ? one : "no tensor",
+                          one ? " alone" : "");
+        }
         dv_nest_dim *d = &x->n.dims[x->n.n_dims++];
         *d = (dv_nest_dim){.type = (dv_nest_type)t,
                            .exec = DV_NEST_SEQ,

@@ -4,16 +4,21 @@
 // first and last k on their own.
 #include "nest/nest.h"
 
-#define REAL    float
-#define NAME(x) x##_f32
+#define REAL  float
+#define APPLY apply_f32
+#define POINT point_f32
+#define LOOP  loop_f32
 #include "nest/run_body.h"
 #undef REAL
-#undef NAME
-#define REAL    double
-#define NAME(x) x##_f64
+#undef APPLY
+#undef POINT
+#undef LOOP
+
+#define REAL  double
+#define APPLY apply_f64
+#define POINT point_f64
+#define LOOP  loop_f64
 #include "nest/run_body.h"
-#undef REAL
-#undef NAME
 
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag)
