@@ -5,8 +5,9 @@
 //   C11 every home is aligned, within what a plan may use, and large enough for
 //       the most that any core keeps in it
 //   C12 homes alive in the same op share no byte, except that one takes the
-//       place of another that its first op reads for the last time: at the
-//       same address, cut alike, element by element
+//       place of another that its first op reads for the last time, and that
+//       every pass of a loop fills anew: at the same address, cut alike,
+//       element by element
 //   C13 a tensor with a home is never updated, and no opaque op runs while the
 //       home lives; with tenants, no group ends
 //   C14 whoever reads a home does so while it lives, in every pass of a loop,
@@ -263,6 +264,19 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
+// Is it filled in every pass of every loop around an op?
+static int is_refilled(const checker *c, const dv_home *h, int32_t op)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        if (r->first_op <= op && op < r->end_op &&
+            (h->first_op < r->first_op || h->first_op >= r->end_op))
+            return 0;
+    }
+    return 1;
+}
+
 static dv_status check_in_place(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
@@ -274,6 +288,11 @@ static dv_status check_in_place(const checker *c, int32_t i)
         !same_layout(&l[h->tensor], &l[p->tensor]) ||
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return wrong(c, i, "it cannot take the place of home %d",
+                     (int)h->in_place_of);
+    if (!is_refilled(c, p, h->first_op))
+        return wrong(c, i,
+                     "it takes the place of home %d, which the next pass of "
+                     "the repeat reads",
                      (int)h->in_place_of);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box a, b;

@@ -410,6 +410,13 @@ static void add_tensor(dv_life *l, int32_t t)
 
 // -- In place --------------------------------------------------------------
 
+// Is it filled anew in every pass of the loops around an op?
+static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
+{
+    int32_t loop = l->loop_of[op];
+    return loop < 0 || c->first_op >= l->plan->ops->repeats[loop].first_op;
+}
+
 // May what the candidate holds be overwritten by op i with its result, element
 // by element?
 static int may_overwrite(const dv_life *l, const dv_cand *parent,
@@ -420,7 +427,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
     const dv_layout *a = &plan->layouts[parent->tensor];
     const dv_layout *b = &plan->layouts[child->tensor];
     dv_view x, y;
-    if (parent->barred || child->core_bytes > parent->core_bytes ||
+    if (parent->barred || !is_refilled(l, parent, child->first_op) ||
+        child->core_bytes > parent->core_bytes ||
         parent->tensor == child->tensor || a->n_dims != b->n_dims ||
         a->elem_bytes != b->elem_bytes || dv_op_reduce(o) ||
         memcmp(a->size, b->size, (size_t)a->n_dims * sizeof *a->size) ||
