@@ -16,7 +16,7 @@ static int cuts_reduction(const dv_plan *plan, int32_t op)
     return 0;
 }
 
-static int is_alone(const dv_plan *plan, int32_t op)
+int dv_group_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
@@ -43,8 +43,8 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_plan *plan = j->plan;
     const dv_op *o = &plan->ops->ops[i];
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
-    if (!j->across[i] || j->waits[i] || is_alone(plan, i) ||
-        is_alone(plan, i - 1) || !same_deals(at, own) ||
+    if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
+        dv_group_alone(plan, i - 1) || !same_deals(at, own) ||
         j->life->loop_of[i] != j->life->loop_of[i - 1])
         return 0;
     for (int r = 0; r < o->n_reads; r++) {

@@ -20,16 +20,59 @@ typedef struct improver {
     int known;
 } improver;
 
-dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag)
+static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
+                      const uint8_t *cuts, dv_arena *arena, dv_diag *diag)
 {
     dv_life life;
-    if (!dv_life_make(&life, plan, rules, arena))
+    if (!dv_life_make(&life, plan, rules, cuts, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
     if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
         return dv_nomem(diag);
     return dv_scratch_group(plan, &life, diag);
+}
+
+// Mark the starts of groups that homes live across; how many are new.
+static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
+{
+    int32_t n = 0, alive = 0, at = 0;
+    memset(crossed, 0, ((size_t)plan->ops->n_ops + 1) * sizeof *crossed);
+    for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+        crossed[plan->scratch.homes[i].first_op + 1]++;
+        crossed[plan->scratch.homes[i].end_op]--;
+    }
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        int32_t start = plan->groups[g].first_op;
+        for (; at <= start; at++)
+            alive += crossed[at];
+        if (alive > 0 && !cuts[start]) {
+            cuts[start] = 1;
+            n++;
+        }
+    }
+    return n;
+}
+
+// With tenants, which ops become a group is known only when homes are, and
+// homes may not outlive their group: those that do end there the next time.
+dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag)
+{
+    dv_division_copy before;
+    dv_scratch none = plan->scratch;
+    if (!rules->tenants)
+        return keep(plan, rules, NULL, arena, diag);
+    uint8_t *cuts = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
+    int32_t *crossed = DV_NEW(arena, int32_t, plan->ops->n_ops + 1);
+    if (!cuts || !crossed || !dv_division_save(&before, plan, arena))
+        return dv_nomem(diag);
+    DV_TRY(keep(plan, rules, cuts, arena, diag));
+    while (cut_homes(plan, crossed, cuts) > 0) {
+        plan->scratch = none;
+        dv_division_restore(plan, &before);
+        DV_TRY(keep(plan, rules, cuts, arena, diag));
+    }
+    return DV_OK;
 }
 
 static double memory_bytes(const dv_plan *plan)
@@ -78,7 +121,7 @@ static dv_status go_back(improver *x)
     dv_fork_restore(&x->best, x->plan);
     if (x->known)
         return DV_OK;
-    if (!dv_life_make(&x->life, x->plan, x->rules, x->arena))
+    if (!dv_life_make(&x->life, x->plan, x->rules, NULL, x->arena))
         return dv_nomem(x->diag);
     x->known = 1;
     return DV_OK;

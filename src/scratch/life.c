@@ -311,7 +311,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    if (x && l->rules->ring)
+    if (x && l->rules->ring && !l->rules->tenants) // a copy starts a group
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
         return NULL;
@@ -488,7 +488,7 @@ static int same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-static int find_runs(dv_life *l)
+static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;
     int32_t n = plan->ops->n_ops, run = 0;
@@ -497,7 +497,8 @@ static int find_runs(dv_life *l)
         return 0;
     for (int32_t i = 0; i < n; i++) {
         if (i > 0 &&
-            (plan->ops->ops[i].is_extern || plan->ops->ops[i - 1].is_extern ||
+            ((cuts && cuts[i]) || dv_group_alone(plan, i) ||
+             dv_group_alone(plan, i - 1) ||
              l->loop_of[i] != l->loop_of[i - 1] ||
              !same_deals(&plan->groups[l->group_of[i]],
                          &plan->groups[l->group_of[i - 1]])))
@@ -508,10 +509,10 @@ static int find_runs(dv_life *l)
 }
 
 int dv_life_make(dv_life *l, const dv_plan *plan, const dv_scratch_rules *rules,
-                 dv_arena *arena)
+                 const uint8_t *cuts, dv_arena *arena)
 {
     *l = (dv_life){.plan = plan, .rules = rules, .arena = arena};
-    if (!look_up(l) || (rules->tenants && !find_runs(l)))
+    if (!look_up(l) || (rules->tenants && !find_runs(l, cuts)))
         return 0;
     for (int32_t t = 0; t < plan->ops->n_tensors && !l->nomem; t++)
         add_tensor(l, t);
