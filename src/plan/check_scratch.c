@@ -424,9 +424,17 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
     const dv_program *p = c->plan->ops;
     for (int32_t t = 0; t < p->n_tensors; t++)
         hidden[t] = -1;
-    for (int32_t i = 0; i < c->s->n_homes; i++)
-        if (c->s->homes[i].fill == DV_FILL_WRITTEN && !c->s->homes[i].stored)
-            hidden[c->s->homes[i].tensor] = i;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        int32_t t = c->s->homes[i].tensor;
+        if (c->s->homes[i].fill != DV_FILL_WRITTEN)
+            continue;
+        if (hidden[t] >= 0)
+            return wrong(c, i, "it is written to home %d", (int)hidden[t]);
+        hidden[t] = i;
+    }
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (hidden[t] >= 0 && c->s->homes[hidden[t]].stored)
+            hidden[t] = -1;
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
             return wrong(c, hidden[t], "it is an output and never stored");
@@ -457,6 +465,14 @@ static dv_status check_copy(const checker *c, int32_t i)
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
         return wrong(c, i, "home %d is not there to be copied", (int)h->from);
+    if (!ring && h->as_op != from->as_op && shares(h, from))
+        return wrong(c, i, "it overlaps home %d and is cut another way",
+                     (int)h->from);
+    for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
+        if (c->s->homes[k].in_place_of == h->from &&
+            c->s->homes[k].first_op < h->first_op)
+            return wrong(c, i, "home %d has the place of what it is moved from",
+                         (int)k);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
             from->end_op == h->first_op && shares(&c->s->homes[k], from))
