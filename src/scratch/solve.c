@@ -84,12 +84,15 @@ static dv_status place(solver *s, int evict)
     o.time_limit_s = r->time_limit_s;
     o.evict = evict;
     for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
-        // What may not leave has no uses to leave between.
-        const dv_cand *c = &s->life->cands[i];
-        int32_t k = i;
-        if (!may_leave(s->life, c)) {
-            s->buffers[k].uses = NULL;
-            s->buffers[k].n_uses = 0;
+        // What may leave is worth its uses, a core's bytes each; what may not
+        // has no uses to leave between, and its worth is a core's share.
+        dv_buffer *b = &s->buffers[i];
+        if (may_leave(s->life, &s->life->cands[i])) {
+            b->weight = -1;
+        } else {
+            b->uses = NULL;
+            b->n_uses = 0;
+            b->weight /= s->plan->target.cores;
         }
     }
     return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
@@ -379,6 +382,15 @@ static dv_status try_one(solver *s, int evict, double *saved)
     return DV_OK;
 }
 
+// Did anything that could be a home find no room?
+static int leaves_out(const solver *s)
+{
+    for (int32_t i = 0; i < s->life->n_cands; i++)
+        if (!s->life->cands[i].barred && s->home_of_cand[i] < 0)
+            return 1;
+    return 0;
+}
+
 static dv_status solve(solver *s)
 {
     double saved, more;
@@ -387,8 +399,7 @@ static dv_status solve(solver *s)
     if (!s->home_of_cand || !s->n_homes_of || !ask(s))
         return dv_nomem(s->diag);
     DV_TRY(try_one(s, 0, &saved));
-    int complete = s->placed->value == s->placed->bound;
-    if (!s->life->rules->evict || complete)
+    if (!s->life->rules->evict || !leaves_out(s))
         return DV_OK;
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
