@@ -9,7 +9,8 @@
 //       every pass of a loop fills anew: at the same address, cut alike,
 //       element by element
 //   C13 a tensor with a home is never updated, and no opaque op runs while the
-//       home lives; with tenants, no group ends
+//       home lives; groups that end meanwhile say so (non_terminal), and with
+//       tenants none does
 //   C14 whoever reads a home does so while it lives, in every pass of a loop,
 //       and each core has there what it needs
 //   C15 what is in main memory is current wherever it is read, loaded, or an
@@ -45,6 +46,12 @@ wrong(const checker *c, int32_t home, const char *form, ...)
                    "home %d, of %s: %s", (int)home,
                    c->plan->ops->tensors[h->tensor].name, text);
 }
+
+typedef struct facts {
+    uint8_t *updated;
+    int32_t *externs, *hidden, *def, *oldest;
+    int32_t *ends; // groups that end up to op i and need not keep anything
+} facts;
 
 // -- Boxes -----------------------------------------------------------------
 
@@ -217,16 +224,45 @@ static dv_status check_size(const checker *c, int32_t i)
     return DV_OK;
 }
 
-static dv_status check_life(const checker *c, int32_t i, const uint8_t *updated,
-                            const int32_t *externs)
+static dv_status check_life(const checker *c, int32_t i, const facts *f)
 {
     const dv_home *h = &c->s->homes[i];
-    if (updated[h->tensor])
+    if (f->updated[h->tensor])
         return wrong(c, i, "its tensor is updated");
-    if (externs[h->end_op] != externs[h->first_op])
+    if (f->externs[h->end_op] != f->externs[h->first_op])
         return wrong(c, i, "an opaque op runs while it lives");
     if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
         return wrong(c, i, "it lives past the end of a group");
+    if (f->ends[h->end_op - 1] != f->ends[h->first_op])
+        return wrong(c, i,
+                     "it lives past the end of a group that is not "
+                     "non_terminal");
+    return DV_OK;
+}
+
+// The next pass of a repeat reads what was filled before it.
+static dv_status check_passes(const checker *c, int32_t *oldest)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i <= p->n_ops; i++)
+        oldest[i] = -1;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        int32_t end = c->s->homes[i].end_op, k = oldest[end];
+        if (k < 0 || c->s->homes[i].first_op < c->s->homes[k].first_op)
+            oldest[end] = i;
+    }
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int32_t h = oldest[r->end_op];
+        if (r->times < 2 || h < 0 || c->s->homes[h].first_op >= r->first_op)
+            continue;
+        int32_t g = c->group_of[r->end_op - 1];
+        if (!c->plan->groups[g].non_terminal)
+            return wrong(c, h,
+                         "the next pass of a repeat reads it, and group %d "
+                         "is not non_terminal",
+                         (int)g);
+    }
     return DV_OK;
 }
 
@@ -512,11 +548,6 @@ static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 
 // -- All of it -------------------------------------------------------------
 
-typedef struct facts {
-    uint8_t *updated;
-    int32_t *externs, *hidden, *def;
-} facts;
-
 static void gather_facts(const checker *c, facts *f)
 {
     const dv_program *p = c->plan->ops;
@@ -532,10 +563,14 @@ static void gather_facts(const checker *c, facts *f)
         else
             f->def[p->ops[i].write.tensor] = i;
     }
-    for (int32_t g = 0; g < c->plan->n_groups; g++)
+    for (int32_t g = 0, ends = 0; g < c->plan->n_groups; g++) {
         for (int32_t i = c->plan->groups[g].first_op;
-             i < c->plan->groups[g].end_op; i++)
+             i < c->plan->groups[g].end_op; i++) {
             c->group_of[i] = g;
+            f->ends[i] = ends;
+        }
+        ends += !c->plan->groups[g].non_terminal;
+    }
 }
 
 static dv_status check_homes(const checker *c, facts *f)
@@ -544,7 +579,7 @@ static dv_status check_homes(const checker *c, facts *f)
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
         DV_TRY(check_size(c, i));
-        DV_TRY(check_life(c, i, f->updated, f->externs));
+        DV_TRY(check_life(c, i, f));
         for (int32_t k = 0; k < h->n_readers; k++)
             DV_TRY(check_reader(c, i, h->readers[k]));
         if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
@@ -552,6 +587,7 @@ static dv_status check_homes(const checker *c, facts *f)
         if (h->fill == DV_FILL_LOADED)
             DV_TRY(check_load(c, i, f->def));
     }
+    DV_TRY(check_passes(c, f->oldest));
     DV_TRY(check_sharing(c));
     return check_memory(c, f->hidden);
 }
@@ -565,10 +601,17 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
     if (!(plan->facts & DV_FACT_LAID_OUT))
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
-    int32_t *room = dv_alloc((2 * ops + 1 + 2 * n) * sizeof *room);
+    int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
     uint8_t *updated = dv_alloc(n + 1);
     c.group_of = room;
-    facts f = {updated, room + ops, room + 2 * ops + 1, room + 2 * ops + 1 + n};
+    facts f = {.updated = updated};
+    if (room) {
+        f.externs = room + ops;
+        f.oldest = f.externs + ops + 1;
+        f.ends = f.oldest + ops + 1;
+        f.hidden = f.ends + ops;
+        f.def = f.hidden + n;
+    }
     dv_status st = room && updated ? check_homes(&c, &f) : dv_nomem(diag);
     dv_release(room);
     dv_release(updated);
