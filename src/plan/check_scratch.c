@@ -5,10 +5,12 @@
 //   C11 every home is aligned, within what a plan may use, and large enough for
 //       the most that any core keeps in it
 //   C12 homes alive in the same op share no byte, except that one takes the
-//       place of another that its first op reads for the last time: at the
-//       same address, cut alike, element by element
+//       place of another that its first op reads for the last time, and that
+//       every pass of a loop fills anew: at the same address, cut alike,
+//       element by element
 //   C13 a tensor with a home is never updated, and no opaque op runs while the
-//       home lives; with tenants, no group ends
+//       home lives; groups that end meanwhile say so (non_terminal), and with
+//       tenants none does
 //   C14 whoever reads a home does so while it lives, in every pass of a loop,
 //       and each core has there what it needs
 //   C15 what is in main memory is current wherever it is read, loaded, or an
@@ -44,6 +46,12 @@ wrong(const checker *c, int32_t home, const char *form, ...)
                    "home %d, of %s: %s", (int)home,
                    c->plan->ops->tensors[h->tensor].name, text);
 }
+
+typedef struct facts {
+    uint8_t *updated;
+    int32_t *externs, *hidden, *def, *oldest;
+    int32_t *ends; // groups that end up to op i and need not keep anything
+} facts;
 
 // -- Boxes -----------------------------------------------------------------
 
@@ -216,16 +224,45 @@ static dv_status check_size(const checker *c, int32_t i)
     return DV_OK;
 }
 
-static dv_status check_life(const checker *c, int32_t i, const uint8_t *updated,
-                            const int32_t *externs)
+static dv_status check_life(const checker *c, int32_t i, const facts *f)
 {
     const dv_home *h = &c->s->homes[i];
-    if (updated[h->tensor])
+    if (f->updated[h->tensor])
         return wrong(c, i, "its tensor is updated");
-    if (externs[h->end_op] != externs[h->first_op])
+    if (f->externs[h->end_op] != f->externs[h->first_op])
         return wrong(c, i, "an opaque op runs while it lives");
     if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
         return wrong(c, i, "it lives past the end of a group");
+    if (f->ends[h->end_op - 1] != f->ends[h->first_op])
+        return wrong(c, i,
+                     "it lives past the end of a group that is not "
+                     "non_terminal");
+    return DV_OK;
+}
+
+// The next pass of a repeat reads what was filled before it.
+static dv_status check_passes(const checker *c, int32_t *oldest)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i <= p->n_ops; i++)
+        oldest[i] = -1;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        int32_t end = c->s->homes[i].end_op, k = oldest[end];
+        if (k < 0 || c->s->homes[i].first_op < c->s->homes[k].first_op)
+            oldest[end] = i;
+    }
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int32_t h = oldest[r->end_op];
+        if (r->times < 2 || h < 0 || c->s->homes[h].first_op >= r->first_op)
+            continue;
+        int32_t g = c->group_of[r->end_op - 1];
+        if (!c->plan->groups[g].non_terminal)
+            return wrong(c, h,
+                         "the next pass of a repeat reads it, and group %d "
+                         "is not non_terminal",
+                         (int)g);
+    }
     return DV_OK;
 }
 
@@ -263,18 +300,17 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
-// Does a loop run op `use` again without filling the home anew?
-static int comes_again(const checker *c, const dv_home *h, int32_t use)
+// Is it filled in every pass of every loop around an op?
+static int is_refilled(const checker *c, const dv_home *h, int32_t op)
 {
     const dv_program *p = c->plan->ops;
     for (int32_t i = 0; i < p->n_repeats; i++) {
         const dv_repeat *r = &p->repeats[i];
-        int around_use = r->first_op <= use && use < r->end_op;
-        int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
-        if (around_use && !around_fill)
-            return 1;
+        if (r->first_op <= op && op < r->end_op &&
+            (h->first_op < r->first_op || h->first_op >= r->end_op))
+            return 0;
     }
-    return 0;
+    return 1;
 }
 
 static dv_status check_in_place(const checker *c, int32_t i)
@@ -289,10 +325,10 @@ static dv_status check_in_place(const checker *c, int32_t i)
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return wrong(c, i, "it cannot take the place of home %d",
                      (int)h->in_place_of);
-    if (comes_again(c, p, h->first_op))
+    if (!is_refilled(c, p, h->first_op))
         return wrong(c, i,
-                     "home %d, whose place it takes, is read again in the "
-                     "next pass of a loop",
+                     "it takes the place of home %d, which the next pass of "
+                     "the repeat reads",
                      (int)h->in_place_of);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box a, b;
@@ -430,12 +466,14 @@ static dv_status check_memory(const checker *c, int32_t *hidden)
         const dv_home *h = &c->s->homes[i];
         if (h->fill != DV_FILL_WRITTEN)
             continue;
-        if (dv_home_of(c->plan, h->first_op, p->ops[h->first_op].n_reads) != i)
-            return wrong(c, i, "op %s writes another home",
-                         p->ops[h->first_op].name);
-        if (!h->stored)
-            hidden[h->tensor] = i;
+        if (hidden[h->tensor] >= 0)
+            return wrong(c, i, "it is written to home %d",
+                         (int)hidden[h->tensor]);
+        hidden[h->tensor] = i;
     }
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (hidden[t] >= 0 && c->s->homes[hidden[t]].stored)
+            hidden[t] = -1;
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
             return wrong(c, hidden[t], "it is an output and never stored");
@@ -466,9 +504,14 @@ static dv_status check_copy(const checker *c, int32_t i)
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
         return wrong(c, i, "home %d is not there to be copied", (int)h->from);
-    if (!ring && shares(h, from) &&
-        (h->address != from->address || h->as_op != from->as_op))
-        return wrong(c, i, "it is moved across itself");
+    if (!ring && h->as_op != from->as_op && shares(h, from))
+        return wrong(c, i, "it overlaps home %d and is cut another way",
+                     (int)h->from);
+    for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
+        if (c->s->homes[k].in_place_of == h->from &&
+            c->s->homes[k].first_op < h->first_op)
+            return wrong(c, i, "home %d has the place of what it is moved from",
+                         (int)k);
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
             from->end_op == h->first_op && shares(&c->s->homes[k], from))
@@ -508,11 +551,6 @@ static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
 
 // -- All of it -------------------------------------------------------------
 
-typedef struct facts {
-    uint8_t *updated;
-    int32_t *externs, *hidden, *def;
-} facts;
-
 static void gather_facts(const checker *c, facts *f)
 {
     const dv_program *p = c->plan->ops;
@@ -528,10 +566,14 @@ static void gather_facts(const checker *c, facts *f)
         else
             f->def[p->ops[i].write.tensor] = i;
     }
-    for (int32_t g = 0; g < c->plan->n_groups; g++)
+    for (int32_t g = 0, ends = 0; g < c->plan->n_groups; g++) {
         for (int32_t i = c->plan->groups[g].first_op;
-             i < c->plan->groups[g].end_op; i++)
+             i < c->plan->groups[g].end_op; i++) {
             c->group_of[i] = g;
+            f->ends[i] = ends;
+        }
+        ends += !c->plan->groups[g].non_terminal;
+    }
 }
 
 static dv_status check_homes(const checker *c, facts *f)
@@ -540,7 +582,7 @@ static dv_status check_homes(const checker *c, facts *f)
     for (int32_t i = 0; i < c->s->n_homes; i++) {
         const dv_home *h = &c->s->homes[i];
         DV_TRY(check_size(c, i));
-        DV_TRY(check_life(c, i, f->updated, f->externs));
+        DV_TRY(check_life(c, i, f));
         for (int32_t k = 0; k < h->n_readers; k++)
             DV_TRY(check_reader(c, i, h->readers[k]));
         if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
@@ -548,6 +590,7 @@ static dv_status check_homes(const checker *c, facts *f)
         if (h->fill == DV_FILL_LOADED)
             DV_TRY(check_load(c, i, f->def));
     }
+    DV_TRY(check_passes(c, f->oldest));
     DV_TRY(check_sharing(c));
     return check_memory(c, f->hidden);
 }
@@ -561,10 +604,17 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
     if (!(plan->facts & DV_FACT_LAID_OUT))
         return dv_fail(diag, DV_E_CHECK, at,
                        "homes in scratchpads need the section layout");
-    int32_t *room = dv_alloc((2 * ops + 1 + 2 * n) * sizeof *room);
+    int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
     uint8_t *updated = dv_alloc(n + 1);
     c.group_of = room;
-    facts f = {updated, room + ops, room + 2 * ops + 1, room + 2 * ops + 1 + n};
+    facts f = {.updated = updated};
+    if (room) {
+        f.externs = room + ops;
+        f.oldest = f.externs + ops + 1;
+        f.ends = f.oldest + ops + 1;
+        f.hidden = f.ends + ops;
+        f.def = f.hidden + n;
+    }
     dv_status st = room && updated ? check_homes(&c, &f) : dv_nomem(diag);
     dv_release(room);
     dv_release(updated);

@@ -118,6 +118,16 @@ static void exchange(dv_sim *m, int32_t op, int32_t home, int64_t core,
     }
 }
 
+// Within a core. Homes that are cut alike may overlap.
+static void move(dv_sim *m, int32_t home, int64_t core)
+{
+    const dv_home *h = &m->plan->scratch.homes[home];
+    const dv_home *from = &m->plan->scratch.homes[h->from];
+    unsigned char *pad = m->scratch + core * m->scratch_bytes;
+    memmove(pad + h->address, pad + from->address,
+            (size_t)dv_min_i64(h->core_bytes, from->core_bytes));
+}
+
 // From the homes of all cores that have something of what this one needs.
 static void gather(dv_sim *m, int32_t op, int32_t home, int64_t core)
 {
@@ -156,6 +166,9 @@ void dv_sim_fill_homes(dv_sim *m, int32_t op)
         for (int64_t c = 0; c < m->plan->target.cores; c++) {
             if (h->fill == DV_FILL_LOADED)
                 exchange(m, op, s->fill_order[i], c, 0);
+            else if (h->fill == DV_FILL_MOVED &&
+                     h->as_op == s->homes[h->from].as_op)
+                move(m, s->fill_order[i], c);
             else if (h->fill != DV_FILL_WRITTEN)
                 gather(m, op, s->fill_order[i], c);
         }

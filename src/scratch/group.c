@@ -16,7 +16,7 @@ static int cuts_reduction(const dv_plan *plan, int32_t op)
     return 0;
 }
 
-static int is_alone(const dv_plan *plan, int32_t op)
+int dv_group_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
@@ -35,6 +35,7 @@ typedef struct joiner {
     int32_t *across;  // homes alive before op i and still at it
     uint8_t *waits;   // op i begins with a copy between cores
     int32_t *written; // by tensor: the group that writes it, or -1
+    int32_t *oldest;  // by op: first op of the homes that end before it
 } joiner;
 
 // May op i belong to group number g, which ends before it?
@@ -43,8 +44,8 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_plan *plan = j->plan;
     const dv_op *o = &plan->ops->ops[i];
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
-    if (!j->across[i] || j->waits[i] || is_alone(plan, i) ||
-        is_alone(plan, i - 1) || !same_deals(at, own) ||
+    if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
+        dv_group_alone(plan, i - 1) || !same_deals(at, own) ||
         j->life->loop_of[i] != j->life->loop_of[i - 1])
         return 0;
     for (int r = 0; r < o->n_reads; r++) {
@@ -63,14 +64,19 @@ static int find_edges(joiner *j)
     j->across = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
     j->waits = DV_NEW(a, uint8_t, plan->ops->n_ops + 1);
     j->written = DV_NEW(a, int32_t, plan->ops->n_tensors);
-    if (!j->across || !j->waits || !j->written)
+    j->oldest = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
+    if (!j->across || !j->waits || !j->written || !j->oldest)
         return 0;
+    for (int32_t i = 0; i <= plan->ops->n_ops; i++)
+        j->oldest[i] = i;
     for (int32_t t = 0; t < plan->ops->n_tensors; t++)
         j->written[t] = -1;
     for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
         const dv_home *h = &plan->scratch.homes[i];
         j->across[h->first_op + 1]++;
         j->across[h->end_op]--;
+        if (h->first_op < j->oldest[h->end_op])
+            j->oldest[h->end_op] = h->first_op;
         if (h->fill == DV_FILL_RING)
             j->waits[h->first_op] = 1;
     }
@@ -79,15 +85,28 @@ static int find_edges(joiner *j)
     return 1;
 }
 
+// What is alive where a group ends, or for the next pass of a repeat that ends
+// with it, must survive that.
+static void mark_ends(const joiner *j)
+{
+    const dv_plan *plan = j->plan;
+    const dv_program *p = plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].times > 1 &&
+            j->oldest[p->repeats[i].end_op] < p->repeats[i].first_op)
+            j->across[p->repeats[i].end_op]++;
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        plan->groups[g].non_terminal = j->across[plan->groups[g].end_op] > 0;
+}
+
 dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag)
 {
     joiner j = {.plan = plan, .life = life};
     int32_t n = 0;
-    if (plan->n_groups != plan->ops->n_ops)
-        return DV_OK; // joined already
+    int joined = plan->n_groups != plan->ops->n_ops;
     if (!find_edges(&j))
         return dv_nomem(diag);
-    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+    for (int32_t i = 0; i < plan->ops->n_ops && !joined; i++) {
         if (i > 0 && joins(&j, n - 1, i)) {
             plan->groups[n - 1].end_op = i + 1;
         } else {
@@ -96,8 +115,7 @@ dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag)
         }
         j.written[plan->ops->ops[i].write.tensor] = n - 1;
     }
-    plan->n_groups = n;
-    for (int32_t g = 0; g < n; g++)
-        plan->groups[g].non_terminal = j.across[plan->groups[g].end_op] > 0;
+    plan->n_groups = joined ? plan->n_groups : n;
+    mark_ends(&j);
     return DV_OK;
 }

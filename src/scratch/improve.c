@@ -21,10 +21,10 @@ typedef struct improver {
 } improver;
 
 static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
-                      dv_arena *arena, dv_diag *diag)
+                      const uint8_t *cuts, dv_arena *arena, dv_diag *diag)
 {
     dv_life life;
-    if (!dv_life_make(&life, plan, rules, arena))
+    if (!dv_life_make(&life, plan, rules, cuts, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
     if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
@@ -32,40 +32,47 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     return dv_scratch_group(plan, &life, diag);
 }
 
-// Mark the ops that begin a group in which a home of the one before lives.
-static int find_ends(const dv_plan *plan, uint8_t *ends)
+// Mark the starts of groups that homes live across; how many are new.
+static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 {
-    int found = 0;
-    for (int32_t g = 0; g < plan->n_groups; g++)
-        for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
-            int32_t at = plan->groups[g].first_op;
-            if (plan->scratch.homes[i].first_op < at &&
-                at < plan->scratch.homes[i].end_op)
-                found = ends[at] = 1;
+    int32_t n = 0, alive = 0, at = 0;
+    memset(crossed, 0, ((size_t)plan->ops->n_ops + 1) * sizeof *crossed);
+    for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+        crossed[plan->scratch.homes[i].first_op + 1]++;
+        crossed[plan->scratch.homes[i].end_op]--;
+    }
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        int32_t start = plan->groups[g].first_op;
+        for (; at <= start; at++)
+            alive += crossed[at];
+        if (alive > 0 && !cuts[start]) {
+            cuts[start] = 1;
+            n++;
         }
-    return found;
+    }
+    return n;
 }
 
-// With tenants, where a group ends depends on what is kept, and what may be
-// kept on where groups end: ends that were found stay, until no more are.
+// With tenants, which ops become a group is known only when homes are, and
+// homes may not outlive their group: those that do end there the next time.
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag)
 {
+    dv_division_copy before;
     dv_scratch none = plan->scratch;
-    dv_scratch_rules own = *rules;
-    dv_division_copy apart;
     if (!rules->tenants)
-        return keep(plan, rules, arena, diag);
-    own.ends = DV_NEW(arena, uint8_t, plan->ops->n_ops);
-    if (!own.ends || !dv_division_save(&apart, plan, arena))
+        return keep(plan, rules, NULL, arena, diag);
+    uint8_t *cuts = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
+    int32_t *crossed = DV_NEW(arena, int32_t, plan->ops->n_ops + 1);
+    if (!cuts || !crossed || !dv_division_save(&before, plan, arena))
         return dv_nomem(diag);
-    for (;;) {
-        DV_TRY(keep(plan, &own, arena, diag));
-        if (!find_ends(plan, own.ends))
-            return DV_OK;
+    DV_TRY(keep(plan, rules, cuts, arena, diag));
+    while (cut_homes(plan, crossed, cuts) > 0) {
         plan->scratch = none;
-        dv_division_restore(plan, &apart);
+        dv_division_restore(plan, &before);
+        DV_TRY(keep(plan, rules, cuts, arena, diag));
     }
+    return DV_OK;
 }
 
 static double memory_bytes(const dv_plan *plan)
@@ -114,7 +121,7 @@ static dv_status go_back(improver *x)
     dv_fork_restore(&x->best, x->plan);
     if (x->known)
         return DV_OK;
-    if (!dv_life_make(&x->life, x->plan, x->rules, x->arena))
+    if (!dv_life_make(&x->life, x->plan, x->rules, NULL, x->arena))
         return dv_nomem(x->diag);
     x->known = 1;
     return DV_OK;

@@ -386,7 +386,7 @@ static dv_status score(seeder *s)
     dv_life life;
     dv_scratch out = {.capacity_bytes = s->plan->scratch.capacity_bytes};
     dv_status st = DV_OK;
-    if (!dv_life_make(&life, s->plan, &s->rules, &arena))
+    if (!dv_life_make(&life, s->plan, &s->rules, NULL, &arena))
         st = dv_nomem(s->diag);
     if (st == DV_OK)
         st = dv_scratch_solve(&out, s->plan, &life, &arena, s->diag);

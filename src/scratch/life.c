@@ -311,7 +311,7 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
     mark_uses(l, &c, done);
     dv_cand *x = push_cand(l, c);
     int32_t number = l->n_cands - 1;
-    if (x && l->rules->ring)
+    if (x && l->rules->ring && !l->rules->tenants) // a copy starts a group
         add_rings(l, number, &v, done);
     if (!x || l->nomem)
         return NULL;
@@ -410,6 +410,13 @@ static void add_tensor(dv_life *l, int32_t t)
 
 // -- In place --------------------------------------------------------------
 
+// Is it filled anew in every pass of the loops around an op?
+static int is_refilled(const dv_life *l, const dv_cand *c, int32_t op)
+{
+    int32_t loop = l->loop_of[op];
+    return loop < 0 || c->first_op >= l->plan->ops->repeats[loop].first_op;
+}
+
 // May what the candidate holds be overwritten by op i with its result, element
 // by element?
 static int may_overwrite(const dv_life *l, const dv_cand *parent,
@@ -420,7 +427,8 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
     const dv_layout *a = &plan->layouts[parent->tensor];
     const dv_layout *b = &plan->layouts[child->tensor];
     dv_view x, y;
-    if (parent->barred || child->core_bytes > parent->core_bytes ||
+    if (parent->barred || !is_refilled(l, parent, child->first_op) ||
+        child->core_bytes > parent->core_bytes ||
         parent->tensor == child->tensor || a->n_dims != b->n_dims ||
         a->elem_bytes != b->elem_bytes || dv_op_reduce(o) ||
         memcmp(a->size, b->size, (size_t)a->n_dims * sizeof *a->size) ||
@@ -438,15 +446,6 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
            !dv_view_make(&y, plan, l->group_of[child->as_op], child->as_op,
                          child->as_k) &&
            dv_view_same(&x, &y);
-}
-
-// Does a repeat run op `use` again without filling anew what op `first` filled?
-static int comes_again(const dv_life *l, int32_t first, int32_t use)
-{
-    for (int32_t r = l->loop_of[use]; r >= 0; r = l->loop_in[r])
-        if (l->plan->ops->repeats[r].first_op > first)
-            return 1;
-    return 0;
 }
 
 // Candidates by tensor, to find the parents of each written one.
@@ -474,7 +473,6 @@ static int find_parents(dv_life *l)
                     l->cands[k].n_uses > 0 &&
                     l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
                         c->first_op &&
-                    !comes_again(l, l->cands[k].first_op, c->first_op) &&
                     may_overwrite(l, &l->cands[k], c))
                     c->parent[c->n_parents++] = k;
     }
@@ -490,7 +488,7 @@ static int same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-static int find_runs(dv_life *l)
+static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;
     int32_t n = plan->ops->n_ops, run = 0;
@@ -498,12 +496,11 @@ static int find_runs(dv_life *l)
     if (!l->run_of)
         return 0;
     for (int32_t i = 0; i < n; i++) {
-        if (i > 0 &&
-            (plan->ops->ops[i].is_extern || plan->ops->ops[i - 1].is_extern ||
-             l->loop_of[i] != l->loop_of[i - 1] ||
-             (l->rules->ends && l->rules->ends[i]) ||
-             !same_deals(&plan->groups[l->group_of[i]],
-                         &plan->groups[l->group_of[i - 1]])))
+        if (i > 0 && ((cuts && cuts[i]) || dv_group_alone(plan, i) ||
+                      dv_group_alone(plan, i - 1) ||
+                      l->loop_of[i] != l->loop_of[i - 1] ||
+                      !same_deals(&plan->groups[l->group_of[i]],
+                                  &plan->groups[l->group_of[i - 1]])))
             run++;
         l->run_of[i] = run;
     }
@@ -511,10 +508,10 @@ static int find_runs(dv_life *l)
 }
 
 int dv_life_make(dv_life *l, const dv_plan *plan, const dv_scratch_rules *rules,
-                 dv_arena *arena)
+                 const uint8_t *cuts, dv_arena *arena)
 {
     *l = (dv_life){.plan = plan, .rules = rules, .arena = arena};
-    if (!look_up(l) || (rules->tenants && !find_runs(l)))
+    if (!look_up(l) || (rules->tenants && !find_runs(l, cuts)))
         return 0;
     for (int32_t t = 0; t < plan->ops->n_tensors && !l->nomem; t++)
         add_tensor(l, t);

@@ -25,8 +25,7 @@
 typedef struct dv_scratch_rules {
     int off, reductions; // nothing stays, or only what a reduction leaves
     int in_place, clones, ring, evict, reorder, recompute;
-    int tenants;   // nothing survives the end of a group
-    uint8_t *ends; // by op, with tenants: a group must begin here; or NULL
+    int tenants; // nothing survives the end of a group
     const char *solver;
     int64_t budget;
     double time_limit_s;
@@ -68,9 +67,11 @@ typedef struct dv_life {
     int nomem;
 } dv_life;
 
-// Find all candidates. 0 when out of memory.
+// Find all candidates. 0 when out of memory. `cuts` NULL or, with tenants, by
+// op: nothing survives its start.
 int dv_life_make(dv_life *out, const dv_plan *plan,
-                 const dv_scratch_rules *rules, dv_arena *arena);
+                 const dv_scratch_rules *rules, const uint8_t *cuts,
+                 dv_arena *arena);
 // When a home that is filled at `first` may go, if op `use` reads it last.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // The access of an op that touches a tensor: its write, or its first read.
@@ -81,6 +82,8 @@ dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
 // Join ops that hand data to each other in scratchpads into groups, and mark
 // the boundaries that scratchpads must survive.
 dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag);
+// Is the op a group of its own, whatever its neighbours are?
+int dv_group_alone(const dv_plan *plan, int32_t op);
 // Divide again with an eye on what stays on the cores (joint.c); the divisions
 // and deals of the plan change, its homes do not.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,

@@ -84,15 +84,15 @@ static dv_status place(solver *s, int evict)
     o.time_limit_s = r->time_limit_s;
     o.evict = evict;
     for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
-        // What may leave is worth its uses, of one core. What may not has no
-        // uses to leave between, and is valued in the same coin.
-        const dv_cand *c = &s->life->cands[i];
-        if (may_leave(s->life, c)) {
-            s->buffers[i].weight = -1;
+        // What may leave is worth its uses, a core's bytes each; what may not
+        // has no uses to leave between, and its worth is a core's share.
+        dv_buffer *b = &s->buffers[i];
+        if (may_leave(s->life, &s->life->cands[i])) {
+            b->weight = -1;
         } else {
-            s->buffers[i].uses = NULL;
-            s->buffers[i].n_uses = 0;
-            s->buffers[i].weight = c->gain_bytes / s->plan->target.cores;
+            b->uses = NULL;
+            b->n_uses = 0;
+            b->weight /= s->plan->target.cores;
         }
     }
     return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
@@ -382,11 +382,11 @@ static dv_status try_one(solver *s, int evict, double *saved)
     return DV_OK;
 }
 
-// Was something left out for want of room?
-static int crowded(const solver *s)
+// Did anything that could be a home find no room?
+static int leaves_out(const solver *s)
 {
     for (int32_t i = 0; i < s->life->n_cands; i++)
-        if (!s->life->cands[i].barred && s->placed->addresses[i] < 0)
+        if (!s->life->cands[i].barred && s->home_of_cand[i] < 0)
             return 1;
     return 0;
 }
@@ -399,7 +399,7 @@ static dv_status solve(solver *s)
     if (!s->home_of_cand || !s->n_homes_of || !ask(s))
         return dv_nomem(s->diag);
     DV_TRY(try_one(s, 0, &saved));
-    if (!s->life->rules->evict || !crowded(s))
+    if (!s->life->rules->evict || !leaves_out(s))
         return DV_OK;
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
