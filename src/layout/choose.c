@@ -6,8 +6,8 @@
 // padding included (one element a stick is dear), for those of the moves that
 // the way needs, and MOVE_BYTES for each: a move is an op more. A state that a
 // cheaper one could turn into by moves alone, at no higher price, is dropped:
-// nothing is lost by that. What then is left, beyond WIDTH states, is cut off;
-// `exact` says whether that ever happened.
+// nothing is lost by that. What then is left, beyond WIDTH states (fewer when
+// they hold much), is cut off; `exact` says whether that ever happened.
 //
 // In a repeat, a copy is made outside of all loops in which its tensor is not
 // written. Where one state remains its choices are final: states hold only
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 64, NEEDS_MOVE = -3 };
+enum { WIDTH = 64, MAX_WORK = 1 << 14, NEEDS_MOVE = -3 };
 static const double HUGE_BYTES = 1e30; // what no memory holds
 
 // What a state knows of a tensor: its own sticks, or those of a copy.
@@ -86,12 +86,20 @@ static double bytes_of(const search *s, int32_t tensor, int stick)
 
 // -- What a state knows ----------------------------------------------------
 
+// Entries are sorted by tensor.
 static const entry *find_in(const entry *at, int n, int32_t tensor, int copy,
                             int stick)
 {
-    for (int i = 0; i < n; i++)
-        if (at[i].tensor == tensor && at[i].is_copy == copy &&
-            (!copy || at[i].stick == stick))
+    int lo = 0, hi = n;
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2;
+        if (at[mid].tensor < tensor)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (int i = lo; i < n && at[i].tensor == tensor; i++)
+        if (at[i].is_copy == copy && (!copy || at[i].stick == stick))
             return &at[i];
     return NULL;
 }
@@ -311,26 +319,21 @@ static void go(search *s, state *x, int32_t i, const int8_t *want, int note)
 
 // -- Keeping the best ------------------------------------------------------
 
-// What moves cost that turn x into y, as far as what follows can tell.
-static double gap(const search *s, const state *x, const state *y)
+// Can x do all that y can, and not pay more? Moves turn it into y.
+static int can_become(const search *s, const state *x, const state *y)
 {
-    double sum = 0, here = s->depth ? s->loops[s->depth - 1].times : 1;
-    for (int i = 0; i < y->n; i++) {
+    double sum = x->bytes;
+    double here = s->depth ? s->loops[s->depth - 1].times : 1;
+    for (int i = 0; i < y->n && sum <= y->bytes; i++) {
         const entry *e = &y->at[i];
         int have = own(s, x, e->tensor);
         if (have == e->stick || find(s, x, e->tensor, 1, e->stick))
             continue;
         if (!e->is_copy && s->updated[e->tensor])
-            return DBL_MAX;
+            return 0;
         sum += here * move_cost(s, x, e->tensor, e->stick);
     }
-    return sum;
-}
-
-// Can x do all that y can, and not pay more?
-static int can_become(const search *s, const state *x, const state *y)
-{
-    return x->bytes + gap(s, x, y) <= y->bytes;
+    return sum <= y->bytes;
 }
 
 static int by_cost(const void *a, const void *b)
@@ -379,8 +382,20 @@ static int settle(search *s, state *x)
     return 1;
 }
 
+// How many states to go on with: fewer, the more they hold.
+static int width_for(const search *s)
+{
+    int n = 1, width = WIDTH;
+    for (int i = 0; i < s->n_next; i++)
+        n = s->next[i].n > n ? s->next[i].n : n;
+    while (width > 1 && width * width > MAX_WORK / n)
+        width--;
+    return width;
+}
+
 static int keep_best(search *s, int32_t op)
 {
+    int width = width_for(s);
     qsort(s->next, (size_t)s->n_next, sizeof *s->next, by_cost);
     s->n_states = 0;
     for (int i = 0; i < s->n_next; i++) {
@@ -390,7 +405,7 @@ static int keep_best(search *s, int32_t op)
             needless = can_become(s, &s->states[k], x);
         if (needless)
             continue;
-        if (s->n_states == WIDTH) {
+        if (s->n_states == width) {
             s->out->exact = 0;
             break;
         }

@@ -202,6 +202,9 @@ static void mark_uses(const dv_life *l, const dv_cand *c, uint8_t *done)
         }
 }
 
+// Readers whose views are tried for a copy of a tensor: enough, and linear.
+enum { MAX_VIEWS = 8 };
+
 // -- Copies from core to core ----------------------------------------------
 
 // What a copy over the ring takes, in bytes of main memory it could move
@@ -225,8 +228,9 @@ static double ring_price(const dv_life *l, const dv_view *from,
 static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                       uint8_t *done)
 {
-    int32_t t = l->cands[from].tensor;
-    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++) {
+    int32_t t = l->cands[from].tensor, tried = 0;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1] && tried < MAX_VIEWS;
+         i++) {
         int32_t op = l->reads[i];
         dv_view v;
         const dv_op *o = &l->plan->ops->ops[op];
@@ -237,6 +241,7 @@ static void add_rings(dv_life *l, int32_t from, const dv_view *owner,
                          dv_access_of(o, t)) ||
             takes(l, op, t, &v) < 0)
             continue;
+        tried++;
         double price =
             ring_price(l, owner, &v, elem_bytes(l, t)) * l->times[op];
         if (price < 0)
@@ -335,7 +340,9 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
 {
     dv_cand best = {.n_uses = 0};
     double most = 0;
-    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1]; i++) {
+    int32_t tried = 0;
+    for (int32_t i = l->read_at[t]; i < l->read_at[t + 1] && tried < MAX_VIEWS;
+         i++) {
         int32_t op = l->reads[i];
         dv_view v;
         if (done[i - l->read_at[t]] || l->plan->ops->ops[op].is_extern ||
@@ -349,6 +356,7 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
                      .end_op = op + 1,
                      .fill = DV_FILL_LOADED,
                      .core_bytes = dv_view_bytes(&v, &l->plan->layouts[t])};
+        tried++;
         double gain =
             add_uses(l, &c, &v, 1, done) -
             (double)(dv_view_elems(&v) * elem_bytes(l, t)) * l->times[op];
