@@ -49,6 +49,16 @@ static dv_status share_from_outside(dv_target *t, dv_diag *diag)
     return DV_OK;
 }
 
+static dv_status zero_or_one(const char *name, const char *value, int *out,
+                             dv_diag *diag)
+{
+    *out = value && !strcmp(value, "1");
+    if (!value || *out || !strcmp(value, "0"))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s=%s: it is 0 or 1", name,
+                   value);
+}
+
 // What Torch-Spyre's other variables say, where no option does.
 static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
 {
@@ -60,10 +70,13 @@ static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
     const char *planning = getenv("LX_PLANNING");
     const char *solver = getenv("LAYOUT_SOLVER");
     const char *joint = getenv("CO_OPTIMIZING_LX_PLANNING");
-    if (planning && !strcmp(planning, "0") && !o->scratch)
+    int on;
+    DV_TRY(zero_or_one("LX_PLANNING", planning, &on, diag));
+    if (planning && !on && !o->scratch)
         o->scratch = "off";
+    DV_TRY(zero_or_one("CO_OPTIMIZING_LX_PLANNING", joint, &on, diag));
     if (joint && !o->joint)
-        o->joint = strcmp(joint, "0") ? "seed" : "off";
+        o->joint = on ? "seed" : "off";
     if (!solver || o->solver)
         return DV_OK;
     for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++)

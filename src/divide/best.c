@@ -176,14 +176,14 @@ static dv_status refuse(const best *b, dv_diag *diag)
     for (int v = 0; v < s->n_vars; v++)
         if (b->near.n[v] > 1)
             dv_put(&near, " %s:%" PRId64, s->op->vars[v].name, b->near.n[v]);
-    dv_status st =
-        dv_fail(diag, DV_E_CAPACITY, b->r->at,
-                "%s: one core would reach at least %" PRId64
-                " bytes of %s, %" PRId64 " over the limit of %" PRId64
-                "; the nearest division is%s, cut the op into smaller ones",
-                s->op->name, b->over + b->r->span_limit_bytes,
-                s->tensors[b->over_tensor]->name, b->over,
-                b->r->span_limit_bytes, near.at ? near.at : " none");
+    dv_status st = dv_fail(
+        diag, DV_E_CAPACITY, b->r->at,
+        "%s: one core would reach at least %" PRId64 " bytes of %s, %" PRId64
+        " over the limit of %" PRId64 "; %s%s, cut the op into smaller ones",
+        s->op->name, b->over + b->r->span_limit_bytes,
+        s->tensors[b->over_tensor]->name, b->over, b->r->span_limit_bytes,
+        near.at ? "the nearest division is" : "it cannot be divided",
+        near.at ? near.at : "");
     dv_text_free(&near);
     return st;
 }

@@ -169,6 +169,8 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_int(j, "hbm_elements", t.read_elems + t.write_elems);
     dv_json_int(j, "hbm_bytes", t.read_bytes + t.write_bytes);
     dv_json_int(j, "ring_bytes", t.ring_bytes);
+    // What is read through an index is known only when it runs.
+    dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);
     dv_json_close(j);
