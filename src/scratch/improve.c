@@ -32,7 +32,8 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     return dv_scratch_group(plan, &life, diag);
 }
 
-// Mark the ops that begin a group in which a home of the one before lives.
+// Mark the ops that begin a group in which a home of the one before lives; were
+// there new ones?
 static int find_ends(const dv_plan *plan, uint8_t *ends)
 {
     int found = 0;
@@ -40,7 +41,7 @@ static int find_ends(const dv_plan *plan, uint8_t *ends)
         for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
             int32_t at = plan->groups[g].first_op;
             if (plan->scratch.homes[i].first_op < at &&
-                at < plan->scratch.homes[i].end_op)
+                at < plan->scratch.homes[i].end_op && !ends[at])
                 found = ends[at] = 1;
         }
     return found;
