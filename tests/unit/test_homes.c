@@ -820,6 +820,49 @@ static void in_place_reads_where_it_writes(void **unused)
     dv_plan_destroy(plan);
 }
 
+// The last home in place of the first: refused, and not what was planned.
+static void assert_no_heir(const char *text, const char *const *pins)
+{
+    static const char rows[] =
+        "target rows { cores = 4 scratch = 1MiB scratch_align = 64 "
+        "grain = primitive memory_bandwidth = 1GB/s }\n";
+    dv_plan_options o = {.joint = "off"};
+    dv_plan *plan = plan_on(text, rows, pins, &o);
+    dv_scratch *s = &plan->scratch;
+    assert_int_equal(s->n_homes, 2);
+    dv_home *p = &s->homes[0], *h = &s->homes[1];
+    assert_int_equal(h->in_place_of, -1);
+    assert_int_equal(h->fill, DV_FILL_WRITTEN);
+    assert_int_equal(p->end_op, h->first_op + 1); // all else would do
+    assert_true(h->core_bytes <= p->core_bytes);
+    h->in_place_of = 0;
+    h->address = p->address;
+    assert_true(refused(plan));
+    dv_plan_destroy(plan);
+}
+
+// H17: every core has all of x and a quarter of y; smaller elements lie in
+// other places.
+static void in_place_is_cut_and_laid_out_alike(void **unused)
+{
+    (void)unused;
+    const char *quarters[] = {"a:i=4", "y:k=4", "z:k=4", NULL};
+    assert_no_heir("input x: f32[64]\n"
+                   "input w: f32[64, 64]\n"
+                   "a[i] = sum[k] x[k] * w[i,k]\n"
+                   "y[k] = x[k] + 1.0\n"
+                   "z[k] = y[k] * 2.0\n"
+                   "output a, z\n",
+                   quarters);
+    const char *rows[] = {"t:i=4", "u:i=4", "v:i=4", NULL};
+    assert_no_heir("input x: f32[64, 64]\n"
+                   "t[i,j] = x[i,j] + 1.0\n"
+                   "u[i,j]: f16 = t[i,j] * 2.0\n"
+                   "v[i,j] = u[i,j] - 1.0\n"
+                   "output v\n",
+                   rows);
+}
+
 // H6, H7: parts 1, 2, 4 and 8 arrive as 15, once, at every core that asks; the
 // cores with earlier parts have nothing to give.
 static void completed_sums_are_copied_once(void **unused)
@@ -991,6 +1034,7 @@ int main(void)
         cmocka_unit_test(every_mutant_is_refused),
         cmocka_unit_test(moves),
         cmocka_unit_test(in_place_reads_where_it_writes),
+        cmocka_unit_test(in_place_is_cut_and_laid_out_alike),
         cmocka_unit_test(completed_sums_are_copied_once),
         cmocka_unit_test(one_cores_scalar_is_not_all_cores),
         cmocka_unit_test(sizes_are_the_writers),
