@@ -415,7 +415,7 @@ static void try_batch(cheapest *c, dv_splits *t, int i, int64_t b)
 static void claim(const seed *d, dv_divided *out)
 {
     roles r;
-    if (d->committed || !find_roles(d->s, &r))
+    if (d->committed || d->s->odd || !find_roles(d->s, &r))
         return;
     cheapest c = {.d = d, .r = &r};
     dv_splits t;
@@ -428,6 +428,9 @@ static void claim(const seed *d, dv_divided *out)
     if (memcmp(&c.best, &out->splits,
                (size_t)d->s->n_vars * sizeof c.best.n[0]) == 0)
         return;
+    for (int v = 0; v < d->s->n_vars; v++)
+        if (c.best.n[v] > 1 && (d->s->blocked >> v & 1))
+            return;
     out->splits = c.best;
     out->claimed = 1;
 }
