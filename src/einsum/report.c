@@ -15,7 +15,8 @@ static void put_count(dv_text *out, double n, const char *unit)
     dv_put(out, "%.4g%s %s", n, step[k], unit);
 }
 
-// A term of a path in the formula's own letters; trees have numbers.
+// A term of a path in the formula's own letters; trees have numbers. Dims under
+// an ellipsis have names of more than a letter, and need blanks.
 static void put_term(dv_text *out, const dv_formula *f, const dv_term *t)
 {
     dv_id_name name;
@@ -23,12 +24,12 @@ static void put_term(dv_text *out, const dv_formula *f, const dv_term *t)
         dv_put(out, "[");
     for (int d = 0; d < t->n_dims; d++) {
         int id = t->id[d];
+        const char *before = f->is_tree ? "," : f->n_dots ? " " : "";
+        dv_put(out, "%s", d ? before : "");
         if (f->is_tree)
-            dv_put(out, "%s%d", d ? "," : "", id);
-        else if (id == DV_NO_ID)
-            dv_put(out, "1");
+            dv_put(out, "%d", id);
         else
-            dv_put(out, "%s", dv_id_text(f, id, name));
+            dv_put(out, "%s", id == DV_NO_ID ? "1" : dv_id_text(f, id, name));
     }
     if (f->is_tree)
         dv_put(out, "]");
