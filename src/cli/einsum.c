@@ -151,11 +151,13 @@ static dv_status shapes_from_tree(job *j, const int64_t *sizes, int n)
 {
     dv_arena arena = {0};
     dv_formula f;
+    if (j->tree[strspn(j->tree, " \t\r\n")] != '[') {
+        const dv_source src = {"einsum", j->tree, strlen(j->tree)};
+        return dv_fail(j->diag, DV_E_SYNTAX, (dv_loc){&src, 0},
+                       "a tree begins with '['");
+    }
     dv_status st =
         dv_formula_parse(&f, j->tree, strlen(j->tree), &arena, j->diag);
-    if (st == DV_OK && !f.is_tree)
-        st = dv_fail(j->diag, DV_E_SYNTAX, (dv_loc){&f.src, 0},
-                     "a tree begins with '['");
     j->n_in = st == DV_OK ? f.n_in : 0;
     for (int i = 0; i < j->n_in; i++) {
         j->arrays[i].n_dims = f.in[i].n_dims;
@@ -222,6 +224,20 @@ static int read_operands(job *j)
     return code;
 }
 
+// Elements of a shape; 0 when they do not fit 64 bits.
+static int count(int64_t *elems, const int64_t *shape, int n)
+{
+    int fits = 1, empty = 0;
+    *elems = 1;
+    for (int d = 0; d < n; d++) {
+        empty |= shape[d] == 0;
+        fits = fits && dv_mul_i64(elems, *elems, shape[d]);
+    }
+    if (empty)
+        *elems = 0;
+    return fits || empty;
+}
+
 static int create(job *j)
 {
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
@@ -246,9 +262,10 @@ static int create(job *j)
     dv_array y = dv_einsum_output(j->exec);
     j->y = (dv_tensor){
         .name = "y", .dtype = y.dtype, .n_dims = y.n_dims, .shape = y.shape};
-    j->y.n_elems = 1;
-    for (int d = 0; d < y.n_dims; d++)
-        j->y.n_elems *= y.shape[d]; // counted before
+    if (!count(&j->y.n_elems, y.shape, y.n_dims)) {
+        dv_nomem(j->diag);
+        return cli_fail(j->diag);
+    }
     return -1;
 }
 
@@ -257,11 +274,11 @@ static int create(job *j)
 static dv_status get_operand(job *j, int i, const dv_program *p)
 {
     const dv_array *a = &j->arrays[i];
-    int64_t bytes = dv_dtype_get(a->dtype)->size_bytes;
+    int64_t bytes;
     char name[16];
-    for (int d = 0; d < a->n_dims; d++)
-        if (!dv_mul_i64(&bytes, bytes, a->shape[d]))
-            return dv_nomem(j->diag);
+    if (!count(&bytes, a->shape, a->n_dims) ||
+        !dv_mul_i64(&bytes, bytes, dv_dtype_get(a->dtype)->size_bytes))
+        return dv_nomem(j->diag);
     j->data[i] = dv_alloc((size_t)bytes + 1); // there may be no bytes
     if (!j->data[i])
         return dv_nomem(j->diag);
