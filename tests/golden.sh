@@ -13,6 +13,7 @@ tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/bin" "$tmp/t" && ln -s "$divvy" "$tmp/bin/divvy"
 PATH=$tmp/bin:$PATH
+export LC_ALL=C # ls sorts the same everywhere
 sed -n 's/^# RUN: //p' "$case" >"$tmp/run"
 [ -s "$tmp/run" ] || { echo "$case has no '# RUN:' line"; exit 2; }
 while IFS= read -r line; do

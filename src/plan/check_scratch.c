@@ -263,6 +263,20 @@ static int reads_its_own(const dv_op *o, int32_t tensor)
     return reads;
 }
 
+// Does a loop run op `use` again without filling the home anew?
+static int comes_again(const checker *c, const dv_home *h, int32_t use)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int around_use = r->first_op <= use && use < r->end_op;
+        int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
+        if (around_use && !around_fill)
+            return 1;
+    }
+    return 0;
+}
+
 static dv_status check_in_place(const checker *c, int32_t i)
 {
     const dv_home *h = &c->s->homes[i], *p = &c->s->homes[h->in_place_of];
@@ -274,6 +288,11 @@ static dv_status check_in_place(const checker *c, int32_t i)
         !same_layout(&l[h->tensor], &l[p->tensor]) ||
         !reads_its_own(&c->plan->ops->ops[h->first_op], p->tensor))
         return wrong(c, i, "it cannot take the place of home %d",
+                     (int)h->in_place_of);
+    if (comes_again(c, p, h->first_op))
+        return wrong(c, i,
+                     "home %d, whose place it takes, is read again in the "
+                     "next pass of a loop",
                      (int)h->in_place_of);
     for (int64_t core = 0; core < c->plan->target.cores; core++) {
         box a, b;
@@ -368,6 +387,8 @@ static int lasts(const checker *c, const dv_home *h, int32_t use)
         int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
         if (around_use && !around_fill && h->end_op < r->end_op)
             return 0;
+        if (around_fill && !around_use && r->times == 0)
+            return 0; // it is never filled
     }
     return 1;
 }
@@ -399,15 +420,22 @@ static dv_status check_reader(const checker *c, int32_t i, int32_t op)
 
 // -- C15: main memory and copies -------------------------------------------
 
-// Homes of a tensor that its defining op fills and does not store.
+// Homes of a tensor that its defining op fills, just one, and does not store.
 static dv_status check_memory(const checker *c, int32_t *hidden)
 {
     const dv_program *p = c->plan->ops;
     for (int32_t t = 0; t < p->n_tensors; t++)
         hidden[t] = -1;
-    for (int32_t i = 0; i < c->s->n_homes; i++)
-        if (c->s->homes[i].fill == DV_FILL_WRITTEN && !c->s->homes[i].stored)
-            hidden[c->s->homes[i].tensor] = i;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        if (h->fill != DV_FILL_WRITTEN)
+            continue;
+        if (dv_home_of(c->plan, h->first_op, p->ops[h->first_op].n_reads) != i)
+            return wrong(c, i, "op %s writes another home",
+                         p->ops[h->first_op].name);
+        if (!h->stored)
+            hidden[h->tensor] = i;
+    }
     for (int32_t t = 0; t < p->n_tensors; t++)
         if (hidden[t] >= 0 && p->tensors[t].is_output)
             return wrong(c, hidden[t], "it is an output and never stored");
@@ -438,6 +466,9 @@ static dv_status check_copy(const checker *c, int32_t i)
     if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
         !lasts(c, from, h->first_op))
         return wrong(c, i, "home %d is not there to be copied", (int)h->from);
+    if (!ring && shares(h, from) &&
+        (h->address != from->address || h->as_op != from->as_op))
+        return wrong(c, i, "it is moved across itself");
     for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
         if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
             from->end_op == h->first_op && shares(&c->s->homes[k], from))

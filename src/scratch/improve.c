@@ -20,8 +20,8 @@ typedef struct improver {
     int known;
 } improver;
 
-dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
-                          dv_arena *arena, dv_diag *diag)
+static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
+                      dv_arena *arena, dv_diag *diag)
 {
     dv_life life;
     if (!dv_life_make(&life, plan, rules, arena))
@@ -30,6 +30,42 @@ dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
     if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
         return dv_nomem(diag);
     return dv_scratch_group(plan, &life, diag);
+}
+
+// Mark the ops that begin a group in which a home of the one before lives.
+static int find_ends(const dv_plan *plan, uint8_t *ends)
+{
+    int found = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+            int32_t at = plan->groups[g].first_op;
+            if (plan->scratch.homes[i].first_op < at &&
+                at < plan->scratch.homes[i].end_op)
+                found = ends[at] = 1;
+        }
+    return found;
+}
+
+// With tenants, where a group ends depends on what is kept, and what may be
+// kept on where groups end: ends that were found stay, until no more are.
+dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
+                          dv_arena *arena, dv_diag *diag)
+{
+    dv_scratch none = plan->scratch;
+    dv_scratch_rules own = *rules;
+    dv_division_copy apart;
+    if (!rules->tenants)
+        return keep(plan, rules, arena, diag);
+    own.ends = DV_NEW(arena, uint8_t, plan->ops->n_ops);
+    if (!own.ends || !dv_division_save(&apart, plan, arena))
+        return dv_nomem(diag);
+    for (;;) {
+        DV_TRY(keep(plan, &own, arena, diag));
+        if (!find_ends(plan, own.ends))
+            return DV_OK;
+        plan->scratch = none;
+        dv_division_restore(plan, &apart);
+    }
 }
 
 static double memory_bytes(const dv_plan *plan)

@@ -83,6 +83,15 @@ static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
             dv_ceil_div(o->vars[v].end - o->vars[v].begin, plan->slices[op][v]);
 }
 
+static int spans_fit(const dv_plan *plan, const dv_space *s, const dv_splits *d)
+{
+    int64_t limit = plan->target.span_limit_bytes;
+    for (int k = 0; k < s->n_tensors && limit; k++)
+        if (dv_span(s, k, d, 0) > limit)
+            return 0;
+    return 1;
+}
+
 // The op as it is divided now, nothing counted that is on the cores.
 static double price(const follower *f)
 {
@@ -129,11 +138,7 @@ static int cut_alike(const follower *f, int r, const dv_view *has)
         if (s.n[v] > 1 && ((f->space.blocked >> v & 1) ||
                            plan->slices[f->op][v] % f->space.eps[v]))
             return 0;
-    for (int k = 0; k < f->space.n_tensors; k++)
-        if (plan->target.span_limit_bytes &&
-            dv_span(&f->space, k, &s, 0) > plan->target.span_limit_bytes)
-            return 0;
-    return 1;
+    return spans_fit(plan, &f->space, &s);
 }
 
 // Deal each core the tile whose box of the operand it has. 0: some tile has no
@@ -349,6 +354,11 @@ static int find_variants(const dv_plan *plan, int32_t i, variants *x,
     for (int v = 0; v < o->n_vars && x->n < MAX_VARIANTS; v++) {
         if (v == cut || o->vars[v].reduce || s.blocked >> v & 1 ||
             s.units[v] % d.n[cut])
+            continue;
+        dv_splits moved = d;
+        moved.n[v] = d.n[cut];
+        moved.n[cut] = 1;
+        if (!spans_fit(plan, &s, &moved))
             continue;
         int64_t *to = x->slices[x->n++];
         memcpy(to, plan->slices[i], bytes);

@@ -440,6 +440,15 @@ static int may_overwrite(const dv_life *l, const dv_cand *parent,
            dv_view_same(&x, &y);
 }
 
+// Does a repeat run op `use` again without filling anew what op `first` filled?
+static int comes_again(const dv_life *l, int32_t first, int32_t use)
+{
+    for (int32_t r = l->loop_of[use]; r >= 0; r = l->loop_in[r])
+        if (l->plan->ops->repeats[r].first_op > first)
+            return 1;
+    return 0;
+}
+
 // Candidates by tensor, to find the parents of each written one.
 static int find_parents(dv_life *l)
 {
@@ -465,6 +474,7 @@ static int find_parents(dv_life *l)
                     l->cands[k].n_uses > 0 &&
                     l->uses[l->cands[k].uses + l->cands[k].n_uses - 1] ==
                         c->first_op &&
+                    !comes_again(l, l->cands[k].first_op, c->first_op) &&
                     may_overwrite(l, &l->cands[k], c))
                     c->parent[c->n_parents++] = k;
     }
@@ -491,6 +501,7 @@ static int find_runs(dv_life *l)
         if (i > 0 &&
             (plan->ops->ops[i].is_extern || plan->ops->ops[i - 1].is_extern ||
              l->loop_of[i] != l->loop_of[i - 1] ||
+             (l->rules->ends && l->rules->ends[i]) ||
              !same_deals(&plan->groups[l->group_of[i]],
                          &plan->groups[l->group_of[i - 1]])))
             run++;

@@ -60,6 +60,10 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
     else if (o->tenants && strcmp(o->tenants, "one"))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "tenants are one or many, not '%s'", o->tenants);
+    if (o->joint && strcmp(o->joint, "auto") && strcmp(o->joint, "seed") &&
+        strcmp(o->joint, "off"))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "joint is auto, seed or off, not '%s'", o->joint);
     if (o->solver) {
         int known = 0;
         for (int i = 0; dv_place_solver(i); i++)
@@ -137,9 +141,6 @@ static dv_status run_joint(dv_plan *plan, const char *joint,
     } else if (!joint || !strcmp(joint, "auto")) {
         if (may)
             DV_TRY(divide_faster(plan, rules, arena, diag));
-    } else if (strcmp(joint, "off")) {
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "joint is auto, seed or off, not '%s'", joint);
     }
     return dv_scratch_improve(plan, rules, arena, diag);
 }

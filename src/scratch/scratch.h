@@ -25,7 +25,8 @@
 typedef struct dv_scratch_rules {
     int off, reductions; // nothing stays, or only what a reduction leaves
     int in_place, clones, ring, evict, reorder, recompute;
-    int tenants; // nothing survives the end of a group
+    int tenants;   // nothing survives the end of a group
+    uint8_t *ends; // by op, with tenants: a group must begin here; or NULL
     const char *solver;
     int64_t budget;
     double time_limit_s;

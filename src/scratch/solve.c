@@ -84,12 +84,15 @@ static dv_status place(solver *s, int evict)
     o.time_limit_s = r->time_limit_s;
     o.evict = evict;
     for (int32_t i = 0; i < s->life->n_cands && evict; i++) {
-        // What may not leave has no uses to leave between.
+        // What may leave is worth its uses, of one core. What may not has no
+        // uses to leave between, and is valued in the same coin.
         const dv_cand *c = &s->life->cands[i];
-        int32_t k = i;
-        if (!may_leave(s->life, c)) {
-            s->buffers[k].uses = NULL;
-            s->buffers[k].n_uses = 0;
+        if (may_leave(s->life, c)) {
+            s->buffers[i].weight = -1;
+        } else {
+            s->buffers[i].uses = NULL;
+            s->buffers[i].n_uses = 0;
+            s->buffers[i].weight = c->gain_bytes / s->plan->target.cores;
         }
     }
     return dv_place(&s->placed, s->buffers, (size_t)s->life->n_cands, &o,
@@ -379,6 +382,15 @@ static dv_status try_one(solver *s, int evict, double *saved)
     return DV_OK;
 }
 
+// Was something left out for want of room?
+static int crowded(const solver *s)
+{
+    for (int32_t i = 0; i < s->life->n_cands; i++)
+        if (!s->life->cands[i].barred && s->placed->addresses[i] < 0)
+            return 1;
+    return 0;
+}
+
 static dv_status solve(solver *s)
 {
     double saved, more;
@@ -387,8 +399,7 @@ static dv_status solve(solver *s)
     if (!s->home_of_cand || !s->n_homes_of || !ask(s))
         return dv_nomem(s->diag);
     DV_TRY(try_one(s, 0, &saved));
-    int complete = s->placed->value == s->placed->bound;
-    if (!s->life->rules->evict || complete)
+    if (!s->life->rules->evict || !crowded(s))
         return DV_OK;
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));

@@ -1,0 +1,336 @@
+// Nests from the ops of a program, whose tensors lie row by row.
+//
+//   c[i,j] = relu(sum[k] a[i,k] * b[k,j])   over 64 x 64 x 64
+//
+//   in0 is b, in1 is a: the kernel's m is unit stride in in0 and out, which
+//   is j. first zero, main gemm, last relu, n i, m j, k k.
+//
+// A variable is in the operands that it makes a step in; that gives its type.
+// Kernels have an m, an n and a k inside: what an op lacks becomes a dimension
+// of size 1, so that a product of a matrix and a vector is a nest as well.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct deriver {
+    const dv_program *p;
+    const dv_op *op;
+    dv_diag *diag;
+    const dv_access *access[DV_N_OPERANDS]; // NULL: not used
+    int64_t stride[DV_N_OPERANDS][DV_MAX_VARS];
+    int64_t offset[DV_N_OPERANDS];
+    dv_nest n;
+} deriver;
+
+__attribute__((format(printf, 3, 4))) static dv_status
+refuse(const deriver *x, uint32_t off, const char *fmt, ...)
+{
+    char text[200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return dv_fail(x->diag, DV_E_NEST, (dv_loc){&x->p->src, off},
+                   "there is no nest for %s: %s", x->op->name, text);
+}
+
+static const dv_tensor *tensor_of(const deriver *x, int o)
+{
+    return &x->p->tensors[x->access[o]->tensor];
+}
+
+// -- The body ----------------------------------------------------------------
+
+static int is_apply(const dv_expr *e, int n_args)
+{
+    return e->kind == DV_EXPR_APPLY && e->n_args == n_args;
+}
+
+// The primitive that applies a function, or none.
+static dv_prim prim_of(uint8_t fn)
+{
+    for (int i = 0; i < DV_N_PRIMS; i++)
+        if (dv_prim_get((dv_prim)i)->fn == fn)
+            return (dv_prim)i;
+    return DV_PRIM_NONE;
+}
+
+static int reads_write(const deriver *x, const dv_expr *e)
+{
+    return e->kind == DV_EXPR_READ &&
+           dv_access_equal(x->op, &x->op->reads[e->read], &x->op->write);
+}
+
+// sum[…] a * b
+static dv_status take_sum(deriver *x, const dv_expr *e)
+{
+    const dv_expr *f = e->kind == DV_EXPR_REDUCE ? e->arg[0] : NULL;
+    if (!f || e->fn != DV_RED_SUM || !is_apply(f, 2) || f->fn != DV_FN_MUL ||
+        f->arg[0]->kind != DV_EXPR_READ || f->arg[1]->kind != DV_EXPR_READ)
+        return refuse(x, e->off, "it is not a sum of products of two reads");
+    x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
+    x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
+    for (int o = DV_IN0; o <= DV_IN1; o++)
+        if (x->access[o]->tensor == x->op->write.tensor)
+            return refuse(x, x->access[o]->off,
+                          "it multiplies with %s, which it writes",
+                          tensor_of(x, o)->name);
+    return DV_OK;
+}
+
+// A function of the sum is its last touch; what the sum is added to is the
+// output as it was, so that the first touch is none.
+static dv_status take_product(deriver *x)
+{
+    const dv_expr *e = x->op->body;
+    x->n.first = DV_PRIM_ZERO;
+    x->n.main = DV_PRIM_GEMM;
+    if (is_apply(e, 1)) {
+        x->n.last = prim_of(e->fn);
+        if (x->n.last == DV_PRIM_NONE)
+            return refuse(x, e->off, "%s is no primitive",
+                          dv_fn_get((dv_fn)e->fn)->text);
+        e = e->arg[0];
+    }
+    if (is_apply(e, 2) && e->fn == DV_FN_ADD) {
+        int old = reads_write(x, e->arg[0]) ? 0 : 1;
+        if (reads_write(x, e->arg[old])) {
+            x->n.first = DV_PRIM_NONE;
+            e = e->arg[!old];
+        }
+    }
+    return take_sum(x, e);
+}
+
+static dv_status take_unary(deriver *x)
+{
+    const dv_expr *e = x->op->body;
+    x->n.main = DV_PRIM_COPY;
+    if (is_apply(e, 1)) {
+        x->n.main = prim_of(e->fn);
+        e = e->arg[0];
+    }
+    if (x->n.main == DV_PRIM_NONE || e->kind != DV_EXPR_READ)
+        return refuse(x, e->off, "it is not one primitive of one read");
+    x->access[DV_IN0] = &x->op->reads[e->read];
+    if (x->access[DV_IN0]->tensor == x->op->write.tensor && !reads_write(x, e))
+        return refuse(x, e->off, "it reads other elements of %s than it writes",
+                      tensor_of(x, DV_IN0)->name);
+    return DV_OK;
+}
+
+static dv_status take_body(deriver *x)
+{
+    x->access[DV_OUT] = &x->op->write;
+    if (x->op->is_extern)
+        return refuse(x, x->op->off, "it is opaque");
+    if (dv_op_reduce(x->op))
+        DV_TRY(take_product(x));
+    else
+        DV_TRY(take_unary(x));
+    x->n.dtype = tensor_of(x, DV_OUT)->dtype;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (!x->access[o])
+            continue;
+        if (dv_access_is_indirect(x->access[o]))
+            return refuse(x, x->access[o]->off, "%s has an index that is read",
+                          tensor_of(x, o)->name);
+        if (tensor_of(x, o)->dtype != x->n.dtype)
+            return refuse(x, x->access[o]->off, "%s is %s, %s is %s",
+                          tensor_of(x, o)->name,
+                          dv_dtype_get(tensor_of(x, o)->dtype)->name,
+                          tensor_of(x, DV_OUT)->name,
+                          dv_dtype_get(x->n.dtype)->name);
+    }
+    return DV_OK;
+}
+
+// -- Strides -----------------------------------------------------------------
+
+// Steps of all variables in an operand, and where it begins. 0: overflow.
+static int find_strides(deriver *x, int o)
+{
+    const dv_access *a = x->access[o];
+    const dv_tensor *t = tensor_of(x, o);
+    int64_t row = 1, part;
+    for (int d = t->n_dims - 1; d >= 0; d--) {
+        int64_t begin = a->index[d].base;
+        for (int v = 0; v < x->op->n_vars; v++) {
+            int64_t coef = a->index[d].coef[v], *s = &x->stride[o][v];
+            if (!dv_mul_i64(&part, coef, row) || !dv_add_i64(s, *s, part) ||
+                !dv_mul_i64(&part, coef, x->op->vars[v].begin) ||
+                !dv_add_i64(&begin, begin, part))
+                return 0;
+        }
+        if (!dv_mul_i64(&part, begin, row) ||
+            !dv_add_i64(&x->offset[o], x->offset[o], part) ||
+            !dv_mul_i64(&row, row, t->shape[d]))
+            return 0;
+    }
+    return 1;
+}
+
+// The type of a variable by the operands it steps in; -1: there is none.
+static int type_of(const deriver *x, int v)
+{
+    int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;
+    int out = x->stride[DV_OUT][v] != 0;
+    if (!x->access[DV_IN1])
+        return in0 && out ? DV_NEST_C : -1;
+    if (in0 && in1)
+        return out ? DV_NEST_C : DV_NEST_K;
+    if (!out || (!in0 && !in1))
+        return -1;
+    return in0 ? DV_NEST_M : DV_NEST_N;
+}
+
+// What a kernel asks for: an m of unit stride in in0 and out, a k of unit
+// stride in in1. Counts what can be had, or is not needed.
+static int unit_strides(const deriver *x)
+{
+    int any[2] = {0}, unit[2] = {0};
+    for (int v = 0; v < x->op->n_vars; v++) {
+        int t = type_of(x, v);
+        if (t == DV_NEST_M) {
+            any[0] = 1;
+            unit[0] |= x->stride[DV_IN0][v] == 1 && x->stride[DV_OUT][v] == 1;
+        } else if (t == DV_NEST_K) {
+            any[1] = 1;
+            unit[1] |= x->stride[DV_IN1][v] == 1;
+        }
+    }
+    return (unit[0] || !any[0]) + (unit[1] || !any[1]);
+}
+
+static void swap_inputs(deriver *x)
+{
+    const dv_access *a = x->access[DV_IN0];
+    int64_t offset = x->offset[DV_IN0], stride[DV_MAX_VARS];
+    x->access[DV_IN0] = x->access[DV_IN1];
+    x->access[DV_IN1] = a;
+    x->offset[DV_IN0] = x->offset[DV_IN1];
+    x->offset[DV_IN1] = offset;
+    memcpy(stride, x->stride[DV_IN0], sizeof stride);
+    memcpy(x->stride[DV_IN0], x->stride[DV_IN1], sizeof stride);
+    memcpy(x->stride[DV_IN1], stride, sizeof stride);
+}
+
+// a * b is b * a: whichever suits the kernel comes first.
+static void orient(deriver *x)
+{
+    if (!x->access[DV_IN1])
+        return;
+    int written = unit_strides(x);
+    swap_inputs(x);
+    if (unit_strides(x) <= written)
+        swap_inputs(x);
+}
+
+// -- Dimensions --------------------------------------------------------------
+
+// The one tensor that a variable steps in, or NULL.
+static const char *only_in(const deriver *x, int v)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (x->stride[o][v])
+            return tensor_of(x, o)->name;
+    return NULL;
+}
+
+static dv_status add_vars(deriver *x)
+{
+    for (int v = 0; v < x->op->n_vars; v++) {
+        const dv_var *var = &x->op->vars[v];
+        int64_t size = var->end - var->begin;
+        int t = type_of(x, v);
+        if (t < 0 && size == 1)
+            continue; // it only says where to begin
+        if (t < 0) {
+            const char *one = only_in(x, v);
+            return refuse(x, var->off,
+                          "%s, of size %" PRId64 ", is in %s%s; a dimension "
+                          "is in two operands or more",
+                          var->name, size, one ? one : "no tensor",
+                          one ? " alone" : "");
+        }
+        dv_nest_dim *d = &x->n.dims[x->n.n_dims++];
+        *d = (dv_nest_dim){.type = (dv_nest_type)t,
+                           .exec = DV_NEST_SEQ,
+                           .size = size,
+                           .off = var->off};
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            d->stride[o] = x->stride[o][v];
+    }
+    return DV_OK;
+}
+
+static int64_t elems_of(const deriver *x, int o)
+{
+    return tensor_of(x, o)->n_elems;
+}
+
+// A dimension of size 1, where none of its type is there yet.
+static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
+                    int64_t out)
+{
+    for (int i = 0; i < x->n.n_dims; i++)
+        if (x->n.dims[i].type == type)
+            return;
+    x->n.dims[x->n.n_dims++] =
+        (dv_nest_dim){type, DV_NEST_SEQ, 1, {in0, in1, out}, x->op->off};
+}
+
+static void add_missing(deriver *x)
+{
+    if (x->access[DV_IN1]) {
+        add_one(x, DV_NEST_M, 1, 0, 1);
+        add_one(x, DV_NEST_N, 0, elems_of(x, DV_IN1), elems_of(x, DV_OUT));
+        add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 1, 0);
+        return;
+    }
+    if (x->n.n_dims == 0)
+        add_one(x, DV_NEST_M, 1, 0, 1);
+    if (x->n.n_dims == 1)
+        add_one(x, DV_NEST_N, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
+}
+
+static void set_name(dv_nest *n, const char *name)
+{
+    for (size_t i = 0; name[i] && i < DV_NEST_MAX_NAME; i++)
+        n->name[i] = isalnum((unsigned char)name[i]) ? name[i] : '_';
+}
+
+dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
+                        const dv_program *p, int32_t op, dv_diag *diag)
+{
+    deriver x = {.p = p, .op = &p->ops[op], .diag = diag};
+    x.n.src = &p->src;
+    x.n.off = x.op->off;
+    set_name(&x.n, x.op->name);
+    DV_TRY(take_body(&x));
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (x.access[o] && !find_strides(&x, o))
+            return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&p->src, x.op->off},
+                           "the steps in %s do not fit 64 bits",
+                           tensor_of(&x, o)->name);
+    orient(&x);
+    DV_TRY(add_vars(&x));
+    add_missing(&x);
+    // More than one k may be in the kernel.
+    int n_k = 0;
+    for (int i = 0; i < x.n.n_dims; i++)
+        n_k += x.n.dims[i].type == DV_NEST_K;
+    if (x.access[DV_IN1] && n_k > 1)
+        x.n.main = DV_PRIM_BRGEMM;
+    DV_TRY(dv_nest_check(&x.n, diag));
+    *out = x.n;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        where->tensor[o] = x.access[o] ? x.access[o]->tensor : -1;
+        where->offset_elems[o] = x.offset[o];
+    }
+    return DV_OK;
+}

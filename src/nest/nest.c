@@ -1,0 +1,121 @@
+// Tables of the nest, and what follows from its numbers alone.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <string.h>
+
+static const dv_prim_info prims[] = {
+#define DV_PRIM(NAME, name, kind, k_prims, fn)                                 \
+    {#name, DV_PRIM_IS_##kind, k_prims, fn},
+#include "nest/prim.def"
+#undef DV_PRIM
+};
+
+const dv_prim_info *dv_prim_get(dv_prim p)
+{
+    return &prims[p];
+}
+
+int dv_prim_find(const char *name, size_t len)
+{
+    for (int i = 0; i < DV_N_PRIMS; i++)
+        if (strlen(prims[i].name) == len && !memcmp(prims[i].name, name, len))
+            return i;
+    return -1;
+}
+
+const char *dv_nest_type_name(dv_nest_type t)
+{
+    static const char *const names[] = {"c", "m", "n", "k"};
+    return names[t];
+}
+
+const char *dv_nest_exec_name(dv_nest_exec e)
+{
+    static const char *const names[] = {"shared", "seq", "prim"};
+    return names[e];
+}
+
+const char *dv_nest_operand_name(int operand)
+{
+    static const char *const names[] = {"in0", "in1", "out"};
+    return names[operand];
+}
+
+int dv_nest_is_unary(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_UNARY;
+}
+
+int dv_nest_is_transposed(const dv_nest *n)
+{
+    dv_nest_prims p = dv_nest_find_prims(n);
+    return dv_nest_is_unary(n) && p.m >= 0 && p.n >= 0 &&
+           n->dims[p.m].stride[DV_OUT] != 1 && n->dims[p.n].stride[DV_OUT] == 1;
+}
+
+static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
+{
+    return a->type == b->type && a->exec == b->exec && a->size == b->size &&
+           !memcmp(a->stride, b->stride, sizeof a->stride);
+}
+
+int dv_nest_equal(const dv_nest *a, const dv_nest *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype ||
+        a->first != b->first || a->main != b->main || a->last != b->last ||
+        a->n_dims != b->n_dims)
+        return 0;
+    for (int i = 0; i < a->n_dims; i++)
+        if (!dim_equal(&a->dims[i], &b->dims[i]))
+            return 0;
+    return 1;
+}
+
+int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
+{
+    *lo = *hi = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        int64_t s = n->dims[i].stride[operand], far;
+        if (!dv_mul_i64(&far, s, n->dims[i].size - 1) ||
+            !dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far))
+            return 0;
+    }
+    return 1;
+}
+
+dv_nest_prims dv_nest_find_prims(const dv_nest *n)
+{
+    dv_nest_prims p = {-1, -1, -1, -1};
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if (d->exec != DV_NEST_PRIM)
+            continue;
+        if (d->type == DV_NEST_M && p.m < 0)
+            p.m = i;
+        if (d->type == DV_NEST_N && p.n < 0)
+            p.n = i;
+        if (d->type == DV_NEST_K) {
+            p.k2 = p.k1;
+            p.k1 = i;
+        }
+    }
+    // The original goes by position alone and then refuses nests whose unit
+    // stride k stands before the other one. The stride decides.
+    if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
+        n->dims[p.k2].stride[DV_IN1] == 1) {
+        int k = p.k1;
+        p.k1 = p.k2;
+        p.k2 = k;
+    }
+    return p;
+}
+
+int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner)
+{
+    int64_t far;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (!dv_mul_i64(&far, inner->size, inner->stride[o]) ||
+            outer->stride[o] != far)
+            return 0;
+    return 1;
+}

@@ -1,0 +1,187 @@
+// The nest: one tensor operation as loops around a kernel. It computes
+// out += in0 * in1, or out = f(in0), over a list of dimensions, outermost
+// first. A dimension's type says which tensors have it:
+//
+//        in0  in1  out
+//   c     x    x    x     batch            nest c f32 {
+//   m     x         x                          first zero
+//   n          x    x                          main gemm
+//   k     x    x          summed over          n 64 shared: in1 64, out 64
+//                                              m 64 prim: in0 1, out 1
+// (of a unary, in0 and out have c, m, n)       n  1 prim: in1 1, out 1
+//                                              k 64 prim: in0 64, in1 1
+//                                          }
+//
+// and its execution who runs it: threads (shared), a loop (seq) or the kernel
+// (prim). Before the first product of an output element is added comes the
+// first touch, behind the last one the last touch, both in place.
+//
+// What a nest promises comes in two steps. dv_nest_check: it means something
+// (sizes, strides and primitives agree; no element is written by two points
+// of c, m, n); this is what passes and the executor need. dv_nest_verify: it
+// also has the form a kernel is made for; those are the rules of the original,
+// in rule.def, checked in its order.
+//
+// Kernels think in columns: m has unit stride in in0 and out, k in in1.
+//
+// Memory: a nest is a plain value, copied with =. It borrows the text that its
+// positions refer to.
+#ifndef DV_NEST_H
+#define DV_NEST_H
+#include "ir/program.h"
+#include "lang/lexer.h"
+
+enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
+enum {
+    DV_NEST_MAX_DIMS = 64,
+    DV_NEST_MAX_NAME = 63,
+    DV_NEST_FUSE_LIMIT = 256, // split from here on, fuse up to here
+};
+// Of one dimension; finding divisors takes the root of it.
+#define DV_NEST_MAX_SIZE ((int64_t)1 << 40)
+
+typedef enum dv_nest_type {
+    DV_NEST_C,
+    DV_NEST_M,
+    DV_NEST_N,
+    DV_NEST_K,
+} dv_nest_type;
+
+// In the order they must stand in.
+typedef enum dv_nest_exec {
+    DV_NEST_SHARED,
+    DV_NEST_SEQ,
+    DV_NEST_PRIM,
+} dv_nest_exec;
+
+typedef enum dv_prim {
+#define DV_PRIM(NAME, name, kind, k_prims, fn) DV_PRIM_##NAME,
+#include "nest/prim.def"
+#undef DV_PRIM
+    DV_N_PRIMS,
+} dv_prim;
+
+typedef struct dv_prim_info {
+    const char *name;
+    enum { DV_PRIM_IS_NOTHING, DV_PRIM_IS_UNARY, DV_PRIM_IS_PRODUCT } kind;
+    int k_prims;
+    int fn; // dv_fn, or -1
+} dv_prim_info;
+
+typedef struct dv_nest_dim {
+    dv_nest_type type;
+    dv_nest_exec exec;
+    int64_t size;
+    int64_t stride[DV_N_OPERANDS]; // in elements; 0: the operand lacks it
+    uint32_t off;                  // in the text
+} dv_nest_dim;
+
+typedef struct dv_nest {
+    char name[DV_NEST_MAX_NAME + 1];
+    dv_dtype dtype;
+    dv_prim first, main, last;
+    int32_t n_dims;
+    dv_nest_dim dims[DV_NEST_MAX_DIMS];
+    const dv_source *src; // borrowed; NULL: made in C
+    uint32_t off;
+} dv_nest;
+
+// -- Tables (nest.c) ---------------------------------------------------------
+
+const dv_prim_info *dv_prim_get(dv_prim p);
+int dv_prim_find(const char *name, size_t len); // -1: there is none
+const char *dv_nest_type_name(dv_nest_type t);
+const char *dv_nest_exec_name(dv_nest_exec e);
+const char *dv_nest_operand_name(int operand);
+
+int dv_nest_is_unary(const dv_nest *n);
+// Does the kernel of a unary exchange m and n? Its m is unit in in0, its n in
+// out.
+int dv_nest_is_transposed(const dv_nest *n);
+// Same nest, wherever it stands in its text.
+int dv_nest_equal(const dv_nest *a, const dv_nest *b);
+// Least and greatest element that an operand is reached at, counted from the
+// one where all indices are 0. 0 when a number overflows.
+int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi);
+
+// -- Rules (verify.c) --------------------------------------------------------
+
+dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
+dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
+
+// -- Text (text.c) -----------------------------------------------------------
+
+// Read one nest, from the word `nest` to its closing brace. Nothing is checked
+// but the form.
+dv_status dv_nest_read(dv_lexer *lx, dv_nest *out);
+// A whole text that is one nest. The source is borrowed by the nest.
+dv_status dv_nest_parse(dv_nest *out, const dv_source *src, dv_diag *diag);
+void dv_nest_print(dv_text *out, const dv_nest *n); // reads back as the same
+
+// -- Passes (pass.c and a file each) -----------------------------------------
+
+// Each expects and keeps what dv_nest_check promises, and the result up to the
+// order of sums.
+typedef struct dv_nest_pass {
+    const char *name, *about;
+    dv_status (*run)(dv_nest *n, int64_t threads, dv_diag *diag);
+} dv_nest_pass;
+const dv_nest_pass *dv_nest_pass_get(int i);         // NULL past the last
+int dv_nest_pass_find(const char *name, size_t len); // -1: there is none
+
+typedef struct dv_nest_options {
+    int64_t threads; // 1 or more
+    // Called behind each pass; NULL: not called.
+    void (*after)(void *user, const char *pass, const dv_nest *n);
+    void *user;
+} dv_nest_options;
+// Passes that belong together: seed, seed+brgemm. NULL: no such list.
+const char *dv_nest_list(const char *name);
+// Check, then run passes, "split,fuse", checking behind each.
+dv_status dv_nest_optimise(dv_nest *n, const char *passes,
+                           const dv_nest_options *options, dv_diag *diag);
+
+dv_status dv_nest_reorder(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_split(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_fuse(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_promote(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_primitives(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_locality(dv_nest *n, int64_t threads, dv_diag *diag);
+dv_status dv_nest_shared(dv_nest *n, int64_t threads, dv_diag *diag);
+
+// The dimensions inside the kernel by the part they play; -1: none is marked.
+// k1 is the innermost k, k2 the one a brgemm adds its batch over.
+typedef struct dv_nest_prims {
+    int m, n, k1, k2;
+} dv_nest_prims;
+dv_nest_prims dv_nest_find_prims(const dv_nest *n);
+// Does a step of `outer` go over all of `inner`, in every operand?
+int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner);
+
+// -- Running (run.c) ---------------------------------------------------------
+
+// Plain loops over a nest that dv_nest_check accepts; the reference for
+// everything faster. Pointers are to the element where all indices are 0;
+// in1 may be NULL for a unary. Sums are added up in the nest's dtype.
+dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
+                      void *out, dv_diag *diag);
+// Fill n elements with made-up whole numbers in -4..4: sums of their products
+// are exact, so that every order of adding gives the same bits.
+void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);
+
+// -- From programs (derive.c) ------------------------------------------------
+
+// Where a nest's operands are: tensor numbers of the program (-1: none), and
+// the element of each where all indices are 0.
+typedef struct dv_nest_operands {
+    int32_t tensor[DV_N_OPERANDS];
+    int64_t offset_elems[DV_N_OPERANDS];
+} dv_nest_operands;
+
+// The nest of a lowered op: a sum of products of two reads, with or without
+// what was there and a function of the result; a function of one read; a move.
+// All dimensions are seq. Others fail, saying what stands in the way. The nest
+// borrows the program's text.
+dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
+                        const dv_program *p, int32_t op, dv_diag *diag);
+#endif

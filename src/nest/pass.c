@@ -1,0 +1,59 @@
+// The passes in a table, and lists of them that are run one by one.
+#include "nest/nest.h"
+#include <assert.h>
+#include <string.h>
+
+static const dv_nest_pass passes[] = {
+#define NEST_PASS(name, run, about) {#name, about, run},
+#include "nest/pass.def"
+#undef NEST_PASS
+};
+enum { N_PASSES = sizeof passes / sizeof *passes };
+
+const dv_nest_pass *dv_nest_pass_get(int i)
+{
+    return i >= 0 && i < N_PASSES ? &passes[i] : NULL;
+}
+
+int dv_nest_pass_find(const char *name, size_t len)
+{
+    for (int i = 0; i < N_PASSES; i++)
+        if (strlen(passes[i].name) == len && !memcmp(passes[i].name, name, len))
+            return i;
+    return -1;
+}
+
+const char *dv_nest_list(const char *name)
+{
+    static const char *const lists[][2] = {
+        {"seed", "reorder,split,fuse,primitives,locality,shared"},
+        {"seed+brgemm", "reorder,split,fuse,brgemm,primitives,locality,shared"},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (!strcmp(name, lists[i][0]))
+            return lists[i][1];
+    return NULL;
+}
+
+dv_status dv_nest_optimise(dv_nest *n, const char *list,
+                           const dv_nest_options *options, dv_diag *diag)
+{
+    assert(options->threads >= 1);
+    DV_TRY(dv_nest_check(n, diag));
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        int i = dv_nest_pass_find(list, len);
+        if (i < 0)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "there is no pass '%.*s' over nests", (int)len,
+                           list);
+        dv_diag_pass(diag, passes[i].name);
+        DV_TRY(passes[i].run(n, options->threads, diag));
+        DV_TRY(dv_nest_check(n, diag));
+        dv_diag_pass(diag, NULL);
+        if (options->after)
+            options->after(options->user, passes[i].name, n);
+        list += len + (list[len] == ',');
+    }
+    return DV_OK;
+}

@@ -1,0 +1,111 @@
+// Who runs what: dimensions for the kernel, dimensions for threads.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <stdlib.h>
+
+// A gemm may become a brgemm, if there is a second k for it: primitives finds
+// out. The report of the original leaves a gemm alone, its last version does
+// this always; so the list seed is without it, seed+brgemm with it.
+dv_status dv_nest_promote(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    (void)diag;
+    if (n->main == DV_PRIM_GEMM)
+        n->main = DV_PRIM_BRGEMM;
+    return DV_OK;
+}
+
+// Steps of a dimension, whatever their direction.
+static int64_t step(const dv_nest *n, int dim, int operand)
+{
+    return llabs(n->dims[dim].stride[operand]);
+}
+
+static int64_t n_key(const dv_nest *n, int dim)
+{
+    int64_t out = step(n, dim, DV_OUT);
+    return dv_nest_is_unary(n) ? out : dv_min_i64(out, step(n, dim, DV_IN1));
+}
+
+static int64_t k_key(const dv_nest *n, int dim)
+{
+    return dv_min_i64(step(n, dim, DV_IN0), step(n, dim, DV_IN1));
+}
+
+// One dimension of the sweep. `given` is what was marked before.
+static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
+                     dv_nest_prims *p)
+{
+    const dv_nest_dim *d = &n->dims[i];
+    int acts_as_n = d->type == DV_NEST_N;
+    int unit = d->stride[DV_IN0] == 1;
+    if (d->type == DV_NEST_K) {
+        if (d->stride[DV_IN1] == 1 && p->k1 < 0)
+            p->k1 = i;
+        else if (given->k2 < 0 && (p->k2 < 0 || k_key(n, i) < k_key(n, p->k2)))
+            p->k2 = i;
+    }
+    if (d->type == DV_NEST_M && unit && p->m < 0)
+        p->m = i;
+    if (d->type == DV_NEST_C && dv_nest_is_unary(n)) {
+        acts_as_n = !unit;
+        if (unit && given->m < 0)
+            p->m = i;
+    }
+    if (acts_as_n && given->n < 0 && (p->n < 0 || n_key(n, i) < n_key(n, p->n)))
+        p->n = i;
+}
+
+static void mark(dv_nest *n, int dim)
+{
+    if (dim >= 0)
+        n->dims[dim].exec = DV_NEST_PRIM;
+}
+
+// What is marked prim stays. m: the first with unit stride in in0. n: the
+// smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
+// of the others; without one it becomes a gemm. A unary takes its m and n from
+// c dimensions as well, which change their type.
+dv_status dv_nest_primitives(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    (void)diag;
+    const dv_nest_prims given = dv_nest_find_prims(n);
+    dv_nest_prims p = given;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec != DV_NEST_PRIM)
+            consider(n, i, &given, &p);
+    mark(n, p.m);
+    mark(n, p.n);
+    if (p.m >= 0)
+        n->dims[p.m].type = DV_NEST_M;
+    if (p.n >= 0)
+        n->dims[p.n].type = DV_NEST_N;
+    if (dv_nest_is_unary(n) || p.k1 < 0)
+        return DV_OK;
+    if (n->main == DV_PRIM_GEMM && given.k2 < 0)
+        p.k2 = -1;
+    mark(n, p.k1);
+    mark(n, p.k2);
+    n->main = p.k2 >= 0 ? DV_PRIM_BRGEMM : DV_PRIM_GEMM;
+    return DV_OK;
+}
+
+// From the outermost dimension up to the first of the kernel or the first k:
+// shared, until threads get equal parts or all but equal ones.
+dv_status dv_nest_shared(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)diag;
+    int64_t parts = 1;
+    for (int i = 0; i < n->n_dims; i++) {
+        dv_nest_dim *d = &n->dims[i];
+        if (d->exec == DV_NEST_PRIM || d->type == DV_NEST_K ||
+            !dv_mul_i64(&parts, parts, d->size))
+            break;
+        d->exec = DV_NEST_SHARED;
+        int64_t rest = parts % threads;
+        if (rest == 0 || (double)rest / (double)parts < 0.01)
+            break;
+    }
+    return DV_OK;
+}

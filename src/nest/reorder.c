@@ -1,0 +1,98 @@
+// The two passes that move dimensions. Both first bring the kernel's own to
+// the end, in the order k2, m, n, k1.
+//
+//   reorder   n32(8192) k8 m32 n5(262144) …  ->  n5 n32 k8 m32 …
+//             n5 steps over all of n32, so that fusing can make them one
+//   locality  m40(40) n40(64000) …           ->  n40 m40 …
+//             large steps outermost
+#include "nest/nest.h"
+#include <string.h>
+
+static void swap(dv_nest *n, int a, int b)
+{
+    dv_nest_dim d = n->dims[a];
+    n->dims[a] = n->dims[b];
+    n->dims[b] = d;
+}
+
+// Move a dimension to another place; those between make room.
+static void move(dv_nest *n, int from, int to)
+{
+    dv_nest_dim d = n->dims[from];
+    size_t between = (size_t)(from < to ? to - from : from - to);
+    if (from < to)
+        memmove(&n->dims[from], &n->dims[from + 1], between * sizeof d);
+    else
+        memmove(&n->dims[to + 1], &n->dims[to], between * sizeof d);
+    n->dims[to] = d;
+}
+
+// Swap the kernel's dimensions to the end; returns where they begin.
+static int prims_last(dv_nest *n)
+{
+    int end = n->n_dims;
+    for (int turn = 0; turn < 4; turn++) {
+        // Every swap may have moved the others.
+        dv_nest_prims p = dv_nest_find_prims(n);
+        int which[] = {p.k1, p.n, p.m, p.k2};
+        if (which[turn] >= 0)
+            swap(n, which[turn], --end);
+    }
+    return end;
+}
+
+static int alike(const dv_nest_dim *a, const dv_nest_dim *b)
+{
+    return a->type == b->type &&
+           (a->exec == DV_NEST_SHARED) == (b->exec == DV_NEST_SHARED);
+}
+
+dv_status dv_nest_reorder(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    (void)diag;
+    int end = prims_last(n);
+    for (int i = 0; i < end; i++)
+        for (int j = i + 1; j < end; j++) {
+            if (!alike(&n->dims[i], &n->dims[j]))
+                continue;
+            if (dv_nest_steps_over(&n->dims[i], &n->dims[j])) {
+                move(n, i, j - 1);
+                break;
+            }
+            if (dv_nest_steps_over(&n->dims[j], &n->dims[i])) {
+                move(n, j, i);
+                break;
+            }
+        }
+    return DV_OK;
+}
+
+// How far a dimension's steps go; those of k count an eighth. The original
+// also means to halve what has the type of the dimension placed before, but
+// never remembers that one; so does this.
+static double reach(const dv_nest_dim *d)
+{
+    double sum = 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        sum += (double)d->stride[o] * (double)d->stride[o];
+    return d->type == DV_NEST_K ? sum / 8 : sum;
+}
+
+dv_status dv_nest_locality(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    (void)diag;
+    int end = prims_last(n);
+    for (int i = 0; i < end; i++) {
+        int best = i;
+        for (int j = i + 1; j < end; j++) {
+            int both = (n->dims[j].exec == DV_NEST_SHARED) ==
+                       (n->dims[i].exec == DV_NEST_SHARED);
+            if (both && reach(&n->dims[j]) > reach(&n->dims[best]))
+                best = j;
+        }
+        swap(n, i, best);
+    }
+    return DV_OK;
+}

@@ -1,0 +1,39 @@
+// The loops of run.c for one type: REAL, and the names APPLY, POINT and LOOP.
+
+static REAL APPLY(dv_prim p, REAL x)
+{
+    const dv_prim_info *info = dv_prim_get(p);
+    if (p == DV_PRIM_ZERO)
+        return 0;
+    return info->fn < 0 ? x : (REAL)dv_fn_apply((dv_fn)info->fn, x, 0, 0);
+}
+
+// One point: the element of out sees what its block sees.
+static void POINT(const dv_nest *n, const REAL *in0, const REAL *in1, REAL *out,
+                  int first, int last)
+{
+    if (first && n->first)
+        *out = APPLY(n->first, *out);
+    if (dv_nest_is_unary(n))
+        *out = APPLY(n->main, *in0);
+    else
+        *out += *in0 * *in1;
+    if (last && n->last)
+        *out = APPLY(n->last, *out);
+}
+
+static void LOOP(const dv_nest *n, int dim, const REAL *in0, const REAL *in1,
+                 REAL *out, int first, int last)
+{
+    if (dim == n->n_dims) {
+        POINT(n, in0, in1, out, first, last);
+        return;
+    }
+    const dv_nest_dim *d = &n->dims[dim];
+    int k = d->type == DV_NEST_K;
+    for (int64_t i = 0; i < d->size; i++)
+        LOOP(n, dim + 1, in0 + i * d->stride[DV_IN0],
+             in1 ? in1 + i * d->stride[DV_IN1] : NULL,
+             out + i * d->stride[DV_OUT], first && (!k || i == 0),
+             last && (!k || i == d->size - 1));
+}

@@ -1,0 +1,74 @@
+// Sizes: long dimensions are cut in two, short neighbours become one.
+//
+//   split  m 1600: in0 1      ->  m 40: in0 40, m 40: in0 1
+//   fuse   n 5: out 32768, n 32: out 1024  ->  n 160: out 1024
+//
+// A size of 256 is cut to 16 times 16 and fused again: cutting acts above it.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <string.h>
+
+// The largest divisor up to the root, or 1.
+static int64_t divisor(int64_t size)
+{
+    int64_t best = 1;
+    for (int64_t d = 2; d <= size / d; d++)
+        if (size % d == 0)
+            best = d;
+    return best;
+}
+
+// Dimensions that are already the kernel's stay whole. The original cuts them
+// as well, has two prim m then, and refuses every composite size above 256
+// that is marked prim.
+dv_status dv_nest_split(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    for (int i = 0; i < n->n_dims; i++) {
+        dv_nest_dim *d = &n->dims[i];
+        int64_t outer = d->size >= DV_NEST_FUSE_LIMIT && d->exec != DV_NEST_PRIM
+                            ? divisor(d->size)
+                            : 1;
+        if (outer == 1)
+            continue;
+        if (n->n_dims == DV_NEST_MAX_DIMS)
+            return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, d->off},
+                           "splitting dimension %d makes more than %d", i,
+                           (int)DV_NEST_MAX_DIMS);
+        memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);
+        n->n_dims++;
+        d[1].size /= outer;
+        d[0].size = outer;
+        // In range: the nest's extents are, and they go further.
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            d[0].stride[o] *= d[1].size;
+        i++; // the parts are not cut again
+    }
+    return DV_OK;
+}
+
+// Neighbours of one type become one; what has the smaller steps stays, with
+// its execution, and grows. Executions are not compared.
+dv_status dv_nest_fuse(dv_nest *n, int64_t threads, dv_diag *diag)
+{
+    (void)threads;
+    (void)diag;
+    for (int i = 0; i + 1 < n->n_dims && n->n_dims > 2;) {
+        dv_nest_dim *d = &n->dims[i];
+        int64_t size = 0;
+        int down = dv_nest_steps_over(&d[0], &d[1]);
+        int up = dv_nest_steps_over(&d[1], &d[0]);
+        if (d[0].type != d[1].type || (!down && !up) ||
+            !dv_mul_i64(&size, d[0].size, d[1].size) ||
+            size > DV_NEST_FUSE_LIMIT) {
+            i++;
+            continue;
+        }
+        if (down)
+            d[0] = d[1];
+        d[0].size = size;
+        memmove(d + 1, d + 2, (size_t)(n->n_dims - i - 2) * sizeof *d);
+        n->n_dims--;
+    }
+    return DV_OK;
+}

@@ -1,0 +1,210 @@
+// Nests as text. Strides that are 0 are left out, so a line shows which
+// operands have its dimension:
+//
+//   nest blocked f32 {
+//       first zero
+//       main brgemm
+//       m 32 shared: in0 8192, out 32768
+//       …
+//   }
+#include "nest/nest.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- Reading -----------------------------------------------------------------
+
+static dv_status expected(dv_lexer *lx, const char *what)
+{
+    char buf[48];
+    return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                   "expected %s, found %s", what, dv_lex_show(lx, buf));
+}
+
+// The number of the current word among some, or -1.
+static int which(const dv_lexer *lx, const char *(*name)(int), int n)
+{
+    for (int i = 0; i < n; i++)
+        if (dv_lex_is(lx, name(i)))
+            return i;
+    return -1;
+}
+
+static const char *type_name(int i)
+{
+    return dv_nest_type_name((dv_nest_type)i);
+}
+
+static const char *exec_name(int i)
+{
+    return dv_nest_exec_name((dv_nest_exec)i);
+}
+
+static const char *touch_name(int i)
+{
+    static const char *const names[] = {"first", "main", "last"};
+    return names[i];
+}
+
+static dv_status read_stride(dv_lexer *lx, dv_nest_dim *d, int seen[])
+{
+    char buf[48];
+    int o = which(lx, dv_nest_operand_name, DV_N_OPERANDS), minus;
+    if (o < 0)
+        return expected(lx, "in0, in1 or out");
+    if (seen[o]++)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "%s has a stride already, %" PRId64,
+                       dv_lex_show(lx, buf), d->stride[o]);
+    DV_TRY(dv_lex(lx));
+    minus = lx->tok.kind == '-';
+    if (minus)
+        DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_int(lx, &d->stride[o], "a stride"));
+    if (minus)
+        d->stride[o] = -d->stride[o];
+    return DV_OK;
+}
+
+// m 32 shared: in0 8192, out 32768
+static dv_status read_dim(dv_lexer *lx, dv_nest *n)
+{
+    int seen[DV_N_OPERANDS] = {0}, exec;
+    if (n->n_dims == DV_NEST_MAX_DIMS)
+        return dv_fail(lx->diag, DV_E_LIMIT, dv_lex_at(lx),
+                       "dimension %d: a nest has %d at most", (int)n->n_dims,
+                       (int)DV_NEST_MAX_DIMS);
+    dv_nest_dim *d = &n->dims[n->n_dims++];
+    *d = (dv_nest_dim){.off = lx->tok.off};
+    d->type = (dv_nest_type)which(lx, type_name, 4);
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_int(lx, &d->size, "the size of the dimension"));
+    exec = which(lx, exec_name, 3);
+    if (exec < 0)
+        return expected(lx, "shared, seq or prim");
+    d->exec = (dv_nest_exec)exec;
+    DV_TRY(dv_lex(lx));
+    if (lx->tok.kind != ':')
+        return DV_OK;
+    do {
+        DV_TRY(dv_lex(lx)); // over : or ,
+        DV_TRY(read_stride(lx, d, seen));
+    } while (lx->tok.kind == ',');
+    return DV_OK;
+}
+
+static dv_status read_prim(dv_lexer *lx, dv_prim *to)
+{
+    char buf[48];
+    int p = lx->tok.kind == DV_TOK_NAME
+                ? dv_prim_find(lx->src->text + lx->tok.off, lx->tok.len)
+                : -1;
+    if (p < 0)
+        return dv_fail(lx->diag, DV_E_NEST, dv_lex_at(lx),
+                       "wrong_primitive: there is no primitive %s",
+                       dv_lex_show(lx, buf));
+    *to = (dv_prim)p;
+    return dv_lex(lx);
+}
+
+static dv_status read_items(dv_lexer *lx, dv_nest *n)
+{
+    dv_prim *touch[] = {&n->first, &n->main, &n->last};
+    int seen[3] = {0};
+    while (lx->tok.kind != '}') {
+        int t = which(lx, touch_name, 3);
+        if (t >= 0) {
+            if (seen[t]++)
+                return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                               "%s is given already: %s", touch_name(t),
+                               dv_prim_get(*touch[t])->name);
+            DV_TRY(dv_lex(lx));
+            DV_TRY(read_prim(lx, touch[t]));
+        } else if (which(lx, type_name, 4) >= 0) {
+            DV_TRY(read_dim(lx, n));
+        } else {
+            return expected(lx, "a dimension (c, m, n, k), first, main, last "
+                                "or '}'");
+        }
+    }
+    return dv_lex(lx);
+}
+
+dv_status dv_nest_read(dv_lexer *lx, dv_nest *out)
+{
+    dv_nest n = {.src = lx->src, .off = lx->tok.off};
+    char buf[48];
+    DV_TRY(dv_lex_word(lx, "nest"));
+    const char *word = lx->src->text + lx->tok.off;
+    if (lx->tok.kind == DV_TOK_NAME && lx->tok.len > DV_NEST_MAX_NAME)
+        return dv_fail(lx->diag, DV_E_LIMIT, dv_lex_at(lx),
+                       "the name has %u letters, the most is %d", lx->tok.len,
+                       (int)DV_NEST_MAX_NAME);
+    if (lx->tok.kind == DV_TOK_NAME)
+        memcpy(n.name, word, lx->tok.len);
+    DV_TRY(dv_lex_expect(lx, DV_TOK_NAME, "the name of the nest"));
+    int t = lx->tok.kind == DV_TOK_NAME
+                ? dv_dtype_find(lx->src->text + lx->tok.off, lx->tok.len)
+                : -1;
+    if (t < 0)
+        return dv_fail(lx->diag, DV_E_DTYPE, dv_lex_at(lx),
+                       "%s is no element type", dv_lex_show(lx, buf));
+    n.dtype = (dv_dtype)t;
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    DV_TRY(read_items(lx, &n));
+    *out = n;
+    return DV_OK;
+}
+
+dv_status dv_nest_parse(dv_nest *out, const dv_source *src, dv_diag *diag)
+{
+    dv_lexer lx;
+    dv_nest n;
+    DV_TRY(dv_lexer_init(&lx, src, diag));
+    DV_TRY(dv_nest_read(&lx, &n));
+    DV_TRY(dv_lex_expect(&lx, DV_TOK_END, "the end of the text"));
+    *out = n;
+    return DV_OK;
+}
+
+// -- Printing ----------------------------------------------------------------
+
+static int width_of(int64_t v)
+{
+    int width = 1;
+    for (; v > 9; v /= 10)
+        width++;
+    return width;
+}
+
+static void print_dim(dv_text *out, const dv_nest_dim *d, int width)
+{
+    dv_put(out, "    %s %*" PRId64 " %s", dv_nest_type_name(d->type), width,
+           d->size, dv_nest_exec_name(d->exec));
+    const char *sep = ": ";
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (!d->stride[o])
+            continue;
+        dv_put(out, "%s%s %" PRId64, sep, dv_nest_operand_name(o),
+               d->stride[o]);
+        sep = ", ";
+    }
+    dv_put(out, "\n");
+}
+
+void dv_nest_print(dv_text *out, const dv_nest *n)
+{
+    const dv_prim touch[] = {n->first, n->main, n->last};
+    int width = 1;
+    dv_put(out, "nest %s %s {\n", n->name, dv_dtype_get(n->dtype)->name);
+    for (int t = 0; t < 3; t++)
+        if (touch[t] != DV_PRIM_NONE)
+            dv_put(out, "    %s %s\n", touch_name(t),
+                   dv_prim_get(touch[t])->name);
+    for (int i = 0; i < n->n_dims; i++)
+        if (width_of(n->dims[i].size) > width)
+            width = width_of(n->dims[i].size);
+    for (int i = 0; i < n->n_dims; i++)
+        print_dim(out, &n->dims[i], width);
+    dv_put(out, "}\n");
+}

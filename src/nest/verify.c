@@ -1,0 +1,285 @@
+// The rules of a nest, a function each, in the order the original checks them.
+// The table at the end is that order; the rows that only a kernel needs are
+// left out of dv_nest_check.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const rule_names[] = {
+#define NEST_RULE(NAME, name, number, text) #name,
+#include "nest/rule.def"
+#undef NEST_RULE
+};
+typedef enum rule {
+#define NEST_RULE(NAME, name, number, text) RULE_##NAME,
+#include "nest/rule.def"
+#undef NEST_RULE
+} rule;
+
+// A rule is broken at a dimension; -1: by the nest as a whole.
+__attribute__((format(printf, 5, 6))) static dv_status
+broken(const dv_nest *n, int dim, dv_diag *diag, rule r, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dv_loc at = {n->src, dim < 0 ? n->off : n->dims[dim].off};
+    return dv_fail(diag, DV_E_NEST, at, "%s: %s", rule_names[r], text);
+}
+
+static int is_product(dv_prim p)
+{
+    return dv_prim_get(p)->kind == DV_PRIM_IS_PRODUCT;
+}
+
+// -- Any nest ----------------------------------------------------------------
+
+static dv_status check_dims(const dv_nest *n, dv_diag *diag)
+{
+    if (n->n_dims < 1 || n->n_dims > DV_NEST_MAX_DIMS)
+        return broken(n, -1, diag, RULE_DIMENSION,
+                      "there are %d dimensions, 1 to %d are possible",
+                      (int)n->n_dims, (int)DV_NEST_MAX_DIMS);
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if ((unsigned)d->type > DV_NEST_K)
+            return broken(n, i, diag, RULE_DIMENSION,
+                          "dimension %d has type %d, 0 to 3 are possible", i,
+                          (int)d->type);
+        if ((unsigned)d->exec > DV_NEST_PRIM)
+            return broken(n, i, diag, RULE_EXECUTION,
+                          "dimension %d has execution %d, 0 to 2 are possible",
+                          i, (int)d->exec);
+        if (d->size < 1 || d->size > DV_NEST_MAX_SIZE)
+            return broken(n, i, diag, RULE_DIMENSION,
+                          "dimension %d has size %" PRId64 ", 1 to %" PRId64
+                          " are possible",
+                          i, d->size, DV_NEST_MAX_SIZE);
+    }
+    return DV_OK;
+}
+
+// A text always has as many strides as dimensions; that in1 has none at all
+// shows in all of them being 0.
+static dv_status check_in1(const dv_nest *n, dv_diag *diag)
+{
+    const dv_prim used[] = {n->first, n->main, n->last};
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].stride[DV_IN1])
+            return DV_OK;
+    for (int i = 0; i < 3; i++)
+        if (is_product(used[i]))
+            return broken(n, -1, diag, RULE_DIMENSION,
+                          "in1 has strides in 0 of %d dimensions, %s reads it",
+                          (int)n->n_dims, dv_prim_get(used[i])->name);
+    return DV_OK;
+}
+
+static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED)
+            return broken(n, i, diag, RULE_K_SHARED,
+                          "dimension %d, k of size %" PRId64 ", is shared", i,
+                          n->dims[i].size);
+    return DV_OK;
+}
+
+// The original refuses f64 as well; the reference runs it.
+static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
+{
+    if (n->dtype == DV_F32 || n->dtype == DV_F64)
+        return DV_OK;
+    return broken(n, -1, diag, RULE_DTYPE, "%s, f32 and f64 are possible",
+                  dv_dtype_get(n->dtype)->name);
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+static dv_status check_order(const dv_nest *n, dv_diag *diag)
+{
+    for (int i = 1; i < n->n_dims; i++)
+        if (n->dims[i].exec < n->dims[i - 1].exec)
+            return broken(n, i, diag, RULE_ORDER,
+                          "dimension %d is %s behind dimension %d, which is "
+                          "%s; first shared, then seq, then prim",
+                          i, dv_nest_exec_name(n->dims[i].exec), i - 1,
+                          dv_nest_exec_name(n->dims[i - 1].exec));
+    return DV_OK;
+}
+
+static int count_prims(const dv_nest *n, dv_nest_type t)
+{
+    int count = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        count += n->dims[i].type == t && n->dims[i].exec == DV_NEST_PRIM;
+    return count;
+}
+
+static dv_status check_mn_prims(const dv_nest *n, dv_diag *diag)
+{
+    int n_m = count_prims(n, DV_NEST_M), n_n = count_prims(n, DV_NEST_N);
+    if (n_m == 1 && n_n == 1)
+        return DV_OK;
+    return broken(n, -1, diag, RULE_PRIM_CONFIG,
+                  "%d m and %d n dimensions are prim, 1 and 1 are needed", n_m,
+                  n_n);
+}
+
+static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
+{
+    dv_nest_prims p = dv_nest_find_prims(n);
+    const int64_t *m = n->dims[p.m].stride;
+    if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
+        return DV_OK;
+    return broken(n, p.m, diag, RULE_STRIDES,
+                  "prim m has stride %" PRId64 " in in0 and %" PRId64
+                  " in out, 1 and 1 are needed%s",
+                  m[DV_IN0], m[DV_OUT],
+                  dv_nest_is_unary(n) ? ", or 1 in in0 and n 1 in out" : "");
+}
+
+// A main of none is not counted here; check_prims refuses it.
+static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
+{
+    const dv_prim_info *main = dv_prim_get(n->main);
+    int found = count_prims(n, DV_NEST_K), last = n->n_dims - 1;
+    if (main->kind == DV_PRIM_IS_NOTHING)
+        return DV_OK;
+    if (found != main->k_prims)
+        return broken(n, -1, diag, RULE_PRIM_CONFIG,
+                      "%d k dimensions are prim, %s has %d", found, main->name,
+                      main->k_prims);
+    if (!is_product(n->main))
+        return DV_OK;
+    while (n->dims[last].type != DV_NEST_K ||
+           n->dims[last].exec != DV_NEST_PRIM)
+        last--;
+    if (n->dims[last].stride[DV_IN1] == 1)
+        return DV_OK;
+    return broken(n, last, diag, RULE_PRIM_CONFIG,
+                  "the last prim k has stride %" PRId64 " in in1, 1 is needed",
+                  n->dims[last].stride[DV_IN1]);
+}
+
+// -- What it means -----------------------------------------------------------
+
+static dv_status check_membership(const dv_nest *n, dv_diag *diag)
+{
+    //                                  c  m  n  k
+    static const char product[3][4] = {
+        {1, 1, 0, 1}, {1, 0, 1, 1}, {1, 1, 1, 0}};
+    static const char unary[4] = {1, 1, 1, 0};
+    if (n->main == DV_PRIM_NONE)
+        return DV_OK;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        const char *has = dv_nest_is_unary(n) ? unary : product[o];
+        if (o == DV_IN1 && dv_nest_is_unary(n))
+            continue;
+        for (int i = 0; i < n->n_dims; i++) {
+            const dv_nest_dim *d = &n->dims[i];
+            if ((d->stride[o] != 0) != has[d->type])
+                return broken(n, i, diag, RULE_STRIDES,
+                              "%s has stride %" PRId64
+                              " in dimension %d, of type %s: it must %sbe 0",
+                              dv_nest_operand_name(o), d->stride[o], i,
+                              dv_nest_type_name(d->type),
+                              has[d->type] ? "not " : "");
+        }
+    }
+    return DV_OK;
+}
+
+// The original means to refuse both touches and by a slip looks for the last
+// one alone.
+static dv_status check_unary_alone(const dv_nest *n, dv_diag *diag)
+{
+    int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
+    if (!dv_nest_is_unary(n) || !touched)
+        return DV_OK;
+    return broken(n, -1, diag, RULE_MAIN_CONFIG,
+                  "main %s is unary and has first touch %s, last touch %s",
+                  dv_prim_get(n->main)->name, dv_prim_get(n->first)->name,
+                  dv_prim_get(n->last)->name);
+}
+
+static dv_status check_prims(const dv_nest *n, dv_diag *diag)
+{
+    if (is_product(n->first))
+        return broken(n, -1, diag, RULE_FIRST, "%s is not unary",
+                      dv_prim_get(n->first)->name);
+    if (n->main == DV_PRIM_NONE)
+        return broken(n, -1, diag, RULE_MAIN, "the main primitive is none");
+    if (is_product(n->last))
+        return broken(n, -1, diag, RULE_LAST, "%s is not unary",
+                      dv_prim_get(n->last)->name);
+    return DV_OK;
+}
+
+static int by_stride(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+    return (a[0] > b[0]) - (a[0] < b[0]);
+}
+
+// Every stride must reach over all that the smaller ones span. This refuses
+// some skewed layouts that do not overlap; no tensor of a program has them.
+static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
+{
+    int64_t steps[DV_NEST_MAX_DIMS][2], span = 0, lo, hi;
+    int n_steps = 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (!dv_nest_extent(n, o, &lo, &hi) || !dv_sub_i64(&hi, hi, lo))
+            return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
+                           "the elements of %s are too many to count",
+                           dv_nest_operand_name(o));
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K && n->dims[i].size > 1) {
+            steps[n_steps][0] = llabs(n->dims[i].stride[DV_OUT]);
+            steps[n_steps++][1] = i;
+        }
+    qsort(steps, (size_t)n_steps, sizeof *steps, by_stride);
+    for (int s = 0; s < n_steps; s++) {
+        int dim = (int)steps[s][1];
+        if (steps[s][0] <= span)
+            return broken(n, dim, diag, RULE_OVERLAP,
+                          "dimension %d steps by %" PRId64
+                          " in out, smaller steps reach %" PRId64,
+                          dim, steps[s][0], span);
+        span += steps[s][0] * (n->dims[dim].size - 1);
+    }
+    return DV_OK;
+}
+
+static const struct {
+    dv_status (*check)(const dv_nest *n, dv_diag *diag);
+    int kernel; // only what a kernel is made of must obey it
+} rules[] = {
+    {check_dims, 0},         {check_in1, 0},     {check_k_shared, 1},
+    {check_dtype, 0},        {check_order, 1},   {check_mn_prims, 1},
+    {check_unit_strides, 1}, {check_k_prims, 1}, {check_membership, 0},
+    {check_unary_alone, 0},  {check_prims, 0},   {check_overlap, 0},
+};
+
+static dv_status check(const dv_nest *n, int kernel, dv_diag *diag)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (kernel || !rules[i].kernel)
+            DV_TRY(rules[i].check(n, diag));
+    return DV_OK;
+}
+
+dv_status dv_nest_check(const dv_nest *n, dv_diag *diag)
+{
+    return check(n, 0, diag);
+}
+
+dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag)
+{
+    return check(n, 1, diag);
+}

@@ -1,0 +1,120 @@
+// Nests made in C: what no text can say, and what passes and runs refuse.
+#include "nest/nest.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static dv_nest gemm(void)
+{
+    dv_nest n = {.name = "x", .dtype = DV_F32, .main = DV_PRIM_GEMM};
+    n.n_dims = 3;
+    n.dims[0] = (dv_nest_dim){DV_NEST_M, DV_NEST_PRIM, 2, {1, 0, 1}, 0};
+    n.dims[1] = (dv_nest_dim){DV_NEST_N, DV_NEST_PRIM, 2, {0, 2, 2}, 0};
+    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_PRIM, 2, {2, 1, 0}, 0};
+    return n;
+}
+
+static void breaks(const dv_nest *n, dv_status want, const char *rule)
+{
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_nest_verify(n, diag), want);
+    if (!strstr(dv_diag_text(diag), rule))
+        fail_msg("not %s: %s", rule, dv_diag_text(diag));
+    dv_diag_destroy(diag);
+}
+
+static void rules(void **state)
+{
+    (void)state;
+    dv_nest n = gemm();
+    assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
+    n.dims[1].exec = (dv_nest_exec)3;
+    breaks(&n, DV_E_NEST,
+           "execution_type_not_supported: dimension 1 has "
+           "execution 3, 0 to 2");
+    n = gemm();
+    n.dims[2].type = (dv_nest_type)7;
+    breaks(&n, DV_E_NEST, "wrong_dimension: dimension 2 has type 7");
+    n = gemm();
+    n.n_dims = DV_NEST_MAX_DIMS + 1;
+    breaks(&n, DV_E_NEST, "wrong_dimension: there are 65 dimensions");
+    n = gemm();
+    n.dims[0].stride[DV_IN0] = INT64_MIN;
+    n.dims[0].exec = DV_NEST_SEQ; // rules of the kernel come first
+    assert_int_equal(dv_nest_check(&n, NULL), DV_E_OVERFLOW);
+    n = gemm();
+    n.dims[1].size = DV_NEST_MAX_SIZE + 1;
+    breaks(&n, DV_E_NEST, "wrong_dimension: dimension 1 has size");
+}
+
+// out = relu(out + in0 * in1), in columns.
+static void runs(void **state)
+{
+    (void)state;
+    float a[4] = {1, 2, 3, 4}, b[4] = {1, 0, 0, -1}, c[4] = {10, 0, 0, 3};
+    dv_nest n = gemm();
+    n.last = DV_PRIM_RELU;
+    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    const float want[4] = {11, 2, 0, 0};
+    assert_memory_equal(c, want, sizeof want);
+    assert_int_equal(dv_nest_run(&n, NULL, b, c, NULL), DV_E_USAGE);
+    assert_int_equal(dv_nest_run(&n, a, NULL, c, NULL), DV_E_USAGE);
+    assert_int_equal(dv_nest_run(&n, a, b, NULL, NULL), DV_E_USAGE);
+    n.first = DV_PRIM_BRGEMM;
+    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_E_NEST);
+}
+
+// The touches come once, around all k; a first touch of relu sees what is
+// there before anything is added.
+static void touches(void **state)
+{
+    (void)state;
+    double a[4] = {1, 1, 1, 1}, b[4] = {-1, 2, -1, 2}, c[4] = {-9, 1, -9, 1};
+    dv_nest n = gemm();
+    n.dtype = DV_F64;
+    n.first = DV_PRIM_RELU;
+    n.last = DV_PRIM_NEG;
+    n.dims[2].exec = DV_NEST_SEQ;
+    dv_nest_dim k = n.dims[2]; // k outermost
+    n.dims[2] = n.dims[0];
+    n.dims[0] = k;
+    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    const double want[4] = {-1, -2, -1, -2};
+    assert_memory_equal(c, want, sizeof want);
+}
+
+static void passes(void **state)
+{
+    (void)state;
+    dv_nest n = gemm();
+    dv_nest_options options = {.threads = 2};
+    assert_int_equal(dv_nest_optimise(&n, "split,nothing", &options, NULL),
+                     DV_E_USAGE);
+    assert_null(dv_nest_list("nothing"));
+    assert_null(dv_nest_pass_get(-1));
+    int count = 0;
+    while (dv_nest_pass_get(count))
+        count++;
+    assert_int_equal(count, 7);
+    // No room for one more.
+    n = gemm();
+    for (n.n_dims = 0; n.n_dims < DV_NEST_MAX_DIMS; n.n_dims++)
+        n.dims[n.n_dims] =
+            (dv_nest_dim){DV_NEST_C, DV_NEST_SEQ, 1, {1, 1, 1}, 0};
+    n.dims[9].size = 256;
+    assert_int_equal(dv_nest_optimise(&n, "split", &options, NULL), DV_E_LIMIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules),
+        cmocka_unit_test(runs),
+        cmocka_unit_test(touches),
+        cmocka_unit_test(passes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
