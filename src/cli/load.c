@@ -90,8 +90,8 @@ static dv_status switches_from_outside(dv_plan_options *o, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status from_outside(dv_target *t, dv_plan_options *options,
-                              dv_diag *diag)
+dv_status cli_from_outside(dv_target *t, dv_plan_options *options,
+                           dv_diag *diag)
 {
     DV_TRY(cores_from_outside(t, options, diag));
     DV_TRY(share_from_outside(t, diag));
@@ -141,7 +141,7 @@ static dv_status load(const char *path, const cli_plan_args *args,
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
         if (st == DV_OK)
-            st = from_outside(out->target, &options, diag);
+            st = cli_from_outside(out->target, &options, diag);
         if (st == DV_OK)
             st = dv_plan_create(&out->plan, out->program, out->target, &options,
                                 diag);

@@ -20,6 +20,19 @@ typedef struct cli_loaded {
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
              cli_loaded *out, dv_diag *diag);
 void cli_unload(cli_loaded *l);
+// What variables of the environment say, where no option does.
+dv_status cli_from_outside(dv_target *t, dv_plan_options *options,
+                           dv_diag *diag);
+
+// Refuse what cannot fit before the machine starts to thrash (data.c).
+dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag);
+// LOW..HIGH of --random. Returns -1, or an exit code.
+int cli_range(const cli_command *c, const char *text, double *low,
+              double *high);
+// An output: its shape, the sum of its elements and a hash of its bytes. The
+// line returns how many are nan.
+void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
+int64_t cli_result_text(const dv_tensor *t, const void *data);
 
 // The part of --explain about scratchpads (scratch.c).
 void cli_explain_scratch(dv_text *out, const dv_plan *plan);

@@ -5,6 +5,8 @@
 
 const cli_command cli_commands[] = {
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
+    {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
+     cli_einsum},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest},
     {"place", "FILE.csv", "give buffers addresses in one memory", cli_place},
     {"plan", "FILE", "divide a program for a target; print the plan", cli_plan},
@@ -20,7 +22,7 @@ static void help(FILE *out)
             "it\n\n",
             dv_version());
     for (const cli_command *c = cli_commands; c->name; c++)
-        fprintf(out, "  divvy %-8s %-9s %s\n", c->name, c->args, c->about);
+        fprintf(out, "  divvy %-8s %-11s %s\n", c->name, c->args, c->about);
     fprintf(out,
             "\n  divvy COMMAND --help says what a command takes.\n"
             "\nTry: divvy run examples/softmax.dv --target spyre --verify\n"

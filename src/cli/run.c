@@ -1,6 +1,4 @@
 // divvy run: plan, check, run; verify and write what was asked for.
-#define _POSIX_C_SOURCE 200809L // sysconf
-#include "base/math.h"
 #include "base/npy.h"
 #include "cli/load.h"
 #include "run/data.h"
@@ -9,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct job {
     const cli_command *c;
@@ -29,37 +26,6 @@ typedef struct job {
 } job;
 
 // -- Memory ----------------------------------------------------------------
-
-// Refuse what cannot fit before the machine starts to thrash.
-static dv_status check_memory(const job *j)
-{
-    int64_t need = 0, pages = sysconf(_SC_PHYS_PAGES), page, have, n;
-    page = sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < j->p->n_tensors; i++) {
-        const dv_tensor *t = &j->p->tensors[i];
-        int copies = t->is_input && t->is_output ? 2 : 1;
-        if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
-            !dv_add_i64(&need, need, n))
-            need = INT64_MAX;
-        if (j->verify &&
-            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
-            need = INT64_MAX;
-        if (need == INT64_MAX)
-            break;
-    }
-    if (pages <= 0 || page <= 0 || !dv_mul_i64(&have, pages, page) ||
-        need <= have)
-        return DV_OK;
-    dv_text a = {0}, b = {0};
-    dv_put_bytes_of_memory(&a, need);
-    dv_put_bytes_of_memory(&b, have);
-    dv_status st = dv_fail(j->diag, DV_E_NOMEM, DV_NOWHERE,
-                           "the tensors need %s, this machine has %s",
-                           a.at ? a.at : "", b.at ? b.at : "");
-    dv_text_free(&a);
-    dv_text_free(&b);
-    return st;
-}
 
 static dv_status get_memory(job *j)
 {
@@ -173,26 +139,6 @@ static dv_status put_outputs(const job *j)
 
 // -- The report ------------------------------------------------------------
 
-typedef struct summary {
-    double sum;
-    int64_t n_nan;
-    uint64_t hash; // FNV-1a of the bytes
-} summary;
-
-static summary summarize(const dv_tensor *t, const void *data)
-{
-    summary s = {0, 0, 0xcbf29ce484222325u};
-    const unsigned char *bytes = data;
-    for (int64_t i = 0; i < t->n_elems; i++) {
-        double v = dv_load(t->dtype, data, i);
-        s.sum += v;
-        s.n_nan += isnan(v);
-    }
-    for (int64_t i = 0; i < dv_tensor_bytes(t); i++)
-        s.hash = (s.hash ^ bytes[i]) * 0x100000001b3u;
-    return s;
-}
-
 static void report_json(const job *j)
 {
     dv_text out = {0};
@@ -225,16 +171,7 @@ static void report_json(const job *j)
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output)
             continue;
-        summary s = summarize(t, j->after[i]);
-        char hash[20];
-        snprintf(hash, sizeof hash, "%016" PRIx64, s.hash);
-        dv_json_open_flat(&w, NULL, '{');
-        dv_json_string(&w, "name", t->name);
-        dv_json_ints(&w, "shape", t->shape, t->n_dims);
-        dv_json_string(&w, "dtype", dv_dtype_get(t->dtype)->name);
-        dv_json_double(&w, "sum", s.sum);
-        dv_json_string(&w, "hash", hash);
-        dv_json_close(&w);
+        cli_result_json(&w, t, j->after[i]);
     }
     dv_json_close(&w);
     dv_json_close(&w);
@@ -256,17 +193,11 @@ static void report_text(const job *j)
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output)
             continue;
-        summary s = summarize(t, j->after[i]);
-        printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
-        for (int d = 0; d < t->n_dims; d++)
-            printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
-        // The sign of a nan means nothing and differs between machines.
-        printf("]  sum %.9g  hash %016" PRIx64 "\n",
-               isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
-        if (s.n_nan)
+        int64_t n_nan = cli_result_text(t, j->after[i]);
+        if (n_nan)
             printf("  %s has %" PRId64 " nan; made-up inputs are in %g..%g, "
                    "--random LOW..HIGH changes that\n",
-                   t->name, s.n_nan, j->low, j->high);
+                   t->name, n_nan, j->low, j->high);
     }
     if (j->verify && j->verdict.tensor)
         printf("verify: %s, %s is %.3g off the oracle, %.3g allowed\n",
@@ -283,7 +214,8 @@ static int work(job *j)
         if (find_pair(j, j->out.at[i], 0, &tensor, &path))
             return cli_fail(j->diag);
     }
-    if (check_memory(j) || get_memory(j) || get_inputs(j) || run(j))
+    if (cli_check_memory(j->p, j->verify, j->diag) || get_memory(j) ||
+        get_inputs(j) || run(j))
         return cli_fail(j->diag);
     if (put_outputs(j))
         return cli_fail(j->diag);
@@ -299,27 +231,6 @@ static int work(job *j)
         return dv_status_exit(DV_E_VERIFY);
     }
     return 0;
-}
-
-static int parse_range(job *j, const char *text)
-{
-    const char *dots = strstr(text, "..");
-    char low[64], *end;
-    if (!dots || (size_t)(dots - text) >= sizeof low)
-        return cli_usage(j->c, "--random takes LOW..HIGH, not '%s'", text);
-    memcpy(low, text, (size_t)(dots - text));
-    low[dots - text] = 0;
-    j->low = strtod(low, &end);
-    if (end == low || *end)
-        return cli_usage(j->c, "--random: '%s' is no number", low);
-    j->high = strtod(dots + 2, &end);
-    if (end == dots + 2 || *end)
-        return cli_usage(j->c, "--random: '%s' is no number", dots + 2);
-    if (!isfinite(j->high - j->low))
-        return cli_usage(j->c, "--random takes finite numbers, not '%s'", text);
-    if (j->low >= j->high)
-        return cli_usage(j->c, "--random: %g is not below %g", j->low, j->high);
-    return -1;
 }
 
 int cli_run(const cli_command *c, int argc, char **argv)
@@ -345,7 +256,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
-        code = parse_range(&j, range);
+        code = cli_range(c, range, &j.low, &j.high);
     if (code < 0 && j.executor && strcmp(j.executor, "seq") &&
         strcmp(j.executor, "sim"))
         code =

@@ -346,8 +346,9 @@ static dv_status run_op(evaluator *ev)
 static dv_status run_ops(evaluator *ev, int first, int end, int next)
 {
     for (int i = first; i < end;) {
-        const dv_repeat *r = &ev->p->repeats[next];
-        if (next >= ev->p->n_repeats || r->first_op != i || r->end_op > end) {
+        const dv_repeat *r =
+            next < ev->p->n_repeats ? &ev->p->repeats[next] : NULL;
+        if (!r || r->first_op != i || r->end_op > end) {
             double *lost = ev->options->cancelled;
             ev->op = &ev->p->ops[i];
             ev->cancelled = lost ? lost[i] : 0;

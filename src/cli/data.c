@@ -1,0 +1,109 @@
+// What commands that run share: memory, ranges, results in a line.
+#define _POSIX_C_SOURCE 200809L // sysconf
+#include "base/math.h"
+#include "cli/load.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
+{
+    int64_t need = 0, pages = sysconf(_SC_PHYS_PAGES), page, have, n;
+    page = sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int copies = t->is_input && t->is_output ? 2 : 1;
+        if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
+            !dv_add_i64(&need, need, n))
+            need = INT64_MAX;
+        if (verify &&
+            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
+            need = INT64_MAX;
+        if (need == INT64_MAX)
+            break;
+    }
+    if (pages <= 0 || page <= 0 || !dv_mul_i64(&have, pages, page) ||
+        need <= have)
+        return DV_OK;
+    dv_text a = {0}, b = {0};
+    dv_put_bytes_of_memory(&a, need);
+    dv_put_bytes_of_memory(&b, have);
+    dv_status st = dv_fail(diag, DV_E_NOMEM, DV_NOWHERE,
+                           "the tensors need %s, this machine has %s",
+                           a.at ? a.at : "", b.at ? b.at : "");
+    dv_text_free(&a);
+    dv_text_free(&b);
+    return st;
+}
+
+int cli_range(const cli_command *c, const char *text, double *low_out,
+              double *high_out)
+{
+    const char *dots = strstr(text, "..");
+    char low[64], *end;
+    if (!dots || (size_t)(dots - text) >= sizeof low)
+        return cli_usage(c, "--random takes LOW..HIGH, not '%s'", text);
+    memcpy(low, text, (size_t)(dots - text));
+    low[dots - text] = 0;
+    *low_out = strtod(low, &end);
+    if (end == low || *end)
+        return cli_usage(c, "--random: '%s' is no number", low);
+    *high_out = strtod(dots + 2, &end);
+    if (end == dots + 2 || *end)
+        return cli_usage(c, "--random: '%s' is no number", dots + 2);
+    if (!isfinite(*high_out - *low_out))
+        return cli_usage(c, "--random takes finite numbers, not '%s'", text);
+    if (*low_out >= *high_out)
+        return cli_usage(c, "--random: %g is not below %g", *low_out,
+                         *high_out);
+    return -1;
+}
+
+typedef struct summary {
+    double sum;
+    int64_t n_nan;
+    uint64_t hash; // FNV-1a of the bytes
+} summary;
+
+static summary summarize(const dv_tensor *t, const void *data)
+{
+    summary s = {0, 0, 0xcbf29ce484222325u};
+    const unsigned char *bytes = data;
+    for (int64_t i = 0; i < t->n_elems; i++) {
+        double v = dv_load(t->dtype, data, i);
+        s.sum += v;
+        s.n_nan += isnan(v);
+    }
+    for (int64_t i = 0; i < dv_tensor_bytes(t); i++)
+        s.hash = (s.hash ^ bytes[i]) * 0x100000001b3u;
+    return s;
+}
+
+void cli_result_json(dv_json *w, const dv_tensor *t, const void *data)
+{
+    summary s = summarize(t, data);
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, s.hash);
+    dv_json_open_flat(w, NULL, '{');
+    dv_json_string(w, "name", t->name);
+    dv_json_ints(w, "shape", t->shape, t->n_dims);
+    dv_json_string(w, "dtype", dv_dtype_get(t->dtype)->name);
+    dv_json_double(w, "sum", s.sum);
+    dv_json_string(w, "hash", hash);
+    dv_json_close(w);
+}
+
+int64_t cli_result_text(const dv_tensor *t, const void *data)
+{
+    summary s = summarize(t, data);
+    printf("  %s: %s[", t->name, dv_dtype_get(t->dtype)->name);
+    for (int d = 0; d < t->n_dims; d++)
+        printf("%s%" PRId64, d ? ", " : "", t->shape[d]);
+    // The sign of a nan means nothing and differs between machines.
+    printf("]  sum %.9g  hash %016" PRIx64 "\n",
+           isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
+    return s.n_nan;
+}

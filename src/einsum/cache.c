@@ -1,0 +1,211 @@
+// Plans made before. An entry is found by a text that says everything a plan
+// depends on: expression, dtypes, shapes, options, the target's description.
+// The entry used longest ago makes room. An entry also keeps one exec for calls
+// of dv_einsum, so that a call that was made before allocates only its key.
+#include "einsum/einsum.h"
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct entry {
+    char *key; // owned
+    size_t len;
+    uint64_t hash;
+    uint64_t used;        // when: a count of look-ups
+    dv_einsum_core *core; // counted
+    dv_einsum_exec *idle; // owned; NULL: none, or in use
+} entry;
+
+struct dv_einsum_cache {
+    entry *entries;
+    size_t n, max;
+    uint64_t now;
+};
+
+// -- Keys --------------------------------------------------------------------
+
+static void put_text(dv_text *key, const char *s)
+{
+    if (s)
+        dv_put(key, "%zu:%s", strlen(s), s);
+    dv_put(key, ";");
+}
+
+static void put_plan_options(dv_text *key, const dv_plan_options *o)
+{
+    if (!o)
+        return;
+    const char *const texts[] = {o->stop_after, o->divide,   o->joint,
+                                 o->scratch,    o->in_place, o->clone_inputs,
+                                 o->ring,       o->evict,    o->reorder,
+                                 o->recompute,  o->tenants,  o->solver};
+    dv_put(key, "plan %" PRId64 " %" PRId64 " %.17g ", o->cores,
+           o->place_budget, o->time_limit_s);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        put_text(key, texts[i]);
+    for (size_t i = 0; i < o->n_pins; i++)
+        put_text(key, o->pins[i]);
+}
+
+static void put_key(dv_text *key, const char *expression, const dv_array *in,
+                    size_t n_in, const dv_einsum_options *o)
+{
+    put_text(key, expression);
+    for (size_t i = 0; i < n_in; i++) {
+        dv_put(key, "%d,%d", (int)in[i].dtype, in[i].n_dims);
+        for (int d = 0; d < in[i].n_dims; d++)
+            dv_put(key, ",%" PRId64, in[i].shape[d]);
+        dv_put(key, ";");
+    }
+    dv_put(key, "%d %" PRId64 " ", o->dtype, o->max_elems);
+    put_text(key, o->path);
+    put_plan_options(key, o->plan);
+    if (o->target)
+        dv_target_print(key, o->target, 0);
+}
+
+// FNV-1a.
+static uint64_t hash_of(const dv_text *key)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < key->len; i++)
+        h = (h ^ (unsigned char)key->at[i]) * 0x100000001b3u;
+    return h;
+}
+
+// -- Entries -----------------------------------------------------------------
+
+static void clear(entry *e)
+{
+    dv_einsum_destroy(e->idle);
+    dv_einsum_core_drop(e->core);
+    dv_release(e->key);
+    *e = (entry){0};
+}
+
+static entry *find(dv_einsum_cache *c, const dv_text *key, uint64_t hash)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        entry *e = &c->entries[i];
+        if (e->hash == hash && e->len == key->len &&
+            memcmp(e->key, key->at, key->len) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+// An empty entry: a new one, or the one used longest ago.
+static entry *make_room(dv_einsum_cache *c)
+{
+    if (c->n < c->max)
+        return &c->entries[c->n++];
+    entry *oldest = c->entries;
+    for (size_t i = 1; i < c->n; i++)
+        if (c->entries[i].used < oldest->used)
+            oldest = &c->entries[i];
+    clear(oldest);
+    return oldest;
+}
+
+// Find or make the entry of a call.
+static dv_status look_up(entry **out, const char *expression,
+                         const dv_array *in, size_t n_in,
+                         const dv_einsum_options *o, dv_diag *diag)
+{
+    dv_einsum_cache *c = o->cache;
+    dv_einsum_core *core = NULL;
+    dv_text key = {0};
+    DV_TRY(dv_einsum_check(expression, in, n_in, o, diag));
+    put_key(&key, expression, in, n_in, o);
+    if (key.failed) {
+        dv_text_free(&key);
+        return dv_nomem(diag);
+    }
+    uint64_t hash = hash_of(&key);
+    entry *e = find(c, &key, hash);
+    dv_status st = DV_OK;
+    if (!e) {
+        st = dv_einsum_core_create(&core, expression, in, n_in, o, diag);
+        if (st == DV_OK) {
+            e = make_room(c);
+            *e = (entry){.len = key.len, .hash = hash, .core = core};
+            e->key = dv_text_take(&key);
+        }
+    }
+    if (e) {
+        e->used = ++c->now;
+        *out = e;
+    }
+    dv_text_free(&key);
+    return st;
+}
+
+dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
+                               const dv_array *in, size_t n_in,
+                               const dv_einsum_options *options, dv_diag *diag)
+{
+    entry *e = NULL;
+    DV_TRY(look_up(&e, expression, in, n_in, options, diag));
+    atomic_fetch_add(&e->core->refs, 1);
+    *out = e->core;
+    return DV_OK;
+}
+
+// -- Execs for single calls --------------------------------------------------
+
+dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
+                               const dv_array *in, size_t n_in,
+                               const dv_einsum_options *options, dv_diag *diag)
+{
+    entry *e = NULL;
+    DV_TRY(look_up(&e, expression, in, n_in, options, diag));
+    *out = e->idle;
+    e->idle = NULL;
+    if (*out)
+        return DV_OK;
+    atomic_fetch_add(&e->core->refs, 1);
+    return dv_einsum_exec_create(out, e->core, diag);
+}
+
+void dv_einsum_cache_give(dv_einsum_cache *c, dv_einsum_exec *x)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        entry *e = &c->entries[i];
+        if (e->core != dv_einsum_core_of(x) || e->idle)
+            continue;
+        e->idle = x;
+        return;
+    }
+    dv_einsum_destroy(x);
+}
+
+// -- The cache ---------------------------------------------------------------
+
+dv_status dv_einsum_cache_create(dv_einsum_cache **out, size_t max_plans,
+                                 dv_diag *diag)
+{
+    size_t max = max_plans ? max_plans : 64;
+    dv_einsum_cache *c = dv_alloc(sizeof *c);
+    if (!c)
+        return dv_nomem(diag);
+    *c = (dv_einsum_cache){.max = max};
+    c->entries = max <= SIZE_MAX / sizeof *c->entries
+                     ? dv_alloc(max * sizeof *c->entries)
+                     : NULL;
+    if (!c->entries) {
+        dv_release(c);
+        return dv_nomem(diag);
+    }
+    memset(c->entries, 0, max * sizeof *c->entries);
+    *out = c;
+    return DV_OK;
+}
+
+void dv_einsum_cache_destroy(dv_einsum_cache *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n; i++)
+        clear(&c->entries[i]);
+    dv_release(c->entries);
+    dv_release(c);
+}

@@ -1,0 +1,418 @@
+// Einsums as objects: a core that is planned once, execs that run it, and the
+// one call that does everything. Operands with strides are packed into dense
+// memory before a run, and an output with strides is unpacked behind it.
+#include "einsum/einsum.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// -- Cores -------------------------------------------------------------------
+
+static dv_status copy_shapes(dv_einsum_core *c, const dv_array *in, size_t n_in,
+                             dv_diag *diag)
+{
+    c->in = DV_NEW(&c->arena, dv_array, n_in);
+    c->out_shape = DV_NEW(&c->arena, int64_t, c->f.out.n_dims);
+    if (!c->in || !c->out_shape)
+        return dv_nomem(diag);
+    for (size_t i = 0; i < n_in; i++) {
+        int64_t *shape = DV_NEW(&c->arena, int64_t, in[i].n_dims);
+        if (!shape)
+            return dv_nomem(diag);
+        for (int d = 0; d < in[i].n_dims; d++)
+            shape[d] = in[i].shape[d];
+        c->in[i] = (dv_array){in[i].dtype, in[i].n_dims, shape, NULL, NULL};
+    }
+    for (int d = 0; d < c->f.out.n_dims; d++)
+        c->out_shape[d] = c->f.extent[c->f.out.id[d]];
+    return DV_OK;
+}
+
+static dv_status make_plan(dv_einsum_core *c, const dv_einsum_options *o,
+                           dv_diag *diag)
+{
+    dv_target *host = NULL;
+    dv_text text = {0};
+    dv_path_program(&text, &c->f, &c->path, c->in, c->dtype);
+    dv_status st = text.failed
+                       ? dv_nomem(diag)
+                       : dv_program_parse(&c->program, text.at, text.len,
+                                          "einsum", NULL, 0, diag);
+    dv_text_free(&text);
+    if (st == DV_OK && !o->target)
+        st = dv_target_load(&host, "host", diag);
+    if (st == DV_OK)
+        st = dv_plan_create(&c->plan, c->program, o->target ? o->target : host,
+                            o->plan, diag);
+    dv_target_destroy(host);
+    return st;
+}
+
+dv_status dv_einsum_check(const char *expression, const dv_array *in,
+                          size_t n_in, const dv_einsum_options *o,
+                          dv_diag *diag)
+{
+    if (!expression || (n_in && !in))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is NULL",
+                       expression ? "in" : "expression");
+    if (o->dtype < -1 || o->dtype > DV_I8)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no dtype %d",
+                       o->dtype);
+    for (size_t i = 0; i < n_in; i++) {
+        if ((int)in[i].dtype < 0 || in[i].dtype > DV_I8)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "operand %zu: there is no dtype %d", i,
+                           (int)in[i].dtype);
+        if (in[i].n_dims < 0 || in[i].n_dims > DV_MAX_DIMS)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "operand %zu has %d dims, at most %d are supported",
+                           i, in[i].n_dims, (int)DV_MAX_DIMS);
+        if (in[i].n_dims > 0 && !in[i].shape)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "operand %zu has %d dims and no shape", i,
+                           in[i].n_dims);
+    }
+    return DV_OK;
+}
+
+static dv_status fill_core(dv_einsum_core *c, const char *expression,
+                           const dv_array *in, size_t n_in,
+                           const dv_einsum_options *o, dv_diag *diag)
+{
+    DV_TRY(dv_einsum_check(expression, in, n_in, o, diag));
+    DV_TRY(dv_formula_parse(&c->f, expression, strlen(expression), &c->arena,
+                            diag));
+    DV_TRY(dv_formula_resolve(&c->f, in, n_in, &c->arena, diag));
+    DV_TRY(copy_shapes(c, in, n_in, diag));
+    c->dtype = o->dtype < 0 ? dv_einsum_dtype(in, n_in) : (dv_dtype)o->dtype;
+    DV_TRY(
+        dv_path_find(&c->path, &c->f, o->path, o->max_elems, &c->arena, diag));
+    return dv_formula_is_empty(&c->f) ? DV_OK : make_plan(c, o, diag);
+}
+
+dv_status dv_einsum_core_create(dv_einsum_core **out, const char *expression,
+                                const dv_array *in, size_t n_in,
+                                const dv_einsum_options *options, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_einsum_core *c = DV_NEW(&arena, dv_einsum_core, 1);
+    if (!c)
+        return dv_nomem(diag);
+    c->arena = arena;
+    atomic_init(&c->refs, 1);
+    dv_status st = fill_core(c, expression, in, n_in, options, diag);
+    if (st == DV_OK)
+        *out = c;
+    else
+        dv_einsum_core_drop(c);
+    return st;
+}
+
+void dv_einsum_core_drop(dv_einsum_core *c)
+{
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
+        return;
+    dv_plan_destroy(c->plan);
+    dv_program_destroy(c->program);
+    dv_arena arena = c->arena;
+    dv_arena_free(&arena);
+}
+
+// -- Execs -------------------------------------------------------------------
+
+// An operand or the output.
+typedef struct slot {
+    char name[16]; // in the program
+    dv_dtype dtype;
+    int n_dims;
+    const int64_t *shape;
+    int64_t size_bytes;
+    void *data;                   // the user's
+    int64_t strides[DV_MAX_DIMS]; // of it
+    void *dense;                  // owned; NULL: data is dense
+} slot;
+
+struct dv_einsum_exec {
+    dv_einsum_core *core;
+    dv_exec *exec; // NULL: the sum is empty
+    slot *slots;   // operands, then the output
+    size_t n_in;
+};
+
+const dv_einsum_core *dv_einsum_core_of(const dv_einsum_exec *e)
+{
+    return e->core;
+}
+
+dv_exec *dv_einsum_inner(const dv_einsum_exec *e)
+{
+    return e->exec;
+}
+
+static dv_status set_slot(slot *s, dv_dtype dtype, int n_dims,
+                          const int64_t *shape, dv_diag *diag)
+{
+    s->dtype = dtype;
+    s->n_dims = n_dims;
+    s->shape = shape;
+    s->size_bytes = dv_dtype_get(dtype)->size_bytes;
+    int fits = 1, empty = 0;
+    for (int d = 0; d < n_dims; d++) {
+        empty |= shape[d] == 0;
+        fits = fits &&
+               (empty || dv_mul_i64(&s->size_bytes, s->size_bytes, shape[d]));
+    }
+    if (empty)
+        s->size_bytes = 0;
+    return fits || empty ? DV_OK
+                         : dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                                   "%s has more than 2^63 - 1 bytes", s->name);
+}
+
+static dv_status fill_exec(dv_einsum_exec *e, dv_diag *diag)
+{
+    const dv_einsum_core *c = e->core;
+    size_t bytes = (e->n_in + 1) * sizeof *e->slots;
+    e->slots = dv_alloc(bytes);
+    if (!e->slots)
+        return dv_nomem(diag);
+    memset(e->slots, 0, bytes);
+    for (size_t i = 0; i < e->n_in; i++) {
+        slot *s = &e->slots[i];
+        snprintf(s->name, sizeof s->name, "x%d", (int)i);
+        DV_TRY(
+            set_slot(s, c->in[i].dtype, c->in[i].n_dims, c->in[i].shape, diag));
+    }
+    slot *out = &e->slots[e->n_in];
+    snprintf(out->name, sizeof out->name, "y");
+    DV_TRY(set_slot(out, c->dtype, c->f.out.n_dims, c->out_shape, diag));
+    return c->plan ? dv_exec_create(&e->exec, c->plan, diag) : DV_OK;
+}
+
+dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
+                                dv_diag *diag)
+{
+    dv_einsum_exec *e = dv_alloc(sizeof *e);
+    if (!e) {
+        dv_einsum_core_drop(core);
+        return dv_nomem(diag);
+    }
+    *e = (dv_einsum_exec){.core = core, .n_in = (size_t)core->f.n_in};
+    dv_status st = fill_exec(e, diag);
+    if (st == DV_OK)
+        *out = e;
+    else
+        dv_einsum_destroy(e);
+    return st;
+}
+
+dv_status dv_einsum_create(dv_einsum_exec **out, const char *expression,
+                           const dv_array *in, size_t n_in,
+                           const dv_einsum_options *options, dv_diag *diag)
+{
+    const dv_einsum_options usual = DV_EINSUM_OPTIONS_INIT;
+    const dv_einsum_options *o = options ? options : &usual;
+    dv_einsum_core *core = NULL;
+    DV_TRY(o->cache
+               ? dv_einsum_cache_core(&core, expression, in, n_in, o, diag)
+               : dv_einsum_core_create(&core, expression, in, n_in, o, diag));
+    return dv_einsum_exec_create(out, core, diag);
+}
+
+void dv_einsum_destroy(dv_einsum_exec *e)
+{
+    if (!e)
+        return;
+    dv_exec_destroy(e->exec);
+    for (size_t i = 0; e->slots && i <= e->n_in; i++)
+        dv_release(e->slots[i].dense);
+    dv_release(e->slots);
+    dv_einsum_core_drop(e->core);
+    dv_release(e);
+}
+
+// -- Memory ------------------------------------------------------------------
+
+static int is_dense(const slot *s, const int64_t *strides)
+{
+    int64_t want = 1;
+    for (int d = s->n_dims - 1; d >= 0; d--) {
+        if (s->shape[d] != 1 && strides[d] != want)
+            return 0;
+        if (!dv_mul_i64(&want, want, s->shape[d]))
+            return 0;
+    }
+    return 1;
+}
+
+// Strides may not lead two elements of an output to one place. What is caught
+// is the plain case of a stride of 0.
+static dv_status check_strides(const slot *s, const int64_t *strides,
+                               dv_diag *diag)
+{
+    for (int d = 0; d < s->n_dims; d++)
+        if (strides[d] == 0 && s->shape[d] > 1)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "the output has a stride of 0 in dim %d", d);
+    return DV_OK;
+}
+
+dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
+                         const int64_t *strides, dv_diag *diag)
+{
+    if (i > e->n_in)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "there is no operand %zu: there are %zu", i, e->n_in);
+    slot *s = &e->slots[i];
+    if (!data && s->size_bytes)
+        return dv_fail(
+            diag, DV_E_USAGE, DV_NOWHERE,
+            i == e->n_in ? "the output is NULL" : "operand %zu is NULL", i);
+    if (strides && i == e->n_in)
+        DV_TRY(check_strides(s, strides, diag));
+    int dense = !s->size_bytes || !strides || is_dense(s, strides);
+    if (!dense && !s->dense && !(s->dense = dv_alloc((size_t)s->size_bytes)))
+        return dv_nomem(diag);
+    if (dense) {
+        dv_release(s->dense);
+        s->dense = NULL;
+    }
+    for (int d = 0; !dense && d < s->n_dims; d++)
+        s->strides[d] = strides[d];
+    s->data = data;
+    if (!e->exec)
+        return DV_OK;
+    return dv_exec_bind(e->exec, s->name, dense ? data : s->dense,
+                        (size_t)s->size_bytes, diag);
+}
+
+// Copy between the user's strided memory and our dense one, row by row.
+static void copy(const slot *s, int unpack)
+{
+    size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
+    int last = s->n_dims - 1; // there is one: a scalar is dense
+    int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
+    ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);
+    char *dense = s->dense;
+    for (;;) {
+        ptrdiff_t off = 0;
+        for (int d = 0; d < last; d++)
+            off += (ptrdiff_t)(at[d] * s->strides[d] * (int64_t)size);
+        char *user = (char *)s->data + off;
+        for (int64_t k = 0; k < n; k++, dense += size) {
+            char *there = user + (ptrdiff_t)k * step;
+            memcpy(unpack ? there : dense, unpack ? dense : there, size);
+        }
+        int d = last - 1;
+        while (d >= 0 && ++at[d] == s->shape[d])
+            at[d--] = 0;
+        if (d < 0)
+            return;
+    }
+}
+
+// -- Running -----------------------------------------------------------------
+
+dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
+{
+    slot *out = &e->slots[e->n_in];
+    for (size_t i = 0; i <= e->n_in; i++)
+        if (!e->slots[i].data && e->slots[i].size_bytes)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
+                           e->slots[i].name);
+    for (size_t i = 0; e->exec && i < e->n_in; i++)
+        if (e->slots[i].dense)
+            copy(&e->slots[i], 0);
+    if (e->exec)
+        DV_TRY(dv_exec_run(e->exec, diag));
+    else if (out->size_bytes) // a sum of nothing
+        memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
+    if (out->dense)
+        copy(out, 1);
+    return DV_OK;
+}
+
+static dv_status check_output(const dv_einsum_exec *e, const dv_array *out,
+                              dv_diag *diag)
+{
+    const slot *s = &e->slots[e->n_in];
+    if (out->n_dims != s->n_dims)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the result has %d dims, the output %d", s->n_dims,
+                       out->n_dims);
+    for (int d = 0; d < s->n_dims; d++)
+        if (out->shape[d] != s->shape[d])
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "dim %d of the result is %" PRId64
+                           " long, that of the output %" PRId64,
+                           d, s->shape[d], out->shape[d]);
+    return DV_OK;
+}
+
+static dv_status bind_and_run(dv_einsum_exec *e, const dv_array *in,
+                              const dv_array *out, dv_diag *diag)
+{
+    DV_TRY(check_output(e, out, diag));
+    for (size_t i = 0; i < e->n_in; i++)
+        DV_TRY(dv_einsum_bind(e, i, in[i].data, in[i].strides, diag));
+    DV_TRY(dv_einsum_bind(e, e->n_in, out->data, out->strides, diag));
+    return dv_einsum_run(e, diag);
+}
+
+dv_status dv_einsum(const char *expression, const dv_array *in, size_t n_in,
+                    const dv_array *out, const dv_einsum_options *options,
+                    dv_diag *diag)
+{
+    dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
+    dv_einsum_exec *e = NULL;
+    if (options)
+        o = *options;
+    if (!out || (out->n_dims > 0 && !out->shape))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the output %s",
+                       out ? "has no shape" : "is NULL");
+    o.dtype = (int)out->dtype;
+    DV_TRY(o.cache ? dv_einsum_cache_take(&e, expression, in, n_in, &o, diag)
+                   : dv_einsum_create(&e, expression, in, n_in, &o, diag));
+    dv_status st = bind_and_run(e, in, out, diag);
+    if (o.cache)
+        dv_einsum_cache_give(o.cache, e);
+    else
+        dv_einsum_destroy(e);
+    return st;
+}
+
+// -- Questions ---------------------------------------------------------------
+
+dv_array dv_einsum_output(const dv_einsum_exec *e)
+{
+    const slot *s = &e->slots[e->n_in];
+    return (dv_array){s->dtype, s->n_dims, s->shape, NULL, NULL};
+}
+
+const dv_program *dv_einsum_program(const dv_einsum_exec *e)
+{
+    return e->core->program;
+}
+
+const dv_plan *dv_einsum_plan(const dv_einsum_exec *e)
+{
+    return e->core->plan;
+}
+
+char *dv_einsum_text(const dv_einsum_exec *e)
+{
+    dv_text out = {0};
+    dv_path_print(&out, &e->core->f, &e->core->path);
+    return dv_text_take(&out);
+}
+
+char *dv_einsum_json(const dv_einsum_exec *e)
+{
+    dv_text out = {0};
+    dv_json j = {.out = &out};
+    dv_json_open(&j, NULL, '{');
+    dv_path_json(&j, &e->core->f, &e->core->path);
+    dv_json_close(&j);
+    return dv_text_take(&out);
+}

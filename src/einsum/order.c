@@ -1,0 +1,101 @@
+// The cheapest order of products, over all of them: for every subset of the
+// operands the best way to multiply it, from the best ways of its halves.
+//
+//   best(S) = least over A + B = S of best(A) + best(B) + price(A, B)
+//
+// What is left of S is known without its order: the indices that something
+// outside S, or the output, still needs. Costs are compared flops first, then
+// elements between, then outer products; all three add up over the halves, so
+// the best of halves is the best of all. 3^n / 2 splits, about 30000 for 10.
+#include "einsum/einsum.h"
+#include <math.h>
+
+typedef struct subset {
+    dv_ids all, keep; // indices in it; those that are still needed
+    dv_order_cost cost;
+    uint32_t left; // one half of the best split
+    int32_t number;
+} subset;
+
+static subset *make_subsets(const dv_order *o, dv_arena *arena)
+{
+    uint32_t n = 1u << o->n, full = n - 1;
+    subset *at = DV_NEW(arena, subset, n);
+    for (uint32_t s = 1; at && s < n; s++) {
+        int low = __builtin_ctz(s);
+        at[s].all = dv_ids_or(at[s & (s - 1)].all, o->ids[low]);
+        at[s].number = low;
+    }
+    for (uint32_t s = 1; at && s < n; s++)
+        at[s].keep =
+            dv_ids_and(at[s].all, dv_ids_or(o->out, at[full & ~s].all));
+    return at;
+}
+
+// May what is left of a subset be stored?
+static int fits(const dv_order *o, const subset *s, double elems)
+{
+    return dv_ids_count(s->keep) <= DV_MAX_DIMS &&
+           (o->max_elems <= 0 || elems <= o->max_elems);
+}
+
+static void best_split(const dv_order *o, subset *at, uint32_t s)
+{
+    subset *to = &at[s];
+    uint32_t full = (1u << o->n) - 1;
+    double elems = s == full ? 0 : dv_ids_points(to->keep, o->extent);
+    to->cost.flops = INFINITY;
+    if (s != full && !fits(o, to, elems))
+        return;
+    for (uint32_t a = (s - 1) & s; a > (s ^ a); a = (a - 1) & s) {
+        const subset *x = &at[a], *y = &at[s ^ a];
+        dv_order_cost c = {x->cost.flops + y->cost.flops,
+                           x->cost.elems + y->cost.elems + elems,
+                           x->cost.outers + y->cost.outers};
+        if (!(c.flops < to->cost.flops))
+            continue;
+        c.flops +=
+            dv_pair_flops(dv_ids_or(x->keep, y->keep), to->keep, o->extent);
+        c.outers += dv_ids_none(dv_ids_and(x->keep, y->keep));
+        if (dv_order_less(c, to->cost)) {
+            to->cost = c;
+            to->left = a;
+        }
+    }
+}
+
+// Write the pairs of a subset, children first. The factor with the first
+// operand is on the left.
+static int32_t put_pairs(const dv_order *o, const subset *at, uint32_t s,
+                         dv_pair *pairs, int32_t *n)
+{
+    if ((s & (s - 1)) == 0)
+        return at[s].number;
+    uint32_t a = at[s].left, b = s ^ a;
+    if (__builtin_ctz(b) < __builtin_ctz(a)) {
+        uint32_t t = a;
+        a = b;
+        b = t;
+    }
+    int32_t left = put_pairs(o, at, a, pairs, n);
+    int32_t right = put_pairs(o, at, b, pairs, n);
+    pairs[(*n)++] = (dv_pair){left, right};
+    return o->n + *n - 1;
+}
+
+dv_status dv_order_exact(const dv_order *o, dv_pair *pairs, dv_order_cost *cost,
+                         dv_arena *arena, dv_diag *diag)
+{
+    subset *at = make_subsets(o, arena);
+    uint32_t full = (1u << o->n) - 1;
+    int32_t n = 0;
+    if (!at)
+        return dv_nomem(diag);
+    for (uint32_t s = 1; s <= full; s++)
+        if (s & (s - 1))
+            best_split(o, at, s);
+    *cost = at[full].cost;
+    if (isfinite(cost->flops))
+        put_pairs(o, at, full, pairs, &n);
+    return DV_OK;
+}

@@ -1,0 +1,191 @@
+// Einsums from C: types, strides, wrong calls, caches, and no memory.
+#include "einsum/einsum.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// -- Types -------------------------------------------------------------------
+
+static void types(void **state)
+{
+    (void)state;
+    static const struct {
+        dv_dtype a, b, want;
+    } cases[] = {
+        {DV_F32, DV_F32, DV_F32},  {DV_F16, DV_F16, DV_F16},
+        {DV_BF16, DV_F16, DV_F32}, {DV_F16, DV_F64, DV_F64},
+        {DV_I8, DV_I8, DV_I8},     {DV_I8, DV_I32, DV_I32},
+        {DV_I64, DV_F16, DV_F16},  {DV_I32, DV_I64, DV_I64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const dv_array in[] = {{.dtype = cases[i].a}, {.dtype = cases[i].b}};
+        assert_int_equal(dv_einsum_dtype(in, 2), cases[i].want);
+    }
+    // Bytes add up in more than a byte; halves are not rounded in between.
+    signed char a[4] = {100, 100, 100, 100}, b[4] = {100, 100, 100, 100};
+    int32_t y = 0;
+    const int64_t shape[] = {4};
+    const dv_array in[] = {{DV_I8, 1, shape, NULL, a},
+                           {DV_I8, 1, shape, NULL, b}};
+    const dv_array out = {DV_I32, 0, NULL, NULL, &y};
+    assert_int_equal(dv_einsum("i,i->", in, 2, &out, NULL, NULL), DV_OK);
+    assert_int_equal(y, 40000);
+}
+
+// -- The API -----------------------------------------------------------------
+
+static void strides(void **state)
+{
+    (void)state;
+    // Every second column of a, b turned around, c by columns.
+    double a[2][4] = {{1, 0, 2, 0}, {3, 0, 4, 0}}, b[2] = {20, 10};
+    double c[4] = {-1, -1, -1, -1};
+    const int64_t sa[] = {2, 2}, sb[] = {2}, sc[] = {2, 2};
+    const int64_t ta[] = {4, 2}, tb[] = {-1}, tc[] = {1, 2};
+    const dv_array in[] = {{DV_F64, 2, sa, ta, a}, {DV_F64, 1, sb, tb, &b[1]}};
+    const dv_array out = {DV_F64, 2, sc, tc, c};
+    assert_int_equal(dv_einsum("ij,j->ij", in, 2, &out, NULL, NULL), DV_OK);
+    assert_true(c[0] == 10 && c[1] == 30 && c[2] == 40 && c[3] == 80);
+    // A stride of 0 repeats an input, but not an output.
+    double one[1] = {5}, sum[2] = {0};
+    const int64_t zero[] = {0}, dense[] = {1};
+    dv_array x = {DV_F64, 1, sb, zero, one}, y = {DV_F64, 1, sb, dense, sum};
+    assert_int_equal(dv_einsum("i->i", &x, 1, &y, NULL, NULL), DV_OK);
+    assert_true(sum[0] == 5 && sum[1] == 5);
+    y.strides = zero;
+    assert_int_equal(dv_einsum("i->i", &x, 1, &y, NULL, NULL), DV_E_USAGE);
+}
+
+static void wrong_calls(void **state)
+{
+    (void)state;
+    double a[4] = {1, 2, 3, 4}, y[4];
+    const int64_t two[] = {2}, three[] = {3};
+    dv_array in = {DV_F64, 1, two, NULL, a}, out = {DV_F64, 1, two, NULL, y};
+    dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
+    dv_einsum_exec *e = NULL;
+    assert_int_equal(dv_einsum("i", &in, 1, &out, NULL, NULL), DV_OK);
+    assert_int_equal(dv_einsum(NULL, &in, 1, &out, NULL, NULL), DV_E_USAGE);
+    assert_int_equal(dv_einsum("i", NULL, 1, &out, NULL, NULL), DV_E_USAGE);
+    assert_int_equal(dv_einsum("i", &in, 1, NULL, NULL, NULL), DV_E_USAGE);
+    out.shape = three;
+    assert_int_equal(dv_einsum("i", &in, 1, &out, NULL, NULL), DV_E_SHAPE);
+    assert_int_equal(dv_einsum("i->", &in, 1, &out, NULL, NULL), DV_E_SHAPE);
+    out.shape = two;
+    out.data = NULL;
+    assert_int_equal(dv_einsum("i", &in, 1, &out, NULL, NULL), DV_E_USAGE);
+    in.n_dims = 17;
+    assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_E_LIMIT);
+    in.n_dims = 1;
+    in.dtype = (dv_dtype)99;
+    assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_E_USAGE);
+    in.dtype = DV_F64;
+    o.dtype = 99;
+    assert_int_equal(dv_einsum_create(&e, "i", &in, 1, &o, NULL), DV_E_USAGE);
+    assert_int_equal(dv_einsum_create(&e, "i", &in, 1, NULL, NULL), DV_OK);
+    assert_int_equal(dv_einsum_run(e, NULL), DV_E_USAGE);
+    assert_int_equal(dv_einsum_bind(e, 2, y, NULL, NULL), DV_E_USAGE);
+    assert_int_equal(dv_einsum_bind(e, 0, NULL, NULL, NULL), DV_E_USAGE);
+    dv_einsum_destroy(e);
+    dv_einsum_destroy(NULL);
+    dv_einsum_cache_destroy(NULL);
+}
+
+// A plan is found again for the same call, and for no other.
+static void caches(void **state)
+{
+    (void)state;
+    dv_einsum_cache *cache = NULL;
+    dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
+    dv_einsum_exec *e[5] = {NULL};
+    const int64_t two[] = {2}, three[] = {3};
+    dv_array in = {DV_F64, 1, two, NULL, NULL};
+    assert_int_equal(dv_einsum_cache_create(&cache, 2, NULL), DV_OK);
+    o.cache = cache;
+    assert_int_equal(dv_einsum_create(&e[0], "i->", &in, 1, &o, NULL), DV_OK);
+    assert_int_equal(dv_einsum_create(&e[1], "i->", &in, 1, &o, NULL), DV_OK);
+    assert_ptr_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[1]));
+    in.shape = three;
+    assert_int_equal(dv_einsum_create(&e[2], "i->", &in, 1, &o, NULL), DV_OK);
+    assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[2]));
+    o.dtype = DV_F32; // the third plan: the first has to go
+    assert_int_equal(dv_einsum_create(&e[3], "i->", &in, 1, &o, NULL), DV_OK);
+    assert_ptr_not_equal(dv_einsum_plan(e[2]), dv_einsum_plan(e[3]));
+    o.dtype = -1;
+    in.shape = two;
+    assert_int_equal(dv_einsum_create(&e[4], "i->", &in, 1, &o, NULL), DV_OK);
+    assert_ptr_not_equal(dv_einsum_plan(e[0]), dv_einsum_plan(e[4]));
+    dv_einsum_cache_destroy(cache); // execs go on
+    double x[2] = {3, 4}, y = 0;
+    assert_int_equal(dv_einsum_bind(e[0], 0, x, NULL, NULL), DV_OK);
+    assert_int_equal(dv_einsum_bind(e[0], 1, &y, NULL, NULL), DV_OK);
+    assert_int_equal(dv_einsum_run(e[0], NULL), DV_OK);
+    assert_true(y == 7);
+    for (int i = 0; i < 5; i++)
+        dv_einsum_destroy(e[i]);
+}
+
+// -- Without memory ----------------------------------------------------------
+
+static dv_status everything(const char *expression, dv_diag *diag)
+{
+    double a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[4];
+    const int64_t cube[] = {2, 2, 2}, square[] = {2, 2}, back[] = {1, 2, 4};
+    const dv_array in[] = {{DV_F64, 3, cube, back, a},
+                           {DV_F64, 2, square, NULL, a},
+                           {DV_F64, 2, square, NULL, a}};
+    const dv_array out = {DV_F64, 2, square, NULL, y};
+    dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
+    dv_einsum_cache *cache = NULL;
+    DV_TRY(dv_einsum_cache_create(&cache, 1, diag));
+    o.cache = cache;
+    dv_status st = dv_einsum(expression, in, 3, &out, &o, diag);
+    if (st == DV_OK)
+        st = dv_einsum(expression, in, 3, &out, &o, diag);
+    dv_einsum_exec *e = NULL;
+    if (st == DV_OK)
+        st = dv_einsum_create(&e, expression, in, 3, &o, diag);
+    char *text = st == DV_OK ? dv_einsum_text(e) : NULL;
+    char *json = st == DV_OK ? dv_einsum_json(e) : NULL;
+    if (st == DV_OK && (!text || !json))
+        st = dv_nomem(diag);
+    dv_free(text);
+    dv_free(json);
+    dv_einsum_destroy(e);
+    dv_einsum_cache_destroy(cache);
+    return st;
+}
+
+static void without_memory(void **state)
+{
+    (void)state;
+    static const char *const expressions[] = {
+        "iij,jk,kl->il", "[[0,0,1],[1,2]->[0,2]],[2,3]->[0,3]"};
+    for (int i = 0; i < 2; i++)
+        for (int64_t n = 0;; n++) {
+            dv_mem_fail_at(-1);
+            dv_diag *diag = dv_diag_create();
+            dv_mem_fail_at(n);
+            dv_status st = everything(expressions[i], diag);
+            int done = dv_mem_calls() <= n;
+            dv_mem_fail_at(-1);
+            if (st != (done ? DV_OK : DV_E_NOMEM))
+                fail_msg("allocation %d: %s", (int)n, dv_diag_text(diag));
+            dv_diag_destroy(diag);
+            if (done)
+                break;
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types),          cmocka_unit_test(strides),
+        cmocka_unit_test(wrong_calls),    cmocka_unit_test(caches),
+        cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
