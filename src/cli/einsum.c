@@ -275,7 +275,7 @@ static dv_status get_operand(job *j, int i, const dv_program *p)
 {
     const dv_array *a = &j->arrays[i];
     int64_t bytes;
-    char name[16];
+    char name[32];
     if (!count(&bytes, a->shape, a->n_dims) ||
         !dv_mul_i64(&bytes, bytes, dv_dtype_get(a->dtype)->size_bytes))
         return dv_nomem(j->diag);
