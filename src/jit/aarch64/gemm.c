@@ -1,0 +1,283 @@
+// A whole product from register tiles.
+//
+// Which operand is read as vectors follows from how they are stored:
+//
+//   A rows of k, B rows of n    S = A, lanes of k      V = B
+//   A rows of m, B rows of n    S = A, lanes of rows   V = B
+//   A rows of m, B rows of k    S = B, lanes of k      V = A, C turned
+//   A rows of k, B rows of k    dot products (dot.c)
+//
+// The results are cut into tiles as even as possible: at most two heights and
+// three widths (the last one has the overlapping vector), each with its own
+// code, in loops where there are many. V's panel stays in L1 while S runs.
+#include "jit/aarch64/dot.h"
+#include "jit/aarch64/tile.h"
+
+// How many of each size, in order. At most three sizes.
+typedef struct cut {
+    int size[3], count[3], n;
+} cut;
+
+typedef struct cuts {
+    cut s, v; // rows; vectors
+} cuts;
+
+static void push(cut *c, int size, int count)
+{
+    if (count > 0) {
+        c->size[c->n] = size;
+        c->count[c->n++] = count;
+    }
+}
+
+// n in parts of at most `most`, the smaller ones first.
+static cut cut_even(int n, int most)
+{
+    int parts = (n + most - 1) / most, large = n % parts;
+    cut c = {.n = 0};
+    push(&c, n / parts, parts - large);
+    push(&c, n / parts + 1, large);
+    return c;
+}
+
+// -- Choosing ----------------------------------------------------------------
+
+// Tiles worth trying: rows and vectors.
+static const unsigned char sizes[][2] = {{6, 3}, {4, 4}, {5, 4}, {4, 5},
+                                         {8, 2}, {3, 6}, {2, 6}, {8, 3}};
+
+// Registers for accumulators, one ring of V and one of S.
+static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
+{
+    int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
+    if (p->c_turned && rows * nv > 20)
+        return 0;
+    return rows * nv + nv + s + (rows * nv > 20 ? 0 : 1) <= 32;
+}
+
+// Cycles, in quarters: multiply-adds four a cycle, not below the latency of
+// a chain; loads under three a cycle; the ends of a tile.
+static int64_t tile_cost(const dv_gen *g, const dv_prod *p, int rows, int nv)
+{
+    int64_t fma = rows * nv, k = (int64_t)p->k * p->batch;
+    int64_t step = fma > 10 ? fma : 10;
+    int64_t loads = 2 * (nv + (rows + g->lanes - 1) / g->lanes);
+    return k * (step > loads ? step : loads) + 3 * fma + 16;
+}
+
+static int64_t grid_cost(const dv_gen *g, const dv_prod *p, const cut *s,
+                         const cut *v)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < s->n; i++)
+        for (int j = 0; j < v->n; j++)
+            sum += s->count[i] * (int64_t)v->count[j] *
+                   tile_cost(g, p, s->size[i], v->size[j]);
+    return sum;
+}
+
+static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
+{
+    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
+    int64_t best = -1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int rows = p->n_s < sizes[i][0] ? p->n_s : sizes[i][0];
+        int nv = n_vectors < sizes[i][1] ? n_vectors : sizes[i][1];
+        if (p->panel) // a panel is one tile high
+            rows = p->n_s;
+        if (!fits(g, p, rows, nv))
+            continue;
+        cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
+        int64_t cost = grid_cost(g, p, &s, &v);
+        if (best < 0 || cost < best) {
+            best = cost;
+            out->s = s;
+            out->v = v;
+        }
+    }
+    if (best < 0) // a panel of more rows than any tile
+        out->s = out->v = (cut){.n = 0};
+}
+
+// Few sums and a long k: as many partial sums as keep the units busy.
+static int sets_for(const dv_prod *p, int rows, int nv)
+{
+    int n = rows * nv;
+    return p->c_turned || p->k < 16 ? 1 : n <= 4 ? 4 : n <= 8 ? 2 : 1;
+}
+
+// -- Loops over tiles --------------------------------------------------------
+
+typedef struct walk {
+    dv_gen *g;
+    const dv_prod *p;
+    const cuts *grid;
+    int many_s, many_v; // more than one tile
+} walk;
+
+// Advance one tile along S.
+static void next_s(walk *w, int rows)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    dv_gen_add(g, X_A, X_A, rows * (p->lane_k ? p->ld_s : g->es));
+    dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
+    if (p->bias == 1)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)rows * g->es);
+}
+
+static void next_v(walk *w, int cols)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    int64_t c = cols * (p->c_turned ? p->ldc : (int64_t)g->es);
+    dv_gen_add(g, X_B, X_B, (int64_t)cols * g->es);
+    if (w->many_s) {
+        DV_E(mov_x, X_A, 0, X_ABASE, 0);
+        dv_gen_add(g, X_CBASE, X_CBASE, c);
+        DV_E(mov_x, X_C, 0, X_CBASE, 0);
+    } else {
+        dv_gen_add(g, X_C, X_C, c);
+    }
+    if (p->bias == 1 && w->many_s)
+        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
+    if (p->bias == 2)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
+}
+
+// A column of tiles.
+static void along_s(walk *w, int cols, int nv)
+{
+    dv_gen *g = w->g;
+    const cut *s = &w->grid->s;
+    for (int i = 0; i < s->n; i++) {
+        int rows = s->size[i];
+        dv_tile t = {rows, cols, nv, sets_for(w->p, rows, nv)};
+        if (s->count[i] > 1)
+            dv_gen_mov(g, X_M, s->count[i]);
+        size_t top = g->code->n;
+        dv_tile_emit(g, w->p, &t);
+        if (s->count[i] > 1 || i + 1 < s->n)
+            next_s(w, rows);
+        if (s->count[i] > 1)
+            dv_gen_again(g, X_M, top);
+    }
+}
+
+// Columns of tiles; the very last one may have an overlapping vector.
+static void along_v(walk *w)
+{
+    dv_gen *g = w->g;
+    const cut *v = &w->grid->v;
+    int lanes = g->lanes, part = w->p->n_v % lanes;
+    for (int i = 0; i < v->n; i++) {
+        int cols = v->size[i] * lanes, last = i + 1 == v->n;
+        int count = v->count[i] - (last && part);
+        if (count > 1)
+            dv_gen_mov(g, X_N, count);
+        size_t top = g->code->n;
+        if (count > 0) {
+            along_s(w, cols, v->size[i]);
+            if (count > 1 || !last || part)
+                next_v(w, cols);
+        }
+        if (count > 1)
+            dv_gen_again(g, X_N, top);
+        if (last && part)
+            along_s(w, cols - lanes + part, v->size[i]);
+    }
+}
+
+// -- Entry -------------------------------------------------------------------
+
+static dv_prod prod_of(const dv_gemm_shape *s, int es)
+{
+    dv_prod p = {.k = s->k,
+                 .batch = s->batch,
+                 .ldc = s->ldc * es,
+                 .alpha = s->alpha,
+                 .beta = s->beta,
+                 .relu = s->relu,
+                 .panel = s->panel_a,
+                 .c_turned = s->trans_b};
+    int64_t ld_a = s->lda * es, ld_b = s->ldb * es;
+    int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
+    p.n_s = p.c_turned ? s->n : s->m;
+    p.n_v = p.c_turned ? s->m : s->n;
+    p.ld_s = p.c_turned ? ld_b : ld_a;
+    p.ld_v = p.c_turned ? ld_a : ld_b;
+    p.stride_s = p.c_turned ? step_b : step_a;
+    p.stride_v = p.c_turned ? step_a : step_b;
+    p.lane_k = p.c_turned || !s->trans_a;
+    p.bias = !s->bias ? 0 : (s->bias == DV_BIAS_M) != p.c_turned ? 1 : 2;
+    return p;
+}
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+// Registers over all tiles of the grid.
+static int count_regs(const dv_gen *g, const dv_prod *p, const cuts *grid)
+{
+    int most = 0;
+    for (int i = 0; i < grid->s.n; i++)
+        for (int j = 0; j < grid->v.n; j++) {
+            int rows = grid->s.size[i], nv = grid->v.size[j];
+            dv_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
+            int acc = t.sets * rows * nv;
+            most = max_int(most, dv_tile_regs(g, p, &t));
+            most = max_int(most, acc + (p->c_turned ? 8 : 1 + nv));
+        }
+    return most;
+}
+
+static void constants(dv_gen *g, const dv_prod *p)
+{
+    if (!dv_gen_fits_add(p->ld_s))
+        dv_gen_mov(g, X_LDA, p->ld_s);
+    if (!dv_gen_fits_add(p->ld_v))
+        dv_gen_mov(g, X_LDB, p->ld_v);
+    if (!dv_gen_fits_add(p->ldc))
+        dv_gen_mov(g, X_LDC, p->ldc);
+    if (p->bias)
+        DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
+}
+
+void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
+{
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
+    if (s->trans_b && !s->trans_a) {
+        dv_dot_emit(g, s);
+        return;
+    }
+    dv_prod p = prod_of(s, es);
+    cuts grid;
+    choose(g, &p, &grid);
+    if (!grid.s.n) {
+        code->failed = 1;
+        return;
+    }
+    walk w = {g, &p, &grid, grid.s.n > 1 || grid.s.count[0] > 1,
+              grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes};
+    g->n_vregs = count_regs(g, &p, &grid);
+    g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
+                 !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
+    dv_gen_enter(g);
+    if (p.c_turned) {
+        DV_E(mov_x, X_TMP, 0, X_A, 0);
+        DV_E(mov_x, X_A, 0, X_B, 0);
+        DV_E(mov_x, X_B, 0, X_TMP, 0);
+    }
+    constants(g, &p);
+    if (w.many_s) {
+        DV_E(mov_x, X_ABASE, 0, X_A, 0);
+        DV_E(mov_x, X_CBASE, 0, X_C, 0);
+    }
+    if (p.bias == 1 && w.many_s)
+        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
+    along_v(&w);
+    dv_gen_leave(g);
+}
