@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_WORDS = 8, FIRST_SLOTS = 64, MAX_WORDS = 1 << 16 };
+enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_WORDS = 1 << 16 };
 
 typedef enum key_kind { KIND_GEMM, KIND_MOVE } key_kind;
 
@@ -28,7 +28,7 @@ typedef union key {
 } key;
 _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
 // The parts fill the whole, so that equal shapes are equal bytes.
-_Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 5 * 8 + 8, "padding");
+_Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 5 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
 typedef struct entry {
@@ -195,7 +195,7 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
                        s->batch);
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
-        s->panel_a > 1 || (s->panel_a && (s->trans_a || s->trans_b)))
+        s->panel_a > 8 || (s->panel_a && (s->trans_b || s->batch > 1)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the product's options contradict each other");
     int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;
@@ -326,8 +326,9 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
     memset(jit, 0, offsetof(dv_jit, words));
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
-    jit->memory.one_view = getenv("DIVVY_JIT_ONE_VIEW") != NULL;
     jit->perf_map = open_perf_map();
+    // perf looks only at nameless memory for mapped symbols.
+    jit->memory.one_view = jit->perf_map || getenv("DIVVY_JIT_ONE_VIEW");
     *out = jit;
     return DV_OK;
 }

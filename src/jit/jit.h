@@ -39,8 +39,24 @@ typedef struct dv_gemm_shape {
     uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
     uint8_t bias;        // dv_bias: one value a row, or one a column
     uint8_t relu;        // negative results become 0, nan stays
-    uint8_t panel_a;     // A is packed: see dv_pack_shape
+    uint8_t panel_a;     // A is packed in panels of at most so many rows
+    uint8_t next_b;      // what is read next follows B: it is prefetched
+    uint8_t pad[7];
 } dv_gemm_shape;
+
+// Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
+// be, the lower ones first, one after the other. Each is stored as
+// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
+// trans_a, as rows of m that are as wide as the panel. lda plays no part.
+typedef struct dv_cut {
+    int32_t size, n;  // n parts of `size`,
+    int32_t n_larger; // then so many of size + 1
+} dv_cut;
+static inline dv_cut dv_cut_even(int32_t n, int32_t most)
+{
+    int32_t parts = (n + most - 1) / most;
+    return (dv_cut){n / parts, parts - n % parts, n % parts};
+}
 
 // What a kernel reads beside its operands; NULL when alpha and beta are not
 // ANY and there is no bias.

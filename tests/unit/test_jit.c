@@ -396,7 +396,7 @@ static void gemm_panel(void **state)
         dv_gemm_fn run;
         assert_int_equal(dv_jit_move(jit, &move, &pack, NULL), DV_OK);
         t = s;
-        t.panel_a = 1;
+        t.panel_a = (uint8_t)s.m;
         assert_int_equal(dv_jit_gemm(jit, &t, &run, NULL), DV_OK);
         pack(q.a.data, panel.data);
         for (size_t j = 0; j < size / es; j++) {

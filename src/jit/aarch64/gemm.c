@@ -30,13 +30,12 @@ static void push(cut *c, int size, int count)
     }
 }
 
-// n in parts of at most `most`, the smaller ones first.
 static cut cut_even(int n, int most)
 {
-    int parts = (n + most - 1) / most, large = n % parts;
+    dv_cut even = dv_cut_even(n, most);
     cut c = {.n = 0};
-    push(&c, n / parts, parts - large);
-    push(&c, n / parts + 1, large);
+    push(&c, even.size, even.n);
+    push(&c, even.size + 1, even.n_larger);
     return c;
 }
 
@@ -83,8 +82,8 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int rows = p->n_s < sizes[i][0] ? p->n_s : sizes[i][0];
         int nv = n_vectors < sizes[i][1] ? n_vectors : sizes[i][1];
-        if (p->panel) // a panel is one tile high
-            rows = p->n_s;
+        if (p->panel) // a tile is as high as a panel
+            rows = p->panel;
         if (!fits(g, p, rows, nv))
             continue;
         cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
@@ -95,7 +94,7 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
             out->v = v;
         }
     }
-    if (best < 0) // a panel of more rows than any tile
+    if (best < 0) // panels higher than any tile
         out->s = out->v = (cut){.n = 0};
 }
 
@@ -113,6 +112,7 @@ typedef struct walk {
     const dv_prod *p;
     const cuts *grid;
     int many_s, many_v; // more than one tile
+    int next_lines;     // of the next panel of B, a tile
 } walk;
 
 // Advance one tile along S.
@@ -120,7 +120,12 @@ static void next_s(walk *w, int rows)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
-    dv_gen_add(g, X_A, X_A, rows * (p->lane_k ? p->ld_s : g->es));
+    int64_t vectors = (p->k + g->lanes - 1) / g->lanes;
+    dv_gen_add(g, X_A, X_A,
+               rows * (p->panel && p->lane_k ? 16 * vectors
+                       : p->panel            ? (int64_t)p->k * g->es
+                       : p->lane_k           ? p->ld_s
+                                             : g->es));
     dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
     if (p->bias == 1)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)rows * g->es);
@@ -145,6 +150,20 @@ static void next_v(walk *w, int cols)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
+// Packed panels of B follow one another: ask for a share of the next one, into
+// L2, with every tile.
+static void ask_for_next(walk *w)
+{
+    enum { LOAD_L2 = 2, MOST = 16, LINE = 64 };
+    dv_gen *g = w->g;
+    if (!w->next_lines)
+        return;
+    int n = w->next_lines < MOST ? w->next_lines : MOST;
+    for (int i = 0; i < n; i++)
+        DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+    dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
+}
+
 // A column of tiles.
 static void along_s(walk *w, int cols, int nv)
 {
@@ -153,10 +172,14 @@ static void along_s(walk *w, int cols, int nv)
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i];
         dv_tile t = {rows, cols, nv, sets_for(w->p, rows, nv)};
+        dv_prod p = *w->p;
+        if (p.panel && !p.lane_k) // rows of k are as wide as the panel
+            p.ld_s = rows * g->es;
         if (s->count[i] > 1)
             dv_gen_mov(g, X_M, s->count[i]);
         size_t top = g->code->n;
-        dv_tile_emit(g, w->p, &t);
+        ask_for_next(w);
+        dv_tile_emit(g, &p, &t);
         if (s->count[i] > 1 || i + 1 < s->n)
             next_s(w, rows);
         if (s->count[i] > 1)
@@ -260,8 +283,16 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
         code->failed = 1;
         return;
     }
-    walk w = {g, &p, &grid, grid.s.n > 1 || grid.s.count[0] > 1,
-              grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes};
+    walk w = {g,
+              &p,
+              &grid,
+              grid.s.n > 1 || grid.s.count[0] > 1,
+              grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
+              0};
+    if (s->next_b && w.many_s) {
+        int n = grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0);
+        w.next_lines = (int)((p.k * p.ld_v / 64 + n) / n);
+    }
     g->n_vregs = count_regs(g, &p, &grid);
     g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
                  !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
@@ -272,6 +303,10 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
         DV_E(mov_x, X_B, 0, X_TMP, 0);
     }
     constants(g, &p);
+    if (w.next_lines) {
+        dv_gen_mov(g, X_NEXT, p.k * p.ld_v);
+        DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
+    }
     if (w.many_s) {
         DV_E(mov_x, X_ABASE, 0, X_A, 0);
         DV_E(mov_x, X_CBASE, 0, X_C, 0);

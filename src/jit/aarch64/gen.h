@@ -30,6 +30,7 @@ enum {
     X_LDC = 25,
     X_BIAS = 26,
     X_BIASBASE = 27,
+    X_NEXT = 28, // what will be read after this kernel
     X_SP = 31
 };
 

@@ -5,7 +5,9 @@
 
 // x0 is the source and x1 the destination, at the row or block at hand.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
-enum { UNROLL = 4 };
+enum { X_LDS = 6, X_AHEAD = 7 };
+enum { UNROLL = 4, NARROW = 12 }; // vectors
+enum { LOAD_L1 = 0, AHEAD = 8 };  // rows
 
 // -- Rows: zero and copy -----------------------------------------------------
 
@@ -39,17 +41,66 @@ static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
     }
 }
 
-static void rows(dv_gen *g, const dv_move_shape *s)
+static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
 {
-    int zero = s->move == DV_MOVE_ZERO;
-    if (zero)
-        DV_E(movi_0, 0, 0, 0, 0);
     dv_gen_mov(g, X_I, s->rows);
     size_t top = g->code->n;
     one_row(g, s, zero);
     dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
     dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
     dv_gen_again(g, X_I, top);
+}
+
+// n narrow rows at once: all loads, then all stores. Rows far apart are no
+// stream that the machine would see, so those to come are asked for.
+static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
+    int bytes = s->cols * g->es;
+    for (int i = 0; !zero && i < n; i++) {
+        for (int j = 0; j < vectors; j++, v++)
+            dv_gen_load(g, dv_gen_reg(v), X_SRC, 16 * j,
+                        bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        for (int off = 0; off < bytes; off += 64)
+            DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
+        DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
+        DV_E(add_x, X_AHEAD, X_AHEAD, X_LDS, 0);
+    }
+    v = 0;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < vectors; j++, v += !zero)
+            dv_gen_store(g, dv_gen_reg(v), X_DST, 16 * j,
+                         bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    }
+}
+
+static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes;
+    int n = NARROW / vectors, many = s->rows / n, rest = s->rows % n;
+    dv_gen_mov(g, X_LDS, s->lds * g->es);
+    dv_gen_mov(g, X_AHEAD, AHEAD * s->lds * g->es);
+    DV_E(add_x, X_AHEAD, X_AHEAD, X_SRC, 0);
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        narrow_step(g, s, n, zero);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        narrow_step(g, s, rest, zero);
+}
+
+static void rows(dv_gen *g, const dv_move_shape *s)
+{
+    int zero = s->move == DV_MOVE_ZERO;
+    if (zero)
+        DV_E(movi_0, 0, 0, 0, 0);
+    if (s->cols * g->es <= NARROW * 16)
+        narrow_rows(g, s, zero);
+    else
+        wide_rows(g, s, zero);
 }
 
 // -- Panels ------------------------------------------------------------------

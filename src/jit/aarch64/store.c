@@ -46,6 +46,20 @@ void dv_tile_fetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
     for_rows(g, p, t, 0, -1, -1);
 }
 
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    enum { STORE_L1 = 16 };
+    int rows = p->c_turned ? t->cols : t->rows;
+    int bytes = (p->c_turned ? t->rows : t->cols) * g->es;
+    DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < rows; i++) {
+        for (int off = 0; off < bytes; off += 64)
+            DV_E(prfm, STORE_L1, X_CRUN, off, 0);
+        if (i + 1 < rows)
+            next_row(g, p);
+    }
+}
+
 // A double of the arguments, as the element type, into lane 0.
 static void load_scale(dv_gen *g, int v, size_t off)
 {

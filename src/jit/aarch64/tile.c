@@ -232,9 +232,9 @@ static void move_pointers(kloop *l, dv_gen *g, int64_t s, int64_t v)
 // Bytes that n steps of S are long.
 static int64_t s_bytes(const kloop *l, const dv_gen *g, int64_t n)
 {
-    return l->p->panel    ? n * g->es * l->t->rows
-           : l->p->lane_k ? n * g->es
-                          : n * l->p->ld_s;
+    return !l->p->lane_k ? n * l->p->ld_s
+           : l->p->panel ? n * g->es * l->t->rows
+                         : n * g->es;
 }
 
 static void plan_steps(kloop *l, const dv_gen *g)
@@ -308,6 +308,8 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     start_pointers(&l, g);
     if (p->batch > 1)
         dv_gen_mov(g, X_BATCH, p->batch);
+    if (!early && (int64_t)p->k * p->batch >= 64)
+        dv_tile_prefetch(g, p, t);
     size_t top = g->code->n;
     one_product(&l, g, loops || early ? 0 : t->sets);
     if (p->batch > 1) {

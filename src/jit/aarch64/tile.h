@@ -22,7 +22,7 @@ typedef struct dv_prod {
     int64_t ld_s, ld_v, ldc;
     int64_t stride_s, stride_v;
     int lane_k;   // what the lanes of S are: k, or rows
-    int panel;    // S is a packed panel, lanes of k
+    int panel;    // rows of a packed panel of S, lanes of k; 0: not packed
     int c_turned; // S runs along C's rows: tiles are transposed when stored
     int bias;     // 0 none, 1 along S, 2 along V
     int alpha, beta, relu;
@@ -40,6 +40,8 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
+// Ask for the lines of C.
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Load C into the first set of accumulators.
 void dv_tile_fetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 

@@ -1,0 +1,467 @@
+// Planning and running large products; gemm.h has the picture.
+#define _GNU_SOURCE
+#include "jit/gemm.h"
+#include "base/dtype.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ROWS = 4, VECTORS = 5, MAX_THREADS = 1024 };
+enum { FIRST, MIDDLE, LAST, N_CHUNKS }; // of k; a lone one is FIRST
+
+// A run of equal panels of B.
+typedef struct run {
+    int32_t size, n;
+} run;
+
+// The block of C of one thread, and its kernels.
+typedef struct part {
+    int32_t m0, n0, m, n;
+    run cols[3]; // panels of B, in order
+    int32_t n_cols;
+    dv_gemm_fn mul[N_CHUNKS][2][3];    // chunk, whole or last rows, columns
+    dv_move_fn pack_a[N_CHUNKS][ROWS]; // chunk, height - 1
+    dv_move_fn pack_b[N_CHUNKS][3];    // chunk, columns
+    dv_gemm_fn direct;                 // not packed: the whole block
+    unsigned char *a, *b;              // buffers, in plan->memory
+} part;
+
+struct dv_gemm_plan {
+    dv_gemm_shape s;
+    int64_t es, lanes;
+    int32_t threads;
+    int32_t packs;     // 0: parts are direct
+    int32_t packs_a;   // 0: A is read as it is
+    int32_t one_block; // rows are not cut: panels of B are packed in turn
+    int32_t kc, mc;    // chunk of k, block of rows
+    part *parts;       // owned, one a thread
+    void *memory;      // owned, mapped
+    size_t memory_bytes;
+};
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// -- Cutting -----------------------------------------------------------------
+
+// Parts of at most `most`, as even as multiples of `unit` can be.
+static int32_t even(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
+    return (int32_t)dv_min_i64(n, round_up(dv_ceil_div(n, parts), unit));
+}
+
+static void push(part *p, int64_t size, int64_t n)
+{
+    if (n > 0 && size > 0)
+        p->cols[p->n_cols++] = (run){(int32_t)size, (int32_t)n};
+}
+
+// Panels of B: whole vectors as even as can be; what is no whole vector is in
+// the last panel, which is one of the widest.
+static void cut_cols(part *p, int64_t lanes)
+{
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(p->n, lanes), VECTORS);
+    int64_t size = c.size * lanes, left = p->n % lanes;
+    int64_t low = c.n - (left && !c.n_larger);
+    int64_t high = c.n_larger - (left && c.n_larger);
+    push(p, size, low);
+    push(p, size + lanes, high);
+    push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
+}
+
+// The grid of threads whose blocks read least: rows of A and columns of B.
+static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
+{
+    int32_t best = 1;
+    int64_t least = INT64_MAX;
+    for (int32_t tm = 1; tm <= threads; tm++) {
+        int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
+        int64_t cost = h * w + 2 * (h + w); // work, then packing
+        if (threads % tm == 0 && cost < least) {
+            least = cost;
+            best = tm;
+        }
+    }
+    return best;
+}
+
+static void deal(dv_gemm_plan *plan)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int32_t tm = threads_along_m(s, plan->threads), tn = plan->threads / tm;
+    int64_t h = round_up(dv_ceil_div(s->m, tm), ROWS);
+    int64_t w = round_up(dv_ceil_div(s->n, tn), plan->lanes);
+    for (int32_t i = 0; i < plan->threads; i++) {
+        part *p = &plan->parts[i];
+        p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
+        p->n0 = (int32_t)dv_min_i64(i % tn * w, s->n);
+        p->m = (int32_t)dv_min_i64(h, s->m - p->m0);
+        p->n = (int32_t)dv_min_i64(w, s->n - p->n0);
+    }
+}
+
+static int32_t n_chunks(const dv_gemm_plan *plan)
+{
+    return (int32_t)dv_ceil_div(plan->s.k, plan->kc);
+}
+
+// Chunk i of k: which kind, and how long.
+static int chunk(const dv_gemm_plan *plan, int32_t i, int32_t *size)
+{
+    int32_t left = plan->s.k - i * plan->kc;
+    *size = left < plan->kc ? left : plan->kc;
+    return i == 0 ? FIRST : i == n_chunks(plan) - 1 ? LAST : MIDDLE;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+typedef struct maker {
+    dv_gemm_plan *plan;
+    dv_jit *jit;
+    dv_diag *diag;
+    part *p;
+} maker;
+
+static int64_t ldb_of(const dv_gemm_plan *plan, int32_t cols)
+{
+    return round_up(cols, plan->lanes);
+}
+
+static dv_status make_pack_b(maker *w, int kind, int32_t k, int col)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int32_t n = w->p->cols[col].size;
+    dv_move_shape v = {.lds = s->ldb, .dtype = s->dtype};
+    v.ldd = ldb_of(w->plan, n);
+    v.rows = s->trans_b ? n : k;
+    v.cols = s->trans_b ? k : n;
+    v.move = s->trans_b ? DV_MOVE_TRANSPOSE : DV_MOVE_COPY;
+    return dv_jit_move(w->jit, &v, &w->p->pack_b[kind][col], w->diag);
+}
+
+static dv_status make_pack_a(maker *w, int kind, int32_t k, int32_t rows)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    dv_move_shape v = {.lds = s->lda, .dtype = s->dtype};
+    v.rows = s->trans_a ? k : rows;
+    v.cols = s->trans_a ? rows : k;
+    v.ldd = s->trans_a ? rows : 0;
+    v.move = s->trans_a ? DV_MOVE_COPY : DV_MOVE_PANEL;
+    return dv_jit_move(w->jit, &v, &w->p->pack_a[kind][rows - 1], w->diag);
+}
+
+// The product of a block of rows and a panel of B. C is scaled by the first
+// chunk; bias and relu come with the last.
+static dv_status make_mul(maker *w, int32_t i, int32_t k, int last, int col)
+{
+    dv_gemm_plan *plan = w->plan;
+    dv_gemm_shape s = plan->s;
+    int32_t size;
+    int kind = chunk(plan, i, &size);
+    s.m = last && w->p->m % plan->mc ? w->p->m % plan->mc : plan->mc;
+    s.m = s.m < w->p->m ? s.m : w->p->m;
+    s.n = w->p->cols[col].size;
+    s.k = k;
+    if (plan->packs_a) {
+        s.panel_a = ROWS;
+        s.lda = 0;
+    }
+    s.next_b = !plan->one_block;
+    s.ldb = ldb_of(plan, s.n);
+    s.trans_b = 0;
+    if (i > 0)
+        s.beta = DV_SCALE_ONE;
+    if (i < n_chunks(plan) - 1) {
+        s.bias = DV_BIAS_NONE;
+        s.relu = 0;
+    }
+    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][last][col], w->diag);
+}
+
+static dv_status make_chunk(maker *w, int32_t i)
+{
+    int32_t k;
+    int kind = chunk(w->plan, i, &k);
+    for (int32_t rows = 1; rows <= ROWS; rows++)
+        DV_TRY(make_pack_a(w, kind, k, rows));
+    for (int col = 0; col < w->p->n_cols; col++) {
+        DV_TRY(make_pack_b(w, kind, k, col));
+        for (int last = 0; last < 2; last++)
+            DV_TRY(make_mul(w, i, k, last, col));
+    }
+    return DV_OK;
+}
+
+static dv_status make_kernels(maker *w)
+{
+    dv_gemm_plan *plan = w->plan;
+    if (w->p->m < 1 || w->p->n < 1)
+        return DV_OK;
+    if (!plan->packs) {
+        dv_gemm_shape s = plan->s;
+        s.m = w->p->m;
+        s.n = w->p->n;
+        return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
+    }
+    cut_cols(w->p, plan->lanes);
+    int32_t n = n_chunks(plan);
+    for (int32_t i = 0; i < n; i = i == 1 && n > 3 ? n - 1 : i + 1)
+        DV_TRY(make_chunk(w, i));
+    return DV_OK;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
+
+// Buffers of all parts in one mapping, huge pages where the system has them.
+static int map_buffers(dv_gemm_plan *plan)
+{
+    int64_t k = round_up(plan->kc, plan->lanes), total = 0;
+    int64_t a = round_up(round_up(plan->mc, ROWS) * k * plan->es, LINE_BYTES);
+    for (int32_t i = 0; i < plan->threads; i++)
+        total += a + round_up((plan->parts[i].n + plan->lanes) * k * plan->es,
+                              LINE_BYTES);
+    total = round_up(total, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return 0;
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    plan->memory = m;
+    plan->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < plan->threads; i++) {
+        plan->parts[i].a = at;
+        plan->parts[i].b = at + a;
+        at += a + round_up((plan->parts[i].n + plan->lanes) * k * plan->es,
+                           LINE_BYTES);
+    }
+    return 1;
+}
+
+// -- Plans -------------------------------------------------------------------
+
+// Packing pays once operands leave the nearest cache and rows are many.
+static int32_t packs(const dv_gemm_shape *s, const dv_gemm_options *o,
+                     int64_t l1, int64_t es)
+{
+    if (o->pack)
+        return o->pack > 0;
+    return s->m >= 16 && s->n >= 8 && s->n * (int64_t)s->k * es > l1 / 2;
+}
+
+static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
+{
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : 64 << 10;
+    int64_t l2 = o->l2_bytes ? o->l2_bytes : 1 << 20;
+    int64_t row = VECTORS * 16; // bytes of B's panel for one k
+    plan->packs = packs(&plan->s, o, l1, plan->es);
+    plan->kc = even(plan->s.k, l1 * 5 / 8 / row, plan->lanes);
+    int64_t rows = l2 / 2 / (round_up(plan->kc, plan->lanes) * plan->es);
+    int32_t tallest = 1;
+    for (int32_t i = 0; i < plan->threads; i++)
+        if (plan->parts[i].m > tallest)
+            tallest = plan->parts[i].m;
+    plan->mc = even(tallest, rows, ROWS);
+    plan->one_block = plan->mc >= tallest;
+    plan->packs_a = plan->s.m * (int64_t)plan->s.k * plan->es >
+                    (getenv("PA") ? atoi(getenv("PA")) : l2 / 4);
+}
+
+static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
+                       dv_diag *diag)
+{
+    if (s->batch > 1 || s->panel_a)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a plan takes neither batches nor panels");
+    if (o->threads < 0 || o->threads > MAX_THREADS)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if (s->m < 1 || s->n < 1 || s->k < 1)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a product of %dx%dx%d",
+                       s->m, s->n, s->k);
+    if (s->dtype != DV_F32 && s->dtype != DV_F64)
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "there are kernels for f32 and f64 only");
+    return DV_OK;
+}
+
+static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
+                       const dv_gemm_options *o, dv_diag *diag)
+{
+    dv_gemm_shape *s = &plan->s;
+    s->lda = s->lda ? s->lda : s->trans_a ? s->m : s->k;
+    s->ldb = s->ldb ? s->ldb : s->trans_b ? s->k : s->n;
+    s->ldc = s->ldc ? s->ldc : s->n;
+    plan->es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    plan->lanes = 16 / plan->es;
+    plan->parts = dv_alloc((size_t)plan->threads * sizeof *plan->parts);
+    if (!plan->parts)
+        return dv_nomem(diag);
+    memset(plan->parts, 0, (size_t)plan->threads * sizeof *plan->parts);
+    deal(plan);
+    choose(plan, o);
+    for (int32_t i = 0; i < plan->threads; i++) {
+        maker w = {plan, jit, diag, &plan->parts[i]};
+        DV_TRY(make_kernels(&w));
+    }
+    return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
+}
+
+dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
+                              const dv_gemm_shape *shape,
+                              const dv_gemm_options *options, dv_diag *diag)
+{
+    static const dv_gemm_options none = {0};
+    const dv_gemm_options *o = options ? options : &none;
+    *out = NULL;
+    DV_TRY(check(shape, o, diag));
+    dv_gemm_plan *plan = dv_alloc(sizeof *plan);
+    if (!plan)
+        return dv_nomem(diag);
+    *plan = (dv_gemm_plan){.s = *shape, .threads = o->threads ? o->threads : 1};
+    dv_status s = build(plan, jit, o, diag);
+    if (s)
+        dv_gemm_plan_destroy(plan);
+    else
+        *out = plan;
+    return s;
+}
+
+void dv_gemm_plan_destroy(dv_gemm_plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->memory)
+        munmap(plan->memory, plan->memory_bytes);
+    dv_release(plan->parts);
+    dv_release(plan);
+}
+
+int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
+{
+    return plan->threads;
+}
+
+// -- Running -----------------------------------------------------------------
+
+typedef struct job {
+    const dv_gemm_plan *plan;
+    const part *p;
+    const unsigned char *a, *b; // of the part
+    unsigned char *c;
+    const dv_gemm_args *args;
+    int32_t k0, k; // chunk
+    int kind;
+} job;
+
+// Panel j of kind i of B, which starts at column n0 of the part.
+static void pack_b(const job *w, int32_t i, int32_t n0, unsigned char *to)
+{
+    const dv_gemm_plan *plan = w->plan;
+    const dv_gemm_shape *s = &plan->s;
+    int64_t row = s->trans_b ? 1 : s->ldb, col = s->trans_b ? s->ldb : 1;
+    w->p->pack_b[w->kind][i](w->b + (w->k0 * row + n0 * col) * plan->es, to);
+}
+
+// `rows` rows of A from row m0 of the part on; returns where they are.
+static const unsigned char *pack_a(const job *w, int32_t m0, int32_t rows)
+{
+    const dv_gemm_plan *plan = w->plan;
+    const dv_gemm_shape *s = &plan->s;
+    int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
+    int64_t k = s->trans_a ? w->k : round_up(w->k, plan->lanes);
+    const unsigned char *from = w->a + (m0 * row + w->k0 * col) * plan->es;
+    unsigned char *to = w->p->a;
+    if (!plan->packs_a)
+        return from;
+    dv_cut c = dv_cut_even(rows, ROWS);
+    for (int32_t i = 0; i < c.n + c.n_larger; i++) {
+        int32_t h = c.size + (i >= c.n);
+        w->p->pack_a[w->kind][h - 1](from, to);
+        from += h * row * plan->es;
+        to += h * k * plan->es;
+    }
+    return w->p->a;
+}
+
+// A block of rows with all panels of B, which are packed here and now
+// (`packing`: all into one place when rows are not cut) or were before.
+static void block(const job *w, int32_t m0, int32_t rows, int packing)
+{
+    const dv_gemm_plan *plan = w->plan;
+    const unsigned char *a = pack_a(w, m0, rows);
+    unsigned char *b = w->p->b, *c = w->c + m0 * plan->s.ldc * plan->es;
+    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    const unsigned char *bias = args.bias;
+    int32_t n0 = 0, last = rows < plan->mc;
+    for (int32_t i = 0; i < w->p->n_cols; i++)
+        for (int32_t j = 0; j < w->p->cols[i].n; j++) {
+            int32_t n = w->p->cols[i].size;
+            if (packing)
+                pack_b(w, i, n0, b);
+            if (plan->s.bias)
+                args.bias =
+                    bias + (plan->s.bias == DV_BIAS_M ? m0 : n0) * plan->es;
+            w->p->mul[w->kind][last][i](a, b, c + n0 * plan->es, &args);
+            n0 += n;
+            b += plan->one_block ? 0 : ldb_of(plan, n) * w->k * plan->es;
+        }
+}
+
+static void packed(job *w)
+{
+    const dv_gemm_plan *plan = w->plan;
+    for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
+        w->kind = chunk(plan, i, &w->k);
+        for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
+            int32_t left = w->p->m - m0;
+            block(w, m0, left < plan->mc ? left : plan->mc, m0 == 0);
+        }
+    }
+}
+
+void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
+                  const void *b, void *c, const dv_gemm_args *args)
+{
+    const part *p = &plan->parts[thread];
+    const dv_gemm_shape *s = &plan->s;
+    int64_t es = plan->es;
+    dv_gemm_args moved = {0};
+    if (p->m < 1 || p->n < 1)
+        return;
+    if (args && s->bias) {
+        moved = *args;
+        moved.bias = (const unsigned char *)args->bias +
+                     (s->bias == DV_BIAS_M ? p->m0 : p->n0) * es;
+        args = &moved;
+    }
+    job w = {.plan = plan, .p = p, .args = args};
+    w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
+    w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
+    w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * es;
+    if (p->direct)
+        p->direct(w.a, w.b, w.c, args);
+    else
+        packed(&w);
+}
+
+void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const dv_gemm_args *args)
+{
+    int32_t n = plan->threads;
+    if (n == 1) {
+        dv_gemm_part(plan, 0, a, b, c, args);
+        return;
+    }
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+#endif
+    for (int32_t i = 0; i < n; i++)
+        dv_gemm_part(plan, i, a, b, c, args);
+}
