@@ -130,12 +130,13 @@ static void name_of(const entry *e, char *out, size_t size)
     const dv_gemm_shape *g = &e->key.gemm;
     const dv_move_shape *v = &e->key.move;
     if (e->kind == KIND_GEMM)
-        snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s",
+        snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s",
                  dv_dtype_get((dv_dtype)g->dtype)->name,
                  g->panel_a ? 'p' : "nt"[g->trans_a], "nt"[g->trans_b], g -> m,
                  g -> n, g -> k, g -> batch, (int)g -> lda, (int)g -> ldb,
                  (int)g -> ldc, g -> beta ? "_acc" : "", g->bias ? "_bias" : "",
-                 g->relu ? "_relu" : "");
+                 g->relu ? "_relu" : "", g->pack_a ? "_packa" : "",
+                 g->pack_b ? "_packb" : "");
     else
         snprintf(out, size, "%s_%s_%dx%d_ld%d_%d", moves[v->move],
                  dv_dtype_get((dv_dtype)v->dtype)->name, v->rows, v->cols,
@@ -195,7 +196,10 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
                        s->batch);
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
-        s->panel_a > 8 || (s->panel_a && (s->trans_b || s->batch > 1)))
+        s->panel_a > 8 || s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
+        (s->pack_a && (!s->panel_a || s->panel_a > 4)) ||
+        (s->pack_b && !s->panel_a) ||
+        (s->panel_a && (s->trans_b || s->batch > 1)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the product's options contradict each other");
     int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;
@@ -204,7 +208,7 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
-    if (!s->panel_a)
+    if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
     return check_ld("ldc", s->ldc, s->n, diag);

@@ -3,12 +3,11 @@
 #include "jit/gemm.h"
 #include "base/dtype.h"
 #include "base/math.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { ROWS = 4, VECTORS = 5, MAX_THREADS = 1024 };
-enum { FIRST, MIDDLE, LAST, N_CHUNKS }; // of k; a lone one is FIRST
+enum { FIRST, MIDDLE, LAST, N_KINDS }; // of a run; a lone one is FIRST
 
 // A run of equal panels of B.
 typedef struct run {
@@ -20,11 +19,12 @@ typedef struct part {
     int32_t m0, n0, m, n;
     run cols[3]; // panels of B, in order
     int32_t n_cols;
-    dv_gemm_fn mul[N_CHUNKS][2][3];    // chunk, whole or last rows, columns
-    dv_move_fn pack_a[N_CHUNKS][ROWS]; // chunk, height - 1
-    dv_move_fn pack_b[N_CHUNKS][3];    // chunk, columns
-    dv_gemm_fn direct;                 // not packed: the whole block
-    unsigned char *a, *b;              // buffers, in plan->memory
+    // Chunk of k, block of rows, width, and whether A is packed on the way. B
+    // is packed on the way by the first block.
+    dv_gemm_fn mul[N_KINDS][N_KINDS][3][2];
+    dv_move_fn turn_b[N_KINDS][3]; // chunk, width: where rows of B are k
+    dv_gemm_fn direct;             // not packed: the whole block
+    unsigned char *a, *b;          // buffers, in plan->memory
 } part;
 
 struct dv_gemm_plan {
@@ -32,7 +32,6 @@ struct dv_gemm_plan {
     int64_t es, lanes;
     int32_t threads;
     int32_t packs;     // 0: parts are direct
-    int32_t packs_a;   // 0: A is read as it is
     int32_t one_block; // rows are not cut: panels of B are packed in turn
     int32_t kc, mc;    // chunk of k, block of rows
     part *parts;       // owned, one a thread
@@ -92,6 +91,11 @@ static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
 static void deal(dv_gemm_plan *plan)
 {
     const dv_gemm_shape *s = &plan->s;
+    if (!s->one_sum) {
+        plan->parts[0].m = s->m;
+        plan->parts[0].n = s->n;
+        return;
+    }
     int32_t tm = threads_along_m(s, plan->threads), tn = plan->threads / tm;
     int64_t h = round_up(dv_ceil_div(s->m, tm), ROWS);
     int64_t w = round_up(dv_ceil_div(s->n, tn), plan->lanes);
@@ -104,17 +108,12 @@ static void deal(dv_gemm_plan *plan)
     }
 }
 
-static int32_t n_chunks(const dv_gemm_plan *plan)
+// Piece i of `n` cut into pieces of `most`: which kind, and how long.
+static int piece(int32_t n, int32_t most, int32_t i, int32_t *size)
 {
-    return (int32_t)dv_ceil_div(plan->s.k, plan->kc);
-}
-
-// Chunk i of k: which kind, and how long.
-static int chunk(const dv_gemm_plan *plan, int32_t i, int32_t *size)
-{
-    int32_t left = plan->s.k - i * plan->kc;
-    *size = left < plan->kc ? left : plan->kc;
-    return i == 0 ? FIRST : i == n_chunks(plan) - 1 ? LAST : MIDDLE;
+    int32_t left = n - i * most;
+    *size = left < most ? left : most;
+    return i == 0 ? FIRST : left <= most ? LAST : MIDDLE;
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -131,67 +130,58 @@ static int64_t ldb_of(const dv_gemm_plan *plan, int32_t cols)
     return round_up(cols, plan->lanes);
 }
 
-static dv_status make_pack_b(maker *w, int kind, int32_t k, int col)
+static dv_status make_turn_b(maker *w, int kind, int32_t k, int col)
 {
     const dv_gemm_shape *s = &w->plan->s;
-    int32_t n = w->p->cols[col].size;
     dv_move_shape v = {.lds = s->ldb, .dtype = s->dtype};
-    v.ldd = ldb_of(w->plan, n);
-    v.rows = s->trans_b ? n : k;
-    v.cols = s->trans_b ? k : n;
-    v.move = s->trans_b ? DV_MOVE_TRANSPOSE : DV_MOVE_COPY;
-    return dv_jit_move(w->jit, &v, &w->p->pack_b[kind][col], w->diag);
+    v.rows = w->p->cols[col].size;
+    v.cols = k;
+    v.ldd = ldb_of(w->plan, v.rows);
+    v.move = DV_MOVE_TRANSPOSE;
+    return dv_jit_move(w->jit, &v, &w->p->turn_b[kind][col], w->diag);
 }
 
-static dv_status make_pack_a(maker *w, int kind, int32_t k, int32_t rows)
-{
-    const dv_gemm_shape *s = &w->plan->s;
-    dv_move_shape v = {.lds = s->lda, .dtype = s->dtype};
-    v.rows = s->trans_a ? k : rows;
-    v.cols = s->trans_a ? rows : k;
-    v.ldd = s->trans_a ? rows : 0;
-    v.move = s->trans_a ? DV_MOVE_COPY : DV_MOVE_PANEL;
-    return dv_jit_move(w->jit, &v, &w->p->pack_a[kind][rows - 1], w->diag);
-}
-
-// The product of a block of rows and a panel of B. C is scaled by the first
-// chunk; bias and relu come with the last.
-static dv_status make_mul(maker *w, int32_t i, int32_t k, int last, int col)
+// The product of block `row` of rows and a panel of B, in chunk i of k. C is
+// scaled by the first chunk; bias and relu come with the last.
+static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
 {
     dv_gemm_plan *plan = w->plan;
     dv_gemm_shape s = plan->s;
-    int32_t size;
-    int kind = chunk(plan, i, &size);
-    s.m = last && w->p->m % plan->mc ? w->p->m % plan->mc : plan->mc;
-    s.m = s.m < w->p->m ? s.m : w->p->m;
+    int kind = piece(plan->s.k, plan->kc, i, &s.k);
+    int block = piece(w->p->m, plan->mc, row, &s.m);
     s.n = w->p->cols[col].size;
-    s.k = k;
-    if (plan->packs_a) {
-        s.panel_a = ROWS;
-        s.lda = 0;
-    }
+    s.panel_a = ROWS;
+    s.pack_a = (uint8_t)pack;
+    s.lda = pack ? s.lda : 0;
+    s.pack_b = row == 0 && !s.trans_b;
+    s.ldb = s.pack_b ? s.ldb : ldb_of(plan, s.n);
     s.next_b = !plan->one_block;
-    s.ldb = ldb_of(plan, s.n);
     s.trans_b = 0;
     if (i > 0)
         s.beta = DV_SCALE_ONE;
-    if (i < n_chunks(plan) - 1) {
+    if ((i + 1) * (int64_t)plan->kc < plan->s.k) {
         s.bias = DV_BIAS_NONE;
         s.relu = 0;
     }
-    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][last][col], w->diag);
+    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][pack], w->diag);
+}
+
+// The next number of a run of n whose kernels differ: 0, 1 and the last.
+static int32_t next_kind(int32_t i, int32_t n)
+{
+    return i == 1 && n > 3 ? n - 1 : i + 1;
 }
 
 static dv_status make_chunk(maker *w, int32_t i)
 {
-    int32_t k;
-    int kind = chunk(w->plan, i, &k);
-    for (int32_t rows = 1; rows <= ROWS; rows++)
-        DV_TRY(make_pack_a(w, kind, k, rows));
+    int32_t k, kind = piece(w->plan->s.k, w->plan->kc, i, &k);
+    int32_t blocks = (int32_t)dv_ceil_div(w->p->m, w->plan->mc);
     for (int col = 0; col < w->p->n_cols; col++) {
-        DV_TRY(make_pack_b(w, kind, k, col));
-        for (int last = 0; last < 2; last++)
-            DV_TRY(make_mul(w, i, k, last, col));
+        if (w->plan->s.trans_b)
+            DV_TRY(make_turn_b(w, kind, k, col));
+        for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
+            for (int pack = 0; pack <= (col == 0); pack++)
+                DV_TRY(make_mul(w, i, row, col, pack));
     }
     return DV_OK;
 }
@@ -208,8 +198,8 @@ static dv_status make_kernels(maker *w)
         return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
     }
     cut_cols(w->p, plan->lanes);
-    int32_t n = n_chunks(plan);
-    for (int32_t i = 0; i < n; i = i == 1 && n > 3 ? n - 1 : i + 1)
+    int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
+    for (int32_t i = 0; i < n; i = next_kind(i, n))
         DV_TRY(make_chunk(w, i));
     return DV_OK;
 }
@@ -270,8 +260,6 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
             tallest = plan->parts[i].m;
     plan->mc = even(tallest, rows, ROWS);
     plan->one_block = plan->mc >= tallest;
-    plan->packs_a = plan->s.m * (int64_t)plan->s.k * plan->es >
-                    (getenv("PA") ? atoi(getenv("PA")) : l2 / 4);
 }
 
 static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
@@ -300,6 +288,8 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->ldc = s->ldc ? s->ldc : s->n;
     plan->es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     plan->lanes = 16 / plan->es;
+    // Threads may not change the order of sums; tiny products have no threads.
+    s->one_sum = s->m * (int64_t)s->n > 64;
     plan->parts = dv_alloc((size_t)plan->threads * sizeof *plan->parts);
     if (!plan->parts)
         return dv_nomem(diag);
@@ -360,55 +350,43 @@ typedef struct job {
     int kind;
 } job;
 
-// Panel j of kind i of B, which starts at column n0 of the part.
-static void pack_b(const job *w, int32_t i, int32_t n0, unsigned char *to)
+static const void *b_at(const job *w, int32_t n0)
 {
-    const dv_gemm_plan *plan = w->plan;
-    const dv_gemm_shape *s = &plan->s;
+    const dv_gemm_shape *s = &w->plan->s;
     int64_t row = s->trans_b ? 1 : s->ldb, col = s->trans_b ? s->ldb : 1;
-    w->p->pack_b[w->kind][i](w->b + (w->k0 * row + n0 * col) * plan->es, to);
+    return w->b + (w->k0 * row + n0 * col) * w->plan->es;
 }
 
-// `rows` rows of A from row m0 of the part on; returns where they are.
-static const unsigned char *pack_a(const job *w, int32_t m0, int32_t rows)
+static const void *a_at(const job *w, int32_t m0)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
+    return w->a + (m0 * row + w->k0 * col) * w->plan->es;
+}
+
+// A block of rows with all panels of B. The first panel leaves A packed, the
+// first block B.
+static void block(const job *w, int kind, int32_t m0)
 {
     const dv_gemm_plan *plan = w->plan;
     const dv_gemm_shape *s = &plan->s;
-    int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
-    int64_t k = s->trans_a ? w->k : round_up(w->k, plan->lanes);
-    const unsigned char *from = w->a + (m0 * row + w->k0 * col) * plan->es;
-    unsigned char *to = w->p->a;
-    if (!plan->packs_a)
-        return from;
-    dv_cut c = dv_cut_even(rows, ROWS);
-    for (int32_t i = 0; i < c.n + c.n_larger; i++) {
-        int32_t h = c.size + (i >= c.n);
-        w->p->pack_a[w->kind][h - 1](from, to);
-        from += h * row * plan->es;
-        to += h * k * plan->es;
-    }
-    return w->p->a;
-}
-
-// A block of rows with all panels of B, which are packed here and now
-// (`packing`: all into one place when rows are not cut) or were before.
-static void block(const job *w, int32_t m0, int32_t rows, int packing)
-{
-    const dv_gemm_plan *plan = w->plan;
-    const unsigned char *a = pack_a(w, m0, rows);
-    unsigned char *b = w->p->b, *c = w->c + m0 * plan->s.ldc * plan->es;
+    unsigned char *b = w->p->b, *c = w->c + m0 * s->ldc * plan->es;
     dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
     const unsigned char *bias = args.bias;
-    int32_t n0 = 0, last = rows < plan->mc;
+    int32_t n0 = 0;
+    args.pack_a = w->p->a;
     for (int32_t i = 0; i < w->p->n_cols; i++)
         for (int32_t j = 0; j < w->p->cols[i].n; j++) {
             int32_t n = w->p->cols[i].size;
-            if (packing)
-                pack_b(w, i, n0, b);
-            if (plan->s.bias)
-                args.bias =
-                    bias + (plan->s.bias == DV_BIAS_M ? m0 : n0) * plan->es;
-            w->p->mul[w->kind][last][i](a, b, c + n0 * plan->es, &args);
+            if (kind == FIRST && s->trans_b)
+                w->p->turn_b[w->kind][i](b_at(w, n0), b);
+            if (s->bias)
+                args.bias = bias + (s->bias == DV_BIAS_M ? m0 : n0) * plan->es;
+            args.pack_b = b;
+            w->p->mul[w->kind][kind][i][n0 == 0](
+                n0 ? w->p->a : a_at(w, m0),
+                kind == FIRST && !s->trans_b ? b_at(w, n0) : b,
+                c + n0 * plan->es, &args);
             n0 += n;
             b += plan->one_block ? 0 : ldb_of(plan, n) * w->k * plan->es;
         }
@@ -418,10 +396,10 @@ static void packed(job *w)
 {
     const dv_gemm_plan *plan = w->plan;
     for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
-        w->kind = chunk(plan, i, &w->k);
+        w->kind = piece(plan->s.k, plan->kc, i, &w->k);
         for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
-            int32_t left = w->p->m - m0;
-            block(w, m0, left < plan->mc ? left : plan->mc, m0 == 0);
+            int32_t rows;
+            block(w, piece(w->p->m, plan->mc, m0 / plan->mc, &rows), m0);
         }
     }
 }

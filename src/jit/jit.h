@@ -41,13 +41,19 @@ typedef struct dv_gemm_shape {
     uint8_t relu;        // negative results become 0, nan stays
     uint8_t panel_a;     // A is packed in panels of at most so many rows
     uint8_t next_b;      // what is read next follows B: it is prefetched
-    uint8_t pad[7];
+    uint8_t pack_a;      // read A as stored, write it in panels on the way
+    uint8_t pack_b;      // read B as stored, write it packed tight (whole
+                         // vectors a row) with the first panel of A
+    uint8_t one_sum;     // one chain of additions an element, in order of k,
+                         // whatever m and n are
+    uint8_t pad[4];
 } dv_gemm_shape;
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
 // be, the lower ones first, one after the other. Each is stored as
 // DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
-// trans_a, as rows of m that are as wide as the panel. lda plays no part.
+// trans_a, as rows of m that are as wide as the panel. lda plays no part,
+// unless pack_a says that the kernel makes the panels itself.
 typedef struct dv_cut {
     int32_t size, n;  // n parts of `size`,
     int32_t n_larger; // then so many of size + 1
@@ -63,6 +69,7 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 typedef struct dv_gemm_args {
     double alpha, beta;
     const void *bias;
+    void *pack_a, *pack_b; // where to
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "jit/aarch64/insn.h"
 #include "jit/arena.h"
+#include "jit/gemm.h"
 #include "jit/host.h"
 #include "jit/jit.h"
 #include <math.h>
@@ -211,7 +212,7 @@ static void set_up(problem *q, int odd)
     fill(s->dtype, q->b.data, q->n_b, odd);
     fill(s->dtype, q->c.data, q->n_c, odd);
     fill(s->dtype, q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n, odd);
-    q->args = (dv_gemm_args){1.5, -0.75, q->bias.data};
+    q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
     q->before = malloc((size_t)q->n_c * sizeof *q->before);
     for (int64_t i = 0; i < q->n_c; i++)
         q->before[i] = at(s->dtype, q->c.data, i);
@@ -433,6 +434,86 @@ static void gemm_refuses(void **state)
     dv_jit_destroy(jit);
 }
 
+// -- Whole products ----------------------------------------------------------
+
+static void plans(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 700; i++) {
+        dv_gemm_shape s =
+            random_shape(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        // Small caches, so that there are many chunks and blocks.
+        dv_gemm_options o = {.threads = 1 + pick(4), .pack = pick(4) ? 1 : 0};
+        o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
+        o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
+        problem q = {.s = s};
+        dv_gemm_plan *plan;
+        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
+        set_up(&q, i % 10 == 9);
+        dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+        compare(&q);
+        dv_gemm_plan_destroy(plan);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+// Any number of threads, in any order: the same bits.
+static void plans_repeat(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 20; i++) {
+        dv_gemm_shape s = random_shape(90, DV_F32);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t size = (size_t)q.n_c * 4;
+        void *start = malloc(size), *first = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int t = 1; t <= 5; t++) {
+            dv_gemm_options o = {.threads = t, .pack = 1, .l1_bytes = 3000};
+            dv_gemm_plan *plan;
+            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
+                             DV_OK);
+            assert_int_equal(dv_gemm_plan_threads(plan), t);
+            memcpy(q.c.data, start, size);
+            for (int j = t - 1; j >= 0; j--)
+                dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
+            if (t == 1)
+                memcpy(first, q.c.data, size);
+            assert_memory_equal(first, q.c.data, size);
+            dv_gemm_plan_destroy(plan);
+        }
+        free(start);
+        free(first);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_plan *plan;
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .batch = 2, .dtype = DV_F32};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_USAGE);
+    assert_null(plan);
+    s = (dv_gemm_shape){.m = 99, .n = 99, .k = 99, .lda = 7, .dtype = DV_F32};
+    dv_gemm_options o = {.pack = 1};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_SHAPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I32};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_DTYPE);
+    dv_jit_destroy(jit);
+}
+
 // -- Moves -------------------------------------------------------------------
 
 static void moves(void **state)
@@ -592,12 +673,13 @@ static void other_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insn_rows),     cmocka_unit_test(insn_ranges),
-        cmocka_unit_test(gemm_small),    cmocka_unit_test(gemm_random),
-        cmocka_unit_test(gemm_nan),      cmocka_unit_test(gemm_panel),
-        cmocka_unit_test(gemm_refuses),  cmocka_unit_test(moves),
-        cmocka_unit_test(never_both),    cmocka_unit_test(arena_grows),
-        cmocka_unit_test(cache_threads), cmocka_unit_test(listing),
-        cmocka_unit_test(other_machines)};
+        cmocka_unit_test(insn_rows),    cmocka_unit_test(insn_ranges),
+        cmocka_unit_test(gemm_small),   cmocka_unit_test(gemm_random),
+        cmocka_unit_test(gemm_nan),     cmocka_unit_test(gemm_panel),
+        cmocka_unit_test(gemm_refuses), cmocka_unit_test(plans),
+        cmocka_unit_test(plans_repeat), cmocka_unit_test(plans_refuse),
+        cmocka_unit_test(moves),        cmocka_unit_test(never_both),
+        cmocka_unit_test(arena_grows),  cmocka_unit_test(cache_threads),
+        cmocka_unit_test(listing),      cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

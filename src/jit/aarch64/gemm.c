@@ -82,8 +82,8 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int rows = p->n_s < sizes[i][0] ? p->n_s : sizes[i][0];
         int nv = n_vectors < sizes[i][1] ? n_vectors : sizes[i][1];
-        if (p->panel) // a tile is as high as a panel
-            rows = p->panel;
+        if (p->tile_rows) // panels decide
+            rows = p->tile_rows;
         if (!fits(g, p, rows, nv))
             continue;
         cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
@@ -102,7 +102,10 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
 static int sets_for(const dv_prod *p, int rows, int nv)
 {
     int n = rows * nv;
-    return p->c_turned || p->k < 16 ? 1 : n <= 4 ? 4 : n <= 8 ? 2 : 1;
+    return p->c_turned || p->one_sum || p->k < 16 ? 1
+           : n <= 4                               ? 4
+           : n <= 8                               ? 2
+                                                  : 1;
 }
 
 // -- Loops over tiles --------------------------------------------------------
@@ -164,26 +167,42 @@ static void ask_for_next(walk *w)
     dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
 }
 
-// A column of tiles.
+// `count` tiles one below the other.
+static void tiles(walk *w, const dv_prod *p, const dv_tile *t, int count,
+                  int more)
+{
+    dv_gen *g = w->g;
+    if (count > 1)
+        dv_gen_mov(g, X_M, count);
+    size_t top = g->code->n;
+    ask_for_next(w);
+    dv_tile_emit(g, p, t);
+    if (count > 1 || more)
+        next_s(w, t->rows);
+    if (count > 1)
+        dv_gen_again(g, X_M, top);
+}
+
+// A column of tiles. The first one packs V, if that is asked for.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_gen *g = w->g;
     const cut *s = &w->grid->s;
+    dv_prod p = *w->p;
     for (int i = 0; i < s->n; i++) {
-        int rows = s->size[i];
-        dv_tile t = {rows, cols, nv, sets_for(w->p, rows, nv)};
-        dv_prod p = *w->p;
+        int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
+        dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
-        if (s->count[i] > 1)
-            dv_gen_mov(g, X_M, s->count[i]);
-        size_t top = g->code->n;
-        ask_for_next(w);
-        dv_tile_emit(g, &p, &t);
-        if (s->count[i] > 1 || i + 1 < s->n)
-            next_s(w, rows);
-        if (s->count[i] > 1)
-            dv_gen_again(g, X_M, top);
+        if (p.pack_v) {
+            tiles(w, &p, &t, 1, count > 1 || more);
+            DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+            p.ld_v = p.pack_v;
+            p.pack_v = 0;
+            count--;
+        }
+        if (count)
+            tiles(w, &p, &t, count, more);
     }
 }
 
@@ -221,7 +240,8 @@ static dv_prod prod_of(const dv_gemm_shape *s, int es)
                  .alpha = s->alpha,
                  .beta = s->beta,
                  .relu = s->relu,
-                 .panel = s->panel_a,
+                 .panel = s->pack_a ? 0 : s->panel_a,
+                 .pack_s = s->pack_a,
                  .c_turned = s->trans_b};
     int64_t ld_a = s->lda * es, ld_b = s->ldb * es;
     int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
@@ -232,6 +252,10 @@ static dv_prod prod_of(const dv_gemm_shape *s, int es)
     p.stride_s = p.c_turned ? step_b : step_a;
     p.stride_v = p.c_turned ? step_a : step_b;
     p.lane_k = p.c_turned || !s->trans_a;
+    p.tile_rows = s->panel_a;
+    p.one_sum = s->one_sum;
+    if (s->pack_b)
+        p.pack_v = (s->n + 16 / es - 1) / (16 / es) * 16;
     p.bias = !s->bias ? 0 : (s->bias == DV_BIAS_M) != p.c_turned ? 1 : 2;
     return p;
 }
@@ -279,7 +303,8 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
     dv_prod p = prod_of(s, es);
     cuts grid;
     choose(g, &p, &grid);
-    if (!grid.s.n) {
+    int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
+    if (!grid.s.n || (p.pack_v && !one_v)) {
         code->failed = 1;
         return;
     }
@@ -289,7 +314,7 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
               grid.s.n > 1 || grid.s.count[0] > 1,
               grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
               0};
-    if (s->next_b && w.many_s) {
+    if (s->next_b && !s->pack_b && w.many_s) {
         int n = grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0);
         w.next_lines = (int)((p.k * p.ld_v / 64 + n) / n);
     }
@@ -303,6 +328,10 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
         DV_E(mov_x, X_B, 0, X_TMP, 0);
     }
     constants(g, &p);
+    if (p.pack_s)
+        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    if (p.pack_v)
+        DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
     if (w.next_lines) {
         dv_gen_mov(g, X_NEXT, p.k * p.ld_v);
         DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);

@@ -15,6 +15,9 @@ enum {
     X_C = 2,
     X_ARGS = 3,
     X_ROW = 4,    // and on: running pointers into A
+    X_SPACK = 10, // running pointers where packed operands go
+    X_VPACK = 11,
+    X_SOON = 9,   // rows of V to prefetch
     X_K = 12,     // counts down
     X_BATCH = 13, // counts down
     X_BRUN = 14,  // running pointer into B

@@ -13,7 +13,7 @@
 // once; the pointers have moved on by then.
 #include "jit/aarch64/tile.h"
 
-enum { UNROLL = 8 };
+enum { UNROLL = 8, AHEAD = 12 }; // steps
 
 typedef struct kloop {
     const dv_prod *p;
@@ -91,53 +91,72 @@ static int64_t slot_of_s(const kloop *l, const dv_gen *g, int n)
     return max64((q * l->group - ahead) * size + spread / l->per_group, free);
 }
 
+// Rows of V that are packed are far apart: no stream the machine would see.
+static void ask_ahead(kloop *l, dv_gen *g)
+{
+    for (int off = 0; off < l->t->cols * g->es; off += 64)
+        DV_E(prfm, 0, X_SOON, off, 0);
+    dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
+}
+
 static void load_v(kloop *l, dv_gen *g)
 {
     const dv_tile *t = l->t;
     int n = l->next_v++, step = n / t->nv, j = n % t->nv;
-    int64_t off = dv_tile_off(g, t, j);
+    int v = dv_gen_reg(l->first_v + n % l->ring_v), bytes = dv_tile_bytes(g, t);
+    int64_t at = dv_tile_off(g, t, j), off = at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
-    dv_gen_load(g, dv_gen_reg(l->first_v + n % l->ring_v),
-                l->flat ? X_B : X_BRUN, off, dv_tile_bytes(g, t));
+    dv_gen_load(g, v, l->flat ? X_B : X_BRUN, off, bytes);
+    if (l->p->pack_v)
+        dv_gen_store(g, v, X_VPACK, at + (step - l->base) * l->p->pack_v,
+                     bytes);
     if (l->walk_v && j == t->nv - 1)
         dv_tile_step(g, X_BRUN, l->p->ld_v, X_LDB);
+    if (l->p->pack_v && j == t->nv - 1)
+        ask_ahead(l, g);
 }
 
 // One vector of S with lanes of k: `lanes` steps of one row.
 static void load_s_k(kloop *l, dv_gen *g, int v, int group, int row)
 {
     int lanes = g->lanes, first = group * lanes, bytes = 16;
+    int64_t q = group - l->base / lanes, packed = (q * l->t->rows + row) * 16;
     if (l->p->panel) {
-        int64_t q = group - l->base / lanes;
-        dv_gen_load(g, v, X_ROW, (q * l->t->rows + row) * 16, 16);
+        dv_gen_load(g, v, X_ROW, packed, 16);
         return;
     }
     if (first + lanes > l->steps) { // the rest overlaps, or is a part
-        if (l->steps >= lanes)
+        if (l->steps >= lanes && !l->p->pack_s)
             first = l->steps - lanes;
         else
-            bytes = l->steps * g->es;
+            bytes = (l->steps - first) * g->es;
     }
     int64_t off = (int64_t)(first - l->base) * g->es;
     if (l->flat)
         dv_gen_load(g, v, X_A, off + row * l->p->ld_s, bytes);
     else
         dv_gen_load(g, v, X_ROW + row, off, bytes);
+    if (l->p->pack_s)
+        dv_gen_store(g, v, X_SPACK, packed, 16);
 }
 
 // One vector of S with lanes of rows: `lanes` rows of one step.
 static void load_s_m(kloop *l, dv_gen *g, int v, int step, int i)
 {
     int rows = l->t->rows, lanes = g->lanes, bytes = 16;
-    int64_t off = 16 * (int64_t)i;
+    int64_t off = 16 * (int64_t)i, to = 0;
     if (rows < lanes)
         bytes = rows * g->es;
     else if ((i + 1) * lanes > rows)
         off = (int64_t)(rows - lanes) * g->es;
+    if (l->p->pack_s)
+        to = off + (int64_t)(step - l->base) * rows * g->es;
     if (!l->walk_s)
         off += (step - l->base) * l->p->ld_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
+    if (l->p->pack_s)
+        dv_gen_store(g, v, X_SPACK, to, bytes);
     if (l->walk_s && i == l->per_group - 1)
         dv_tile_step(g, X_ROW, l->p->ld_s, X_LDA);
 }
@@ -172,7 +191,8 @@ static int scalar(const kloop *l, const dv_gen *g, int step, int row, int *lane)
         int group = step / lanes;
         n = group * rows + row;
         *lane = step % lanes;
-        if (!l->p->panel && (group + 1) * lanes > l->steps && group)
+        if (!l->p->panel && !l->p->pack_s && (group + 1) * lanes > l->steps &&
+            group)
             *lane += lanes - l->steps % lanes;
     } else {
         n = step * l->per_group + row / lanes;
@@ -212,6 +232,8 @@ static void start_pointers(kloop *l, dv_gen *g)
         return;
     DV_E(mov_x, X_BRUN, 0, X_B, 0);
     DV_E(mov_x, X_ROW, 0, X_A, 0);
+    if (p->pack_v)
+        dv_gen_add(g, X_SOON, X_B, AHEAD * p->ld_v);
     for (int i = 1; p->lane_k && !p->panel && i < l->t->rows; i++) {
         if (dv_gen_fits_add(p->ld_s))
             dv_gen_add(g, X_ROW + i, X_ROW + i - 1, p->ld_s);
@@ -237,6 +259,12 @@ static int64_t s_bytes(const kloop *l, const dv_gen *g, int64_t n)
                          : n * g->es;
 }
 
+// Bytes that n steps of a panel of S are long.
+static int64_t panel_bytes(const kloop *l, const dv_gen *g, int64_t n)
+{
+    return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
+}
+
 static void plan_steps(kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -251,7 +279,7 @@ static void plan_steps(kloop *l, const dv_gen *g)
     far = (l->t->rows - 1) * p->ld_s + l->steps * g->es;
     l->flat = !l->turns && p->batch == 1 && !l->walk_v && !l->walk_s &&
               (!p->lane_k || far < 256 || (p->ld_s % 16 == 0 && far < 65536));
-    l->flat = l->flat && !p->panel;
+    l->flat = l->flat && !p->panel && !p->pack_v;
 }
 
 // One product of the batch.
@@ -265,10 +293,16 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
         steps(l, g, 0, UNROLL, 0);
         move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, UNROLL),
                       l->walk_v ? 0 : UNROLL * l->p->ld_v);
+        if (l->p->pack_v)
+            dv_gen_add(g, X_VPACK, X_VPACK, UNROLL * l->p->pack_v);
+        if (l->p->pack_s)
+            dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, UNROLL));
         dv_gen_again(g, X_K, top);
         l->base = UNROLL;
     }
     steps(l, g, l->base, l->steps, fresh);
+    if (l->p->pack_s) // to the next panel
+        dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
 
 // -- The tile ----------------------------------------------------------------

@@ -21,10 +21,14 @@ typedef struct dv_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;
     int64_t stride_s, stride_v;
-    int lane_k;   // what the lanes of S are: k, or rows
-    int panel;    // rows of a packed panel of S, lanes of k; 0: not packed
-    int c_turned; // S runs along C's rows: tiles are transposed when stored
-    int bias;     // 0 none, 1 along S, 2 along V
+    int lane_k;     // what the lanes of S are: k, or rows
+    int panel;      // rows of a packed panel of S, lanes of k; 0: not packed
+    int c_turned;   // S runs along C's rows: tiles are transposed when stored
+    int tile_rows;  // how high tiles must be; 0: any height
+    int one_sum;    // no partial sums
+    int pack_s;     // S is stored in panels as it is read
+    int64_t pack_v; // V is stored with such rows as it is read; 0: not
+    int bias;       // 0 none, 1 along S, 2 along V
     int alpha, beta, relu;
 } dv_prod;
 
