@@ -163,7 +163,7 @@ static dv_jit *new_jit(void)
 
 // -- Products ----------------------------------------------------------------
 
-static double at(int dtype, const void *p, int64_t i)
+static double at(unsigned dtype, const void *p, int64_t i)
 {
     return dv_load((dv_dtype)dtype, p, i);
 }
