@@ -57,28 +57,32 @@ struct dv_jit {
     uint32_t words[MAX_WORDS];
 };
 
-static uint64_t hash_of(const uint64_t *w, int n, key_kind kind)
+// A sum of products with odd numbers: they do not wait for each other.
+static inline uint64_t hash_of(const uint64_t *w, int n, key_kind kind)
 {
-    uint64_t h = 0x9e3779b97f4a7c15u + (uint64_t)kind, g = 0;
-    for (int i = 0; i + 1 < n; i += 2) { // two chains, for speed
-        h = (h ^ w[i]) * 0xff51afd7ed558ccdu;
-        g = (g ^ w[i + 1]) * 0xc4ceb9fe1a85ec53u;
-        h ^= h >> 32;
-        g ^= g >> 32;
-    }
-    h = (h ^ g ^ w[n - 1]) * 0xff51afd7ed558ccdu;
-    return h ^ h >> 29;
+    uint64_t h = (uint64_t)kind, odd = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < n; i++, odd += 0x3c6ef372fe94f82au)
+        h += (w[i] ^ w[i] >> 32) * odd;
+    h *= 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
 }
 
-static entry *find(const table *t, uint64_t hash, const uint64_t *w, int n,
-                   key_kind kind)
+static inline int same(const uint64_t *a, const uint64_t *b, int n)
+{
+    uint64_t differ = 0;
+    for (int i = 0; i < n; i++)
+        differ |= a[i] ^ b[i];
+    return !differ;
+}
+
+static inline entry *find(const table *t, uint64_t hash, const uint64_t *w,
+                          int n, key_kind kind)
 {
     for (size_t i = hash & t->mask;; i = (i + 1) & t->mask) {
         entry *e = atomic_load_explicit(&t->slots[i], memory_order_acquire);
         if (!e)
             return NULL;
-        if (e->hash == hash && e->kind == kind &&
-            !memcmp(e->key.words, w, (size_t)n * 8))
+        if (e->hash == hash && e->kind == kind && same(e->key.words, w, n))
             return e;
     }
 }
@@ -272,25 +276,33 @@ static dv_status add(dv_jit *jit, const key *k, key_kind kind, uint64_t hash,
     return DV_OK;
 }
 
-static dv_status get(dv_jit *jit, const void *shape, size_t size_bytes,
-                     key_kind kind, const void **run, dv_diag *diag)
+// What is not there is made.
+static dv_status miss(dv_jit *jit, const key *k, int n, key_kind kind,
+                      const void **run, dv_diag *diag)
+{
+    dv_status s = DV_OK;
+    uint64_t hash = hash_of(k->words, n, kind);
+    pthread_mutex_lock(&jit->lock);
+    entry *e = find(atomic_load(&jit->table), hash, k->words, n, kind);
+    if (!e)
+        s = add(jit, k, kind, hash, &e, diag);
+    pthread_mutex_unlock(&jit->lock);
+    *run = e ? e->run : NULL;
+    return s;
+}
+
+static inline dv_status get(dv_jit *jit, const void *shape, size_t size_bytes,
+                            key_kind kind, const void **run, dv_diag *diag)
 {
     key k = {.words = {0}};
     memcpy(&k, shape, size_bytes);
     int n = (int)(size_bytes / 8);
-    uint64_t hash = hash_of(k.words, n, kind);
     table *t = atomic_load_explicit(&jit->table, memory_order_acquire);
-    entry *e = find(t, hash, k.words, n, kind);
-    dv_status s = DV_OK;
-    if (!e) {
-        pthread_mutex_lock(&jit->lock);
-        e = find(atomic_load(&jit->table), hash, k.words, n, kind);
-        if (!e)
-            s = add(jit, &k, kind, hash, &e, diag);
-        pthread_mutex_unlock(&jit->lock);
-    }
-    *run = e ? e->run : NULL;
-    return s;
+    entry *e = find(t, hash_of(k.words, n, kind), k.words, n, kind);
+    if (!e)
+        return miss(jit, &k, n, kind, run, diag);
+    *run = e->run;
+    return DV_OK;
 }
 
 // Code addresses become function pointers here and nowhere else.

@@ -57,7 +57,10 @@ typedef struct dv_gen {
 // The i-th vector register to use: those that need no saving come first.
 static inline int dv_gen_reg(int i)
 {
-    return i < 8 ? i : i < 24 ? i + 8 : i - 16;
+    static const unsigned char order[32] = {
+        0,  1,  2,  3,  4,  5,  6,  7,  16, 17, 18, 19, 20, 21, 22, 23,
+        24, 25, 26, 27, 28, 29, 30, 31, 8,  9,  10, 11, 12, 13, 14, 15};
+    return order[i];
 }
 
 static inline int64_t dv_gen_div(int64_t a, int64_t b) // rounds down

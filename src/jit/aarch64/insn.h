@@ -4,6 +4,9 @@
 #define DV_JIT_INSN_H
 #include "jit/code.h"
 
+// The compiler would share one copy for all opcodes, at five times the cost.
+#define DV_ALWAYS __attribute__((always_inline))
+
 typedef enum dv_form {
     DV_FORM_RRR,
     DV_FORM_RRI,
@@ -59,8 +62,8 @@ static inline int dv_insn_scaled(int64_t v, int log, int64_t lo, int64_t hi)
 }
 
 // The word of an instruction; *ok becomes 0 when an operand is out of range.
-static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b, int64_t c,
-                                    int64_t d, int *ok)
+DV_ALWAYS static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b,
+                                              int64_t c, int64_t d, int *ok)
 {
     const dv_insn_row *row = &dv_insn_rows[op];
     uint32_t w = row->bits, ra = (uint32_t)a, rb = (uint32_t)b << 5,
@@ -138,8 +141,8 @@ static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b, int64_t c,
     return w;
 }
 
-static inline void dv_emit(dv_code *code, dv_insn op, int64_t a, int64_t b,
-                           int64_t c, int64_t d)
+DV_ALWAYS static inline void dv_emit(dv_code *code, dv_insn op, int64_t a,
+                                     int64_t b, int64_t c, int64_t d)
 {
     int ok = 1;
     uint32_t w = dv_insn_word(op, a, b, c, d, &ok);

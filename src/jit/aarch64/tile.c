@@ -15,23 +15,32 @@
 
 enum { UNROLL = 8, AHEAD = 12 }; // steps
 
+// A ring of registers and the load that comes next. Loads are numbered through
+// groups of `per`; the one whose register it takes is `ring` loads back.
+typedef struct ring {
+    int size, first; // registers
+    int per;         // loads a group
+    int group, i;    // the next load
+    int old_group, old_i;
+    int reg;    // of the next load, from 0
+    int end;    // groups in all
+    int64_t at; // slot of the next load
+} ring;
+
 typedef struct kloop {
     const dv_prod *p;
     const dv_tile *t;
-    int ring_v, ring_s; // registers
-    int first_v, first_s;
-    int per_group; // loads of S for a group of steps
-    int group;     // steps
-    int steps;     // as emitted
-    int base;      // step the pointers stand at
-    int next_v, next_s;
+    ring v, s;
+    int group;          // steps that one load of S serves
+    int steps;          // as emitted
+    int base;           // step the pointers stand at
     int walk_v, walk_s; // the pointer moves with each step
     int turns;          // of the loop; 0: none
     int flat;           // addresses are offsets from X_A and X_B
 } kloop;
 
-// The largest ring up to `want` that closes after UNROLL steps.
-static int ring(int want, int room, int least, int period)
+// The largest size up to `want` that closes after UNROLL steps.
+static int ring_size(int want, int room, int least, int period)
 {
     for (int r = want < room ? want : room; r > least; r--)
         if (period % r == 0)
@@ -44,21 +53,22 @@ static void plan_rings(kloop *l, const dv_gen *g)
     const dv_tile *t = l->t;
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
     l->group = l->p->lane_k ? lanes : 1;
-    l->per_group = l->p->lane_k ? t->rows : (t->rows + lanes - 1) / lanes;
-    int room = 32 - acc - l->per_group;
-    l->ring_v = ring(2 * t->nv, room, t->nv, UNROLL * t->nv);
-    room = 32 - acc - l->ring_v;
-    l->ring_s = ring(2 * l->per_group, room, l->per_group,
-                     UNROLL / l->group * l->per_group);
-    l->first_v = acc;
-    l->first_s = acc + l->ring_v;
+    l->v.per = t->nv;
+    l->s.per = l->p->lane_k ? t->rows : (t->rows + lanes - 1) / lanes;
+    int room = 32 - acc - l->s.per;
+    l->v.size = ring_size(2 * t->nv, room, t->nv, UNROLL * t->nv);
+    room = 32 - acc - l->v.size;
+    l->s.size =
+        ring_size(2 * l->s.per, room, l->s.per, UNROLL / l->group * l->s.per);
+    l->v.first = acc;
+    l->s.first = acc + l->v.size;
 }
 
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     kloop l = {.p = p, .t = t};
     plan_rings(&l, g);
-    return l.first_s + l.ring_s;
+    return l.s.first + l.s.size;
 }
 
 // -- Where loads go ----------------------------------------------------------
@@ -68,27 +78,47 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t slot_of_v(const kloop *l, int n)
+// About one step ahead, spread over it, but not before the register is free.
+static int64_t slot_of_v(const kloop *l)
 {
     const dv_tile *t = l->t;
-    int64_t size = t->rows * t->nv, prev = n - l->ring_v;
-    int64_t free = (dv_gen_div(prev, t->nv) + 1) * size - t->nv +
-                   (prev - dv_gen_div(prev, t->nv) * t->nv) + 1;
-    return max64((n / t->nv - 1) * size + n % t->nv * t->rows, free);
+    const ring *v = &l->v;
+    int64_t size = t->rows * t->nv;
+    return max64((v->group - 1) * size + v->i * t->rows,
+                 (v->old_group + 1) * size - t->nv + v->old_i + 1);
 }
 
-static int64_t slot_of_s(const kloop *l, const dv_gen *g, int n)
+static int64_t slot_of_s(const kloop *l, const dv_gen *g)
 {
     const dv_tile *t = l->t;
-    int64_t size = t->rows * t->nv, prev = n - l->ring_s;
-    int64_t group = dv_gen_div(prev, l->per_group);
-    int64_t i = prev - group * l->per_group;
-    int64_t row = l->p->lane_k ? i : (i + 1) * g->lanes - 1;
+    const ring *s = &l->s;
+    int64_t size = t->rows * t->nv, steps = l->group;
+    int row = l->p->lane_k ? s->old_i : (s->old_i + 1) * g->lanes - 1;
     row = row < t->rows ? row : t->rows - 1;
-    int64_t free = ((group + 1) * l->group - 1) * size + (row + 1) * t->nv;
-    int ahead = l->group > 1 ? 2 : 1;
-    int64_t q = n / l->per_group, spread = n % l->per_group * ahead * size;
-    return max64((q * l->group - ahead) * size + spread / l->per_group, free);
+    int64_t free =
+        ((s->old_group + 1) * steps - 1) * size + (int64_t)(row + 1) * t->nv;
+    if (steps == 1)
+        return max64((s->group - 1) * size + s->i * g->lanes * t->nv, free);
+    return max64((s->group * steps - 2) * size + 2 * s->i * t->nv, free);
+}
+
+static void next_load(ring *r)
+{
+    if (++r->i == r->per)
+        r->i = 0, r->group++;
+    if (++r->old_i == r->per)
+        r->old_i = 0, r->old_group++;
+    if (++r->reg == r->size)
+        r->reg = 0;
+}
+
+static void first_load(ring *r, int groups)
+{
+    int old = (int)dv_gen_div(-r->size, r->per);
+    r->group = r->i = r->reg = 0;
+    r->old_group = old;
+    r->old_i = -r->size - old * r->per;
+    r->end = groups;
 }
 
 // Rows of V that are packed are far apart: no stream the machine would see.
@@ -102,8 +132,8 @@ static void ask_ahead(kloop *l, dv_gen *g)
 static void load_v(kloop *l, dv_gen *g)
 {
     const dv_tile *t = l->t;
-    int n = l->next_v++, step = n / t->nv, j = n % t->nv;
-    int v = dv_gen_reg(l->first_v + n % l->ring_v), bytes = dv_tile_bytes(g, t);
+    int step = l->v.group, j = l->v.i, bytes = dv_tile_bytes(g, t);
+    int v = dv_gen_reg(l->v.first + l->v.reg);
     int64_t at = dv_tile_off(g, t, j), off = at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
@@ -157,50 +187,73 @@ static void load_s_m(kloop *l, dv_gen *g, int v, int step, int i)
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
-    if (l->walk_s && i == l->per_group - 1)
+    if (l->walk_s && i == l->s.per - 1)
         dv_tile_step(g, X_ROW, l->p->ld_s, X_LDA);
-}
-
-static void load_s(kloop *l, dv_gen *g)
-{
-    int n = l->next_s++, group = n / l->per_group, i = n % l->per_group;
-    int v = dv_gen_reg(l->first_s + n % l->ring_s);
-    if (l->p->lane_k)
-        load_s_k(l, g, v, group, i);
-    else
-        load_s_m(l, g, v, group, i);
 }
 
 static void loads_before(kloop *l, dv_gen *g, int64_t slot)
 {
-    int end_v = l->steps * l->t->nv;
-    int end_s = (l->steps + l->group - 1) / l->group * l->per_group;
-    while (l->next_v < end_v && slot_of_v(l, l->next_v) <= slot)
+    while (l->v.at <= slot) {
         load_v(l, g);
-    while (l->next_s < end_s && slot_of_s(l, g, l->next_s) <= slot)
-        load_s(l, g);
+        next_load(&l->v);
+        l->v.at = l->v.group < l->v.end ? slot_of_v(l) : INT64_MAX;
+    }
+    while (l->s.at <= slot) {
+        int v = dv_gen_reg(l->s.first + l->s.reg);
+        if (l->p->lane_k)
+            load_s_k(l, g, v, l->s.group, l->s.i);
+        else
+            load_s_m(l, g, v, l->s.group, l->s.i);
+        next_load(&l->s);
+        l->s.at = l->s.group < l->s.end ? slot_of_s(l, g) : INT64_MAX;
+    }
 }
 
 // -- Steps -------------------------------------------------------------------
 
-// Register and lane of the scalar of (step, row).
-static int scalar(const kloop *l, const dv_gen *g, int step, int row, int *lane)
+// Lane of the scalar of (step, row), and which load of the step's group it is.
+static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
+                   int *load)
 {
-    int lanes = g->lanes, rows = l->t->rows, n;
+    int lanes = g->lanes, rows = l->t->rows;
     if (l->p->lane_k) {
-        int group = step / lanes;
-        n = group * rows + row;
-        *lane = step % lanes;
-        if (!l->p->panel && !l->p->pack_s && (group + 1) * lanes > l->steps &&
-            group)
-            *lane += lanes - l->steps % lanes;
-    } else {
-        n = step * l->per_group + row / lanes;
-        *lane = row % lanes;
-        if (rows >= lanes && row / lanes * lanes + lanes > rows)
-            *lane = row - (rows - lanes);
+        int group = step & -lanes, shift = 0;
+        if (!l->p->panel && !l->p->pack_s && group + lanes > l->steps && group)
+            shift = lanes - (l->steps & (lanes - 1));
+        *load = row;
+        return step - group + shift;
     }
-    return dv_gen_reg(l->first_s + n % l->ring_s);
+    *load = row / lanes;
+    if (rows >= lanes && *load * lanes + lanes > rows)
+        return row - (rows - lanes);
+    return row - *load * lanes;
+}
+
+// A multiply-add (fresh: a multiply) by a lane, without its other registers.
+static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh)
+{
+    int ok = 1;
+    uint32_t w =
+        g->es == 8
+            ? (fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
+                     : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok))
+            : (fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
+                     : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok));
+    g->code->failed |= !ok;
+    return w;
+}
+
+// One row of multiply-adds from `slot` on. v: the step's place in V's ring.
+static void row_of(kloop *l, dv_gen *g, int64_t slot, int acc, int v,
+                   uint32_t word)
+{
+    for (int j = 0; j < l->t->nv; j++, acc++, slot++) {
+        if (l->v.at <= slot || l->s.at <= slot)
+            loads_before(l, g, slot);
+        int to = dv_gen_reg(acc), vec = dv_gen_reg(l->v.first + v);
+        dv_code_put(g->code, word | (uint32_t)to | (uint32_t)vec << 5);
+        v = v + 1 == l->v.size ? 0 : v + 1;
+    }
 }
 
 // Steps begin..end. Those below `fresh` start a sum.
@@ -208,19 +261,19 @@ static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
 {
     const dv_tile *t = l->t;
     int64_t slot = (int64_t)begin * t->rows * t->nv;
-    for (int s = begin; s < end; s++)
+    for (int s = begin; s < end; s++) {
+        int acc = s % t->sets * t->rows * t->nv, v = s * t->nv % l->v.size;
+        int first = s / l->group * l->s.per % l->s.size, load;
         for (int i = 0; i < t->rows; i++) {
-            int lane, from = scalar(l, g, s, i, &lane);
-            for (int j = 0; j < t->nv; j++, slot++) {
-                loads_before(l, g, slot);
-                int acc = dv_tile_acc(t, s % t->sets, i, j);
-                int v = dv_gen_reg(l->first_v + (s * t->nv + j) % l->ring_v);
-                if (s < fresh)
-                    DV_EF(fmul_e, acc, v, from, lane);
-                else
-                    DV_EF(fmla_e, acc, v, from, lane);
-            }
+            int lane = lane_of(l, g, s, i, &load);
+            int from = first + load;
+            from -= from >= l->s.size ? l->s.size : 0;
+            from = dv_gen_reg(l->s.first + from);
+            row_of(l, g, slot, acc + i * t->nv, v,
+                   by_lane(g, from, lane, s < fresh));
+            slot += t->nv;
         }
+    }
 }
 
 // -- Pointers ----------------------------------------------------------------
@@ -285,7 +338,11 @@ static void plan_steps(kloop *l, const dv_gen *g)
 // One product of the batch.
 static void one_product(kloop *l, dv_gen *g, int fresh)
 {
-    l->base = l->next_v = l->next_s = 0;
+    l->base = 0;
+    first_load(&l->v, l->steps);
+    first_load(&l->s, (l->steps + l->group - 1) / l->group);
+    l->v.at = slot_of_v(l);
+    l->s.at = slot_of_s(l, g);
     loads_before(l, g, -1);
     if (l->turns) {
         dv_gen_mov(g, X_K, l->turns);
@@ -354,5 +411,5 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    dv_tile_store(g, &rest, t, l.first_v);
+    dv_tile_store(g, &rest, t, l.v.first);
 }
