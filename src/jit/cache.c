@@ -129,18 +129,23 @@ static int make_room(dv_jit *jit)
 
 static const char *const moves[] = {"zero", "copy", "transpose", "panel"};
 
+static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
+{
+    char a = s->panel_a ? 'p' : s->trans_a ? 't' : 'n';
+    char b = s->trans_b ? 't' : 'n';
+    snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s",
+             dv_dtype_get((dv_dtype)s->dtype)->name, a, b, s->m, s->n, s->k,
+             s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
+             s->beta ? "_acc" : "", s->bias ? "_bias" : "",
+             s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
+             s->pack_b ? "_packb" : "");
+}
+
 static void name_of(const entry *e, char *out, size_t size)
 {
-    const dv_gemm_shape *g = &e->key.gemm;
     const dv_move_shape *v = &e->key.move;
     if (e->kind == KIND_GEMM)
-        snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s",
-                 dv_dtype_get((dv_dtype)g->dtype)->name,
-                 g->panel_a ? 'p' : "nt"[g->trans_a], "nt"[g->trans_b], g -> m,
-                 g -> n, g -> k, g -> batch, (int)g -> lda, (int)g -> ldb,
-                 (int)g -> ldc, g -> beta ? "_acc" : "", g->bias ? "_bias" : "",
-                 g->relu ? "_relu" : "", g->pack_a ? "_packa" : "",
-                 g->pack_b ? "_packb" : "");
+        name_gemm(&e->key.gemm, out, size);
     else
         snprintf(out, size, "%s_%s_%dx%d_ld%d_%d", moves[v->move],
                  dv_dtype_get((dv_dtype)v->dtype)->name, v->rows, v->cols,

@@ -243,7 +243,7 @@ static int32_t packs(const dv_gemm_shape *s, const dv_gemm_options *o,
 {
     if (o->pack)
         return o->pack > 0;
-    return s->m >= 16 && s->n >= 8 && s->n * (int64_t)s->k * es > l1 / 2;
+    return s->m >= 16 && s->n >= 8 && s->n * (int64_t)s->k * es > l1 * 3 / 4;
 }
 
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)

@@ -41,9 +41,15 @@ static cut cut_even(int n, int most)
 
 // -- Choosing ----------------------------------------------------------------
 
-// Tiles worth trying: rows and vectors.
-static const unsigned char sizes[][2] = {{6, 3}, {4, 4}, {5, 4}, {4, 5},
-                                         {8, 2}, {3, 6}, {2, 6}, {8, 3}};
+// Tiles worth trying, with what they cost beside their multiply-adds, as
+// measured: thousandths of them, and quarters of a cycle at both ends.
+typedef struct size {
+    int rows, nv, waste, ends;
+} size;
+
+static const size sizes[] = {{6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},
+                             {8, 2, 75, 26}, {4, 4, 15, 64}, {3, 6, 60, 50},
+                             {2, 6, 100, 50}};
 
 // Registers for accumulators, one ring of V and one of S.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
@@ -54,24 +60,24 @@ static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
     return rows * nv + nv + s + (rows * nv > 20 ? 0 : 1) <= 32;
 }
 
-// Cycles, in quarters: multiply-adds four a cycle, not below the latency of
-// a chain; loads under three a cycle; the ends of a tile.
-static int64_t tile_cost(const dv_gen *g, const dv_prod *p, int rows, int nv)
+// Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
+// is not shorter than what a chain of them waits.
+static int64_t tile_cost(const dv_prod *p, const size *z, int rows, int nv)
 {
+    enum { SHORTEST = 13 };
     int64_t fma = rows * nv, k = (int64_t)p->k * p->batch;
-    int64_t step = fma > 10 ? fma : 10;
-    int64_t loads = 2 * (nv + (rows + g->lanes - 1) / g->lanes);
-    return k * (step > loads ? step : loads) + 3 * fma + 16;
+    fma = fma > SHORTEST ? fma : SHORTEST;
+    return k * fma * (1000 + z->waste) + 1000 * (z->ends + rows * nv);
 }
 
-static int64_t grid_cost(const dv_gen *g, const dv_prod *p, const cut *s,
+static int64_t grid_cost(const dv_prod *p, const size *z, const cut *s,
                          const cut *v)
 {
     int64_t sum = 0;
     for (int i = 0; i < s->n; i++)
         for (int j = 0; j < v->n; j++)
             sum += s->count[i] * (int64_t)v->count[j] *
-                   tile_cost(g, p, s->size[i], v->size[j]);
+                   tile_cost(p, z, s->size[i], v->size[j]);
     return sum;
 }
 
@@ -80,14 +86,15 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
     int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
     int64_t best = -1;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        int rows = p->n_s < sizes[i][0] ? p->n_s : sizes[i][0];
-        int nv = n_vectors < sizes[i][1] ? n_vectors : sizes[i][1];
+        const size *z = &sizes[i];
+        int rows = p->n_s < z->rows ? p->n_s : z->rows;
+        int nv = n_vectors < z->nv ? n_vectors : z->nv;
         if (p->tile_rows) // panels decide
             rows = p->tile_rows;
         if (!fits(g, p, rows, nv))
             continue;
         cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
-        int64_t cost = grid_cost(g, p, &s, &v);
+        int64_t cost = grid_cost(p, z, &s, &v);
         if (best < 0 || cost < best) {
             best = cost;
             out->s = s;

@@ -15,35 +15,40 @@ static int rows_fit(const dv_prod *p, const dv_tile *t)
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
 }
 
-static void for_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int store,
-                     int free, int beta)
+static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    if (!fit)
+        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < t->rows; i++) {
+        for (int j = 0; j < t->nv; j++)
+            dv_gen_store(g, dv_tile_acc(t, 0, i, j), fit ? X_C : X_CRUN,
+                         dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0), bytes);
+        if (!fit && i + 1 < t->rows)
+            next_row(g, p);
+    }
+}
+
+// Add C, times the scale in register `beta` unless that is negative.
+static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
+                     int beta)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < t->rows; i++) {
         for (int j = 0; j < t->nv; j++) {
-            int acc = dv_tile_acc(t, 0, i, j);
+            int acc = dv_tile_acc(t, 0, i, j), v = dv_gen_reg(free + j);
             int64_t off = dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0);
-            int v = free < 0 ? acc : dv_gen_reg(free + j);
-            if (store) {
-                dv_gen_store(g, acc, fit ? X_C : X_CRUN, off, bytes);
-                continue;
-            }
             dv_gen_load(g, v, fit ? X_C : X_CRUN, off, bytes);
-            if (free >= 0 && beta >= 0)
+            if (beta >= 0)
                 DV_EF(fmla_e, acc, v, beta, 0);
-            else if (free >= 0)
+            else
                 DV_EF(fadd_, acc, acc, v, 0);
         }
         if (!fit && i + 1 < t->rows)
             next_row(g, p);
     }
-}
-
-void dv_tile_fetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
-{
-    for_rows(g, p, t, 0, -1, -1);
 }
 
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
@@ -171,7 +176,7 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
     if (p->beta == DV_SCALE_ANY)
         load_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
     if (p->beta != DV_SCALE_ZERO)
-        for_rows(g, p, t, 0, free + 1,
+        add_rows(g, p, t, free + 1,
                  p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : -1);
     if (p->bias)
         add_bias(g, p, t, free);
@@ -181,5 +186,5 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
             regs[i] = dv_gen_reg(i);
         clamp(g, regs, n, dv_gen_reg(free));
     }
-    for_rows(g, p, t, 1, -1, -1);
+    store_rows(g, p, t);
 }

@@ -364,10 +364,9 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
 
 // -- The tile ----------------------------------------------------------------
 
-static void start_sums(dv_gen *g, const dv_tile *t, int first_set)
+static void start_sums(dv_gen *g, const dv_tile *t)
 {
-    for (int i = first_set * t->rows * t->nv; i < t->sets * t->rows * t->nv;
-         i++)
+    for (int i = 0; i < t->sets * t->rows * t->nv; i++)
         DV_E(movi_0, dv_gen_reg(i), 0, 0, 0);
 }
 
@@ -385,24 +384,16 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     kloop l = {.p = p, .t = t};
     plan_rings(&l, g);
     plan_steps(&l, g);
-    // C is read first where the sum is short, at the end where it is long.
-    dv_prod rest = *p;
-    int early = p->alpha == DV_SCALE_ONE && p->beta == DV_SCALE_ONE &&
-                !p->c_turned && (int64_t)p->k * p->batch < 48;
     int loops = l.turns || p->batch > 1;
-    if (early) {
-        dv_tile_fetch(g, p, t);
-        rest.beta = DV_SCALE_ZERO;
-    }
-    if (loops || early)
-        start_sums(g, t, early);
+    if (loops)
+        start_sums(g, t);
     start_pointers(&l, g);
     if (p->batch > 1)
         dv_gen_mov(g, X_BATCH, p->batch);
-    if (!early && (int64_t)p->k * p->batch >= 64)
+    if ((int64_t)p->k * p->batch >= 64)
         dv_tile_prefetch(g, p, t);
     size_t top = g->code->n;
-    one_product(&l, g, loops || early ? 0 : t->sets);
+    one_product(&l, g, loops ? 0 : t->sets);
     if (p->batch > 1) {
         int64_t done = (int64_t)l.turns * UNROLL;
         move_pointers(&l, g,
@@ -411,5 +402,5 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    dv_tile_store(g, &rest, t, l.v.first);
+    dv_tile_store(g, p, t, l.v.first);
 }

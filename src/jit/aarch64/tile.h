@@ -46,8 +46,6 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
-// Load C into the first set of accumulators.
-void dv_tile_fetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
 // Byte offset of vector j in a row of the tile, and how many bytes it has.
 static inline int64_t dv_tile_off(const dv_gen *g, const dv_tile *t, int j)
