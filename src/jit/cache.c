@@ -127,7 +127,8 @@ static int make_room(dv_jit *jit)
 
 // -- Names -------------------------------------------------------------------
 
-static const char *const moves[] = {"zero", "copy", "transpose", "panel"};
+static const char *const moves[] = {"zero",  "copy",  "transpose",
+                                    "panel", "pairs", "pairs_turned"};
 
 static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
 {
@@ -179,10 +180,11 @@ enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset in 32 bits
 
 static dv_status check_type(int dtype, dv_diag *diag)
 {
-    if (dtype == DV_F32 || dtype == DV_F64)
+    if (dtype == DV_F32 || dtype == DV_F64 ||
+        (dtype == DV_BF16 && dv_jit_host_has_bf16()))
         return DV_OK;
     return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                   "there are kernels for f32 and f64 only");
+                   "there are no kernels for this element type");
 }
 
 static dv_status check_ld(const char *what, int64_t ld, int64_t least,
@@ -217,6 +219,12 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
+    if (s->dtype == DV_BF16 &&
+        (s->n > 8 || s->batch > 1 || s->panel_a != 8 || s->trans_a))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "bf16 takes packed operands of at most 8 columns");
+    if (s->dtype == DV_BF16)
+        return check_ld("ldc", s->ldc, s->n, diag);
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
@@ -226,14 +234,20 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
 static dv_status check_move(dv_move_shape *s, dv_diag *diag)
 {
     DV_TRY(check_type(s->dtype, diag));
-    if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_PANEL)
+    if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_PAIRS_TURNED ||
+        s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
+    int pairs = s->move >= DV_MOVE_PAIRS;
+    if (pairs != (s->dtype == DV_BF16) ||
+        (pairs && (s->move == DV_MOVE_PAIRS ? s->rows : s->cols) > 8))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "pairs are for bf16, 8 at a time");
     int32_t row = s->move == DV_MOVE_TRANSPOSE ? s->rows : s->cols;
     s->lds = s->lds ? s->lds : s->cols;
     s->ldd = s->ldd ? s->ldd : row;
     DV_TRY(check_ld("lds", s->lds, s->cols, diag));
-    return s->move == DV_MOVE_PANEL ? DV_OK
+    return s->move >= DV_MOVE_PANEL ? DV_OK
                                     : check_ld("ldd", s->ldd, row, diag);
 }
 

@@ -6,6 +6,7 @@
 #include "jit/jit.h"
 
 int dv_jit_host_has_kernels(void);
+int dv_jit_host_has_bf16(void);
 
 // Generate into `code`. Shapes are checked and complete (no zero defaults).
 void dv_a64_gemm(dv_code *code, const dv_gemm_shape *shape);

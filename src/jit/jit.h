@@ -34,7 +34,9 @@ typedef struct dv_gemm_shape {
     int32_t batch;         // products summed; 0 means 1
     int64_t lda, ldb, ldc; // elements from row to row; 0 means packed tight
     int64_t stride_a, stride_b; // elements from one product to the next
-    uint8_t dtype;              // of A, B and C: DV_F32 or DV_F64
+    uint8_t dtype; // of A, B and C: DV_F32 or DV_F64; or DV_BF16, C in f32:
+                   // n <= 8 then, A and B packed in pairs of 8 (B with
+                   // overlap), lda and ldb play no part
     uint8_t trans_a, trans_b;
     uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
     uint8_t bias;        // dv_bias: one value a row, or one a column
@@ -83,19 +85,26 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
 //               last vector filled up with zeros. With rows = m and cols = k
 //               this is what panel_a expects.
+//   pairs       bf16: at most 8 rows of k in pairs, four k of two rows a
+//               vector, zeros where there is nothing. With `overlap` the
+//               second half of 5 to 7 rows is the last four of them.
+//   pairs turned   the same from rows of m or n: at most 8 columns
 typedef enum dv_move {
     DV_MOVE_ZERO,
     DV_MOVE_COPY,
     DV_MOVE_TRANSPOSE,
-    DV_MOVE_PANEL
+    DV_MOVE_PANEL,
+    DV_MOVE_PAIRS,
+    DV_MOVE_PAIRS_TURNED
 } dv_move;
 
 typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
-    uint8_t dtype; // DV_F32 or DV_F64
+    uint8_t dtype; // DV_F32 or DV_F64; DV_BF16 for pairs
     uint8_t move;  // dv_move
-    uint8_t pad[6];
+    uint8_t overlap;
+    uint8_t pad[5];
 } dv_move_shape;
 
 typedef void (*dv_move_fn)(const void *src, void *dst);

@@ -11,6 +11,7 @@
 // three widths (the last one has the overlapping vector), each with its own
 // code, in loops where there are many. V's panel stays in L1 while S runs.
 #include "jit/aarch64/dot.h"
+#include "jit/aarch64/pairs.h"
 #include "jit/aarch64/tile.h"
 
 // How many of each size, in order. At most three sizes.
@@ -301,8 +302,12 @@ static void constants(dv_gen *g, const dv_prod *p)
 
 void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
 {
-    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    int es = s->dtype == DV_F64 ? 8 : 4; // of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
+    if (s->dtype == DV_BF16) {
+        dv_pairs_gemm(g, s);
+        return;
+    }
     if (s->trans_b && !s->trans_a) {
         dv_dot_emit(g, s);
         return;

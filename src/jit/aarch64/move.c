@@ -1,7 +1,7 @@
 // Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
 // what each does; nothing outside the two blocks is touched, but a panel's
 // last vectors, which are filled up.
-#include "jit/aarch64/gen.h"
+#include "jit/aarch64/pairs.h"
 
 // x0 is the source and x1 the destination, at the row or block at hand.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
@@ -225,6 +225,10 @@ void dv_a64_move(dv_code *code, const dv_move_shape *s)
     case DV_MOVE_PANEL:
         panel(g, s);
         break;
+    case DV_MOVE_PAIRS:
+    case DV_MOVE_PAIRS_TURNED:
+        dv_pairs_move(g, s);
+        return;
     }
     dv_gen_leave(g);
 }

@@ -54,7 +54,8 @@ static void plan_rings(kloop *l, const dv_gen *g)
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
     l->group = l->p->lane_k ? lanes : 1;
     l->v.per = t->nv;
-    l->s.per = l->p->lane_k ? t->rows : (t->rows + lanes - 1) / lanes;
+    l->s.per =
+        l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
     int room = 32 - acc - l->s.per;
     l->v.size = ring_size(2 * t->nv, room, t->nv, UNROLL * t->nv);
     room = 32 - acc - l->v.size;
@@ -93,12 +94,13 @@ static int64_t slot_of_s(const kloop *l, const dv_gen *g)
     const dv_tile *t = l->t;
     const ring *s = &l->s;
     int64_t size = t->rows * t->nv, steps = l->group;
-    int row = l->p->lane_k ? s->old_i : (s->old_i + 1) * g->lanes - 1;
+    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
+    int row = (s->old_i + 1) * each - 1;
     row = row < t->rows ? row : t->rows - 1;
     int64_t free =
         ((s->old_group + 1) * steps - 1) * size + (int64_t)(row + 1) * t->nv;
     if (steps == 1)
-        return max64((s->group - 1) * size + s->i * g->lanes * t->nv, free);
+        return max64((s->group - 1) * size + s->i * each * t->nv, free);
     return max64((s->group * steps - 2) * size + 2 * s->i * t->nv, free);
 }
 
@@ -200,7 +202,10 @@ static void loads_before(kloop *l, dv_gen *g, int64_t slot)
     }
     while (l->s.at <= slot) {
         int v = dv_gen_reg(l->s.first + l->s.reg);
-        if (l->p->lane_k)
+        if (l->p->pairs)
+            dv_gen_load(g, v, X_ROW,
+                        (l->s.group - l->base) * l->p->ld_s + 16 * l->s.i, 16);
+        else if (l->p->lane_k)
             load_s_k(l, g, v, l->s.group, l->s.i);
         else
             load_s_m(l, g, v, l->s.group, l->s.i);
@@ -216,11 +221,13 @@ static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
                    int *load)
 {
     int lanes = g->lanes, rows = l->t->rows;
+    *load = row;
+    if (l->p->pairs)
+        return 0;
     if (l->p->lane_k) {
         int group = step & -lanes, shift = 0;
         if (!l->p->panel && !l->p->pack_s && group + lanes > l->steps && group)
             shift = lanes - (l->steps & (lanes - 1));
-        *load = row;
         return step - group + shift;
     }
     *load = row / lanes;
@@ -229,10 +236,13 @@ static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
     return row - *load * lanes;
 }
 
-// A multiply-add (fresh: a multiply) by a lane, without its other registers.
-static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh)
+// A multiply-add (fresh: a multiply) by a lane or a pair of rows, without its
+// other registers.
+static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
 {
     int ok = 1;
+    if (pairs)
+        return dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
     uint32_t w =
         g->es == 8
             ? (fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
@@ -270,7 +280,7 @@ static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
             from -= from >= l->s.size ? l->s.size : 0;
             from = dv_gen_reg(l->s.first + from);
             row_of(l, g, slot, acc + i * t->nv, v,
-                   by_lane(g, from, lane, s < fresh));
+                   by_lane(g, from, lane, s < fresh, l->p->pairs));
             slot += t->nv;
         }
     }
@@ -379,19 +389,17 @@ static void add_sets(dv_gen *g, const dv_tile *t)
                   0);
 }
 
-void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     kloop l = {.p = p, .t = t};
     plan_rings(&l, g);
     plan_steps(&l, g);
-    int loops = l.turns || p->batch > 1;
+    int loops = l.turns || p->batch > 1 || p->pairs;
     if (loops)
         start_sums(g, t);
     start_pointers(&l, g);
     if (p->batch > 1)
         dv_gen_mov(g, X_BATCH, p->batch);
-    if ((int64_t)p->k * p->batch >= 64)
-        dv_tile_prefetch(g, p, t);
     size_t top = g->code->n;
     one_product(&l, g, loops ? 0 : t->sets);
     if (p->batch > 1) {
@@ -402,5 +410,12 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    dv_tile_store(g, p, t, l.v.first);
+}
+
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    if ((int64_t)p->k * p->batch >= 64)
+        dv_tile_prefetch(g, p, t);
+    dv_tile_sums(g, p, t);
+    dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
 }

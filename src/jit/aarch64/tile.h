@@ -24,6 +24,7 @@ typedef struct dv_prod {
     int lane_k;     // what the lanes of S are: k, or rows
     int panel;      // rows of a packed panel of S, lanes of k; 0: not packed
     int c_turned;   // S runs along C's rows: tiles are transposed when stored
+    int pairs;      // two rows by two columns a vector: see pairs.c
     int tile_rows;  // how high tiles must be; 0: any height
     int one_sum;    // no partial sums
     int pack_s;     // S is stored in panels as it is read
@@ -38,6 +39,8 @@ typedef struct dv_tile {
     int sets;       // partial sums, taken by k in turn; added at the end
 } dv_tile;
 
+// Only the sums, in the first registers.
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Code for one tile at X_A (S), X_B (V), X_C; those three are left unchanged.
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Vector registers it takes.
