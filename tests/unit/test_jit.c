@@ -174,6 +174,12 @@ static int64_t span(int64_t rows, int64_t cols, int64_t ld)
     return (rows - 1) * ld + cols;
 }
 
+// C and the bias of bf16 are f32.
+static unsigned type_c(const dv_gemm_shape *s)
+{
+    return s->dtype == DV_BF16 ? DV_F32 : s->dtype;
+}
+
 typedef struct problem {
     dv_gemm_shape s;
     dv_gemm_args args;
@@ -196,6 +202,7 @@ static void set_up(problem *q, int odd)
 {
     dv_gemm_shape *s = &q->s;
     size_t es = (size_t)dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    size_t es_c = (size_t)dv_dtype_get((dv_dtype)type_c(s))->size_bytes;
     int batch = s->batch ? s->batch : 1;
     int64_t rows_a = s->trans_a ? s->k : s->m,
             cols_a = s->trans_a ? s->m : s->k;
@@ -206,16 +213,17 @@ static void set_up(problem *q, int odd)
     q->n_c = span(s->m, s->n, s->ldc);
     q->a = fence((size_t)q->n_a * es, pick(2));
     q->b = fence((size_t)q->n_b * es, pick(2));
-    q->c = fence((size_t)q->n_c * es, pick(2));
-    q->bias = fence((size_t)(s->bias == DV_BIAS_M ? s->m : s->n) * es, pick(2));
+    q->c = fence((size_t)q->n_c * es_c, pick(2));
+    q->bias =
+        fence((size_t)(s->bias == DV_BIAS_M ? s->m : s->n) * es_c, pick(2));
     fill(s->dtype, q->a.data, q->n_a, odd);
     fill(s->dtype, q->b.data, q->n_b, odd);
-    fill(s->dtype, q->c.data, q->n_c, odd);
-    fill(s->dtype, q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n, odd);
+    fill((int)type_c(s), q->c.data, q->n_c, odd);
+    fill((int)type_c(s), q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n, odd);
     q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
     q->before = malloc((size_t)q->n_c * sizeof *q->before);
     for (int64_t i = 0; i < q->n_c; i++)
-        q->before[i] = at(s->dtype, q->c.data, i);
+        q->before[i] = at(type_c(s), q->c.data, i);
 }
 
 static void tear_down(problem *q)
@@ -246,7 +254,7 @@ static double expected(const problem *q, int i, int j, double *size)
     if (s->beta != DV_SCALE_ZERO)
         sum += c * (s->beta == DV_SCALE_ANY ? q->args.beta : 1);
     if (s->bias)
-        sum += at(s->dtype, q->args.bias, s->bias == DV_BIAS_M ? i : j);
+        sum += at(type_c(s), q->args.bias, s->bias == DV_BIAS_M ? i : j);
     *size = 2 * mag + (s->beta ? fabs(c) : 0) + 4;
     return s->relu && sum < 0 ? 0 : sum;
 }
@@ -254,10 +262,10 @@ static double expected(const problem *q, int i, int j, double *size)
 static void compare(const problem *q)
 {
     const dv_gemm_shape *s = &q->s;
-    double eps = dv_dtype_eps((dv_dtype)s->dtype);
+    double eps = dv_dtype_eps((dv_dtype)type_c(s));
     for (int64_t i = 0; i < q->n_c; i++) {
         int row = (int)(i / s->ldc), col = (int)(i % s->ldc);
-        double got = at(s->dtype, q->c.data, i), size, want = q->before[i];
+        double got = at(type_c(s), q->c.data, i), size, want = q->before[i];
         if (col >= s->n) { // between the rows: untouched
             if (!(got == want || (isnan(got) && isnan(want))))
                 fail_msg("element %d,%d outside was written", row, col);
@@ -449,6 +457,31 @@ static void plans(void **state)
         dv_gemm_options o = {.threads = 1 + pick(4), .pack = pick(4) ? 1 : 0};
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
+        problem q = {.s = s};
+        dv_gemm_plan *plan;
+        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
+        set_up(&q, i % 10 == 9);
+        dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+        compare(&q);
+        dv_gemm_plan_destroy(plan);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_bf16(void **state)
+{
+    (void)state;
+    if (!dv_jit_host_has_bf16())
+        skip();
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 700; i++) {
+        dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, DV_BF16);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        dv_gemm_options o = {.threads = 1 + pick(3)};
+        o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
+        o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
         problem q = {.s = s};
         dv_gemm_plan *plan;
         assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
@@ -673,13 +706,14 @@ static void other_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insn_rows),    cmocka_unit_test(insn_ranges),
-        cmocka_unit_test(gemm_small),   cmocka_unit_test(gemm_random),
-        cmocka_unit_test(gemm_nan),     cmocka_unit_test(gemm_panel),
-        cmocka_unit_test(gemm_refuses), cmocka_unit_test(plans),
-        cmocka_unit_test(plans_repeat), cmocka_unit_test(plans_refuse),
-        cmocka_unit_test(moves),        cmocka_unit_test(never_both),
-        cmocka_unit_test(arena_grows),  cmocka_unit_test(cache_threads),
-        cmocka_unit_test(listing),      cmocka_unit_test(other_machines)};
+        cmocka_unit_test(insn_rows),     cmocka_unit_test(insn_ranges),
+        cmocka_unit_test(gemm_small),    cmocka_unit_test(gemm_random),
+        cmocka_unit_test(gemm_nan),      cmocka_unit_test(gemm_panel),
+        cmocka_unit_test(gemm_refuses),  cmocka_unit_test(plans),
+        cmocka_unit_test(plans_bf16),    cmocka_unit_test(plans_repeat),
+        cmocka_unit_test(plans_refuse),  cmocka_unit_test(moves),
+        cmocka_unit_test(never_both),    cmocka_unit_test(arena_grows),
+        cmocka_unit_test(cache_threads), cmocka_unit_test(listing),
+        cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
