@@ -123,7 +123,7 @@ typedef struct walk {
     const dv_prod *p;
     const cuts *grid;
     int many_s, many_v; // more than one tile
-    int next_lines;     // of the next panel of B, a tile
+    int next;           // lines or rows to ask for, a tile
 } walk;
 
 // Advance one tile along S.
@@ -161,18 +161,37 @@ static void next_v(walk *w, int cols)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
-// Packed panels of B follow one another: ask for a share of the next one, into
-// L2, with every tile.
+// Ask for a share of what is read after this kernel, into L2, with every tile:
+// the packed panel of V that follows, or the columns that are packed next.
 static void ask_for_next(walk *w)
 {
     enum { LOAD_L2 = 2, MOST = 16, LINE = 64 };
     dv_gen *g = w->g;
-    if (!w->next_lines)
+    int n = w->next < MOST ? w->next : MOST;
+    if (!w->p->pack_v) {
+        for (int i = 0; i < n; i++)
+            DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+        dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
         return;
-    int n = w->next_lines < MOST ? w->next_lines : MOST;
-    for (int i = 0; i < n; i++)
-        DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
-    dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
+    }
+    for (int i = 0; i < n; i++) {
+        for (int64_t off = 0; off < w->p->pack_v; off += LINE)
+            DV_E(prfm, LOAD_L2, X_NEXT, off, 0);
+        dv_tile_step(g, X_NEXT, w->p->ld_v, X_LDB);
+    }
+}
+
+// Where that is, and how much of it is a tile's share: lines or rows.
+static void start_next(walk *w, int tiles)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    int64_t lines = p->k * p->ld_v / 64;
+    if (!w->next)
+        return;
+    w->next = (int)(((p->pack_v ? p->k : lines) + tiles - 1) / tiles);
+    dv_gen_mov(g, X_NEXT, p->pack_v ? (int64_t)p->n_v * g->es : p->k * p->ld_v);
+    DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
 }
 
 // `count` tiles one below the other.
@@ -326,10 +345,7 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
               grid.s.n > 1 || grid.s.count[0] > 1,
               grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
               0};
-    if (s->next_b && !s->pack_b && w.many_s) {
-        int n = grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0);
-        w.next_lines = (int)((p.k * p.ld_v / 64 + n) / n);
-    }
+    w.next = w.many_s && (s->next_b || s->pack_b);
     g->n_vregs = count_regs(g, &p, &grid);
     g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
                  !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
@@ -344,10 +360,7 @@ void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
         DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
     if (p.pack_v)
         DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
-    if (w.next_lines) {
-        dv_gen_mov(g, X_NEXT, p.k * p.ld_v);
-        DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
-    }
+    start_next(&w, grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0));
     if (w.many_s) {
         DV_E(mov_x, X_ABASE, 0, X_A, 0);
         DV_E(mov_x, X_CBASE, 0, X_C, 0);
