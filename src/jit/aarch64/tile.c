@@ -14,6 +14,7 @@
 #include "jit/aarch64/tile.h"
 
 enum { UNROLL = 8, AHEAD = 12 }; // steps
+enum { LEVEL = 2 };
 
 // A ring of registers and the load that comes next. Loads are numbered through
 // groups of `per`; the one whose register it takes is `ring` loads back.
@@ -295,6 +296,8 @@ static void start_pointers(kloop *l, dv_gen *g)
         return;
     DV_E(mov_x, X_BRUN, 0, X_B, 0);
     DV_E(mov_x, X_ROW, 0, X_A, 0);
+    if (p->pack_s && p->lane_k)
+        dv_gen_mov(g, X_BELOW, l->t->rows * p->ld_s);
     if (p->pack_v)
         dv_gen_add(g, X_SOON, X_B, AHEAD * p->ld_v);
     for (int i = 1; p->lane_k && !p->panel && i < l->t->rows; i++) {
@@ -345,6 +348,13 @@ static void plan_steps(kloop *l, const dv_gen *g)
     l->flat = l->flat && !p->panel && !p->pack_v;
 }
 
+// While S is packed, the rows of the next tile are asked for.
+static void ask_below(kloop *l, dv_gen *g)
+{
+    for (int i = 0; l->p->pack_s && l->p->lane_k && i < l->t->rows; i++)
+        DV_E(prfm_r, LEVEL, X_ROW + i, X_BELOW, 0);
+}
+
 // One product of the batch.
 static void one_product(kloop *l, dv_gen *g, int fresh)
 {
@@ -357,6 +367,7 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
     if (l->turns) {
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
+        ask_below(l, g);
         steps(l, g, 0, UNROLL, 0);
         move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, UNROLL),
                       l->walk_v ? 0 : UNROLL * l->p->ld_v);
