@@ -140,7 +140,7 @@ static int64_t ldb_of(const dv_gemm_plan *plan, int32_t cols)
     return round_up(cols, plan->lanes);
 }
 
-// Bytes of a packed panel of B, and of one of A.
+// Bytes of a packed panel of B.
 static int64_t b_bytes(const dv_gemm_plan *plan, int32_t cols, int32_t k)
 {
     int64_t paired = cols > PAIRED / 2 ? PAIRED : PAIRED / 2;

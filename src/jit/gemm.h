@@ -2,10 +2,13 @@
 // kernels, on any number of threads.
 //
 //   for each chunk of k:            so that a panel of B stays in L1
-//     pack B: panels of 20 columns  (f64: 10)
 //     for each block of rows:       so that a block of A stays in L2
-//       pack A: panels of 4 rows
-//       for each panel of B: one kernel over the whole block
+//       for each panel of 20 columns of B (f64: 10):
+//         one kernel over the whole block, in tiles of 4 rows
+//
+// There is no pass for packing: the first tile of a panel writes B's panel, and
+// the first panel of a block A's, from the registers they are multiplied from.
+// Rows of k of B, and bf16, are packed before use.
 //
 // Small products are one kernel on the operands as they are. All kernels are
 // made and all memory is had when the plan is made: a run allocates nothing,

@@ -17,7 +17,7 @@ enum {
     X_ROW = 4,    // and on: running pointers into A
     X_SPACK = 10, // running pointers where packed operands go
     X_VPACK = 11,
-    X_BELOW = 8, // bytes to the rows of S below the tile
+    X_BELOW = 8,  // bytes to the rows of S below the tile
     X_SOON = 9,   // rows of V to prefetch
     X_K = 12,     // counts down
     X_BATCH = 13, // counts down

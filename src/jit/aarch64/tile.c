@@ -13,8 +13,8 @@
 // once; the pointers have moved on by then.
 #include "jit/aarch64/tile.h"
 
-enum { UNROLL = 8, AHEAD = 12 }; // steps
-enum { LEVEL = 2 };
+enum { UNROLL = 8, AHEAD = 8 }; // steps
+enum { LOAD_L1 = 0, LOAD_L2 = 2 };
 
 // A ring of registers and the load that comes next. Loads are numbered through
 // groups of `per`; the one whose register it takes is `ring` loads back.
@@ -128,7 +128,7 @@ static void first_load(ring *r, int groups)
 static void ask_ahead(kloop *l, dv_gen *g)
 {
     for (int off = 0; off < l->t->cols * g->es; off += 64)
-        DV_E(prfm, 0, X_SOON, off, 0);
+        DV_E(prfm, LOAD_L1, X_SOON, off, 0);
     dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
 }
 
@@ -352,7 +352,7 @@ static void plan_steps(kloop *l, const dv_gen *g)
 static void ask_below(kloop *l, dv_gen *g)
 {
     for (int i = 0; l->p->pack_s && l->p->lane_k && i < l->t->rows; i++)
-        DV_E(prfm_r, LEVEL, X_ROW + i, X_BELOW, 0);
+        DV_E(prfm_r, LOAD_L2, X_ROW + i, X_BELOW, 0);
 }
 
 // One product of the batch.
