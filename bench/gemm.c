@@ -7,10 +7,11 @@
 // is the median of the repeats, which take turns, so that all suffer alike.
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "jit/gemm.h"
 #include <dlfcn.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,26 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
+// Our threads are bound to cores, one each, while ours is measured; peers see
+// all cores and do as they like.
+static void bind(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        if (core < 0 || i == (size_t)core)
+            CPU_SET(i, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static void bind_team(void)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+    bind(omp_get_thread_num());
+#endif
+}
+
 // -- The machine's peak ------------------------------------------------------
 
 enum { CHAINS = 20, TURNS = 400000 };
@@ -77,6 +98,7 @@ static void chains(void)
 static double peak(void)
 {
     double best = 0;
+    bind_team();
     for (int r = 0; r < 15; r++) {
         double t = now();
 #pragma omp parallel num_threads(threads)
@@ -116,6 +138,7 @@ static void run_peer(const peer *p, const mats *x)
 // Seconds of one product by ours (who < 0) or a peer.
 static double measure(int who, dv_gemm_plan *plan, const mats *x, long n)
 {
+    bind(who < 0 ? 0 : -1);
     double t = now();
     for (long i = 0; i < n; i++)
         if (who < 0)

@@ -14,6 +14,6 @@ for name in libopenblas.so.0 libblis.so.4; do
     [ -n "$path" ] && libs="$libs -l $path"
 done
 export OPENBLAS_NUM_THREADS="$threads" BLIS_NUM_THREADS="$threads"
-export OMP_NUM_THREADS="$threads" OMP_PROC_BIND=true
+export OMP_NUM_THREADS="$threads"
 # shellcheck disable=SC2086
 exec "$build/bench_gemm" -t "$threads" $libs "$@"

@@ -76,8 +76,8 @@ static void cut_cols(part *p, int64_t lanes, int pairs)
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
+    push(p, size + lanes, high); // the first one packs A: let it be wide
     push(p, size, low);
-    push(p, size + lanes, high);
     push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
 }
 
