@@ -37,7 +37,13 @@ bench: release
 	@cmake --build --preset release --target bench_gen bench_run -j $(JOBS)
 	@sh bench/check.sh build/release
 
+# Products beside the BLAS libraries that are installed.
+bench-gemm: release
+	@cmake --build --preset release --target bench_gemm -j $(JOBS)
+	@sh bench/gemm.sh build/release 1
+	@sh bench/gemm.sh build/release $(JOBS)
+
 clean:
 	rm -rf build
 
-.PHONY: all deps release demo test install format format-check fuzz bench clean
+.PHONY: all deps release demo test install format format-check fuzz bench bench-gemm clean

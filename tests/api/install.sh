@@ -21,7 +21,7 @@ $cc $flags "$1/tests/unit/tour.c" -o "$tmp/shared" $(pkg-config --cflags --libs 
     tour shared "$tmp/shared" || bad=1
 # shellcheck disable=SC2046,SC2086
 $cc $flags "$1/tests/unit/tour.c" -o "$tmp/static" $(pkg-config --cflags divvy) \
-    "$lib/libdivvy.a" -lhwloc -lm && tour static "$tmp/static" || bad=1
+    "$lib/libdivvy.a" $(sed -n 's/Libs.private: //p' "$pc") && tour static "$tmp/static" || bad=1
 cat >"$tmp/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
 project(consumer LANGUAGES C)

@@ -7,11 +7,11 @@ bad=0
 for dir in *; do
     case " $order " in *" $dir "*) ;; *) echo "src/$dir is not in the list"; bad=1 ;; esac
     allowed=" ${order%%"$dir"*}$dir divvy "
-    for used in $(sed -n 's|^#include "\([a-z_0-9]*\)/.*|\1|p' "$dir"/* | sort -u); do
+    for used in $(find "$dir" -type f -exec sed -n 's|^#include "\([a-z_0-9]*\)/.*|\1|p' {} + | sort -u); do
         case "$allowed" in
         *" $used "*) ;;
         *) echo "src/$dir includes $used/, which comes after it:"
-           grep -n "#include \"$used/" "$dir"/*; bad=1 ;;
+           grep -rn "#include \"$used/" "$dir"; bad=1 ;;
         esac
     done
 done

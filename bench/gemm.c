@@ -1,0 +1,281 @@
+// Matrix products, ours beside the BLAS libraries that are installed.
+//
+//   gemm [-t THREADS] [-r REPEATS] [-l LIBRARY]... [SIZE|MxNxK]...
+//
+// Row-major C = A B in f32, operands warm. The peak is measured first, with
+// the same threads: dependent chains of multiply-adds in registers. Each figure
+// is the median of the repeats, which take turns, so that all suffer alike.
+// Libraries are opened by name and must have cblas_sgemm; threads are theirs
+// to choose through their environment (bench/gemm.sh sets it).
+#define _GNU_SOURCE
+#include "jit/gemm.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { MAX_PEERS = 8, MAX_REPEATS = 101 };
+typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k,
+                         float alpha, const float *a, int lda, const float *b,
+                         int ldb, float beta, float *c, int ldc);
+
+typedef struct peer {
+    const char *name;
+    sgemm_fn run;
+} peer;
+
+static peer peers[MAX_PEERS];
+static int n_peers, threads = 1, repeats = 9;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+// Our threads are bound to cores, one each, while ours is measured; peers see
+// all cores and do as they like.
+static void bind(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < CPU_SETSIZE; i++)
+        if (core < 0 || i == (size_t)core)
+            CPU_SET(i, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+static void bind_team(void)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+    bind(omp_get_thread_num());
+#endif
+}
+
+// -- The machine's peak ------------------------------------------------------
+
+enum { CHAINS = 20, TURNS = 400000 };
+
+static void chains(void)
+{
+#ifdef __aarch64__
+#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
+    long n = TURNS;
+    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
+                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
+                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
+                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
+                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
+                     : "+r"(n)
+                     :
+                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
+                       "v24", "v25", "v26", "v27", "v30", "v31");
+#endif
+}
+
+static double peak(void)
+{
+    double best = 0;
+    bind_team();
+    for (int r = 0; r < 15; r++) {
+        double t = now();
+#pragma omp parallel num_threads(threads)
+        chains();
+        t = now() - t;
+        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        best = f > best ? f : best;
+    }
+    return best;
+}
+
+// -- One size ----------------------------------------------------------------
+
+typedef struct mats {
+    float *a, *b, *c;
+    int m, n, k;
+} mats;
+
+static float *new_matrix(int rows, int cols)
+{
+    size_t n = (size_t)rows * (size_t)cols * sizeof(float);
+    float *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+    if (!p)
+        exit(3);
+    for (size_t i = 0; i < n / sizeof *p; i++)
+        p[i] = (float)((int)(i * 7 % 17) - 8);
+    return p;
+}
+
+static void run_peer(const peer *p, const mats *x)
+{
+    enum { ROW_MAJOR = 101, AS_STORED = 111 };
+    p->run(ROW_MAJOR, AS_STORED, AS_STORED, x->m, x->n, x->k, 1, x->a, x->k,
+           x->b, x->n, 0, x->c, x->n);
+}
+
+// Seconds of one product by ours (who < 0) or a peer.
+static double measure(int who, dv_gemm_plan *plan, const mats *x, long n)
+{
+    bind(who < 0 ? 0 : -1);
+    double t = now();
+    for (long i = 0; i < n; i++)
+        if (who < 0)
+            dv_gemm_run(plan, x->a, x->b, x->c, NULL);
+        else
+            run_peer(&peers[who], x);
+    return (now() - t) / (double)n;
+}
+
+static void check(const mats *x, const char *who)
+{
+    for (int i = 0; i < 64; i++) {
+        int r = i * 7919 % x->m, c = i * 104729 % x->n;
+        double want = 0;
+        for (int p = 0; p < x->k; p++)
+            want += (double)x->a[(size_t)r * (size_t)x->k + (size_t)p] *
+                    (double)x->b[(size_t)p * (size_t)x->n + (size_t)c];
+        double got = (double)x->c[(size_t)r * (size_t)x->n + (size_t)c];
+        if (!(fabs(got - want) <= 1e-3 * x->k)) {
+            fprintf(stderr, "%s: [%d][%d] is %g, not %g\n", who, r, c, got,
+                    want);
+            exit(4);
+        }
+    }
+}
+
+static void row(dv_jit *jit, int m, int n, int k, double top)
+{
+    mats x = {new_matrix(m, k), new_matrix(k, n), new_matrix(m, n), m, n, k};
+    static double t[MAX_PEERS + 1][MAX_REPEATS];
+    dv_gemm_shape s = {.m = m, .n = n, .k = k, .dtype = DV_F32};
+    dv_gemm_options o = {.threads = threads};
+    dv_gemm_plan *plan;
+    if (dv_gemm_plan_create(&plan, jit, &s, &o, NULL))
+        exit(3);
+    double flop = 2.0 * m * n * k;
+    long count = (long)(4e7 * threads / flop) + 1;
+    for (int w = -1; w < n_peers; w++) { // warm up and check
+        memset(x.c, 0, (size_t)m * (size_t)n * sizeof *x.c);
+        measure(w, plan, &x, 1);
+        check(&x, w < 0 ? "ours" : peers[w].name);
+    }
+    for (int r = 0; r < repeats; r++)
+        for (int w = -1; w < n_peers; w++) {
+            measure(w, plan, &x, 1);
+            t[w + 1][r] = measure(w, plan, &x, count);
+        }
+    double ours = flop / median(t[0], repeats) / 1e9;
+    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, ours, ours / top);
+    for (int w = 0; w < n_peers; w++)
+        printf("\t%8.1f", flop / median(t[w + 1], repeats) / 1e9);
+    printf("\n");
+    fflush(stdout);
+    dv_gemm_plan_destroy(plan);
+    free(x.a);
+    free(x.b);
+    free(x.c);
+}
+
+// -- Making kernels ----------------------------------------------------------
+
+static void latency(dv_jit *jit)
+{
+    static const int sizes[] = {4, 8, 16, 23, 32, 64};
+    enum { N = 100, HITS = 1000000 };
+    dv_gemm_fn run;
+    for (int i = 0; i < 6; i++) {
+        double t = now();
+        for (int j = 0; j < N; j++) {
+            dv_gemm_shape s = {.m = sizes[i], .n = sizes[i], .k = sizes[i]};
+            s.dtype = DV_F32;
+            s.lda = 10000 + j; // another kernel each time
+            if (dv_jit_gemm(jit, &s, &run, NULL))
+                exit(3);
+        }
+        printf("a kernel of %d^3: %.2f us\n", sizes[i], (now() - t) / N * 1e6);
+    }
+    dv_gemm_shape s = {.m = 8, .n = 8, .k = 8, .lda = 10000, .dtype = DV_F32};
+    double t = now();
+    for (int j = 0; j < HITS; j++)
+        dv_jit_gemm(jit, &s, &run, NULL);
+    printf("a kernel made before: %.1f ns\n", (now() - t) / HITS * 1e9);
+}
+
+static void open_peer(const char *path)
+{
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *at = lib ? dlsym(lib, "cblas_sgemm") : NULL;
+    const char *base = strrchr(path, '/');
+    if (!at || n_peers == MAX_PEERS) {
+        fprintf(stderr, "%s: left out\n", path);
+        return;
+    }
+    peers[n_peers].name = base ? base + 1 : path;
+    memcpy(&peers[n_peers++].run, &at, sizeof at);
+}
+
+int main(int argc, char **argv)
+{
+    static const int all[] = {4,   5,   6,   7,   8,   11,  12,   13,
+                              16,  20,  23,  24,  28,  29,  32,   35,
+                              36,  40,  47,  48,  56,  63,  64,   96,
+                              128, 192, 256, 384, 512, 768, 1024, 2048};
+    int opt;
+    while ((opt = getopt(argc, argv, "t:r:l:")) != -1)
+        if (opt == 't')
+            threads = atoi(optarg);
+        else if (opt == 'r')
+            repeats = atoi(optarg);
+        else if (opt == 'l')
+            open_peer(optarg);
+        else
+            return 2;
+    if (threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
+        return 2;
+    dv_jit *jit;
+    if (dv_jit_create(&jit, NULL)) {
+        fprintf(stderr, "no kernels for this machine yet\n");
+        return 3;
+    }
+    double top = peak();
+    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# size\t\tours\tshare");
+    for (int w = 0; w < n_peers; w++)
+        printf("\t%s", peers[w].name);
+    printf("\n");
+    for (int i = optind; i < argc; i++) {
+        int m, n, k, got = sscanf(argv[i], "%dx%dx%d", &m, &n, &k);
+        if (got == 1)
+            n = k = m;
+        if (got == 2 || got < 1 || m < 1 || n < 1 || k < 1)
+            return 2;
+        row(jit, m, n, k, top);
+    }
+    for (size_t i = 0; optind == argc && i < sizeof all / sizeof *all; i++)
+        row(jit, all[i], all[i], all[i], top);
+    latency(jit);
+    dv_jit_destroy(jit);
+    return 0;
+}

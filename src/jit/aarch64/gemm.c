@@ -1,0 +1,372 @@
+// A whole product from register tiles.
+//
+// Which operand is read as vectors follows from how they are stored:
+//
+//   A rows of k, B rows of n    S = A, lanes of k      V = B
+//   A rows of m, B rows of n    S = A, lanes of rows   V = B
+//   A rows of m, B rows of k    S = B, lanes of k      V = A, C turned
+//   A rows of k, B rows of k    dot products (dot.c)
+//
+// The results are cut into tiles as even as possible: at most two heights and
+// three widths (the last one has the overlapping vector), each with its own
+// code, in loops where there are many. V's panel stays in L1 while S runs.
+#include "jit/aarch64/dot.h"
+#include "jit/aarch64/pairs.h"
+#include "jit/aarch64/tile.h"
+
+// How many of each size, in order. At most three sizes.
+typedef struct cut {
+    int size[3], count[3], n;
+} cut;
+
+typedef struct cuts {
+    cut s, v; // rows; vectors
+} cuts;
+
+static void push(cut *c, int size, int count)
+{
+    if (count > 0) {
+        c->size[c->n] = size;
+        c->count[c->n++] = count;
+    }
+}
+
+static cut cut_even(int n, int most)
+{
+    dv_cut even = dv_cut_even(n, most);
+    cut c = {.n = 0};
+    push(&c, even.size, even.n);
+    push(&c, even.size + 1, even.n_larger);
+    return c;
+}
+
+// -- Choosing ----------------------------------------------------------------
+
+// Tiles worth trying, with what they cost beside their multiply-adds, as
+// measured: thousandths of them, and quarters of a cycle at both ends.
+typedef struct size {
+    int rows, nv, waste, ends;
+} size;
+
+static const size sizes[] = {{6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},
+                             {8, 2, 75, 26}, {4, 4, 15, 64}, {3, 6, 60, 50},
+                             {2, 6, 100, 50}};
+
+// Registers for accumulators, one ring of V and one of S.
+static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
+{
+    int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
+    if (p->c_turned && rows * nv > 20)
+        return 0;
+    return rows * nv + nv + s + (rows * nv > 20 ? 0 : 1) <= 32;
+}
+
+// Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
+// is not shorter than what a chain of them waits.
+static int64_t tile_cost(const dv_prod *p, const size *z, int rows, int nv)
+{
+    enum { SHORTEST = 13 };
+    int64_t fma = rows * nv, k = (int64_t)p->k * p->batch;
+    fma = fma > SHORTEST ? fma : SHORTEST;
+    return k * fma * (1000 + z->waste) + 1000 * (z->ends + rows * nv);
+}
+
+static int64_t grid_cost(const dv_prod *p, const size *z, const cut *s,
+                         const cut *v)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < s->n; i++)
+        for (int j = 0; j < v->n; j++)
+            sum += s->count[i] * (int64_t)v->count[j] *
+                   tile_cost(p, z, s->size[i], v->size[j]);
+    return sum;
+}
+
+static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
+{
+    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
+    int64_t best = -1;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size *z = &sizes[i];
+        int rows = p->n_s < z->rows ? p->n_s : z->rows;
+        int nv = n_vectors < z->nv ? n_vectors : z->nv;
+        if (p->tile_rows) // panels decide
+            rows = p->tile_rows;
+        if (!fits(g, p, rows, nv))
+            continue;
+        cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
+        int64_t cost = grid_cost(p, z, &s, &v);
+        if (best < 0 || cost < best) {
+            best = cost;
+            out->s = s;
+            out->v = v;
+        }
+    }
+    if (best < 0) // panels higher than any tile
+        out->s = out->v = (cut){.n = 0};
+}
+
+// Few sums and a long k: as many partial sums as keep the units busy.
+static int sets_for(const dv_prod *p, int rows, int nv)
+{
+    int n = rows * nv;
+    return p->c_turned || p->one_sum || p->k < 16 ? 1
+           : n <= 4                               ? 4
+           : n <= 8                               ? 2
+                                                  : 1;
+}
+
+// -- Loops over tiles --------------------------------------------------------
+
+typedef struct walk {
+    dv_gen *g;
+    const dv_prod *p;
+    const cuts *grid;
+    int many_s, many_v; // more than one tile
+    int next;           // lines or rows to ask for, a tile
+} walk;
+
+// Advance one tile along S.
+static void next_s(walk *w, int rows)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    int64_t vectors = (p->k + g->lanes - 1) / g->lanes;
+    dv_gen_add(g, X_A, X_A,
+               rows * (p->panel && p->lane_k ? 16 * vectors
+                       : p->panel            ? (int64_t)p->k * g->es
+                       : p->lane_k           ? p->ld_s
+                                             : g->es));
+    dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
+    if (p->bias == 1)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)rows * g->es);
+}
+
+static void next_v(walk *w, int cols)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    int64_t c = cols * (p->c_turned ? p->ldc : (int64_t)g->es);
+    dv_gen_add(g, X_B, X_B, (int64_t)cols * g->es);
+    if (w->many_s) {
+        DV_E(mov_x, X_A, 0, X_ABASE, 0);
+        dv_gen_add(g, X_CBASE, X_CBASE, c);
+        DV_E(mov_x, X_C, 0, X_CBASE, 0);
+    } else {
+        dv_gen_add(g, X_C, X_C, c);
+    }
+    if (p->bias == 1 && w->many_s)
+        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
+    if (p->bias == 2)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
+}
+
+// Ask for a share of what is read after this kernel, into L2, with every tile:
+// the packed panel of V that follows, or the columns that are packed next.
+static void ask_for_next(walk *w)
+{
+    enum { LOAD_L2 = 2, MOST = 16, LINE = 64 };
+    dv_gen *g = w->g;
+    int n = w->next < MOST ? w->next : MOST;
+    if (!w->p->pack_v) {
+        for (int i = 0; i < n; i++)
+            DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+        dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        for (int64_t off = 0; off < w->p->pack_v; off += LINE)
+            DV_E(prfm, LOAD_L2, X_NEXT, off, 0);
+        dv_tile_step(g, X_NEXT, w->p->ld_v, X_LDB);
+    }
+}
+
+// Where that is, and how much of it is a tile's share: lines or rows.
+static void start_next(walk *w, int tiles)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    int64_t lines = p->k * p->ld_v / 64;
+    if (!w->next)
+        return;
+    w->next = (int)(((p->pack_v ? p->k : lines) + tiles - 1) / tiles);
+    dv_gen_mov(g, X_NEXT, p->pack_v ? (int64_t)p->n_v * g->es : p->k * p->ld_v);
+    DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
+}
+
+// `count` tiles one below the other.
+static void tiles(walk *w, const dv_prod *p, const dv_tile *t, int count,
+                  int more)
+{
+    dv_gen *g = w->g;
+    if (count > 1)
+        dv_gen_mov(g, X_M, count);
+    size_t top = g->code->n;
+    ask_for_next(w);
+    dv_tile_emit(g, p, t);
+    if (count > 1 || more)
+        next_s(w, t->rows);
+    if (count > 1)
+        dv_gen_again(g, X_M, top);
+}
+
+// A column of tiles. The first one packs V, if that is asked for.
+static void along_s(walk *w, int cols, int nv)
+{
+    dv_gen *g = w->g;
+    const cut *s = &w->grid->s;
+    dv_prod p = *w->p;
+    for (int i = 0; i < s->n; i++) {
+        int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
+        dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
+        if (p.panel && !p.lane_k) // rows of k are as wide as the panel
+            p.ld_s = rows * g->es;
+        if (p.pack_v) {
+            tiles(w, &p, &t, 1, count > 1 || more);
+            DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+            p.ld_v = p.pack_v;
+            p.pack_v = 0;
+            count--;
+        }
+        if (count)
+            tiles(w, &p, &t, count, more);
+    }
+}
+
+// Columns of tiles; the very last one may have an overlapping vector.
+static void along_v(walk *w)
+{
+    dv_gen *g = w->g;
+    const cut *v = &w->grid->v;
+    int lanes = g->lanes, part = w->p->n_v % lanes;
+    for (int i = 0; i < v->n; i++) {
+        int cols = v->size[i] * lanes, last = i + 1 == v->n;
+        int count = v->count[i] - (last && part);
+        if (count > 1)
+            dv_gen_mov(g, X_N, count);
+        size_t top = g->code->n;
+        if (count > 0) {
+            along_s(w, cols, v->size[i]);
+            if (count > 1 || !last || part)
+                next_v(w, cols);
+        }
+        if (count > 1)
+            dv_gen_again(g, X_N, top);
+        if (last && part)
+            along_s(w, cols - lanes + part, v->size[i]);
+    }
+}
+
+// -- Entry -------------------------------------------------------------------
+
+static dv_prod prod_of(const dv_gemm_shape *s, int es)
+{
+    dv_prod p = {.k = s->k,
+                 .batch = s->batch,
+                 .ldc = s->ldc * es,
+                 .alpha = s->alpha,
+                 .beta = s->beta,
+                 .relu = s->relu,
+                 .panel = s->pack_a ? 0 : s->panel_a,
+                 .pack_s = s->pack_a,
+                 .c_turned = s->trans_b};
+    int64_t ld_a = s->lda * es, ld_b = s->ldb * es;
+    int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
+    p.n_s = p.c_turned ? s->n : s->m;
+    p.n_v = p.c_turned ? s->m : s->n;
+    p.ld_s = p.c_turned ? ld_b : ld_a;
+    p.ld_v = p.c_turned ? ld_a : ld_b;
+    p.stride_s = p.c_turned ? step_b : step_a;
+    p.stride_v = p.c_turned ? step_a : step_b;
+    p.lane_k = p.c_turned || !s->trans_a;
+    p.tile_rows = s->panel_a;
+    p.one_sum = s->one_sum;
+    if (s->pack_b)
+        p.pack_v = (s->n + 16 / es - 1) / (16 / es) * 16;
+    p.bias = !s->bias ? 0 : (s->bias == DV_BIAS_M) != p.c_turned ? 1 : 2;
+    return p;
+}
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+// Registers over all tiles of the grid.
+static int count_regs(const dv_gen *g, const dv_prod *p, const cuts *grid)
+{
+    int most = 0;
+    for (int i = 0; i < grid->s.n; i++)
+        for (int j = 0; j < grid->v.n; j++) {
+            int rows = grid->s.size[i], nv = grid->v.size[j];
+            dv_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
+            int acc = t.sets * rows * nv;
+            most = max_int(most, dv_tile_regs(g, p, &t));
+            most = max_int(most, acc + (p->c_turned ? 8 : 1 + nv));
+        }
+    return most;
+}
+
+static void constants(dv_gen *g, const dv_prod *p)
+{
+    if (!dv_gen_fits_add(p->ld_s))
+        dv_gen_mov(g, X_LDA, p->ld_s);
+    if (!dv_gen_fits_add(p->ld_v))
+        dv_gen_mov(g, X_LDB, p->ld_v);
+    if (!dv_gen_fits_add(p->ldc))
+        dv_gen_mov(g, X_LDC, p->ldc);
+    if (p->bias)
+        DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
+}
+
+void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
+{
+    int es = s->dtype == DV_F64 ? 8 : 4; // of C
+    dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
+    if (s->dtype == DV_BF16) {
+        dv_pairs_gemm(g, s);
+        return;
+    }
+    if (s->trans_b && !s->trans_a) {
+        dv_dot_emit(g, s);
+        return;
+    }
+    dv_prod p = prod_of(s, es);
+    cuts grid;
+    choose(g, &p, &grid);
+    int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
+    if (!grid.s.n || (p.pack_v && !one_v)) {
+        code->failed = 1;
+        return;
+    }
+    walk w = {g,
+              &p,
+              &grid,
+              grid.s.n > 1 || grid.s.count[0] > 1,
+              grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
+              0};
+    w.next = w.many_s && (s->next_b || s->pack_b);
+    g->n_vregs = count_regs(g, &p, &grid);
+    g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
+                 !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
+    dv_gen_enter(g);
+    if (p.c_turned) {
+        DV_E(mov_x, X_TMP, 0, X_A, 0);
+        DV_E(mov_x, X_A, 0, X_B, 0);
+        DV_E(mov_x, X_B, 0, X_TMP, 0);
+    }
+    constants(g, &p);
+    if (p.pack_s)
+        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    if (p.pack_v)
+        DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+    start_next(&w, grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0));
+    if (w.many_s) {
+        DV_E(mov_x, X_ABASE, 0, X_A, 0);
+        DV_E(mov_x, X_CBASE, 0, X_C, 0);
+    }
+    if (p.bias == 1 && w.many_s)
+        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
+    along_v(&w);
+    dv_gen_leave(g);
+}

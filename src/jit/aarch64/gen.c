@@ -1,0 +1,146 @@
+// Shared parts of the generators; gen.h says what they do.
+#include "jit/aarch64/gen.h"
+
+int dv_gen_fits_add(int64_t imm)
+{
+    int64_t v = imm < 0 ? -imm : imm;
+    return v < 4096 || (v % 4096 == 0 && v < 4096 * 4096);
+}
+
+void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
+{
+    uint64_t v = (uint64_t)imm;
+    DV_E(movz_x, rd, v & 65535, 0, 0);
+    for (int i = 1; i < 4; i++)
+        if (v >> 16 * i & 65535)
+            DV_E(movk_x, rd, v >> 16 * i & 65535, i, 0);
+}
+
+void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
+{
+    int64_t v = imm < 0 ? -imm : imm;
+    if (imm == 0) {
+        if (rd != rn)
+            DV_E(mov_x, rd, 0, rn, 0);
+        return;
+    }
+    if (v >= 4096 * 4096) {
+        dv_gen_mov(g, X_TMP2, imm);
+        DV_E(add_x, rd, rn, X_TMP2, 0);
+        return;
+    }
+    if (v >> 12) {
+        if (imm < 0)
+            DV_E(subi12_x, rd, rn, v >> 12, 0);
+        else
+            DV_E(addi12_x, rd, rn, v >> 12, 0);
+        rn = rd;
+    }
+    if (v & 4095) {
+        if (imm < 0)
+            DV_E(subi_x, rd, rn, v & 4095, 0);
+        else
+            DV_E(addi_x, rd, rn, v & 4095, 0);
+    }
+}
+
+static dv_gen_at place(dv_gen *g, int base, int64_t off, int log)
+{
+    if (dv_insn_scaled(off, log, 0, 4095))
+        return (dv_gen_at){base, off, 0};
+    if (dv_insn_in(off, -256, 255))
+        return (dv_gen_at){base, off, 1};
+    dv_gen_add(g, X_TMP2, base, off);
+    return (dv_gen_at){X_TMP2, 0, 0};
+}
+
+void dv_gen_load(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
+    if (bytes == 16 && p.unscaled)
+        DV_E(ldur_q, v, p.base, p.off, 0);
+    else if (bytes == 16)
+        DV_E(ldr_q, v, p.base, p.off, 0);
+    else if (bytes >= 8 && p.unscaled)
+        DV_E(ldur_d, v, p.base, p.off, 0);
+    else if (bytes >= 8)
+        DV_E(ldr_d, v, p.base, p.off, 0);
+    else if (p.unscaled)
+        DV_E(ldur_s, v, p.base, p.off, 0);
+    else
+        DV_E(ldr_s, v, p.base, p.off, 0);
+    if (bytes == 12) {
+        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
+        DV_E(ld1_s, v, X_TMP2, 2, 0);
+    }
+}
+
+void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
+    if (bytes == 16 && p.unscaled)
+        DV_E(stur_q, v, p.base, p.off, 0);
+    else if (bytes == 16)
+        DV_E(str_q, v, p.base, p.off, 0);
+    else if (bytes >= 8 && p.unscaled)
+        DV_E(stur_d, v, p.base, p.off, 0);
+    else if (bytes >= 8)
+        DV_E(str_d, v, p.base, p.off, 0);
+    else if (p.unscaled)
+        DV_E(stur_s, v, p.base, p.off, 0);
+    else
+        DV_E(str_s, v, p.base, p.off, 0);
+    if (bytes == 12) {
+        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
+        DV_E(st1_s, v, X_TMP2, 2, 0);
+    }
+}
+
+enum { FRAME_BYTES = 160, FRAME_V = 80 }; // x19 to x28, then d8 to d15
+
+void dv_gen_enter(dv_gen *g)
+{
+    if (g->n_vregs <= 24 && !g->saves_x)
+        return;
+    DV_E(subi_x, X_SP, X_SP, FRAME_BYTES, 0);
+    for (int i = 0; g->saves_x && i < 10; i += 2)
+        DV_E(stp_x, 19 + i, 20 + i, X_SP, 8 * i);
+    for (int i = 0; i < g->n_vregs - 24; i += 2)
+        DV_E(stp_d, 8 + i, 9 + i, X_SP, FRAME_V + 8 * i);
+}
+
+void dv_gen_leave(dv_gen *g)
+{
+    if (g->n_vregs > 24 || g->saves_x) {
+        for (int i = 0; g->saves_x && i < 10; i += 2)
+            DV_E(ldp_x, 19 + i, 20 + i, X_SP, 8 * i);
+        for (int i = 0; i < g->n_vregs - 24; i += 2)
+            DV_E(ldp_d, 8 + i, 9 + i, X_SP, FRAME_V + 8 * i);
+        DV_E(addi_x, X_SP, X_SP, FRAME_BYTES, 0);
+    }
+    DV_E(ret, 0, 0, 0, 0);
+}
+
+void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)
+{
+    if (g->es == 8) {
+        DV_E(trn1_2d, t[0], in[0], in[1], 0);
+        DV_E(trn2_2d, out[1], in[0], in[1], 0);
+        DV_E(mov_v, out[0], t[0], t[0], 0);
+        return;
+    }
+    DV_E(trn1_4s, t[0], in[0], in[1], 0);
+    DV_E(trn2_4s, t[1], in[0], in[1], 0);
+    DV_E(trn1_4s, t[2], in[2], in[3], 0);
+    DV_E(trn2_4s, t[3], in[2], in[3], 0);
+    DV_E(trn1_2d, out[0], t[0], t[2], 0);
+    DV_E(trn1_2d, out[1], t[1], t[3], 0);
+    DV_E(trn2_2d, out[2], t[0], t[2], 0);
+    DV_E(trn2_2d, out[3], t[1], t[3], 0);
+}
+
+void dv_gen_again(dv_gen *g, int reg, size_t to)
+{
+    DV_E(subsi_x, reg, reg, 1, 0);
+    DV_E(b_ne, 0, 0, (int64_t)to - (int64_t)g->code->n, 0);
+}

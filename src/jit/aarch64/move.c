@@ -1,0 +1,234 @@
+// Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
+// what each does; nothing outside the two blocks is touched, but a panel's
+// last vectors, which are filled up.
+#include "jit/aarch64/pairs.h"
+
+// x0 is the source and x1 the destination, at the row or block at hand.
+enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
+enum { X_LDS = 6, X_AHEAD = 7 };
+enum { UNROLL = 4, NARROW = 12 }; // vectors
+enum { LOAD_L1 = 0, AHEAD = 8 };  // rows
+
+// -- Rows: zero and copy -----------------------------------------------------
+
+static void row_vectors(dv_gen *g, int n, int zero)
+{
+    for (int i = 0; !zero && i < n; i++)
+        dv_gen_load(g, dv_gen_reg(i), X_S, 16 * i, 16);
+    for (int i = 0; i < n; i++)
+        dv_gen_store(g, dv_gen_reg(zero ? 0 : i), X_D, 16 * i, 16);
+}
+
+static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    int vectors = s->cols / g->lanes, many = vectors / UNROLL;
+    int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        row_vectors(g, UNROLL, zero);
+        dv_gen_add(g, X_S, X_S, 16 * UNROLL);
+        dv_gen_add(g, X_D, X_D, 16 * UNROLL);
+        dv_gen_again(g, X_J, top);
+    }
+    row_vectors(g, left, zero);
+    if (part) {
+        if (!zero)
+            dv_gen_load(g, 0, X_S, 16 * left, part);
+        dv_gen_store(g, 0, X_D, 16 * left, part);
+    }
+}
+
+static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    dv_gen_mov(g, X_I, s->rows);
+    size_t top = g->code->n;
+    one_row(g, s, zero);
+    dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
+    dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    dv_gen_again(g, X_I, top);
+}
+
+// n narrow rows at once: all loads, then all stores. Rows far apart are no
+// stream that the machine would see, so those to come are asked for.
+static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
+    int bytes = s->cols * g->es;
+    for (int i = 0; !zero && i < n; i++) {
+        for (int j = 0; j < vectors; j++, v++)
+            dv_gen_load(g, dv_gen_reg(v), X_SRC, 16 * j,
+                        bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        for (int off = 0; off < bytes; off += 64)
+            DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
+        DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
+        DV_E(add_x, X_AHEAD, X_AHEAD, X_LDS, 0);
+    }
+    v = 0;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < vectors; j++, v += !zero)
+            dv_gen_store(g, dv_gen_reg(v), X_DST, 16 * j,
+                         bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    }
+}
+
+static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes;
+    int n = NARROW / vectors, many = s->rows / n, rest = s->rows % n;
+    dv_gen_mov(g, X_LDS, s->lds * g->es);
+    dv_gen_mov(g, X_AHEAD, AHEAD * s->lds * g->es);
+    DV_E(add_x, X_AHEAD, X_AHEAD, X_SRC, 0);
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        narrow_step(g, s, n, zero);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        narrow_step(g, s, rest, zero);
+}
+
+static void rows(dv_gen *g, const dv_move_shape *s)
+{
+    int zero = s->move == DV_MOVE_ZERO;
+    if (zero)
+        DV_E(movi_0, 0, 0, 0, 0);
+    if (s->cols * g->es <= NARROW * 16)
+        narrow_rows(g, s, zero);
+    else
+        wide_rows(g, s, zero);
+}
+
+// -- Panels ------------------------------------------------------------------
+
+enum { PANEL_ROWS = 8 }; // pointers x6 to x13
+
+// One vector of each of n rows.
+static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
+{
+    for (int i = 0; i < n; i++)
+        dv_gen_load(g, dv_gen_reg(i), X_J + 1 + i, off, bytes);
+    for (int i = 0; i < n; i++)
+        dv_gen_store(g, dv_gen_reg(i), X_D, to + 16 * i, 16);
+}
+
+// n rows of the panel from row X_SRC on, into X_DST.
+static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
+{
+    int vectors = s->cols / g->lanes, many = vectors / UNROLL;
+    int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
+    int64_t step = 16 * (int64_t)s->rows;
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    for (int i = 0; i < n; i++)
+        dv_gen_add(g, X_J + 1 + i, X_SRC, i * s->lds * g->es);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        for (int u = 0; u < UNROLL; u++)
+            panel_step(g, n, 16 * u, u * step, 16);
+        for (int i = 0; i < n; i++)
+            dv_gen_add(g, X_J + 1 + i, X_J + 1 + i, 16 * UNROLL);
+        dv_gen_add(g, X_D, X_D, UNROLL * step);
+        dv_gen_again(g, X_J, top);
+    }
+    for (int u = 0; u < left; u++)
+        panel_step(g, n, 16 * u, u * step, 16);
+    if (part)
+        panel_step(g, n, 16 * left, left * step, part);
+}
+
+static void panel(dv_gen *g, const dv_move_shape *s)
+{
+    int many = s->rows / PANEL_ROWS, rest = s->rows % PANEL_ROWS;
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        panel_rows(g, s, PANEL_ROWS);
+        dv_gen_add(g, X_SRC, X_SRC, PANEL_ROWS * s->lds * g->es);
+        dv_gen_add(g, X_DST, X_DST, PANEL_ROWS * 16);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        panel_rows(g, s, rest);
+}
+
+// -- Transpose ---------------------------------------------------------------
+
+// A block of r x c elements at X_S to c x r at X_D; both at most `lanes`.
+static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c)
+{
+    static const int in[] = {0, 1, 2, 3}, out[] = {4, 5, 6, 7},
+                     tmp[] = {16, 17, 18, 19};
+    int src = X_S, dst = X_D;
+    for (int i = 0; i < r; i++, src = 14) {
+        dv_gen_load(g, in[i], src, 0, c * g->es);
+        if (i + 1 < r)
+            dv_gen_add(g, 14, src, s->lds * g->es);
+    }
+    dv_gen_transpose(g, in, out, tmp);
+    for (int j = 0; j < c; j++, dst = 14) {
+        dv_gen_store(g, out[j], dst, 0, r * g->es);
+        if (j + 1 < c)
+            dv_gen_add(g, 14, dst, s->ldd * g->es);
+    }
+}
+
+// A strip of r source rows from X_SRC to X_DST.
+static void turn_strip(dv_gen *g, const dv_move_shape *s, int r)
+{
+    int many = s->cols / g->lanes, rest = s->cols % g->lanes;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        turn_block(g, s, r, g->lanes);
+        dv_gen_add(g, X_S, X_S, 16);
+        dv_gen_add(g, X_D, X_D, g->lanes * s->ldd * g->es);
+        dv_gen_again(g, X_J, top);
+    }
+    if (rest)
+        turn_block(g, s, r, rest);
+}
+
+static void transpose(dv_gen *g, const dv_move_shape *s)
+{
+    int many = s->rows / g->lanes, rest = s->rows % g->lanes;
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        turn_strip(g, s, g->lanes);
+        dv_gen_add(g, X_SRC, X_SRC, g->lanes * s->lds * g->es);
+        dv_gen_add(g, X_DST, X_DST, 16);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        turn_strip(g, s, rest);
+}
+
+void dv_a64_move(dv_code *code, const dv_move_shape *s)
+{
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
+    switch ((dv_move)s->move) {
+    case DV_MOVE_ZERO:
+    case DV_MOVE_COPY:
+        rows(g, s);
+        break;
+    case DV_MOVE_TRANSPOSE:
+        transpose(g, s);
+        break;
+    case DV_MOVE_PANEL:
+        panel(g, s);
+        break;
+    case DV_MOVE_PAIRS:
+    case DV_MOVE_PAIRS_TURNED:
+        dv_pairs_move(g, s);
+        return;
+    }
+    dv_gen_leave(g);
+}

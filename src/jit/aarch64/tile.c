@@ -1,0 +1,432 @@
+// The loop over k of one tile.
+//
+// A step is one k: rows * nv multiply-adds, row by row. Loads are spread
+// between them, about one step ahead of their use, as soon as the register
+// they go to is free: registers of V and of S are two rings. A slot is the
+// number of a multiply-add; each load has the slot before which it is issued.
+//
+//   K = 21, unroll 8:  loads before slot 0
+//                      loop: steps 0..8, also loads for steps 8 and 9
+//                      steps 8..13 + the rest, without loads past the end
+//
+// Numbers of steps go on from the loop into what follows it as if it had run
+// once; the pointers have moved on by then.
+#include "jit/aarch64/tile.h"
+
+enum { UNROLL = 8, AHEAD = 8 }; // steps
+enum { LOAD_L1 = 0, LOAD_L2 = 2 };
+
+// A ring of registers and the load that comes next. Loads are numbered through
+// groups of `per`; the one whose register it takes is `ring` loads back.
+typedef struct ring {
+    int size, first; // registers
+    int per;         // loads a group
+    int group, i;    // the next load
+    int old_group, old_i;
+    int reg;    // of the next load, from 0
+    int end;    // groups in all
+    int64_t at; // slot of the next load
+} ring;
+
+typedef struct kloop {
+    const dv_prod *p;
+    const dv_tile *t;
+    ring v, s;
+    int group;          // steps that one load of S serves
+    int steps;          // as emitted
+    int base;           // step the pointers stand at
+    int walk_v, walk_s; // the pointer moves with each step
+    int turns;          // of the loop; 0: none
+    int flat;           // addresses are offsets from X_A and X_B
+} kloop;
+
+// The largest size up to `want` that closes after UNROLL steps.
+static int ring_size(int want, int room, int least, int period)
+{
+    for (int r = want < room ? want : room; r > least; r--)
+        if (period % r == 0)
+            return r;
+    return least;
+}
+
+static void plan_rings(kloop *l, const dv_gen *g)
+{
+    const dv_tile *t = l->t;
+    int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
+    l->group = l->p->lane_k ? lanes : 1;
+    l->v.per = t->nv;
+    l->s.per =
+        l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
+    int room = 32 - acc - l->s.per;
+    l->v.size = ring_size(2 * t->nv, room, t->nv, UNROLL * t->nv);
+    room = 32 - acc - l->v.size;
+    l->s.size =
+        ring_size(2 * l->s.per, room, l->s.per, UNROLL / l->group * l->s.per);
+    l->v.first = acc;
+    l->s.first = acc + l->v.size;
+}
+
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    kloop l = {.p = p, .t = t};
+    plan_rings(&l, g);
+    return l.s.first + l.s.size;
+}
+
+// -- Where loads go ----------------------------------------------------------
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// About one step ahead, spread over it, but not before the register is free.
+static int64_t slot_of_v(const kloop *l)
+{
+    const dv_tile *t = l->t;
+    const ring *v = &l->v;
+    int64_t size = t->rows * t->nv;
+    return max64((v->group - 1) * size + v->i * t->rows,
+                 (v->old_group + 1) * size - t->nv + v->old_i + 1);
+}
+
+static int64_t slot_of_s(const kloop *l, const dv_gen *g)
+{
+    const dv_tile *t = l->t;
+    const ring *s = &l->s;
+    int64_t size = t->rows * t->nv, steps = l->group;
+    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
+    int row = (s->old_i + 1) * each - 1;
+    row = row < t->rows ? row : t->rows - 1;
+    int64_t free =
+        ((s->old_group + 1) * steps - 1) * size + (int64_t)(row + 1) * t->nv;
+    if (steps == 1)
+        return max64((s->group - 1) * size + s->i * each * t->nv, free);
+    return max64((s->group * steps - 2) * size + 2 * s->i * t->nv, free);
+}
+
+static void next_load(ring *r)
+{
+    if (++r->i == r->per)
+        r->i = 0, r->group++;
+    if (++r->old_i == r->per)
+        r->old_i = 0, r->old_group++;
+    if (++r->reg == r->size)
+        r->reg = 0;
+}
+
+static void first_load(ring *r, int groups)
+{
+    int old = (int)dv_gen_div(-r->size, r->per);
+    r->group = r->i = r->reg = 0;
+    r->old_group = old;
+    r->old_i = -r->size - old * r->per;
+    r->end = groups;
+}
+
+// Rows of V that are packed are far apart: no stream the machine would see.
+static void ask_ahead(kloop *l, dv_gen *g)
+{
+    for (int off = 0; off < l->t->cols * g->es; off += 64)
+        DV_E(prfm, LOAD_L1, X_SOON, off, 0);
+    dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
+}
+
+static void load_v(kloop *l, dv_gen *g)
+{
+    const dv_tile *t = l->t;
+    int step = l->v.group, j = l->v.i, bytes = dv_tile_bytes(g, t);
+    int v = dv_gen_reg(l->v.first + l->v.reg);
+    int64_t at = dv_tile_off(g, t, j), off = at;
+    if (!l->walk_v)
+        off += (step - l->base) * l->p->ld_v;
+    dv_gen_load(g, v, l->flat ? X_B : X_BRUN, off, bytes);
+    if (l->p->pack_v)
+        dv_gen_store(g, v, X_VPACK, at + (step - l->base) * l->p->pack_v,
+                     bytes);
+    if (l->walk_v && j == t->nv - 1)
+        dv_tile_step(g, X_BRUN, l->p->ld_v, X_LDB);
+    if (l->p->pack_v && j == t->nv - 1)
+        ask_ahead(l, g);
+}
+
+// One vector of S with lanes of k: `lanes` steps of one row.
+static void load_s_k(kloop *l, dv_gen *g, int v, int group, int row)
+{
+    int lanes = g->lanes, first = group * lanes, bytes = 16;
+    int64_t q = group - l->base / lanes, packed = (q * l->t->rows + row) * 16;
+    if (l->p->panel) {
+        dv_gen_load(g, v, X_ROW, packed, 16);
+        return;
+    }
+    if (first + lanes > l->steps) { // the rest overlaps, or is a part
+        if (l->steps >= lanes && !l->p->pack_s)
+            first = l->steps - lanes;
+        else
+            bytes = (l->steps - first) * g->es;
+    }
+    int64_t off = (int64_t)(first - l->base) * g->es;
+    if (l->flat)
+        dv_gen_load(g, v, X_A, off + row * l->p->ld_s, bytes);
+    else
+        dv_gen_load(g, v, X_ROW + row, off, bytes);
+    if (l->p->pack_s)
+        dv_gen_store(g, v, X_SPACK, packed, 16);
+}
+
+// One vector of S with lanes of rows: `lanes` rows of one step.
+static void load_s_m(kloop *l, dv_gen *g, int v, int step, int i)
+{
+    int rows = l->t->rows, lanes = g->lanes, bytes = 16;
+    int64_t off = 16 * (int64_t)i, to = 0;
+    if (rows < lanes)
+        bytes = rows * g->es;
+    else if ((i + 1) * lanes > rows)
+        off = (int64_t)(rows - lanes) * g->es;
+    if (l->p->pack_s)
+        to = off + (int64_t)(step - l->base) * rows * g->es;
+    if (!l->walk_s)
+        off += (step - l->base) * l->p->ld_s;
+    dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
+    if (l->p->pack_s)
+        dv_gen_store(g, v, X_SPACK, to, bytes);
+    if (l->walk_s && i == l->s.per - 1)
+        dv_tile_step(g, X_ROW, l->p->ld_s, X_LDA);
+}
+
+static void loads_before(kloop *l, dv_gen *g, int64_t slot)
+{
+    while (l->v.at <= slot) {
+        load_v(l, g);
+        next_load(&l->v);
+        l->v.at = l->v.group < l->v.end ? slot_of_v(l) : INT64_MAX;
+    }
+    while (l->s.at <= slot) {
+        int v = dv_gen_reg(l->s.first + l->s.reg);
+        if (l->p->pairs)
+            dv_gen_load(g, v, X_ROW,
+                        (l->s.group - l->base) * l->p->ld_s + 16 * l->s.i, 16);
+        else if (l->p->lane_k)
+            load_s_k(l, g, v, l->s.group, l->s.i);
+        else
+            load_s_m(l, g, v, l->s.group, l->s.i);
+        next_load(&l->s);
+        l->s.at = l->s.group < l->s.end ? slot_of_s(l, g) : INT64_MAX;
+    }
+}
+
+// -- Steps -------------------------------------------------------------------
+
+// Lane of the scalar of (step, row), and which load of the step's group it is.
+static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
+                   int *load)
+{
+    int lanes = g->lanes, rows = l->t->rows;
+    *load = row;
+    if (l->p->pairs)
+        return 0;
+    if (l->p->lane_k) {
+        int group = step & -lanes, shift = 0;
+        if (!l->p->panel && !l->p->pack_s && group + lanes > l->steps && group)
+            shift = lanes - (l->steps & (lanes - 1));
+        return step - group + shift;
+    }
+    *load = row / lanes;
+    if (rows >= lanes && *load * lanes + lanes > rows)
+        return row - (rows - lanes);
+    return row - *load * lanes;
+}
+
+// A multiply-add (fresh: a multiply) by a lane or a pair of rows, without its
+// other registers.
+static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
+{
+    int ok = 1;
+    if (pairs)
+        return dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
+    uint32_t w =
+        g->es == 8
+            ? (fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
+                     : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok))
+            : (fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
+                     : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok));
+    g->code->failed |= !ok;
+    return w;
+}
+
+// One row of multiply-adds from `slot` on. v: the step's place in V's ring.
+static void row_of(kloop *l, dv_gen *g, int64_t slot, int acc, int v,
+                   uint32_t word)
+{
+    for (int j = 0; j < l->t->nv; j++, acc++, slot++) {
+        if (l->v.at <= slot || l->s.at <= slot)
+            loads_before(l, g, slot);
+        int to = dv_gen_reg(acc), vec = dv_gen_reg(l->v.first + v);
+        dv_code_put(g->code, word | (uint32_t)to | (uint32_t)vec << 5);
+        v = v + 1 == l->v.size ? 0 : v + 1;
+    }
+}
+
+// Steps begin..end. Those below `fresh` start a sum.
+static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
+{
+    const dv_tile *t = l->t;
+    int64_t slot = (int64_t)begin * t->rows * t->nv;
+    for (int s = begin; s < end; s++) {
+        int acc = s % t->sets * t->rows * t->nv, v = s * t->nv % l->v.size;
+        int first = s / l->group * l->s.per % l->s.size, load;
+        for (int i = 0; i < t->rows; i++) {
+            int lane = lane_of(l, g, s, i, &load);
+            int from = first + load;
+            from -= from >= l->s.size ? l->s.size : 0;
+            from = dv_gen_reg(l->s.first + from);
+            row_of(l, g, slot, acc + i * t->nv, v,
+                   by_lane(g, from, lane, s < fresh, l->p->pairs));
+            slot += t->nv;
+        }
+    }
+}
+
+// -- Pointers ----------------------------------------------------------------
+
+static void start_pointers(kloop *l, dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    if (l->flat)
+        return;
+    DV_E(mov_x, X_BRUN, 0, X_B, 0);
+    DV_E(mov_x, X_ROW, 0, X_A, 0);
+    if (p->pack_s && p->lane_k)
+        dv_gen_mov(g, X_BELOW, l->t->rows * p->ld_s);
+    if (p->pack_v)
+        dv_gen_add(g, X_SOON, X_B, AHEAD * p->ld_v);
+    for (int i = 1; p->lane_k && !p->panel && i < l->t->rows; i++) {
+        if (dv_gen_fits_add(p->ld_s))
+            dv_gen_add(g, X_ROW + i, X_ROW + i - 1, p->ld_s);
+        else
+            DV_E(add_x, X_ROW + i, X_ROW + i - 1, X_LDA, 0);
+    }
+}
+
+// Move S by `s` bytes and V by `v`.
+static void move_pointers(kloop *l, dv_gen *g, int64_t s, int64_t v)
+{
+    int n = l->p->lane_k && !l->p->panel ? l->t->rows : 1;
+    for (int i = 0; i < n; i++)
+        dv_gen_add(g, X_ROW + i, X_ROW + i, s);
+    dv_gen_add(g, X_BRUN, X_BRUN, v);
+}
+
+// Bytes that n steps of S are long.
+static int64_t s_bytes(const kloop *l, const dv_gen *g, int64_t n)
+{
+    return !l->p->lane_k ? n * l->p->ld_s
+           : l->p->panel ? n * g->es * l->t->rows
+                         : n * g->es;
+}
+
+// Bytes that n steps of a panel of S are long.
+static int64_t panel_bytes(const kloop *l, const dv_gen *g, int64_t n)
+{
+    return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
+}
+
+static void plan_steps(kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    l->turns = (p->k - g->lanes) / UNROLL;
+    if (p->k <= 2 * UNROLL || l->turns < 2)
+        l->turns = 0;
+    l->steps = l->turns ? p->k - (l->turns - 1) * UNROLL : p->k;
+    int64_t far = (l->steps + 1) * p->ld_v;
+    l->walk_v = p->ld_v % 16 || far >= 32768;
+    far = (l->steps + 1) * p->ld_s;
+    l->walk_s = !p->lane_k && (p->ld_s % 16 || far >= 32768);
+    far = (l->t->rows - 1) * p->ld_s + l->steps * g->es;
+    l->flat = !l->turns && p->batch == 1 && !l->walk_v && !l->walk_s &&
+              (!p->lane_k || far < 256 || (p->ld_s % 16 == 0 && far < 65536));
+    l->flat = l->flat && !p->panel && !p->pack_v;
+}
+
+// While S is packed, the rows of the next tile are asked for.
+static void ask_below(kloop *l, dv_gen *g)
+{
+    for (int i = 0; l->p->pack_s && l->p->lane_k && i < l->t->rows; i++)
+        DV_E(prfm_r, LOAD_L2, X_ROW + i, X_BELOW, 0);
+}
+
+// One product of the batch.
+static void one_product(kloop *l, dv_gen *g, int fresh)
+{
+    l->base = 0;
+    first_load(&l->v, l->steps);
+    first_load(&l->s, (l->steps + l->group - 1) / l->group);
+    l->v.at = slot_of_v(l);
+    l->s.at = slot_of_s(l, g);
+    loads_before(l, g, -1);
+    if (l->turns) {
+        dv_gen_mov(g, X_K, l->turns);
+        size_t top = g->code->n;
+        ask_below(l, g);
+        steps(l, g, 0, UNROLL, 0);
+        move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, UNROLL),
+                      l->walk_v ? 0 : UNROLL * l->p->ld_v);
+        if (l->p->pack_v)
+            dv_gen_add(g, X_VPACK, X_VPACK, UNROLL * l->p->pack_v);
+        if (l->p->pack_s)
+            dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, UNROLL));
+        dv_gen_again(g, X_K, top);
+        l->base = UNROLL;
+    }
+    steps(l, g, l->base, l->steps, fresh);
+    if (l->p->pack_s) // to the next panel
+        dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
+}
+
+// -- The tile ----------------------------------------------------------------
+
+static void start_sums(dv_gen *g, const dv_tile *t)
+{
+    for (int i = 0; i < t->sets * t->rows * t->nv; i++)
+        DV_E(movi_0, dv_gen_reg(i), 0, 0, 0);
+}
+
+static void add_sets(dv_gen *g, const dv_tile *t)
+{
+    int n = t->rows * t->nv;
+    for (int half = t->sets / 2; half; half /= 2)
+        for (int i = 0; i < half * n; i++)
+            DV_EF(fadd_, dv_gen_reg(i), dv_gen_reg(i), dv_gen_reg(i + half * n),
+                  0);
+}
+
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    kloop l = {.p = p, .t = t};
+    plan_rings(&l, g);
+    plan_steps(&l, g);
+    int loops = l.turns || p->batch > 1 || p->pairs;
+    if (loops)
+        start_sums(g, t);
+    start_pointers(&l, g);
+    if (p->batch > 1)
+        dv_gen_mov(g, X_BATCH, p->batch);
+    size_t top = g->code->n;
+    one_product(&l, g, loops ? 0 : t->sets);
+    if (p->batch > 1) {
+        int64_t done = (int64_t)l.turns * UNROLL;
+        move_pointers(&l, g,
+                      p->stride_s - s_bytes(&l, g, l.walk_s ? p->k : done),
+                      p->stride_v - (l.walk_v ? p->k : done) * p->ld_v);
+        dv_gen_again(g, X_BATCH, top);
+    }
+    add_sets(g, t);
+}
+
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    if ((int64_t)p->k * p->batch >= 64)
+        dv_tile_prefetch(g, p, t);
+    dv_tile_sums(g, p, t);
+    dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
+}

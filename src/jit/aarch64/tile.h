@@ -1,0 +1,78 @@
+// One register tile: a block of results that stays in registers while k runs.
+//
+// Of the two operands one is read as vectors (V), the other one scalar at a
+// time, as a lane of a vector (S). Usually S is A and V is B:
+//
+//          V: cols elements, nv vectors
+//         [ v0 ][ v1 ][ v2 ]
+//   S  s0 [    ][    ][    ]      acc(i, j) += v(j) * s(i)
+//      s1 [    ][    ][    ]
+//
+// S either has k in its lanes (rows of k: one vector feeds `lanes` steps of
+// one row) or the tile's rows (rows of m: one vector feeds `lanes` rows of one
+// step). The last vector of a row that is no multiple of the lanes overlaps
+// the one before; only what is narrower than a vector is read in parts.
+#ifndef DV_JIT_TILE_H
+#define DV_JIT_TILE_H
+#include "jit/aarch64/gen.h"
+
+// The product as the generator sees it. Strides in bytes.
+typedef struct dv_prod {
+    int32_t n_s, n_v, k, batch;
+    int64_t ld_s, ld_v, ldc;
+    int64_t stride_s, stride_v;
+    int lane_k;     // what the lanes of S are: k, or rows
+    int panel;      // rows of a packed panel of S, lanes of k; 0: not packed
+    int c_turned;   // S runs along C's rows: tiles are transposed when stored
+    int pairs;      // two rows by two columns a vector: see pairs.c
+    int tile_rows;  // how high tiles must be; 0: any height
+    int one_sum;    // no partial sums
+    int pack_s;     // S is stored in panels as it is read
+    int64_t pack_v; // V is stored with such rows as it is read; 0: not
+    int bias;       // 0 none, 1 along S, 2 along V
+    int alpha, beta, relu;
+} dv_prod;
+
+typedef struct dv_tile {
+    int rows, cols; // of S and V
+    int nv;         // vectors of V
+    int sets;       // partial sums, taken by k in turn; added at the end
+} dv_tile;
+
+// Only the sums, in the first registers.
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t);
+// Code for one tile at X_A (S), X_B (V), X_C; those three are left unchanged.
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
+// Vector registers it takes.
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
+// Add, scale, bias, relu, store. `free` is the first unused vector register.
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
+// Ask for the lines of C.
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
+
+// Byte offset of vector j in a row of the tile, and how many bytes it has.
+static inline int64_t dv_tile_off(const dv_gen *g, const dv_tile *t, int j)
+{
+    int last = j == t->nv - 1 && t->cols >= g->lanes;
+    return last ? (int64_t)(t->cols - g->lanes) * g->es : 16 * (int64_t)j;
+}
+
+static inline int dv_tile_bytes(const dv_gen *g, const dv_tile *t)
+{
+    return t->cols < g->lanes ? t->cols * g->es : 16;
+}
+
+static inline int dv_tile_acc(const dv_tile *t, int set, int i, int j)
+{
+    return dv_gen_reg((set * t->rows + i) * t->nv + j);
+}
+
+// Add a stride that may not fit an immediate; `reg` holds it then.
+static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
+{
+    if (dv_gen_fits_add(bytes))
+        dv_gen_add(g, rd, rd, bytes);
+    else
+        DV_E(add_x, rd, rd, reg, 0);
+}
+#endif

@@ -1,0 +1,29 @@
+// Code memory: one file in memory, mapped twice. Code is written through one
+// view and executed through the other, so no page is ever both.
+//
+//   write view   [ kernel 0 | kernel 1 | ...        ]   rw-
+//   run view     [ kernel 0 | kernel 1 | ...        ]   r-x   same bytes
+//
+// Where the system gives no such file, each kernel gets pages of its own that
+// are written first and made executable afterwards, never to be written again.
+// Chunks double as they fill up; none moves. Not thread-safe: callers lock.
+#ifndef DV_JIT_ARENA_H
+#define DV_JIT_ARENA_H
+#include "base/mem.h"
+
+typedef struct dv_code_chunk {
+    unsigned char *write, *run; // the same address when there is one view
+    size_t size_bytes, used_bytes;
+} dv_code_chunk;
+
+typedef struct dv_code_arena {
+    dv_code_chunk *chunks; // owned; the last one is being filled
+    int32_t n, cap;
+    int one_view; // the fallback; may be set before first use, for tests
+} dv_code_arena;
+
+// Copy code in and return where it can be run; NULL when out of memory.
+const void *dv_code_arena_add(dv_code_arena *a, const void *code,
+                              size_t size_bytes);
+void dv_code_arena_free(dv_code_arena *a);
+#endif

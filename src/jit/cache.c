@@ -1,0 +1,409 @@
+// The kernels made so far, found by shape.
+//
+// A table with open addressing holds pointers to entries. Readers take no lock:
+// entries never change or move once published, and a table that has become too
+// small is replaced by a larger one and kept until the end, so that a reader
+// can finish in it. Writers hold the mutex.
+#define _POSIX_C_SOURCE 200809L
+#include "base/dtype.h"
+#include "jit/arena.h"
+#include "jit/host.h"
+#include "jit/jit.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_WORDS = 1 << 16 };
+
+typedef enum key_kind { KIND_GEMM, KIND_MOVE } key_kind;
+
+typedef union key {
+    dv_gemm_shape gemm;
+    dv_move_shape move;
+    uint64_t words[KEY_WORDS];
+} key;
+_Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
+// The parts fill the whole, so that equal shapes are equal bytes.
+_Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 5 * 8 + 16, "padding");
+_Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
+
+typedef struct entry {
+    key key;
+    uint64_t hash; // of key and kind
+    const void *run;
+    size_t size_bytes;
+    struct entry *next; // in the order they were made
+    key_kind kind;
+} entry;
+
+typedef struct table {
+    size_t mask;
+    struct table *older; // kept for readers
+    _Atomic(entry *) slots[];
+} table;
+
+struct dv_jit {
+    _Atomic(table *) table;
+    pthread_mutex_t lock; // over all that follows
+    dv_arena arena;       // entries
+    dv_code_arena memory;
+    entry *first, *last;
+    int64_t n, code_bytes;
+    FILE *perf_map; // NULL unless asked for
+    uint32_t words[MAX_WORDS];
+};
+
+// A sum of products with odd numbers: they do not wait for each other.
+static inline uint64_t hash_of(const uint64_t *w, int n, key_kind kind)
+{
+    uint64_t h = (uint64_t)kind, odd = 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < n; i++, odd += 0x3c6ef372fe94f82au)
+        h += (w[i] ^ w[i] >> 32) * odd;
+    h *= 0xff51afd7ed558ccdu;
+    return h ^ h >> 32;
+}
+
+static inline int same(const uint64_t *a, const uint64_t *b, int n)
+{
+    uint64_t differ = 0;
+    for (int i = 0; i < n; i++)
+        differ |= a[i] ^ b[i];
+    return !differ;
+}
+
+static inline entry *find(const table *t, uint64_t hash, const uint64_t *w,
+                          int n, key_kind kind)
+{
+    for (size_t i = hash & t->mask;; i = (i + 1) & t->mask) {
+        entry *e = atomic_load_explicit(&t->slots[i], memory_order_acquire);
+        if (!e)
+            return NULL;
+        if (e->hash == hash && e->kind == kind && same(e->key.words, w, n))
+            return e;
+    }
+}
+
+// -- Growing -----------------------------------------------------------------
+
+static table *new_table(size_t n)
+{
+    table *t = dv_alloc(sizeof *t + n * sizeof(_Atomic(entry *)));
+    if (!t)
+        return NULL;
+    t->mask = n - 1;
+    t->older = NULL;
+    for (size_t i = 0; i < n; i++)
+        atomic_init(&t->slots[i], NULL);
+    return t;
+}
+
+static void put(table *t, entry *e)
+{
+    size_t i = e->hash & t->mask;
+    while (atomic_load_explicit(&t->slots[i], memory_order_relaxed))
+        i = (i + 1) & t->mask;
+    atomic_store_explicit(&t->slots[i], e, memory_order_release);
+}
+
+// Room for one more at half load. 0 when out of memory.
+static int make_room(dv_jit *jit)
+{
+    table *old = atomic_load(&jit->table);
+    if (2 * (size_t)(jit->n + 1) <= old->mask)
+        return 1;
+    table *t = new_table(2 * (old->mask + 1));
+    if (!t)
+        return 0;
+    for (entry *e = jit->first; e; e = e->next)
+        put(t, e);
+    t->older = old;
+    atomic_store(&jit->table, t);
+    return 1;
+}
+
+// -- Names -------------------------------------------------------------------
+
+static const char *const moves[] = {"zero",  "copy",  "transpose",
+                                    "panel", "pairs", "pairs_turned"};
+
+static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
+{
+    char a = s->panel_a ? 'p' : s->trans_a ? 't' : 'n';
+    char b = s->trans_b ? 't' : 'n';
+    snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s",
+             dv_dtype_get((dv_dtype)s->dtype)->name, a, b, s->m, s->n, s->k,
+             s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
+             s->beta ? "_acc" : "", s->bias ? "_bias" : "",
+             s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
+             s->pack_b ? "_packb" : "");
+}
+
+static void name_of(const entry *e, char *out, size_t size)
+{
+    const dv_move_shape *v = &e->key.move;
+    if (e->kind == KIND_GEMM)
+        name_gemm(&e->key.gemm, out, size);
+    else
+        snprintf(out, size, "%s_%s_%dx%d_ld%d_%d", moves[v->move],
+                 dv_dtype_get((dv_dtype)v->dtype)->name, v->rows, v->cols,
+                 (int)v->lds, (int)v->ldd);
+}
+
+// The map perf reads: start, size, name.
+static void tell_perf(dv_jit *jit, const entry *e)
+{
+    if (!jit->perf_map)
+        return;
+    char name[128];
+    name_of(e, name, sizeof name);
+    fprintf(jit->perf_map, "%" PRIxPTR " %zx divvy_%s\n", (uintptr_t)e->run,
+            e->size_bytes, name);
+    fflush(jit->perf_map);
+}
+
+static FILE *open_perf_map(void)
+{
+    char path[64];
+    if (!getenv("DIVVY_PERF_MAP"))
+        return NULL;
+    snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+    return fopen(path, "a");
+}
+
+// -- Checking shapes ---------------------------------------------------------
+
+enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset in 32 bits
+
+static dv_status check_type(int dtype, dv_diag *diag)
+{
+    if (dtype == DV_F32 || dtype == DV_F64 ||
+        (dtype == DV_BF16 && dv_jit_host_has_bf16()))
+        return DV_OK;
+    return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                   "there are no kernels for this element type");
+}
+
+static dv_status check_ld(const char *what, int64_t ld, int64_t least,
+                          dv_diag *diag)
+{
+    if (ld < least || ld > MAX_LD)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "%s is %" PRId64 ", rows have %" PRId64 " elements",
+                       what, ld, least);
+    return DV_OK;
+}
+
+// Fill in defaults and check. *s is the caller's copy.
+static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
+{
+    DV_TRY(check_type(s->dtype, diag));
+    if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
+                       s->batch);
+    if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
+        s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
+        s->panel_a > 8 || s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
+        (s->pack_a && (!s->panel_a || s->panel_a > 4)) ||
+        (s->pack_b && !s->panel_a) ||
+        (s->panel_a && (s->trans_b || s->batch > 1)))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the product's options contradict each other");
+    int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;
+    s->batch = s->batch ? s->batch : 1;
+    s->lda = s->lda ? s->lda : row_a;
+    s->ldb = s->ldb ? s->ldb : row_b;
+    s->ldc = s->ldc ? s->ldc : s->n;
+    s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
+    if (s->dtype == DV_BF16 &&
+        (s->n > 8 || s->batch > 1 || s->panel_a != 8 || s->trans_a))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "bf16 takes packed operands of at most 8 columns");
+    if (s->dtype == DV_BF16)
+        return check_ld("ldc", s->ldc, s->n, diag);
+    if (!s->panel_a || s->pack_a)
+        DV_TRY(check_ld("lda", s->lda, row_a, diag));
+    DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
+    return check_ld("ldc", s->ldc, s->n, diag);
+}
+
+static dv_status check_move(dv_move_shape *s, dv_diag *diag)
+{
+    DV_TRY(check_type(s->dtype, diag));
+    if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_PAIRS_TURNED ||
+        s->overlap > 1)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
+                       s->cols);
+    int pairs = s->move >= DV_MOVE_PAIRS;
+    if (pairs != (s->dtype == DV_BF16) ||
+        (pairs && (s->move == DV_MOVE_PAIRS ? s->rows : s->cols) > 8))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "pairs are for bf16, 8 at a time");
+    int32_t row = s->move == DV_MOVE_TRANSPOSE ? s->rows : s->cols;
+    s->lds = s->lds ? s->lds : s->cols;
+    s->ldd = s->ldd ? s->ldd : row;
+    DV_TRY(check_ld("lds", s->lds, s->cols, diag));
+    return s->move >= DV_MOVE_PANEL ? DV_OK
+                                    : check_ld("ldd", s->ldd, row, diag);
+}
+
+// -- Making ------------------------------------------------------------------
+
+static dv_status generate(dv_jit *jit, const key *k, key_kind kind,
+                          dv_code *code, dv_diag *diag)
+{
+    *code = (dv_code){jit->words, 0, MAX_WORDS, 0};
+    key full = *k;
+    if (kind == KIND_GEMM) {
+        DV_TRY(check_gemm(&full.gemm, diag));
+        dv_a64_gemm(code, &full.gemm);
+    } else {
+        DV_TRY(check_move(&full.move, diag));
+        dv_a64_move(code, &full.move);
+    }
+    if (code->failed)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a kernel does not fit its encodings");
+    return DV_OK;
+}
+
+// Generate and publish; the lock is held.
+static dv_status add(dv_jit *jit, const key *k, key_kind kind, uint64_t hash,
+                     entry **out, dv_diag *diag)
+{
+    dv_code code;
+    DV_TRY(generate(jit, k, kind, &code, diag));
+    entry *e = DV_NEW(&jit->arena, entry, 1);
+    if (!e || !make_room(jit))
+        return dv_nomem(diag);
+    size_t size = code.n * sizeof *code.at;
+    const void *run = dv_code_arena_add(&jit->memory, code.at, size);
+    if (!run)
+        return dv_nomem(diag);
+    *e = (entry){*k, hash, run, size, NULL, kind};
+    *(jit->last ? &jit->last->next : &jit->first) = e;
+    jit->last = e;
+    jit->n++;
+    jit->code_bytes += (int64_t)size;
+    put(atomic_load(&jit->table), e);
+    tell_perf(jit, e);
+    *out = e;
+    return DV_OK;
+}
+
+// What is not there is made.
+static dv_status miss(dv_jit *jit, const key *k, int n, key_kind kind,
+                      const void **run, dv_diag *diag)
+{
+    dv_status s = DV_OK;
+    uint64_t hash = hash_of(k->words, n, kind);
+    pthread_mutex_lock(&jit->lock);
+    entry *e = find(atomic_load(&jit->table), hash, k->words, n, kind);
+    if (!e)
+        s = add(jit, k, kind, hash, &e, diag);
+    pthread_mutex_unlock(&jit->lock);
+    *run = e ? e->run : NULL;
+    return s;
+}
+
+static inline dv_status get(dv_jit *jit, const void *shape, size_t size_bytes,
+                            key_kind kind, const void **run, dv_diag *diag)
+{
+    key k = {.words = {0}};
+    memcpy(&k, shape, size_bytes);
+    int n = (int)(size_bytes / 8);
+    table *t = atomic_load_explicit(&jit->table, memory_order_acquire);
+    entry *e = find(t, hash_of(k.words, n, kind), k.words, n, kind);
+    if (!e)
+        return miss(jit, &k, n, kind, run, diag);
+    *run = e->run;
+    return DV_OK;
+}
+
+// Code addresses become function pointers here and nowhere else.
+dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
+                      dv_diag *diag)
+{
+    const void *run;
+    dv_status s = get(jit, shape, sizeof *shape, KIND_GEMM, &run, diag);
+    memcpy(out, &run, sizeof run);
+    return s;
+}
+
+dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
+                      dv_diag *diag)
+{
+    const void *run;
+    dv_status s = get(jit, shape, sizeof *shape, KIND_MOVE, &run, diag);
+    memcpy(out, &run, sizeof run);
+    return s;
+}
+
+// -- Lifetime and listing ----------------------------------------------------
+
+dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
+{
+    *out = NULL;
+    if (!dv_jit_host_has_kernels())
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "no kernels for this machine yet");
+    dv_jit *jit = dv_alloc(sizeof *jit);
+    table *t = new_table(FIRST_SLOTS);
+    if (!jit || !t) {
+        dv_release(jit);
+        dv_release(t);
+        return dv_nomem(diag);
+    }
+    memset(jit, 0, offsetof(dv_jit, words));
+    atomic_init(&jit->table, t);
+    pthread_mutex_init(&jit->lock, NULL);
+    jit->perf_map = open_perf_map();
+    // perf looks only at nameless memory for mapped symbols.
+    jit->memory.one_view = jit->perf_map || getenv("DIVVY_JIT_ONE_VIEW");
+    *out = jit;
+    return DV_OK;
+}
+
+void dv_jit_destroy(dv_jit *jit)
+{
+    if (!jit)
+        return;
+    for (table *t = atomic_load(&jit->table), *older; t; t = older) {
+        older = t->older;
+        dv_release(t);
+    }
+    if (jit->perf_map)
+        fclose(jit->perf_map);
+    dv_code_arena_free(&jit->memory);
+    dv_arena_free(&jit->arena);
+    pthread_mutex_destroy(&jit->lock);
+    dv_release(jit);
+}
+
+void dv_jit_list(dv_jit *jit, dv_text *out)
+{
+    pthread_mutex_lock(&jit->lock);
+    for (const entry *e = jit->first; e; e = e->next) {
+        char name[128];
+        const uint32_t *w = e->run;
+        name_of(e, name, sizeof name);
+        dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
+        for (size_t i = 0; i < e->size_bytes / 4; i++)
+            dv_put(out, "%s%08" PRIx32 "%s", i % 8 ? " " : "    ", w[i],
+                   i % 8 == 7 || i + 1 == e->size_bytes / 4 ? "\n" : "");
+    }
+    pthread_mutex_unlock(&jit->lock);
+}
+
+void dv_jit_stats_get(dv_jit *jit, dv_jit_stats *out)
+{
+    pthread_mutex_lock(&jit->lock);
+    *out = (dv_jit_stats){jit->n, jit->code_bytes, 0, !jit->memory.one_view};
+    for (int32_t i = 0; i < jit->memory.n; i++)
+        out->mapped_bytes += (int64_t)jit->memory.chunks[i].size_bytes;
+    pthread_mutex_unlock(&jit->lock);
+}

@@ -1,0 +1,45 @@
+// A product of any size: cut to fit the caches, packed, and run by generated
+// kernels, on any number of threads.
+//
+//   for each chunk of k:            so that a panel of B stays in L1
+//     for each block of rows:       so that a block of A stays in L2
+//       for each panel of 20 columns of B (f64: 10):
+//         one kernel over the whole block, in tiles of 4 rows
+//
+// There is no pass for packing: the first tile of a panel writes B's panel, and
+// the first panel of a block A's, from the registers they are multiplied from.
+// Rows of k of B, and bf16, are packed before use.
+//
+// Small products are one kernel on the operands as they are. All kernels are
+// made and all memory is had when the plan is made: a run allocates nothing,
+// locks nothing, looks nothing up. Threads get blocks of C, cut along m and n
+// together; every element is summed in the same order for any number of them.
+#ifndef DV_JIT_GEMM_H
+#define DV_JIT_GEMM_H
+#include "jit/jit.h"
+
+typedef struct dv_gemm_plan dv_gemm_plan;
+
+typedef struct dv_gemm_options {
+    int32_t threads;                      // 0 means 1
+    int32_t pack;                         // 0: by size, 1: always, -1: never
+    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
+} dv_gemm_options;
+
+// Borrows `jit`. `shape` may not have batches or panels.
+dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
+                              const dv_gemm_shape *shape,
+                              const dv_gemm_options *options, dv_diag *diag);
+void dv_gemm_plan_destroy(dv_gemm_plan *plan);
+
+// Run with the plan's threads (through OpenMP where it was compiled in, else
+// one after the other). `args` as for a kernel. A plan has one set of buffers:
+// one run at a time.
+void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const dv_gemm_args *args);
+// The part of one thread, for callers with threads of their own. Parts are
+// independent: no barriers, any order.
+void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
+                  const void *b, void *c, const dv_gemm_args *args);
+int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
+#endif

@@ -1,0 +1,134 @@
+// Machine code for exact shapes: small matrix products and the moves around
+// them, generated on first use and kept.
+//
+// A product is row-major, as everywhere in divvy:
+//
+//   C[m][n] = act(alpha * sum[b][k] A_b[m][k] * B_b[k][n] + beta * C + bias)
+//
+//   A is stored as rows of k (element (i,p) at a[i*lda + p]), or with trans_a
+//   as rows of m (a[p*lda + i]); B as rows of n (b[p*ldb + j]), or with
+//   trans_b as rows of k (b[j*ldb + p]); C as rows of n (c[i*ldc + j]).
+//   Column-major operands are the same product with A and B exchanged.
+//
+// Everything in a dv_gemm_shape is baked into the code; only pointers, alpha,
+// beta and the bias are given at the call. A kernel touches the elements of
+// its operands and no byte beside them. With beta 0, C is not read.
+//
+// Invariants: J1 no page is ever writable and executable through one view.
+// J2 a kernel, once handed out, stays where it is until dv_jit_destroy.
+// J3 the same shape gives the same code, and the same sums in the same order.
+#ifndef DV_JIT_H
+#define DV_JIT_H
+#include "base/diag.h"
+#include "base/text.h"
+
+typedef struct dv_jit dv_jit; // code memory and the kernels in it
+
+typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
+typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
+
+// All fields are part of the key: set them with an initialiser, so that
+// unnamed ones are zero.
+typedef struct dv_gemm_shape {
+    int32_t m, n, k;       // from 1
+    int32_t batch;         // products summed; 0 means 1
+    int64_t lda, ldb, ldc; // elements from row to row; 0 means packed tight
+    int64_t stride_a, stride_b; // elements from one product to the next
+    uint8_t dtype; // of A, B and C: DV_F32 or DV_F64; or DV_BF16, C in f32:
+                   // n <= 8 then, A and B packed in pairs of 8 (B with
+                   // overlap), lda and ldb play no part
+    uint8_t trans_a, trans_b;
+    uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
+    uint8_t bias;        // dv_bias: one value a row, or one a column
+    uint8_t relu;        // negative results become 0, nan stays
+    uint8_t panel_a;     // A is packed in panels of at most so many rows
+    uint8_t next_b;      // what is read next follows B: it is prefetched
+    uint8_t pack_a;      // read A as stored, write it in panels on the way
+    uint8_t pack_b;      // read B as stored, write it packed tight (whole
+                         // vectors a row) with the first panel of A
+    uint8_t one_sum;     // one chain of additions an element, in order of k,
+                         // whatever m and n are
+    uint8_t pad[4];
+} dv_gemm_shape;
+
+// Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
+// be, the lower ones first, one after the other. Each is stored as
+// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
+// trans_a, as rows of m that are as wide as the panel. lda plays no part,
+// unless pack_a says that the kernel makes the panels itself.
+typedef struct dv_cut {
+    int32_t size, n;  // n parts of `size`,
+    int32_t n_larger; // then so many of size + 1
+} dv_cut;
+static inline dv_cut dv_cut_even(int32_t n, int32_t most)
+{
+    int32_t parts = (n + most - 1) / most;
+    return (dv_cut){n / parts, parts - n % parts, n % parts};
+}
+
+// What a kernel reads beside its operands; NULL when alpha and beta are not
+// ANY and there is no bias.
+typedef struct dv_gemm_args {
+    double alpha, beta;
+    const void *bias;
+    void *pack_a, *pack_b; // where to
+} dv_gemm_args;
+
+typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
+                           const dv_gemm_args *args);
+
+// A move of a block: rows x cols elements, row to row lds apart, to dst.
+//   zero        dst[i*ldd + j] = 0, src is not read
+//   copy        dst[i*ldd + j] = src[i*lds + j]
+//   transpose   dst[j*ldd + i] = src[i*lds + j]
+//   panel       vectors of `lanes` elements of a row side by side:
+//               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
+//               last vector filled up with zeros. With rows = m and cols = k
+//               this is what panel_a expects.
+//   pairs       bf16: at most 8 rows of k in pairs, four k of two rows a
+//               vector, zeros where there is nothing. With `overlap` the
+//               second half of 5 to 7 rows is the last four of them.
+//   pairs turned   the same from rows of m or n: at most 8 columns
+typedef enum dv_move {
+    DV_MOVE_ZERO,
+    DV_MOVE_COPY,
+    DV_MOVE_TRANSPOSE,
+    DV_MOVE_PANEL,
+    DV_MOVE_PAIRS,
+    DV_MOVE_PAIRS_TURNED
+} dv_move;
+
+typedef struct dv_move_shape {
+    int64_t lds, ldd;
+    int32_t rows, cols;
+    uint8_t dtype; // DV_F32 or DV_F64; DV_BF16 for pairs
+    uint8_t move;  // dv_move
+    uint8_t overlap;
+    uint8_t pad[5];
+} dv_move_shape;
+
+typedef void (*dv_move_fn)(const void *src, void *dst);
+
+// DV_E_SYSTEM where there are no kernels for the machine.
+dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
+void dv_jit_destroy(dv_jit *jit);
+
+// The kernel of a shape: found, or made and kept. Any number of threads may
+// call at once; a hit takes no lock. The pointer is valid as long as `jit`.
+// DV_E_SHAPE when the shape contradicts itself, DV_E_DTYPE when there is no
+// kernel for its type, DV_E_LIMIT when it does not fit the encodings.
+dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
+                      dv_diag *diag);
+dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
+                      dv_diag *diag);
+
+// All kernels in the order they were made: name, size, instruction words.
+void dv_jit_list(dv_jit *jit, dv_text *out);
+
+typedef struct dv_jit_stats {
+    int64_t n_kernels;
+    int64_t code_bytes, mapped_bytes;
+    int two_views; // 0: the system refused, pages flip from W to X instead
+} dv_jit_stats;
+void dv_jit_stats_get(dv_jit *jit, dv_jit_stats *out);
+#endif

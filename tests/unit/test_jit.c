@@ -1,0 +1,606 @@
+// The JIT: every kernel against plain loops, on shapes with all tails, with
+// operands that end and begin at pages that may not be touched; code memory;
+// the cache.
+#define _GNU_SOURCE
+#include "base/dtype.h"
+#include "jit/gemm.h"
+#include "jit/host.h"
+#include "jit/jit.h"
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t rnd(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+static int pick(int n)
+{
+    return (int)(rnd() >> 33) % n;
+}
+
+// -- Operands between pages that may not be touched --------------------------
+
+typedef struct fenced {
+    unsigned char *map, *data;
+    size_t map_bytes;
+} fenced;
+
+// `bytes` of memory that begin (at_end 0) or end (1) at a forbidden page.
+static fenced fence(size_t bytes, int at_end)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t body = (bytes + page - 1) / page * page;
+    fenced f = {.map_bytes = body + 2 * page};
+    f.map =
+        mmap(NULL, f.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(f.map != MAP_FAILED);
+    assert_int_equal(mprotect(f.map + page, body, PROT_READ | PROT_WRITE), 0);
+    f.data = f.map + page + (at_end ? body - bytes : 0);
+    return f;
+}
+
+static void unfence(fenced *f)
+{
+    munmap(f->map, f->map_bytes);
+}
+
+static dv_jit *new_jit(void)
+{
+    dv_jit *jit;
+    if (!dv_jit_host_has_kernels())
+        skip();
+    assert_int_equal(dv_jit_create(&jit, NULL), DV_OK);
+    return jit;
+}
+
+// -- Products ----------------------------------------------------------------
+
+static double at(unsigned dtype, const void *p, int64_t i)
+{
+    return dv_load((dv_dtype)dtype, p, i);
+}
+
+// Elements an operand of rows x cols with leading dimension ld spans.
+static int64_t span(int64_t rows, int64_t cols, int64_t ld)
+{
+    return (rows - 1) * ld + cols;
+}
+
+// C and the bias of bf16 are f32.
+static unsigned type_c(const dv_gemm_shape *s)
+{
+    return s->dtype == DV_BF16 ? DV_F32 : s->dtype;
+}
+
+typedef struct problem {
+    dv_gemm_shape s;
+    dv_gemm_args args;
+    fenced a, b, c, bias;
+    int64_t n_a, n_b, n_c;
+    double *before; // C
+} problem;
+
+static void fill(int dtype, void *p, int64_t n, int odd)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double v = (double)(pick(2001) - 1000) / 500;
+        if (odd && pick(40) == 0)
+            v = pick(3) == 0 ? NAN : pick(2) ? INFINITY : -INFINITY;
+        dv_store((dv_dtype)dtype, p, i, v);
+    }
+}
+
+static void set_up(problem *q, int odd)
+{
+    dv_gemm_shape *s = &q->s;
+    size_t es = (size_t)dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    size_t es_c = (size_t)dv_dtype_get((dv_dtype)type_c(s))->size_bytes;
+    int batch = s->batch ? s->batch : 1;
+    int64_t rows_a = s->trans_a ? s->k : s->m,
+            cols_a = s->trans_a ? s->m : s->k;
+    int64_t rows_b = s->trans_b ? s->n : s->k,
+            cols_b = s->trans_b ? s->k : s->n;
+    q->n_a = span(rows_a, cols_a, s->lda) + (batch - 1) * s->stride_a;
+    q->n_b = span(rows_b, cols_b, s->ldb) + (batch - 1) * s->stride_b;
+    q->n_c = span(s->m, s->n, s->ldc);
+    q->a = fence((size_t)q->n_a * es, pick(2));
+    q->b = fence((size_t)q->n_b * es, pick(2));
+    q->c = fence((size_t)q->n_c * es_c, pick(2));
+    q->bias =
+        fence((size_t)(s->bias == DV_BIAS_M ? s->m : s->n) * es_c, pick(2));
+    fill(s->dtype, q->a.data, q->n_a, odd);
+    fill(s->dtype, q->b.data, q->n_b, odd);
+    fill((int)type_c(s), q->c.data, q->n_c, odd);
+    fill((int)type_c(s), q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n, odd);
+    q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
+    q->before = malloc((size_t)q->n_c * sizeof *q->before);
+    for (int64_t i = 0; i < q->n_c; i++)
+        q->before[i] = at(type_c(s), q->c.data, i);
+}
+
+static void tear_down(problem *q)
+{
+    unfence(&q->a);
+    unfence(&q->b);
+    unfence(&q->c);
+    unfence(&q->bias);
+    free(q->before);
+}
+
+// What element (i, j) should be, and the size of what was added up.
+static double expected(const problem *q, int i, int j, double *size)
+{
+    const dv_gemm_shape *s = &q->s;
+    double sum = 0, mag = 0;
+    for (int b = 0; b < (s->batch ? s->batch : 1); b++)
+        for (int p = 0; p < s->k; p++) {
+            int64_t ia = s->trans_a ? p * s->lda + i : i * s->lda + p;
+            int64_t ib = s->trans_b ? j * s->ldb + p : p * s->ldb + j;
+            double v = at(s->dtype, q->a.data, ia + b * s->stride_a) *
+                       at(s->dtype, q->b.data, ib + b * s->stride_b);
+            sum += v;
+            mag += fabs(v);
+        }
+    double c = q->before[i * s->ldc + j];
+    sum *= s->alpha == DV_SCALE_ANY ? q->args.alpha : 1;
+    if (s->beta != DV_SCALE_ZERO)
+        sum += c * (s->beta == DV_SCALE_ANY ? q->args.beta : 1);
+    if (s->bias)
+        sum += at(type_c(s), q->args.bias, s->bias == DV_BIAS_M ? i : j);
+    *size = 2 * mag + (s->beta ? fabs(c) : 0) + 4;
+    return s->relu && sum < 0 ? 0 : sum;
+}
+
+static void compare(const problem *q)
+{
+    const dv_gemm_shape *s = &q->s;
+    double eps = dv_dtype_eps((dv_dtype)type_c(s));
+    for (int64_t i = 0; i < q->n_c; i++) {
+        int row = (int)(i / s->ldc), col = (int)(i % s->ldc);
+        double got = at(type_c(s), q->c.data, i), size, want = q->before[i];
+        if (col >= s->n) { // between the rows: untouched
+            if (!(got == want || (isnan(got) && isnan(want))))
+                fail_msg("element %d,%d outside was written", row, col);
+            continue;
+        }
+        want = expected(q, row, col, &size);
+        int same = isnan(want)   ? isnan(got)
+                   : isinf(want) ? got == want
+                                 : fabs(got - want) <=
+                                       eps * size * (2 + sqrt((double)s->k));
+        if (!same)
+            fail_msg("%dx%dx%d b%d %c%c ld %d %d %d alpha %d beta %d bias %d "
+                     "relu %d dtype %d: [%d][%d] is %g, should be %g",
+                     s->m, s->n, s->k, s->batch, "nt"[s->trans_a],
+                     "nt"[s->trans_b], (int)s -> lda, (int)s -> ldb,
+                     (int)s -> ldc, s -> alpha, s -> beta, s -> bias, s -> relu,
+                     s -> dtype, row, col, got, want);
+    }
+}
+
+static void try_gemm(dv_jit *jit, dv_gemm_shape s, int odd)
+{
+    problem q = {.s = s};
+    dv_gemm_fn run;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    set_up(&q, odd);
+    run(q.a.data, q.b.data, q.c.data, &q.args);
+    compare(&q);
+    tear_down(&q);
+}
+
+static dv_gemm_shape random_shape(int most, int dtype)
+{
+    static const int odd[] = {1, 2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 47, 61};
+    int d[3];
+    for (int i = 0; i < 3; i++)
+        d[i] = pick(3) ? 1 + pick(most) : odd[pick(13)];
+    dv_gemm_shape s = {.m = d[0], .n = d[1], .k = d[2]};
+    s.dtype = (uint8_t)dtype;
+    s.trans_a = (uint8_t)pick(2);
+    s.trans_b = (uint8_t)pick(2);
+    s.lda = (s.trans_a ? s.m : s.k) + (pick(2) ? pick(9) : 0);
+    s.ldb = (s.trans_b ? s.k : s.n) + (pick(2) ? pick(9) : 0);
+    s.ldc = s.n + (pick(2) ? pick(9) : 0);
+    if (pick(8) == 0)
+        s.ldc = s.n + 1100 + pick(100);
+    if (pick(8) == 0)
+        s.lda += 1100 + pick(100);
+    if (pick(8) == 0)
+        s.ldb += 1100 + pick(100);
+    if (pick(3) == 0) {
+        s.batch = 1 + pick(4);
+        s.stride_a = s.lda * (s.trans_a ? s.k : s.m) + pick(3);
+        s.stride_b = s.ldb * (s.trans_b ? s.n : s.k) + pick(3);
+        if (pick(3) == 0)
+            s.stride_a = pick(4);
+    }
+    s.alpha = (uint8_t)(pick(3) ? DV_SCALE_ONE : DV_SCALE_ANY);
+    s.beta = (uint8_t)pick(3);
+    s.bias = (uint8_t)(pick(2) ? 0 : pick(3));
+    s.relu = (uint8_t)(pick(3) == 0);
+    return s;
+}
+
+static void gemm_small(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int t = 0; t < 4; t++)
+        for (int m = 1; m <= 9; m++)
+            for (int n = 1; n <= 9; n++)
+                for (int k = 1; k <= 9; k++) {
+                    dv_gemm_shape s = {.m = m, .n = n, .k = k, .lda = 0};
+                    s.trans_a = t & 1;
+                    s.trans_b = (uint8_t)(t >> 1);
+                    s.lda = s.trans_a ? m : k;
+                    s.ldb = s.trans_b ? k : n;
+                    s.ldc = n;
+                    s.dtype = (uint8_t)(pick(2) ? DV_F32 : DV_F64);
+                    s.beta = (uint8_t)pick(2);
+                    try_gemm(jit, s, 0);
+                }
+    dv_jit_destroy(jit);
+}
+
+static void gemm_random(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 3000; i++)
+        try_gemm(jit, random_shape(i < 2500 ? 40 : 90, i % 3 ? DV_F32 : DV_F64),
+                 0);
+    dv_jit_destroy(jit);
+}
+
+static void gemm_nan(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 800; i++)
+        try_gemm(jit, random_shape(20, i % 3 ? DV_F32 : DV_F64), 1);
+    // beta 0 does not read C, and NaN survives relu.
+    float a = 1, b = 2, c = NAN;
+    dv_gemm_fn run;
+    dv_gemm_shape s = {.m = 1, .n = 1, .k = 1, .dtype = DV_F32, .relu = 1};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    run(&a, &b, &c, NULL);
+    assert_true(c == 2);
+    a = NAN;
+    run(&a, &b, &c, NULL);
+    assert_true(isnan(c));
+    dv_jit_destroy(jit);
+}
+
+// A in panels, as gemm.c packs it.
+static void gemm_panel(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 300; i++) {
+        dv_gemm_shape s = random_shape(40, i % 2 ? DV_F32 : DV_F64), t;
+        dv_dtype dt = (dv_dtype)s.dtype;
+        size_t es = (size_t)dv_dtype_get(dt)->size_bytes, lanes = 16 / es;
+        s.m = 1 + pick(8);
+        s.trans_a = s.trans_b = 0;
+        s.batch = 1;
+        s.lda = s.k + pick(5);
+        s.ldb = s.n + pick(5);
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t size = ((size_t)s.k + lanes - 1) / lanes * 16 * (size_t)s.m;
+        fenced panel = fence(size, 1);
+        dv_move_shape move = {.lds = s.lda, .rows = s.m, .cols = s.k};
+        move.dtype = s.dtype;
+        move.move = DV_MOVE_PANEL;
+        dv_move_fn pack;
+        dv_gemm_fn run;
+        assert_int_equal(dv_jit_move(jit, &move, &pack, NULL), DV_OK);
+        t = s;
+        t.panel_a = (uint8_t)s.m;
+        assert_int_equal(dv_jit_gemm(jit, &t, &run, NULL), DV_OK);
+        pack(q.a.data, panel.data);
+        for (size_t j = 0; j < size / es; j++) {
+            size_t row = j / lanes % (size_t)s.m;
+            size_t col = j / lanes / (size_t)s.m * lanes + j % lanes;
+            double want =
+                col < (size_t)s.k
+                    ? at(dt, q.a.data, (int64_t)row * s.lda + (int64_t)col)
+                    : 0;
+            assert_true(at(dt, panel.data, (int64_t)j) == want);
+        }
+        run(panel.data, q.b.data, q.c.data, &q.args);
+        compare(&q);
+        unfence(&panel);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void gemm_refuses(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_fn run;
+    dv_gemm_shape s = {.m = 0, .n = 1, .k = 1, .dtype = DV_F32};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    assert_null((void *)(uintptr_t)run);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_F32};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I64};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_DTYPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .beta = 9};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+// -- Whole products ----------------------------------------------------------
+
+static void plans(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 700; i++) {
+        dv_gemm_shape s =
+            random_shape(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        // Small caches, so that there are many chunks and blocks.
+        dv_gemm_options o = {.threads = 1 + pick(4), .pack = pick(4) ? 1 : 0};
+        o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
+        o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
+        problem q = {.s = s};
+        dv_gemm_plan *plan;
+        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
+        set_up(&q, i % 10 == 9);
+        dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+        compare(&q);
+        dv_gemm_plan_destroy(plan);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_bf16(void **state)
+{
+    (void)state;
+    if (!dv_jit_host_has_bf16())
+        skip();
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 700; i++) {
+        dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, DV_BF16);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        dv_gemm_options o = {.threads = 1 + pick(3)};
+        o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
+        o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
+        problem q = {.s = s};
+        dv_gemm_plan *plan;
+        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
+        set_up(&q, i % 10 == 9);
+        dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+        compare(&q);
+        dv_gemm_plan_destroy(plan);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+// Any number of threads, in any order: the same bits.
+static void plans_repeat(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 20; i++) {
+        dv_gemm_shape s = random_shape(90, DV_F32);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t size = (size_t)q.n_c * 4;
+        void *start = malloc(size), *first = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int t = 1; t <= 5; t++) {
+            dv_gemm_options o = {.threads = t, .pack = 1, .l1_bytes = 3000};
+            dv_gemm_plan *plan;
+            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
+                             DV_OK);
+            assert_int_equal(dv_gemm_plan_threads(plan), t);
+            memcpy(q.c.data, start, size);
+            for (int j = t - 1; j >= 0; j--)
+                dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
+            if (t == 1)
+                memcpy(first, q.c.data, size);
+            assert_memory_equal(first, q.c.data, size);
+            dv_gemm_plan_destroy(plan);
+        }
+        free(start);
+        free(first);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_plan *plan;
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .batch = 2, .dtype = DV_F32};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_USAGE);
+    assert_null(plan);
+    s = (dv_gemm_shape){.m = 99, .n = 99, .k = 99, .lda = 7, .dtype = DV_F32};
+    dv_gemm_options o = {.pack = 1};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_SHAPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I32};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_DTYPE);
+    dv_jit_destroy(jit);
+}
+
+// -- Moves -------------------------------------------------------------------
+
+static void moves(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 1000; i++) {
+        dv_move_shape s = {.rows = 1 + pick(40), .cols = 1 + pick(40)};
+        s.dtype = (uint8_t)(i % 3 ? DV_F32 : DV_F64);
+        s.move = (uint8_t)pick(3);
+        dv_dtype dt = (dv_dtype)s.dtype;
+        size_t es = (size_t)dv_dtype_get(dt)->size_bytes;
+        int turn = s.move == DV_MOVE_TRANSPOSE;
+        int rows = turn ? s.cols : s.rows, cols = turn ? s.rows : s.cols;
+        s.lds = s.cols + pick(2) * pick(2000);
+        s.ldd = cols + pick(2) * pick(2000);
+        int64_t n_src = span(s.rows, s.cols, s.lds),
+                n_dst = span(rows, cols, s.ldd);
+        fenced src = fence((size_t)n_src * es, pick(2));
+        fenced dst = fence((size_t)n_dst * es, pick(2));
+        fill(s.dtype, src.data, n_src, 0);
+        for (int64_t j = 0; j < n_dst; j++)
+            dv_store(dt, dst.data, j, -9);
+        dv_move_fn run;
+        assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_OK);
+        run(src.data, dst.data);
+        for (int64_t j = 0; j < n_dst; j++) {
+            int64_t r = j / s.ldd, c = j % s.ldd;
+            double want = c >= cols                ? -9
+                          : s.move == DV_MOVE_ZERO ? 0
+                          : turn ? at(dt, src.data, c * s.lds + r)
+                                 : at(dt, src.data, r * s.lds + c);
+            assert_true(at(dt, dst.data, j) == want);
+        }
+        unfence(&src);
+        unfence(&dst);
+    }
+    dv_jit_destroy(jit);
+}
+
+// -- Code memory and the cache -----------------------------------------------
+
+static int pages_both(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[512];
+    int n = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        char *p = strchr(line, ' ');
+        n += p && p[2] == 'w' && p[3] == 'x';
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void never_both(void **state)
+{
+    (void)state;
+    int before = pages_both();
+    for (int one = 0; one < 2; one++) {
+        if (one)
+            setenv("DIVVY_JIT_ONE_VIEW", "1", 1);
+        dv_jit *jit = new_jit();
+        unsetenv("DIVVY_JIT_ONE_VIEW");
+        for (int i = 0; i < 200; i++)
+            try_gemm(jit, random_shape(30, DV_F32), 0);
+        dv_jit_stats st;
+        dv_jit_stats_get(jit, &st);
+        assert_int_equal(st.two_views, !one);
+        assert_int_equal(pages_both(), before);
+        dv_jit_destroy(jit);
+    }
+}
+
+static void *many_lookups(void *arg)
+{
+    dv_jit *jit = arg;
+    for (int i = 0; i < 4000; i++) {
+        int m = 1 + i * 7 % 97;
+        dv_gemm_shape s = {.m = m, .n = 3, .k = 2, .dtype = DV_F32};
+        dv_gemm_fn run;
+        if (dv_jit_gemm(jit, &s, &run, NULL))
+            return NULL;
+        float a[200], b[6] = {1, 2, 3, 4, 5, 6}, c[300];
+        for (int j = 0; j < 2 * m; j++)
+            a[j] = 1;
+        run(a, b, c, NULL);
+        if (c[3 * m - 1] != 9)
+            return NULL;
+    }
+    return jit;
+}
+
+static void cache_threads(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, many_lookups, jit);
+    for (int i = 0; i < 4; i++) {
+        void *r;
+        pthread_join(t[i], &r);
+        assert_ptr_equal(r, jit);
+    }
+    dv_jit_stats st;
+    dv_jit_stats_get(jit, &st);
+    assert_int_equal(st.n_kernels, 97);
+    dv_jit_destroy(jit);
+}
+
+static void listing(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .beta = 1};
+    dv_gemm_fn f, again;
+    assert_int_equal(dv_jit_gemm(jit, &s, &f, NULL), DV_OK);
+    assert_int_equal(dv_jit_gemm(jit, &s, &again, NULL), DV_OK);
+    assert_true(f == again);
+    dv_text t = {0};
+    dv_jit_list(jit, &t);
+    assert_non_null(strstr(t.at, "gemm_f32_nn_4x4x4"));
+    assert_non_null(strstr(t.at, "d65f03c0")); // ret
+    dv_text_free(&t);
+    dv_jit_destroy(jit);
+}
+
+static void other_machines(void **state)
+{
+    (void)state;
+    dv_jit *jit;
+    dv_status s = dv_jit_create(&jit, NULL);
+    assert_int_equal(s, dv_jit_host_has_kernels() ? DV_OK : DV_E_SYSTEM);
+    assert_int_equal(jit != NULL, s == DV_OK);
+    dv_jit_destroy(jit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_small),   cmocka_unit_test(gemm_random),
+        cmocka_unit_test(gemm_nan),     cmocka_unit_test(gemm_panel),
+        cmocka_unit_test(gemm_refuses), cmocka_unit_test(plans),
+        cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_repeat),
+        cmocka_unit_test(plans_refuse), cmocka_unit_test(moves),
+        cmocka_unit_test(never_both),   cmocka_unit_test(cache_threads),
+        cmocka_unit_test(listing),      cmocka_unit_test(other_machines)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
