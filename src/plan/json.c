@@ -169,7 +169,7 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_int(j, "hbm_elements", t.read_elems + t.write_elems);
     dv_json_int(j, "hbm_bytes", t.read_bytes + t.write_bytes);
     dv_json_int(j, "ring_bytes", t.ring_bytes);
-    // What is read through an index is known only when it runs.
+    // 0: an access was too odd to count.
     dv_json_bool(j, "exact", t.exact);
     buffers_json(j, plan);
     moves_json(j, plan);

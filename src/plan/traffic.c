@@ -105,8 +105,13 @@ int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     run runs[DV_MAX_VARS];
-    if (dv_access_is_indirect(a))
-        return -1;
+    if (dv_access_is_indirect(a)) { // for every index that is read
+        int64_t n = 1;
+        uint32_t vars = dv_access_vars(op, a);
+        for (int v = 0; v < op->n_vars; v++)
+            n *= vars >> v & 1 ? end[v] - begin[v] : 1;
+        return n;
+    }
     if (dims_share(op, a)) { // as one sum of element numbers
         int64_t factor[DV_MAX_VARS] = {0}, stride = 1;
         for (int d = a->n_dims - 1; d >= 0; d--) {

@@ -6,8 +6,8 @@
 #include "plan/plan.h"
 
 // Distinct elements an access touches over the box begin..end of the op's
-// variables; an index that is read counts as one of its own per point. -1 when
-// they cannot be counted without data or without going through them all.
+// variables; through an index that is read, one for every index. -1 when they
+// cannot be counted without going through them all.
 int64_t dv_touched(const dv_program *p, const dv_op *op, const dv_access *a,
                    const int64_t *begin, const int64_t *end);
 
@@ -15,7 +15,7 @@ typedef struct dv_traffic {
     int64_t read_elems, write_elems; // in main memory
     int64_t read_bytes, write_bytes;
     int64_t ring_bytes; // partial results handed on, and copies between cores
-    int exact;          // 0: an index that is read takes part
+    int exact;          // 0: something was too odd to count
 } dv_traffic;
 
 // Of the whole plan, repeats included.

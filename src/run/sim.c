@@ -247,19 +247,22 @@ static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
     int size = dv_dtype_get(t->dtype)->size_bytes;
     int64_t device = m->layouts[a->tensor].elem_bytes, n = 0;
     uint32_t vars = dv_access_vars(s->k->op, a);
+    // What an index finds moves for every index, found before or not.
+    int each = dv_access_is_indirect(a);
     int64_t point[DV_MAX_VARS];
     for (int pass = 0; pass < 2; pass++) { // the second wipes the marks
         memcpy(point, b->begin, sizeof point);
         for (int v = 0; v >= 0;) {
             int64_t at = dv_strips_offset(s, a, f, point);
             unsigned char *here = image + at * size;
+            if (pass == 0)
+                n += each || !m->seen[at];
             if (pass) {
                 m->seen[at] = 0;
             } else if (!m->seen[at]) {
                 unsigned char *there =
                     why == FORGET ? NULL : element(m, &p, at);
                 m->seen[at] = 1;
-                n++;
                 if (why == FETCH && there)
                     dv_sim_copy_out(here, there, size, device);
                 else if (why == STORE && there)

@@ -3,7 +3,8 @@
 // each core works on copies of just what its slices touch, poisoned around
 // that. A wrong plan gives wrong numbers, not just a wrong report.
 //
-// It counts what moves: an element is counted once per access, op and core.
+// It counts what moves: an element is counted once per access, op and tile;
+// what an index that is read finds, once for every index.
 #ifndef DV_SIM_H
 #define DV_SIM_H
 #include "run/run.h"
