@@ -156,12 +156,7 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 
 // -- Printing ----------------------------------------------------------------
 
-// Homes that cross the end of each group: across[at[g]..at[g + 1]].
-typedef struct crossings {
-    int32_t *at, *across;
-} crossings;
-
-static int32_t group_at(const dv_plan *plan, int32_t op)
+int32_t dv_group_of(const dv_plan *plan, int32_t op)
 {
     int32_t lo = 0, hi = plan->n_groups - 1;
     while (lo < hi) {
@@ -174,6 +169,17 @@ static int32_t group_at(const dv_plan *plan, int32_t op)
     return lo;
 }
 
+int dv_same_deals(const dv_group *a, const dv_group *b)
+{
+    return a->n_tiles == b->n_tiles && a->n_deals == b->n_deals &&
+           !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
+}
+
+// Homes that cross the end of each group: across[at[g]..at[g + 1]].
+typedef struct crossings {
+    int32_t *at, *across;
+} crossings;
+
 static int find_crossings(crossings *c, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
@@ -184,8 +190,8 @@ static int find_crossings(crossings *c, const dv_plan *plan)
     memset(c->at, 0, ((size_t)plan->n_groups + 2) * sizeof *c->at);
     for (int fill = 0; fill < 2; fill++) {
         for (int32_t i = 0; i < s->n_homes; i++) {
-            int32_t last = group_at(plan, s->homes[i].end_op - 1);
-            for (int32_t g = group_at(plan, s->homes[i].first_op); g < last;
+            int32_t last = dv_group_of(plan, s->homes[i].end_op - 1);
+            for (int32_t g = dv_group_of(plan, s->homes[i].first_op); g < last;
                  g++) {
                 if (fill)
                     c->across[c->at[g + 1]++] = i;

@@ -178,6 +178,10 @@ int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
 // else ranges that differ by one.
 dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag);
 
+// The group an op is in, and whether cores have the same tiles of two groups.
+int32_t dv_group_of(const dv_plan *plan, int32_t op);
+int dv_same_deals(const dv_group *a, const dv_group *b);
+
 // What a pass may use beside the plan.
 typedef struct dv_pass_cx {
     const dv_program *source; // the program as written; borrowed

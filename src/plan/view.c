@@ -171,27 +171,20 @@ int64_t dv_view_missing(const dv_view *a, const dv_view *b)
 
 // -- Homes -----------------------------------------------------------------
 
-static int32_t group_of(const dv_plan *plan, int32_t op)
+int dv_access_of(const dv_op *op, int32_t tensor)
 {
-    int32_t lo = 0, hi = plan->n_groups - 1;
-    while (lo < hi) {
-        int32_t mid = lo + (hi - lo + 1) / 2;
-        if (plan->groups[mid].first_op <= op)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return lo;
+    if (op->write.tensor == tensor)
+        return op->n_reads;
+    for (int r = 0; r < op->n_reads; r++)
+        if (op->reads[r].tensor == tensor)
+            return r;
+    return -1;
 }
 
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h)
 {
-    const dv_op *op = &plan->ops->ops[h->as_op];
-    int k = op->n_reads;
-    if (op->write.tensor != h->tensor)
-        for (k = 0; k < op->n_reads && op->reads[k].tensor != h->tensor;)
-            k++;
-    return dv_view_make(out, plan, group_of(plan, h->as_op), h->as_op, k);
+    return dv_view_make(out, plan, dv_group_of(plan, h->as_op), h->as_op,
+                        dv_access_of(&plan->ops->ops[h->as_op], h->tensor));
 }
 
 int64_t dv_home_elems(const dv_plan *plan, const dv_home *h, int64_t core)

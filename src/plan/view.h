@@ -40,6 +40,9 @@ int dv_view_same(const dv_view *a, const dv_view *b);
 int64_t dv_view_elems(const dv_view *v);
 // Elements that cores need in `b` and have not in `a`.
 int64_t dv_view_missing(const dv_view *a, const dv_view *b);
+// The access of an op that touches a tensor: its write, or its first read; -1:
+// none does.
+int dv_access_of(const dv_op *op, int32_t tensor);
 // The view of a home, and of one core there: elements it has, and elements it
 // must get from other cores' homes (RING).
 const char *dv_home_view(dv_view *out, const dv_plan *plan, const dv_home *h);

@@ -4,7 +4,6 @@
 // that one writes is read through main memory by another, and no core waits for
 // another: no copy over the ring, no sum in parts.
 #include "scratch/scratch.h"
-#include <string.h>
 
 static int cuts_reduction(const dv_plan *plan, int32_t op)
 {
@@ -23,12 +22,6 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
            cuts_reduction(plan, op);
 }
 
-static int same_deals(const dv_group *a, const dv_group *b)
-{
-    return a->n_tiles == b->n_tiles && a->n_deals == b->n_deals &&
-           !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
-}
-
 typedef struct joiner {
     dv_plan *plan;
     const dv_life *life;
@@ -45,7 +38,7 @@ static int joins(const joiner *j, int32_t g, int32_t i)
     const dv_op *o = &plan->ops->ops[i];
     const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
     if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
-        dv_group_alone(plan, i - 1) || !same_deals(at, own) ||
+        dv_group_alone(plan, i - 1) || !dv_same_deals(at, own) ||
         j->life->loop_of[i] != j->life->loop_of[i - 1])
         return 0;
     for (int r = 0; r < o->n_reads; r++) {

@@ -58,18 +58,16 @@ static int32_t cut_homes(const dv_plan *plan, int32_t *crossed, uint8_t *cuts)
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,
                           dv_arena *arena, dv_diag *diag)
 {
-    dv_division_copy before;
-    dv_scratch none = plan->scratch;
+    dv_fork before;
     if (!rules->tenants)
         return keep(plan, rules, NULL, arena, diag);
     uint8_t *cuts = DV_NEW(arena, uint8_t, plan->ops->n_ops + 1);
     int32_t *crossed = DV_NEW(arena, int32_t, plan->ops->n_ops + 1);
-    if (!cuts || !crossed || !dv_division_save(&before, plan, arena))
+    if (!cuts || !crossed || !dv_fork_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(keep(plan, rules, cuts, arena, diag));
     while (cut_homes(plan, crossed, cuts) > 0) {
-        plan->scratch = none;
-        dv_division_restore(plan, &before);
+        dv_fork_restore(&before, plan);
         DV_TRY(keep(plan, rules, cuts, arena, diag));
     }
     return DV_OK;

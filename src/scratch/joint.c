@@ -13,37 +13,6 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
-// -- Keeping divisions -----------------------------------------------------
-
-int dv_division_save(dv_division_copy *out, const dv_plan *plan, dv_arena *a)
-{
-    int32_t n = plan->ops->n_ops;
-    out->n_groups = plan->n_groups;
-    out->slices = DV_NEW(a, int64_t *, n);
-    out->groups = dv_arena_grow(a, plan->groups, (size_t)plan->n_groups,
-                                (size_t)plan->n_groups, sizeof *out->groups);
-    if (!out->slices || !out->groups)
-        return 0;
-    for (int32_t i = 0; i < n; i++) {
-        size_t vars = (size_t)plan->ops->ops[i].n_vars;
-        out->slices[i] = dv_arena_grow(a, plan->slices[i], vars, vars,
-                                       sizeof *out->slices[i]);
-        if (!out->slices[i])
-            return 0;
-    }
-    return 1;
-}
-
-void dv_division_restore(dv_plan *plan, const dv_division_copy *from)
-{
-    for (int32_t i = 0; i < plan->ops->n_ops; i++)
-        memcpy(plan->slices[i], from->slices[i],
-               (size_t)plan->ops->ops[i].n_vars * sizeof *plan->slices[i]);
-    memcpy(plan->groups, from->groups,
-           (size_t)from->n_groups * sizeof *plan->groups);
-    plan->n_groups = from->n_groups;
-}
-
 // -- Prices ----------------------------------------------------------------
 
 typedef struct follower {
@@ -326,7 +295,6 @@ typedef struct seeder {
     int64_t leaves, best_bytes;
     int *best; // variant of each op
     dv_diag *diag;
-    dv_status status;
 } seeder;
 
 static int find_variants(const dv_plan *plan, int32_t i, variants *x,

@@ -110,16 +110,6 @@ static int survives(const dv_life *l, int32_t first, int32_t use)
     return l->externs[end] == l->externs[first];
 }
 
-int dv_access_of(const dv_op *op, int32_t tensor)
-{
-    if (op->write.tensor == tensor)
-        return op->n_reads;
-    for (int r = 0; r < op->n_reads; r++)
-        if (op->reads[r].tensor == tensor)
-            return r;
-    return -1;
-}
-
 // -- Uses ------------------------------------------------------------------
 
 // Elements that an op takes of a tensor, all cores together, each access
@@ -490,12 +480,6 @@ static int find_parents(dv_life *l)
 // -- Tenants ---------------------------------------------------------------
 
 // Runs of ops that could be one group: cores have the same tile numbers.
-static int same_deals(const dv_group *a, const dv_group *b)
-{
-    return a->n_tiles == b->n_tiles && a->n_deals == b->n_deals &&
-           !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
-}
-
 static int find_runs(dv_life *l, const uint8_t *cuts)
 {
     const dv_plan *plan = l->plan;
@@ -507,8 +491,8 @@ static int find_runs(dv_life *l, const uint8_t *cuts)
         if (i > 0 && ((cuts && cuts[i]) || dv_group_alone(plan, i) ||
                       dv_group_alone(plan, i - 1) ||
                       l->loop_of[i] != l->loop_of[i - 1] ||
-                      !same_deals(&plan->groups[l->group_of[i]],
-                                  &plan->groups[l->group_of[i - 1]])))
+                      !dv_same_deals(&plan->groups[l->group_of[i]],
+                                     &plan->groups[l->group_of[i - 1]])))
             run++;
         l->run_of[i] = run;
     }

@@ -78,7 +78,7 @@ static dv_status read_rules(const dv_plan_options *o, dv_scratch_rules *r,
 // -- Running ---------------------------------------------------------------
 
 // Ops that were cut another way than the divide pass did.
-static dv_status note_changes(dv_plan *plan, const dv_division_copy *before,
+static dv_status note_changes(dv_plan *plan, const dv_fork *before,
                               dv_diag *diag)
 {
     dv_status st = DV_OK;
@@ -98,32 +98,29 @@ static dv_status note_changes(dv_plan *plan, const dv_division_copy *before,
 static dv_status divide_faster(dv_plan *plan, const dv_scratch_rules *rules,
                                dv_arena *arena, dv_diag *diag)
 {
-    dv_division_copy before, follows;
-    dv_scratch none = plan->scratch;
+    dv_fork before, follows;
     dv_scratch_rules quick = *rules; // enough to tell them apart
     quick.evict = 0;
     rules = &quick;
-    if (!dv_division_save(&before, plan, arena))
+    if (!dv_fork_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
     double us = dv_joint_us(plan);
-    plan->scratch = none;
-    dv_division_restore(plan, &before);
+    dv_fork_restore(&before, plan);
     DV_TRY(dv_joint_follow(plan, rules, arena, diag));
-    if (!dv_division_save(&follows, plan, arena))
+    if (!dv_fork_save(&follows, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_scratch_keep(plan, rules, arena, diag));
     int faster = dv_joint_us(plan) < us;
-    plan->scratch = none;
-    dv_division_restore(plan, faster ? &follows : &before);
+    dv_fork_restore(faster ? &follows : &before, plan);
     return faster ? note_changes(plan, &before, diag) : DV_OK;
 }
 
 static dv_status seed(dv_plan *plan, const dv_scratch_rules *rules,
                       dv_arena *arena, dv_diag *diag)
 {
-    dv_division_copy before;
-    if (!dv_division_save(&before, plan, arena))
+    dv_fork before;
+    if (!dv_fork_save(&before, plan, arena))
         return dv_nomem(diag);
     DV_TRY(dv_joint_seed(plan, rules, diag));
     return note_changes(plan, &before, diag);
@@ -135,13 +132,10 @@ static dv_status run_joint(dv_plan *plan, const char *joint,
 {
     // A plan that was read has no divisions of its own choice.
     int may = plan->divisions && plan->n_groups == plan->ops->n_ops;
-    if (joint && !strcmp(joint, "seed")) {
-        if (may)
-            DV_TRY(seed(plan, rules, arena, diag));
-    } else if (!joint || !strcmp(joint, "auto")) {
-        if (may)
-            DV_TRY(divide_faster(plan, rules, arena, diag));
-    }
+    if (may && joint && !strcmp(joint, "seed"))
+        DV_TRY(seed(plan, rules, arena, diag));
+    else if (may && (!joint || !strcmp(joint, "auto")))
+        DV_TRY(divide_faster(plan, rules, arena, diag));
     return dv_scratch_improve(plan, rules, arena, diag);
 }
 

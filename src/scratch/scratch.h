@@ -74,8 +74,6 @@ int dv_life_make(dv_life *out, const dv_plan *plan,
                  dv_arena *arena);
 // When a home that is filled at `first` may go, if op `use` reads it last.
 int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
-// The access of an op that touches a tensor: its write, or its first read.
-int dv_access_of(const dv_op *op, int32_t tensor);
 // Choose and place; homes and reports go to out, their memory to the arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
@@ -92,14 +90,6 @@ dv_status dv_joint_seed(dv_plan *plan, const dv_scratch_rules *rules,
                         dv_diag *diag);
 // Microseconds that the plan takes by its cost model, homes counted.
 double dv_joint_us(const dv_plan *plan);
-// A copy of the divisions and deals, and back.
-typedef struct dv_division_copy {
-    int64_t **slices;
-    dv_group *groups;
-    int32_t n_groups;
-} dv_division_copy;
-int dv_division_save(dv_division_copy *out, const dv_plan *plan, dv_arena *a);
-void dv_division_restore(dv_plan *plan, const dv_division_copy *from);
 // Homes and groups for the plan as it is divided, and the same with other
 // orders tried as well (improve.c).
 dv_status dv_scratch_keep(dv_plan *plan, const dv_scratch_rules *rules,

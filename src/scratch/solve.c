@@ -142,14 +142,20 @@ static int add_whole(solver *s)
             continue;
         s->home_of_cand[i] = s->out->n_homes;
         s->n_homes_of[i] = 1;
-        dv_home *h =
-            add_home(s, c, c->first_op, c->end_op, s->placed->addresses[i]);
-        if (!h)
+        if (!add_home(s, c, c->first_op, c->end_op, s->placed->addresses[i]))
             return 0;
-        if (c->fill == DV_FILL_RING)
-            h->from = s->home_of_cand[c->from];
     }
     return 1;
+}
+
+// A copy over the ring comes from the home of another candidate.
+static void link_rings(solver *s)
+{
+    for (int32_t i = 0; i < s->life->n_cands; i++) {
+        const dv_cand *c = &s->life->cands[i];
+        if (c->fill == DV_FILL_RING && s->home_of_cand[i] >= 0)
+            s->out->homes[s->home_of_cand[i]].from = s->home_of_cand[c->from];
+    }
 }
 
 // A child that lies on its parent took its place.
@@ -265,15 +271,9 @@ static int add_stays(solver *s)
         }
         s->home_of_cand[i] = s->out->n_homes;
         s->n_homes_of[i] = 1;
-        dv_home *h = add_home(s, c, c->first_op, c->end_op, stays[k].address);
-        if (!h)
+        if (!add_home(s, c, c->first_op, c->end_op, stays[k].address))
             return 0;
-        if (c->fill == DV_FILL_RING)
-            h->from = c->from; // a candidate's for now
     }
-    for (int32_t i = 0; i < s->out->n_homes; i++)
-        if (s->out->homes[i].fill == DV_FILL_RING)
-            s->out->homes[i].from = s->home_of_cand[s->out->homes[i].from];
     return 1;
 }
 
@@ -304,9 +304,7 @@ static double spares(const solver *s, const dv_home *h)
         sum += op_bytes(s, h->as_op, s->plan->ops->ops[h->as_op].n_reads);
     if (h->fill == DV_FILL_LOADED) {
         dv_view v;
-        int k = dv_access_of(&s->plan->ops->ops[h->as_op], h->tensor);
-        if (!dv_view_make(&v, s->plan, s->life->group_of[h->as_op], h->as_op,
-                          k))
+        if (!dv_home_view(&v, s->plan, h))
             sum -= (double)(dv_view_elems(&v) *
                             s->plan->layouts[h->tensor].elem_bytes) *
                    s->life->times[h->first_op];
@@ -363,6 +361,7 @@ static dv_status try_one(solver *s, int evict, double *saved)
     DV_TRY(place(s, evict));
     if (!(evict ? add_stays(s) : add_whole(s)))
         return dv_nomem(s->diag);
+    link_rings(s);
     find_shared(s);
     *saved = total(s);
     s->out->saved_bytes = (int64_t)*saved;
