@@ -351,6 +351,40 @@ static int report(solver *s)
     return 1;
 }
 
+// Did anything that could be a home find no room?
+static int leaves_out(const solver *s)
+{
+    for (int32_t i = 0; i < s->life->n_cands; i++)
+        if (!s->life->cands[i].barred && s->home_of_cand[i] < 0)
+            return 1;
+    return 0;
+}
+
+static int can_fit(const solver *s, const dv_cand *c)
+{
+    return !c->barred && c->core_bytes <= s->out->capacity_bytes;
+}
+
+// What could be spared at most, as ops are cut and ordered. The solver's bound
+// holds for whole lives; what comes and goes may spare as much as if all that
+// fits alone stayed. Prices of ring copies are no bytes of main memory.
+static int64_t bound(const solver *s)
+{
+    const dv_life *l = s->life;
+    int pieces = l->rules->evict && leaves_out(s);
+    int64_t sum = pieces ? 0 : s->placed->bound;
+    for (int32_t i = 0; i < l->n_cands; i++) {
+        const dv_cand *c = &l->cands[i];
+        if (!can_fit(s, c))
+            continue;
+        if (pieces)
+            sum += c->gain_bytes;
+        if (c->fill == DV_FILL_RING && can_fit(s, &l->cands[c->from]))
+            sum += c->price_bytes;
+    }
+    return sum;
+}
+
 // One way of keeping; what it spares, or a status.
 static dv_status try_one(solver *s, int evict, double *saved)
 {
@@ -365,29 +399,12 @@ static dv_status try_one(solver *s, int evict, double *saved)
     find_shared(s);
     *saved = total(s);
     s->out->saved_bytes = (int64_t)*saved;
-    s->out->bound_bytes = s->placed->bound;
-    for (int32_t i = 0; i < s->life->n_cands; i++) {
-        const dv_cand *c = &s->life->cands[i]; // what is saved is more
-        if (c->fill == DV_FILL_RING && !c->barred &&
-            c->core_bytes <= s->out->capacity_bytes &&
-            s->life->cands[c->from].core_bytes <= s->out->capacity_bytes)
-            s->out->bound_bytes += c->price_bytes;
-    }
-    s->out->bound_bytes = dv_max_i64(s->out->bound_bytes, s->out->saved_bytes);
+    s->out->bound_bytes = dv_max_i64(bound(s), s->out->saved_bytes);
     s->out->solver =
         dv_arena_copy(s->arena, s->placed->solver, strlen(s->placed->solver));
     if (!s->out->solver || !report(s))
         return dv_nomem(s->diag);
     return DV_OK;
-}
-
-// Did anything that could be a home find no room?
-static int leaves_out(const solver *s)
-{
-    for (int32_t i = 0; i < s->life->n_cands; i++)
-        if (!s->life->cands[i].barred && s->home_of_cand[i] < 0)
-            return 1;
-    return 0;
 }
 
 static dv_status solve(solver *s)
@@ -403,7 +420,7 @@ static dv_status solve(solver *s)
     dv_scratch before = *s->out;
     DV_TRY(try_one(s, 1, &more));
     if (more > saved)
-        s->out->bound_bytes = dv_max_i64(before.bound_bytes, (int64_t)more);
+        s->out->bound_bytes = before.bound_bytes; // in bytes, not a core's
     else
         *s->out = before;
     return DV_OK;
