@@ -41,9 +41,12 @@ void dv_fork_restore(const dv_fork *f, dv_plan *plan)
     *p = f->program;
     plan->arena = plan_arena; // has grown since
     p->arena = program_arena;
-    memcpy(p->repeats, f->repeats, (size_t)p->n_repeats * sizeof *p->repeats);
-    memcpy(plan->groups, f->groups,
-           (size_t)plan->n_groups * sizeof *plan->groups);
+    if (p->n_repeats)
+        memcpy(p->repeats, f->repeats,
+               (size_t)p->n_repeats * sizeof *p->repeats);
+    if (plan->n_groups)
+        memcpy(plan->groups, f->groups,
+               (size_t)plan->n_groups * sizeof *plan->groups);
     for (int32_t i = 0; i < p->n_ops; i++)
         memcpy(plan->slices[i], f->slices[i],
                (size_t)p->ops[i].n_vars * sizeof *plan->slices[i]);
