@@ -13,20 +13,23 @@
 #include "scratch/scratch.h"
 #include <string.h>
 
+enum {
+    MAX_CHAIN = 32,
+    LINE = 16, // elements of a cache line, about
+};
+
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach;       // ops up to here were tried
-    int32_t cut[32];     // the variable of each op that is cut
-    int64_t begin, n;    // its range, the same for all
-    int64_t len;         // points of it in a tile
-    double tile_bytes;   // of all that ops touch, per point of the range
-    double fixed_bytes;  // and of what does not depend on it
-    int32_t *writer;     // by tensor: op of the chain, or -1
-    const uint8_t *edge; // a repeat begins or ends before op i
+    int32_t reach;          // ops up to here were tried
+    int32_t cut[MAX_CHAIN]; // the variable of each op that is cut
+    int64_t begin, n;       // its range, the same for all
+    int64_t len;            // points of it in a tile
+    double tile_bytes;      // of all that ops touch, per point of the range
+    double fixed_bytes;     // and of what does not depend on it
+    int32_t *writer;        // by tensor: op of the chain, or -1
+    const uint8_t *edge;    // a repeat begins or ends before op i
 } chain;
-
-enum { MAX_CHAIN = 32, LINE_BYTES = 64 };
 
 // -- Which variable --------------------------------------------------------
 
@@ -195,8 +198,10 @@ static int64_t tile_length(const chain *c)
     for (int32_t i = c->first; i < c->end; i++) {
         const dv_op *o = &c->plan->ops->ops[i];
         int d = plain_dim(o, &o->write, c->cut[i - c->first]);
-        if (d == o->write.n_dims - 1 && d > 0)
-            return dv_min_i64(dv_ceil_div(len, LINE_BYTES) * LINE_BYTES, c->n);
+        if (d == o->write.n_dims - 1 && d > 0) {
+            int64_t lines = dv_ceil_div(len, LINE) * LINE;
+            return dv_ceil_div(c->n, lines) < t->cores ? len : lines;
+        }
     }
     return len;
 }
