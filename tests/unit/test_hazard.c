@@ -79,7 +79,7 @@ static job make_job(const dv_plan *plan)
     job j = {.plan = plan,
              .data = calloc((size_t)p->n_tensors, sizeof(void *))};
     dv_diag *diag = dv_diag_create();
-    if (dv_exec_create(&j.x, plan, diag) || dv_exec_simulate(j.x, 1, diag))
+    if (dv_exec_create(&j.x, plan, diag) || dv_exec_use(j.x, DV_RUN_SIM, diag))
         fail_msg("%s", dv_diag_text(diag));
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
