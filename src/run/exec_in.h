@@ -50,7 +50,7 @@ struct dv_exec {
     unsigned char *parts; // accumulators of sums in parts, by tile; owned
     int64_t part_bytes;   // of one tile
     struct dv_pins *pins; // owned; NULL: threads run where they like
-    atomic_int failed, arrived, round, begun, ended;
+    atomic_int failed, arrived, round;
     dv_progress progress;
     void *user;
     double done, total;

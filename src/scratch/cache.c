@@ -199,7 +199,7 @@ static int64_t tile_length(const chain *c)
         const dv_op *o = &c->plan->ops->ops[i];
         int d = plain_dim(o, &o->write, c->cut[i - c->first]);
         if (d == o->write.n_dims - 1 && d > 0) {
-            int64_t lines = dv_ceil_div(len, LINE) * LINE;
+            int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, c->n);
             return dv_ceil_div(c->n, lines) < t->cores ? len : lines;
         }
     }
