@@ -22,7 +22,8 @@ const dv_isa dv_isas[] = {
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
      .gemm = dv_a64_gemm,
-     .move = dv_a64_move},
+     .move = dv_a64_move,
+     .peak = dv_a64_peak},
     {.name = "neon",
      .word_bytes = 4,
      .vector_bytes = 16,
@@ -34,7 +35,8 @@ const dv_isa dv_isas[] = {
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
      .gemm = dv_a64_gemm,
-     .move = dv_a64_move},
+     .move = dv_a64_move,
+     .peak = dv_a64_peak},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 

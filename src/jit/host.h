@@ -22,6 +22,9 @@ struct dv_isa {
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
     void (*move)(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+    // A loop of independent multiply-adds, void (int64_t turns); the flops of
+    // a turn, 0 when there are none for the type.
+    int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
 };
 
 // Every set there are generators for; the better ones of a machine come first.
@@ -51,4 +54,5 @@ const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif
