@@ -386,6 +386,21 @@ void dv_jit_destroy(dv_jit *jit)
     dv_release(jit);
 }
 
+static dv_jit *shared;
+
+static void make_shared(void)
+{
+    if (dv_jit_create(&shared, NULL) != DV_OK)
+        shared = NULL;
+}
+
+dv_jit *dv_jit_shared(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_shared);
+    return shared;
+}
+
 const dv_isa *dv_jit_isa(const dv_jit *jit)
 {
     return jit->isa;

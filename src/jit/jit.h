@@ -112,6 +112,9 @@ typedef void (*dv_move_fn)(const void *src, void *dst);
 // DV_E_SYSTEM where there are no kernels for the machine.
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 void dv_jit_destroy(dv_jit *jit);
+// The one of this process, made on first use and never destroyed: kernels are
+// made once for all. NULL where there are none for the machine.
+dv_jit *dv_jit_shared(void);
 
 // The kernel of a shape: found, or made and kept. Any number of threads may
 // call at once; a hit takes no lock. The pointer is valid as long as `jit`.

@@ -1,6 +1,7 @@
 // Inside run/: an exec and its threads.
 #ifndef DV_EXEC_IN_H
 #define DV_EXEC_IN_H
+#include "run/product.h"
 #include "run/sim.h"
 #include <stdatomic.h>
 
@@ -27,6 +28,7 @@ typedef struct dv_worker {
     void **data;          // the tensors as this thread sees them
     unsigned char *local; // tiles of temporaries; owned
     void *buf;            // of the strips; owned
+    dv_product_set set;   // owned
     dv_diag *diag;        // owned
 } dv_worker;
 
@@ -34,15 +36,17 @@ struct dv_exec {
     dv_arena arena; // small things; the exec itself lives in it
     const dv_plan *plan;
     dv_run_kind kind;
-    dv_kernel *kernels;   // one per op
-    int64_t **strides;    // of each tensor that has its own; NULL: rows
-    dv_group_plan *group; // one per group
-    int64_t local_bytes;  // of one thread
-    void **data;          // one per tensor
-    void **owned;         // what of that is ours
-    void **bound;         // what the user gave
-    void *snapshot;       // owned
-    dv_sim *sim;          // owned; NULL: run on this machine
+    dv_kernel *kernels;    // one per op
+    dv_product **products; // one per op; NULL: it is none
+    dv_jit *jit;           // NULL: no kernels for this machine
+    int64_t **strides;     // of each tensor that has its own; NULL: rows
+    dv_group_plan *group;  // one per group
+    int64_t local_bytes;   // of one thread
+    void **data;           // one per tensor
+    void **owned;          // what of that is ours
+    void **bound;          // what the user gave
+    void *snapshot;        // owned
+    dv_sim *sim;           // owned; NULL: run on this machine
     int32_t n_owned, n_slots;
     // The team.
     dv_worker *workers;

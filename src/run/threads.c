@@ -178,7 +178,10 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
     for (int32_t op = first; op < end; op++) {
         start_op(w, op);
         dv_plan_tile(&t, w->x->plan, op, tile);
-        run_box(&w->strips, &t);
+        if (w->x->products[op])
+            dv_product_run(w->x->products[op], &t, w->id, w->data);
+        else
+            run_box(&w->strips, &t);
     }
 }
 
@@ -385,6 +388,40 @@ static int find_parts(dv_exec *x)
     return x->parts != NULL;
 }
 
+static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
+                              const dv_deal *deal, dv_diag *diag)
+{
+    int32_t id = (int32_t)(deal->core % x->n_workers);
+    for (int64_t i = 0; i < deal->n_tiles; i++) {
+        dv_tile t;
+        dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
+        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, x->jit,
+                                  &x->arena, diag));
+    }
+    return DV_OK;
+}
+
+// Kernels for what has them; the rest is done in strips.
+static dv_status make_products(dv_exec *x, dv_diag *diag)
+{
+    const dv_plan *plan = x->plan;
+    x->products = DV_NEW(&x->arena, dv_product *, plan->ops->n_ops);
+    if (!x->products)
+        return dv_nomem(diag);
+    x->jit = x->kind == DV_RUN_THREADS ? dv_jit_shared() : NULL;
+    for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
+        for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
+             op++) {
+            dv_product **p = &x->products[op];
+            DV_TRY(dv_product_create(p, plan, op, &x->kernels[op], x->n_workers,
+                                     &x->arena, diag));
+            for (int32_t d = 0; *p && d < plan->groups[g].n_deals; d++)
+                DV_TRY(
+                    prepare_deal(x, *p, op, &plan->groups[g].deals[d], diag));
+        }
+    return DV_OK;
+}
+
 static int make_worker(dv_exec *x, int32_t id)
 {
     dv_worker *w = &x->workers[id];
@@ -432,6 +469,7 @@ dv_status dv_team_create(dv_exec *x, dv_diag *diag)
     for (int32_t i = 0; i < n; i++)
         if (!make_worker(x, i))
             return dv_nomem(diag);
+    DV_TRY(make_products(x, diag));
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
     return DV_OK;
@@ -442,6 +480,7 @@ void dv_team_destroy(dv_exec *x)
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_release(x->workers[i].local);
         dv_release(x->workers[i].buf);
+        dv_product_set_free(&x->workers[i].set);
         dv_diag_destroy(x->workers[i].diag);
     }
     x->n_workers = 0;
