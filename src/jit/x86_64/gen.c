@@ -6,6 +6,7 @@ static const dv_x_more none = {0};
 dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es)
 {
     dv_x g = {.code = code, .vb = isa->vector_bytes, .es = es};
+    g.l1_bytes = isa->l1_bytes;
     g.masks = g.vb == 64;
     g.n_regs = g.masks ? 32 : 16;
     g.lanes = g.vb / es;

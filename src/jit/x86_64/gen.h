@@ -41,6 +41,7 @@ typedef struct dv_x {
     int vb, n_regs;    // bytes of a vector, how many there are
     int es, lanes;     // bytes of an element, elements of a vector
     int masks;         // AVX-512: masks have registers of their own
+    int64_t l1_bytes;  // of the cache it is made for
     int part;          // lanes of part vectors, set by dv_x_set_part
     uint32_t saved;    // registers that were pushed
     int n_fixes, size; // of the constants, in bytes

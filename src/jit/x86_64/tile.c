@@ -1,10 +1,11 @@
 // The loop over k of a register tile.
 #include "jit/x86_64/tile.h"
 
-enum { STEPS = 4 };     // of k in a turn of the loop
-enum { GRANULE = 16 };  // bytes of k of a row that lie together in panels
-enum { S_AHEAD = 768 }; // bytes of a panel of S to ask for early
-enum { V_AHEAD = 8 };   // rows of V
+enum { STEPS = 4 };       // of k in a turn of the loop
+enum { GRANULE = 16 };    // bytes of k of a row that lie together in panels
+enum { S_AHEAD = 768 };   // bytes of a panel of S to ask for early
+enum { V_AHEAD = 8 };     // rows of V, and of S that has none of k
+enum { ROW_AHEAD = 256 }; // bytes of a row of k
 
 static const dv_x_more none = {0};
 
@@ -105,17 +106,30 @@ static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
 }
 
-// What will be read some steps on. Rows far apart are no stream that the
-// machine would see; panels are, but too late.
-static void ask_ahead(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+// Rows of V some steps on: those far apart are no stream that the machine would
+// see, and those of a panel larger than L1 come from L2 every time.
+static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+{
+    int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
+    int large = p->panel && p->k * p->ld_v > g->l1_bytes * 3 / 4;
+    int64_t row = (int64_t)(step + V_AHEAD) * p->ld_v;
+    for (int j = 0; (apart || large) && !p->far_v && j < t->nv * g->vb; j += 64)
+        dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
+}
+
+// Panels of S are a stream, but seen too late; rows that are being packed are
+// many streams.
+static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 {
     int64_t row = s_step(g, p, t, 1);
-    if (!p->far_v && (p->pack_v || (p->ld_v >= 1024 && !p->panel)))
-        for (int j = 0; j < t->nv * g->vb; j += 64)
-            dv_x_prefetch(g, DV_X_prefetch0, X_BT,
-                          (step + V_AHEAD) * p->ld_v + j);
     if (p->panel && step * row / 64 != (step + 1) * row / 64)
         dv_x_prefetch(g, DV_X_prefetch0, X_AT, S_AHEAD + step * row / 64 * 64);
+    if (p->pack_s && p->lane_k && step == 0)
+        for (int i = 0; i < t->rows; i++)
+            dv_x_prefetch(g, DV_X_prefetch0, X_AT, i * p->ld_s + ROW_AHEAD);
+    if (p->pack_s && !p->lane_k && !p->far_s)
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT,
+                      (int64_t)(step + V_AHEAD) * p->ld_s);
 }
 
 // Multiply-adds of one step. Tiles one vector wide read S as they multiply.
@@ -149,8 +163,10 @@ static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
         if (p->pack_s && i % per == 0)
             pack_s(g, p, t, i, n - i < per ? n - i : per,
                    first_free(t) + t->nv);
-        if (ahead)
-            ask_ahead(g, p, t, i);
+        if (ahead) {
+            ask_for_v(g, p, t, i);
+            ask_for_s(g, p, t, i);
+        }
         step(g, p, t, i);
         if (p->far_s)
             dv_x_add(g, X_AT, p->ld_s);
