@@ -1,6 +1,7 @@
 // Matrix products, ours beside the BLAS libraries that are installed.
 //
-//   gemm [-t THREADS] [-r REPEATS] [-l LIBRARY]... [SIZE|MxNxK]...
+//   gemm [-t THREADS] [-r REPEATS] [-1 L1_BYTES] [-2 L2_BYTES]
+//        [-l LIBRARY]... [SIZE|MxNxK]...
 //
 // Row-major C = A B in f32, operands warm. The peak is measured first, with
 // the same threads: dependent chains of multiply-adds in registers. Each figure
@@ -9,6 +10,7 @@
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
 #include "jit/gemm.h"
+#include "jit/host.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <sched.h>
@@ -33,6 +35,8 @@ typedef struct peer {
 
 static peer peers[MAX_PEERS];
 static int n_peers, threads = 1, repeats = 9;
+static int64_t l1_bytes, l2_bytes; // 0: as the library sees fit
+static int vector_bytes = 16;      // that kernels use here
 
 static double now(void)
 {
@@ -75,6 +79,30 @@ static void bind_team(void)
 
 // -- The machine's peak ------------------------------------------------------
 
+#ifdef __x86_64__
+enum { CHAINS = 12, TURNS = 400000 };
+#define FMA(v, i) "vfmadd231ps %%" v "14, %%" v "15, %%" v #i "\n"
+#define CHAINS_OF(v)                                                           \
+    __asm__ volatile(                                                          \
+        "vxorps %%xmm14, %%xmm14, %%xmm14\n"                                   \
+        "vxorps %%xmm15, %%xmm15, %%xmm15\n"                                   \
+        "1:\n" FMA(v, 0) FMA(v, 1) FMA(v, 2) FMA(v, 3) FMA(v, 4) FMA(v, 5)     \
+            FMA(v, 6) FMA(v, 7) FMA(v, 8) FMA(v, 9) FMA(v, 10)                 \
+                FMA(v, 11) "dec %0\njnz 1b\nvzeroupper\n"                      \
+        : "+r"(n)                                                              \
+        :                                                                      \
+        : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",        \
+          "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm14", "xmm15")
+
+static void chains(void)
+{
+    long n = TURNS;
+    if (vector_bytes == 64)
+        CHAINS_OF("zmm");
+    else
+        CHAINS_OF("ymm");
+}
+#else
 enum { CHAINS = 20, TURNS = 400000 };
 
 static void chains(void)
@@ -94,6 +122,7 @@ static void chains(void)
                        "v24", "v25", "v26", "v27", "v30", "v31");
 #endif
 }
+#endif
 
 static double peak(void)
 {
@@ -104,7 +133,7 @@ static double peak(void)
 #pragma omp parallel num_threads(threads)
         chains();
         t = now() - t;
-        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        double f = vector_bytes / 2.0 * CHAINS * TURNS * threads / t / 1e9;
         best = f > best ? f : best;
     }
     return best;
@@ -171,6 +200,8 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     static double t[MAX_PEERS + 1][MAX_REPEATS];
     dv_gemm_shape s = {.m = m, .n = n, .k = k, .dtype = DV_F32};
     dv_gemm_options o = {.threads = threads};
+    o.l1_bytes = l1_bytes;
+    o.l2_bytes = l2_bytes;
     dv_gemm_plan *plan;
     if (dv_gemm_plan_create(&plan, jit, &s, &o, NULL))
         exit(3);
@@ -243,11 +274,15 @@ int main(int argc, char **argv)
                               36,  40,  47,  48,  56,  63,  64,   96,
                               128, 192, 256, 384, 512, 768, 1024, 2048};
     int opt;
-    while ((opt = getopt(argc, argv, "t:r:l:")) != -1)
+    while ((opt = getopt(argc, argv, "t:r:l:1:2:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
             repeats = atoi(optarg);
+        else if (opt == '1')
+            l1_bytes = atol(optarg);
+        else if (opt == '2')
+            l2_bytes = atol(optarg);
         else if (opt == 'l')
             open_peer(optarg);
         else
@@ -259,8 +294,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
+    vector_bytes = dv_jit_isa(jit)->vector_bytes;
     double top = peak();
-    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# %s, %d threads, peak %.1f GFLOP/s f32\n", dv_jit_isa(jit)->name,
+           threads, top);
     printf("# size\t\tours\tshare");
     for (int w = 0; w < n_peers; w++)
         printf("\t%s", peers[w].name);

@@ -3,8 +3,9 @@
 //
 //   for each chunk of k:            so that a panel of B stays in L1
 //     for each block of rows:       so that a block of A stays in L2
-//       for each panel of 20 columns of B (f64: 10):
-//         one kernel over the whole block, in tiles of 4 rows
+//       for each panel of B, a few vectors wide:
+//         one kernel over the whole block, in tiles of a few rows
+//         (dv_isa says how many: 20 columns and 4 rows of f32 on NEON)
 //
 // There is no pass for packing: the first tile of a panel writes B's panel, and
 // the first panel of a block A's, from the registers they are multiplied from.

@@ -54,6 +54,8 @@ const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

@@ -53,9 +53,9 @@ typedef struct dv_gemm_shape {
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
 // be, the lower ones first, one after the other. Each is stored as
-// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
-// trans_a, as rows of m that are as wide as the panel. lda plays no part,
-// unless pack_a says that the kernel makes the panels itself.
+// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn, 16 bytes
+// on any machine; with trans_a, as rows of m that are as wide as the panel. lda
+// plays no part, unless pack_a says that the kernel makes the panels itself.
 typedef struct dv_cut {
     int32_t size, n;  // n parts of `size`,
     int32_t n_larger; // then so many of size + 1
@@ -81,9 +81,9 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //   zero        dst[i*ldd + j] = 0, src is not read
 //   copy        dst[i*ldd + j] = src[i*lds + j]
 //   transpose   dst[j*ldd + i] = src[i*lds + j]
-//   panel       vectors of `lanes` elements of a row side by side:
+//   panel       `lanes` elements of a row, 16 bytes, side by side:
 //               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
-//               last vector filled up with zeros. With rows = m and cols = k
+//               last 16 bytes filled up with zeros. With rows = m and cols = k
 //               this is what panel_a expects.
 //   pairs       bf16: at most 8 rows of k in pairs, four k of two rows a
 //               vector, zeros where there is nothing. With `overlap` the

@@ -17,6 +17,12 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#ifdef DV_EMULATED
+enum { SHARE = 3 }; // of the random cases: emulators are slow
+#else
+enum { SHARE = 1 };
+#endif
+
 static uint64_t seed = 88172645463325252u;
 
 static uint64_t rnd(void)
@@ -39,16 +45,27 @@ typedef struct fenced {
     size_t map_bytes;
 } fenced;
 
+// An emulator may read whole vectors where a masked load touches a part: it
+// gets pages around that may be read, where no number is.
+#if defined(DV_EMULATED) && defined(__x86_64__)
+enum { AROUND = PROT_READ };
+#else
+enum { AROUND = PROT_NONE };
+#endif
+
 // `bytes` of memory that begin (at_end 0) or end (1) at a forbidden page.
 static fenced fence(size_t bytes, int at_end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t body = (bytes + page - 1) / page * page;
     fenced f = {.map_bytes = body + 2 * page};
-    f.map =
-        mmap(NULL, f.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    f.map = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(f.map != MAP_FAILED);
-    assert_int_equal(mprotect(f.map + page, body, PROT_READ | PROT_WRITE), 0);
+    if (AROUND == PROT_READ)
+        memset(f.map, 255, f.map_bytes);
+    assert_int_equal(mprotect(f.map, page, AROUND), 0);
+    assert_int_equal(mprotect(f.map + page + body, page, AROUND), 0);
     f.data = f.map + page + (at_end ? body - bytes : 0);
     return f;
 }
@@ -261,9 +278,11 @@ static void gemm_random(void **state)
 {
     (void)state;
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 3000; i++)
-        try_gemm(jit, random_shape(i < 2500 ? 40 : 90, i % 3 ? DV_F32 : DV_F64),
-                 0);
+    for (int i = 0; i < 3000 / SHARE; i++)
+        try_gemm(
+            jit,
+            random_shape(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64),
+            0);
     dv_jit_destroy(jit);
 }
 
@@ -271,7 +290,7 @@ static void gemm_nan(void **state)
 {
     (void)state;
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 800; i++)
+    for (int i = 0; i < 800 / SHARE; i++)
         try_gemm(jit, random_shape(20, i % 3 ? DV_F32 : DV_F64), 1);
     // beta 0 does not read C, and NaN survives relu.
     float a = 1, b = 2, c = NAN;
@@ -354,7 +373,7 @@ static void plans(void **state)
 {
     (void)state;
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 700; i++) {
+    for (int i = 0; i < 700 / SHARE; i++) {
         dv_gemm_shape s =
             random_shape(i % 7 ? 60 : 150, i % 3 ? DV_F32 : DV_F64);
         s.batch = 0;
@@ -381,7 +400,7 @@ static void plans_bf16(void **state)
     if (!dv_jit_host_has_bf16())
         skip();
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 700; i++) {
+    for (int i = 0; i < 700 / SHARE; i++) {
         dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, DV_BF16);
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
@@ -578,7 +597,12 @@ static void listing(void **state)
     dv_jit_list(jit, &t);
     assert_non_null(strstr(t.at, "gemm_f32_nn_4x4x4"));
     int words = dv_jit_isa(jit)->word_bytes == 4;
-    assert_non_null(strstr(t.at, words ? "d65f03c0" : " c3\n")); // ret
+    char *to = t.at; // as one run of digits, whatever the lines are
+    for (const char *c = t.at; *c; c++)
+        if (*c != ' ' && *c != '\n')
+            *to++ = *c;
+    *to = 0;
+    assert_non_null(strstr(t.at, words ? "d65f03c0" : "c5f877c3")); // ret
     dv_text_free(&t);
     dv_jit_destroy(jit);
 }
