@@ -248,7 +248,7 @@ static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
 }
 
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.
-static const int64_t widths[] = {1 << 12, 240, 96, 20};
+static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 4 };
 
 static int cut_prim(dv_nest *n, dv_nest_type type, int which)
@@ -263,9 +263,9 @@ static int cut_prim(dv_nest *n, dv_nest_type type, int which)
     return 1;
 }
 
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches)
+double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
 {
-    double least = DV_NEST_IMPOSSIBLE;
+    double least = most;
     int64_t es = dv_dtype_get(n->dtype)->size_bytes;
     dv_nest given = *n;
     cut_k(&given, k_limit(caches));
@@ -283,6 +283,8 @@ double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches)
                     cut_block(&a, DV_NEST_N, caches->l2 / 2 / es);
                 if (block && a.n_dims == before)
                     continue;
+                if (dv_nest_least_cost(&a, caches) >= least)
+                    continue;
                 dv_nest tried = a;
                 double cost = dv_nest_put_in_order(&tried, caches);
                 if (cost < least * 0.999) {
@@ -299,7 +301,7 @@ dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
     if (!dv_nest_is_unary(n))
-        dv_nest_cut_tiles(n, &caches);
+        dv_nest_cut_tiles(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
 
@@ -387,7 +389,7 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
             dv_nest a = with_prims(n, pick(n, DV_NEST_M, i),
                                    pick(n, DV_NEST_N, j), k_limit(&caches));
             dv_nest tried = a;
-            double cost = dv_nest_cut_tiles(&tried, &caches);
+            double cost = dv_nest_cut_tiles(&tried, &caches, least);
             if (cost < least) {
                 least = cost;
                 best = a;

@@ -124,9 +124,11 @@ static double kernels(const count *c)
         waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
     if (!packed)
         waste += f->col_turned ? 0.12 : 0.04;
-    if (!packed && !f->col_turned &&
-        c->col * c->k * c->es > (double)c->caches->l1 / 2)
-        waste += 0.25;
+    // Rows far apart take whole lines, and places in the cache that they fight
+    // for.
+    if (!packed && !f->col_turned && c->row > 4 &&
+        (c->col * c->es + 64) * c->k > (double)c->caches->l1 / 2)
+        waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
@@ -200,8 +202,14 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    if (far == 1 || width == 1)
-        return width >= 8 ? ns_copied : ns_copied * 1.6;
+    if (far == 1 || width == 1) {
+        double run = elems(n, across);
+        for (int i = at + 1; i < n->n_dims; i++)
+            if (i != across && (double)n->dims[i].stride[o] == run)
+                run *= (double)n->dims[i].size; // rows that touch
+        run *= c->es;
+        return ns_copied * (run >= 1024 ? 1 : run >= 384 ? 1.4 : 3);
+    }
     if (far < 1)
         return ns_scalar;
     if (longest < 2)
@@ -251,6 +259,14 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
     return 1;
 }
 
+double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest packed = *n;
+    count c;
+    packed.pack = 7;
+    return begin(&c, &packed, caches) ? kernels(&c) : 0;
+}
+
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
@@ -285,9 +301,11 @@ static int best_loop(count *c, int o)
     int best = DV_FORM_NEVER;
     double least = DV_NEST_IMPOSSIBLE;
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        if (at >= 0 && c->n->dims[at].exec == DV_NEST_SHARED &&
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED)
-            continue; // shared loops are gone through as one
+        // Shared loops are gone through as one; results are a thread's own.
+        int next_shared = at + 1 < c->f.n_loops &&
+                          c->n->dims[at + 1].exec == DV_NEST_SHARED;
+        if (next_shared && (at >= 0 || o == DV_OUT))
+            continue;
         c->f.pack[o] = at;
         double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
         if (!too_large(c, o) && cost < least) {

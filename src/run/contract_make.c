@@ -2,8 +2,9 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "run/contract_in.h"
+#include <stdlib.h>
 
-enum { MAX_STEP = DV_FORM_MAX_STEP };
+enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
 static int64_t size_in_way(const dv_contract *c, int i, int way)
 {
@@ -128,6 +129,20 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
                      .k = -1};
 }
 
+// Large steps in the tensor outermost: what lies together is moved together.
+// Tiles step further than what they are made of, so that they stay around it.
+static void sort_axes(ct_mover *m)
+{
+    for (int i = 1; i < m->n_axes; i++)
+        for (int j = i; j > 0; j--) {
+            ct_axis a = m->axes[j - 1], b = m->axes[j];
+            if (llabs(a.from) >= llabs(b.from))
+                break;
+            m->axes[j - 1] = b;
+            m->axes[j] = a;
+        }
+}
+
 static void list_axes(const dv_contract *c, ct_mover *m)
 {
     int o = m->operand, at = -1;
@@ -208,6 +223,9 @@ static void choose_move(const dv_contract *c, ct_mover *m)
             m->axes[i] = m->axes[i + 1];
     }
     m->scalar = !copies && (far < 1 || far > MAX_STEP);
+    m->chunk = m->along.size;
+    if (copies && m->operand != DV_OUT && m->chunk > CHUNK)
+        m->chunk = CHUNK;
 }
 
 // -- Moves -------------------------------------------------------------------
@@ -244,10 +262,11 @@ static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
                             int rest, int k_way, dv_diag *diag)
 {
     int64_t whole = m->along.whole;
-    int64_t along[2] = {m->along.size, whole ? whole % m->along.size : 0};
+    int64_t along[3] = {m->chunk, m->along.size % m->chunk,
+                        whole ? whole % m->along.size % m->chunk : 0};
     const ct_cut *cut = &m->cuts[rest];
     for (int r = 0; r < cut->n; r++)
-        for (int a = 0; a < 2; a++) {
+        for (int a = 0; a < 3; a++) {
             if (!along[a])
                 continue;
             dv_move_shape s =
@@ -268,6 +287,7 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
     int dim = is_row ? c->form.row : c->form.col;
     m->operand = operand;
     list_axes(c, m);
+    sort_axes(m);
     m->across = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
     if (dim >= 0)
         m->across = axis_of(c, dim, operand);
