@@ -29,8 +29,11 @@ static const unsigned char templates[][N_KINDS] = {
     {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
     {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
     {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
+    // m and n as one kind, by their steps in out alone
+    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
+    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
 };
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+enum { N_TEMPLATES = sizeof templates / sizeof *templates, MIXED = 8 };
 
 typedef struct ranked {
     dv_nest_dim dim;
@@ -85,9 +88,12 @@ static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
     int loops = 0;
     for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
         int kind = kind_of(n, t, loops), at = 0;
+        if (which >= MIXED && kind >= M_OUTER)
+            kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] = (ranked){n->dims[loops], at, t->outer[loops] >= 0, loops};
+        r[loops] = (ranked){n->dims[loops], at,
+                            which < MIXED && t->outer[loops] >= 0, loops};
     }
     qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
@@ -247,9 +253,31 @@ static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
         cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
 }
 
+// A few turns of the loop that continues the rows of an input: they are packed
+// together, where out is packed and does not leave room for all of them.
+static void cut_few(dv_nest *n)
+{
+    enum { FEW = 8 };
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *p = &n->dims[i];
+        for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
+            const dv_nest_dim *d = &n->dims[j];
+            if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
+                d->size <= FEW || p->type == DV_NEST_K || p->whole)
+                continue;
+            int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
+            if (p->stride[o] == 1 && d->stride[o] == p->size &&
+                p->stride[DV_OUT] != 1) {
+                cut_to(n, j, FEW);
+                return;
+            }
+        }
+    }
+}
+
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
-enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 4 };
+enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 5 };
 
 static int cut_prim(dv_nest *n, dv_nest_type type, int which)
 {
@@ -277,10 +305,12 @@ double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
                 if (!cut_prim(&a, DV_NEST_M, m) || !cut_prim(&a, DV_NEST_N, k))
                     break;
                 int before = a.n_dims;
-                if (block & 1)
+                if (block < 4 && block & 1)
                     cut_block(&a, DV_NEST_M, caches->l2 / 2 / es);
-                if (block & 2)
+                if (block < 4 && block & 2)
                     cut_block(&a, DV_NEST_N, caches->l2 / 2 / es);
+                if (block == 4)
+                    cut_few(&a);
                 if (block && a.n_dims == before)
                     continue;
                 if (dv_nest_least_cost(&a, caches) >= least)

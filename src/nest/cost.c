@@ -164,13 +164,34 @@ static double load(const count *c, int o)
     return bytes * rate(c, where * c->es);
 }
 
-// What lines cost that are only used in part, by rows of so many bytes.
+// What it costs more to write in runs of so many bytes, each somewhere else.
 static double ragged(double bytes)
 {
-    return bytes >= 256   ? 1
-           : bytes >= 128 ? 1.15
-           : bytes >= 64  ? 1.35
-                          : 80 / bytes;
+    static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
+                                      {256, 1.6}, {128, 1.9},  {64, 2.4}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (bytes >= steps[i][0])
+            return steps[i][1];
+    return 2.4 * 64 / bytes;
+}
+
+// Elements of out that are written in one go: rows that touch, and loops that
+// continue them.
+static double run_of(const count *c)
+{
+    double run = c->col, panel = 5 * c->lanes;
+    int l = c->f.n_loops;
+    // Panels write parts of rows; only in L1 do these come together.
+    if (c->row * c->col * c->es > (double)c->caches->l1 * 0.8)
+        return run < panel ? run : panel;
+    if (c->f.row >= 0 && c->row > 1) {
+        if ((double)c->n->dims[c->f.row].stride[DV_OUT] != run)
+            return run;
+        run *= c->row;
+    }
+    while (l-- > 0 && (double)c->n->dims[l].stride[DV_OUT] == run)
+        run *= c->turns[l];
+    return run;
 }
 
 static double results(const count *c)
@@ -180,10 +201,8 @@ static double results(const count *c)
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    double run = c->col * c->es;
-    if (c->f.row >= 0 && (double)c->n->dims[c->f.row].stride[DV_OUT] == c->col)
-        run *= c->row;
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * ragged(run);
+    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) *
+           ragged(run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -212,9 +231,11 @@ static double price(const count *c, int o, int at)
     }
     if (far < 1)
         return ns_scalar;
+    // A line here and a line there, each on its own page.
+    double pages = (double)far * c->es >= 2048 && longest < 64 ? 0.5 : 0;
     if (longest < 2)
-        return ns_gathered;
-    return ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
+        return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
+    return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
 }
 
 static double packing(const count *c, int o)
@@ -302,8 +323,8 @@ static int best_loop(count *c, int o)
     double least = DV_NEST_IMPOSSIBLE;
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
         // Shared loops are gone through as one; results are a thread's own.
-        int next_shared = at + 1 < c->f.n_loops &&
-                          c->n->dims[at + 1].exec == DV_NEST_SHARED;
+        int next_shared =
+            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
         if (next_shared && (at >= 0 || o == DV_OUT))
             continue;
         c->f.pack[o] = at;

@@ -131,12 +131,20 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
 
 // Large steps in the tensor outermost: what lies together is moved together.
 // Tiles step further than what they are made of, so that they stay around it.
+// The kernel's k come last: where they are in a panel depends on the loops.
+static int is_before(const ct_axis *a, const ct_axis *b)
+{
+    if ((a->k >= 0) != (b->k >= 0))
+        return a->k < 0;
+    return llabs(a->from) >= llabs(b->from);
+}
+
 static void sort_axes(ct_mover *m)
 {
     for (int i = 1; i < m->n_axes; i++)
         for (int j = i; j > 0; j--) {
             ct_axis a = m->axes[j - 1], b = m->axes[j];
-            if (llabs(a.from) >= llabs(b.from))
+            if (is_before(&a, &b))
                 break;
             m->axes[j - 1] = b;
             m->axes[j] = a;
@@ -188,8 +196,16 @@ static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
     return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
 }
 
+// Of two axes for a move: enough rows, and then near ones.
+static int is_better(const ct_axis *a, const ct_axis *b)
+{
+    if ((a->size >= CHUNK) != (b->size >= CHUNK))
+        return a->size > b->size;
+    return a->from < b->from;
+}
+
 // The other axis of the move: what is unit stride in the tensor; or, where
-// `across` is, the longest whose steps are long enough.
+// `across` is, the nearest whose steps are long enough.
 static int find_along(const dv_contract *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;
@@ -204,7 +220,7 @@ static int find_along(const dv_contract *c, const ct_mover *m)
             continue;
         if (x->k < 0 && x->to / c->es > MAX_STEP)
             continue;
-        if (best < 0 || x->size > m->axes[best].size)
+        if (best < 0 || is_better(x, &m->axes[best]))
             best = i;
     }
     return best;
