@@ -157,7 +157,9 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 
 // -- Tiles -------------------------------------------------------------------
 
-enum { LINE = 16 }; // elements of a unit stride loop that go together
+// Elements of a unit stride loop that go together: one line, or a few.
+static const int64_t lines[] = {16, 48};
+enum { N_LINES = sizeof lines / sizeof *lines };
 
 // k that keeps a panel of B in L1: five vectors of it are 80 bytes.
 static int64_t k_limit(const dv_nest_caches *caches)
@@ -220,15 +222,15 @@ static int64_t k_inside(const dv_nest *n)
 }
 
 // A unit stride loop is cut, so that a block has whole lines of it.
-static void cut_lines(dv_nest *n)
+static void cut_lines(dv_nest *n, int64_t line)
 {
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
                    d->stride[DV_OUT] == 1;
         if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C &&
-            !d->whole && d->size > LINE * 3 / 2) {
-            cut_to(n, i, LINE);
+            !d->whole && d->size > line * 3 / 2) {
+            cut_to(n, i, line);
             i++;
         }
     }
@@ -291,38 +293,55 @@ static int cut_prim(dv_nest *n, dv_nest_type type, int which)
     return 1;
 }
 
+typedef struct cutter {
+    const dv_nest_caches *caches;
+    dv_nest best;
+    double least;
+} cutter;
+
+// Blocks of loops around a kernel of settled size.
+static void try_blocks(cutter *w, const dv_nest *n)
+{
+    int64_t elems = w->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    for (int block = 0; block < N_BLOCKS; block++) {
+        dv_nest a = *n;
+        if (block < 4 && block & 1)
+            cut_block(&a, DV_NEST_M, elems);
+        if (block < 4 && block & 2)
+            cut_block(&a, DV_NEST_N, elems);
+        if (block == 4)
+            cut_few(&a);
+        if ((block && a.n_dims == n->n_dims) ||
+            dv_nest_least_cost(&a, w->caches) >= w->least)
+            continue;
+        dv_nest tried = a;
+        double cost = dv_nest_put_in_order(&tried, w->caches);
+        if (cost < w->least * 0.999) {
+            w->least = cost;
+            w->best = a;
+        }
+    }
+}
+
 double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
 {
-    double least = most;
-    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
-    dv_nest given = *n;
-    cut_k(&given, k_limit(caches));
-    cut_lines(&given);
-    for (int m = 0; m < N_WIDTHS; m++)
-        for (int k = 0; k < N_WIDTHS; k++)
-            for (int block = 0; block < N_BLOCKS; block++) {
-                dv_nest a = given;
-                if (!cut_prim(&a, DV_NEST_M, m) || !cut_prim(&a, DV_NEST_N, k))
-                    break;
-                int before = a.n_dims;
-                if (block < 4 && block & 1)
-                    cut_block(&a, DV_NEST_M, caches->l2 / 2 / es);
-                if (block < 4 && block & 2)
-                    cut_block(&a, DV_NEST_N, caches->l2 / 2 / es);
-                if (block == 4)
-                    cut_few(&a);
-                if (block && a.n_dims == before)
-                    continue;
-                if (dv_nest_least_cost(&a, caches) >= least)
-                    continue;
-                dv_nest tried = a;
-                double cost = dv_nest_put_in_order(&tried, caches);
-                if (cost < least * 0.999) {
-                    least = cost;
-                    *n = a;
-                }
-            }
-    return least;
+    cutter w = {caches, *n, most};
+    for (int line = 0; line < N_LINES; line++) {
+        dv_nest given = *n;
+        cut_k(&given, k_limit(caches));
+        int before = given.n_dims;
+        cut_lines(&given, lines[line]);
+        for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
+            dv_nest a = given;
+            if (cut_prim(&a, DV_NEST_M, i / N_WIDTHS) &&
+                cut_prim(&a, DV_NEST_N, i % N_WIDTHS))
+                try_blocks(&w, &a);
+        }
+        if (given.n_dims == before)
+            break; // no lines to cut
+    }
+    *n = w.best;
+    return w.least;
 }
 
 dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,

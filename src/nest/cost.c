@@ -156,12 +156,29 @@ static double loads_of(const count *c, int o)
     return turns_up_to(c, l);
 }
 
+// Where a kernel reads a little of each row in memory, it waits for every one,
+// unless the rows touch.
+static double waits(const count *c, int o)
+{
+    const dv_nest_form *f = &c->f;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    int turned = o == f->in_col ? f->col_turned : !f->row_turned;
+    int inner = o == f->in_col ? f->col : f->row;
+    double run = elems(c->n, inner);
+    if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
+        run *= elems(c->n, k);
+    return !turned && run * c->es < 1024 ? 5 : 1.5;
+}
+
 static double load(const count *c, int o)
 {
     int at = c->f.pack[o];
     double bytes = loads_of(c, o) * block_of(c, o) * c->es;
     double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    return bytes * rate(c, where * c->es);
+    double each = rate(c, where * c->es);
+    if (at == DV_FORM_NEVER && each == ns_memory)
+        each *= waits(c, o);
+    return bytes * each;
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
@@ -232,7 +249,8 @@ static double price(const count *c, int o, int at)
     if (far < 1)
         return ns_scalar;
     // A line here and a line there, each on its own page.
-    double pages = (double)far * c->es >= 2048 && longest < 64 ? 0.5 : 0;
+    double line = longest < 16 ? 16 : (double)longest;
+    double pages = (double)far * c->es >= 2048 ? 0.6 * 16 / line : 0;
     if (longest < 2)
         return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
