@@ -124,9 +124,11 @@ static double kernels(const count *c)
         waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
     if (!packed)
         waste += f->col_turned ? 0.12 : 0.04;
-    if (!packed && !f->col_turned &&
-        c->col * c->k * c->es > (double)c->caches->l1 / 2)
-        waste += 0.25;
+    // Rows far apart take whole lines, and places in the cache that they fight
+    // for.
+    if (!packed && !f->col_turned && c->row > 4 &&
+        (c->col * c->es + 64) * c->k > (double)c->caches->l1 / 2)
+        waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
@@ -154,21 +156,59 @@ static double loads_of(const count *c, int o)
     return turns_up_to(c, l);
 }
 
+// Where a kernel reads a little of each row in memory, it waits for every one,
+// unless the rows touch.
+static double waits(const count *c, int o)
+{
+    const dv_nest_form *f = &c->f;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    int turned = o == f->in_col ? f->col_turned : !f->row_turned;
+    int inner = o == f->in_col ? f->col : f->row;
+    double run = elems(c->n, inner);
+    if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
+        run *= elems(c->n, k);
+    return !turned && run * c->es < 1024 ? 5 : 1.5;
+}
+
 static double load(const count *c, int o)
 {
     int at = c->f.pack[o];
     double bytes = loads_of(c, o) * block_of(c, o) * c->es;
     double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    return bytes * rate(c, where * c->es);
+    double each = rate(c, where * c->es);
+    if (at == DV_FORM_NEVER && each == ns_memory)
+        each *= waits(c, o);
+    return bytes * each;
 }
 
-// What lines cost that are only used in part, by rows of so many bytes.
+// What it costs more to write in runs of so many bytes, each somewhere else.
 static double ragged(double bytes)
 {
-    return bytes >= 256   ? 1
-           : bytes >= 128 ? 1.15
-           : bytes >= 64  ? 1.35
-                          : 80 / bytes;
+    static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
+                                      {256, 1.6}, {128, 1.9},  {64, 2.4}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (bytes >= steps[i][0])
+            return steps[i][1];
+    return 2.4 * 64 / bytes;
+}
+
+// Elements of out that are written in one go: rows that touch, and loops that
+// continue them.
+static double run_of(const count *c)
+{
+    double run = c->col, panel = 5 * c->lanes;
+    int l = c->f.n_loops;
+    // Panels write parts of rows; only in L1 do these come together.
+    if (c->row * c->col * c->es > (double)c->caches->l1 * 0.8)
+        return run < panel ? run : panel;
+    if (c->f.row >= 0 && c->row > 1) {
+        if ((double)c->n->dims[c->f.row].stride[DV_OUT] != run)
+            return run;
+        run *= c->row;
+    }
+    while (l-- > 0 && (double)c->n->dims[l].stride[DV_OUT] == run)
+        run *= c->turns[l];
+    return run;
 }
 
 static double results(const count *c)
@@ -178,10 +218,8 @@ static double results(const count *c)
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    double run = c->col * c->es;
-    if (c->f.row >= 0 && (double)c->n->dims[c->f.row].stride[DV_OUT] == c->col)
-        run *= c->row;
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * ragged(run);
+    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) *
+           ragged(run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -200,13 +238,22 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    if (far == 1 || width == 1)
-        return width >= 8 ? ns_copied : ns_copied * 1.6;
+    if (far == 1 || width == 1) {
+        double run = elems(n, across);
+        for (int i = at + 1; i < n->n_dims; i++)
+            if (i != across && (double)n->dims[i].stride[o] == run)
+                run *= (double)n->dims[i].size; // rows that touch
+        run *= c->es;
+        return ns_copied * (run >= 1024 ? 1 : run >= 384 ? 1.4 : 3);
+    }
     if (far < 1)
         return ns_scalar;
+    // A line here and a line there, each on its own page.
+    double line = longest < 16 ? 16 : (double)longest;
+    double pages = (double)far * c->es >= 2048 ? 0.6 * 16 / line : 0;
     if (longest < 2)
-        return ns_gathered;
-    return ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
+        return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
+    return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
 }
 
 static double packing(const count *c, int o)
@@ -251,6 +298,14 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
     return 1;
 }
 
+double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest packed = *n;
+    count c;
+    packed.pack = 7;
+    return begin(&c, &packed, caches) ? kernels(&c) : 0;
+}
+
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
@@ -285,9 +340,11 @@ static int best_loop(count *c, int o)
     int best = DV_FORM_NEVER;
     double least = DV_NEST_IMPOSSIBLE;
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        if (at >= 0 && c->n->dims[at].exec == DV_NEST_SHARED &&
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED)
-            continue; // shared loops are gone through as one
+        // Shared loops are gone through as one; results are a thread's own.
+        int next_shared =
+            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
+        if (next_shared && (at >= 0 || o == DV_OUT))
+            continue;
         c->f.pack[o] = at;
         double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
         if (!too_large(c, o) && cost < least) {

@@ -168,9 +168,12 @@ static int lay_buffer(dv_contract *c, int o)
     int at = f->pack[o];
     if (at == DV_FORM_NEVER)
         return 1;
-    if (at >= 0 && at < c->n_shared - 1)
-        at = c->n_shared - 1; // shared loops are gone through as one
-    if (at >= 0)
+    // Shared loops are gone through as one; results are each thread's own.
+    if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
+        at = c->n_shared - 1;
+    if (at == DV_FORM_TOP)
+        c->top_pack |= (uint8_t)(1 << o);
+    else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = round_up(c->col.size, c->lanes);
     int64_t elems = o == DV_OUT      ? cols * c->row.size
@@ -385,10 +388,13 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 // The loops from l on. As deep as there are loops.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    if (l == c->n_loops) {
+    if (l == c->n_loops && c->points) // all loops are shared
+        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
+                  s->first, s->last);
+    else if (l == c->n_loops)
         multiply(c, t, s);
+    if (l == c->n_loops)
         return;
-    }
     const ct_loop *p = &c->loops[l];
     int64_t from, n = ct_turns(t, p->size, p->whole, p->unit, p->outer, &from);
     if (c->points && l == c->n_loops - 1) {
@@ -445,8 +451,8 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
         return;
     if (c->n.combine)
         s.at[DV_OUT] = c->sums;
-    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++) {
-        if (!(c->n.pack >> o & 1))
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (!(c->top_pack >> o & 1))
             continue;
         if (o != DV_OUT || !c->zero_first)
             ct_pack(c, t, o, s.at[o]);
@@ -454,7 +460,7 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
     }
     for (int64_t i = begin; i < end; i++)
         do_share(c, t, i, &s);
-    if (c->n.pack >> DV_OUT & 1 && !c->points)
+    if (c->top_pack >> DV_OUT & 1)
         ct_put_back(c, t, out);
 }
 

@@ -45,9 +45,13 @@ typedef struct ct_mover {
     const ct_cut *cuts;  // its panels: whole, rest
     int32_t scalar;      // no move can do it: an element at a time
     int32_t by_row;      // the rows of the move are `along`
-    // Whole or rest of across; panel; ways to cut k; whole or rest of along.
-    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][2];
-    dv_move_fn back[2][CT_K_WAYS][2]; // out alone
+    // Of along, that one move takes: all panels get their part of some rows
+    // while these are near.
+    int64_t chunk;
+    // Whole or rest of across; panel; ways to cut k; a chunk of along, what is
+    // left of it whole, what is left of its rest.
+    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][3];
+    dv_move_fn back[2][CT_K_WAYS][3]; // out alone
 } ct_mover;
 
 // Kernels for one way of cutting tiles short.
@@ -70,6 +74,7 @@ struct dv_contract {
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C
     int32_t zero_first, relu_last;
+    uint8_t top_pack; // a bit an operand: packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
     int32_t k_rest[2]; // k dimensions that have a rest; -1: none
