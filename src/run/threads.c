@@ -475,6 +475,16 @@ dv_status dv_team_create(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
+void dv_exec_list(const dv_exec *x, dv_text *out)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
+               x->products[i] ? "a contraction" : "in strips, no kernel");
+    if (x->jit)
+        dv_jit_list(x->jit, out);
+}
+
 void dv_team_destroy(dv_exec *x)
 {
     for (int32_t i = 0; i < x->n_workers; i++) {
