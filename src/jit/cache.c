@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_WORDS = 1 << 16 };
+enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
 
 typedef enum key_kind { KIND_GEMM, KIND_MOVE } key_kind;
 
@@ -54,7 +54,8 @@ struct dv_jit {
     entry *first, *last;
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
-    uint32_t words[MAX_WORDS];
+    const dv_isa *isa;
+    unsigned char bytes[MAX_CODE];
 };
 
 // A sum of products with odd numbers: they do not wait for each other.
@@ -178,10 +179,9 @@ static FILE *open_perf_map(void)
 
 enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset in 32 bits
 
-static dv_status check_type(int dtype, dv_diag *diag)
+static dv_status check_type(const dv_isa *isa, int dtype, dv_diag *diag)
 {
-    if (dtype == DV_F32 || dtype == DV_F64 ||
-        (dtype == DV_BF16 && dv_jit_host_has_bf16()))
+    if (dv_isa_has(isa, dtype))
         return DV_OK;
     return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                    "there are no kernels for this element type");
@@ -198,17 +198,18 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
 }
 
 // Fill in defaults and check. *s is the caller's copy.
-static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
+static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
-    DV_TRY(check_type(s->dtype, diag));
+    DV_TRY(check_type(isa, s->dtype, diag));
     if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
                        s->batch);
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
-        s->panel_a > 8 || s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
-        (s->pack_a && (!s->panel_a || s->panel_a > 4)) ||
+        s->panel_a > isa->most_read || s->pack_a > 1 || s->pack_b > 1 ||
+        s->one_sum > 1 ||
+        (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         (s->pack_b && !s->panel_a) ||
         (s->panel_a && (s->trans_b || s->batch > 1)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
@@ -231,9 +232,9 @@ static dv_status check_gemm(dv_gemm_shape *s, dv_diag *diag)
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
-static dv_status check_move(dv_move_shape *s, dv_diag *diag)
+static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 {
-    DV_TRY(check_type(s->dtype, diag));
+    DV_TRY(check_type(isa, s->dtype, diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_PAIRS_TURNED ||
         s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
@@ -256,14 +257,14 @@ static dv_status check_move(dv_move_shape *s, dv_diag *diag)
 static dv_status generate(dv_jit *jit, const key *k, key_kind kind,
                           dv_code *code, dv_diag *diag)
 {
-    *code = (dv_code){jit->words, 0, MAX_WORDS, 0};
+    *code = (dv_code){jit->bytes, 0, MAX_CODE, 0};
     key full = *k;
     if (kind == KIND_GEMM) {
-        DV_TRY(check_gemm(&full.gemm, diag));
-        dv_a64_gemm(code, &full.gemm);
+        DV_TRY(check_gemm(jit->isa, &full.gemm, diag));
+        jit->isa->gemm(code, jit->isa, &full.gemm);
     } else {
-        DV_TRY(check_move(&full.move, diag));
-        dv_a64_move(code, &full.move);
+        DV_TRY(check_move(jit->isa, &full.move, diag));
+        jit->isa->move(code, jit->isa, &full.move);
     }
     if (code->failed)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -280,15 +281,14 @@ static dv_status add(dv_jit *jit, const key *k, key_kind kind, uint64_t hash,
     entry *e = DV_NEW(&jit->arena, entry, 1);
     if (!e || !make_room(jit))
         return dv_nomem(diag);
-    size_t size = code.n * sizeof *code.at;
-    const void *run = dv_code_arena_add(&jit->memory, code.at, size);
+    const void *run = dv_code_arena_add(&jit->memory, code.at, code.n);
     if (!run)
         return dv_nomem(diag);
-    *e = (entry){*k, hash, run, size, NULL, kind};
+    *e = (entry){*k, hash, run, code.n, NULL, kind};
     *(jit->last ? &jit->last->next : &jit->first) = e;
     jit->last = e;
     jit->n++;
-    jit->code_bytes += (int64_t)size;
+    jit->code_bytes += (int64_t)code.n;
     put(atomic_load(&jit->table), e);
     tell_perf(jit, e);
     *out = e;
@@ -348,7 +348,8 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
 {
     *out = NULL;
-    if (!dv_jit_host_has_kernels())
+    const dv_isa *isa = dv_isa_host();
+    if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");
     dv_jit *jit = dv_alloc(sizeof *jit);
@@ -358,7 +359,8 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
         dv_release(t);
         return dv_nomem(diag);
     }
-    memset(jit, 0, offsetof(dv_jit, words));
+    memset(jit, 0, offsetof(dv_jit, bytes));
+    jit->isa = isa;
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
     jit->perf_map = open_perf_map();
@@ -384,17 +386,32 @@ void dv_jit_destroy(dv_jit *jit)
     dv_release(jit);
 }
 
+const dv_isa *dv_jit_isa(const dv_jit *jit)
+{
+    return jit->isa;
+}
+
+// Words as numbers, so low bytes last; single bytes as they are.
+static void list_code(const unsigned char *at, size_t size, int word,
+                      dv_text *out)
+{
+    enum { COLUMNS = 32 }; // bytes a line
+    for (size_t i = 0; i < size; i++) {
+        size_t in = i % (size_t)word;
+        const char *before = i % COLUMNS == 0 ? "    " : in ? "" : " ";
+        dv_put(out, "%s%02x%s", before, at[i - in + (size_t)word - 1 - in],
+               i % COLUMNS == COLUMNS - 1 || i + 1 == size ? "\n" : "");
+    }
+}
+
 void dv_jit_list(dv_jit *jit, dv_text *out)
 {
     pthread_mutex_lock(&jit->lock);
     for (const entry *e = jit->first; e; e = e->next) {
         char name[128];
-        const uint32_t *w = e->run;
         name_of(e, name, sizeof name);
         dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
-        for (size_t i = 0; i < e->size_bytes / 4; i++)
-            dv_put(out, "%s%08" PRIx32 "%s", i % 8 ? " " : "    ", w[i],
-                   i % 8 == 7 || i + 1 == e->size_bytes / 4 ? "\n" : "");
+        list_code(e->run, e->size_bytes, jit->isa->word_bytes, out);
     }
     pthread_mutex_unlock(&jit->lock);
 }

@@ -1,21 +1,33 @@
-// A run of instruction words being written. Sticky: emit freely, test `failed`
-// once. Nothing is ever half-encoded: an operand out of range sets `failed`.
+// A run of instructions being written. Sticky: emit freely, test `failed` once.
+// Nothing is ever half-encoded: an operand out of range sets `failed`.
 #ifndef DV_JIT_CODE_H
 #define DV_JIT_CODE_H
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct dv_code {
-    uint32_t *at; // borrowed
-    size_t n, cap;
+    unsigned char *at; // borrowed
+    size_t n, cap;     // bytes
     int failed;
 } dv_code;
 
+static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
+{
+    if (c->cap - c->n >= n) {
+        memcpy(c->at + c->n, from, n);
+        c->n += n;
+    } else {
+        c->failed = 1;
+    }
+}
+
+// An instruction of 32 bits, low byte first.
 static inline void dv_code_put(dv_code *c, uint32_t word)
 {
-    if (c->n < c->cap)
-        c->at[c->n++] = word;
-    else
-        c->failed = 1;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    dv_code_bytes(c, &word, sizeof word);
 }
 #endif

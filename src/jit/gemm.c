@@ -3,10 +3,11 @@
 #include "jit/gemm.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "jit/host.h"
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ROWS = 4, VECTORS = 5, PAIRED = 8, MAX_THREADS = 1024 };
+enum { PAIRED = 8, MAX_THREADS = 1024 };
 enum { FIRST, MIDDLE, LAST, N_KINDS }; // of a run; a lone one is FIRST
 
 // A run of equal panels of B.
@@ -29,6 +30,7 @@ typedef struct part {
 } part;
 
 struct dv_gemm_plan {
+    const dv_isa *isa;
     dv_gemm_shape s;
     int64_t es, es_c; // bytes of an element of A and B, of C
     int64_t lanes;    // elements of C in a vector
@@ -65,14 +67,16 @@ static void push(part *p, int64_t size, int64_t n)
 
 // Panels of B: whole vectors as even as can be; what is no whole vector is in
 // the last panel, which is one of the widest.
-static void cut_cols(part *p, int64_t lanes, int pairs)
+static void cut_cols(const dv_gemm_plan *plan, part *p)
 {
-    if (pairs) {
+    int64_t lanes = plan->lanes;
+    if (plan->pairs) {
         push(p, PAIRED, p->n / PAIRED);
         push(p, p->n % PAIRED, 1);
         return;
     }
-    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(p->n, lanes), VECTORS);
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(p->n, lanes),
+                           plan->isa->panel_vectors);
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
@@ -244,7 +248,7 @@ static dv_status make_kernels(maker *w)
         s.n = w->p->n;
         return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
     }
-    cut_cols(w->p, plan->lanes, plan->pairs);
+    cut_cols(plan, w->p);
     int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
     for (int32_t i = 0; i < n; i = next_kind(i, n))
         DV_TRY(make_chunk(w, i));
@@ -255,13 +259,20 @@ static dv_status make_kernels(maker *w)
 
 enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
 
+static int64_t b_buffer_bytes(const dv_gemm_plan *plan, const part *p)
+{
+    int64_t k = round_up(plan->kc, plan->lanes) * plan->es;
+    int64_t n = round_up(p->n, dv_max_i64(plan->lanes, PAIRED));
+    return round_up(n * k, LINE_BYTES);
+}
+
 // Buffers of all parts in one mapping, huge pages where the system has them.
 static int map_buffers(dv_gemm_plan *plan)
 {
     int64_t k = round_up(plan->kc, plan->lanes) * plan->es, total = 0;
     int64_t a = round_up(round_up(plan->mc, plan->height) * k, LINE_BYTES);
     for (int32_t i = 0; i < plan->threads; i++)
-        total += a + round_up((plan->parts[i].n + PAIRED) * k, LINE_BYTES);
+        total += a + b_buffer_bytes(plan, &plan->parts[i]);
     total = round_up(total, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -275,7 +286,7 @@ static int map_buffers(dv_gemm_plan *plan)
     for (int32_t i = 0; i < plan->threads; i++) {
         plan->parts[i].a = at;
         plan->parts[i].b = at + a;
-        at += a + round_up((plan->parts[i].n + PAIRED) * k, LINE_BYTES);
+        at += a + b_buffer_bytes(plan, &plan->parts[i]);
     }
     return 1;
 }
@@ -293,10 +304,12 @@ static int32_t packs(const dv_gemm_shape *s, const dv_gemm_options *o,
 
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
-    int64_t l1 = o->l1_bytes ? o->l1_bytes : 64 << 10;
-    int64_t l2 = o->l2_bytes ? o->l2_bytes : 1 << 20;
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
+    int64_t l2 = o->l2_bytes ? o->l2_bytes : plan->isa->l2_bytes;
     // Bytes of B's panel for one k; pairs need as many for A's.
-    int64_t row = plan->pairs ? 2 * PAIRED * plan->es : VECTORS * 16;
+    int64_t row = plan->pairs
+                      ? 2 * PAIRED * plan->es
+                      : plan->isa->panel_vectors * plan->isa->vector_bytes;
     plan->packs = packs(&plan->s, o, l1, plan->es);
     plan->kc = even(plan->s.k, l1 * 5 / 8 / row, plan->lanes);
     int64_t rows = l2 / 2 / (round_up(plan->kc, plan->lanes) * plan->es);
@@ -308,8 +321,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->one_block = plan->mc >= tallest;
 }
 
-static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
-                       dv_diag *diag)
+static dv_status check(const dv_isa *isa, const dv_gemm_shape *s,
+                       const dv_gemm_options *o, dv_diag *diag)
 {
     if (s->batch > 1 || s->panel_a)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -319,7 +332,7 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
     if (s->m < 1 || s->n < 1 || s->k < 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a product of %dx%dx%d",
                        s->m, s->n, s->k);
-    if (s->dtype != DV_F32 && s->dtype != DV_F64 && s->dtype != DV_BF16)
+    if (!dv_isa_has(isa, s->dtype))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                        "there are no kernels for this element type");
     return DV_OK;
@@ -335,8 +348,8 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     plan->es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     plan->pairs = s->dtype == DV_BF16;
     plan->es_c = plan->pairs ? 4 : plan->es;
-    plan->lanes = 16 / plan->es_c;
-    plan->height = plan->pairs ? PAIRED : ROWS;
+    plan->lanes = plan->isa->vector_bytes / plan->es_c;
+    plan->height = plan->pairs ? PAIRED : plan->isa->panel_rows;
     // Threads may not change the order of sums; tiny products have no threads.
     s->one_sum = s->m * (int64_t)s->n > 64;
     plan->parts = dv_alloc((size_t)plan->threads * sizeof *plan->parts);
@@ -359,11 +372,13 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
     static const dv_gemm_options none = {0};
     const dv_gemm_options *o = options ? options : &none;
     *out = NULL;
-    DV_TRY(check(shape, o, diag));
+    const dv_isa *isa = dv_jit_isa(jit);
+    DV_TRY(check(isa, shape, o, diag));
     dv_gemm_plan *plan = dv_alloc(sizeof *plan);
     if (!plan)
         return dv_nomem(diag);
-    *plan = (dv_gemm_plan){.s = *shape, .threads = o->threads ? o->threads : 1};
+    *plan = (dv_gemm_plan){
+        .isa = isa, .s = *shape, .threads = o->threads ? o->threads : 1};
     dv_status s = build(plan, jit, o, diag);
     if (s)
         dv_gemm_plan_destroy(plan);

@@ -1,14 +1,54 @@
-// What differs from machine to machine: whether there are kernels, and who
-// makes them.
+// What differs from machine to machine: one row an instruction set, and which
+// of them this machine has. Generators only write bytes: all of them are
+// compiled everywhere.
 #ifndef DV_JIT_HOST_H
 #define DV_JIT_HOST_H
 #include "jit/code.h"
 #include "jit/jit.h"
 
-int dv_jit_host_has_kernels(void);
-int dv_jit_host_has_bf16(void);
+typedef struct dv_isa dv_isa;
+struct dv_isa {
+    const char *name;
+    int word_bytes;   // of the units in listings
+    int vector_bytes; // of a whole vector
+    uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
+    // What plans cut products into: rows of a panel of A, vectors of a row of
+    // a panel of B. A kernel over one panel of each is one register tile wide.
+    int panel_rows, panel_vectors;
+    // The highest panels of A that kernels read, and write on the way.
+    int most_read, most_packed;
+    int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
+    // Generate into `code`. Shapes are checked and complete (no zero
+    // defaults).
+    void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+    void (*move)(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+};
 
-// Generate into `code`. Shapes are checked and complete (no zero defaults).
-void dv_a64_gemm(dv_code *code, const dv_gemm_shape *shape);
-void dv_a64_move(dv_code *code, const dv_move_shape *shape);
+// Every set there are generators for; the better ones of a machine come first.
+extern const dv_isa dv_isas[];
+extern const int dv_n_isas;
+
+// The best one that this machine has, or the one that DIVVY_CPU names if it has
+// that; NULL when it has none.
+const dv_isa *dv_isa_host(void);
+
+static inline int dv_isa_has(const dv_isa *isa, int dtype)
+{
+    return isa && dtype >= 0 && dtype < 32 && (isa->dtypes >> dtype & 1);
+}
+
+static inline int dv_jit_host_has_kernels(void)
+{
+    return dv_isa_host() != NULL;
+}
+
+static inline int dv_jit_host_has_bf16(void)
+{
+    return dv_isa_has(dv_isa_host(), DV_BF16);
+}
+
+const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
+
+void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 #endif

@@ -319,8 +319,9 @@ static void constants(dv_gen *g, const dv_prod *p)
         DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
 }
 
-void dv_a64_gemm(dv_code *code, const dv_gemm_shape *s)
+void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
 {
+    (void)isa; // one vector length, and no instructions beside the types'
     int es = s->dtype == DV_F64 ? 8 : 4; // of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     if (s->dtype == DV_BF16) {

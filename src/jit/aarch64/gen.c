@@ -142,5 +142,5 @@ void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)
 void dv_gen_again(dv_gen *g, int reg, size_t to)
 {
     DV_E(subsi_x, reg, reg, 1, 0);
-    DV_E(b_ne, 0, 0, (int64_t)to - (int64_t)g->code->n, 0);
+    DV_E(b_ne, 0, 0, ((int64_t)to - (int64_t)g->code->n) / 4, 0);
 }

@@ -89,6 +89,6 @@ void dv_gen_leave(dv_gen *g);
 // Transpose es-sized elements: out[0..lanes) from in[0..lanes); t are four
 // registers for intermediate results, unlike all others.
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t);
-// Count `reg` down and go back to instruction number `to` until it is 0.
+// Count `reg` down and go back to byte `to` of the code until it is 0.
 void dv_gen_again(dv_gen *g, int reg, size_t to);
 #endif

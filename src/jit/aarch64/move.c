@@ -210,8 +210,9 @@ static void transpose(dv_gen *g, const dv_move_shape *s)
         turn_strip(g, s, rest);
 }
 
-void dv_a64_move(dv_code *code, const dv_move_shape *s)
+void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
 {
+    (void)isa;
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     switch ((dv_move)s->move) {

@@ -1,0 +1,352 @@
+// Encoding x86-64: every row of the table with many operands against llvm-mc,
+// and operands that no instruction has.
+#define _GNU_SOURCE
+#include "jit/x86_64/insn.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static const char *const texts[] = {
+#define INSN(name, form, map, pp, w, op, enc, tuple, text) text,
+#include "jit/x86_64/insn.def"
+#undef INSN
+};
+
+typedef struct sample {
+    dv_x_insn op;
+    int vl, a, b;
+    dv_x_rm m;
+    dv_x_more more;
+} sample;
+
+enum { MAX_SAMPLES = 60000 };
+static sample samples[MAX_SAMPLES];
+static int n_samples;
+
+// -- Operands as text --------------------------------------------------------
+
+static const char *const names[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp",
+                                    "rsi", "rdi", "r8",  "r9",  "r10", "r11",
+                                    "r12", "r13", "r14", "r15"};
+static const char *const short_names[] = {"eax", "ecx", "edx", "ebx",
+                                          "esp", "ebp", "esi", "edi"};
+
+static void put_reg(FILE *f, int reg, int vl, char kind)
+{
+    int bytes = kind == 'h' ? vl / 2 : vl;
+    char v = kind == 'x' || kind == 'y' || kind == 'z' ? kind
+             : bytes == 64                             ? 'z'
+             : bytes == 32                             ? 'y'
+                                                       : 'x';
+    if (kind == 'r')
+        fprintf(f, "%%%s", names[reg]);
+    else if (kind == 'd' && reg < 8)
+        fprintf(f, "%%%s", short_names[reg]);
+    else if (kind == 'd')
+        fprintf(f, "%%%sd", names[reg]);
+    else if (kind == 'k')
+        fprintf(f, "%%k%d", reg);
+    else
+        fprintf(f, "%%%cmm%d", v, reg);
+}
+
+static void put_mem(FILE *f, const sample *s, char kind)
+{
+    dv_x_rm m = s->m;
+    const dv_x_row *row = &dv_x_rows[s->op];
+    fprintf(f, "%d(%%%s", m.disp, m.base == 16 ? "rip" : names[m.base]);
+    if (m.index >= 0) {
+        fprintf(f, ",");
+        put_reg(f, m.index, s->vl, row->form == DV_X_VG ? kind : 'r');
+        fprintf(f, ",%d", 1 << m.scale);
+    }
+    fprintf(f, ")");
+    if (m.splat)
+        fprintf(f, "{1to%d}", s->vl / (row->w ? 8 : 4));
+}
+
+static void put_sample(FILE *f, const sample *s)
+{
+    for (const char *t = texts[s->op]; *t; t++) {
+        char kind = t[1] >= 'a' && t[1] <= 'z' ? t[1] : ' ';
+        if (*t == 'A')
+            put_reg(f, s->a, s->vl, kind);
+        else if (*t == 'B')
+            put_reg(f, s->b, s->vl, kind);
+        else if (*t == 'M' && s->m.reg >= 0)
+            put_reg(f, s->m.reg, s->vl, kind);
+        else if (*t == 'M')
+            put_mem(f, s, kind);
+        else if (*t == 'I')
+            fprintf(f, "$%lld", (long long)s->more.imm);
+        else
+            fputc(*t, f);
+        t += strchr("ABM", *t) && kind != ' ';
+    }
+    if (s->more.mask)
+        fprintf(f, " {%%k%d}%s", s->more.mask & 7,
+                s->more.mask & DV_X_ZERO ? " {z}" : "");
+    fputc('\n', f);
+}
+
+// -- Which operands a row can have -------------------------------------------
+
+static void add(sample s)
+{
+    assert_true(n_samples < MAX_SAMPLES);
+    samples[n_samples++] = s;
+}
+
+// The kind letter of operand `who` in the row's text; ' ' without.
+static char kind_of(dv_x_insn op, char who)
+{
+    const char *t =
+        strchr(strchr(texts[op], ' ') ? strchr(texts[op], ' ') : "", who);
+    return t && t[1] >= 'a' && t[1] <= 'z' ? t[1] : ' ';
+}
+
+static int stores(dv_x_insn op) // is the destination in rm?
+{
+    const char *last = strrchr(texts[op], ' ');
+    return last && last[1] == 'M';
+}
+
+static const struct place {
+    int base, index, scale, disp;
+} places[] = {{0, -1, 0, 0},    {5, -1, 0, 0},     {13, -1, 0, 0},
+              {4, -1, 0, 64},   {12, -1, 0, -128}, {7, -1, 0, 127},
+              {6, -1, 0, 508},  {8, -1, 0, 512},   {3, -1, 0, 8128},
+              {2, -1, 0, 8192}, {14, -1, 0, -8},   {9, -1, 0, 1000000},
+              {1, 10, 2, 192},  {5, 1, 3, 0},      {15, 8, 0, -4096},
+              {11, -1, 0, 16},  {10, -1, 0, 20},   {16, -1, 0, 4096}};
+enum { N_PLACES = sizeof places / sizeof *places };
+
+static dv_x_rm at(int i)
+{
+    dv_x_rm m = dv_x_mem(places[i].base, places[i].disp);
+    m.index = (int8_t)places[i].index;
+    m.scale = (uint8_t)places[i].scale;
+    return m;
+}
+
+static void add_general(dv_x_insn op)
+{
+    static const int64_t imms[] = {1, -128, 127, 128, 100000, -2147483647};
+    const dv_x_row *row = &dv_x_rows[op];
+    int big = row->form == DV_X_GQ, has_m = strchr(texts[op], 'M') != NULL;
+    int has_i = strchr(texts[op], 'I') != NULL;
+    for (int a = 0; a < 16; a++)
+        for (int i = 0; i < (has_i ? 6 : 1); i++) {
+            sample s = {.op = op, .a = a};
+            s.more.imm = has_i ? imms[i] + (big ? 1LL << 40 : 0) : 0;
+            // The accumulator has forms of its own with an immediate.
+            s.m = dv_x_reg(has_i ? 1 + (a + 3) % 15 : (a + 5) % 16);
+            if (kind_of(op, 'M') != 'm')
+                add(s);
+            for (int j = 0; has_m && !has_i && j < N_PLACES; j++) {
+                s.m = at(j);
+                add(s);
+            }
+        }
+}
+
+// Masks and splats of one choice of registers.
+static void add_masked(sample s)
+{
+    const dv_x_row *row = &dv_x_rows[s.op];
+    int gather = row->form == DV_X_VG, memory = s.m.reg < 0;
+    if (!gather || row->enc != DV_X_E)
+        add(s);
+    if (!(row->enc & DV_X_E))
+        return;
+    s.more.mask = 1 + s.a % 7;
+    add(s);
+    if (!gather && !(stores(s.op) && memory)) {
+        s.more.mask |= DV_X_ZERO;
+        add(s);
+    }
+    if (row->tuple == DV_X_FV && memory) {
+        s.m.splat = 1;
+        add(s);
+        s.more.mask = 0;
+        add(s);
+    }
+}
+
+static void add_regs(dv_x_insn op, int vl, int a, int b, int c)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    int gather = row->form == DV_X_VG, imm = row->form == DV_X_VRMI;
+    int has_b = strchr(texts[op], 'B') != NULL;
+    sample s = {.op = op, .vl = vl, .a = a, .b = has_b ? b : 0};
+    s.more.imm = imm || row->form == DV_X_VRVMI ? a % 2 + 16 * !imm : 0;
+    s.m = dv_x_reg(c);
+    // The assembler turns moves of registers around where that is shorter.
+    int turned = (op == DV_X_vmovups || op == DV_X_vmovupd) && c >= 8 && a < 8;
+    if (!gather && kind_of(op, 'M') != 'm' && !turned)
+        add_masked(s);
+    for (int i = 0; i < N_PLACES; i++) {
+        s.m = at(i);
+        if (gather && s.m.base == 16)
+            continue;
+        if (gather)
+            s.m.index = (int8_t)c;
+        add_masked(s);
+    }
+}
+
+static void add_vector(dv_x_insn op)
+{
+    static const int regs[][3] = {{1, 2, 3},    {9, 10, 4},   {3, 12, 8},
+                                  {7, 0, 15},   {15, 14, 13}, {17, 2, 30},
+                                  {31, 25, 16}, {5, 31, 20},  {16, 8, 1}};
+    const dv_x_row *row = &dv_x_rows[op];
+    char kind = kind_of(op, 'A');
+    for (int vl = 16; vl <= 64; vl *= 2) {
+        if ((kind == 'x' && vl != 16) || (kind == 'y' && vl != 32) ||
+            (kind == 'z' && vl != 64) || (vl == 64 && row->enc == DV_X_V) ||
+            (op == DV_X_vsplatpd && vl == 16) ||
+            (kind_of(op, 'M') == 'h' && vl == 16))
+            continue;
+        for (size_t i = 0; i < sizeof regs / sizeof *regs; i++)
+            if (row->enc != DV_X_V || i < 5)
+                add_regs(op, vl, regs[i][0], regs[i][1], regs[i][2]);
+    }
+}
+
+static void add_rows(void)
+{
+    for (int op = 0; op < DV_X_COUNT; op++) {
+        int form = dv_x_rows[op].form;
+        if (form == DV_X_J) // the assembler leaves it to the linker
+            continue;
+        if (form == DV_X_N)
+            add((sample){.op = (dv_x_insn)op});
+        else if (form == DV_X_KR)
+            for (int i = 0; i < 16; i++)
+                add((sample){
+                    .op = (dv_x_insn)op, .a = i % 8, .m = dv_x_reg(i)});
+        else if (form < DV_X_VRM)
+            add_general((dv_x_insn)op);
+        else
+            add_vector((dv_x_insn)op);
+    }
+}
+
+// -- Against the assembler ---------------------------------------------------
+
+static size_t encode(const sample *s, unsigned char *out, size_t cap, int *ok)
+{
+    dv_code code = {out, 0, cap, 0};
+    dv_x_emit(&code, s->op, s->vl, s->a, s->b, s->m, s->more);
+    *ok = !code.failed;
+    return code.n;
+}
+
+static void check_line(const sample *s, const char *at_)
+{
+    unsigned char got[32], want[32];
+    size_t n = 0;
+    int ok, used;
+    unsigned v;
+    for (const char *p = at_ + strlen("encoding: [");
+         n < sizeof want && sscanf(p, "%x%n", &v, &used) == 1; p += used + 1)
+        want[n++] = (unsigned char)v;
+    size_t size = encode(s, got, sizeof got, &ok);
+    if (ok && size == n && !memcmp(got, want, n))
+        return;
+    put_sample(stderr, s);
+    for (size_t i = 0; i < size; i++)
+        fprintf(stderr, "%02x ", got[i]);
+    fail_msg("accepted %d; llvm-mc says %s", ok, at_);
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    if (system("llvm-mc --version >/dev/null 2>&1")) {
+        print_message("llvm-mc is not installed: rows are not checked\n");
+        skip();
+    }
+    char path[] = "/tmp/divvy-insn-XXXXXX", cmd[256], line[512];
+    int fd = mkstemp(path), n = 0;
+    assert_true(fd >= 0);
+    FILE *f = fdopen(fd, "w");
+    n_samples = 0;
+    add_rows();
+    for (int i = 0; i < n_samples; i++)
+        put_sample(f, &samples[i]);
+    fclose(f);
+    snprintf(cmd, sizeof cmd,
+             "llvm-mc --arch=x86-64 --mattr=+avx2,+fma,+avx512f,+avx512vl,"
+             "+avx512dq,+avx512bw --show-encoding %s",
+             path);
+    FILE *p = popen(cmd, "r");
+    assert_non_null(p);
+    while (fgets(line, sizeof line, p)) {
+        const char *at_ = strstr(line, "encoding: [");
+        if (at_ && n < n_samples)
+            check_line(&samples[n], at_);
+        n += at_ != NULL;
+    }
+    pclose(p);
+    unlink(path);
+    assert_int_equal(n, n_samples);
+}
+
+// -- Operands that there are not ---------------------------------------------
+
+static int encodes(sample s)
+{
+    unsigned char out[32];
+    int ok;
+    encode(&s, out, sizeof out, &ok);
+    return ok;
+}
+
+static void ranges(void **state)
+{
+    (void)state;
+    dv_x_rm mem = dv_x_mem(0, 0), splat = mem, sp = mem;
+    splat.splat = 1;
+    sp.index = 4;
+    assert_true(encodes((sample){DV_X_vaddps, 64, 31, 31, splat, {0}}));
+    assert_false(encodes((sample){DV_X_vaddps, 64, 32, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_vaddps, 64, 0, -1, mem, {0}}));
+    assert_false(encodes((sample){DV_X_vaddps, 48, 0, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_vaddps, 64, 0, 0, sp, {0}}));
+    assert_false(
+        encodes((sample){DV_X_vaddps, 64, 0, 0, mem, {.mask = DV_X_ZERO}}));
+    assert_false(encodes((sample){DV_X_vaddps, 64, 0, 0, mem, {.mask = 16}}));
+    assert_false(encodes((sample){DV_X_vmovups, 64, 0, 0, splat, {0}}));
+    assert_false(encodes((sample){DV_X_vhaddps, 32, 16, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_vhaddps, 64, 0, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_vgatherps, 32, 0, 0, mem, {0}}));
+    assert_false(encodes(
+        (sample){DV_X_mov, 0, 0, 0, dv_x_mem(0, INT64_C(1) << 31), {0}}));
+    assert_true(encodes(
+        (sample){DV_X_mov, 0, 0, 0, dv_x_mem(0, -(INT64_C(1) << 31)), {0}}));
+    assert_false(encodes((sample){DV_X_mov, 0, 16, 0, mem, {0}}));
+    assert_false(
+        encodes((sample){DV_X_addi, 0, 0, 0, mem, {.imm = INT64_C(1) << 31}}));
+    assert_false(
+        encodes((sample){DV_X_jnz, 0, 0, 0, mem, {.imm = INT64_C(1) << 31}}));
+    unsigned char out[16];
+    int ok;
+    sample jump = {DV_X_jnz, 0, 0, 0, mem, {.imm = -2}};
+    assert_int_equal(encode(&jump, out, sizeof out, &ok), 6);
+    assert_memory_equal(out, "\x0f\x85\xfe\xff\xff\xff", 6);
+    encode(&jump, out, 5, &ok); // no room
+    assert_false(ok);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows),
+                                       cmocka_unit_test(ranges)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
