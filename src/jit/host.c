@@ -1,6 +1,7 @@
 // The instruction sets, and the machine this library runs on.
 #define _POSIX_C_SOURCE 200809L
 #include "jit/host.h"
+#include "jit/vec_ir.h"
 #include <stdlib.h>
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 #include <sys/auxv.h>
@@ -22,7 +23,8 @@ const dv_isa dv_isas[] = {
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
      .gemm = dv_a64_gemm,
-     .move = dv_a64_move},
+     .move = dv_a64_move,
+     .vec = &dv_a64_vec_isa},
     {.name = "neon",
      .word_bytes = 4,
      .vector_bytes = 16,
@@ -34,7 +36,8 @@ const dv_isa dv_isas[] = {
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
      .gemm = dv_a64_gemm,
-     .move = dv_a64_move},
+     .move = dv_a64_move,
+     .vec = &dv_a64_vec_isa},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 

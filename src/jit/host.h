@@ -22,6 +22,7 @@ struct dv_isa {
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
     void (*move)(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+    const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
 };
 
 // Every set there are generators for; the better ones of a machine come first.

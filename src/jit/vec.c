@@ -1,8 +1,8 @@
 // Shapes of vec.h's kernels: their types, whether they make sense, the bytes
 // they are found by.
-#include "jit/vec.h"
 #include "base/dtype.h"
 #include "jit/host.h"
+#include "jit/vec_ir.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -92,8 +92,7 @@ static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "operand %d has strides %" PRId64 " and %" PRId64, i,
                        o->inner, o->outer);
-    if (i == s->n_operands - 1 &&
-        ((inner && o->inner) || (outer && o->outer)))
+    if (i == s->n_operands - 1 && ((inner && o->inner) || (outer && o->outer)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "what is written has strides %" PRId64 " and %" PRId64
                        " in loops that are reduced over",
@@ -121,7 +120,8 @@ dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
         DV_TRY(check_node(s, i, diag));
     return DV_OK;
 }
-_Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3, "the last of their kind");
+_Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
+               "the last of their kind");
 
 // -- Keys and names ----------------------------------------------------------
 
@@ -141,8 +141,7 @@ void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
     out[1] = (uint64_t)s->compute | (uint64_t)s->reduce << 8 |
              (uint64_t)s->reducer << 16 | (uint64_t)s->from_acc << 24 |
              (uint64_t)s->to_acc << 32;
-    memcpy(out + HEAD_WORDS, s->operands,
-           s->n_operands * sizeof *s->operands);
+    memcpy(out + HEAD_WORDS, s->operands, s->n_operands * sizeof *s->operands);
     memcpy(out + HEAD_WORDS + 3 * s->n_operands, s->nodes,
            s->n_nodes * sizeof *s->nodes);
 }
@@ -152,7 +151,8 @@ static const char *const reduces[] = {"each", "inner", "outer", "both"};
 // The functions in the order of the nodes, as far as they fit.
 void dv_vec_name(const uint64_t *key, char *out, size_t size)
 {
-    int n_operands = (int)(key[0] & 65535), n_nodes = (int)(key[0] >> 16 & 65535);
+    int n_operands = (int)(key[0] & 65535),
+        n_nodes = (int)(key[0] >> 16 & 65535);
     const uint64_t *node = key + HEAD_WORDS + 3 * n_operands;
     dv_text t = {0};
     dv_put(&t, "vec_%s_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name,

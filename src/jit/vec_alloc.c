@@ -95,8 +95,8 @@ static void use(dv_vec_alloc *a, int reg)
 static void evict(dv_vec_alloc *a, int reg)
 {
     int32_t copy = a->owner[reg], v = copy / a->unroll;
-    if (a->next[reg] < DV_VEC_NEVER && a->slot[copy] < 0 &&
-        a->pool[v] < 0 && a->home_slot[v] < 0) {
+    if (a->next[reg] < DV_VEC_NEVER && a->slot[copy] < 0 && a->pool[v] < 0 &&
+        a->home_slot[v] < 0) {
         a->slot[copy] = a->first_slot++;
         if (a->first_slot > a->plan->n_slots)
             a->plan->n_slots = a->first_slot;
@@ -189,8 +189,7 @@ static int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
 static void release_dead(dv_vec_alloc *a, const int *x, int n)
 {
     for (int i = 0; i < n; i++)
-        if (x[i] >= 0 && a->owner[x[i]] >= 0 &&
-            a->next[x[i]] == DV_VEC_NEVER) {
+        if (x[i] >= 0 && a->owner[x[i]] >= 0 && a->next[x[i]] == DV_VEC_NEVER) {
             a->reg[a->owner[x[i]]] = -1;
             a->owner[x[i]] = FREE;
         }

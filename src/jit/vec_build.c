@@ -59,9 +59,9 @@ int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
     for (int32_t i = 0; i < b->n; i++)
         if (b->vals[i].op == DV_V_CONST && b->vals[i].bits == bits)
             return i;
-    return add(b, (dv_vval){.op = DV_V_CONST,
-                            .section = DV_SECTION_CONST,
-                            .bits = bits});
+    return add(
+        b,
+        (dv_vval){.op = DV_V_CONST, .section = DV_SECTION_CONST, .bits = bits});
 }
 
 int32_t dv_vec_float(dv_vec_build *b, double value)
@@ -80,7 +80,8 @@ static int32_t constant(dv_vec_build *b, double value)
     if (b->shape->compute != DV_I32)
         return dv_vec_float(b, value);
     double low = value < INT32_MIN ? INT32_MIN : value;
-    return dv_vec_bits(b, (uint32_t)(int32_t)(low > INT32_MAX ? INT32_MAX : low));
+    return dv_vec_bits(b,
+                       (uint32_t)(int32_t)(low > INT32_MAX ? INT32_MAX : low));
 }
 
 // -- Nodes -------------------------------------------------------------------
@@ -218,8 +219,8 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
     case DV_VEC_CONST:
         return constant(b, n->value);
     case DV_VEC_REDUCED:
-        return add(b, (dv_vval){.op = DV_V_REDUCED,
-                                .section = DV_SECTION_FINISH});
+        return add(b,
+                   (dv_vval){.op = DV_V_REDUCED, .section = DV_SECTION_FINISH});
     case DV_VEC_APPLY:
         break;
     }
@@ -235,9 +236,8 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
     while (n && !b->failed) {
         int32_t node = stack[n - 1], wait = -1;
         const dv_vec_node *at = &b->shape->nodes[node];
-        int args = at->kind == DV_VEC_APPLY
-                       ? dv_fn_get((dv_fn)at->fn)->n_args
-                       : 0;
+        int args =
+            at->kind == DV_VEC_APPLY ? dv_fn_get((dv_fn)at->fn)->n_args : 0;
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];

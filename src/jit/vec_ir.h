@@ -63,8 +63,8 @@ typedef enum dv_vop {
 #define DV_VOP(NAME, args) DV_V_##NAME,
     DV_VOPS
 #undef DV_VOP
-    // Operations that only the plan makes.
-    DV_V_MOV,
+        // Operations that only the plan makes.
+        DV_V_MOV,
     DV_V_FILL,      // dst from stack slot imm
     DV_V_SPILL,     // a to stack slot imm
     DV_V_BEGIN,     // pointers to their places
@@ -88,7 +88,7 @@ typedef enum dv_vec_section {
 } dv_vec_section;
 
 typedef struct dv_vval {
-    uint8_t op;      // dv_vop
+    uint8_t op; // dv_vop
     uint8_t n_args;
     uint8_t section; // dv_vec_section
     int32_t arg[3];  // earlier values
@@ -105,7 +105,7 @@ typedef struct dv_vec_build {
     int32_t *load_of;            // by operand
     int is64;                    // lanes of 8 bytes
     int in_finish;
-    int failed;                  // out of memory
+    int failed; // out of memory
 } dv_vec_build;
 
 // Fill `b` with the values of a kernel. b->shape and b->arena are set.
@@ -129,7 +129,9 @@ typedef struct dv_vec_mop {
 } dv_vec_mop;
 
 // What a back end is like.
+struct dv_vec_plan;
 typedef struct dv_vec_isa {
+    void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
     // Arguments of which one must be the destination as well, as a mask; 0:
     // any register will do.
@@ -148,7 +150,7 @@ typedef struct dv_vec_plan {
     const dv_vec_operand *operands;
     int32_t n_operands;
     int32_t n_pool, cap_pool, n_slots; // constants; vectors on the stack
-    int32_t n_regs;          // used, of 0..isa.n_regs
+    int32_t n_regs;                    // used, of 0..isa.n_regs
     dv_vec_const *pool;
     dv_vec_mop *ops;
     int32_t n, cap;
@@ -163,5 +165,12 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
 // -- Back ends ---------------------------------------------------------------
 
 extern const dv_vec_isa dv_a64_vec_isa;
-void dv_a64_vec(dv_code *code, const dv_vec_plan *p);
+
+// -- For the cache (vec.c) ---------------------------------------------------
+
+dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
+int dv_vec_key_words(const dv_vec_shape *s);
+void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
+// A name from a key.
+void dv_vec_name(const uint64_t *key, char *out, size_t size);
 #endif

@@ -121,9 +121,9 @@ static const poly tanh_f32 = {5,
 
 // -- Words of the formulas below ---------------------------------------------
 
-#define P(op, ...)  put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
-#define K(value)    dv_vec_float(b, (value))
-#define TERMS(p)    (&(p))
+#define P(op, ...) put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
+#define K(value)   dv_vec_float(b, (value))
+#define TERMS(p)   (&(p))
 
 static int32_t put(dv_vec_build *b, dv_vop op, const int32_t *x)
 {
@@ -290,8 +290,7 @@ static int32_t erf_of(dv_vec_build *b, int32_t x)
     int32_t tail = tail_lifted(b, t, 0);
     int32_t wide = P(FNMA, tail, K(ldexp(2, -k->lift)), K(1));
     int32_t small = P(FMA, horner(b, &k->erf, P(FMUL, x, x)), x, x);
-    return P(SEL, P(FLT, size, K(k->erf_cut)), small,
-             with_sign_of(b, x, wide));
+    return P(SEL, P(FLT, size, K(k->erf_cut)), small, with_sign_of(b, x, wide));
 }
 
 // -- log ---------------------------------------------------------------------

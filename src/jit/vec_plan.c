@@ -97,9 +97,8 @@ static void count_uses(const planner *q, int32_t *uses)
     const dv_vec_alloc *a = &q->a;
     for (int32_t v = 0; v < a->n_vals; v++) {
         const dv_vval *x = &a->vals[v];
-        for (int i = 0; x->section == DV_SECTION_BODY && a->live[v] &&
-                        i < x->n_args;
-             i++)
+        for (int i = 0;
+             x->section == DV_SECTION_BODY && a->live[v] && i < x->n_args; i++)
             if (!(a->isa->tied[x->op] == 1 << i))
                 uses[x->arg[i]]++;
     }

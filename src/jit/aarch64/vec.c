@@ -20,7 +20,10 @@ enum {
 
 enum { ALL = 7, ADDEND = 4 };
 
+static void make(dv_code *code, const dv_vec_plan *p);
+
 const dv_vec_isa dv_a64_vec_isa = {
+    .emit = make,
     .n_regs = 31,
     .vector_bytes = 16,
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
@@ -144,6 +147,16 @@ static void leave(maker *m)
 
 // -- Loops -------------------------------------------------------------------
 
+// An instruction that is already there gets its distance.
+static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
+{
+    if (code->failed)
+        return;
+    dv_code there = {code->at + at, 0, 4, 0};
+    dv_emit(&there, op, v, 0, words, 0);
+    code->failed |= there.failed;
+}
+
 // Enter a loop unless `count` is less than k.
 static void enter(maker *m, int count, int64_t k)
 {
@@ -162,13 +175,9 @@ static void again(maker *m, int count, int64_t k, int once)
     DV_E(subi_x, count, count, k, 0);
     if (!once) {
         DV_E(subsi_x, X_SP, count, k, 0);
-        DV_E(b_ge, 0, 0, (int64_t)top - (int64_t)g->code->n, 0);
+        DV_E(b_ge, 0, 0, ((int64_t)top - (int64_t)g->code->n) / 4, 0);
     }
-    int ok = 1;
-    if (out < g->code->n)
-        g->code->at[out] = dv_insn_word(
-            DV_INSN_b_lt, 0, 0, (int64_t)(g->code->n - out), 0, &ok);
-    g->code->failed |= !ok;
+    patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
 }
 
 static void control(maker *m, const dv_vec_mop *o)
@@ -527,26 +536,24 @@ static void constant(maker *m, const dv_vec_mop *o)
 static void put_pool(maker *m)
 {
     dv_code *code = m->gen.code;
-    int per = m->lanes;
-    while (code->n % 4 && !code->failed)
+    while (code->n % 16 && !code->failed)
         dv_code_put(code, 0);
     size_t first = code->n;
     for (int i = 0; i < m->p->n_pool; i++)
-        for (int lane = 0; lane < per; lane++) {
+        for (int lane = 0; lane < m->lanes; lane++) {
             const dv_vec_const *c = &m->p->pool[i];
             uint64_t bits = !c->lanes || lane < c->lanes ? c->bits : 0;
             dv_code_put(code, (uint32_t)bits);
             if (m->p->is64)
                 dv_code_put(code, (uint32_t)(bits >> 32));
         }
-    for (size_t i = 0; i < first && !code->failed; i++) {
-        uint32_t w = code->at[i];
-        if (w >> 24 != 0x9c) // ldr_qp alone begins like this
+    for (size_t i = 0; i < first && !code->failed; i += 4) {
+        const unsigned char *at = code->at + i;
+        if (at[3] != 0x9c) // ldr_qp alone ends like this
             continue;
-        int ok = 1;
-        int64_t at = (int64_t)(first + 4 * (w >> 5 & 0x7ffff)) - (int64_t)i;
-        code->at[i] = dv_insn_word(DV_INSN_ldr_qp, w & 31, 0, at, 0, &ok);
-        code->failed |= !ok;
+        uint32_t w = (uint32_t)(at[0] | at[1] << 8 | at[2] << 16);
+        size_t to = first + 16 * (size_t)(w >> 5);
+        patch(code, i, DV_INSN_ldr_qp, (int)(w & 31), (int64_t)(to - i) / 4);
     }
 }
 
@@ -588,7 +595,7 @@ static void one(maker *m, const dv_vec_mop *o)
     }
 }
 
-void dv_a64_vec(dv_code *code, const dv_vec_plan *p)
+static void make(dv_code *code, const dv_vec_plan *p)
 {
     maker m = {.gen = {.code = code, .es = p->is64 ? 8 : 4}, .p = p};
     int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
