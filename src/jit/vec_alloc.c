@@ -212,7 +212,8 @@ static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
             continue;
         if (a->home_reg[v->arg[i]] < 0 && after[i] == DV_VEC_NEVER)
             return i;
-        if (first < 0 || (a->home_reg[v->arg[i]] < 0 && a->reg[c] < 0))
+        if (first < 0 || a->vals[v->arg[i]].op == DV_V_CONST ||
+            (a->home_reg[v->arg[i]] < 0 && a->reg[c] < 0))
             first = i;
     }
     return first;
@@ -225,9 +226,11 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
 {
     int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
     int home = a->home_reg[arg] >= 0;
-    if (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER) {
+    // A fresh load beats copying a register, which takes an arithmetic unit.
+    if (a->vals[arg].op == DV_V_CONST ||
+        (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
         int dst = dv_vec_alloc_temp(a);
-        fetch(a, dst, c); // fresh from memory: nothing to copy
+        fetch(a, dst, c);
         a->locked[dst] = 0;
         return x[t] = dst;
     }

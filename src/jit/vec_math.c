@@ -114,11 +114,6 @@ static const real f64 = {
               -0x1.4d07cb8fdda26p-32}},
 };
 
-// tanh x = x + x^3 P(x^2) up to 0.6, for f32; 2.8e-9
-static const poly tanh_f32 = {5,
-                              {-0x1.55553ep-2, 0x1.1109bep-3, -0x1.b89abep-5,
-                               0x1.54c3fap-6, -0x1.8288eap-8}};
-
 // -- Words of the formulas below ---------------------------------------------
 
 #define P(op, ...) put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
@@ -135,12 +130,22 @@ static const real *type_of(const dv_vec_build *b)
     return b->is64 ? &f64 : &f32;
 }
 
-static int32_t horner(dv_vec_build *b, const poly *p, int32_t x)
+// Every other term from number i down, by Horner's rule in x^2.
+static int32_t every_other(dv_vec_build *b, const poly *p, int i, int32_t x2)
 {
-    int32_t sum = K(p->c[p->n - 1]);
-    for (int i = p->n - 2; i >= 0; i--)
-        sum = P(FMA, sum, x, K(p->c[i]));
+    int32_t sum = K(p->c[i]);
+    for (i -= 2; i >= 0; i -= 2)
+        sum = P(FMA, sum, x2, K(p->c[i]));
     return sum;
+}
+
+// Even and odd terms apart: two chains that do not wait for each other.
+static int32_t series(dv_vec_build *b, const poly *p, int32_t x)
+{
+    int32_t x2 = P(FMUL, x, x);
+    int32_t high = every_other(b, p, p->n - 1, x2);
+    int32_t low = every_other(b, p, p->n - 2, x2);
+    return p->n % 2 ? P(FMA, low, x, high) : P(FMA, high, x, low);
 }
 
 static int32_t sign_bit(dv_vec_build *b)
@@ -177,7 +182,7 @@ static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
 
 static int32_t exp_of_rest(dv_vec_build *b, int32_t r)
 {
-    int32_t one = K(1), q = horner(b, &type_of(b)->exp, r);
+    int32_t one = K(1), q = series(b, &type_of(b)->exp, r);
     return P(FMA, P(FMA, q, r, one), r, one);
 }
 
@@ -186,8 +191,7 @@ static int32_t exp_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
-    int32_t big = K(magic(k, k->bias));
-    int32_t n = P(FMA, y, K(k->log2e), big);
+    int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
     int32_t half = P(FMA, y, K(k->log2e / 2), K(magic(k, 0)));
     int32_t p = exp_of_rest(b, less_ln2(b, y, P(FSUB, n, big)));
     p = P(FMUL, p, power(b, half));
@@ -223,31 +227,19 @@ static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
 
 // -- tanh --------------------------------------------------------------------
 
-// 1 - 2 / (e^2x + 1), a polynomial where that would cancel.
-static int32_t tanh_by_parts(dv_vec_build *b, int32_t x)
-{
-    const real *k = type_of(b);
-    int32_t size = P(FABS, x), a = P(FLEAST, size, K(10));
-    int32_t big = K(magic(k, 0)), one = K(1);
-    int32_t n = P(FMA, a, K(2 * k->log2e), big), nf = P(FSUB, n, big);
-    // n is small: one step is enough.
-    int32_t r = P(FNMA, nf, K(k->ln2_hi), P(FADD, a, a));
-    int32_t e1 = P(FMA, exp_of_rest(b, r), power(b, n), one);
-    int32_t wide = P(FSUB, one, P(FDIV, K(2), e1));
-    int32_t z = P(FMUL, x, x), q = horner(b, &tanh_f32, z);
-    int32_t small = P(FMA, P(FMUL, x, z), q, x);
-    return P(SEL, P(FLT, size, K(0.55)), small, with_sign_of(b, x, wide));
-}
-
 // With m = e^2x - 1, to its last bits also where x is small: m / (m + 2).
-static int32_t tanh_by_expm1(dv_vec_build *b, int32_t x)
+static int32_t tanh_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    int32_t a = P(FLEAST, P(FABS, x), K(20)), y = P(FADD, a, a);
+    int32_t a = P(FABS, x);
+    int32_t y = P(FLEAST, P(FADD, a, a), K(b->is64 ? 40 : 20));
     int32_t big = K(magic(k, 0)), n = P(FMA, y, K(k->log2e), big);
-    int32_t r = less_ln2(b, y, P(FSUB, n, big)), s = power(b, n);
-    int32_t q = horner(b, &k->exp, r);
-    int32_t m = P(FMA, P(FMUL, r, r), q, r);
+    int32_t nf = P(FSUB, n, big), s = power(b, n), r;
+    if (b->is64)
+        r = less_ln2(b, y, nf);
+    else // n is small: one step is enough
+        r = P(FNMA, nf, K(k->ln2_hi), y);
+    int32_t m = P(FMA, series(b, &k->exp, r), P(FMUL, r, r), r);
     m = P(FMA, m, s, P(FSUB, s, K(1)));
     return with_sign_of(b, x, P(FDIV, m, P(FADD, m, K(2))));
 }
@@ -268,7 +260,7 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
     int32_t p = P(FMUL, exp_of_rest(b, r), power(b, n));
     int32_t u = P(FDIV, one, P(FADD, t, K(k->tail_k)));
     int32_t q = P(FNMA, u, K(2 * k->tail_k), one);
-    return P(FMUL, P(FMUL, horner(b, &k->tail, q), u), p);
+    return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);
 }
 
 // x times the distribution up to x: max(x, 0) - |x| tail(|x|). The clamp keeps
@@ -289,7 +281,7 @@ static int32_t erf_of(dv_vec_build *b, int32_t x)
                   K(k->erf_most));
     int32_t tail = tail_lifted(b, t, 0);
     int32_t wide = P(FNMA, tail, K(ldexp(2, -k->lift)), K(1));
-    int32_t small = P(FMA, horner(b, &k->erf, P(FMUL, x, x)), x, x);
+    int32_t small = P(FMA, series(b, &k->erf, P(FMUL, x, x)), x, x);
     return P(SEL, P(FLT, size, K(k->erf_cut)), small, with_sign_of(b, x, wide));
 }
 
@@ -313,7 +305,7 @@ static int32_t log_of(dv_vec_build *b, int32_t x)
     e = P(FSUB, e, P(AND, tiny, K(up)));
     int32_t f = P(FSUB, m, K(1)), s = P(FDIV, f, P(FADD, f, K(2)));
     int32_t z = P(FMUL, s, s), h = P(FMUL, P(FMUL, f, f), K(0.5));
-    int32_t r = P(FMUL, horner(b, &k->log, z), z);
+    int32_t r = P(FMUL, series(b, &k->log, z), z);
     // e ln2 + f - (h - s (h + r)), the small parts first
     int32_t low = P(FMA, s, P(FADD, h, r), P(FMUL, e, K(k->ln2_rest)));
     int32_t sum = P(FSUB, f, P(FSUB, h, low));
@@ -331,7 +323,7 @@ int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x)
     case DV_FN_LOG:
         return log_of(b, x);
     case DV_FN_TANH:
-        return b->is64 ? tanh_by_expm1(b, x) : tanh_by_parts(b, x);
+        return tanh_of(b, x);
     case DV_FN_ERF:
         return erf_of(b, x);
     case DV_FN_SIGMOID:

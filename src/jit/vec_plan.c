@@ -75,15 +75,16 @@ static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
     return most;
 }
 
-enum { SPARE = 6, MAX_OPS = 240, FEW_OPS = 5 };
+enum { MAX_OPS = 240, LEAST_TEMPS = 3 };
 
-// As many copies as registers allow; few where the body is long, since its
-// own operations then keep the machine busy.
+// As many copies as registers allow; fewer where the body is long. Constants
+// that find no register are loaded again and again, which costs little beside
+// arithmetic that waits.
 static int pick_unroll(int width, int n_ops, int accs, int n_regs)
 {
-    for (int u = n_ops <= FEW_OPS ? DV_VEC_MAX_UNROLL : 4; u > 1; u--)
-        if (u != 5 && u != 7 && u * (width + accs) + SPARE <= n_regs &&
-            u * n_ops <= MAX_OPS)
+    for (int u = DV_VEC_MAX_UNROLL; u > 1; u--)
+        if (u * (width + accs) <= n_regs && u * n_ops <= MAX_OPS &&
+            u * accs + LEAST_TEMPS <= n_regs)
             return u;
     return 1;
 }
