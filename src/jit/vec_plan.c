@@ -75,18 +75,14 @@ static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
     return most;
 }
 
-enum { MAX_OPS = 240, LEAST_TEMPS = 3 };
+enum { MAX_OPS = 400 };
 
-// As many copies as registers allow; fewer where the body is long. Constants
-// that find no register are loaded again and again, which costs little beside
-// arithmetic that waits.
-static int pick_unroll(int width, int n_ops, int accs, int n_regs)
+// As many copies as is sensible: arithmetic that waits costs more than values
+// that go to the stack and constants that are loaded again and again.
+static int pick_unroll(int n_ops)
 {
-    for (int u = DV_VEC_MAX_UNROLL; u > 1; u--)
-        if (u * (width + accs) <= n_regs && u * n_ops <= MAX_OPS &&
-            u * accs + LEAST_TEMPS <= n_regs)
-            return u;
-    return 1;
+    int u = n_ops ? MAX_OPS / n_ops : 1;
+    return u > DV_VEC_MAX_UNROLL ? DV_VEC_MAX_UNROLL : u > 1 ? u : 1;
 }
 
 // -- Homes -------------------------------------------------------------------
@@ -292,7 +288,7 @@ static void lay_out(planner *q)
     find_live(q);
     int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
     int width = body_width(a, ends, &n_ops);
-    a->unroll = pick_unroll(width, n_ops, accs, a->isa->n_regs);
+    a->unroll = pick_unroll(n_ops);
     dv_vec_alloc_init(a);
     if (q->p->failed)
         return;
