@@ -116,14 +116,13 @@ static const real f64 = {
 
 // The normal distribution less 1/2, for f32, over its argument; 1.9e-8
 #define GELU_MOST 5.6
-static const poly gelu_top = {
-    6,
-    {0x1.988452p-2, 0x1.16bec2p-5, 0x1.32f5eep-8, 0x1.648138p-13,
-     0x1.a7062cp-18, 0x1.7e6e1ep-26}};
-static const poly gelu_bottom = {
-    6,
-    {1, 0x1.020148p-2, 0x1.d6ca2ap-6, 0x1.efd5eep-10, 0x1.3534eep-14,
-     0x1.3ca5a2p-20}};
+static const poly gelu_top = {6,
+                              {0x1.988452p-2, 0x1.16bec2p-5, 0x1.32f5eep-8,
+                               0x1.648138p-13, 0x1.a7062cp-18, 0x1.7e6e1ep-26}};
+static const poly gelu_bottom = {6,
+                                 {1, 0x1.020148p-2, 0x1.d6ca2ap-6,
+                                  0x1.efd5eep-10, 0x1.3534eep-14,
+                                  0x1.3ca5a2p-20}};
 
 // -- Words of the formulas below ---------------------------------------------
 
