@@ -201,7 +201,7 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
         if (dv_access_is_indirect(a) ||
-            (a->tensor == op->write.tensor &&
+            (a->tensor == op->write.tensor && !how->copied &&
              !same_place(&how->reads[i], how->write, op->n_vars)))
             return 0;
     }
@@ -404,6 +404,26 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
 {
     return v->acc_bytes;
+}
+
+void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
+                         const int64_t *end, int64_t *steps)
+{
+    int32_t along = v->reduce == DV_VEC_OUTER   ? v->inner
+                    : v->reduce == DV_VEC_INNER ? v->outer
+                                                : -1;
+    int64_t n = 1;
+    for (int k = 0; k < v->n_vars; k++)
+        steps[k] = 0;
+    if (along >= 0) {
+        steps[along] = 1;
+        n = end[along] - begin[along];
+    }
+    for (int k = v->n_written - 1; k >= 0; k--) {
+        int32_t x = v->written[k];
+        steps[x] = n;
+        n *= end[x] - begin[x];
+    }
 }
 
 // -- Running -----------------------------------------------------------------

@@ -26,6 +26,7 @@ typedef struct dv_vec_how {
     const dv_op *op;
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
     int parts;                    // dv_vec_op_part will be called
+    int copied; // reads of the tensor written go to a copy of it
 } dv_vec_how;
 
 // *out is the arena's; NULL with DV_OK when the op is for the strips.
@@ -43,6 +44,10 @@ void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
 // reduced variables of its box do not count.
 void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
                     const int64_t *end, int part, void *acc);
+// How far apart accumulators of a box are along each variable; 0 for those
+// that are reduced.
+void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
+                         const int64_t *end, int64_t *steps);
 // Bytes of one accumulator, of which there is one per element written.
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v);
 #endif
