@@ -126,8 +126,12 @@ static double kernels(const count *c)
         waste += f->col_turned ? 0.12 : 0.04;
     // Rows far apart take whole lines, and places in the cache that they fight
     // for.
+    double wide = c->col * c->es;
+    if (f->n_k &&
+        (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
+        wide += 64;
     if (!packed && !f->col_turned && c->row > 4 &&
-        (c->col * c->es + 64) * c->k > (double)c->caches->l1 / 2)
+        wide * c->k > (double)c->caches->l1 / 2)
         waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
@@ -175,7 +179,10 @@ static double load(const count *c, int o)
     int at = c->f.pack[o];
     double bytes = loads_of(c, o) * block_of(c, o) * c->es;
     double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    double each = rate(c, where * c->es);
+    double each = rate(c, where * c->es), block = block_of(c, o) * c->es;
+    // The rows go by once for each panel of columns.
+    if (o == c->f.in_row && block > (double)c->caches->l2 / 2)
+        bytes *= c->col / (5 * c->lanes) > 1 ? c->col / (5 * c->lanes) : 1;
     if (at == DV_FORM_NEVER && each == ns_memory)
         each *= waits(c, o);
     return bytes * each;
