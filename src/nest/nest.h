@@ -217,6 +217,10 @@ typedef struct dv_nest_form {
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+// A product of two matrices, or a batch of them, each read in place: there is a
+// kernel for all of it that cuts, packs and shares on its own (jit/gemm.h). Then
+// `as`, if not NULL, is the nest with that kernel inside.
+int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 
 // -- Running (run.c) ---------------------------------------------------------
 
