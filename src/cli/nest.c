@@ -124,7 +124,7 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "%s is a nest: it has no ops and no params",
                            j->a.file);
-        return dv_nest_parse(&j->nest, &j->src, diag);
+        return dv_nest_from(&j->nest, &j->src, diag);
     }
     dv_nest_operands where;
     int32_t op;

@@ -269,12 +269,18 @@ static double packing(const count *c, int o)
     if (at == DV_FORM_NEVER)
         return 0;
     double n = turns_up_to(c, at) * packed_of(c, o, at);
-    double each = price(c, o, at) * c->es / 4;
-    double all = all_of(c, o) * c->es;
-    each += c->es * rate(c, all);
-    if (o == DV_OUT) // put back; and gathered, unless it starts at zero
-        each = each * (c->n->first == DV_PRIM_ZERO ? 1.3 : 2.3);
-    return n * each + turns_up_to(c, at) * 20;
+    double moved = price(c, o, at) * c->es / 4;
+    double far = c->es * rate(c, all_of(c, o) * c->es);
+    double calls = turns_up_to(c, at) * 20;
+    if (o != DV_OUT)
+        return n * (moved + far) + calls;
+    // Put back; and gathered before, unless it starts at zero.
+    double fresh = 1;
+    for (int l = 0; l <= at; l++)
+        if (c->n->dims[l].type == DV_NEST_K)
+            fresh /= c->turns[l];
+    double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
+    return n * (moved * (1.2 + reads) + far * (1.5 + reads)) + calls;
 }
 
 static int too_large(const count *c, int o)

@@ -299,7 +299,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
 {
-    static const dv_contract_options none = {0};
+    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
     const dv_contract_options *o = options ? options : &none;
     DV_TRY(check(n, o, diag));
     dv_contract *c = dv_alloc(sizeof *c);
@@ -307,6 +307,10 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = o->as_is ? DV_OK : optimise(c, o, diag);
+    if (s == DV_OK && !jit) {
+        s = dv_jit_create(&c->own_jit, diag);
+        jit = c->own_jit;
+    }
     if (s == DV_OK)
         s = build(c, jit, o, diag);
     c->n.src = NULL; // no longer borrowed
@@ -326,6 +330,7 @@ void dv_contract_destroy(dv_contract *c)
     for (int32_t i = 0; i < c->n_plans; i++)
         dv_gemm_plan_destroy(c->plans[i]);
     dv_release(c->plans);
+    dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
 }

@@ -95,6 +95,7 @@ struct dv_contract {
     int64_t part_step[DV_NEST_MAX_DIMS]; // of the nest's dimensions in a part
     unsigned char *sums;                 // in memory
     ct_thread *team;                     // owned
+    dv_jit *own_jit;                     // NULL: it is borrowed
     void *memory;                        // owned, mapped
     size_t memory_bytes;
 };

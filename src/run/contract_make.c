@@ -120,6 +120,9 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.ldc = ldc_of(c);
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
+    // Both rows of k: rather packed than summed across vectors.
+    if (s.trans_b && !s.trans_a && s.m >= 8 && s.n >= 8 && s.k >= 8)
+        o.pack = 1;
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);
     if (!c->plans)
         return dv_nomem(diag);

@@ -172,7 +172,7 @@ static int reads_back(const dv_nest *n)
     dv_nest_print(&a, n);
     dv_source src = {"printed", a.at, a.len};
     int ok =
-        dv_nest_parse(&back, &src, NULL) == DV_OK && dv_nest_equal(n, &back);
+        dv_nest_from(&back, &src, NULL) == DV_OK && dv_nest_equal(n, &back);
     if (ok)
         dv_nest_print(&b, &back);
     ok = ok && strcmp(a.at, b.at) == 0;
