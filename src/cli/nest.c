@@ -124,7 +124,7 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "%s is a nest: it has no ops and no params",
                            j->a.file);
-        return dv_nest_parse(&j->nest, &j->src, diag);
+        return dv_nest_from(&j->nest, &j->src, diag);
     }
     dv_nest_operands where;
     int32_t op;
@@ -163,7 +163,7 @@ static dv_status check(const job *j, const char *passes, dv_diag *diag)
     const dv_nest *n = &j->nest;
     dv_nest_form form;
     const char *list = j->a.list;
-    if (j->a.passes || (j->p && !passes))
+    if (j->a.passes || (j->p && !passes) || (list && !strcmp(list, "none")))
         return dv_nest_check(n, diag);
     if ((list && !strncmp(list, "seed", 4)) || !dv_nest_is_tiled(n))
         return passes && !(list && *list == 's') ? dv_nest_check_order(n, diag)
@@ -178,7 +178,7 @@ static dv_status optimise(job *j, dv_diag *diag)
     const char *passes = a->passes;
     if (a->list)
         passes = dv_nest_list(a->list);
-    else if (!passes && !is_laid_out(&j->nest))
+    else if (!passes && !is_laid_out(&j->nest) && !dv_nest_is_unary(&j->nest))
         passes = dv_nest_list("best");
     dv_nest_options options = {.threads = a->threads,
                                .after = dump,
@@ -360,9 +360,11 @@ static char *as_text(const job *j)
     if (j->a.time)
         dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->how, j->seconds,
                gflops(j));
-    if (j->a.verify)
+    if (j->a.verify && j->n_checked)
         dv_put(&out, "# %" PRId64 " elements as the loops have them\n",
                j->n_checked);
+    else if (j->a.verify)
+        dv_put(&out, "# run by loops: there is nothing to compare\n");
     dv_put(&out, "%s", "");
     return dv_text_take(&out);
 }
@@ -411,7 +413,8 @@ static char *as_json(const job *j)
     dv_json_string(&w, "main", dv_prim_get(n->main)->name);
     dv_json_string(&w, "last", dv_prim_get(n->last)->name);
     dv_json_bool(&w, "transposed", dv_nest_is_transposed(n));
-    dv_json_bool(&w, "combine", n->combine);
+    if (n->combine)
+        dv_json_bool(&w, "combine", 1);
     json_pack(&w, n->pack);
     json_dims(&w, n);
     if (j->a.run) {
@@ -421,8 +424,10 @@ static char *as_json(const job *j)
         dv_json_double(&w, "sum", j->sum);
         dv_json_string(&w, "hash", hash);
         dv_json_double(&w, "seconds", j->seconds);
-        dv_json_string(&w, "how", j->how);
-        dv_json_int(&w, "checked", j->n_checked);
+        if (j->a.time)
+            dv_json_string(&w, "how", j->how);
+        if (j->a.verify)
+            dv_json_int(&w, "checked", j->n_checked);
         dv_json_close(&w);
     }
     dv_json_close(&w);

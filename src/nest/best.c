@@ -150,7 +150,7 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_put_in_order(n, &caches);
     return DV_OK;
 }
@@ -257,20 +257,19 @@ static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
 
 // A few turns of the loop that continues the rows of an input: they are packed
 // together, where out is packed and does not leave room for all of them.
-static void cut_few(dv_nest *n)
+static void cut_few(dv_nest *n, int64_t few)
 {
-    enum { FEW = 8 };
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *p = &n->dims[i];
         for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
             const dv_nest_dim *d = &n->dims[j];
             if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
-                d->size <= FEW || p->type == DV_NEST_K || p->whole)
+                d->size <= few || p->type == DV_NEST_K || p->whole)
                 continue;
             int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
             if (p->stride[o] == 1 && d->stride[o] == p->size &&
                 p->stride[DV_OUT] != 1) {
-                cut_to(n, j, FEW);
+                cut_to(n, j, few);
                 return;
             }
         }
@@ -279,7 +278,7 @@ static void cut_few(dv_nest *n)
 
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
-enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 5 };
+enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 6 };
 
 static int cut_prim(dv_nest *n, dv_nest_type type, int which)
 {
@@ -309,8 +308,8 @@ static void try_blocks(cutter *w, const dv_nest *n)
             cut_block(&a, DV_NEST_M, elems);
         if (block < 4 && block & 2)
             cut_block(&a, DV_NEST_N, elems);
-        if (block == 4)
-            cut_few(&a);
+        if (block >= 4)
+            cut_few(&a, block == 4 ? 8 : 4);
         if ((block && a.n_dims == n->n_dims) ||
             dv_nest_least_cost(&a, w->caches) >= w->least)
             continue;
@@ -349,7 +348,7 @@ dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_cut_tiles(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
@@ -431,7 +430,7 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     dv_nest_caches caches = dv_nest_caches_of(options);
     dv_nest best = *n;
     double least = DV_NEST_IMPOSSIBLE;
-    if (dv_nest_is_unary(n))
+    if (dv_nest_is_unary(n) || dv_nest_is_plain(n, n))
         return DV_OK;
     for (int i = 0; i == 0 || pick(n, DV_NEST_M, i) >= 0; i++)
         for (int j = 0; j == 0 || pick(n, DV_NEST_N, j) >= 0; j++) {

@@ -22,9 +22,10 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
 }
 
 static const double ns_per_vector_fma = 0.0962; // 4 a cycle
-static const double ns_per_tile = 9, ns_per_call = 12;
+static const double ns_per_tile = 2.5, ns_per_call = 6;
 // Per byte, beyond what is hidden behind multiply-adds.
-static const double ns_l2 = 0.002, ns_l3 = 0.012, ns_memory = 0.03;
+static const double ns_l1 = 0.004, ns_l2 = 0.002, ns_l3 = 0.009,
+                    ns_memory = 0.03;
 // Per 4 bytes moved.
 static const double ns_copied = 0.11, ns_turned = 0.20, ns_gathered = 0.6,
                     ns_scalar = 2.0;
@@ -126,8 +127,12 @@ static double kernels(const count *c)
         waste += f->col_turned ? 0.12 : 0.04;
     // Rows far apart take whole lines, and places in the cache that they fight
     // for.
+    double wide = c->col * c->es;
+    if (f->n_k &&
+        (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
+        wide += 64;
     if (!packed && !f->col_turned && c->row > 4 &&
-        (c->col * c->es + 64) * c->k > (double)c->caches->l1 / 2)
+        wide * c->k > (double)c->caches->l1 / 2)
         waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
@@ -167,18 +172,25 @@ static double waits(const count *c, int o)
     double run = elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
         run *= elems(c->n, k);
-    return !turned && run * c->es < 1024 ? 5 : 1.5;
+    return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
+// Columns are waited for by the first rows that meet them; rows come by one
+// after the other, asked for in time.
 static double load(const count *c, int o)
 {
-    int at = c->f.pack[o];
-    double bytes = loads_of(c, o) * block_of(c, o) * c->es;
+    int at = c->f.pack[o], is_col = o == c->f.in_col;
+    double block = block_of(c, o), loads = loads_of(c, o);
     double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    double each = rate(c, where * c->es);
+    double each = rate(c, where * c->es), panel = 5 * c->lanes, sum = 0;
+    // The rows go by once for each panel of columns.
+    if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
+        loads *= c->col / panel;
     if (at == DV_FORM_NEVER && each == ns_memory)
         each *= waits(c, o);
-    return bytes * each;
+    if (is_col && block * c->es > (double)c->caches->l1 / 2)
+        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * ns_l1;
+    return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
@@ -218,11 +230,23 @@ static double results(const count *c)
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) *
+    // With a long k there is time to write.
+    double hidden = c->k < 96 ? 1 : 0.5;
+    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
            ragged(run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
+
+// How much more a copy costs in short runs, which from memory are waited for.
+static double copied(double run_bytes, int from_memory)
+{
+    if (run_bytes >= 1024)
+        return 1;
+    if (!from_memory)
+        return run_bytes >= 256 ? 1.4 : 2;
+    return run_bytes >= 512 ? 2 : run_bytes >= 256 ? 2.6 : 6;
+}
 
 // The price of an element by the way it lies: `across` is unit stride in the
 // buffer, inside are the dimensions behind loop `at`.
@@ -244,13 +268,15 @@ static double price(const count *c, int o, int at)
             if (i != across && (double)n->dims[i].stride[o] == run)
                 run *= (double)n->dims[i].size; // rows that touch
         run *= c->es;
-        return ns_copied * (run >= 1024 ? 1 : run >= 384 ? 1.4 : 3);
+        return ns_copied *
+               copied(run, all_of(c, o) * c->es > (double)c->caches->l3 / 2);
     }
     if (far < 1)
         return ns_scalar;
     // A line here and a line there, each on its own page.
     double line = longest < 16 ? 16 : (double)longest;
-    double pages = (double)far * c->es >= 2048 ? 0.6 * 16 / line : 0;
+    double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
+    pages *= o == DV_OUT ? 0.5 : 1.8;
     if (longest < 2)
         return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
@@ -262,19 +288,25 @@ static double packing(const count *c, int o)
     if (at == DV_FORM_NEVER)
         return 0;
     double n = turns_up_to(c, at) * packed_of(c, o, at);
-    double each = price(c, o, at) * c->es / 4;
-    double all = all_of(c, o) * c->es;
-    each += c->es * rate(c, all);
-    if (o == DV_OUT) // put back; and gathered, unless it starts at zero
-        each = each * (c->n->first == DV_PRIM_ZERO ? 1.3 : 2.3);
-    return n * each + turns_up_to(c, at) * 20;
+    double moved = price(c, o, at) * c->es / 4;
+    double far = c->es * rate(c, all_of(c, o) * c->es);
+    double calls = turns_up_to(c, at) * 20;
+    if (o != DV_OUT)
+        return n * (moved + far) + calls;
+    // Put back; and gathered before, unless it starts at zero.
+    double fresh = 1;
+    for (int l = 0; l <= at; l++)
+        if (c->n->dims[l].type == DV_NEST_K)
+            fresh /= c->turns[l];
+    double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
+    return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
 }
 
 static int too_large(const count *c, int o)
 {
     int at = c->f.pack[o];
     double most =
-        o == DV_OUT ? (double)c->caches->l2 * 0.7 : (double)c->caches->l3 / 2;
+        o == DV_OUT ? (double)c->caches->l2 * 0.9 : (double)c->caches->l3 / 2;
     return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
 }
 
@@ -404,7 +436,7 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_mark_packs(n, &caches, 0);
     return DV_OK;
 }

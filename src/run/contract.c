@@ -260,9 +260,10 @@ static dv_status optimise(dv_contract *c, const dv_contract_options *o,
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
 }
 
-static dv_status build(dv_contract *c, dv_jit *jit, dv_diag *diag)
+static dv_status build(dv_contract *c, dv_jit *jit,
+                       const dv_contract_options *o, dv_diag *diag)
 {
-    int bad;
+    int bad, plain = dv_nest_is_plain(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
@@ -279,24 +280,26 @@ static dv_status build(dv_contract *c, dv_jit *jit, dv_diag *diag)
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
     lay_panels(c);
-    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++)
-        if (!lay_buffer(c, o))
+    for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
+        if (!lay_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
-                           dv_nest_operand_name(o));
+                           dv_nest_operand_name(i));
     DV_TRY(map_buffers(c, diag));
     if (c->points)
         return DV_OK;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        if (c->form.pack[o] != DV_FORM_NEVER)
-            DV_TRY(ct_make_mover(c, jit, o, diag));
+    if (plain)
+        return ct_make_plans(c, jit, o, diag);
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        if (c->form.pack[i] != DV_FORM_NEVER)
+            DV_TRY(ct_make_mover(c, jit, i, diag));
     return ct_make_kernels(c, jit, diag);
 }
 
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
 {
-    static const dv_contract_options none = {0};
+    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
     const dv_contract_options *o = options ? options : &none;
     DV_TRY(check(n, o, diag));
     dv_contract *c = dv_alloc(sizeof *c);
@@ -304,8 +307,12 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = o->as_is ? DV_OK : optimise(c, o, diag);
+    if (s == DV_OK && !jit) {
+        s = dv_jit_create(&c->own_jit, diag);
+        jit = c->own_jit;
+    }
     if (s == DV_OK)
-        s = build(c, jit, diag);
+        s = build(c, jit, o, diag);
     c->n.src = NULL; // no longer borrowed
     if (s)
         dv_contract_destroy(c);
@@ -320,6 +327,10 @@ void dv_contract_destroy(dv_contract *c)
         return;
     if (c->memory)
         munmap(c->memory, c->memory_bytes);
+    for (int32_t i = 0; i < c->n_plans; i++)
+        dv_gemm_plan_destroy(c->plans[i]);
+    dv_release(c->plans);
+    dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
 }
@@ -350,6 +361,13 @@ typedef struct spot {
 
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
+    if (c->n_plans) {
+        int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
+        dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
+                     s->at[c->form.in_row], s->at[c->form.in_col],
+                     s->at[DV_OUT], NULL);
+        return;
+    }
     int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
     const ct_kernel *k =
         &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
@@ -447,6 +465,8 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
     int64_t begin = c->n_shares * thread / c->threads;
     int64_t end = c->n_shares * (thread + 1) / c->threads;
     spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, 1, 1};
+    if (c->n_plans && !c->n_shared) // each has its part of every product
+        begin = 0, end = 1;
     if (begin == end)
         return;
     if (c->n.combine)

@@ -103,6 +103,34 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     return DV_OK;
 }
 
+dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+                        const dv_contract_options *options, dv_diag *diag)
+{
+    dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
+    int32_t count = c->n_shared ? c->threads : 1;
+    dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
+                         .l1_bytes = options->l1_bytes,
+                         .l2_bytes = options->l2_bytes,
+                         .l3_bytes = options->l3_bytes};
+    s.m = (int32_t)c->row.size;
+    s.n = (int32_t)c->col.size;
+    s.k = (int32_t)c->k_size[0];
+    set_rows(c, &s);
+    set_cols(c, &s);
+    s.ldc = ldc_of(c);
+    s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
+    s.relu = (uint8_t)c->relu_last;
+    // Both rows of k: rather packed than summed across vectors.
+    if (s.trans_b && !s.trans_a && s.m >= 8 && s.n >= 8 && s.k >= 8)
+        o.pack = 1;
+    c->plans = dv_alloc((size_t)count * sizeof *c->plans);
+    if (!c->plans)
+        return dv_nomem(diag);
+    for (; c->n_plans < count; c->n_plans++)
+        DV_TRY(dv_gemm_plan_create(&c->plans[c->n_plans], jit, &s, &o, diag));
+    return DV_OK;
+}
+
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
     for (int row = 0; row <= (c->row.rest > 0); row++)
