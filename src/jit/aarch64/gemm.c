@@ -324,7 +324,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     (void)isa; // one vector length, and no instructions beside the types'
     int es = s->dtype == DV_F64 ? 8 : 4; // of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
-    if (s->dtype == DV_BF16) {
+    gen.ints = s->dtype == DV_I32 || s->dtype == DV_I8;
+    if (s->dtype == DV_BF16 || s->dtype == DV_I8) {
         dv_pairs_gemm(g, s);
         return;
     }

@@ -57,12 +57,19 @@ static void plan_rings(kloop *l, const dv_gen *g)
     l->v.per = t->nv;
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
+    l->v.first = acc;
+    if (l->p->pairs) { // V once, and S as it comes
+        l->v.size = t->nv;
+        l->s.size =
+            ring_size(2 * l->s.per, 32 - acc - t->nv, 1, UNROLL * l->s.per);
+        l->s.first = acc + l->v.size;
+        return;
+    }
     int room = 32 - acc - l->s.per;
     l->v.size = ring_size(2 * t->nv, room, t->nv, UNROLL * t->nv);
     room = 32 - acc - l->v.size;
     l->s.size =
         ring_size(2 * l->s.per, room, l->s.per, UNROLL / l->group * l->s.per);
-    l->v.first = acc;
     l->s.first = acc + l->v.size;
 }
 
@@ -242,14 +249,20 @@ static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
 static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
 {
     int ok = 1;
-    if (pairs)
-        return dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
-    uint32_t w =
-        g->es == 8
-            ? (fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
-                     : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok))
-            : (fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
-                     : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok));
+    uint32_t w;
+    if (pairs && g->ints)
+        w = dv_insn_word(DV_INSN_smmla, 0, 0, from, 0, &ok);
+    else if (pairs)
+        w = dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
+    else if (g->es == 8)
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok);
+    else if (g->ints)
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e4i, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e4i, 0, 0, from, lane, &ok);
+    else
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok);
     g->code->failed |= !ok;
     return w;
 }
