@@ -1,13 +1,16 @@
 // Matrix products, ours beside the BLAS libraries that are installed.
 //
-//   gemm [-t THREADS] [-r REPEATS] [-l LIBRARY]... [SIZE|MxNxK]...
+//   gemm [-t THREADS] [-r REPEATS] [-d TYPE] [-l LIBRARY]... [SIZE|MxNxK]...
 //
-// Row-major C = A B in f32, operands warm. The peak is measured first, with
-// the same threads: dependent chains of multiply-adds in registers. Each figure
+// Row-major C = A B, operands warm, in f32 unless -d says otherwise (libraries
+// are left out then; narrow types add up in f32 and i32). The peak is measured
+// first, with the same threads: chains of the type's multiply-add in
+// registers. Each figure
 // is the median of the repeats, which take turns, so that all suffer alike.
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
+#include "base/dtype.h"
 #include "jit/gemm.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -75,25 +78,57 @@ static void bind_team(void)
 
 // -- The machine's peak ------------------------------------------------------
 
-enum { CHAINS = 20, TURNS = 400000 };
+// Each type's best instruction as a word, with operands v30 and v31, and the
+// operations it does.
+typedef struct type {
+    const char *name;
+    dv_dtype in, out;
+    int ops;
+    void (*chains)(long turns);
+} type;
 
-static void chains(void)
-{
+enum { CHAINS = 24, TURNS = 300000 };
+
 #ifdef __aarch64__
-#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
-    long n = TURNS;
-    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
-                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
-                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
-                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
-                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
-                     : "+r"(n)
-                     :
-                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
-                       "v24", "v25", "v26", "v27", "v30", "v31");
+#define ROW(w, a, b, c, d, e, f)                                               \
+    ".inst " w "+" #a "\n.inst " w "+" #b "\n.inst " w "+" #c "\n.inst " w     \
+    "+" #d "\n.inst " w "+" #e "\n.inst " w "+" #f "\n"
+#define CHAIN(name, w)                                                         \
+    static void name(long n)                                                   \
+    {                                                                          \
+        __asm__ volatile(                                                      \
+            "movi v30.2d, #0\nmovi v31.2d, #0\n"                               \
+            "1:\n" ROW(w, 0, 1, 2, 3, 4, 5) ROW(w, 6, 7, 8, 9, 10, 11)         \
+                ROW(w, 12, 13, 14, 15, 16, 17) ROW(                            \
+                    w, 18, 19, 20, 21, 22, 23) "subs %0, %0, #1\nb.ne 1b\n"    \
+            : "+r"(n)                                                          \
+            :                                                                  \
+            : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",      \
+              "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",    \
+              "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");         \
+    }
+#else
+#define CHAIN(name, w)                                                         \
+    static void name(long n)                                                   \
+    {                                                                          \
+        (void)n;                                                               \
+    }
 #endif
-}
+CHAIN(chain_f32, "0x4e3fcfc0")
+CHAIN(chain_f64, "0x4e7fcfc0")
+CHAIN(chain_bf16, "0x6e5fefc0") // bfmmla
+CHAIN(chain_f16, "0x4e3fefc0")  // fmlal
+CHAIN(chain_i8, "0x4e9fa7c0")   // smmla
+CHAIN(chain_i32, "0x4ebf97c0")
+
+static const type types[] = {{"f32", DV_F32, DV_F32, 8, chain_f32},
+                             {"f64", DV_F64, DV_F64, 4, chain_f64},
+                             {"bf16", DV_BF16, DV_F32, 32, chain_bf16},
+                             {"f16", DV_F16, DV_F32, 8, chain_f16},
+                             {"i8", DV_I8, DV_I32, 64, chain_i8},
+                             {"i32", DV_I32, DV_I32, 8, chain_i32}};
+enum { N_TYPES = sizeof types / sizeof *types };
+static const type *used = types;
 
 static double peak(void)
 {
@@ -102,9 +137,9 @@ static double peak(void)
     for (int r = 0; r < 15; r++) {
         double t = now();
 #pragma omp parallel num_threads(threads)
-        chains();
+        used->chains(TURNS);
         t = now() - t;
-        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        double f = (double)used->ops * CHAINS * TURNS * threads / t / 1e9;
         best = f > best ? f : best;
     }
     return best;
@@ -113,18 +148,19 @@ static double peak(void)
 // -- One size ----------------------------------------------------------------
 
 typedef struct mats {
-    float *a, *b, *c;
+    void *a, *b, *c;
     int m, n, k;
 } mats;
 
-static float *new_matrix(int rows, int cols)
+static void *new_matrix(int rows, int cols, dv_dtype t)
 {
-    size_t n = (size_t)rows * (size_t)cols * sizeof(float);
-    float *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+    size_t n = (size_t)rows * (size_t)cols;
+    size_t bytes = n * (size_t)dv_dtype_get(t)->size_bytes;
+    void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!p)
         exit(3);
-    for (size_t i = 0; i < n / sizeof *p; i++)
-        p[i] = (float)((int)(i * 7 % 17) - 8);
+    for (size_t i = 0; i < n; i++)
+        dv_store(t, p, (int64_t)i, (double)((int)(i * 7 % 17) - 8));
     return p;
 }
 
@@ -154,9 +190,9 @@ static void check(const mats *x, const char *who)
         int r = i * 7919 % x->m, c = i * 104729 % x->n;
         double want = 0;
         for (int p = 0; p < x->k; p++)
-            want += (double)x->a[(size_t)r * (size_t)x->k + (size_t)p] *
-                    (double)x->b[(size_t)p * (size_t)x->n + (size_t)c];
-        double got = (double)x->c[(size_t)r * (size_t)x->n + (size_t)c];
+            want += dv_load(used->in, x->a, (int64_t)r * x->k + p) *
+                    dv_load(used->in, x->b, (int64_t)p * x->n + c);
+        double got = dv_load(used->out, x->c, (int64_t)r * x->n + c);
         if (!(fabs(got - want) <= 1e-3 * x->k)) {
             fprintf(stderr, "%s: [%d][%d] is %g, not %g\n", who, r, c, got,
                     want);
@@ -167,9 +203,15 @@ static void check(const mats *x, const char *who)
 
 static void row(dv_jit *jit, int m, int n, int k, double top)
 {
-    mats x = {new_matrix(m, k), new_matrix(k, n), new_matrix(m, n), m, n, k};
+    mats x = {new_matrix(m, k, used->in),
+              new_matrix(k, n, used->in),
+              new_matrix(m, n, used->out),
+              m,
+              n,
+              k};
     static double t[MAX_PEERS + 1][MAX_REPEATS];
-    dv_gemm_shape s = {.m = m, .n = n, .k = k, .dtype = DV_F32};
+    dv_gemm_shape s = {.m = m, .n = n, .k = k};
+    s.dtype = (uint8_t)used->in;
     dv_gemm_options o = {.threads = threads};
     dv_gemm_plan *plan;
     if (dv_gemm_plan_create(&plan, jit, &s, &o, NULL))
@@ -177,7 +219,9 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     double flop = 2.0 * m * n * k;
     long count = (long)(4e7 * threads / flop) + 1;
     for (int w = -1; w < n_peers; w++) { // warm up and check
-        memset(x.c, 0, (size_t)m * (size_t)n * sizeof *x.c);
+        memset(x.c, 0,
+               (size_t)m * (size_t)n *
+                   (size_t)dv_dtype_get(used->out)->size_bytes);
         measure(w, plan, &x, 1);
         check(&x, w < 0 ? "ours" : peers[w].name);
     }
@@ -236,6 +280,14 @@ static void open_peer(const char *path)
     memcpy(&peers[n_peers++].run, &at, sizeof at);
 }
 
+static const type *type_of(const char *name)
+{
+    for (int i = 0; i < N_TYPES; i++)
+        if (!strcmp(types[i].name, name))
+            return &types[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     static const int all[] = {4,   5,   6,   7,   8,   11,  12,   13,
@@ -243,24 +295,28 @@ int main(int argc, char **argv)
                               36,  40,  47,  48,  56,  63,  64,   96,
                               128, 192, 256, 384, 512, 768, 1024, 2048};
     int opt;
-    while ((opt = getopt(argc, argv, "t:r:l:")) != -1)
+    while ((opt = getopt(argc, argv, "t:r:l:d:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
             repeats = atoi(optarg);
         else if (opt == 'l')
             open_peer(optarg);
+        else if (opt == 'd')
+            used = type_of(optarg);
         else
             return 2;
-    if (threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
+    if (!used || threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
         return 2;
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
+    if (used != types)
+        n_peers = 0; // theirs is f32
     double top = peak();
-    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# %d threads, peak %.1f GFLOP/s %s\n", threads, top, used->name);
     printf("# size\t\tours\tshare");
     for (int w = 0; w < n_peers; w++)
         printf("\t%s", peers[w].name);

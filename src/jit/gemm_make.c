@@ -126,7 +126,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
     s.pack_b = row == 0 && !s.trans_b && !plan->apart;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
     s.ldc = dv_gemm_ldc(plan, w->p);
-    s.next_b = !plan->one_block;
+    s.next_b = !plan->one_block && (row > 0 || !plan->apart);
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
     if (i > 0)

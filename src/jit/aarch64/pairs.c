@@ -14,6 +14,7 @@
 #include "jit/aarch64/tile.h"
 
 enum { ROWS = DV_PAIRS_ROWS, STEP_BYTES = 8, UNIT = 4 }; // columns a vector
+enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 };  // steps
 
 // Pairs of accumulators into vectors of rows, in place.
 static void part_rows(dv_gen *g, const dv_tile *t)
@@ -47,6 +48,16 @@ static void tile(dv_gen *g, dv_prod *p, int rows)
     dv_tile_store(g, p, &out, 2 * pairs * units);
 }
 
+// Ask for a share of the panel of columns that is read next, with every tile.
+static void ask_for_next(dv_gen *g, const dv_prod *p, int tiles)
+{
+    int64_t bytes = (p->n_v + UNIT - 1) / UNIT * 32 * (int64_t)p->k;
+    int64_t share = (bytes / LINE + tiles - 1) / tiles;
+    for (int64_t i = 0; i < share; i++)
+        DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+    dv_gen_add(g, X_NEXT, X_NEXT, share * LINE);
+}
+
 void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 {
     int many = s->m / ROWS, rest = s->m % ROWS;
@@ -65,9 +76,15 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
         dv_gen_mov(g, X_LDC, p.ldc);
     if (p.bias)
         DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
+    if (s->next_b && many > 1) {
+        dv_gen_mov(g, X_NEXT, (p.n_v + UNIT - 1) / UNIT * 32 * (int64_t)p.k);
+        DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
+    }
     if (many) {
         dv_gen_mov(g, X_M, many);
         size_t top = g->code->n;
+        if (s->next_b && many > 1)
+            ask_for_next(g, &p, many);
         tile(g, &p, ROWS);
         dv_gen_add(g, X_A, X_A, (int64_t)p.k * ROWS / 2 * 16);
         dv_gen_add(g, X_C, X_C, ROWS * p.ldc);
@@ -83,6 +100,7 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
 // -- Packing -----------------------------------------------------------------
 
 enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 }; // lines x4 on
+enum { X_FAR = 14 };
 
 // What is packed: n lines of k, for vectors of two.
 typedef struct lines {
@@ -191,8 +209,10 @@ static void turned_step(dv_gen *g, const lines *w, int k)
         turn(g, w, most, i / 2);
         i += most;
     }
-    for (int j = 0; j < step; j++)
+    for (int j = 0; j < step; j++) { // rows far apart are no stream
+        DV_E(prfm_r, LOAD_L1, X_LINE + j, X_FAR, 0);
         DV_E(add_x, X_LINE + j, X_LINE + j, X_LDS, 0);
+    }
     dv_gen_add(g, X_DST, X_DST, 16 * w->pairs);
 }
 
@@ -203,6 +223,7 @@ static void pack_turned(dv_gen *g, const dv_move_shape *s)
     for (int j = 0; j < step; j++)
         dv_gen_add(g, X_LINE + j, X_SRC, j * s->lds * w.es);
     dv_gen_mov(g, X_LDS, step * s->lds * w.es);
+    dv_gen_mov(g, X_FAR, AHEAD * step * s->lds * w.es + (w.n - 1) * w.es);
     if (many) {
         dv_gen_mov(g, X_Q, many);
         size_t top = g->code->n;
