@@ -141,7 +141,9 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
              s->beta ? "_acc" : "", s->bias ? "_bias" : "",
              s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
-             s->pack_b ? "_packb" : "");
+             s->pack_b    ? "_packb"
+             : s->panel_b ? "_panelb"
+                          : "");
 }
 
 static void name_of(const entry *e, char *out, size_t size)
@@ -219,6 +221,8 @@ static dv_status check_pairs(const dv_gemm_shape *s, dv_diag *diag)
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
     DV_TRY(check_type(isa, s->dtype, diag));
+    int lanes =
+        isa->vector_bytes / dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
@@ -228,8 +232,9 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         s->panel_a > isa->most_read || s->pack_a > 1 || s->pack_b > 1 ||
         s->one_sum > 1 || s->ctype ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
-        (s->pack_b && !s->panel_a) ||
-        (s->panel_a && (s->trans_b || s->batch > 1)))
+        s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
+        (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
+        (s->panel_a && s->batch > 1 && !s->trans_a && s->k % lanes))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the product's options contradict each other");
     int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;

@@ -47,14 +47,15 @@ typedef struct dv_gemm_shape {
     uint8_t panel_a;     // A is packed in panels of at most so many rows
     uint8_t next_b;      // what is read next follows B: it is prefetched
     uint8_t pack_a;      // read A as stored, write it in panels on the way
-    uint8_t pack_b;      // read B as stored, write it packed tight (whole
-                         // vectors a row) with the first panel of A
+    uint8_t pack_b;      // read B as stored, write it in panels with the first
+                         // panel of A
+    uint8_t panel_b;     // B is in such panels
     uint8_t one_sum;     // one chain of additions an element, in order of k,
                          // whatever m and n are
     uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
                          // once from the sums in f32; 0 is the sums' type.
                          // The bias is of the sums' type.
-    uint8_t pad[3];
+    uint8_t pad[2];
 } dv_gemm_shape;
 enum { DV_PAIRS_ROWS = 8, DV_PAIRS_COLS = 12 };
 
@@ -62,7 +63,10 @@ enum { DV_PAIRS_ROWS = 8, DV_PAIRS_COLS = 12 };
 // be, the lower ones first, one after the other. Each is stored as
 // DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
 // trans_a, as rows of m that are as wide as the panel. lda plays no part,
-// unless pack_a says that the kernel makes the panels itself.
+// unless pack_a says that the kernel makes the panels itself. Panels of B are
+// the columns as the kernel for this n cuts them, rows of whole vectors one
+// after the other. The products of a batch follow each other in panels; without
+// trans_a their k must be whole vectors.
 typedef struct dv_cut {
     int32_t size, n;  // n parts of `size`,
     int32_t n_larger; // then so many of size + 1

@@ -100,6 +100,61 @@ static void gemm_panel(void **state)
     dv_jit_destroy(jit);
 }
 
+// A and B packed on the way, all four ways to have them: as stored and packed,
+// or in panels already. Packed bytes are read back by the kernels without the
+// sources.
+static void gemm_blocks(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 800; i++) {
+        dv_gemm_shape s = random_shape(45, i % 2 ? DV_F32 : DV_F64), t;
+        size_t es = i % 2 ? 4 : 8, lanes = 16 / es;
+        s.trans_b = 0;
+        if (!s.batch) {
+            s.batch = 1 + pick(3);
+            s.stride_a = s.lda * (s.trans_a ? s.k : s.m);
+        }
+        s.ldb = s.n + (pick(3) ? pick(9) : 1100);
+        s.stride_b = s.ldb * s.k + pick(2) * 4;
+        if (!s.trans_a) {
+            s.k = (s.k + 3) / 4 * 4;
+            s.lda = s.k + pick(9);
+            s.stride_a = s.lda * s.m;
+            s.stride_b = s.ldb * s.k;
+        }
+        s.panel_a = (uint8_t)(1 + pick(4));
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t k = (size_t)s.k * (size_t)s.batch;
+        size_t cols = ((size_t)s.n + lanes - 1) / lanes * lanes;
+        fenced a = fence((size_t)s.m * k * es, 1);
+        fenced b = fence(cols * k * es, 1);
+        q.args.pack_a = a.data;
+        q.args.pack_b = b.data;
+        size_t size = (size_t)q.n_c * es;
+        void *start = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int way = 0; way < 4; way++) { // the first packs both
+            dv_gemm_fn run;
+            t = s;
+            t.pack_a = !(way & 1);
+            t.pack_b = !(way & 2);
+            t.panel_b = !t.pack_b;
+            assert_int_equal(dv_jit_gemm(jit, &t, &run, NULL), DV_OK);
+            memcpy(q.c.data, start, size);
+            run(t.pack_a ? q.a.data : a.data, t.pack_b ? q.b.data : b.data,
+                q.c.data, &q.args);
+            compare(&q);
+        }
+        free(start);
+        unfence(&a);
+        unfence(&b);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
 static void gemm_refuses(void **state)
 {
     (void)state;
@@ -333,12 +388,12 @@ static void other_machines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm_small),    cmocka_unit_test(gemm_random),
-        cmocka_unit_test(gemm_nan),      cmocka_unit_test(gemm_panel),
-        cmocka_unit_test(gemm_refuses),  cmocka_unit_test(plans),
-        cmocka_unit_test(plans_repeat),  cmocka_unit_test(plans_refuse),
-        cmocka_unit_test(moves),         cmocka_unit_test(never_both),
-        cmocka_unit_test(cache_threads), cmocka_unit_test(listing),
-        cmocka_unit_test(other_machines)};
+        cmocka_unit_test(gemm_small),   cmocka_unit_test(gemm_random),
+        cmocka_unit_test(gemm_nan),     cmocka_unit_test(gemm_panel),
+        cmocka_unit_test(gemm_blocks),  cmocka_unit_test(gemm_refuses),
+        cmocka_unit_test(plans),        cmocka_unit_test(plans_repeat),
+        cmocka_unit_test(plans_refuse), cmocka_unit_test(moves),
+        cmocka_unit_test(never_both),   cmocka_unit_test(cache_threads),
+        cmocka_unit_test(listing),      cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
