@@ -37,10 +37,11 @@ typedef struct peer {
 static peer peers[MAX_PEERS];
 static int n_peers, threads = 1, repeats = 9;
 
+// With one thread its own time, so that others on the machine count less.
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
