@@ -411,7 +411,7 @@ static void ask_below(kloop *l, dv_gen *g)
                 DV_E(prfm, LOAD_L1, X_ROW + i, far + off, 0);
     else if (p->pack_s)
         for (int i = 0; i < l->t->rows; i++)
-            DV_E(prfm_r, LOAD_L2, X_ROW + i, X_BELOW, 0);
+            DV_E(prfm_r, LOAD_L1, X_ROW + i, X_BELOW, 0);
 }
 
 // One product of the batch.
