@@ -23,7 +23,7 @@ static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
     for (int32_t tm = 1; tm <= threads; tm++) {
         int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
         int64_t cost = h * w + 2 * (h + w); // work, then packing
-        if (threads % tm == 0 && cost < least) {
+        if (threads % tm == 0 && cost <= least) {
             least = cost;
             best = tm;
         }
