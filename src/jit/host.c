@@ -8,7 +8,12 @@
 #include <cpuid.h>
 #endif
 
-enum { FLOATS = 1 << DV_F32 | 1 << DV_F64, BF16 = 1 << DV_BF16 };
+enum {
+    FLOATS = 1 << DV_F32 | 1 << DV_F64,
+    WHOLE = 1 << DV_I32,
+    PAIRED = 1 << DV_BF16 | 1 << DV_I8,
+    NARROW = 1 << DV_F16 | PAIRED
+};
 
 // Why these tiles: a panel of B stays in L1 beside the rows of A that pass it,
 // and accumulators, a row of B and scalars of A fill the registers.
@@ -16,7 +21,8 @@ const dv_isa dv_isas[] = {
     {.name = "neon-bf16",
      .word_bytes = 4,
      .vector_bytes = 16,
-     .dtypes = FLOATS | BF16,
+     .dtypes = FLOATS | WHOLE | PAIRED,
+     .widened = NARROW,
      .panel_rows = 4,
      .panel_vectors = 5,
      .most_read = 8,
@@ -29,7 +35,8 @@ const dv_isa dv_isas[] = {
     {.name = "neon",
      .word_bytes = 4,
      .vector_bytes = 16,
-     .dtypes = FLOATS,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
      .panel_rows = 4,
      .panel_vectors = 5,
      .most_read = 8,
@@ -71,12 +78,13 @@ const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 // -- Which of them this machine has ------------------------------------------
 
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-enum { CAP2_BF16 = 1 << 14 };
+enum { CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
 
 static int has(const char *name)
 {
-    return !strcmp(name, "neon") ||
-           (!strcmp(name, "neon-bf16") && (getauxval(AT_HWCAP2) & CAP2_BF16));
+    enum { BOTH = CAP2_I8MM | CAP2_BF16 };
+    return !strcmp(name, "neon") || (!strcmp(name, "neon-bf16") &&
+                                     (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
 enum { // bits of cpuid and of what the system keeps across switches

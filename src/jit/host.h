@@ -12,6 +12,7 @@ struct dv_isa {
     int word_bytes;   // of the units in listings
     int vector_bytes; // of a whole vector
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
+    uint32_t widened; // the same: what moves make wide and narrow again
     // What plans cut products into: rows of a panel of A, vectors of a row of
     // a panel of B. A kernel over one panel of each is one register tile wide.
     int panel_rows, panel_vectors;

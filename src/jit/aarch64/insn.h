@@ -24,6 +24,7 @@ typedef enum dv_form {
     DV_FORM_MU,
     DV_FORM_P8,
     DV_FORM_P16,
+    DV_FORM_L1,
     DV_FORM_L2,
     DV_FORM_L4,
     DV_FORM_L8,
@@ -109,6 +110,9 @@ DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
         *ok &= ab && !(c >> 5) && dv_insn_scaled(d, log, -64, 63);
         return ra | uc << 5 | (uint32_t)b << 10 |
                (uint32_t)(d >> log & 127) << 15;
+    case DV_FORM_L1:
+        *ok &= ab && dv_insn_in(c, 0, 15);
+        return ra | rb | (uc & 7) << 10 | (uc >> 3) << 30;
     case DV_FORM_L2:
         *ok &= ab && dv_insn_in(c, 0, 7);
         return ra | rb | (uc & 1) << 11 | (uc >> 1 & 1) << 12 | (uc >> 2) << 30;
