@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_THREADS = 1024 };
+enum { MAX_THREADS = 1024, MAX_TILE = 32 };
 
 // -- Cutting -----------------------------------------------------------------
 
@@ -118,14 +118,16 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o,
 
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
-    int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
-    int64_t l2 = o->l2_bytes ? o->l2_bytes : plan->isa->l2_bytes;
+    const dv_isa *isa = plan->isa;
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    int64_t l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
     // Bytes of B's panel for one k; pairs need those of A's, too.
     int64_t row = plan->vectors * plan->lanes * plan->es_mul +
                   (plan->pairs ? plan->height * plan->es_mul : 0);
     plan->packs = packs(plan, o, l1);
-    plan->kc = even(plan->s.k, l1 * 5 / 8 / row, plan->step);
-    int64_t rows = l2 / 2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
+    plan->kc = even(plan->s.k, l1 * isa->b_of_l1 / 8 / row, plan->step);
+    int64_t rows = l2 * isa->a_of_l2 / 8 /
+                   (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     for (int32_t i = 0; i < plan->threads; i++)
         if (plan->parts[i].m > tallest)
@@ -135,7 +137,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 }
 
 // What is multiplied: the type itself, or the wide one that moves make of it.
-static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
+static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
+                              dv_diag *diag)
 {
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
@@ -161,9 +164,12 @@ static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
     plan->apart = plan->pairs || plan->mul != t;
     plan->lanes = isa->vector_bytes / plan->es_sum;
     plan->step = (int32_t)(plan->pairs ? 8 / plan->es_mul : plan->lanes);
-    plan->height = plan->pairs ? DV_PAIRS_ROWS : isa->panel_rows;
-    plan->vectors =
-        plan->pairs ? DV_PAIRS_COLS / (int32_t)plan->lanes : isa->panel_vectors;
+    plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
+    plan->vectors = o->tile_vectors ? o->tile_vectors : isa->panel_vectors;
+    if (plan->pairs) {
+        plan->height = DV_PAIRS_ROWS;
+        plan->vectors = DV_PAIRS_COLS / (int32_t)plan->lanes;
+    }
     return DV_OK;
 }
 
@@ -175,6 +181,10 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        "a plan takes neither batches nor panels");
     if (o->threads < 0 || o->threads > MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
+        o->tile_vectors > MAX_TILE)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "tiles of %d rows of %d",
+                       o->tile_rows, o->tile_vectors);
     if (s->m < 1 || s->n < 1 || s->k < 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a product of %dx%dx%d",
                        s->m, s->n, s->k);
@@ -200,7 +210,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->lda = s->lda ? s->lda : s->trans_a ? s->m : s->k;
     s->ldb = s->ldb ? s->ldb : s->trans_b ? s->k : s->n;
     s->ldc = s->ldc ? s->ldc : s->n;
-    DV_TRY(choose_types(plan, diag));
+    DV_TRY(choose_types(plan, o, diag));
     DV_TRY(check_rows(s, diag));
     // Threads may not change the order of sums; tiny products have no threads.
     s->one_sum = s->m * (int64_t)s->n > 64;

@@ -112,8 +112,10 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
                                       int32_t k)
 {
     int64_t h = plan->pairs ? dv_gemm_up(rows, 2) : rows;
-    return h * dv_gemm_up(k, plan->s.trans_a && !plan->pairs ? 1 : plan->step) *
-           plan->es_mul;
+    int64_t step = plan->pairs       ? plan->step
+                   : plan->s.trans_a ? 1
+                                     : 16 / plan->es_mul;
+    return h * dv_gemm_up(k, step) * plan->es_mul;
 }
 
 // Cut the parts' columns and make all kernels (gemm_make.c).

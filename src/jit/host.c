@@ -16,7 +16,9 @@ enum {
 };
 
 // Why these tiles: a panel of B stays in L1 beside the rows of A that pass it,
-// and accumulators, a row of B and scalars of A fill the registers.
+// and accumulators, a row of B and scalars of A fill the registers. AVX-512
+// reads B from L2 instead: a longer k passes over C less often, which costs
+// more. Its L2 may serve two threads, which leave each other half of it.
 const dv_isa dv_isas[] = {
     {.name = "neon-bf16",
      .word_bytes = 4,
@@ -29,6 +31,8 @@ const dv_isa dv_isas[] = {
      .most_packed = 4,
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
+     .b_of_l1 = 5,
+     .a_of_l2 = 4,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
      .peak = dv_a64_peak},
@@ -43,6 +47,8 @@ const dv_isa dv_isas[] = {
      .most_packed = 4,
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
+     .b_of_l1 = 5,
+     .a_of_l2 = 4,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
      .peak = dv_a64_peak},
@@ -56,6 +62,8 @@ const dv_isa dv_isas[] = {
      .most_packed = 28,
      .l1_bytes = 48 << 10,
      .l2_bytes = 2 << 20,
+     .b_of_l1 = 12,
+     .a_of_l2 = 2,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak},
@@ -69,6 +77,8 @@ const dv_isa dv_isas[] = {
      .most_packed = 12,
      .l1_bytes = 32 << 10,
      .l2_bytes = 512 << 10,
+     .b_of_l1 = 5,
+     .a_of_l2 = 4,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak},
