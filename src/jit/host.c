@@ -55,7 +55,8 @@ const dv_isa dv_isas[] = {
     {.name = "avx512",
      .word_bytes = 1,
      .vector_bytes = 64,
-     .dtypes = FLOATS,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
      .panel_rows = 8,
      .panel_vectors = 3,
      .most_read = 28,
@@ -70,7 +71,8 @@ const dv_isa dv_isas[] = {
     {.name = "avx2",
      .word_bytes = 1,
      .vector_bytes = 32,
-     .dtypes = FLOATS,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
      .panel_rows = 6,
      .panel_vectors = 2,
      .most_read = 12,
@@ -100,6 +102,7 @@ static int has(const char *name)
 enum { // bits of cpuid and of what the system keeps across switches
     C1_FMA = 1 << 12,
     C1_OSXSAVE = 1 << 27,
+    C1_F16C = 1 << 29,
     C1_AVX = 1 << 28,
     B7_AVX2 = 1 << 5,
     B7_AVX512F = 1 << 16,
@@ -126,7 +129,8 @@ static int has(const char *name)
 {
     unsigned a, b, c, d, b7 = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
-        !all(c, C1_FMA | C1_OSXSAVE | C1_AVX) || !all(kept(), KEPT_AVX))
+        !all(c, C1_FMA | C1_OSXSAVE | C1_AVX | C1_F16C) ||
+        !all(kept(), KEPT_AVX))
         return 0;
     if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0 || !all(b7, B7_AVX2))
         return 0;

@@ -149,16 +149,19 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
         dv_x_rm m = dv_x_mem(X_AT, s_off(g, p, t, i, at));
-        if (g->masks && t->nv == 1) {
+        if (g->masks && t->nv == 1 && !g->ints) {
             m.splat = 1;
             dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
                       m, none);
             continue;
         }
-        int to = s + turn++ % n_s;
-        dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
-        for (int j = 0; j < t->nv; j++)
-            dv_x_vvv(g, DV_XF(g, vfma), dv_x_acc(t, set, i, j), v + j, to);
+        for (int j = 0, to = s; j < t->nv; j++) {
+            if (j == 0 || g->ints) { // products take the scalar's place
+                to = s + turn++ % n_s;
+                dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
+            }
+            dv_x_mul_add(g, dv_x_acc(t, set, i, j), v + j, to, to);
+        }
     }
 }
 
@@ -252,6 +255,8 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     steps(g, p, t, rest, 0);
     if (p->pack_s && rest) // on to the next panel
         dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, rest * p->pack_v);
     if (p->batch > 1) {
         int64_t done = (int64_t)turns * n; // by the pointers
         dv_x_add(g, X_AT,
@@ -282,7 +287,7 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half > 0; half /= 2)
         for (int i = 0; i < half * n; i++)
-            dv_x_vvv(g, DV_XF(g, vadd), i, i, half * n + i);
+            dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
 }
 
 void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
