@@ -120,12 +120,14 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
     int64_t l2 = o->l2_bytes ? o->l2_bytes : plan->isa->l2_bytes;
-    // Bytes of B's panel for one k; pairs need those of A's, too.
-    int64_t row = plan->vectors * plan->lanes * plan->es_mul +
-                  (plan->pairs ? plan->height * plan->es_mul : 0);
+    // A panel of B stays in L1 while panels of A pass it, one read and one on
+    // its way; where those are read fast, a smaller block of A is nearer.
+    int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
+    int fast = plan->pairs || plan->es_mul == 8;
     plan->packs = packs(plan, o, l1);
-    plan->kc = even(plan->s.k, l1 * 5 / 8 / row, plan->step);
-    int64_t rows = l2 / 2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
+    plan->kc = even(plan->s.k, l1 * 7 / 8 / (row * plan->es_mul), plan->step);
+    int64_t rows =
+        l2 / (fast ? 4 : 2) / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     for (int32_t i = 0; i < plan->threads; i++)
         if (plan->parts[i].m > tallest)
