@@ -142,19 +142,19 @@ static dv_status choose_types(dv_gemm_plan *plan, dv_diag *diag)
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
     plan->sum = t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
-    plan->mul = dv_isa_has(isa, t) ? t : plan->sum;
+    plan->mul = dv_isa_has(isa, (int)t) ? t : plan->sum;
     plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
-    if (!dv_isa_has(isa, plan->mul) ||
+    if (!dv_isa_has(isa, (int)plan->mul) ||
         (plan->mul != t && !(isa->widened >> t & 1)))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                       "there are no kernels for %s",
-                       t < 32 ? dv_dtype_get(t)->name : "this element type");
+                       "there are no kernels for this element type");
+    int halves = plan->out == DV_F16 || plan->out == DV_BF16;
     if (plan->out != plan->sum &&
-        (plan->sum != DV_F32 || (plan->out != DV_F16 && plan->out != DV_BF16) ||
-         !(isa->widened >> plan->out & 1)))
-        return dv_fail(
-            diag, DV_E_DTYPE, DV_NOWHERE, "sums of %s are not stored as %s",
-            dv_dtype_get(plan->sum)->name, dv_dtype_get(plan->out)->name);
+        (plan->sum != DV_F32 || !halves || !(isa->widened >> plan->out & 1)))
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "sums of %s are stored as they are, or f32 as f16 or "
+                       "bf16; type %d is asked for",
+                       dv_dtype_get(plan->sum)->name, plan->s.ctype);
     plan->es = dv_dtype_get(t)->size_bytes;
     plan->es_mul = dv_dtype_get(plan->mul)->size_bytes;
     plan->es_sum = dv_dtype_get(plan->sum)->size_bytes;
