@@ -1,12 +1,12 @@
 // Matrix products, ours beside the BLAS libraries that are installed.
 //
-//   gemm [-t THREADS] [-r REPEATS] [-d TYPE] [-1 L1_BYTES] [-2 L2_BYTES]
-//        [-l LIBRARY]... [SIZE|MxNxK]...
+//   gemm [-k] [-t THREADS] [-r REPEATS] [-d TYPE] [-1 L1_BYTES]
+//        [-2 L2_BYTES] [-l LIBRARY]... [SIZE|MxNxK]...
 //
 // Row-major C = A B, operands warm, in f32 unless -d says otherwise (libraries
 // are left out then; narrow types add up in f32 and i32). The peak is measured
 // first, with the same threads: chains of the type's multiply-add in
-// registers. Each figure
+// registers. With -k ours is one kernel, C += A B, not a plan. Each figure
 // is the median of the repeats, which take turns, so that all suffer alike.
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
@@ -38,7 +38,7 @@ typedef struct peer {
 } peer;
 
 static peer peers[MAX_PEERS];
-static int n_peers, threads = 1, repeats = 9;
+static int n_peers, threads = 1, repeats = 9, one_kernel;
 static int64_t l1_bytes, l2_bytes; // 0: as the library sees fit
 
 // With one thread its own time, so that others on the machine count less.
@@ -139,14 +139,21 @@ static void run_peer(const peer *p, const mats *x)
            x->b, x->n, 0, x->c, x->n);
 }
 
+typedef struct ours {
+    dv_gemm_plan *plan;
+    dv_gemm_fn kernel; // or NULL
+} ours;
+
 // Seconds of one product by ours (who < 0) or a peer.
-static double measure(int who, dv_gemm_plan *plan, const mats *x, long n)
+static double measure(int who, const ours *o, const mats *x, long n)
 {
     bind(who < 0 ? 0 : -1);
     double t = now();
     for (long i = 0; i < n; i++)
-        if (who < 0)
-            dv_gemm_run(plan, x->a, x->b, x->c, NULL);
+        if (who < 0 && o->kernel)
+            o->kernel(x->a, x->b, x->c, NULL);
+        else if (who < 0)
+            dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
         else
             run_peer(&peers[who], x);
     return (now() - t) / (double)n;
@@ -183,8 +190,10 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
     dv_gemm_options o = {.threads = threads};
     o.l1_bytes = l1_bytes;
     o.l2_bytes = l2_bytes;
-    dv_gemm_plan *plan;
-    if (dv_gemm_plan_create(&plan, jit, &s, &o, NULL))
+    ours us = {NULL, NULL};
+    s.beta = one_kernel ? DV_SCALE_ONE : DV_SCALE_ZERO;
+    if (one_kernel ? dv_jit_gemm(jit, &s, &us.kernel, NULL)
+                   : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
         exit(3);
     double flop = 2.0 * m * n * k;
     long count = (long)(4e7 * threads / flop) + 1;
@@ -192,21 +201,21 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
         memset(x.c, 0,
                (size_t)m * (size_t)n *
                    (size_t)dv_dtype_get(used->out)->size_bytes);
-        measure(w, plan, &x, 1);
+        measure(w, &us, &x, 1);
         check(&x, w < 0 ? "ours" : peers[w].name);
     }
     for (int r = 0; r < repeats; r++)
         for (int w = -1; w < n_peers; w++) {
-            measure(w, plan, &x, 1);
-            t[w + 1][r] = measure(w, plan, &x, count);
+            measure(w, &us, &x, 1);
+            t[w + 1][r] = measure(w, &us, &x, count);
         }
-    double ours = flop / median(t[0], repeats) / 1e9;
-    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, ours, ours / top);
+    double rate = flop / median(t[0], repeats) / 1e9;
+    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, rate, rate / top);
     for (int w = 0; w < n_peers; w++)
         printf("\t%8.1f", flop / median(t[w + 1], repeats) / 1e9);
     printf("\n");
     fflush(stdout);
-    dv_gemm_plan_destroy(plan);
+    dv_gemm_plan_destroy(us.plan);
     free(x.a);
     free(x.b);
     free(x.c);
@@ -265,7 +274,7 @@ int main(int argc, char **argv)
                               36,  40,  47,  48,  56,  63,  64,   96,
                               128, 192, 256, 384, 512, 768, 1024, 2048};
     int opt;
-    while ((opt = getopt(argc, argv, "t:r:l:d:1:2:")) != -1)
+    while ((opt = getopt(argc, argv, "kt:r:l:d:1:2:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
@@ -276,6 +285,8 @@ int main(int argc, char **argv)
             l2_bytes = atol(optarg);
         else if (opt == 'l')
             open_peer(optarg);
+        else if (opt == 'k')
+            one_kernel = 1;
         else if (opt == 'd')
             used = type_of(optarg);
         else

@@ -90,7 +90,8 @@ typedef struct config {
 } config;
 
 static const config configs[] = {
-    {"gemm", 32, 32, 8, 1, 0, 0},
+    {"gemm", 32, 32, 8, 0, 0, 0}, // its loop over k is the kernel's batch
+    {"gemm, k by k", 32, 32, 8, 1, 0, 0},
     {"brgemm", 32, 32, 8, 0, 0, 0},
     {"zero brgemm", 32, 32, 8, 0, 1, 0},
     {"zero brgemm relu", 32, 32, 8, 0, 1, 1},

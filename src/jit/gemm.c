@@ -104,9 +104,9 @@ static int map_buffers(dv_gemm_plan *plan)
 // -- Plans -------------------------------------------------------------------
 
 // Packing pays once operands leave the nearest cache and rows are many.
-static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o,
-                     int64_t l1)
+static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 {
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
     const dv_gemm_shape *s = &plan->s;
     if (plan->apart || plan->out != plan->sum)
         return 1;
@@ -121,14 +121,16 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     const dv_isa *isa = plan->isa;
     int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     int64_t l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
-    // Bytes of B's panel for one k; pairs need those of A's, too.
-    int64_t row = plan->vectors * plan->lanes * plan->es_mul +
-                  (plan->pairs ? plan->height * plan->es_mul : 0);
-    plan->packs = packs(plan, o, l1);
-    plan->kc = even(plan->s.k, l1 * isa->b_of_l1 / 8 / row, plan->step);
-    int64_t rows = l2 * isa->a_of_l2 / 8 /
-                   (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
+    // A panel of B stays in L1 while panels of A pass it, one read and one on
+    // its way; where those are read fast, a smaller block of A is nearer.
+    int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
+    int fast = plan->pairs || plan->es_mul == 8;
+    l1 = l1 * isa->panels_of_l1 / 8;
+    l2 = l2 * (fast ? isa->fast_of_l2 : isa->block_of_l2) / 8;
+    plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
+    int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
+    plan->packs = packs(plan, o);
     for (int32_t i = 0; i < plan->threads; i++)
         if (plan->parts[i].m > tallest)
             tallest = plan->parts[i].m;
@@ -143,19 +145,19 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
     plan->sum = t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
-    plan->mul = dv_isa_has(isa, t) ? t : plan->sum;
+    plan->mul = dv_isa_has(isa, (int)t) ? t : plan->sum;
     plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
-    if (!dv_isa_has(isa, plan->mul) ||
+    if (!dv_isa_has(isa, (int)plan->mul) ||
         (plan->mul != t && !(isa->widened >> t & 1)))
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                       "there are no kernels for %s",
-                       t < 32 ? dv_dtype_get(t)->name : "this element type");
+                       "there are no kernels for this element type");
+    int halves = plan->out == DV_F16 || plan->out == DV_BF16;
     if (plan->out != plan->sum &&
-        (plan->sum != DV_F32 || (plan->out != DV_F16 && plan->out != DV_BF16) ||
-         !(isa->widened >> plan->out & 1)))
-        return dv_fail(
-            diag, DV_E_DTYPE, DV_NOWHERE, "sums of %s are not stored as %s",
-            dv_dtype_get(plan->sum)->name, dv_dtype_get(plan->out)->name);
+        (plan->sum != DV_F32 || !halves || !(isa->widened >> plan->out & 1)))
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "sums of %s are stored as they are, or f32 as f16 or "
+                       "bf16; type %d is asked for",
+                       dv_dtype_get(plan->sum)->name, plan->s.ctype);
     plan->es = dv_dtype_get(t)->size_bytes;
     plan->es_mul = dv_dtype_get(plan->mul)->size_bytes;
     plan->es_sum = dv_dtype_get(plan->sum)->size_bytes;

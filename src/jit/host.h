@@ -19,8 +19,9 @@ struct dv_isa {
     // The highest panels of A that kernels read, and write on the way.
     int most_read, most_packed;
     int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
-    // Eighths of L1 that a panel of B takes, and of L2 that a block of A does.
-    int b_of_l1, a_of_l2;
+    // Eighths: of L1 that panels at work take, of L2 that a block of A does,
+    // and one that is read faster than f32.
+    int panels_of_l1, block_of_l2, fast_of_l2;
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);

@@ -82,7 +82,9 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 typedef struct dv_gemm_args {
     double alpha, beta;
     const void *bias;
-    void *pack_a, *pack_b; // where to
+    // Where to: room for m rows of all k rounded up to whole vectors, and for
+    // all k rows of n rounded up.
+    void *pack_a, *pack_b;
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
