@@ -19,6 +19,10 @@ int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype)
             DV_E(fmla_2d, acc, last, last, 0), flops += 4;
         else if (dtype == DV_BF16)
             DV_E(bfmmla, acc, last, last, 0), flops += 32;
+        else if (dtype == DV_I8)
+            DV_E(smmla, acc, last, last, 0), flops += 64;
+        else if (dtype == DV_I32)
+            DV_E(fmla_4i, acc, last, last, 0), flops += 8;
     }
     dv_gen_again(g, X_TURNS, start);
     DV_E(ret, 0, 0, 0, 0);

@@ -8,6 +8,15 @@
 #include "jit/aarch64/gen.h"
 #include "jit/vec_ir.h"
 
+// The instruction for floats of the kernel's width: name_4s or name_2d.
+#define DV_EV(op, a, b, c, d)                                                  \
+    do {                                                                       \
+        if (g->es == 8)                                                        \
+            DV_E(op##2d, a, b, c, d);                                          \
+        else                                                                   \
+            DV_E(op##4s, a, b, c, d);                                          \
+    } while (0)
+
 enum {
     N_POINTERS = 13,
     X_ALL = 13,  // elements of a row, or rows of a column
@@ -406,10 +415,10 @@ static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_IADD:
-        DV_EF(add_, d, a, b, 0);
+        DV_EV(add_, d, a, b, 0);
         break;
     case DV_V_ISUB:
-        DV_EF(sub_, d, a, b, 0);
+        DV_EV(sub_, d, a, b, 0);
         break;
     case DV_V_IMUL:
         DV_E(mul_4s, d, a, b, 0);
@@ -462,48 +471,48 @@ static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_FADD:
-        DV_EF(fadd_, d, a, b, 0);
+        DV_EV(fadd_, d, a, b, 0);
         break;
     case DV_V_FSUB:
-        DV_EF(fsub_, d, a, b, 0);
+        DV_EV(fsub_, d, a, b, 0);
         break;
     case DV_V_FMUL:
-        DV_EF(fmul_, d, a, b, 0);
+        DV_EV(fmul_, d, a, b, 0);
         break;
     case DV_V_FDIV:
-        DV_EF(fdiv_, d, a, b, 0);
+        DV_EV(fdiv_, d, a, b, 0);
         break;
     case DV_V_FSQRT:
-        DV_EF(fsqrt_, d, a, 0, 0);
+        DV_EV(fsqrt_, d, a, 0, 0);
         break;
     case DV_V_FMA: // d is the addend
-        DV_EF(fmla_, d, a, b, 0);
+        DV_EV(fmla_, d, a, b, 0);
         break;
     case DV_V_FNMA:
-        DV_EF(fmls_, d, a, b, 0);
+        DV_EV(fmls_, d, a, b, 0);
         break;
     case DV_V_FMIN:
     case DV_V_FLEAST:
-        DV_EF(fmin_, d, a, b, 0);
+        DV_EV(fmin_, d, a, b, 0);
         break;
     case DV_V_FMAX:
     case DV_V_FMOST:
-        DV_EF(fmax_, d, a, b, 0);
+        DV_EV(fmax_, d, a, b, 0);
         break;
     case DV_V_FNEG:
-        DV_EF(fneg_, d, a, 0, 0);
+        DV_EV(fneg_, d, a, 0, 0);
         break;
     case DV_V_FABS:
-        DV_EF(fabs_, d, a, 0, 0);
+        DV_EV(fabs_, d, a, 0, 0);
         break;
     case DV_V_FLT:
-        DV_EF(fcmgt_, d, b, a, 0);
+        DV_EV(fcmgt_, d, b, a, 0);
         break;
     case DV_V_FLE:
-        DV_EF(fcmge_, d, b, a, 0);
+        DV_EV(fcmge_, d, b, a, 0);
         break;
     default: // FEQ
-        DV_EF(fcmeq_, d, a, b, 0);
+        DV_EV(fcmeq_, d, a, b, 0);
     }
 }
 

@@ -23,10 +23,27 @@ static int acc_of(const dots *d, int i, int j)
     return d->acc + i * GROUP + j;
 }
 
+// The same of whole numbers, whose products take a register.
+static void int_step(dots *d, dv_x *g, int64_t at)
+{
+    int a = d->tmp, t = d->tmp + 1;
+    for (int i = 0; i < d->rows; i++) {
+        dv_x_load(g, a, X_AT, i * d->s->lda * g->es + at, 0);
+        for (int j = 0; j < d->cols; j++) {
+            dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, j * d->s->ldb * g->es + at);
+            dv_x_vvv(g, DV_X_vaddi32, acc_of(d, i, j), acc_of(d, i, j), t);
+        }
+    }
+}
+
 // Multiply-adds of the vector of k that is `at` bytes on.
 static void step(dots *d, dv_x *g, int64_t at)
 {
     int b = d->tmp + d->rows;
+    if (g->ints) {
+        int_step(d, g, at);
+        return;
+    }
     for (int i = 0; i < d->rows; i++)
         dv_x_load(g, d->tmp + i, X_AT, i * d->s->lda * g->es + at, 0);
     for (int j = 0; j < d->cols; j++) {
@@ -45,7 +62,7 @@ static void part_step(dots *d, dv_x *g, int64_t at)
         dv_x_load(g, a, X_AT, i * d->s->lda * g->es + at, 1);
         for (int j = 0; j < d->cols; j++) {
             dv_x_load(g, b, X_BT, j * d->s->ldb * g->es + at, 1);
-            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), a, b);
+            dv_x_mul_add(g, acc_of(d, i, j), a, b, b);
         }
     }
 }
@@ -97,16 +114,16 @@ static void sum_lanes(dots *d, dv_x *g, int i)
         if (!g->masks)
             continue;
         extract(g, DV_X_vextract256, 64, t + j, a[j]);
-        short_op(g, DV_XF(g, vadd), 32, t + j, t + j, a[j]);
+        short_op(g, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
         a[j] = t + j;
     }
-    short_op(g, DV_XF(g, vhadd), 32, t, a[0], a[1]);
+    short_op(g, DV_XI(g, vhadd), 32, t, a[0], a[1]);
     if (g->es == 4) {
-        short_op(g, DV_X_vhaddps, 32, t + 1, a[2], a[3]);
-        short_op(g, DV_X_vhaddps, 32, t, t, t + 1);
+        short_op(g, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
+        short_op(g, DV_XI(g, vhadd), 32, t, t, t + 1);
     }
     extract(g, DV_X_vextract128, 32, t + 1, t);
-    short_op(g, DV_XF(g, vadd), 16, t, t, t + 1);
+    short_op(g, DV_XI(g, vadd), 16, t, t, t + 1);
 }
 
 static void finish_row(dots *d, dv_x *g, int i)
@@ -122,7 +139,7 @@ static void finish_row(dots *d, dv_x *g, int i)
     if (s->beta != DV_SCALE_ZERO)
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
     if (s->beta == DV_SCALE_ONE)
-        short_op(g, DV_XF(g, vadd), 16, t, t, v);
+        short_op(g, DV_XI(g, vadd), 16, t, t, v);
     if (s->beta == DV_SCALE_ANY) {
         dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
         short_op(g, DV_XF(g, vfma), 16, t, v, f);
@@ -132,10 +149,10 @@ static void finish_row(dots *d, dv_x *g, int i)
     if (s->bias == DV_BIAS_M)
         dv_x_splat(g, v, X_BIAS, (int64_t)i * g->es);
     if (s->bias)
-        short_op(g, DV_XF(g, vadd), 16, t, t, v);
+        short_op(g, DV_XI(g, vadd), 16, t, t, v);
     if (s->relu) {
         dv_x_zero(g, v);
-        short_op(g, DV_XF(g, vmax), 16, t, v, t);
+        short_op(g, DV_XI(g, vmax), 16, t, v, t);
     }
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }

@@ -13,6 +13,12 @@ dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es)
     return g;
 }
 
+dv_x dv_x_gen_32(dv_code *code, int es)
+{
+    return (dv_x){
+        .code = code, .vb = 32, .n_regs = 16, .es = es, .lanes = 32 / es};
+}
+
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
 {
     dv_x_emit(g->code, op, g->vb, a, b, dv_x_reg(c), none);
@@ -21,6 +27,16 @@ void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
 {
     dv_x_emit(g->code, op, g->vb, a, b, dv_x_mem(base, off), none);
+}
+
+void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
+{
+    if (!g->ints) {
+        dv_x_vvv(g, DV_XF(g, vfma), acc, a, b);
+        return;
+    }
+    dv_x_vvv(g, DV_X_vmuli32, tmp, a, b);
+    dv_x_vvv(g, DV_X_vaddi32, acc, acc, tmp);
 }
 
 // Clearing the low part clears all of a register.
@@ -209,10 +225,20 @@ void dv_x_get(dv_x *g, int reg, int base, int64_t off)
     dv_x_emit(g->code, DV_X_mov, 0, reg, 0, dv_x_mem(base, off), none);
 }
 
+void dv_x_put(dv_x *g, int reg, int base, int64_t off)
+{
+    dv_x_emit(g->code, DV_X_mov_s, 0, reg, 0, dv_x_mem(base, off), none);
+}
+
 void dv_x_again(dv_x *g, int reg, size_t to)
 {
+    dv_x_again_m(g, dv_x_reg(reg), to);
+}
+
+void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to)
+{
     enum { JUMP_BYTES = 6 };
-    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
+    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, count, none);
     int64_t from = (int64_t)g->code->n + JUMP_BYTES;
     dv_x_emit(g->code, DV_X_jnz, 0, 0, 0, dv_x_reg(0),
               (dv_x_more){.imm = (int64_t)to - from});

@@ -40,6 +40,7 @@ typedef struct dv_x {
     dv_code *code;
     int vb, n_regs;    // bytes of a vector, how many there are
     int es, lanes;     // bytes of an element, elements of a vector
+    int ints;          // elements are i32
     int masks;         // AVX-512: masks have registers of their own
     int64_t l1_bytes;  // of the cache it is made for
     int part;          // lanes of part vectors, set by dv_x_set_part
@@ -53,15 +54,21 @@ typedef struct dv_x {
 } dv_x;
 
 // The instruction for the element type: name##ps or name##pd.
-#define DV_XF(g, name)   ((g)->es == 8 ? DV_X_##name##pd : DV_X_##name##ps)
+#define DV_XF(g, name) ((g)->es == 8 ? DV_X_##name##pd : DV_X_##name##ps)
+// The same where whole numbers have their own.
+#define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
+// For vectors as long as the set's, or of 32 bytes.
 dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es);
+dv_x dv_x_gen_32(dv_code *code, int es);
 
 // Vector instructions at the full length.
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off);
 void dv_x_zero(dv_x *g, int v);
+// acc += a * b; whole numbers change tmp, which may be a or b.
+void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
 // One element to all lanes.
 void dv_x_splat(dv_x *g, int v, int base, int64_t off);
 // A double of the arguments, as the element type, to all lanes.
@@ -87,8 +94,10 @@ void dv_x_set(dv_x *g, int reg, int64_t imm);
 void dv_x_lea(dv_x *g, int reg, int base, int64_t off); // may change X_TMP
 void dv_x_mov(dv_x *g, int to, int from);
 void dv_x_get(dv_x *g, int reg, int base, int64_t off); // 64 bits of memory
+void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Count `reg` down and go back to byte `to` of the code until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
+void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to); // the same in memory
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // `n` bytes behind the code; vector loads from `to` of them.
@@ -96,6 +105,9 @@ int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
 // Lanes all ones for n elements of es bytes, in a vector of vl.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
+
+// Rows of narrow elements made wide, or wide ones narrow (convert.c).
+void dv_x_convert(dv_x *g, const dv_move_shape *s);
 
 void dv_x_enter(dv_x *g, uint32_t saves); // bits of registers
 void dv_x_leave(dv_x *g);

@@ -216,7 +216,12 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
     case DV_MOVE_PANEL:
         panel(g, s);
         break;
-    default: // pairs are for bf16
+    case DV_MOVE_WIDEN:
+    case DV_MOVE_NARROW:
+        gen = dv_x_gen_32(code, 4);
+        dv_x_convert(g, s);
+        break;
+    default: // there are no pairs
         code->failed = 1;
         return;
     }

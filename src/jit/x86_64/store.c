@@ -20,7 +20,7 @@ static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
             int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_part(g, t, j);
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
             int b = beta >= 0 ? beta : acc;
-            dv_x_insn op = beta >= 0 ? DV_XF(g, vfma) : DV_XF(g, vadd);
+            dv_x_insn op = beta >= 0 ? DV_XF(g, vfma) : DV_XI(g, vadd);
             if (part) {
                 dv_x_load(g, free, X_C, off, part);
                 dv_x_vvv(g, op, acc, b, free);
@@ -40,7 +40,7 @@ static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
             int acc = dv_x_acc(t, 0, i, j);
             if (p->bias == 1)
                 dv_x_splat(g, free, X_BIAS, (int64_t)i * g->es);
-            dv_x_vvv(g, DV_XF(g, vadd), acc, acc, free);
+            dv_x_vvv(g, DV_XI(g, vadd), acc, acc, free);
         }
     }
 }
@@ -50,7 +50,7 @@ static void clamp(dv_x *g, int v, int n, int free)
 {
     dv_x_zero(g, free);
     for (int i = 0; i < n; i++)
-        dv_x_vvv(g, DV_XF(g, vmax), v + i, free, v + i);
+        dv_x_vvv(g, DV_XI(g, vmax), v + i, free, v + i);
 }
 
 static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
@@ -101,13 +101,13 @@ static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     if (p->beta != DV_SCALE_ZERO)
         dv_x_load(g, V_IN, X_BT, 0, part);
     if (p->beta == DV_SCALE_ONE)
-        dv_x_vvv(g, DV_XF(g, vadd), V_OUT, V_OUT, V_IN);
+        dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_IN);
     if (p->beta == DV_SCALE_ANY)
         dv_x_vvv(g, DV_XF(g, vfma), V_OUT, V_SCALE, V_IN);
     if (p->bias == 2)
         dv_x_splat(g, V_BIAS, X_K, 0);
     if (p->bias)
-        dv_x_vvv(g, DV_XF(g, vadd), V_OUT, V_OUT, V_BIAS);
+        dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_BIAS);
     if (p->relu)
         clamp(g, V_OUT, 1, V_IN);
     dv_x_store(g, V_OUT, X_BT, 0, part);

@@ -1,11 +1,19 @@
 // The loop over k of a register tile.
 #include "jit/x86_64/tile.h"
 
-enum { STEPS = 4 };       // of k in a turn of the loop
-enum { GRANULE = 16 };    // bytes of k of a row that lie together in panels
-enum { S_AHEAD = 768 };   // bytes of a panel of S to ask for early
-enum { V_AHEAD = 8 };     // rows of V, and of S that has none of k
-enum { ROW_AHEAD = 256 }; // bytes of a row of k
+enum { STEPS = 4 };    // of k in a turn of the loop
+enum { GRANULE = 16 }; // bytes of k of a row that lie together in panels
+#ifndef DV_X64_S_AHEAD
+#define DV_X64_S_AHEAD 768
+#endif
+enum { S_AHEAD = DV_X64_S_AHEAD }; // bytes of a panel of S to ask for early
+enum { V_AHEAD = 8 };              // rows of V, and of S that has none of k
+enum { ROW_AHEAD = 256 };          // bytes of a row of k
+enum { X_CSOON = X_BATCH };
+#ifndef DV_X64_C_MODE
+#define DV_X64_C_MODE 2
+#endif
+enum { C_MODE = DV_X64_C_MODE };
 
 static const dv_x_more none = {0};
 
@@ -141,16 +149,19 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
         dv_x_rm m = dv_x_mem(X_AT, s_off(g, p, t, i, at));
-        if (g->masks && t->nv == 1) {
+        if (g->masks && t->nv == 1 && !g->ints) {
             m.splat = 1;
             dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
                       m, none);
             continue;
         }
-        int to = s + turn++ % n_s;
-        dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
-        for (int j = 0; j < t->nv; j++)
-            dv_x_vvv(g, DV_XF(g, vfma), dv_x_acc(t, set, i, j), v + j, to);
+        for (int j = 0, to = s; j < t->nv; j++) {
+            if (j == 0 || g->ints) { // products take the scalar's place
+                to = s + turn++ % n_s;
+                dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
+            }
+            dv_x_mul_add(g, dv_x_acc(t, set, i, j), v + j, to, to);
+        }
     }
 }
 
@@ -195,22 +206,57 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return pack_off(g, p, t, p->lane_k ? (rest + per - 1) / per * per : rest);
 }
 
-static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+// Long sums ask for C in the last turns of their loop, a row each: this tile's
+// into L1, the next one's into L2. All at once they would hold up the operands,
+// and at the start they would be gone from L1 in the end.
+static int late_c(const dv_x_prod *p, const dv_x_tile *t)
 {
-    int n = STEPS, turns = p->k / n, rest = p->k % n;
+    return C_MODE == 2 && !p->c_turned && p->batch == 1 &&
+           p->k >= STEPS * (2 * t->rows + 8);
+}
+
+static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int bytes = t->cols * g->es;
+    for (int off = 0; off < bytes; off += 64)
+        dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+    for (int off = 0; off < bytes; off += 64)
+        dv_x_prefetch(g, DV_X_prefetch1, X_CSOON, t->rows * p->ldc + off);
+    dv_x_add(g, X_CSOON, p->ldc);
+}
+
+static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
+                   int late)
+{
+    int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
     if (turns > 1)
         dv_x_set(g, X_K, turns);
     size_t top = g->code->n;
     if (turns) {
-        steps(g, p, t, n, 1);
-        if (turns > 1 || rest || p->batch > 1 || p->pack_s || p->pack_v)
-            move_on(g, p, t, n);
+        if (late)
+            ask_for_row_of_c(g, p, t);
+        steps(g, p, t, STEPS, 1);
+        if (goes_on)
+            move_on(g, p, t, STEPS);
     }
     if (turns > 1)
         dv_x_again(g, X_K, top);
+}
+
+static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int n = STEPS, turns = p->k / n, rest = p->k % n;
+    int late = late_c(p, t) ? t->rows : 0;
+    loop_k(g, p, t, turns - late, 0);
+    if (late) {
+        dv_x_mov(g, X_CSOON, X_C);
+        loop_k(g, p, t, late, 1);
+    }
     steps(g, p, t, rest, 0);
     if (p->pack_s && rest) // on to the next panel
         dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, rest * p->pack_v);
     if (p->batch > 1) {
         int64_t done = (int64_t)turns * n; // by the pointers
         dv_x_add(g, X_AT,
@@ -225,7 +271,8 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { MOST = 4096 }; // bytes: short sums have no time for more
-    if (p->c_turned || (int64_t)p->k * p->batch < 32)
+    if (p->c_turned || (int64_t)p->k * p->batch < 32 || C_MODE == 0 ||
+        late_c(p, t))
         return;
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
@@ -240,7 +287,7 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half > 0; half /= 2)
         for (int i = 0; i < half * n; i++)
-            dv_x_vvv(g, DV_XF(g, vadd), i, i, half * n + i);
+            dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
 }
 
 void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
