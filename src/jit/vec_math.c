@@ -182,13 +182,15 @@ static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
     return P(FNMA, nf, K(k->ln2_lo), r);
 }
 
-static int32_t exp_of_rest(dv_vec_build *b, int32_t r)
+// e^r times a power of two: s + r s (1 + r ...). r s is ready before the sum
+// in brackets is, so that nothing waits for the product.
+static int32_t exp_of_rest(dv_vec_build *b, int32_t r, int32_t s)
 {
     const poly *q = &type_of(b)->exp;
-    poly all = {q->n + 2, {1, 1}};
+    poly all = {q->n + 1, {1}};
     for (int i = 0; i < q->n; i++)
-        all.c[i + 2] = q->c[i];
-    return series(b, &all, r);
+        all.c[i + 1] = q->c[i];
+    return P(FMA, series(b, &all, r), P(FMUL, r, s), s);
 }
 
 // 2^n may be out of range where e^y is not: it is multiplied in two halves.
@@ -197,9 +199,9 @@ static int32_t exp_of(dv_vec_build *b, int32_t x)
     const real *k = type_of(b);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
-    int32_t p = exp_of_rest(b, less_ln2(b, y, P(FSUB, n, big)));
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1); // high bits drop out below
-    p = P(FMUL, p, power(b, half));
+    int32_t p = exp_of_rest(b, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
 }
 
@@ -209,8 +211,8 @@ static int32_t exp_lifted(dv_vec_build *b, int32_t y)
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->lift));
     int32_t n = P(FMA, y, K(k->log2e), big);
-    int32_t p = exp_of_rest(b, less_ln2(b, y, P(FSUB, n, big)));
-    return P(FMUL, p, power(b, n));
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
+    return exp_of_rest(b, r, power(b, n));
 }
 
 static int32_t down(dv_vec_build *b, int32_t x)
@@ -266,7 +268,7 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
     int32_t r = less_ln2(b, P(FMUL, t2, K(-0.5)), nf);
     if (exact)
         r = P(FMA, P(FNMA, t, t, t2), K(0.5), r);
-    int32_t p = P(FMUL, exp_of_rest(b, r), power(b, n));
+    int32_t p = exp_of_rest(b, r, power(b, n));
     int32_t u = P(FDIV, one, P(FADD, t, K(k->tail_k)));
     int32_t q = P(FNMA, u, K(2 * k->tail_k), one);
     return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);
