@@ -250,6 +250,11 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count);
 
+static uint8_t named(int reg) // what is not used has some name too
+{
+    return (uint8_t)(reg < 0 ? 0 : reg);
+}
+
 static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
 {
     int32_t c = a->seq[place], n = c / a->unroll;
@@ -286,10 +291,10 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
         full = 0;
     dv_vec_emit(a->plan, a->arena,
                 (dv_vec_mop){.op = v->op,
-                             .dst = (uint8_t)dst,
-                             .a = (uint8_t)x[0],
-                             .b = (uint8_t)x[1],
-                             .c = (uint8_t)x[2],
+                             .dst = named(dst),
+                             .a = named(x[0]),
+                             .b = named(x[1]),
+                             .c = named(x[2]),
                              .copy = (uint8_t)(run->base + copy),
                              .count = (uint16_t)full,
                              .imm = v->imm});

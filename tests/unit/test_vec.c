@@ -149,9 +149,10 @@ static double node(const problem *q, int i, int64_t r, int64_t c, double acc,
 {
     for (int k = 0; k <= i; k++) {
         const dv_vec_node *n = &q->n[k];
-        const dv_vec_operand *o = &q->o[n->arg[0]];
+        const dv_vec_operand *o = q->o;
         switch ((dv_vec_kind)n->kind) {
         case DV_VEC_LOAD:
+            o += n->arg[0];
             value[k] = dv_load((dv_dtype)o->dtype, q->at[n->arg[0]],
                                r * o->outer + c * o->inner);
             break;
