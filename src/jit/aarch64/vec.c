@@ -219,68 +219,39 @@ static void control(maker *m, const dv_vec_mop *o)
 
 // -- Memory ------------------------------------------------------------------
 
+static int log_of(int bytes)
+{
+    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
+}
+
 static void load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    switch (bytes) {
-    case 16:
-        DV_E(ldr_q, v, base, off, 0);
-        break;
-    case 8:
-        DV_E(ldr_d, v, base, off, 0);
-        break;
-    case 4:
-        DV_E(ldr_s, v, base, off, 0);
-        break;
-    case 2:
-        DV_E(ldr_h, v, base, off, 0);
-        break;
-    default:
-        DV_E(ldr_b, v, base, off, 0);
-    }
+    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
+                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
+                                      DV_INSN_ldr_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
 }
 
 static void store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    switch (bytes) {
-    case 16:
-        DV_E(str_q, v, base, off, 0);
-        break;
-    case 8:
-        DV_E(str_d, v, base, off, 0);
-        break;
-    case 4:
-        DV_E(str_s, v, base, off, 0);
-        break;
-    case 2:
-        DV_E(str_h, v, base, off, 0);
-        break;
-    default:
-        DV_E(str_b, v, base, off, 0);
-    }
+    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
+                                      DV_INSN_str_s, DV_INSN_str_d,
+                                      DV_INSN_str_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
 }
 
 static void load_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    if (bytes == 8)
-        DV_E(ld1_d, v, base, lane, 0);
-    else if (bytes == 4)
-        DV_E(ld1_s, v, base, lane, 0);
-    else if (bytes == 2)
-        DV_E(ld1_h, v, base, lane, 0);
-    else
-        DV_E(ld1_b, v, base, lane, 0);
+    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
+                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
 }
 
 static void store_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    if (bytes == 8)
-        DV_E(st1_d, v, base, lane, 0);
-    else if (bytes == 4)
-        DV_E(st1_s, v, base, lane, 0);
-    else if (bytes == 2)
-        DV_E(st1_h, v, base, lane, 0);
-    else
-        DV_E(st1_b, v, base, lane, 0);
+    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
+                                      DV_INSN_st1_s, DV_INSN_st1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
 }
 
 // To integers or floats as wide as the lanes, from the low elements.
