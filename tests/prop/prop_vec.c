@@ -235,9 +235,48 @@ static void integers(void **state)
     sweep(GEN_INTEGERS, 150);
 }
 
+// Shapes that random programs are too small for: long columns, more results
+// than a run has accumulators for, several reduced variables.
+static void large(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input a: f32[101, 130]\ny[j] = sum[i] a[i,j] * a[i,j]\noutput y\n",
+        "input a: f32[40, 5000]\ny[j] = max[i] a[i,j]\noutput y\n",
+        "input a: f64[3, 45, 2, 70]\n"
+        "y[j] = mean[h,i,k] exp(a[h,i,k,j])\noutput y\n",
+        "input a: f32[2, 2100, 3, 9]\n"
+        "y[i] = sum[h,k,l] a[h,i,k,l]\noutput y\n",
+        "input a: bf16[4, 9, 300]\ny[i] = prod[j] relu(sum[k] a[i,j,k])\n"
+        "output y\n",
+        "input x: f32[7, 300]\nm[i] = max[k] x[i,k]\n"
+        "e[i,k] = exp(x[i,k] - m[i])\ns[i] = sum[k] e[i,k]\n"
+        "y[i,k] = e[i,k] / s[i]\noutput y\n",
+        "input a: i8[50, 80]\ninput b: i8[50, 80]\n"
+        "y[j] = sum[i] a[i,j] * b[i,j]\noutput y\n"};
+    if (!jit)
+        skip();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (uint64_t seed = 1; seed <= 12; seed++) {
+            dv_program *p = NULL, *ops = NULL;
+            assert_int_equal(dv_program_parse(&p, texts[i], strlen(texts[i]),
+                                              "large", NULL, 0, NULL),
+                             DV_OK);
+            assert_int_equal(dv_program_lower(&ops, p, DV_GRAIN_FUSED, NULL),
+                             DV_OK);
+            int before = n_left, ok = one_program(ops, seed);
+            dv_program_destroy(ops);
+            dv_program_destroy(p);
+            if (!ok)
+                fail_msg("%s%s", texts[i], why);
+            assert_int_equal(n_left, before); // all by kernels
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
+                                       cmocka_unit_test(large),
                                        cmocka_unit_test(integers)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
