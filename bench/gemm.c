@@ -1,14 +1,20 @@
 // Matrix products, ours beside the BLAS libraries that are installed.
 //
-//   gemm [-t THREADS] [-r REPEATS] [-l LIBRARY]... [SIZE|MxNxK]...
+//   gemm [-k] [-t THREADS] [-r REPEATS] [-d TYPE] [-1 L1_BYTES]
+//        [-2 L2_BYTES] [-l LIBRARY]... [SIZE|MxNxK]...
 //
-// Row-major C = A B in f32, operands warm. The peak is measured first, with
-// the same threads: dependent chains of multiply-adds in registers. Each figure
+// Row-major C = A B, operands warm, in f32 unless -d says otherwise (libraries
+// are left out then; narrow types add up in f32 and i32). The peak is measured
+// first, with the same threads: chains of the type's multiply-add in
+// registers. With -k ours is one kernel, C += A B, not a plan. Each figure
 // is the median of the repeats, which take turns, so that all suffer alike.
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
+#include "base/dtype.h"
 #include "jit/gemm.h"
+#include "jit/host.h"
+#include "jit/peak.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <sched.h>
@@ -32,12 +38,14 @@ typedef struct peer {
 } peer;
 
 static peer peers[MAX_PEERS];
-static int n_peers, threads = 1, repeats = 9;
+static int n_peers, threads = 1, repeats = 9, one_kernel;
+static int64_t l1_bytes, l2_bytes; // 0: as the library sees fit
 
+// With one thread its own time, so that others on the machine count less.
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -75,56 +83,52 @@ static void bind_team(void)
 
 // -- The machine's peak ------------------------------------------------------
 
-enum { CHAINS = 20, TURNS = 400000 };
-
-static void chains(void)
-{
-#ifdef __aarch64__
-#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
-    long n = TURNS;
-    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
-                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
-                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
-                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
-                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
-                     : "+r"(n)
-                     :
-                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
-                       "v24", "v25", "v26", "v27", "v30", "v31");
-#endif
-}
+typedef struct type {
+    const char *name;
+    dv_dtype in, out;
+} type;
+static const type types[] = {
+    {"f32", DV_F32, DV_F32}, {"f64", DV_F64, DV_F64}, {"bf16", DV_BF16, DV_F32},
+    {"f16", DV_F16, DV_F32}, {"i8", DV_I8, DV_I32},   {"i32", DV_I32, DV_I32}};
+enum { N_TYPES = sizeof types / sizeof *types };
+static const type *used = types;
 
 static double peak(void)
 {
+    enum { TURNS = 300000, ROUNDS = 15 };
+    dv_peak *p;
     double best = 0;
+    if (dv_peak_create(&p, used->in, NULL))
+        return 0;
     bind_team();
-    for (int r = 0; r < 15; r++) {
+    for (int r = 0; r < ROUNDS; r++) {
         double t = now();
 #pragma omp parallel num_threads(threads)
-        chains();
+        dv_peak_run(p, TURNS);
         t = now() - t;
-        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        double f = dv_peak_flops(p) * TURNS * threads / t / 1e9;
         best = f > best ? f : best;
     }
+    dv_peak_destroy(p);
     return best;
 }
 
 // -- One size ----------------------------------------------------------------
 
 typedef struct mats {
-    float *a, *b, *c;
+    void *a, *b, *c;
     int m, n, k;
 } mats;
 
-static float *new_matrix(int rows, int cols)
+static void *new_matrix(int rows, int cols, dv_dtype t)
 {
-    size_t n = (size_t)rows * (size_t)cols * sizeof(float);
-    float *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+    size_t n = (size_t)rows * (size_t)cols;
+    size_t bytes = n * (size_t)dv_dtype_get(t)->size_bytes;
+    void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!p)
         exit(3);
-    for (size_t i = 0; i < n / sizeof *p; i++)
-        p[i] = (float)((int)(i * 7 % 17) - 8);
+    for (size_t i = 0; i < n; i++)
+        dv_store(t, p, (int64_t)i, (double)((int)(i * 7 % 17) - 8));
     return p;
 }
 
@@ -135,14 +139,21 @@ static void run_peer(const peer *p, const mats *x)
            x->b, x->n, 0, x->c, x->n);
 }
 
+typedef struct ours {
+    dv_gemm_plan *plan;
+    dv_gemm_fn kernel; // or NULL
+} ours;
+
 // Seconds of one product by ours (who < 0) or a peer.
-static double measure(int who, dv_gemm_plan *plan, const mats *x, long n)
+static double measure(int who, const ours *o, const mats *x, long n)
 {
     bind(who < 0 ? 0 : -1);
     double t = now();
     for (long i = 0; i < n; i++)
-        if (who < 0)
-            dv_gemm_run(plan, x->a, x->b, x->c, NULL);
+        if (who < 0 && o->kernel)
+            o->kernel(x->a, x->b, x->c, NULL);
+        else if (who < 0)
+            dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
         else
             run_peer(&peers[who], x);
     return (now() - t) / (double)n;
@@ -154,9 +165,9 @@ static void check(const mats *x, const char *who)
         int r = i * 7919 % x->m, c = i * 104729 % x->n;
         double want = 0;
         for (int p = 0; p < x->k; p++)
-            want += (double)x->a[(size_t)r * (size_t)x->k + (size_t)p] *
-                    (double)x->b[(size_t)p * (size_t)x->n + (size_t)c];
-        double got = (double)x->c[(size_t)r * (size_t)x->n + (size_t)c];
+            want += dv_load(used->in, x->a, (int64_t)r * x->k + p) *
+                    dv_load(used->in, x->b, (int64_t)p * x->n + c);
+        double got = dv_load(used->out, x->c, (int64_t)r * x->n + c);
         if (!(fabs(got - want) <= 1e-3 * x->k)) {
             fprintf(stderr, "%s: [%d][%d] is %g, not %g\n", who, r, c, got,
                     want);
@@ -167,32 +178,44 @@ static void check(const mats *x, const char *who)
 
 static void row(dv_jit *jit, int m, int n, int k, double top)
 {
-    mats x = {new_matrix(m, k), new_matrix(k, n), new_matrix(m, n), m, n, k};
+    mats x = {new_matrix(m, k, used->in),
+              new_matrix(k, n, used->in),
+              new_matrix(m, n, used->out),
+              m,
+              n,
+              k};
     static double t[MAX_PEERS + 1][MAX_REPEATS];
-    dv_gemm_shape s = {.m = m, .n = n, .k = k, .dtype = DV_F32};
+    dv_gemm_shape s = {.m = m, .n = n, .k = k};
+    s.dtype = (uint8_t)used->in;
     dv_gemm_options o = {.threads = threads};
-    dv_gemm_plan *plan;
-    if (dv_gemm_plan_create(&plan, jit, &s, &o, NULL))
+    o.l1_bytes = l1_bytes;
+    o.l2_bytes = l2_bytes;
+    ours us = {NULL, NULL};
+    s.beta = one_kernel ? DV_SCALE_ONE : DV_SCALE_ZERO;
+    if (one_kernel ? dv_jit_gemm(jit, &s, &us.kernel, NULL)
+                   : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
         exit(3);
     double flop = 2.0 * m * n * k;
     long count = (long)(4e7 * threads / flop) + 1;
     for (int w = -1; w < n_peers; w++) { // warm up and check
-        memset(x.c, 0, (size_t)m * (size_t)n * sizeof *x.c);
-        measure(w, plan, &x, 1);
+        memset(x.c, 0,
+               (size_t)m * (size_t)n *
+                   (size_t)dv_dtype_get(used->out)->size_bytes);
+        measure(w, &us, &x, 1);
         check(&x, w < 0 ? "ours" : peers[w].name);
     }
     for (int r = 0; r < repeats; r++)
         for (int w = -1; w < n_peers; w++) {
-            measure(w, plan, &x, 1);
-            t[w + 1][r] = measure(w, plan, &x, count);
+            measure(w, &us, &x, 1);
+            t[w + 1][r] = measure(w, &us, &x, count);
         }
-    double ours = flop / median(t[0], repeats) / 1e9;
-    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, ours, ours / top);
+    double rate = flop / median(t[0], repeats) / 1e9;
+    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, rate, rate / top);
     for (int w = 0; w < n_peers; w++)
         printf("\t%8.1f", flop / median(t[w + 1], repeats) / 1e9);
     printf("\n");
     fflush(stdout);
-    dv_gemm_plan_destroy(plan);
+    dv_gemm_plan_destroy(us.plan);
     free(x.a);
     free(x.b);
     free(x.c);
@@ -236,6 +259,14 @@ static void open_peer(const char *path)
     memcpy(&peers[n_peers++].run, &at, sizeof at);
 }
 
+static const type *type_of(const char *name)
+{
+    for (int i = 0; i < N_TYPES; i++)
+        if (!strcmp(types[i].name, name))
+            return &types[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     static const int all[] = {4,   5,   6,   7,   8,   11,  12,   13,
@@ -243,24 +274,35 @@ int main(int argc, char **argv)
                               36,  40,  47,  48,  56,  63,  64,   96,
                               128, 192, 256, 384, 512, 768, 1024, 2048};
     int opt;
-    while ((opt = getopt(argc, argv, "t:r:l:")) != -1)
+    while ((opt = getopt(argc, argv, "kt:r:l:d:1:2:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
             repeats = atoi(optarg);
+        else if (opt == '1')
+            l1_bytes = atol(optarg);
+        else if (opt == '2')
+            l2_bytes = atol(optarg);
         else if (opt == 'l')
             open_peer(optarg);
+        else if (opt == 'k')
+            one_kernel = 1;
+        else if (opt == 'd')
+            used = type_of(optarg);
         else
             return 2;
-    if (threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
+    if (!used || threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
         return 2;
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
+    if (used != types)
+        n_peers = 0; // theirs is f32
     double top = peak();
-    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# %s, %d threads, peak %.1f GFLOP/s %s\n", dv_jit_isa(jit)->name,
+           threads, top, used->name);
     printf("# size\t\tours\tshare");
     for (int w = 0; w < n_peers; w++)
         printf("\t%s", peers[w].name);

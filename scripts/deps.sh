@@ -3,7 +3,11 @@
 # Says what it installs. Without apt it lists what is needed and stops.
 set -e
 packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
-[ "$1" = test ] && packages="$packages g++ clang clang-format libcmocka-dev binutils"
+[ "$1" = test ] && packages="$packages g++ clang clang-format libcmocka-dev binutils llvm"
+# The other instruction set is compiled and run too.
+other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+[ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
+[ "$1" = test ] && packages="$packages $other qemu-user"
 
 # Is the thing there, whatever package it came from?
 have() {
@@ -15,6 +19,12 @@ have() {
     clang) command -v clang >/dev/null ;;
     clang-format) command -v clang-format >/dev/null ;;
     binutils) command -v nm >/dev/null ;;
+    llvm) command -v llvm-mc >/dev/null ;;
+    gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc >/dev/null ;;
+    gcc-x86-64-linux-gnu) command -v x86_64-linux-gnu-gcc >/dev/null ;;
+    libc6-dev-arm64-cross) [ -e /usr/aarch64-linux-gnu/include/stdio.h ] ;;
+    libc6-dev-amd64-cross) [ -e /usr/x86_64-linux-gnu/include/stdio.h ] ;;
+    qemu-user) command -v qemu-x86_64 >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;
     libhwloc-dev) pkg-config --exists hwloc 2>/dev/null ;;

@@ -176,6 +176,8 @@ DV_API const char *dv_target_builtin(int i);
 
 typedef struct dv_plan_options {
     int64_t cores;          // use at most so many; 0: all of the target's
+    // Threads on this machine, also more than it has cores; 0: one a core.
+    int64_t threads;
     const char *stop_after; // name of a pass; NULL: run them all
     const char *divide;     // best (NULL), seed or seed+cost
     // Numbers of slices the user insists on, as "op:variable=number".
@@ -199,7 +201,7 @@ typedef struct dv_plan_options {
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
+        0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
             NULL, NULL, NULL, 0, 0, NULL, NULL                                 \
     }
 

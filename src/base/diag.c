@@ -63,6 +63,18 @@ dv_status dv_diag_status(const dv_diag *d)
     return d ? d->status : DV_OK;
 }
 
+void dv_diag_move(dv_diag *to, dv_diag *from)
+{
+    if (to && to->status == DV_OK) {
+        to->status = from->status;
+        to->error = from->error;
+        to->note = from->note;
+        to->has_note = from->has_note;
+    }
+    from->status = DV_OK;
+    from->has_note = from->ignored = 0;
+}
+
 void dv_diag_pass(dv_diag *d, const char *name)
 {
     if (d)

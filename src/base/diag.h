@@ -41,6 +41,8 @@ void dv_warn(dv_diag *d, const char *kind, dv_loc at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 // Out of memory, said once for all callers.
 dv_status dv_nomem(dv_diag *d);
+// Hand an error on, unless there is one already; `from` is empty afterwards.
+void dv_diag_move(dv_diag *to, dv_diag *from);
 // Name the pass that runs from here on; NULL for none. The name is borrowed.
 void dv_diag_pass(dv_diag *d, const char *name);
 

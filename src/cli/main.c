@@ -4,6 +4,8 @@
 #include <string.h>
 
 const cli_command cli_commands[] = {
+    {"bench", "FILE", "time a program beside what the machine can do",
+     cli_bench},
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
      cli_einsum},

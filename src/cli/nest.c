@@ -141,7 +141,7 @@ static dv_status optimise(job *j, dv_diag *diag)
 {
     args *a = &j->a;
     const char *passes = a->list ? dv_nest_list(a->list) : a->passes;
-    dv_nest_options options = {a->threads, dump, a};
+    dv_nest_options options = {.threads = a->threads, .after = dump, .user = a};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
     return a->list || (!passes && !j->p) ? dv_nest_verify(&j->nest, diag)

@@ -11,7 +11,7 @@
 typedef struct job {
     const cli_command *c;
     cli_list in, out;
-    const char *executor; // NULL: what the target is
+    int kind; // dv_run_kind; -1: what the target is
     int json, verify;
     int64_t seed;
     double low, high;
@@ -97,8 +97,8 @@ static dv_status get_inputs(job *j)
 static dv_status run(job *j)
 {
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
-    if (j->executor)
-        DV_TRY(dv_exec_simulate(j->exec, !strcmp(j->executor, "sim"), j->diag));
+    if (j->kind >= 0 && (int)dv_exec_kind(j->exec) != j->kind)
+        DV_TRY(dv_exec_use(j->exec, (dv_run_kind)j->kind, j->diag));
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         size_t bytes = (size_t)dv_tensor_bytes(t);
@@ -233,19 +233,33 @@ static int work(job *j)
     return 0;
 }
 
+static int find_executor(const cli_command *c, const char *name, int *kind)
+{
+    *kind = !strcmp(name, "seq")       ? DV_RUN_SEQ
+            : !strcmp(name, "threads") ? DV_RUN_THREADS
+            : !strcmp(name, "sim")     ? DV_RUN_SIM
+                                       : -1;
+    return *kind >= 0 ? -1
+                      : cli_usage(c,
+                                  "--executor takes threads, seq or sim, not "
+                                  "'%s'",
+                                  name);
+}
+
 int cli_run(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     static job j;
-    j = (job){.c = c, .low = -1, .high = 1};
-    const char *files[1], *range = NULL;
+    j = (job){.c = c, .kind = -1, .low = -1, .high = 1};
+    const char *files[1], *range = NULL, *executor = NULL;
     int n_files;
     const cli_option options[] = {
 #include "cli/plan_options.def"
         {"in", 0, "NAME=FILE.npy", "read an input", CLI_LIST, &j.in},
         {"out", 0, "NAME=FILE.npy", "write an output", CLI_LIST, &j.out},
-        {"executor", 0, "HOW", "seq: on this machine; sim: simulated", CLI_TEXT,
-         &j.executor},
+        {"executor", 0, "HOW",
+         "threads or seq: on this machine; sim: simulated", CLI_TEXT,
+         &executor},
         {"seed", 0, "N", "make up the other inputs from N (default: 0)",
          CLI_COUNT, &j.seed},
         {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
@@ -257,10 +271,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
         code = cli_range(c, range, &j.low, &j.high);
-    if (code < 0 && j.executor && strcmp(j.executor, "seq") &&
-        strcmp(j.executor, "sim"))
-        code =
-            cli_usage(c, "--executor takes seq or sim, not '%s'", j.executor);
+    if (code < 0 && executor)
+        code = find_executor(c, executor, &j.kind);
     if (code >= 0)
         return code;
     if (n_files != 1)

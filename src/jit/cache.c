@@ -139,7 +139,8 @@ static int make_room(dv_jit *jit)
 // -- Names -------------------------------------------------------------------
 
 static const char *const moves[] = {"zero",  "copy",  "transpose",
-                                    "panel", "pairs", "pairs_turned"};
+                                    "panel", "pairs", "pairs_turned",
+                                    "widen", "narrow"};
 
 static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
 {
@@ -150,7 +151,9 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
              s->beta ? "_acc" : "", s->bias ? "_bias" : "",
              s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
-             s->pack_b ? "_packb" : "");
+             s->pack_b    ? "_packb"
+             : s->panel_b ? "_panelb"
+                          : "");
 }
 
 static void name_of(const entry *e, char *out, size_t size)
@@ -213,10 +216,28 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
     return DV_OK;
 }
 
+// Types whose operands are packed in pairs.
+static int pairs_only(int dtype)
+{
+    return dtype == DV_BF16 || dtype == DV_I8;
+}
+
+static dv_status check_pairs(const dv_gemm_shape *s, dv_diag *diag)
+{
+    if (s->n > DV_PAIRS_COLS || s->batch > 1 || s->trans_a ||
+        s->panel_a != DV_PAIRS_ROWS)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "narrow types take operands in pairs, %d columns at "
+                       "most, not %d",
+                       DV_PAIRS_COLS, s->n);
+    return check_ld("ldc", s->ldc, s->n, diag);
+}
+
 // Fill in defaults and check. *s is the caller's copy.
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
     DV_TRY(check_type(isa, s->dtype, diag));
+    int lanes = 16 / dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
@@ -224,10 +245,11 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         s->panel_a > isa->most_read || s->pack_a > 1 || s->pack_b > 1 ||
-        s->one_sum > 1 ||
+        s->one_sum > 1 || s->ctype ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
-        (s->pack_b && !s->panel_a) ||
-        (s->panel_a && (s->trans_b || s->batch > 1)))
+        s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
+        (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
+        (s->panel_a && s->batch > 1 && !s->trans_a && s->k % lanes))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the product's options contradict each other");
     int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;
@@ -236,12 +258,12 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
-    if (s->dtype == DV_BF16 &&
-        (s->n > 8 || s->batch > 1 || s->panel_a != 8 || s->trans_a))
+    if ((s->dtype == DV_I8 || s->dtype == DV_I32) &&
+        (s->alpha == DV_SCALE_ANY || s->beta == DV_SCALE_ANY))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "bf16 takes packed operands of at most 8 columns");
-    if (s->dtype == DV_BF16)
-        return check_ld("ldc", s->ldc, s->n, diag);
+                       "products of whole numbers are not scaled");
+    if (pairs_only(s->dtype))
+        return check_pairs(s, diag);
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
@@ -250,22 +272,29 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 
 static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 {
-    DV_TRY(check_type(isa, s->dtype, diag));
-    if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_PAIRS_TURNED ||
+    int converts = s->move >= DV_MOVE_WIDEN;
+    if (!converts || !(isa->widened >> s->dtype & 1) ||
+        (s->move == DV_MOVE_NARROW && s->dtype == DV_I8))
+        DV_TRY(check_type(isa, converts ? -1 : s->dtype, diag));
+    if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
         s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
-    int pairs = s->move >= DV_MOVE_PAIRS;
-    if (pairs != (s->dtype == DV_BF16) ||
-        (pairs && (s->move == DV_MOVE_PAIRS ? s->rows : s->cols) > 8))
+    int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TURNED;
+    int lines = s->move == DV_MOVE_PAIRS ? s->rows : s->cols;
+    if (!converts &&
+        (pairs != pairs_only(s->dtype) ||
+         (pairs && lines > (s->overlap ? DV_PAIRS_COLS : DV_PAIRS_ROWS))))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "pairs are for bf16, 8 at a time");
+                       "pairs are for narrow types, %d at a time, not %d",
+                       DV_PAIRS_COLS, lines);
     int32_t row = s->move == DV_MOVE_TRANSPOSE ? s->rows : s->cols;
     s->lds = s->lds ? s->lds : s->cols;
     s->ldd = s->ldd ? s->ldd : row;
     DV_TRY(check_ld("lds", s->lds, s->cols, diag));
-    return s->move >= DV_MOVE_PANEL ? DV_OK
-                                    : check_ld("ldd", s->ldd, row, diag);
+    return s->move == DV_MOVE_PANEL || pairs
+               ? DV_OK
+               : check_ld("ldd", s->ldd, row, diag);
 }
 
 // -- Making ------------------------------------------------------------------
@@ -451,6 +480,21 @@ void dv_jit_destroy(dv_jit *jit)
     dv_arena_free(&jit->arena);
     pthread_mutex_destroy(&jit->lock);
     dv_release(jit);
+}
+
+static dv_jit *shared;
+
+static void make_shared(void)
+{
+    if (dv_jit_create(&shared, NULL) != DV_OK)
+        shared = NULL;
+}
+
+dv_jit *dv_jit_shared(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_shared);
+    return shared;
 }
 
 const dv_isa *dv_jit_isa(const dv_jit *jit)

@@ -3,12 +3,16 @@
 //
 //   for each chunk of k:            so that a panel of B stays in L1
 //     for each block of rows:       so that a block of A stays in L2
-//       for each panel of 20 columns of B (f64: 10):
-//         one kernel over the whole block, in tiles of 4 rows
+//       for each panel of B, a few vectors wide:
+//         one kernel over the whole block, in tiles of a few rows
+//         (dv_isa says how many: 20 columns and 4 rows of f32 on NEON)
 //
 // There is no pass for packing: the first tile of a panel writes B's panel, and
 // the first panel of a block A's, from the registers they are multiplied from.
-// Rows of k of B, and bf16, are packed before use.
+// Rows of k of B are packed before use, and so are narrow types: bf16 and i8 in
+// pairs for matrix instructions (panels of 8 rows and 12 columns), f16 (and the
+// others where the machine has no such instructions) widened to f32 or i32.
+// Where C is narrow, a block's sums wait in a buffer and are rounded once.
 //
 // Small products are one kernel on the operands as they are. All kernels are
 // made and all memory is had when the plan is made: a run allocates nothing,
@@ -24,6 +28,7 @@ typedef struct dv_gemm_options {
     int32_t threads;                      // 0 means 1
     int32_t pack;                         // 0: by size, 1: always, -1: never
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
+    int32_t tile_rows, tile_vectors;      // of C; 0: what suits the machine
 } dv_gemm_options;
 
 // Borrows `jit`. `shape` may not have batches or panels.

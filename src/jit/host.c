@@ -5,51 +5,146 @@
 #include <stdlib.h>
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
-enum { FLOATS = 1 << DV_F32 | 1 << DV_F64, BF16 = 1 << DV_BF16 };
+enum {
+    FLOATS = 1 << DV_F32 | 1 << DV_F64,
+    WHOLE = 1 << DV_I32,
+    PAIRED = 1 << DV_BF16 | 1 << DV_I8,
+    NARROW = 1 << DV_F16 | PAIRED
+};
 
 // Why these tiles: a panel of B stays in L1 beside the rows of A that pass it,
-// and accumulators, a row of B and scalars of A fill the registers.
+// and accumulators, a row of B and scalars of A fill the registers. AVX-512
+// reads B from L2 instead: a longer k passes over C less often, which costs
+// more. Its L2 may serve two threads, which leave each other half of it.
 const dv_isa dv_isas[] = {
     {.name = "neon-bf16",
      .word_bytes = 4,
      .vector_bytes = 16,
-     .dtypes = FLOATS | BF16,
+     .dtypes = FLOATS | WHOLE | PAIRED,
+     .widened = NARROW,
      .panel_rows = 4,
      .panel_vectors = 5,
      .most_read = 8,
      .most_packed = 4,
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
+     .panels_of_l1 = 7,
+     .block_of_l2 = 4,
+     .fast_of_l2 = 2,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
+     .peak = dv_a64_peak,
      .vec = &dv_a64_vec_isa},
     {.name = "neon",
      .word_bytes = 4,
      .vector_bytes = 16,
-     .dtypes = FLOATS,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
      .panel_rows = 4,
      .panel_vectors = 5,
      .most_read = 8,
      .most_packed = 4,
      .l1_bytes = 64 << 10,
      .l2_bytes = 1 << 20,
+     .panels_of_l1 = 7,
+     .block_of_l2 = 4,
+     .fast_of_l2 = 2,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
+     .peak = dv_a64_peak,
      .vec = &dv_a64_vec_isa},
+    {.name = "avx512",
+     .word_bytes = 1,
+     .vector_bytes = 64,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
+     .panel_rows = 8,
+     .panel_vectors = 3,
+     .most_read = 28,
+     .most_packed = 28,
+     .l1_bytes = 48 << 10,
+     .l2_bytes = 2 << 20,
+     .panels_of_l1 = 16,
+     .block_of_l2 = 2,
+     .fast_of_l2 = 2,
+     .gemm = dv_x64_gemm,
+     .move = dv_x64_move,
+     .peak = dv_x64_peak},
+    {.name = "avx2",
+     .word_bytes = 1,
+     .vector_bytes = 32,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
+     .panel_rows = 6,
+     .panel_vectors = 2,
+     .most_read = 12,
+     .most_packed = 12,
+     .l1_bytes = 32 << 10,
+     .l2_bytes = 512 << 10,
+     .panels_of_l1 = 7,
+     .block_of_l2 = 4,
+     .fast_of_l2 = 4,
+     .gemm = dv_x64_gemm,
+     .move = dv_x64_move,
+     .peak = dv_x64_peak},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 
 // -- Which of them this machine has ------------------------------------------
 
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-enum { CAP2_BF16 = 1 << 14 };
+enum { CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
 
 static int has(const char *name)
 {
-    return !strcmp(name, "neon") ||
-           (!strcmp(name, "neon-bf16") && (getauxval(AT_HWCAP2) & CAP2_BF16));
+    enum { BOTH = CAP2_I8MM | CAP2_BF16 };
+    return !strcmp(name, "neon") || (!strcmp(name, "neon-bf16") &&
+                                     (getauxval(AT_HWCAP2) & BOTH) == BOTH);
+}
+#elif defined(__x86_64__)
+enum { // bits of cpuid and of what the system keeps across switches
+    C1_FMA = 1 << 12,
+    C1_OSXSAVE = 1 << 27,
+    C1_F16C = 1 << 29,
+    C1_AVX = 1 << 28,
+    B7_AVX2 = 1 << 5,
+    B7_AVX512F = 1 << 16,
+    B7_AVX512DQ = 1 << 17,
+    B7_AVX512BW = 1 << 30,
+    KEPT_AVX = 0x6,
+    KEPT_AVX512 = 0xe6
+};
+static const unsigned B7_AVX512VL = 1u << 31;
+
+static unsigned kept(void)
+{
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static int all(unsigned v, unsigned bits)
+{
+    return (v & bits) == bits;
+}
+
+static int has(const char *name)
+{
+    unsigned a, b, c, d, b7 = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) ||
+        !all(c, C1_FMA | C1_OSXSAVE | C1_AVX | C1_F16C) ||
+        !all(kept(), KEPT_AVX))
+        return 0;
+    if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0 || !all(b7, B7_AVX2))
+        return 0;
+    if (!strcmp(name, "avx512"))
+        return all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) &&
+               all(kept(), KEPT_AVX512);
+    return !strcmp(name, "avx2");
 }
 #else
 static int has(const char *name)

@@ -12,16 +12,23 @@ struct dv_isa {
     int word_bytes;   // of the units in listings
     int vector_bytes; // of a whole vector
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
+    uint32_t widened; // the same: what moves make wide and narrow again
     // What plans cut products into: rows of a panel of A, vectors of a row of
     // a panel of B. A kernel over one panel of each is one register tile wide.
     int panel_rows, panel_vectors;
     // The highest panels of A that kernels read, and write on the way.
     int most_read, most_packed;
     int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
+    // Eighths: of L1 that panels at work take, of L2 that a block of A does,
+    // and one that is read faster than f32.
+    int panels_of_l1, block_of_l2, fast_of_l2;
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
     void (*move)(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+    // A loop of independent multiply-adds, void (int64_t turns); the flops of
+    // a turn, 0 when there are none for the type.
+    int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
     const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
 };
 
@@ -52,4 +59,8 @@ const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
+int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
+int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

@@ -34,9 +34,12 @@ typedef struct dv_gemm_shape {
     int32_t batch;         // products summed; 0 means 1
     int64_t lda, ldb, ldc; // elements from row to row; 0 means packed tight
     int64_t stride_a, stride_b; // elements from one product to the next
-    uint8_t dtype; // of A, B and C: DV_F32 or DV_F64; or DV_BF16, C in f32:
-                   // n <= 8 then, A and B packed in pairs of 8 (B with
-                   // overlap), lda and ldb play no part
+    uint8_t dtype; // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
+                   // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
+                   // in f32 and DV_I8 with C in i32: n <= DV_PAIRS_COLS then,
+                   // A in panels of DV_PAIRS_ROWS, both packed in pairs (B
+                   // with overlap), lda and ldb play no part. Plans (gemm.h)
+                   // take narrow types, DV_F16 too, as they are stored.
     uint8_t trans_a, trans_b;
     uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
     uint8_t bias;        // dv_bias: one value a row, or one a column
@@ -44,18 +47,26 @@ typedef struct dv_gemm_shape {
     uint8_t panel_a;     // A is packed in panels of at most so many rows
     uint8_t next_b;      // what is read next follows B: it is prefetched
     uint8_t pack_a;      // read A as stored, write it in panels on the way
-    uint8_t pack_b;      // read B as stored, write it packed tight (whole
-                         // vectors a row) with the first panel of A
+    uint8_t pack_b;      // read B as stored, write it in panels with the first
+                         // panel of A
+    uint8_t panel_b;     // B is in such panels
     uint8_t one_sum;     // one chain of additions an element, in order of k,
                          // whatever m and n are
-    uint8_t pad[4];
+    uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
+                         // once from the sums in f32; 0 is the sums' type.
+                         // The bias is of the sums' type.
+    uint8_t pad[2];
 } dv_gemm_shape;
+enum { DV_PAIRS_ROWS = 8, DV_PAIRS_COLS = 12 };
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
 // be, the lower ones first, one after the other. Each is stored as
-// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn; with
-// trans_a, as rows of m that are as wide as the panel. lda plays no part,
-// unless pack_a says that the kernel makes the panels itself.
+// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn, 16 bytes
+// on any machine; with trans_a, as rows of m that are as wide as the panel. lda
+// plays no part, unless pack_a says that the kernel makes the panels itself.
+// Panels of B are the columns as the kernel for this n cuts them, rows of whole
+// vectors one after the other. The products of a batch follow each other in
+// panels; without trans_a their k must be whole 16 bytes.
 typedef struct dv_cut {
     int32_t size, n;  // n parts of `size`,
     int32_t n_larger; // then so many of size + 1
@@ -71,7 +82,9 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 typedef struct dv_gemm_args {
     double alpha, beta;
     const void *bias;
-    void *pack_a, *pack_b; // where to
+    // Where to: room for m rows of all k rounded up to whole vectors, and for
+    // all k rows of n rounded up.
+    void *pack_a, *pack_b;
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
@@ -81,27 +94,31 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //   zero        dst[i*ldd + j] = 0, src is not read
 //   copy        dst[i*ldd + j] = src[i*lds + j]
 //   transpose   dst[j*ldd + i] = src[i*lds + j]
-//   panel       vectors of `lanes` elements of a row side by side:
+//   panel       `lanes` elements of a row, 16 bytes, side by side:
 //               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
-//               last vector filled up with zeros. With rows = m and cols = k
+//               last 16 bytes filled up with zeros. With rows = m and cols = k
 //               this is what panel_a expects.
-//   pairs       bf16: at most 8 rows of k in pairs, four k of two rows a
-//               vector, zeros where there is nothing. With `overlap` the
-//               second half of 5 to 7 rows is the last four of them.
-//   pairs turned   the same from rows of m or n: at most 8 columns
+//   pairs       bf16, i8: at most 12 rows of k in pairs, eight bytes of two
+//               rows a vector, zeros where there is nothing. With `overlap`
+//               there are fours of rows, and the last four are the last ones.
+//   pairs turned   the same from rows of m or n: at most 12 columns
+//   widen       copy f16 and bf16 into f32, i8 into i32
+//   narrow      copy f32 into f16 or bf16, rounded to nearest even
 typedef enum dv_move {
     DV_MOVE_ZERO,
     DV_MOVE_COPY,
     DV_MOVE_TRANSPOSE,
     DV_MOVE_PANEL,
     DV_MOVE_PAIRS,
-    DV_MOVE_PAIRS_TURNED
+    DV_MOVE_PAIRS_TURNED,
+    DV_MOVE_WIDEN,
+    DV_MOVE_NARROW
 } dv_move;
 
 typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
-    uint8_t dtype; // DV_F32 or DV_F64; DV_BF16 for pairs
+    uint8_t dtype; // DV_F32, DV_F64, DV_I32; the narrow one of the others
     uint8_t move;  // dv_move
     uint8_t overlap;
     uint8_t pad[5];
@@ -112,6 +129,9 @@ typedef void (*dv_move_fn)(const void *src, void *dst);
 // DV_E_SYSTEM where there are no kernels for the machine.
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 void dv_jit_destroy(dv_jit *jit);
+// The one of this process, made on first use and never destroyed: kernels are
+// made once for all. NULL where there are none for the machine.
+dv_jit *dv_jit_shared(void);
 
 // The kernel of a shape: found, or made and kept. Any number of threads may
 // call at once; a hit takes no lock. The pointer is valid as long as `jit`.

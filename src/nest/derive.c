@@ -280,8 +280,11 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
     for (int i = 0; i < x->n.n_dims; i++)
         if (x->n.dims[i].type == type)
             return;
-    x->n.dims[x->n.n_dims++] =
-        (dv_nest_dim){type, DV_NEST_SEQ, 1, {in0, in1, out}, x->op->off};
+    x->n.dims[x->n.n_dims++] = (dv_nest_dim){.type = type,
+                                             .exec = DV_NEST_SEQ,
+                                             .size = 1,
+                                             .stride = {in0, in1, out},
+                                             .off = x->op->off};
 }
 
 static void add_missing(deriver *x)

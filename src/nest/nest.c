@@ -56,6 +56,7 @@ int dv_nest_is_transposed(const dv_nest *n)
 static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
 {
     return a->type == b->type && a->exec == b->exec && a->size == b->size &&
+           a->whole == b->whole && a->pack == b->pack &&
            !memcmp(a->stride, b->stride, sizeof a->stride);
 }
 
@@ -63,7 +64,8 @@ int dv_nest_equal(const dv_nest *a, const dv_nest *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype ||
         a->first != b->first || a->main != b->main || a->last != b->last ||
-        a->n_dims != b->n_dims)
+        a->n_dims != b->n_dims || a->pack != b->pack ||
+        a->combine != b->combine)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (!dim_equal(&a->dims[i], &b->dims[i]))
@@ -73,10 +75,18 @@ int dv_nest_equal(const dv_nest *a, const dv_nest *b)
 
 int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
 {
+    dv_nest_tiles t;
+    int bad;
     *lo = *hi = 0;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return 0;
     for (int i = 0; i < n->n_dims; i++) {
-        int64_t s = n->dims[i].stride[operand], far;
-        if (!dv_mul_i64(&far, s, n->dims[i].size - 1) ||
+        int64_t s = n->dims[i].stride[operand], far, steps = n->dims[i].size;
+        if (t.inner[i] >= 0) // counted by what its tiles are made of
+            continue;
+        if (n->dims[i].whole)
+            steps = n->dims[i].whole;
+        if (!dv_mul_i64(&far, s, steps - 1) ||
             !dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far))
             return 0;
     }

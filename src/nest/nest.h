@@ -24,6 +24,17 @@
 //
 // Kernels think in columns: m has unit stride in in0 and out, k in in1.
 //
+// A dimension may be cut into tiles that do not divide it; and an operand may
+// be packed, copied together in a buffer, before the loops that read it:
+//
+//   m 17 seq pack in0: in0 96, out 96     17 tiles of 96, the last of 65; in
+//   m 96 of 1601 prim: in0 1, out 1       each, what is read of in0 is packed
+//
+// The tiles stand before what they are made of and step over it; `of` says
+// where the last one ends, on every level but the outermost. Packed out is
+// gathered, added to, and put back. A nest whose k is shared sums parts of it
+// apart and combines them in order: the line `combine` says so.
+//
 // Memory: a nest is a plain value, copied with =. It borrows the text that its
 // positions refer to.
 #ifndef DV_NEST_H
@@ -74,12 +85,16 @@ typedef struct dv_nest_dim {
     int64_t size;
     int64_t stride[DV_N_OPERANDS]; // in elements; 0: the operand lacks it
     uint32_t off;                  // in the text
+    int64_t whole; // the tiles of this end here; 0: they are not cut short
+    uint8_t pack;  // a bit an operand: packed in each turn of the loop
 } dv_nest_dim;
 
 typedef struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;
     dv_prim first, main, last;
+    uint8_t pack;    // a bit an operand: packed once, before all loops
+    uint8_t combine; // parts of a shared k are summed apart
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
     const dv_source *src; // borrowed; NULL: made in C
@@ -104,9 +119,27 @@ int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // one where all indices are 0. 0 when a number overflows.
 int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi);
 
+// -- Tiles (tile.c) ----------------------------------------------------------
+
+// Where a dimension stands among its tiles.
+typedef struct dv_nest_tiles {
+    int outer[DV_NEST_MAX_DIMS]; // whose tiles it makes up; -1: of none
+    int inner[DV_NEST_MAX_DIMS]; // what its tiles are made of; -1: it is whole
+    int64_t unit[DV_NEST_MAX_DIMS]; // elements that a step goes over
+} dv_nest_tiles;
+// 0: a dimension has `of`, but nothing before it steps over it; *bad is it.
+int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
+int dv_nest_is_tiled(const dv_nest *n); // or packed, or combined
+// The nest without tiles, marks and buffers. The nest must pass the check.
+void dv_nest_unite(dv_nest *n);
+// Cut dimension i in two at `size`; the tiles are put before it. Needs room.
+void dv_nest_cut(dv_nest *n, int i, int64_t size);
+
 // -- Rules (verify.c) --------------------------------------------------------
 
 dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
+// Beyond check: first shared, then seq, then prim; k shared only to combine.
+dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 
 // -- Text (text.c) -----------------------------------------------------------
@@ -122,32 +155,32 @@ void dv_nest_print(dv_text *out, const dv_nest *n); // reads back as the same
 
 // Each expects and keeps what dv_nest_check promises, and the result up to the
 // order of sums.
-typedef struct dv_nest_pass {
-    const char *name, *about;
-    dv_status (*run)(dv_nest *n, int64_t threads, dv_diag *diag);
-} dv_nest_pass;
-const dv_nest_pass *dv_nest_pass_get(int i);         // NULL past the last
-int dv_nest_pass_find(const char *name, size_t len); // -1: there is none
-
 typedef struct dv_nest_options {
     int64_t threads; // 1 or more
     // Called behind each pass; NULL: not called.
     void (*after)(void *user, const char *pass, const dv_nest *n);
     void *user;
+    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
 } dv_nest_options;
-// Passes that belong together: seed, seed+brgemm. NULL: no such list.
+
+typedef struct dv_nest_pass {
+    const char *name, *about;
+    int tiled; // runs on nests that are tiled or packed as well
+    dv_status (*run)(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
+} dv_nest_pass;
+const dv_nest_pass *dv_nest_pass_get(int i);         // NULL past the last
+int dv_nest_pass_find(const char *name, size_t len); // -1: there is none
+
+// Passes that belong together: best, seed, seed+brgemm. NULL: no such list.
 const char *dv_nest_list(const char *name);
 // Check, then run passes, "split,fuse", checking behind each.
 dv_status dv_nest_optimise(dv_nest *n, const char *passes,
                            const dv_nest_options *options, dv_diag *diag);
 
-dv_status dv_nest_reorder(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_split(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_fuse(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_promote(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_primitives(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_locality(dv_nest *n, int64_t threads, dv_diag *diag);
-dv_status dv_nest_shared(dv_nest *n, int64_t threads, dv_diag *diag);
+#define NEST_PASS(name, run, tiled, about)                                     \
+    dv_status run(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
+#include "nest/pass.def"
+#undef NEST_PASS
 
 // The dimensions inside the kernel by the part they play; -1: none is marked.
 // k1 is the innermost k, k2 the one a brgemm adds its batch over.
@@ -157,6 +190,33 @@ typedef struct dv_nest_prims {
 dv_nest_prims dv_nest_find_prims(const dv_nest *n);
 // Does a step of `outer` go over all of `inner`, in every operand?
 int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner);
+
+// -- What a kernel sees (form.c) ---------------------------------------------
+
+enum { DV_FORM_NEVER = -2, DV_FORM_TOP = -1 };
+enum {
+    DV_FORM_MAX_K = 8,
+    DV_FORM_MAX_STEP = 1 << 28, // elements from row to row, in place
+};
+
+// A product as row-major kernels compute it, rows by columns. The columns are
+// the m or the n of the nest, whichever is unit stride in out.
+typedef struct dv_nest_form {
+    int row, col;         // the kernel's own dimensions; -1: there is none
+    int k[DV_FORM_MAX_K]; // outermost first
+    int n_k;
+    int in_row, in_col; // operands: in0 and in1, or the other way round
+    int n_loops;        // dimensions before the kernel's
+    // In which loop an operand is packed: a dimension, TOP or NEVER.
+    int pack[DV_N_OPERANDS];
+    // Operands that are read in place: is the kernel's k what is unit stride
+    // in that of the columns; is row that in that of the rows?
+    int col_turned, row_turned;
+} dv_nest_form;
+
+// The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
+// and why: an operand is not packed though the kernel cannot read it in place.
+dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 
 // -- Running (run.c) ---------------------------------------------------------
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const dv_nest_pass passes[] = {
-#define NEST_PASS(name, run, about) {#name, about, run},
+#define NEST_PASS(name, run, tiled, about) {#name, about, tiled, run},
 #include "nest/pass.def"
 #undef NEST_PASS
 };
@@ -26,6 +26,7 @@ int dv_nest_pass_find(const char *name, size_t len)
 const char *dv_nest_list(const char *name)
 {
     static const char *const lists[][2] = {
+        {"best", "join,kernel,tile,order,pack,deal"},
         {"seed", "reorder,split,fuse,primitives,locality,shared"},
         {"seed+brgemm", "reorder,split,fuse,brgemm,primitives,locality,shared"},
     };
@@ -48,7 +49,11 @@ dv_status dv_nest_optimise(dv_nest *n, const char *list,
                            "there is no pass '%.*s' over nests", (int)len,
                            list);
         dv_diag_pass(diag, passes[i].name);
-        DV_TRY(passes[i].run(n, options->threads, diag));
+        if (!passes[i].tiled && dv_nest_is_tiled(n))
+            return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
+                           "nest %s is tiled or packed: %s comes before that",
+                           n->name, passes[i].name);
+        DV_TRY(passes[i].run(n, options, diag));
         DV_TRY(dv_nest_check(n, diag));
         dv_diag_pass(diag, NULL);
         if (options->after)

@@ -6,9 +6,10 @@
 // A gemm may become a brgemm, if there is a second k for it: primitives finds
 // out. The report of the original leaves a gemm alone, its last version does
 // this always; so the list seed is without it, seed+brgemm with it.
-dv_status dv_nest_promote(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
+                          dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     (void)diag;
     if (n->main == DV_PRIM_GEMM)
         n->main = DV_PRIM_BRGEMM;
@@ -66,9 +67,10 @@ static void mark(dv_nest *n, int dim)
 // smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
 // of the others; without one it becomes a gemm. A unary takes its m and n from
 // c dimensions as well, which change their type.
-dv_status dv_nest_primitives(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
+                             dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     (void)diag;
     const dv_nest_prims given = dv_nest_find_prims(n);
     dv_nest_prims p = given;
@@ -93,7 +95,8 @@ dv_status dv_nest_primitives(dv_nest *n, int64_t threads, dv_diag *diag)
 
 // From the outermost dimension up to the first of the kernel or the first k:
 // shared, until threads get equal parts or all but equal ones.
-dv_status dv_nest_shared(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_shared(dv_nest *n, const dv_nest_options *options,
+                         dv_diag *diag)
 {
     (void)diag;
     int64_t parts = 1;
@@ -103,7 +106,7 @@ dv_status dv_nest_shared(dv_nest *n, int64_t threads, dv_diag *diag)
             !dv_mul_i64(&parts, parts, d->size))
             break;
         d->exec = DV_NEST_SHARED;
-        int64_t rest = parts % threads;
+        int64_t rest = parts % options->threads;
         if (rest == 0 || (double)rest / (double)parts < 0.01)
             break;
     }

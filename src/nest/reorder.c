@@ -47,9 +47,10 @@ static int alike(const dv_nest_dim *a, const dv_nest_dim *b)
            (a->exec == DV_NEST_SHARED) == (b->exec == DV_NEST_SHARED);
 }
 
-dv_status dv_nest_reorder(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
+                          dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     (void)diag;
     int end = prims_last(n);
     for (int i = 0; i < end; i++)
@@ -79,9 +80,10 @@ static double reach(const dv_nest_dim *d)
     return d->type == DV_NEST_K ? sum / 8 : sum;
 }
 
-dv_status dv_nest_locality(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_locality(dv_nest *n, const dv_nest_options *options,
+                           dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     (void)diag;
     int end = prims_last(n);
     for (int i = 0; i < end; i++) {

@@ -3,6 +3,25 @@
 // touches of an output block are those of its elements, which meet their
 // first and last k on their own.
 #include "nest/nest.h"
+#include "base/math.h"
+
+typedef struct walk {
+    const dv_nest *n;
+    const dv_nest_tiles *tiles;
+    int64_t *at; // a dimension's index among the elements of all its tiles
+} walk;
+
+// How often the loop runs where the loops around it stand: the last tile may
+// be cut short. Only one k at a time is at its last element this way, too.
+static int64_t turns(const walk *w, int dim, int64_t *from)
+{
+    const dv_nest_dim *d = &w->n->dims[dim];
+    int outer = w->tiles->outer[dim];
+    *from = outer < 0 ? 0 : w->at[outer];
+    return d->whole ? dv_min_i64(d->size, dv_ceil_div(d->whole - *from,
+                                                      w->tiles->unit[dim]))
+                    : d->size;
+}
 
 #define REAL  float
 #define APPLY apply_f32
@@ -23,7 +42,11 @@
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag)
 {
+    dv_nest_tiles tiles;
+    int64_t index[DV_NEST_MAX_DIMS];
+    int bad;
     DV_TRY(dv_nest_check(n, diag));
+    dv_nest_tiles_of(n, &tiles, &bad);
     if (!in0 || !out || (!in1 && !dv_nest_is_unary(n)))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "nest %s has no memory for %s", n->name,
@@ -32,10 +55,11 @@ dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                               : "in1");
     if (dv_nest_is_unary(n))
         in1 = NULL;
+    walk w = {n, &tiles, index};
     if (n->dtype == DV_F32)
-        loop_f32(n, 0, in0, in1, out, 1, 1);
+        loop_f32(&w, 0, in0, in1, out, 1, 1);
     else
-        loop_f64(n, 0, in0, in1, out, 1, 1);
+        loop_f64(&w, 0, in0, in1, out, 1, 1);
     return DV_OK;
 }
 

@@ -22,18 +22,21 @@ static void POINT(const dv_nest *n, const REAL *in0, const REAL *in1, REAL *out,
         *out = APPLY(n->last, *out);
 }
 
-static void LOOP(const dv_nest *n, int dim, const REAL *in0, const REAL *in1,
+static void LOOP(const walk *w, int dim, const REAL *in0, const REAL *in1,
                  REAL *out, int first, int last)
 {
-    if (dim == n->n_dims) {
-        POINT(n, in0, in1, out, first, last);
+    if (dim == w->n->n_dims) {
+        POINT(w->n, in0, in1, out, first, last);
         return;
     }
-    const dv_nest_dim *d = &n->dims[dim];
+    const dv_nest_dim *d = &w->n->dims[dim];
     int k = d->type == DV_NEST_K;
-    for (int64_t i = 0; i < d->size; i++)
-        LOOP(n, dim + 1, in0 + i * d->stride[DV_IN0],
+    int64_t from, end = turns(w, dim, &from);
+    for (int64_t i = 0; i < end; i++) {
+        w->at[dim] = from + i * w->tiles->unit[dim];
+        LOOP(w, dim + 1, in0 + i * d->stride[DV_IN0],
              in1 ? in1 + i * d->stride[DV_IN1] : NULL,
              out + i * d->stride[DV_OUT], first && (!k || i == 0),
-             last && (!k || i == d->size - 1));
+             last && (!k || i == end - 1));
+    }
 }

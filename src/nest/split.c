@@ -21,9 +21,10 @@ static int64_t divisor(int64_t size)
 // Dimensions that are already the kernel's stay whole. The original cuts them
 // as well, has two prim m then, and refuses every composite size above 256
 // that is marked prim.
-dv_status dv_nest_split(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
+                        dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim *d = &n->dims[i];
         int64_t outer = d->size >= DV_NEST_FUSE_LIMIT && d->exec != DV_NEST_PRIM
@@ -49,9 +50,10 @@ dv_status dv_nest_split(dv_nest *n, int64_t threads, dv_diag *diag)
 
 // Neighbours of one type become one; what has the smaller steps stays, with
 // its execution, and grows. Executions are not compared.
-dv_status dv_nest_fuse(dv_nest *n, int64_t threads, dv_diag *diag)
+dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
 {
-    (void)threads;
+    (void)options;
     (void)diag;
     for (int i = 0; i + 1 < n->n_dims && n->n_dims > 2;) {
         dv_nest_dim *d = &n->dims[i];

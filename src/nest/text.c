@@ -4,7 +4,9 @@
 //   nest blocked f32 {
 //       first zero
 //       main brgemm
+//       pack in1
 //       m 32 shared: in0 8192, out 32768
+//       m 20 of 31 seq pack in0 out: in0 8, out 32
 //       …
 //   }
 #include "nest/nest.h"
@@ -65,7 +67,19 @@ static dv_status read_stride(dv_lexer *lx, dv_nest_dim *d, int seen[])
     return DV_OK;
 }
 
-// m 32 shared: in0 8192, out 32768
+// pack in0 out
+static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
+{
+    int o = -1;
+    DV_TRY(dv_lex_word(lx, "pack"));
+    while ((o = which(lx, dv_nest_operand_name, DV_N_OPERANDS)) >= 0) {
+        *pack |= (uint8_t)(1 << o);
+        DV_TRY(dv_lex(lx));
+    }
+    return *pack ? DV_OK : expected(lx, "in0, in1 or out");
+}
+
+// m 32 of 1601 shared pack in0: in0 8192, out 32768
 static dv_status read_dim(dv_lexer *lx, dv_nest *n)
 {
     int seen[DV_N_OPERANDS] = {0}, exec;
@@ -78,11 +92,20 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
     d->type = (dv_nest_type)which(lx, type_name, 4);
     DV_TRY(dv_lex(lx));
     DV_TRY(dv_lex_int(lx, &d->size, "the size of the dimension"));
+    if (dv_lex_is(lx, "of")) {
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_int(lx, &d->whole, "the size of the whole dimension"));
+        if (d->whole < 1) // 0 would mean that there is no whole
+            return dv_fail(lx->diag, DV_E_NEST, (dv_loc){lx->src, d->off},
+                           "wrong_dimension: tiles of %" PRId64, d->whole);
+    }
     exec = which(lx, exec_name, 3);
     if (exec < 0)
         return expected(lx, "shared, seq or prim");
     d->exec = (dv_nest_exec)exec;
     DV_TRY(dv_lex(lx));
+    if (dv_lex_is(lx, "pack"))
+        DV_TRY(read_pack(lx, &d->pack));
     if (lx->tok.kind != ':')
         return DV_OK;
     do {
@@ -119,6 +142,11 @@ static dv_status read_items(dv_lexer *lx, dv_nest *n)
                                dv_prim_get(*touch[t])->name);
             DV_TRY(dv_lex(lx));
             DV_TRY(read_prim(lx, touch[t]));
+        } else if (dv_lex_is(lx, "combine")) {
+            n->combine = 1;
+            DV_TRY(dv_lex(lx));
+        } else if (dv_lex_is(lx, "pack")) {
+            DV_TRY(read_pack(lx, &n->pack));
         } else if (which(lx, type_name, 4) >= 0) {
             DV_TRY(read_dim(lx, n));
         } else {
@@ -177,10 +205,24 @@ static int width_of(int64_t v)
     return width;
 }
 
+static void print_pack(dv_text *out, int pack)
+{
+    dv_put(out, "pack");
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (pack >> o & 1)
+            dv_put(out, " %s", dv_nest_operand_name(o));
+}
+
 static void print_dim(dv_text *out, const dv_nest_dim *d, int width)
 {
-    dv_put(out, "    %s %*" PRId64 " %s", dv_nest_type_name(d->type), width,
-           d->size, dv_nest_exec_name(d->exec));
+    dv_put(out, "    %s %*" PRId64, dv_nest_type_name(d->type), width, d->size);
+    if (d->whole)
+        dv_put(out, " of %" PRId64, d->whole);
+    dv_put(out, " %s", dv_nest_exec_name(d->exec));
+    if (d->pack) {
+        dv_put(out, " ");
+        print_pack(out, d->pack);
+    }
     const char *sep = ": ";
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (!d->stride[o])
@@ -201,6 +243,13 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
         if (touch[t] != DV_PRIM_NONE)
             dv_put(out, "    %s %s\n", touch_name(t),
                    dv_prim_get(touch[t])->name);
+    if (n->combine)
+        dv_put(out, "    combine\n");
+    if (n->pack) {
+        dv_put(out, "    ");
+        print_pack(out, n->pack);
+        dv_put(out, "\n");
+    }
     for (int i = 0; i < n->n_dims; i++)
         if (width_of(n->dims[i].size) > width)
             width = width_of(n->dims[i].size);

@@ -64,6 +64,60 @@ static dv_status check_dims(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
+// A tile is stepped over by its tiles, which end where the whole does.
+static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
+{
+    dv_nest_tiles t;
+    int bad;
+    int64_t most;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return broken(n, bad, diag, RULE_TILES,
+                      "dimension %d is %" PRId64 " of %" PRId64
+                      ", but nothing before it steps over it alone",
+                      bad, n->dims[bad].size, n->dims[bad].whole);
+    for (int i = 0; i < n->n_dims; i++) {
+        int in = t.inner[i], top = t.outer[i] < 0;
+        if (in < 0)
+            continue;
+        int64_t whole = n->dims[in].whole;
+        if (!dv_mul_i64(&most, n->dims[i].size, t.unit[i]) || whole < 1 ||
+            whole > DV_NEST_MAX_SIZE || (!top && n->dims[i].whole != whole) ||
+            (top && (most < whole || most - t.unit[i] >= whole)))
+            return broken(n, i, diag, RULE_TILES,
+                          "dimension %d has %" PRId64 " tiles of %" PRId64
+                          ", which is not %" PRId64,
+                          i, n->dims[i].size, t.unit[i], whole);
+    }
+    return DV_OK;
+}
+
+// Marks: an operand is packed once on the way in; parts that are combined need
+// a shared k.
+static dv_status check_marks(const dv_nest *n, dv_diag *diag)
+{
+    int seen = n->pack, shared_k = 0;
+    if ((n->pack || n->combine) && dv_nest_is_unary(n))
+        return broken(n, -1, diag, RULE_MARKS, "%s packs and combines nothing",
+                      dv_prim_get(n->main)->name);
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        shared_k += d->type == DV_NEST_K && d->exec == DV_NEST_SHARED;
+        if ((seen & d->pack) || (d->pack && dv_nest_is_unary(n)) ||
+            (d->pack && d->exec == DV_NEST_PRIM))
+            return broken(n, i, diag, RULE_MARKS,
+                          "dimension %d packs %s, which %s", i,
+                          dv_nest_operand_name(__builtin_ctz(d->pack)),
+                          d->exec == DV_NEST_PRIM ? "the kernel does not"
+                          : seen & d->pack        ? "is packed before"
+                                                  : "a unary does not");
+        seen |= d->pack;
+    }
+    if (n->combine && shared_k != 1)
+        return broken(n, -1, diag, RULE_MARKS,
+                      "%d k dimensions are shared, 1 is combined", shared_k);
+    return DV_OK;
+}
+
 // A text always has as many strides as dimensions; that in1 has none at all
 // shows in all of them being 0.
 static dv_status check_in1(const dv_nest *n, dv_diag *diag)
@@ -83,7 +137,8 @@ static dv_status check_in1(const dv_nest *n, dv_diag *diag)
 static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_SHARED &&
+            !n->combine)
             return broken(n, i, diag, RULE_K_SHARED,
                           "dimension %d, k of size %" PRId64 ", is shared", i,
                           n->dims[i].size);
@@ -233,6 +288,9 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 {
     int64_t steps[DV_NEST_MAX_DIMS][2], span = 0, lo, hi;
     int n_steps = 0;
+    dv_nest all = *n; // tiles may reach beyond the end, elements do not
+    dv_nest_unite(&all);
+    n = &all;
     for (int o = 0; o < DV_N_OPERANDS; o++)
         if (!dv_nest_extent(n, o, &lo, &hi) || !dv_sub_i64(&hi, hi, lo))
             return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
@@ -260,10 +318,11 @@ static const struct {
     dv_status (*check)(const dv_nest *n, dv_diag *diag);
     int kernel; // only what a kernel is made of must obey it
 } rules[] = {
-    {check_dims, 0},         {check_in1, 0},     {check_k_shared, 1},
-    {check_dtype, 0},        {check_order, 1},   {check_mn_prims, 1},
-    {check_unit_strides, 1}, {check_k_prims, 1}, {check_membership, 0},
-    {check_unary_alone, 0},  {check_prims, 0},   {check_overlap, 0},
+    {check_dims, 0},    {check_tiles, 0},      {check_marks, 0},
+    {check_in1, 0},     {check_k_shared, 1},   {check_dtype, 0},
+    {check_order, 1},   {check_mn_prims, 1},   {check_unit_strides, 1},
+    {check_k_prims, 1}, {check_membership, 0}, {check_unary_alone, 0},
+    {check_prims, 0},   {check_overlap, 0},
 };
 
 static dv_status check(const dv_nest *n, int kernel, dv_diag *diag)
@@ -277,6 +336,13 @@ static dv_status check(const dv_nest *n, int kernel, dv_diag *diag)
 dv_status dv_nest_check(const dv_nest *n, dv_diag *diag)
 {
     return check(n, 0, diag);
+}
+
+dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag)
+{
+    DV_TRY(check(n, 0, diag));
+    DV_TRY(check_k_shared(n, diag));
+    return check_order(n, diag);
 }
 
 dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag)

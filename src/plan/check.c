@@ -11,8 +11,9 @@
 //       part of a reduced result arrives; extern ops have none
 //   C7  opaque ops, and ops that write through an index that is read (whose
 //       points may meet), are alone and whole; no group crosses a repeat's edge
-//   C8  in a group of several tiles, no op touches what another one writes:
-//       a tile may not need what a later tile leaves
+//   C8  in a group of several tiles, no op touches what another one writes,
+//       except that it reads what the same tile of an earlier one wrote whole:
+//       a tile may not need what another tile leaves
 //   C9  on a machine of sticks, the lanes of an op's operands are lanes of the
 //       same variable (of a product: of the reduced one in one factor, of one
 //       the other factor brings in the rest); only moves change that
@@ -411,6 +412,85 @@ static int handed_over(const checker *c, int32_t i, int read, int32_t from)
            c->plan->scratch.homes[home].first_op == from;
 }
 
+// The points of variable v that a tile has.
+static void tile_range(const checker *c, int32_t op, int64_t tile, int v,
+                       int64_t *begin, int64_t *end)
+{
+    const dv_op *o = &c->p->ops[op];
+    int64_t n = 1;
+    for (int u = o->n_vars - 1; u >= v; u--) {
+        tile /= n;
+        n = (o->vars[u].end - o->vars[u].begin - 1) / c->plan->slices[op][u] +
+            1;
+    }
+    int64_t slice = c->plan->slices[op][v];
+    *begin = o->vars[v].begin + tile % n * slice;
+    *end = dv_min_i64(*begin + slice, o->vars[v].end);
+}
+
+// Does a tile of op `from` write all that the same tile of op i reads, in dim
+// d? Indices are in bounds by C3.
+static int covers(const checker *c, int32_t from, int32_t i, int read, int d,
+                  int64_t tile)
+{
+    const dv_op *w = &c->p->ops[from], *o = &c->p->ops[i];
+    const dv_index *to = &w->write.index[d], *at = &o->reads[read].index[d];
+    int64_t lo = at->base, hi = at->base, begin, end;
+    int64_t first = to->base, last = to->base;
+    for (int v = 0; v < o->n_vars; v++) {
+        if (at->coef[v] == 0)
+            continue;
+        tile_range(c, i, tile, v, &begin, &end);
+        lo += at->coef[v] * (at->coef[v] > 0 ? begin : end - 1);
+        hi += at->coef[v] * (at->coef[v] > 0 ? end - 1 : begin);
+    }
+    for (int v = 0; v < w->n_vars; v++) {
+        if (to->coef[v] == 0)
+            continue;
+        tile_range(c, from, tile, v, &begin, &end);
+        first += begin;
+        last += end - 1;
+    }
+    return lo >= first && hi <= last;
+}
+
+static int in_parts(const checker *c, int32_t op)
+{
+    const dv_op *o = &c->p->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            c->plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 1;
+    return 0;
+}
+
+// Does every tile of op i find what it reads in what the same tile of op
+// `from`, which runs before it, wrote? That must be a box without gaps, and
+// results, not parts of sums.
+static int in_same_tile(const checker *c, const dv_group *g, int32_t i,
+                        int read, int32_t from)
+{
+    const dv_op *w = &c->p->ops[from], *o = &c->p->ops[i];
+    uint32_t seen = 0;
+    if (read < 0 || from > i || dv_access_is_indirect(&o->reads[read]))
+        return 0;
+    if (in_parts(c, from) || in_parts(c, i))
+        return 0;
+    for (int d = 0; d < w->write.n_dims; d++) {
+        int n = 0;
+        for (int v = 0; v < w->n_vars; v++) {
+            int64_t coef = w->write.index[d].coef[v];
+            if (coef != 0 && (coef != 1 || n++ || (seen >> v & 1)))
+                return 0;
+            seen |= coef ? 1u << v : 0;
+        }
+        for (int64_t tile = 0; tile < g->n_tiles; tile++)
+            if (!covers(c, from, i, read, d, tile))
+                return 0;
+    }
+    return 1;
+}
+
 // `writer[t]` is the op of this group that writes tensor t, or -1.
 static dv_status check_apart(const checker *c, const dv_group *g,
                              int32_t *writer)
@@ -425,7 +505,8 @@ static dv_status check_apart(const checker *c, const dv_group *g,
         for (int r = -1; r < o->n_reads && st == DV_OK; r++) {
             int32_t t = r < 0 ? o->write.tensor : o->reads[r].tensor;
             if (writer[t] >= 0 && writer[t] != i &&
-                !handed_over(c, i, r, writer[t]))
+                !handed_over(c, i, r, writer[t]) &&
+                !in_same_tile(c, g, i, r, writer[t]))
                 st = dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
                              "op %s touches %s, which op %s of the same group "
                              "writes tile by tile",

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { MAX_THREADS = 4096 };
+
 static const dv_pass passes[] = {
 #define PASS(name, section, needs, gives, about)                               \
     {#name,                                                                    \
@@ -109,6 +111,21 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
 static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                              dv_diag *diag)
 {
+    if (options->threads && !plan->target.here)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "threads are for this machine, %s is simulated",
+                       plan->target.name);
+    if (options->threads && options->cores)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%" PRId64 " threads and %" PRId64
+                       " cores: on this machine a thread is a core",
+                       options->threads, options->cores);
+    if (options->threads < 0 || options->threads > MAX_THREADS)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%" PRId64 " threads: there may be 1 to %d",
+                       options->threads, (int)MAX_THREADS);
+    if (options->threads)
+        plan->target.cores = options->threads;
     if (options->cores == 0)
         return DV_OK;
     if (options->cores < 1 || options->cores > plan->target.cores)

@@ -1,28 +1,24 @@
 // The sequential executor: binding buffers and walking the plan.
 #include "base/math.h"
-#include "run/sim.h"
+#include "run/exec_in.h"
 #include <inttypes.h>
 #include <string.h>
 
-struct dv_exec {
-    dv_arena arena; // small things; the exec itself lives in it
-    const dv_plan *plan;
-    dv_kernel *kernels; // one per op
-    void **data;        // one per tensor
-    void **owned;       // what of that is ours
-    void **bound;       // what the user gave
-    void *snapshot;     // owned
-    void *strips;       // owned
-    dv_sim *sim;        // owned; NULL: run on this machine
-    int32_t n_owned, n_slots;
-    dv_progress progress;
-    void *user;
-    double done, total;
-};
+static const char *const kinds[] = {"seq", "threads", "sim"};
 
 const char *dv_exec_name(const dv_exec *x)
 {
-    return x->sim ? "sim" : "seq";
+    return kinds[x->kind];
+}
+
+dv_run_kind dv_exec_kind(const dv_exec *x)
+{
+    return x->kind;
+}
+
+int32_t dv_exec_threads(const dv_exec *x)
+{
+    return x->kind == DV_RUN_THREADS ? x->n_workers : 1;
 }
 
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
@@ -43,8 +39,9 @@ static dv_status own_tensors(dv_exec *x, dv_diag *diag)
         written[p->ops[i].write.tensor] = 1;
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
-        if (t->is_output || (t->is_input && !written[i]))
-            continue; // the user's own memory
+        if (t->is_output || (t->is_input && !written[i]) ||
+            (x->strides && x->strides[i]))
+            continue; // the user's own memory, or in threads' tiles
         x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
         if (!x->owned[i])
             return dv_nomem(diag);
@@ -72,6 +69,7 @@ static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
         }
         most = dv_max_i64(most, used);
     }
+    dv_release(x->snapshot);
     x->snapshot = dv_alloc((size_t)most);
     return x->snapshot ? DV_OK : dv_nomem(diag);
 }
@@ -79,20 +77,17 @@ static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
 static dv_status make_kernels(dv_exec *x, dv_diag *diag)
 {
     const dv_program *p = x->plan->ops;
-    x->total = dv_program_points(p);
     for (int i = 0; i < p->n_ops; i++) {
         dv_kernel *k = &x->kernels[i];
-        if (!dv_kernel_init(k, p, &p->ops[i], &x->arena))
+        if (!dv_kernel_init(k, p, &p->ops[i], x->strides, &x->arena))
             return dv_nomem(diag);
         if (k->n_slots > x->n_slots)
             x->n_slots = k->n_slots;
     }
-    // One strip more than slots: the accumulators.
-    x->strips = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
-    return x->strips ? make_snapshots(x, diag) : dv_nomem(diag);
+    return make_snapshots(x, diag);
 }
 
-static void free_tensors(dv_exec *x)
+static void let_go(dv_exec *x)
 {
     int whole = x->owned && x->data && x->bound; // or creating it failed
     for (int32_t i = 0; whole && i < x->n_owned; i++) {
@@ -102,13 +97,23 @@ static void free_tensors(dv_exec *x)
     }
     dv_sim_destroy(x->sim);
     x->sim = NULL;
+    dv_team_destroy(x);
 }
 
-dv_status dv_exec_simulate(dv_exec *x, int simulate, dv_diag *diag)
+dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag)
 {
-    free_tensors(x);
-    return simulate ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
-                    : own_tensors(x, diag);
+    let_go(x);
+    x->kind = kind;
+    x->strides = NULL;
+    if (kind == DV_RUN_THREADS && !dv_exec_localise(x))
+        return dv_nomem(diag);
+    DV_TRY(make_kernels(x, diag));
+    if (kind != DV_RUN_SIM)
+        DV_TRY(own_tensors(x, diag));
+    DV_TRY(dv_team_create(x, diag));
+    return kind == DV_RUN_SIM
+               ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
+               : DV_OK;
 }
 
 const dv_moved *dv_exec_moved(const dv_exec *x)
@@ -138,12 +143,16 @@ dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
     x->bound = DV_NEW(&x->arena, void *, n);
     x->kernels =
         DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
-    if (st == DV_OK && (!x->data || !x->owned || !x->bound || !x->kernels))
+    x->group =
+        DV_NEW(&x->arena, dv_group_plan, st == DV_OK ? plan->n_groups : 0);
+    if (st == DV_OK &&
+        (!x->data || !x->owned || !x->bound || !x->kernels || !x->group))
         st = dv_nomem(diag);
     if (st == DV_OK)
-        st = make_kernels(x, diag);
+        x->total = dv_program_points(plan->ops);
     if (st == DV_OK)
-        st = dv_exec_simulate(x, !plan->target.here, diag);
+        st = dv_exec_use(x, plan->target.here ? DV_RUN_THREADS : DV_RUN_SIM,
+                         diag);
     if (st == DV_OK)
         *out = x;
     else
@@ -155,9 +164,8 @@ void dv_exec_destroy(dv_exec *x)
 {
     if (!x)
         return;
-    free_tensors(x);
+    let_go(x);
     dv_release(x->snapshot);
-    dv_release(x->strips);
     dv_arena arena = x->arena;
     dv_arena_free(&arena);
 }
@@ -311,10 +319,12 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
         if (t->is_input && x->owned[i]) // updated, but not given back
             memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
     }
-    dv_strips s = {.p = p, .data = x->data, .diag = diag};
-    s.buf = x->strips;
-    s.acc = (char *)x->strips + (size_t)x->n_slots * DV_STRIP * 8;
     x->done = 0;
+    if (x->kind == DV_RUN_THREADS)
+        return dv_team_run(x, diag);
+    dv_strips s = x->workers[0].strips;
+    s.data = x->data;
+    s.diag = diag;
     int32_t g = 0;
     if (x->sim)
         dv_sim_load(x->sim, x->bound);

@@ -1,7 +1,8 @@
 // Running plans. The sequential executor walks the plan as it stands: group by
 // group, core by core, tile by tile, op by op. It computes in the machine's own
 // types (f32 for f16, bf16 and f32; f64; i64 for all integers), a strip of
-// elements at a time, and shares no code with the oracle.
+// elements at a time, and shares no code with the oracle. Threads do the same
+// side by side (threads.c).
 //
 // Memory: an exec borrows its plan and the bound buffers, and owns the
 // temporaries, a copy of every input that is updated but not given back, and
@@ -14,11 +15,14 @@
 // Called now and then during a run with the share done, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
-// What runs the plan, for reports: "seq" or "sim".
-const char *dv_exec_name(const dv_exec *x);
-// Choose before the first run: 1 the simulator, 0 this machine. By default
-// what the target is: itself here, or described.
-dv_status dv_exec_simulate(dv_exec *x, int simulate, dv_diag *diag);
+// Who runs it. By default what the target is: threads where it is this
+// machine, else the simulator; seq is plain and slow, to hold others against.
+typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;
+// Choose before the first run.
+dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag);
+dv_run_kind dv_exec_kind(const dv_exec *x);
+int32_t dv_exec_threads(const dv_exec *x);  // that a run takes
+const char *dv_exec_name(const dv_exec *x); // "seq", "threads" or "sim"
 
 // What the simulator saw move.
 typedef struct dv_moved {
@@ -80,13 +84,16 @@ typedef struct dv_strips {
     void *user;
 } dv_strips;
 
-// Prepare a kernel; arrays go to the arena. 0 when out of memory.
+// Prepare a kernel; arrays go to the arena. 0 when out of memory. Tensors lie
+// in rows, unless `strides` has other ones for them.
 int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
-                   dv_arena *arena);
+                   int64_t *const *strides, dv_arena *arena);
 // Run one op on the box begin..end.
 void dv_strips_f32(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
+// Add n accumulators to others, with the op's reducer.
+void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n);
 // Where a read looks.
 static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
 {

@@ -6,9 +6,10 @@
 // -- Preparing -------------------------------------------------------------
 
 static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
-                   const dv_access *a, dv_arena *arena)
+                   const dv_access *a, int64_t *const *strides, dv_arena *arena)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
+    const int64_t *own = strides ? strides[a->tensor] : NULL;
     int64_t stride = 1;
     f->base = 0;
     f->coef = DV_NEW(arena, int64_t, op->n_vars);
@@ -16,9 +17,10 @@ static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
         return 0;
     for (int d = a->n_dims - 1; d >= 0; d--) {
         if (a->index[d].via < 0) {
-            f->base += a->index[d].base * stride;
+            int64_t step = own ? own[d] : stride;
+            f->base += a->index[d].base * step;
             for (int v = 0; v < op->n_vars; v++)
-                f->coef[v] += a->index[d].coef[v] * stride;
+                f->coef[v] += a->index[d].coef[v] * step;
         }
         stride *= t->shape[d];
     }
@@ -76,17 +78,17 @@ static int32_t pick_strip(const dv_kernel *k)
 }
 
 int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
-                   dv_arena *arena)
+                   int64_t *const *strides, dv_arena *arena)
 {
     *k = (dv_kernel){.op = op, .old_off = -1};
     k->compute = dv_op_compute(p, op);
     k->reduce = dv_op_reduce(op);
     k->n_slots = slots_of(op->body);
     k->reads = DV_NEW(arena, dv_flat, op->n_reads);
-    if (!k->reads || !flatten(&k->write, p, op, &op->write, arena))
+    if (!k->reads || !flatten(&k->write, p, op, &op->write, strides, arena))
         return 0;
     for (int i = 0; i < op->n_reads; i++)
-        if (!flatten(&k->reads[i], p, op, &op->reads[i], arena))
+        if (!flatten(&k->reads[i], p, op, &op->reads[i], strides, arena))
             return 0;
     k->strip = pick_strip(k);
     return 1;

@@ -172,3 +172,14 @@ static uint16_t i64_to_bf16(int64_t v)
 #define TO_F16    i64_to_f16
 #define TO_BF16   i64_to_bf16
 #include "run/strip_body.h"
+
+void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n)
+{
+    dv_reducer r = (dv_reducer)k->reduce->fn;
+    if (k->compute == DV_IN_F32)
+        accumulate_f32(r, acc, (value_f32){x, 1}, n);
+    else if (k->compute == DV_IN_F64)
+        accumulate_f64(r, acc, (value_f64){x, 1}, n);
+    else
+        accumulate_i64(r, acc, (value_i64){x, 1}, n);
+}

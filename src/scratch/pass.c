@@ -148,12 +148,16 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
         (dv_scratch){.capacity_bytes = dv_target_usable_bytes(&plan->target),
                      .tenants = rules.tenants,
                      .solver = "off"};
-    // The caches of the machine we run on keep what they like.
-    if (rules.off || plan->target.here || plan->scratch.capacity_bytes == 0 ||
+    if (rules.off || plan->scratch.capacity_bytes == 0 ||
         !(plan->facts & DV_FACT_LAID_OUT))
         return DV_OK;
-    dv_status st =
-        run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
+    dv_status st = DV_OK;
+    // The caches of the machine we run on keep what they like; a plan that
+    // was read has no divisions of its own choice.
+    if (!plan->target.here)
+        st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
+    else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
+        st = dv_cache_group(plan, &arena, cx->diag);
     dv_arena_free(&arena);
     return st;
 }

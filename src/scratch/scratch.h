@@ -80,6 +80,9 @@ dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
 // Join ops that hand data to each other in scratchpads into groups, and mark
 // the boundaries that scratchpads must survive.
 dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag);
+// Where scratchpads are caches: join ops whose tiles hand data to each other,
+// and make tiles that fit (cache.c).
+dv_status dv_cache_group(dv_plan *plan, dv_arena *arena, dv_diag *diag);
 // Is the op a group of its own, whatever its neighbours are?
 int dv_group_alone(const dv_plan *plan, int32_t op);
 // Divide again with an eye on what stays on the cores (joint.c); the divisions

@@ -42,7 +42,7 @@ cp .out p.dv
 has 't0\[j,l\]: f32 = sum\[k\] x1\[j,k\] \* x2\[k,l\]' 'output y'
 expect 0 '' "$divvy" run p.dv --verify
 good 'ij,jk->ik' 4x5 5x6 --json
-has '"target": "host"' '"executor": "seq"' '"verify": null' '"name": "y", "shape": \[4, 6\]'
+has '"target": "host"' '"executor": "threads"' '"verify": null' '"name": "y", "shape": \[4, 6\]'
 
 # -- Files: what one einsum writes another reads
 good 'ij->ij' 3x4 --seed 7 -o a.npy

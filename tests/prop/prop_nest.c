@@ -120,7 +120,8 @@ static void random_nest(rng *r, dv_nest *n)
         }
     }
     if (n->n_dims == 0)
-        n->dims[n->n_dims++] = (dv_nest_dim){DV_NEST_C, DV_NEST_SEQ, 3, {0}, 0};
+        n->dims[n->n_dims++] = (dv_nest_dim){
+            .type = DV_NEST_C, .exec = DV_NEST_SEQ, .size = 3};
     if (big)
         n->dims[rng_below(r, n->n_dims)].size = large[rng_below(r, 5)];
     if (unary) {
@@ -205,7 +206,8 @@ static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
 {
     watch w = {.ok = 1};
     dv_nest work = *n;
-    dv_nest_options options = {threads, after, &w};
+    dv_nest_options options = {
+        .threads = threads, .after = after, .user = &w};
     dv_diag *diag = dv_diag_create();
     void *want = result(n, &w.bytes);
     w.want = want;

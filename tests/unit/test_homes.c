@@ -970,7 +970,7 @@ static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
     int32_t slots = 0;
     dv_sim *m = NULL;
     for (int32_t i = 0; i < p->n_ops; i++) {
-        assert_true(dv_kernel_init(&kernels[i], p, &p->ops[i], arena));
+        assert_true(dv_kernel_init(&kernels[i], p, &p->ops[i], NULL, arena));
         slots = kernels[i].n_slots > slots ? kernels[i].n_slots : slots;
     }
     for (int32_t i = 0; i < p->n_tensors; i++) {

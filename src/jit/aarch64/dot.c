@@ -80,9 +80,9 @@ static int sum_lanes(dots *d, dv_gen *g, int i)
         return out;
     }
     int t = dv_gen_reg(d->va), u = dv_gen_reg(d->va + 1);
-    DV_E(faddp_4s, t, a[0], a[1], 0);
-    DV_E(faddp_4s, u, a[2], a[3], 0);
-    DV_E(faddp_4s, out, t, u, 0);
+    DV_EF(faddp_, t, a[0], a[1], 0);
+    DV_EF(faddp_, u, a[2], a[3], 0);
+    DV_EF(faddp_, out, t, u, 0);
     return out;
 }
 

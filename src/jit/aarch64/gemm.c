@@ -116,6 +116,8 @@ static int sets_for(const dv_prod *p, int rows, int nv)
                                                   : 1;
 }
 
+enum { SP_V = 144, SP_VPACK = 152 }; // V's panel as stored, and packed
+
 // -- Loops over tiles --------------------------------------------------------
 
 typedef struct walk {
@@ -124,6 +126,8 @@ typedef struct walk {
     const cuts *grid;
     int many_s, many_v; // more than one tile
     int next;           // lines or rows to ask for, a tile
+    int blocked;        // see there
+    int panel_v;        // V comes in panels
 } walk;
 
 // Advance one tile along S.
@@ -131,10 +135,11 @@ static void next_s(walk *w, int rows)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
-    int64_t vectors = (p->k + g->lanes - 1) / g->lanes;
+    int64_t k = (int64_t)p->k * p->batch;
+    int64_t vectors = (k + g->lanes - 1) / g->lanes;
     dv_gen_add(g, X_A, X_A,
                rows * (p->panel && p->lane_k ? 16 * vectors
-                       : p->panel            ? (int64_t)p->k * g->es
+                       : p->panel            ? k * g->es
                        : p->lane_k           ? p->ld_s
                                              : g->es));
     dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
@@ -210,6 +215,19 @@ static void tiles(walk *w, const dv_prod *p, const dv_tile *t, int count,
         dv_gen_again(g, X_M, top);
 }
 
+// Products that follow each other are one, with a longer k.
+static dv_prod joined(const dv_prod *p)
+{
+    dv_prod q = *p;
+    int64_t k = (int64_t)p->k * p->batch;
+    int follows = p->panel || (!p->lane_k && p->stride_s == p->k * p->ld_s);
+    if (follows && p->stride_v == p->k * p->ld_v && k < INT32_MAX) {
+        q.k = (int32_t)k;
+        q.batch = 1;
+    }
+    return q;
+}
+
 // A column of tiles. The first one packs V, if that is asked for.
 static void along_s(walk *w, int cols, int nv)
 {
@@ -221,15 +239,22 @@ static void along_s(walk *w, int cols, int nv)
         dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
+        if (p.panel)
+            p.stride_s = (int64_t)p.k * g->es * rows;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
-            DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+            if (w->blocked)
+                DV_E(ldr_x, X_B, X_SP, SP_VPACK, 0);
+            else
+                DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
             p.ld_v = p.pack_v;
+            p.stride_v = p.k * p.ld_v;
             p.pack_v = 0;
             count--;
         }
+        dv_prod q = joined(&p);
         if (count)
-            tiles(w, &p, &t, count, more);
+            tiles(w, &q, &t, count, more);
     }
 }
 
@@ -254,6 +279,88 @@ static void along_v(walk *w)
             dv_gen_again(g, X_N, top);
         if (last && part)
             along_s(w, cols - lanes + part, v->size[i]);
+    }
+}
+
+// -- Blocks that are packed on the way ---------------------------------------
+
+// Several panels of V, several products, or both: the first panel of V leaves
+// S in panels, the first tile of each panel V. Two pointers wait on the stack.
+
+static int64_t row_bytes(const dv_gen *g, int nv)
+{
+    return (int64_t)nv * g->lanes * g->es;
+}
+
+// S is in panels: its products follow each other.
+static void read_panels(dv_prod *p)
+{
+    p->panel = p->tile_rows;
+    p->pack_s = 0;
+}
+
+static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
+{
+    dv_gen *g = w->g;
+    walk one = *w;
+    dv_prod q = *p;
+    if (q.pack_v)
+        q.pack_v = row_bytes(g, nv);
+    if (w->panel_v) {
+        q.ld_v = row_bytes(g, nv);
+        q.stride_v = q.k * q.ld_v;
+    }
+    one.p = &q;
+    DV_E(ldr_x, X_B, X_SP, SP_V, 0);
+    if (q.pack_s)
+        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    if (w->p->pack_s && !q.pack_s)
+        DV_E(ldr_x, X_A, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    else
+        DV_E(mov_x, X_A, 0, X_ABASE, 0);
+    if (q.pack_v)
+        DV_E(ldr_x, X_VPACK, X_SP, SP_VPACK, 0);
+    along_s(&one, cols, nv);
+    DV_E(ldr_x, X_TMP, X_SP, SP_V, 0);
+    dv_gen_add(g, X_TMP, X_TMP,
+               w->panel_v ? q.ld_v * q.k * q.batch : (int64_t)cols * g->es);
+    DV_E(str_x, X_TMP, X_SP, SP_V, 0);
+    if (q.pack_v)
+        DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
+    dv_gen_add(g, X_CBASE, X_CBASE, (int64_t)cols * g->es);
+    DV_E(mov_x, X_C, 0, X_CBASE, 0);
+    if (p->bias == 1)
+        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
+    if (p->bias == 2)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
+}
+
+static void blocked(walk *w)
+{
+    dv_gen *g = w->g;
+    const cut *v = &w->grid->v;
+    dv_prod p = *w->p;
+    int lanes = g->lanes, part = p.n_v % lanes;
+    DV_E(str_x, X_B, X_SP, SP_V, 0);
+    if (p.pack_v)
+        DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
+    for (int i = 0; i < v->n; i++) {
+        int nv = v->size[i], last = i + 1 == v->n;
+        int count = v->count[i] - (last && part);
+        if (count > 0 && p.pack_s) {
+            panel_of_v(w, &p, nv * lanes, nv);
+            read_panels(&p);
+            count--;
+        }
+        if (count > 1)
+            dv_gen_mov(g, X_N, count);
+        size_t top = g->code->n;
+        if (count > 0)
+            panel_of_v(w, &p, nv * lanes, nv);
+        if (count > 1)
+            dv_gen_again(g, X_N, top);
+        if (last && part)
+            panel_of_v(w, &p, (nv - 1) * lanes + part, nv);
     }
 }
 
@@ -324,7 +431,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     (void)isa; // one vector length, and no instructions beside the types'
     int es = s->dtype == DV_F64 ? 8 : 4; // of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
-    if (s->dtype == DV_BF16) {
+    gen.ints = s->dtype == DV_I32 || s->dtype == DV_I8;
+    if (s->dtype == DV_BF16 || s->dtype == DV_I8) {
         dv_pairs_gemm(g, s);
         return;
     }
@@ -336,7 +444,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     cuts grid;
     choose(g, &p, &grid);
     int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
-    if (!grid.s.n || (p.pack_v && !one_v)) {
+    if (!grid.s.n) {
         code->failed = 1;
         return;
     }
@@ -345,9 +453,13 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
               &grid,
               grid.s.n > 1 || grid.s.count[0] > 1,
               grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
-              0};
-    w.next = w.many_s && (s->next_b || s->pack_b);
-    g->n_vregs = count_regs(g, &p, &grid);
+              0,
+              s->panel_a && (s->batch > 1 || s->panel_b ||
+                             (!one_v && (s->pack_a || s->pack_b))),
+              s->panel_b};
+    w.many_s |= w.blocked; // keeps bases
+    w.next = w.many_s && !w.blocked && (s->next_b || s->pack_b);
+    g->n_vregs = w.blocked ? 32 : count_regs(g, &p, &grid);
     g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
                  !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
     dv_gen_enter(g);
@@ -368,6 +480,9 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     }
     if (p.bias == 1 && w.many_s)
         DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
-    along_v(&w);
+    if (w.blocked)
+        blocked(&w);
+    else
+        along_v(&w);
     dv_gen_leave(g);
 }

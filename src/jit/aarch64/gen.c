@@ -96,6 +96,35 @@ void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
+void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    int done = bytes / 4 * 4;
+    if (done)
+        dv_gen_load(g, v, base, off, done);
+    else
+        DV_E(movi_0, v, 0, 0, 0);
+    if (bytes - done >= 2) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(ld1_h, v, X_TMP, done / 2, 0);
+        done += 2;
+    }
+    if (bytes > done) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(ld1_b, v, X_TMP, done, 0);
+    }
+}
+
+void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    int done = bytes / 4 * 4;
+    if (done)
+        dv_gen_store(g, v, base, off, done);
+    if (bytes > done) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(st1_h, v, X_TMP, done / 2, 0);
+    }
+}
+
 enum { FRAME_BYTES = 160, FRAME_V = 80 }; // x19 to x28, then d8 to d15
 
 void dv_gen_enter(dv_gen *g)

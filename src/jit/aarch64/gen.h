@@ -41,16 +41,19 @@ enum {
 typedef struct dv_gen {
     dv_code *code;
     int es, lanes; // bytes of an element, elements of a vector
+    int ints;      // they are whole numbers
     int n_vregs;   // vector registers the kernel uses
     int saves_x;   // x19 to x28 too
 } dv_gen;
 
 #define DV_E(op, a, b, c, d) dv_emit(g->code, DV_INSN_##op, (a), (b), (c), (d))
-// The instruction for the element type: name_4s or name_2d.
+// The instruction for the element type: name_4s, name_4i or name_2d.
 #define DV_EF(op, a, b, c, d)                                                  \
     do {                                                                       \
         if (g->es == 8)                                                        \
             DV_E(op##2d, a, b, c, d);                                          \
+        else if (g->ints)                                                      \
+            DV_E(op##4i, a, b, c, d);                                          \
         else                                                                   \
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
@@ -84,6 +87,10 @@ void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
 // Loads clear the rest. Both may change X_TMP2.
 void dv_gen_load(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes);
+// The same for any number of bytes up to 16 (stores: an even one), at `off`.
+// They change X_TMP too.
+void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_enter(dv_gen *g);
 void dv_gen_leave(dv_gen *g);
 // Transpose es-sized elements: out[0..lanes) from in[0..lanes); t are four

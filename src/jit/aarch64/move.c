@@ -1,6 +1,7 @@
 // Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
 // what each does; nothing outside the two blocks is touched, but a panel's
 // last vectors, which are filled up.
+#include "jit/aarch64/convert.h"
 #include "jit/aarch64/pairs.h"
 
 // x0 is the source and x1 the destination, at the row or block at hand.
@@ -212,7 +213,6 @@ static void transpose(dv_gen *g, const dv_move_shape *s)
 
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
 {
-    (void)isa;
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     switch ((dv_move)s->move) {
@@ -230,6 +230,10 @@ void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
     case DV_MOVE_PAIRS_TURNED:
         dv_pairs_move(g, s);
         return;
+    case DV_MOVE_WIDEN:
+    case DV_MOVE_NARROW:
+        dv_convert_move(g, isa, s);
+        break;
     }
     dv_gen_leave(g);
 }

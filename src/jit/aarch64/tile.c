@@ -13,7 +13,7 @@
 // once; the pointers have moved on by then.
 #include "jit/aarch64/tile.h"
 
-enum { UNROLL = 8, AHEAD = 8 }; // steps
+enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 64 }; // steps
 enum { LOAD_L1 = 0, LOAD_L2 = 2 };
 
 // A ring of registers and the load that comes next. Loads are numbered through
@@ -32,15 +32,18 @@ typedef struct kloop {
     const dv_prod *p;
     const dv_tile *t;
     ring v, s;
-    int group;          // steps that one load of S serves
-    int steps;          // as emitted
-    int base;           // step the pointers stand at
-    int walk_v, walk_s; // the pointer moves with each step
-    int turns;          // of the loop; 0: none
-    int flat;           // addresses are offsets from X_A and X_B
+    int group;            // steps that one load of S serves
+    int unroll;           // steps of a turn of the loop
+    int steps;            // as emitted
+    int base;             // step the pointers stand at
+    int flows;            // a turn is a product of the batch
+    int64_t hop_s, hop_v; // what a product's end is from the next one's start
+    int walk_v, walk_s;   // the pointer moves with each step
+    int turns;            // of the loop; 0: none
+    int flat;             // addresses are offsets from X_A and X_B
 } kloop;
 
-// The largest size up to `want` that closes after UNROLL steps.
+// The largest size up to `want` that closes after a turn of the loop.
 static int ring_size(int want, int room, int least, int period)
 {
     for (int r = want < room ? want : room; r > least; r--)
@@ -57,20 +60,20 @@ static void plan_rings(kloop *l, const dv_gen *g)
     l->v.per = t->nv;
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
-    int room = 32 - acc - l->s.per;
-    l->v.size = ring_size(2 * t->nv, room, t->nv, UNROLL * t->nv);
-    room = 32 - acc - l->v.size;
-    l->s.size =
-        ring_size(2 * l->s.per, room, l->s.per, UNROLL / l->group * l->s.per);
     l->v.first = acc;
+    if (l->p->pairs) { // V once, and S as it comes
+        l->v.size = t->nv;
+        l->s.size =
+            ring_size(2 * l->s.per, 32 - acc - t->nv, 1, l->unroll * l->s.per);
+        l->s.first = acc + l->v.size;
+        return;
+    }
+    int room = 32 - acc - l->s.per;
+    l->v.size = ring_size(2 * t->nv, room, t->nv, l->unroll * t->nv);
+    room = 32 - acc - l->v.size;
+    l->s.size = ring_size(2 * l->s.per, room, l->s.per,
+                          l->unroll / l->group * l->s.per);
     l->s.first = acc + l->v.size;
-}
-
-int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
-{
-    kloop l = {.p = p, .t = t};
-    plan_rings(&l, g);
-    return l.s.first + l.s.size;
 }
 
 // -- Where loads go ----------------------------------------------------------
@@ -132,6 +135,12 @@ static void ask_ahead(kloop *l, dv_gen *g)
     dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
 }
 
+// Is this a step of the batch's next product?
+static int in_next(const kloop *l, int step)
+{
+    return l->flows && step >= l->base + l->unroll;
+}
+
 static void load_v(kloop *l, dv_gen *g)
 {
     const dv_tile *t = l->t;
@@ -140,6 +149,8 @@ static void load_v(kloop *l, dv_gen *g)
     int64_t at = dv_tile_off(g, t, j), off = at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
+    if (in_next(l, step))
+        off += l->hop_v;
     dv_gen_load(g, v, l->flat ? X_B : X_BRUN, off, bytes);
     if (l->p->pack_v)
         dv_gen_store(g, v, X_VPACK, at + (step - l->base) * l->p->pack_v,
@@ -166,6 +177,8 @@ static void load_s_k(kloop *l, dv_gen *g, int v, int group, int row)
             bytes = (l->steps - first) * g->es;
     }
     int64_t off = (int64_t)(first - l->base) * g->es;
+    if (in_next(l, first))
+        off += l->hop_s;
     if (l->flat)
         dv_gen_load(g, v, X_A, off + row * l->p->ld_s, bytes);
     else
@@ -187,6 +200,8 @@ static void load_s_m(kloop *l, dv_gen *g, int v, int step, int i)
         to = off + (int64_t)(step - l->base) * rows * g->es;
     if (!l->walk_s)
         off += (step - l->base) * l->p->ld_s;
+    if (in_next(l, step))
+        off += l->hop_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
@@ -242,14 +257,20 @@ static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
 static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
 {
     int ok = 1;
-    if (pairs)
-        return dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
-    uint32_t w =
-        g->es == 8
-            ? (fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
-                     : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok))
-            : (fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
-                     : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok));
+    uint32_t w;
+    if (pairs && g->ints)
+        w = dv_insn_word(DV_INSN_smmla, 0, 0, from, 0, &ok);
+    else if (pairs)
+        w = dv_insn_word(DV_INSN_bfmmla, 0, 0, from, 0, &ok);
+    else if (g->es == 8)
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, from, lane, &ok);
+    else if (g->ints)
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e4i, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e4i, 0, 0, from, lane, &ok);
+    else
+        w = fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, from, lane, &ok)
+                  : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, from, lane, &ok);
     g->code->failed |= !ok;
     return w;
 }
@@ -298,8 +319,6 @@ static void start_pointers(kloop *l, dv_gen *g)
     DV_E(mov_x, X_ROW, 0, X_A, 0);
     if (p->pack_s && p->lane_k)
         dv_gen_mov(g, X_BELOW, l->t->rows * p->ld_s);
-    if (p->pack_v)
-        dv_gen_add(g, X_SOON, X_B, AHEAD * p->ld_v);
     for (int i = 1; p->lane_k && !p->panel && i < l->t->rows; i++) {
         if (dv_gen_fits_add(p->ld_s))
             dv_gen_add(g, X_ROW + i, X_ROW + i - 1, p->ld_s);
@@ -331,9 +350,31 @@ static int64_t panel_bytes(const kloop *l, const dv_gen *g, int64_t n)
     return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
 }
 
+// A batch of short products is one loop, whose loads run on from one product
+// into the next.
+static void plan_flow(kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    int whole = !p->lane_k || p->k % g->lanes == 0;
+    int far = p->ld_v % 16 || (int64_t)p->k * p->ld_v >= 32768 ||
+              (!p->lane_k && (p->ld_s % 16 || p->k * p->ld_s >= 32768));
+    if (p->batch < 2 || p->k > MOST_FLOW || p->k < g->lanes || !whole || far)
+        return;
+    l->flows = 1;
+    l->unroll = p->k;
+    l->turns = p->batch - 1;
+    l->steps = 2 * p->k;
+    l->hop_s = p->stride_s - s_bytes(l, g, p->k);
+    l->hop_v = p->stride_v - p->k * p->ld_v;
+}
+
 static void plan_steps(kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
+    l->unroll = UNROLL;
+    plan_flow(l, g);
+    if (l->flows)
+        return;
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= 2 * UNROLL || l->turns < 2)
         l->turns = 0;
@@ -348,17 +389,37 @@ static void plan_steps(kloop *l, const dv_gen *g)
     l->flat = l->flat && !p->panel && !p->pack_v;
 }
 
-// While S is packed, the rows of the next tile are asked for.
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    kloop l = {.p = p, .t = t};
+    plan_steps(&l, g);
+    plan_rings(&l, g);
+    return l.s.first + l.s.size;
+}
+
+// While S is packed, the rows of the next tile are asked for; and where they
+// are short, since the machine sees no streams.
 static void ask_below(kloop *l, dv_gen *g)
 {
-    for (int i = 0; l->p->pack_s && l->p->lane_k && i < l->t->rows; i++)
-        DV_E(prfm_r, LOAD_L2, X_ROW + i, X_BELOW, 0);
+    const dv_prod *p = l->p;
+    int64_t far = l->t->rows * p->ld_s, bytes = p->k * (int64_t)g->es;
+    if (!p->lane_k || p->panel)
+        return;
+    if (l->flows && far + bytes < 32768 && far % 8 == 0)
+        for (int i = 0; i < l->t->rows; i++)
+            for (int64_t off = 0; off < bytes; off += 64)
+                DV_E(prfm, LOAD_L1, X_ROW + i, far + off, 0);
+    else if (p->pack_s)
+        for (int i = 0; i < l->t->rows; i++)
+            DV_E(prfm_r, LOAD_L1, X_ROW + i, X_BELOW, 0);
 }
 
 // One product of the batch.
 static void one_product(kloop *l, dv_gen *g, int fresh)
 {
     l->base = 0;
+    if (l->p->pack_v)
+        dv_gen_add(g, X_SOON, X_BRUN, AHEAD * l->p->ld_v);
     first_load(&l->v, l->steps);
     first_load(&l->s, (l->steps + l->group - 1) / l->group);
     l->v.at = slot_of_v(l);
@@ -368,17 +429,21 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
         ask_below(l, g);
-        steps(l, g, 0, UNROLL, 0);
-        move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, UNROLL),
-                      l->walk_v ? 0 : UNROLL * l->p->ld_v);
-        if (l->p->pack_v)
-            dv_gen_add(g, X_VPACK, X_VPACK, UNROLL * l->p->pack_v);
+        steps(l, g, 0, l->unroll, 0);
+        move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s,
+                      l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
+        if (l->p->pack_v) {
+            dv_gen_add(g, X_VPACK, X_VPACK, l->unroll * l->p->pack_v);
+            dv_gen_add(g, X_SOON, X_SOON, l->hop_v);
+        }
         if (l->p->pack_s)
-            dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, UNROLL));
+            dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
         dv_gen_again(g, X_K, top);
-        l->base = UNROLL;
+        l->base = l->unroll;
     }
     steps(l, g, l->base, l->steps, fresh);
+    if (l->p->pack_v)
+        dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
     if (l->p->pack_s) // to the next panel
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
@@ -403,17 +468,18 @@ static void add_sets(dv_gen *g, const dv_tile *t)
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     kloop l = {.p = p, .t = t};
-    plan_rings(&l, g);
     plan_steps(&l, g);
+    plan_rings(&l, g);
     int loops = l.turns || p->batch > 1 || p->pairs;
+    int batches = p->batch > 1 && !l.flows;
     if (loops)
         start_sums(g, t);
     start_pointers(&l, g);
-    if (p->batch > 1)
+    if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
     size_t top = g->code->n;
     one_product(&l, g, loops ? 0 : t->sets);
-    if (p->batch > 1) {
+    if (batches) {
         int64_t done = (int64_t)l.turns * UNROLL;
         move_pointers(&l, g,
                       p->stride_s - s_bytes(&l, g, l.walk_s ? p->k : done),

@@ -261,9 +261,9 @@ static void widen(maker *m, int v, dv_dtype t)
     dv_dtype to = (dv_dtype)m->p->shape->compute;
     int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
     if (t == DV_F16)
-        DV_E(fcvtl_4s, v, v, 0, 0);
+        DV_E(fcvtl, v, v, 0, 0);
     if (t == DV_BF16)
-        DV_E(shll_4s, v, v, 0, 0);
+        DV_E(shll, v, v, 0, 0);
     if (t == DV_I8) {
         DV_E(sxtl_8h, v, v, 0, 0);
         DV_E(sxtl_4s, v, v, 0, 0);
@@ -300,9 +300,9 @@ static int narrow(maker *m, int v, dv_dtype t)
         v = n;
     }
     if (t == DV_F16)
-        DV_E(fcvtn_4h, n, v, 0, 0);
+        DV_E(fcvtn, n, v, 0, 0);
     else
-        DV_E(bfcvtn_4h, n, v, 0, 0);
+        DV_E(bfcvtn, n, v, 0, 0);
     return n;
 }
 
@@ -361,6 +361,15 @@ static void store(maker *m, const dv_vec_mop *o)
     }
 }
 
+// The instruction for lanes of 4 or 8 bytes: name_4s or name_2d.
+#define BY_LANE(op, a, b, c, d)                                                \
+    do {                                                                       \
+        if (g->es == 8)                                                        \
+            DV_E(op##2d, a, b, c, d);                                          \
+        else                                                                   \
+            DV_E(op##4s, a, b, c, d);                                          \
+    } while (0)
+
 // -- Arithmetic --------------------------------------------------------------
 
 static void pick(dv_gen *g, int d, int a, int b, int c)
@@ -377,10 +386,10 @@ static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_IADD:
-        DV_EF(add_, d, a, b, 0);
+        BY_LANE(add_, d, a, b, 0);
         break;
     case DV_V_ISUB:
-        DV_EF(sub_, d, a, b, 0);
+        BY_LANE(sub_, d, a, b, 0);
         break;
     case DV_V_IMUL:
         DV_E(mul_4s, d, a, b, 0);
@@ -433,48 +442,48 @@ static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_FADD:
-        DV_EF(fadd_, d, a, b, 0);
+        BY_LANE(fadd_, d, a, b, 0);
         break;
     case DV_V_FSUB:
-        DV_EF(fsub_, d, a, b, 0);
+        BY_LANE(fsub_, d, a, b, 0);
         break;
     case DV_V_FMUL:
-        DV_EF(fmul_, d, a, b, 0);
+        BY_LANE(fmul_, d, a, b, 0);
         break;
     case DV_V_FDIV:
-        DV_EF(fdiv_, d, a, b, 0);
+        BY_LANE(fdiv_, d, a, b, 0);
         break;
     case DV_V_FSQRT:
-        DV_EF(fsqrt_, d, a, 0, 0);
+        BY_LANE(fsqrt_, d, a, 0, 0);
         break;
     case DV_V_FMA: // d is the addend
-        DV_EF(fmla_, d, a, b, 0);
+        BY_LANE(fmla_, d, a, b, 0);
         break;
     case DV_V_FNMA:
-        DV_EF(fmls_, d, a, b, 0);
+        BY_LANE(fmls_, d, a, b, 0);
         break;
     case DV_V_FMIN:
     case DV_V_FLEAST:
-        DV_EF(fmin_, d, a, b, 0);
+        BY_LANE(fmin_, d, a, b, 0);
         break;
     case DV_V_FMAX:
     case DV_V_FMOST:
-        DV_EF(fmax_, d, a, b, 0);
+        BY_LANE(fmax_, d, a, b, 0);
         break;
     case DV_V_FNEG:
-        DV_EF(fneg_, d, a, 0, 0);
+        BY_LANE(fneg_, d, a, 0, 0);
         break;
     case DV_V_FABS:
-        DV_EF(fabs_, d, a, 0, 0);
+        BY_LANE(fabs_, d, a, 0, 0);
         break;
     case DV_V_FLT:
-        DV_EF(fcmgt_, d, b, a, 0);
+        BY_LANE(fcmgt_, d, b, a, 0);
         break;
     case DV_V_FLE:
-        DV_EF(fcmge_, d, b, a, 0);
+        BY_LANE(fcmge_, d, b, a, 0);
         break;
     default: // FEQ
-        DV_EF(fcmeq_, d, a, b, 0);
+        BY_LANE(fcmeq_, d, a, b, 0);
     }
 }
 

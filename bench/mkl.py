@@ -1,0 +1,192 @@
+"""Products beside MKL, through PyTorch, in one process: python3 bench/mkl.py
+
+Ours, torch.mm and the machine's peak take turns within milliseconds, with the
+same threads (all through PyTorch's OpenMP runtime), so that what disturbs the
+machine disturbs all of them. Prints GFLOP/s, medians of the rounds; shares and
+ratios are medians of the rounds' own. Needs gcc and torch; installs nothing.
+
+  -s SIZE[,SIZE...]  f32 products of SIZE^3 (1024,2048)
+  -t THREADS[,...]   (1 and all cores)
+  -v SETTINGS        often: what to try beside the defaults; l1=BYTES, l2=BYTES,
+                     rows=R, vectors=V, and -DNAME=VALUE for a library of its
+                     own, joined by commas
+  -r ROUNDS          (15)
+"""
+import argparse
+import ctypes
+import glob
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SLICE = 0.04  # seconds of one turn
+
+
+class Options(ctypes.Structure):
+    """dv_gemm_options"""
+    _fields_ = [("threads", ctypes.c_int32), ("pack", ctypes.c_int32),
+                ("l1", ctypes.c_int64), ("l2", ctypes.c_int64),
+                ("l3", ctypes.c_int64),
+                ("rows", ctypes.c_int32), ("vectors", ctypes.c_int32)]
+
+
+def build(out, defines, runtime):
+    """The library, linked with the OpenMP runtime that torch has loaded."""
+    sources = [os.path.join(ROOT, "bench", "mkl.c")]
+    for part in ("base/*.c", "lang/*.c", "jit/*.c", "jit/*/*.c"):
+        sources += sorted(glob.glob(os.path.join(ROOT, "src", part)))
+    flags = ["-std=c11", "-O2", "-fPIC", "-fopenmp", "-fvisibility=hidden",
+             "-ffp-contract=off", '-DDV_VERSION="bench"',
+             "-I" + os.path.join(ROOT, "src"),
+             "-I" + os.path.join(ROOT, "include")]
+    objects = [f"{out}.{i}.o" for i in range(len(sources))]
+    jobs = [subprocess.Popen(["gcc", "-c", *flags, *defines, source, "-o", to])
+            for source, to in zip(sources, objects)]
+    if any([job.wait() for job in jobs]):
+        sys.exit("mkl.py: gcc failed")
+    # Not -fopenmp here, which would bring a runtime of its own.
+    subprocess.run(["gcc", "-shared", *objects, runtime or "-lgomp",
+                    "-lpthread", "-lm", "-o", out], check=True)
+    lib = ctypes.CDLL(out)
+    lib.bench_isa.restype = ctypes.c_char_p
+    lib.bench_plan.restype = ctypes.c_void_p
+    lib.bench_plan.argtypes = [ctypes.c_int] * 3 + [ctypes.POINTER(Options)]
+    lib.bench_free.argtypes = [ctypes.c_void_p]
+    lib.bench_run.restype = ctypes.c_double
+    lib.bench_run.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int]
+    lib.bench_peak.restype = ctypes.c_double
+    lib.bench_peak.argtypes = [ctypes.c_int, ctypes.c_double]
+    return lib
+
+
+def runtimes():
+    """Paths of the OpenMP runtimes in this process."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split()[-1] for line in maps if "/" in line}
+    return sorted(p for p in paths
+                  if os.path.basename(p).startswith(("libgomp", "libiomp",
+                                                     "libomp")))
+
+
+class Setting:
+    """One way to run ours."""
+
+    def __init__(self, text):
+        self.text = text or "default"
+        self.options, self.defines, self.lib = {}, [], None
+        for word in filter(None, text.split(",")):
+            if word.startswith("-D"):
+                self.defines.append(word)
+            else:
+                name, value = word.split("=")
+                self.options[name] = int(value)
+
+    def plan(self, size, threads):
+        options = Options(threads=threads, **self.options)
+        plan = self.lib.bench_plan(size, size, size, ctypes.byref(options))
+        if not plan:
+            print(f"{self.text}: no plan, left out", file=sys.stderr)
+        return plan
+
+
+def measure(torch, settings, size, threads, rounds):
+    """Seconds by setting and of torch, and the peak, in every round."""
+    torch.set_num_threads(threads)
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    c, want = torch.empty(size, size), torch.empty(size, size)
+    plans = [(s, p) for s in settings if (p := s.plan(size, threads))]
+    where = (a.data_ptr(), b.data_ptr(), c.data_ptr())
+
+    def theirs(count):
+        t = time.perf_counter()
+        for _ in range(count):
+            torch.mm(a, b, out=want)
+        return (time.perf_counter() - t) / count
+
+    theirs(2)
+    count = max(1, int(SLICE / theirs(2)))
+    for s, plan in plans:
+        c.zero_()
+        s.lib.bench_run(plan, *where, 2)
+        worst = float((c - want).abs().max())
+        if not worst < 1e-4 * size:
+            sys.exit(f"{s.text}: off by {worst}")
+    turns = [(s.text, lambda n, s=s, p=p: s.lib.bench_run(p, *where, n))
+             for s, p in plans] + [("torch", theirs)]
+    lib = settings[0].lib
+    out = {name: [] for name, _ in turns}
+    peaks = []
+    for r in range(rounds):  # everyone comes first at times
+        peaks.append(lib.bench_peak(threads, SLICE / 2))
+        for name, run in turns[r % len(turns):] + turns[:r % len(turns)]:
+            out[name].append(run(count))
+    for s, plan in plans:
+        s.lib.bench_free(plan)
+    return out, peaks
+
+
+def report(size, threads, out, peaks):
+    flop = 2e-9 * size**3
+    median = statistics.median
+    for name, seconds in out.items():
+        ratio = median(t / s for t, s in zip(out["torch"], seconds))
+        share = median(flop / s / p for s, p in zip(seconds, peaks))
+        print(f"{threads}\t{size}\t{flop / median(seconds):.1f}\t{share:.3f}"
+              f"\t{ratio:.3f}\t{name}", flush=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    cores = len(os.sched_getaffinity(0))
+    numbers = lambda text: [int(n) for n in text.split(",")]
+    parser.add_argument("-s", type=numbers, default=[1024, 2048])
+    parser.add_argument("-t", type=numbers, default=[1, cores])
+    parser.add_argument("-v", action="append", default=[])
+    parser.add_argument("-r", type=int, default=15)
+    # Settings begin with a dash at times.
+    argv, words = [], sys.argv[1:]
+    for i, word in enumerate(words):
+        argv.append("-v" + word if i and words[i - 1] == "-v" else word)
+    return parser.parse_args([w for w in argv if w != "-v"])
+
+
+def main():
+    args = arguments()
+    try:
+        import torch
+    except ImportError:
+        sys.exit("mkl.py: PyTorch is not installed; there is nothing to "
+                 "compare with")
+    torch.set_num_threads(args.t[-1])
+    torch.mm(torch.ones(256, 256), torch.ones(256, 256))
+    runtime = runtimes()
+    settings = [Setting("")] + [Setting(v) for v in args.v]
+    with tempfile.TemporaryDirectory() as folder:
+        libs = {}
+        for s in settings:
+            key = tuple(s.defines)
+            if key not in libs:
+                out = os.path.join(folder, f"bench{len(libs)}.so")
+                libs[key] = build(out, s.defines, (runtime or [None])[0])
+            s.lib = libs[key]
+    isa = settings[0].lib.bench_isa()
+    if not isa:
+        sys.exit("mkl.py: there are no kernels for this machine")
+    print(f"# {isa.decode()}, torch {torch.__version__}, "
+          f"{len(runtimes())} OpenMP runtime(s)")
+    print("# threads\tsize\tGFLOP/s\tof peak\tof torch\twho")
+    for threads in args.t:
+        for size in args.s:
+            out, peaks = measure(torch, settings, size, threads, args.r)
+            print(f"# peak {statistics.median(peaks):.1f}, "
+                  f"{min(peaks):.1f} to {max(peaks):.1f}")
+            report(size, threads, out, peaks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+// The tensor operations that the loop-nest work is measured by, each as one
+// kernel in a loop: blocked products with and without ReLU, and ReLU alone.
+//
+//   nest [-t THREADS] [-r REPEATS]
+//
+// Sizes and strides are those of the specification, m n k (k in blocks, batch)
+// and the blocks m n k inside; `in0` has rows of m, `in1` rows of k, `out` rows
+// of m. For the row-major kernels that is C = in1 in0, block by block. A thread
+// runs rows of blocks of m: the first kernel of a row leaves in0's block
+// packed, those of the first row in1's. The peak is measured in the same run;
+// figures are medians of the repeats.
+#define _GNU_SOURCE
+#include "jit/jit.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { MAX_REPEATS = 101, MAX_THREADS = 64 };
+static int threads = 1, repeats = 15;
+
+// With one thread its own time, so that others on the machine count less.
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+// -- The machine's peak ------------------------------------------------------
+
+enum { CHAINS = 20, TURNS = 400000 };
+
+static void chains(void)
+{
+#ifdef __aarch64__
+#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
+    long n = TURNS;
+    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
+                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
+                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
+                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
+                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
+                     : "+r"(n)
+                     :
+                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
+                       "v24", "v25", "v26", "v27", "v30", "v31");
+#endif
+}
+
+static double peak(void)
+{
+    double best = 0;
+    for (int r = 0; r < 15; r++) {
+        double t = now();
+#pragma omp parallel num_threads(threads)
+        chains();
+        t = now() - t;
+        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        best = f > best ? f : best;
+    }
+    return best;
+}
+
+// -- Configurations ----------------------------------------------------------
+
+typedef struct config {
+    const char *name;
+    int outer, inner, batch; // blocks of m and of n, size of a block, k blocks
+    int each;                // a kernel for each block of k, not for all
+    int zero, relu;          // first and last touch
+} config;
+
+static const config configs[] = {
+    {"gemm", 32, 32, 8, 0, 0, 0}, // its loop over k is the kernel's batch
+    {"gemm, k by k", 32, 32, 8, 1, 0, 0},
+    {"brgemm", 32, 32, 8, 0, 0, 0},
+    {"zero brgemm", 32, 32, 8, 0, 1, 0},
+    {"zero brgemm relu", 32, 32, 8, 0, 1, 1},
+    {"brgemm relu", 32, 32, 8, 0, 0, 1},
+    {"brgemm relu 64", 16, 64, 8, 0, 0, 1},
+    {"zero brgemm 64", 16, 64, 8, 0, 1, 0},
+};
+
+typedef struct work {
+    const config *c;
+    dv_gemm_fn run[2][2]; // in1 is packed already, in0 is
+    dv_gemm_fn each[2];   // a kernel for each block of k: the first, others
+    float *in0, *in1, *out;
+    float *packs[MAX_THREADS]; // room for packed operands
+} work;
+
+static void *room(size_t bytes)
+{
+    void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!p)
+        exit(3);
+    memset(p, 0, bytes);
+    return p;
+}
+
+static dv_gemm_shape shape_of(const config *c)
+{
+    dv_gemm_shape s = {.m = c->inner, .n = c->inner, .k = c->inner};
+    s.dtype = DV_F32;
+    s.batch = c->each ? 1 : c->batch;
+    s.stride_a = s.stride_b = (int64_t)c->inner * c->inner;
+    s.beta = c->zero ? DV_SCALE_ZERO : DV_SCALE_ONE;
+    s.relu = (uint8_t)c->relu;
+    return s;
+}
+
+static void make(dv_jit *jit, work *w)
+{
+    dv_gemm_shape s = shape_of(w->c);
+    int failed = dv_jit_gemm(jit, &s, &w->each[1], NULL) != DV_OK;
+    w->each[0] = w->each[1];
+    s.panel_a = 4;
+    for (int i = 0; i < 4 && !w->c->each; i++) {
+        s.pack_a = !(i & 1);
+        s.pack_b = !(i & 2);
+        s.panel_b = !s.pack_b;
+        failed |= dv_jit_gemm(jit, &s, &w->run[i & 1][i >> 1], NULL) != DV_OK;
+    }
+    if (failed)
+        exit(3);
+}
+
+// Blocks im of m and in of n. `first` row of the thread: in1 is not packed yet.
+static void block(const work *w, int im, int in, int first, float *pack)
+{
+    const config *c = w->c;
+    size_t size = (size_t)(c->inner * c->inner), all = size * (size_t)c->batch;
+    const float *b = w->in0 + (size_t)im * all, *a = w->in1 + (size_t)in * all;
+    float *o = w->out + (size_t)(im * c->outer + in) * size;
+    float *pack_b = pack, *pack_a = pack + (size_t)(in + 1) * all;
+    dv_gemm_args args = {.pack_a = pack_a, .pack_b = pack_b};
+    for (int k = 0; c->each && k < c->batch; k++)
+        w->each[k > 0](a + (size_t)k * size, b + (size_t)k * size, o, &args);
+    if (!c->each)
+        w->run[!first][in > 0](first ? a : pack_a, in ? pack_b : b, o, &args);
+}
+
+static void once(const work *w)
+{
+#pragma omp parallel num_threads(threads)
+    {
+#ifdef _OPENMP
+        int t = omp_get_thread_num(), n = omp_get_num_threads();
+#else
+        int t = 0, n = 1;
+#endif
+        int begin = w->c->outer * t / n, end = w->c->outer * (t + 1) / n;
+        for (int im = begin; im < end; im++)
+            for (int in = 0; in < w->c->outer; in++)
+                block(w, im, in, im == begin, w->packs[t]);
+    }
+}
+
+static void check(const work *w)
+{
+    const config *c = w->c;
+    int size = c->inner, n = c->outer * size, kk = c->batch;
+    size_t block = (size_t)(size * size);
+    memset(w->out, 0, (size_t)n * (size_t)n * 4);
+    once(w);
+    for (int t = 0; t < 200; t++) {
+        int i = t * 7919 % n, j = t * 104729 % n;
+        size_t im = (size_t)(i / size), in = (size_t)(j / size);
+        double want = 0;
+        for (int p = 0; p < kk * size; p++) {
+            size_t b = (size_t)(p / size), r = (size_t)(p % size);
+            want += (double)w->in0[(im * (size_t)kk + b) * block +
+                                   r * (size_t)size + (size_t)(i % size)] *
+                    (double)w->in1[(in * (size_t)kk + b) * block +
+                                   (size_t)(j % size) * (size_t)size + r];
+        }
+        want = c->relu && want < 0 ? 0 : want;
+        double got =
+            (double)
+                w->out[(im * (size_t)c->outer + in) * block +
+                       (size_t)(j % size) * (size_t)size + (size_t)(i % size)];
+        if (!(fabs(got - want) <= 1e-2)) {
+            fprintf(stderr, "%s: %d,%d is %g, not %g\n", c->name, i, j, got,
+                    want);
+            exit(4);
+        }
+    }
+}
+
+static void measure(dv_jit *jit, const config *c, double top)
+{
+    static double t[MAX_REPEATS];
+    size_t n = (size_t)(c->outer * c->inner), k = (size_t)(c->batch * c->inner);
+    work w = {.c = c, .in0 = room(n * k * 4), .in1 = room(n * k * 4)};
+    w.out = room(n * n * 4);
+    for (size_t i = 0; i < n * k; i++) {
+        w.in0[i] = (float)((int)(i * 7 % 17) - 8);
+        w.in1[i] = (float)((int)(i * 5 % 13) - 6);
+    }
+    for (int i = 0; i < threads; i++)
+        w.packs[i] = room((n + (size_t)c->inner) * k * 4);
+    make(jit, &w);
+    check(&w);
+    for (int r = 0; r < repeats; r++) {
+        t[r] = now();
+        once(&w);
+        t[r] = now() - t[r];
+    }
+    double flop = 2.0 * (double)n * (double)n * (double)k;
+    double f = flop / median(t, repeats) / 1e9; // sorts
+    printf("%-18s%8.1f%8.3f%10.3f\n", c->name, f, f / top,
+           flop / t[0] / 1e9 / top);
+    free(w.in0);
+    free(w.in1);
+    free(w.out);
+    for (int i = 0; i < threads; i++)
+        free(w.packs[i]);
+}
+
+int main(int argc, char **argv)
+{
+    int opt;
+    while ((opt = getopt(argc, argv, "t:r:")) != -1)
+        if (opt == 't')
+            threads = atoi(optarg);
+        else if (opt == 'r')
+            repeats = atoi(optarg);
+        else
+            return 2;
+    if (threads < 1 || threads > MAX_THREADS || repeats < 1 ||
+        repeats > MAX_REPEATS)
+        return 2;
+    dv_jit *jit;
+    if (dv_jit_create(&jit, NULL)) {
+        fprintf(stderr, "no kernels for this machine yet\n");
+        return 3;
+    }
+    double top = peak();
+    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# %-16s%8s%8s%10s\n", "work", "GFLOP/s", "share", "best");
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
+        measure(jit, &configs[i], top);
+    dv_jit_destroy(jit);
+    return 0;
+}

@@ -1,0 +1,310 @@
+// Tensor contractions of the TCCG collection, beside the best figures that
+// others reach on such a machine.
+//
+//   tccg [-t THREADS] [-r REPEATS] [-v] FILE [NAME]...
+//
+// FILE has a line for each: name,C,A,B,sizes,… with indices in column-major
+// order (the first is unit stride) and sizes as "a=384;b=24". f32, C starts at
+// zero. The peak is measured first, with the same threads. Seconds are the
+// best of the repeats, of the CPU time of the threads where there is one.
+#define _GNU_SOURCE
+#include "run/contract.h"
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static int threads = 1, repeats = 5, verbose;
+
+// Best of TBLIS, einsum_ir and others, GFLOP/s in f32 on one and two cores of
+// a Neoverse-V1 whose peak is 83.1 a core.
+typedef struct peer {
+    const char *name;
+    double one, two;
+} peer;
+
+static const peer peers[] = {
+    {"abc-bda-dc", 34.0, 67.5},        {"abcd-dbea-ec", 30.2, 43.6},
+    {"abcd-ebad-ce", 42.2, 84.6},      {"abcde-ecbfa-fd", 26.1, 44.7},
+    {"abcd-ea-ebcd", 62.4, 120.5},     {"abcd-ec-abed", 55.3, 107.1},
+    {"ab-acd-dbc", 58.1, 108.7},       {"abc-acd-db", 62.5, 122.2},
+    {"abc-adc-bd", 62.9, 124.7},       {"abc-adec-ebd", 55.8, 106.2},
+    {"abcd-aebf-fdec", 67.7, 134.6},   {"abcd-aecf-fbed", 68.2, 137.3},
+    {"abcd-aedf-fbec", 69.1, 138.9},   {"abcd-aefc-fbed", 68.5, 136.9},
+    {"abcd-eafc-bfde", 69.9, 140.3},   {"abcdef-dega-gfbc", 50.8, 98.9},
+    {"abcdef-degc-gfab", 50.0, 99.0},  {"abcdef-dfgb-geac", 47.1, 91.9},
+    {"abcdef-efga-gdbc", 51.8, 101.7}, {"abcdef-efgc-gdab", 49.5, 98.0},
+    {"abcdef-gdac-efgb", 46.5, 92.6},  {"abcdef-geab-dfgc", 49.9, 98.8},
+    {"abcdef-gebc-dfga", 51.2, 98.7},  {"abcdef-gfac-degb", 45.5, 91.2},
+};
+
+static const peer *peer_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++)
+        if (!strcmp(name, peers[i].name))
+            return &peers[i];
+    return NULL;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// -- The machine's peak ------------------------------------------------------
+
+enum { CHAINS = 20, TURNS = 400000 };
+
+static void chains(void)
+{
+#ifdef __aarch64__
+#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
+    long n = TURNS;
+    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
+                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
+                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
+                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
+                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
+                     : "+r"(n)
+                     :
+                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
+                       "v24", "v25", "v26", "v27", "v30", "v31");
+#endif
+}
+
+static double peak(void)
+{
+    double best = 0;
+    for (int r = 0; r < 15; r++) {
+        double t = now();
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+#endif
+        chains();
+        t = now() - t;
+        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        best = f > best ? f : best;
+    }
+    return best;
+}
+
+// -- One contraction ---------------------------------------------------------
+
+typedef struct contraction {
+    const char *index[DV_N_OPERANDS]; // of A, B, C
+    int64_t size[128];
+} contraction;
+
+static int64_t elems_of(const contraction *x, int o)
+{
+    int64_t n = 1;
+    for (const char *p = x->index[o]; *p; p++)
+        n *= x->size[(unsigned char)*p];
+    return n;
+}
+
+static void stride_of(const contraction *x, dv_nest_dim *d, char index)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int64_t step = 1;
+        const char *p = x->index[o];
+        for (; *p && *p != index; p++)
+            step *= x->size[(unsigned char)*p];
+        d->stride[o] = *p ? step : 0;
+    }
+}
+
+static dv_nest nest_of(const contraction *x)
+{
+    dv_nest n = {.name = "tccg", .dtype = DV_F32, .main = DV_PRIM_GEMM};
+    n.first = DV_PRIM_ZERO;
+    for (char i = 'a'; i <= 'z'; i++) {
+        if (!x->size[(unsigned char)i])
+            continue;
+        dv_nest_dim *d = &n.dims[n.n_dims++];
+        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
+                           .size = x->size[(unsigned char)i]};
+        stride_of(x, d, i);
+        d->type = !d->stride[DV_OUT]   ? DV_NEST_K
+                  : !d->stride[DV_IN0] ? DV_NEST_N
+                  : !d->stride[DV_IN1] ? DV_NEST_M
+                                       : DV_NEST_C;
+    }
+    return n;
+}
+
+static float *new_tensor(const contraction *x, int o)
+{
+    int64_t n = elems_of(x, o);
+    float *t = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    if (!t)
+        exit(3);
+    if (o == DV_OUT)
+        memset(t, 0, (size_t)n * 4);
+    else
+        dv_nest_fill(DV_F32, (uint64_t)o, t, n);
+    return t;
+}
+
+// A few elements against sums in double; whole small numbers make them exact.
+static void check(const contraction *x, const dv_nest *n, const float *a,
+                  const float *b, const float *c)
+{
+    (void)x;
+    for (int turn = 0; turn < 20; turn++) {
+        int64_t at[DV_N_OPERANDS] = {0}, index[DV_NEST_MAX_DIMS] = {0};
+        for (int i = 0; i < n->n_dims; i++) {
+            const dv_nest_dim *d = &n->dims[i];
+            int64_t v = d->type == DV_NEST_K ? 0 : rand() % d->size;
+            for (int o = 0; o < DV_N_OPERANDS; o++)
+                at[o] += v * d->stride[o];
+        }
+        double sum = 0;
+        for (int i = 0; i < n->n_dims;) {
+            int64_t p = at[DV_IN0], q = at[DV_IN1];
+            for (int j = 0; j < n->n_dims; j++) {
+                p += index[j] * n->dims[j].stride[DV_IN0];
+                q += index[j] * n->dims[j].stride[DV_IN1];
+            }
+            sum += (double)a[p] * (double)b[q];
+            for (i = 0; i < n->n_dims; i++) {
+                if (n->dims[i].type != DV_NEST_K)
+                    continue;
+                if (++index[i] < n->dims[i].size)
+                    break;
+                index[i] = 0;
+            }
+        }
+        if (sum != (double)c[at[DV_OUT]]) {
+            printf("wrong: %g instead of %g\n", (double)c[at[DV_OUT]], sum);
+            exit(4);
+        }
+    }
+}
+
+// Share of the peak.
+static double measure(dv_jit *jit, const contraction *x, const char *name,
+                      double top)
+{
+    dv_nest n = nest_of(x);
+    dv_contract_options o = {.threads = threads};
+    dv_contract *c;
+    dv_diag *diag = dv_diag_create();
+    double begin = now(), best = 1e30, flop = 2;
+    if (dv_contract_create(&c, jit, &n, &o, diag)) {
+        printf("%s: %s", name, dv_diag_text(diag));
+        exit(3);
+    }
+    double made = now() - begin;
+    float *a = new_tensor(x, DV_IN0), *b = new_tensor(x, DV_IN1);
+    float *out = new_tensor(x, DV_OUT);
+    for (int i = 0; i < n.n_dims; i++)
+        flop *= (double)n.dims[i].size;
+    for (int r = 0; r < repeats + 1; r++) {
+        double t = now();
+        dv_contract_run(c, a, b, out);
+        t = now() - t;
+        best = r && t < best ? t : best; // the first warms up
+    }
+    check(x, &n, a, b, out);
+    const peer *p = peer_of(name);
+    double f = flop / best / 1e9,
+           theirs = p ? threads == 2 ? p->two : p->one : 0;
+    printf("%-18s %7.1f  %5.3f  %7.1f  %5.2f  %8.0f us to make\n", name, f,
+           f / top, theirs, theirs > 0 ? f / theirs : 0, made * 1e6);
+    if (verbose) {
+        dv_text text = {0};
+        dv_nest_print(&text, dv_contract_nest(c));
+        printf("%s", text.at);
+        dv_text_free(&text);
+    }
+    fflush(stdout);
+    dv_contract_destroy(c);
+    dv_diag_destroy(diag);
+    free(a);
+    free(b);
+    free(out);
+    return f / top;
+}
+
+static int read_line(char *line, contraction *x, char **name)
+{
+    char *field[5], *p = line;
+    for (int i = 0; i < 5; i++) {
+        field[i] = p;
+        p = strchr(p, ',');
+        if (!p)
+            return 0;
+        *p++ = 0;
+    }
+    *x = (contraction){.index = {field[2], field[3], field[1]}};
+    *name = !strncmp(field[0], "tccg_", 5) ? field[0] + 5 : field[0];
+    for (p = field[4]; p[0] && p[1] == '=';) {
+        x->size[(unsigned char)p[0]] = strtoll(p + 2, &p, 10);
+        p += *p == ';';
+    }
+    return field[4][0] && field[4][1] == '=';
+}
+
+int main(int argc, char **argv)
+{
+    int opt, count = 0, compared = 0;
+    while ((opt = getopt(argc, argv, "t:r:v")) != -1)
+        if (opt == 't')
+            threads = atoi(optarg);
+        else if (opt == 'r')
+            repeats = atoi(optarg);
+        else if (opt == 'v')
+            verbose = 1;
+        else
+            return 2;
+    FILE *f = optind < argc ? fopen(argv[optind], "r") : NULL;
+    dv_jit *jit;
+    if (!f || threads < 1 || repeats < 1)
+        return 2;
+    if (dv_jit_create(&jit, NULL)) {
+        fprintf(stderr, "no kernels for this machine yet\n");
+        return 3;
+    }
+    double top = peak(), shares = 0, ratios = 0, least = 1;
+    char line[400], *name;
+    contraction x;
+    printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
+    printf("# C-A-B             GFLOP/s  share   peer  times\n");
+    while (fgets(line, sizeof line, f)) {
+        int wanted = optind + 1 == argc;
+        if (!read_line(line, &x, &name))
+            continue;
+        for (int i = optind + 1; i < argc; i++)
+            wanted |= !strcmp(argv[i], name);
+        if (!wanted)
+            continue;
+        double share = measure(jit, &x, name, top);
+        const peer *p = peer_of(name);
+        if (p) {
+            ratios += log(share * top / (threads == 2 ? p->two : p->one));
+            compared++;
+        }
+        shares += log(share);
+        least = share < least ? share : least;
+        count++;
+    }
+    if (count)
+        printf("# geometric mean of %d: %.3f of peak, %.2f times the peer; "
+               "least %.3f\n",
+               count, exp(shares / count),
+               compared ? exp(ratios / compared) : 0, least);
+    fclose(f);
+    dv_jit_destroy(jit);
+    return 0;
+}

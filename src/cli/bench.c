@@ -1,0 +1,234 @@
+// divvy bench: runs of a program, timed, beside what the machine can do.
+#include "cli/load.h"
+#include "run/data.h"
+#include "run/rate.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RUNS = 100000 };
+
+typedef struct job {
+    const cli_command *c;
+    cli_loaded l;
+    const dv_program *p;
+    void **data; // inputs and outputs, by tensor; owned
+    dv_exec *exec;
+    double *seconds; // of each run; owned
+    int64_t n_runs, least_runs;
+    double least_s; // time to spend
+    int json;
+    double flops, bytes; // of one run: of its ops; in and out
+    dv_dtype dtype;      // that products are computed in
+    double peak, copy;
+    dv_diag *diag;
+} job;
+
+// -- What a run does -------------------------------------------------------
+
+static void count_work(job *j)
+{
+    const dv_program *p = j->p;
+    int32_t next = 0;
+    double most = -1;
+    for (int i = 0; i < p->n_ops; i++) {
+        double times = 1, flops = dv_op_flops(&p->ops[i]);
+        for (next = 0; next < p->n_repeats; next++)
+            if (i >= p->repeats[next].first_op && i < p->repeats[next].end_op)
+                times *= (double)p->repeats[next].times;
+        j->flops += times * flops;
+        if (flops * times > most) {
+            most = flops * times;
+            j->dtype =
+                dv_op_compute(p, &p->ops[i]) == DV_IN_F64 ? DV_F64 : DV_F32;
+        }
+    }
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        j->bytes += (double)dv_tensor_bytes(t) * (t->is_input + t->is_output);
+    }
+}
+
+static dv_status get_ready(job *j, double low, double high)
+{
+    j->data = calloc((size_t)j->p->n_tensors, sizeof *j->data);
+    j->seconds = malloc(MAX_RUNS * sizeof *j->seconds);
+    if (!j->data || !j->seconds)
+        return dv_nomem(j->diag);
+    DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (!t->is_input && !t->is_output)
+            continue;
+        if (!(j->data[i] = dv_alloc(bytes)))
+            return dv_nomem(j->diag);
+        memset(j->data[i], 0, bytes);
+        if (t->is_input)
+            dv_fill(j->p, i, 0, low, high, j->data[i]);
+        DV_TRY(dv_exec_bind(j->exec, t->name, j->data[i], bytes, j->diag));
+    }
+    return DV_OK;
+}
+
+// -- Timing ----------------------------------------------------------------
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// One run to warm up, then until both the time and the number are reached.
+static dv_status measure(job *j)
+{
+    cli_progress progress;
+    DV_TRY(dv_exec_run(j->exec, j->diag));
+    cli_progress_begin(&progress, "timing");
+    double start = cli_seconds(), now = start;
+    while (j->n_runs < MAX_RUNS &&
+           (j->n_runs < j->least_runs || now - start < j->least_s)) {
+        double before = cli_seconds();
+        DV_TRY(dv_exec_run(j->exec, j->diag));
+        now = cli_seconds();
+        j->seconds[j->n_runs++] = now - before;
+        double share = (now - start) / (j->least_s + 1e-9);
+        cli_progress_step(&progress, share < 1 ? share : 1);
+    }
+    cli_progress_end(&progress);
+    qsort(j->seconds, (size_t)j->n_runs, sizeof *j->seconds, by_value);
+    int32_t threads = dv_exec_threads(j->exec);
+    if (dv_exec_kind(j->exec) != DV_RUN_SIM) {
+        j->peak = dv_rate_peak(j->dtype, threads);
+        // As far apart as what the program reads and writes, within reason.
+        double bytes = j->bytes / 2;
+        bytes = bytes < 1 << 14 ? 1 << 14 : bytes > 1 << 28 ? 1 << 28 : bytes;
+        j->copy = dv_rate_copy((int64_t)bytes, threads);
+    }
+    return DV_OK;
+}
+
+static double at(const job *j, double share)
+{
+    return j->seconds[(int64_t)(share * (double)(j->n_runs - 1))];
+}
+
+// -- The report ------------------------------------------------------------
+
+static void report_json(const job *j)
+{
+    dv_text out = {0};
+    dv_json w = {.out = &out};
+    double s = at(j, 0.5);
+    dv_json_open(&w, NULL, '{');
+    dv_json_string(&w, "file", j->p->src.name);
+    dv_json_string(&w, "target", j->l.plan->target.name);
+    dv_json_string(&w, "executor", dv_exec_name(j->exec));
+    dv_json_int(&w, "threads", dv_exec_threads(j->exec));
+    dv_json_int(&w, "runs", j->n_runs);
+    dv_json_double(&w, "median_s", s);
+    dv_json_double(&w, "fastest_s", j->seconds[0]);
+    dv_json_double(&w, "slowest_s", j->seconds[j->n_runs - 1]);
+    dv_json_double(&w, "quarter_s", at(j, 0.25));
+    dv_json_double(&w, "three_quarters_s", at(j, 0.75));
+    dv_json_double(&w, "flops", j->flops);
+    dv_json_double(&w, "gflops", j->flops / s / 1e9);
+    dv_json_string(&w, "peak_dtype", dv_dtype_get(j->dtype)->name);
+    dv_json_double(&w, "peak_gflops", j->peak);
+    dv_json_double(&w, "bytes", j->bytes);
+    dv_json_double(&w, "gb_per_s", j->bytes / s / 1e9);
+    dv_json_double(&w, "copy_gb_per_s", j->copy);
+    dv_json_close(&w);
+    dv_put(&out, "\n");
+    fputs(out.at, stdout);
+    dv_text_free(&out);
+}
+
+static void report_text(const job *j)
+{
+    double s = at(j, 0.5), gflops = j->flops / s / 1e9;
+    double gbs = j->bytes / s / 1e9;
+    int32_t n = dv_exec_threads(j->exec);
+    printf("%s on %s: %d op%s in %d group%s, executor %s, %d thread%s\n",
+           j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
+           j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
+           j->l.plan->n_groups == 1 ? "" : "s", dv_exec_name(j->exec), (int)n,
+           n == 1 ? "" : "s");
+    printf("  median %.4g s of %" PRId64 " runs; fastest %.4g, middle half "
+           "%.4g to %.4g\n",
+           s, j->n_runs, j->seconds[0], at(j, 0.25), at(j, 0.75));
+    printf("  %.4g GFLOP/s", gflops);
+    if (j->peak > 0)
+        printf(", %.1f %% of the %s peak of %.4g measured alongside",
+               100 * gflops / j->peak, dv_dtype_get(j->dtype)->name, j->peak);
+    printf("\n  %.4g GB/s in and out", gbs);
+    if (j->copy > 0)
+        printf(", %.1f %% of the %.4g of a copy of that size",
+               100 * gbs / j->copy, j->copy);
+    printf("\n");
+}
+
+// -- The command -----------------------------------------------------------
+
+static int work(job *j, double low, double high)
+{
+    j->p = j->l.plan->ops;
+    count_work(j);
+    if (cli_check_memory(j->p, 0, j->diag) || get_ready(j, low, high) ||
+        measure(j))
+        return cli_fail(j->diag);
+    if (j->json)
+        report_json(j);
+    else
+        report_text(j);
+    return 0;
+}
+
+int cli_bench(const cli_command *c, int argc, char **argv)
+{
+    static cli_plan_args args;
+    static job j;
+    j = (job){.c = c, .least_runs = 5};
+    const char *files[1], *range = NULL, *seconds = NULL;
+    int n_files;
+    double low = -1, high = 1;
+    const cli_option options[] = {
+#include "cli/plan_options.def"
+        {"runs", 0, "N", "time at least N runs (default: 5)", CLI_SIZE,
+         &j.least_runs},
+        {"seconds", 0, "S", "and for at least S seconds (default: 1)", CLI_TEXT,
+         &seconds},
+        {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
+         CLI_TEXT, &range},
+        {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
+        {0}};
+    int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
+    if (code < 0 && range)
+        code = cli_range(c, range, &low, &high);
+    char *end = NULL;
+    j.least_s = seconds ? strtod(seconds, &end) : 1;
+    if (code < 0 && seconds &&
+        (end == seconds || *end || !(j.least_s >= 0 && j.least_s < 1e6)))
+        code = cli_usage(c, "--seconds takes a number, not '%s'", seconds);
+    if (code < 0 && j.least_runs > MAX_RUNS)
+        code = cli_usage(c, "--runs: at most %d", (int)MAX_RUNS);
+    if (code >= 0)
+        return code;
+    if (n_files != 1)
+        return cli_usage(c, "a program or a plan is needed");
+    j.diag = dv_diag_create();
+    code = cli_load(c, files[0], &args, &j.l, j.diag);
+    if (code < 0) {
+        cli_warnings(j.diag);
+        code = work(&j, low, high);
+    }
+    for (int i = 0; j.data && i < j.p->n_tensors; i++)
+        dv_release(j.data[i]);
+    free(j.data);
+    free(j.seconds);
+    dv_exec_destroy(j.exec);
+    cli_unload(&j.l);
+    dv_diag_destroy(j.diag);
+    return code;
+}

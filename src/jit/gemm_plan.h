@@ -1,0 +1,123 @@
+// What a plan for a product holds; shared by the files that make and run it.
+#ifndef DV_JIT_GEMM_PLAN_H
+#define DV_JIT_GEMM_PLAN_H
+#include "base/dtype.h"
+#include "base/math.h"
+#include "jit/gemm.h"
+#include "jit/host.h"
+
+enum {
+    DV_FIRST,
+    DV_MIDDLE,
+    DV_LAST,
+    DV_N_KINDS
+}; // of a run; a lone one: FIRST
+
+// A run of equal panels.
+typedef struct dv_panels {
+    int32_t size, n;
+} dv_panels;
+
+// An operand is brought into its packed form by one move or by two, through
+// the part's buffer t.
+typedef struct dv_prepare {
+    dv_move_fn move, then; // `then` may be NULL
+} dv_prepare;
+
+// The block of C of one thread, and its kernels.
+typedef struct dv_gemm_share {
+    int32_t m0, n0, m, n;
+    dv_panels cols[3]; // panels of B, in order
+    int32_t n_cols;
+    // Chunk of k, block of rows, width, and whether A is packed on the way. B
+    // is packed on the way by the first block.
+    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][2];
+    dv_prepare b[DV_N_KINDS][3];             // chunk, width: before use
+    dv_prepare a[DV_N_KINDS][DV_N_KINDS][2]; // chunk, block, run of its panels
+    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS]; // block
+    dv_gemm_fn direct;                    // not packed: the whole block
+    unsigned char *buf_a, *buf_b, *t, *c; // buffers, in plan->memory
+} dv_gemm_share;
+
+struct dv_gemm_plan {
+    const dv_isa *isa;
+    dv_gemm_shape s;
+    dv_dtype mul, sum; // what is multiplied and what sums are: mul differs from
+                       // s.dtype when operands are widened
+    dv_dtype out;      // what C is stored as
+    int64_t es, es_mul, es_sum, es_out; // bytes of their elements
+    int64_t lanes;                      // sums in a vector
+    int32_t height, vectors;            // of panels of A, of B
+    int32_t step;  // elements of k that are packed together
+    int32_t pairs; // operands are packed in pairs
+    int32_t apart; // A and B are packed before use, not on the way
+    int32_t threads;
+    int32_t packs;        // 0: parts are direct
+    int32_t one_block;    // rows are not cut: panels of B are packed in turn
+    int32_t kc, mc;       // chunk of k, block of rows
+    dv_gemm_share *parts; // owned, one a thread
+    void *memory;         // owned, mapped
+    size_t memory_bytes;
+};
+
+static inline int64_t dv_gemm_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// Piece i of `n` cut into pieces of `most`: which kind, and how long.
+static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
+                                int32_t *size)
+{
+    int32_t left = n - i * most;
+    *size = left < most ? left : most;
+    return i == 0 ? DV_FIRST : left <= most ? DV_LAST : DV_MIDDLE;
+}
+
+// The panels of a block of A, as kernels expect them: at most two runs.
+static inline void dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows,
+                                dv_panels out[2])
+{
+    if (plan->pairs) {
+        out[0] = (dv_panels){plan->height, rows / plan->height};
+        out[1] = (dv_panels){rows % plan->height, rows % plan->height > 0};
+    } else {
+        dv_cut c = dv_cut_even(rows, plan->height);
+        out[0] = (dv_panels){c.size, c.n};
+        out[1] = (dv_panels){c.size + 1, c.n_larger};
+    }
+}
+
+static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
+{
+    return dv_gemm_up(cols, plan->lanes);
+}
+
+// Rows of the buffer that sums wait in before they are rounded.
+static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
+                                  const dv_gemm_share *p)
+{
+    return plan->out == plan->sum ? plan->s.ldc : dv_gemm_up(p->n, plan->lanes);
+}
+
+// Bytes of packed panels: of B, of A.
+static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
+                                      int32_t k)
+{
+    return dv_gemm_ldb(plan, cols) *
+           dv_gemm_up(k, plan->pairs ? plan->step : 1) * plan->es_mul;
+}
+
+static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
+                                      int32_t k)
+{
+    int64_t h = plan->pairs ? dv_gemm_up(rows, 2) : rows;
+    int64_t step = plan->pairs       ? plan->step
+                   : plan->s.trans_a ? 1
+                                     : 16 / plan->es_mul;
+    return h * dv_gemm_up(k, step) * plan->es_mul;
+}
+
+// Cut the parts' columns and make all kernels (gemm_make.c).
+dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
+#endif

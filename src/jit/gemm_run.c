@@ -1,0 +1,153 @@
+// Running plans; gemm.h has the picture.
+#include "jit/gemm_plan.h"
+
+typedef struct job {
+    const dv_gemm_plan *plan;
+    const dv_gemm_share *p;
+    const unsigned char *a, *b; // of the part
+    unsigned char *c;
+    const dv_gemm_args *args;
+    int32_t k0, k; // chunk
+    int kind, last;
+} job;
+
+static const void *b_at(const job *w, int32_t n0)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int64_t row = s->trans_b ? 1 : s->ldb, col = s->trans_b ? s->ldb : 1;
+    return w->b + (w->k0 * row + n0 * col) * w->plan->es;
+}
+
+static const void *a_at(const job *w, int32_t m0)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
+    return w->a + (m0 * row + w->k0 * col) * w->plan->es;
+}
+
+static void prepare(const job *w, const dv_prepare *how, const void *from,
+                    void *to)
+{
+    how->move(from, how->then ? w->p->t : to);
+    if (how->then)
+        how->then(w->p->t, to);
+}
+
+// A block of A into panels, before use.
+static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
+{
+    unsigned char *to = w->p->buf_a;
+    dv_panels runs[2];
+    dv_gemm_rows(w->plan, rows, runs);
+    for (int i = 0; i < 2; i++)
+        for (int32_t j = 0; j < runs[i].n; j++, m0 += runs[i].size) {
+            prepare(w, &w->p->a[w->kind][block][i], a_at(w, m0), to);
+            to += dv_gemm_a_bytes(w->plan, runs[i].size, w->k);
+        }
+}
+
+// A block of rows with all panels of B, into c. The first panel leaves A
+// packed, the first block B, unless that was done before.
+static void block(const job *w, int kind, int32_t m0, unsigned char *c)
+{
+    const dv_gemm_plan *plan = w->plan;
+    const dv_gemm_shape *s = &plan->s;
+    int before = plan->apart || s->trans_b;
+    unsigned char *b = w->p->buf_b;
+    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    const unsigned char *bias = args.bias;
+    int32_t n0 = 0;
+    args.pack_a = w->p->buf_a;
+    for (int32_t i = 0; i < w->p->n_cols; i++)
+        for (int32_t j = 0; j < w->p->cols[i].n; j++) {
+            int32_t n = w->p->cols[i].size;
+            int pack = n0 == 0 && !plan->apart;
+            if (kind == DV_FIRST && before)
+                prepare(w, &w->p->b[w->kind][i], b_at(w, n0), b);
+            if (s->bias)
+                args.bias =
+                    bias + (s->bias == DV_BIAS_M ? m0 : n0) * plan->es_sum;
+            args.pack_b = b;
+            w->p->mul[w->kind][kind][i][pack](
+                pack ? a_at(w, m0) : w->p->buf_a,
+                kind == DV_FIRST && !before ? b_at(w, n0) : b,
+                c + n0 * plan->es_sum, &args);
+            n0 += n;
+            b += plan->one_block ? 0 : dv_gemm_b_bytes(plan, n, w->k);
+        }
+}
+
+// The same where C is narrow: sums wait in a buffer, that of the block when k
+// is not cut.
+static void narrow_block(const job *w, int kind, int32_t m0)
+{
+    const dv_gemm_plan *plan = w->plan;
+    unsigned char *c = w->c + m0 * plan->s.ldc * plan->es_out;
+    unsigned char *sums = w->p->c;
+    if (plan->kc < plan->s.k)
+        sums += m0 * dv_gemm_ldc(plan, w->p) * plan->es_sum;
+    if (w->k0 == 0 && plan->s.beta != DV_SCALE_ZERO)
+        w->p->widen_c[kind](c, sums);
+    block(w, kind, m0, sums);
+    if (w->last)
+        w->p->narrow_c[kind](sums, c);
+}
+
+static void packed(job *w)
+{
+    const dv_gemm_plan *plan = w->plan;
+    for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
+        w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
+        w->last = w->k0 + w->k == plan->s.k;
+        for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
+            int32_t rows;
+            int kind = dv_gemm_piece(w->p->m, plan->mc, m0 / plan->mc, &rows);
+            if (plan->apart)
+                pack_rows(w, kind, m0, rows);
+            if (plan->out != plan->sum)
+                narrow_block(w, kind, m0);
+            else
+                block(w, kind, m0, w->c + m0 * plan->s.ldc * plan->es_sum);
+        }
+    }
+}
+
+void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
+                  const void *b, void *c, const dv_gemm_args *args)
+{
+    const dv_gemm_share *p = &plan->parts[thread];
+    const dv_gemm_shape *s = &plan->s;
+    int64_t es = plan->es;
+    dv_gemm_args moved = {0};
+    if (p->m < 1 || p->n < 1)
+        return;
+    if (args && s->bias) {
+        moved = *args;
+        moved.bias = (const unsigned char *)args->bias +
+                     (s->bias == DV_BIAS_M ? p->m0 : p->n0) * plan->es_sum;
+        args = &moved;
+    }
+    job w = {.plan = plan, .p = p, .args = args};
+    w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
+    w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
+    w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
+    if (p->direct)
+        p->direct(w.a, w.b, w.c, args);
+    else
+        packed(&w);
+}
+
+void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const dv_gemm_args *args)
+{
+    int32_t n = plan->threads;
+    if (n == 1) {
+        dv_gemm_part(plan, 0, a, b, c, args);
+        return;
+    }
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+#endif
+    for (int32_t i = 0; i < n; i++)
+        dv_gemm_part(plan, i, a, b, c, args);
+}

@@ -1,0 +1,322 @@
+// Shared parts of the generators; gen.h says what they do.
+#include "jit/x86_64/gen.h"
+
+static const dv_x_more none = {0};
+
+dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es)
+{
+    dv_x g = {.code = code, .vb = isa->vector_bytes, .es = es};
+    g.l1_bytes = isa->l1_bytes;
+    g.masks = g.vb == 64;
+    g.n_regs = g.masks ? 32 : 16;
+    g.lanes = g.vb / es;
+    return g;
+}
+
+dv_x dv_x_gen_32(dv_code *code, int es)
+{
+    return (dv_x){
+        .code = code, .vb = 32, .n_regs = 16, .es = es, .lanes = 32 / es};
+}
+
+void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
+{
+    dv_x_emit(g->code, op, g->vb, a, b, dv_x_reg(c), none);
+}
+
+void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
+{
+    dv_x_emit(g->code, op, g->vb, a, b, dv_x_mem(base, off), none);
+}
+
+void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
+{
+    if (!g->ints) {
+        dv_x_vvv(g, DV_XF(g, vfma), acc, a, b);
+        return;
+    }
+    dv_x_vvv(g, DV_X_vmuli32, tmp, a, b);
+    dv_x_vvv(g, DV_X_vaddi32, acc, acc, tmp);
+}
+
+// Clearing the low part clears all of a register.
+void dv_x_zero(dv_x *g, int v)
+{
+    dv_x_emit(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v,
+              dv_x_reg(v), none);
+}
+
+void dv_x_splat(dv_x *g, int v, int base, int64_t off)
+{
+    dv_x_vvm(g, DV_XF(g, vsplat), v, 0, base, off);
+}
+
+void dv_x_scale(dv_x *g, int v, size_t off)
+{
+    if (g->es == 8) {
+        dv_x_splat(g, v, X_ARGS, (int64_t)off);
+        return;
+    }
+    dv_x_zero(g, v);
+    dv_x_emit(g->code, DV_X_vcvtsd2ss, 16, v, v, dv_x_mem(X_ARGS, (int64_t)off),
+              none);
+    dv_x_vvv(g, DV_X_vsplatps, v, 0, v);
+}
+
+// -- Part vectors ------------------------------------------------------------
+
+static void set_mask(dv_x *g, int k, int n)
+{
+    dv_x_emit(g->code, DV_X_movi, 0, 0, 0, dv_x_reg(X_TMP),
+              (dv_x_more){.imm = (1 << n) - 1});
+    dv_x_emit(g->code, DV_X_kmovw, 0, k, 0, dv_x_reg(X_TMP), none);
+}
+
+void dv_x_mask(dv_x *g, int v, int vl, int n)
+{
+    unsigned char ones[64];
+    memset(ones, 255, sizeof ones);
+    memset(ones + n * g->es, 0, sizeof ones - (size_t)(n * g->es));
+    dv_x_load_constant(g, v, vl, dv_x_constant(g, ones, vl));
+}
+
+void dv_x_set_part(dv_x *g, int lanes)
+{
+    g->part = lanes;
+    if (g->masks)
+        set_mask(g, K_PART, lanes);
+    else
+        dv_x_mask(g, g->n_regs - 1, g->vb, lanes);
+}
+
+static void masked_load(dv_x *g, int v, dv_x_rm m, int vl, int mask)
+{
+    if (g->masks)
+        dv_x_emit(g->code, DV_XF(g, vmovu), vl, v, 0, m,
+                  (dv_x_more){.mask = mask | DV_X_ZERO});
+    else
+        dv_x_emit(g->code, DV_XF(g, vmask), vl, v, mask, m, none);
+}
+
+static void masked_store(dv_x *g, int v, dv_x_rm m, int vl, int mask)
+{
+    if (g->masks)
+        dv_x_emit(g->code, DV_XF_S(g, vmovu), vl, v, 0, m,
+                  (dv_x_more){.mask = mask});
+    else
+        dv_x_emit(g->code, DV_XF_S(g, vmask), vl, v, mask, m, none);
+}
+
+void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    if (part)
+        masked_load(g, v, m, g->vb, g->masks ? K_PART : g->n_regs - 1);
+    else
+        dv_x_emit(g->code, DV_X_vmovups, g->vb, v, 0, m, none);
+}
+
+void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    if (part)
+        masked_store(g, v, m, g->vb, g->masks ? K_PART : g->n_regs - 1);
+    else
+        dv_x_emit(g->code, DV_X_vmovups_s, g->vb, v, 0, m, none);
+}
+
+// A mask for n of vl bytes; 0 when the vector is whole.
+static int mask_n(dv_x *g, int vl, int n, int tmp)
+{
+    if (n * g->es == vl)
+        return 0;
+    if (g->masks)
+        set_mask(g, K_OTHER, n);
+    else
+        dv_x_mask(g, tmp, vl, n);
+    return 1;
+}
+
+void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    if (mask_n(g, vl, n, tmp))
+        masked_load(g, v, m, vl, g->masks ? K_OTHER : tmp);
+    else
+        dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, m, none);
+}
+
+void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    if (mask_n(g, vl, n, tmp))
+        masked_store(g, v, m, vl, g->masks ? K_OTHER : tmp);
+    else
+        dv_x_emit(g->code, DV_X_vmovups_s, vl, v, 0, m, none);
+}
+
+void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
+               int n)
+{
+    for (int piece; n > 0; n -= piece, off += piece, off_to += piece) {
+        int vl = g->vb;
+        while (vl > 16 && vl > n)
+            vl /= 2;
+        piece = n >= 16 ? vl : n >= 8 ? 8 : 4;
+        dv_x_insn load = piece >= 16  ? DV_X_vmovups
+                         : piece == 8 ? DV_X_vmovsd
+                                      : DV_X_vmovss;
+        dv_x_insn store = piece >= 16  ? DV_X_vmovups_s
+                          : piece == 8 ? DV_X_vmovsd_s
+                                       : DV_X_vmovss_s;
+        dv_x_emit(g->code, load, vl, v, 0, dv_x_mem(from, off), none);
+        dv_x_emit(g->code, store, vl, v, 0, dv_x_mem(to, off_to), none);
+    }
+}
+
+// -- General registers -------------------------------------------------------
+
+static int fits32(int64_t v)
+{
+    return v >= INT32_MIN && v <= INT32_MAX;
+}
+
+void dv_x_set(dv_x *g, int reg, int64_t imm)
+{
+    if (fits32(imm))
+        dv_x_emit(g->code, DV_X_movi, 0, 0, 0, dv_x_reg(reg),
+                  (dv_x_more){.imm = imm});
+    else
+        dv_x_emit(g->code, DV_X_movq, 0, reg, 0, dv_x_reg(0),
+                  (dv_x_more){.imm = imm});
+}
+
+void dv_x_mov(dv_x *g, int to, int from)
+{
+    if (to != from)
+        dv_x_emit(g->code, DV_X_mov_s, 0, from, 0, dv_x_reg(to), none);
+}
+
+void dv_x_add(dv_x *g, int reg, int64_t imm)
+{
+    if (imm == 0)
+        return;
+    if (fits32(imm)) {
+        dv_x_emit(g->code, DV_X_addi, 0, 0, 0, dv_x_reg(reg),
+                  (dv_x_more){.imm = imm});
+        return;
+    }
+    dv_x_set(g, X_TMP, imm);
+    dv_x_emit(g->code, DV_X_add_s, 0, X_TMP, 0, dv_x_reg(reg), none);
+}
+
+void dv_x_lea(dv_x *g, int reg, int base, int64_t off)
+{
+    if (off && fits32(off) && reg != base) {
+        dv_x_emit(g->code, DV_X_lea, 0, reg, 0, dv_x_mem(base, off), none);
+        return;
+    }
+    dv_x_mov(g, reg, base);
+    dv_x_add(g, reg, off);
+}
+
+void dv_x_get(dv_x *g, int reg, int base, int64_t off)
+{
+    dv_x_emit(g->code, DV_X_mov, 0, reg, 0, dv_x_mem(base, off), none);
+}
+
+void dv_x_put(dv_x *g, int reg, int base, int64_t off)
+{
+    dv_x_emit(g->code, DV_X_mov_s, 0, reg, 0, dv_x_mem(base, off), none);
+}
+
+void dv_x_again(dv_x *g, int reg, size_t to)
+{
+    dv_x_again_m(g, dv_x_reg(reg), to);
+}
+
+void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to)
+{
+    enum { JUMP_BYTES = 6 };
+    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, count, none);
+    int64_t from = (int64_t)g->code->n + JUMP_BYTES;
+    dv_x_emit(g->code, DV_X_jnz, 0, 0, 0, dv_x_reg(0),
+              (dv_x_more){.imm = (int64_t)to - from});
+}
+
+void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
+{
+    dv_x_emit(g->code, op, 0, 0, 0, dv_x_mem(base, off), none);
+}
+
+// -- Constants ---------------------------------------------------------------
+
+int dv_x_constant(dv_x *g, const void *data, int n)
+{
+    for (int i = 0; i + n <= g->size; i += n) // one there already?
+        if (!memcmp(g->constants + i, data, (size_t)n))
+            return i;
+    int at = (g->size + n - 1) / n * n;
+    if (at + n > (int)sizeof g->constants) {
+        g->code->failed = 1;
+        return 0;
+    }
+    memset(g->constants + g->size, 0, (size_t)(at - g->size));
+    memcpy(g->constants + at, data, (size_t)n);
+    g->size = at + n;
+    return at;
+}
+
+void dv_x_load_constant(dv_x *g, int v, int vl, int to)
+{
+    dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
+    if (g->n_fixes == MAX_FIXES) {
+        g->code->failed = 1;
+        return;
+    }
+    g->fixes[g->n_fixes].at = g->code->n;
+    g->fixes[g->n_fixes++].to = to;
+}
+
+// Constants follow the code; what reads them learns how far they are.
+static void put_constants(dv_x *g)
+{
+    static const unsigned char pad[32];
+    if (!g->size)
+        return;
+    dv_code_bytes(g->code, pad, (32 - g->code->n % 32) % 32);
+    size_t start = g->code->n;
+    dv_code_bytes(g->code, g->constants, (size_t)g->size);
+    if (g->code->failed)
+        return;
+    for (int i = 0; i < g->n_fixes; i++) {
+        size_t at = g->fixes[i].at;
+        uint32_t far = (uint32_t)(start + (size_t)g->fixes[i].to - at);
+        for (int j = 0; j < 4; j++)
+            g->code->at[at - 4 + (size_t)j] =
+                (unsigned char)(far >> 8 * j & 255);
+    }
+}
+
+// -- The frame ---------------------------------------------------------------
+
+void dv_x_enter(dv_x *g, uint32_t saves)
+{
+    static const int mine[] = {3, 5, 12, 13, 14, 15}; // of the caller
+    g->saved = 0;
+    for (int i = 0; i < 6; i++)
+        if (saves >> mine[i] & 1) {
+            g->saved |= 1u << mine[i];
+            dv_x_emit(g->code, DV_X_push, 0, mine[i], 0, dv_x_reg(0), none);
+        }
+}
+
+void dv_x_leave(dv_x *g)
+{
+    for (int i = 15; i >= 0; i--)
+        if (g->saved >> i & 1)
+            dv_x_emit(g->code, DV_X_pop, 0, i, 0, dv_x_reg(0), none);
+    dv_x_emit(g->code, DV_X_vzeroupper, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_emit(g->code, DV_X_ret, 0, 0, 0, dv_x_reg(0), none);
+    put_constants(g);
+}

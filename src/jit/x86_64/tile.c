@@ -1,0 +1,310 @@
+// The loop over k of a register tile.
+#include "jit/x86_64/tile.h"
+
+enum { STEPS = 4 };    // of k in a turn of the loop
+enum { GRANULE = 16 }; // bytes of k of a row that lie together in panels
+#ifndef DV_X64_S_AHEAD
+#define DV_X64_S_AHEAD 768
+#endif
+enum { S_AHEAD = DV_X64_S_AHEAD }; // bytes of a panel of S to ask for early
+enum { V_AHEAD = 8 };              // rows of V, and of S that has none of k
+enum { ROW_AHEAD = 256 };          // bytes of a row of k
+enum { X_CSOON = X_BATCH };
+#ifndef DV_X64_C_MODE
+#define DV_X64_C_MODE 2
+#endif
+enum { C_MODE = DV_X64_C_MODE };
+
+static const dv_x_more none = {0};
+
+// -- Where things are --------------------------------------------------------
+
+// Bytes from X_AT to row i at step p.
+static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                     int i, int64_t step)
+{
+    int per = GRANULE / g->es;
+    if (!p->lane_k)
+        return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
+    if (!p->panel)
+        return i * p->ld_s + step * g->es;
+    return (step / per * t->rows + i) * GRANULE + step % per * g->es;
+}
+
+// Bytes that X_AT moves on for `steps` of k.
+static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                      int64_t steps)
+{
+    if (!p->lane_k)
+        return steps * p->ld_s;
+    return p->panel ? steps * g->es * t->rows : steps * g->es;
+}
+
+// Where packed S goes, as s_off and s_step.
+static int64_t pack_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                        int64_t step)
+{
+    return p->lane_k ? step / (GRANULE / g->es) * t->rows * GRANULE
+                     : step * t->rows * g->es;
+}
+
+static int first_free(const dv_x_tile *t)
+{
+    return t->sets * t->rows * t->nv;
+}
+
+static int last_free(const dv_x *g, const dv_x_tile *t)
+{
+    return g->n_regs - (!g->masks && dv_x_part(g, t));
+}
+
+int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    enum { FAR = 1 << 30 };
+    int need = t->nv + 1 > 3 ? t->nv + 1 : 3; // a row of V, a scalar
+    int64_t rows = t->rows - 1;
+    if (first_free(t) + need > last_free(g, t))
+        return 0;
+    if (p->c_turned && t->rows > g->lanes)
+        return 0;
+    return t->rows == 1 || ((!p->lane_k || p->panel || rows * p->ld_s < FAR) &&
+                            (p->c_turned || rows * p->ldc < FAR));
+}
+
+// -- One step ----------------------------------------------------------------
+
+// A piece of each row of S on its way into the panel: `n` elements of k of
+// every row, or all rows of one k. Fills up with zeros what is missing of k.
+static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                   int64_t step, int n, int v)
+{
+    int64_t to = pack_off(g, p, t, step);
+    int per = GRANULE / g->es, bytes = n * g->es;
+    if (!p->lane_k) {
+        dv_x_copy(g, v, X_AT, s_off(g, p, t, 0, step), X_SPACK, to,
+                  t->rows * g->es);
+        return;
+    }
+    for (int i = 0; i < t->rows; i++) {
+        int64_t from = s_off(g, p, t, i, step);
+        if (n < per) { // short loads clear the rest
+            int first = bytes >= 8 ? 8 : 4;
+            dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
+                      dv_x_mem(X_AT, from), none);
+            dv_x_emit(g->code, DV_X_vmovups_s, 16, v, 0,
+                      dv_x_mem(X_SPACK, to + i * GRANULE), none);
+            dv_x_copy(g, v, X_AT, from + first, X_SPACK,
+                      to + i * GRANULE + first, bytes - first);
+        } else {
+            dv_x_copy(g, v, X_AT, from, X_SPACK, to + i * GRANULE, GRANULE);
+        }
+    }
+}
+
+static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                   int64_t step, int v)
+{
+    for (int j = 0; j < t->nv; j++) {
+        dv_x_load(g, v + j, X_BT,
+                  (p->far_v ? 0 : step * p->ld_v) + (int64_t)j * g->vb,
+                  dv_x_is_part(g, t, j));
+        if (p->pack_v)
+            dv_x_store(g, v + j, X_VPACK, step * p->pack_v + (int64_t)j * g->vb,
+                       0);
+    }
+}
+
+// Rows of V some steps on: those far apart are no stream that the machine would
+// see, and those of a panel larger than L1 come from L2 every time.
+static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+{
+    int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
+    int large = p->panel && p->k * p->ld_v > g->l1_bytes * 3 / 4;
+    int64_t row = (int64_t)(step + V_AHEAD) * p->ld_v;
+    for (int j = 0; (apart || large) && !p->far_v && j < t->nv * g->vb; j += 64)
+        dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
+}
+
+// Panels of S are a stream, but seen too late; rows that are being packed are
+// many streams.
+static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+{
+    int64_t row = s_step(g, p, t, 1);
+    if (p->panel && step * row / 64 != (step + 1) * row / 64)
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT, S_AHEAD + step * row / 64 * 64);
+    if (p->pack_s && p->lane_k && step == 0)
+        for (int i = 0; i < t->rows; i++)
+            dv_x_prefetch(g, DV_X_prefetch0, X_AT, i * p->ld_s + ROW_AHEAD);
+    if (p->pack_s && !p->lane_k && !p->far_s)
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT,
+                      (int64_t)(step + V_AHEAD) * p->ld_s);
+}
+
+// Multiply-adds of one step. Tiles one vector wide read S as they multiply.
+static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
+{
+    int set = at % t->sets, v = first_free(t), s = v + t->nv;
+    int n_s = last_free(g, t) - s, turn = 0;
+    n_s = n_s > 4 ? 4 : n_s;
+    load_v(g, p, t, at, v);
+    for (int i = 0; i < t->rows; i++) {
+        dv_x_rm m = dv_x_mem(X_AT, s_off(g, p, t, i, at));
+        if (g->masks && t->nv == 1 && !g->ints) {
+            m.splat = 1;
+            dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
+                      m, none);
+            continue;
+        }
+        for (int j = 0, to = s; j < t->nv; j++) {
+            if (j == 0 || g->ints) { // products take the scalar's place
+                to = s + turn++ % n_s;
+                dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
+            }
+            dv_x_mul_add(g, dv_x_acc(t, set, i, j), v + j, to, to);
+        }
+    }
+}
+
+// Steps 0..n of a turn of the loop, or of what is left.
+static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
+                  int ahead)
+{
+    int per = p->lane_k ? GRANULE / g->es : 1;
+    for (int i = 0; i < n; i++) {
+        if (p->pack_s && i % per == 0)
+            pack_s(g, p, t, i, n - i < per ? n - i : per,
+                   first_free(t) + t->nv);
+        if (ahead) {
+            ask_for_v(g, p, t, i);
+            ask_for_s(g, p, t, i);
+        }
+        step(g, p, t, i);
+        if (p->far_s)
+            dv_x_add(g, X_AT, p->ld_s);
+        if (p->far_v)
+            dv_x_add(g, X_BT, p->ld_v);
+    }
+}
+
+static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
+{
+    if (!p->far_s)
+        dv_x_add(g, X_AT, s_step(g, p, t, n));
+    if (!p->far_v)
+        dv_x_add(g, X_BT, n * p->ld_v);
+    if (p->pack_s)
+        dv_x_add(g, X_SPACK, pack_off(g, p, t, n));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, n * p->pack_v);
+}
+
+// A rest of k fills a whole piece of the panel.
+static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                         int rest)
+{
+    int per = GRANULE / g->es;
+    return pack_off(g, p, t, p->lane_k ? (rest + per - 1) / per * per : rest);
+}
+
+// Long sums ask for C in the last turns of their loop, a row each: this tile's
+// into L1, the next one's into L2. All at once they would hold up the operands,
+// and at the start they would be gone from L1 in the end.
+static int late_c(const dv_x_prod *p, const dv_x_tile *t)
+{
+    return C_MODE == 2 && !p->c_turned && p->batch == 1 &&
+           p->k >= STEPS * (2 * t->rows + 8);
+}
+
+static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int bytes = t->cols * g->es;
+    for (int off = 0; off < bytes; off += 64)
+        dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+    for (int off = 0; off < bytes; off += 64)
+        dv_x_prefetch(g, DV_X_prefetch1, X_CSOON, t->rows * p->ldc + off);
+    dv_x_add(g, X_CSOON, p->ldc);
+}
+
+static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
+                   int late)
+{
+    int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
+    if (turns > 1)
+        dv_x_set(g, X_K, turns);
+    size_t top = g->code->n;
+    if (turns) {
+        if (late)
+            ask_for_row_of_c(g, p, t);
+        steps(g, p, t, STEPS, 1);
+        if (goes_on)
+            move_on(g, p, t, STEPS);
+    }
+    if (turns > 1)
+        dv_x_again(g, X_K, top);
+}
+
+static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int n = STEPS, turns = p->k / n, rest = p->k % n;
+    int late = late_c(p, t) ? t->rows : 0;
+    loop_k(g, p, t, turns - late, 0);
+    if (late) {
+        dv_x_mov(g, X_CSOON, X_C);
+        loop_k(g, p, t, late, 1);
+    }
+    steps(g, p, t, rest, 0);
+    if (p->pack_s && rest) // on to the next panel
+        dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, rest * p->pack_v);
+    if (p->batch > 1) {
+        int64_t done = (int64_t)turns * n; // by the pointers
+        dv_x_add(g, X_AT,
+                 p->stride_s - s_step(g, p, t, p->far_s ? p->k : done));
+        dv_x_add(g, X_BT, p->stride_v - (p->far_v ? p->k : done) * p->ld_v);
+    }
+}
+
+// -- The tile ----------------------------------------------------------------
+
+// The lines of C, which are read and written at the end.
+static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    enum { MOST = 4096 }; // bytes: short sums have no time for more
+    if (p->c_turned || (int64_t)p->k * p->batch < 32 || C_MODE == 0 ||
+        late_c(p, t))
+        return;
+    for (int i = 0; i < t->rows; i++) {
+        int last = t->cols * g->es - 1;
+        for (int off = 0; off <= last && off < MOST; off += 64)
+            dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + off);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + last);
+    }
+}
+
+static void add_sets(dv_x *g, const dv_x_tile *t)
+{
+    int n = t->rows * t->nv;
+    for (int half = t->sets / 2; half > 0; half /= 2)
+        for (int i = 0; i < half * n; i++)
+            dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
+}
+
+void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    if (dv_x_part(g, t))
+        dv_x_set_part(g, dv_x_part(g, t));
+    ask_for_c(g, p, t);
+    for (int i = 0; i < first_free(t); i++)
+        dv_x_zero(g, i);
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    if (p->batch > 1)
+        dv_x_set(g, X_BATCH, p->batch);
+    size_t top = g->code->n;
+    along_k(g, p, t);
+    if (p->batch > 1)
+        dv_x_again(g, X_BATCH, top);
+    add_sets(g, t);
+    dv_x_tile_store(g, p, t, t->rows * t->nv);
+}

@@ -1,0 +1,398 @@
+// The kernel's dimensions, tiles and the order of loops, each by trying what is
+// possible and counting what it would cost:
+//
+//   kernel   an m and an n, and k up to what a panel in L1 holds
+//     tile     sizes of m and n inside; blocks of loops for L2
+//       order    templates of loops, around each other
+//         pack     what is packed, and in which loop
+//
+// Each pass tries the later ones on copies and keeps only its own choice; the
+// later pass then finds the same. Nothing here depends on the number of
+// threads: sums are in the same order for any.
+#include "nest/best.h"
+#include "base/dtype.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+
+// -- Order -------------------------------------------------------------------
+
+// Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
+enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
+
+static const unsigned char templates[][N_KINDS] = {
+    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
+    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
+    {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER},
+    {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER},
+    {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER},
+    {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
+    {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
+    {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
+};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+typedef struct ranked {
+    dv_nest_dim dim;
+    int kind_at; // place of its kind in the template
+    int level;   // of its tiles
+    int before;  // where it stood
+} ranked;
+
+static int64_t reach(const dv_nest_dim *d)
+{
+    int64_t out = llabs(d->stride[DV_OUT]);
+    return out ? out : llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
+}
+
+static int by_rank(const void *x, const void *y)
+{
+    const ranked *a = x, *b = y;
+    if (a->kind_at != b->kind_at)
+        return a->kind_at - b->kind_at;
+    if (a->level != b->level)
+        return a->level - b->level;
+    if (reach(&a->dim) != reach(&b->dim))
+        return reach(&a->dim) > reach(&b->dim) ? -1 : 1;
+    return a->before - b->before;
+}
+
+// A loop over tiles of another loop.
+static int is_outer(const dv_nest *n, const dv_nest_tiles *t, int i)
+{
+    return t->inner[i] >= 0 && n->dims[t->inner[i]].exec != DV_NEST_PRIM;
+}
+
+static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
+{
+    switch (n->dims[i].type) {
+    case DV_NEST_C:
+        return OF_C;
+    case DV_NEST_K:
+        return OF_K;
+    case DV_NEST_M:
+        return is_outer(n, t, i) ? M_OUTER : M_INNER;
+    default:
+        return is_outer(n, t, i) ? N_OUTER : N_INNER;
+    }
+}
+
+// `n` with its loops as template `which` has them.
+static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
+{
+    ranked r[DV_NEST_MAX_DIMS];
+    dv_nest out = *n;
+    int loops = 0;
+    for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
+        int kind = kind_of(n, t, loops), at = 0;
+        while (templates[which][at] != kind)
+            at++;
+        r[loops] = (ranked){n->dims[loops], at, t->outer[loops] >= 0, loops};
+    }
+    qsort(r, (size_t)loops, sizeof *r, by_rank);
+    for (int i = 0; i < loops; i++)
+        out.dims[i] = r[i].dim;
+    return out;
+}
+
+// Moving loops may not change which tiles belong together.
+static int same_whole(const dv_nest *a, const dv_nest *b)
+{
+    dv_nest x = *a, y = *b;
+    int bad, found = 0;
+    dv_nest_tiles t;
+    if (!dv_nest_tiles_of(a, &t, &bad) || !dv_nest_tiles_of(b, &t, &bad))
+        return 0;
+    dv_nest_unite(&x);
+    dv_nest_unite(&y);
+    for (int i = 0; i < x.n_dims; i++)
+        for (int j = 0; j < y.n_dims; j++)
+            if (x.dims[i].size == y.dims[j].size &&
+                x.dims[i].type == y.dims[j].type &&
+                !memcmp(x.dims[i].stride, y.dims[j].stride,
+                        sizeof x.dims[i].stride)) {
+                found++;
+                break;
+            }
+    return x.n_dims == y.n_dims && found == x.n_dims;
+}
+
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest_tiles t;
+    dv_nest best = *n;
+    int bad;
+    double least = DV_NEST_IMPOSSIBLE;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return least;
+    for (int i = 0; i < N_TEMPLATES; i++) {
+        dv_nest a = arranged(n, &t, i), packed = a;
+        if (!same_whole(n, &a))
+            continue;
+        double cost = dv_nest_mark_packs(&packed, caches, 0);
+        if (cost < least) {
+            least = cost;
+            best = a;
+        }
+    }
+    *n = best;
+    return least;
+}
+
+dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
+                        dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (!dv_nest_is_unary(n))
+        dv_nest_put_in_order(n, &caches);
+    return DV_OK;
+}
+
+// -- Tiles -------------------------------------------------------------------
+
+enum { LINE = 16 }; // elements of a unit stride loop that go together
+
+// k that keeps a panel of B in L1: five vectors of it are 80 bytes.
+static int64_t k_limit(const dv_nest_caches *caches)
+{
+    return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
+}
+
+// Parts of at most `most`, as even as multiples of `unit` can be.
+static int64_t even(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
+    return dv_ceil_div(dv_ceil_div(n, parts), unit) * unit;
+}
+
+// Cut a dimension where it stands, its tiles become a loop in front.
+static void cut_to(dv_nest *n, int i, int64_t size)
+{
+    if (size >= n->dims[i].size || n->n_dims == DV_NEST_MAX_DIMS)
+        return;
+    dv_nest before = *n;
+    dv_nest_cut(n, i, size);
+    if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
+        dv_nest_dim d = n->dims[i];
+        memmove(&n->dims[1], &n->dims[0], (size_t)i * sizeof d);
+        n->dims[0] = d;
+    }
+    if (!same_whole(&before, n))
+        *n = before;
+}
+
+static int find_prim(const dv_nest *n, dv_nest_type type)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type == type)
+            return i;
+    return -1;
+}
+
+// The outermost k inside is cut, so that all together fit.
+static void cut_k(dv_nest *n, int64_t most)
+{
+    int first = find_prim(n, DV_NEST_K);
+    int64_t others = 1;
+    for (int i = first + 1; first >= 0 && i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
+            others *= n->dims[i].size;
+    if (first >= 0 && n->dims[first].size > most * 5 / 4 / others)
+        cut_to(n, first,
+               even(n->dims[first].size, dv_max_i64(most / others, 1),
+                    others >= 8 ? 1 : 8));
+}
+
+static int64_t k_inside(const dv_nest *n)
+{
+    int64_t k = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
+            k *= n->dims[i].size;
+    return k;
+}
+
+// A unit stride loop is cut, so that a block has whole lines of it.
+static void cut_lines(dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
+                   d->stride[DV_OUT] == 1;
+        if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C &&
+            !d->whole && d->size > LINE * 3 / 2) {
+            cut_to(n, i, LINE);
+            i++;
+        }
+    }
+}
+
+// A block of the loops of m or n for L2: of the one with the smallest steps.
+static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
+{
+    int at = -1, prim = find_prim(n, type);
+    int64_t block = k_inside(n) * (prim < 0 ? 1 : n->dims[prim].size);
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return;
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if (d->type == type && d->exec != DV_NEST_PRIM && t.inner[i] < 0 &&
+            !d->whole && (at < 0 || reach(d) < reach(&n->dims[at])))
+            at = i;
+    }
+    if (at >= 0)
+        cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
+}
+
+// Sizes worth trying for the m or n of the kernel; 0 ends the list.
+static const int64_t widths[] = {1 << 12, 240, 96, 20};
+enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 4 };
+
+static int cut_prim(dv_nest *n, dv_nest_type type, int which)
+{
+    int i = find_prim(n, type);
+    int64_t size = i < 0 ? 1 : n->dims[i].size;
+    if (which == 0 && size <= widths[0])
+        return 1; // whole
+    if (which == 0 || size <= widths[which] * 3 / 2)
+        return 0;
+    cut_to(n, i, even(size, widths[which], 4));
+    return 1;
+}
+
+double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
+    dv_nest given = *n;
+    cut_k(&given, k_limit(caches));
+    cut_lines(&given);
+    for (int m = 0; m < N_WIDTHS; m++)
+        for (int k = 0; k < N_WIDTHS; k++)
+            for (int block = 0; block < N_BLOCKS; block++) {
+                dv_nest a = given;
+                if (!cut_prim(&a, DV_NEST_M, m) || !cut_prim(&a, DV_NEST_N, k))
+                    break;
+                int before = a.n_dims;
+                if (block & 1)
+                    cut_block(&a, DV_NEST_M, caches->l2 / 2 / es);
+                if (block & 2)
+                    cut_block(&a, DV_NEST_N, caches->l2 / 2 / es);
+                if (block && a.n_dims == before)
+                    continue;
+                dv_nest tried = a;
+                double cost = dv_nest_put_in_order(&tried, caches);
+                if (cost < least * 0.999) {
+                    least = cost;
+                    *n = a;
+                }
+            }
+    return least;
+}
+
+dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (!dv_nest_is_unary(n))
+        dv_nest_cut_tiles(n, &caches);
+    return DV_OK;
+}
+
+// -- Kernel ------------------------------------------------------------------
+
+static void to_prim(dv_nest *n, int i)
+{
+    dv_nest_dim d = n->dims[i];
+    d.exec = DV_NEST_PRIM;
+    memmove(&n->dims[i], &n->dims[i + 1],
+            (size_t)(n->n_dims - i - 1) * sizeof d);
+    n->dims[n->n_dims - 1] = d;
+}
+
+// The k that goes inside next: unit stride in an operand, or else the smallest
+// steps.
+static int next_k(const dv_nest *n)
+{
+    int best = -1;
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if (d->type != DV_NEST_K || d->exec == DV_NEST_PRIM)
+            continue;
+        int64_t step =
+            dv_min_i64(llabs(d->stride[DV_IN0]), llabs(d->stride[DV_IN1]));
+        const dv_nest_dim *b = best < 0 ? d : &n->dims[best];
+        int64_t least =
+            dv_min_i64(llabs(b->stride[DV_IN0]), llabs(b->stride[DV_IN1]));
+        if (best < 0 || step < least)
+            best = i;
+    }
+    return best;
+}
+
+// k inside until there is enough of it; the one put first is innermost.
+static void mark_k(dv_nest *n, int64_t enough)
+{
+    int count = 0, i;
+    int64_t k = 1;
+    dv_nest_dim inside[DV_FORM_MAX_K];
+    while (count < DV_FORM_MAX_K && k * 2 <= enough && (i = next_k(n)) >= 0) {
+        n->dims[i].exec = DV_NEST_PRIM;
+        k *= n->dims[i].size;
+        inside[count++] = n->dims[i];
+    }
+    int kept = 0;
+    for (i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K || n->dims[i].exec != DV_NEST_PRIM)
+            n->dims[kept++] = n->dims[i];
+    while (count > 0)
+        n->dims[kept++] = inside[--count];
+}
+
+// Dimension i of a type, or none if the nest has none of it.
+static int pick(const dv_nest *n, dv_nest_type type, int i)
+{
+    for (int j = 0; j < n->n_dims; j++)
+        if (n->dims[j].type == type && i-- == 0)
+            return j;
+    return -1;
+}
+
+static dv_nest with_prims(const dv_nest *n, int m, int k_n, int64_t enough)
+{
+    dv_nest a = *n;
+    if (m >= 0)
+        to_prim(&a, m);
+    if (k_n >= 0)
+        to_prim(&a, m >= 0 && m < k_n ? k_n - 1 : k_n);
+    mark_k(&a, enough);
+    return a;
+}
+
+dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
+                         dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    dv_nest best = *n;
+    double least = DV_NEST_IMPOSSIBLE;
+    if (dv_nest_is_unary(n))
+        return DV_OK;
+    for (int i = 0; i == 0 || pick(n, DV_NEST_M, i) >= 0; i++)
+        for (int j = 0; j == 0 || pick(n, DV_NEST_N, j) >= 0; j++) {
+            dv_nest a = with_prims(n, pick(n, DV_NEST_M, i),
+                                   pick(n, DV_NEST_N, j), k_limit(&caches));
+            dv_nest tried = a;
+            double cost = dv_nest_cut_tiles(&tried, &caches);
+            if (cost < least) {
+                least = cost;
+                best = a;
+            }
+        }
+    *n = best;
+    return DV_OK;
+}

@@ -1,0 +1,22 @@
+// What the passes of the list `best` share: sizes of caches, and the time that
+// a nest would take.
+#ifndef DV_NEST_BEST_H
+#define DV_NEST_BEST_H
+#include "nest/nest.h"
+
+typedef struct dv_nest_caches {
+    int64_t l1, l2, l3; // bytes of a core
+} dv_nest_caches;
+dv_nest_caches dv_nest_caches_of(const dv_nest_options *options);
+
+// Time of one thread in ns, from counted operations and traffic; a large
+// number where the nest has no form. cost.c says what is counted.
+#define DV_NEST_IMPOSSIBLE 1e30
+double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches);
+
+// The parts of passes that others try on a copy.
+// `keep`: only in which loop, not what.
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep);
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches);
+double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches);
+#endif

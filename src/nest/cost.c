@@ -1,0 +1,353 @@
+// What a nest costs, in ns of one thread:
+//
+//   kernels    multiply-adds at the machine's rate, times what is wasted by
+//              narrow panels and operands read in place; the ends of register
+//              tiles and calls
+//   packing    elements moved, times a price for the way they lie
+//   loads      blocks that the kernel loads, counted over the loops around it
+//              (turns of innermost loops that do not change an operand load
+//              nothing), at the rate of the cache they come from
+//   results    the same for out, which is read and written
+//
+// Rates are those of one core of today; only their proportions matter.
+#include "base/dtype.h"
+#include "base/math.h"
+#include "nest/best.h"
+
+dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
+{
+    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
+                            o->l2_bytes ? o->l2_bytes : 1 << 20,
+                            o->l3_bytes ? o->l3_bytes : 16 << 20};
+}
+
+static const double ns_per_vector_fma = 0.0962; // 4 a cycle
+static const double ns_per_tile = 9, ns_per_call = 12;
+// Per byte, beyond what is hidden behind multiply-adds.
+static const double ns_l2 = 0.002, ns_l3 = 0.012, ns_memory = 0.03;
+// Per 4 bytes moved.
+static const double ns_copied = 0.11, ns_turned = 0.20, ns_gathered = 0.6,
+                    ns_scalar = 2.0;
+
+typedef struct count {
+    const dv_nest *n;
+    const dv_nest_caches *caches;
+    dv_nest_form f;
+    dv_nest_tiles tiles;
+    double turns[DV_NEST_MAX_DIMS]; // of each loop
+    double es, row, col, k;         // bytes; the kernel's sizes
+    double lanes;
+} count;
+
+// How often loop l runs for one turn of the loops around it, on average.
+static double turns_of(const count *c, int l)
+{
+    const dv_nest_dim *d = &c->n->dims[l];
+    if (!d->whole)
+        return (double)d->size;
+    double outer = (double)dv_ceil_div(d->whole, d->size * c->tiles.unit[l]);
+    return (double)dv_ceil_div(d->whole, c->tiles.unit[l]) / outer;
+}
+
+static double elems(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : (double)n->dims[dim].size;
+}
+
+static double average(const dv_nest *n, int dim)
+{
+    if (dim < 0 || !n->dims[dim].whole)
+        return elems(n, dim);
+    const dv_nest_dim *d = &n->dims[dim];
+    return (double)d->whole / (double)dv_ceil_div(d->whole, d->size);
+}
+
+// Elements of an operand in one block of the kernel.
+static double block_of(const count *c, int o)
+{
+    return o == DV_OUT        ? c->row * c->col
+           : o == c->f.in_row ? c->row * c->k
+                              : c->col * c->k;
+}
+
+static double all_of(const count *c, int o)
+{
+    double n = block_of(c, o);
+    for (int l = 0; l < c->f.n_loops; l++)
+        if (c->n->dims[l].stride[o])
+            n *= c->turns[l];
+    return n;
+}
+
+// What a buffer holds that is filled in loop `at`.
+static double packed_of(const count *c, int o, int at)
+{
+    double n = block_of(c, o);
+    for (int l = at + 1; l < c->f.n_loops; l++)
+        if (c->n->dims[l].stride[o])
+            n *= c->turns[l];
+    return n;
+}
+
+static double turns_up_to(const count *c, int at)
+{
+    double n = 1;
+    for (int l = 0; l <= at; l++)
+        n *= c->turns[l];
+    return n;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+static double waste_of(double vectors)
+{
+    return vectors >= 5   ? 0.015
+           : vectors >= 4 ? 0.03
+           : vectors >= 3 ? 0.11
+           : vectors >= 2 ? 0.2
+                          : 0.7;
+}
+
+static double kernels(const count *c)
+{
+    const dv_nest_form *f = &c->f;
+    double calls = turns_up_to(c, f->n_loops - 1);
+    double vectors =
+        (double)dv_ceil_div((int64_t)(c->col + 0.99), (int64_t)c->lanes);
+    double panels = (double)dv_ceil_div((int64_t)vectors, 5);
+    double rows = (double)dv_ceil_div((int64_t)(c->row + 0.99), 4);
+    double waste = waste_of(vectors / panels);
+    int packed = f->pack[f->in_col] != DV_FORM_NEVER;
+    if (c->row < 4)
+        waste += (4 - c->row) / c->row;
+    if (f->pack[f->in_row] == DV_FORM_NEVER)
+        waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
+    if (!packed)
+        waste += f->col_turned ? 0.12 : 0.04;
+    if (!packed && !f->col_turned &&
+        c->col * c->k * c->es > (double)c->caches->l1 / 2)
+        waste += 0.25;
+    if (!packed && f->col_turned && !f->row_turned &&
+        f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
+        waste += 1.5; // sums across vectors
+    double fma = c->row * vectors * c->k * ns_per_vector_fma;
+    return calls * (fma * (1 + waste) + ns_per_tile * rows * panels +
+                    ns_per_call * (packed ? panels : 1));
+}
+
+// -- Traffic -----------------------------------------------------------------
+
+static double rate(const count *c, double bytes)
+{
+    return bytes <= (double)c->caches->l2 / 2   ? ns_l2
+           : bytes <= (double)c->caches->l3 / 2 ? ns_l3
+                                                : ns_memory;
+}
+
+// Blocks of an operand that are loaded: one a turn, but for the innermost
+// loops that keep it.
+static double loads_of(const count *c, int o)
+{
+    int l = c->f.n_loops - 1;
+    while (l >= 0 && !c->n->dims[l].stride[o])
+        l--;
+    return turns_up_to(c, l);
+}
+
+static double load(const count *c, int o)
+{
+    int at = c->f.pack[o];
+    double bytes = loads_of(c, o) * block_of(c, o) * c->es;
+    double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
+    return bytes * rate(c, where * c->es);
+}
+
+// What lines cost that are only used in part, by rows of so many bytes.
+static double ragged(double bytes)
+{
+    return bytes >= 256   ? 1
+           : bytes >= 128 ? 1.15
+           : bytes >= 64  ? 1.35
+                          : 80 / bytes;
+}
+
+static double results(const count *c)
+{
+    if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
+        return 0;
+    double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
+    moved *= block_of(c, DV_OUT);
+    double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
+    double run = c->col * c->es;
+    if (c->f.row >= 0 && (double)c->n->dims[c->f.row].stride[DV_OUT] == c->col)
+        run *= c->row;
+    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * ragged(run);
+}
+
+// -- Packing -----------------------------------------------------------------
+
+// The price of an element by the way it lies: `across` is unit stride in the
+// buffer, inside are the dimensions behind loop `at`.
+static double price(const count *c, int o, int at)
+{
+    const dv_nest *n = c->n;
+    int across = o == c->f.in_row ? c->f.row : c->f.col;
+    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
+    double width = elems(n, across);
+    if (o == c->f.in_row && width > 4)
+        width = 4; // panels
+    for (int i = at + 1; i < n->n_dims; i++)
+        if (i != across && n->dims[i].stride[o] == 1 &&
+            n->dims[i].size > longest)
+            longest = n->dims[i].size;
+    if (far == 1 || width == 1)
+        return width >= 8 ? ns_copied : ns_copied * 1.6;
+    if (far < 1)
+        return ns_scalar;
+    if (longest < 2)
+        return ns_gathered;
+    return ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
+}
+
+static double packing(const count *c, int o)
+{
+    int at = c->f.pack[o];
+    if (at == DV_FORM_NEVER)
+        return 0;
+    double n = turns_up_to(c, at) * packed_of(c, o, at);
+    double each = price(c, o, at) * c->es / 4;
+    double all = all_of(c, o) * c->es;
+    each += c->es * rate(c, all);
+    if (o == DV_OUT) // put back; and gathered, unless it starts at zero
+        each = each * (c->n->first == DV_PRIM_ZERO ? 1.3 : 2.3);
+    return n * each + turns_up_to(c, at) * 20;
+}
+
+static int too_large(const count *c, int o)
+{
+    int at = c->f.pack[o];
+    double most =
+        o == DV_OUT ? (double)c->caches->l2 * 0.7 : (double)c->caches->l3 / 2;
+    return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
+}
+
+// Count what does not depend on who is packed where. 0: there is no form.
+static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+{
+    int bad;
+    *c = (count){.n = n, .caches = caches};
+    if (dv_nest_form_of(n, &c->f, NULL) ||
+        !dv_nest_tiles_of(n, &c->tiles, &bad))
+        return 0;
+    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
+    c->lanes = 16 / c->es;
+    c->row = average(n, c->f.row);
+    c->col = average(n, c->f.col);
+    c->k = 1;
+    for (int i = 0; i < c->f.n_k; i++)
+        c->k *= average(n, c->f.k[i]);
+    for (int l = 0; l < c->f.n_loops; l++)
+        c->turns[l] = turns_of(c, l);
+    return 1;
+}
+
+double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
+{
+    count c;
+    if (!begin(&c, n, caches))
+        return DV_NEST_IMPOSSIBLE;
+    double sum = kernels(&c) + results(&c);
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (too_large(&c, o))
+            return DV_NEST_IMPOSSIBLE;
+        sum += packing(&c, o) + (o == DV_OUT ? 0 : load(&c, o));
+    }
+    return sum;
+}
+
+// -- Choosing what is packed -------------------------------------------------
+
+static void mark(dv_nest *n, int o, int at)
+{
+    uint8_t bit = (uint8_t)(1 << o);
+    n->pack &= (uint8_t)~bit;
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].pack &= (uint8_t)~bit;
+    if (at == DV_FORM_TOP)
+        n->pack |= bit;
+    else if (at >= 0)
+        n->dims[at].pack |= bit;
+}
+
+// The loop in which packing an operand costs least, by what is its alone.
+static int best_loop(count *c, int o)
+{
+    int best = DV_FORM_NEVER;
+    double least = DV_NEST_IMPOSSIBLE;
+    for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
+        if (at >= 0 && c->n->dims[at].exec == DV_NEST_SHARED &&
+            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED)
+            continue; // shared loops are gone through as one
+        c->f.pack[o] = at;
+        double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
+        if (!too_large(c, o) && cost < least) {
+            least = cost;
+            best = at;
+        }
+    }
+    return best;
+}
+
+// Packed or not, each of in0 and in1, with out as it is: what costs least.
+// `was` and not -1: that is settled, operand by operand.
+static void try_inputs(dv_nest *n, const dv_nest_caches *caches, double *least,
+                       dv_nest *best, const int at[], int was)
+{
+    for (int packed = 0; packed < 4; packed++) {
+        if (was >= 0 && packed != (was & 3))
+            continue;
+        for (int o = DV_IN0; o <= DV_IN1; o++)
+            mark(n, o, packed >> o & 1 ? at[o] : DV_FORM_NEVER);
+        double cost = dv_nest_cost(n, caches);
+        if (cost < *least) {
+            *least = cost;
+            *best = *n;
+        }
+    }
+}
+
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    dv_nest best = *n;
+    int was = n->pack;
+    for (int i = 0; i < n->n_dims; i++)
+        was |= n->dims[i].pack;
+    for (int out = 0; out <= !n->combine; out++) {
+        int at[DV_N_OPERANDS];
+        if (keep && !n->combine && out != (was >> DV_OUT & 1))
+            continue;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
+        count c;
+        if (!begin(&c, n, caches))
+            continue;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            at[o] = best_loop(&c, o);
+        mark(n, DV_OUT, out ? at[DV_OUT] : DV_FORM_NEVER);
+        if (!out || at[DV_OUT] != DV_FORM_NEVER)
+            try_inputs(n, caches, &least, &best, at, keep ? was : -1);
+    }
+    *n = best;
+    return least;
+}
+
+dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (!dv_nest_is_unary(n))
+        dv_nest_mark_packs(n, &caches, 0);
+    return DV_OK;
+}

@@ -1,0 +1,154 @@
+// Who does what. One or two dimensions are cut into parts for the threads, and
+// the loops over the parts stand before all others:
+//
+//   m 2 shared: in0 144, out 144        2 threads, 144 of m each
+//   k 216 seq: …
+//   m 144 of 288 prim: in0 1, out 1
+//
+// Which ones: all pairs of c, m and n are tried, and what a thread would take
+// is counted as for the other passes, with what all pack alike. Where they are
+// too small, k is cut: its parts are summed apart and combined in order.
+//
+// What is packed stays packed, and k stays in its order, so that sums are the
+// same for any number of threads; only `combine` changes them.
+#include "nest/best.h"
+#include "base/dtype.h"
+#include "base/math.h"
+#include <string.h>
+
+typedef struct dealer {
+    const dv_nest *n;
+    dv_nest_caches caches;
+    int64_t threads;
+    dv_nest best;
+    double least; // ns
+} dealer;
+
+// Cut dimension `dim` into `parts`, the loop over them outermost and shared.
+// Returns how many there are; 0: it cannot be cut.
+static int64_t part(dv_nest *n, int dim, int64_t parts)
+{
+    dv_nest_dim d = n->dims[dim];
+    int64_t unit = d.exec == DV_NEST_PRIM ? d.type == DV_NEST_K ? 8 : 4 : 1;
+    int64_t size = dv_ceil_div(dv_ceil_div(d.size, parts), unit) * unit;
+    if (n->n_dims == DV_NEST_MAX_DIMS || (size >= d.size && d.size > 1))
+        return 0;
+    if (size >= d.size || size == 1) { // a part is one turn of the loop
+        if (d.exec == DV_NEST_PRIM)
+            return 0;
+        d.pack = 0;
+        memmove(&n->dims[1], &n->dims[0], (size_t)dim * sizeof d);
+        n->dims[0] = d;
+    } else {
+        dv_nest_cut(n, dim, size);
+        d = n->dims[dim];
+        memmove(&n->dims[1], &n->dims[0], (size_t)dim * sizeof d);
+        n->dims[0] = d;
+    }
+    n->dims[0].exec = DV_NEST_SHARED;
+    return n->dims[0].size;
+}
+
+// The smallest part of the whole that one thread has to do.
+static double largest_share(const dv_nest *n, int64_t threads)
+{
+    double turns = 1;
+    for (int i = 0; i < n->n_dims && n->dims[i].exec == DV_NEST_SHARED; i++)
+        turns *= (double)n->dims[i].size;
+    double most = (double)dv_ceil_div((int64_t)turns, threads) / turns;
+    // Tiles that are cut short leave less for the last thread.
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].whole && n->dims[0].exec == DV_NEST_SHARED &&
+            dv_nest_steps_over(&n->dims[0], &n->dims[i]))
+            most *= (double)(n->dims[0].size * n->dims[i].size) /
+                    (double)n->dims[i].whole;
+    return most > 1 ? 1 : most;
+}
+
+static double combine_cost(const dv_nest *n)
+{
+    double elems = (double)dv_dtype_get(n->dtype)->size_bytes / 4;
+    if (!n->combine)
+        return 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K && !n->dims[i].whole)
+            elems *= (double)n->dims[i].size;
+    return elems * 0.6 + 5000; // and one more meeting of the threads
+}
+
+static void consider(dealer *w, dv_nest *n)
+{
+    double all = dv_nest_mark_packs(n, &w->caches, 1);
+    if (all >= DV_NEST_IMPOSSIBLE || dv_nest_check_order(n, NULL))
+        return;
+    double cost = all * largest_share(n, w->threads) + combine_cost(n);
+    if (cost < w->least * 0.995) {
+        w->least = cost;
+        w->best = *n;
+    }
+}
+
+// Dimensions whose parts may be dealt: not made up by other loops.
+static int is_top(const dv_nest *n, int i, int of_k)
+{
+    return (n->dims[i].type == DV_NEST_K) == of_k && !n->dims[i].whole &&
+           n->dims[i].exec != DV_NEST_SHARED;
+}
+
+static void try_two(dealer *w, int64_t a, int64_t b)
+{
+    for (int i = 0; i < w->n->n_dims; i++) {
+        dv_nest one = *w->n;
+        if (!is_top(&one, i, 0) || !part(&one, i, a))
+            continue;
+        if (b == 1) {
+            consider(w, &one);
+            continue;
+        }
+        for (int j = 0; j < one.n_dims; j++) {
+            dv_nest two = one;
+            if (is_top(&two, j, 0) && part(&two, j, b))
+                consider(w, &two);
+        }
+    }
+}
+
+// Parts of k must be worth the sums.
+static void try_k(dealer *w)
+{
+    double without = w->least;
+    dv_nest before = w->best;
+    w->least *= 0.75;
+    for (int i = 0; i < w->n->n_dims; i++) {
+        dv_nest a = *w->n;
+        a.combine = 1;
+        if (is_top(&a, i, 1) && part(&a, i, w->threads) > 1)
+            consider(w, &a);
+    }
+    if (!w->best.combine) {
+        w->best = before;
+        w->least = without;
+    }
+}
+
+dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dealer w = {.n = n,
+                .caches = dv_nest_caches_of(options),
+                .threads = options->threads,
+                .best = *n};
+    if (w.threads < 2 || dv_nest_is_unary(n))
+        return DV_OK;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_SHARED)
+            return DV_OK; // dealt already
+    w.least = dv_nest_cost(n, &w.caches);
+    for (int64_t a = 1; a <= w.threads; a++)
+        if (w.threads % a == 0)
+            try_two(&w, w.threads / a, a);
+    try_k(&w);
+    *n = w.best;
+    return DV_OK;
+}

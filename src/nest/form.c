@@ -1,0 +1,143 @@
+// How the kernel of a nest sees its operands: what are rows and columns, what
+// is read in place and how, what comes from a buffer.
+//
+//   rows x k      in place: k unit stride, or row unit stride (turned)
+//   k x columns   in place: column unit stride, or k unit stride (turned)
+//   rows x columns   in place: column unit stride
+//
+// More than one k inside: both operands are packed, or there are two and
+// neither is (a batch of products).
+#include "nest/nest.h"
+#include <inttypes.h>
+
+static int64_t size_of(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : n->dims[dim].size;
+}
+
+static int64_t step_of(const dv_nest *n, int dim, int operand)
+{
+    return dim < 0 ? 1 : n->dims[dim].stride[operand];
+}
+
+// Rows of `cols` elements side by side, `rows` of them, far enough apart, but
+// not too far for the kernels' addresses.
+static int is_rows(const dv_nest *n, int operand, int rows, int cols)
+{
+    int64_t wide = size_of(n, cols);
+    if (wide > 1 && step_of(n, cols, operand) != 1)
+        return 0;
+    return size_of(n, rows) == 1 ||
+           (step_of(n, rows, operand) >= wide &&
+            step_of(n, rows, operand) <= DV_FORM_MAX_STEP);
+}
+
+static int packed_where(const dv_nest *n, int operand, int n_loops)
+{
+    if (n->pack >> operand & 1)
+        return DV_FORM_TOP;
+    for (int i = 0; i < n_loops; i++)
+        if (n->dims[i].pack >> operand & 1)
+            return i;
+    return DV_FORM_NEVER;
+}
+
+static dv_status find_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
+{
+    int at[2] = {-1, -1}; // m, n
+    while (f->n_loops < n->n_dims && n->dims[f->n_loops].exec != DV_NEST_PRIM)
+        f->n_loops++;
+    for (int i = f->n_loops; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        dv_loc loc = {n->src, d->off};
+        if (d->type == DV_NEST_K && f->n_k < DV_FORM_MAX_K) {
+            f->k[f->n_k++] = i;
+            continue;
+        }
+        if (d->type == DV_NEST_K || d->type == DV_NEST_C)
+            return dv_fail(diag, DV_E_NEST, loc,
+                           "dimension %d of type %s is prim, kernels have one "
+                           "m, one n and %d k inside at most",
+                           i, dv_nest_type_name(d->type), (int)DV_FORM_MAX_K);
+        int *to = &at[d->type == DV_NEST_N];
+        if (*to >= 0)
+            return dv_fail(diag, DV_E_NEST, loc,
+                           "dimensions %d and %d of type %s are prim, 1 is "
+                           "possible",
+                           *to, i, dv_nest_type_name(d->type));
+        *to = i;
+    }
+    f->row = at[1];
+    f->col = at[0];
+    f->in_row = DV_IN1;
+    f->in_col = DV_IN0;
+    return DV_OK;
+}
+
+static void exchange(dv_nest_form *f)
+{
+    int t = f->row;
+    f->row = f->col;
+    f->col = t;
+    f->in_row = DV_N_OPERANDS - 2 - f->in_row;
+    f->in_col = DV_N_OPERANDS - 2 - f->in_col;
+}
+
+// Columns are unit stride in out; where out is packed, in their operand.
+static void choose_columns(const dv_nest *n, dv_nest_form *f)
+{
+    int packed = f->pack[DV_OUT] != DV_FORM_NEVER;
+    int as_is = is_rows(n, DV_OUT, f->row, f->col);
+    int other = is_rows(n, DV_OUT, f->col, f->row);
+    if (packed) {
+        as_is = f->col >= 0 && n->dims[f->col].stride[f->in_col] == 1;
+        other = f->row >= 0 && n->dims[f->row].stride[f->in_row] == 1;
+    }
+    // Where both are possible, or neither: wide columns.
+    if (as_is == other ? size_of(n, f->row) > size_of(n, f->col) : other)
+        exchange(f);
+}
+
+static dv_status in_place(const dv_nest *n, int operand, dv_diag *diag)
+{
+    return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
+                   "nest %s: the kernel cannot read %s where it is, and it is "
+                   "not packed",
+                   n->name, dv_nest_operand_name(operand));
+}
+
+// Two k inside, and neither operand packed: the outer one is a batch.
+static int k_inside(const dv_nest_form *f)
+{
+    return f->n_k ? f->k[f->n_k - 1] : -1;
+}
+
+dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag)
+{
+    dv_nest_form f = {0};
+    DV_TRY(find_dims(n, &f, diag));
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        f.pack[o] = packed_where(n, o, f.n_loops);
+    choose_columns(n, &f);
+    int row_in = f.pack[f.in_row] == DV_FORM_NEVER;
+    int col_in = f.pack[f.in_col] == DV_FORM_NEVER;
+    int k = k_inside(&f);
+    if (f.n_k > 1 && (row_in || col_in) && !(f.n_k == 2 && row_in && col_in))
+        return in_place(n, row_in ? f.in_row : f.in_col, diag);
+    int lone = size_of(n, f.col) == 1 && is_rows(n, f.in_col, f.col, k);
+    if (col_in && (lone || !is_rows(n, f.in_col, k, f.col))) {
+        f.col_turned = 1;
+        if (!is_rows(n, f.in_col, f.col, k))
+            return in_place(n, f.in_col, diag);
+    }
+    if (row_in && !is_rows(n, f.in_row, f.row, k)) {
+        f.row_turned = 1;
+        if (!is_rows(n, f.in_row, k, f.row))
+            return in_place(n, f.in_row, diag);
+    }
+    if (f.pack[DV_OUT] == DV_FORM_NEVER && !n->combine &&
+        !is_rows(n, DV_OUT, f.row, f.col))
+        return in_place(n, DV_OUT, diag);
+    *out = f;
+    return DV_OK;
+}

@@ -1,0 +1,60 @@
+// Fuse dimensions by their strides, wherever they stand and however large they
+// get: what is left are the dimensions that memory really has.
+//
+//   m 20: in0 480, out 24      ->   m 400: in0 480, out 24
+//   n 24: in1 1, out 9600           n  24: in1 1, out 9600
+//   m 20: in0 9600, out 480
+#include "nest/nest.h"
+#include "base/math.h"
+#include <string.h>
+
+static void drop(dv_nest *n, int i)
+{
+    memmove(&n->dims[i], &n->dims[i + 1],
+            (size_t)(n->n_dims - i - 1) * sizeof *n->dims);
+    n->n_dims--;
+}
+
+// Of size 1, and not the only one that shows that in1 is there.
+static int is_idle(const dv_nest *n, int i)
+{
+    int others = 0;
+    for (int j = 0; j < n->n_dims; j++)
+        others += j != i && n->dims[j].stride[DV_IN1] != 0;
+    return n->dims[i].size == 1 && n->n_dims > 1 &&
+           (others || dv_nest_is_unary(n));
+}
+
+// Join one pair; 0: there is none.
+static int join_some(dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        for (int j = 0; j < n->n_dims; j++) {
+            dv_nest_dim *outer = &n->dims[i], *inner = &n->dims[j];
+            int64_t size;
+            if (i == j || outer->type != inner->type ||
+                !dv_nest_steps_over(outer, inner) ||
+                !dv_mul_i64(&size, outer->size, inner->size) ||
+                size > DV_NEST_MAX_SIZE)
+                continue;
+            inner->size = size;
+            drop(n, i);
+            return 1;
+        }
+    return 0;
+}
+
+dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)options;
+    (void)diag;
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].exec = DV_NEST_SEQ;
+    for (int i = n->n_dims - 1; i >= 0; i--)
+        if (is_idle(n, i))
+            drop(n, i);
+    while (join_some(n))
+        ;
+    return DV_OK;
+}

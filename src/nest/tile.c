@@ -1,0 +1,86 @@
+// Dimensions that are cut into tiles.
+//
+//   m 5 seq: out 400                5 blocks of 400, of 1601
+//   m 20 of 1601 seq: out 20        20 tiles of 20 in a block
+//   m 20 of 1601 prim: out 1        20 elements in a tile
+//
+// One chain: each steps over all of the next. Element 1600 is (4, 0, 0); the
+// loops stop where the index, 400 i + 20 j + l, would reach 1601.
+#include "nest/nest.h"
+#include "base/math.h"
+#include <string.h>
+
+// The nearest dimension before i whose steps go over all of i.
+static int find_outer(const dv_nest *n, int i)
+{
+    for (int j = i - 1; j >= 0; j--)
+        if (n->dims[j].type == n->dims[i].type &&
+            dv_nest_steps_over(&n->dims[j], &n->dims[i]))
+            return j;
+    return -1;
+}
+
+int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad)
+{
+    for (int i = 0; i < n->n_dims; i++) {
+        out->outer[i] = out->inner[i] = -1;
+        out->unit[i] = 1;
+        if (!n->dims[i].whole)
+            continue;
+        *bad = i;
+        out->outer[i] = find_outer(n, i);
+        if (out->outer[i] < 0 || out->inner[out->outer[i]] >= 0)
+            return 0;
+        out->inner[out->outer[i]] = i;
+    }
+    for (int i = n->n_dims - 1; i >= 0; i--)
+        if (out->inner[i] >= 0 &&
+            !dv_mul_i64(&out->unit[i], out->unit[out->inner[i]],
+                        n->dims[out->inner[i]].size)) {
+            *bad = i;
+            return 0;
+        }
+    return 1;
+}
+
+int dv_nest_is_tiled(const dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].whole || n->dims[i].pack)
+            return 1;
+    return n->pack || n->combine;
+}
+
+void dv_nest_unite(dv_nest *n)
+{
+    dv_nest_tiles t;
+    int bad, kept = 0;
+    dv_nest_tiles_of(n, &t, &bad);
+    for (int i = 0; i < n->n_dims; i++) {
+        dv_nest_dim d = n->dims[i];
+        if (t.inner[i] >= 0)
+            continue;
+        d.size = d.whole ? d.whole : d.size;
+        d.whole = 0;
+        d.pack = 0;
+        n->dims[kept++] = d;
+    }
+    n->n_dims = kept;
+    n->pack = n->combine = 0;
+}
+
+void dv_nest_cut(dv_nest *n, int i, int64_t size)
+{
+    dv_nest_dim *d = &n->dims[i];
+    int64_t whole = d->whole ? d->whole : d->size;
+    memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);
+    n->n_dims++;
+    d[0].size = dv_ceil_div(d->size, size);
+    d[0].exec = DV_NEST_SEQ;
+    d[0].pack = 0;
+    d[1].size = size;
+    d[1].whole = whole;
+    // In range: the nest's extents are, but for the tile that is cut short.
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        d[0].stride[o] *= size;
+}

@@ -1,0 +1,488 @@
+// Laying out and running contractions; contract.h has the picture.
+#define _GNU_SOURCE
+#include "base/dtype.h"
+#include "base/math.h"
+#include "run/contract_in.h"
+#include <string.h>
+#include <sys/mman.h>
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// -- Loops -------------------------------------------------------------------
+
+static ct_prim prim_of(const dv_contract *c, int dim)
+{
+    if (dim < 0)
+        return (ct_prim){.size = 1, .outer = -1};
+    const dv_nest_dim *d = &c->n.dims[dim];
+    return (ct_prim){d->size, d->whole ? d->whole % d->size : 0, d->whole,
+                     c->tiles.outer[dim]};
+}
+
+static dv_status lay_prims(dv_contract *c, dv_diag *diag)
+{
+    int ways = 0;
+    c->row = prim_of(c, c->form.row);
+    c->col = prim_of(c, c->form.col);
+    c->k_rest[0] = c->k_rest[1] = -1;
+    for (int i = 0; i < c->form.n_k; i++) {
+        c->k[i] = prim_of(c, c->form.k[i]);
+        if (!c->k[i].rest)
+            continue;
+        if (ways == 2)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "more than 2 k of the kernel do not divide");
+        c->k_rest[ways++] = i;
+    }
+    for (int way = 0; way < CT_K_WAYS; way++) {
+        c->k_size[way] = 1;
+        for (int i = 0; i < c->form.n_k; i++) {
+            int rest = (way & 1 && c->k_rest[0] == i) ||
+                       (way & 2 && c->k_rest[1] == i);
+            c->k_size[way] *= rest ? c->k[i].rest : c->k[i].size;
+        }
+    }
+    int64_t limit = INT32_MAX / 64;
+    if (c->row.size > limit || c->col.size > limit || c->k_size[0] > limit)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a kernel of %lldx%lldx%lld is too large",
+                       (long long)c->row.size, (long long)c->col.size,
+                       (long long)c->k_size[0]);
+    return DV_OK;
+}
+
+static void lay_loops(dv_contract *c)
+{
+    int shared = 0;
+    c->n_loops = c->form.n_loops;
+    c->n_shares = 1;
+    c->part_loop = -1;
+    for (int l = 0; l < c->n_loops; l++) {
+        const dv_nest_dim *d = &c->n.dims[l];
+        c->loops[l] = (ct_loop){.size = d->size,
+                                .whole = d->whole,
+                                .unit = c->tiles.unit[l],
+                                .outer = c->tiles.outer[l],
+                                .is_k = d->type == DV_NEST_K};
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            c->loops[l].step[o] = d->stride[o] * c->es;
+        if (d->exec != DV_NEST_SHARED)
+            continue;
+        shared = l + 1;
+        c->n_shares *= d->size;
+        if (d->type == DV_NEST_K)
+            c->part_loop = l;
+    }
+    c->n_shared = shared;
+}
+
+// The results of parts of k lie apart, dense, with whole rows of columns.
+static int lay_parts(dv_contract *c)
+{
+    int order[DV_NEST_MAX_DIMS], n = 0;
+    int64_t step = 1;
+    if (c->form.col >= 0)
+        order[n++] = c->form.col;
+    if (c->form.row >= 0)
+        order[n++] = c->form.row;
+    for (int i = c->n_loops - 1; i >= 0; i--)
+        if (c->n.dims[i].type != DV_NEST_K && c->tiles.inner[i] < 0)
+            order[n++] = i;
+    for (int i = 0; i < n; i++) {
+        const dv_nest_dim *d = &c->n.dims[order[i]];
+        int64_t size = d->whole ? d->whole : d->size;
+        for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
+            c->part_step[j] = step * c->tiles.unit[j];
+        if (!dv_mul_i64(&step, step, size))
+            return 0;
+    }
+    c->part_elems = step;
+    c->parts = c->loops[c->part_loop].size;
+    for (int l = 0; l < c->n_loops; l++)
+        c->loops[l].step[DV_OUT] = c->part_step[l] * c->es;
+    c->loops[c->part_loop].step[DV_OUT] = step * c->es;
+    return step < INT64_MAX / 64 / c->parts;
+}
+
+// -- Panels and buffers ------------------------------------------------------
+
+static void push(ct_cut *c, int64_t size, int64_t n)
+{
+    if (n > 0 && size > 0) {
+        c->size[c->n] = (int32_t)size;
+        c->count[c->n++] = (int32_t)n;
+    }
+}
+
+// Columns: whole vectors as even as can be, wide ones first; what is no whole
+// vector is in the last panel.
+static ct_cut cut_columns(int64_t n, int64_t lanes)
+{
+    enum { VECTORS = 5 };
+    ct_cut out = {.n = 0};
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), VECTORS);
+    int64_t size = c.size * lanes, left = n % lanes;
+    int64_t low = c.n - (left && !c.n_larger);
+    int64_t high = c.n_larger - (left && c.n_larger);
+    push(&out, size + lanes, high);
+    push(&out, size, low);
+    push(&out, left ? n - low * size - high * (size + lanes) : 0, 1);
+    return out;
+}
+
+static ct_cut cut_rows(int64_t n, int in_panels)
+{
+    ct_cut out = {.n = 0};
+    dv_cut c = dv_cut_even((int32_t)n, in_panels ? CT_PANEL : (int32_t)n);
+    push(&out, c.size, c.n);
+    push(&out, c.size + 1, c.n_larger);
+    return out;
+}
+
+static void lay_panels(dv_contract *c)
+{
+    int in_panels = !c->form.col_turned;
+    c->panels = c->form.pack[c->form.in_col] != DV_FORM_NEVER;
+    for (int rest = 0; rest < 2; rest++) {
+        int64_t cols = rest ? c->col.rest : c->col.size;
+        int64_t rows = rest ? c->row.rest : c->row.size;
+        if (cols && c->panels)
+            c->cols[rest] = cut_columns(cols, c->lanes);
+        else if (cols)
+            push(&c->cols[rest], cols, 1);
+        if (cols)
+            push(&c->out[rest], cols, 1);
+        if (rows)
+            c->rows[rest] = cut_rows(rows, in_panels);
+    }
+}
+
+// Where a packed operand is in its buffer: blocks of the kernel's, one after
+// the other as the loops inside the packing one go over them.
+static int lay_buffer(dv_contract *c, int o)
+{
+    const dv_nest_form *f = &c->form;
+    int at = f->pack[o];
+    if (at == DV_FORM_NEVER)
+        return 1;
+    if (at >= 0 && at < c->n_shared - 1)
+        at = c->n_shared - 1; // shared loops are gone through as one
+    if (at >= 0)
+        c->loops[at].pack |= (uint8_t)(1 << o);
+    int64_t cols = round_up(c->col.size, c->lanes);
+    int64_t elems = o == DV_OUT      ? cols * c->row.size
+                    : o == f->in_col ? cols * c->k_size[0]
+                                     : c->row.size * c->k_size[0];
+    for (int l = c->n_loops - 1; l > at; l--) {
+        if (!c->n.dims[l].stride[o])
+            continue;
+        c->loops[l].step[o] = elems * c->es;
+        if (!dv_mul_i64(&elems, elems, c->loops[l].size))
+            return 0;
+    }
+    c->buffer_bytes[o] = round_up(elems * c->es, 256);
+    return elems < (int64_t)1 << 40;
+}
+
+enum { HUGE_BYTES = 2 << 20 };
+
+// All buffers in one mapping, huge pages where the system has them.
+static dv_status map_buffers(dv_contract *c, dv_diag *diag)
+{
+    int64_t each = 0, sums = round_up(c->parts * c->part_elems * c->es, 256);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        each += c->buffer_bytes[o];
+    size_t team = (size_t)c->threads * sizeof *c->team;
+    c->team = dv_alloc(team);
+    if (!c->team)
+        return dv_nomem(diag);
+    memset(c->team, 0, team);
+    if (!each && !sums)
+        return DV_OK;
+    int64_t total = round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return dv_nomem(diag);
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    c->memory = m;
+    c->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < c->threads; i++)
+        for (int o = 0; o < DV_N_OPERANDS; o++) {
+            c->team[i].buffer[o] = at;
+            at += c->buffer_bytes[o];
+        }
+    c->sums = at;
+    return DV_OK;
+}
+
+// -- Create ------------------------------------------------------------------
+
+static dv_status check(const dv_nest *n, const dv_contract_options *o,
+                       dv_diag *diag)
+{
+    dv_loc at = {n->src, n->off};
+    if (o->threads < 0 || o->threads > CT_MAX_THREADS)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    DV_TRY(dv_nest_check(n, diag));
+    if (dv_nest_is_unary(n))
+        return dv_fail(diag, DV_E_NEST, at, "%s is no product",
+                       dv_prim_get(n->main)->name);
+    if (n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
+        n->first != DV_PRIM_COPY)
+        return dv_fail(diag, DV_E_NEST, at, "no kernel has first touch %s",
+                       dv_prim_get(n->first)->name);
+    if (n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
+        n->last != DV_PRIM_RELU)
+        return dv_fail(diag, DV_E_NEST, at, "no kernel has last touch %s",
+                       dv_prim_get(n->last)->name);
+    return DV_OK;
+}
+
+static dv_status optimise(dv_contract *c, const dv_contract_options *o,
+                          dv_diag *diag)
+{
+    dv_nest_options options = {.threads = c->threads,
+                               .l1_bytes = o->l1_bytes,
+                               .l2_bytes = o->l2_bytes,
+                               .l3_bytes = o->l3_bytes};
+    dv_nest_unite(&c->n);
+    for (int i = 0; i < c->n.n_dims; i++)
+        c->n.dims[i].exec = DV_NEST_SEQ;
+    return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
+}
+
+static dv_status build(dv_contract *c, dv_jit *jit, dv_diag *diag)
+{
+    int bad;
+    DV_TRY(dv_nest_check_order(&c->n, diag));
+    DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
+    dv_nest_tiles_of(&c->n, &c->tiles, &bad);
+    c->es = dv_dtype_get(c->n.dtype)->size_bytes;
+    c->lanes = (int32_t)(16 / c->es);
+    c->zero_first = c->n.first == DV_PRIM_ZERO;
+    c->relu_last = c->n.last == DV_PRIM_RELU;
+    c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
+    DV_TRY(lay_prims(c, diag));
+    lay_loops(c);
+    if (c->n.combine &&
+        (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points || !lay_parts(c)))
+        return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                       "nest %s combines parts of what it packs, or too much",
+                       c->n.name);
+    lay_panels(c);
+    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++)
+        if (!lay_buffer(c, o))
+            return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                           "%s is too large to be packed",
+                           dv_nest_operand_name(o));
+    DV_TRY(map_buffers(c, diag));
+    if (c->points)
+        return DV_OK;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (c->form.pack[o] != DV_FORM_NEVER)
+            DV_TRY(ct_make_mover(c, jit, o, diag));
+    return ct_make_kernels(c, jit, diag);
+}
+
+dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
+{
+    static const dv_contract_options none = {0};
+    const dv_contract_options *o = options ? options : &none;
+    DV_TRY(check(n, o, diag));
+    dv_contract *c = dv_alloc(sizeof *c);
+    if (!c)
+        return dv_nomem(diag);
+    *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
+    dv_status s = o->as_is ? DV_OK : optimise(c, o, diag);
+    if (s == DV_OK)
+        s = build(c, jit, diag);
+    c->n.src = NULL; // no longer borrowed
+    if (s)
+        dv_contract_destroy(c);
+    else
+        *out = c;
+    return s;
+}
+
+void dv_contract_destroy(dv_contract *c)
+{
+    if (!c)
+        return;
+    if (c->memory)
+        munmap(c->memory, c->memory_bytes);
+    dv_release(c->team);
+    dv_release(c);
+}
+
+int32_t dv_contract_threads(const dv_contract *c)
+{
+    return c->threads;
+}
+
+int dv_contract_phases(const dv_contract *c)
+{
+    return c->n.combine ? 2 : 1;
+}
+
+const dv_nest *dv_contract_nest(const dv_contract *c)
+{
+    return &c->n;
+}
+
+// -- Running -----------------------------------------------------------------
+
+// Where the operands of a block are, and whether it is the first and the last
+// to be added to its results.
+typedef struct spot {
+    unsigned char *at[DV_N_OPERANDS]; // inputs are not written
+    int first, last;
+} spot;
+
+static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    const ct_kernel *k =
+        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+    const ct_cut *cut = &c->cols[rest];
+    const unsigned char *row = s->at[c->form.in_row];
+    const unsigned char *col = s->at[c->form.in_col];
+    unsigned char *out = s->at[DV_OUT];
+    int64_t k_bytes = c->k_size[way] * c->es;
+    for (int r = 0; r < cut->n; r++)
+        for (int32_t i = 0; i < cut->count[r]; i++) {
+            k->run[r](row, col, out, NULL);
+            col += cut->size[r] * k_bytes;
+            out += cut->size[r] * c->es;
+        }
+}
+
+// One turn of loop l: pack what is packed there, and back behind it.
+static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
+
+static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
+                 const spot *s)
+{
+    spot w = *s;
+    for (int o = 0; pack && o < DV_N_OPERANDS; o++) {
+        if (!(pack >> o & 1))
+            continue;
+        if (o != DV_OUT || !(s->first && c->zero_first))
+            ct_pack(c, t, o, s->at[o]);
+        w.at[o] = t->buffer[o];
+    }
+    inside(c, t, l + 1, &w);
+    if (pack >> DV_OUT & 1)
+        ct_put_back(c, t, s->at[DV_OUT]);
+}
+
+// The loops from l on. As deep as there are loops.
+static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
+{
+    if (l == c->n_loops) {
+        multiply(c, t, s);
+        return;
+    }
+    const ct_loop *p = &c->loops[l];
+    int64_t from, n = ct_turns(t, p->size, p->whole, p->unit, p->outer, &from);
+    if (c->points && l == c->n_loops - 1) {
+        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
+                  s->first, s->last);
+        return;
+    }
+    spot w = *s;
+    for (int64_t i = 0; i < n; i++) {
+        t->at[l] = from + i * p->unit;
+        if (p->is_k) {
+            w.first = s->first && i == 0;
+            w.last = s->last && i == n - 1;
+        }
+        if (p->pack)
+            turn(c, t, l, p->pack, &w);
+        else
+            inside(c, t, l + 1, &w);
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            w.at[o] += p->step[o];
+    }
+}
+
+// Turn `share` of the shared loops; a tile beyond the end has nothing to do.
+static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
+                     const spot *s)
+{
+    spot w = *s;
+    int64_t index[DV_NEST_MAX_DIMS];
+    for (int l = c->n_shared - 1; l >= 0; l--) {
+        index[l] = share % c->loops[l].size;
+        share /= c->loops[l].size;
+    }
+    for (int l = 0; l < c->n_shared; l++) {
+        const ct_loop *p = &c->loops[l];
+        t->at[l] = (p->outer < 0 ? 0 : t->at[p->outer]) + index[l] * p->unit;
+        if (p->whole && t->at[l] >= p->whole)
+            return;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            w.at[o] += index[l] * p->step[o];
+    }
+    int l = c->n_shared - 1;
+    turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
+}
+
+void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
+                      const void *in1, void *out)
+{
+    ct_thread *t = &c->team[thread];
+    int64_t begin = c->n_shares * thread / c->threads;
+    int64_t end = c->n_shares * (thread + 1) / c->threads;
+    spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, 1, 1};
+    if (begin == end)
+        return;
+    if (c->n.combine)
+        s.at[DV_OUT] = c->sums;
+    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++) {
+        if (!(c->n.pack >> o & 1))
+            continue;
+        if (o != DV_OUT || !c->zero_first)
+            ct_pack(c, t, o, s.at[o]);
+        s.at[o] = t->buffer[o];
+    }
+    for (int64_t i = begin; i < end; i++)
+        do_share(c, t, i, &s);
+    if (c->n.pack >> DV_OUT & 1 && !c->points)
+        ct_put_back(c, t, out);
+}
+
+void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
+{
+    if (c->n.combine)
+        ct_combine(c, thread, out);
+}
+
+void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
+                     void *out)
+{
+    int32_t n = c->threads;
+    if (n == 1) {
+        dv_contract_part(c, 0, in0, in1, out);
+        dv_contract_combine(c, 0, out);
+        return;
+    }
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+#endif
+    for (int32_t i = 0; i < n; i++)
+        dv_contract_part(c, i, in0, in1, out);
+    if (!c->n.combine)
+        return;
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n) schedule(static, 1)
+#endif
+    for (int32_t i = 0; i < n; i++)
+        dv_contract_combine(c, i, out);
+}

@@ -1,0 +1,111 @@
+// Inside contractions: what create makes ready and a run goes through.
+#ifndef DV_RUN_CONTRACT_IN_H
+#define DV_RUN_CONTRACT_IN_H
+#include "run/contract.h"
+
+enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4, CT_PANEL = 4 };
+
+// A loop around the kernel. Steps are in bytes, of where its operands are:
+// in a buffer inside the loop that packs them.
+typedef struct ct_loop {
+    int64_t size, whole, unit;
+    int64_t step[DV_N_OPERANDS];
+    int32_t outer; // the loop over its tiles; -1: none
+    uint8_t is_k, pack;
+} ct_loop;
+
+// A dimension of the kernel: its size, or what is left of it in the last tile.
+typedef struct ct_prim {
+    int64_t size, rest; // rest 0: tiles are never cut short
+    int64_t whole;
+    int32_t outer; // loop over its tiles
+} ct_prim;
+
+// Panels: runs of equal ones.
+typedef struct ct_cut {
+    int32_t size[CT_RUNS], count[CT_RUNS], n;
+} ct_cut;
+
+// One axis of a block that is packed or put back; steps are in bytes.
+typedef struct ct_axis {
+    int64_t size, whole, unit;
+    int64_t from, to; // steps in the source and in the buffer
+    int32_t loop;     // its loop, whose index it keeps; -1: of the kernel
+    int32_t outer;
+    int32_t k; // which k of the kernel: `to` depends on the panel; -1: none
+} ct_axis;
+
+// A block that is packed: axes around, and a 2-D move for what is inside.
+typedef struct ct_mover {
+    int32_t operand, n_axes;
+    ct_axis axes[DV_NEST_MAX_DIMS];
+    ct_axis across; // the axis that is cut in panels; unit stride in the buffer
+    ct_axis along;  // the move's other axis; size 1: it has none
+    const ct_prim *prim; // of `across`; NULL: none
+    const ct_cut *cuts;  // its panels: whole, rest
+    int32_t scalar;      // no move can do it: an element at a time
+    int32_t by_row;      // the rows of the move are `along`
+    // Whole or rest of across; panel; ways to cut k; whole or rest of along.
+    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][2];
+    dv_move_fn back[2][CT_K_WAYS][2]; // out alone
+} ct_mover;
+
+// Kernels for one way of cutting tiles short.
+typedef struct ct_kernel {
+    dv_gemm_fn run[CT_RUNS];
+} ct_kernel;
+
+typedef struct ct_thread {
+    unsigned char *buffer[DV_N_OPERANDS];
+    int64_t at[DV_NEST_MAX_DIMS]; // index of each loop among its elements
+} ct_thread;
+
+struct dv_contract {
+    dv_nest n;
+    dv_nest_form form;
+    dv_nest_tiles tiles;
+    int64_t es;    // bytes of an element
+    int32_t lanes; // in a vector
+    int32_t threads, n_loops, n_shared;
+    int64_t n_shares; // turns of the shared loops together
+    int32_t points;   // there is no kernel: the innermost loop is plain C
+    int32_t zero_first, relu_last;
+    ct_loop loops[DV_NEST_MAX_DIMS];
+    ct_prim row, col, k[DV_FORM_MAX_K];
+    int32_t k_rest[2]; // k dimensions that have a rest; -1: none
+    int64_t k_size[CT_K_WAYS];
+    ct_cut cols[2], rows[2], out[2];          // whole, rest; out is one panel
+    int32_t panels;                           // columns are packed in them
+    ct_kernel kernels[2][2][CT_K_WAYS][2][2]; // row, col, k, first, last
+    ct_mover movers[DV_N_OPERANDS];
+    int64_t buffer_bytes[DV_N_OPERANDS];
+    // combine: `parts` results of `part_elems` each, in order of k.
+    int64_t parts, part_elems;
+    int32_t part_loop;
+    int64_t part_step[DV_NEST_MAX_DIMS]; // of the nest's dimensions in a part
+    unsigned char *sums;                 // in memory
+    ct_thread *team;                     // owned
+    void *memory;                        // owned, mapped
+    size_t memory_bytes;
+};
+
+// contract_make.c: kernels and movers of a contraction whose loops are laid
+// out.
+dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
+                        dv_diag *diag);
+// contract_move.c
+void ct_pack(const dv_contract *c, ct_thread *t, int operand,
+             const unsigned char *from);
+void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to);
+// How often a loop runs where the loops around it stand.
+int64_t ct_turns(const ct_thread *t, int64_t size, int64_t whole, int64_t unit,
+                 int32_t outer, int64_t *from);
+// Is the tile at hand cut short?
+int ct_is_rest(const ct_thread *t, const ct_prim *p);
+int ct_k_way(const dv_contract *c, const ct_thread *t);
+// contract_sum.c: without a kernel, and of parts
+void ct_points(const dv_contract *c, const unsigned char *const at[],
+               unsigned char *out, int64_t n, int first, int last);
+void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
+#endif

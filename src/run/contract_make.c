@@ -1,0 +1,282 @@
+// Kernels and moves of a contraction, all that a run can come to need.
+#include "base/dtype.h"
+#include "base/math.h"
+#include "run/contract_in.h"
+
+enum { MAX_STEP = DV_FORM_MAX_STEP };
+
+static int64_t size_in_way(const dv_contract *c, int i, int way)
+{
+    int rest = (way & 1 && c->k_rest[0] == i) || (way & 2 && c->k_rest[1] == i);
+    return rest ? c->k[i].rest : c->k[i].size;
+}
+
+static int n_ways(const dv_contract *c)
+{
+    return c->k_rest[1] >= 0 ? 4 : c->k_rest[0] >= 0 ? 2 : 1;
+}
+
+static int64_t stride_of(const dv_contract *c, int dim, int operand)
+{
+    return c->n.dims[dim].stride[operand];
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+// How the operand of the rows is read.
+static void set_rows(const dv_contract *c, dv_gemm_shape *s)
+{
+    const dv_nest_form *f = &c->form;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    if (f->pack[f->in_row] != DV_FORM_NEVER) {
+        s->trans_a = 1;
+        s->panel_a = f->col_turned ? 0 : CT_PANEL;
+        s->lda = 0; // as wide as the panel
+    } else if (f->row_turned) {
+        s->trans_a = 1;
+        s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
+    } else {
+        s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
+    }
+}
+
+static void set_cols(const dv_contract *c, dv_gemm_shape *s)
+{
+    const dv_nest_form *f = &c->form;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    if (c->panels) {
+        s->ldb = round_up(s->n, c->lanes);
+        s->next_b = 1;
+    } else if (f->col_turned) {
+        s->trans_b = 1;
+        s->ldb = s->n > 1 ? stride_of(c, f->col, f->in_col) : 0;
+    } else {
+        s->ldb = s->k > 1 ? stride_of(c, k, f->in_col) : 0;
+    }
+}
+
+static int64_t ldc_of(const dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    if (f->pack[DV_OUT] != DV_FORM_NEVER)
+        return round_up(c->col.size, c->lanes);
+    if (f->row < 0 || c->row.size == 1)
+        return 0;
+    return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
+}
+
+typedef struct way {
+    int row, col, k, first, last; // 1: the rest; first and last to be added
+} way;
+
+static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
+{
+    const dv_nest_form *f = &c->form;
+    int batched =
+        f->n_k == 2 && !c->panels && f->pack[f->in_row] == DV_FORM_NEVER;
+    ct_kernel *to = &c->kernels[w.row][w.col][w.k][w.first][w.last];
+    for (int r = 0; r < c->cols[w.col].n; r++) {
+        dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype, .one_sum = 1};
+        s.m = (int32_t)(w.row ? c->row.rest : c->row.size);
+        s.n = c->cols[w.col].size[r];
+        s.k = (int32_t)c->k_size[w.k];
+        if (batched) {
+            s.k = (int32_t)size_in_way(c, 1, w.k);
+            s.batch = (int32_t)size_in_way(c, 0, w.k);
+            s.stride_a = stride_of(c, f->k[0], f->in_row);
+            s.stride_b = stride_of(c, f->k[0], f->in_col);
+        }
+        set_rows(c, &s);
+        set_cols(c, &s);
+        s.ldc = ldc_of(c);
+        s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
+                                                            : DV_SCALE_ONE;
+        s.relu = w.last && c->relu_last && !c->n.combine;
+        DV_TRY(dv_jit_gemm(jit, &s, &to->run[r], diag));
+    }
+    return DV_OK;
+}
+
+dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
+{
+    for (int row = 0; row <= (c->row.rest > 0); row++)
+        for (int col = 0; col <= (c->col.rest > 0); col++)
+            for (int k = 0; k < n_ways(c); k++)
+                for (int touch = 0; touch < 4; touch++)
+                    DV_TRY(make_kernel(
+                        c, jit, (way){row, col, k, touch & 1, touch >> 1},
+                        diag));
+    return DV_OK;
+}
+
+// -- Axes of a packed block --------------------------------------------------
+
+static ct_axis axis_of(const dv_contract *c, int dim, int operand)
+{
+    const dv_nest_dim *d = &c->n.dims[dim];
+    return (ct_axis){.size = d->size,
+                     .whole = d->whole,
+                     .unit = c->tiles.unit[dim],
+                     .from = d->stride[operand] * c->es,
+                     .loop = -1,
+                     .outer = c->tiles.outer[dim],
+                     .k = -1};
+}
+
+static void list_axes(const dv_contract *c, ct_mover *m)
+{
+    int o = m->operand, at = -1;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].pack >> o & 1)
+            at = l;
+    for (int l = at + 1; l < c->n_loops; l++) {
+        if (!c->n.dims[l].stride[o])
+            continue;
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, l, o);
+        x->loop = l;
+        x->to = c->loops[l].step[o];
+    }
+    if (o == DV_OUT && c->form.row >= 0) {
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, c->form.row, o);
+        x->to = round_up(c->col.size, c->lanes) * c->es;
+    }
+    for (int i = 0; o != DV_OUT && i < c->form.n_k; i++) {
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, c->form.k[i], o);
+        x->k = i;
+    }
+}
+
+// Steps of an axis in panels that are `wide`, in elements.
+static int64_t step_to(const dv_contract *c, const ct_axis *x, int64_t wide,
+                       int k_way)
+{
+    if (x->k < 0)
+        return x->to / c->es;
+    for (int i = x->k + 1; i < c->form.n_k; i++)
+        wide *= size_in_way(c, i, k_way);
+    return wide;
+}
+
+static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
+{
+    for (int i = 0; x->loop >= 0 && i < m->n_axes; i++)
+        if (m->axes[i].outer == x->loop)
+            return 1;
+    return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
+}
+
+// The other axis of the move: what is unit stride in the tensor; or, where
+// `across` is, the longest whose steps are long enough.
+static int find_along(const dv_contract *c, const ct_mover *m)
+{
+    int64_t wide = m->across.size, far = m->across.from / c->es;
+    int copies = m->across.from == c->es || wide == 1, best = -1;
+    for (int i = 0; i < m->n_axes; i++) {
+        const ct_axis *x = &m->axes[i];
+        int64_t step = x->from / c->es;
+        if (has_tiles_inside(m, x) || x->size > INT32_MAX / 64)
+            continue;
+        if (copies ? step < wide || step > MAX_STEP
+                   : step != 1 || far < x->size)
+            continue;
+        if (x->k < 0 && x->to / c->es > MAX_STEP)
+            continue;
+        if (best < 0 || x->size > m->axes[best].size)
+            best = i;
+    }
+    return best;
+}
+
+static void choose_move(const dv_contract *c, ct_mover *m)
+{
+    int64_t far = m->across.from / c->es;
+    int copies = m->across.from == c->es || m->across.size == 1;
+    int i = find_along(c, m);
+    m->along = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
+    m->by_row = copies;
+    if (i >= 0) {
+        m->along = m->axes[i];
+        for (m->n_axes--; i < m->n_axes; i++)
+            m->axes[i] = m->axes[i + 1];
+    }
+    m->scalar = !copies && (far < 1 || far > MAX_STEP);
+}
+
+// -- Moves -------------------------------------------------------------------
+
+// The move of one panel into the buffer, or out of it.
+static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
+                                int64_t wide, int64_t along, int k_way,
+                                int back)
+{
+    int64_t padded =
+        m->operand == c->form.in_col ? round_up(wide, c->lanes) : wide;
+    int64_t from = m->along.size > 1 ? m->along.from / c->es : wide;
+    int64_t to =
+        m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
+    int64_t across = wide > 1 ? m->across.from / c->es : along;
+    dv_move_shape s = {.dtype = (uint8_t)c->n.dtype};
+    if (m->by_row) { // rows of `wide` elements, `along` apart
+        s.move = DV_MOVE_COPY;
+        s.rows = (int32_t)along;
+        s.cols = (int32_t)wide;
+        s.lds = back ? to : from;
+        s.ldd = back ? from : to;
+        return s;
+    }
+    s.move = DV_MOVE_TRANSPOSE;
+    s.rows = (int32_t)(back ? along : wide);
+    s.cols = (int32_t)(back ? wide : along);
+    s.lds = back ? to : across;
+    s.ldd = back ? across : to;
+    return s;
+}
+
+static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
+                            int rest, int k_way, dv_diag *diag)
+{
+    int64_t whole = m->along.whole;
+    int64_t along[2] = {m->along.size, whole ? whole % m->along.size : 0};
+    const ct_cut *cut = &m->cuts[rest];
+    for (int r = 0; r < cut->n; r++)
+        for (int a = 0; a < 2; a++) {
+            if (!along[a])
+                continue;
+            dv_move_shape s =
+                move_shape(c, m, cut->size[r], along[a], k_way, 0);
+            DV_TRY(dv_jit_move(jit, &s, &m->in[rest][r][k_way][a], diag));
+            if (m->operand != DV_OUT)
+                continue;
+            s = move_shape(c, m, cut->size[r], along[a], k_way, 1);
+            DV_TRY(dv_jit_move(jit, &s, &m->back[rest][k_way][a], diag));
+        }
+    return DV_OK;
+}
+
+dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
+{
+    ct_mover *m = &c->movers[operand];
+    int is_row = operand == c->form.in_row;
+    int dim = is_row ? c->form.row : c->form.col;
+    m->operand = operand;
+    list_axes(c, m);
+    m->across = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
+    if (dim >= 0)
+        m->across = axis_of(c, dim, operand);
+    m->prim = dim < 0 ? NULL : is_row ? &c->row : &c->col;
+    m->cuts = is_row ? c->rows : operand == DV_OUT ? c->out : c->cols;
+    choose_move(c, m);
+    for (int rest = 0; rest <= (m->prim && m->prim->rest); rest++)
+        for (int k = 0; k < (operand == DV_OUT ? 1 : n_ways(c)); k++)
+            if (!m->scalar)
+                DV_TRY(make_moves(c, m, jit, rest, k, diag));
+    return DV_OK;
+}

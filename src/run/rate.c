@@ -1,0 +1,94 @@
+#define _POSIX_C_SOURCE 200809L // clock_gettime
+#include "run/rate.h"
+#include "base/mem.h"
+#include "jit/peak.h"
+#include <string.h>
+#include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { TRIES = 9 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// A thread's number and how many there are.
+static void who(int32_t *id, int32_t *n)
+{
+    *id = 0;
+    *n = 1;
+#ifdef _OPENMP
+    *id = omp_get_thread_num();
+    *n = omp_get_num_threads();
+#endif
+}
+
+double dv_rate_peak(dv_dtype dtype, int32_t threads)
+{
+    dv_peak *p = NULL;
+    double best = 0;
+    int64_t turns = 1000;
+    if (dv_peak_create(&p, dtype, NULL))
+        return 0;
+    for (int k = 0; k < TRIES;) {
+        int32_t team = 1;
+        double start = now();
+#pragma omp parallel num_threads(threads)
+        {
+            int32_t id, n;
+            who(&id, &n);
+            if (id == 0)
+                team = n;
+            dv_peak_run(p, turns);
+        }
+        double s = now() - start;
+        if (s < 5e-3 && turns < INT64_MAX / 4) { // too short to tell
+            turns *= 2;
+            continue;
+        }
+        double rate = dv_peak_flops(p) * (double)turns * team / s / 1e9;
+        best = rate > best ? rate : best;
+        k++;
+    }
+    dv_peak_destroy(p);
+    return best;
+}
+
+double dv_rate_copy(int64_t bytes, int32_t threads)
+{
+    double best = 0;
+    char *from = dv_alloc((size_t)bytes), *to = dv_alloc((size_t)bytes);
+    int64_t times = 1;
+    if (from && to) {
+        memset(from, 1, (size_t)bytes);
+        memset(to, 2, (size_t)bytes);
+    }
+    for (int k = 0; from && to && k < TRIES;) {
+        double start = now();
+#pragma omp parallel num_threads(threads)
+        {
+            int32_t id, n;
+            who(&id, &n);
+            int64_t begin = bytes / n * id;
+            int64_t end = id == n - 1 ? bytes : begin + bytes / n;
+            for (int64_t i = 0; i < times; i++)
+                memcpy(to + begin, from + begin, (size_t)(end - begin));
+        }
+        double s = now() - start;
+        if (s < 2e-3) {
+            times *= 2;
+            continue;
+        }
+        double rate = 2 * (double)bytes * (double)times / s / 1e9;
+        best = rate > best ? rate : best;
+        k++;
+    }
+    dv_release(from);
+    dv_release(to);
+    return best;
+}

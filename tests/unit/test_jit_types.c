@@ -1,0 +1,231 @@
+// Products of narrow types and of whole numbers: plans for any shape and all
+// options, with matrix instructions and without, against plain loops; moves
+// between types.
+#define _GNU_SOURCE
+#include "unit/jit_problem.h"
+
+// The JIT for an instruction set by name; NULL takes the machine's best one.
+static dv_jit *jit_for(const char *cpu)
+{
+    if (cpu)
+        setenv("DIVVY_CPU", cpu, 1);
+    dv_jit *jit = new_jit();
+    unsetenv("DIVVY_CPU");
+    return jit;
+}
+
+#ifdef __aarch64__
+static const char *const cpus[] = {NULL, "neon"};
+#else
+static const char *const cpus[] = {NULL, "avx2"};
+#endif
+
+static void random_plans(int dtype, int n, int odd)
+{
+    for (int c = 0; c < 2; c++) {
+        dv_jit *jit = jit_for(cpus[c]);
+        for (int i = 0; i < n / SHARE; i++) {
+            dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, dtype);
+            s.batch = 0;
+            s.stride_a = s.stride_b = 0;
+            if (type_sum(&s) == DV_F32 && pick(3) == 0)
+                s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
+            dv_gemm_options o = {.threads = 1 + pick(3)};
+            o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
+            o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
+            try_plan(jit, s, &o, odd && i % 10 == 9);
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+static void plans_bf16(void **state)
+{
+    (void)state;
+    random_plans(DV_BF16, 700, 1);
+}
+
+static void plans_f16(void **state)
+{
+    (void)state;
+    random_plans(DV_F16, 500, 1);
+}
+
+static void plans_f32(void **state) // with C narrow
+{
+    (void)state;
+    random_plans(DV_F32, 300, 1);
+}
+
+static void plans_i8(void **state)
+{
+    (void)state;
+    random_plans(DV_I8, 700, 0);
+}
+
+static void plans_i32(void **state)
+{
+    (void)state;
+    random_plans(DV_I32, 400, 1);
+}
+
+// Every small size: all tails of pairs, fours and steps.
+static void plans_small(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_BF16, DV_I8, DV_F16};
+    dv_jit *jit = new_jit();
+    for (int t = 0; t < 12; t++)
+        for (int m = 1; m <= 9; m++)
+            for (int n = 1; n <= 14; n++) {
+                dv_gemm_shape s = {.m = m, .n = n, .k = 1 + pick(18)};
+                s.trans_a = t & 1;
+                s.trans_b = (uint8_t)(t >> 1 & 1);
+                s.lda = s.trans_a ? s.m : s.k;
+                s.ldb = s.trans_b ? s.k : s.n;
+                s.ldc = s.n;
+                s.dtype = (uint8_t)types[t / 4];
+                try_plan(jit, s, NULL, 0);
+            }
+    dv_jit_destroy(jit);
+}
+
+static void kernels_i32(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 1000; i++)
+        try_gemm(jit, random_shape(40, DV_I32), i % 2);
+    dv_jit_destroy(jit);
+}
+
+// The same bits from any number of threads.
+static void plans_repeat(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_BF16, DV_F16, DV_I8};
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 30; i++) {
+        dv_gemm_shape s = random_shape(90, types[i % 3]);
+        s.batch = 0;
+        s.stride_a = s.stride_b = 0;
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t size = (size_t)q.n_c * 4;
+        void *start = malloc(size), *first = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int t = 1; t <= 4; t++) {
+            dv_gemm_options o = {.threads = t, .l1_bytes = 2000};
+            dv_gemm_plan *plan;
+            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
+                             DV_OK);
+            memcpy(q.c.data, start, size);
+            for (int j = t - 1; j >= 0; j--)
+                dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
+            if (t == 1)
+                memcpy(first, q.c.data, size);
+            assert_memory_equal(first, q.c.data, size);
+            dv_gemm_plan_destroy(plan);
+        }
+        free(start);
+        free(first);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_plan *plan;
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
+    s.alpha = DV_SCALE_ANY;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_SHAPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
+    s.ctype = DV_F16;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_DTYPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_BF16};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+// -- Moves -------------------------------------------------------------------
+
+// Numbers of all kinds: random bits, so that there are nan, infinities, ties
+// and numbers too large and too small.
+static double any_value(void)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = (uint32_t)rnd()};
+    if (pick(3) == 0) // halfway between two of the narrow ones
+        x.u = (x.u & 0xffff0000u) | 0x8000u;
+    if (pick(3) == 0) // near the range of f16
+        x.u = (x.u & 0x807fffffu) | (uint32_t)(100 + pick(50)) << 23;
+    return (double)x.f;
+}
+
+static void convert(dv_jit *jit, int type, int narrow)
+{
+    dv_dtype thin = (dv_dtype)type, wide = type == DV_I8 ? DV_I32 : DV_F32;
+    dv_dtype from = narrow ? wide : thin, to = narrow ? thin : wide;
+    dv_move_shape s = {.rows = 1 + pick(5), .cols = 1 + pick(120)};
+    s.dtype = (uint8_t)type;
+    s.move = narrow ? DV_MOVE_NARROW : DV_MOVE_WIDEN;
+    s.lds = s.cols + pick(4);
+    s.ldd = s.cols + pick(4);
+    int64_t n_src = span(s.rows, s.cols, s.lds),
+            n_dst = span(s.rows, s.cols, s.ldd);
+    fenced src = fence((size_t)(n_src * dv_dtype_get(from)->size_bytes), 1);
+    fenced dst = fence((size_t)(n_dst * dv_dtype_get(to)->size_bytes), pick(2));
+    for (int64_t i = 0; i < n_src; i++)
+        dv_store(from, src.data, i,
+                 type == DV_I8 ? pick(256) - 128 : any_value());
+    for (int64_t i = 0; i < n_dst; i++)
+        dv_store(to, dst.data, i, -9);
+    dv_move_fn run;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_OK);
+    run(src.data, dst.data);
+    for (int64_t i = 0; i < n_dst; i++) {
+        int64_t r = i / s.ldd, c = i % s.ldd;
+        double got = dv_load(to, dst.data, i);
+        double want =
+            c >= s.cols
+                ? -9
+                : dv_round_to(to, dv_load(from, src.data, r * s.lds + c));
+        if (!(got == want || (isnan(got) && isnan(want))))
+            fail_msg("%s: %g is not %g", dv_dtype_get(thin)->name, got, want);
+    }
+    unfence(&src);
+    unfence(&dst);
+}
+
+static void converts(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        dv_jit *jit = jit_for(cpus[c]);
+        for (int i = 0; i < 400; i++) {
+            convert(jit, DV_F16, i % 2);
+            convert(jit, DV_BF16, i % 2);
+            convert(jit, DV_I8, 0);
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_f16),
+        cmocka_unit_test(plans_f32),    cmocka_unit_test(plans_i8),
+        cmocka_unit_test(plans_i32),    cmocka_unit_test(plans_small),
+        cmocka_unit_test(kernels_i32),  cmocka_unit_test(plans_repeat),
+        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

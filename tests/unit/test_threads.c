@@ -1,0 +1,198 @@
+// The thread executor: the same bits for any number of threads, parts of sums,
+// updates, repeats, errors found by one thread among many.
+#include "plan/plan.h"
+#include "run/data.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct job {
+    dv_program *p;
+    dv_target *t;
+    dv_plan *plan;
+    dv_exec *x;
+    dv_diag *diag;
+    void *data[16]; // by tensor of the plan
+} job;
+
+static void start(job *j, const char *text, int64_t threads, dv_run_kind kind)
+{
+    *j = (job){.diag = dv_diag_create()};
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.threads = threads;
+    assert_int_equal(
+        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
+        DV_OK);
+    assert_int_equal(dv_target_load(&j->t, "host", j->diag), DV_OK);
+    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    if (dv_exec_create(&j->x, j->plan, j->diag))
+        fail_msg("%s%s", dv_diag_text(j->diag), dv_plan_text(j->plan));
+    if (kind != DV_RUN_THREADS)
+        assert_int_equal(dv_exec_use(j->x, kind, j->diag), DV_OK);
+    const dv_program *p = j->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (!t->is_input && !t->is_output)
+            continue;
+        j->data[i] = calloc(1, bytes);
+        if (t->is_input)
+            dv_fill(p, i, 3, -1, 1, j->data[i]);
+        assert_int_equal(
+            dv_exec_bind(j->x, t->name, j->data[i], bytes, j->diag), DV_OK);
+    }
+}
+
+static void stop(job *j)
+{
+    for (int i = 0; i < 16; i++)
+        free(j->data[i]);
+    dv_exec_destroy(j->x);
+    dv_plan_destroy(j->plan);
+    dv_target_destroy(j->t);
+    dv_program_destroy(j->p);
+    dv_diag_destroy(j->diag);
+}
+
+static void same(const job *a, const job *b, const char *text, int threads)
+{
+    const dv_program *p = a->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (t->is_output &&
+            memcmp(a->data[i], b->data[i], (size_t)dv_tensor_bytes(t)))
+            fail_msg("%s differs with %d threads:\n%s", t->name, threads, text);
+    }
+}
+
+static const char *const programs[] = {
+    // A chain whose tiles hand data on, with temporaries that exist in tiles.
+    "input x: f32[67, 129]\nm[i] = max[j] x[i,j]\n"
+    "e[i,j] = exp(x[i,j] - m[i])\ns[i] = sum[j] e[i,j]\n"
+    "y[i,j] = e[i,j] / s[i]\noutput y\n",
+    // The same down the columns: tiles of temporaries have other strides.
+    "input x: f16[67, 131]\nm[j] = max[i] x[i,j]\n"
+    "e[i,j] = exp(x[i,j] - m[j])\ns[j] = sum[i] e[i,j]\n"
+    "y[i,j] = e[i,j] / s[j]\noutput y\n",
+    // Products of odd sizes, with something done to them.
+    "input a: f32[33, 65]\ninput b: f32[65, 47]\n"
+    "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\nd[m,n] = c[m,n] * 2.0\n"
+    "output c, d\n",
+    // Updates that read their neighbours, in a loop.
+    "input u: f64[40, 30]\nrepeat 5 {\n"
+    "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1])"
+    "  for i in 1..39, j in 1..29\nv[i] = max[j] u[i,j]\n}\noutput u, v\n",
+    // An index that is read, integers, one element.
+    "input t: f32[50]\ninput k: i32[20]\ninput n: i32[20]\n"
+    "y[i] = t[k[i]] * 3.0\nz[i] = n[i] * n[i] - k[i]\nr[] = 2.0\n"
+    "output y, z, r\n",
+};
+
+static void any_number_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const int counts[] = {2, 3, 4, 7, 16};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        job one;
+        start(&one, programs[i], 1, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+            job many;
+            start(&many, programs[i], counts[k], DV_RUN_THREADS);
+            assert_int_equal(dv_exec_run(many.x, many.diag), DV_OK);
+            same(&one, &many, programs[i], counts[k]);
+            stop(&many);
+        }
+        stop(&one);
+    }
+}
+
+// A sum that is divided among threads: whatever the plan chose, two runs of it
+// are equal, and the oracle is not far.
+static void parts_are_combined_in_order(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[100000]\n"
+                               "s[] = sum[i] x[i] * x[i]\n"
+                               "m[] = max[i] x[i]\nq[] = mean[i] abs(x[i])\n"
+                               "output s, m, q\n";
+    for (int64_t threads = 2; threads < 9; threads += 3) {
+        job a, b;
+        start(&a, text, threads, DV_RUN_THREADS);
+        start(&b, text, threads, DV_RUN_THREADS);
+        assert_true(a.plan->slices[0][0] < 100000); // it is in parts
+        assert_int_equal(dv_exec_run(a.x, a.diag), DV_OK);
+        for (int k = 0; k < 20; k++) {
+            assert_int_equal(dv_exec_run(b.x, b.diag), DV_OK);
+            same(&a, &b, text, (int)threads);
+        }
+        dv_verdict v;
+        assert_int_equal(
+            dv_verify(&v, a.p, a.plan, a.data, a.data, NULL, NULL, a.diag),
+            DV_OK);
+        assert_true(v.ok);
+        stop(&a);
+        stop(&b);
+    }
+}
+
+static void an_error_of_one_thread_is_the_runs(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input t: f32[50]\ninput k: i32[1000]\ny[i] = t[k[i]]\n"
+        "repeat 3 {\ny[i] <- y[i] + 1.0\n}\noutput y\n";
+    job j;
+    start(&j, text, 4, DV_RUN_THREADS);
+    int32_t k = dv_program_find(j.plan->ops, "k");
+    ((int32_t *)j.data[k])[900] = 50;
+    assert_int_equal(dv_exec_run(j.x, j.diag), DV_E_BOUNDS);
+    assert_non_null(strstr(dv_diag_text(j.diag), "an index found 50"));
+    // The next run starts afresh.
+    ((int32_t *)j.data[k])[900] = 49;
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_exec_run(j.x, diag), DV_OK);
+    assert_int_equal(dv_diag_status(diag), DV_OK);
+    dv_diag_destroy(diag);
+    stop(&j);
+}
+
+static void odd_counts_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[4]\ny[i] = x[i]\noutput y\n";
+    dv_program *p = NULL;
+    dv_target *host = NULL, *spyre = NULL;
+    dv_plan *plan = NULL;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    assert_int_equal(
+        dv_program_parse(&p, text, strlen(text), "t.dv", NULL, 0, NULL), DV_OK);
+    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
+    assert_int_equal(dv_target_load(&spyre, "spyre", NULL), DV_OK);
+    o.threads = -1;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    o.threads = 5000;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    o.threads = 2;
+    assert_int_equal(dv_plan_create(&plan, p, spyre, &o, NULL), DV_E_USAGE);
+    o.cores = 1;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    dv_target_destroy(host);
+    dv_target_destroy(spyre);
+    dv_program_destroy(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_gives_the_same_bits),
+        cmocka_unit_test(parts_are_combined_in_order),
+        cmocka_unit_test(an_error_of_one_thread_is_the_runs),
+        cmocka_unit_test(odd_counts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
