@@ -145,7 +145,7 @@ static int one_op(world *w, const dv_op *op)
     dv_kernel k;
     dv_vec_op *v = NULL;
     int ok = 1;
-    if (op->is_extern || !dv_kernel_init(&k, p, op, &w->arena))
+    if (op->is_extern || !dv_kernel_init(&k, p, op, NULL, &w->arena))
         return 1;
     dv_vec_how how = {p, op, k.reads, &k.write, 1};
     if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)

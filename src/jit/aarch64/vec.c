@@ -323,9 +323,9 @@ static void load(maker *m, const dv_vec_mop *o)
         load_bytes(g, v, pointer(m, o->imm), 0, es);
         widen(m, v, (dv_dtype)from->dtype);
         if (m->p->is64)
-            DV_E(dup_2d, v, v, 0, 0);
+            DV_E(dupl_2d, v, v, 0, 0);
         else
-            DV_E(dup_4s, v, v, 0, 0);
+            DV_E(dupl_4s, v, v, 0, 0);
         return;
     }
     if (from->inner == 1) {
