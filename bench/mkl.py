@@ -37,7 +37,7 @@ class Options(ctypes.Structure):
 def build(out, defines, runtime):
     """The library, linked with the OpenMP runtime that torch has loaded."""
     sources = [os.path.join(ROOT, "bench", "mkl.c")]
-    for part in ("base/*.c", "jit/*.c", "jit/*/*.c"):
+    for part in ("base/*.c", "lang/*.c", "jit/*.c", "jit/*/*.c"):
         sources += sorted(glob.glob(os.path.join(ROOT, "src", part)))
     flags = ["-std=c11", "-O2", "-fPIC", "-fopenmp", "-fvisibility=hidden",
              "-ffp-contract=off", '-DDV_VERSION="bench"',
