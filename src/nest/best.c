@@ -167,6 +167,17 @@ static int64_t k_limit(const dv_nest_caches *caches)
     return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
 }
 
+// Few rows use every element once: it pays to go along what lies together, a
+// few k at a time, rather than down the columns.
+static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
+{
+    int64_t size[2] = {1, 1};
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type != DV_NEST_K)
+            size[n->dims[i].type == DV_NEST_N] = n->dims[i].size;
+    return dv_min_i64(size[0], size[1]) < 4 ? DV_FORM_THIN_K : k_limit(caches);
+}
+
 // Parts of at most `most`, as even as multiples of `unit` can be.
 static int64_t even(int64_t n, int64_t most, int64_t unit)
 {
@@ -329,7 +340,7 @@ double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
     cutter w = {caches, *n, most};
     for (int line = 0; line < N_LINES; line++) {
         dv_nest given = *n;
-        cut_k(&given, k_limit(caches));
+        cut_k(&given, k_wanted(n, caches));
         int before = given.n_dims;
         cut_lines(&given, lines[line]);
         for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
