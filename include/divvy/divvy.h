@@ -196,11 +196,15 @@ typedef struct dv_plan_options {
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
     void *user;
+    // Divide over this many processes first; 0: none, the plan is for one.
+    int64_t team;
+    int64_t rank;     // whose messages the plan lists
+    const char *grid; // of the team, as "2x3"; NULL: the best one
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,      \
-            NULL, NULL, NULL, 0, 0, NULL, NULL                                 \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL                     \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

@@ -17,6 +17,7 @@
 // Memory: lists live in the arena they are given.
 #ifndef DV_DIST_H
 #define DV_DIST_H
+#include "base/json.h"
 #include "plan/plan.h"
 
 // -- Boxes (box.c) ---------------------------------------------------------
@@ -84,4 +85,73 @@ dv_status dv_dist_relabel(int64_t *best, const int64_t *overlap, int64_t n,
 // The least number of words that one of n_ranks moves in a product of an
 // m x k and a k x n matrix when each starts and ends with its share.
 double dv_dist_product_bound(double m, double n, double k, double n_ranks);
+
+// -- Ops of a team (need.c) ------------------------------------------------
+
+// How an axis of the grid cuts an op: index base + coef * var is within the
+// part of dim `dim` of `d` that the axis's coordinate has.
+typedef struct dv_bind {
+    const dv_dist *d; // NULL: the axis does not cut the op
+    int dim;
+    int32_t var; // -1: the index is a constant
+    int64_t coef, base;
+    int reduced; // the variable is summed over: results are parts
+} dv_bind;
+
+// Ranges of an op's variables.
+typedef struct dv_space {
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+} dv_space;
+
+void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
+                   const dv_team *t, int32_t op);
+// What a rank computes of an op. 0: nothing.
+int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
+                   int32_t op, int64_t rank);
+// What an access touches over a space that is not empty: dims that are found
+// by an index are whole.
+dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
+                     const dv_space *s);
+// What a rank lacks of a swap's tensor before the swap.
+int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
+                 const dv_swap *s, int64_t rank, dv_arena *arena);
+// The part of a target that needs nothing of what an op's swaps bring: 0 when
+// there is none.
+int dv_team_core(dv_space *core, const dv_program *p, const dv_team *t,
+                 int32_t op, int64_t rank, const dv_space *target);
+// A space less another that lies in it. Returns the number of pieces.
+int dv_space_edges(dv_space out[2 * DV_MAX_VARS], const dv_op *op,
+                   const dv_space *target, const dv_space *core);
+static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
+{
+    return dv_dtype_get(p->tensors[tensor].dtype)->size_bytes;
+}
+// Does nothing of a tensor ever move for an op: is what a rank reads what it
+// has, whichever rank it is?
+int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
+                    int32_t tensor);
+
+// -- Choosing (choose.c, grid.c) -------------------------------------------
+
+// Dims of tensors that belong together, and what may be cut.
+typedef struct dv_alike dv_alike;
+dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
+                          dv_diag *diag);
+// The most axes a grid for it is given.
+int dv_alike_axes(const dv_alike *a, const dv_program *p);
+// Distributions of all tensors, and reduced variables to cut, for a grid.
+dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
+                         dv_arena *arena, dv_diag *diag);
+// The largest part of the anchor.
+double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p);
+// Bytes that all ranks receive for an op or for all of them, as estimated from
+// a few ranks.
+double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op);
+double dv_team_cost(const dv_team *t, const dv_program *p);
+// The best grid of so many ranks.
+dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
+                       int64_t size, dv_diag *diag);
+// What moves before which op (swaps.c).
+dv_status dv_team_swaps(dv_team *t, const dv_program *p, dv_arena *arena,
+                        dv_diag *diag);
 #endif
