@@ -17,7 +17,7 @@ struct dv_alike {
     int32_t *up;     // of each dim: another of its class, or itself
     int32_t *next;   // a ring through the dims of a class
     int32_t *of;     // the tensor a dim is of
-    uint8_t *fixed;  // may not be cut
+    uint8_t *fixed;  // 1: better not cut, 2: may not be cut
     uint8_t *writes; // of each tensor: how many ops write it, up to 2
     int32_t *order;  // tensors, those to be cut first in front
     int32_t n_dims, n_tensors;
@@ -92,7 +92,9 @@ static void see_op(dv_alike *a, const dv_op *op)
         for (int d = 0; d < x->n_dims; d++, dim++) {
             const dv_index *i = &x->index[d];
             int v = only_var(op, i);
-            if (i->via >= 0 || (r < 0 && (whole || many_vars(op, i))))
+            if (r < 0 && (whole || i->via >= 0 || many_vars(op, i)))
+                a->fixed[dim] = 2;
+            else if (i->via >= 0 && !a->fixed[dim])
                 a->fixed[dim] = 1;
             if (v >= 0 && at[v] >= 0 && !op->is_extern)
                 join(a, at[v], dim);
@@ -227,6 +229,7 @@ typedef struct chooser {
     int8_t *axis_of; // of each class; -1: none yet
     int8_t *weak_of; // the same, where a cut for memory is all there is
     int8_t *filled;  // of each dim: cut for memory, not because others are
+    int quiet;       // the grid is only tried
     double share;    // of the anchor's elements that a rank has
 } chooser;
 
@@ -308,24 +311,24 @@ static void cut_anchor(chooser *c, int32_t t)
             d->axis[i] = axis++;
 }
 
-static dv_status obey(chooser *c, int32_t t, dv_diag *diag)
+static void obey(chooser *c, int32_t t, dv_diag *diag)
 {
     const dv_tensor *x = &c->p->tensors[t];
     dv_dist *d = &c->t->tensors[t];
     for (int i = 0; i < d->n_dims; i++)
         d->axis[i] = -1;
     if (x->place->kind == DV_PLACE_REPLICATE)
-        return DV_OK;
+        return;
     for (int i = 0; i < x->place->n_dims && i < c->t->n_axes; i++) {
         int dim = x->place->dims[i];
-        if (c->a->fixed[c->a->first[t] + dim])
-            return dv_fail(diag, DV_E_SHAPE, (dv_loc){&c->p->src, x->off},
-                           "dim %d of %s cannot be split: it is written whole "
-                           "or found by an index",
-                           dim, x->name);
-        d->axis[dim] = i;
+        if (c->a->fixed[c->a->first[t] + dim] < 2)
+            d->axis[dim] = i;
+        else if (diag && !c->quiet)
+            dv_warn(diag, "split", (dv_loc){&c->p->src, x->off},
+                    "dim %d of %s stays whole: an op writes it that cannot be "
+                    "cut along it",
+                    dim, x->name);
     }
-    return DV_OK;
 }
 
 static void name_classes(chooser *c, int32_t t)
@@ -338,7 +341,7 @@ static void name_classes(chooser *c, int32_t t)
     }
 }
 
-static dv_status cut_tensors(chooser *c, dv_diag *diag)
+static void cut_tensors(chooser *c, dv_diag *diag)
 {
     int32_t first = anchor(c->a, c->p);
     for (int32_t i = -1; i < c->p->n_tensors; i++) { // the anchor, then all
@@ -346,7 +349,7 @@ static dv_status cut_tensors(chooser *c, dv_diag *diag)
         if (t < 0 || (i >= 0 && t == first))
             continue;
         if (c->p->tensors[t].place && c->p->tensors[t].place->kind) {
-            DV_TRY(obey(c, t, diag));
+            obey(c, t, diag);
         } else if (i < 0) {
             cut_anchor(c, t);
         } else {
@@ -359,7 +362,6 @@ static dv_status cut_tensors(chooser *c, dv_diag *diag)
         if (i < 0)
             c->share = own_elems(&c->t->tensors[t]);
     }
-    return DV_OK;
 }
 
 // -- Reductions ------------------------------------------------------------
@@ -374,7 +376,11 @@ static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
         const dv_access *a = &o->reads[r];
         const dv_dist *d = &c->t->tensors[a->tensor];
         for (int k = 0; k < d->n_dims; k++)
+            // Every rank must have something to sum over.
             if (only_var(o, &a->index[k]) == v && d->axis[k] >= 0 &&
+                a->index[k].coef[v] == 1 && a->index[k].base == 0 &&
+                o->vars[v].begin == 0 && o->vars[v].end == d->shape[k] &&
+                d->shape[k] >= c->t->grid[d->axis[k]] &&
                 c->t->grid[d->axis[k]] > 1 &&
                 c->p->tensors[a->tensor].n_elems > most) {
                 most = c->p->tensors[a->tensor].n_elems;
@@ -460,9 +466,9 @@ static int64_t count_reduced(const dv_program *p)
 }
 
 dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
-                         dv_arena *arena, dv_diag *diag)
+                         int quiet, dv_arena *arena, dv_diag *diag)
 {
-    chooser c = {.t = t, .a = a, .p = p};
+    chooser c = {.t = t, .a = a, .p = p, .quiet = quiet};
     t->n_follows = 0;
     t->tensors = DV_NEW(arena, dv_dist, p->n_tensors);
     t->follows = DV_NEW(arena, dv_follow, count_reduced(p));
@@ -484,7 +490,7 @@ dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
             d->axis[k] = -1;
         }
     }
-    DV_TRY(cut_tensors(&c, diag));
+    cut_tensors(&c, diag);
     cut_reductions(&c);
     return DV_OK;
 }

@@ -140,8 +140,9 @@ dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
 // The most axes a grid for it is given.
 int dv_alike_axes(const dv_alike *a, const dv_program *p);
 // Distributions of all tensors, and reduced variables to cut, for a grid.
+// `quiet`: it is only tried, do not warn.
 dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
-                         dv_arena *arena, dv_diag *diag);
+                         int quiet, dv_arena *arena, dv_diag *diag);
 // The largest part of the anchor.
 double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p);
 // Bytes that all ranks receive for an op or for all of them, as estimated from

@@ -124,7 +124,7 @@ typedef struct search {
 static dv_status try_grid(search *s)
 {
     dv_arena arena = {0};
-    dv_status st = dv_team_choose(s->t, s->a, s->p, &arena, s->diag);
+    dv_status st = dv_team_choose(s->t, s->a, s->p, 1, &arena, s->diag);
     double weight = st == DV_OK ? dv_team_weight(s->t, s->a, s->p) : 0;
     if (st == DV_OK && s->weigh) {
         s->least_weight = fmin(s->least_weight, weight);

@@ -98,7 +98,7 @@ static dv_status make_team(dv_pass_cx *cx, dv_plan *plan, dv_arena *arena)
     dv_alike *a;
     DV_TRY(dv_alike_create(&a, plan->ops, arena, cx->diag));
     DV_TRY(choose_grid(cx, plan, &t, a));
-    DV_TRY(dv_team_choose(&t, a, plan->ops, &plan->arena, cx->diag));
+    DV_TRY(dv_team_choose(&t, a, plan->ops, 0, &plan->arena, cx->diag));
     DV_TRY(dv_team_swaps(&t, plan->ops, &plan->arena, cx->diag));
     t.program = fingerprint(plan->ops);
     plan->team = t;

@@ -183,6 +183,13 @@ static dv_status check_follows(const walk *w)
                  a->index[f->dim].via < 0 && !op->is_extern &&
                  var_of(op, &a->index[f->dim]) == f->var &&
                  !dv_access_is_indirect(&op->write);
+        if (ok) { // no rank is left without a part of it
+            int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
+            int64_t n = w->t->tensors[a->tensor].shape[f->dim];
+            ok = a->index[f->dim].coef[f->var] == 1 && begin == 0 &&
+                 a->index[f->dim].base == 0 && end == n &&
+                 n >= w->t->grid[axis];
+        }
         for (int k = 0; k < to->n_dims; k++)
             ok &= to->axis[k] != axis;
         for (int32_t k = 0; k < i && ok; k++) {
