@@ -407,12 +407,25 @@ static int axis_followed(const chooser *c, int32_t op, int axis)
     return 0;
 }
 
-// The dim of the written tensor that an axis cuts, if that could be given up
-// for a cut reduction: cut for memory alone, and by no other op.
-static int spare_dim(const chooser *c, int32_t op, int axis)
+// Is a tensor one that a cut reduction goes by?
+static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
 {
-    int32_t t = c->p->ops[op].write.tensor;
+    for (int32_t i = 0; i < c->t->n_follows; i++) {
+        const dv_follow *f = &c->t->follows[i];
+        if (c->p->ops[f->op].reads[f->read].tensor == tensor)
+            return 1;
+    }
+    return c->p->ops[last->op].reads[last->read].tensor == tensor;
+}
+
+// The dim of the written tensor that an axis cuts, if that could be given up
+// for a cut reduction: cut for memory alone, and written by no other op.
+static int spare_dim(const chooser *c, const dv_follow *f, int axis)
+{
+    int32_t t = c->p->ops[f->op].write.tensor;
     const dv_dist *d = &c->t->tensors[t];
+    if (is_followed(c, t, f))
+        return -1;
     for (int k = 0; k < d->n_dims; k++)
         if (d->axis[k] == axis && c->filled[c->a->first[t] + k] &&
             c->a->writes[t] == 1)
@@ -430,7 +443,7 @@ static void add_follow(chooser *c, const dv_follow *f)
         c->t->follows[c->t->n_follows++] = *f;
         return;
     }
-    int spare = spare_dim(c, f->op, axis);
+    int spare = spare_dim(c, f, axis);
     if (spare < 0)
         return;
     double as_is = dv_op_cost(c->t, c->p, f->op);

@@ -61,6 +61,8 @@ void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
             continue;
         const dv_access *a = &o->reads[f->read];
         const dv_dist *d = &t->tensors[a->tensor];
+        if (d->axis[f->dim] < 0)
+            continue; // the check will refuse it
         dv_bind *b = &out[d->axis[f->dim]];
         single(o, &a->index[f->dim], b);
         b->d = d;

@@ -3,6 +3,8 @@
 #include "run/dist.h"
 #include <pthread.h>
 
+enum { MAX_THREADS = 256 };
+
 typedef struct member {
     const dv_plan *plan;
     void *const *data; // whole tensors
@@ -93,6 +95,10 @@ dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
 {
     int64_t n = dv_team_size(&plan->team);
     dv_local *team = NULL;
+    if (n > MAX_THREADS)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a team of %d in one process: at most %d are possible",
+                       (int)n, MAX_THREADS);
     DV_TRY(dv_plan_check(plan, diag)); // what is wrong does not run
     DV_TRY(dv_local_create(&team, n, diag));
     member *m = dv_alloc((size_t)n * sizeof *m);
