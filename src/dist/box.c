@@ -129,6 +129,36 @@ int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena)
     return 1;
 }
 
+// Two boxes that are one: alike but for one dim, along which they touch.
+static int touch(const dv_box *a, const dv_box *b, dv_box *both)
+{
+    int along = -1;
+    for (int d = 0; d < a->n_dims; d++) {
+        if (a->dim[d].off == b->dim[d].off && a->dim[d].size == b->dim[d].size)
+            continue;
+        if (along >= 0 || (end_of(a->dim[d]) != b->dim[d].off &&
+                           end_of(b->dim[d]) != a->dim[d].off))
+            return 0;
+        along = d;
+    }
+    *both = dv_box_hull(a, b);
+    return along >= 0;
+}
+
+void dv_boxes_join(dv_boxes *l)
+{
+    enum { FEW = 64 }; // of more the pairs would take longer than they save
+    for (int again = l->n <= FEW; again;) {
+        again = 0;
+        for (int32_t i = 0; i < l->n; i++)
+            for (int32_t k = i + 1; k < l->n; k++)
+                if (touch(&l->at[i], &l->at[k], &l->at[i])) {
+                    l->at[k--] = l->at[--l->n];
+                    again = 1;
+                }
+    }
+}
+
 int64_t dv_boxes_elems(const dv_boxes *l)
 {
     int64_t n = 0;

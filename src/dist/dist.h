@@ -36,6 +36,8 @@ int dv_box_in(const dv_box *a, const dv_box *b); // is a in b?
 int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena);
 // Take a box away from all.
 int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena);
+// Make one of boxes that touch side by side, where that is a box.
+void dv_boxes_join(dv_boxes *l);
 // Append as it is.
 int dv_boxes_push(dv_boxes *to, const dv_box *b, dv_arena *arena);
 int64_t dv_boxes_elems(const dv_boxes *l);

@@ -183,6 +183,7 @@ int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
     for (int32_t i = 0; i < s->n_prior; i++)
         if (!reads_of(out, 0, p, t, s->prior[i], s->tensor, rank, arena))
             return 0;
+    dv_boxes_join(out);
     return 1;
 }
 
