@@ -150,8 +150,12 @@ static int is_right(const dv_program *p, const dv_plan *plan,
            no("%s: residual %g, at most %g", v.tensor, v.residual, v.threshold);
 }
 
+// `judged`: the oracle's threshold holds for the program on one rank. (An error
+// that a repeat carries backwards, from a narrow type into a wide one, is not
+// in its estimate.)
 static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
-                      const char *grid, int whole, void *const *alone)
+                      const char *grid, int whole, int judged,
+                      void *const *alone)
 {
     dv_plan *plan = team_plan(p, size, rank, grid);
     if (!plan)
@@ -163,7 +167,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
     if (ok)
         ok = !dv_team_run(plan, after, &bytes, NULL, diag) ||
              no("it does not run: %s", dv_diag_text(diag));
-    if (ok)
+    if (ok && judged)
         ok = is_right(p, plan, before, after, diag);
     if (ok && alone && (whole || plan->team.n_follows == 0))
         ok = same_bits(plan->ops, alone, after);
@@ -201,12 +205,19 @@ static int teams_agree(const char *text, int whole, rng *r)
     if (ok)
         ok = !dv_team_run(one, alone, NULL, NULL, diag) ||
              no("alone it does not run: %s", dv_diag_text(diag));
+    int judged = 0;
+    if (ok) {
+        void **before = new_buffers(one->ops);
+        judged = is_right(p, one, before, alone, diag);
+        free_buffers(before, one->ops);
+    }
     for (int i = 0; ok && i < 2; i++) {
         int64_t size = 2 + rng_below(r, 8);
-        ok = team_keeps(p, size, rng_below(r, size), NULL, whole, alone);
+        ok =
+            team_keeps(p, size, rng_below(r, size), NULL, whole, judged, alone);
     }
     if (ok)
-        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, alone);
+        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, alone);
     if (one)
         free_buffers(alone, one->ops);
     dv_plan_destroy(one);
