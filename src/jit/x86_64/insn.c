@@ -230,20 +230,76 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     return ok ? p : NULL;
 }
 
-// Three registers and nothing else, which most instructions are.
-static unsigned char *three(unsigned char *p, const dv_x_row *row, int vl,
-                            int a, int v, dv_x_rm m)
+// -- The two kinds that most instructions are --------------------------------
+
+// Room, registers and lengths that there are?
+static inline int good(const dv_code *code, const dv_x_row *row, int vl,
+                       unsigned regs, int evex)
 {
-    unsigned all = (unsigned)(a | v | m.reg);
-    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
-    p = evex ? put_evex(p, row, vl, a, v, m, 0) : put_vex(p, row, vl, a, v, m);
-    p = put(put(p, row->opcode),
-            0xc0 | ((unsigned)a & 7) << 3 | ((unsigned)m.reg & 7));
-    return all < 32 && (row->enc & (evex ? DV_X_E : DV_X_V)) &&
-                   (vl == 16 || vl == 32 || vl == 64)
-               ? p
-               : NULL;
+    return code->cap - code->n >= ROOM && regs < 32 &&
+           (row->enc & (evex ? DV_X_E : DV_X_V)) &&
+           (vl == 16 || vl == 32 || (vl == 64 && evex));
 }
+
+// EVEX and the opcode in one number, five bytes.
+static inline uint64_t evex_of(const dv_x_row *row, int vl, unsigned a,
+                               unsigned v, unsigned high, unsigned splat)
+{
+    unsigned first = ((a >> 3 & 1) << 7 | high << 5 | (a >> 4) << 4) ^ 0xf0;
+    unsigned second = (unsigned)(row->w != 0) << 7 | (~v & 15) << 3 | 4;
+    unsigned third = (unsigned)vl / 32 << 5 | splat << 4 | (~v >> 4 & 1) << 3;
+    return 0x62 | (first | row->map) << 8 | (second | row->pp) << 16 |
+           (uint64_t)third << 24 | (uint64_t)row->opcode << 32;
+}
+
+void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    unsigned ra = (unsigned)a, rb = (unsigned)b, rc = (unsigned)c;
+    unsigned all = ra | rb | rc, modrm = 0xc0 | (ra & 7) << 3 | (rc & 7);
+    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
+    if (!good(code, row, vl, all, evex) || row->form != DV_X_VRVM) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    if (evex) {
+        uint64_t w = evex_of(row, vl, ra, rb, rc >> 3, 0);
+        put_le(p, w | (uint64_t)modrm << 40, 8);
+        code->n += 6;
+        return;
+    }
+    p = put_vex(p, row, vl, a, b, dv_x_reg(c));
+    p = put(put(p, row->opcode), modrm);
+    code->n = (size_t)(p - code->at);
+}
+
+void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    unsigned all = (unsigned)(a | b);
+    int evex = vl == 64 || all > 15 || m.splat || row->enc == DV_X_E;
+    if (!good(code, row, vl, all, evex) || !in(m.base, DV_X_RIP) ||
+        m.index != DV_X_NONE || (m.splat && row->tuple != DV_X_FV) ||
+        (row->form != DV_X_VRVM && (row->form != DV_X_VRM || b))) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    if (evex) {
+        put_le(p,
+               evex_of(row, vl, (unsigned)a, (unsigned)b, (unsigned)m.base >> 3,
+                       m.splat),
+               8);
+        p += 5;
+    } else {
+        p = put(put_vex(p, row, vl, a, b, m), row->opcode);
+    }
+    p = put_modrm(p, a, m, evex ? unit_of(row, vl, m) : 1);
+    code->n = (size_t)(p - code->at);
+}
+
+// -- Any of them -------------------------------------------------------------
 
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more)
@@ -254,10 +310,7 @@ void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
         return;
     }
     unsigned char *p = code->at + code->n, *end;
-    if (row->form == DV_X_VRVM && m.reg != DV_X_NONE && !m.splat &&
-        !more.mask && !more.imm)
-        end = three(p, row, vl, a, b, m);
-    else if (row->form >= DV_X_VRM)
+    if (row->form >= DV_X_VRM)
         end = vector(p, row, vl ? vl : 16, a, b, m, more);
     else if (row->form == DV_X_J || row->form == DV_X_N)
         end = plain(p, row, more.imm);

@@ -151,14 +151,14 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
         dv_x_rm m = dv_x_mem(X_AT, s_off(g, p, t, i, at));
         if (g->masks && t->nv == 1 && !g->ints) {
             m.splat = 1;
-            dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
-                      m, none);
+            dv_x_emit_m(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0),
+                        v, m);
             continue;
         }
         for (int j = 0, to = s; j < t->nv; j++) {
             if (j == 0 || g->ints) { // products take the scalar's place
                 to = s + turn++ % n_s;
-                dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
+                dv_x_emit_m(g->code, DV_XF(g, vsplat), g->vb, to, 0, m);
             }
             dv_x_mul_add(g, dv_x_acc(t, set, i, j), v + j, to, to);
         }
