@@ -246,10 +246,10 @@ static void check_short(const sample *s, const dv_code *code)
     dv_code other = {out, 0, sizeof out, 0};
     int form = dv_x_rows[s->op].form, memory = s->m.reg == DV_X_NONE;
     if (s->more.mask || s->more.imm || (memory && s->m.index != DV_X_NONE) ||
-        s->m.base == DV_X_RIP || code->cap != sizeof out)
+        s->m.base == DV_X_RIP || s->m.splat || code->cap != sizeof out)
         return;
     if (memory && (form == DV_X_VRM || form == DV_X_VRVM))
-        dv_x_emit_m(&other, s->op, s->vl, s->a, s->b, s->m);
+        dv_x_emit_m(&other, s->op, s->vl, s->a, s->b, s->m.base, s->m.disp);
     else if (!memory && form == DV_X_VRVM)
         dv_x_emit_3(&other, s->op, s->vl, s->a, s->b, s->m.reg);
     else

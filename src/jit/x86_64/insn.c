@@ -178,11 +178,11 @@ static inline unsigned char *put_evex(unsigned char *p, const dv_x_row *row,
     return put_4(p, 0x62 | first << 8 | second << 16 | third << 24);
 }
 
-static int unit_of(const dv_x_row *row, int vl, dv_x_rm m)
+static int unit_of(const dv_x_row *row, int vl, int splat)
 {
     switch ((dv_x_tuple)row->tuple) {
     case DV_X_FV:
-        return !m.splat ? vl : row->w ? 8 : 4;
+        return !splat ? vl : row->w ? 8 : 4;
     case DV_X_VM:
         return vl;
     case DV_X_S4:
@@ -222,7 +222,8 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     int evex = vl == 64 || high || more.mask || m.splat || row->enc == DV_X_E;
     p = evex ? put_evex(p, row, vl, a, v, m, more.mask)
              : put_vex(p, row, vl, a, v, m);
-    p = put_modrm(put(p, row->opcode), a, m, evex ? unit_of(row, vl, m) : 1);
+    p = put_modrm(put(p, row->opcode), a, m,
+                  evex ? unit_of(row, vl, m.splat) : 1);
     if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI)
         p = put(p, (unsigned)more.imm & 255);
     int ok = good_vector(row, vl, a, v, m, evex, more.mask) && more.imm >= 0 &&
@@ -243,11 +244,11 @@ static inline int good(const dv_code *code, const dv_x_row *row, int vl,
 
 // EVEX and the opcode in one number, five bytes.
 static inline uint64_t evex_of(const dv_x_row *row, int vl, unsigned a,
-                               unsigned v, unsigned high, unsigned splat)
+                               unsigned v, unsigned high)
 {
     unsigned first = ((a >> 3 & 1) << 7 | high << 5 | (a >> 4) << 4) ^ 0xf0;
     unsigned second = (unsigned)(row->w != 0) << 7 | (~v & 15) << 3 | 4;
-    unsigned third = (unsigned)vl / 32 << 5 | splat << 4 | (~v >> 4 & 1) << 3;
+    unsigned third = (unsigned)vl / 32 << 5 | (~v >> 4 & 1) << 3;
     return 0x62 | (first | row->map) << 8 | (second | row->pp) << 16 |
            (uint64_t)third << 24 | (uint64_t)row->opcode << 32;
 }
@@ -264,7 +265,7 @@ void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
     }
     unsigned char *p = code->at + code->n;
     if (evex) {
-        uint64_t w = evex_of(row, vl, ra, rb, rc >> 3, 0);
+        uint64_t w = evex_of(row, vl, ra, rb, rc >> 3);
         put_le(p, w | (uint64_t)modrm << 40, 8);
         code->n += 6;
         return;
@@ -274,28 +275,39 @@ void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
     code->n = (size_t)(p - code->at);
 }
 
-void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m)
+void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                 int64_t disp)
 {
     const dv_x_row *row = &dv_x_rows[op];
-    unsigned all = (unsigned)(a | b);
-    int evex = vl == 64 || all > 15 || m.splat || row->enc == DV_X_E;
-    if (!good(code, row, vl, all, evex) || !in(m.base, DV_X_RIP) ||
-        m.index != DV_X_NONE || (m.splat && row->tuple != DV_X_FV) ||
-        (row->form != DV_X_VRVM && (row->form != DV_X_VRM || b))) {
+    unsigned all = (unsigned)(a | b), low = (unsigned)base & 7;
+    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
+    int64_t unit = evex ? unit_of(row, vl, 0) : 1;
+    if (!good(code, row, vl, all, evex) || !in(base, DV_X_RIP) ||
+        (row->form != DV_X_VRVM && (row->form != DV_X_VRM || b)) ||
+        disp != (int32_t)disp) {
         code->failed = 1;
         return;
     }
     unsigned char *p = code->at + code->n;
     if (evex) {
         put_le(p,
-               evex_of(row, vl, (unsigned)a, (unsigned)b, (unsigned)m.base >> 3,
-                       m.splat),
+               evex_of(row, vl, (unsigned)a, (unsigned)b, (unsigned)base >> 3),
                8);
         p += 5;
     } else {
-        p = put(put_vex(p, row, vl, a, b, m), row->opcode);
+        p = put_vex(p, row, vl, a, b, dv_x_mem(base, 0));
+        p = put(p, row->opcode);
     }
-    p = put_modrm(p, a, m, evex ? unit_of(row, vl, m) : 1);
+    int small =
+        !(disp & (unit - 1)) && disp >= -128 * unit && disp <= 127 * unit;
+    unsigned mod = disp == 0 && low != 5 ? 0 : small ? 1 : 2;
+    p = put(p, mod << 6 | ((unsigned)a & 7) << 3 | low);
+    if (low == 4)
+        p = put(p, 0x24);
+    if (mod == 1)
+        p = put(p, (unsigned)(disp / unit) & 255);
+    else if (mod == 2)
+        p = put_4(p, (uint32_t)disp);
     code->n = (size_t)(p - code->at);
 }
 
