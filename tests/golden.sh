@@ -14,6 +14,8 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/bin" "$tmp/t" && ln -s "$divvy" "$tmp/bin/divvy"
 PATH=$tmp/bin:$PATH
 export LC_ALL=C # ls sorts the same everywhere
+# Kernels differ in their last bits from machine to machine; strips do not.
+export DIVVY_EXECUTOR=seq
 sed -n 's/^# RUN: //p' "$case" >"$tmp/run"
 [ -s "$tmp/run" ] || { echo "$case has no '# RUN:' line"; exit 2; }
 while IFS= read -r line; do

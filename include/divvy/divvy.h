@@ -432,6 +432,99 @@ DV_API dv_status dv_einsum_cache_create(dv_einsum_cache **out, size_t max_plans,
 // Execs made with it go on.
 DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
+// -- Nests -------------------------------------------------------------------
+//
+// One tensor operation, out += in0 * in1 or out = f(in0), as loops around a
+// kernel (docs/cli.md has the language). Contractions of two tensors with any
+// strides are such nests, and run alone:
+//
+//   static const char text[] = "nest c f32 {\n"
+//                              "    first zero\n"
+//                              "    main gemm\n"
+//                              "    m 64 seq: in0 1, out 1\n"
+//                              "    n 48 seq: in1 32, out 64\n"
+//                              "    k 32 seq: in0 64, in1 1\n"
+//                              "}\n";
+//   dv_nest *n = NULL;
+//   dv_contract *c = NULL;
+//   if (dv_nest_parse(&n, text, sizeof text - 1, "c", diag) ||
+//       dv_contract_create(&c, NULL, n, NULL, diag))
+//       return fail(diag);
+//   dv_contract_run(c, a, b, out);
+//   dv_contract_destroy(c);
+//   dv_nest_destroy(n);
+
+typedef struct dv_nest dv_nest;
+
+typedef struct dv_nest_options {
+    int64_t threads;                      // to share loops among; 0 means 1
+    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
+    // Called behind each pass; NULL: not called.
+    void (*after)(void *user, const char *pass, const dv_nest *n);
+    void *user;
+} dv_nest_options;
+#define DV_NEST_OPTIONS_INIT                                                   \
+    {                                                                          \
+        0, 0, 0, 0, NULL, NULL                                                 \
+    }
+
+// Read a text that is one nest. The text is copied. Nothing is checked but the
+// form.
+DV_API dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
+                               const char *name, dv_diag *diag);
+DV_API void dv_nest_destroy(dv_nest *n);
+DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
+// Does it mean something: sizes, strides and primitives agree, and no element
+// is written by two points? DV_E_NEST names the rule that is broken.
+DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
+// Lay the nest out in place: "best" (NULL), "seed" or "seed+brgemm", or passes
+// by name, "join,kernel". What it computes stays the same.
+DV_API dv_status dv_nest_optimise(dv_nest *n, const char *passes,
+                                  const dv_nest_options *options,
+                                  dv_diag *diag);
+
+// -- Contractions ------------------------------------------------------------
+
+typedef struct dv_jit dv_jit;           // generated code, that many can share
+typedef struct dv_contract dv_contract; // a nest ready to run
+
+// Memory for generated code. DV_E_SYSTEM where there is none for the machine.
+DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
+DV_API void dv_jit_destroy(dv_jit *jit);
+
+typedef struct dv_contract_options {
+    int32_t threads;                      // 0 means 1
+    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
+    int as_is; // the nest is laid out already: no passes
+} dv_contract_options;
+#define DV_CONTRACT_OPTIONS_INIT                                               \
+    {                                                                          \
+        0, 0, 0, 0, 0                                                          \
+    }
+
+// Lay a product out, make its kernels and get its buffers. The nest is copied;
+// `jit` is borrowed until dv_contract_destroy (NULL: it has its own). f32 and
+// f64; first touch none, zero or copy, last touch none, copy or relu; as_is, a
+// form that kernels are made for; otherwise DV_E_NEST.
+DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
+                                    const dv_nest *n,
+                                    const dv_contract_options *options,
+                                    dv_diag *diag);
+DV_API void dv_contract_destroy(dv_contract *c);
+// Run once, with the contraction's threads. Pointers are to the elements where
+// all indices are 0. Allocates and locks nothing; one run at a time. The same
+// bits every time, and for any number of threads unless k is summed in parts.
+DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
+                            void *out);
+// The same for callers with threads of their own: the parts of all threads in
+// any order; if there are two phases, wait for all, then combine likewise.
+DV_API int32_t dv_contract_threads(const dv_contract *c);
+DV_API int dv_contract_phases(const dv_contract *c); // 1 or 2
+DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
+                             const void *in1, void *out);
+DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
+DV_API const dv_nest *dv_contract_nest(const dv_contract *c); // as it is run
+
 #ifdef __cplusplus
 }
 #endif

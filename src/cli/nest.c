@@ -4,14 +4,16 @@
 #include "base/math.h"
 #include "cli/cli.h"
 #include "nest/nest.h"
+#include "run/contract.h"
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct args {
     const char *file, *op, *passes, *list, *dump_after;
-    int64_t threads;
-    int json, run;
+    int64_t threads, l1, l2, l3;
+    int json, run, verify, time;
     cli_list sets;
 } args;
 
@@ -24,6 +26,8 @@ typedef struct job {
     int64_t n_out; // what a run made of out
     double sum, seconds;
     uint64_t hash;
+    const char *how;   // it was run: kernels or loops
+    int64_t n_checked; // elements that agree with the loops
 } job;
 
 // -- The call ----------------------------------------------------------------
@@ -47,9 +51,17 @@ static int understand(const cli_command *c, args *a)
         return cli_usage(c, "--passes and --nest exclude each other");
     if (a->dump_after && a->json)
         return cli_usage(c, "--dump-after prints nests, --json does not");
-    if (a->list && !dv_nest_list(a->list))
-        return cli_usage(c, "--nest takes seed or seed+brgemm, not '%s'",
+    if (a->list && strcmp(a->list, "none") != 0 && !dv_nest_list(a->list))
+        return cli_usage(c,
+                         "--nest takes best, seed, seed+brgemm or none, not "
+                         "'%s'",
                          a->list);
+    if (a->threads < 1 || a->threads > 1024)
+        return cli_usage(c, "--threads takes 1 to 1024, not %" PRId64,
+                         a->threads);
+    if (!a->run && (a->verify || a->time))
+        return cli_usage(c, "--%s is about --run",
+                         a->verify ? "verify" : "time");
     for (const char *p = a->passes; p && *p;) {
         size_t len = strcspn(p, ",");
         if (dv_nest_pass_find(p, len) < 0)
@@ -112,7 +124,7 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "%s is a nest: it has no ops and no params",
                            j->a.file);
-        return dv_nest_parse(&j->nest, &j->src, diag);
+        return dv_nest_from(&j->nest, &j->src, diag);
     }
     dv_nest_operands where;
     int32_t op;
@@ -135,17 +147,48 @@ static void dump(void *user, const char *pass, const dv_nest *n)
     dv_text_free(&out);
 }
 
-// Halfway between passes, and as a program has it, a nest has no kernel yet;
-// then it must only mean something.
+// Is there anything that was decided about it?
+static int is_laid_out(const dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec != DV_NEST_SEQ)
+            return 1;
+    return dv_nest_is_tiled(n);
+}
+
+// What the nest must be in the end. Halfway between passes, and as a program
+// has it, a nest has no kernel yet; then it must only mean something.
+static dv_status check(const job *j, const char *passes, dv_diag *diag)
+{
+    const dv_nest *n = &j->nest;
+    dv_nest_form form;
+    const char *list = j->a.list;
+    if (j->a.passes || (j->p && !passes) || (list && !strcmp(list, "none")))
+        return dv_nest_check(n, diag);
+    if ((list && !strncmp(list, "seed", 4)) || !dv_nest_is_tiled(n))
+        return passes && !(list && *list == 's') ? dv_nest_check_order(n, diag)
+                                                 : dv_nest_verify(n, diag);
+    DV_TRY(dv_nest_check_order(n, diag));
+    return dv_nest_form_of(n, &form, diag);
+}
+
 static dv_status optimise(job *j, dv_diag *diag)
 {
     args *a = &j->a;
-    const char *passes = a->list ? dv_nest_list(a->list) : a->passes;
-    dv_nest_options options = {.threads = a->threads, .after = dump, .user = a};
+    const char *passes = a->passes;
+    if (a->list)
+        passes = dv_nest_list(a->list);
+    else if (!passes && !is_laid_out(&j->nest) && !dv_nest_is_unary(&j->nest))
+        passes = dv_nest_list("best");
+    dv_nest_options options = {.threads = a->threads,
+                               .after = dump,
+                               .user = a,
+                               .l1_bytes = a->l1,
+                               .l2_bytes = a->l2,
+                               .l3_bytes = a->l3};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
-    return a->list || (!passes && !j->p) ? dv_nest_verify(&j->nest, diag)
-                                         : dv_nest_check(&j->nest, diag);
+    return check(j, passes, diag);
 }
 
 // An operand with made-up numbers; *at is the element of index 0.
@@ -181,22 +224,125 @@ static void summarize(job *j, const void *out)
         j->hash = (j->hash ^ bytes[i]) * 0x100000001b3u;
 }
 
+enum { REPEATS = 9 };
+
+static int by_value(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+// With kernels. The first run is the answer; others are for the time.
+static void run_kernels(job *j, dv_contract *c, char *at[], void *out,
+                        const void *before, size_t bytes)
+{
+    double t[REPEATS];
+    int n = j->a.time ? REPEATS : 1;
+    for (int i = 0; i < n; i++) {
+        memcpy(out, before, bytes);
+        double begin = cli_seconds();
+        dv_contract_run(c, at[DV_IN0], at[DV_IN1], at[DV_OUT]);
+        t[i] = cli_seconds() - begin;
+    }
+    qsort(t, (size_t)n, sizeof *t, by_value);
+    j->seconds = t[n / 2];
+    j->how = "kernels";
+}
+
+static dv_status run_loops(job *j, char *at[], dv_diag *diag)
+{
+    double begin = cli_seconds();
+    DV_TRY(dv_nest_run(&j->nest, at[DV_IN0], at[DV_IN1], at[DV_OUT], diag));
+    j->seconds = cli_seconds() - begin;
+    j->how = "loops";
+    return DV_OK;
+}
+
+static int64_t bytes_of_out(const dv_nest *n)
+{
+    int64_t lo, hi;
+    dv_nest_extent(n, DV_OUT, &lo, &hi);
+    return (hi - lo + 1) * dv_dtype_get(n->dtype)->size_bytes;
+}
+
+// Whole numbers: kernels and loops give the same.
+static dv_status compare(job *j, const void *got, const void *want,
+                         dv_diag *diag)
+{
+    int64_t n = bytes_of_out(&j->nest);
+    n /= dv_dtype_get(j->nest.dtype)->size_bytes;
+    for (int64_t i = 0; i < n; i++) {
+        double x = dv_load(j->nest.dtype, got, i);
+        double y = dv_load(j->nest.dtype, want, i);
+        if (x != y)
+            return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                           "element %" PRId64 " of out is %.9g, not %.9g", i, x,
+                           y);
+    }
+    j->n_checked = n;
+    return DV_OK;
+}
+
+// Kernels where there are some for the nest and the machine, else the loops.
+static dv_status run_one(job *j, char *at[], void *out, void *work[],
+                         dv_diag *diag)
+{
+    dv_contract_options o = {.threads = (int32_t)j->a.threads, .as_is = 1};
+    dv_contract *c = NULL;
+    dv_jit *jit = NULL;
+    dv_status st = DV_OK;
+    size_t bytes = (size_t)bytes_of_out(&j->nest);
+    memcpy(work[0], out, bytes);
+    if (dv_jit_create(&jit, NULL) == DV_OK &&
+        dv_contract_create(&c, jit, &j->nest, &o, NULL) == DV_OK) {
+        run_kernels(j, c, at, out, work[0], bytes);
+        if (j->a.verify) {
+            memcpy(work[1], out, bytes);
+            memcpy(out, work[0], bytes);
+            double seconds = j->seconds;
+            st = run_loops(j, at, diag);
+            j->seconds = seconds;
+            j->how = "kernels";
+            if (st == DV_OK)
+                st = compare(j, work[1], out, diag);
+        }
+    } else {
+        st = run_loops(j, at, diag);
+    }
+    dv_contract_destroy(c);
+    dv_jit_destroy(jit);
+    return st;
+}
+
 static dv_status run(job *j, dv_diag *diag)
 {
-    void *data[DV_N_OPERANDS] = {0};
+    void *data[DV_N_OPERANDS] = {0}, *work[2] = {0};
     char *at[DV_N_OPERANDS] = {0};
     dv_status st = DV_OK;
     for (int o = 0; o < DV_N_OPERANDS && st == DV_OK; o++)
         st = make_up(j, o, &data[o], &at[o], diag);
-    double begin = cli_seconds();
+    for (int i = 0; i < 2 && st == DV_OK; i++)
+        if (!(work[i] = dv_alloc((size_t)bytes_of_out(&j->nest))))
+            st = dv_nomem(diag);
     if (st == DV_OK)
-        st = dv_nest_run(&j->nest, at[DV_IN0], at[DV_IN1], at[DV_OUT], diag);
-    j->seconds = cli_seconds() - begin;
+        st = run_one(j, at, data[DV_OUT], work, diag);
     if (st == DV_OK)
         summarize(j, data[DV_OUT]);
     for (int o = 0; o < DV_N_OPERANDS; o++)
         dv_release(data[o]);
+    dv_release(work[0]);
+    dv_release(work[1]);
     return st;
+}
+
+static double gflops(const job *j)
+{
+    dv_nest n = j->nest;
+    double flop = 2;
+    dv_nest_unite(&n);
+    for (int i = 0; i < n.n_dims; i++)
+        flop *= (double)n.dims[i].size;
+    return flop / j->seconds / 1e9;
 }
 
 // -- Answers -----------------------------------------------------------------
@@ -211,8 +357,27 @@ static char *as_text(const job *j)
                "# out: %" PRId64 " elements, sum %.9g  hash %016" PRIx64
                ", ran in %.2g s\n",
                j->n_out, j->sum, j->hash, j->seconds);
+    if (j->a.time)
+        dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->how, j->seconds,
+               gflops(j));
+    if (j->a.verify && j->n_checked)
+        dv_put(&out, "# %" PRId64 " elements as the loops have them\n",
+               j->n_checked);
+    else if (j->a.verify)
+        dv_put(&out, "# run by loops: there is nothing to compare\n");
     dv_put(&out, "%s", "");
     return dv_text_take(&out);
+}
+
+static void json_pack(dv_json *w, int pack)
+{
+    if (!pack)
+        return;
+    dv_json_open(w, "pack", '[');
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (pack >> o & 1)
+            dv_json_string(w, NULL, dv_nest_operand_name(o));
+    dv_json_close(w);
 }
 
 static void json_dims(dv_json *w, const dv_nest *n)
@@ -226,6 +391,9 @@ static void json_dims(dv_json *w, const dv_nest *n)
         dv_json_int(w, "size", d->size);
         for (int o = 0; o < DV_N_OPERANDS; o++)
             dv_json_int(w, dv_nest_operand_name(o), d->stride[o]);
+        if (d->whole)
+            dv_json_int(w, "of", d->whole);
+        json_pack(w, d->pack);
         dv_json_close(w);
     }
     dv_json_close(w);
@@ -245,6 +413,9 @@ static char *as_json(const job *j)
     dv_json_string(&w, "main", dv_prim_get(n->main)->name);
     dv_json_string(&w, "last", dv_prim_get(n->last)->name);
     dv_json_bool(&w, "transposed", dv_nest_is_transposed(n));
+    if (n->combine)
+        dv_json_bool(&w, "combine", 1);
+    json_pack(&w, n->pack);
     json_dims(&w, n);
     if (j->a.run) {
         snprintf(hash, sizeof hash, "%016" PRIx64, j->hash);
@@ -253,6 +424,10 @@ static char *as_json(const job *j)
         dv_json_double(&w, "sum", j->sum);
         dv_json_string(&w, "hash", hash);
         dv_json_double(&w, "seconds", j->seconds);
+        if (j->a.time)
+            dv_json_string(&w, "how", j->how);
+        if (j->a.verify)
+            dv_json_int(&w, "checked", j->n_checked);
         dv_json_close(&w);
     }
     dv_json_close(&w);
@@ -272,7 +447,9 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          CLI_TEXT, &a->op},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a->sets},
-        {"nest", 0, "HOW", "passes: seed (as the original) or seed+brgemm",
+        {"nest", 0, "HOW",
+         "passes: best (default, of nests that nothing is decided of), seed "
+         "(as the original), seed+brgemm or none",
          CLI_TEXT, &a->list},
         {"passes", 0, "A,B", "run just these passes, in this order", CLI_TEXT,
          &a->passes},
@@ -280,6 +457,16 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          &a->threads},
         {"dump-after", 0, "PASS", "print the nest after a pass, or all",
          CLI_TEXT, &a->dump_after},
+        {"l1", 0, "BYTES", "cache to cut for (default: 64KiB)", CLI_SIZE,
+         &a->l1},
+        {"l2", 0, "BYTES", "cache to cut for (default: 1MiB)", CLI_SIZE,
+         &a->l2},
+        {"l3", 0, "BYTES", "cache to cut for (default: 16MiB)", CLI_SIZE,
+         &a->l3},
+        {"verify", 0, NULL, "with --run: compare with plain loops", CLI_FLAG,
+         &a->verify},
+        {"time", 0, NULL, "with --run: the median of some runs", CLI_FLAG,
+         &a->time},
         {"run", 0, NULL, "run it on made-up numbers; say what came out",
          CLI_FLAG, &a->run},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &a->json},

@@ -1,6 +1,7 @@
 // divvy plan: divide, check, print. Also goes on with a plan that was printed.
 #include "base/math.h"
 #include "cli/load.h"
+#include "run/run.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,10 +44,29 @@ static int no_pass(const cli_command *c, const char *name)
     dv_text list = {0};
     for (int i = 0; i < DV_N_PASSES; i++)
         dv_put(&list, " %s", dv_pass_get((dv_pass_id)i)->name);
-    int code = cli_usage(c, "--dump-after: there is no pass %s; there are:%s",
-                         name, list.at ? list.at : "");
+    int code =
+        cli_usage(c, "--dump-after: there is no pass %s; there are:%s jit",
+                  name, list.at ? list.at : "");
     dv_text_free(&list);
     return code;
+}
+
+// How ops are run on this machine, and the kernels that were made for them.
+static int dump_code(const dv_plan *plan, dv_diag *diag)
+{
+    dv_exec *x = NULL;
+    dv_text out = {0};
+    if (!plan->target.here) {
+        dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                "kernels are made for this machine, %s is simulated",
+                plan->target.name);
+        return cli_fail(diag);
+    }
+    if (dv_exec_create(&x, plan, diag))
+        return cli_fail(diag);
+    dv_exec_list(x, &out);
+    dv_exec_destroy(x);
+    return cli_put(dv_text_take(&out), NULL, diag);
 }
 
 // -- Explaining ------------------------------------------------------------
@@ -178,7 +198,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
         {"output", 'o', "FILE", "write to a file, whole or not at all",
          CLI_TEXT, &output},
-        {"dump-after", 0, "PASS", "print the plan after a pass, or after 'all'",
+        {"dump-after", 0, "PASS",
+         "print the plan after a pass, or 'all'; 'jit': the machine code",
          CLI_TEXT, &w.dump_after},
         {"stop-after", 0, "PASS", "run no pass behind this one", CLI_TEXT,
          &args.options.stop_after},
@@ -195,7 +216,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    if (w.dump_after && strcmp(w.dump_after, "all") != 0 &&
+    int code_too = w.dump_after && !strcmp(w.dump_after, "jit");
+    if (w.dump_after && strcmp(w.dump_after, "all") != 0 && !code_too &&
         dv_pass_find(w.dump_after) < 0)
         return no_pass(c, w.dump_after);
     args.options.after_pass = after_pass;
@@ -206,7 +228,9 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     if (code < 0) {
         cli_warnings(diag);
         code = 0;
-        if (!w.dump_after || output)
+        if (code_too)
+            code = dump_code(l.plan, diag);
+        else if (!w.dump_after || output)
             code = cli_put(why    ? explain(l.plan)
                            : json ? dv_plan_json(l.plan)
                                   : text_of(l.plan, !args.options.stop_after),

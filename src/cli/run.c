@@ -11,7 +11,8 @@
 typedef struct job {
     const cli_command *c;
     cli_list in, out;
-    int kind; // dv_run_kind; -1: what the target is
+    int kind;  // dv_run_kind; -1: what the target is
+    int usual; // where that is this machine; -1: threads
     int json, verify;
     int64_t seed;
     double low, high;
@@ -97,6 +98,8 @@ static dv_status get_inputs(job *j)
 static dv_status run(job *j)
 {
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
+    if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
+        j->kind = j->usual;
     if (j->kind >= 0 && (int)dv_exec_kind(j->exec) != j->kind)
         DV_TRY(dv_exec_use(j->exec, (dv_run_kind)j->kind, j->diag));
     for (int i = 0; i < j->p->n_tensors; i++) {
@@ -250,7 +253,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     static job j;
-    j = (job){.c = c, .kind = -1, .low = -1, .high = 1};
+    j = (job){.c = c, .kind = -1, .usual = -1, .low = -1, .high = 1};
     const char *files[1], *range = NULL, *executor = NULL;
     int n_files;
     const cli_option options[] = {
@@ -271,8 +274,11 @@ int cli_run(const cli_command *c, int argc, char **argv)
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
         code = cli_range(c, range, &j.low, &j.high);
+    const char *usual = getenv("DIVVY_EXECUTOR");
     if (code < 0 && executor)
         code = find_executor(c, executor, &j.kind);
+    if (code < 0 && usual && *usual)
+        code = find_executor(c, usual, &j.usual);
     if (code >= 0)
         return code;
     if (n_files != 1)

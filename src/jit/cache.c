@@ -9,6 +9,7 @@
 #include "jit/arena.h"
 #include "jit/host.h"
 #include "jit/jit.h"
+#include "jit/vec_ir.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +20,7 @@
 
 enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
 
-typedef enum key_kind { KIND_GEMM, KIND_MOVE } key_kind;
+typedef enum key_kind { KIND_GEMM, KIND_MOVE, KIND_VEC } key_kind;
 
 typedef union key {
     dv_gemm_shape gemm;
@@ -31,13 +32,22 @@ _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
 _Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 5 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
+// A shape's bytes, and the shape itself.
+typedef struct wanted {
+    const uint64_t *words;
+    int n;
+    key_kind kind;
+    const dv_vec_shape *vec;
+} wanted;
+
 typedef struct entry {
-    key key;
     uint64_t hash; // of key and kind
     const void *run;
     size_t size_bytes;
     struct entry *next; // in the order they were made
     key_kind kind;
+    int n;
+    uint64_t words[];
 } entry;
 
 typedef struct table {
@@ -76,14 +86,14 @@ static inline int same(const uint64_t *a, const uint64_t *b, int n)
     return !differ;
 }
 
-static inline entry *find(const table *t, uint64_t hash, const uint64_t *w,
-                          int n, key_kind kind)
+static inline entry *find(const table *t, uint64_t hash, const wanted *w)
 {
     for (size_t i = hash & t->mask;; i = (i + 1) & t->mask) {
         entry *e = atomic_load_explicit(&t->slots[i], memory_order_acquire);
         if (!e)
             return NULL;
-        if (e->hash == hash && e->kind == kind && same(e->key.words, w, n))
+        if (e->hash == hash && e->kind == w->kind && e->n == w->n &&
+            same(e->words, w->words, w->n))
             return e;
     }
 }
@@ -148,9 +158,15 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
 
 static void name_of(const entry *e, char *out, size_t size)
 {
-    const dv_move_shape *v = &e->key.move;
+    key k = {.words = {0}};
+    const dv_move_shape *v = &k.move;
+    if (e->kind == KIND_VEC) {
+        dv_vec_name(e->words, out, size);
+        return;
+    }
+    memcpy(&k, e->words, (size_t)e->n * sizeof *e->words);
     if (e->kind == KIND_GEMM)
-        name_gemm(&e->key.gemm, out, size);
+        name_gemm(&k.gemm, out, size);
     else
         snprintf(out, size, "%s_%s_%dx%d_ld%d_%d", moves[v->move],
                  dv_dtype_get((dv_dtype)v->dtype)->name, v->rows, v->cols,
@@ -283,12 +299,32 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 
 // -- Making ------------------------------------------------------------------
 
-static dv_status generate(dv_jit *jit, const key *k, key_kind kind,
-                          dv_code *code, dv_diag *diag)
+static dv_status generate_vec(dv_jit *jit, const dv_vec_shape *shape,
+                              dv_code *code, dv_diag *diag)
+{
+    if (!jit->isa->vec)
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "no such kernels for this machine yet");
+    DV_TRY(dv_vec_check(shape, diag));
+    dv_vec_plan plan;
+    dv_arena scratch = {0};
+    dv_vec_plan_make(&plan, shape, jit->isa->vec, &scratch);
+    if (!plan.failed)
+        jit->isa->vec->emit(code, &plan);
+    dv_arena_free(&scratch);
+    return plan.failed ? dv_nomem(diag) : DV_OK;
+}
+
+static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
+                          dv_diag *diag)
 {
     *code = (dv_code){jit->bytes, 0, MAX_CODE, 0};
-    key full = *k;
-    if (kind == KIND_GEMM) {
+    key full = {.words = {0}};
+    if (w->kind != KIND_VEC)
+        memcpy(&full, w->words, (size_t)w->n * sizeof *w->words);
+    if (w->kind == KIND_VEC) {
+        DV_TRY(generate_vec(jit, w->vec, code, diag));
+    } else if (w->kind == KIND_GEMM) {
         DV_TRY(check_gemm(jit->isa, &full.gemm, diag));
         jit->isa->gemm(code, jit->isa, &full.gemm);
     } else {
@@ -302,18 +338,20 @@ static dv_status generate(dv_jit *jit, const key *k, key_kind kind,
 }
 
 // Generate and publish; the lock is held.
-static dv_status add(dv_jit *jit, const key *k, key_kind kind, uint64_t hash,
-                     entry **out, dv_diag *diag)
+static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
+                     dv_diag *diag)
 {
     dv_code code;
-    DV_TRY(generate(jit, k, kind, &code, diag));
-    entry *e = DV_NEW(&jit->arena, entry, 1);
+    DV_TRY(generate(jit, w, &code, diag));
+    size_t key_bytes = (size_t)w->n * sizeof *w->words;
+    entry *e = dv_arena_alloc(&jit->arena, 1, sizeof *e + key_bytes);
     if (!e || !make_room(jit))
         return dv_nomem(diag);
     const void *run = dv_code_arena_add(&jit->memory, code.at, code.n);
     if (!run)
         return dv_nomem(diag);
-    *e = (entry){*k, hash, run, code.n, NULL, kind};
+    *e = (entry){hash, run, code.n, NULL, w->kind, w->n};
+    memcpy(e->words, w->words, key_bytes);
     *(jit->last ? &jit->last->next : &jit->first) = e;
     jit->last = e;
     jit->n++;
@@ -325,32 +363,39 @@ static dv_status add(dv_jit *jit, const key *k, key_kind kind, uint64_t hash,
 }
 
 // What is not there is made.
-static dv_status miss(dv_jit *jit, const key *k, int n, key_kind kind,
-                      const void **run, dv_diag *diag)
+static dv_status miss(dv_jit *jit, const wanted *w, const void **run,
+                      dv_diag *diag)
 {
     dv_status s = DV_OK;
-    uint64_t hash = hash_of(k->words, n, kind);
+    uint64_t hash = hash_of(w->words, w->n, w->kind);
     pthread_mutex_lock(&jit->lock);
-    entry *e = find(atomic_load(&jit->table), hash, k->words, n, kind);
+    entry *e = find(atomic_load(&jit->table), hash, w);
     if (!e)
-        s = add(jit, k, kind, hash, &e, diag);
+        s = add(jit, w, hash, &e, diag);
     pthread_mutex_unlock(&jit->lock);
     *run = e ? e->run : NULL;
     return s;
 }
 
-static inline dv_status get(dv_jit *jit, const void *shape, size_t size_bytes,
-                            key_kind kind, const void **run, dv_diag *diag)
+static inline dv_status get(dv_jit *jit, const wanted *w, const void **run,
+                            dv_diag *diag)
+{
+    table *t = atomic_load_explicit(&jit->table, memory_order_acquire);
+    entry *e = find(t, hash_of(w->words, w->n, w->kind), w);
+    if (!e)
+        return miss(jit, w, run, diag);
+    *run = e->run;
+    return DV_OK;
+}
+
+static inline dv_status get_fixed(dv_jit *jit, const void *shape,
+                                  size_t size_bytes, key_kind kind,
+                                  const void **run, dv_diag *diag)
 {
     key k = {.words = {0}};
     memcpy(&k, shape, size_bytes);
-    int n = (int)(size_bytes / 8);
-    table *t = atomic_load_explicit(&jit->table, memory_order_acquire);
-    entry *e = find(t, hash_of(k.words, n, kind), k.words, n, kind);
-    if (!e)
-        return miss(jit, &k, n, kind, run, diag);
-    *run = e->run;
-    return DV_OK;
+    wanted w = {k.words, (int)(size_bytes / 8), kind, NULL};
+    return get(jit, &w, run, diag);
 }
 
 // Code addresses become function pointers here and nowhere else.
@@ -358,7 +403,7 @@ dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
                       dv_diag *diag)
 {
     const void *run;
-    dv_status s = get(jit, shape, sizeof *shape, KIND_GEMM, &run, diag);
+    dv_status s = get_fixed(jit, shape, sizeof *shape, KIND_GEMM, &run, diag);
     memcpy(out, &run, sizeof run);
     return s;
 }
@@ -367,8 +412,30 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
                       dv_diag *diag)
 {
     const void *run;
-    dv_status s = get(jit, shape, sizeof *shape, KIND_MOVE, &run, diag);
+    dv_status s = get_fixed(jit, shape, sizeof *shape, KIND_MOVE, &run, diag);
     memcpy(out, &run, sizeof run);
+    return s;
+}
+
+dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
+                     dv_diag *diag)
+{
+    enum { USUAL = 128 };
+    uint64_t few[USUAL], *words = few;
+    const void *run = NULL;
+    int n = dv_vec_key_words(shape);
+    if (n > USUAL)
+        words = dv_alloc((size_t)n * sizeof *words);
+    if (!words) {
+        *out = NULL;
+        return dv_nomem(diag);
+    }
+    dv_vec_key(shape, words);
+    wanted w = {words, n, KIND_VEC, shape};
+    dv_status s = get(jit, &w, &run, diag);
+    memcpy(out, &run, sizeof run);
+    if (words != few)
+        dv_release(words);
     return s;
 }
 

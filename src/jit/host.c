@@ -1,6 +1,7 @@
 // The instruction sets, and the machine this library runs on.
 #define _POSIX_C_SOURCE 200809L
 #include "jit/host.h"
+#include "jit/vec_ir.h"
 #include <stdlib.h>
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 #include <sys/auxv.h>
@@ -36,7 +37,8 @@ const dv_isa dv_isas[] = {
      .fast_of_l2 = 2,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
-     .peak = dv_a64_peak},
+     .peak = dv_a64_peak,
+     .vec = &dv_a64_vec_isa},
     {.name = "neon",
      .word_bytes = 4,
      .vector_bytes = 16,
@@ -53,7 +55,8 @@ const dv_isa dv_isas[] = {
      .fast_of_l2 = 2,
      .gemm = dv_a64_gemm,
      .move = dv_a64_move,
-     .peak = dv_a64_peak},
+     .peak = dv_a64_peak,
+     .vec = &dv_a64_vec_isa},
     {.name = "avx512",
      .word_bytes = 1,
      .vector_bytes = 64,

@@ -29,6 +29,7 @@ struct dv_isa {
     // A loop of independent multiply-adds, void (int64_t turns); the flops of
     // a turn, 0 when there are none for the type.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
+    const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
 };
 
 // Every set there are generators for; the better ones of a machine come first.

@@ -22,7 +22,7 @@
 #include "base/diag.h"
 #include "base/text.h"
 
-typedef struct dv_jit dv_jit; // code memory and the kernels in it
+// dv_jit: code memory and the kernels in it.
 
 typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
@@ -126,9 +126,7 @@ typedef struct dv_move_shape {
 
 typedef void (*dv_move_fn)(const void *src, void *dst);
 
-// DV_E_SYSTEM where there are no kernels for the machine.
-dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
-void dv_jit_destroy(dv_jit *jit);
+// dv_jit_create and dv_jit_destroy are public: divvy.h has them.
 // The one of this process, made on first use and never destroyed: kernels are
 // made once for all. NULL where there are none for the machine.
 dv_jit *dv_jit_shared(void);

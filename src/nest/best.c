@@ -29,8 +29,11 @@ static const unsigned char templates[][N_KINDS] = {
     {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
     {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
     {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
+    // m and n as one kind, by their steps in out alone
+    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
+    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
 };
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+enum { N_TEMPLATES = sizeof templates / sizeof *templates, MIXED = 8 };
 
 typedef struct ranked {
     dv_nest_dim dim;
@@ -85,9 +88,12 @@ static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
     int loops = 0;
     for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
         int kind = kind_of(n, t, loops), at = 0;
+        if (which >= MIXED && kind >= M_OUTER)
+            kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] = (ranked){n->dims[loops], at, t->outer[loops] >= 0, loops};
+        r[loops] = (ranked){n->dims[loops], at,
+                            which < MIXED && t->outer[loops] >= 0, loops};
     }
     qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
@@ -144,14 +150,16 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_put_in_order(n, &caches);
     return DV_OK;
 }
 
 // -- Tiles -------------------------------------------------------------------
 
-enum { LINE = 16 }; // elements of a unit stride loop that go together
+// Elements of a unit stride loop that go together: one line, or a few.
+static const int64_t lines[] = {16, 48};
+enum { N_LINES = sizeof lines / sizeof *lines };
 
 // k that keeps a panel of B in L1: five vectors of it are 80 bytes.
 static int64_t k_limit(const dv_nest_caches *caches)
@@ -214,15 +222,15 @@ static int64_t k_inside(const dv_nest *n)
 }
 
 // A unit stride loop is cut, so that a block has whole lines of it.
-static void cut_lines(dv_nest *n)
+static void cut_lines(dv_nest *n, int64_t line)
 {
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
                    d->stride[DV_OUT] == 1;
         if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C &&
-            !d->whole && d->size > LINE * 3 / 2) {
-            cut_to(n, i, LINE);
+            !d->whole && d->size > line * 3 / 2) {
+            cut_to(n, i, line);
             i++;
         }
     }
@@ -247,9 +255,30 @@ static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
         cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
 }
 
+// A few turns of the loop that continues the rows of an input: they are packed
+// together, where out is packed and does not leave room for all of them.
+static void cut_few(dv_nest *n, int64_t few)
+{
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *p = &n->dims[i];
+        for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
+            const dv_nest_dim *d = &n->dims[j];
+            if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
+                d->size <= few || p->type == DV_NEST_K || p->whole)
+                continue;
+            int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
+            if (p->stride[o] == 1 && d->stride[o] == p->size &&
+                p->stride[DV_OUT] != 1) {
+                cut_to(n, j, few);
+                return;
+            }
+        }
+    }
+}
+
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.
-static const int64_t widths[] = {1 << 12, 240, 96, 20};
-enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 4 };
+static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
+enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 6 };
 
 static int cut_prim(dv_nest *n, dv_nest_type type, int which)
 {
@@ -263,34 +292,55 @@ static int cut_prim(dv_nest *n, dv_nest_type type, int which)
     return 1;
 }
 
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches)
+typedef struct cutter {
+    const dv_nest_caches *caches;
+    dv_nest best;
+    double least;
+} cutter;
+
+// Blocks of loops around a kernel of settled size.
+static void try_blocks(cutter *w, const dv_nest *n)
 {
-    double least = DV_NEST_IMPOSSIBLE;
-    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
-    dv_nest given = *n;
-    cut_k(&given, k_limit(caches));
-    cut_lines(&given);
-    for (int m = 0; m < N_WIDTHS; m++)
-        for (int k = 0; k < N_WIDTHS; k++)
-            for (int block = 0; block < N_BLOCKS; block++) {
-                dv_nest a = given;
-                if (!cut_prim(&a, DV_NEST_M, m) || !cut_prim(&a, DV_NEST_N, k))
-                    break;
-                int before = a.n_dims;
-                if (block & 1)
-                    cut_block(&a, DV_NEST_M, caches->l2 / 2 / es);
-                if (block & 2)
-                    cut_block(&a, DV_NEST_N, caches->l2 / 2 / es);
-                if (block && a.n_dims == before)
-                    continue;
-                dv_nest tried = a;
-                double cost = dv_nest_put_in_order(&tried, caches);
-                if (cost < least * 0.999) {
-                    least = cost;
-                    *n = a;
-                }
-            }
-    return least;
+    int64_t elems = w->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    for (int block = 0; block < N_BLOCKS; block++) {
+        dv_nest a = *n;
+        if (block < 4 && block & 1)
+            cut_block(&a, DV_NEST_M, elems);
+        if (block < 4 && block & 2)
+            cut_block(&a, DV_NEST_N, elems);
+        if (block >= 4)
+            cut_few(&a, block == 4 ? 8 : 4);
+        if ((block && a.n_dims == n->n_dims) ||
+            dv_nest_least_cost(&a, w->caches) >= w->least)
+            continue;
+        dv_nest tried = a;
+        double cost = dv_nest_put_in_order(&tried, w->caches);
+        if (cost < w->least * 0.999) {
+            w->least = cost;
+            w->best = a;
+        }
+    }
+}
+
+double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
+{
+    cutter w = {caches, *n, most};
+    for (int line = 0; line < N_LINES; line++) {
+        dv_nest given = *n;
+        cut_k(&given, k_limit(caches));
+        int before = given.n_dims;
+        cut_lines(&given, lines[line]);
+        for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
+            dv_nest a = given;
+            if (cut_prim(&a, DV_NEST_M, i / N_WIDTHS) &&
+                cut_prim(&a, DV_NEST_N, i % N_WIDTHS))
+                try_blocks(&w, &a);
+        }
+        if (given.n_dims == before)
+            break; // no lines to cut
+    }
+    *n = w.best;
+    return w.least;
 }
 
 dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
@@ -298,8 +348,8 @@ dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
-        dv_nest_cut_tiles(n, &caches);
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+        dv_nest_cut_tiles(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
 
@@ -380,14 +430,14 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     dv_nest_caches caches = dv_nest_caches_of(options);
     dv_nest best = *n;
     double least = DV_NEST_IMPOSSIBLE;
-    if (dv_nest_is_unary(n))
+    if (dv_nest_is_unary(n) || dv_nest_is_plain(n, n))
         return DV_OK;
     for (int i = 0; i == 0 || pick(n, DV_NEST_M, i) >= 0; i++)
         for (int j = 0; j == 0 || pick(n, DV_NEST_N, j) >= 0; j++) {
             dv_nest a = with_prims(n, pick(n, DV_NEST_M, i),
                                    pick(n, DV_NEST_N, j), k_limit(&caches));
             dv_nest tried = a;
-            double cost = dv_nest_cut_tiles(&tried, &caches);
+            double cost = dv_nest_cut_tiles(&tried, &caches, least);
             if (cost < least) {
                 least = cost;
                 best = a;

@@ -14,9 +14,14 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *options);
 #define DV_NEST_IMPOSSIBLE 1e30
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches);
 
+// No less, whatever the order of loops and whatever is packed; prims are
+// marked, nothing is packed yet.
+double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches);
+
 // The parts of passes that others try on a copy.
 // `keep`: only in which loop, not what.
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep);
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches);
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches);
+// `most`: what costs more is of no interest.
+double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most);
 #endif

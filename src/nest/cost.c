@@ -22,9 +22,10 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
 }
 
 static const double ns_per_vector_fma = 0.0962; // 4 a cycle
-static const double ns_per_tile = 9, ns_per_call = 12;
+static const double ns_per_tile = 2.5, ns_per_call = 6;
 // Per byte, beyond what is hidden behind multiply-adds.
-static const double ns_l2 = 0.002, ns_l3 = 0.012, ns_memory = 0.03;
+static const double ns_l1 = 0.004, ns_l2 = 0.002, ns_l3 = 0.009,
+                    ns_memory = 0.03;
 // Per 4 bytes moved.
 static const double ns_copied = 0.11, ns_turned = 0.20, ns_gathered = 0.6,
                     ns_scalar = 2.0;
@@ -124,9 +125,15 @@ static double kernels(const count *c)
         waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
     if (!packed)
         waste += f->col_turned ? 0.12 : 0.04;
-    if (!packed && !f->col_turned &&
-        c->col * c->k * c->es > (double)c->caches->l1 / 2)
-        waste += 0.25;
+    // Rows far apart take whole lines, and places in the cache that they fight
+    // for.
+    double wide = c->col * c->es;
+    if (f->n_k &&
+        (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
+        wide += 64;
+    if (!packed && !f->col_turned && c->row > 4 &&
+        wide * c->k > (double)c->caches->l1 / 2)
+        waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
@@ -154,21 +161,66 @@ static double loads_of(const count *c, int o)
     return turns_up_to(c, l);
 }
 
-static double load(const count *c, int o)
+// Where a kernel reads a little of each row in memory, it waits for every one,
+// unless the rows touch.
+static double waits(const count *c, int o)
 {
-    int at = c->f.pack[o];
-    double bytes = loads_of(c, o) * block_of(c, o) * c->es;
-    double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    return bytes * rate(c, where * c->es);
+    const dv_nest_form *f = &c->f;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    int turned = o == f->in_col ? f->col_turned : !f->row_turned;
+    int inner = o == f->in_col ? f->col : f->row;
+    double run = elems(c->n, inner);
+    if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
+        run *= elems(c->n, k);
+    return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
-// What lines cost that are only used in part, by rows of so many bytes.
+// Columns are waited for by the first rows that meet them; rows come by one
+// after the other, asked for in time.
+static double load(const count *c, int o)
+{
+    int at = c->f.pack[o], is_col = o == c->f.in_col;
+    double block = block_of(c, o), loads = loads_of(c, o);
+    double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
+    double each = rate(c, where * c->es), panel = 5 * c->lanes, sum = 0;
+    // The rows go by once for each panel of columns.
+    if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
+        loads *= c->col / panel;
+    if (at == DV_FORM_NEVER && each == ns_memory)
+        each *= waits(c, o);
+    if (is_col && block * c->es > (double)c->caches->l1 / 2)
+        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * ns_l1;
+    return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
+}
+
+// What it costs more to write in runs of so many bytes, each somewhere else.
 static double ragged(double bytes)
 {
-    return bytes >= 256   ? 1
-           : bytes >= 128 ? 1.15
-           : bytes >= 64  ? 1.35
-                          : 80 / bytes;
+    static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
+                                      {256, 1.6}, {128, 1.9},  {64, 2.4}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (bytes >= steps[i][0])
+            return steps[i][1];
+    return 2.4 * 64 / bytes;
+}
+
+// Elements of out that are written in one go: rows that touch, and loops that
+// continue them.
+static double run_of(const count *c)
+{
+    double run = c->col, panel = 5 * c->lanes;
+    int l = c->f.n_loops;
+    // Panels write parts of rows; only in L1 do these come together.
+    if (c->row * c->col * c->es > (double)c->caches->l1 * 0.8)
+        return run < panel ? run : panel;
+    if (c->f.row >= 0 && c->row > 1) {
+        if ((double)c->n->dims[c->f.row].stride[DV_OUT] != run)
+            return run;
+        run *= c->row;
+    }
+    while (l-- > 0 && (double)c->n->dims[l].stride[DV_OUT] == run)
+        run *= c->turns[l];
+    return run;
 }
 
 static double results(const count *c)
@@ -178,13 +230,23 @@ static double results(const count *c)
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    double run = c->col * c->es;
-    if (c->f.row >= 0 && (double)c->n->dims[c->f.row].stride[DV_OUT] == c->col)
-        run *= c->row;
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * ragged(run);
+    // With a long k there is time to write.
+    double hidden = c->k < 96 ? 1 : 0.5;
+    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
+           ragged(run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
+
+// How much more a copy costs in short runs, which from memory are waited for.
+static double copied(double run_bytes, int from_memory)
+{
+    if (run_bytes >= 1024)
+        return 1;
+    if (!from_memory)
+        return run_bytes >= 256 ? 1.4 : 2;
+    return run_bytes >= 512 ? 2 : run_bytes >= 256 ? 2.6 : 6;
+}
 
 // The price of an element by the way it lies: `across` is unit stride in the
 // buffer, inside are the dimensions behind loop `at`.
@@ -200,13 +262,24 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    if (far == 1 || width == 1)
-        return width >= 8 ? ns_copied : ns_copied * 1.6;
+    if (far == 1 || width == 1) {
+        double run = elems(n, across);
+        for (int i = at + 1; i < n->n_dims; i++)
+            if (i != across && (double)n->dims[i].stride[o] == run)
+                run *= (double)n->dims[i].size; // rows that touch
+        run *= c->es;
+        return ns_copied *
+               copied(run, all_of(c, o) * c->es > (double)c->caches->l3 / 2);
+    }
     if (far < 1)
         return ns_scalar;
+    // A line here and a line there, each on its own page.
+    double line = longest < 16 ? 16 : (double)longest;
+    double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
+    pages *= o == DV_OUT ? 0.5 : 1.8;
     if (longest < 2)
-        return ns_gathered;
-    return ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
+        return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
+    return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
 }
 
 static double packing(const count *c, int o)
@@ -215,19 +288,25 @@ static double packing(const count *c, int o)
     if (at == DV_FORM_NEVER)
         return 0;
     double n = turns_up_to(c, at) * packed_of(c, o, at);
-    double each = price(c, o, at) * c->es / 4;
-    double all = all_of(c, o) * c->es;
-    each += c->es * rate(c, all);
-    if (o == DV_OUT) // put back; and gathered, unless it starts at zero
-        each = each * (c->n->first == DV_PRIM_ZERO ? 1.3 : 2.3);
-    return n * each + turns_up_to(c, at) * 20;
+    double moved = price(c, o, at) * c->es / 4;
+    double far = c->es * rate(c, all_of(c, o) * c->es);
+    double calls = turns_up_to(c, at) * 20;
+    if (o != DV_OUT)
+        return n * (moved + far) + calls;
+    // Put back; and gathered before, unless it starts at zero.
+    double fresh = 1;
+    for (int l = 0; l <= at; l++)
+        if (c->n->dims[l].type == DV_NEST_K)
+            fresh /= c->turns[l];
+    double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
+    return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
 }
 
 static int too_large(const count *c, int o)
 {
     int at = c->f.pack[o];
     double most =
-        o == DV_OUT ? (double)c->caches->l2 * 0.7 : (double)c->caches->l3 / 2;
+        o == DV_OUT ? (double)c->caches->l2 * 0.9 : (double)c->caches->l3 / 2;
     return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
 }
 
@@ -249,6 +328,14 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
     for (int l = 0; l < c->f.n_loops; l++)
         c->turns[l] = turns_of(c, l);
     return 1;
+}
+
+double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest packed = *n;
+    count c;
+    packed.pack = 7;
+    return begin(&c, &packed, caches) ? kernels(&c) : 0;
 }
 
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
@@ -285,9 +372,11 @@ static int best_loop(count *c, int o)
     int best = DV_FORM_NEVER;
     double least = DV_NEST_IMPOSSIBLE;
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        if (at >= 0 && c->n->dims[at].exec == DV_NEST_SHARED &&
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED)
-            continue; // shared loops are gone through as one
+        // Shared loops are gone through as one; results are a thread's own.
+        int next_shared =
+            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
+        if (next_shared && (at >= 0 || o == DV_OUT))
+            continue;
         c->f.pack[o] = at;
         double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
         if (!too_large(c, o) && cost < least) {
@@ -347,7 +436,7 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n))
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_mark_packs(n, &caches, 0);
     return DV_OK;
 }

@@ -131,6 +131,35 @@ static void try_k(dealer *w)
     }
 }
 
+// A plain product shares itself, but whole ones of a batch are better.
+static void deal_batch(dv_nest *n, int64_t threads)
+{
+    int64_t turns = 1;
+    for (int i = 0; i < n->n_dims && n->dims[i].type == DV_NEST_C; i++)
+        if (!dv_mul_i64(&turns, turns, n->dims[i].size))
+            return;
+    if ((double)turns < 0.9 * (double)(dv_ceil_div(turns, threads) * threads))
+        return;
+    for (int i = 0; i < n->n_dims && n->dims[i].type == DV_NEST_C; i++)
+        n->dims[i].exec = DV_NEST_SHARED;
+}
+
+static double k_of(const dv_nest *n)
+{
+    double k = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        k *= n->dims[i].type == DV_NEST_K ? (double)n->dims[i].size : 1;
+    return k;
+}
+
+static double m_n_of(const dv_nest *n)
+{
+    double mn = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        mn *= n->dims[i].type != DV_NEST_K ? (double)n->dims[i].size : 1;
+    return mn;
+}
+
 dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
                        dv_diag *diag)
 {
@@ -144,11 +173,22 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_SHARED)
             return DV_OK; // dealt already
-    w.least = dv_nest_cost(n, &w.caches);
+    double all = w.least = dv_nest_cost(n, &w.caches);
+    if (dv_nest_is_plain(n, NULL)) {
+        if (k_of(n) < 64 * m_n_of(n) || k_of(n) < 1e4) {
+            deal_batch(n, w.threads);
+            return DV_OK;
+        }
+        try_k(&w); // almost all of it is k
+        *n = w.best;
+        return DV_OK;
+    }
     for (int64_t a = 1; a <= w.threads; a++)
         if (w.threads % a == 0)
             try_two(&w, w.threads / a, a);
-    try_k(&w);
+    // Only where the others leave threads idle.
+    if (w.least > 1.5 * all / (double)w.threads)
+        try_k(&w);
     *n = w.best;
     return DV_OK;
 }

@@ -141,3 +141,33 @@ dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag)
     *out = f;
     return DV_OK;
 }
+
+int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
+{
+    static const dv_nest_type order[] = {DV_NEST_C, DV_NEST_M, DV_NEST_N,
+                                         DV_NEST_K};
+    dv_nest a = *n;
+    dv_nest_form f;
+    if (dv_nest_is_unary(n) || dv_nest_is_tiled(n))
+        return 0;
+    a.n_dims = 0;
+    for (int t = 0; t < 4; t++) {
+        int count = 0;
+        for (int i = 0; i < n->n_dims; i++) {
+            if (n->dims[i].type != order[t])
+                continue;
+            dv_nest_dim *d = &a.dims[a.n_dims++];
+            *d = n->dims[i];
+            if (order[t] != DV_NEST_C)
+                d->exec = DV_NEST_PRIM;
+            count++;
+        }
+        if (order[t] != DV_NEST_C && count > 1)
+            return 0;
+    }
+    if (a.dims[a.n_dims - 1].type == DV_NEST_C || dv_nest_form_of(&a, &f, NULL))
+        return 0;
+    if (as)
+        *as = a;
+    return 1;
+}

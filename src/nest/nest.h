@@ -89,7 +89,7 @@ typedef struct dv_nest_dim {
     uint8_t pack;  // a bit an operand: packed in each turn of the loop
 } dv_nest_dim;
 
-typedef struct dv_nest {
+struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;
     dv_prim first, main, last;
@@ -99,7 +99,7 @@ typedef struct dv_nest {
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
     const dv_source *src; // borrowed; NULL: made in C
     uint32_t off;
-} dv_nest;
+};
 
 // -- Tables (nest.c) ---------------------------------------------------------
 
@@ -137,8 +137,8 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
 // -- Rules (verify.c) --------------------------------------------------------
 
-dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
-// Beyond check: first shared, then seq, then prim; k shared only to combine.
+// dv_nest_check is public (divvy.h): the rules that all nests obey.
+// Beyond it: first shared, then seq, then prim; k shared only to combine.
 dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 
@@ -148,21 +148,13 @@ dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 // but the form.
 dv_status dv_nest_read(dv_lexer *lx, dv_nest *out);
 // A whole text that is one nest. The source is borrowed by the nest.
-dv_status dv_nest_parse(dv_nest *out, const dv_source *src, dv_diag *diag);
+dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag);
 void dv_nest_print(dv_text *out, const dv_nest *n); // reads back as the same
 
 // -- Passes (pass.c and a file each) -----------------------------------------
 
 // Each expects and keeps what dv_nest_check promises, and the result up to the
 // order of sums.
-typedef struct dv_nest_options {
-    int64_t threads; // 1 or more
-    // Called behind each pass; NULL: not called.
-    void (*after)(void *user, const char *pass, const dv_nest *n);
-    void *user;
-    int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
-} dv_nest_options;
-
 typedef struct dv_nest_pass {
     const char *name, *about;
     int tiled; // runs on nests that are tiled or packed as well
@@ -173,9 +165,8 @@ int dv_nest_pass_find(const char *name, size_t len); // -1: there is none
 
 // Passes that belong together: best, seed, seed+brgemm. NULL: no such list.
 const char *dv_nest_list(const char *name);
-// Check, then run passes, "split,fuse", checking behind each.
-dv_status dv_nest_optimise(dv_nest *n, const char *passes,
-                           const dv_nest_options *options, dv_diag *diag);
+// dv_nest_optimise is public (divvy.h): check, then run passes, "split,fuse" or
+// a list by name, checking behind each.
 
 #define NEST_PASS(name, run, tiled, about)                                     \
     dv_status run(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
@@ -217,6 +208,10 @@ typedef struct dv_nest_form {
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+// A product of two matrices, or a batch of them, each read in place: there is a
+// kernel for all of it that cuts, packs and shares on its own (jit/gemm.h).
+// Then `as`, if not NULL, is the nest with that kernel inside.
+int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 
 // -- Running (run.c) ---------------------------------------------------------
 

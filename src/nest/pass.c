@@ -1,6 +1,5 @@
 // The passes in a table, and lists of them that are run one by one.
 #include "nest/nest.h"
-#include <assert.h>
 #include <string.h>
 
 static const dv_nest_pass passes[] = {
@@ -36,10 +35,34 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
+// One pass, the nest checked behind it.
+static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
+                          const dv_nest_options *options, dv_diag *diag)
+{
+    dv_diag_pass(diag, p->name);
+    if (!p->tiled && dv_nest_is_tiled(n))
+        return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
+                       "nest %s is tiled or packed: %s comes before that",
+                       n->name, p->name);
+    DV_TRY(p->run(n, options, diag));
+    DV_TRY(dv_nest_check(n, diag));
+    dv_diag_pass(diag, NULL);
+    if (options->after)
+        options->after(options->user, p->name, n);
+    return DV_OK;
+}
+
 dv_status dv_nest_optimise(dv_nest *n, const char *list,
                            const dv_nest_options *options, dv_diag *diag)
 {
-    assert(options->threads >= 1);
+    static const dv_nest_options none = DV_NEST_OPTIONS_INIT;
+    dv_nest_options o = options ? *options : none;
+    if (!list || dv_nest_list(list))
+        list = dv_nest_list(list ? list : "best");
+    if (o.threads < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%lld threads",
+                       (long long)o.threads);
+    o.threads = o.threads ? o.threads : 1;
     DV_TRY(dv_nest_check(n, diag));
     while (*list) {
         size_t len = strcspn(list, ",");
@@ -48,16 +71,7 @@ dv_status dv_nest_optimise(dv_nest *n, const char *list,
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "there is no pass '%.*s' over nests", (int)len,
                            list);
-        dv_diag_pass(diag, passes[i].name);
-        if (!passes[i].tiled && dv_nest_is_tiled(n))
-            return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
-                           "nest %s is tiled or packed: %s comes before that",
-                           n->name, passes[i].name);
-        DV_TRY(passes[i].run(n, options, diag));
-        DV_TRY(dv_nest_check(n, diag));
-        dv_diag_pass(diag, NULL);
-        if (options->after)
-            options->after(options->user, passes[i].name, n);
+        DV_TRY(run_pass(n, &passes[i], &o, diag));
         list += len + (list[len] == ',');
     }
     return DV_OK;

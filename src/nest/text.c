@@ -10,6 +10,7 @@
 //       …
 //   }
 #include "nest/nest.h"
+#include "base/file.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -184,7 +185,7 @@ dv_status dv_nest_read(dv_lexer *lx, dv_nest *out)
     return DV_OK;
 }
 
-dv_status dv_nest_parse(dv_nest *out, const dv_source *src, dv_diag *diag)
+dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag)
 {
     dv_lexer lx;
     dv_nest n;
@@ -256,4 +257,47 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
     for (int i = 0; i < n->n_dims; i++)
         print_dim(out, &n->dims[i], width);
     dv_put(out, "}\n");
+}
+
+// -- Nests of their own ------------------------------------------------------
+
+// A nest with the text that it borrows.
+typedef struct owner {
+    dv_nest n; // first: the address is that of the nest
+    dv_source src;
+} owner;
+
+dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
+                        const char *name, dv_diag *diag)
+{
+    size_t name_len = strlen(name);
+    if (len > (size_t)DV_MAX_TEXT_BYTES)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "the text of the nest has %zu bytes", len);
+    owner *o = dv_alloc(sizeof *o + len + name_len + 2);
+    if (!o)
+        return dv_nomem(diag);
+    char *copy = (char *)(o + 1), *name_copy = copy + len + 1;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    memcpy(name_copy, name, name_len + 1);
+    o->src = (dv_source){name_copy, copy, len};
+    dv_status s = dv_nest_from(&o->n, &o->src, diag);
+    if (s)
+        dv_release(o);
+    else
+        *out = &o->n;
+    return s;
+}
+
+void dv_nest_destroy(dv_nest *n)
+{
+    dv_release(n);
+}
+
+char *dv_nest_text(const dv_nest *n)
+{
+    dv_text out = {0};
+    dv_nest_print(&out, n);
+    return dv_text_take(&out);
 }

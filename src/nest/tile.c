@@ -72,7 +72,11 @@ void dv_nest_unite(dv_nest *n)
 void dv_nest_cut(dv_nest *n, int i, int64_t size)
 {
     dv_nest_dim *d = &n->dims[i];
+    dv_nest_tiles t;
+    int bad;
     int64_t whole = d->whole ? d->whole : d->size;
+    if (dv_nest_tiles_of(n, &t, &bad) && t.inner[i] >= 0)
+        whole = n->dims[t.inner[i]].whole; // tiles are cut, not elements
     memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);
     n->n_dims++;
     d[0].size = dv_ceil_div(d->size, size);

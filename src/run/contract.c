@@ -168,9 +168,12 @@ static int lay_buffer(dv_contract *c, int o)
     int at = f->pack[o];
     if (at == DV_FORM_NEVER)
         return 1;
-    if (at >= 0 && at < c->n_shared - 1)
-        at = c->n_shared - 1; // shared loops are gone through as one
-    if (at >= 0)
+    // Shared loops are gone through as one; results are each thread's own.
+    if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
+        at = c->n_shared - 1;
+    if (at == DV_FORM_TOP)
+        c->top_pack |= (uint8_t)(1 << o);
+    else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = round_up(c->col.size, c->lanes);
     int64_t elems = o == DV_OUT      ? cols * c->row.size
@@ -257,9 +260,10 @@ static dv_status optimise(dv_contract *c, const dv_contract_options *o,
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
 }
 
-static dv_status build(dv_contract *c, dv_jit *jit, dv_diag *diag)
+static dv_status build(dv_contract *c, dv_jit *jit,
+                       const dv_contract_options *o, dv_diag *diag)
 {
-    int bad;
+    int bad, plain = dv_nest_is_plain(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
@@ -276,24 +280,26 @@ static dv_status build(dv_contract *c, dv_jit *jit, dv_diag *diag)
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
     lay_panels(c);
-    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++)
-        if (!lay_buffer(c, o))
+    for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
+        if (!lay_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
-                           dv_nest_operand_name(o));
+                           dv_nest_operand_name(i));
     DV_TRY(map_buffers(c, diag));
     if (c->points)
         return DV_OK;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        if (c->form.pack[o] != DV_FORM_NEVER)
-            DV_TRY(ct_make_mover(c, jit, o, diag));
+    if (plain)
+        return ct_make_plans(c, jit, o, diag);
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        if (c->form.pack[i] != DV_FORM_NEVER)
+            DV_TRY(ct_make_mover(c, jit, i, diag));
     return ct_make_kernels(c, jit, diag);
 }
 
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
 {
-    static const dv_contract_options none = {0};
+    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
     const dv_contract_options *o = options ? options : &none;
     DV_TRY(check(n, o, diag));
     dv_contract *c = dv_alloc(sizeof *c);
@@ -301,8 +307,12 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = o->as_is ? DV_OK : optimise(c, o, diag);
+    if (s == DV_OK && !jit) {
+        s = dv_jit_create(&c->own_jit, diag);
+        jit = c->own_jit;
+    }
     if (s == DV_OK)
-        s = build(c, jit, diag);
+        s = build(c, jit, o, diag);
     c->n.src = NULL; // no longer borrowed
     if (s)
         dv_contract_destroy(c);
@@ -317,6 +327,10 @@ void dv_contract_destroy(dv_contract *c)
         return;
     if (c->memory)
         munmap(c->memory, c->memory_bytes);
+    for (int32_t i = 0; i < c->n_plans; i++)
+        dv_gemm_plan_destroy(c->plans[i]);
+    dv_release(c->plans);
+    dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
 }
@@ -347,6 +361,13 @@ typedef struct spot {
 
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
+    if (c->n_plans) {
+        int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
+        dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
+                     s->at[c->form.in_row], s->at[c->form.in_col],
+                     s->at[DV_OUT], NULL);
+        return;
+    }
     int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
     const ct_kernel *k =
         &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
@@ -385,10 +406,13 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 // The loops from l on. As deep as there are loops.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    if (l == c->n_loops) {
+    if (l == c->n_loops && c->points) // all loops are shared
+        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
+                  s->first, s->last);
+    else if (l == c->n_loops)
         multiply(c, t, s);
+    if (l == c->n_loops)
         return;
-    }
     const ct_loop *p = &c->loops[l];
     int64_t from, n = ct_turns(t, p->size, p->whole, p->unit, p->outer, &from);
     if (c->points && l == c->n_loops - 1) {
@@ -441,12 +465,14 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
     int64_t begin = c->n_shares * thread / c->threads;
     int64_t end = c->n_shares * (thread + 1) / c->threads;
     spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, 1, 1};
+    if (c->n_plans && !c->n_shared) // each has its part of every product
+        begin = 0, end = 1;
     if (begin == end)
         return;
     if (c->n.combine)
         s.at[DV_OUT] = c->sums;
-    for (int o = 0; o < DV_N_OPERANDS && !c->points; o++) {
-        if (!(c->n.pack >> o & 1))
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (!(c->top_pack >> o & 1))
             continue;
         if (o != DV_OUT || !c->zero_first)
             ct_pack(c, t, o, s.at[o]);
@@ -454,7 +480,7 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
     }
     for (int64_t i = begin; i < end; i++)
         do_share(c, t, i, &s);
-    if (c->n.pack >> DV_OUT & 1 && !c->points)
+    if (c->top_pack >> DV_OUT & 1)
         ct_put_back(c, t, out);
 }
 

@@ -1,6 +1,7 @@
 // Inside contractions: what create makes ready and a run goes through.
 #ifndef DV_RUN_CONTRACT_IN_H
 #define DV_RUN_CONTRACT_IN_H
+#include "jit/gemm.h"
 #include "run/contract.h"
 
 enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4, CT_PANEL = 4 };
@@ -45,9 +46,13 @@ typedef struct ct_mover {
     const ct_cut *cuts;  // its panels: whole, rest
     int32_t scalar;      // no move can do it: an element at a time
     int32_t by_row;      // the rows of the move are `along`
-    // Whole or rest of across; panel; ways to cut k; whole or rest of along.
-    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][2];
-    dv_move_fn back[2][CT_K_WAYS][2]; // out alone
+    // Of along, that one move takes: all panels get their part of some rows
+    // while these are near.
+    int64_t chunk;
+    // Whole or rest of across; panel; ways to cut k; a chunk of along, what is
+    // left of it whole, what is left of its rest.
+    dv_move_fn in[2][CT_RUNS][CT_K_WAYS][3];
+    dv_move_fn back[2][CT_K_WAYS][3]; // out alone
 } ct_mover;
 
 // Kernels for one way of cutting tiles short.
@@ -70,6 +75,7 @@ struct dv_contract {
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C
     int32_t zero_first, relu_last;
+    uint8_t top_pack; // a bit an operand: packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
     int32_t k_rest[2]; // k dimensions that have a rest; -1: none
@@ -78,6 +84,10 @@ struct dv_contract {
     int32_t panels;                           // columns are packed in them
     ct_kernel kernels[2][2][CT_K_WAYS][2][2]; // row, col, k, first, last
     ct_mover movers[DV_N_OPERANDS];
+    // A plain product: one plan for all threads, or, if the loops around it are
+    // shared, one for each.
+    dv_gemm_plan **plans; // owned
+    int32_t n_plans;      // 0: not plain
     int64_t buffer_bytes[DV_N_OPERANDS];
     // combine: `parts` results of `part_elems` each, in order of k.
     int64_t parts, part_elems;
@@ -85,6 +95,7 @@ struct dv_contract {
     int64_t part_step[DV_NEST_MAX_DIMS]; // of the nest's dimensions in a part
     unsigned char *sums;                 // in memory
     ct_thread *team;                     // owned
+    dv_jit *own_jit;                     // NULL: it is borrowed
     void *memory;                        // owned, mapped
     size_t memory_bytes;
 };
@@ -92,6 +103,8 @@ struct dv_contract {
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+                        const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
 // contract_move.c

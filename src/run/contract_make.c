@@ -2,8 +2,9 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "run/contract_in.h"
+#include <stdlib.h>
 
-enum { MAX_STEP = DV_FORM_MAX_STEP };
+enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
 static int64_t size_in_way(const dv_contract *c, int i, int way)
 {
@@ -102,6 +103,34 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     return DV_OK;
 }
 
+dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+                        const dv_contract_options *options, dv_diag *diag)
+{
+    dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
+    int32_t count = c->n_shared ? c->threads : 1;
+    dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
+                         .l1_bytes = options->l1_bytes,
+                         .l2_bytes = options->l2_bytes,
+                         .l3_bytes = options->l3_bytes};
+    s.m = (int32_t)c->row.size;
+    s.n = (int32_t)c->col.size;
+    s.k = (int32_t)c->k_size[0];
+    set_rows(c, &s);
+    set_cols(c, &s);
+    s.ldc = ldc_of(c);
+    s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
+    s.relu = (uint8_t)c->relu_last;
+    // Both rows of k: rather packed than summed across vectors.
+    if (s.trans_b && !s.trans_a && s.m >= 8 && s.n >= 8 && s.k >= 8)
+        o.pack = 1;
+    c->plans = dv_alloc((size_t)count * sizeof *c->plans);
+    if (!c->plans)
+        return dv_nomem(diag);
+    for (; c->n_plans < count; c->n_plans++)
+        DV_TRY(dv_gemm_plan_create(&c->plans[c->n_plans], jit, &s, &o, diag));
+    return DV_OK;
+}
+
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
     for (int row = 0; row <= (c->row.rest > 0); row++)
@@ -126,6 +155,28 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
                      .loop = -1,
                      .outer = c->tiles.outer[dim],
                      .k = -1};
+}
+
+// Large steps in the tensor outermost: what lies together is moved together.
+// Tiles step further than what they are made of, so that they stay around it.
+// The kernel's k come last: where they are in a panel depends on the loops.
+static int is_before(const ct_axis *a, const ct_axis *b)
+{
+    if ((a->k >= 0) != (b->k >= 0))
+        return a->k < 0;
+    return llabs(a->from) >= llabs(b->from);
+}
+
+static void sort_axes(ct_mover *m)
+{
+    for (int i = 1; i < m->n_axes; i++)
+        for (int j = i; j > 0; j--) {
+            ct_axis a = m->axes[j - 1], b = m->axes[j];
+            if (is_before(&a, &b))
+                break;
+            m->axes[j - 1] = b;
+            m->axes[j] = a;
+        }
 }
 
 static void list_axes(const dv_contract *c, ct_mover *m)
@@ -173,8 +224,16 @@ static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
     return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
 }
 
+// Of two axes for a move: enough rows, and then near ones.
+static int is_better(const ct_axis *a, const ct_axis *b)
+{
+    if ((a->size >= CHUNK) != (b->size >= CHUNK))
+        return a->size > b->size;
+    return a->from < b->from;
+}
+
 // The other axis of the move: what is unit stride in the tensor; or, where
-// `across` is, the longest whose steps are long enough.
+// `across` is, the nearest whose steps are long enough.
 static int find_along(const dv_contract *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;
@@ -189,7 +248,7 @@ static int find_along(const dv_contract *c, const ct_mover *m)
             continue;
         if (x->k < 0 && x->to / c->es > MAX_STEP)
             continue;
-        if (best < 0 || x->size > m->axes[best].size)
+        if (best < 0 || is_better(x, &m->axes[best]))
             best = i;
     }
     return best;
@@ -208,6 +267,9 @@ static void choose_move(const dv_contract *c, ct_mover *m)
             m->axes[i] = m->axes[i + 1];
     }
     m->scalar = !copies && (far < 1 || far > MAX_STEP);
+    m->chunk = m->along.size;
+    if (copies && m->operand != DV_OUT && m->chunk > CHUNK)
+        m->chunk = CHUNK;
 }
 
 // -- Moves -------------------------------------------------------------------
@@ -244,10 +306,11 @@ static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
                             int rest, int k_way, dv_diag *diag)
 {
     int64_t whole = m->along.whole;
-    int64_t along[2] = {m->along.size, whole ? whole % m->along.size : 0};
+    int64_t along[3] = {m->chunk, m->along.size % m->chunk,
+                        whole ? whole % m->along.size % m->chunk : 0};
     const ct_cut *cut = &m->cuts[rest];
     for (int r = 0; r < cut->n; r++)
-        for (int a = 0; a < 2; a++) {
+        for (int a = 0; a < 3; a++) {
             if (!along[a])
                 continue;
             dv_move_shape s =
@@ -268,6 +331,7 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
     int dim = is_row ? c->form.row : c->form.col;
     m->operand = operand;
     list_axes(c, m);
+    sort_axes(m);
     m->across = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
     if (dim >= 0)
         m->across = axis_of(c, dim, operand);

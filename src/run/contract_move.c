@@ -46,34 +46,44 @@ static void by_elements(const hand *h, unsigned char *tensor,
     }
 }
 
-// All panels of the block at hand.
-static void block(const hand *h)
+// Steps of the move's other axis in the buffer, in bytes.
+static int64_t along_step(const hand *h, int64_t wide);
+
+// Rows (or what lies along) `at` to `at + n` of all panels.
+static void panels(const hand *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
     const dv_contract *c = h->c;
     int rest = m->prim ? ct_is_rest(h->t, m->prim) : 0;
     int way = m->operand == DV_OUT ? 0 : ct_k_way(c, h->t);
     const ct_cut *cut = &m->cuts[rest];
-    int64_t from, n = ct_turns(h->t, m->along.size, m->along.whole, 1,
-                               m->along.outer, &from);
-    int cut_along = n < m->along.size;
-    unsigned char *tensor = h->tensor, *panel = h->buffer;
+    unsigned char *tensor = h->tensor + at * m->along.from, *panel = h->buffer;
     for (int r = 0; r < cut->n; r++) {
         int64_t wide = cut->size[r];
         if (m->operand == c->form.in_col)
             wide = (wide + c->lanes - 1) / c->lanes * c->lanes;
+        int64_t off = h->k_at * wide * c->es + at * along_step(h, wide);
         for (int32_t i = 0; i < cut->count[r]; i++) {
-            unsigned char *to = panel + h->k_at * wide * c->es;
+            unsigned char *to = panel + off;
             if (m->scalar)
                 by_elements(h, tensor, to, cut->size[r]);
             else if (h->back)
-                m->back[rest][way][cut_along](to, tensor);
+                m->back[rest][way][which](to, tensor);
             else
-                m->in[rest][r][way][cut_along](tensor, to);
+                m->in[rest][r][way][which](tensor, to);
             tensor += cut->size[r] * m->across.from;
             panel += wide * c->k_size[way] * c->es;
         }
     }
+}
+
+static void block(const hand *h)
+{
+    const ct_axis *x = &h->m->along;
+    int64_t from, n = ct_turns(h->t, x->size, x->whole, 1, x->outer, &from);
+    int64_t chunk = h->m->chunk;
+    for (int64_t i = 0; i < n; i += chunk)
+        panels(h, i, n - i >= chunk ? 0 : n == x->size ? 1 : 2);
 }
 
 // Elements of k that a step of k dimension i goes over.
@@ -83,6 +93,12 @@ static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
     for (int j = i + 1; j < c->form.n_k; j++)
         n *= ct_is_rest(t, &c->k[j]) ? c->k[j].rest : c->k[j].size;
     return n;
+}
+
+static int64_t along_step(const hand *h, int64_t wide)
+{
+    const ct_axis *x = &h->m->along;
+    return x->k < 0 ? x->to : k_step(h->c, h->t, x->k) * wide * h->c->es;
 }
 
 // The axes from a on. As deep as there are axes.

@@ -21,6 +21,12 @@ typedef struct dv_group_plan {
     int parts;     // its op sums in parts: two phases
 } dv_group_plan;
 
+// How an op is run. Neither: in strips.
+typedef struct dv_way {
+    dv_product *product;
+    dv_vec_op *vec; // also finishes a product
+} dv_way;
+
 typedef struct dv_worker {
     dv_exec *x;
     int32_t id;
@@ -29,6 +35,8 @@ typedef struct dv_worker {
     unsigned char *local; // tiles of temporaries; owned
     void *buf;            // of the strips; owned
     dv_product_set set;   // owned
+    void *memory;         // that tiles of products need; owned
+    void **at;            // where the accesses of the op at hand begin
     dv_diag *diag;        // owned
 } dv_worker;
 
@@ -36,17 +44,17 @@ struct dv_exec {
     dv_arena arena; // small things; the exec itself lives in it
     const dv_plan *plan;
     dv_run_kind kind;
-    dv_kernel *kernels;    // one per op
-    dv_product **products; // one per op; NULL: it is none
-    dv_jit *jit;           // NULL: no kernels for this machine
-    int64_t **strides;     // of each tensor that has its own; NULL: rows
-    dv_group_plan *group;  // one per group
-    int64_t local_bytes;   // of one thread
-    void **data;           // one per tensor
-    void **owned;          // what of that is ours
-    void **bound;          // what the user gave
-    void *snapshot;        // owned
-    dv_sim *sim;           // owned; NULL: run on this machine
+    dv_kernel *kernels;   // one per op
+    dv_way *ways;         // one per op
+    dv_jit *jit;          // NULL: no kernels for this machine
+    int64_t **strides;    // of each tensor that has its own; NULL: rows
+    dv_group_plan *group; // one per group
+    int64_t local_bytes;  // of one thread
+    void **data;          // one per tensor
+    void **owned;         // what of that is ours
+    void **bound;         // what the user gave
+    void *snapshot;       // owned
+    dv_sim *sim;          // owned; NULL: run on this machine
     int32_t n_owned, n_slots;
     // The team.
     dv_worker *workers;

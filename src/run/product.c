@@ -1,18 +1,26 @@
 #include "run/product.h"
 #include "base/dtype.h"
+#include "base/math.h"
+#include "run/widen.h"
 #include <string.h>
 
-enum { MAX_SHORT = 6 }; // variables whose last slice is shorter
+enum {
+    MAX_SHORT = 6, // variables whose last slice is shorter
+    ALIGN_BYTES = 64,
+};
 
 struct dv_product {
-    const dv_plan *plan;
-    const dv_kernel *k;
-    int32_t op, n_threads;
+    dv_product_how how;
+    const dv_op *o;
     dv_nest nest; // of the whole op
     int32_t var[DV_NEST_MAX_DIMS];
-    int32_t tensor[DV_N_OPERANDS];
+    int32_t access[DV_N_OPERANDS]; // reads, then n_reads
     const dv_flat *flat[DV_N_OPERANDS];
-    int64_t elem_bytes;
+    int64_t elem_bytes[DV_N_OPERANDS]; // as stored
+    int64_t sum_bytes;                 // of an element of the contraction
+    int wide[2];                       // the factor is copied into f32 first
+    dv_widen widen[2];
+    int direct; // sums go straight to the tensor
     // By thread and shape: bit i of a shape says that the slice of the i-th
     // variable in this list is the last, shorter one.
     int32_t shorts[MAX_SHORT], n_shorts;
@@ -38,6 +46,25 @@ static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
     return !dv_access_is_indirect(&o->write) && !o->is_extern;
 }
 
+static int reads_result(const dv_op *o)
+{
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == o->write.tensor)
+            return 1;
+    return 0;
+}
+
+// Does a factor serve several results?
+static int has_reuse(const dv_op *o, const int32_t *factor)
+{
+    for (int v = 0; v < o->n_vars; v++)
+        for (int i = 0; i < 2; i++)
+            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
+                !(dv_access_vars(o, &o->reads[factor[i]]) >> v & 1))
+                return 1;
+    return 0;
+}
+
 // What happens to the sum, as a touch of the nest; -1: something else.
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
@@ -58,12 +85,12 @@ static int type_of(int in0, int in1, int out)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-static int fill_nest(dv_product *p, const dv_op *o, int last)
+static int fill_nest(dv_product *p)
 {
+    const dv_op *o = p->o;
     dv_nest *n = &p->nest;
     n->first = DV_PRIM_ZERO;
     n->main = DV_PRIM_GEMM;
-    n->last = (dv_prim)last;
     for (int v = 0; v < o->n_vars; v++) {
         int64_t s[DV_N_OPERANDS];
         for (int i = 0; i < DV_N_OPERANDS; i++) {
@@ -84,53 +111,75 @@ static int fill_nest(dv_product *p, const dv_op *o, int last)
     return n->n_dims > 0;
 }
 
-static int fill_product(dv_product *p, const dv_kernel *k)
+static int fill_operands(dv_product *p, const int32_t *factor)
 {
-    const dv_program *program = p->plan->ops;
-    const dv_op *o = k->op;
-    int32_t factor[2];
-    if (k->old_off >= 0 || !find_factors(o, k->reduce, factor))
-        return 0;
-    int last = last_touch(o, k->reduce);
-    if (last < 0)
-        return 0;
+    const dv_program *program = p->how.plan->ops;
+    const dv_kernel *k = p->how.kernel;
+    int64_t n_reads = p->o->n_reads;
+    p->nest.dtype = k->compute == DV_IN_F64 ? DV_F64 : DV_F32;
+    p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        p->tensor[i] = i < 2 ? o->reads[factor[i]].tensor : o->write.tensor;
+        const dv_access *a = i < 2 ? &p->o->reads[factor[i]] : &p->o->write;
+        dv_dtype t = program->tensors[a->tensor].dtype;
+        p->access[i] = i < 2 ? factor[i] : (int32_t)n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
-        dv_dtype t = program->tensors[p->tensor[i]].dtype;
-        if ((t != DV_F32 && t != DV_F64) || (i && t != p->nest.dtype))
+        p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
+        p->direct &= i < 2 || t == p->nest.dtype;
+        if (i == 2 || t == p->nest.dtype)
+            continue;
+        if (p->nest.dtype != DV_F32 || (t != DV_F16 && t != DV_BF16) ||
+            !dv_widen_init(&p->widen[i], p->flat[i], p->o->n_vars, t,
+                           p->how.jit))
             return 0;
-        p->nest.dtype = t;
+        p->wide[i] = 1;
     }
-    p->elem_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
-    for (int v = 0; v < o->n_vars; v++) {
-        int64_t len = o->vars[v].end - o->vars[v].begin;
-        int64_t slice = p->plan->slices[p->op][v];
-        if (o->vars[v].reduce && slice < len)
-            return 0; // in parts
-        if (len % slice == 0)
+    return 1;
+}
+
+// Variables whose last slice is shorter.
+static int fill_shorts(dv_product *p)
+{
+    for (int v = 0; v < p->o->n_vars; v++) {
+        int64_t len = p->o->vars[v].end - p->o->vars[v].begin;
+        if (len % p->how.plan->slices[p->how.op][v] == 0)
             continue;
         if (p->n_shorts == MAX_SHORT)
             return 0;
         p->shorts[p->n_shorts++] = v;
     }
-    return fill_nest(p, o, last);
+    return 1;
 }
 
-dv_status dv_product_create(dv_product **out, const dv_plan *plan, int32_t op,
-                            const dv_kernel *kernel, int32_t n_threads,
-                            dv_arena *arena, dv_diag *diag)
+static int fill_product(dv_product *p)
 {
-    dv_product try = {
-        .plan = plan, .k = kernel, .op = op, .n_threads = n_threads};
+    const dv_kernel *k = p->how.kernel;
+    int32_t factor[2];
+    p->o = k->op;
+    if (k->compute == DV_IN_I64 || !find_factors(p->o, k->reduce, factor))
+        return 0;
+    int last = last_touch(p->o, k->reduce);
+    p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
+    if (p->how.vec && !has_reuse(p->o, factor))
+        return 0; // better in one pass
+    if (!fill_operands(p, factor) || (!p->direct && !p->how.vec) ||
+        !fill_shorts(p) || !fill_nest(p))
+        return 0;
+    p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
+    return 1;
+}
+
+dv_status dv_product_create(dv_product **out, const dv_product_how *how,
+                            dv_diag *diag)
+{
+    dv_product *p = DV_NEW(how->arena, dv_product, 1);
     *out = NULL;
-    if (!fill_product(&try, kernel))
-        return DV_OK;
-    dv_product *p = DV_NEW(arena, dv_product, 1);
     if (!p)
         return dv_nomem(diag);
-    *p = try;
-    p->made = DV_NEW(arena, dv_contract *, (size_t)n_threads << p->n_shorts);
+    p->how = *how;
+    if (!fill_product(p))
+        return DV_OK;
+    p->made = DV_NEW(how->arena, dv_contract *,
+                     (size_t)how->n_threads << p->n_shorts);
     if (!p->made)
         return dv_nomem(diag);
     *out = p;
@@ -139,20 +188,15 @@ dv_status dv_product_create(dv_product **out, const dv_plan *plan, int32_t op,
 
 // -- Tiles -----------------------------------------------------------------
 
-static int32_t shape_of(const dv_product *p, const dv_tile *t)
-{
-    int32_t shape = 0;
-    for (int i = 0; i < p->n_shorts; i++) {
-        int v = p->shorts[i];
-        shape |= (t->slot[v] == t->n_slots[v] - 1) << i;
-    }
-    return shape;
-}
-
 static dv_contract **made_for(const dv_product *p, const dv_tile *t,
                               int32_t thread)
 {
-    return &p->made[((size_t)thread << p->n_shorts) + (size_t)shape_of(p, t)];
+    size_t shape = 0;
+    for (int i = 0; i < p->n_shorts; i++) {
+        int v = p->shorts[i];
+        shape |= (size_t)(t->slot[v] == t->n_slots[v] - 1) << i;
+    }
+    return &p->made[((size_t)thread << p->n_shorts) + shape];
 }
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
@@ -194,23 +238,59 @@ void dv_product_set_free(dv_product_set *s)
     *s = (dv_product_set){0};
 }
 
-// The nest of a tile.
-static dv_nest nest_of(const dv_product *p, const dv_tile *t)
+static int64_t round_up(int64_t n)
+{
+    return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+static int64_t results_of(const dv_product *p, const dv_tile *t)
+{
+    int64_t n = 1;
+    for (int v = 0; v < p->o->n_vars; v++)
+        n *= p->o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    return n;
+}
+
+// The nest of a tile, with the strides of what is copied together.
+static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
 {
     dv_nest n = p->nest;
+    int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
+    *bytes = 0;
+    for (int i = 0; i < 2; i++)
+        if (p->wide[i])
+            *bytes +=
+                round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
+                                            p->o->n_vars, steps[i]));
+    if (!p->direct) {
+        dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
+        *bytes += p->how.parts ? 0 : round_up(p->sum_bytes * results_of(p, t));
+    }
+    for (int i = 0; i < n.n_dims; i++) {
+        int v = p->var[i];
+        dv_nest_dim *d = &n.dims[i];
+        d->size = t->end[v] - t->begin[v];
+        for (int k = 0; k < DV_N_OPERANDS; k++)
+            if (d->stride[k] && (k < 2 ? p->wide[k] : !p->direct))
+                d->stride[k] = steps[k][v];
+    }
+    // A step along what has one point leads nowhere, but must not be none.
     for (int i = 0; i < n.n_dims; i++)
-        n.dims[i].size = t->end[p->var[i]] - t->begin[p->var[i]];
+        for (int k = 0; k < DV_N_OPERANDS; k++)
+            if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
+                n.dims[i].stride[k] = 1;
     return n;
 }
 
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
-                             dv_product_set *set, dv_jit *jit, dv_arena *arena,
-                             dv_diag *diag)
+                             dv_product_set *set, dv_diag *diag)
 {
     dv_contract **to = made_for(p, t, thread);
+    int64_t bytes;
     if (*to)
         return DV_OK;
-    dv_nest n = nest_of(p, t);
+    dv_nest n = nest_of(p, t, &bytes);
+    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     for (int32_t i = 0; i < set->n; i++)
         if (same_nest(set->of[i], &n)) {
             *to = set->at[i];
@@ -220,25 +300,34 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
-    dv_nest *copy = DV_NEW(arena, dv_nest, 1);
-    if (!copy || !make_room(set, arena))
+    dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
+    if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
     *copy = n;
-    DV_TRY(dv_contract_create(to, jit, &n, &options, diag));
+    DV_TRY(dv_contract_create(to, p->how.jit, &n, &options, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
     return DV_OK;
 }
 
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
-                    void *const *data)
+                    void *const *at, void *memory, void *acc)
 {
-    char *at[DV_N_OPERANDS];
+    char *op[DV_N_OPERANDS], *room = memory;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        int64_t off = p->flat[i]->base;
-        for (int v = 0; v < p->k->op->n_vars; v++)
+        int64_t off = p->flat[i]->base, steps[DV_MAX_VARS];
+        for (int v = 0; v < p->o->n_vars; v++)
             off += p->flat[i]->coef[v] * t->begin[v];
-        at[i] = (char *)data[p->tensor[i]] + off * p->elem_bytes;
+        op[i] = (char *)at[p->access[i]] + off * p->elem_bytes[i];
+        if (i == 2 || !p->wide[i])
+            continue;
+        dv_widen_run(&p->widen[i], t->begin, t->end, op[i], (float *)room);
+        op[i] = room;
+        room += round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
+                                            p->o->n_vars, steps));
     }
-    dv_contract_part(*made_for(p, t, thread), 0, at[0], at[1], at[2]);
+    char *sums = p->direct ? op[2] : p->how.parts ? acc : room;
+    dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);
+    if (!p->direct && !p->how.parts)
+        dv_vec_op_part(p->how.vec, at, t->begin, t->end, DV_FINISH, sums);
 }

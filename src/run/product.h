@@ -5,33 +5,48 @@
 //
 //   tile 0: m 512, n, k     tile 1: m 488, n, k      two contractions
 //
+// Sums go straight to the tensor where nothing but relu happens to them, else
+// to accumulators, from which a vector kernel finishes them; so do parts of
+// sums. Operands narrower than f32 are widened into the thread's memory first.
+//
 // A thread has its own contractions, because they have buffers; ops of the
 // same shape share them. All are made before the first run.
 #ifndef DV_PRODUCT_H
 #define DV_PRODUCT_H
 #include "run/contract.h"
-#include "run/run.h"
+#include "run/vec_op.h"
 
 typedef struct dv_product dv_product;
 
 // The contractions of one thread and what they were made of.
 typedef struct dv_product_set {
-    dv_contract **at; // owned, as all of them are
+    dv_contract **at; // owned
     const dv_nest **of;
     int32_t n, cap;
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: not known
+    int64_t memory_bytes; // that a tile needs for accumulators and operands
 } dv_product_set;
 void dv_product_set_free(dv_product_set *s);
 
-// What an op needs of `kernel` to be run this way; *out is NULL when it cannot
-// be. Memory from the arena.
-dv_status dv_product_create(dv_product **out, const dv_plan *plan, int32_t op,
-                            const dv_kernel *kernel, int32_t n_threads,
-                            dv_arena *arena, dv_diag *diag);
+typedef struct dv_product_how {
+    const dv_plan *plan;
+    const dv_kernel *kernel;
+    const dv_vec_op *vec; // finishes sums; made for parts. NULL: there is none
+    int32_t op, n_threads;
+    int parts; // tiles are parts of sums
+    dv_jit *jit;
+    dv_arena *arena;
+} dv_product_how;
+
+// *out is NULL when the op cannot be run this way.
+dv_status dv_product_create(dv_product **out, const dv_product_how *how,
+                            dv_diag *diag);
 // Get ready for a tile on a thread.
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
-                             dv_product_set *set, dv_jit *jit, dv_arena *arena,
-                             dv_diag *diag);
+                             dv_product_set *set, dv_diag *diag);
+// Compute a tile: all of it, or, when tiles are parts, its accumulators into
+// `acc`. `at` has where element 0 of each read is, then of the write; `memory`
+// has the set's memory_bytes.
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
-                    void *const *data);
+                    void *const *at, void *memory, void *acc);
 #endif

@@ -21,7 +21,9 @@ typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;
 // Choose before the first run.
 dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag);
 dv_run_kind dv_exec_kind(const dv_exec *x);
-int32_t dv_exec_threads(const dv_exec *x);  // that a run takes
+int32_t dv_exec_threads(const dv_exec *x); // that a run takes
+// How each op is run, and the kernels that were made so far.
+void dv_exec_list(const dv_exec *x, dv_text *out);
 const char *dv_exec_name(const dv_exec *x); // "seq", "threads" or "sim"
 
 // What the simulator saw move.

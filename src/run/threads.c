@@ -65,6 +65,30 @@ static void start_op(dv_worker *w, int32_t op)
     s->part = DV_WHOLE;
 }
 
+// Where element 0 of each read is, then of the write.
+static void find_tensors(dv_worker *w)
+{
+    const dv_op *o = w->strips.k->op;
+    for (int r = 0; r < o->n_reads; r++)
+        w->at[r] = (void *)(uintptr_t)dv_strips_source(&w->strips, r);
+    w->at[o->n_reads] = w->data[o->write.tensor];
+}
+
+// The op that was started, on one tile.
+static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
+{
+    const dv_way *way = &w->x->ways[op];
+    if (!way->product && !way->vec) {
+        run_box(&w->strips, t);
+        return;
+    }
+    find_tensors(w);
+    if (way->product)
+        dv_product_run(way->product, t, w->id, w->at, w->memory, NULL);
+    else
+        dv_vec_op_run(way->vec, w->at, t->begin, t->end);
+}
+
 // The thread's tiles of temporaries, where the tile at hand would be in the
 // whole tensor.
 static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
@@ -123,9 +147,19 @@ static void compute_part(dv_worker *w, int32_t op, int64_t tile)
     dv_tile t;
     dv_plan_tile(&t, w->x->plan, op, tile);
     start_op(w, op);
-    w->strips.part = DV_FIRST_PART;
-    w->strips.parts = w->x->parts + tile * w->x->part_bytes;
-    run_box(&w->strips, &t);
+    void *acc = w->x->parts + tile * w->x->part_bytes;
+    const dv_way *way = &w->x->ways[op];
+    if (way->product || way->vec)
+        find_tensors(w);
+    if (way->product) {
+        dv_product_run(way->product, &t, w->id, w->at, w->memory, acc);
+    } else if (way->vec) {
+        dv_vec_op_part(way->vec, w->at, t.begin, t.end, DV_FIRST_PART, acc);
+    } else {
+        w->strips.part = DV_FIRST_PART;
+        w->strips.parts = acc;
+        run_box(&w->strips, &t);
+    }
 }
 
 static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
@@ -146,6 +180,12 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     for (int64_t k = 1; k < n_parts; k++)
         dv_strips_add(s->k, s->parts,
                       x->parts + tile_of_part(o, &t, k) * x->part_bytes, n);
+    if (x->ways[op].vec) {
+        find_tensors(w);
+        dv_vec_op_part(x->ways[op].vec, w->at, t.begin, t.end, DV_FINISH,
+                       s->parts);
+        return;
+    }
     s->part = DV_FINISH;
     run_box(s, &t);
 }
@@ -178,10 +218,7 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
     for (int32_t op = first; op < end; op++) {
         start_op(w, op);
         dv_plan_tile(&t, w->x->plan, op, tile);
-        if (w->x->products[op])
-            dv_product_run(w->x->products[op], &t, w->id, w->data);
-        else
-            run_box(&w->strips, &t);
+        run_op(w, op, &t);
     }
 }
 
@@ -395,30 +432,58 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
     for (int64_t i = 0; i < deal->n_tiles; i++) {
         dv_tile t;
         dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
-        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, x->jit,
-                                  &x->arena, diag));
+        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, diag));
     }
     return DV_OK;
 }
 
-// Kernels for what has them; the rest is done in strips.
-static dv_status make_products(dv_exec *x, dv_diag *diag)
+// Kernels for an op, where there are any; else it is done in strips.
+static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
+                          dv_diag *diag)
+{
+    const dv_kernel *k = &x->kernels[op];
+    dv_way *way = &x->ways[op];
+    int parts = in_parts(x->plan, op);
+    dv_vec_how vec = {.p = x->plan->ops,
+                      .op = k->op,
+                      .reads = k->reads,
+                      .write = &k->write,
+                      .parts = k->reduce != NULL,
+                      .copied = k->old_off >= 0};
+    // Parts are added up as the strips do it, which compute integers in i64.
+    if (!parts || k->compute != DV_IN_I64)
+        DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    dv_product_how how = {.plan = x->plan,
+                          .kernel = k,
+                          .vec = way->vec,
+                          .op = op,
+                          .n_threads = x->n_workers,
+                          .parts = parts,
+                          .jit = x->jit,
+                          .arena = &x->arena};
+    DV_TRY(dv_product_create(&way->product, &how, diag));
+    for (int32_t d = 0; way->product && d < g->n_deals; d++)
+        DV_TRY(prepare_deal(x, way->product, op, &g->deals[d], diag));
+    return DV_OK;
+}
+
+static dv_status find_ways(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
-    x->products = DV_NEW(&x->arena, dv_product *, plan->ops->n_ops);
-    if (!x->products)
+    x->ways = DV_NEW(&x->arena, dv_way, plan->ops->n_ops);
+    if (!x->ways)
         return dv_nomem(diag);
     x->jit = x->kind == DV_RUN_THREADS ? dv_jit_shared() : NULL;
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
-             op++) {
-            dv_product **p = &x->products[op];
-            DV_TRY(dv_product_create(p, plan, op, &x->kernels[op], x->n_workers,
-                                     &x->arena, diag));
-            for (int32_t d = 0; *p && d < plan->groups[g].n_deals; d++)
-                DV_TRY(
-                    prepare_deal(x, *p, op, &plan->groups[g].deals[d], diag));
-        }
+             op++)
+            DV_TRY(find_way(x, &plan->groups[g], op, diag));
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_worker *w = &x->workers[i];
+        w->memory = dv_alloc((size_t)w->set.memory_bytes);
+        if (!w->memory)
+            return dv_nomem(diag);
+    }
     return DV_OK;
 }
 
@@ -432,7 +497,13 @@ static int make_worker(dv_exec *x, int32_t id)
     // One strip more than slots: the accumulators.
     w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
     w->diag = dv_diag_create();
-    if (!w->data || !w->local || !w->buf || !w->diag)
+    int32_t most = 0;
+    for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
+        most = x->plan->ops->ops[i].n_reads > most
+                   ? x->plan->ops->ops[i].n_reads
+                   : most;
+    w->at = DV_NEW(&x->arena, void *, most + 1);
+    if (!w->data || !w->local || !w->buf || !w->diag || !w->at)
         return 0;
     w->strips = (dv_strips){
         .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
@@ -469,10 +540,22 @@ dv_status dv_team_create(dv_exec *x, dv_diag *diag)
     for (int32_t i = 0; i < n; i++)
         if (!make_worker(x, i))
             return dv_nomem(diag);
-    DV_TRY(make_products(x, diag));
+    DV_TRY(find_ways(x, diag));
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
     return DV_OK;
+}
+
+void dv_exec_list(const dv_exec *x, dv_text *out)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
+               x->ways[i].product ? "a contraction"
+               : x->ways[i].vec   ? "a vector kernel"
+                                  : "in strips, no kernel");
+    if (x->jit)
+        dv_jit_list(x->jit, out);
 }
 
 void dv_team_destroy(dv_exec *x)
@@ -480,6 +563,7 @@ void dv_team_destroy(dv_exec *x)
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_release(x->workers[i].local);
         dv_release(x->workers[i].buf);
+        dv_release(x->workers[i].memory);
         dv_product_set_free(&x->workers[i].set);
         dv_diag_destroy(x->workers[i].diag);
     }

@@ -12,7 +12,7 @@ static void same_text(const dv_nest *n)
     dv_nest back;
     dv_nest_print(&text, n);
     dv_source src = {"printed", text.at, text.len};
-    if (text.failed || dv_nest_parse(&back, &src, NULL) ||
+    if (text.failed || dv_nest_from(&back, &src, NULL) ||
         !dv_nest_equal(n, &back))
         abort();
     dv_text_free(&text);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dv_diag *diag = dv_diag_create();
     dv_source src = {"fuzz", (const char *)data, size};
     dv_nest n;
-    dv_status st = dv_nest_parse(&n, &src, diag);
+    dv_status st = dv_nest_from(&n, &src, diag);
     if (st == DV_OK) {
         same_text(&n);
         st = dv_nest_check(&n, diag);

@@ -11,9 +11,18 @@ static dv_nest gemm(void)
 {
     dv_nest n = {.name = "x", .dtype = DV_F32, .main = DV_PRIM_GEMM};
     n.n_dims = 3;
-    n.dims[0] = (dv_nest_dim){DV_NEST_M, DV_NEST_PRIM, 2, {1, 0, 1}, 0};
-    n.dims[1] = (dv_nest_dim){DV_NEST_N, DV_NEST_PRIM, 2, {0, 2, 2}, 0};
-    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_PRIM, 2, {2, 1, 0}, 0};
+    n.dims[0] = (dv_nest_dim){.type = DV_NEST_M,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {1, 0, 1}};
+    n.dims[1] = (dv_nest_dim){.type = DV_NEST_N,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {0, 2, 2}};
+    n.dims[2] = (dv_nest_dim){.type = DV_NEST_K,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {2, 1, 0}};
     return n;
 }
 
@@ -98,12 +107,14 @@ static void passes(void **state)
     int count = 0;
     while (dv_nest_pass_get(count))
         count++;
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 13);
     // No room for one more.
     n = gemm();
     for (n.n_dims = 0; n.n_dims < DV_NEST_MAX_DIMS; n.n_dims++)
-        n.dims[n.n_dims] =
-            (dv_nest_dim){DV_NEST_C, DV_NEST_SEQ, 1, {1, 1, 1}, 0};
+        n.dims[n.n_dims] = (dv_nest_dim){.type = DV_NEST_C,
+                                         .exec = DV_NEST_SEQ,
+                                         .size = 1,
+                                         .stride = {1, 1, 1}};
     n.dims[9].size = 256;
     assert_int_equal(dv_nest_optimise(&n, "split", &options, NULL), DV_E_LIMIT);
 }

@@ -17,8 +17,12 @@ typedef enum dv_form {
     DV_FORM_V,
     DV_FORM_VVS,
     DV_FORM_VVD,
+    DV_FORM_VVI,
+    DV_FORM_VVB,
     DV_FORM_VR,
-    DV_FORM_M4, // memory from here
+    DV_FORM_M1, // memory from here
+    DV_FORM_M2,
+    DV_FORM_M4,
     DV_FORM_M8,
     DV_FORM_M16,
     DV_FORM_MU,
@@ -30,6 +34,7 @@ typedef enum dv_form {
     DV_FORM_L8,
     DV_FORM_PF, // to here
     DV_FORM_J,
+    DV_FORM_JV,
     DV_FORM_N
 } dv_form;
 
@@ -83,6 +88,15 @@ dv_insn_regs(dv_form form, int64_t a, int64_t b, int64_t c, int64_t d, int *ok)
     case DV_FORM_VVD:
         *ok &= abc && dv_insn_in(d, 0, 1);
         return ra | rb | rc | ud << 11;
+    case DV_FORM_VVI:
+        *ok &= ab && dv_insn_in(c, 0, 127);
+        return ra | rb | rc;
+    case DV_FORM_VVB:
+        *ok &= abc && dv_insn_in(d, 0, 15);
+        return ra | rb | rc | ud << 11;
+    case DV_FORM_JV:
+        *ok &= !(a >> 5) && dv_insn_in(c, -(1 << 18), (1 << 18) - 1);
+        return ra | (uc & 0x7ffff) << 5;
     case DV_FORM_J:
         *ok &= dv_insn_in(c, -(1 << 18), (1 << 18) - 1);
         return (uc & 0x7ffff) << 5;
@@ -122,6 +136,11 @@ DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
     case DV_FORM_L8:
         *ok &= ab && dv_insn_in(c, 0, 1);
         return ra | rb | uc << 30;
+    case DV_FORM_M1:
+    case DV_FORM_M2:
+        log = form == DV_FORM_M2;
+        *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
+        return ra | rb | uc >> log << 10;
     default: // M4, M8, M16, PF
         log = form == DV_FORM_M4 ? 2 : form == DV_FORM_M16 ? 4 : 3;
         *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
@@ -134,7 +153,7 @@ DV_ALWAYS static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b,
                                               int64_t c, int64_t d, int *ok)
 {
     dv_form form = dv_insn_rows[op].form;
-    int mem = form >= DV_FORM_M4 && form <= DV_FORM_PF;
+    int mem = form >= DV_FORM_M1 && form <= DV_FORM_PF;
     return dv_insn_rows[op].bits | (mem ? dv_insn_mem(form, a, b, c, d, ok)
                                         : dv_insn_regs(form, a, b, c, d, ok));
 }

@@ -1,0 +1,611 @@
+// NEON for the kernels of jit/vec.h: each operation of the plan as a few
+// instructions.
+//
+// Every operand has a place on the stack where its row, or its column, starts;
+// running pointers are in x0 to x12, those of further operands on the stack
+// too. The plan's registers are all but one, which narrows what is stored.
+// Constants lie behind the code.
+#include "jit/aarch64/gen.h"
+#include "jit/vec_ir.h"
+
+enum {
+    N_POINTERS = 13,
+    X_ALL = 13,  // elements of a row, or rows of a column
+    X_LEFT = 14, // elements
+    X_COUNT = 15,
+    V_NARROW = 31,
+    N_FREE = 23, // registers of the plan that need no saving
+    MAX_NEST = 4
+};
+
+enum { ALL = 7, ADDEND = 4 };
+
+static void make(dv_code *code, const dv_vec_plan *p);
+
+const dv_vec_isa dv_a64_vec_isa = {
+    .emit = make,
+    .n_regs = 31,
+    .vector_bytes = 16,
+    .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
+};
+
+typedef struct maker {
+    dv_gen gen;
+    const dv_vec_plan *p;
+    int lanes;
+    int64_t places, running, slots, saved, frame; // offsets from sp
+    size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
+    size_t out[MAX_NEST];
+    int depth;
+} maker;
+
+// All but V_NARROW, those that need no saving first.
+static int reg(int r)
+{
+    return dv_gen_reg(r < N_FREE ? r : r + 1);
+}
+_Static_assert(V_NARROW == 31, "the last that needs no saving");
+
+// -- Pointers ----------------------------------------------------------------
+
+static int size_of(const dv_vec_operand *o)
+{
+    return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+}
+
+static int64_t running(const maker *m, int operand)
+{
+    return m->running + 8 * (operand - N_POINTERS);
+}
+
+// The register of an operand's running pointer.
+static int pointer(maker *m, int operand)
+{
+    dv_gen *g = &m->gen;
+    if (operand < N_POINTERS)
+        return operand;
+    DV_E(ldr_x, X_TMP, X_SP, running(m, operand), 0);
+    return X_TMP;
+}
+
+static void step_running(maker *m, int outer, int64_t by)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        int64_t bytes = (outer ? o->outer : o->inner) * by * size_of(o);
+        if (!bytes)
+            continue;
+        int r = pointer(m, i);
+        dv_gen_add(g, r, r, bytes);
+        if (i >= N_POINTERS)
+            DV_E(str_x, r, X_SP, running(m, i), 0);
+    }
+}
+
+static void step_places(maker *m, int64_t by)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        if (!o->inner)
+            continue;
+        DV_E(ldr_x, X_TMP, X_SP, m->places + 8 * i, 0);
+        dv_gen_add(g, X_TMP, X_TMP, o->inner * by * size_of(o));
+        DV_E(str_x, X_TMP, X_SP, m->places + 8 * i, 0);
+    }
+}
+
+// Running pointers to their places; the places on to the next row.
+static void point(maker *m, int to_next_row)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        int r = i < N_POINTERS ? i : X_TMP;
+        DV_E(ldr_x, r, X_SP, m->places + 8 * i, 0);
+        if (i >= N_POINTERS)
+            DV_E(str_x, r, X_SP, running(m, i), 0);
+        if (!to_next_row || !o->outer)
+            continue;
+        dv_gen_add(g, X_TMP, r, o->outer * size_of(o));
+        DV_E(str_x, X_TMP, X_SP, m->places + 8 * i, 0);
+    }
+}
+
+// -- Frame -------------------------------------------------------------------
+
+static void begin(maker *m)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_plan *p = m->p;
+    int outer = p->shape->reduce == DV_VEC_OUTER;
+    dv_gen_add(g, X_SP, X_SP, -m->frame);
+    for (int i = 0; i < p->n_regs - N_FREE; i += 2)
+        DV_E(stp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    DV_E(mov_x, X_TMP, 0, 0, 0);
+    DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
+    DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
+    DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
+    for (int i = 0; i < p->n_operands; i++) {
+        if (i < p->shape->n_operands)
+            DV_E(ldr_x, 0, X_TMP2, 8 * i, 0);
+        else
+            DV_E(ldr_x, 0, X_TMP, offsetof(dv_vec_args, acc), 0);
+        DV_E(str_x, 0, X_SP, m->places + 8 * i, 0);
+    }
+}
+
+static void leave(maker *m)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_regs - N_FREE; i += 2)
+        DV_E(ldp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    dv_gen_add(g, X_SP, X_SP, m->frame);
+    DV_E(ret, 0, 0, 0, 0);
+}
+
+// -- Loops -------------------------------------------------------------------
+
+// An instruction that is already there gets its distance.
+static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
+{
+    if (code->failed)
+        return;
+    dv_code there = {code->at + at, 0, 4, 0};
+    dv_emit(&there, op, v, 0, words, 0);
+    code->failed |= there.failed;
+}
+
+// Enter a loop unless `count` is less than k.
+static void enter(maker *m, int count, int64_t k)
+{
+    dv_gen *g = &m->gen;
+    DV_E(subsi_x, X_SP, count, k, 0); // compare
+    m->out[m->depth] = g->code->n;
+    DV_E(b_lt, 0, 0, 0, 0);
+    m->top[m->depth++] = g->code->n;
+}
+
+// Count down by k; once more unless less is left.
+static void again(maker *m, int count, int64_t k, int once)
+{
+    dv_gen *g = &m->gen;
+    size_t top = m->top[--m->depth], out = m->out[m->depth];
+    DV_E(subi_x, count, count, k, 0);
+    if (!once) {
+        DV_E(subsi_x, X_SP, count, k, 0);
+        DV_E(b_ge, 0, 0, ((int64_t)top - (int64_t)g->code->n) / 4, 0);
+    }
+    patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
+}
+
+static void control(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    switch ((dv_vop)o->op) {
+    case DV_V_ROWS:
+        m->top[m->depth++] = g->code->n;
+        point(m, 1);
+        DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
+        break;
+    case DV_V_ROWS_END:
+        dv_gen_again(g, X_COUNT, m->top[--m->depth]);
+        break;
+    case DV_V_LOOP:
+        enter(m, X_LEFT, o->imm);
+        break;
+    case DV_V_LOOP_END:
+        step_running(m, 0, o->imm);
+        again(m, X_LEFT, o->imm, o->imm < m->lanes);
+        break;
+    case DV_V_COLS:
+        enter(m, X_LEFT, o->imm);
+        point(m, 0);
+        break;
+    case DV_V_COLS_END:
+        step_places(m, o->imm);
+        again(m, X_LEFT, o->imm, o->imm < m->lanes);
+        break;
+    case DV_V_STEPS:
+        DV_E(mov_x, X_COUNT, 0, X_ALL, 0);
+        enter(m, X_COUNT, 1);
+        break;
+    default: // STEPS_END
+        step_running(m, 1, 1);
+        again(m, X_COUNT, 1, 0);
+    }
+}
+
+// -- Memory ------------------------------------------------------------------
+
+static void load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    switch (bytes) {
+    case 16:
+        DV_E(ldr_q, v, base, off, 0);
+        break;
+    case 8:
+        DV_E(ldr_d, v, base, off, 0);
+        break;
+    case 4:
+        DV_E(ldr_s, v, base, off, 0);
+        break;
+    case 2:
+        DV_E(ldr_h, v, base, off, 0);
+        break;
+    default:
+        DV_E(ldr_b, v, base, off, 0);
+    }
+}
+
+static void store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    switch (bytes) {
+    case 16:
+        DV_E(str_q, v, base, off, 0);
+        break;
+    case 8:
+        DV_E(str_d, v, base, off, 0);
+        break;
+    case 4:
+        DV_E(str_s, v, base, off, 0);
+        break;
+    case 2:
+        DV_E(str_h, v, base, off, 0);
+        break;
+    default:
+        DV_E(str_b, v, base, off, 0);
+    }
+}
+
+static void load_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    if (bytes == 8)
+        DV_E(ld1_d, v, base, lane, 0);
+    else if (bytes == 4)
+        DV_E(ld1_s, v, base, lane, 0);
+    else if (bytes == 2)
+        DV_E(ld1_h, v, base, lane, 0);
+    else
+        DV_E(ld1_b, v, base, lane, 0);
+}
+
+static void store_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    if (bytes == 8)
+        DV_E(st1_d, v, base, lane, 0);
+    else if (bytes == 4)
+        DV_E(st1_s, v, base, lane, 0);
+    else if (bytes == 2)
+        DV_E(st1_h, v, base, lane, 0);
+    else
+        DV_E(st1_b, v, base, lane, 0);
+}
+
+// To integers or floats as wide as the lanes, from the low elements.
+static void widen(maker *m, int v, dv_dtype t)
+{
+    dv_gen *g = &m->gen;
+    dv_dtype to = (dv_dtype)m->p->shape->compute;
+    int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
+    if (t == DV_F16)
+        DV_E(fcvtl_4s, v, v, 0, 0);
+    if (t == DV_BF16)
+        DV_E(shll_4s, v, v, 0, 0);
+    if (t == DV_I8) {
+        DV_E(sxtl_8h, v, v, 0, 0);
+        DV_E(sxtl_4s, v, v, 0, 0);
+    }
+    if (to == DV_F64 && !whole && t != DV_F64)
+        DV_E(fcvtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole && t != DV_I64)
+        DV_E(sxtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole)
+        DV_E(scvtf_2d, v, v, 0, 0);
+    if (to == DV_F32 && whole)
+        DV_E(scvtf_4s, v, v, 0, 0);
+}
+
+// Returns the register that has the narrowed elements.
+static int narrow(maker *m, int v, dv_dtype t)
+{
+    dv_gen *g = &m->gen;
+    dv_dtype from = (dv_dtype)m->p->shape->compute;
+    int n = V_NARROW;
+    if (t == from)
+        return v;
+    if (from == DV_I32) { // to i8
+        DV_E(xtn_4h, n, v, 0, 0);
+        DV_E(xtn_8b, n, n, 0, 0);
+        return n;
+    }
+    if (from == DV_F64 && t == DV_F32) {
+        DV_E(fcvtn_2s, n, v, 0, 0);
+        return n;
+    }
+    if (from == DV_F64) { // to odd, so that rounding twice is rounding once
+        DV_E(fcvtxn_2s, n, v, 0, 0);
+        v = n;
+    }
+    if (t == DV_F16)
+        DV_E(fcvtn_4h, n, v, 0, 0);
+    else
+        DV_E(bfcvtn_4h, n, v, 0, 0);
+    return n;
+}
+
+// The address of a strided vector's first element, in X_TMP.
+static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
+{
+    dv_gen *g = &m->gen;
+    int64_t off = (int64_t)o->copy * m->lanes * to->inner * size_of(to);
+    dv_gen_add(g, X_TMP, pointer(m, o->imm), off);
+}
+
+static void load(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_operand *from = &m->p->operands[o->imm];
+    int es = size_of(from), v = reg(o->dst);
+    if (from->inner == 0) {
+        load_bytes(g, v, pointer(m, o->imm), 0, es);
+        widen(m, v, (dv_dtype)from->dtype);
+        if (m->p->is64)
+            DV_E(dup_2d, v, v, 0, 0);
+        else
+            DV_E(dup_4s, v, v, 0, 0);
+        return;
+    }
+    if (from->inner == 1) {
+        load_bytes(g, v, pointer(m, o->imm), (int64_t)o->copy * m->lanes * es,
+                   o->count * es);
+    } else {
+        first_of(m, o, from);
+        load_bytes(g, v, X_TMP, 0, es);
+        for (int i = 1; i < o->count; i++) {
+            dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
+            load_lane(g, v, X_TMP, i, es);
+        }
+    }
+    widen(m, v, (dv_dtype)from->dtype);
+}
+
+static void store(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_operand *to = &m->p->operands[o->imm];
+    int es = size_of(to), v = narrow(m, reg(o->a), (dv_dtype)to->dtype);
+    if (to->inner == 1 || o->count == 1) {
+        store_bytes(g, v, pointer(m, o->imm),
+                    to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
+                    o->count * es);
+        return;
+    }
+    first_of(m, o, to);
+    for (int i = 0; i < o->count; i++) {
+        store_lane(g, v, X_TMP, i, es);
+        if (i + 1 < o->count)
+            dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
+    }
+}
+
+// -- Arithmetic --------------------------------------------------------------
+
+static void pick(dv_gen *g, int d, int a, int b, int c)
+{
+    if (d == a)
+        DV_E(bsl_v, d, b, c, 0);
+    else if (d == c)
+        DV_E(bit_v, d, b, a, 0);
+    else
+        DV_E(bif_v, d, c, a, 0);
+}
+
+static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
+{
+    switch (op) {
+    case DV_V_IADD:
+        DV_EW(add_, d, a, b, 0);
+        break;
+    case DV_V_ISUB:
+        DV_EW(sub_, d, a, b, 0);
+        break;
+    case DV_V_IMUL:
+        DV_E(mul_4s, d, a, b, 0);
+        break;
+    case DV_V_IMIN:
+        DV_E(smin_4s, d, a, b, 0);
+        break;
+    case DV_V_IMAX:
+        DV_E(smax_4s, d, a, b, 0);
+        break;
+    case DV_V_IABS:
+        DV_E(abs_4s, d, a, 0, 0);
+        break;
+    case DV_V_ILT:
+        DV_E(cmgt_4s, d, b, a, 0);
+        break;
+    default: // IEQ
+        DV_E(cmeq_4s, d, a, b, 0);
+    }
+}
+
+static void bit_op(dv_gen *g, const dv_vec_mop *o, int d, int a, int b)
+{
+    int width = 8 * g->es;
+    switch ((dv_vop)o->op) {
+    case DV_V_AND:
+        DV_E(and_v, d, a, b, 0);
+        break;
+    case DV_V_OR:
+        DV_E(orr_v, d, a, b, 0);
+        break;
+    case DV_V_XOR:
+        DV_E(eor_v, d, a, b, 0);
+        break;
+    case DV_V_SHL:
+        DV_E(shl_v, d, a, width + o->imm, 0);
+        break;
+    case DV_V_SHR:
+        DV_E(ushr_v, d, a, 2 * width - o->imm, 0);
+        break;
+    case DV_V_ROT:
+        DV_E(ext_v, d, a, a, o->imm * g->es);
+        break;
+    default: // MOV
+        DV_E(mov_v, d, a, a, 0);
+    }
+}
+
+static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
+{
+    switch (op) {
+    case DV_V_FADD:
+        DV_EW(fadd_, d, a, b, 0);
+        break;
+    case DV_V_FSUB:
+        DV_EW(fsub_, d, a, b, 0);
+        break;
+    case DV_V_FMUL:
+        DV_EW(fmul_, d, a, b, 0);
+        break;
+    case DV_V_FDIV:
+        DV_EW(fdiv_, d, a, b, 0);
+        break;
+    case DV_V_FSQRT:
+        DV_EW(fsqrt_, d, a, 0, 0);
+        break;
+    case DV_V_FMA: // d is the addend
+        DV_EW(fmla_, d, a, b, 0);
+        break;
+    case DV_V_FNMA:
+        DV_EW(fmls_, d, a, b, 0);
+        break;
+    case DV_V_FMIN:
+    case DV_V_FLEAST:
+        DV_EW(fmin_, d, a, b, 0);
+        break;
+    case DV_V_FMAX:
+    case DV_V_FMOST:
+        DV_EW(fmax_, d, a, b, 0);
+        break;
+    case DV_V_FNEG:
+        DV_EW(fneg_, d, a, 0, 0);
+        break;
+    case DV_V_FABS:
+        DV_EW(fabs_, d, a, 0, 0);
+        break;
+    case DV_V_FLT:
+        DV_EW(fcmgt_, d, b, a, 0);
+        break;
+    case DV_V_FLE:
+        DV_EW(fcmge_, d, b, a, 0);
+        break;
+    default: // FEQ
+        DV_EW(fcmeq_, d, a, b, 0);
+    }
+}
+
+static void compute(dv_gen *g, const dv_vec_mop *o)
+{
+    int d = reg(o->dst), a = reg(o->a), b = reg(o->b);
+    if (o->op == DV_V_SEL)
+        pick(g, d, a, b, reg(o->c));
+    else if (o->op >= DV_V_FADD && o->op <= DV_V_FEQ)
+        float_op(g, (dv_vop)o->op, d, a, b);
+    else if (o->op >= DV_V_IADD && o->op <= DV_V_IEQ)
+        whole_op(g, (dv_vop)o->op, d, a, b);
+    else
+        bit_op(g, o, d, a, b);
+}
+
+// -- Constants ---------------------------------------------------------------
+
+// The offset of a constant is its number until the pool has a place.
+static void constant(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_const *c = &m->p->pool[o->imm];
+    if (c->bits == 0)
+        DV_E(movi_0, reg(o->dst), 0, 0, 0);
+    else
+        DV_E(ldr_qp, reg(o->dst), 0, o->imm, 0);
+}
+
+static void put_pool(maker *m)
+{
+    dv_code *code = m->gen.code;
+    while (code->n % 16 && !code->failed)
+        dv_code_put(code, 0);
+    size_t first = code->n;
+    for (int i = 0; i < m->p->n_pool; i++)
+        for (int lane = 0; lane < m->lanes; lane++) {
+            const dv_vec_const *c = &m->p->pool[i];
+            uint64_t bits = !c->lanes || lane < c->lanes ? c->bits : 0;
+            dv_code_put(code, (uint32_t)bits);
+            if (m->p->is64)
+                dv_code_put(code, (uint32_t)(bits >> 32));
+        }
+    for (size_t i = 0; i < first && !code->failed; i += 4) {
+        const unsigned char *at = code->at + i;
+        if (at[3] != 0x9c) // ldr_qp alone ends like this
+            continue;
+        uint32_t w = (uint32_t)(at[0] | at[1] << 8 | at[2] << 16);
+        size_t to = first + 16 * (size_t)(w >> 5);
+        patch(code, i, DV_INSN_ldr_qp, (int)(w & 31), (int64_t)(to - i) / 4);
+    }
+}
+
+// -- The kernel --------------------------------------------------------------
+
+static void one(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    switch ((dv_vop)o->op) {
+    case DV_V_BEGIN:
+        begin(m);
+        break;
+    case DV_V_POINT:
+        point(m, 0);
+        break;
+    case DV_V_CONST:
+        constant(m, o);
+        break;
+    case DV_V_FILL:
+        DV_E(ldr_q, reg(o->dst), X_SP, m->slots + 16 * o->imm, 0);
+        break;
+    case DV_V_SPILL:
+        DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
+        break;
+    case DV_V_LOAD:
+        load(m, o);
+        break;
+    case DV_V_STORE:
+        store(m, o);
+        break;
+    case DV_V_RETURN:
+        leave(m);
+        break;
+    default:
+        if (o->op > DV_V_POINT)
+            control(m, o);
+        else
+            compute(g, o);
+    }
+}
+
+static void make(dv_code *code, const dv_vec_plan *p)
+{
+    maker m = {.gen = {.code = code, .es = p->is64 ? 8 : 4}, .p = p};
+    int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
+    m.lanes = 16 / m.gen.es;
+    m.saved = 0;
+    m.places = 64;
+    m.running = m.places + 8 * (int64_t)p->n_operands;
+    m.slots = (m.running + 8 * far + 15) / 16 * 16;
+    m.frame = m.slots + 16 * (int64_t)p->n_slots;
+    for (int32_t i = 0; i < p->n && !code->failed; i++)
+        one(&m, &p->ops[i]);
+    put_pool(&m);
+}

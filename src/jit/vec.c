@@ -1,0 +1,171 @@
+// Shapes of vec.h's kernels: their types, whether they make sense, the bytes
+// they are found by.
+#include "base/dtype.h"
+#include "jit/host.h"
+#include "jit/vec_ir.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- Types -------------------------------------------------------------------
+
+int dv_vec_loads(dv_dtype element, dv_dtype compute)
+{
+    if (compute == DV_F64)
+        return 1;
+    if (compute == DV_I32)
+        return element == DV_I32 || element == DV_I8;
+    return compute == DV_F32 && (element == DV_F32 || element == DV_F16 ||
+                                 element == DV_BF16 || element == DV_I8);
+}
+
+int dv_vec_stores(dv_dtype element, dv_dtype compute)
+{
+    if (compute == DV_I32)
+        return element == DV_I32 || element == DV_I8;
+    if (element == DV_F32 || element == DV_F16)
+        return 1;
+    if (element == DV_BF16)
+        return dv_jit_host_has_bf16();
+    return element == DV_F64 && compute == DV_F64;
+}
+
+static dv_status check_types(const dv_vec_shape *s, dv_diag *diag)
+{
+    dv_dtype to = (dv_dtype)s->compute;
+    if (s->compute != DV_F32 && s->compute != DV_F64 && s->compute != DV_I32)
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "there are no kernels that compute in type %d",
+                       s->compute);
+    for (int i = 0; i < s->n_operands; i++) {
+        dv_dtype t = (dv_dtype)s->operands[i].dtype;
+        int last = i == s->n_operands - 1;
+        if (s->operands[i].dtype > DV_I8 ||
+            !(last ? dv_vec_stores(t, to) : dv_vec_loads(t, to)))
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "operand %d has type %d, computed is in %s", i,
+                           s->operands[i].dtype, dv_dtype_get(to)->name);
+    }
+    return DV_OK;
+}
+
+// -- Sense -------------------------------------------------------------------
+
+static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_node *n = &s->nodes[i];
+    int ok = 1;
+    switch ((dv_vec_kind)n->kind) {
+    case DV_VEC_LOAD:
+        ok = n->arg[0] < s->n_operands;
+        break;
+    case DV_VEC_CONST:
+        break;
+    case DV_VEC_REDUCED:
+        ok = s->reduce != DV_VEC_EACH;
+        break;
+    case DV_VEC_APPLY:
+        ok = n->fn <= DV_FN_SELECT;
+        for (int k = 0; ok && k < dv_fn_get((dv_fn)n->fn)->n_args; k++)
+            ok = n->arg[k] < i;
+        if (ok && s->compute == DV_I32 && dv_fn_get((dv_fn)n->fn)->real)
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "%s is no function of integers",
+                           dv_fn_get((dv_fn)n->fn)->text);
+        break;
+    default:
+        ok = 0;
+    }
+    return ok ? DV_OK
+              : dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                        "node %d of %d refers to what it may not", i,
+                        s->n_nodes);
+}
+
+static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_operand *o = &s->operands[i];
+    int64_t most = DV_VEC_MAX_STRIDE;
+    int inner = s->reduce == DV_VEC_INNER || s->reduce == DV_VEC_BOTH;
+    int outer = s->reduce == DV_VEC_OUTER || s->reduce == DV_VEC_BOTH;
+    if (o->inner < -most || o->inner > most || o->outer < -most ||
+        o->outer > most)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "operand %d has strides %" PRId64 " and %" PRId64, i,
+                       o->inner, o->outer);
+    if (i == s->n_operands - 1 && ((inner && o->inner) || (outer && o->outer)))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "what is written has strides %" PRId64 " and %" PRId64
+                       " in loops that are reduced over",
+                       o->inner, o->outer);
+    return DV_OK;
+}
+
+dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
+{
+    if (s->n_operands < 1 || s->n_operands > DV_VEC_MAX_OPERANDS ||
+        s->n_nodes < 1 || s->n_nodes > DV_VEC_MAX_NODES)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a kernel of %d operands and %d nodes", s->n_operands,
+                       s->n_nodes);
+    if (s->reduce > DV_VEC_BOTH || s->reducer > DV_RED_PROD ||
+        s->from_acc > 1 || s->to_acc > 1 || s->value >= s->n_nodes ||
+        s->result >= s->n_nodes ||
+        (s->reduce == DV_VEC_EACH && (s->from_acc || s->to_acc)))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the kernel's options contradict each other");
+    DV_TRY(check_types(s, diag));
+    for (int i = 0; i < s->n_operands; i++)
+        DV_TRY(check_operand(s, i, diag));
+    for (int i = 0; i < s->n_nodes; i++)
+        DV_TRY(check_node(s, i, diag));
+    return DV_OK;
+}
+_Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
+               "the last of their kind");
+
+// -- Keys and names ----------------------------------------------------------
+
+enum { HEAD_WORDS = 2 };
+_Static_assert(sizeof(dv_vec_node) == 16 && sizeof(dv_vec_operand) == 24,
+               "no padding: equal shapes are equal bytes");
+
+int dv_vec_key_words(const dv_vec_shape *s)
+{
+    return HEAD_WORDS + 3 * s->n_operands + 2 * s->n_nodes;
+}
+
+void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
+{
+    out[0] = (uint64_t)s->n_operands | (uint64_t)s->n_nodes << 16 |
+             (uint64_t)s->value << 32 | (uint64_t)s->result << 48;
+    out[1] = (uint64_t)s->compute | (uint64_t)s->reduce << 8 |
+             (uint64_t)s->reducer << 16 | (uint64_t)s->from_acc << 24 |
+             (uint64_t)s->to_acc << 32;
+    memcpy(out + HEAD_WORDS, s->operands, s->n_operands * sizeof *s->operands);
+    memcpy(out + HEAD_WORDS + 3 * s->n_operands, s->nodes,
+           s->n_nodes * sizeof *s->nodes);
+}
+
+static const char *const reduces[] = {"each", "inner", "outer", "both"};
+
+// The functions in the order of the nodes, as far as they fit.
+void dv_vec_name(const uint64_t *key, char *out, size_t size)
+{
+    int n_operands = (int)(key[0] & 65535),
+        n_nodes = (int)(key[0] >> 16 & 65535);
+    const uint64_t *node = key + HEAD_WORDS + 3 * n_operands;
+    dv_text t = {0};
+    dv_put(&t, "vec_%s_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name,
+           reduces[key[1] >> 8 & 3]);
+    for (int i = 0; i < n_nodes; i++) {
+        dv_vec_node n;
+        memcpy(&n, node + 2 * i, sizeof n);
+        if (n.kind == DV_VEC_APPLY)
+            dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
+    }
+    size_t len = t.len < size - 1 ? t.len : size - 1;
+    if (t.at)
+        memcpy(out, t.at, len);
+    out[t.at ? len : 0] = 0;
+    dv_text_free(&t);
+}

@@ -1,0 +1,411 @@
+// Registers; vec_alloc.h says how they are given out.
+#include "jit/vec_alloc.h"
+#include <string.h>
+
+enum { FREE = -1, HOME = -2 };
+
+// -- The list of operations --------------------------------------------------
+
+void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op)
+{
+    dv_vec_mop *slot = DV_PUSH(arena, dv_vec_mop, p->ops, p->n, p->cap);
+    if (!slot)
+        p->failed = 1;
+    else
+        *slot = op;
+}
+
+int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
+                    int32_t lanes)
+{
+    for (int32_t i = 0; i < p->n_pool; i++)
+        if (p->pool[i].bits == bits && p->pool[i].lanes == lanes)
+            return i;
+    dv_vec_const *c =
+        DV_PUSH(arena, dv_vec_const, p->pool, p->n_pool, p->cap_pool);
+    if (!c) {
+        p->failed = 1;
+        return 0;
+    }
+    *c = (dv_vec_const){bits, lanes};
+    return p->n_pool - 1;
+}
+
+static void emit(dv_vec_alloc *a, dv_vop op, int dst, int x, int32_t imm)
+{
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = (uint8_t)op,
+                             .dst = (uint8_t)dst,
+                             .a = (uint8_t)x,
+                             .imm = imm});
+}
+
+// -- Reducers ----------------------------------------------------------------
+
+dv_vop dv_vec_step(const dv_vec_shape *s)
+{
+    int whole = s->compute == DV_I32;
+    switch ((dv_reducer)s->reducer) {
+    case DV_RED_MAX:
+        return whole ? DV_V_IMAX : DV_V_FMAX;
+    case DV_RED_MIN:
+        return whole ? DV_V_IMIN : DV_V_FMIN;
+    case DV_RED_PROD:
+        return whole ? DV_V_IMUL : DV_V_FMUL;
+    default:
+        return whole ? DV_V_IADD : DV_V_FADD;
+    }
+}
+
+uint64_t dv_vec_identity(const dv_vec_shape *s)
+{
+    // By type: f32, f64, i32.
+    static const uint64_t most[] = {0xff800000, 0xfff0000000000000, 0x80000000};
+    static const uint64_t least[] = {0x7f800000, 0x7ff0000000000000,
+                                     0x7fffffff};
+    static const uint64_t one[] = {0x3f800000, 0x3ff0000000000000, 1};
+    int t = s->compute == DV_F32 ? 0 : s->compute == DV_F64 ? 1 : 2;
+    switch ((dv_reducer)s->reducer) {
+    case DV_RED_MAX:
+        return most[t];
+    case DV_RED_MIN:
+        return least[t];
+    case DV_RED_PROD:
+        return one[t];
+    default:
+        return 0;
+    }
+}
+
+// -- Registers ---------------------------------------------------------------
+
+static int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
+{
+    int shared = a->vals[v].section <= DV_SECTION_HOIST;
+    return v * a->unroll + (shared ? 0 : copy);
+}
+
+static void use(dv_vec_alloc *a, int reg)
+{
+    if (reg >= a->plan->n_regs)
+        a->plan->n_regs = reg + 1;
+}
+
+// The owner goes; its value is kept on the stack unless it has a home.
+static void evict(dv_vec_alloc *a, int reg)
+{
+    int32_t copy = a->owner[reg], v = copy / a->unroll;
+    if (a->next[reg] < DV_VEC_NEVER && a->slot[copy] < 0 && a->pool[v] < 0 &&
+        a->home_slot[v] < 0) {
+        a->slot[copy] = a->first_slot++;
+        if (a->first_slot > a->plan->n_slots)
+            a->plan->n_slots = a->first_slot;
+        emit(a, DV_V_SPILL, 0, reg, a->slot[copy]);
+    }
+    a->reg[copy] = -1;
+    a->owner[reg] = FREE;
+}
+
+static int take(dv_vec_alloc *a)
+{
+    int worst = -1;
+    for (int r = 0; r < a->isa->n_regs; r++) {
+        if (a->owner[r] == FREE && !a->locked[r]) {
+            use(a, r);
+            return r;
+        }
+        if (a->owner[r] >= 0 && !a->locked[r] &&
+            (worst < 0 || a->next[r] > a->next[worst]))
+            worst = r;
+    }
+    if (worst < 0) { // homes leave enough: a bug of ours
+        a->plan->failed = 1;
+        return 0;
+    }
+    evict(a, worst);
+    return worst;
+}
+
+int dv_vec_alloc_home(dv_vec_alloc *a)
+{
+    int r = take(a);
+    a->owner[r] = HOME;
+    return r;
+}
+
+int dv_vec_alloc_temp(dv_vec_alloc *a)
+{
+    int r = take(a);
+    a->locked[r] = 1;
+    return r;
+}
+
+void dv_vec_alloc_release(dv_vec_alloc *a, int reg)
+{
+    a->locked[reg] = 0;
+}
+
+static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
+{
+    a->owner[reg] = copy;
+    a->next[reg] = next;
+    a->reg[copy] = reg;
+}
+
+// Load what is not in a register from its place in memory.
+static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
+{
+    int32_t v = copy / a->unroll;
+    const dv_vval *val = &a->vals[v];
+    if (val->op == DV_V_CONST) {
+        if (a->pool[v] < 0)
+            a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits, 0);
+        emit(a, DV_V_CONST, reg, 0, a->pool[v]);
+        return;
+    }
+    int32_t slot = a->slot[copy] >= 0 ? a->slot[copy] : a->home_slot[v];
+    if (slot < 0)
+        a->plan->failed = 1;
+    emit(a, DV_V_FILL, reg, 0, slot);
+}
+
+// Where an argument is, in a register from now on.
+static int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
+{
+    if (a->home_reg[v] >= 0)
+        return a->home_reg[v];
+    int32_t c = copy_of(a, v, copy);
+    if (a->reg[c] < 0) {
+        int r = take(a);
+        fetch(a, r, c);
+        give(a, r, c, next);
+    }
+    a->next[a->reg[c]] = next;
+    return a->reg[c];
+}
+
+// -- One operation -----------------------------------------------------------
+
+static void release_dead(dv_vec_alloc *a, const int *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (x[i] >= 0 && a->owner[x[i]] >= 0 && a->next[x[i]] == DV_VEC_NEVER) {
+            a->reg[a->owner[x[i]]] = -1;
+            a->owner[x[i]] = FREE;
+        }
+}
+
+static int dies(const dv_vec_alloc *a, int reg)
+{
+    return reg >= 0 && a->owner[reg] >= 0 && a->next[reg] == DV_VEC_NEVER;
+}
+
+// The argument that shares its register with the destination: one that is not
+// needed afterwards, or else one that is not in a register yet.
+static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
+                     const int32_t *after)
+{
+    int mask = a->isa->tied[v->op], first = -1;
+    for (int i = 0; i < v->n_args; i++) {
+        int32_t c = copy_of(a, v->arg[i], copy);
+        if (!(mask >> i & 1))
+            continue;
+        if (a->home_reg[v->arg[i]] < 0 && after[i] == DV_VEC_NEVER)
+            return i;
+        if (first < 0 || a->vals[v->arg[i]].op == DV_V_CONST ||
+            (a->home_reg[v->arg[i]] < 0 && a->reg[c] < 0))
+            first = i;
+    }
+    return first;
+}
+
+// The destination for a tied argument: its own register when it ends here, or
+// a new one that gets a copy.
+static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
+               const int32_t *after, int *x)
+{
+    int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
+    int home = a->home_reg[arg] >= 0;
+    // A fresh load beats copying a register, which takes an arithmetic unit.
+    if (a->vals[arg].op == DV_V_CONST ||
+        (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
+        int dst = dv_vec_alloc_temp(a);
+        fetch(a, dst, c);
+        a->locked[dst] = 0;
+        return x[t] = dst;
+    }
+    int r = get(a, arg, copy, after[t]);
+    if (!home && dies(a, r)) {
+        a->reg[c] = -1;
+        a->owner[r] = FREE;
+        return x[t] = r;
+    }
+    a->locked[r] = 1;
+    int dst = take(a);
+    a->locked[r] = 0;
+    emit(a, DV_V_MOV, dst, r, 0);
+    return x[t] = dst;
+}
+
+static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+                       const int *x, int count);
+
+static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
+{
+    int32_t c = a->seq[place], n = c / a->unroll;
+    const int32_t *after = a->after + 3 * (int64_t)place;
+    int copy = c % a->unroll, x[3] = {-1, -1, -1}, dst = -1, t = -1;
+    const dv_vval *v = &a->vals[n];
+    if (a->isa->tied[v->op])
+        t = pick_tied(a, v, copy, after);
+    for (int i = 0; i < v->n_args; i++)
+        if (i != t) {
+            x[i] = get(a, v->arg[i], copy, after[i]);
+            a->locked[x[i]] = 1;
+        }
+    if (t >= 0)
+        dst = tie(a, v, t, copy, after, x);
+    for (int i = 0; i < v->n_args; i++)
+        if (i != t)
+            a->locked[x[i]] = 0;
+    if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2) {
+        accumulate(a, v, copy, x, run->count);
+        release_dead(a, x, v->n_args);
+        return;
+    }
+    if (t >= 0)
+        a->locked[dst] = 1;
+    release_dead(a, x, v->n_args);
+    if (t >= 0)
+        a->locked[dst] = 0;
+    int home = a->home_reg[n];
+    if (t < 0 && v->op != DV_V_STORE)
+        dst = home >= 0 ? home : take(a);
+    int full = run->count;
+    if (v->op == DV_V_LOAD && v->section == DV_SECTION_HOIST)
+        full = 0;
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = v->op,
+                             .dst = (uint8_t)dst,
+                             .a = (uint8_t)x[0],
+                             .b = (uint8_t)x[1],
+                             .c = (uint8_t)x[2],
+                             .copy = (uint8_t)(run->base + copy),
+                             .count = (uint16_t)full,
+                             .imm = v->imm});
+    if (v->op == DV_V_STORE)
+        return;
+    if (home >= 0 && dst != home)
+        emit(a, DV_V_MOV, home, dst, 0);
+    if (home >= 0)
+        return;
+    if (a->home_slot[n] >= 0)
+        emit(a, DV_V_SPILL, 0, dst, a->home_slot[n]);
+    if (a->last[c] < DV_VEC_NEVER)
+        give(a, dst, c, a->last[c]);
+}
+
+// In a part of a vector, the other lanes must not count.
+static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+                       const int *x, int count)
+{
+    const dv_vec_shape *s = a->plan->shape;
+    int acc = a->acc[copy], y[2] = {x[0], x[1]}, temp[3], n = 0;
+    int lanes = a->isa->vector_bytes / (a->plan->is64 ? 8 : 4);
+    dv_vop step = dv_vec_step(s);
+    for (int i = 0; i < v->n_args; i++)
+        a->locked[x[i]] = 1;
+    if (count < lanes && s->reduce != DV_VEC_OUTER) {
+        int zero = s->reducer == DV_RED_SUM;
+        uint64_t all = a->plan->is64 ? UINT64_MAX : UINT32_MAX;
+        int other = -1;
+        if (!zero) {
+            other = temp[n++] = dv_vec_alloc_temp(a);
+            emit(a, DV_V_CONST, other, 0,
+                 dv_vec_pool(a->plan, a->arena, dv_vec_identity(s), 0));
+        }
+        for (int i = 0; i < v->n_args; i++) {
+            int t = temp[n++] = dv_vec_alloc_temp(a);
+            emit(a, DV_V_CONST, t, 0,
+                 dv_vec_pool(a->plan, a->arena, all, count));
+            dv_vec_emit(a->plan, a->arena,
+                        (dv_vec_mop){.op = zero ? DV_V_AND : DV_V_SEL,
+                                     .dst = (uint8_t)t,
+                                     .a = (uint8_t)t,
+                                     .b = (uint8_t)x[i],
+                                     .c = (uint8_t)(zero ? 0 : other)});
+            y[i] = t;
+        }
+    }
+    dv_vec_mop op = {.op = (uint8_t)step,
+                     .dst = (uint8_t)acc,
+                     .a = (uint8_t)acc,
+                     .b = (uint8_t)y[0]};
+    if (v->op == DV_V_ACCUM2)
+        op = (dv_vec_mop){.op = DV_V_FMA,
+                          .dst = (uint8_t)acc,
+                          .a = (uint8_t)y[0],
+                          .b = (uint8_t)y[1],
+                          .c = (uint8_t)acc};
+    dv_vec_emit(a->plan, a->arena, op);
+    while (n)
+        a->locked[temp[--n]] = 0;
+    for (int i = 0; i < v->n_args; i++)
+        a->locked[x[i]] = 0;
+}
+
+// -- One run -----------------------------------------------------------------
+
+void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int32_t n = 0, slots = a->first_slot;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        for (int k = 0; k < run->copies; k++)
+            if (a->vals[v].section == run->section && a->live[v] &&
+                a->vals[v].op != DV_V_REDUCED)
+                a->seq[n++] = v * a->unroll + k;
+    for (int32_t i = 0; i < a->n_vals * a->unroll; i++) {
+        a->reg[i] = a->slot[i] = -1;
+        a->last[i] = DV_VEC_NEVER;
+    }
+    // Backwards: where each is needed next, seen from here.
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const dv_vval *v = &a->vals[a->seq[i] / a->unroll];
+        int copy = a->seq[i] % a->unroll;
+        for (int k = 0; k < v->n_args; k++)
+            a->after[3 * i + k] = a->last[copy_of(a, v->arg[k], copy)];
+        for (int k = 0; k < v->n_args; k++)
+            a->last[copy_of(a, v->arg[k], copy)] = i;
+    }
+    // Values of the run keep their first use in `last`: nothing before their
+    // making changes it.
+    for (int32_t i = 0; i < n && !a->plan->failed; i++)
+        one(a, i, run);
+    for (int r = 0; r < a->isa->n_regs; r++)
+        if (a->owner[r] >= 0)
+            a->owner[r] = FREE;
+    a->first_slot = slots;
+}
+
+void dv_vec_alloc_init(dv_vec_alloc *a)
+{
+    size_t n = (size_t)a->n_vals, copies = n * (size_t)a->unroll;
+    a->home_reg = DV_NEW(a->arena, int32_t, n);
+    a->home_slot = DV_NEW(a->arena, int32_t, n);
+    a->pool = DV_NEW(a->arena, int32_t, n);
+    a->reg = DV_NEW(a->arena, int32_t, copies);
+    a->slot = DV_NEW(a->arena, int32_t, copies);
+    a->last = DV_NEW(a->arena, int32_t, copies);
+    a->seq = DV_NEW(a->arena, int32_t, copies);
+    a->after = DV_NEW(a->arena, int32_t, 3 * copies);
+    if (!a->home_reg || !a->home_slot || !a->pool || !a->reg || !a->slot ||
+        !a->last || !a->seq || !a->after) {
+        a->plan->failed = 1;
+        return;
+    }
+    memset(a->home_reg, -1, n * sizeof *a->home_reg);
+    memset(a->home_slot, -1, n * sizeof *a->home_slot);
+    memset(a->pool, -1, n * sizeof *a->pool);
+    for (int r = 0; r < DV_VEC_MAX_REGS; r++)
+        a->owner[r] = FREE;
+}

@@ -1,0 +1,176 @@
+// Inside the generator of vec.h's kernels: from a shape to a list of machine
+// operations that a back end writes down one by one.
+//
+//   build   (vec_build.c)  nodes become values: primitive operations that each
+//                          instruction set has in some form; functions are
+//                          spelt out in them (vec_math.c)
+//   plan    (vec_plan.c)   values become operations on registers in loops
+//   back end (aarch64/vec.c, ...)  operations become instructions
+//
+// A value is a vector. Values that do not change in the innermost loop are
+// computed before it. What is left, the body, is laid out `unroll` times, the
+// copies side by side, so that one waits while the others go on.
+#ifndef DV_JIT_VEC_IR_H
+#define DV_JIT_VEC_IR_H
+#include "base/mem.h"
+#include "jit/code.h"
+#include "jit/vec.h"
+
+// -- Values ------------------------------------------------------------------
+
+// Primitive operations on vectors of the type computed in, or of integers as
+// wide. Comparisons give masks: all bits set or none. DV_VOP(NAME, arguments)
+#define DV_VOPS                                                                \
+    DV_VOP(CONST, 0)                                                           \
+    DV_VOP(LOAD, 0)                                                            \
+    DV_VOP(REDUCED, 0)                                                         \
+    DV_VOP(STORE, 1)  /* to the operand written */                             \
+    DV_VOP(ACCUM, 1)  /* into the accumulator of the copy */                   \
+    DV_VOP(ACCUM2, 2) /* the product of two */                                 \
+    DV_VOP(FADD, 2)                                                            \
+    DV_VOP(FSUB, 2)                                                            \
+    DV_VOP(FMUL, 2)                                                            \
+    DV_VOP(FDIV, 2)                                                            \
+    DV_VOP(FSQRT, 1)                                                           \
+    DV_VOP(FMA, 3)  /* a * b + c, rounded once */                              \
+    DV_VOP(FNMA, 3) /* c - a * b, rounded once */                              \
+    DV_VOP(FMIN, 2) /* nan where either is */                                  \
+    DV_VOP(FMAX, 2)                                                            \
+    DV_VOP(FLEAST, 2) /* the same; b is no nan */                              \
+    DV_VOP(FMOST, 2)                                                           \
+    DV_VOP(FNEG, 1)                                                            \
+    DV_VOP(FABS, 1)                                                            \
+    DV_VOP(FLT, 2)                                                             \
+    DV_VOP(FLE, 2)                                                             \
+    DV_VOP(FEQ, 2)                                                             \
+    DV_VOP(AND, 2)                                                             \
+    DV_VOP(OR, 2)                                                              \
+    DV_VOP(XOR, 2)                                                             \
+    DV_VOP(SEL, 3) /* bits of b where a's are set, else of c */                \
+    DV_VOP(IADD, 2)                                                            \
+    DV_VOP(ISUB, 2)                                                            \
+    DV_VOP(IMUL, 2) /* of 32 bits */                                           \
+    DV_VOP(IMIN, 2) /* of 32 bits, and so on */                                \
+    DV_VOP(IMAX, 2)                                                            \
+    DV_VOP(IABS, 1)                                                            \
+    DV_VOP(ILT, 2)                                                             \
+    DV_VOP(IEQ, 2)                                                             \
+    DV_VOP(SHL, 1) /* by `imm` bits */                                         \
+    DV_VOP(SHR, 1) /* zeros come in */                                         \
+    DV_VOP(ROT, 1) /* lanes, by `imm` */
+
+typedef enum dv_vop {
+#define DV_VOP(NAME, args) DV_V_##NAME,
+    DV_VOPS
+#undef DV_VOP
+        // Operations that only the plan makes.
+        DV_V_MOV,
+    DV_V_FILL,      // dst from stack slot imm
+    DV_V_SPILL,     // a to stack slot imm
+    DV_V_BEGIN,     // pointers to their places
+    DV_V_POINT,     // running pointers back to their places
+    DV_V_ROWS,      // for each row: point, and step the places to the next
+    DV_V_ROWS_END,  // .
+    DV_V_LOOP,      // while imm elements are left in the row
+    DV_V_LOOP_END,  // step the pointers by so many
+    DV_V_COLS,      // while imm elements are left in the rows: point
+    DV_V_COLS_END,  // step the places by so many
+    DV_V_STEPS,     // for each row of them
+    DV_V_STEPS_END, // step the pointers to the next
+    DV_V_RETURN
+} dv_vop;
+
+typedef enum dv_vec_section {
+    DV_SECTION_CONST,
+    DV_SECTION_HOIST,
+    DV_SECTION_BODY,
+    DV_SECTION_FINISH
+} dv_vec_section;
+
+typedef struct dv_vval {
+    uint8_t op; // dv_vop
+    uint8_t n_args;
+    uint8_t section; // dv_vec_section
+    int32_t arg[3];  // earlier values
+    int32_t imm;     // LOAD, STORE: operand; SHL, SHR, ROT: how far
+    uint64_t bits;   // CONST: of one lane
+} dv_vval;
+
+typedef struct dv_vec_build {
+    const dv_vec_shape *shape;
+    dv_arena *arena;
+    dv_vval *vals;
+    int32_t n, cap;
+    int32_t *value_of, *mask_of; // by node; -1: not yet
+    int32_t *load_of;            // by operand
+    int is64;                    // lanes of 8 bytes
+    int in_finish;
+    int failed; // out of memory
+} dv_vec_build;
+
+// Fill `b` with the values of a kernel. b->shape and b->arena are set.
+void dv_vec_build_all(dv_vec_build *b);
+int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
+int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
+int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
+int32_t dv_vec_float(dv_vec_build *b, double value); // in the type of lanes
+// A function of one argument that no instruction computes.
+int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
+
+// -- The plan ----------------------------------------------------------------
+
+// One operation. dst, a, b, c are vector registers.
+typedef struct dv_vec_mop {
+    uint8_t op; // dv_vop
+    uint8_t dst, a, b, c;
+    uint8_t copy;   // LOAD, STORE: the how-manieth vector
+    uint16_t count; // LOAD, STORE: elements; 0: one, for all lanes
+    int32_t imm;    // CONST: number in the pool
+} dv_vec_mop;
+
+// What a back end is like.
+struct dv_vec_plan;
+typedef struct dv_vec_isa {
+    void (*emit)(dv_code *code, const struct dv_vec_plan *p);
+    int32_t n_regs, vector_bytes;
+    // Arguments of which one must be the destination as well, as a mask; 0:
+    // any register will do.
+    uint8_t tied[DV_V_RETURN + 1];
+} dv_vec_isa;
+
+// One lane's bits, in the first `lanes` lanes; the others are 0.
+typedef struct dv_vec_const {
+    uint64_t bits;
+    int32_t lanes; // 0: all
+} dv_vec_const;
+
+typedef struct dv_vec_plan {
+    const dv_vec_shape *shape;
+    // The shape's operands, then the accumulators.
+    const dv_vec_operand *operands;
+    int32_t n_operands;
+    int32_t n_pool, cap_pool, n_slots; // constants; vectors on the stack
+    int32_t n_regs;                    // used, of 0..isa.n_regs
+    dv_vec_const *pool;
+    dv_vec_mop *ops;
+    int32_t n, cap;
+    int is64;
+    int failed;
+} dv_vec_plan;
+
+// Memory comes from the arena. p->failed: out of it.
+void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
+                      const dv_vec_isa *isa, dv_arena *arena);
+
+// -- Back ends ---------------------------------------------------------------
+
+extern const dv_vec_isa dv_a64_vec_isa;
+
+// -- For the cache (vec.c) ---------------------------------------------------
+
+dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
+int dv_vec_key_words(const dv_vec_shape *s);
+void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
+// A name from a key.
+void dv_vec_name(const uint64_t *key, char *out, size_t size);
+#endif

@@ -1,0 +1,326 @@
+// The loops of a kernel and what is in them. With L lanes, unrolled 4 times:
+//
+//   each, inner, both          outer
+//   for each row               while 4L elements are left: 4 columns of vectors
+//     what the row needs           accumulators
+//     while 4L elements are left   for each row: the body, 4 times
+//       the body, 4 times          finish
+//     while L are left             on to the next
+//       the body                while L are left ... L/2 ... 1 ...
+//     while L/2 are left ... 1
+//     finish (inner)
+//   finish (both)
+//
+// The last loops run at most once each: together they take care of any rest.
+#include "jit/vec_alloc.h"
+
+typedef struct planner {
+    dv_vec_plan *p;
+    dv_vec_alloc a;
+    dv_vec_build b;
+    int lanes;
+    int32_t reduced; // value; -1: none
+} planner;
+
+static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
+{
+    dv_vec_emit(q->p, q->a.arena,
+                (dv_vec_mop){.op = (uint8_t)op,
+                             .dst = (uint8_t)dst,
+                             .a = (uint8_t)x,
+                             .b = (uint8_t)y,
+                             .imm = imm});
+}
+
+// -- What is needed, how often -----------------------------------------------
+
+static void find_live(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    for (int32_t v = a->n_vals - 1; v >= 0; v--) {
+        const dv_vval *x = &a->vals[v];
+        if (x->op == DV_V_STORE || x->op == DV_V_ACCUM || x->op == DV_V_ACCUM2)
+            a->live[v] = 1;
+        if (x->op == DV_V_REDUCED)
+            q->reduced = v;
+        for (int i = 0; a->live[v] && i < x->n_args; i++) {
+            a->live[x->arg[i]] = 1;
+            a->outside[x->arg[i]] |= a->vals[x->arg[i]].section != x->section;
+        }
+    }
+}
+
+// Most values of the body alive at once, and how many operations it has.
+static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
+{
+    int most = 0, now = 0;
+    *n_ops = 0;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        for (int i = 0; a->live[v] && i < a->vals[v].n_args; i++)
+            ends[a->vals[v].arg[i]] = v;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        const dv_vval *x = &a->vals[v];
+        if (!a->live[v] || x->section != DV_SECTION_BODY)
+            continue;
+        ++*n_ops;
+        now += ends[v] > v;
+        most = now > most ? now : most;
+        for (int i = 0; i < x->n_args; i++) {
+            int twice = (i > 0 && x->arg[i] == x->arg[0]) ||
+                        (i > 1 && x->arg[i] == x->arg[1]);
+            now -= !twice && ends[x->arg[i]] == v &&
+                   a->vals[x->arg[i]].section == DV_SECTION_BODY;
+        }
+    }
+    return most;
+}
+
+enum { MAX_OPS = 400 };
+
+// As many copies as is sensible: arithmetic that waits costs more than values
+// that go to the stack and constants that are loaded again and again.
+static int pick_unroll(int n_ops)
+{
+    int u = n_ops ? MAX_OPS / n_ops : 1;
+    return u > DV_VEC_MAX_UNROLL ? DV_VEC_MAX_UNROLL : u > 1 ? u : 1;
+}
+
+// -- Homes -------------------------------------------------------------------
+
+// How much a home in a register would save: uses in the body that may not take
+// a fresh copy anyway.
+static void count_uses(const planner *q, int32_t *uses)
+{
+    const dv_vec_alloc *a = &q->a;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        const dv_vval *x = &a->vals[v];
+        for (int i = 0;
+             x->section == DV_SECTION_BODY && a->live[v] && i < x->n_args; i++)
+            if (!(a->isa->tied[x->op] == 1 << i))
+                uses[x->arg[i]]++;
+    }
+}
+
+// Registers for `room` of the most used values from outside the body, places
+// on the stack for other results of theirs.
+static void give_homes(planner *q, int room, int32_t *uses)
+{
+    dv_vec_alloc *a = &q->a;
+    count_uses(q, uses);
+    for (; room > 0; room--) {
+        int32_t best = -1;
+        for (int32_t v = 0; v < a->n_vals; v++)
+            if (a->vals[v].section <= DV_SECTION_HOIST && a->home_reg[v] < 0 &&
+                uses[v] && (best < 0 || uses[v] > uses[best]))
+                best = v;
+        if (best < 0)
+            break;
+        a->home_reg[best] = dv_vec_alloc_home(a);
+    }
+    for (int32_t v = 0; v < a->n_vals; v++)
+        if (a->vals[v].section == DV_SECTION_HOIST && a->outside[v] &&
+            a->home_reg[v] < 0)
+            a->home_slot[v] = q->p->n_slots++;
+    a->first_slot = q->p->n_slots;
+}
+
+static void load_homes(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        if (a->vals[v].op == DV_V_CONST && a->home_reg[v] >= 0)
+            emit(q, DV_V_CONST, a->home_reg[v], 0, 0,
+                 dv_vec_pool(q->p, a->arena, a->vals[v].bits, 0));
+}
+
+// -- Pieces ------------------------------------------------------------------
+
+static void run(planner *q, dv_vec_section s, int copies, int base, int count)
+{
+    dv_vec_alloc_run(&q->a, &(dv_vec_run){s, copies, base, count});
+}
+
+static void start_accs(planner *q, int n, int count)
+{
+    const dv_vec_shape *s = q->p->shape;
+    for (int i = 0; i < n; i++) {
+        if (s->reduce == DV_VEC_OUTER && s->from_acc)
+            dv_vec_emit(q->p, q->a.arena,
+                        (dv_vec_mop){.op = DV_V_LOAD,
+                                     .dst = (uint8_t)q->a.acc[i],
+                                     .copy = (uint8_t)i,
+                                     .count = (uint16_t)count,
+                                     .imm = s->n_operands});
+        else
+            emit(q, DV_V_CONST, q->a.acc[i], 0, 0,
+                 dv_vec_pool(q->p, q->a.arena, dv_vec_identity(s), 0));
+    }
+}
+
+static void leave_acc(planner *q, int copy, int count)
+{
+    dv_vec_emit(q->p, q->a.arena,
+                (dv_vec_mop){.op = DV_V_STORE,
+                             .a = (uint8_t)q->a.acc[copy],
+                             .copy = (uint8_t)copy,
+                             .count = (uint16_t)count,
+                             .imm = q->p->shape->n_operands});
+}
+
+static void finish(planner *q, int copy, int count)
+{
+    if (q->p->shape->to_acc) {
+        leave_acc(q, copy, count);
+        return;
+    }
+    if (q->reduced >= 0)
+        q->a.home_reg[q->reduced] = q->a.acc[copy];
+    run(q, DV_SECTION_FINISH, 1, copy, count);
+}
+
+// All accumulators into the first, then all its lanes into each.
+static void combine(planner *q)
+{
+    const dv_vec_shape *s = q->p->shape;
+    const int32_t *acc = q->a.acc;
+    dv_vop step = dv_vec_step(s);
+    for (int by = 1; by < q->a.unroll; by *= 2)
+        for (int i = 0; i + by < q->a.unroll; i += 2 * by)
+            emit(q, step, acc[i], acc[i], acc[i + by], 0);
+    int t = dv_vec_alloc_temp(&q->a);
+    for (int by = q->lanes / 2; by >= 1; by /= 2) {
+        emit(q, DV_V_ROT, t, acc[0], 0, by);
+        emit(q, step, acc[0], acc[0], t, 0);
+    }
+    if (s->from_acc) {
+        dv_vec_emit(q->p, q->a.arena,
+                    (dv_vec_mop){.op = DV_V_LOAD,
+                                 .dst = (uint8_t)t,
+                                 .imm = s->n_operands});
+        emit(q, step, acc[0], t, acc[0], 0);
+    }
+    dv_vec_alloc_release(&q->a, t);
+}
+
+// The step after one of k elements: a vector, then its halves down to one.
+static int less(const planner *q, int k)
+{
+    return k > q->lanes ? q->lanes : k / 2;
+}
+
+static void along_rows(planner *q)
+{
+    dv_vec_reduce reduce = (dv_vec_reduce)q->p->shape->reduce;
+    if (reduce == DV_VEC_BOTH)
+        start_accs(q, q->a.unroll, q->lanes);
+    emit(q, DV_V_ROWS, 0, 0, 0, 0);
+    run(q, DV_SECTION_HOIST, 1, 0, 0);
+    if (reduce == DV_VEC_INNER)
+        start_accs(q, q->a.unroll, q->lanes);
+    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
+        int copies = k > q->lanes ? k / q->lanes : 1;
+        emit(q, DV_V_LOOP, 0, 0, 0, k);
+        run(q, DV_SECTION_BODY, copies, 0, k / copies);
+        emit(q, DV_V_LOOP_END, 0, 0, 0, k);
+    }
+    if (reduce == DV_VEC_INNER) {
+        combine(q);
+        finish(q, 0, 1);
+    }
+    emit(q, DV_V_ROWS_END, 0, 0, 0, 0);
+    if (reduce == DV_VEC_BOTH) {
+        emit(q, DV_V_POINT, 0, 0, 0, 0);
+        combine(q);
+        finish(q, 0, 1);
+    }
+}
+
+static void down_columns(planner *q)
+{
+    emit(q, DV_V_POINT, 0, 0, 0, 0);
+    run(q, DV_SECTION_HOIST, 1, 0, 0);
+    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
+        int copies = k > q->lanes ? k / q->lanes : 1, count = k / copies;
+        emit(q, DV_V_COLS, 0, 0, 0, k);
+        start_accs(q, copies, count);
+        emit(q, DV_V_STEPS, 0, 0, 0, 0);
+        run(q, DV_SECTION_BODY, copies, 0, count);
+        emit(q, DV_V_STEPS_END, 0, 0, 0, 0);
+        emit(q, DV_V_POINT, 0, 0, 0, 0);
+        for (int i = 0; i < copies; i++)
+            finish(q, i, count);
+        emit(q, DV_V_COLS_END, 0, 0, 0, k);
+    }
+}
+
+// The operands, and the accumulators after them.
+static void take_operands(planner *q)
+{
+    const dv_vec_shape *s = q->p->shape;
+    int n = s->n_operands + (s->from_acc || s->to_acc);
+    dv_vec_operand *o = DV_NEW(q->a.arena, dv_vec_operand, n);
+    if (!o) {
+        q->p->failed = 1;
+        return;
+    }
+    for (int i = 0; i < s->n_operands; i++)
+        o[i] = s->operands[i];
+    if (n > s->n_operands)
+        o[s->n_operands] = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
+                                            .outer = s->reduce == DV_VEC_INNER,
+                                            .dtype = s->compute};
+    q->p->operands = o;
+    q->p->n_operands = n;
+}
+
+static void lay_out(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    size_t n = (size_t)a->n_vals;
+    int32_t *ends = DV_NEW(a->arena, int32_t, n);
+    int32_t *uses = DV_NEW(a->arena, int32_t, n);
+    a->live = DV_NEW(a->arena, uint8_t, n);
+    a->outside = DV_NEW(a->arena, uint8_t, n);
+    if (!ends || !uses || !a->live || !a->outside) {
+        q->p->failed = 1;
+        return;
+    }
+    find_live(q);
+    int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
+    int width = body_width(a, ends, &n_ops);
+    a->unroll = pick_unroll(n_ops);
+    dv_vec_alloc_init(a);
+    if (q->p->failed)
+        return;
+    for (int i = 0; accs && i < a->unroll; i++)
+        a->acc[i] = dv_vec_alloc_home(a);
+    int most = a->isa->n_regs / 2; // leaves enough for any one operation
+    int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    give_homes(q, room > most ? most : room, uses);
+    emit(q, DV_V_BEGIN, 0, 0, 0, 0);
+    load_homes(q);
+    if (q->p->shape->reduce == DV_VEC_OUTER)
+        down_columns(q);
+    else
+        along_rows(q);
+    emit(q, DV_V_RETURN, 0, 0, 0, 0);
+}
+
+void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
+                      const dv_vec_isa *isa, dv_arena *arena)
+{
+    *p = (dv_vec_plan){.shape = shape, .is64 = shape->compute == DV_F64};
+    planner q = {.p = p, .reduced = -1};
+    q.lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
+    q.a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
+    q.b = (dv_vec_build){.shape = shape, .arena = arena};
+    dv_vec_build_all(&q.b);
+    take_operands(&q);
+    if (q.b.failed || p->failed) {
+        p->failed = 1;
+        return;
+    }
+    q.a.vals = q.b.vals;
+    q.a.n_vals = q.b.n;
+    lay_out(&q);
+}

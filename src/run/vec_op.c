@@ -1,0 +1,564 @@
+// Ops as calls of vector kernels; vec_op.h says how.
+#include "run/vec_op.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEW_ACC = 0, OLD_ACC = 1, FINISHED = 0, UNFINISHED = 1 };
+enum { SCRATCH = 1024 }; // accumulators that a run keeps for itself
+
+struct dv_vec_op {
+    int32_t n_vars, n_operands;
+    int32_t inner, outer; // variables; -1: a loop of one step
+    uint8_t reduce;       // dv_vec_reduce
+    int32_t acc_bytes;
+    // The other variables, the last one innermost.
+    int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
+    int32_t n_written, n_reduced;
+    // Both loops are one when the inner has so many steps; 0: never.
+    int64_t fuse;
+    int32_t *access;      // of each operand: number of a read, or n_reads
+    int64_t *base, *step; // bytes; step[operand * n_vars + var]
+    dv_vec_fn call[2][2]; // [OLD_ACC][UNFINISHED]
+};
+
+// -- Integers ----------------------------------------------------------------
+
+// Kernels compute modulo 2^32, which is exact as long as values fit, and
+// enough as long as only sums and products are made of them.
+typedef struct range {
+    double lo, hi;
+    int ok;
+} range;
+
+static int fits(range r)
+{
+    return r.ok && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
+
+static range either(range x, range y)
+{
+    return (range){fmin(x.lo, y.lo), fmax(x.hi, y.hi), x.ok && y.ok};
+}
+
+static range product(range x, range y)
+{
+    double a = x.lo * y.lo, b = x.lo * y.hi, c = x.hi * y.lo, d = x.hi * y.hi;
+    return (range){fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
+                   x.ok && y.ok};
+}
+
+static range apply_range(dv_fn fn, const range *x)
+{
+    range none = {0};
+    switch (fn) {
+    case DV_FN_ADD:
+        return (range){x[0].lo + x[1].lo, x[0].hi + x[1].hi,
+                       x[0].ok && x[1].ok};
+    case DV_FN_SUB:
+        return (range){x[0].lo - x[1].hi, x[0].hi - x[1].lo,
+                       x[0].ok && x[1].ok};
+    case DV_FN_NEG:
+        return (range){-x[0].hi, -x[0].lo, x[0].ok};
+    case DV_FN_MUL:
+        return product(x[0], x[1]);
+    case DV_FN_SELECT:
+        return fits(x[0]) ? either(x[1], x[2]) : none;
+    case DV_FN_RELU:
+    case DV_FN_ABS: {
+        double most = fmax(fabs(x[0].lo), fabs(x[0].hi));
+        return (range){0, most, fits(x[0])};
+    }
+    case DV_FN_MIN:
+    case DV_FN_MAX:
+        return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
+    default: // comparisons
+        return (range){0, 1, fits(x[0]) && fits(x[1]) && fn <= DV_FN_NE};
+    }
+}
+
+static range range_of(const dv_program *p, const dv_op *op, const dv_expr *e)
+{
+    range x[3] = {{0}}, none = {0};
+    double n;
+    for (int i = 0; i < e->n_args; i++)
+        x[i] = range_of(p, op, e->arg[i]);
+    switch ((dv_expr_kind)e->kind) {
+    case DV_EXPR_CONST:
+        x[0] = (range){e->value, e->value, e->value == floor(e->value)};
+        return fits(x[0]) ? x[0] : none;
+    case DV_EXPR_READ: {
+        dv_dtype t = p->tensors[op->reads[e->read].tensor].dtype;
+        if (t == DV_I8)
+            return (range){INT8_MIN, INT8_MAX, 1};
+        return (range){INT32_MIN, INT32_MAX, t == DV_I32};
+    }
+    case DV_EXPR_REDUCE:
+        n = (double)dv_op_points(op, e->vars);
+        if (e->fn == DV_RED_SUM)
+            return (range){n * fmin(x[0].lo, 0), n * fmax(x[0].hi, 0), x[0].ok};
+        if (e->fn == DV_RED_PROD)
+            return (range){-INFINITY, INFINITY, x[0].ok};
+        return fits(x[0]) ? x[0] : none;
+    case DV_EXPR_APPLY:
+        break;
+    }
+    return apply_range((dv_fn)e->fn, x);
+}
+
+// -- Expressions -------------------------------------------------------------
+
+typedef struct maker {
+    const dv_vec_how *how;
+    dv_arena *arena;
+    dv_vec_node *nodes;
+    int32_t n, cap;
+    int32_t *operand_of; // by read; -1: not used
+    dv_vec_shape shape;
+    int failed, too_much;
+} maker;
+
+static uint16_t add(maker *m, dv_vec_node n)
+{
+    dv_vec_node *slot = DV_PUSH(m->arena, dv_vec_node, m->nodes, m->n, m->cap);
+    if (!slot)
+        m->failed = 1;
+    else
+        *slot = n;
+    m->too_much |= m->n >= DV_VEC_MAX_NODES;
+    return (uint16_t)(m->n - 1);
+}
+
+static uint16_t node_of(maker *m, const dv_expr *e)
+{
+    dv_vec_node n = {0};
+    if (m->failed || m->too_much)
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        n.arg[i] = node_of(m, e->arg[i]);
+    switch ((dv_expr_kind)e->kind) {
+    case DV_EXPR_CONST:
+        n.kind = DV_VEC_CONST;
+        n.value = e->value;
+        return add(m, n);
+    case DV_EXPR_READ:
+        n.kind = DV_VEC_LOAD;
+        n.arg[0] = (uint16_t)m->operand_of[e->read];
+        return add(m, n);
+    case DV_EXPR_APPLY:
+        n.kind = DV_VEC_APPLY;
+        n.fn = e->fn;
+        return add(m, n);
+    case DV_EXPR_REDUCE:
+        break;
+    }
+    m->shape.value = n.arg[0];
+    uint16_t all = add(m, (dv_vec_node){.kind = DV_VEC_REDUCED});
+    if (e->fn != DV_RED_MEAN)
+        return all;
+    double count = (double)dv_op_points(m->how->op, e->vars);
+    n = (dv_vec_node){.kind = DV_VEC_CONST, .value = count};
+    n = (dv_vec_node){
+        .kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {all, add(m, n), 0}};
+    return add(m, n);
+}
+
+// -- Which ops ---------------------------------------------------------------
+
+static int n_reducers(const dv_expr *e)
+{
+    int n = e->kind == DV_EXPR_REDUCE;
+    for (int i = 0; i < e->n_args; i++)
+        n += n_reducers(e->arg[i]);
+    return n;
+}
+
+static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
+{
+    int same = a->base == b->base;
+    for (int v = 0; v < n_vars; v++)
+        same &= a->coef[v] == b->coef[v];
+    return same;
+}
+
+static int types_agree(const dv_program *p, const dv_op *op, dv_dtype compute)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute))
+            return 0;
+    return dv_vec_stores(p->tensors[op->write.tensor].dtype, compute) &&
+           (compute != DV_I32 || range_of(p, op, op->body).ok);
+}
+
+static int possible(const dv_vec_how *how, dv_dtype *compute)
+{
+    const dv_op *op = how->op;
+    static const dv_dtype in[] = {DV_F32, DV_F64, DV_I32};
+    *compute = in[dv_op_compute(how->p, op)];
+    if (op->is_extern || op->n_reads >= DV_VEC_MAX_OPERANDS ||
+        dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
+        return 0;
+    for (int i = 0; i < op->n_reads; i++) {
+        const dv_access *a = &op->reads[i];
+        if (dv_access_is_indirect(a) ||
+            (a->tensor == op->write.tensor && !how->copied &&
+             !same_place(&how->reads[i], how->write, op->n_vars)))
+            return 0;
+    }
+    return types_agree(how->p, op, *compute);
+}
+
+// -- Which loops -------------------------------------------------------------
+
+static int64_t length(const dv_op *op, int v)
+{
+    return op->vars[v].end - op->vars[v].begin;
+}
+
+// What one element costs with v as the inner loop: strided accesses go one by
+// one, and a short loop is mostly its ends.
+static double badness(const dv_vec_how *how, int v)
+{
+    const dv_op *op = how->op;
+    double sum = 1;
+    int reduces = dv_op_reduce(op) != NULL;
+    for (int i = reduces ? 0 : -1; i < op->n_reads; i++) {
+        int64_t apart = (i < 0 ? how->write : &how->reads[i])->coef[v];
+        sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
+    }
+    if (reduces && !op->vars[v].reduce && how->write->coef[v] != 1)
+        sum += 1;
+    int64_t n = length(op, v);
+    return n < 16 ? sum * (1 + 16 / (double)n) : sum;
+}
+
+static int32_t pick_inner(const dv_vec_how *how)
+{
+    int32_t best = -1;
+    for (int v = 0; v < how->op->n_vars; v++)
+        if (length(how->op, v) > 1 &&
+            (best < 0 || badness(how, v) <= badness(how, best)))
+            best = v;
+    return best;
+}
+
+// Around a reduced loop another reduced one, so that the sum stays in
+// registers; around a written one a reduced one for the same reason. Else the
+// longest, for few calls.
+static int32_t pick_outer(const dv_op *op, int32_t inner)
+{
+    int32_t best = -1;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (v == inner || length(op, v) <= 1)
+            continue;
+        int better = best >= 0 ? op->vars[v].reduce - op->vars[best].reduce : 1;
+        if (better > 0 || (better == 0 && length(op, v) > length(op, best)))
+            best = v;
+    }
+    return best;
+}
+
+static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
+{
+    int in = inner >= 0 && op->vars[inner].reduce;
+    int out = outer >= 0 && op->vars[outer].reduce;
+    if (!dv_op_reduce(op))
+        return DV_VEC_EACH;
+    return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
+}
+
+// -- Making ------------------------------------------------------------------
+
+static void set_loops(dv_vec_op *v, const dv_op *op)
+{
+    for (int i = 0; i < op->n_vars; i++) {
+        if (i == v->inner || i == v->outer)
+            continue;
+        if (op->vars[i].reduce)
+            v->reduced[v->n_reduced++] = i;
+        else
+            v->written[v->n_written++] = i;
+    }
+}
+
+static int set_operands(dv_vec_op *v, maker *m)
+{
+    const dv_vec_how *how = m->how;
+    const dv_op *op = how->op;
+    size_t n = (size_t)v->n_operands;
+    dv_vec_operand *o = DV_NEW(m->arena, dv_vec_operand, n);
+    v->access = DV_NEW(m->arena, int32_t, n);
+    v->base = DV_NEW(m->arena, int64_t, n);
+    v->step = DV_NEW(m->arena, int64_t, n * (size_t)op->n_vars);
+    if (!o || !v->access || !v->base || !v->step)
+        return 0;
+    for (int i = 0; i <= op->n_reads; i++) {
+        int last = i == op->n_reads;
+        const dv_flat *f = last ? how->write : &how->reads[i];
+        const dv_access *a = last ? &op->write : &op->reads[i];
+        dv_dtype t = how->p->tensors[a->tensor].dtype;
+        int64_t es = dv_dtype_get(t)->size_bytes;
+        o[i].dtype = (uint8_t)t;
+        o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
+        o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
+        v->access[i] = i;
+        v->base[i] = f->base * es;
+        for (int k = 0; k < op->n_vars; k++)
+            v->step[i * op->n_vars + k] = f->coef[k] * es;
+    }
+    m->shape.operands = o;
+    m->shape.n_operands = (uint16_t)n;
+    return 1;
+}
+
+// The length of inner loops that the outer one continues, in all operands.
+static int64_t fuse_length(const dv_vec_shape *s)
+{
+    int64_t n = 0;
+    if (s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_BOTH)
+        return 0;
+    for (int i = 0; i < s->n_operands; i++) {
+        const dv_vec_operand *o = &s->operands[i];
+        if (o->inner == 0 && o->outer == 0)
+            continue;
+        if (o->inner == 0 || o->outer % o->inner || o->outer / o->inner < 1 ||
+            (n && o->outer / o->inner != n))
+            return 0;
+        n = o->outer / o->inner;
+    }
+    return n;
+}
+
+static int strides_fit(const dv_vec_shape *s)
+{
+    for (int i = 0; i < s->n_operands; i++)
+        if (llabs(s->operands[i].inner) > DV_VEC_MAX_STRIDE ||
+            llabs(s->operands[i].outer) > DV_VEC_MAX_STRIDE)
+            return 0;
+    return 1;
+}
+
+static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
+{
+    int parts = v->reduce && (m->how->parts || v->n_reduced > 0);
+    for (int old = 0; old <= parts; old++)
+        for (int un = 0; un <= parts; un++) {
+            m->shape.from_acc = (uint8_t)old;
+            m->shape.to_acc = (uint8_t)un;
+            DV_TRY(dv_jit_vec(jit, &m->shape, &v->call[old][un], diag));
+        }
+    return DV_OK;
+}
+
+static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
+{
+    const dv_op *op = m->how->op;
+    const dv_expr *r = dv_op_reduce(op);
+    dv_vec_op *v = DV_NEW(m->arena, dv_vec_op, 1);
+    m->operand_of = DV_NEW(m->arena, int32_t, op->n_reads + 1);
+    if (!v || !m->operand_of)
+        return dv_nomem(diag);
+    for (int i = 0; i <= op->n_reads; i++)
+        m->operand_of[i] = i;
+    v->n_vars = op->n_vars;
+    v->n_operands = op->n_reads + 1;
+    v->inner = pick_inner(m->how);
+    v->outer = pick_outer(op, v->inner);
+    v->reduce = (uint8_t)kind_of(op, v->inner, v->outer);
+    // Reduced over variables of one step each: a column of one row.
+    if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
+        !op->vars[v->outer].reduce)
+        v->outer = -1;
+    v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
+    set_loops(v, op);
+    if (!set_operands(v, m))
+        return dv_nomem(diag);
+    m->shape.reduce = v->reduce;
+    m->shape.reducer = !r || r->fn == DV_RED_MEAN ? DV_RED_SUM : r->fn;
+    m->shape.result = node_of(m, op->body);
+    m->shape.nodes = m->nodes;
+    m->shape.n_nodes = (uint16_t)m->n;
+    if (m->failed)
+        return dv_nomem(diag);
+    if (m->too_much || !strides_fit(&m->shape))
+        return DV_OK;
+    v->fuse = fuse_length(&m->shape);
+    DV_TRY(make_calls(v, m, jit, diag));
+    *out = v;
+    return DV_OK;
+}
+
+dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
+                           dv_arena *arena, dv_diag *diag)
+{
+    dv_dtype compute;
+    *out = NULL;
+    if (!possible(how, &compute))
+        return DV_OK;
+    maker m = {.how = how, .arena = arena};
+    m.shape.compute = (uint8_t)compute;
+    dv_status s = make(out, &m, jit, diag);
+    return s == DV_E_LIMIT ? DV_OK : s; // too long for one kernel
+}
+
+int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
+{
+    return v->acc_bytes;
+}
+
+void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
+                         const int64_t *end, int64_t *steps)
+{
+    int32_t along = v->reduce == DV_VEC_OUTER   ? v->inner
+                    : v->reduce == DV_VEC_INNER ? v->outer
+                                                : -1;
+    int64_t n = 1;
+    for (int k = 0; k < v->n_vars; k++)
+        steps[k] = 0;
+    if (along >= 0) {
+        steps[along] = 1;
+        n = end[along] - begin[along];
+    }
+    for (int k = v->n_written - 1; k >= 0; k--) {
+        int32_t x = v->written[k];
+        steps[x] = n;
+        n *= end[x] - begin[x];
+    }
+}
+
+// -- Running -----------------------------------------------------------------
+
+typedef struct runner {
+    const dv_vec_op *v;
+    const int64_t *begin, *end;
+    int64_t point[DV_MAX_VARS];
+    int64_t rows, n;
+    char *at[DV_VEC_MAX_OPERANDS];
+} runner;
+
+static void advance(runner *r, int var, int64_t by)
+{
+    const dv_vec_op *v = r->v;
+    for (int i = 0; i < v->n_operands; i++)
+        r->at[i] += by * v->step[i * v->n_vars + var];
+}
+
+// Step to the next point of some variables; 0 after the last, back at the
+// first.
+static int next_point(runner *r, const int32_t *vars, int n)
+{
+    for (int k = n - 1; k >= 0; k--) {
+        int x = vars[k];
+        if (++r->point[x] < r->end[x]) {
+            advance(r, x, 1);
+            return 1;
+        }
+        advance(r, x, r->begin[x] - r->end[x] + 1);
+        r->point[x] = r->begin[x];
+    }
+    return 0;
+}
+
+static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
+{
+    const dv_vec_op *v = r->v;
+    void *at[DV_VEC_MAX_OPERANDS];
+    for (int i = 0; i < v->n_operands; i++)
+        at[i] = r->at[i];
+    if (v->fuse && n == v->fuse) {
+        n *= rows;
+        rows = 1;
+    }
+    v->call[old][un](&(dv_vec_args){rows, n, at, acc});
+}
+
+// The points of the reduced variables around the kernel, for `rows` by `n`
+// elements from where the pointers are.
+static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
+{
+    const dv_vec_op *v = r->v;
+    int64_t left = 1;
+    for (int k = 0; k < v->n_reduced; k++)
+        left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
+    int old = NEW_ACC;
+    do {
+        call(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
+        old = OLD_ACC;
+    } while (next_point(r, v->reduced, v->n_reduced));
+}
+
+// Accumulators for a piece at a time, where there is more than one call.
+static void reduce_pieces(runner *r)
+{
+    const dv_vec_op *v = r->v;
+    double scratch[SCRATCH];
+    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
+    int var = outer ? v->inner : v->outer;
+    int64_t all = outer ? r->n : both ? 1 : r->rows;
+    for (int64_t from = 0; from < all; from += SCRATCH) {
+        int64_t piece = all - from < SCRATCH ? all - from : SCRATCH;
+        reduce(r, outer || both ? r->rows : piece, outer ? piece : r->n,
+               scratch);
+        if (all > SCRATCH)
+            advance(r, var, piece);
+    }
+    if (all > SCRATCH)
+        advance(r, var, -all);
+}
+
+static void set_out(runner *r, const dv_vec_op *v, void *const *at,
+                    const int64_t *begin, const int64_t *end)
+{
+    r->v = v;
+    r->begin = begin;
+    r->end = end;
+    r->rows = v->outer < 0 ? 1 : end[v->outer] - begin[v->outer];
+    r->n = v->inner < 0 ? 1 : end[v->inner] - begin[v->inner];
+    for (int k = 0; k < v->n_vars; k++)
+        r->point[k] = begin[k];
+    for (int i = 0; i < v->n_operands; i++) {
+        r->at[i] = (char *)at[v->access[i]] + v->base[i];
+        for (int k = 0; k < v->n_vars; k++)
+            r->at[i] += begin[k] * v->step[i * v->n_vars + k];
+    }
+}
+
+void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                   const int64_t *end)
+{
+    runner r;
+    set_out(&r, v, at, begin, end);
+    do {
+        if (v->n_reduced)
+            reduce_pieces(&r);
+        else
+            call(&r, NEW_ACC, FINISHED, r.rows, r.n, NULL);
+    } while (next_point(&r, v->written, v->n_written));
+}
+
+void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                    const int64_t *end, int part, void *acc)
+{
+    runner r;
+    set_out(&r, v, at, begin, end);
+    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
+    int64_t each = outer ? r.n : both ? 1 : r.rows;
+    char *to = acc;
+    do {
+        if (part == DV_FINISH) {
+            // No steps of what is reduced: only the end.
+            call(&r, OLD_ACC, FINISHED,
+                 outer  ? 0
+                 : both ? 1
+                        : r.rows,
+                 outer ? r.n : 0, to);
+        } else {
+            int old = part == DV_FIRST_PART ? NEW_ACC : OLD_ACC;
+            do {
+                call(&r, old, UNFINISHED, r.rows, r.n, to);
+                old = OLD_ACC;
+            } while (next_point(&r, v->reduced, v->n_reduced));
+        }
+        to += each * v->acc_bytes;
+    } while (next_point(&r, v->written, v->n_written));
+}

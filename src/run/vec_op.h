@@ -1,0 +1,53 @@
+// An op of a lowered program as calls of jit/vec.h's kernels: one pass over
+// memory for a whole statement.
+//
+// Of the op's variables two become the kernel's loops: the inner one along
+// which most accesses have unit stride, and one around it. The others are
+// loops around the calls. A reduction over more than these is continued from
+// call to call in accumulators.
+//
+//   dv_vec_op *v;
+//   dv_vec_op_create(&v, &how, jit, arena, diag); // v is NULL: not this way
+//   dv_vec_op_run(v, at, begin, end);             // any thread, no memory
+//
+// What cannot be done this way: indirect accesses, i64, floats stored into
+// integers, integers whose exact value would not fit 32 bits where it matters,
+// and reads of elements that other points of the op overwrite.
+#ifndef DV_VEC_OP_H
+#define DV_VEC_OP_H
+#include "jit/vec.h"
+#include "run/run.h"
+
+typedef struct dv_vec_op dv_vec_op;
+
+// What to make it from. Arrays are borrowed while it is made.
+typedef struct dv_vec_how {
+    const dv_program *p;
+    const dv_op *op;
+    const dv_flat *reads, *write; // accesses as they lie in memory, in elements
+    int parts;                    // dv_vec_op_part will be called
+    int copied; // reads of the tensor written go to a copy of it
+} dv_vec_how;
+
+// *out is the arena's; NULL with DV_OK when the op is for the strips.
+dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
+                           dv_arena *arena, dv_diag *diag);
+
+// Run the op on the box begin..end of its variables. `at` has where element 0
+// of each read's tensor is, then of the write's.
+void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                   const int64_t *end);
+
+// A reduction in parts, as dv_strips does it: the box of a part covers the
+// written variables as all others of the same result do. FIRST leaves
+// accumulators in `acc`, NEXT adds to them, FINISH takes them and writes; the
+// reduced variables of its box do not count.
+void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                    const int64_t *end, int part, void *acc);
+// How far apart accumulators of a box are along each variable; 0 for those
+// that are reduced.
+void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
+                         const int64_t *end, int64_t *steps);
+// Bytes of one accumulator, of which there is one per element written.
+int64_t dv_vec_op_acc_bytes(const dv_vec_op *v);
+#endif

@@ -1,0 +1,325 @@
+// Contractions against the reference loops: random nests of all types of
+// dimensions, sizes 1 and primes, permuted and gapped operands, both types,
+// touches, threads; laid out by the passes, and cut and packed at random. All
+// numbers are small and whole, so that results are equal in any order.
+// Operands end at a page that faults, or begin behind one.
+#define _GNU_SOURCE
+#include "gen.h"
+#include "run/contract.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+// -- Random nests ------------------------------------------------------------
+
+static int64_t some_size(rng *r)
+{
+    static const int64_t sizes[] = {1,  1,  2,  3,  4,  5,  7,  8,  11, 13,
+                                    16, 17, 20, 23, 24, 31, 40, 47, 61, 97};
+    return sizes[rng_below(r, sizeof sizes / sizeof *sizes)];
+}
+
+static void lay_out(rng *r, dv_nest *n, int o, const char *has)
+{
+    int order[DV_NEST_MAX_DIMS], count = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (strchr(has, "cmnk"[n->dims[i].type]))
+            order[count++] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int j = (int)rng_below(r, i + 1), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+    int64_t step = rng_percent(r, 10) ? 2 : 1; // 2: unit stride nowhere
+    for (int i = 0; i < count; i++) {
+        n->dims[order[i]].stride[o] = rng_percent(r, 3) ? -step : step;
+        step = step * n->dims[order[i]].size + (rng_percent(r, 10) ? 3 : 0);
+    }
+}
+
+static double points(const dv_nest *n)
+{
+    double all = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        all *= (double)n->dims[i].size;
+    return all;
+}
+
+static void random_nest(rng *r, dv_nest *n)
+{
+    static const dv_prim first[] = {DV_PRIM_NONE, DV_PRIM_ZERO, DV_PRIM_COPY};
+    static const dv_prim last[] = {DV_PRIM_NONE, DV_PRIM_RELU, DV_PRIM_COPY};
+    *n = (dv_nest){.name = "random", .main = DV_PRIM_GEMM};
+    n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
+    n->first = first[rng_below(r, 3)];
+    n->last = last[rng_below(r, 3)];
+    for (int t = 0; t < 4; t++) {
+        int64_t most = t == DV_NEST_C ? rng_percent(r, 30) : 3;
+        for (int64_t i = rng_below(r, most + 1); i > 0; i--)
+            n->dims[n->n_dims++] = (dv_nest_dim){.type = (dv_nest_type)t,
+                                                 .exec = DV_NEST_SEQ,
+                                                 .size = some_size(r)};
+    }
+    if (n->n_dims == 0)
+        n->dims[n->n_dims++] =
+            (dv_nest_dim){.type = DV_NEST_K, .exec = DV_NEST_SEQ, .size = 5};
+    if (rng_percent(r, 5)) // large enough to be cut in all ways
+        n->dims[rng_below(r, n->n_dims)].size = 200 + rng_below(r, 900);
+    while (points(n) > 400000)
+        for (int i = 0; i < n->n_dims; i++)
+            if (n->dims[i].size > 1 && points(n) > 400000)
+                n->dims[i].size = n->dims[i].size * 2 / 3;
+    lay_out(r, n, DV_IN0, "cmk");
+    lay_out(r, n, DV_IN1, "cnk");
+    lay_out(r, n, DV_OUT, "cmn");
+    int in1 = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        in1 |= n->dims[i].stride[DV_IN1] != 0;
+    if (!in1) // an operand of one element
+        n->dims[n->n_dims++] = (dv_nest_dim){.type = DV_NEST_K,
+                                             .exec = DV_NEST_SEQ,
+                                             .size = 1,
+                                             .stride = {1, 1, 0}};
+}
+
+// Cut and mark a nest as no pass would, but so that it still has a form.
+static void mangle(rng *r, dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims && n->n_dims < 20; i++)
+        if (n->dims[i].size > 3 && rng_percent(r, 40)) {
+            dv_nest_exec exec = n->dims[i].exec;
+            dv_nest_cut(n, i, 1 + rng_below(r, n->dims[i].size - 1));
+            n->dims[i].exec =
+                exec == DV_NEST_PRIM ? DV_NEST_SEQ : n->dims[i].exec;
+            i++;
+        }
+    int seen[3] = {0}, at = n->n_dims; // prims are moved to the end
+    for (int i = n->n_dims - 1; i >= 0; i--) {
+        dv_nest_dim d = n->dims[i];
+        dv_nest_tiles t;
+        int bad;
+        if (!dv_nest_tiles_of(n, &t, &bad))
+            return;
+        if (d.type == DV_NEST_C || t.inner[i] >= 0 ||
+            (d.type != DV_NEST_K && seen[d.type - 1]++))
+            continue;
+        memmove(&n->dims[i], &n->dims[i + 1], (size_t)(at - i - 1) * sizeof d);
+        d.exec = DV_NEST_PRIM;
+        n->dims[--at] = d;
+    }
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int64_t l = rng_below(r, at + 1);
+        if (rng_percent(r, 90) && l == at)
+            n->pack |= (uint8_t)(1 << o);
+        else if (l < at)
+            n->dims[l].pack |= (uint8_t)(1 << o);
+    }
+    for (int i = 0; i < at && n->dims[i].type != DV_NEST_K; i++)
+        if (rng_percent(r, 50))
+            n->dims[i].exec = DV_NEST_SHARED;
+        else
+            break;
+    if (at && n->dims[0].type == DV_NEST_K && rng_percent(r, 50)) {
+        n->dims[0].exec = DV_NEST_SHARED;
+        n->combine = 1;
+    }
+}
+
+// -- Memory ------------------------------------------------------------------
+
+typedef struct operand {
+    char *map, *data, *at; // *at: the element where all indices are 0
+    size_t map_bytes, bytes;
+} operand;
+
+// The data end right before a page that faults, or begin right behind one.
+static void map_operand(const dv_nest *n, int o, int at_end, operand *out)
+{
+    int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_true(dv_nest_extent(n, o, &lo, &hi));
+    out->bytes = (size_t)((hi - lo + 1) * size);
+    size_t body = (out->bytes + page - 1) / page * page;
+    out->map_bytes = body + 2 * page;
+    out->map = mmap(NULL, out->map_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(out->map != MAP_FAILED);
+    assert_int_equal(mprotect(out->map + page, body, PROT_READ | PROT_WRITE),
+                     0);
+    out->data = out->map + page + (at_end ? body - out->bytes : 0);
+    dv_nest_fill(n->dtype, (uint64_t)o + 7, out->data, hi - lo + 1);
+    out->at = out->data - lo * size;
+}
+
+static void show(const dv_nest *n, const dv_nest *ran, int threads)
+{
+    dv_text text = {0};
+    dv_nest_print(&text, n);
+    if (ran)
+        dv_nest_print(&text, ran);
+    print_message("threads %d\n%s\n", threads, text.at);
+    dv_text_free(&text);
+}
+
+// Same values; -0 and 0 are the same.
+static int same(const dv_nest *n, const operand *a, const operand *b)
+{
+    int64_t size = dv_dtype_get(n->dtype)->size_bytes;
+    for (int64_t i = 0; i < (int64_t)a->bytes / size; i++)
+        if (dv_load(n->dtype, a->data, i) != dv_load(n->dtype, b->data, i))
+            return 0;
+    return 1;
+}
+
+// Run it and compare; out again at the other side of its page.
+static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
+                  int at_end)
+{
+    operand in0, in1, want, got;
+    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    // Small caches, so that small sizes are cut.
+    if (!as_is && at_end)
+        options.l1_bytes = 4096, options.l2_bytes = 16384;
+    dv_contract *c = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_contract_create(&c, jit, n, &options, diag)) {
+        dv_status st = dv_diag_status(diag);
+        int refused = as_is && (st == DV_E_NEST || st == DV_E_LIMIT);
+        if (!refused)
+            print_message("%s", dv_diag_text(diag));
+        dv_diag_destroy(diag);
+        if (!refused)
+            show(n, NULL, threads);
+        return refused;
+    }
+    map_operand(n, DV_IN0, at_end, &in0);
+    map_operand(n, DV_IN1, at_end, &in1);
+    map_operand(n, DV_OUT, at_end, &want);
+    map_operand(n, DV_OUT, at_end, &got);
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    dv_contract_run(c, in0.at, in1.at, got.at);
+    int ok = same(n, &want, &got);
+    if (!ok)
+        show(n, dv_contract_nest(c), threads);
+    operand *all[] = {&in0, &in1, &want, &got};
+    for (int i = 0; i < 4; i++)
+        munmap(all[i]->map, all[i]->map_bytes);
+    dv_contract_destroy(c);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+// -- Properties --------------------------------------------------------------
+
+static void test_best(void **state)
+{
+    uint64_t seed = gen_seed();
+    int cases = gen_cases(400);
+    for (int i = 0; i < cases; i++) {
+        rng r = {seed + (uint64_t)i};
+        dv_nest n;
+        random_nest(&r, &n);
+        if (dv_nest_check(&n, NULL))
+            continue;
+        int threads = 1 + (int)rng_below(&r, 5), at_end = rng_percent(&r, 50);
+        if (!agrees(*state, &n, threads, 0, at_end))
+            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
+    }
+}
+
+static void test_mangled(void **state)
+{
+    uint64_t seed = gen_seed();
+    int ran = 0, cases = gen_cases(600);
+    for (int i = 0; i < cases; i++) {
+        rng r = {seed + (uint64_t)i};
+        dv_nest n;
+        random_nest(&r, &n);
+        mangle(&r, &n);
+        if (dv_nest_check_order(&n, NULL))
+            continue;
+        ran++;
+        int threads = 1 + (int)rng_below(&r, 3), at_end = rng_percent(&r, 50);
+        if (!agrees(*state, &n, threads, 1, at_end))
+            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
+    }
+    if (cases > 100)
+        assert_true(ran > cases / 10);
+}
+
+// Numbers that are not whole, so that every order of adding shows: the same
+// bits for any number of threads and from run to run, unless k was split.
+static void test_bits(void **state)
+{
+    uint64_t seed = gen_seed();
+    int cases = gen_cases(150), compared = 0;
+    for (int i = 0; i < cases; i++) {
+        rng r = {seed + (uint64_t)i};
+        dv_nest n;
+        operand in[2], out[2];
+        random_nest(&r, &n);
+        if (dv_nest_check(&n, NULL))
+            continue;
+        for (int o = 0; o < 2; o++) {
+            map_operand(&n, o, 0, &in[o]);
+            int64_t size = dv_dtype_get(n.dtype)->size_bytes;
+            for (int64_t j = 0; j < (int64_t)in[o].bytes / size; j++)
+                dv_store(n.dtype, in[o].data, j,
+                         (double)rng_below(&r, 1000003) / 999983 - 0.4);
+        }
+        int split = 0;
+        for (int t = 0; t < 2; t++) {
+            dv_contract_options options = {.threads = t ? 2 + i % 4 : 1};
+            dv_contract *c = NULL;
+            assert_int_equal(dv_contract_create(&c, *state, &n, &options, NULL),
+                             DV_OK);
+            map_operand(&n, DV_OUT, 0, &out[t]);
+            dv_contract_run(c, in[0].at, in[1].at, out[t].at);
+            split |= dv_contract_phases(c) == 2;
+            if (!split && memcmp(out[0].data, out[t].data, out[t].bytes)) {
+                show(&n, dv_contract_nest(c), options.threads);
+                fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
+            }
+            dv_contract_destroy(c);
+        }
+        compared += !split;
+        for (int t = 0; t < 2; t++) {
+            munmap(in[t].map, in[t].map_bytes);
+            munmap(out[t].map, out[t].map_bytes);
+        }
+    }
+    if (cases > 100)
+        assert_true(compared > cases / 3);
+}
+
+static int begin(void **state)
+{
+    dv_jit *jit;
+    if (dv_jit_create(&jit, NULL))
+        exit(77); // no kernels for this machine
+    *state = jit;
+    return 0;
+}
+
+static int end(void **state)
+{
+    dv_jit_destroy(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_best),
+        cmocka_unit_test(test_mangled),
+        cmocka_unit_test(test_bits),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

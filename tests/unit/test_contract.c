@@ -1,0 +1,313 @@
+// Contractions: the original's worked example and benchmark configurations,
+// products of all the odd kinds, wrong input, threads of the caller's own, the
+// public calls, running out of memory.
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "run/contract.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct operand {
+    void *data;
+    char *at;
+    size_t bytes;
+} operand;
+
+static dv_nest *parse(const char *text)
+{
+    dv_nest *n = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_nest_parse(&n, text, strlen(text), "test", diag))
+        fail_msg("%s", dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    return n;
+}
+
+static operand made_up(const dv_nest *n, int o)
+{
+    int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
+    operand x;
+    assert_true(dv_nest_extent(n, o, &lo, &hi));
+    x.bytes = (size_t)((hi - lo + 1) * size);
+    x.data = malloc(x.bytes);
+    x.at = (char *)x.data - lo * size;
+    dv_nest_fill(n->dtype, (uint64_t)o, x.data, hi - lo + 1);
+    return x;
+}
+
+// Run a nest's text as it is and laid out, and compare with the loops.
+static void agrees(dv_jit *jit, const char *text, int threads, int as_is)
+{
+    dv_nest *n = parse(text);
+    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
+    operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
+    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract *c = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_contract_create(&c, jit, n, &options, diag))
+        fail_msg("%s", dv_diag_text(diag));
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    dv_contract_run(c, in0.at, in1.at, got.at);
+    int64_t elems = (int64_t)want.bytes / dv_dtype_get(n->dtype)->size_bytes;
+    for (int64_t i = 0; i < elems; i++) // -0 is 0
+        assert_true(dv_load(n->dtype, want.data, i) ==
+                    dv_load(n->dtype, got.data, i));
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    dv_diag_destroy(diag);
+    free(in0.data);
+    free(in1.data);
+    free(want.data);
+    free(got.data);
+}
+
+static void original(void **state)
+{
+    static const char *const texts[] = {
+        // The worked example before and behind its passes.
+        "nest worked f32 { main gemm n 32 seq: in1 8192, out 1024"
+        " k 8 seq: in0 1024, in1 1024 m 32 seq: in0 1, out 1"
+        " n 5 seq: in1 262144, out 32768 n 32 seq: in1 32, out 32"
+        " k 32 seq: in0 32, in1 1 }",
+        // Blocked gemm and brgemm, with and without touches, made smaller.
+        "nest blocked f32 { first zero main brgemm last relu"
+        " m 4 seq: in0 8192, out 4096 n 4 seq: in1 8192, out 1024"
+        " k 8 seq: in0 1024, in1 1024 m 32 seq: in0 1, out 1"
+        " n 32 seq: in1 32, out 32 k 32 seq: in0 32, in1 1 }",
+        "nest blocked f32 { main brgemm last relu"
+        " m 2 seq: in0 32768, out 8192 n 2 seq: in1 32768, out 4096"
+        " k 8 seq: in0 4096, in1 4096 m 64 seq: in0 1, out 1"
+        " n 64 seq: in1 64, out 64 k 64 seq: in0 64, in1 1 }",
+        "nest gemm f32 { main gemm m 160 seq: in0 1, out 1"
+        " n 160 seq: in1 160, out 160 k 160 seq: in0 160, in1 1 }",
+        "nest contraction f32 { main brgemm m 8 seq: in0 25, out 25"
+        " m 25 seq: in0 1, out 1 n 8 seq: in1 5000, out 5000"
+        " n 25 seq: in1 200, out 200 k 8 seq: in0 5000, in1 25"
+        " k 25 seq: in0 200, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, texts[i], threads, 0);
+    // Its own layout, k in two dimensions inside the kernel.
+    agrees(*state,
+           "nest own f32 { first zero main brgemm last relu"
+           " m 4 shared: in0 8192, out 4096 n 4 shared: in1 8192, out 1024"
+           " m 32 prim: in0 1, out 1 n 32 prim: in1 32, out 32"
+           " k 8 prim: in0 1024, in1 1024 k 32 prim: in0 32, in1 1 }",
+           2, 1);
+}
+
+static void odd_kinds(void **state)
+{
+    static const char *const texts[] = {
+        // elementwise; a dot product; a batch of them; an outer product
+        "nest e f32 { first zero main gemm c 37 seq: in0 1, in1 1, out 1 }",
+        "nest e f64 { main gemm last relu c 9 seq: in0 5, in1 1, out 1"
+        " c 5 seq: in0 1, in1 9, out 9 }",
+        "nest d f32 { first zero main gemm k 1001 seq: in0 1, in1 1 }",
+        "nest d f64 { main gemm k 77 seq: in0 3, in1 -2 }",
+        "nest b f32 { first zero main gemm c 13 seq: in0 31, in1 31, out 1"
+        " k 31 seq: in0 1, in1 1 }",
+        "nest o f32 { first zero main gemm m 41 seq: in0 1, out 1"
+        " n 43 seq: in1 1, out 41 }",
+        // matrix times vector, each way round
+        "nest v f32 { first zero main gemm m 129 seq: in0 1, out 1"
+        " k 131 seq: in0 129, in1 1 }",
+        "nest v f32 { first zero main gemm m 129 seq: in0 131, out 1"
+        " k 131 seq: in0 1, in1 1 }",
+        "nest v f64 { main gemm n 67 seq: in1 71, out 2"
+        " k 71 seq: in0 1, in1 1 }",
+        // unit stride nowhere; backwards; a window that overlaps itself
+        "nest s f32 { first zero main gemm m 9 seq: in0 2, out 3"
+        " n 11 seq: in1 3, out 40 k 13 seq: in0 30, in1 50 }",
+        "nest r f32 { first zero main gemm m 9 seq: in0 -1, out 1"
+        " n 11 seq: in1 13, out 9 k 13 seq: in0 9, in1 -1 }",
+        "nest w f32 { first zero main gemm m 30 seq: in0 1, out 1"
+        " n 8 seq: in1 5, out 30 k 5 seq: in0 1, in1 1 }",
+        // one number in in1
+        "nest n f32 { first zero main gemm m 30 seq: in0 1, out 1"
+        " k 1 seq: in0 1, in1 1 }",
+        // split k
+        "nest k f32 { main gemm last relu m 3 seq: in0 1, out 1"
+        " n 5 seq: in1 30011, out 3 k 30011 seq: in0 3, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 5; threads++)
+            agrees(*state, texts[i], threads, 0);
+}
+
+// -- Wrong input -------------------------------------------------------------
+
+static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
+                    dv_status want)
+{
+    dv_nest *n = parse(text);
+    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), want);
+    assert_null(c);
+    dv_nest_destroy(n);
+}
+
+static void wrong(void **state)
+{
+    const char *good = "nest g f32 { main gemm m 4 seq: in0 1, out 1"
+                       " n 4 seq: in1 4, out 4 k 4 seq: in0 4, in1 1 }";
+    refuses(*state, good, -1, 0, DV_E_USAGE);
+    refuses(*state, good, 2000, 0, DV_E_USAGE);
+    refuses(*state, "nest u f32 { main relu m 4 seq: in0 1, out 1 }", 1, 0,
+            DV_E_NEST);
+    refuses(*state,
+            "nest f f32 { first abs main gemm m 4 seq: in0 1, out 1"
+            " k 4 seq: in0 4, in1 1 }",
+            1, 0, DV_E_NEST);
+    refuses(*state,
+            "nest l f32 { main gemm last gelu m 4 seq: in0 1, out 1"
+            " k 4 seq: in0 4, in1 1 }",
+            1, 0, DV_E_NEST);
+    refuses(*state, "nest t i32 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
+            DV_E_NEST);
+    // As it is: loops behind prims, two m inside, an operand out of reach.
+    refuses(*state,
+            "nest o f32 { main gemm m 4 prim: in0 1, out 1"
+            " k 4 seq: in0 4, in1 1 }",
+            1, 1, DV_E_NEST);
+    refuses(*state,
+            "nest m f32 { main gemm m 4 prim: in0 1, out 1"
+            " m 4 prim: in0 4, out 8 k 4 prim: in0 16, in1 1 }",
+            1, 1, DV_E_NEST);
+    refuses(*state,
+            "nest s f32 { main gemm m 4 prim: in0 2, out 1"
+            " n 4 prim: in1 4, out 4 k 4 prim: in0 9, in1 1 }",
+            1, 1, DV_E_NEST);
+    // Threads of k without `combine`.
+    refuses(*state,
+            "nest k f32 { main gemm k 4 shared: in0 4, in1 1"
+            " m 4 prim: in0 1, out 1 }",
+            1, 1, DV_E_NEST);
+}
+
+// -- Threads of the caller's own ---------------------------------------------
+
+static void parts(void **state)
+{
+    dv_nest *n = parse("nest k f64 { first zero main gemm last relu"
+                       " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
+                       " k 30011 seq: in0 3, in1 1 }");
+    dv_contract_options options = {.threads = 3};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_contract_threads(c), 3);
+    assert_int_equal(dv_contract_phases(c), 2); // k is all there is
+    assert_true(dv_contract_nest(c)->combine);
+    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
+    double want[15], got[15];
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want, NULL), DV_OK);
+    for (int32_t t = 2; t >= 0; t--) // in any order
+        dv_contract_part(c, t, in0.at, in1.at, got);
+    for (int32_t t = 2; t >= 0; t--)
+        dv_contract_combine(c, t, got);
+    assert_memory_equal(got, want, sizeof want);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    free(in0.data);
+    free(in1.data);
+}
+
+// -- The public calls --------------------------------------------------------
+
+static void count_passes(void *user, const char *pass, const dv_nest *n)
+{
+    assert_non_null(pass);
+    assert_int_equal(dv_nest_check(n, NULL), DV_OK);
+    (*(int *)user)++;
+}
+
+static void public_calls(void **state)
+{
+    (void)state;
+    dv_nest *n = parse("nest c f32 {\n    first zero\n    main gemm\n"
+                       "    m 64 seq: in0 1, out 1\n"
+                       "    n 48 seq: in1 32, out 64\n"
+                       "    k 32 seq: in0 64, in1 1\n}\n");
+    dv_nest *again;
+    int passes = 0;
+    dv_nest_options options = DV_NEST_OPTIONS_INIT;
+    options.after = count_passes;
+    options.user = &passes;
+    assert_int_equal(dv_nest_check(n, NULL), DV_OK);
+    assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
+    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
+    assert_int_equal(passes, 6);
+    char *text = dv_nest_text(n);
+    again = parse(text);
+    assert_true(dv_nest_equal(n, again));
+    dv_contract *c = NULL;
+    static float a[32 * 64], b[48 * 32], out[48 * 64];
+    for (int i = 0; i < 32 * 64; i++)
+        a[i] = 1;
+    for (int i = 0; i < 48 * 32; i++)
+        b[i] = 2;
+    assert_int_equal(dv_contract_create(&c, NULL, again, NULL, NULL), DV_OK);
+    dv_contract_run(c, a, b, out);
+    for (int i = 0; i < 48 * 64; i++)
+        assert_true(out[i] == 64);
+    dv_contract_destroy(c);
+    dv_contract_destroy(NULL);
+    dv_nest_destroy(again);
+    dv_nest_destroy(n);
+    dv_nest_destroy(NULL);
+    dv_free(text);
+    assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "nest k f32 { main gemm m 3 seq: in0 1, out 1"
+                               " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
+                               " out 3 k 11 seq: in0 3, in1 50 }";
+    for (int64_t nth = 0;; nth++) {
+        dv_nest *n = NULL;
+        dv_contract *c = NULL;
+        dv_mem_fail_at(nth);
+        dv_status s = dv_nest_parse(&n, text, sizeof text - 1, "t", NULL);
+        if (s == DV_OK)
+            s = dv_contract_create(&c, NULL, n, NULL, NULL);
+        dv_mem_fail_at(-1);
+        dv_contract_destroy(c);
+        dv_nest_destroy(n);
+        if (s == DV_OK)
+            break;
+        assert_int_equal(s, DV_E_NOMEM);
+    }
+}
+
+static int begin(void **state)
+{
+    dv_jit *jit;
+    if (dv_jit_create(&jit, NULL))
+        exit(77); // no kernels for this machine
+    *state = jit;
+    return 0;
+}
+
+static int end(void **state)
+{
+    dv_jit_destroy(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(original),     cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(wrong),        cmocka_unit_test(parts),
+        cmocka_unit_test(public_calls), cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
