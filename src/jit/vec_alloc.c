@@ -82,7 +82,7 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
 static int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
     int shared = a->vals[v].section <= DV_SECTION_HOIST;
-    return v * a->unroll + (shared ? 0 : copy);
+    return v * DV_VEC_MAX_UNROLL + (shared ? 0 : copy);
 }
 
 static void use(dv_vec_alloc *a, int reg)
@@ -91,10 +91,26 @@ static void use(dv_vec_alloc *a, int reg)
         a->plan->n_regs = reg + 1;
 }
 
+static void lock(dv_vec_alloc *a, int reg)
+{
+    a->locked |= 1u << reg;
+}
+
+static void unlock(dv_vec_alloc *a, int reg)
+{
+    a->locked &= ~(1u << reg);
+}
+
+static void set_free(dv_vec_alloc *a, int reg)
+{
+    a->owner[reg] = FREE;
+    a->free |= 1u << reg;
+}
+
 // The owner goes; its value is kept on the stack unless it has a home.
 static void evict(dv_vec_alloc *a, int reg)
 {
-    int32_t copy = a->owner[reg], v = copy / a->unroll;
+    int32_t copy = a->owner[reg], v = copy / DV_VEC_MAX_UNROLL;
     if (a->next[reg] < DV_VEC_NEVER && a->slot[copy] < 0 && a->pool[v] < 0 &&
         a->home_slot[v] < 0) {
         a->slot[copy] = a->first_slot++;
@@ -103,21 +119,21 @@ static void evict(dv_vec_alloc *a, int reg)
         emit(a, DV_V_SPILL, 0, reg, a->slot[copy]);
     }
     a->reg[copy] = -1;
-    a->owner[reg] = FREE;
+    set_free(a, reg);
 }
 
 static int take(dv_vec_alloc *a)
 {
     int worst = -1;
-    for (int r = 0; r < a->isa->n_regs; r++) {
-        if (a->owner[r] == FREE && !a->locked[r]) {
-            use(a, r);
-            return r;
-        }
-        if (a->owner[r] >= 0 && !a->locked[r] &&
+    if (a->free & ~a->locked) {
+        int r = __builtin_ctz(a->free & ~a->locked);
+        use(a, r);
+        return r;
+    }
+    for (int r = 0; r < a->isa->n_regs; r++)
+        if (a->owner[r] >= 0 && !(a->locked >> r & 1) &&
             (worst < 0 || a->next[r] > a->next[worst]))
             worst = r;
-    }
     if (worst < 0) { // homes leave enough: a bug of ours
         a->plan->failed = 1;
         return 0;
@@ -130,24 +146,26 @@ int dv_vec_alloc_home(dv_vec_alloc *a)
 {
     int r = take(a);
     a->owner[r] = HOME;
+    a->free &= ~(1u << r);
     return r;
 }
 
 int dv_vec_alloc_temp(dv_vec_alloc *a)
 {
     int r = take(a);
-    a->locked[r] = 1;
+    lock(a, r);
     return r;
 }
 
 void dv_vec_alloc_release(dv_vec_alloc *a, int reg)
 {
-    a->locked[reg] = 0;
+    unlock(a, reg);
 }
 
 static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
 {
     a->owner[reg] = copy;
+    a->free &= ~(1u << reg);
     a->next[reg] = next;
     a->reg[copy] = reg;
 }
@@ -155,7 +173,7 @@ static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
 // Load what is not in a register from its place in memory.
 static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
 {
-    int32_t v = copy / a->unroll;
+    int32_t v = copy / DV_VEC_MAX_UNROLL;
     const dv_vval *val = &a->vals[v];
     if (val->op == DV_V_CONST) {
         if (a->pool[v] < 0)
@@ -191,7 +209,7 @@ static void release_dead(dv_vec_alloc *a, const int *x, int n)
     for (int i = 0; i < n; i++)
         if (x[i] >= 0 && a->owner[x[i]] >= 0 && a->next[x[i]] == DV_VEC_NEVER) {
             a->reg[a->owner[x[i]]] = -1;
-            a->owner[x[i]] = FREE;
+            set_free(a, x[i]);
         }
 }
 
@@ -231,18 +249,18 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
         (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
         int dst = dv_vec_alloc_temp(a);
         fetch(a, dst, c);
-        a->locked[dst] = 0;
+        unlock(a, dst);
         return x[t] = dst;
     }
     int r = get(a, arg, copy, after[t]);
     if (!home && dies(a, r)) {
         a->reg[c] = -1;
-        a->owner[r] = FREE;
+        set_free(a, r);
         return x[t] = r;
     }
-    a->locked[r] = 1;
+    lock(a, r);
     int dst = take(a);
-    a->locked[r] = 0;
+    unlock(a, r);
     emit(a, DV_V_MOV, dst, r, 0);
     return x[t] = dst;
 }
@@ -250,34 +268,39 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count);
 
+static uint8_t named(int reg) // what is not used has some name too
+{
+    return (uint8_t)(reg < 0 ? 0 : reg);
+}
+
 static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
 {
-    int32_t c = a->seq[place], n = c / a->unroll;
+    int32_t c = a->seq[place], n = c / DV_VEC_MAX_UNROLL;
     const int32_t *after = a->after + 3 * (int64_t)place;
-    int copy = c % a->unroll, x[3] = {-1, -1, -1}, dst = -1, t = -1;
+    int copy = c % DV_VEC_MAX_UNROLL, x[3] = {-1, -1, -1}, dst = -1, t = -1;
     const dv_vval *v = &a->vals[n];
     if (a->isa->tied[v->op])
         t = pick_tied(a, v, copy, after);
     for (int i = 0; i < v->n_args; i++)
         if (i != t) {
             x[i] = get(a, v->arg[i], copy, after[i]);
-            a->locked[x[i]] = 1;
+            lock(a, x[i]);
         }
     if (t >= 0)
         dst = tie(a, v, t, copy, after, x);
     for (int i = 0; i < v->n_args; i++)
         if (i != t)
-            a->locked[x[i]] = 0;
+            unlock(a, x[i]);
     if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2) {
         accumulate(a, v, copy, x, run->count);
         release_dead(a, x, v->n_args);
         return;
     }
     if (t >= 0)
-        a->locked[dst] = 1;
+        lock(a, dst);
     release_dead(a, x, v->n_args);
     if (t >= 0)
-        a->locked[dst] = 0;
+        unlock(a, dst);
     int home = a->home_reg[n];
     if (t < 0 && v->op != DV_V_STORE)
         dst = home >= 0 ? home : take(a);
@@ -286,10 +309,10 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
         full = 0;
     dv_vec_emit(a->plan, a->arena,
                 (dv_vec_mop){.op = v->op,
-                             .dst = (uint8_t)dst,
-                             .a = (uint8_t)x[0],
-                             .b = (uint8_t)x[1],
-                             .c = (uint8_t)x[2],
+                             .dst = named(dst),
+                             .a = named(x[0]),
+                             .b = named(x[1]),
+                             .c = named(x[2]),
                              .copy = (uint8_t)(run->base + copy),
                              .count = (uint16_t)full,
                              .imm = v->imm});
@@ -314,7 +337,7 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
     int lanes = a->isa->vector_bytes / (a->plan->is64 ? 8 : 4);
     dv_vop step = dv_vec_step(s);
     for (int i = 0; i < v->n_args; i++)
-        a->locked[x[i]] = 1;
+        lock(a, x[i]);
     if (count < lanes && s->reduce != DV_VEC_OUTER) {
         int zero = s->reducer == DV_RED_SUM;
         uint64_t all = a->plan->is64 ? UINT64_MAX : UINT32_MAX;
@@ -349,9 +372,9 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                           .c = (uint8_t)acc};
     dv_vec_emit(a->plan, a->arena, op);
     while (n)
-        a->locked[temp[--n]] = 0;
+        unlock(a, temp[--n]);
     for (int i = 0; i < v->n_args; i++)
-        a->locked[x[i]] = 0;
+        unlock(a, x[i]);
 }
 
 // -- One run -----------------------------------------------------------------
@@ -363,15 +386,15 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
         for (int k = 0; k < run->copies; k++)
             if (a->vals[v].section == run->section && a->live[v] &&
                 a->vals[v].op != DV_V_REDUCED)
-                a->seq[n++] = v * a->unroll + k;
-    for (int32_t i = 0; i < a->n_vals * a->unroll; i++) {
-        a->reg[i] = a->slot[i] = -1;
-        a->last[i] = DV_VEC_NEVER;
-    }
+                a->seq[n++] = v * DV_VEC_MAX_UNROLL + k;
+    size_t bytes = (size_t)a->n_vals * DV_VEC_MAX_UNROLL * sizeof *a->last;
+    memset(a->reg, -1, bytes);
+    memset(a->slot, -1, bytes);
+    memset(a->last, DV_VEC_NEVER & 255, bytes);
     // Backwards: where each is needed next, seen from here.
     for (int32_t i = n - 1; i >= 0; i--) {
-        const dv_vval *v = &a->vals[a->seq[i] / a->unroll];
-        int copy = a->seq[i] % a->unroll;
+        const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
+        int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
         for (int k = 0; k < v->n_args; k++)
             a->after[3 * i + k] = a->last[copy_of(a, v->arg[k], copy)];
         for (int k = 0; k < v->n_args; k++)
@@ -383,13 +406,13 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
         one(a, i, run);
     for (int r = 0; r < a->isa->n_regs; r++)
         if (a->owner[r] >= 0)
-            a->owner[r] = FREE;
+            set_free(a, r);
     a->first_slot = slots;
 }
 
 void dv_vec_alloc_init(dv_vec_alloc *a)
 {
-    size_t n = (size_t)a->n_vals, copies = n * (size_t)a->unroll;
+    size_t n = (size_t)a->n_vals, copies = n * DV_VEC_MAX_UNROLL;
     a->home_reg = DV_NEW(a->arena, int32_t, n);
     a->home_slot = DV_NEW(a->arena, int32_t, n);
     a->pool = DV_NEW(a->arena, int32_t, n);
@@ -406,6 +429,6 @@ void dv_vec_alloc_init(dv_vec_alloc *a)
     memset(a->home_reg, -1, n * sizeof *a->home_reg);
     memset(a->home_slot, -1, n * sizeof *a->home_slot);
     memset(a->pool, -1, n * sizeof *a->pool);
-    for (int r = 0; r < DV_VEC_MAX_REGS; r++)
-        a->owner[r] = FREE;
+    for (int r = 0; r < a->isa->n_regs; r++)
+        set_free(a, r);
 }

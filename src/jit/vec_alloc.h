@@ -9,7 +9,11 @@
 #define DV_JIT_VEC_ALLOC_H
 #include "jit/vec_ir.h"
 
-enum { DV_VEC_MAX_REGS = 32, DV_VEC_MAX_UNROLL = 8, DV_VEC_NEVER = 1 << 30 };
+enum {
+    DV_VEC_MAX_REGS = 32,
+    DV_VEC_MAX_UNROLL = 8,
+    DV_VEC_NEVER = 0x3f3f3f3f // all bytes alike
+};
 
 typedef struct dv_vec_alloc {
     dv_vec_plan *plan;
@@ -24,12 +28,12 @@ typedef struct dv_vec_alloc {
     int32_t *home_reg;  // -1: none
     int32_t *home_slot; // of the stack; -1: none
     int32_t *pool;      // number of a constant; -1: not there yet
-    // By copy of a value: number * unroll + copy.
+    // By copy of a value: number * DV_VEC_MAX_UNROLL + copy.
     int32_t *reg, *slot, *last;
     // By register.
     int32_t owner[DV_VEC_MAX_REGS]; // copy of a value; FREE or HOME
     int32_t next[DV_VEC_MAX_REGS];  // where its owner is needed next
-    uint8_t locked[DV_VEC_MAX_REGS];
+    uint32_t free, locked;          // bits
     int32_t acc[DV_VEC_MAX_UNROLL]; // registers of the accumulators
     int32_t first_slot;             // above the homes
     // The run: copy of a value at each place, and for its arguments the next

@@ -115,7 +115,7 @@ static const real f64 = {
 };
 
 // The normal distribution less 1/2, for f32, over its argument; 1.9e-8
-#define GELU_MOST 5.6
+#define GELU_MOST 5.7 // here it passes 1/2: what is beyond is all or nothing
 static const poly gelu_top = {6,
                               {0x1.988452p-2, 0x1.16bec2p-5, 0x1.32f5eep-8,
                                0x1.648138p-13, 0x1.a7062cp-18, 0x1.7e6e1ep-26}};
@@ -182,13 +182,15 @@ static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
     return P(FNMA, nf, K(k->ln2_lo), r);
 }
 
-static int32_t exp_of_rest(dv_vec_build *b, int32_t r)
+// e^r times a power of two: s + r s (1 + r ...). r s is ready before the sum
+// in brackets is, so that nothing waits for the product.
+static int32_t exp_of_rest(dv_vec_build *b, int32_t r, int32_t s)
 {
     const poly *q = &type_of(b)->exp;
-    poly all = {q->n + 2, {1, 1}};
+    poly all = {q->n + 1, {1}};
     for (int i = 0; i < q->n; i++)
-        all.c[i + 2] = q->c[i];
-    return series(b, &all, r);
+        all.c[i + 1] = q->c[i];
+    return P(FMA, series(b, &all, r), P(FMUL, r, s), s);
 }
 
 // 2^n may be out of range where e^y is not: it is multiplied in two halves.
@@ -197,9 +199,9 @@ static int32_t exp_of(dv_vec_build *b, int32_t x)
     const real *k = type_of(b);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
-    int32_t p = exp_of_rest(b, less_ln2(b, y, P(FSUB, n, big)));
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1); // high bits drop out below
-    p = P(FMUL, p, power(b, half));
+    int32_t p = exp_of_rest(b, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
 }
 
@@ -209,8 +211,8 @@ static int32_t exp_lifted(dv_vec_build *b, int32_t y)
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->lift));
     int32_t n = P(FMA, y, K(k->log2e), big);
-    int32_t p = exp_of_rest(b, less_ln2(b, y, P(FSUB, n, big)));
-    return P(FMUL, p, power(b, n));
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
+    return exp_of_rest(b, r, power(b, n));
 }
 
 static int32_t down(dv_vec_build *b, int32_t x)
@@ -232,21 +234,25 @@ static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
 
 // -- tanh --------------------------------------------------------------------
 
-// With m = e^2x - 1, to its last bits also where x is small: m / (m + 2).
+// With h = (e^2x - 1) / 2, to its last bits also where x is small, it is
+// h / (1 + h), or h - h h / (1 + h) where that rounds less.
 static int32_t tanh_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    int32_t a = P(FABS, x);
-    int32_t y = P(FLEAST, P(FADD, a, a), K(b->is64 ? 40 : 20));
-    int32_t big = K(magic(k, 0)), n = P(FMA, y, K(k->log2e), big);
-    int32_t nf = P(FSUB, n, big), s = power(b, n), r;
-    if (b->is64)
-        r = less_ln2(b, y, nf);
-    else // n is small: one step is enough
-        r = P(FNMA, nf, K(k->ln2_hi), y);
-    int32_t m = P(FMA, series(b, &k->exp, r), P(FMUL, r, r), r);
-    m = P(FMA, m, s, P(FSUB, s, K(1)));
-    return with_sign_of(b, x, P(FDIV, m, P(FADD, m, K(2))));
+    poly twice = k->exp; // of half of what e^r has
+    for (int i = 0; i < twice.n; i++)
+        twice.c[i] = ldexp(twice.c[i], i + 1);
+    int32_t size = P(FABS, x), a = P(FLEAST, size, K(b->is64 ? 20 : 10));
+    int32_t big = K(magic(k, 0)), n = P(FMA, a, K(2 * k->log2e), big);
+    int32_t nf = P(FSUB, n, big), s = power(b, n);
+    int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
+    if (b->is64) // for f32 n is so small that one step is enough
+        r = P(FNMA, nf, K(k->ln2_lo / 2), r);
+    int32_t m = P(FMA, series(b, &twice, r), P(FMUL, r, r), r);
+    int32_t h = P(FMA, m, s, P(FMA, s, K(0.5), K(-0.5)));
+    int32_t q = P(FDIV, h, P(FADD, h, K(1)));
+    q = P(SEL, P(FLT, size, K(0.35)), P(FNMA, h, q, h), q);
+    return with_sign_of(b, x, q);
 }
 
 // -- erf and gelu ------------------------------------------------------------
@@ -262,7 +268,7 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
     int32_t r = less_ln2(b, P(FMUL, t2, K(-0.5)), nf);
     if (exact)
         r = P(FMA, P(FNMA, t, t, t2), K(0.5), r);
-    int32_t p = P(FMUL, exp_of_rest(b, r), power(b, n));
+    int32_t p = exp_of_rest(b, r, power(b, n));
     int32_t u = P(FDIV, one, P(FADD, t, K(k->tail_k)));
     int32_t q = P(FNMA, u, K(2 * k->tail_k), one);
     return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);

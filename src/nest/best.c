@@ -167,6 +167,17 @@ static int64_t k_limit(const dv_nest_caches *caches)
     return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
 }
 
+// Few rows use every element once: it pays to go along what lies together, a
+// few k at a time, rather than down the columns.
+static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
+{
+    int64_t size[2] = {1, 1};
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type != DV_NEST_K)
+            size[n->dims[i].type == DV_NEST_N] = n->dims[i].size;
+    return dv_min_i64(size[0], size[1]) < 4 ? DV_FORM_THIN_K : k_limit(caches);
+}
+
 // Parts of at most `most`, as even as multiples of `unit` can be.
 static int64_t even(int64_t n, int64_t most, int64_t unit)
 {
@@ -216,8 +227,9 @@ static int64_t k_inside(const dv_nest *n)
 {
     int64_t k = 1;
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
-            k *= n->dims[i].size;
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM &&
+            !dv_mul_i64(&k, k, n->dims[i].size))
+            return INT64_MAX;
     return k;
 }
 
@@ -240,10 +252,11 @@ static void cut_lines(dv_nest *n, int64_t line)
 static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
 {
     int at = -1, prim = find_prim(n, type);
-    int64_t block = k_inside(n) * (prim < 0 ? 1 : n->dims[prim].size);
+    int64_t block;
     dv_nest_tiles t;
     int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad))
+    if (!dv_nest_tiles_of(n, &t, &bad) ||
+        !dv_mul_i64(&block, k_inside(n), prim < 0 ? 1 : n->dims[prim].size))
         return;
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
@@ -327,7 +340,7 @@ double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
     cutter w = {caches, *n, most};
     for (int line = 0; line < N_LINES; line++) {
         dv_nest given = *n;
-        cut_k(&given, k_limit(caches));
+        cut_k(&given, k_wanted(n, caches));
         int before = given.n_dims;
         cut_lines(&given, lines[line]);
         for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
@@ -403,11 +416,39 @@ static void mark_k(dv_nest *n, int64_t enough)
         n->dims[kept++] = inside[--count];
 }
 
-// Dimension i of a type, or none if the nest has none of it.
+// Dimensions worth trying inside: unit strides first, then long ones.
+enum { MOST_TRIED = 4 };
+
+static int worth(const dv_nest_dim *d)
+{
+    return (d->stride[DV_OUT] == 1) * 2 +
+           (d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1);
+}
+
+// How many dimensions of its type are tried before dimension i.
+static int rank_of(const dv_nest *n, int i)
+{
+    const dv_nest_dim *d = &n->dims[i];
+    int before = 0;
+    for (int j = 0; j < n->n_dims; j++) {
+        const dv_nest_dim *e = &n->dims[j];
+        if (j == i || e->type != d->type)
+            continue;
+        if (worth(e) != worth(d))
+            before += worth(e) > worth(d);
+        else if (e->size != d->size)
+            before += e->size > d->size;
+        else
+            before += j < i;
+    }
+    return before;
+}
+
+// Dimension number i of a type to try; -1: there is none.
 static int pick(const dv_nest *n, dv_nest_type type, int i)
 {
-    for (int j = 0; j < n->n_dims; j++)
-        if (n->dims[j].type == type && i-- == 0)
+    for (int j = 0; i < MOST_TRIED && j < n->n_dims; j++)
+        if (n->dims[j].type == type && rank_of(n, j) == i)
             return j;
     return -1;
 }

@@ -49,19 +49,23 @@ static int64_t part(dv_nest *n, int dim, int64_t parts)
     return n->dims[0].size;
 }
 
-// The smallest part of the whole that one thread has to do.
+// The part of the whole that the busiest thread has to do: whole turns of the
+// shared loops, the first of which are not cut short.
 static double largest_share(const dv_nest *n, int64_t threads)
 {
-    double turns = 1;
-    for (int i = 0; i < n->n_dims && n->dims[i].exec == DV_NEST_SHARED; i++)
-        turns *= (double)n->dims[i].size;
-    double most = (double)dv_ceil_div((int64_t)turns, threads) / turns;
-    // Tiles that are cut short leave less for the last thread.
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].whole && n->dims[0].exec == DV_NEST_SHARED &&
-            dv_nest_steps_over(&n->dims[0], &n->dims[i]))
-            most *= (double)(n->dims[0].size * n->dims[i].size) /
-                    (double)n->dims[i].whole;
+    dv_nest_tiles t;
+    int bad;
+    int64_t turns = 1;
+    double each = 1;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return 1;
+    for (int i = 0; i < n->n_dims && n->dims[i].exec == DV_NEST_SHARED; i++) {
+        int in = t.inner[i];
+        int64_t whole = in < 0 ? n->dims[i].size : n->dims[in].whole;
+        turns *= n->dims[i].size;
+        each *= (double)t.unit[i] / (double)whole;
+    }
+    double most = (double)dv_ceil_div(turns, threads) * each;
     return most > 1 ? 1 : most;
 }
 

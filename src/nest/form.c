@@ -167,6 +167,10 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
     }
     if (a.dims[a.n_dims - 1].type == DV_NEST_C || dv_nest_form_of(&a, &f, NULL))
         return 0;
+    // A matrix times a vector goes down columns only so far (best.c).
+    if (size_of(&a, f.row) < 4 && !f.col_turned && f.n_k &&
+        a.dims[f.k[0]].size > DV_FORM_THIN_K)
+        return 0;
     if (as)
         *as = a;
     return 1;

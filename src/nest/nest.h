@@ -188,6 +188,7 @@ enum { DV_FORM_NEVER = -2, DV_FORM_TOP = -1 };
 enum {
     DV_FORM_MAX_K = 8,
     DV_FORM_MAX_STEP = 1 << 28, // elements from row to row, in place
+    DV_FORM_THIN_K = 16,        // inside a kernel of less than 4 rows
 };
 
 // A product as row-major kernels compute it, rows by columns. The columns are

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
+
 static int64_t round_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
@@ -42,7 +44,9 @@ static dv_status lay_prims(dv_contract *c, dv_diag *diag)
         for (int i = 0; i < c->form.n_k; i++) {
             int rest = (way & 1 && c->k_rest[0] == i) ||
                        (way & 2 && c->k_rest[1] == i);
-            c->k_size[way] *= rest ? c->k[i].rest : c->k[i].size;
+            if (!dv_mul_i64(&c->k_size[way], c->k_size[way],
+                            rest ? c->k[i].rest : c->k[i].size))
+                c->k_size[way] = INT64_MAX;
         }
     }
     int64_t limit = INT32_MAX / 64;
@@ -54,7 +58,7 @@ static dv_status lay_prims(dv_contract *c, dv_diag *diag)
     return DV_OK;
 }
 
-static void lay_loops(dv_contract *c)
+static int lay_loops(dv_contract *c)
 {
     int shared = 0;
     c->n_loops = c->form.n_loops;
@@ -68,15 +72,17 @@ static void lay_loops(dv_contract *c)
                                 .outer = c->tiles.outer[l],
                                 .is_k = d->type == DV_NEST_K};
         for (int o = 0; o < DV_N_OPERANDS; o++)
-            c->loops[l].step[o] = d->stride[o] * c->es;
+            c->loops[l].step[o] = d->size > 1 ? d->stride[o] * c->es : 0;
         if (d->exec != DV_NEST_SHARED)
             continue;
         shared = l + 1;
-        c->n_shares *= d->size;
+        if (!dv_mul_i64(&c->n_shares, c->n_shares, d->size))
+            return 0;
         if (d->type == DV_NEST_K)
             c->part_loop = l;
     }
     c->n_shared = shared;
+    return c->n_shares < INT64_MAX / CT_MAX_THREADS;
 }
 
 // The results of parts of k lie apart, dense, with whole rows of columns.
@@ -95,8 +101,9 @@ static int lay_parts(dv_contract *c)
         const dv_nest_dim *d = &c->n.dims[order[i]];
         int64_t size = d->whole ? d->whole : d->size;
         for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
-            c->part_step[j] = step * c->tiles.unit[j];
-        if (!dv_mul_i64(&step, step, size))
+            if (!dv_mul_i64(&c->part_step[j], step, c->tiles.unit[j]))
+                return 0;
+        if (!dv_mul_i64(&step, step, size) || step > MOST_ELEMS)
             return 0;
     }
     c->part_elems = step;
@@ -104,7 +111,7 @@ static int lay_parts(dv_contract *c)
     for (int l = 0; l < c->n_loops; l++)
         c->loops[l].step[DV_OUT] = c->part_step[l] * c->es;
     c->loops[c->part_loop].step[DV_OUT] = step * c->es;
-    return step < INT64_MAX / 64 / c->parts;
+    return c->parts < MOST_ELEMS / step;
 }
 
 // -- Panels and buffers ------------------------------------------------------
@@ -183,11 +190,11 @@ static int lay_buffer(dv_contract *c, int o)
         if (!c->n.dims[l].stride[o])
             continue;
         c->loops[l].step[o] = elems * c->es;
-        if (!dv_mul_i64(&elems, elems, c->loops[l].size))
+        if (!dv_mul_i64(&elems, elems, c->loops[l].size) || elems > MOST_ELEMS)
             return 0;
     }
     c->buffer_bytes[o] = round_up(elems * c->es, 256);
-    return elems < (int64_t)1 << 40;
+    return elems <= MOST_ELEMS;
 }
 
 enum { HUGE_BYTES = 2 << 20 };
@@ -233,6 +240,13 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     if (o->threads < 0 || o->threads > CT_MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
     DV_TRY(dv_nest_check(n, diag));
+    for (int i = 0; i < DV_N_OPERANDS; i++) {
+        int64_t lo, hi;
+        if (!dv_nest_extent(n, i, &lo, &hi) || hi - lo > INT64_MAX / 16)
+            return dv_fail(diag, DV_E_OVERFLOW, at,
+                           "the bytes of %s are too many to count",
+                           dv_nest_operand_name(i));
+    }
     if (dv_nest_is_unary(n))
         return dv_fail(diag, DV_E_NEST, at, "%s is no product",
                        dv_prim_get(n->main)->name);
@@ -273,7 +287,9 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
     DV_TRY(lay_prims(c, diag));
-    lay_loops(c);
+    if (!lay_loops(c))
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "there are too many turns to share");
     if (c->n.combine &&
         (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points || !lay_parts(c)))
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},

@@ -151,7 +151,7 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
     return (ct_axis){.size = d->size,
                      .whole = d->whole,
                      .unit = c->tiles.unit[dim],
-                     .from = d->stride[operand] * c->es,
+                     .from = d->size > 1 ? d->stride[operand] * c->es : 0,
                      .loop = -1,
                      .outer = c->tiles.outer[dim],
                      .k = -1};

@@ -5,7 +5,10 @@
 #include <string.h>
 
 enum { NEW_ACC = 0, OLD_ACC = 1, FINISHED = 0, UNFINISHED = 1 };
-enum { SCRATCH = 1024 }; // accumulators that a run keeps for itself
+enum { SCRATCH = 2048 }; // accumulators that a run keeps for itself
+// A long column is taken so many rows at a time, all columns before the next:
+// more rows at once would be more pages than the machine follows.
+enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
 
 struct dv_vec_op {
     int32_t n_vars, n_operands;
@@ -15,6 +18,7 @@ struct dv_vec_op {
     // The other variables, the last one innermost.
     int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
     int32_t n_written, n_reduced;
+    int64_t chunk; // rows of a call; 0: all
     // Both loops are one when the inner has so many steps; 0: never.
     int64_t fuse;
     int32_t *access;      // of each operand: number of a read, or n_reads
@@ -340,7 +344,8 @@ static int strides_fit(const dv_vec_shape *s)
 
 static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
 {
-    int parts = v->reduce && (m->how->parts || v->n_reduced > 0);
+    int parts =
+        v->reduce && (m->how->parts || v->n_reduced > 0 || v->chunk > 0);
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
             m->shape.from_acc = (uint8_t)old;
@@ -383,6 +388,9 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (m->too_much || !strides_fit(&m->shape))
         return DV_OK;
     v->fuse = fuse_length(&m->shape);
+    if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
+        length(op, v->outer) > LONG && length(op, v->inner) >= WIDE)
+        v->chunk = CHUNK;
     DV_TRY(make_calls(v, m, jit, diag));
     *out = v;
     return DV_OK;
@@ -472,6 +480,26 @@ static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
     v->call[old][un](&(dv_vec_args){rows, n, at, acc});
 }
 
+// The same with rows in chunks. Accumulators are there when it takes more than
+// one call.
+static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
+                      void *acc)
+{
+    const dv_vec_op *v = r->v;
+    if (!v->chunk || rows <= v->chunk) {
+        call(r, old, un, rows, n, acc);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += v->chunk) {
+        int64_t left = rows - i;
+        int last = left <= v->chunk;
+        call(r, old, last ? un : UNFINISHED, last ? left : v->chunk, n, acc);
+        advance(r, v->outer, last ? left : v->chunk);
+        old = OLD_ACC;
+    }
+    advance(r, v->outer, -rows);
+}
+
 // The points of the reduced variables around the kernel, for `rows` by `n`
 // elements from where the pointers are.
 static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
@@ -482,7 +510,7 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
         left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
     int old = NEW_ACC;
     do {
-        call(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
+        call_rows(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
         old = OLD_ACC;
     } while (next_point(r, v->reduced, v->n_reduced));
 }
@@ -529,7 +557,7 @@ void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
     runner r;
     set_out(&r, v, at, begin, end);
     do {
-        if (v->n_reduced)
+        if (v->n_reduced || (v->chunk && r.rows > v->chunk))
             reduce_pieces(&r);
         else
             call(&r, NEW_ACC, FINISHED, r.rows, r.n, NULL);
@@ -555,7 +583,7 @@ void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
         } else {
             int old = part == DV_FIRST_PART ? NEW_ACC : OLD_ACC;
             do {
-                call(&r, old, UNFINISHED, r.rows, r.n, to);
+                call_rows(&r, old, UNFINISHED, r.rows, r.n, to);
                 old = OLD_ACC;
             } while (next_point(&r, v->reduced, v->n_reduced));
         }

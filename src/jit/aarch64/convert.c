@@ -123,7 +123,7 @@ static void one_row(dv_gen *g, const convert *c, int cols)
 static void constant(dv_gen *g, int v, int64_t value)
 {
     dv_gen_mov(g, X_TMP, value);
-    DV_E(dup_r4s, v, X_TMP, 0, 0);
+    DV_E(dup_4s, v, X_TMP, 0, 0);
 }
 
 void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)

@@ -58,15 +58,6 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// The same by size alone: name_4s or name_2d.
-#define DV_EW(op, a, b, c, d)                                                  \
-    do {                                                                       \
-        if (g->es == 8)                                                        \
-            DV_E(op##2d, a, b, c, d);                                          \
-        else                                                                   \
-            DV_E(op##4s, a, b, c, d);                                          \
-    } while (0)
-
 // The i-th vector register to use: those that need no saving come first.
 static inline int dv_gen_reg(int i)
 {

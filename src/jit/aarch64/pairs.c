@@ -2,8 +2,8 @@
 // eight bytes of k at a time:
 //
 //   rows     [ r0: k0 k1 k2 k3 | r1: k0 k1 k2 k3 ]
-//   columns  [ c0: k0 k1 k2 k3 | c1: k0 k1 k2 k3 ]
-//   sums     [ r0c0 r1c0 r0c1 r1c1 ]
+//   columns  [ c0: k0 k1 k2 k3 | c1: k0 k1 k2 k3 ]     acc [ r0c0 r1c0 r0c1
+//   r1c1 ]
 //
 // So operands are packed in pairs (dv_pairs_move), a tile is 4 pairs of rows by
 // 6 pairs of columns, and at its end two accumulators become a vector of each
@@ -166,8 +166,8 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
         lines_step(g, &w, (int)(bytes % 16));
 }
 
-// Registers 0 on hold four (i8: eight) rows of k of n lines, four or eight:
-// turned into pairs, which are stored as the vectors from `to` on.
+// Lines `from`, `n` of them up to eight, of four (i8: eight) rows of k in
+// registers on: into pairs, stored as the vectors from `to` on.
 static void turn(dv_gen *g, const lines *w, int n, int to)
 {
     int r[4] = {0, 1, 2, 3}, two = n > UNIT;

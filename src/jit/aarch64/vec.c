@@ -219,68 +219,39 @@ static void control(maker *m, const dv_vec_mop *o)
 
 // -- Memory ------------------------------------------------------------------
 
+static int log_of(int bytes)
+{
+    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
+}
+
 static void load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    switch (bytes) {
-    case 16:
-        DV_E(ldr_q, v, base, off, 0);
-        break;
-    case 8:
-        DV_E(ldr_d, v, base, off, 0);
-        break;
-    case 4:
-        DV_E(ldr_s, v, base, off, 0);
-        break;
-    case 2:
-        DV_E(ldr_h, v, base, off, 0);
-        break;
-    default:
-        DV_E(ldr_b, v, base, off, 0);
-    }
+    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
+                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
+                                      DV_INSN_ldr_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
 }
 
 static void store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
-    switch (bytes) {
-    case 16:
-        DV_E(str_q, v, base, off, 0);
-        break;
-    case 8:
-        DV_E(str_d, v, base, off, 0);
-        break;
-    case 4:
-        DV_E(str_s, v, base, off, 0);
-        break;
-    case 2:
-        DV_E(str_h, v, base, off, 0);
-        break;
-    default:
-        DV_E(str_b, v, base, off, 0);
-    }
+    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
+                                      DV_INSN_str_s, DV_INSN_str_d,
+                                      DV_INSN_str_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
 }
 
 static void load_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    if (bytes == 8)
-        DV_E(ld1_d, v, base, lane, 0);
-    else if (bytes == 4)
-        DV_E(ld1_s, v, base, lane, 0);
-    else if (bytes == 2)
-        DV_E(ld1_h, v, base, lane, 0);
-    else
-        DV_E(ld1_b, v, base, lane, 0);
+    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
+                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
 }
 
 static void store_lane(dv_gen *g, int v, int base, int lane, int bytes)
 {
-    if (bytes == 8)
-        DV_E(st1_d, v, base, lane, 0);
-    else if (bytes == 4)
-        DV_E(st1_s, v, base, lane, 0);
-    else if (bytes == 2)
-        DV_E(st1_h, v, base, lane, 0);
-    else
-        DV_E(st1_b, v, base, lane, 0);
+    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
+                                      DV_INSN_st1_s, DV_INSN_st1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
 }
 
 // To integers or floats as wide as the lanes, from the low elements.
@@ -290,9 +261,9 @@ static void widen(maker *m, int v, dv_dtype t)
     dv_dtype to = (dv_dtype)m->p->shape->compute;
     int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
     if (t == DV_F16)
-        DV_E(fcvtl_4s, v, v, 0, 0);
+        DV_E(fcvtl, v, v, 0, 0);
     if (t == DV_BF16)
-        DV_E(shll_4s, v, v, 0, 0);
+        DV_E(shll, v, v, 0, 0);
     if (t == DV_I8) {
         DV_E(sxtl_8h, v, v, 0, 0);
         DV_E(sxtl_4s, v, v, 0, 0);
@@ -329,9 +300,9 @@ static int narrow(maker *m, int v, dv_dtype t)
         v = n;
     }
     if (t == DV_F16)
-        DV_E(fcvtn_4h, n, v, 0, 0);
+        DV_E(fcvtn, n, v, 0, 0);
     else
-        DV_E(bfcvtn_4h, n, v, 0, 0);
+        DV_E(bfcvtn, n, v, 0, 0);
     return n;
 }
 
@@ -352,9 +323,9 @@ static void load(maker *m, const dv_vec_mop *o)
         load_bytes(g, v, pointer(m, o->imm), 0, es);
         widen(m, v, (dv_dtype)from->dtype);
         if (m->p->is64)
-            DV_E(dup_2d, v, v, 0, 0);
+            DV_E(dupl_2d, v, v, 0, 0);
         else
-            DV_E(dup_4s, v, v, 0, 0);
+            DV_E(dupl_4s, v, v, 0, 0);
         return;
     }
     if (from->inner == 1) {
@@ -390,6 +361,15 @@ static void store(maker *m, const dv_vec_mop *o)
     }
 }
 
+// The instruction for lanes of 4 or 8 bytes: name_4s or name_2d.
+#define BY_LANE(op, a, b, c, d)                                                \
+    do {                                                                       \
+        if (g->es == 8)                                                        \
+            DV_E(op##2d, a, b, c, d);                                          \
+        else                                                                   \
+            DV_E(op##4s, a, b, c, d);                                          \
+    } while (0)
+
 // -- Arithmetic --------------------------------------------------------------
 
 static void pick(dv_gen *g, int d, int a, int b, int c)
@@ -406,10 +386,10 @@ static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_IADD:
-        DV_EW(add_, d, a, b, 0);
+        BY_LANE(add_, d, a, b, 0);
         break;
     case DV_V_ISUB:
-        DV_EW(sub_, d, a, b, 0);
+        BY_LANE(sub_, d, a, b, 0);
         break;
     case DV_V_IMUL:
         DV_E(mul_4s, d, a, b, 0);
@@ -462,48 +442,48 @@ static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
 {
     switch (op) {
     case DV_V_FADD:
-        DV_EW(fadd_, d, a, b, 0);
+        BY_LANE(fadd_, d, a, b, 0);
         break;
     case DV_V_FSUB:
-        DV_EW(fsub_, d, a, b, 0);
+        BY_LANE(fsub_, d, a, b, 0);
         break;
     case DV_V_FMUL:
-        DV_EW(fmul_, d, a, b, 0);
+        BY_LANE(fmul_, d, a, b, 0);
         break;
     case DV_V_FDIV:
-        DV_EW(fdiv_, d, a, b, 0);
+        BY_LANE(fdiv_, d, a, b, 0);
         break;
     case DV_V_FSQRT:
-        DV_EW(fsqrt_, d, a, 0, 0);
+        BY_LANE(fsqrt_, d, a, 0, 0);
         break;
     case DV_V_FMA: // d is the addend
-        DV_EW(fmla_, d, a, b, 0);
+        BY_LANE(fmla_, d, a, b, 0);
         break;
     case DV_V_FNMA:
-        DV_EW(fmls_, d, a, b, 0);
+        BY_LANE(fmls_, d, a, b, 0);
         break;
     case DV_V_FMIN:
     case DV_V_FLEAST:
-        DV_EW(fmin_, d, a, b, 0);
+        BY_LANE(fmin_, d, a, b, 0);
         break;
     case DV_V_FMAX:
     case DV_V_FMOST:
-        DV_EW(fmax_, d, a, b, 0);
+        BY_LANE(fmax_, d, a, b, 0);
         break;
     case DV_V_FNEG:
-        DV_EW(fneg_, d, a, 0, 0);
+        BY_LANE(fneg_, d, a, 0, 0);
         break;
     case DV_V_FABS:
-        DV_EW(fabs_, d, a, 0, 0);
+        BY_LANE(fabs_, d, a, 0, 0);
         break;
     case DV_V_FLT:
-        DV_EW(fcmgt_, d, b, a, 0);
+        BY_LANE(fcmgt_, d, b, a, 0);
         break;
     case DV_V_FLE:
-        DV_EW(fcmge_, d, b, a, 0);
+        BY_LANE(fcmge_, d, b, a, 0);
         break;
     default: // FEQ
-        DV_EW(fcmeq_, d, a, b, 0);
+        BY_LANE(fcmeq_, d, a, b, 0);
     }
 }
 

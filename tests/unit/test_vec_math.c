@@ -1,0 +1,275 @@
+// Errors of the vector functions: f32 over all bit patterns by a stride, f64 on
+// many points and all edges, against the C library in a wider type.
+//
+//   test_vec_math          a prime stride over the patterns of f32
+//   test_vec_math 1        every one of them; prints what was measured
+#include "ir/program.h"
+#include "jit/host.h"
+#include "jit/vec.h"
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { CHUNK = 4096 };
+
+static dv_jit *jit;
+static uint32_t stride = 7919;
+
+// The bound in units of the last place of the result. gelu's in f32 is one of
+// x instead; silu's holds down to where e^x is denormal.
+static const struct {
+    dv_fn fn;
+    double f32, f64;
+} bounds[] = {
+    {DV_FN_EXP, 1, 2},       {DV_FN_LOG, 1, 2},      {DV_FN_TANH, 2, 4},
+    {DV_FN_ERF, 2, 4},       {DV_FN_SQRT, 0.5, 0.5}, {DV_FN_RSQRT, 1.5, 1.5},
+    {DV_FN_SIGMOID, 2.5, 3}, {DV_FN_SILU, 3, 4},     {DV_FN_GELU, 3, 10}};
+enum { N_BOUNDS = sizeof bounds / sizeof *bounds };
+
+static long double wide(dv_fn fn, long double x)
+{
+    switch (fn) {
+    case DV_FN_EXP:
+        return expl(x);
+    case DV_FN_LOG:
+        return logl(x);
+    case DV_FN_TANH:
+        return tanhl(x);
+    case DV_FN_ERF:
+        return erfl(x);
+    case DV_FN_SQRT:
+        return sqrtl(x);
+    case DV_FN_RSQRT:
+        return 1 / sqrtl(x);
+    case DV_FN_SIGMOID:
+        return 1 / (1 + expl(-x));
+    case DV_FN_SILU:
+        return x / (1 + expl(-x));
+    default:
+        return 0.5L * x * erfcl(x * -0.707106781186547524400844362104849039L);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const dv_isa *isa = dv_isa_host();
+    return isa && isa->vec ? dv_jit_create(&jit, NULL) != DV_OK : 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    dv_jit_destroy(jit);
+    return 0;
+}
+
+static dv_vec_fn kernel(dv_fn fn, dv_dtype t)
+{
+    dv_vec_operand o[2] = {{.inner = 1, .dtype = (uint8_t)t},
+                           {.inner = 1, .dtype = (uint8_t)t}};
+    dv_vec_node n[2] = {{.kind = DV_VEC_LOAD},
+                        {.kind = DV_VEC_APPLY, .fn = (uint8_t)fn}};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = n,
+                      .n_operands = 2,
+                      .n_nodes = 2,
+                      .result = 1,
+                      .compute = (uint8_t)t};
+    dv_vec_fn out;
+    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    return out;
+}
+
+// -- f32 ---------------------------------------------------------------------
+
+// Distance of floats around |v|, denormals included.
+static double ulp_f32(double v)
+{
+    int e;
+    frexp(v, &e);
+    return ldexp(1, (v == 0 || e < -125 ? -125 : e) - 24);
+}
+
+static double error_f32(dv_fn fn, float x, float y, double want)
+{
+    double size = fabs(want);
+    if (fn == DV_FN_GELU)
+        size = fmax(size, fabs((double)x));
+    if (fn == DV_FN_SILU)
+        size = fmax(size, 1e-35);
+    if (isnan(want) || isnan(y))
+        return isnan(want) && isnan(y) ? 0 : INFINITY;
+    if ((double)y == want || y == (float)want)
+        return fabs((double)y - want) <= 0.5 * ulp_f32(size)
+                   ? fabs((double)y - want) / ulp_f32(size)
+                   : 0; // inf for what is beyond the largest
+    if (isinf(y) || isinf(want))
+        return INFINITY;
+    return fabs((double)y - want) / ulp_f32(size);
+}
+
+static void one_f32(dv_fn fn, double bound)
+{
+    static float x[CHUNK], y[CHUNK];
+    dv_vec_fn run = kernel(fn, DV_F32);
+    double worst = 0, at = 0;
+    uint64_t next = 0;
+    while (next <= UINT32_MAX) {
+        int n = 0;
+        for (; n < CHUNK && next <= UINT32_MAX; next += stride, n++) {
+            uint32_t bits = (uint32_t)next;
+            memcpy(&x[n], &bits, sizeof bits);
+        }
+        run(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
+        for (int i = 0; i < n; i++) {
+            double want = dv_fn_apply(fn, (double)x[i], 0, 0);
+            double e = error_f32(fn, x[i], y[i], want);
+            if (e > worst)
+                worst = e, at = (double)x[i];
+            if (e > bound)
+                fail_msg("%s(%a) is %a, want %a: %g ulp", dv_fn_get(fn)->text,
+                         (double)x[i], (double)y[i], want, e);
+        }
+    }
+    print_message("f32 %-8s %.3f ulp at %.9g\n", dv_fn_get(fn)->text, worst,
+                  at);
+}
+
+static void f32(void **state)
+{
+    (void)state;
+    if (!jit)
+        skip();
+    for (int i = 0; i < N_BOUNDS; i++)
+        one_f32(bounds[i].fn, bounds[i].f32);
+}
+
+// -- f64 ---------------------------------------------------------------------
+
+static uint64_t seed = 1;
+
+static uint64_t rnd(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+// Any pattern, numbers around 1, and around where functions change.
+static double point(uint64_t i)
+{
+    static const double edges[] = {0,
+                                   -0.0,
+                                   1,
+                                   -1,
+                                   INFINITY,
+                                   -INFINITY,
+                                   709.78271289338397,
+                                   709.79,
+                                   -708.4,
+                                   -744.4,
+                                   -745.2,
+                                   -746,
+                                   0x1p-1022,
+                                   0x1p-1074,
+                                   DBL_MAX,
+                                   0.3465,
+                                   20,
+                                   40,
+                                   5.9,
+                                   6.1,
+                                   -38.5,
+                                   -37.5,
+                                   0.70711,
+                                   1.4142,
+                                   8.6,
+                                   -39};
+    enum { N_EDGES = sizeof edges / sizeof *edges };
+    double v, u = (double)(rnd() >> 11) * 0x1p-53;
+    uint64_t bits = rnd();
+    if (i < N_EDGES)
+        return edges[i];
+    switch (i % 5) {
+    case 0:
+        memcpy(&v, &bits, sizeof v);
+        return v;
+    case 1:
+        return edges[i % N_EDGES] * (1 + (u - 0.5) * 0x1p-40);
+    case 2:
+        return (u - 0.5) * 3;
+    case 3:
+        return (u - 0.5) * 90;
+    default:
+        return (u - 0.5) * 1500;
+    }
+}
+
+static double ulp_f64(long double v)
+{
+    int e;
+    frexpl(v, &e);
+    return ldexp(1, (v == 0 || e < -1021 ? -1021 : e) - 53);
+}
+
+static double error_f64(dv_fn fn, double y, long double want)
+{
+    long double size = fabsl(want);
+    if (fn == DV_FN_SILU || fn == DV_FN_GELU)
+        size = fmaxl(size, 1e-303L);
+    if (isnan(want) || isnan(y))
+        return isnan(want) && isnan(y) ? 0 : INFINITY;
+    if (isinf(y) || isinf(want) || y == (double)want)
+        return y == (double)want ? 0.5 : INFINITY;
+    return (double)(fabsl((long double)y - want) / (long double)ulp_f64(size));
+}
+
+static void one_f64(dv_fn fn, double bound, uint64_t points)
+{
+    static double x[CHUNK], y[CHUNK];
+    dv_vec_fn run = kernel(fn, DV_F64);
+    double worst = 0, at = 0;
+    for (uint64_t done = 0; done < points; done += CHUNK) {
+        for (uint64_t i = 0; i < CHUNK; i++)
+            x[i] = point(done + i);
+        run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
+        for (int i = 0; i < CHUNK; i++) {
+            long double want = wide(fn, (long double)x[i]);
+            double e = error_f64(fn, y[i], want);
+            if (e > worst)
+                worst = e, at = x[i];
+            if (e > bound)
+                fail_msg("%s(%a) is %a, want %La: %g ulp", dv_fn_get(fn)->text,
+                         x[i], y[i], want, e);
+        }
+    }
+    print_message("f64 %-8s %.3f ulp at %.17g\n", dv_fn_get(fn)->text, worst,
+                  at);
+}
+
+static void f64(void **state)
+{
+    (void)state;
+    if (!jit)
+        skip();
+    // Where long double is no wider, the bound says little.
+    for (int i = 0; i < N_BOUNDS; i++)
+        one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : 1 << 18);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(f32),
+                                       cmocka_unit_test(f64)};
+    if (argc > 1)
+        stride = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (stride == 0)
+        return 2;
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

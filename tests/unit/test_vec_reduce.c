@@ -1,0 +1,140 @@
+// Reductions of vector kernels against plain loops: every reducer and type,
+// over the inner loop, the outer one and both, whole and in parts.
+#define _GNU_SOURCE
+#include "vec_case.h"
+
+// -- Reductions --------------------------------------------------------------
+
+// relu(reduce[..] a * b) + c, with a and b of any strides that make sense.
+static void set_reduction(problem *q, int reduce, int reducer, unsigned element,
+                          unsigned compute)
+{
+    int inner = reduce != DV_VEC_OUTER, outer = reduce != DV_VEC_INNER;
+    memset(q, 0, sizeof *q);
+    q->rows = 1 + pick(9);
+    q->cols = 1 + pick(pick(2) ? 70 : 9);
+    q->low = reducer == DV_RED_PROD ? 0.8 : -1;
+    q->high = reducer == DV_RED_PROD ? 1.2 : 1;
+    if (compute == DV_I32)
+        q->low = -(q->high = reducer == DV_RED_PROD ? 3 : 50);
+    q->s.compute = (uint8_t)compute;
+    q->s.reduce = (uint8_t)reduce;
+    q->s.reducer = (uint8_t)reducer;
+    q->s.n_operands = 4;
+    for (int i = 0; i < 4; i++)
+        set_strides(q, i, element);
+    if (pick(2))
+        q->o[1].inner = 0;
+    else if (pick(3) == 0)
+        q->o[1].outer = 0;
+    for (int i = 2; i < 4; i++) {
+        q->o[i].outer = outer ? 0 : inner ? 1 + pick(3) : q->o[i].outer;
+        q->o[i].inner = inner ? 0 : q->o[i].inner;
+    }
+    for (int i = 0; i < 3; i++)
+        q->n[i] = load_node(i);
+    q->n[3] = apply_node(pick(2) ? DV_FN_MUL : DV_FN_MAX, 0, 1, 0);
+    q->n[4] = (dv_vec_node){.kind = DV_VEC_REDUCED};
+    q->n[5] = apply_node(DV_FN_RELU, 4, 0, 0);
+    q->n[6] = apply_node(DV_FN_ADD, 5, 2, 0);
+    q->s.n_nodes = 7;
+    q->s.value = 3;
+    q->s.result = 6;
+}
+
+static double sum_ulps(const problem *q)
+{
+    int reducer = q->s.reducer;
+    if (q->s.compute == DV_I32)
+        return 0;
+    double n = (double)(q->rows * q->cols);
+    return reducer == DV_RED_MAX || reducer == DV_RED_MIN ? 0.51 : 2 + n / 4;
+}
+
+static const struct {
+    unsigned element, compute;
+} sums[] = {{DV_F32, DV_F32},  {DV_F64, DV_F64}, {DV_F16, DV_F32},
+            {DV_BF16, DV_F32}, {DV_F32, DV_F64}, {DV_I32, DV_I32},
+            {DV_I8, DV_I32}};
+
+static void reductions(void **state)
+{
+    (void)state;
+    skip_without_kernels();
+    static problem q;
+    for (int i = 0; i < 3000; i++) {
+        int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
+        if (!dv_vec_stores((dv_dtype)sums[t].element,
+                           (dv_dtype)sums[t].compute))
+            continue;
+        set_reduction(&q, reduce, reducer, sums[t].element, sums[t].compute);
+        solve(&q, sum_ulps(&q), 1, dv_reducer_get((dv_reducer)reducer)->text);
+    }
+}
+
+// The same in three calls: begun, continued, finished.
+static void solve_in_parts(problem *q, double ulps)
+{
+    dv_vec_fn fn[3];
+    make_operands(q);
+    double *want = expected(q);
+    int outer = q->s.reduce != DV_VEC_INNER;
+    int64_t all = outer ? q->rows : q->cols, cut = pick((int)all + 1), done = 0;
+    int64_t width = q->s.reduce == DV_VEC_OUTER   ? q->cols
+                    : q->s.reduce == DV_VEC_INNER ? q->rows
+                                                  : 1;
+    fenced acc = fence(width * es_of(q->s.compute), pick(2));
+    int64_t piece[3] = {cut, all - cut, 0};
+    if (q->s.reduce == DV_VEC_BOTH) // rows of it are at least one
+        piece[0] = all, piece[1] = all;
+    for (int i = 0; i < 3; i++) {
+        q->s.from_acc = i > 0;
+        q->s.to_acc = i < 2;
+        assert_int_equal(dv_jit_vec(jit, &q->s, &fn[i], NULL), DV_OK);
+        void *at[MAX_AT];
+        for (int k = 0; k < q->s.n_operands; k++) {
+            int64_t by = q->s.reduce == DV_VEC_BOTH ? 0
+                         : outer                    ? q->o[k].outer
+                                                    : q->o[k].inner;
+            at[k] = (char *)q->at[k] + done * by * es_of(q->o[k].dtype);
+        }
+        dv_vec_args args = {q->rows, q->cols, at, acc.low};
+        if (q->s.reduce == DV_VEC_BOTH) { // all of it once, then nothing
+            args.n = i == 0 ? q->cols : 0;
+            args.rows = i == 0 ? q->rows : 1;
+        } else {
+            *(outer ? &args.rows : &args.n) = piece[i];
+            done += piece[i];
+        }
+        fn[i](&args);
+    }
+    check(q, want, ulps, 1, "in parts");
+    unfence(&acc);
+    free(want);
+    free_operands(q);
+}
+
+static void parts(void **state)
+{
+    (void)state;
+    skip_without_kernels();
+    static problem q;
+    for (int i = 0; i < 600; i++) {
+        int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
+        if (!dv_vec_stores((dv_dtype)sums[t].element,
+                           (dv_dtype)sums[t].compute))
+            continue;
+        set_reduction(&q, reduce, reducer, sums[t].element, sums[t].compute);
+        solve_in_parts(&q, sum_ulps(&q));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reductions),
+                                       cmocka_unit_test(parts)};
+    values = malloc(DV_VEC_MAX_NODES * sizeof *values);
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    free(values);
+    return failed;
+}
