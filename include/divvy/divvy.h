@@ -198,11 +198,15 @@ typedef struct dv_plan_options {
     void (*after_pass)(void *user, const char *pass, double ms,
                        const dv_plan *plan);
     void *user;
+    // Divide over this many processes first; 0: none, the plan is for one.
+    int64_t team;
+    int64_t rank;     // whose messages the plan lists
+    const char *grid; // of the team, as "2x3"; NULL: the best one
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, 0, 0, NULL, NULL                                 \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL                     \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own
@@ -235,6 +239,120 @@ DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
 // Run once. Every input and output must be bound.
 DV_API dv_status dv_exec_run(dv_exec *exec, dv_diag *diag);
 DV_API void dv_exec_destroy(dv_exec *exec);
+
+// -- Dividing over processes -------------------------------------------------
+//
+// The arithmetic of who owns what, without processes: every rank of a team can
+// work out its own part and everybody else's. Each function speaks of one
+// system of coordinates, named in the parameter: global_ is an index of the
+// whole tensor, slice_ one among the elements of a slice, target_ one among
+// the elements of the slice that a rank has to compute.
+//
+//   dv_dist u = {.n_dims = 2, .shape = {512, 512}, .axis = {0, 1},
+//                .n_axes = 2, .grid = {2, 3}};
+//   int64_t one[2] = {1, 1};
+//   dv_exchange *e = NULL;
+//   if (dv_dist_halo(&e, &u, 4, one, one, 0, NULL) == DV_OK)
+//       use(dv_dist_own(&u, 4), e->receives, e->n_receives);
+//   dv_exchange_destroy(e);
+
+typedef struct dv_range {
+    int64_t off, size; // [off, off + size)
+} dv_range;
+
+// Elements off + k * stride for k in 0..size; stride is 1 or more.
+typedef struct dv_slice {
+    int64_t off, size, stride;
+} dv_slice;
+
+typedef struct dv_box {
+    int n_dims;
+    dv_range dim[DV_MAX_DIMS];
+} dv_box;
+
+// What of a slice lies in a range.
+typedef struct dv_overlap {
+    int64_t slice_off;    // elements of the slice before it
+    int64_t size;         // elements in it
+    int64_t global_first; // first element of the slice at or behind its start
+} dv_overlap;
+
+// 0..n cut into as many parts as there are ranks; where they cannot be equal
+// the last ones have one element more.
+DV_API dv_range dv_dist_part(int64_t n, int64_t n_ranks, int64_t rank);
+// The rank whose part an index of 0..n is in.
+DV_API int64_t dv_dist_owner(int64_t n, int64_t n_ranks, int64_t global_off);
+DV_API dv_overlap dv_dist_overlap(dv_range global_part, dv_slice slice);
+// The elements of a slice that the owner of a part computes, as slice_off.
+DV_API dv_range dv_dist_target(dv_range global_own, dv_slice slice);
+// What of the tensor these elements of the slice touch, gaps included.
+DV_API dv_range dv_dist_bounds(dv_slice slice, dv_range slice_target);
+// The least range with both in it (an empty one counts for nothing), and the
+// range in both.
+DV_API dv_range dv_dist_hull(dv_range global_a, dv_range global_b);
+DV_API dv_range dv_dist_inner(dv_range global_a, dv_range global_b);
+// The part of `target_core` whose elements of the slice are all owned: what can
+// be computed before anything arrives. Chain it over the operands, starting
+// with {0, slice_target.size}.
+DV_API dv_range dv_dist_core(dv_range global_own, dv_slice slice,
+                             dv_range slice_target, dv_range target_core);
+
+// The first `left` rows of a box come from ranks before, the last `right` from
+// ranks behind; `own` of them, from `own_off` of the owned part on, are there.
+typedef struct dv_sides {
+    int64_t left, own_off, own, right;
+} dv_sides;
+DV_API dv_sides dv_dist_sides(dv_range global_own, dv_range global_box);
+
+// A box less another that lies in it, as boxes that do not meet; at most two a
+// dim. Returns their number.
+DV_API int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
+                         const dv_box *core);
+
+enum { DV_MAX_AXES = 4 };
+
+// A tensor over a grid of ranks; the last axis runs fastest. Along axes that
+// cut none of its dims, ranks have copies.
+typedef struct dv_dist {
+    int n_dims;
+    int64_t shape[DV_MAX_DIMS];
+    int axis[DV_MAX_DIMS]; // that cuts the dim; -1: none
+    // Where the parts begin, grid[axis] numbers, and one more where the last
+    // ends; NULL: equal parts.
+    const int64_t *starts[DV_MAX_DIMS];
+    int n_axes;
+    int64_t grid[DV_MAX_AXES];
+} dv_dist;
+
+DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
+DV_API int64_t dv_dist_n_ranks(const dv_dist *d);
+DV_API dv_box dv_dist_own(const dv_dist *d, int64_t rank);
+
+// A box that goes to a rank or comes from one.
+typedef struct dv_piece {
+    int64_t rank;
+    dv_box box; // global
+} dv_piece;
+
+// What one rank sends and receives, by rank and then place.
+typedef struct dv_exchange {
+    const dv_piece *sends, *receives;
+    size_t n_sends, n_receives;
+    int64_t sent_elems, received_elems;
+    int64_t n_sent_to, n_received_from; // ranks
+} dv_exchange;
+
+// What each rank lacks of its own box made wider by `before` and `after`
+// elements per dim (inside the tensor; as wide as one likes), with corners or
+// along one dim at a time.
+DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
+                              const int64_t *before, const int64_t *after,
+                              int corners, dv_diag *diag);
+// From one distribution of a shape to another on the same team: exactly the
+// elements whose owner changes.
+DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
+                              const dv_dist *to, int64_t rank, dv_diag *diag);
+DV_API void dv_exchange_destroy(dv_exchange *e);
 
 // -- Placing buffers ---------------------------------------------------------
 //

@@ -7,6 +7,8 @@ const cli_command cli_commands[] = {
     {"bench", "FILE", "time a program beside what the machine can do",
      cli_bench},
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
+    {"dist", "[OP KEY=VALUE…]", "who owns what, and what has to travel",
+     cli_dist_main},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
      cli_einsum},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest},

@@ -2,6 +2,7 @@
 #include "base/npy.h"
 #include "cli/load.h"
 #include "run/data.h"
+#include "run/dist.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ typedef struct job {
     void **after;        // what the run works on; owned
     dv_exec *exec;
     double seconds;
+    int64_t team_bytes, team_messages; // of a team in this process
     dv_verdict verdict;
     dv_diag *diag;
 } job;
@@ -95,6 +97,21 @@ static dv_status get_inputs(job *j)
 
 // -- The run ---------------------------------------------------------------
 
+// The ranks of a plan for a team, all in this process.
+static dv_status run_team(job *j)
+{
+    size_t n = (size_t)j->p->n_tensors;
+    void **data = calloc(n + 1, sizeof *data);
+    if (!data)
+        return dv_nomem(j->diag);
+    for (size_t i = 0; i < n; i++)
+        data[i] = j->p->tensors[i].is_output ? j->after[i] : j->before[i];
+    dv_status st = dv_team_run(j->l.plan, data, &j->team_bytes,
+                               &j->team_messages, j->diag);
+    free(data);
+    return st;
+}
+
 static dv_status run(job *j)
 {
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
@@ -115,7 +132,8 @@ static dv_status run(job *j)
     cli_progress_begin(&progress, "running");
     dv_exec_on_progress(j->exec, cli_progress_step, &progress);
     double start = cli_seconds();
-    dv_status st = dv_exec_run(j->exec, j->diag);
+    dv_status st =
+        j->l.plan->team.n_axes ? run_team(j) : dv_exec_run(j->exec, j->diag);
     j->seconds = cli_seconds() - start;
     cli_progress_end(&progress);
     if (st != DV_OK || !j->verify)
@@ -169,6 +187,13 @@ static void report_json(const job *j)
         dv_json_int(&w, "ring_bytes", moved->ring_bytes);
         dv_json_close(&w);
     }
+    if (j->l.plan->team.n_axes) {
+        dv_json_open_flat(&w, "team", '{');
+        dv_json_int(&w, "ranks", dv_team_size(&j->l.plan->team));
+        dv_json_int(&w, "bytes", j->team_bytes);
+        dv_json_int(&w, "messages", j->team_messages);
+        dv_json_close(&w);
+    }
     dv_json_open(&w, "outputs", '[');
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
@@ -192,6 +217,10 @@ static void report_text(const job *j)
         printf("  simulated: %" PRId64 " elements read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",
                moved->read_elems, moved->write_elems, moved->ring_bytes);
+    if (j->l.plan->team.n_axes)
+        printf("  a team of %" PRId64 ": %" PRId64 " bytes in %" PRId64
+               " messages\n",
+               dv_team_size(&j->l.plan->team), j->team_bytes, j->team_messages);
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
         if (!t->is_output)

@@ -186,6 +186,8 @@ char *dv_plan_json(const dv_plan *plan)
         dv_program_json_fields(&j, plan->ops, &more);
     dv_json_string(&j, "target", plan->target.name);
     dv_json_int(&j, "cores", plan->target.cores);
+    if (plan->facts & DV_FACT_DISTRIBUTED)
+        dv_dist_json(&j, plan);
     if (plan->facts & DV_FACT_GROUPED) {
         dv_json_open(&j, "groups", '[');
         for (int32_t i = 0; i < plan->n_groups; i++)

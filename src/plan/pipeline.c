@@ -90,6 +90,8 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
     DV_TRY(find_pass(o->stop_after, DV_N_PASSES - 1, &last, cx->diag));
     for (int i = first; i <= last; i++) {
         const dv_pass *pass = &passes[i];
+        if (i == DV_PASS_dist && !dv_team_wanted(cx, plan))
+            continue;
         dv_diag_pass(cx->diag, pass->name);
         if (pass->needs & ~plan->facts)
             return dv_fail(cx->diag, DV_E_USAGE, DV_NOWHERE,
@@ -101,6 +103,8 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
         plan->pass_ms[i] = now_ms() - start;
         plan->facts |= pass->gives;
         DV_TRY(pass->verify(plan, cx->diag));
+        if (plan->team.n_axes && i != DV_PASS_dist)
+            DV_TRY(dv_team_follow(cx, plan));
         dv_diag_pass(cx->diag, NULL);
         if (o->after_pass)
             o->after_pass(o->user, pass->name, plan->pass_ms[i], plan);

@@ -22,7 +22,7 @@
 // its ops and its arena; dv_plan_destroy is one call.
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
-#include "ir/program.h"
+#include "plan/team.h"
 #include "target/target.h"
 
 // Tiles first..first+n of a group run on this core, in order.
@@ -127,11 +127,12 @@ typedef struct dv_scratch {
 } dv_scratch;
 
 enum {
-    DV_FACT_LOWERED = 1,  // plan->ops
-    DV_FACT_GROUPED = 2,  // plan->groups, plan->slices
-    DV_FACT_LAID_OUT = 4, // plan->layouts
-    DV_FACT_DIVIDED = 8,  // plan->slices, plan->divisions
-    DV_FACT_PLACED = 16,  // plan->scratch
+    DV_FACT_LOWERED = 1,      // plan->ops
+    DV_FACT_GROUPED = 2,      // plan->groups, plan->slices
+    DV_FACT_LAID_OUT = 4,     // plan->layouts
+    DV_FACT_DIVIDED = 8,      // plan->slices, plan->divisions
+    DV_FACT_PLACED = 16,      // plan->scratch
+    DV_FACT_DISTRIBUTED = 32, // plan->team
 };
 
 typedef enum dv_pass_id {
@@ -149,6 +150,8 @@ struct dv_plan {
     double pass_ms[DV_N_PASSES]; // negative: did not run
     // lower
     dv_program *ops; // owned
+    // dist
+    dv_team team;
     // layout
     dv_layout *layouts; // one per tensor
     int sticks_exact;   // no better sticks exist; 0: not all were tried
@@ -210,6 +213,13 @@ int dv_pass_find(const char *name);
     dv_status dv_##name##_read(dv_plan *plan, dv_lexer *lx);
 #include "plan/pass.def"
 #undef PASS
+
+// Does the user want a team, or has the plan one that is to be made again?
+int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
+// Its section as JSON.
+void dv_dist_json(struct dv_json *j, const dv_plan *plan);
+// Distribute again when a later pass has changed the program.
+dv_status dv_team_follow(dv_pass_cx *cx, dv_plan *plan);
 
 // Where access k of an op finds its tensor: a home's number, or -1.
 static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)

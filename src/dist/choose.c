@@ -1,0 +1,509 @@
+// Which axis of the grid cuts which dim of which tensor.
+//
+// Dims that one variable runs over belong together (u[i,j] + b[j]: dim 1 of u
+// and dim 0 of b). The anchor, the largest tensor that is written, gives its
+// dims the axes in order; what belongs together takes the same axis, so that
+// most reads find what their rank owns. What is then still large and lies whole
+// on too many ranks is cut along dims that are left, which costs messages and
+// saves memory: the panels of a product. Where an op reduces over a variable
+// that its operands are cut along, ranks may sum their own part and combine;
+// the cheaper of the two ways is taken.
+#include "base/math.h"
+#include "dist/dist.h"
+#include <string.h>
+
+struct dv_alike {
+    int32_t *first;  // number of each tensor's dim 0, counting all dims
+    int32_t *up;     // of each dim: another of its class, or itself
+    int32_t *next;   // a ring through the dims of a class
+    int32_t *of;     // the tensor a dim is of
+    uint8_t *fixed;  // 1: better not cut, 2: may not be cut
+    uint8_t *writes; // of each tensor: how many ops write it, up to 2
+    int32_t *order;  // tensors, those to be cut first in front
+    int32_t n_dims, n_tensors;
+    int32_t *stamp; // per tensor: for finding two dims of one
+    int32_t n_stamps;
+};
+
+// -- Classes ---------------------------------------------------------------
+
+static int32_t class_of(const dv_alike *a, int32_t dim)
+{
+    while (a->up[dim] != dim)
+        dim = a->up[dim] = a->up[a->up[dim]];
+    return dim;
+}
+
+// Put two dims into one class, unless it would have two of one tensor.
+static void join(dv_alike *a, int32_t x, int32_t y)
+{
+    int32_t cx = class_of(a, x), cy = class_of(a, y), i;
+    if (cx == cy)
+        return;
+    a->n_stamps++;
+    i = cx;
+    do
+        a->stamp[a->of[i]] = a->n_stamps;
+    while ((i = a->next[i]) != cx);
+    i = cy;
+    do
+        if (a->stamp[a->of[i]] == a->n_stamps)
+            return;
+    while ((i = a->next[i]) != cy);
+    a->up[cy] = cx;
+    int32_t t = a->next[cx];
+    a->next[cx] = a->next[cy];
+    a->next[cy] = t;
+}
+
+// The one variable of an index; -1: none, or several, or found by a read.
+static int only_var(const dv_op *op, const dv_index *x)
+{
+    int var = -1;
+    if (x->via >= 0)
+        return -1;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (x->coef[v] == 0)
+            continue;
+        if (var >= 0)
+            return -1;
+        var = v;
+    }
+    return var;
+}
+
+static int many_vars(const dv_op *op, const dv_index *x)
+{
+    int n = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        n += x->coef[v] != 0;
+    return n > 1;
+}
+
+static void see_op(dv_alike *a, const dv_op *op)
+{
+    int32_t at[DV_MAX_VARS];
+    int whole = op->is_extern || dv_access_is_indirect(&op->write);
+    for (int v = 0; v < op->n_vars; v++)
+        at[v] = -1;
+    for (int r = -1; r < op->n_reads; r++) {
+        const dv_access *x = r < 0 ? &op->write : &op->reads[r];
+        int32_t dim = a->first[x->tensor];
+        for (int d = 0; d < x->n_dims; d++, dim++) {
+            const dv_index *i = &x->index[d];
+            int v = only_var(op, i);
+            if (r < 0 && (whole || i->via >= 0 || many_vars(op, i)))
+                a->fixed[dim] = 2;
+            else if (i->via >= 0 && !a->fixed[dim])
+                a->fixed[dim] = 1;
+            if (v >= 0 && at[v] >= 0 && !op->is_extern)
+                join(a, at[v], dim);
+            if (v >= 0 && at[v] < 0)
+                at[v] = dim;
+        }
+    }
+    uint8_t *w = &a->writes[op->write.tensor];
+    *w = (uint8_t)(*w < 2 ? *w + 1 : 2);
+}
+
+static double score(const dv_alike *a, const dv_program *p, int32_t t)
+{
+    const dv_tensor *x = &p->tensors[t];
+    double s = (double)x->n_elems * (a->writes[t] ? 4 : 1);
+    if (x->place && x->place->kind == DV_PLACE_SPLIT)
+        s = 0x1p100 - t; // the user's word counts first
+    return s;
+}
+
+static void sort_tensors(dv_alike *a, const dv_program *p)
+{
+    // Shell's sort: stable enough, as ties are broken by number.
+    for (int32_t i = 0; i < a->n_tensors; i++)
+        a->order[i] = i;
+    for (int32_t gap = a->n_tensors / 2; gap > 0; gap /= 2)
+        for (int32_t i = gap; i < a->n_tensors; i++) {
+            int32_t t = a->order[i], k = i;
+            double s = score(a, p, t);
+            for (; k >= gap; k -= gap) {
+                int32_t o = a->order[k - gap];
+                double so = score(a, p, o);
+                if (so > s || (so == s && o < t))
+                    break;
+                a->order[k] = o;
+            }
+            a->order[k] = t;
+        }
+}
+
+dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
+                          dv_diag *diag)
+{
+    dv_alike *a = DV_NEW(arena, dv_alike, 1);
+    int32_t n = 0;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        n += p->tensors[t].n_dims;
+    if (!a)
+        return dv_nomem(diag);
+    a->n_dims = n;
+    a->n_tensors = p->n_tensors;
+    a->first = DV_NEW(arena, int32_t, p->n_tensors + 1);
+    a->up = DV_NEW(arena, int32_t, n);
+    a->next = DV_NEW(arena, int32_t, n);
+    a->of = DV_NEW(arena, int32_t, n);
+    a->fixed = DV_NEW(arena, uint8_t, n);
+    a->writes = DV_NEW(arena, uint8_t, p->n_tensors);
+    a->order = DV_NEW(arena, int32_t, p->n_tensors);
+    a->stamp = DV_NEW(arena, int32_t, p->n_tensors);
+    if (!a->first || !a->up || !a->next || !a->of || !a->fixed || !a->writes ||
+        !a->order || !a->stamp)
+        return dv_nomem(diag);
+    for (int32_t t = 0, k = 0; t < p->n_tensors; t++) {
+        a->first[t] = k;
+        for (int d = 0; d < p->tensors[t].n_dims; d++, k++) {
+            a->up[k] = a->next[k] = k;
+            a->of[k] = t;
+        }
+        a->first[t + 1] = k;
+    }
+    for (int32_t i = 0; i < p->n_ops; i++)
+        see_op(a, &p->ops[i]);
+    sort_tensors(a, p);
+    *out = a;
+    return DV_OK;
+}
+
+static int can_cut(const dv_alike *a, const dv_program *p, int32_t t, int d)
+{
+    return !a->fixed[a->first[t] + d] && p->tensors[t].shape[d] > 1;
+}
+
+static int n_cuttable(const dv_alike *a, const dv_program *p, int32_t t)
+{
+    int n = 0;
+    for (int d = 0; d < p->tensors[t].n_dims; d++)
+        n += can_cut(a, p, t, d);
+    return n;
+}
+
+// The first tensor in order that can be cut at all; -1: none.
+static int32_t anchor(const dv_alike *a, const dv_program *p)
+{
+    for (int32_t i = 0; i < a->n_tensors; i++) {
+        const dv_spread *s = p->tensors[a->order[i]].place;
+        if (n_cuttable(a, p, a->order[i]) &&
+            !(s && s->kind == DV_PLACE_REPLICATE))
+            return a->order[i];
+    }
+    return -1;
+}
+
+int dv_alike_axes(const dv_alike *a, const dv_program *p)
+{
+    int32_t t = anchor(a, p);
+    if (t < 0)
+        return 1;
+    const dv_spread *s = p->tensors[t].place;
+    int n = s && s->kind == DV_PLACE_SPLIT ? s->n_dims : n_cuttable(a, p, t);
+    return n < 1 ? 1 : n > 3 ? 3 : n;
+}
+
+double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p)
+{
+    int32_t x = anchor(a, p);
+    if (x < 0)
+        return 1;
+    const dv_dist *d = &t->tensors[x];
+    double w = 1;
+    for (int i = 0; i < d->n_dims; i++)
+        w *= (double)dv_ceil_div(d->shape[i],
+                                 d->axis[i] < 0 ? 1 : t->grid[d->axis[i]]);
+    return w;
+}
+
+// -- Axes ------------------------------------------------------------------
+
+typedef struct chooser {
+    dv_team *t;
+    const dv_alike *a;
+    const dv_program *p;
+    int8_t *axis_of; // of each class; -1: none yet
+    int8_t *weak_of; // the same, where a cut for memory is all there is
+    int8_t *filled;  // of each dim: cut for memory, not because others are
+    int quiet;       // the grid is only tried
+    double share;    // of the anchor's elements that a rank has
+} chooser;
+
+static uint32_t used_axes(const dv_dist *d)
+{
+    uint32_t used = 0;
+    for (int i = 0; i < d->n_dims; i++)
+        used |= d->axis[i] >= 0 ? 1u << d->axis[i] : 0;
+    return used;
+}
+
+static double own_elems(const dv_dist *d)
+{
+    double n = 1;
+    for (int i = 0; i < d->n_dims; i++)
+        n *= (double)d->shape[i] /
+             (double)(d->axis[i] < 0 ? 1 : d->grid[d->axis[i]]);
+    return n;
+}
+
+// Dims of a class that has an axis take it.
+static void follow_classes(chooser *c, int32_t t, const int8_t *axis_of)
+{
+    dv_dist *d = &c->t->tensors[t];
+    for (int i = 0; i < d->n_dims; i++) {
+        int axis = axis_of[class_of(c->a, c->a->first[t] + i)];
+        if (axis >= 0 && d->axis[i] < 0 && can_cut(c->a, c->p, t, i) &&
+            !(used_axes(d) >> axis & 1))
+            d->axis[i] = axis;
+    }
+}
+
+// The largest dim that can be cut and is not; -1: none.
+static int free_dim(const chooser *c, int32_t t)
+{
+    const dv_dist *d = &c->t->tensors[t];
+    int best = -1;
+    for (int i = 0; i < d->n_dims; i++)
+        if (d->axis[i] < 0 && can_cut(c->a, c->p, t, i) &&
+            (best < 0 || d->shape[i] > d->shape[best]))
+            best = i;
+    return best;
+}
+
+// Cut what lies whole on too many ranks.
+static void fill_axes(chooser *c, int32_t t)
+{
+    dv_dist *d = &c->t->tensors[t];
+    for (int axis = 0; axis < c->t->n_axes; axis++) {
+        if (used_axes(d) >> axis & 1 || c->t->grid[axis] == 1)
+            continue;
+        int dim = free_dim(c, t);
+        if (dim < 0 || own_elems(d) <= c->share)
+            return;
+        int32_t k = c->a->first[t] + dim, class = class_of(c->a, k);
+        d->axis[dim] = axis;
+        c->filled[k] = 1;
+        if (c->weak_of[class] < 0)
+            c->weak_of[class] = (int8_t)axis;
+    }
+}
+
+// The anchor's largest dims get the axes, in order of the dims.
+static void cut_anchor(chooser *c, int32_t t)
+{
+    dv_dist *d = &c->t->tensors[t];
+    int take[DV_MAX_DIMS] = {0};
+    for (int n = 0; n < c->t->n_axes; n++) {
+        int best = -1;
+        for (int i = 0; i < d->n_dims; i++)
+            if (!take[i] && can_cut(c->a, c->p, t, i) &&
+                (best < 0 || d->shape[i] > d->shape[best]))
+                best = i;
+        if (best >= 0)
+            take[best] = 1;
+    }
+    for (int i = 0, axis = 0; i < d->n_dims; i++)
+        if (take[i])
+            d->axis[i] = axis++;
+}
+
+static void obey(chooser *c, int32_t t, dv_diag *diag)
+{
+    const dv_tensor *x = &c->p->tensors[t];
+    dv_dist *d = &c->t->tensors[t];
+    for (int i = 0; i < d->n_dims; i++)
+        d->axis[i] = -1;
+    if (x->place->kind == DV_PLACE_REPLICATE)
+        return;
+    for (int i = 0; i < x->place->n_dims && i < c->t->n_axes; i++) {
+        int dim = x->place->dims[i];
+        if (c->a->fixed[c->a->first[t] + dim] < 2)
+            d->axis[dim] = i;
+        else if (diag && !c->quiet)
+            dv_warn(diag, "split", (dv_loc){&c->p->src, x->off},
+                    "dim %d of %s stays whole: an op writes it that cannot be "
+                    "cut along it",
+                    dim, x->name);
+    }
+}
+
+static void name_classes(chooser *c, int32_t t)
+{
+    const dv_dist *d = &c->t->tensors[t];
+    for (int i = 0; i < d->n_dims; i++) {
+        int32_t class = class_of(c->a, c->a->first[t] + i);
+        if (d->axis[i] >= 0 && c->axis_of[class] < 0)
+            c->axis_of[class] = (int8_t)d->axis[i];
+    }
+}
+
+static void cut_tensors(chooser *c, dv_diag *diag)
+{
+    int32_t first = anchor(c->a, c->p);
+    for (int32_t i = -1; i < c->p->n_tensors; i++) { // the anchor, then all
+        int32_t t = i < 0 ? first : c->a->order[i];
+        if (t < 0 || (i >= 0 && t == first))
+            continue;
+        if (c->p->tensors[t].place && c->p->tensors[t].place->kind) {
+            obey(c, t, diag);
+        } else if (i < 0) {
+            cut_anchor(c, t);
+        } else {
+            follow_classes(c, t, c->axis_of);
+            follow_classes(c, t, c->weak_of);
+            fill_axes(c, t);
+        }
+        if (i < 0 || c->p->tensors[t].place)
+            name_classes(c, t);
+        if (i < 0)
+            c->share = own_elems(&c->t->tensors[t]);
+    }
+}
+
+// -- Reductions ------------------------------------------------------------
+
+// The read by which a reduced variable could be cut: of the largest tensor
+// with a dim that the variable alone runs over. 0: none.
+static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
+{
+    const dv_op *o = &c->p->ops[op];
+    int64_t most = 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        const dv_dist *d = &c->t->tensors[a->tensor];
+        for (int k = 0; k < d->n_dims; k++)
+            // Every rank must have something to sum over.
+            if (only_var(o, &a->index[k]) == v && d->axis[k] >= 0 &&
+                a->index[k].coef[v] == 1 && a->index[k].base == 0 &&
+                o->vars[v].begin == 0 && o->vars[v].end == d->shape[k] &&
+                d->shape[k] >= c->t->grid[d->axis[k]] &&
+                c->t->grid[d->axis[k]] > 1 &&
+                c->p->tensors[a->tensor].n_elems > most) {
+                most = c->p->tensors[a->tensor].n_elems;
+                *out = (dv_follow){op, v, r, k, 0};
+            }
+    }
+    return most > 0;
+}
+
+static int axis_of_follow(const chooser *c, const dv_follow *f)
+{
+    const dv_access *a = &c->p->ops[f->op].reads[f->read];
+    return c->t->tensors[a->tensor].axis[f->dim];
+}
+
+static int axis_followed(const chooser *c, int32_t op, int axis)
+{
+    for (int32_t i = c->t->n_follows - 1; i >= 0; i--) {
+        if (c->t->follows[i].op < op)
+            return 0;
+        if (axis_of_follow(c, &c->t->follows[i]) == axis)
+            return 1;
+    }
+    return 0;
+}
+
+// Is a tensor one that a cut reduction goes by?
+static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
+{
+    for (int32_t i = 0; i < c->t->n_follows; i++) {
+        const dv_follow *f = &c->t->follows[i];
+        if (c->p->ops[f->op].reads[f->read].tensor == tensor)
+            return 1;
+    }
+    return c->p->ops[last->op].reads[last->read].tensor == tensor;
+}
+
+// The dim of the written tensor that an axis cuts, if that could be given up
+// for a cut reduction: cut for memory alone, and written by no other op.
+static int spare_dim(const chooser *c, const dv_follow *f, int axis)
+{
+    int32_t t = c->p->ops[f->op].write.tensor;
+    const dv_dist *d = &c->t->tensors[t];
+    if (is_followed(c, t, f))
+        return -1;
+    for (int k = 0; k < d->n_dims; k++)
+        if (d->axis[k] == axis && c->filled[c->a->first[t] + k] &&
+            c->a->writes[t] == 1)
+            return k;
+    return -1;
+}
+
+static void add_follow(chooser *c, const dv_follow *f)
+{
+    int axis = axis_of_follow(c, f);
+    dv_dist *w = &c->t->tensors[c->p->ops[f->op].write.tensor];
+    if (axis_followed(c, f->op, axis))
+        return;
+    if (!(used_axes(w) >> axis & 1)) {
+        c->t->follows[c->t->n_follows++] = *f;
+        return;
+    }
+    int spare = spare_dim(c, f, axis);
+    if (spare < 0)
+        return;
+    double as_is = dv_op_cost(c->t, c->p, f->op);
+    w->axis[spare] = -1;
+    c->t->follows[c->t->n_follows++] = *f;
+    if (dv_op_cost(c->t, c->p, f->op) < as_is)
+        return;
+    w->axis[spare] = axis;
+    c->t->n_follows--;
+}
+
+static void cut_reductions(chooser *c)
+{
+    for (int32_t i = 0; i < c->p->n_ops; i++) {
+        const dv_op *op = &c->p->ops[i];
+        const dv_expr *e = dv_op_reduce(op);
+        dv_follow f;
+        if (!e || op->is_extern || dv_access_is_indirect(&op->write))
+            continue;
+        for (int v = 0; v < op->n_vars; v++)
+            if (e->vars >> v & 1 && followable(c, i, v, &f))
+                add_follow(c, &f);
+    }
+}
+
+static int64_t count_reduced(const dv_program *p)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (int v = 0; v < p->ops[i].n_vars; v++)
+            n += p->ops[i].vars[v].reduce;
+    return n;
+}
+
+dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
+                         int quiet, dv_arena *arena, dv_diag *diag)
+{
+    chooser c = {.t = t, .a = a, .p = p, .quiet = quiet};
+    t->n_follows = 0;
+    t->tensors = DV_NEW(arena, dv_dist, p->n_tensors);
+    t->follows = DV_NEW(arena, dv_follow, count_reduced(p));
+    c.axis_of = DV_NEW(arena, int8_t, a->n_dims);
+    c.weak_of = DV_NEW(arena, int8_t, a->n_dims);
+    c.filled = DV_NEW(arena, int8_t, a->n_dims);
+    if (!t->tensors || !t->follows || !c.axis_of || !c.weak_of || !c.filled)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < a->n_dims; i++)
+        c.axis_of[i] = c.weak_of[i] = -1;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        dv_dist *d = &t->tensors[i];
+        d->n_dims = p->tensors[i].n_dims;
+        d->n_axes = t->n_axes;
+        for (int k = 0; k < t->n_axes; k++)
+            d->grid[k] = t->grid[k];
+        for (int k = 0; k < d->n_dims; k++) {
+            d->shape[k] = p->tensors[i].shape[k];
+            d->axis[k] = -1;
+        }
+    }
+    cut_tensors(&c, diag);
+    cut_reductions(&c);
+    return DV_OK;
+}

@@ -1,0 +1,212 @@
+// The dist section for programs.
+#include "base/math.h"
+#include "dist/dist.h"
+#include <inttypes.h>
+
+static void box_json(dv_json *j, const char *key, const dv_box *b)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int d = 0; d < b->n_dims; d++)
+        dv_json_ints(j, NULL, (int64_t[]){b->dim[d].off, b->dim[d].size}, 2);
+    dv_json_close(j);
+}
+
+typedef struct totals {
+    int64_t sent, received, needed; // bytes, each exchange once
+} totals;
+
+static void pieces_json(dv_json *j, const dv_program *p, const dv_swap *s,
+                        int out, int64_t *bytes)
+{
+    const dv_piece *l = out ? s->sends : s->receives;
+    for (int32_t i = 0; i < (out ? s->n_sends : s->n_receives); i++) {
+        int64_t n = dv_box_elems(&l[i].box) * dv_elem_bytes(p, s->tensor);
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_int(j, out ? "to" : "from", l[i].rank);
+        dv_json_string(j, "tensor", p->tensors[s->tensor].name);
+        dv_json_string(j, "op", p->ops[s->op].name);
+        box_json(j, "box", &l[i].box);
+        dv_json_int(j, "bytes", n);
+        dv_json_close(j);
+        *bytes += n;
+    }
+}
+
+// What the rank lacks, tensor by tensor, and what it counts.
+static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
+                      dv_arena *arena)
+{
+    const dv_team *t = &plan->team;
+    const dv_program *p = plan->ops;
+    int ok = 1;
+    dv_json_open(j, "needs", '{');
+    for (int32_t x = 0; x < p->n_tensors; x++) {
+        int any = 0;
+        for (int32_t i = 0; i < t->n_swaps && ok; i++) {
+            dv_boxes need = {0};
+            if (t->swaps[i].tensor != x)
+                continue;
+            ok = dv_team_need(&need, p, t, &t->swaps[i], t->rank, arena);
+            if (!any++)
+                dv_json_open(j, p->tensors[x].name, '[');
+            for (int32_t k = 0; k < need.n; k++)
+                box_json(j, NULL, &need.at[k]);
+            sum->needed += dv_boxes_elems(&need) * dv_elem_bytes(p, x);
+        }
+        if (any)
+            dv_json_close(j);
+    }
+    dv_json_close(j);
+    return ok;
+}
+
+// -- Core and edges --------------------------------------------------------
+
+static void space_json(dv_json *j, const char *key, const dv_op *op,
+                       const dv_space *s)
+{
+    dv_json_open_flat(j, key, '{');
+    for (int v = 0; v < op->n_vars; v++)
+        dv_json_ints(j, op->vars[v].name, (int64_t[]){s->begin[v], s->end[v]},
+                     2);
+    dv_json_close(j);
+}
+
+static void op_json(dv_json *j, const dv_plan *plan, int32_t i)
+{
+    const dv_program *p = plan->ops;
+    const dv_op *op = &p->ops[i];
+    dv_space target, core, edges[2 * DV_MAX_VARS];
+    dv_json_open(j, NULL, '{');
+    dv_json_string(j, "op", op->name);
+    if (dv_team_target(&target, p, &plan->team, i, plan->team.rank)) {
+        int n = 1;
+        edges[0] = target;
+        space_json(j, "target", op, &target);
+        if (dv_team_core(&core, p, &plan->team, i, plan->team.rank, &target)) {
+            space_json(j, "core", op, &core);
+            n = dv_space_edges(edges, op, &target, &core);
+        }
+        dv_json_open(j, "edges", '[');
+        for (int k = 0; k < n; k++)
+            space_json(j, NULL, op, &edges[k]);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+// -- Collectives and products ----------------------------------------------
+
+static void collectives_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_team *t = &plan->team;
+    dv_json_open(j, "collectives", '[');
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        const dv_op *op = &plan->ops->ops[i];
+        dv_bind binds[DV_MAX_AXES];
+        int64_t axes[DV_MAX_AXES], ranks = 1;
+        int n = 0;
+        dv_team_binds(binds, plan->ops, t, i);
+        for (int a = 0; a < t->n_axes; a++)
+            if (binds[a].d && binds[a].reduced) {
+                axes[n++] = a;
+                ranks *= t->grid[a];
+            }
+        if (n == 0)
+            continue;
+        dv_box own = dv_dist_own(&t->tensors[op->write.tensor], t->rank);
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "op", op->name);
+        dv_json_string(j, "reducer",
+                       dv_reducer_get((dv_reducer)dv_op_reduce(op)->fn)->text);
+        dv_json_ints(j, "axes", axes, n);
+        dv_json_int(j, "ranks", ranks);
+        dv_json_int(j, "bytes",
+                    dv_box_elems(&own) * dv_op_part_bytes(plan->ops, op));
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+// m, n, k of a product of two tensors; 0 when it is none of two matrices.
+static int product_sizes(const dv_op *op, double size[3])
+{
+    size[0] = size[1] = size[2] = 1;
+    if (dv_op_kind(op) != DV_KIND_CONTRACTION || op->n_reads != 2)
+        return 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        int a = dv_access_vars(op, &op->reads[0]) >> v & 1;
+        int b = dv_access_vars(op, &op->reads[1]) >> v & 1;
+        double len = (double)(op->vars[v].end - op->vars[v].begin);
+        if (op->vars[v].reduce && a && b)
+            size[2] *= len;
+        else if (!op->vars[v].reduce && a != b)
+            size[b] *= len;
+        else
+            return 0;
+    }
+    return 1;
+}
+
+static void products_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_team *t = &plan->team;
+    const dv_program *p = plan->ops;
+    dv_json_open(j, "contractions", '[');
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        double size[3];
+        int64_t bytes = 0;
+        if (!product_sizes(&p->ops[i], size))
+            continue;
+        for (int32_t k = 0; k < t->n_swaps; k++)
+            for (int32_t r = 0;
+                 t->swaps[k].op == i && r < t->swaps[k].n_receives; r++)
+                bytes += dv_box_elems(&t->swaps[k].receives[r].box) *
+                         dv_elem_bytes(p, t->swaps[k].tensor);
+        double bound = dv_dist_product_bound(size[0], size[1], size[2],
+                                             (double)dv_team_size(t)) *
+                       (double)dv_elem_bytes(p, p->ops[i].reads[0].tensor);
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "op", p->ops[i].name);
+        dv_json_int(j, "bytes_received", bytes);
+        dv_json_double(j, "lower_bound_bytes", bound);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+void dv_dist_json(dv_json *j, const dv_plan *plan)
+{
+    const dv_team *t = &plan->team;
+    const dv_program *p = plan->ops;
+    totals sum = {0};
+    dv_arena arena = {0};
+    dv_json_open(j, "dist", '{');
+    dv_json_int(j, "team", dv_team_size(t));
+    dv_json_ints(j, "grid", t->grid, t->n_axes);
+    dv_json_int(j, "rank", t->rank);
+    dv_json_open(j, "own", '{');
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        dv_box own = dv_dist_own(&t->tensors[i], t->rank);
+        box_json(j, p->tensors[i].name, &own);
+    }
+    dv_json_close(j);
+    j->out->failed |= !needs_json(j, plan, &sum, &arena);
+    dv_json_open(j, "messages", '[');
+    for (int32_t i = 0; i < t->n_swaps; i++) {
+        pieces_json(j, p, &t->swaps[i], 0, &sum.received);
+        pieces_json(j, p, &t->swaps[i], 1, &sum.sent);
+    }
+    dv_json_close(j);
+    dv_json_int(j, "bytes_sent", sum.sent);
+    dv_json_int(j, "bytes_received", sum.received);
+    dv_json_int(j, "bytes_needed", sum.needed);
+    dv_json_open(j, "ops", '[');
+    for (int32_t i = 0; i < p->n_ops; i++)
+        op_json(j, plan, i);
+    dv_json_close(j);
+    collectives_json(j, plan);
+    products_json(j, plan);
+    dv_json_close(j);
+    dv_arena_free(&arena);
+}

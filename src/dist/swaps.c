@@ -1,0 +1,114 @@
+// What moves before which op: one exchange per op and tensor, for all its reads
+// together; none where every rank reads what it owns; once before a repeat that
+// does not write the tensor; and never again what an earlier op's exchange has
+// brought and nobody has overwritten since.
+#include "dist/dist.h"
+
+typedef struct swapper {
+    dv_team *t;
+    const dv_program *p;
+    dv_arena *arena;
+} swapper;
+
+static int inside(const dv_repeat *r, int32_t op)
+{
+    return op >= r->first_op && op < r->end_op;
+}
+
+static int writes_in(const dv_program *p, int32_t tensor, int32_t first,
+                     int32_t end)
+{
+    for (int32_t i = first; i < end; i++)
+        if (p->ops[i].write.tensor == tensor)
+            return 1;
+    return 0;
+}
+
+// The outermost repeat around an op that leaves a tensor alone; -1: none.
+static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
+{
+    for (int32_t r = 0; r < p->n_repeats; r++) // outer before inner
+        if (inside(&p->repeats[r], op) && p->repeats[r].times > 0 &&
+            !writes_in(p, tensor, p->repeats[r].first_op, p->repeats[r].end_op))
+            return r;
+    return -1;
+}
+
+// Where a swap happens: before this op.
+static int32_t point_of(const dv_program *p, const dv_swap *s)
+{
+    return s->repeat < 0 ? s->op : p->repeats[s->repeat].first_op;
+}
+
+// Does a swap take place inside a repeat?
+static int within(const dv_program *p, const dv_swap *s, int32_t repeat)
+{
+    const dv_repeat *r = &p->repeats[repeat];
+    if (s->repeat < 0)
+        return inside(r, s->op);
+    // Before a repeat is outside of it, and inside of those around it.
+    return s->repeat > repeat && inside(r, p->repeats[s->repeat].first_op) &&
+           p->repeats[s->repeat].end_op <= r->end_op;
+}
+
+// Is what `old` brought still there, every time `now` takes place?
+static int still_there(const dv_program *p, const dv_swap *old,
+                       const dv_swap *now)
+{
+    int32_t from = point_of(p, old), to = point_of(p, now);
+    if (from > to || writes_in(p, now->tensor, from, to))
+        return 0;
+    for (int32_t r = 0; r < p->n_repeats; r++) {
+        int had = within(p, old, r), has = within(p, now, r);
+        if (has && !had &&
+            writes_in(p, now->tensor, p->repeats[r].first_op,
+                      p->repeats[r].end_op))
+            return 0; // by its last round
+        if (had && !has && p->repeats[r].times == 0)
+            return 0; // it never came
+    }
+    return 1;
+}
+
+static dv_status add_swap(swapper *w, int32_t op, int32_t tensor, int32_t *cap,
+                          dv_diag *diag)
+{
+    dv_team *t = w->t;
+    dv_swap s = {.op = op, .tensor = tensor};
+    s.repeat = hoist(w->p, op, tensor);
+    s.prior = DV_NEW(w->arena, int32_t, t->n_swaps);
+    if (!s.prior)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < t->n_swaps; i++)
+        if (t->swaps[i].tensor == tensor && still_there(w->p, &t->swaps[i], &s))
+            s.prior[s.n_prior++] = t->swaps[i].op;
+    dv_swap *room = DV_PUSH(w->arena, dv_swap, t->swaps, t->n_swaps, *cap);
+    if (!room)
+        return dv_nomem(diag);
+    *room = s;
+    return DV_OK;
+}
+
+dv_status dv_team_swaps(dv_team *t, const dv_program *p, dv_arena *arena,
+                        dv_diag *diag)
+{
+    swapper w = {t, p, arena};
+    int32_t cap = 0;
+    t->swaps = NULL;
+    t->n_swaps = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        for (int r = 0; r < op->n_reads; r++) {
+            int32_t tensor = op->reads[r].tensor;
+            int seen = 0;
+            for (int k = 0; k < r; k++)
+                seen |= op->reads[k].tensor == tensor;
+            if (!seen && !dv_team_aligned(p, t, i, tensor))
+                DV_TRY(add_swap(&w, i, tensor, &cap, diag));
+        }
+    }
+    for (int32_t i = 0; i < t->n_swaps; i++)
+        if (!dv_team_messages(&t->swaps[i], p, t, i, t->rank, arena))
+            return dv_nomem(diag);
+    return DV_OK;
+}

@@ -1,0 +1,411 @@
+// Tensors over grids of ranks: own boxes, owners, and who sends what to whom.
+#include "base/math.h"
+#include "dist/dist.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+// -- Grids -----------------------------------------------------------------
+
+void dv_grid_coords(int64_t *out, const int64_t *grid, int n_axes, int64_t rank)
+{
+    for (int a = n_axes - 1; a >= 0; a--) {
+        out[a] = rank % grid[a];
+        rank /= grid[a];
+    }
+}
+
+int64_t dv_grid_rank(const int64_t *coords, const int64_t *grid, int n_axes)
+{
+    int64_t rank = 0;
+    for (int a = 0; a < n_axes; a++)
+        rank = rank * grid[a] + coords[a];
+    return rank;
+}
+
+int64_t dv_dist_n_ranks(const dv_dist *d)
+{
+    int64_t n = 1;
+    for (int a = 0; a < d->n_axes; a++)
+        n *= d->grid[a];
+    return n;
+}
+
+static dv_status check_starts(const dv_dist *d, int dim, dv_diag *diag)
+{
+    const int64_t *s = d->starts[dim];
+    int64_t n = d->axis[dim] < 0 ? 1 : d->grid[d->axis[dim]];
+    if (!s)
+        return DV_OK;
+    if (s[0] != 0 || s[n] != d->shape[dim])
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the parts of dim %d are %" PRId64 "..%" PRId64
+                       ", the dim is 0..%" PRId64,
+                       dim, s[0], s[n], d->shape[dim]);
+    for (int64_t i = 0; i < n; i++)
+        if (s[i] > s[i + 1])
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "part %" PRId64 " of dim %d begins at %" PRId64
+                           ", the next one at %" PRId64,
+                           i, dim, s[i], s[i + 1]);
+    return DV_OK;
+}
+
+dv_status dv_dist_check(const dv_dist *d, dv_diag *diag)
+{
+    int64_t ranks = 1, elems = 1;
+    int used[DV_MAX_AXES] = {0};
+    if (d->n_dims < 0 || d->n_dims > DV_MAX_DIMS || d->n_axes < 0 ||
+        d->n_axes > DV_MAX_AXES)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "%d dims over %d axes: at most %d over %d are possible",
+                       d->n_dims, d->n_axes, DV_MAX_DIMS, DV_MAX_AXES);
+    for (int a = 0; a < d->n_axes; a++)
+        if (d->grid[a] < 1 || !dv_mul_i64(&ranks, ranks, d->grid[a]))
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "axis %d of the grid has %" PRId64 " ranks", a,
+                           d->grid[a]);
+    for (int i = 0; i < d->n_dims; i++) {
+        if (d->shape[i] < 0 || !dv_mul_i64(&elems, elems, d->shape[i]))
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "dim %d has %" PRId64 " elements", i, d->shape[i]);
+        if (d->axis[i] >= d->n_axes)
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "dim %d is cut by axis %d of %d", i, d->axis[i],
+                           d->n_axes);
+        if (d->axis[i] >= 0 && used[d->axis[i]]++)
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "axis %d cuts dim %d and another one", d->axis[i],
+                           i);
+        DV_TRY(check_starts(d, i, diag));
+    }
+    return DV_OK;
+}
+
+int dv_dist_cuts(const dv_dist *d, int axis)
+{
+    for (int i = 0; i < d->n_dims; i++)
+        if (d->axis[i] == axis)
+            return 1;
+    return 0;
+}
+
+dv_range dv_dist_dim(const dv_dist *d, int dim, int64_t coord)
+{
+    if (d->axis[dim] < 0)
+        return (dv_range){0, d->shape[dim]};
+    const int64_t *s = d->starts[dim];
+    if (s)
+        return (dv_range){s[coord], s[coord + 1] - s[coord]};
+    return dv_dist_part(d->shape[dim], d->grid[d->axis[dim]], coord);
+}
+
+dv_box dv_dist_own(const dv_dist *d, int64_t rank)
+{
+    int64_t at[DV_MAX_AXES];
+    dv_box b = {.n_dims = d->n_dims};
+    dv_grid_coords(at, d->grid, d->n_axes, rank);
+    for (int i = 0; i < d->n_dims; i++)
+        b.dim[i] = dv_dist_dim(d, i, d->axis[i] < 0 ? 0 : at[d->axis[i]]);
+    return b;
+}
+
+// The last part that starts at or before an index: of parts that begin there,
+// the one that is not empty.
+static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
+{
+    int64_t n = d->grid[d->axis[dim]];
+    if (!d->starts[dim])
+        return dv_dist_owner(d->shape[dim], n, global_off);
+    int64_t low = 0, high = n; // starts[low] <= global_off < starts[high]
+    while (high - low > 1) {
+        int64_t mid = low + (high - low) / 2;
+        if (d->starts[dim][mid] <= global_off)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
+                    int64_t *end)
+{
+    dv_range in = dv_dist_inner(global, (dv_range){0, d->shape[dim]});
+    *first = *end = 0;
+    if (in.size == 0)
+        return;
+    *first = owner(d, dim, in.off);
+    *end = owner(d, dim, in.off + in.size - 1) + 1;
+}
+
+// -- Pieces ----------------------------------------------------------------
+
+static int push_piece(dv_pieces *l, int64_t rank, const dv_box *b,
+                      dv_arena *arena)
+{
+    if (dv_box_empty(b))
+        return 1;
+    dv_piece *p = DV_PUSH(arena, dv_piece, l->at, l->n, l->cap);
+    if (!p)
+        return 0;
+    *p = (dv_piece){rank, *b};
+    return 1;
+}
+
+static int by_rank(const void *x, const void *y)
+{
+    const dv_piece *a = x, *b = y;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    for (int d = 0; d < a->box.n_dims; d++)
+        if (a->box.dim[d].off != b->box.dim[d].off)
+            return a->box.dim[d].off < b->box.dim[d].off ? -1 : 1;
+    return 0;
+}
+
+void dv_pieces_sort(dv_pieces *l)
+{
+    if (l->n > 1)
+        qsort(l->at, (size_t)l->n, sizeof *l->at, by_rank);
+}
+
+int64_t dv_pieces_elems(const dv_pieces *l)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < l->n; i++)
+        n += dv_box_elems(&l->at[i].box);
+    return n;
+}
+
+// Step through the ranks of `r`, the last axis first; 0 behind the last.
+static int next_coords(int64_t *at, const dv_ranks *r, int n_axes)
+{
+    for (int a = n_axes - 1; a >= 0; a--) {
+        if (++at[a] < r->end[a])
+            return 1;
+        at[a] = r->first[a];
+    }
+    return 0;
+}
+
+static int first_coords(int64_t *at, const dv_ranks *r, int n_axes)
+{
+    for (int a = 0; a < n_axes; a++) {
+        at[a] = r->first[a];
+        if (r->first[a] >= r->end[a])
+            return 0;
+    }
+    return 1;
+}
+
+int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
+                    const dv_boxes *need, dv_arena *arena)
+{
+    int64_t at[DV_MAX_AXES];
+    for (int32_t i = 0; i < need->n; i++) {
+        const dv_box *b = &need->at[i];
+        dv_ranks r;
+        dv_grid_coords(r.first, d->grid, d->n_axes, rank);
+        for (int a = 0; a < d->n_axes; a++)
+            r.end[a] = r.first[a] + 1;
+        for (int k = 0; k < d->n_dims; k++)
+            if (d->axis[k] >= 0)
+                dv_dist_coords(d, k, b->dim[k], &r.first[d->axis[k]],
+                               &r.end[d->axis[k]]);
+        if (!first_coords(at, &r, d->n_axes))
+            continue;
+        do {
+            int64_t s = dv_grid_rank(at, d->grid, d->n_axes);
+            dv_box own = dv_dist_own(d, s), part = dv_box_inner(b, &own);
+            if (s != rank && !push_piece(out, s, &part, arena))
+                return 0;
+        } while (next_coords(at, &r, d->n_axes));
+    }
+    dv_pieces_sort(out);
+    return 1;
+}
+
+int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
+                  const dv_ranks *among, dv_need need, void *user,
+                  dv_arena *arena)
+{
+    int64_t at[DV_MAX_AXES], me[DV_MAX_AXES];
+    dv_ranks r = *among;
+    dv_box own = dv_dist_own(d, rank);
+    dv_grid_coords(me, d->grid, d->n_axes, rank);
+    for (int a = 0; a < d->n_axes; a++) {
+        if (dv_dist_cuts(d, a))
+            continue; // along the others everybody asks the copy beside it
+        r.first[a] = dv_max_i64(r.first[a], me[a]);
+        r.end[a] = dv_min_i64(r.end[a], me[a] + 1);
+    }
+    if (dv_box_empty(&own) || !first_coords(at, &r, d->n_axes))
+        return 1;
+    do {
+        int64_t s = dv_grid_rank(at, d->grid, d->n_axes);
+        dv_boxes lacks = {0};
+        if (s == rank)
+            continue;
+        if (!need(user, s, &lacks, arena))
+            return 0;
+        for (int32_t i = 0; i < lacks.n; i++) {
+            dv_box part = dv_box_inner(&lacks.at[i], &own);
+            if (!push_piece(out, s, &part, arena))
+                return 0;
+        }
+    } while (next_coords(at, &r, d->n_axes));
+    dv_pieces_sort(out);
+    return 1;
+}
+
+// -- Exchanges -------------------------------------------------------------
+
+typedef struct exchange {
+    dv_exchange pub; // first: the user's pointer is this one's
+    dv_arena arena;
+} exchange;
+
+static int64_t count_ranks(const dv_pieces *l)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < l->n; i++)
+        n += i == 0 || l->at[i].rank != l->at[i - 1].rank;
+    return n;
+}
+
+void dv_exchange_destroy(dv_exchange *e)
+{
+    if (!e)
+        return;
+    dv_arena arena = ((exchange *)e)->arena; // it lives in it
+    dv_arena_free(&arena);
+}
+
+static dv_status check_rank(const dv_dist *d, int64_t rank, dv_diag *diag)
+{
+    DV_TRY(dv_dist_check(d, diag));
+    if (rank >= 0 && rank < dv_dist_n_ranks(d))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "rank %" PRId64 " of a team of %" PRId64, rank,
+                   dv_dist_n_ranks(d));
+}
+
+static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
+                               int64_t rank, const dv_ranks *among,
+                               dv_need need, void *user, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_boxes lacks = {0};
+    dv_pieces in = {0}, to = {0};
+    exchange *e = DV_NEW(&arena, exchange, 1);
+    if (!e || !need(user, rank, &lacks, &arena) ||
+        !dv_dist_sources(&in, d, rank, &lacks, &arena) ||
+        !dv_dist_sinks(&to, d, rank, among, need, user, &arena)) {
+        dv_arena_free(&arena);
+        return dv_nomem(diag);
+    }
+    e->pub = (dv_exchange){to.at,
+                           in.at,
+                           (size_t)to.n,
+                           (size_t)in.n,
+                           dv_pieces_elems(&to),
+                           dv_pieces_elems(&in),
+                           count_ranks(&to),
+                           count_ranks(&in)};
+    e->arena = arena;
+    *out = &e->pub;
+    return DV_OK;
+}
+
+typedef struct halo {
+    const dv_dist *d;
+    const int64_t *before, *after;
+    int corners;
+} halo;
+
+static dv_range widen(dv_range r, int64_t before, int64_t after, int64_t n)
+{
+    int64_t begin = before > r.off ? 0 : r.off - before, end = r.off + r.size;
+    end = after > n - end ? n : end + after;
+    return (dv_range){begin, end - begin};
+}
+
+static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
+{
+    const halo *h = user;
+    dv_box own = dv_dist_own(h->d, rank), wide = own;
+    if (dv_box_empty(&own))
+        return 1;
+    for (int i = 0; i < own.n_dims; i++) {
+        if (!h->corners)
+            wide = own;
+        wide.dim[i] =
+            widen(own.dim[i], h->before[i], h->after[i], h->d->shape[i]);
+        if (!h->corners && !dv_boxes_add(out, &wide, arena))
+            return 0;
+    }
+    return (!h->corners || dv_boxes_push(out, &wide, arena)) &&
+           dv_boxes_less(out, &own, arena);
+}
+
+dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
+                       const int64_t *before, const int64_t *after, int corners,
+                       dv_diag *diag)
+{
+    DV_TRY(check_rank(d, rank, diag));
+    for (int i = 0; i < d->n_dims; i++)
+        if (before[i] < 0 || after[i] < 0)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "a halo of %" PRId64 " before and %" PRId64
+                           " after: a width is 0 or more",
+                           before[i], after[i]);
+    halo h = {d, before, after, corners};
+    dv_box own = dv_dist_own(d, rank);
+    dv_ranks among;
+    for (int a = 0; a < d->n_axes; a++)
+        among.first[a] = 0, among.end[a] = d->grid[a];
+    // They reach me: their parts meet mine made wider the other way round.
+    for (int i = 0; i < d->n_dims; i++)
+        if (d->axis[i] >= 0)
+            dv_dist_coords(d, i,
+                           widen(own.dim[i], after[i], before[i], d->shape[i]),
+                           &among.first[d->axis[i]], &among.end[d->axis[i]]);
+    return make_exchange(out, d, rank, &among, halo_need, &h, diag);
+}
+
+typedef struct move {
+    const dv_dist *from, *to;
+} move;
+
+static int move_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
+{
+    const move *m = user;
+    dv_box want = dv_dist_own(m->to, rank), have = dv_dist_own(m->from, rank);
+    return dv_boxes_push(out, &want, arena) && dv_boxes_less(out, &have, arena);
+}
+
+dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
+                       const dv_dist *to, int64_t rank, dv_diag *diag)
+{
+    DV_TRY(check_rank(from, rank, diag));
+    DV_TRY(check_rank(to, rank, diag));
+    int same = from->n_dims == to->n_dims && from->n_axes == to->n_axes;
+    for (int i = 0; same && i < from->n_dims; i++)
+        same = from->shape[i] == to->shape[i];
+    for (int a = 0; same && a < from->n_axes; a++)
+        same = from->grid[a] == to->grid[a];
+    if (!same)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the two distributions have different shapes or grids");
+    move m = {from, to};
+    dv_box own = dv_dist_own(from, rank);
+    dv_ranks among;
+    for (int a = 0; a < to->n_axes; a++)
+        among.first[a] = 0, among.end[a] = to->grid[a];
+    for (int i = 0; i < to->n_dims; i++)
+        if (to->axis[i] >= 0)
+            dv_dist_coords(to, i, own.dim[i], &among.first[to->axis[i]],
+                           &among.end[to->axis[i]]);
+    return make_exchange(out, from, rank, &among, move_need, &m, diag);
+}

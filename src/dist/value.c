@@ -1,0 +1,56 @@
+// Values that follow from an index, and sums that follow from parts of them:
+// the same bits for any number of ranks in the first, and merged parts with the
+// right beginnings in the second.
+#include "dist/value.h"
+#include <math.h>
+
+double dv_line_step(double start, double stop, int64_t num, int endpoint)
+{
+    int64_t steps = endpoint ? num - 1 : num;
+    return steps > 0 ? (stop - start) / (double)steps : NAN;
+}
+
+double dv_line_at(double start, double step, int64_t global_off)
+{
+    // Never 0 * nan: the first is the start, whatever the step.
+    return global_off == 0 ? start : start + step * (double)global_off;
+}
+
+void dv_line_fill(double *out, double start, double step, dv_range global_own)
+{
+    for (int64_t i = 0; i < global_own.size; i++)
+        out[i] = dv_line_at(start, step, global_own.off + i);
+}
+
+int64_t dv_steps_to(double start, double stop, double step)
+{
+    double n = ceil((stop - start) / step);
+    return n > 0 && n < 0x1p62 ? (int64_t)n : 0;
+}
+
+void dv_moments_add(dv_moments *m, double x)
+{
+    m->n++;
+    double off = x - m->mean;
+    m->mean += off / (double)m->n;
+    m->spread += off * (x - m->mean);
+    m->sum += x;
+    m->prod *= x;
+    m->max = x > m->max || x != x ? x : m->max;
+    m->min = x < m->min || x != x ? x : m->min;
+}
+
+// Chan, Golub and LeVeque: two parts as if they had been one.
+void dv_moments_merge(dv_moments *m, const dv_moments *by)
+{
+    if (by->n == 0)
+        return;
+    double n = (double)(m->n + by->n), off = by->mean - m->mean;
+    m->spread += by->spread + off * off * (double)m->n * (double)by->n / n;
+    m->mean += off * (double)by->n / n;
+    m->n += by->n;
+    m->sum += by->sum;
+    m->prod *= by->prod;
+    m->max = by->max > m->max || by->max != by->max ? by->max : m->max;
+    m->min = by->min < m->min || by->min != by->min ? by->min : m->min;
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# divvy dist: every vector of tests/vectors/dist.txt, and wrong calls.
+. "$(dirname "$0")/common.inc"
+
+# JSON without spaces, numbers like 2.0 as 2.
+plain() {
+    tr -d ' \n' | sed 's/\([0-9]\)\.0\([],}]\)/\1\2/g'
+}
+
+n=0
+while IFS= read -r line; do
+    case $line in '#'*) continue ;; esac
+    call=${line%% -> *}
+    want=${line#* -> }
+    # shellcheck disable=SC2086
+    got=$("$divvy" dist $call --json 2>.err | plain)
+    n=$((n + 1))
+    [ "$got" = "$want" ] || complain "dist $call: $got, not $want"
+done <"$source/tests/vectors/dist.txt"
+[ "$n" = 132 ] || complain "$n vectors, not 132"
+
+# An answer is one object even when it is refused.
+wrong() {
+    expect 2 "$@"
+}
+wrong 'nprocs=… is needed' "$divvy" dist default_partition rank=0 gshape=8
+wrong 'takes no nproc' "$divvy" dist owner_of n=8 nprocs=3 index=0 nproc=3
+wrong 'there is no operation frob' "$divvy" dist frob
+wrong "KEY=VALUE, not 'gshape'" "$divvy" dist halo_plan gshape
+wrong "'x' is not a number" "$divvy" dist owner_of n=x nprocs=3 index=0
+wrong "'' is not a number" "$divvy" dist owner_of n=8 nprocs=3 index=1,,2
+wrong 'less than 1' "$divvy" dist default_partition nprocs=0 rank=0 gshape=8
+expect 1 'index 8 of 0..8' "$divvy" dist owner_of n=8 nprocs=3 index=8
+expect 1 'rank: 8 is more than 7' "$divvy" dist default_partition nprocs=8 rank=8 gshape=8
+expect 1 'beyond 2^61' "$divvy" dist default_partition nprocs=8 rank=1 gshape=9999999999999999999
+expect 1 'more than 2^61 elements' "$divvy" dist default_partition nprocs=8 rank=1 gshape=2147483648,2147483648
+wrong 'the stride 1 or more\|less than 1' "$divvy" dist slice_partition gshape=8 nprocs=2 offsets=0 sizes=2 strides=0
+expect 1 'gshape has 12 elements, ngshape 10' "$divvy" dist reshape_plan gshape=3,4 ngshape=5,2 nprocs=2
+expect 1 'there twice' "$divvy" dist permute_plan gshape=3,4 axes=1,1 nprocs=2
+"$divvy" dist >.out 2>.err
+judge 0 '' $? 'dist'
+grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'
+# One rank of a trillion is as cheap as one of two.
+got=$("$divvy" dist default_partition nprocs=1000000000000 rank=999999999999 gshape=3000000000001 --json | plain)
+[ "$got" = '{"loffs":[2999999999997],"lshape":[4]}' ] || complain "a trillion ranks: $got"
+finish

@@ -1,0 +1,379 @@
+// Properties of plans for teams: every one checks and reads back, every team of
+// 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
+// parts within the residual of the oracle), what travels is what is needed, and
+// messages that are wrong are refused.
+#include "gen.h"
+#include "run/data.h"
+#include "run/dist.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char why[900];
+static dv_target *host;
+
+__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
+{
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(why, sizeof why, form, ap);
+    va_end(ap);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return dv_target_load(&host, "host", NULL) != DV_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dv_target_destroy(host);
+    return 0;
+}
+
+// -- Buffers ---------------------------------------------------------------
+
+static void **new_buffers(const dv_program *p)
+{
+    void **data = calloc((size_t)p->n_tensors + 1, sizeof *data);
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (!t->is_input && !t->is_output)
+            continue;
+        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
+        if (t->is_input)
+            dv_fill(p, i, 11, -1, 1, data[i]);
+    }
+    return data;
+}
+
+static void free_buffers(void **data, const dv_program *p)
+{
+    for (int i = 0; data && i < p->n_tensors; i++)
+        free(data[i]);
+    free(data);
+}
+
+static int same_bits(const dv_program *p, void *const *a, void *const *b)
+{
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        size_t size = (size_t)dv_dtype_get(t->dtype)->size_bytes;
+        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
+            const char *x = (const char *)a[i] + (size_t)k * size;
+            const char *y = (const char *)b[i] + (size_t)k * size;
+            double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
+            if (memcmp(x, y, size) != 0 && !(v != v && w != w))
+                return no("%s: element %d is %.17g, is %.17g alone", t->name,
+                          (int)k, w, v);
+        }
+    }
+    return 1;
+}
+
+// -- One team --------------------------------------------------------------
+
+static dv_plan *team_plan(const dv_program *p, int64_t size, int64_t rank,
+                          const char *grid)
+{
+    dv_plan *plan = NULL;
+    dv_diag *diag = dv_diag_create();
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.team = size;
+    o.rank = rank;
+    o.grid = grid;
+    if (dv_plan_create(&plan, p, host, &o, diag))
+        no("no plan: %s", dv_diag_text(diag));
+    else if (dv_plan_check(plan, diag)) {
+        no("a plan fails its check: %s", dv_diag_text(diag));
+        dv_plan_destroy(plan);
+        plan = NULL;
+    }
+    dv_diag_destroy(diag);
+    return plan;
+}
+
+static int reads_back(const dv_plan *plan)
+{
+    char *text = dv_plan_text(plan), *again = NULL;
+    dv_plan *read = NULL;
+    dv_diag *diag = dv_diag_create();
+    int ok =
+        !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
+        no("its text is refused: %s", dv_diag_text(diag));
+    if (ok) {
+        again = dv_plan_text(read);
+        ok = !strcmp(text, again) || no("it reads back as another plan");
+    }
+    if (ok)
+        ok = !dv_plan_check(read, diag) ||
+             no("read back it fails: %s", dv_diag_text(diag));
+    dv_free(text);
+    dv_free(again);
+    dv_plan_destroy(read);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+// Bytes that all ranks lack, each exchange once.
+static int64_t needed(const dv_plan *plan)
+{
+    const dv_team *t = &plan->team;
+    int64_t sum = 0;
+    for (int64_t r = 0; r < dv_team_size(t); r++)
+        for (int32_t i = 0; i < t->n_swaps; i++) {
+            dv_arena arena = {0};
+            dv_boxes need = {0};
+            dv_team_need(&need, plan->ops, t, &t->swaps[i], r, &arena);
+            sum += dv_boxes_elems(&need) *
+                   dv_elem_bytes(plan->ops, t->swaps[i].tensor);
+            dv_arena_free(&arena);
+        }
+    return sum;
+}
+
+static int is_right(const dv_program *p, const dv_plan *plan,
+                    void *const *before, void *const *after, dv_diag *diag)
+{
+    dv_verdict v;
+    if (dv_verify(&v, p, plan, before, after, NULL, NULL, diag))
+        return no("it cannot be verified: %s", dv_diag_text(diag));
+    return v.ok ||
+           no("%s: residual %g, at most %g", v.tensor, v.residual, v.threshold);
+}
+
+// `judged`: the oracle's threshold holds for the program on one rank. (An error
+// that a repeat carries backwards, from a narrow type into a wide one, is not
+// in its estimate.)
+static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
+                      const char *grid, int whole, int judged,
+                      void *const *alone)
+{
+    dv_plan *plan = team_plan(p, size, rank, grid);
+    if (!plan)
+        return 0;
+    dv_diag *diag = dv_diag_create();
+    void **before = new_buffers(plan->ops), **after = new_buffers(plan->ops);
+    int64_t bytes = 0;
+    int ok = reads_back(plan);
+    if (ok)
+        ok = !dv_team_run(plan, after, &bytes, NULL, diag) ||
+             no("it does not run: %s", dv_diag_text(diag));
+    if (ok && judged)
+        ok = is_right(p, plan, before, after, diag);
+    if (ok && alone && (whole || plan->team.n_follows == 0))
+        ok = same_bits(plan->ops, alone, after);
+    if (ok && plan->team.n_follows == 0 && plan->ops->n_repeats == 0)
+        ok = bytes == needed(plan) ||
+             no("%" PRId64 " bytes moved, %" PRId64 " needed", bytes,
+                needed(plan));
+    if (!ok) {
+        char *text = dv_plan_text(plan);
+        fprintf(stderr, "\n%s\n%s", why, strstr(text, "program "));
+        dv_free(text);
+    }
+    free_buffers(before, plan->ops);
+    free_buffers(after, plan->ops);
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+    return ok;
+}
+
+// -- Programs --------------------------------------------------------------
+
+static int teams_agree(const char *text, int whole, rng *r)
+{
+    static const char *const grids[] = {"2x2", "2x3", "3x1x2", "1x4", "2x2x2"};
+    dv_program *p = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag)) {
+        no("%s", dv_diag_text(diag));
+        dv_diag_destroy(diag);
+        return 0;
+    }
+    dv_plan *one = team_plan(p, 1, 0, NULL);
+    int ok = one != NULL;
+    void **alone = ok ? new_buffers(one->ops) : NULL;
+    if (ok)
+        ok = !dv_team_run(one, alone, NULL, NULL, diag) ||
+             no("alone it does not run: %s", dv_diag_text(diag));
+    int judged = 0;
+    if (ok) {
+        void **before = new_buffers(one->ops);
+        judged = is_right(p, one, before, alone, diag);
+        free_buffers(before, one->ops);
+    }
+    for (int i = 0; ok && i < 2; i++) {
+        int64_t size = 2 + rng_below(r, 8);
+        ok =
+            team_keeps(p, size, rng_below(r, size), NULL, whole, judged, alone);
+    }
+    if (ok)
+        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, alone);
+    if (one)
+        free_buffers(alone, one->ops);
+    dv_plan_destroy(one);
+    dv_program_destroy(p);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static void try_random(gen_mode mode, int cases)
+{
+    uint64_t seed = gen_seed();
+    for (int i = 0; i < gen_cases(cases); i++) {
+        rng r = {(seed + (uint64_t)i) ^ 0x5851f42d};
+        char *text = gen_program(seed + (uint64_t)i, mode);
+        int ok = teams_agree(text, mode == GEN_INTEGERS, &r);
+        if (!ok)
+            gen_report("prop_dist", seed + (uint64_t)i, mode, text, why);
+        free(text);
+        assert_true(ok);
+    }
+}
+
+static void test_integers(void **unused)
+{
+    (void)unused;
+    try_random(GEN_INTEGERS, 250);
+}
+
+static void test_floats(void **unused)
+{
+    (void)unused;
+    try_random(GEN_FLOATS, 250);
+}
+
+static const char *const hard[] = {
+    // Star and box stencils, wider than parts, in a repeat.
+    "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
+    "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
+    "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
+    "0..5, j in 0..6\noutput v\n",
+    // Far views, strides, other ways round, transposed.
+    "input a: f64[100]\nw[i] = a[3*i+2] for i in 0..30\nr[i] = a[99-i] for i "
+    "in 0..100\ny[i] = r[i] + a[i]\noutput y, w\n",
+    "input x: f64[7, 12]\ny[i,j] = x[j,i]\nz[i] = y[i,3] + y[i,0]\noutput z, "
+    "y\n",
+    // What is not written in a repeat is fetched once.
+    "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
+    "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
+    // Reductions over each dim and over all; a scalar for everybody.
+    "input x: f64[9, 14]\nr[i] = sum[j] x[i,j]\nc[j] = max[i] x[i,j]\n"
+    "s[] = min[i,j] x[i,j]\nt[] = mean[i,j] x[i,j]\n"
+    "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
+    // Products, one after the other.
+    "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
+    "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
+    // Indices that are read keep their dims whole.
+    "input t: f32[8, 6]\ninput p: i32[10]\ny[i,j] = t[p[i],j]\nz[i,j] = "
+    "y[9-i,j]\noutput z\n",
+    // Fewer elements than ranks.
+    "input x: f64[2]\ninput z: f64[1, 3]\ny[i] = x[i] + x[1-i] for i in "
+    "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",
+};
+
+static void test_hard(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
+        for (uint64_t k = 0; k < 8; k++) {
+            rng r = {k * 977 + i};
+            int ok = teams_agree(hard[i], 0, &r);
+            if (!ok)
+                gen_report("prop_dist", i, GEN_FLOATS, hard[i], why);
+            assert_true(ok);
+        }
+}
+
+// -- Wrong messages --------------------------------------------------------
+
+typedef int breaker(rng *r, dv_swap *s);
+
+static int lose(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    s->receives[rng_below(r, s->n_receives)] = s->receives[s->n_receives - 1];
+    s->n_receives--;
+    return 1;
+}
+
+static int twice(rng *r, dv_swap *s)
+{
+    if (s->n_receives < 2)
+        return 0;
+    int64_t i = rng_below(r, s->n_receives - 1);
+    s->receives[i] = s->receives[i + 1];
+    return 1;
+}
+
+static int shift(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    dv_piece *p = &s->receives[rng_below(r, s->n_receives)];
+    p->box.dim[rng_below(r, p->box.n_dims)].off++;
+    return 1;
+}
+
+static int other_rank(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    dv_piece *p = &s->receives[rng_below(r, s->n_receives)];
+    p->rank = p->rank ? p->rank - 1 : p->rank + 1;
+    return 1;
+}
+
+static int send_less(rng *r, dv_swap *s)
+{
+    (void)r;
+    if (s->n_sends == 0)
+        return 0;
+    s->n_sends--;
+    return 1;
+}
+
+static void test_wrong(void **unused)
+{
+    (void)unused;
+    breaker *const breakers[] = {lose, twice, shift, other_rank, send_less};
+    int tried = 0;
+    for (uint64_t k = 0; k < 300; k++) {
+        rng r = {k};
+        dv_program *p = NULL;
+        const char *text = hard[rng_below(&r, 3)];
+        assert_int_equal(
+            dv_program_parse(&p, text, strlen(text), "hard", NULL, 0, NULL),
+            DV_OK);
+        int64_t size = 2 + rng_below(&r, 5);
+        dv_plan *plan = team_plan(p, size, rng_below(&r, size), NULL);
+        assert_non_null(plan);
+        int32_t n = plan->team.n_swaps;
+        dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;
+        if (s && breakers[k % 5](&r, s)) {
+            tried++;
+            assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);
+        }
+        dv_plan_destroy(plan);
+        dv_program_destroy(p);
+    }
+    assert_true(tried > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hard), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_floats)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
