@@ -31,7 +31,8 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
 
 // -- Operands ----------------------------------------------------------------
 
-// Into pairs. `turned`: k runs along the source's columns... of rows of lines.
+// Into pairs: lines of k, which are rows of the source, or `turned` its
+// columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
                             int turned, int overlap, dv_prepare *out)
 {

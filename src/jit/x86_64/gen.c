@@ -21,12 +21,12 @@ dv_x dv_x_gen_32(dv_code *code, int es)
 
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
 {
-    dv_x_emit(g->code, op, g->vb, a, b, dv_x_reg(c), none);
+    dv_x_emit_3(g->code, op, g->vb, a, b, c);
 }
 
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
 {
-    dv_x_emit(g->code, op, g->vb, a, b, dv_x_mem(base, off), none);
+    dv_x_emit_m(g->code, op, g->vb, a, b, base, off);
 }
 
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
@@ -42,8 +42,7 @@ void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
 // Clearing the low part clears all of a register.
 void dv_x_zero(dv_x *g, int v)
 {
-    dv_x_emit(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v,
-              dv_x_reg(v), none);
+    dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
 }
 
 void dv_x_splat(dv_x *g, int v, int base, int64_t off)
@@ -60,7 +59,7 @@ void dv_x_scale(dv_x *g, int v, size_t off)
     dv_x_zero(g, v);
     dv_x_emit(g->code, DV_X_vcvtsd2ss, 16, v, v, dv_x_mem(X_ARGS, (int64_t)off),
               none);
-    dv_x_vvv(g, DV_X_vsplatps, v, 0, v);
+    dv_x_emit(g->code, DV_X_vsplatps, g->vb, v, 0, dv_x_reg(v), none);
 }
 
 // -- Part vectors ------------------------------------------------------------
@@ -109,20 +108,20 @@ static void masked_store(dv_x *g, int v, dv_x_rm m, int vl, int mask)
 
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
 {
-    dv_x_rm m = dv_x_mem(base, off);
     if (part)
-        masked_load(g, v, m, g->vb, g->masks ? K_PART : g->n_regs - 1);
+        masked_load(g, v, dv_x_mem(base, off), g->vb,
+                    g->masks ? K_PART : g->n_regs - 1);
     else
-        dv_x_emit(g->code, DV_X_vmovups, g->vb, v, 0, m, none);
+        dv_x_emit_m(g->code, DV_X_vmovups, g->vb, v, 0, base, off);
 }
 
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
 {
-    dv_x_rm m = dv_x_mem(base, off);
     if (part)
-        masked_store(g, v, m, g->vb, g->masks ? K_PART : g->n_regs - 1);
+        masked_store(g, v, dv_x_mem(base, off), g->vb,
+                     g->masks ? K_PART : g->n_regs - 1);
     else
-        dv_x_emit(g->code, DV_X_vmovups_s, g->vb, v, 0, m, none);
+        dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
 }
 
 // A mask for n of vl bytes; 0 when the vector is whole.
@@ -274,7 +273,7 @@ void dv_x_load_constant(dv_x *g, int v, int vl, int to)
         g->code->failed = 1;
         return;
     }
-    g->fixes[g->n_fixes].at = g->code->n;
+    g->fixes[g->n_fixes].at = (uint32_t)g->code->n;
     g->fixes[g->n_fixes++].to = to;
 }
 

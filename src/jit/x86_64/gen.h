@@ -47,8 +47,8 @@ typedef struct dv_x {
     uint32_t saved;    // registers that were pushed
     int n_fixes, size; // of the constants, in bytes
     struct {
-        size_t at; // the offset's last byte + 1
-        int to;    // in the constants
+        uint32_t at; // the offset's last byte + 1
+        int to;      // in the constants
     } fixes[MAX_FIXES];
     unsigned char constants[512];
 } dv_x;

@@ -13,24 +13,29 @@ const dv_x_row dv_x_rows[] = {
 #undef INSN
 };
 
-// An instruction as it grows: 15 bytes at most.
-typedef struct bytes {
-    unsigned char at[16];
-    unsigned n;
-} bytes;
+// Kernels are made while somebody waits: instructions are written where they
+// go, through a pointer that every function moves on. There is room for one.
+enum { ROOM = 16 };
 
-static void put(bytes *b, unsigned v)
+static inline unsigned char *put(unsigned char *p, unsigned v)
 {
-    b->at[b->n++] = (unsigned char)v;
+    *p = (unsigned char)v;
+    return p + 1;
 }
 
-static void put_le(bytes *b, uint64_t v, int n)
+static inline unsigned char *put_le(unsigned char *p, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
-        put(b, (unsigned)(v >> 8 * i & 255));
+        p = put(p, (unsigned)(v >> 8 * i & 255));
+    return p;
 }
 
-static unsigned bit(int reg, int i)
+static inline unsigned char *put_4(unsigned char *p, uint32_t v)
+{
+    return put_le(p, v, 4);
+}
+
+static inline unsigned bit(int reg, int i)
 {
     return (unsigned)reg >> i & 1;
 }
@@ -42,33 +47,29 @@ static int fits8(int64_t v)
     return v >= -128 && v <= 127;
 }
 
-// Short offsets count in `unit` bytes.
-static void put_modrm(bytes *b, int reg, dv_x_rm m, int unit)
+// Short offsets count in `unit` bytes, a power of two.
+static inline unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m,
+                                       int unit)
 {
     unsigned r = ((unsigned)reg & 7) << 3;
-    if (m.reg != DV_X_NONE) {
-        put(b, 0xc0 | r | ((unsigned)m.reg & 7));
-        return;
-    }
-    if (m.base == DV_X_RIP) {
-        put(b, r | 5);
-        put_le(b, (uint32_t)m.disp, 4);
-        return;
-    }
+    if (m.reg != DV_X_NONE)
+        return put(p, 0xc0 | r | ((unsigned)m.reg & 7));
+    if (m.base == DV_X_RIP)
+        return put_4(put(p, r | 5), (uint32_t)m.disp);
     unsigned low = (unsigned)m.base & 7;
-    int small = m.disp % unit == 0 && fits8(m.disp / unit);
+    int small = !((unsigned)m.disp & (unsigned)(unit - 1)) &&
+                m.disp >= -128 * unit && m.disp <= 127 * unit;
     unsigned mod = m.disp == 0 && low != 5 ? 0 : small ? 1 : 2;
     if (m.index != DV_X_NONE || low == 4) {
         unsigned index = m.index == DV_X_NONE ? 4 : (unsigned)m.index & 7;
-        put(b, mod << 6 | r | 4);
-        put(b, (unsigned)m.scale << 6 | index << 3 | low);
+        p = put(p, mod << 6 | r | 4);
+        p = put(p, (unsigned)m.scale << 6 | index << 3 | low);
     } else {
-        put(b, mod << 6 | r | low);
+        p = put(p, mod << 6 | r | low);
     }
     if (mod == 1)
-        put(b, (unsigned)(m.disp / unit) & 255);
-    else if (mod == 2)
-        put_le(b, (uint32_t)m.disp, 4);
+        return put(p, (unsigned)(m.disp / unit) & 255);
+    return mod == 2 ? put_4(p, (uint32_t)m.disp) : p;
 }
 
 static int in(int v, int below)
@@ -102,91 +103,86 @@ static unsigned ext_b(dv_x_rm m)
 
 // -- General registers -------------------------------------------------------
 
-static void put_rex(bytes *b, unsigned w, int reg, dv_x_rm m)
+static unsigned char *put_rex(unsigned char *p, unsigned w, int reg, dv_x_rm m)
 {
     unsigned rex = w << 3 | bit(reg, 3) << 2 | ext_x(m) << 1 | ext_b(m);
-    if (rex)
-        put(b, 0x40 | rex);
+    return rex ? put(p, 0x40 | rex) : p;
 }
 
-static int general(bytes *b, const dv_x_row *row, int a, dv_x_rm m, int64_t imm)
+// All of these return where the instruction ends, NULL when there is none.
+static unsigned char *general(unsigned char *p, const dv_x_row *row, int a,
+                              dv_x_rm m, int64_t imm)
 {
     int form = row->form, digit = form == DV_X_GI || form == DV_X_GM;
     int reg = digit ? row->pp : a;
     if (form == DV_X_GQ || form == DV_X_GO) {
-        put_rex(b, row->w, 0, dv_x_reg(a));
-        put(b, row->opcode | ((unsigned)a & 7));
-        if (form == DV_X_GQ)
-            put_le(b, (uint64_t)imm, 8);
-        return in(a, 16);
+        p = put_rex(p, row->w, 0, dv_x_reg(a));
+        p = put(p, row->opcode | ((unsigned)a & 7));
+        p = form == DV_X_GQ ? put_le(p, (uint64_t)imm, 8) : p;
+        return in(a, 16) ? p : NULL;
     }
-    put_rex(b, row->w, reg, m);
+    p = put_rex(p, row->w, reg, m);
     if (row->map)
-        put(b, 0x0f);
+        p = put(p, 0x0f);
     // Small numbers have an opcode of their own, but for mov.
     int small = form == DV_X_GI && row->opcode == 0x81 && fits8(imm);
-    put(b, small ? 0x83u : row->opcode);
-    put_modrm(b, reg, m, 1);
+    p = put(p, small ? 0x83u : row->opcode);
+    p = put_modrm(p, reg, m, 1);
     if (form == DV_X_GI)
-        put_le(b, (uint64_t)imm, small ? 1 : 4);
-    return in(reg, 16) && good_rm(m, 16, 16) && m.index != 4 && !m.splat &&
-           (form != DV_X_GI || (imm >= INT32_MIN && imm <= INT32_MAX));
+        p = small ? put(p, (unsigned)imm) : put_4(p, (uint32_t)imm);
+    int ok = in(reg, 16) && good_rm(m, 16, 16) && m.index != 4 && !m.splat &&
+             (form != DV_X_GI || (imm >= INT32_MIN && imm <= INT32_MAX));
+    return ok ? p : NULL;
 }
 
-static int plain(bytes *b, const dv_x_row *row, int64_t imm)
+static unsigned char *plain(unsigned char *p, const dv_x_row *row, int64_t imm)
 {
-    if (row->enc == DV_X_V) {
-        put(b, 0xc5);
-        put(b, 0xf8);
-    } else if (row->map) {
-        put(b, 0x0f);
-    }
-    put(b, row->opcode);
+    if (row->enc == DV_X_V)
+        p = put(put(p, 0xc5), 0xf8);
+    else if (row->map)
+        p = put(p, 0x0f);
+    p = put(p, row->opcode);
     if (row->form != DV_X_J)
-        return 1;
-    put_le(b, (uint64_t)imm, 4);
-    return imm >= INT32_MIN && imm <= INT32_MAX;
+        return p;
+    p = put_4(p, (uint32_t)imm);
+    return imm >= INT32_MIN && imm <= INT32_MAX ? p : NULL;
 }
 
 // -- Vectors -----------------------------------------------------------------
 
-static void put_vex(bytes *b, const dv_x_row *row, int vl, int a, int v,
-                    dv_x_rm m)
+static inline unsigned char *put_vex(unsigned char *p, const dv_x_row *row,
+                                     int vl, int a, int v, dv_x_rm m)
 {
     unsigned w = row->w == 1, tail = (~(unsigned)v & 15) << 3 |
                                      (unsigned)(vl == 32) << 2 | row->pp;
-    if (row->map == 1 && !w && !ext_x(m) && !ext_b(m)) {
-        put(b, 0xc5);
-        put(b, (bit(a, 3) ^ 1) << 7 | tail);
-    } else {
-        put(b, 0xc4);
-        put(b, (bit(a, 3) ^ 1) << 7 | (ext_x(m) ^ 1) << 6 |
-                   (ext_b(m) ^ 1) << 5 | row->map);
-        put(b, w << 7 | tail);
-    }
+    unsigned x = ext_x(m), b = ext_b(m), r = (bit(a, 3) ^ 1) << 7;
+    if (row->map == 1 && !w && !x && !b)
+        return put(put(p, 0xc5), r | tail);
+    p = put(put(p, 0xc4), r | (x ^ 1) << 6 | (b ^ 1) << 5 | row->map);
+    return put(p, w << 7 | tail);
 }
 
-static void put_evex(bytes *b, const dv_x_row *row, int vl, int a, int v,
-                     dv_x_rm m, int mask)
+static inline unsigned char *put_evex(unsigned char *p, const dv_x_row *row,
+                                      int vl, int a, int v, dv_x_rm m, int mask)
 {
     // A vector of offsets has its bit 4 where vvvv has it.
     int gather = row->form == DV_X_VG;
     int high = gather ? m.index : v;
-    put(b, 0x62);
-    put(b, (bit(a, 3) ^ 1) << 7 | (ext_x(m) ^ 1) << 6 | (ext_b(m) ^ 1) << 5 |
-               (bit(a, 4) ^ 1) << 4 | row->map);
-    put(b,
-        (unsigned)(row->w != 0) << 7 | (~(unsigned)v & 15) << 3 | 4 | row->pp);
-    put(b, (unsigned)(mask & DV_X_ZERO) << 4 | (unsigned)(vl / 32) << 5 |
-               (unsigned)m.splat << 4 | (bit(high, 4) ^ 1) << 3 |
-               ((unsigned)mask & 7));
+    unsigned first = (bit(a, 3) ^ 1) << 7 | (ext_x(m) ^ 1) << 6 |
+                     (ext_b(m) ^ 1) << 5 | (bit(a, 4) ^ 1) << 4 | row->map;
+    unsigned second =
+        (unsigned)(row->w != 0) << 7 | (~(unsigned)v & 15) << 3 | 4 | row->pp;
+    unsigned third = (unsigned)(mask & DV_X_ZERO) << 4 |
+                     (unsigned)(vl / 32) << 5 | (unsigned)m.splat << 4 |
+                     (bit(high, 4) ^ 1) << 3 | ((unsigned)mask & 7);
+    return put_4(p, 0x62 | first << 8 | second << 16 | third << 24);
 }
 
-static int unit_of(const dv_x_row *row, int vl, dv_x_rm m)
+static int unit_of(const dv_x_row *row, int vl, int splat)
 {
     switch ((dv_x_tuple)row->tuple) {
     case DV_X_FV:
-        return !m.splat ? vl : row->w ? 8 : 4;
+        return !splat ? vl : row->w ? 8 : 4;
     case DV_X_VM:
         return vl;
     case DV_X_S4:
@@ -218,36 +214,120 @@ static int good_vector(const dv_x_row *row, int vl, int a, int v, dv_x_rm m,
            (!m.splat || (evex && memory && row->tuple == DV_X_FV));
 }
 
-static int vector(bytes *b, const dv_x_row *row, int vl, int a, int v,
-                  dv_x_rm m, dv_x_more more)
+static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
+                             int a, int v, dv_x_rm m, dv_x_more more)
 {
     int high = a > 15 || v > 15 || m.reg > 15 ||
                (row->form == DV_X_VG && m.index > 15);
     int evex = vl == 64 || high || more.mask || m.splat || row->enc == DV_X_E;
-    if (evex)
-        put_evex(b, row, vl, a, v, m, more.mask);
-    else
-        put_vex(b, row, vl, a, v, m);
-    put(b, row->opcode);
-    put_modrm(b, a, m, evex ? unit_of(row, vl, m) : 1);
+    p = evex ? put_evex(p, row, vl, a, v, m, more.mask)
+             : put_vex(p, row, vl, a, v, m);
+    p = put_modrm(put(p, row->opcode), a, m,
+                  evex ? unit_of(row, vl, m.splat) : 1);
     if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI)
-        put(b, (unsigned)more.imm & 255);
-    return good_vector(row, vl, a, v, m, evex, more.mask) && more.imm >= 0 &&
-           more.imm < 256;
+        p = put(p, (unsigned)more.imm & 255);
+    int ok = good_vector(row, vl, a, v, m, evex, more.mask) && more.imm >= 0 &&
+             more.imm < 256;
+    return ok ? p : NULL;
 }
+
+// -- The two kinds that most instructions are --------------------------------
+
+// Room, registers and lengths that there are?
+static inline int good(const dv_code *code, const dv_x_row *row, int vl,
+                       unsigned regs, int evex)
+{
+    return code->cap - code->n >= ROOM && regs < 32 &&
+           (row->enc & (evex ? DV_X_E : DV_X_V)) &&
+           (vl == 16 || vl == 32 || (vl == 64 && evex));
+}
+
+// EVEX and the opcode in one number, five bytes.
+static inline uint64_t evex_of(const dv_x_row *row, int vl, unsigned a,
+                               unsigned v, unsigned high)
+{
+    unsigned first = ((a >> 3 & 1) << 7 | high << 5 | (a >> 4) << 4) ^ 0xf0;
+    unsigned second = (unsigned)(row->w != 0) << 7 | (~v & 15) << 3 | 4;
+    unsigned third = (unsigned)vl / 32 << 5 | (~v >> 4 & 1) << 3;
+    return 0x62 | (first | row->map) << 8 | (second | row->pp) << 16 |
+           (uint64_t)third << 24 | (uint64_t)row->opcode << 32;
+}
+
+void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    unsigned ra = (unsigned)a, rb = (unsigned)b, rc = (unsigned)c;
+    unsigned all = ra | rb | rc, modrm = 0xc0 | (ra & 7) << 3 | (rc & 7);
+    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
+    if (!good(code, row, vl, all, evex) || row->form != DV_X_VRVM) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    if (evex) {
+        uint64_t w = evex_of(row, vl, ra, rb, rc >> 3);
+        put_le(p, w | (uint64_t)modrm << 40, 8);
+        code->n += 6;
+        return;
+    }
+    p = put_vex(p, row, vl, a, b, dv_x_reg(c));
+    p = put(put(p, row->opcode), modrm);
+    code->n = (size_t)(p - code->at);
+}
+
+void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                 int64_t disp)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    unsigned all = (unsigned)(a | b), low = (unsigned)base & 7;
+    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
+    int64_t unit = evex ? unit_of(row, vl, 0) : 1;
+    if (!good(code, row, vl, all, evex) || !in(base, DV_X_RIP) ||
+        (row->form != DV_X_VRVM && (row->form != DV_X_VRM || b)) ||
+        disp != (int32_t)disp) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    if (evex) {
+        put_le(p,
+               evex_of(row, vl, (unsigned)a, (unsigned)b, (unsigned)base >> 3),
+               8);
+        p += 5;
+    } else {
+        p = put_vex(p, row, vl, a, b, dv_x_mem(base, 0));
+        p = put(p, row->opcode);
+    }
+    int small =
+        !(disp & (unit - 1)) && disp >= -128 * unit && disp <= 127 * unit;
+    unsigned mod = disp == 0 && low != 5 ? 0 : small ? 1 : 2;
+    p = put(p, mod << 6 | ((unsigned)a & 7) << 3 | low);
+    if (low == 4)
+        p = put(p, 0x24);
+    if (mod == 1)
+        p = put(p, (unsigned)(disp / unit) & 255);
+    else if (mod == 2)
+        p = put_4(p, (uint32_t)disp);
+    code->n = (size_t)(p - code->at);
+}
+
+// -- Any of them -------------------------------------------------------------
 
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more)
 {
     const dv_x_row *row = &dv_x_rows[op];
-    bytes out = {.n = 0};
-    int ok;
-    if (row->form == DV_X_J || row->form == DV_X_N)
-        ok = plain(&out, row, more.imm);
-    else if (row->form < DV_X_VRM)
-        ok = general(&out, row, a, m, more.imm);
+    if (code->cap - code->n < ROOM) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n, *end;
+    if (row->form >= DV_X_VRM)
+        end = vector(p, row, vl ? vl : 16, a, b, m, more);
+    else if (row->form == DV_X_J || row->form == DV_X_N)
+        end = plain(p, row, more.imm);
     else
-        ok = vector(&out, row, vl ? vl : 16, a, b, m, more);
-    code->failed |= !ok;
-    dv_code_bytes(code, out.at, out.n);
+        end = general(p, row, a, m, more.imm);
+    code->failed |= !end;
+    code->n += end ? (size_t)(end - p) : 0;
 }

@@ -80,4 +80,9 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 // `b` is 0 where the form has none.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
+// The same in less time: of form VRVM with three registers, and of VRM or VRVM
+// with memory at base + disp.
+void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
+void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                 int64_t disp);
 #endif

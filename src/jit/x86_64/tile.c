@@ -23,12 +23,12 @@ static const dv_x_more none = {0};
 static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                      int i, int64_t step)
 {
-    int per = GRANULE / g->es;
+    int by = g->es == 8 ? 1 : 2, per = 1 << by; // elements that lie together
     if (!p->lane_k)
         return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
     if (!p->panel)
         return i * p->ld_s + step * g->es;
-    return (step / per * t->rows + i) * GRANULE + step % per * g->es;
+    return ((step >> by) * t->rows + i) * GRANULE + (step & (per - 1)) * g->es;
 }
 
 // Bytes that X_AT moves on for `steps` of k.
@@ -143,24 +143,26 @@ static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 // Multiply-adds of one step. Tiles one vector wide read S as they multiply.
 static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
 {
-    int set = at % t->sets, v = first_free(t), s = v + t->nv;
-    int n_s = last_free(g, t) - s, turn = 0;
+    int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
+    int n_s = last_free(g, t) - s, to = s - 1;
     n_s = n_s > 4 ? 4 : n_s;
+    dv_x_insn splat = DV_XF(g, vsplat);
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
-        dv_x_rm m = dv_x_mem(X_AT, s_off(g, p, t, i, at));
+        int64_t off = s_off(g, p, t, i, at);
         if (g->masks && t->nv == 1 && !g->ints) {
+            dv_x_rm m = dv_x_mem(X_AT, off);
             m.splat = 1;
             dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
                       m, none);
             continue;
         }
-        for (int j = 0, to = s; j < t->nv; j++) {
+        for (int j = 0, acc = dv_x_acc(t, set, i, 0); j < t->nv; j++) {
             if (j == 0 || g->ints) { // products take the scalar's place
-                to = s + turn++ % n_s;
-                dv_x_emit(g->code, DV_XF(g, vsplat), g->vb, to, 0, m, none);
+                to = to + 1 < s + n_s ? to + 1 : s;
+                dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
             }
-            dv_x_mul_add(g, dv_x_acc(t, set, i, j), v + j, to, to);
+            dv_x_mul_add(g, acc + j, v + j, to, to);
         }
     }
 }

@@ -39,7 +39,7 @@ typedef struct dv_x_tile {
 
 static inline int dv_x_part(const dv_x *g, const dv_x_tile *t)
 {
-    return t->cols % g->lanes;
+    return t->cols & (g->lanes - 1); // a power of two
 }
 
 static inline int dv_x_acc(const dv_x_tile *t, int set, int i, int j)
