@@ -97,7 +97,7 @@ static void let_go(dv_exec *x)
     }
     dv_sim_destroy(x->sim);
     x->sim = NULL;
-    dv_team_destroy(x);
+    dv_crew_destroy(x);
 }
 
 dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag)
@@ -110,7 +110,7 @@ dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag)
     DV_TRY(make_kernels(x, diag));
     if (kind != DV_RUN_SIM)
         DV_TRY(own_tensors(x, diag));
-    DV_TRY(dv_team_create(x, diag));
+    DV_TRY(dv_crew_create(x, diag));
     return kind == DV_RUN_SIM
                ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
                : DV_OK;
@@ -321,7 +321,7 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     }
     x->done = 0;
     if (x->kind == DV_RUN_THREADS)
-        return dv_team_run(x, diag);
+        return dv_crew_run(x, diag);
     dv_strips s = x->workers[0].strips;
     s.data = x->data;
     s.diag = diag;

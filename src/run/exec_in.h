@@ -74,9 +74,9 @@ int dv_exec_localise(dv_exec *x);
 // Does an op of the group sum in parts?
 int dv_group_in_parts(const dv_plan *plan, int32_t group);
 // Everything the threads need, and the run of all groups (threads.c).
-dv_status dv_team_create(dv_exec *x, dv_diag *diag);
-void dv_team_destroy(dv_exec *x);
-dv_status dv_team_run(dv_exec *x, dv_diag *diag);
+dv_status dv_crew_create(dv_exec *x, dv_diag *diag);
+void dv_crew_destroy(dv_exec *x);
+dv_status dv_crew_run(dv_exec *x, dv_diag *diag);
 
 // -- Where threads run (pin.c) ---------------------------------------------
 

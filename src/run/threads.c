@@ -379,7 +379,7 @@ static void fork_and_join(dv_exec *x)
 }
 #endif
 
-dv_status dv_team_run(dv_exec *x, dv_diag *diag)
+dv_status dv_crew_run(dv_exec *x, dv_diag *diag)
 {
     atomic_store(&x->failed, 0);
     atomic_store(&x->arrived, 0);
@@ -521,7 +521,7 @@ static int may_pin(void)
 #endif
 }
 
-dv_status dv_team_create(dv_exec *x, dv_diag *diag)
+dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
 {
     int64_t cores = x->plan->target.cores, most = 1;
 #ifndef _OPENMP
@@ -558,7 +558,7 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
         dv_jit_list(x->jit, out);
 }
 
-void dv_team_destroy(dv_exec *x)
+void dv_crew_destroy(dv_exec *x)
 {
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_release(x->workers[i].local);
