@@ -8,6 +8,11 @@
 
 // -- Types -------------------------------------------------------------------
 
+int dv_jit_has_vec(const dv_jit *jit)
+{
+    return dv_jit_isa(jit)->vec != NULL;
+}
+
 int dv_vec_loads(dv_dtype element, dv_dtype compute)
 {
     if (compute == DV_F64)

@@ -88,6 +88,7 @@ typedef void (*dv_vec_fn)(const dv_vec_args *args);
 // are not computed in such a type.
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
+int dv_jit_has_vec(const dv_jit *jit); // are there such kernels here?
 // Can a kernel load, or store, elements of a type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);

@@ -26,7 +26,7 @@ int dv_widen_init(dv_widen *w, const dv_flat *flat, int32_t n_vars,
 {
     *w = (dv_widen){.elem_bytes = dv_dtype_get(dtype)->size_bytes};
     order_vars(w, flat, n_vars);
-    if (!dv_vec_loads(dtype, DV_F32))
+    if (!dv_jit_has_vec(jit) || !dv_vec_loads(dtype, DV_F32))
         return 0;
     int64_t step = w->n_vars ? w->coef[w->n_vars - 1] : 0;
     if (llabs(step) > DV_VEC_MAX_STRIDE)
