@@ -1,19 +1,12 @@
 // The loop over k of a register tile.
 #include "jit/x86_64/tile.h"
 
-enum { STEPS = 4 };    // of k in a turn of the loop
-enum { GRANULE = 16 }; // bytes of k of a row that lie together in panels
-#ifndef DV_X64_S_AHEAD
-#define DV_X64_S_AHEAD 768
-#endif
-enum { S_AHEAD = DV_X64_S_AHEAD }; // bytes of a panel of S to ask for early
-enum { V_AHEAD = 8 };              // rows of V, and of S that has none of k
-enum { ROW_AHEAD = 256 };          // bytes of a row of k
+enum { STEPS = 4 };       // of k in a turn of the loop
+enum { GRANULE = 16 };    // bytes of k of a row that lie together in panels
+enum { S_AHEAD = 768 };   // bytes of a panel of S to ask for early
+enum { V_AHEAD = 8 };     // rows of V, and of S that has none of k
+enum { ROW_AHEAD = 256 }; // bytes of a row of k
 enum { X_CSOON = X_BATCH };
-#ifndef DV_X64_C_MODE
-#define DV_X64_C_MODE 2
-#endif
-enum { C_MODE = DV_X64_C_MODE };
 
 static const dv_x_more none = {0};
 
@@ -213,8 +206,7 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 // and at the start they would be gone from L1 in the end.
 static int late_c(const dv_x_prod *p, const dv_x_tile *t)
 {
-    return C_MODE == 2 && !p->c_turned && p->batch == 1 &&
-           p->k >= STEPS * (2 * t->rows + 8);
+    return !p->c_turned && p->batch == 1 && p->k >= STEPS * (2 * t->rows + 8);
 }
 
 static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
@@ -273,8 +265,7 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { MOST = 4096 }; // bytes: short sums have no time for more
-    if (p->c_turned || (int64_t)p->k * p->batch < 32 || C_MODE == 0 ||
-        late_c(p, t))
+    if (p->c_turned || (int64_t)p->k * p->batch < 32 || late_c(p, t))
         return;
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
