@@ -12,6 +12,7 @@
 #define _POSIX_C_SOURCE 200809L // sched_yield
 #include "base/math.h"
 #include "run/exec_in.h"
+#include "target/host.h"
 #include <sched.h>
 #include <string.h>
 #ifdef _OPENMP
@@ -474,6 +475,12 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     if (!x->ways)
         return dv_nomem(diag);
     x->jit = x->kind == DV_RUN_THREADS ? dv_jit_shared() : NULL;
+    dv_caches caches = x->jit ? dv_host_caches() : (dv_caches){0};
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        x->workers[i].set.l1_bytes = caches.l1_bytes;
+        x->workers[i].set.l2_bytes = caches.l2_bytes;
+        x->workers[i].set.l3_bytes = caches.l3_bytes;
+    }
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++)

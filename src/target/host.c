@@ -7,12 +7,14 @@
 #include "target/host.h"
 #include "base/math.h"
 #include <hwloc.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
 
 typedef struct machine {
-    int64_t cores, l2_share_bytes, line_bytes; // 0: not found
+    int64_t cores, line_bytes; // 0: not found
+    dv_caches share;
 } machine;
 
 // How many objects of a type touch the set.
@@ -36,7 +38,8 @@ static int64_t count_cores(hwloc_topology_t topo, hwloc_const_cpuset_t set)
 // The smallest share of a cache at this level among the cores of the set. All
 // cores below a cache share it, also those this process may not use.
 static void probe_cache(machine *m, hwloc_topology_t topo,
-                        hwloc_const_cpuset_t set, hwloc_obj_type_t type)
+                        hwloc_const_cpuset_t set, hwloc_obj_type_t type,
+                        int64_t *least)
 {
     hwloc_obj_t obj = NULL;
     while ((obj = hwloc_get_next_obj_by_type(topo, type, obj)) != NULL) {
@@ -47,9 +50,8 @@ static void probe_cache(machine *m, hwloc_topology_t topo,
             m->line_bytes = cache->linesize;
         int64_t sharers = dv_max_i64(count_cores(topo, obj->cpuset), 1);
         int64_t share = (int64_t)(cache->size / (uint64_t)sharers);
-        if (type == HWLOC_OBJ_L2CACHE && share &&
-            (!m->l2_share_bytes || share < m->l2_share_bytes))
-            m->l2_share_bytes = share;
+        if (share && (!*least || share < *least))
+            *least = share;
     }
 }
 
@@ -63,8 +65,9 @@ static void probe_topology(machine *m, hwloc_topology_t topo)
         !hwloc_bitmap_intersects(set, all))
         hwloc_bitmap_copy(set, all);
     m->cores = count_cores(topo, set);
-    probe_cache(m, topo, set, HWLOC_OBJ_L1CACHE);
-    probe_cache(m, topo, set, HWLOC_OBJ_L2CACHE);
+    probe_cache(m, topo, set, HWLOC_OBJ_L1CACHE, &m->share.l1_bytes);
+    probe_cache(m, topo, set, HWLOC_OBJ_L2CACHE, &m->share.l2_bytes);
+    probe_cache(m, topo, set, HWLOC_OBJ_L3CACHE, &m->share.l3_bytes);
     hwloc_bitmap_free(set);
 }
 
@@ -80,6 +83,20 @@ static machine probe(void)
     return m;
 }
 
+static dv_caches caches;
+
+static void find_caches(void)
+{
+    caches = probe().share;
+}
+
+dv_caches dv_host_caches(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_caches);
+    return caches;
+}
+
 void dv_host_probe(dv_target *out, dv_diag *diag)
 {
     machine m = probe();
@@ -89,7 +106,7 @@ void dv_host_probe(dv_target *out, dv_diag *diag)
     int64_t line = m.line_bytes;
     if (line < 8 || line > 1 << 20 || (line & (line - 1)))
         line = ASSUMED_LINE_BYTES;
-    int64_t share = m.l2_share_bytes ? m.l2_share_bytes : ASSUMED_L2_BYTES;
+    int64_t share = m.share.l2_bytes ? m.share.l2_bytes : ASSUMED_L2_BYTES;
     share = dv_min_i64(share, (int64_t)1 << 40); // the most of its row
     dv_target_init(out, "host");
     memcpy(out->about, DV_HOST_ABOUT, sizeof DV_HOST_ABOUT);

@@ -8,4 +8,11 @@
 // Probe the machine. Always gives a target that works: what cannot be found
 // out is assumed, and a warning says so when nothing can.
 void dv_host_probe(dv_target *out, dv_diag *diag);
+
+// A core's share of each level of data caches, L1 first; 0: not known. Looked
+// up once for the process.
+typedef struct dv_caches {
+    int64_t l1_bytes, l2_bytes, l3_bytes;
+} dv_caches;
+dv_caches dv_host_caches(void);
 #endif
