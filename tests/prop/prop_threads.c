@@ -344,6 +344,10 @@ static const char *const hard[] = {
     // A diagonal, a turned write, integers in parts.
     "input a: f32[21, 21]\nd[i] = a[i,i]\nb[j,i] = a[i,j] * d[j]\n"
     "s[] = sum[i,j] b[i,j]\noutput d, b, s\n",
+    // A write with two variables in a dim is no box, though it is whole.
+    "input u: f32[2, 4]\ninput v: f32[64]\n"
+    "x[j,2*q+m] = u[m,q] * v[j]\nN[p,n] = x[p,7-n]  for n in 0..8\n"
+    "output N\n",
     "input x: i32[50, 9]\ns[j]: i64 = sum[i] x[i,j] * x[i,j]\n"
     "m[i]: i8 = min[j] x[i,j]\noutput s, m\n",
     "input x: f32[70, 30]\np[] = prod[i,j] x[i,j] + 1.0\n"
