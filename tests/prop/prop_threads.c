@@ -346,7 +346,8 @@ static const char *const hard[] = {
     "s[] = sum[i,j] b[i,j]\noutput d, b, s\n",
     // A write with two variables in a dim is no box, though it is whole.
     "input u: f32[2, 4]\ninput v: f32[64]\n"
-    "x[j,2*q+m] = u[m,q] * v[j]\nN[p,n] = x[p,7-n]  for n in 0..8\n"
+    "temp x: f32[64, 8]\nx[j,2*q+m] = u[m,q] * v[j]\nN[p,n] = x[p,7-n]  for n "
+    "in 0..8\n"
     "output N\n",
     "input x: i32[50, 9]\ns[j]: i64 = sum[i] x[i,j] * x[i,j]\n"
     "m[i]: i8 = min[j] x[i,j]\noutput s, m\n",
