@@ -74,6 +74,23 @@ static int joinable(const dv_plan *plan, int32_t i)
     return 1;
 }
 
+// Does a tile write a box without gaps, as far as the checker can see (C8): one
+// variable a dim, of step 1?
+static int writes_box(const dv_op *o)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < o->write.n_dims; d++) {
+        int n = 0;
+        for (int v = 0; v < o->n_vars; v++) {
+            int64_t coef = o->write.index[d].coef[v];
+            if (coef != 0 && (coef != 1 || n++ || (seen >> v & 1)))
+                return 0;
+            seen |= coef ? 1u << v : 0;
+        }
+    }
+    return 1;
+}
+
 // Does op i, cut along v, find what it needs of the chain in its own tile?
 static int fits(const chain *c, int32_t i, int v)
 {
@@ -88,7 +105,7 @@ static int fits(const chain *c, int32_t i, int v)
             continue;
         const dv_op *from = &c->plan->ops->ops[w];
         int d = plain_dim(from, &from->write, c->cut[w - c->first]);
-        if (d != plain_dim(o, &o->reads[r], v))
+        if (d != plain_dim(o, &o->reads[r], v) || !writes_box(from))
             return 0;
     }
     return 1;

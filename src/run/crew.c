@@ -1,0 +1,219 @@
+// Making a crew: its workers, the kernels of their tiles, and memory for all
+// that a run needs.
+#include "base/math.h"
+#include "run/exec_in.h"
+#include "target/host.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// -- Sums in parts -----------------------------------------------------------
+
+int dv_op_in_parts(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 1;
+    return 0;
+}
+
+int dv_group_in_parts(const dv_plan *plan, int32_t group)
+{
+    const dv_group *g = &plan->groups[group];
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (dv_op_in_parts(plan, op))
+            return 1;
+    return 0;
+}
+
+// What is known of the groups, and memory for parts of sums.
+static int find_parts(dv_exec *x)
+{
+    const dv_plan *plan = x->plan;
+    int64_t most = 0, total = 0;
+    x->part_bytes = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group *group = &plan->groups[g];
+        dv_group_plan *run = &x->group[g];
+        run->parts = dv_group_in_parts(plan, g);
+        run->snapshots = 0;
+        for (int32_t i = group->first_op; i < group->end_op; i++) {
+            const dv_op *o = &plan->ops->ops[i];
+            int64_t n = 8;
+            run->snapshots |= x->kernels[i].old_off >= 0;
+            if (!dv_op_in_parts(plan, i))
+                continue;
+            for (int v = 0; v < o->n_vars; v++)
+                n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
+            x->part_bytes = dv_max_i64(x->part_bytes, n);
+            most = dv_max_i64(most, group->n_tiles);
+        }
+    }
+    if (most == 0)
+        return 1;
+    if (!dv_mul_i64(&total, x->part_bytes, most))
+        return 0;
+    x->parts = dv_alloc((size_t)total);
+    return x->parts != NULL;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
+                              const dv_deal *deal, dv_diag *diag)
+{
+    int32_t id = (int32_t)(deal->core % x->n_workers);
+    for (int64_t i = 0; i < deal->n_tiles; i++) {
+        dv_tile t;
+        dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
+        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, diag));
+    }
+    return DV_OK;
+}
+
+// Kernels for an op, where there are any; else it is done in strips.
+static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
+                          dv_diag *diag)
+{
+    const dv_kernel *k = &x->kernels[op];
+    dv_way *way = &x->ways[op];
+    int parts = dv_op_in_parts(x->plan, op);
+    dv_vec_how vec = {.p = x->plan->ops,
+                      .op = k->op,
+                      .reads = k->reads,
+                      .write = &k->write,
+                      .parts = k->reduce != NULL,
+                      .copied = k->old_off >= 0};
+    // Parts are added up as the strips do it, which compute integers in i64.
+    if (dv_jit_has_vec(x->jit) && (!parts || k->compute != DV_IN_I64))
+        DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    dv_product_how how = {.plan = x->plan,
+                          .kernel = k,
+                          .vec = way->vec,
+                          .op = op,
+                          .n_threads = x->n_workers,
+                          .parts = parts,
+                          .jit = x->jit,
+                          .arena = &x->arena};
+    DV_TRY(dv_product_create(&way->product, &how, diag));
+    for (int32_t d = 0; way->product && d < g->n_deals; d++)
+        DV_TRY(prepare_deal(x, way->product, op, &g->deals[d], diag));
+    return DV_OK;
+}
+
+static dv_status find_ways(dv_exec *x, dv_diag *diag)
+{
+    const dv_plan *plan = x->plan;
+    x->ways = DV_NEW(&x->arena, dv_way, plan->ops->n_ops);
+    if (!x->ways)
+        return dv_nomem(diag);
+    x->jit = x->kind == DV_RUN_THREADS ? dv_jit_shared() : NULL;
+    dv_caches caches = x->jit ? dv_host_caches() : (dv_caches){0};
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        x->workers[i].set.l1_bytes = caches.l1_bytes;
+        x->workers[i].set.l2_bytes = caches.l2_bytes;
+        x->workers[i].set.l3_bytes = caches.l3_bytes;
+    }
+    for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
+        for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
+             op++)
+            DV_TRY(find_way(x, &plan->groups[g], op, diag));
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_worker *w = &x->workers[i];
+        w->memory = dv_alloc((size_t)w->set.memory_bytes);
+        if (!w->memory)
+            return dv_nomem(diag);
+    }
+    return DV_OK;
+}
+
+// -- Workers -----------------------------------------------------------------
+
+static int make_worker(dv_exec *x, int32_t id)
+{
+    dv_worker *w = &x->workers[id];
+    w->x = x;
+    w->id = id;
+    w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
+    w->local = dv_alloc((size_t)x->local_bytes + 64);
+    // One strip more than slots: the accumulators.
+    w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
+    w->diag = dv_diag_create();
+    int32_t most = 0;
+    for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
+        most = x->plan->ops->ops[i].n_reads > most
+                   ? x->plan->ops->ops[i].n_reads
+                   : most;
+    w->at = DV_NEW(&x->arena, void *, most + 1);
+    if (!w->data || !w->local || !w->buf || !w->diag || !w->at)
+        return 0;
+    w->strips = (dv_strips){
+        .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
+    w->strips.acc = (char *)w->buf + (size_t)x->n_slots * DV_STRIP * 8;
+    return 1;
+}
+
+// Threads of their own choice where the user has not bound them.
+static int may_pin(void)
+{
+#ifdef _OPENMP
+    return omp_get_proc_bind() == omp_proc_bind_false;
+#else
+    return 0;
+#endif
+}
+
+dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
+{
+    int64_t cores = x->plan->target.cores, most = 1;
+#ifndef _OPENMP
+    cores = 1;
+#endif
+    if (x->kind != DV_RUN_THREADS)
+        cores = 1;
+    for (int32_t g = 0; g < x->plan->n_groups; g++)
+        for (int32_t d = 0; d < x->plan->groups[g].n_deals; d++)
+            most = dv_max_i64(most, x->plan->groups[g].deals[d].core + 1);
+    int32_t n = (int32_t)dv_min_i64(cores, most);
+    x->workers = DV_NEW(&x->arena, dv_worker, n);
+    if (!x->workers || !find_parts(x))
+        return dv_nomem(diag);
+    x->n_workers = n;
+    for (int32_t i = 0; i < n; i++)
+        if (!make_worker(x, i))
+            return dv_nomem(diag);
+    DV_TRY(find_ways(x, diag));
+    if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
+        return dv_nomem(diag);
+    return DV_OK;
+}
+
+void dv_exec_list(const dv_exec *x, dv_text *out)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
+               x->ways[i].product ? "a contraction"
+               : x->ways[i].vec   ? "a vector kernel"
+                                  : "in strips, no kernel");
+    if (x->jit)
+        dv_jit_list(x->jit, out);
+}
+
+void dv_crew_destroy(dv_exec *x)
+{
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_release(x->workers[i].local);
+        dv_release(x->workers[i].buf);
+        dv_release(x->workers[i].memory);
+        dv_product_set_free(&x->workers[i].set);
+        dv_diag_destroy(x->workers[i].diag);
+    }
+    x->n_workers = 0;
+    dv_release(x->parts);
+    x->parts = NULL;
+    dv_pins_destroy(x->pins);
+    x->pins = NULL;
+}
