@@ -358,6 +358,76 @@ static const char *const hard[] = {
 
 typedef int property(const dv_program *p, uint64_t seed);
 
+// -- Products of sizes that kernels like and dislike -------------------------
+
+// Letters of `from` in random order, with commas.
+static void shuffle(rng *r, const char *from, char *to)
+{
+    char left[8];
+    snprintf(left, sizeof left, "%s", from);
+    for (int n = (int)strlen(left); n > 0; n--) {
+        int k = (int)rng_below(r, n);
+        *to++ = left[k];
+        *to++ = ',';
+        left[k] = left[n - 1];
+    }
+    to[-1] = 0;
+}
+
+// "a,c" with the sizes of the letters.
+static int declare(char *to, size_t room, const char *dtype, char name,
+                   const char *index, const int *size)
+{
+    int n = snprintf(to, room, "input %c: %s[", name, dtype);
+    for (; *index; index++)
+        n += *index == ','
+                 ? snprintf(to + n, room - (size_t)n, ", ")
+                 : snprintf(to + n, room - (size_t)n, "%d", size[*index - 'a']);
+    return n + snprintf(to + n, room - (size_t)n, "]\n");
+}
+
+// One or two variables a kind (a batch, m, n, k), factors and result in any
+// order of them.
+static void some_product(uint64_t seed, char *text, size_t room)
+{
+    static const char *const kinds[][4] = {{"a", "c", "e", "g"},
+                                           {"ab", "cd", "ef", "gh"}};
+    static const int sizes[] = {1, 2, 3, 5, 8, 13, 17, 29, 37, 64, 65};
+    static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
+    rng r = {seed ^ 0x27d4eb2f};
+    char at[3][24], vars[4][8], of[3][8];
+    int size[8];
+    for (int i = 0; i < 8; i++)
+        size[i] = sizes[rng_below(&r, 11)];
+    for (int i = 0; i < 4; i++) {
+        int two = rng_percent(&r, 30);
+        snprintf(vars[i], sizeof vars[i], "%s", kinds[two][i]);
+        for (int k = 0; two && k < 2; k++)
+            size[vars[i][k] - 'a'] %= 12;
+        for (int k = 0; two && k < 2; k++)
+            size[vars[i][k] - 'a'] += size[vars[i][k] - 'a'] == 0;
+    }
+    if (rng_percent(&r, 70))
+        vars[0][0] = 0; // no batch
+    size[0] = size[0] % 5 + 1;
+    snprintf(of[0], sizeof of[0], "%.2s%.2s%.2s", vars[0], vars[1], vars[3]);
+    snprintf(of[1], sizeof of[1], "%.2s%.2s%.2s", vars[0], vars[2], vars[3]);
+    snprintf(of[2], sizeof of[2], "%.2s%.2s%.2s", vars[0], vars[1], vars[2]);
+    for (int i = 0; i < 3; i++)
+        shuffle(&r, of[i], at[i]);
+    const char *type = types[rng_below(&r, 5)];
+    int n = declare(text, room, type, 'x', at[0], size);
+    n += declare(text + n, room - (size_t)n, type, 'y', at[1], size);
+    static const char *const ends[] = {"", "relu(", "tanh("};
+    const char *end = ends[rng_below(&r, 3)];
+    char sum[8];
+    snprintf(sum, sizeof sum, vars[3][1] ? "%c,%c" : "%c", vars[3][0],
+             vars[3][1]);
+    snprintf(text + n, room - (size_t)n,
+             "z[%s] = %ssum[%s] x[%s] * y[%s]%s\noutput z\n", at[2], end, sum,
+             at[0], at[1], *end ? ")" : "");
+}
+
 static int holds(property *f, const char *text, uint64_t seed)
 {
     dv_program *p = NULL;
@@ -402,6 +472,22 @@ static void try_hard(const char *name, property *f)
     assert_int_equal(failed, 0);
 }
 
+static void products_are_the_same(void **state)
+{
+    (void)state;
+    uint64_t seed = gen_seed();
+    int failed = 0, n = gen_cases(200);
+    for (int i = 0; i < n && failed < 3; i++) {
+        char text[400];
+        some_product(seed + (uint64_t)i, text, sizeof text);
+        if (holds(any_number_is_the_same, text, seed + (uint64_t)i))
+            continue;
+        gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text, why);
+        failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 #define PROPERTY(f, n)                                                         \
     static void f##_floats(void **state)                                       \
     {                                                                          \
@@ -428,6 +514,7 @@ PROPERTY(any_number_is_the_same, 200)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS(divided_runs),
-                                       TESTS(any_number_is_the_same)};
+                                       TESTS(any_number_is_the_same),
+                                       cmocka_unit_test(products_are_the_same)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
