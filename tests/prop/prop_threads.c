@@ -364,7 +364,7 @@ typedef int property(const dv_program *p, uint64_t seed);
 static void shuffle(rng *r, const char *from, char *to)
 {
     char left[8];
-    snprintf(left, sizeof left, "%s", from);
+    snprintf(left, sizeof left, "%.7s", from);
     for (int n = (int)strlen(left); n > 0; n--) {
         int k = (int)rng_below(r, n);
         *to++ = left[k];
@@ -386,46 +386,30 @@ static int declare(char *to, size_t room, const char *dtype, char name,
     return n + snprintf(to + n, room - (size_t)n, "]\n");
 }
 
-// One or two variables a kind (a batch, m, n, k), factors and result in any
-// order of them.
+// Factors and result with their dims in any order. Where tiles may be thin, k
+// is short: kernels for few rows and a long k take it in pieces, and so sum in
+// another order.
 static void some_product(uint64_t seed, char *text, size_t room)
 {
-    static const char *const kinds[][4] = {{"a", "c", "e", "g"},
-                                           {"ab", "cd", "ef", "gh"}};
     static const int sizes[] = {1, 2, 3, 5, 8, 13, 17, 29, 37, 64, 65};
     static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
+    static const char *const of[] = {"ac", "bc", "ab"};
+    static const char *const ends[] = {"", "relu(", "tanh("};
     rng r = {seed ^ 0x27d4eb2f};
-    char at[3][24], vars[4][8], of[3][8];
-    int size[8];
-    for (int i = 0; i < 8; i++)
-        size[i] = sizes[rng_below(&r, 11)];
-    for (int i = 0; i < 4; i++) {
-        int two = rng_percent(&r, 30);
-        snprintf(vars[i], sizeof vars[i], "%s", kinds[two][i]);
-        for (int k = 0; two && k < 2; k++)
-            size[vars[i][k] - 'a'] %= 12;
-        for (int k = 0; two && k < 2; k++)
-            size[vars[i][k] - 'a'] += size[vars[i][k] - 'a'] == 0;
-    }
-    if (rng_percent(&r, 70))
-        vars[0][0] = 0; // no batch
-    size[0] = size[0] % 5 + 1;
-    snprintf(of[0], sizeof of[0], "%.2s%.2s%.2s", vars[0], vars[1], vars[3]);
-    snprintf(of[1], sizeof of[1], "%.2s%.2s%.2s", vars[0], vars[2], vars[3]);
-    snprintf(of[2], sizeof of[2], "%.2s%.2s%.2s", vars[0], vars[1], vars[2]);
+    char at[3][24];
+    int wide = rng_percent(&r, 40), size[3];
+    for (int i = 0; i < 2; i++)
+        size[i] = sizes[wide ? 9 + rng_below(&r, 2) : rng_below(&r, 11)];
+    size[2] = sizes[rng_below(&r, wide ? 11 : 6)];
     for (int i = 0; i < 3; i++)
         shuffle(&r, of[i], at[i]);
     const char *type = types[rng_below(&r, 5)];
+    const char *end = ends[rng_below(&r, 3)];
     int n = declare(text, room, type, 'x', at[0], size);
     n += declare(text + n, room - (size_t)n, type, 'y', at[1], size);
-    static const char *const ends[] = {"", "relu(", "tanh("};
-    const char *end = ends[rng_below(&r, 3)];
-    char sum[8];
-    snprintf(sum, sizeof sum, vars[3][1] ? "%c,%c" : "%c", vars[3][0],
-             vars[3][1]);
     snprintf(text + n, room - (size_t)n,
-             "z[%s] = %ssum[%s] x[%s] * y[%s]%s\noutput z\n", at[2], end, sum,
-             at[0], at[1], *end ? ")" : "");
+             "z[%s] = %ssum[c] x[%s] * y[%s]%s\noutput z\n", at[2], end, at[0],
+             at[1], *end ? ")" : "");
 }
 
 static int holds(property *f, const char *text, uint64_t seed)
