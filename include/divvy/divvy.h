@@ -614,10 +614,13 @@ typedef struct dv_contract_options {
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     int as_is; // the nest is laid out already: no passes
+    // A result is one chain of additions in the order of k, whatever the sizes
+    // of m and n are: for tiles of a larger product.
+    int one_sum;
 } dv_contract_options;
 #define DV_CONTRACT_OPTIONS_INIT                                               \
     {                                                                          \
-        0, 0, 0, 0, 0                                                          \
+        0, 0, 0, 0, 0, 0                                                       \
     }
 
 // Lay a product out, make its kernels and get its buffers. The nest is copied;

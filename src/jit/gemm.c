@@ -215,7 +215,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     DV_TRY(choose_types(plan, o, diag));
     DV_TRY(check_rows(s, diag));
     // Threads may not change the order of sums; tiny products have no threads.
-    s->one_sum = s->m * (int64_t)s->n > 64;
+    s->one_sum |= s->m * (int64_t)s->n > 64;
     plan->parts = dv_alloc((size_t)plan->threads * sizeof *plan->parts);
     if (!plan->parts)
         return dv_nomem(diag);

@@ -121,8 +121,10 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
     // Both rows of k: rather packed than summed across vectors.
-    if (s.trans_b && !s.trans_a && s.m >= 8 && s.n >= 8 && s.k >= 8)
+    int small = s.m < 8 || s.n < 8 || s.k < 8;
+    if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
+    s.one_sum = options->one_sum != 0;
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);
     if (!c->plans)
         return dv_nomem(diag);

@@ -21,6 +21,10 @@ struct dv_product {
     int wide[2];                       // the factor is copied into f32 first
     dv_widen widen[2];
     int direct; // sums go straight to the tensor
+    // Both factors serve several results: however they are cut, a result is the
+    // same sum. (Sums of a matrix with a vector are cut along one variable,
+    // which changes nothing.)
+    int one_sum;
     // By thread and shape: bit i of a shape says that the slice of the i-th
     // variable in this list is the last, shorter one.
     int32_t shorts[MAX_SHORT], n_shorts;
@@ -150,6 +154,14 @@ static int fill_shorts(dv_product *p)
     return 1;
 }
 
+static int has_type(const dv_nest *n, dv_nest_type type)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == type && n->dims[i].size > 1)
+            return 1;
+    return 0;
+}
+
 static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
@@ -165,6 +177,7 @@ static int fill_product(dv_product *p)
         !fill_shorts(p) || !fill_nest(p))
         return 0;
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
+    p->one_sum = has_type(&p->nest, DV_NEST_M) && has_type(&p->nest, DV_NEST_N);
     return 1;
 }
 
@@ -299,7 +312,8 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     dv_contract_options options = {.threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
-                                   .l3_bytes = set->l3_bytes};
+                                   .l3_bytes = set->l3_bytes,
+                                   .one_sum = p->one_sum};
     dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);

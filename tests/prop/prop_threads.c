@@ -358,6 +358,60 @@ static const char *const hard[] = {
 
 typedef int property(const dv_program *p, uint64_t seed);
 
+// -- Products of sizes that kernels like and dislike -------------------------
+
+// Letters of `from` in random order, with commas.
+static void shuffle(rng *r, const char *from, char *to)
+{
+    char left[8];
+    snprintf(left, sizeof left, "%.7s", from);
+    for (int n = (int)strlen(left); n > 0; n--) {
+        int k = (int)rng_below(r, n);
+        *to++ = left[k];
+        *to++ = ',';
+        left[k] = left[n - 1];
+    }
+    to[-1] = 0;
+}
+
+// "a,c" with the sizes of the letters.
+static int declare(char *to, size_t room, const char *dtype, char name,
+                   const char *index, const int *size)
+{
+    int n = snprintf(to, room, "input %c: %s[", name, dtype);
+    for (; *index; index++)
+        n += *index == ','
+                 ? snprintf(to + n, room - (size_t)n, ", ")
+                 : snprintf(to + n, room - (size_t)n, "%d", size[*index - 'a']);
+    return n + snprintf(to + n, room - (size_t)n, "]\n");
+}
+
+// Factors and result with their dims in any order. Where tiles may be thin, k
+// is short: kernels for few rows and a long k take it in pieces, and so sum in
+// another order.
+static void some_product(uint64_t seed, char *text, size_t room)
+{
+    static const int sizes[] = {1, 2, 3, 5, 8, 13, 17, 29, 37, 64, 65};
+    static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
+    static const char *const of[] = {"ac", "bc", "ab"};
+    static const char *const ends[] = {"", "relu(", "tanh("};
+    rng r = {seed ^ 0x27d4eb2f};
+    char at[3][24];
+    int wide = rng_percent(&r, 40), size[3];
+    for (int i = 0; i < 2; i++)
+        size[i] = sizes[wide ? 9 + rng_below(&r, 2) : rng_below(&r, 11)];
+    size[2] = sizes[rng_below(&r, wide ? 11 : 6)];
+    for (int i = 0; i < 3; i++)
+        shuffle(&r, of[i], at[i]);
+    const char *type = types[rng_below(&r, 5)];
+    const char *end = ends[rng_below(&r, 3)];
+    int n = declare(text, room, type, 'x', at[0], size);
+    n += declare(text + n, room - (size_t)n, type, 'y', at[1], size);
+    snprintf(text + n, room - (size_t)n,
+             "z[%s] = %ssum[c] x[%s] * y[%s]%s\noutput z\n", at[2], end, at[0],
+             at[1], *end ? ")" : "");
+}
+
 static int holds(property *f, const char *text, uint64_t seed)
 {
     dv_program *p = NULL;
@@ -402,6 +456,22 @@ static void try_hard(const char *name, property *f)
     assert_int_equal(failed, 0);
 }
 
+static void products_are_the_same(void **state)
+{
+    (void)state;
+    uint64_t seed = gen_seed();
+    int failed = 0, n = gen_cases(200);
+    for (int i = 0; i < n && failed < 3; i++) {
+        char text[400];
+        some_product(seed + (uint64_t)i, text, sizeof text);
+        if (holds(any_number_is_the_same, text, seed + (uint64_t)i))
+            continue;
+        gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text, why);
+        failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 #define PROPERTY(f, n)                                                         \
     static void f##_floats(void **state)                                       \
     {                                                                          \
@@ -428,6 +498,7 @@ PROPERTY(any_number_is_the_same, 200)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS(divided_runs),
-                                       TESTS(any_number_is_the_same)};
+                                       TESTS(any_number_is_the_same),
+                                       cmocka_unit_test(products_are_the_same)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

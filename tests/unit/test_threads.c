@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <cmocka.h>
 
 typedef struct job {
@@ -161,6 +164,60 @@ static void an_error_of_one_thread_is_the_runs(void **state)
     stop(&j);
 }
 
+// Every thread finds an error; a later run tells its own, not one of those.
+static void errors_are_not_kept(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input t: f32[50]\ninput k: i32[4000]\ny[i] = t[k[i]]\noutput y\n";
+    job j;
+    start(&j, text, 4, DV_RUN_THREADS);
+    int32_t *k = j.data[dv_program_find(j.plan->ops, "k")];
+    for (int i = 0; i < 4000; i += 4000 / 4)
+        k[i] = 70;
+    for (int turn = 0; turn < 8; turn++) // how many get that far is chance
+        assert_int_equal(dv_exec_run(j.x, NULL), DV_E_BOUNDS);
+    for (int at = 0; at < 4; at++) {
+        for (int i = 0; i < 4; i++)
+            k[i * 1000] = i == at ? 60 + i : 0;
+        dv_diag *diag = dv_diag_create();
+        char want[40];
+        snprintf(want, sizeof want, "an index found %d", 60 + at);
+        assert_int_equal(dv_exec_run(j.x, diag), DV_E_BOUNDS);
+        assert_non_null(strstr(dv_diag_text(diag), want));
+        dv_diag_destroy(diag);
+    }
+    stop(&j);
+}
+
+// OpenMP may give fewer threads than the plan has cores: one plays several,
+// each with the kernels of its own tiles.
+static void fewer_threads_than_cores(void **state)
+{
+    (void)state;
+#ifdef _OPENMP
+    static const char text[] =
+        "input a: f32[131, 131]\ninput b: f32[131, 131]\n"
+        "c[m,n] = sum[k] a[m,k] * b[k,n]\nd[m,n] = exp(c[m,n])\n"
+        "s[] = sum[m,n] c[m,n]\noutput c, d, s\n";
+    int levels = omp_get_max_active_levels();
+    for (int64_t threads = 2; threads < 8; threads++) {
+        job all, one;
+        start(&all, text, threads, DV_RUN_THREADS);
+        start(&one, text, threads, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(all.x, all.diag), DV_OK);
+        omp_set_max_active_levels(0);
+        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        omp_set_max_active_levels(levels);
+        same(&all, &one, text, (int)threads);
+        stop(&all);
+        stop(&one);
+    }
+#else
+    skip();
+#endif
+}
+
 static void odd_counts_are_refused(void **state)
 {
     (void)state;
@@ -192,6 +249,8 @@ int main(void)
         cmocka_unit_test(any_number_gives_the_same_bits),
         cmocka_unit_test(parts_are_combined_in_order),
         cmocka_unit_test(an_error_of_one_thread_is_the_runs),
+        cmocka_unit_test(errors_are_not_kept),
+        cmocka_unit_test(fewer_threads_than_cores),
         cmocka_unit_test(odd_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
