@@ -66,7 +66,8 @@ static void functions(void **state)
             if (!dv_vec_stores((dv_dtype)types[t].element,
                                (dv_dtype)types[t].compute))
                 continue;
-            for (int cols = 1; cols <= 70; cols += cols < 20 ? 1 : 7)
+            for (int cols = 1; cols <= 70;
+                 cols += cols < 20 ? 1 + pick(2 * SHARE - 1) : 7 * SHARE)
                 function(fn, t, 1 + pick(3), cols);
         }
 }
@@ -83,7 +84,7 @@ static void integers(void **state)
                               DV_FN_MIN, DV_FN_MAX, DV_FN_SELECT};
     static problem q;
     for (int k = 0; k < 15; k++)
-        for (int cols = 1; cols <= 40; cols++) {
+        for (int cols = 1; cols <= 40; cols += 1 + pick(2 * SHARE - 1)) {
             int fn = fns[k], n = dv_fn_get((dv_fn)fn)->n_args;
             memset(&q, 0, sizeof q);
             q.rows = 2;
@@ -107,7 +108,7 @@ static void mixed_types(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 200 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(3);
         q.cols = 1 + pick(40);
@@ -140,7 +141,7 @@ static void long_expressions(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 60 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         int tree = pick(2), n_in = 1 + pick(MAX_AT - 1), n = 0;
         int leaves = tree ? 16 << pick(4) : 300 + pick(300);
@@ -180,7 +181,7 @@ static void nested(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 80; i++) {
+    for (int i = 0; i < 80 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(4);
         q.cols = 1 + pick(90);
