@@ -73,7 +73,8 @@ const dv_isa dv_isas[] = {
      .fast_of_l2 = 2,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
-     .peak = dv_x64_peak},
+     .peak = dv_x64_peak,
+     .vec = &dv_x64_vec_isa_64},
     {.name = "avx2",
      .word_bytes = 1,
      .vector_bytes = 32,
@@ -90,7 +91,8 @@ const dv_isa dv_isas[] = {
      .fast_of_l2 = 4,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
-     .peak = dv_x64_peak},
+     .peak = dv_x64_peak,
+     .vec = &dv_x64_vec_isa_32},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 

@@ -29,8 +29,11 @@ int dv_vec_stores(dv_dtype element, dv_dtype compute)
         return element == DV_I32 || element == DV_I8;
     if (element == DV_F32 || element == DV_F16)
         return 1;
-    if (element == DV_BF16)
-        return dv_jit_host_has_bf16();
+    if (element == DV_BF16) {
+        const dv_isa *isa = dv_isa_host();
+        return isa &&
+               (dv_isa_has(isa, DV_BF16) || (isa->vec && isa->vec->own_bf16));
+    }
     return element == DV_F64 && compute == DV_F64;
 }
 

@@ -5,7 +5,7 @@
 //                          instruction set has in some form; functions are
 //                          spelt out in them (vec_math.c)
 //   plan    (vec_plan.c)   values become operations on registers in loops
-//   back end (aarch64/vec.c, ...)  operations become instructions
+//   back end (aarch64/vec.c, x86_64/vec.c)  operations become instructions
 //
 // A value is a vector. Values that do not change in the innermost loop are
 // computed before it. What is left, the body, is laid out `unroll` times, the
@@ -133,6 +133,8 @@ struct dv_vec_plan;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
+    int32_t most_copies; // of the body; 0: as many as the plan likes
+    int32_t own_bf16;    // stores bf16 without instructions for the type
     // Arguments of which one must be the destination as well, as a mask; 0:
     // any register will do.
     uint8_t tied[DV_V_RETURN + 1];
@@ -165,6 +167,7 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
 // -- Back ends ---------------------------------------------------------------
 
 extern const dv_vec_isa dv_a64_vec_isa;
+extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 
 // -- For the cache (vec.c) ---------------------------------------------------
 

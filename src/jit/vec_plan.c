@@ -79,10 +79,11 @@ enum { MAX_OPS = 400 };
 
 // As many copies as is sensible: arithmetic that waits costs more than values
 // that go to the stack and constants that are loaded again and again.
-static int pick_unroll(int n_ops)
+static int pick_unroll(const dv_vec_isa *isa, int n_ops)
 {
     int u = n_ops ? MAX_OPS / n_ops : 1;
-    return u > DV_VEC_MAX_UNROLL ? DV_VEC_MAX_UNROLL : u > 1 ? u : 1;
+    int most = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    return u > most ? most : u > 1 ? u : 1;
 }
 
 // -- Homes -------------------------------------------------------------------
@@ -288,7 +289,7 @@ static void lay_out(planner *q)
     find_live(q);
     int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
     int width = body_width(a, ends, &n_ops);
-    a->unroll = pick_unroll(n_ops);
+    a->unroll = pick_unroll(a->isa, n_ops);
     dv_vec_alloc_init(a);
     if (q->p->failed)
         return;

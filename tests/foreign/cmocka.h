@@ -45,9 +45,15 @@ static jmp_buf dv_test_end;
 #define assert_ptr_equal(a, b)       assert_true((const void *)(a) == (b))
 #define assert_memory_equal(a, b, n) assert_true(!memcmp(a, b, n))
 
-static int dv_run_tests(const struct CMUnitTest *tests, size_t n)
+static int dv_run_tests(const struct CMUnitTest *tests, size_t n,
+                        int (*set_up)(void **), int (*tear_down)(void **))
 {
     volatile int failed = 0;
+    void *group = NULL;
+    if (set_up && set_up(&group)) {
+        printf("FAILED  to set up\n");
+        return 1;
+    }
     for (volatile size_t i = 0; i < n; i++) {
         void *state = NULL;
         int how = setjmp(dv_test_end);
@@ -61,8 +67,8 @@ static int dv_run_tests(const struct CMUnitTest *tests, size_t n)
                tests[i].name);
         fflush(stdout);
     }
-    return failed;
+    return failed + (tear_down && tear_down(&group));
 }
 #define cmocka_run_group_tests(tests, set_up, tear_down)                       \
-    dv_run_tests(tests, sizeof(tests) / sizeof *(tests))
+    dv_run_tests(tests, sizeof(tests) / sizeof *(tests), set_up, tear_down)
 #endif

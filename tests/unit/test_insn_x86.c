@@ -23,7 +23,7 @@ typedef struct sample {
     dv_x_more more;
 } sample;
 
-enum { MAX_SAMPLES = 60000 };
+enum { MAX_SAMPLES = 240000 };
 static sample samples[MAX_SAMPLES];
 static int n_samples;
 
@@ -154,18 +154,26 @@ static void add_general(dv_x_insn op)
         }
 }
 
+// Single elements and halves have none.
+static int maskable(dv_x_insn op)
+{
+    return dv_x_rows[op].form != DV_X_VK && op != DV_X_vextractps &&
+           op != DV_X_vmovhpd_s;
+}
+
 // Masks and splats of one choice of registers.
 static void add_masked(sample s)
 {
     const dv_x_row *row = &dv_x_rows[s.op];
     int gather = row->form == DV_X_VG, memory = s.m.reg < 0;
+    int zeroed = !gather && row->form != DV_X_VKVMI;
     if (!gather || row->enc != DV_X_E)
         add(s);
-    if (!(row->enc & DV_X_E))
+    if (!(row->enc & DV_X_E) || !maskable(s.op))
         return;
     s.more.mask = 1 + s.a % 7;
     add(s);
-    if (!gather && !(stores(s.op) && memory)) {
+    if (zeroed && !(stores(s.op) && memory)) {
         s.more.mask |= DV_X_ZERO;
         add(s);
     }
@@ -183,13 +191,16 @@ static void add_regs(dv_x_insn op, int vl, int a, int b, int c)
     int gather = row->form == DV_X_VG, imm = row->form == DV_X_VRMI;
     int has_b = strchr(texts[op], 'B') != NULL;
     sample s = {.op = op, .vl = vl, .a = a, .b = has_b ? b : 0};
-    s.more.imm = imm || row->form == DV_X_VRVMI ? a % 2 + 16 * !imm : 0;
-    s.m = dv_x_reg(c);
+    int has_imm = imm || strstr(texts[op], " I,") != NULL;
+    s.more.imm = has_imm ? a % 2 + 16 * !imm : 0;
+    s.a = kind_of(op, 'A') == 'k' ? a % 8 : a;
+    s.m = dv_x_reg(kind_of(op, 'M') == 'k' ? c % 8 : c);
     // The assembler turns moves of registers around where that is shorter.
     int turned = (op == DV_X_vmovups || op == DV_X_vmovupd) && c >= 8 && a < 8;
     if (!gather && kind_of(op, 'M') != 'm' && !turned)
         add_masked(s);
-    for (int i = 0; i < N_PLACES; i++) {
+    int registers = kind_of(op, 'M') == 'v' || kind_of(op, 'M') == 'k';
+    for (int i = 0; !registers && i < N_PLACES; i++) {
         s.m = at(i);
         if (gather && s.m.base == 16)
             continue;
@@ -209,7 +220,7 @@ static void add_vector(dv_x_insn op)
     for (int vl = 16; vl <= 64; vl *= 2) {
         if ((kind == 'x' && vl != 16) || (kind == 'y' && vl != 32) ||
             (kind == 'z' && vl != 64) || (vl == 64 && row->enc == DV_X_V) ||
-            (op == DV_X_vsplatpd && vl == 16) ||
+            ((op == DV_X_vsplatpd || op == DV_X_vpermps) && vl == 16) ||
             (kind_of(op, 'M') == 'h' && vl == 16))
             continue;
         for (size_t i = 0; i < sizeof regs / sizeof *regs; i++)
@@ -304,10 +315,11 @@ static void rows(void **state)
     for (int i = 0; i < n_samples; i++)
         put_sample(f, &samples[i]);
     fclose(f);
-    snprintf(cmd, sizeof cmd,
-             "llvm-mc --arch=x86-64 --mattr=+avx2,+fma,+avx512f,+avx512vl,"
-             "+avx512dq,+avx512bw --show-encoding %s",
-             path);
+    snprintf(
+        cmd, sizeof cmd,
+        "llvm-mc --arch=x86-64 --mattr=+avx2,+fma,+f16c,+avx512f,+avx512vl,"
+        "+avx512dq,+avx512bw --show-encoding %s",
+        path);
     FILE *p = popen(cmd, "r");
     assert_non_null(p);
     while (fgets(line, sizeof line, p)) {

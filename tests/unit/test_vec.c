@@ -66,7 +66,8 @@ static void functions(void **state)
             if (!dv_vec_stores((dv_dtype)types[t].element,
                                (dv_dtype)types[t].compute))
                 continue;
-            for (int cols = 1; cols <= 70; cols += cols < 20 ? 1 : 7)
+            for (int cols = 1; cols <= 70;
+                 cols += cols < 20 ? 1 + pick(2 * SHARE - 1) : 7 * SHARE)
                 function(fn, t, 1 + pick(3), cols);
         }
 }
@@ -83,7 +84,7 @@ static void integers(void **state)
                               DV_FN_MIN, DV_FN_MAX, DV_FN_SELECT};
     static problem q;
     for (int k = 0; k < 15; k++)
-        for (int cols = 1; cols <= 40; cols++) {
+        for (int cols = 1; cols <= 40; cols += 1 + pick(2 * SHARE - 1)) {
             int fn = fns[k], n = dv_fn_get((dv_fn)fn)->n_args;
             memset(&q, 0, sizeof q);
             q.rows = 2;
@@ -107,7 +108,7 @@ static void mixed_types(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 200 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(3);
         q.cols = 1 + pick(40);
@@ -140,7 +141,7 @@ static void long_expressions(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 60 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         int tree = pick(2), n_in = 1 + pick(MAX_AT - 1), n = 0;
         int leaves = tree ? 16 << pick(4) : 300 + pick(300);
@@ -180,7 +181,7 @@ static void nested(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 80; i++) {
+    for (int i = 0; i < 80 / SHARE; i++) {
         memset(&q, 0, sizeof q);
         q.rows = 1 + pick(4);
         q.cols = 1 + pick(90);
@@ -239,6 +240,106 @@ static void in_place(void **state)
     }
 }
 
+// -- Rounding and signs ------------------------------------------------------
+
+// x * 1, from f64 to a narrow type.
+static void store_as(dv_dtype t, double *x, void *y, int n)
+{
+    dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F64},
+                           {.inner = 1, .dtype = (uint8_t)t}};
+    dv_vec_node node[3] = {load_node(0),
+                           {.kind = DV_VEC_CONST, .value = 1},
+                           apply_node(DV_FN_MUL, 0, 1, 0)};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = node,
+                      .n_operands = 2,
+                      .n_nodes = 3,
+                      .result = 2,
+                      .compute = DV_F64};
+    dv_vec_fn fn;
+    assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+    fn(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
+}
+
+// Numbers halfway between two of a type, and the nearest ones beside them:
+// rounding to f32 on the way must not show.
+static void rounded_once(void **state)
+{
+    (void)state;
+    skip_without_kernels();
+    enum { N = 1023 };
+    static const struct {
+        dv_dtype t;
+        int bits, least; // of the significand; exponent of the last bit
+    } types_[] = {{DV_F16, 11, -24}, {DV_BF16, 8, -133}, {DV_F32, 24, -149}};
+    static double x[N];
+    static unsigned char y[4 * N], want[4 * N];
+    for (int t = 0; t < 3; t++) {
+        if (!dv_vec_stores(types_[t].t, DV_F64))
+            continue;
+        int es = es_of(types_[t].t);
+        for (int i = 0; i < N; i++) {
+            int e = pick(2) ? types_[t].least + pick(12)
+                            : types_[t].least + pick(40 - 16 * (t == 0));
+            x[i] = ldexp(pick(1 << types_[t].bits) + 0.5, e - pick(2));
+            x[i] = pick(2) ? x[i] : -x[i];
+            if (pick(3))
+                x[i] = nextafter(x[i], pick(2) ? INFINITY : -INFINITY);
+            if (i % 50 == 0)
+                x[i] = i % 100 ? -INFINITY : INFINITY;
+            if (i % 50 == 1)
+                x[i] = i % 100 == 1 ? 1e300 : -1e-320;
+            dv_store(types_[t].t, want, i, x[i]);
+        }
+        store_as(types_[t].t, x, y, N);
+        for (int i = 0; i < N; i++)
+            if (memcmp(y + es * i, want + es * i, (size_t)es))
+                fail_msg("%a to %s is %a, want %a", x[i],
+                         dv_dtype_get(types_[t].t)->name,
+                         dv_load(types_[t].t, y, i),
+                         dv_load(types_[t].t, want, i));
+    }
+}
+
+// Between -0 and 0, min takes -0 and max takes 0; nan stays.
+static void signed_zeros(void **state)
+{
+    (void)state;
+    skip_without_kernels();
+    float a[] = {-0.0f, 0.0f, -0.0f, 0.0f, NAN, 1, -1, NAN, -2};
+    float b[] = {0.0f, -0.0f, -0.0f, 0.0f, 1, NAN, -0.0f, NAN, -3}, y[9];
+    static const dv_fn fns[] = {DV_FN_MIN, DV_FN_MAX, DV_FN_RELU};
+    dv_vec_operand o[3] = {{.inner = 1, .dtype = DV_F32},
+                           {.inner = 1, .dtype = DV_F32},
+                           {.inner = 1, .dtype = DV_F32}};
+    for (int k = 0; k < 3; k++) {
+        dv_vec_node n[3] = {load_node(0), load_node(1),
+                            apply_node(fns[k], 0, k < 2, 0)};
+        dv_vec_shape s = {.operands = o,
+                          .nodes = n,
+                          .n_operands = 3,
+                          .n_nodes = 3,
+                          .result = 2,
+                          .compute = DV_F32};
+        dv_vec_fn fn;
+        assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_OK);
+        fn(&(dv_vec_args){1, 9, (void *[]){a, b, y}, NULL});
+        for (int i = 0; i < 9; i++) {
+            float c = k < 2 ? b[i] : 0, want = k ? fmaxf(a[i], c) : 0;
+            want = k ? want : fminf(a[i], c);
+            if (isnan(a[i]) || isnan(c)) {
+                assert_true(isnan(y[i]));
+                continue;
+            }
+            assert_true(y[i] == want);
+            int minus =
+                k ? signbit(a[i]) && signbit(c) : signbit(a[i]) || signbit(c);
+            if (want == 0)
+                assert_int_equal(!!signbit(y[i]), !!minus);
+        }
+    }
+}
+
 // -- What is refused, and names ----------------------------------------------
 
 static void refused(void **state)
@@ -293,9 +394,10 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions),   cmocka_unit_test(integers),
-        cmocka_unit_test(mixed_types), cmocka_unit_test(long_expressions),
-        cmocka_unit_test(nested),      cmocka_unit_test(in_place),
+        cmocka_unit_test(functions),    cmocka_unit_test(integers),
+        cmocka_unit_test(mixed_types),  cmocka_unit_test(long_expressions),
+        cmocka_unit_test(nested),       cmocka_unit_test(in_place),
+        cmocka_unit_test(rounded_once), cmocka_unit_test(signed_zeros),
         cmocka_unit_test(refused)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);

@@ -62,7 +62,7 @@ static void reductions(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 3000 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
                            (dv_dtype)sums[t].compute))
@@ -119,7 +119,7 @@ static void parts(void **state)
     (void)state;
     skip_without_kernels();
     static problem q;
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 600 / SHARE; i++) {
         int t = i % 7, reduce = 1 + i % 3, reducer = pick(4);
         if (!dv_vec_stores((dv_dtype)sums[t].element,
                            (dv_dtype)sums[t].compute))

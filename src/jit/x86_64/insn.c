@@ -185,6 +185,10 @@ static int unit_of(const dv_x_row *row, int vl, int splat)
         return !splat ? vl : row->w ? 8 : 4;
     case DV_X_VM:
         return vl;
+    case DV_X_HV:
+        return vl / 2;
+    case DV_X_QV:
+        return vl / 4;
     case DV_X_S4:
         return 4;
     case DV_X_S8:
@@ -202,11 +206,13 @@ static int good_vector(const dv_x_row *row, int vl, int a, int v, dv_x_rm m,
 {
     int regs = evex ? 32 : 16, memory = m.reg == DV_X_NONE;
     int gather = row->form == DV_X_VG, kr = row->form == DV_X_KR;
-    int has_v =
-        row->form == DV_X_VRVM || row->form == DV_X_VRVMI || (gather && !evex);
+    int to_mask = kr || row->form == DV_X_VKVMI;
+    int has_v = row->form == DV_X_VRVM || row->form == DV_X_VRVMI ||
+                row->form == DV_X_VKVMI || (gather && !evex);
+    int rm_regs = kr ? 16 : row->form == DV_X_VK ? 8 : regs;
     return (vl == 16 || vl == 32 || (vl == 64 && evex)) &&
-           in(a, kr ? 8 : regs) && (has_v ? in(v, regs) : v == 0) &&
-           good_rm(m, kr ? 16 : regs, gather ? regs : 16) &&
+           in(a, to_mask ? 8 : regs) && (has_v ? in(v, regs) : v == 0) &&
+           good_rm(m, rm_regs, gather ? regs : 16) &&
            (!gather || (memory && m.index != DV_X_NONE)) &&
            (gather || !memory || m.index != 4) &&
            (row->enc & (evex ? DV_X_E : DV_X_V)) && (mask == 0 || mask & 7) &&
@@ -224,7 +230,8 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
              : put_vex(p, row, vl, a, v, m);
     p = put_modrm(put(p, row->opcode), a, m,
                   evex ? unit_of(row, vl, m.splat) : 1);
-    if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI)
+    if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI ||
+        row->form == DV_X_VKVMI)
         p = put(p, (unsigned)more.imm & 255);
     int ok = good_vector(row, vl, a, v, m, evex, more.mask) && more.imm >= 0 &&
              more.imm < 256;

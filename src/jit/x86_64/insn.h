@@ -16,6 +16,8 @@ typedef enum dv_x_form {
     DV_X_VRMI,
     DV_X_VRVMI,
     DV_X_VG,
+    DV_X_VKVMI,
+    DV_X_VK,
     DV_X_KR
 } dv_x_form;
 
@@ -24,6 +26,8 @@ typedef enum dv_x_enc { DV_X_G, DV_X_V = 1, DV_X_E = 2, DV_X_VE } dv_x_enc;
 typedef enum dv_x_tuple {
     DV_X_FV,
     DV_X_VM,
+    DV_X_HV,
+    DV_X_QV,
     DV_X_S4,
     DV_X_S8,
     DV_X_M16,

@@ -1,0 +1,49 @@
+// Inside the back end for jit/vec.h's kernels: vec.c has the frame, the loops
+// and arithmetic, vec_mem.c loads and stores.
+#ifndef DV_X64_VEC_H
+#define DV_X64_VEC_H
+#include "jit/vec_ir.h"
+#include "jit/x86_64/gen.h"
+
+enum { V_T0, V_T1, N_TEMPS }; // of anyone, between operations
+enum { K_TMP = 1 };
+enum { X_FAR = 10, X_POOL = 13, X_LEFT = 14, X_COUNT = 15 };
+enum { N_POINTERS = 10, MAX_NEST = 4, MAX_OWN = 64 };
+
+// A vector behind the code that the plan knows nothing of.
+typedef struct dv_x_own {
+    uint64_t bits; // repeated
+    int lanes;     // that have them, the others have 0; 0: all
+    int step, off; // step not 0: lanes of 4 bytes, number i has step * i + off
+} dv_x_own;
+
+typedef struct dv_x_vec {
+    dv_x gen;
+    const dv_vec_plan *p;
+    int64_t places, running, slots, all, old_sp, stage, frame; // from sp
+    size_t top[MAX_NEST]; // of the loops around, and the ends of jumps out
+    size_t out[MAX_NEST];
+    int depth;
+    uint32_t zeros; // registers in which 0 is
+    size_t pool_fix;
+    int n_own;
+    dv_x_own own[MAX_OWN];
+} dv_x_vec;
+
+static inline int dv_x_size(const dv_vec_operand *o)
+{
+    return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+}
+
+// The register of an operand's running pointer; X_FAR when it has none.
+int dv_x_vec_pointer(dv_x_vec *m, int operand);
+// Memory with `bits` in each lane of 4 or 8 bytes, as a vector.
+dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);
+dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits);
+dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
+// Any instruction of form VRM or VRVM at the full length.
+void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
+
+void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
+void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v);
+#endif
