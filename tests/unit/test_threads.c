@@ -1,5 +1,6 @@
 // The thread executor: the same bits for any number of threads, parts of sums,
 // updates, repeats, errors found by one thread among many.
+#define _POSIX_C_SOURCE 200809L // fork
 #include "plan/plan.h"
 #include "run/data.h"
 #include <setjmp.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -218,6 +221,37 @@ static void fewer_threads_than_cores(void **state)
 #endif
 }
 
+// A child of fork has its parent's exec, but not its threads.
+static void a_child_runs_alone(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // its children may start no threads
+#endif
+    job j;
+    start(&j, programs[0], 3, DV_RUN_THREADS);
+    assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+    int32_t y = dv_program_find(j.plan->ops, "y");
+    size_t bytes = (size_t)dv_tensor_bytes(&j.plan->ops->tensors[y]);
+    void *want = malloc(bytes);
+    memcpy(want, j.data[y], bytes);
+    memset(j.data[y], 0, bytes);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); // or it would hang with us
+        int ok = dv_exec_run(j.x, j.diag) == DV_OK &&
+                 !memcmp(want, j.data[y], bytes);
+        _exit(ok ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    free(want);
+    stop(&j);
+}
+
 static void odd_counts_are_refused(void **state)
 {
     (void)state;
@@ -251,6 +285,7 @@ int main(void)
         cmocka_unit_test(an_error_of_one_thread_is_the_runs),
         cmocka_unit_test(errors_are_not_kept),
         cmocka_unit_test(fewer_threads_than_cores),
+        cmocka_unit_test(a_child_runs_alone),
         cmocka_unit_test(odd_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
