@@ -18,9 +18,9 @@ dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
     if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");
-    if (!dv_isa_has(isa, dtype) && isa->widened >> dtype & 1)
+    if (!dv_isa_has(isa, (int)dtype) && isa->widened >> dtype & 1)
         dtype = dtype == DV_I8 ? DV_I32 : DV_F32; // what kernels multiply
-    int flops = isa->peak ? isa->peak(&code, isa, dtype) : 0;
+    int flops = isa->peak ? isa->peak(&code, isa, (int)dtype) : 0;
     if (flops == 0 || code.failed)
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE, "%s has no products of %s",
                        isa->name, dv_dtype_get(dtype)->name);
