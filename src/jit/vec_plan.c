@@ -75,37 +75,13 @@ static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
     return most;
 }
 
-// Cycles from the body's first operation to its last, about.
-static int body_depth(const dv_vec_alloc *a, int32_t *when)
-{
-    static const uint8_t cycles[DV_V_RETURN + 1] = {
-        [DV_V_FMA] = 4,   [DV_V_FNMA] = 4,   [DV_V_ACCUM2] = 4, [DV_V_FMUL] = 3,
-        [DV_V_FDIV] = 10, [DV_V_FSQRT] = 10, [DV_V_LOAD] = 5};
-    int32_t most = 0;
-    for (int32_t v = 0; v < a->n_vals; v++) {
-        const dv_vval *x = &a->vals[v];
-        when[v] = 0;
-        if (!a->live[v] || x->section != DV_SECTION_BODY)
-            continue;
-        for (int i = 0; i < x->n_args; i++)
-            when[v] = when[x->arg[i]] > when[v] ? when[x->arg[i]] : when[v];
-        when[v] += cycles[x->op] ? cycles[x->op] : 2;
-        most = when[v] > most ? when[v] : most;
-    }
-    return most;
-}
-
-enum { MAX_OPS = 400, LONG_BODY = 32, FEW = 5 };
+enum { MAX_OPS = 400 };
 
 // As many copies as is sensible: arithmetic that waits costs more than values
-// that go to the stack and constants that are loaded again and again. Fewer
-// where a body has much to do at once, unless it is so long that the machine
-// does not see that.
-static int pick_unroll(int n_ops, int depth)
+// that go to the stack and constants that are loaded again and again.
+static int pick_unroll(int n_ops)
 {
     int u = n_ops ? MAX_OPS / n_ops : 1;
-    if (n_ops > 2 * FEW && n_ops < LONG_BODY && 5 * depth < 11 * n_ops)
-        u = FEW;
     return u > DV_VEC_MAX_UNROLL ? DV_VEC_MAX_UNROLL : u > 1 ? u : 1;
 }
 
@@ -312,7 +288,7 @@ static void lay_out(planner *q)
     find_live(q);
     int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
     int width = body_width(a, ends, &n_ops);
-    a->unroll = pick_unroll(n_ops, body_depth(a, ends));
+    a->unroll = pick_unroll(n_ops);
     dv_vec_alloc_init(a);
     if (q->p->failed)
         return;
