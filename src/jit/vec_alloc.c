@@ -379,14 +379,41 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
 
 // -- One run -----------------------------------------------------------------
 
+static int is_slow(const dv_vval *v)
+{
+    return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
+}
+
+enum { BEHIND = 2 };
+
+// The operations of a run in order, all copies of one before the next. One unit
+// divides, and takes its time: where there is a division, each two copies are
+// some operations behind the two before, so that the others have work
+// meanwhile.
+static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
+    int groups = 1;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        if (a->vals[v].section != run->section || !a->live[v] ||
+            a->vals[v].op == DV_V_REDUCED)
+            continue;
+        ops[n_ops++] = v;
+        if (is_slow(&a->vals[v]) && run->copies > 1)
+            groups = run->copies / 2;
+    }
+    for (int32_t i = 0; i < n_ops + BEHIND * (groups - 1); i++)
+        for (int k = 0; k < run->copies; k++) {
+            int32_t op = i - BEHIND * (k * groups / run->copies);
+            if (op >= 0 && op < n_ops)
+                a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
+        }
+    return n;
+}
+
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = 0, slots = a->first_slot;
-    for (int32_t v = 0; v < a->n_vals; v++)
-        for (int k = 0; k < run->copies; k++)
-            if (a->vals[v].section == run->section && a->live[v] &&
-                a->vals[v].op != DV_V_REDUCED)
-                a->seq[n++] = v * DV_VEC_MAX_UNROLL + k;
+    int32_t n = put_in_order(a, run), slots = a->first_slot;
     size_t bytes = (size_t)a->n_vals * DV_VEC_MAX_UNROLL * sizeof *a->last;
     memset(a->reg, -1, bytes);
     memset(a->slot, -1, bytes);

@@ -31,7 +31,7 @@ static uint8_t section_of(const dv_vec_build *b, const dv_vval *v)
     return DV_SECTION_HOIST;
 }
 
-enum { RECENT = 12 };
+enum { RECENT = 24 };
 
 static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
                    int32_t imm)

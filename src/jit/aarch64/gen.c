@@ -150,6 +150,41 @@ void dv_gen_leave(dv_gen *g)
     DV_E(ret, 0, 0, 0, 0);
 }
 
+static int log_of(int bytes)
+{
+    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
+}
+
+void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
+                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
+                                      DV_INSN_ldr_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
+}
+
+void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
+                                      DV_INSN_str_s, DV_INSN_str_d,
+                                      DV_INSN_str_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
+}
+
+void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
+                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+}
+
+void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
+                                      DV_INSN_st1_s, DV_INSN_st1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+}
+
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)
 {
     if (g->es == 8) {

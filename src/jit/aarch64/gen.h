@@ -91,6 +91,12 @@ void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes);
 // They change X_TMP too.
 void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes);
+// 1, 2, 4, 8 or 16 bytes at an offset that the instruction holds; an element of
+// up to 8 at an address, in one lane.
+void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes);
+void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes);
 void dv_gen_enter(dv_gen *g);
 void dv_gen_leave(dv_gen *g);
 // Transpose es-sized elements: out[0..lanes) from in[0..lanes); t are four

@@ -219,41 +219,6 @@ static void control(maker *m, const dv_vec_mop *o)
 
 // -- Memory ------------------------------------------------------------------
 
-static int log_of(int bytes)
-{
-    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
-}
-
-static void load_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
-{
-    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
-                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
-                                      DV_INSN_ldr_q};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
-}
-
-static void store_bytes(dv_gen *g, int v, int base, int64_t off, int bytes)
-{
-    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
-                                      DV_INSN_str_s, DV_INSN_str_d,
-                                      DV_INSN_str_q};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
-}
-
-static void load_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
-                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
-}
-
-static void store_lane(dv_gen *g, int v, int base, int lane, int bytes)
-{
-    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
-                                      DV_INSN_st1_s, DV_INSN_st1_d};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
-}
-
 // To integers or floats as wide as the lanes, from the low elements.
 static void widen(maker *m, int v, dv_dtype t)
 {
@@ -320,7 +285,7 @@ static void load(maker *m, const dv_vec_mop *o)
     const dv_vec_operand *from = &m->p->operands[o->imm];
     int es = size_of(from), v = reg(o->dst);
     if (from->inner == 0) {
-        load_bytes(g, v, pointer(m, o->imm), 0, es);
+        dv_gen_get(g, v, pointer(m, o->imm), 0, es);
         widen(m, v, (dv_dtype)from->dtype);
         if (m->p->is64)
             DV_E(dupl_2d, v, v, 0, 0);
@@ -329,14 +294,14 @@ static void load(maker *m, const dv_vec_mop *o)
         return;
     }
     if (from->inner == 1) {
-        load_bytes(g, v, pointer(m, o->imm), (int64_t)o->copy * m->lanes * es,
+        dv_gen_get(g, v, pointer(m, o->imm), (int64_t)o->copy * m->lanes * es,
                    o->count * es);
     } else {
         first_of(m, o, from);
-        load_bytes(g, v, X_TMP, 0, es);
+        dv_gen_get(g, v, X_TMP, 0, es);
         for (int i = 1; i < o->count; i++) {
             dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
-            load_lane(g, v, X_TMP, i, es);
+            dv_gen_get_lane(g, v, X_TMP, i, es);
         }
     }
     widen(m, v, (dv_dtype)from->dtype);
@@ -348,17 +313,36 @@ static void store(maker *m, const dv_vec_mop *o)
     const dv_vec_operand *to = &m->p->operands[o->imm];
     int es = size_of(to), v = narrow(m, reg(o->a), (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
-        store_bytes(g, v, pointer(m, o->imm),
-                    to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
-                    o->count * es);
+        dv_gen_put(g, v, pointer(m, o->imm),
+                   to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
+                   o->count * es);
         return;
     }
     first_of(m, o, to);
     for (int i = 0; i < o->count; i++) {
-        store_lane(g, v, X_TMP, i, es);
+        dv_gen_put_lane(g, v, X_TMP, i, es);
         if (i + 1 < o->count)
             dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
     }
+}
+
+// Whole vectors side by side, kept as they are in memory, go in twos. Returns
+// 0 where o and the operation after it are not such. Columns go one by one:
+// they take one line of each row, and pairs were slower.
+static int two(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_operand *x = &m->p->operands[o->imm];
+    if (o[1].op != o->op || o[1].imm != o->imm || o[1].copy != o->copy + 1 ||
+        o->count != m->lanes || o[1].count != m->lanes || x->inner != 1 ||
+        x->dtype != m->p->shape->compute || m->p->shape->reduce == DV_VEC_OUTER)
+        return 0;
+    if (o->op == DV_V_LOAD)
+        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), pointer(m, o->imm),
+             16 * o->copy);
+    else
+        DV_E(stp_q, reg(o->a), reg(o[1].a), pointer(m, o->imm), 16 * o->copy);
+    return 1;
 }
 
 // The instruction for lanes of 4 or 8 bytes: name_4s or name_2d.
@@ -585,7 +569,12 @@ static void make(dv_code *code, const dv_vec_plan *p)
     m.running = m.places + 8 * (int64_t)p->n_operands;
     m.slots = (m.running + 8 * far + 15) / 16 * 16;
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
-    for (int32_t i = 0; i < p->n && !code->failed; i++)
-        one(&m, &p->ops[i]);
+    for (int32_t i = 0; i < p->n && !code->failed; i++) {
+        int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
+        if (moves && two(&m, &p->ops[i])) // RETURN is the last
+            i++;
+        else
+            one(&m, &p->ops[i]);
+    }
     put_pool(&m);
 }
