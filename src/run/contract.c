@@ -128,9 +128,9 @@ static void push(ct_cut *c, int64_t size, int64_t n)
 // vector is in the last panel.
 static ct_cut cut_columns(int64_t n, int64_t lanes)
 {
-    enum { VECTORS = 5 };
     ct_cut out = {.n = 0};
-    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), VECTORS);
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes),
+                           dv_nest_panel_vectors(16 / lanes));
     int64_t size = c.size * lanes, left = n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);

@@ -50,7 +50,7 @@ typedef struct size {
 
 static const size sizes[] = {{6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},
                              {8, 2, 75, 26}, {4, 4, 15, 64}, {3, 6, 60, 50},
-                             {2, 6, 100, 50}};
+                             {2, 6, 100, 50}, {4, 6, 5, 20}};
 
 // Registers for accumulators, one ring of V and one of S.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
@@ -58,7 +58,9 @@ static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
     int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
     if (p->c_turned && rows * nv > 20)
         return 0;
-    return rows * nv + nv + s + (rows * nv > 20 ? 0 : 1) <= 32;
+    if (rows * nv > 20) // V once, S twice
+        return rows * nv + nv + 2 * s <= 32;
+    return rows * nv + nv + s + 1 <= 32;
 }
 
 // Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
