@@ -270,6 +270,10 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
+    // Results: also the loops that continue what is written.
+    for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
+        if (i != across && n->dims[i].stride[o] == longest)
+            longest *= n->dims[i].size;
     if (far == 1 || width == 1) {
         double run = elems(n, across);
         for (int i = at + 1; i < n->n_dims; i++)
@@ -307,14 +311,15 @@ static double packing(const count *c, int o)
         if (c->n->dims[l].type == DV_NEST_K)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
+    if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
+        far += 3 * c->es * ns_l3; // the buffer is no longer near
     return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
 }
 
 static int too_large(const count *c, int o)
 {
     int at = c->f.pack[o];
-    double most =
-        o == DV_OUT ? (double)c->caches->l2 * 0.9 : (double)c->caches->l3 / 2;
+    double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
     return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
 }
 

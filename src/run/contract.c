@@ -183,7 +183,9 @@ static int lay_buffer(dv_contract *c, int o)
     else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = round_up(c->col.size, c->lanes);
-    int64_t elems = o == DV_OUT      ? cols * c->row.size
+    // A line more for each block of results: they are gone through across, and
+    // must not all fall on the same few places of the cache.
+    int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
     for (int l = c->n_loops - 1; l > at; l--) {

@@ -48,8 +48,8 @@ typedef struct size {
     int rows, nv, waste, ends;
 } size;
 
-static const size sizes[] = {{6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},
-                             {8, 2, 75, 26}, {4, 4, 15, 64}, {3, 6, 60, 50},
+static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
+                             {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
                              {2, 6, 100, 50}, {4, 6, 5, 20}};
 
 // Registers for accumulators, one ring of V and one of S.
@@ -168,16 +168,18 @@ static void next_v(walk *w, int cols)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
-// Ask for a share of what is read after this kernel, into L2, with every tile:
-// the packed panel of V that follows, or the columns that are packed next.
+// Ask for a share of what is read after this kernel, with every tile: the
+// packed panel of V that follows (into L1 if it is small), or the columns that
+// are packed next.
 static void ask_for_next(walk *w)
 {
-    enum { LOAD_L2 = 2, MOST = 16, LINE = 64 };
+    enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST = 16, LINE = 64, SMALL = 8192 };
     dv_gen *g = w->g;
     int n = w->next < MOST ? w->next : MOST;
     if (!w->p->pack_v) {
+        int to = w->p->k * w->p->ld_v <= SMALL ? LOAD_L1 : LOAD_L2;
         for (int i = 0; i < n; i++)
-            DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+            DV_E(prfm, to, X_NEXT, i * LINE, 0);
         dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
         return;
     }
