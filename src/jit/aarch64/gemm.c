@@ -96,6 +96,9 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
             rows = p->tile_rows;
         if (!fits(g, p, rows, nv))
             continue;
+        // Its low costs are not those of lower and narrower tiles.
+        if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
+            continue;
         cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
         int64_t cost = grid_cost(p, z, &s, &v);
         if (best < 0 || cost < best) {
