@@ -38,6 +38,7 @@ typedef struct count {
     double turns[DV_NEST_MAX_DIMS]; // of each loop
     double es, row, col, k;         // bytes; the kernel's sizes
     double lanes;
+    int64_t panel; // vectors of a panel of columns, at most
 } count;
 
 // How often loop l runs for one turn of the loops around it, on average.
@@ -100,9 +101,15 @@ static double turns_up_to(const count *c, int at)
 
 // -- Kernels -----------------------------------------------------------------
 
+int32_t dv_nest_panel_vectors(int64_t elem_bytes)
+{
+    return elem_bytes == 4 ? 6 : 5;
+}
+
 static double waste_of(double vectors)
 {
-    return vectors >= 5   ? 0.015
+    return vectors >= 6   ? 0.01
+           : vectors >= 5 ? 0.015
            : vectors >= 4 ? 0.03
            : vectors >= 3 ? 0.11
            : vectors >= 2 ? 0.2
@@ -115,7 +122,7 @@ static double kernels(const count *c)
     double calls = turns_up_to(c, f->n_loops - 1);
     double vectors =
         (double)dv_ceil_div((int64_t)(c->col + 0.99), (int64_t)c->lanes);
-    double panels = (double)dv_ceil_div((int64_t)vectors, 5);
+    double panels = (double)dv_ceil_div((int64_t)vectors, c->panel);
     double rows = (double)dv_ceil_div((int64_t)(c->row + 0.99), 4);
     double waste = waste_of(vectors / panels);
     int packed = f->pack[f->in_col] != DV_FORM_NEVER;
@@ -182,7 +189,8 @@ static double load(const count *c, int o)
     int at = c->f.pack[o], is_col = o == c->f.in_col;
     double block = block_of(c, o), loads = loads_of(c, o);
     double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
-    double each = rate(c, where * c->es), panel = 5 * c->lanes, sum = 0;
+    double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
+           sum = 0;
     // The rows go by once for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
@@ -208,7 +216,7 @@ static double ragged(double bytes)
 // continue them.
 static double run_of(const count *c)
 {
-    double run = c->col, panel = 5 * c->lanes;
+    double run = c->col, panel = (double)c->panel * c->lanes;
     int l = c->f.n_loops;
     // Panels write parts of rows; only in L1 do these come together.
     if (c->row * c->col * c->es > (double)c->caches->l1 * 0.8)
@@ -262,6 +270,10 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
+    // Results: also the loops that continue what is written.
+    for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
+        if (i != across && n->dims[i].stride[o] == longest)
+            longest *= n->dims[i].size;
     if (far == 1 || width == 1) {
         double run = elems(n, across);
         for (int i = at + 1; i < n->n_dims; i++)
@@ -299,14 +311,15 @@ static double packing(const count *c, int o)
         if (c->n->dims[l].type == DV_NEST_K)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
+    if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
+        far += 3 * c->es * ns_l3; // the buffer is no longer near
     return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
 }
 
 static int too_large(const count *c, int o)
 {
     int at = c->f.pack[o];
-    double most =
-        o == DV_OUT ? (double)c->caches->l2 * 0.9 : (double)c->caches->l3 / 2;
+    double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
     return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
 }
 
@@ -320,6 +333,7 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
         return 0;
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
     c->lanes = 16 / c->es;
+    c->panel = dv_nest_panel_vectors((int64_t)c->es);
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;

@@ -128,9 +128,9 @@ static void push(ct_cut *c, int64_t size, int64_t n)
 // vector is in the last panel.
 static ct_cut cut_columns(int64_t n, int64_t lanes)
 {
-    enum { VECTORS = 5 };
     ct_cut out = {.n = 0};
-    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), VECTORS);
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes),
+                           dv_nest_panel_vectors(16 / lanes));
     int64_t size = c.size * lanes, left = n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
@@ -183,7 +183,9 @@ static int lay_buffer(dv_contract *c, int o)
     else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = round_up(c->col.size, c->lanes);
-    int64_t elems = o == DV_OUT      ? cols * c->row.size
+    // A line more for each block of results: they are gone through across, and
+    // must not all fall on the same few places of the cache.
+    int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
     for (int l = c->n_loops - 1; l > at; l--) {

@@ -226,10 +226,11 @@ static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
     return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
 }
 
-// Of two axes for a move: enough rows, and then near ones.
+// Of two axes for a move: many rows, since those to come are asked for some
+// rows ahead, and then near ones.
 static int is_better(const ct_axis *a, const ct_axis *b)
 {
-    if ((a->size >= CHUNK) != (b->size >= CHUNK))
+    if (a->size >= 2 * b->size || b->size >= 2 * a->size)
         return a->size > b->size;
     return a->from < b->from;
 }
@@ -256,6 +257,12 @@ static int find_along(const dv_contract *c, const ct_mover *m)
     return best;
 }
 
+static void drop_axis(ct_mover *m, int i)
+{
+    for (m->n_axes--; i < m->n_axes; i++)
+        m->axes[i] = m->axes[i + 1];
+}
+
 static void choose_move(const dv_contract *c, ct_mover *m)
 {
     int64_t far = m->across.from / c->es;
@@ -265,8 +272,7 @@ static void choose_move(const dv_contract *c, ct_mover *m)
     m->by_row = copies;
     if (i >= 0) {
         m->along = m->axes[i];
-        for (m->n_axes--; i < m->n_axes; i++)
-            m->axes[i] = m->axes[i + 1];
+        drop_axis(m, i);
     }
     m->scalar = !copies && (far < 1 || far > MAX_STEP);
     m->chunk = m->along.size;

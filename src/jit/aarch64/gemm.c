@@ -48,9 +48,9 @@ typedef struct size {
     int rows, nv, waste, ends;
 } size;
 
-static const size sizes[] = {{6, 3, 45, 44}, {4, 5, 10, 52}, {5, 4, 50, 46},
-                             {8, 2, 75, 26}, {4, 4, 15, 64}, {3, 6, 60, 50},
-                             {2, 6, 100, 50}};
+static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
+                             {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
+                             {2, 6, 100, 50}, {4, 6, 5, 20}};
 
 // Registers for accumulators, one ring of V and one of S.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
@@ -58,7 +58,9 @@ static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
     int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
     if (p->c_turned && rows * nv > 20)
         return 0;
-    return rows * nv + nv + s + (rows * nv > 20 ? 0 : 1) <= 32;
+    if (rows * nv > 20) // V once, S twice
+        return rows * nv + nv + 2 * s <= 32;
+    return rows * nv + nv + s + 1 <= 32;
 }
 
 // Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
@@ -93,6 +95,9 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
         if (p->tile_rows) // panels decide
             rows = p->tile_rows;
         if (!fits(g, p, rows, nv))
+            continue;
+        // Its low costs are not those of lower and narrower tiles.
+        if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
             continue;
         cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
         int64_t cost = grid_cost(p, z, &s, &v);
@@ -166,16 +171,18 @@ static void next_v(walk *w, int cols)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
-// Ask for a share of what is read after this kernel, into L2, with every tile:
-// the packed panel of V that follows, or the columns that are packed next.
+// Ask for a share of what is read after this kernel, with every tile: the
+// packed panel of V that follows (into L1 if it is small), or the columns that
+// are packed next.
 static void ask_for_next(walk *w)
 {
-    enum { LOAD_L2 = 2, MOST = 16, LINE = 64 };
+    enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST = 16, LINE = 64, SMALL = 8192 };
     dv_gen *g = w->g;
     int n = w->next < MOST ? w->next : MOST;
     if (!w->p->pack_v) {
+        int to = w->p->k * w->p->ld_v <= SMALL ? LOAD_L1 : LOAD_L2;
         for (int i = 0; i < n; i++)
-            DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+            DV_E(prfm, to, X_NEXT, i * LINE, 0);
         dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
         return;
     }

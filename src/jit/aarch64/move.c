@@ -159,27 +159,33 @@ static void panel(dv_gen *g, const dv_move_shape *s)
 
 // -- Transpose ---------------------------------------------------------------
 
-// A block of r x c elements at X_S to c x r at X_D; both at most `lanes`.
-static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c)
+// A block of r x c elements at X_S to c x r at X_D; both at most `lanes`. Bytes
+// from there on: `from` and `to`.
+static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
+                       int64_t from, int64_t to)
 {
     static const int in[] = {0, 1, 2, 3}, out[] = {4, 5, 6, 7},
                      tmp[] = {16, 17, 18, 19};
     int src = X_S, dst = X_D;
+    if (from)
+        dv_gen_add(g, src = 14, X_S, from);
     for (int i = 0; i < r; i++, src = 14) {
         dv_gen_load(g, in[i], src, 0, c * g->es);
         if (i + 1 < r)
             dv_gen_add(g, 14, src, s->lds * g->es);
     }
     dv_gen_transpose(g, in, out, tmp);
-    for (int j = 0; j < c; j++, dst = 14) {
+    if (to)
+        dv_gen_add(g, dst = 15, X_D, to);
+    for (int j = 0; j < c; j++, dst = 15) {
         dv_gen_store(g, out[j], dst, 0, r * g->es);
         if (j + 1 < c)
-            dv_gen_add(g, 14, dst, s->ldd * g->es);
+            dv_gen_add(g, 15, dst, s->ldd * g->es);
     }
 }
 
-// A strip of r source rows from X_SRC to X_DST.
-static void turn_strip(dv_gen *g, const dv_move_shape *s, int r)
+// A strip of n source rows from X_SRC to X_DST.
+static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
 {
     int many = s->cols / g->lanes, rest = s->cols % g->lanes;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
@@ -187,27 +193,65 @@ static void turn_strip(dv_gen *g, const dv_move_shape *s, int r)
     if (many) {
         dv_gen_mov(g, X_J, many);
         size_t top = g->code->n;
-        turn_block(g, s, r, g->lanes);
+        turn_block(g, s, n, g->lanes, 0, 0);
         dv_gen_add(g, X_S, X_S, 16);
         dv_gen_add(g, X_D, X_D, g->lanes * s->ldd * g->es);
         dv_gen_again(g, X_J, top);
     }
     if (rest)
-        turn_block(g, s, r, rest);
+        turn_block(g, s, n, rest, 0, 0);
 }
 
+// Rows x cols at X_S to X_D, whole rows of the destination one after the other.
+static void turn_lines(dv_gen *g, const dv_move_shape *s, int rows, int cols)
+{
+    int lanes = g->lanes;
+    for (int j = 0; j < cols; j += lanes)
+        for (int i = 0; i < rows; i += lanes)
+            turn_block(g, s, rows - i < lanes ? rows - i : lanes,
+                       cols - j < lanes ? cols - j : lanes,
+                       (i * s->lds + j) * g->es, (j * s->ldd + i) * g->es);
+}
+
+// A strip of n source columns from X_SRC to X_DST.
+static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
+{
+    int line = 64 / g->es, many = s->rows / line, rest = s->rows % line;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        turn_lines(g, s, line, n);
+        dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
+        dv_gen_add(g, X_D, X_D, 64);
+        dv_gen_again(g, X_J, top);
+    }
+    if (rest)
+        turn_lines(g, s, rest, n);
+}
+
+// Where rows of the destination are far apart, each of its lines is written as
+// a whole, from whole lines of the source.
 static void transpose(dv_gen *g, const dv_move_shape *s)
 {
-    int many = s->rows / g->lanes, rest = s->rows % g->lanes;
+    int down = s->ldd > s->lds && s->ldd * g->es >= 4096;
+    int all = down ? s->cols : s->rows, part = down ? 64 / g->es : g->lanes;
+    int many = all / part, rest = all % part;
     if (many) {
         dv_gen_mov(g, X_I, many);
         size_t top = g->code->n;
-        turn_strip(g, s, g->lanes);
-        dv_gen_add(g, X_SRC, X_SRC, g->lanes * s->lds * g->es);
-        dv_gen_add(g, X_DST, X_DST, 16);
+        if (down)
+            turn_down(g, s, part);
+        else
+            turn_strip(g, s, part);
+        dv_gen_add(g, X_SRC, X_SRC, part * (down ? 1 : s->lds) * g->es);
+        dv_gen_add(g, X_DST, X_DST, part * (down ? s->ldd : 1) * g->es);
         dv_gen_again(g, X_I, top);
     }
-    if (rest)
+    if (rest && down)
+        turn_down(g, s, rest);
+    else if (rest)
         turn_strip(g, s, rest);
 }
 

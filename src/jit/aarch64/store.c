@@ -9,15 +9,41 @@ static void next_row(dv_gen *g, const dv_prod *p)
 }
 
 // Rows of C as offsets from X_C, where they fit; else X_CRUN walks.
-static int rows_fit(const dv_prod *p, const dv_tile *t)
+int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
 }
 
+// Two vectors in one instruction are one less for the machine to handle.
+static int is_pair(const dv_gen *g, const dv_tile *t, int j)
+{
+    return j + 1 < t->nv && dv_tile_bytes(g, t) == 16 &&
+           dv_tile_off(g, t, j + 1) == dv_tile_off(g, t, j) + 16;
+}
+
+void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
+                       int j)
+{
+    int base = i ? X_CRUN : X_C;
+    if (i && j == 0) {
+        if (i == 1)
+            DV_E(mov_x, X_CRUN, 0, X_C, 0);
+        next_row(g, p);
+    }
+    if (j & 1 && is_pair(g, t, j - 1))
+        return; // stored with the one before
+    if (!(j & 1) && is_pair(g, t, j))
+        DV_E(stp_q, dv_tile_acc(t, 0, i, j), dv_tile_acc(t, 0, i, j + 1), base,
+             dv_tile_off(g, t, j));
+    else
+        dv_gen_store(g, dv_tile_acc(t, 0, i, j), base, dv_tile_off(g, t, j),
+                     dv_tile_bytes(g, t));
+}
+
 static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
-    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    int fit = dv_tile_rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < t->rows; i++) {
@@ -33,7 +59,7 @@ static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
 static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
                      int beta)
 {
-    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    int fit = dv_tile_rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < t->rows; i++) {

@@ -41,6 +41,8 @@ typedef struct kloop {
     int walk_v, walk_s;   // the pointer moves with each step
     int turns;            // of the loop; 0: none
     int flat;             // addresses are offsets from X_A and X_B
+    int stores;           // the last step stores the rows as they are done
+    int by_col;           // so many columns at a time; 0: all of a row
 } kloop;
 
 // The largest size up to `want` that closes after a turn of the loop.
@@ -57,6 +59,9 @@ static void plan_rings(kloop *l, const dv_gen *g)
     const dv_tile *t = l->t;
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
     l->group = l->p->lane_k ? lanes : 1;
+    if (t->nv == 6 && t->rows <= 4 && !l->p->lane_k && !l->p->pairs &&
+        t->sets == 1)
+        l->by_col = 3;
     l->v.per = t->nv;
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
@@ -89,6 +94,11 @@ static int64_t slot_of_v(const kloop *l)
     const dv_tile *t = l->t;
     const ring *v = &l->v;
     int64_t size = t->rows * t->nv;
+    if (l->by_col)
+        return max64((v->group - 1) * size + v->i * t->rows,
+                     v->old_group * size +
+                         (v->old_i / l->by_col + 1) * t->rows * l->by_col -
+                         l->by_col + v->old_i % l->by_col + 1);
     return max64((v->group - 1) * size + v->i * t->rows,
                  (v->old_group + 1) * size - t->nv + v->old_i + 1);
 }
@@ -100,7 +110,7 @@ static int64_t slot_of_s(const kloop *l, const dv_gen *g)
     int64_t size = t->rows * t->nv, steps = l->group;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
     int row = (s->old_i + 1) * each - 1;
-    row = row < t->rows ? row : t->rows - 1;
+    row = row < t->rows && !l->by_col ? row : t->rows - 1;
     int64_t free =
         ((s->old_group + 1) * steps - 1) * size + (int64_t)(row + 1) * t->nv;
     if (steps == 1)
@@ -276,35 +286,65 @@ static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
 }
 
 // One row of multiply-adds from `slot` on. v: the step's place in V's ring.
+// done: a row whose sums are stored meanwhile, or -1.
 static void row_of(kloop *l, dv_gen *g, int64_t slot, int acc, int v,
-                   uint32_t word)
+                   uint32_t word, int done)
 {
     for (int j = 0; j < l->t->nv; j++, acc++, slot++) {
         if (l->v.at <= slot || l->s.at <= slot)
             loads_before(l, g, slot);
         int to = dv_gen_reg(acc), vec = dv_gen_reg(l->v.first + v);
         dv_code_put(g->code, word | (uint32_t)to | (uint32_t)vec << 5);
+        if (done >= 0)
+            dv_tile_store_one(g, l->p, l->t, done, j);
         v = v + 1 == l->v.size ? 0 : v + 1;
     }
+}
+
+// One step, some columns at a time: their vectors of V are free again early,
+// so that one ring of them is enough. (One column at a time now and then keeps
+// half of the units idle, for as long as the loop runs.)
+static void step_by_col(kloop *l, dv_gen *g, int64_t slot, int v,
+                        const uint32_t *words)
+{
+    const dv_tile *t = l->t;
+    int c = l->by_col;
+    for (int b = 0; b < t->nv; b += c)
+        for (int i = 0; i < t->rows; i++)
+            for (int j = b; j < b + c; j++, slot++) {
+                if (l->v.at <= slot || l->s.at <= slot)
+                    loads_before(l, g, slot);
+                int to = dv_gen_reg(i * t->nv + j);
+                int vec = dv_gen_reg(l->v.first + (v + j) % l->v.size);
+                dv_code_put(g->code,
+                            words[i] | (uint32_t)to | (uint32_t)vec << 5);
+            }
 }
 
 // Steps begin..end. Those below `fresh` start a sum.
 static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
 {
     const dv_tile *t = l->t;
-    int64_t slot = (int64_t)begin * t->rows * t->nv;
+    int64_t size = t->rows * t->nv;
+    uint32_t words[32];
     for (int s = begin; s < end; s++) {
         int acc = s % t->sets * t->rows * t->nv, v = s * t->nv % l->v.size;
         int first = s / l->group * l->s.per % l->s.size, load;
+        int last = s == l->steps - 1;
         for (int i = 0; i < t->rows; i++) {
             int lane = lane_of(l, g, s, i, &load);
             int from = first + load;
             from -= from >= l->s.size ? l->s.size : 0;
             from = dv_gen_reg(l->s.first + from);
-            row_of(l, g, slot, acc + i * t->nv, v,
-                   by_lane(g, from, lane, s < fresh, l->p->pairs));
-            slot += t->nv;
+            words[i] = by_lane(g, from, lane, s < fresh, l->p->pairs);
         }
+        if (l->by_col && !last) {
+            step_by_col(l, g, s * size, v, words);
+            continue;
+        }
+        for (int i = 0; i < t->rows; i++)
+            row_of(l, g, s * size + i * t->nv, acc + i * t->nv, v, words[i],
+                   l->stores && last ? i - 1 : -1);
     }
 }
 
@@ -376,7 +416,7 @@ static void plan_steps(kloop *l, const dv_gen *g)
     if (l->flows)
         return;
     l->turns = (p->k - g->lanes) / UNROLL;
-    if (p->k <= 2 * UNROLL || l->turns < 2)
+    if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
     l->steps = l->turns ? p->k - (l->turns - 1) * UNROLL : p->k;
     int64_t far = (l->steps + 1) * p->ld_v;
@@ -465,12 +505,13 @@ static void add_sets(dv_gen *g, const dv_tile *t)
                   0);
 }
 
-void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+static void sums(dv_gen *g, const dv_prod *p, const dv_tile *t, int stores)
 {
-    kloop l = {.p = p, .t = t};
+    kloop l = {.p = p, .t = t, .stores = stores};
     plan_steps(&l, g);
     plan_rings(&l, g);
-    int loops = l.turns || p->batch > 1 || p->pairs;
+    int loops = l.turns || p->batch > 1 || p->pairs ||
+                (!stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l.flows;
     if (loops)
         start_sums(g, t);
@@ -487,12 +528,24 @@ void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
+    for (int j = 0; stores && j < t->nv; j++)
+        dv_tile_store_one(g, p, t, t->rows - 1, j);
+}
+
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    sums(g, p, t, 0);
 }
 
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
+    // Sums that are stored as they are need not wait for each other.
+    int stores = p->beta == DV_SCALE_ZERO && p->alpha != DV_SCALE_ANY &&
+                 !p->bias && !p->relu && !p->c_turned && t->sets == 1 &&
+                 p->batch == 1;
     if ((int64_t)p->k * p->batch >= 64)
         dv_tile_prefetch(g, p, t);
-    dv_tile_sums(g, p, t);
-    dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
+    sums(g, p, t, stores);
+    if (!stores)
+        dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
 }

@@ -47,6 +47,11 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
+// Are all rows of C offsets from X_C? Then one vector of the sums can be
+// stored alone, as it is.
+int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t);
+void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
+                       int j);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
