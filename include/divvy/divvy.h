@@ -499,10 +499,12 @@ DV_API char *dv_grid_text(const dv_grid *g);
 DV_API void dv_grid_destroy(dv_grid *g);
 
 // Look for defects in a plan of tiles on cores: the JSON of dv_grid_json, that
-// of the original stage, or a table of arguments (CSV). *n_defects counts them,
-// *report has a line each (dv_free it).
+// of the original stage, a table of arguments (CSV), or a plan of dv_plan_text.
+// `tiles` are rows and columns of tiles for files that do not say; may be NULL.
+// *n_defects counts the defects, *report has a line each (dv_free it).
 DV_API dv_status dv_lint(const char *text, size_t len, const char *name,
-                         int64_t *n_defects, char **report, dv_diag *diag);
+                         const int64_t *tiles, int64_t *n_defects,
+                         char **report, dv_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -81,6 +81,7 @@ int cli_bench(const cli_command *c, int argc, char **argv);
 int cli_check(const cli_command *c, int argc, char **argv);
 int cli_einsum(const cli_command *c, int argc, char **argv);
 int cli_grid(const cli_command *c, int argc, char **argv);
+int cli_lint(const cli_command *c, int argc, char **argv);
 int cli_nest(const cli_command *c, int argc, char **argv);
 int cli_place(const cli_command *c, int argc, char **argv);
 int cli_plan(const cli_command *c, int argc, char **argv);

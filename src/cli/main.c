@@ -10,6 +10,7 @@ const cli_command cli_commands[] = {
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
      cli_einsum},
     {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid},
+    {"lint", "FILE", "look for defects in tiles on cores", cli_lint},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest},
     {"place", "FILE.csv", "give buffers addresses in one memory", cli_place},
     {"plan", "FILE", "divide a program for a target; print the plan", cli_plan},

@@ -245,6 +245,19 @@ static void add_policies(const dv_grid *g, dv_grid_figures *f)
     }
 }
 
+// Is an order with this size among the ways already?
+static int is_listed(const dv_grid_figures *f, const dv_order *o)
+{
+    dv_text name = {0};
+    int found = 0;
+    dv_put(&name, "static ");
+    dv_order_print(&name, o);
+    for (int32_t i = 0; i < f->n_ways && name.at; i++)
+        found |= !strcmp(f->ways[i].name, name.at);
+    dv_text_free(&name);
+    return found;
+}
+
 static void add_orders(const dv_grid *g, dv_grid_figures *f)
 {
     dv_order o;
@@ -253,6 +266,8 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         int sampled;
         if (o.kind == DV_ORDER_BLOCK_LINEAR)
             break; // groups tell as much
+        if (is_listed(f, &o))
+            continue;
         int64_t panels = dv_grid_panels(g, &o, &sampled);
         dv_put(&name, "static ");
         dv_order_print(&name, &o);

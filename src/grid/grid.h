@@ -243,6 +243,8 @@ typedef struct dv_page {
 int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
                const int64_t *shard, int64_t banks, const int64_t *page);
 
+// dv_grid_json with or without what is only for reading.
+void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures);
 // The mask of a tile: rows and columns of it that hold elements.
 void dv_grid_edge(const dv_grid *g, int64_t m, int64_t n, int64_t *rows,
                   int64_t *cols);

@@ -72,6 +72,7 @@ static void problem_json(dv_json *j, const dv_grid *g)
     pair(j, "shape", g->rows, g->cols);
     pair(j, "tile_shape", g->tile_rows, g->tile_cols);
     int64_t rows = g->mt * g->tile_rows, cols = g->nt * g->tile_cols;
+    dv_json_int(j, "elem_bytes", g->elem_bytes);
     dv_json_bool(j, "needs_padding", rows != g->rows || cols != g->cols);
     pair(j, "padded_shape", rows, cols);
     int64_t h = 0, w = 0;
@@ -318,7 +319,7 @@ static void sequence_json(dv_json *j, const dv_grid *g)
 }
 
 // Everything but what is inside devices.
-static void grid_json(dv_json *j, const dv_grid *g)
+static void grid_json(dv_json *j, const dv_grid *g, int figures)
 {
     problem_json(j, g);
     split_json(j, g);
@@ -330,17 +331,18 @@ static void grid_json(dv_json *j, const dv_grid *g)
     queue_json(j, g);
     cores_json(j, g);
     buffers_json(j, g);
-    figures_json(j, g);
-    sequence_json(j, g);
+    if (figures) {
+        figures_json(j, g);
+        sequence_json(j, g);
+    }
 }
 
-char *dv_grid_json(const dv_grid *g)
+void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures)
 {
-    dv_text out = {0};
-    dv_json j = {.out = &out};
+    dv_json j = {.out = out};
     dv_json_open(&j, NULL, '{');
     if (!g->n_parts)
-        grid_json(&j, g);
+        grid_json(&j, g, figures);
     else {
         dv_json_int(&j, "batch", g->batch);
         pair(&j, "grid_tiles", g->mt, g->nt);
@@ -355,12 +357,18 @@ char *dv_grid_json(const dv_grid *g)
             dv_json_open(&j, NULL, '{');
             dv_json_int(&j, "device", i);
             dv_json_ints(&j, "box_mnk", &g->part_begin[6 * i], 6);
-            grid_json(&j, g->parts[i]);
+            grid_json(&j, g->parts[i], figures);
             dv_json_close(&j);
         }
         dv_json_close(&j);
     }
     dv_json_close(&j);
+}
+
+char *dv_grid_json(const dv_grid *g)
+{
+    dv_text out = {0};
+    dv_grid_put_json(&out, g, 1);
     return dv_text_take(&out);
 }
 

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 #include "base/diag.h"
 #include "grid/grid.h"
+#include "grid/queue.h"
 #include "target/target.h"
+#include <pthread.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,8 +262,7 @@ static void vectors(void **unused)
     while (same > 0 && want.at[same - 1] != '\n')
         same--;
     if (strcmp(want.at, got.at))
-        fail_msg("wanted %.300s\n\ngot %.300s", want.at + same,
-                 got.at + same);
+        fail_msg("wanted %.300s\n\ngot %.300s", want.at + same, got.at + same);
     dv_text_free(&want);
     dv_text_free(&got);
 }
@@ -454,12 +455,95 @@ static void orders(void **unused)
             }
 }
 
+// -- Queues ------------------------------------------------------------------
+
+enum { QUEUE_TILES = 10000, QUEUE_CORES = 16 };
+
+typedef struct worker {
+    dv_queue *queue;
+    int32_t core;
+    int64_t ran;
+    _Atomic int *owned;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    int64_t first, count;
+    while (dv_queue_next(w->queue, w->core, &first, &count))
+        for (int64_t i = 0; i < count; i++) {
+            atomic_fetch_add(&w->owned[first + i], 1);
+            w->ran++;
+            // Some cores are slow, so that others take their tiles.
+            for (volatile int k = 0; w->core % 4 == 0 && k < 2000; k++)
+                ;
+        }
+    return NULL;
+}
+
+static void queues(void **unused)
+{
+    (void)unused;
+    static _Atomic int owned[QUEUE_TILES];
+    for (int steal = 0; steal < 2; steal++)
+        for (int64_t chunk = 1; chunk < 9; chunk += 7) {
+            dv_queue q;
+            worker w[QUEUE_CORES];
+            pthread_t threads[QUEUE_CORES];
+            int64_t ran = 0;
+            for (int i = 0; i < QUEUE_TILES; i++)
+                atomic_store(&owned[i], 0);
+            assert_true(
+                dv_queue_init(&q, QUEUE_TILES, QUEUE_CORES, chunk, steal));
+            for (int32_t i = 0; i < QUEUE_CORES; i++) {
+                w[i] = (worker){&q, i, 0, owned};
+                assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]),
+                                 0);
+            }
+            for (int i = 0; i < QUEUE_CORES; i++) {
+                pthread_join(threads[i], NULL);
+                ran += w[i].ran;
+            }
+            for (int i = 0; i < QUEUE_TILES; i++)
+                assert_int_equal(atomic_load(&owned[i]), 1);
+            assert_int_equal(ran, QUEUE_TILES);
+            dv_queue_free(&q);
+        }
+    dv_queue q;
+    assert_false(dv_queue_init(&q, (int64_t)1 << 40, 4, 1, 1));
+}
+
+// A million tiles are planned as quickly as ten: nothing is listed.
+static void large(void **unused)
+{
+    (void)unused;
+    int64_t shape[] = {32000, 32000};
+    static const char *const words[] = {"row_major", "hilbert", "morton",
+                                        "grouped(8)"};
+    for (int i = 0; i < 4; i++) {
+        dv_grid_task t = matrix(shape, 13, 10);
+        t.depth = 320;
+        t.order = words[i];
+        t.policy = i == 3 ? "streamk2" : "static";
+        dv_mem_fail_at(-1);
+        dv_grid *g = make(&t);
+        assert_int_equal(g->n_tiles, 1000000);
+        assert_true(dv_mem_calls() < 40);
+        assert_true(g->n_segments <= 4 * 130);
+        int32_t busy;
+        tiles_of(g, &busy);
+        assert_int_equal(busy, 130);
+        dv_grid_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors), cmocka_unit_test(losses),
         cmocka_unit_test(edges),   cmocka_unit_test(limits),
         cmocka_unit_test(panels),  cmocka_unit_test(orders),
+        cmocka_unit_test(queues),  cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
