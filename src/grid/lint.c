@@ -504,7 +504,6 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
 static void check_ranges(lint *l, const lint_core *cores, int32_t n)
 {
     int64_t in_ranges = 0, found = 0;
-    check_rects(l, &l->ranges, "range");
     for (int32_t i = 0; i < l->ranges.n; i++)
         in_ranges += (l->ranges.at[i].x1 - l->ranges.at[i].x0 + 1) *
                      (l->ranges.at[i].y1 - l->ranges.at[i].y0 + 1);
@@ -573,6 +572,7 @@ static void check_cores(lint *l)
             lint_say(l, "duplicate",
                      "core %" PRId64 ",%" PRId64 " has two rows", sorted[i].x,
                      sorted[i].y);
+    check_rects(l, &l->ranges, "range");
     if (l->ranges.n && n)
         check_ranges(l, sorted, n);
     if (l->n_cores >= 0 && l->n_cores != l->n)

@@ -239,7 +239,7 @@ static void plans(void **unused)
 {
     (void)unused;
     uint64_t seed = gen_seed();
-    int n = gen_cases(100000), broken = 0, made = 0;
+    int n = gen_cases(106000), broken = 0, made = 0;
     for (int i = 0; i < n; i++) {
         sample s;
         dv_grid *g = NULL;
