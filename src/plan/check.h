@@ -7,4 +7,6 @@
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // C11 to C15, once the others hold.
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// C16, once the others hold.
+dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif
