@@ -432,7 +432,8 @@ DV_API dv_status dv_einsum_cache_create(dv_einsum_cache **out, size_t max_plans,
 // Execs made with it go on.
 DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
-// -- Tiles on physical cores ---------------------------------------------------
+// -- Tiles on physical cores
+// ---------------------------------------------------
 //
 // Which core of a machine computes which tile of a result, in which order and
 // with which arguments. Uses nothing else of divvy:
@@ -443,7 +444,8 @@ DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 //   t.core_cols = t.core_rows = 8;
 //   dv_grid *g = NULL;
 //   if (dv_grid_create(&g, &t, diag) == DV_OK)
-//       puts(dv_grid_json(g));                // one core with 2 tiles, 63 with 1
+//       puts(dv_grid_json(g));                // one core with 2 tiles, 63 with
+//       1
 //   dv_grid_destroy(g);
 
 // Columns and rows of cores; both corners are inside.
@@ -453,9 +455,9 @@ typedef struct dv_core_rect {
 
 // A tensor that is kept in core memory, cut into shards.
 typedef struct dv_shard_spec {
-    const char *tensor;  // for messages; may be NULL
-    int64_t grid[2];     // shards down and across
-    int64_t tiles[2];    // rows and columns of tiles in one
+    const char *tensor; // for messages; may be NULL
+    int64_t grid[2];    // shards down and across
+    int64_t tiles[2];   // rows and columns of tiles in one
 } dv_shard_spec;
 
 typedef struct dv_grid_task {
@@ -464,7 +466,7 @@ typedef struct dv_grid_task {
     int64_t depth;        // of the reduced dim; 0: nothing is reduced
     int64_t tile_rows, tile_cols; // 0: the target's, or 32
     int64_t elem_bytes;           // 0: 2
-    const dv_target *target;      // NULL: core_cols and core_rows are all there is
+    const dv_target *target; // NULL: core_cols and core_rows are all there is
     int64_t core_cols, core_rows; // 0: the target's
     const dv_core_rect *allowed;  // NULL: all
     size_t n_allowed;
@@ -472,7 +474,7 @@ typedef struct dv_grid_task {
     size_t n_holes;
     const dv_shard_spec *shards; // NULL: everything is in main memory
     size_t n_shards;
-    const char *split;  // which cores come first: column (NULL) or row
+    const char *split; // which cores come first: column (NULL) or row
     // row_major (NULL), column_major, snake, grouped(G), block_linear(K),
     // morton, hilbert, match_shard, or auto
     const char *order;
@@ -505,6 +507,13 @@ DV_API void dv_grid_destroy(dv_grid *g);
 DV_API dv_status dv_lint(const char *text, size_t len, const char *name,
                          const int64_t *tiles, int64_t *n_defects,
                          char **report, dv_diag *diag);
+
+// -- Text --------------------------------------------------------------------
+
+// Write a checked plan as programs into a folder, which is made if need be: as
+// c, openmp, tt-metalium, json or csv.
+DV_API dv_status dv_plan_emit(const dv_plan *plan, const char *as,
+                              const char *dir, dv_diag *diag);
 
 #ifdef __cplusplus
 }

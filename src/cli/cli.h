@@ -80,6 +80,7 @@ extern const cli_command cli_commands[]; // ends with a row without a name
 int cli_bench(const cli_command *c, int argc, char **argv);
 int cli_check(const cli_command *c, int argc, char **argv);
 int cli_einsum(const cli_command *c, int argc, char **argv);
+int cli_emit(const cli_command *c, int argc, char **argv);
 int cli_grid(const cli_command *c, int argc, char **argv);
 int cli_lint(const cli_command *c, int argc, char **argv);
 int cli_nest(const cli_command *c, int argc, char **argv);

@@ -9,6 +9,7 @@ const cli_command cli_commands[] = {
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
      cli_einsum},
+    {"emit", "FILE -o DIR", "write a plan as C, OpenMP or kernels", cli_emit},
     {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid},
     {"lint", "FILE", "look for defects in tiles on cores", cli_lint},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest},

@@ -180,7 +180,7 @@ static void check_shard_args(lint *l, int32_t i)
         !lint_arg(l, i, "count", &count) || !lint_arg(l, i, "start_id", &start))
         return;
     const lint_core *c = &l->cores[i];
-    if (count && c->x >= 0 && (c->x != sx || c->y != sy))
+    if (count && c->sy < 0 && c->x >= 0 && (c->x != sx || c->y != sy))
         lint_say(l, "arguments",
                  "%s has shard row %" PRId64 ", column %" PRId64
                  ", which is on core %" PRId64 ",%" PRId64,
