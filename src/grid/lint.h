@@ -83,9 +83,13 @@ int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box);
 dv_status lint_read(lint *l, const dv_source *src);
 // Value of an argument by its name or its older name; 0: there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
+// Arguments (lint_args.c); what they say is the work that is judged then.
+void lint_judge_args(lint *l);
 // Look at everything (lint.c).
 void lint_judge(lint *l);
 
+const char *lint_core_name(const lint *l, int32_t i, char buf[48]);
+int lint_by_begin(const void *a, const void *b); // spans, for qsort
 lint_core *lint_add_core(lint *l, int64_t x, int64_t y);
 void lint_add_span(lint *l, int64_t begin, int64_t end, int32_t core);
 void lint_add_box(lint *l, int64_t m0, int64_t m1, int64_t n0, int64_t n1,

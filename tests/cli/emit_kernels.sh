@@ -40,6 +40,7 @@ kernels() {
         same y
     done
 }
+printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 whole a 100,70 1
 whole b 70,130 2
 want a=a.npy b=b.npy
