@@ -167,7 +167,7 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
 // Of a large one only areas: boxes that do not overlap and add up.
 static void add_boxes(lint *l, int64_t rows)
 {
-    int64_t area = 0;
+    double area = 0; // exact up to 2^53 tiles
     char a[48], b[48];
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
@@ -176,7 +176,7 @@ static void add_boxes(lint *l, int64_t rows)
                      "%s has rows %" PRId64 "..%" PRId64 ", columns %" PRId64
                      "..%" PRId64,
                      lint_core_name(l, x->core, a), x->m0, x->m1, x->n0, x->n1);
-        area += (x->m1 - x->m0) * (x->n1 - x->n0);
+        area += (double)(x->m1 - x->m0) * (double)(x->n1 - x->n0);
         for (int32_t k = 0; k < i; k++) {
             const lint_box *y = &l->boxes[k];
             if (dv_max_i64(x->m0, y->m0) < dv_min_i64(x->m1, y->m1) &&
@@ -186,8 +186,8 @@ static void add_boxes(lint *l, int64_t rows)
                          lint_core_name(l, x->core, b));
         }
     }
-    if (area != rows * l->nt)
-        lint_say(l, "lost", "cores have %" PRId64 " tiles of %" PRId64, area,
+    if (area != (double)(rows * l->nt))
+        lint_say(l, "lost", "cores have %.0f tiles of %" PRId64, area,
                  rows * l->nt);
 }
 
@@ -243,10 +243,11 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
 // that have no arguments.
 static void check_ranges(lint *l, const lint_core *cores, int32_t n)
 {
-    int64_t in_ranges = 0, found = 0;
+    int64_t found = 0;
+    double in_ranges = 0; // off-grid ones may be huge
     for (int32_t i = 0; i < l->ranges.n; i++)
-        in_ranges += (l->ranges.at[i].x1 - l->ranges.at[i].x0 + 1) *
-                     (l->ranges.at[i].y1 - l->ranges.at[i].y0 + 1);
+        in_ranges += (double)(l->ranges.at[i].x1 - l->ranges.at[i].x0 + 1) *
+                     (double)(l->ranges.at[i].y1 - l->ranges.at[i].y0 + 1);
     for (int32_t i = 0; i < n; i++) {
         int in = 0;
         for (int32_t k = 0; k < l->ranges.n && !in; k++)
@@ -257,9 +258,9 @@ static void check_ranges(lint *l, const lint_core *cores, int32_t n)
                      "core %" PRId64 ",%" PRId64 " has work and is in no range",
                      cores[i].x, cores[i].y);
     }
-    if (in_ranges > found && l->n_names)
+    if (in_ranges > (double)found && l->n_names)
         lint_say(l, "ranges",
-                 "ranges name %" PRId64 " cores, %" PRId64 " have arguments",
+                 "ranges name %.0f cores, %" PRId64 " have arguments",
                  in_ranges, found);
 }
 
@@ -350,8 +351,9 @@ static void check_memory(lint *l)
                      " tiles of %" PRId64,
                      b->name, b->bytes, b->tiles, b->page_bytes);
         // Sums under way are f32 whatever the elements are.
-        int64_t page =
-            l->tile_elems * (strcmp(b->name, "partial") ? l->elem_bytes : 4);
+        int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
+        if (!dv_mul_i64(&page, page, l->tile_elems))
+            page = INT64_MAX;
         if (b->page_bytes < page)
             lint_say(l, "memory",
                      "a page of buffer %s has %" PRId64

@@ -110,7 +110,9 @@ static void check_rect_args(lint *l, int32_t i)
         !lint_arg(l, i, "n0", &n0) || !lint_arg(l, i, "n1", &n1) ||
         !lint_arg(l, i, "count", &count) || !lint_arg(l, i, "start_id", &start))
         return;
-    int64_t tiles = (m1 - m0) * (n1 - n0) * l->batch;
+    int64_t tiles = (m1 - m0) * (n1 - n0);
+    if (!dv_mul_i64(&tiles, tiles, l->batch))
+        tiles = -1; // wrong whatever is stated
     if (count != tiles || start != m0 * l->nt + n0)
         lint_say(l, "arguments",
                  "%s has %" PRId64 " tiles from %" PRId64

@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Numbers in a file are believed up to here, so that sums of them fit.
-static const int64_t MOST = (int64_t)1 << 40;
+// Numbers in a file are believed up to here, so that products of two and sums
+// of those fit.
+static const int64_t MOST = (int64_t)1 << 30;
 
 // -- Members -----------------------------------------------------------------
 
