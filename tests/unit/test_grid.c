@@ -537,6 +537,45 @@ static void large(void **unused)
     }
 }
 
+// Every allocation fails once: a status, nothing half made.
+static void memory(void **unused)
+{
+    (void)unused;
+    int64_t shape[] = {160, 416};
+    static const char *const policies[] = {"static", "rect", "streamk"};
+    for (int i = 0; i < 6; i++) {
+        dv_shard_spec s = {"c", {5, 1}, {1, 13}};
+        dv_grid_task t = matrix(shape, 8, 8);
+        t.depth = 256;
+        t.policy = i < 3 ? policies[i] : NULL;
+        t.order = i == 3 ? "auto" : NULL;
+        t.devices[0] = i == 4 ? 2 : 0;
+        t.shards = &s;
+        t.n_shards = i == 5;
+        int done = 0;
+        for (int64_t n = 0; !done; n++) {
+            dv_grid *g = NULL;
+            char *json = NULL, *report = NULL;
+            int64_t defects = -1;
+            dv_mem_fail_at(n);
+            dv_status st = dv_grid_create(&g, &t, NULL);
+            if (st == DV_OK)
+                json = dv_grid_json(g);
+            if (json)
+                st = dv_lint(json, strlen(json), "g", NULL, &defects, &report,
+                             NULL);
+            dv_mem_fail_at(-1);
+            done = st == DV_OK && json;
+            assert_true(st == DV_OK || st == DV_E_NOMEM);
+            assert_true(!done || defects == 0);
+            dv_free(report);
+            dv_free(json);
+            dv_grid_destroy(g);
+            assert_true(n < 2000);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +583,7 @@ int main(void)
         cmocka_unit_test(edges),   cmocka_unit_test(limits),
         cmocka_unit_test(panels),  cmocka_unit_test(orders),
         cmocka_unit_test(queues),  cmocka_unit_test(large),
+        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
