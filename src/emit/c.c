@@ -431,7 +431,8 @@ static void put_main(emitter *e)
             P("%s%" PRId64, d ? ", " : "", x->shape[d]);
         P("%s\", ", x->n_dims == 1 ? "," : "");
         dv_emit_tensor(&e->out, e->p, t);
-        P(", %" PRId64 ", sizeof(%s));\n", x->n_elems, dv_ctype(x->dtype));
+        P(", %" PRId64 ", sizeof(%s), %d);\n", x->n_elems, dv_ctype(x->dtype),
+          x->is_input);
     }
     for (int32_t t = 0; t < e->p->n_tensors; t++) {
         P("    free(");

@@ -9,7 +9,7 @@
 //   json, csv    tiles and arguments of every core, per group
 //
 // Texts are self-contained. A program takes NAME=FILE.npy for every input and
-// for the outputs that are wanted.
+// for the outputs that are wanted, twice for what is both.
 #ifndef DV_EMIT_H
 #define DV_EMIT_H
 #include "base/text.h"

@@ -129,8 +129,8 @@ static void put_result(emitter *e, int32_t i)
       x.batch, x.rows, x.cols, t->name, dv_dtype_get(t->dtype)->npy);
     for (int d = 0; d < t->n_dims; d++)
         P("%s%" PRId64, d ? ", " : "", t->shape[d]);
-    P("%s\", y.data(), %" PRId64 ", sizeof(%s));\n    }\n",
-      t->n_dims == 1 ? "," : "", t->n_elems, elem(t));
+    P("%s\", y.data(), %" PRId64 ", sizeof(%s), %d);\n    }\n",
+      t->n_dims == 1 ? "," : "", t->n_elems, elem(t), t->is_input);
 }
 
 // -- Groups ------------------------------------------------------------------

@@ -108,7 +108,8 @@ static void check_spans(lint *l)
     int64_t total = l->batch * l->mt * l->nt * l->kt, at = 0;
     int32_t who = -1;
     char text[160], a[48], b[48];
-    qsort(l->spans, (size_t)l->n_spans, sizeof *l->spans, lint_by_begin);
+    if (l->n_spans)
+        qsort(l->spans, (size_t)l->n_spans, sizeof *l->spans, lint_by_begin);
     for (int32_t i = 0; i < l->n_spans; i++) {
         const lint_span *s = &l->spans[i];
         if (s->begin < 0 || s->end > total || s->begin > s->end) {

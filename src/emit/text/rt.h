@@ -175,12 +175,14 @@ static inline void *rt_alloc(int64_t n, size_t size)
     return p;
 }
 
-// The file that the command line gives a tensor, as NAME=FILE.
-static inline const char *rt_file(int argc, char **argv, const char *name)
+// The file that the command line gives a tensor, as NAME=FILE. What is read and
+// written is named twice: first the one to read.
+static inline const char *rt_file(int argc, char **argv, const char *name,
+                                  int skip)
 {
     size_t len = strlen(name);
     for (int i = 1; i < argc; i++)
-        if (!strncmp(argv[i], name, len) && argv[i][len] == '=')
+        if (!strncmp(argv[i], name, len) && argv[i][len] == '=' && !skip--)
             return argv[i] + len + 1;
     return NULL;
 }
@@ -188,7 +190,7 @@ static inline const char *rt_file(int argc, char **argv, const char *name)
 static inline void rt_read(int argc, char **argv, const char *name, void *data,
                            int64_t n, size_t size)
 {
-    const char *path = rt_file(argc, argv, name);
+    const char *path = rt_file(argc, argv, name, 0);
     unsigned char head[10];
     FILE *f = path ? fopen(path, "rb") : NULL;
     if (!f || fread(head, 1, 10, f) != 10 ||
@@ -201,12 +203,13 @@ static inline void rt_read(int argc, char **argv, const char *name, void *data,
     fclose(f);
 }
 
-// `shape` as Python writes it: "2, 3" or "8,".
+// `shape` as Python writes it: "2, 3" or "8,"; `was_read`: it is an input too.
 static inline void rt_write(int argc, char **argv, const char *name,
                             const char *descr, const char *shape,
-                            const void *data, int64_t n, size_t size)
+                            const void *data, int64_t n, size_t size,
+                            int was_read)
 {
-    const char *path = rt_file(argc, argv, name);
+    const char *path = rt_file(argc, argv, name, was_read);
     char head[1024];
     if (!path)
         return;
