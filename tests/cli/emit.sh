@@ -65,6 +65,24 @@ program openmp wormhole close a=a.npy
 program c spyre close a=a.npy
 shape=
 
+# -- Every order, on a plan that was edited
+printf 'input a: f32[2, 230, 20]\ninput b: f32[20, 330]\ny[z,m,n] = sum[k] a[z,m,k] * b[k,n]\noutput y\n' >p.dv
+whole a 2,230,20 9
+whole b 20,330 1
+want a=a.npy b=b.npy
+"$divvy" plan p.dv -t wormhole >p.plan
+for order in row_major column_major snake hilbert morton 'grouped(3)' 'block_linear(3)'; do
+    sed "s/ order [a-z_()0-9]* {/ order $order {/" p.plan >q.plan
+    expect 0 '' "$divvy" emit q.plan --as c -o out
+    what="order $order"
+    grep -q "of the order $order, in 8x11 tiles" out/program.c || complain "$what: not in the text"
+    set -- $compilers
+    "$1" -std=c11 -O1 -Wall -Wextra -Werror out/program.c -lm -o prog 2>.err || complain "$what does not compile"
+    rm -f got_y.npy
+    ./prog a=a.npy b=b.npy y=got_y.npy 2>.err || complain "$what fails"
+    same y
+done
+
 # -- Tables
 printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
 for how in json csv; do
