@@ -175,7 +175,7 @@ DV_API const char *dv_target_builtin(int i);
 // -- Plans -------------------------------------------------------------------
 
 typedef struct dv_plan_options {
-    int64_t cores;          // use at most so many; 0: all of the target's
+    int64_t cores; // use at most so many; 0: all of the target's
     // Threads on this machine, also more than it has cores; 0: one a core.
     int64_t threads;
     const char *stop_after; // name of a pass; NULL: run them all
@@ -645,6 +645,89 @@ DV_API void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
                              const void *in1, void *out);
 DV_API void dv_contract_combine(dv_contract *c, int32_t thread, void *out);
 DV_API const dv_nest *dv_contract_nest(const dv_contract *c); // as it is run
+
+// -- Tiles on physical cores
+// ---------------------------------------------------
+//
+// Which core of a machine computes which tile of a result, in which order and
+// with which arguments. Uses nothing else of divvy:
+//
+//   const int64_t shape[] = {160, 416};              // 5 x 13 tiles
+//   dv_grid_task t = DV_GRID_TASK_INIT;
+//   t.shape = shape, t.n_dims = 2;
+//   t.core_cols = t.core_rows = 8;
+//   dv_grid *g = NULL;
+//   if (dv_grid_create(&g, &t, diag) == DV_OK)
+//       puts(dv_grid_json(g));                // one core with 2 tiles, 63 with
+//       1
+//   dv_grid_destroy(g);
+
+// Columns and rows of cores; both corners are inside.
+typedef struct dv_core_rect {
+    int32_t x0, y0, x1, y1;
+} dv_core_rect;
+
+// A tensor that is kept in core memory, cut into shards.
+typedef struct dv_shard_spec {
+    const char *tensor; // for messages; may be NULL
+    int64_t grid[2];    // shards down and across
+    int64_t tiles[2];   // rows and columns of tiles in one
+} dv_shard_spec;
+
+typedef struct dv_grid_task {
+    const int64_t *shape; // of the result, in elements
+    int n_dims;           // the last two are cut into tiles, others are batches
+    int64_t depth;        // of the reduced dim; 0: nothing is reduced
+    int64_t tile_rows, tile_cols; // 0: the target's, or 32
+    int64_t elem_bytes;           // 0: 2
+    const dv_target *target; // NULL: core_cols and core_rows are all there is
+    int64_t core_cols, core_rows; // 0: the target's
+    const dv_core_rect *allowed;  // NULL: all
+    size_t n_allowed;
+    const dv_core_rect *holes; // cores that are not there
+    size_t n_holes;
+    const dv_shard_spec *shards; // NULL: everything is in main memory
+    size_t n_shards;
+    const char *split; // which cores come first: column (NULL) or row
+    // row_major (NULL), column_major, snake, grouped(G), block_linear(K),
+    // morton, hilbert, match_shard, or auto
+    const char *order;
+    // static (NULL), rect, streamk, streamk1, streamk2, splitk(N), ticket,
+    // steal, or auto
+    const char *policy;
+    int64_t devices[3]; // parts of rows, columns and depth; 0: 1
+} dv_grid_task;
+#define DV_GRID_TASK_INIT                                                      \
+    {                                                                          \
+        NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, NULL, 0, NULL, 0, NULL,      \
+            NULL, NULL,                                                        \
+        {                                                                      \
+            0, 0, 0                                                            \
+        }                                                                      \
+    }
+
+typedef struct dv_grid dv_grid;
+DV_API dv_status dv_grid_create(dv_grid **out, const dv_grid_task *task,
+                                dv_diag *diag);
+// The plan with its figures; as JSON, or for people with a map of the cores.
+DV_API char *dv_grid_json(const dv_grid *g);
+DV_API char *dv_grid_text(const dv_grid *g);
+DV_API void dv_grid_destroy(dv_grid *g);
+
+// Look for defects in a plan of tiles on cores: the JSON of dv_grid_json, that
+// of the original stage, a table of arguments (CSV), or a plan of dv_plan_text.
+// `tiles` are rows and columns of tiles for files that do not say; may be NULL.
+// *n_defects counts the defects, *report has a line each (dv_free it).
+DV_API dv_status dv_lint(const char *text, size_t len, const char *name,
+                         const int64_t *tiles, int64_t *n_defects,
+                         char **report, dv_diag *diag);
+
+// -- Text --------------------------------------------------------------------
+
+// Write a checked plan as programs into a folder, which is made if need be: as
+// c, openmp, tt-metalium, json or csv.
+DV_API dv_status dv_plan_emit(const dv_plan *plan, const char *as,
+                              const char *dir, dv_diag *diag);
 
 #ifdef __cplusplus
 }

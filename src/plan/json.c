@@ -153,6 +153,45 @@ static void buffers_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+// Which core of the machine's grid has which tiles of a group's result.
+static void grid_json(dv_json *j, const dv_plan *plan)
+{
+    dv_json_open(j, "grid", '[');
+    for (int32_t i = 0; i < plan->n_grids; i++) {
+        const dv_group_grid *g = &plan->grids[i];
+        int64_t tiles[] = {g->mt, g->nt}, shards[] = {g->gy, g->gx};
+        int64_t local[] = {g->sm, g->sn};
+        dv_json_open(j, NULL, '{');
+        dv_json_int(j, "group", g->group);
+        dv_json_string(j, "tensor", plan->ops->tensors[g->tensor].name);
+        dv_json_string(j, "partition_mode",
+                       g->local_shard ? "local_shard" : "global");
+        dv_json_int(j, "batch", g->batch);
+        dv_json_ints(j, "grid_tiles", tiles, 2);
+        dv_json_int(j, "Kt", g->kt);
+        if (g->local_shard) {
+            dv_json_ints(j, "shard_grid", shards, 2);
+            dv_json_ints(j, "local_shape_tiles", local, 2);
+        } else {
+            dv_json_string(j, "order", g->order);
+        }
+        dv_json_open(j, "rows", '[');
+        for (int32_t r = 0; r < g->n_ranges; r++) {
+            const dv_tile_range *x = &g->ranges[r];
+            int64_t xy[] = {x->x, x->y};
+            int64_t what[] = {g->local_shard ? x->sy : x->first,
+                              g->local_shard ? x->sx : x->n};
+            dv_json_open_flat(j, NULL, '{');
+            dv_json_ints(j, "core_xy", xy, 2);
+            dv_json_ints(j, g->local_shard ? "shard" : "start_count", what, 2);
+            dv_json_close(j);
+        }
+        dv_json_close(j);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
 static void scratch_json(dv_json *j, const dv_plan *plan)
 {
     const dv_scratch *s = &plan->scratch;
@@ -196,6 +235,8 @@ char *dv_plan_json(const dv_plan *plan)
     }
     if (plan->facts & DV_FACT_PLACED)
         scratch_json(&j, plan);
+    if (plan->n_grids)
+        grid_json(&j, plan);
     dv_json_open(&j, "passes", '[');
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)

@@ -126,6 +126,26 @@ typedef struct dv_scratch {
     int64_t saved_bytes;
 } dv_scratch;
 
+// What core (x,y) has of a group's result: tiles first..first+n in the order,
+// or one shard of it.
+typedef struct dv_tile_range {
+    int64_t x, y, first, n;
+    int64_t sy, sx; // local_shard
+} dv_tile_range;
+
+// A group's result in tiles of the machine, on its grid of cores; see
+// grid/grid.h. Core number c of the deals is column c mod cols, row c div cols.
+typedef struct dv_group_grid {
+    int32_t group, tensor;
+    int local_shard; // each core has the shard it keeps in its scratchpad
+    int64_t batch, mt, nt, kt;
+    int64_t gy, gx, sm, sn; // local_shard
+    const char *order;      // a word of grid/grid.h; row_major for shards
+    dv_tile_range *ranges;
+    int32_t n_ranges;
+    uint32_t off; // where it stands, in a plan that was read
+} dv_group_grid;
+
 enum {
     DV_FACT_LOWERED = 1,      // plan->ops
     DV_FACT_GROUPED = 2,      // plan->groups, plan->slices
@@ -133,6 +153,7 @@ enum {
     DV_FACT_DIVIDED = 8,      // plan->slices, plan->divisions
     DV_FACT_PLACED = 16,      // plan->scratch
     DV_FACT_DISTRIBUTED = 32, // plan->team
+    DV_FACT_GRIDDED = 64,     // plan->grids
 };
 
 typedef enum dv_pass_id {
@@ -164,6 +185,9 @@ struct dv_plan {
     int32_t n_groups;
     // scratch
     dv_scratch scratch;
+    // grid
+    dv_group_grid *grids; // of groups whose result is in tiles, in order
+    int32_t n_grids;
 };
 
 // Every op in one slice, for what nothing divides.

@@ -1,0 +1,17 @@
+# Write a text file into a C file, as an array of its lines:
+#
+#   cmake -DOUT=rt.c -DFILE=src/emit/text/rt.h -DNAME=dv_rt_lines
+#         -P cmake/embed_text.cmake
+cmake_minimum_required(VERSION 3.20)
+if(NOT OUT OR NOT FILE OR NOT NAME)
+    message(FATAL_ERROR "embed_text.cmake: OUT, FILE and NAME must be given")
+endif()
+file(READ "${FILE}" text)
+string(REPLACE "\\" "\\\\" text "${text}")
+string(REPLACE "\"" "\\\"" text "${text}")
+string(REPLACE "\n" "\\n\",\n    \"" text "${text}")
+get_filename_component(from "${FILE}" NAME)
+file(WRITE "${OUT}"
+     "// Made by cmake/embed_text.cmake from ${from}. Do not edit.\n"
+     "#include \"emit/emit.h\"\n\n"
+     "const char *const ${NAME}[] = {\n    \"${text}\",\n    NULL,\n};\n")

@@ -1,0 +1,38 @@
+// A JSON reader: the whole text as a tree in an arena. Numbers without point
+// and exponent that fit are integers; everything keeps its place in the text.
+//
+//   const dv_jval *v;
+//   DV_TRY(dv_json_parse(&v, &src, &arena, diag));
+//   const dv_jval *cores = dv_jget(v, "cores");       // NULL: there is none
+#ifndef DV_JSONREAD_H
+#define DV_JSONREAD_H
+#include "base/diag.h"
+#include "base/mem.h"
+
+typedef enum dv_jkind {
+    DV_JNULL,
+    DV_JBOOL,
+    DV_JINT,
+    DV_JFLOAT,
+    DV_JSTRING,
+    DV_JARRAY,
+    DV_JOBJECT,
+} dv_jkind;
+
+typedef struct dv_jval {
+    dv_jkind kind;
+    uint32_t off;
+    const char *key; // in an object; NUL-terminated
+    int64_t i;       // JBOOL, JINT
+    double f;        // JINT, JFLOAT
+    const char *s;   // JSTRING; NUL-terminated
+    struct dv_jval *items;
+    int32_t n, cap;
+} dv_jval;
+
+dv_status dv_json_parse(const dv_jval **out, const dv_source *src,
+                        dv_arena *arena, dv_diag *diag);
+// The member of an object, the last of that name. NULL: there is none, or v is
+// no object.
+const dv_jval *dv_jget(const dv_jval *v, const char *key);
+#endif

@@ -1,0 +1,44 @@
+// divvy emit: text from a plan.
+#include "cli/load.h"
+#include <stdio.h>
+#include <string.h>
+
+int cli_emit(const cli_command *c, int argc, char **argv)
+{
+    cli_plan_args a = {.options = DV_PLAN_OPTIONS_INIT};
+    const char *as = "c", *dir = NULL, *operands[1];
+    int n_operands;
+    const cli_option options[] = {
+        {"target", 't', "NAME", "a target's name or file", CLI_TEXT, &a.target},
+        {"cores", 0, "N", "use at most N of the target's cores", CLI_SIZE,
+         &a.options.cores},
+        {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
+         &a.sets},
+        {"as", 0, "HOW", "c, openmp, tt-metalium, json or csv", CLI_TEXT, &as},
+        {"out", 'o', "DIR", "the folder that is written", CLI_TEXT, &dir},
+        {0},
+    };
+    int code = cli_parse(c, options, argc, argv, operands, &n_operands, 1);
+    if (code >= 0)
+        return code;
+    if (n_operands != 1)
+        return cli_usage(c, "a file is needed");
+    if (!dir)
+        return cli_usage(c, "-o says which folder is written");
+    // Kernels hand everything on through main memory, one op after another.
+    if (!strcmp(as, "tt-metalium"))
+        a.options.scratch = "off";
+    dv_diag *diag = dv_diag_create();
+    cli_loaded l = {0};
+    code = cli_load(c, operands[0], &a, &l, diag);
+    if (code < 0) {
+        code = 0;
+        if (dv_plan_emit(l.plan, as, dir, diag) != DV_OK)
+            code = cli_fail(diag);
+        else
+            cli_warnings(diag);
+    }
+    cli_unload(&l);
+    dv_diag_destroy(diag);
+    return code;
+}

@@ -1,0 +1,466 @@
+// A plan as a program in C: every op a function of a box, every group a loop
+// over cores, each of which loops over its tiles.
+//
+// A group of one op whose result is in tiles of the machine runs the persistent
+// loop of its grid: tiles start..start+count, and the place of a tile in the
+// order says which. Other groups run the plan's own tiles as they are dealt.
+// Parts of a reduction that is cut are kept, and added in their order when all
+// are there. Everything is computed in doubles or 64-bit integers and rounded
+// when it is stored.
+#include "emit/emit.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define P(...) dv_put(&e->out, __VA_ARGS__)
+
+// -- Questions ---------------------------------------------------------------
+
+// Parts that a result of op i is computed in.
+static int64_t n_parts(const emitter *e, int32_t i)
+{
+    const dv_op *op = &e->p->ops[i];
+    int64_t n = 1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce)
+            n *= dv_ceil_div(op->vars[v].end - op->vars[v].begin,
+                             e->plan->slices[i][v]);
+    return n;
+}
+
+static int needs_old(const dv_op *op)
+{
+    return op->update && dv_op_reads_own_write(op);
+}
+
+// The grid of a group, if its persistent loop can be run: the op writes its
+// whole tensor, dim by dim.
+static const dv_group_grid *grid_of(const emitter *e, int32_t group)
+{
+    const dv_group *g = &e->plan->groups[group];
+    const dv_op *op = &e->p->ops[g->first_op];
+    const dv_tensor *t = &e->p->tensors[op->write.tensor];
+    uint32_t seen = 0;
+    if (g->end_op - g->first_op != 1 || needs_old(op))
+        return NULL;
+    for (int d = 0; d < op->write.n_dims; d++) {
+        int v;
+        if (!dv_index_is_var(op, &op->write.index[d], &v) || seen >> v & 1 ||
+            op->vars[v].begin != 0 || op->vars[v].end != t->shape[d])
+            return NULL;
+        seen |= 1u << v;
+    }
+    if (seen != dv_written_vars(op))
+        return NULL;
+    for (int32_t i = 0; i < e->plan->n_grids; i++)
+        if (e->plan->grids[i].group == group &&
+            !e->plan->grids[i].local_shard && op->write.n_dims > 0)
+            return &e->plan->grids[i];
+    return NULL;
+}
+
+// Ops of a group run tile by tile where that is enough; else one after the
+// other.
+static int in_turn(const emitter *e, const dv_group *g)
+{
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        if (n_parts(e, i) > 1 || needs_old(&e->p->ops[i]))
+            return 1;
+    return 0;
+}
+
+// -- One op ------------------------------------------------------------------
+
+static void put_loops(emitter *e, const dv_op *op, uint32_t vars, int indent)
+{
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!(vars >> v & 1))
+            continue;
+        P("%*sfor (int64_t ", indent, "");
+        dv_emit_var(&e->out, op, v);
+        P(" = lo[%d]; ", v);
+        dv_emit_var(&e->out, op, v);
+        P(" < hi[%d]; ", v);
+        dv_emit_var(&e->out, op, v);
+        P("++)\n");
+    }
+}
+
+static void put_zero(emitter *e, const dv_expr *r)
+{
+    static const char *const real[] = {"0", "-INFINITY", "INFINITY", "1", "0"};
+    static const char *const whole[] = {"0", "INT64_MIN", "INT64_MAX", "1",
+                                        "0"};
+    int w = dv_expr_whole(r);
+    P("        %s r = %s;\n", w ? "int64_t" : "double",
+      w ? whole[r->fn] : real[r->fn]);
+}
+
+// r = step(r, value)
+static void put_step(emitter *e, const dv_expr *r, const char *before)
+{
+    static const char *const real[] = {"(r + ", "rt_max(r, ", "rt_min(r, ",
+                                       "(r * ", "(r + "};
+    static const char *const whole[] = {
+        "rt_add(r, ", "rt_imax(r, ", "rt_imin(r, ", "rt_mul(r, ", "rt_add(r, "};
+    P("%sr = %s", before, dv_expr_whole(r) ? whole[r->fn] : real[r->fn]);
+}
+
+// Where an element of the result is among the elements of a part.
+static void put_place(emitter *e, const dv_op *op)
+{
+    int64_t stride = 1;
+    int any = 0;
+    for (int v = op->n_vars - 1; v >= 0; v--) {
+        if (op->vars[v].reduce)
+            continue;
+        P("%s%" PRId64 " * (", any ? " + " : "", stride);
+        dv_emit_var(&e->out, op, v);
+        P(" - %" PRId64 ")", op->vars[v].begin);
+        stride *= op->vars[v].end - op->vars[v].begin;
+        any = 1;
+    }
+    if (!any)
+        P("0");
+}
+
+static void put_store(emitter *e, const emit_op *o)
+{
+    P("        ");
+    dv_emit_access(&e->out, o, &o->op->write, 0);
+    P(" = ");
+    dv_emit_stored(&e->out, o, o->op->body);
+    P(";\n");
+}
+
+static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
+{
+    if (r->fn == DV_RED_MEAN)
+        P("        r /= %" PRId64 ";\n", dv_op_points(op, r->vars));
+}
+
+// The sum over the box of the reduced variables.
+static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
+{
+    put_zero(e, r);
+    put_loops(e, o->op, r->vars, 8);
+    put_step(e, r, "            ");
+    dv_emit_value(&e->out, o, r->arg[0], dv_expr_whole(r));
+    P(");\n");
+}
+
+static void put_op(emitter *e, int32_t i)
+{
+    const dv_op *op = &e->p->ops[i];
+    emit_op o = {e->p, op, needs_old(op)};
+    const dv_expr *r = dv_op_reduce(op);
+    int64_t parts = n_parts(e, i);
+    uint32_t written = dv_written_vars(op);
+    int64_t size = dv_op_points(op, written);
+    const char *type = r && dv_expr_whole(r) ? "int64_t" : "double";
+    if (parts > 1)
+        P("static %s *part_%d;\n", type, (int)i);
+    P("// %s\nstatic void op_%d(const int64_t *lo, const int64_t *hi%s%s)\n{\n",
+      op->name, (int)i, parts > 1 ? ", int64_t part" : "",
+      o.old ? ", const void *before" : "");
+    if (o.old)
+        P("    const %s *old = (const %s *)before;\n",
+          dv_ctype(e->p->tensors[op->write.tensor].dtype),
+          dv_ctype(e->p->tensors[op->write.tensor].dtype));
+    P("    (void)lo, (void)hi;\n");
+    put_loops(e, op, written, 4);
+    P("    {\n");
+    if (r)
+        put_reduce(e, &o, r);
+    if (parts > 1) {
+        P("        part_%d[part * %" PRId64 " + ", (int)i, size);
+        put_place(e, op);
+        P("] = r;\n    }\n}\n\n");
+        // Then the parts of every element, in their order.
+        P("static void op_%d_end(const int64_t *lo, const int64_t *hi%s)\n{\n",
+          (int)i, o.old ? ", const void *before" : "");
+        if (o.old)
+            P("    const %s *old = (const %s *)before;\n    (void)old;\n",
+              dv_ctype(e->p->tensors[op->write.tensor].dtype),
+              dv_ctype(e->p->tensors[op->write.tensor].dtype));
+        P("    (void)lo, (void)hi;\n");
+        put_loops(e, op, written, 4);
+        P("    {\n");
+        put_zero(e, r);
+        P("        for (int64_t part = 0; part < %" PRId64 "; part++)\n",
+          parts);
+        put_step(e, r, "            ");
+        P("part_%d[part * %" PRId64 " + ", (int)i, size);
+        put_place(e, op);
+        P("]);\n");
+    }
+    if (r)
+        put_mean(e, op, r);
+    put_store(e, &o);
+    P("    }\n}\n\n");
+}
+
+static void put_box_table(emitter *e, int32_t i)
+{
+    const dv_op *op = &e->p->ops[i];
+    static const char *const rows[] = {"begin", "end", "slice"};
+    for (int k = 0; k < 3; k++) {
+        P("static const int64_t %s_%d[] = {", rows[k], (int)i);
+        for (int v = 0; v < op->n_vars; v++)
+            P("%s%" PRId64, v ? ", " : "",
+              k == 0   ? op->vars[v].begin
+              : k == 1 ? op->vars[v].end
+                       : e->plan->slices[i][v]);
+        P("%s};\n", op->n_vars ? "" : "0");
+    }
+    P("\n");
+}
+
+// -- Groups ------------------------------------------------------------------
+
+static const char *pragma(const emitter *e)
+{
+    return e->openmp ? "#pragma omp parallel for schedule(static, 1)\n" : "";
+}
+
+static void put_deals(emitter *e, int32_t group)
+{
+    const dv_group *g = &e->plan->groups[group];
+    P("// Tiles of each core: core, first, number.\n"
+      "static const int64_t deals_%d[][3] = {\n",
+      (int)group);
+    for (int32_t d = 0; d < g->n_deals; d++)
+        P("    {%" PRId64 ", %" PRId64 ", %" PRId64 "},\n", g->deals[d].core,
+          g->deals[d].first_tile, g->deals[d].n_tiles);
+    P("};\n\n");
+}
+
+// The number of the part that tile t is, and whether it is the first.
+static void put_part(emitter *e, int32_t i)
+{
+    const dv_op *op = &e->p->ops[i];
+    P("                int64_t part = 0;\n");
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce) {
+            int64_t slice = e->plan->slices[i][v];
+            int64_t len = op->vars[v].end - op->vars[v].begin;
+            P("                part = part * %" PRId64 " + (lo[%d] - %" PRId64
+              ") / %" PRId64 ";\n",
+              dv_ceil_div(len, slice), v, op->vars[v].begin, slice);
+        }
+}
+
+// All tiles of the group, running op `i` (or its end) on each.
+static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
+                      int ending)
+{
+    const dv_group *g = &e->plan->groups[group];
+    P("%s    for (int d = 0; d < %d; d++)\n"
+      "        for (int64_t i = 0; i < deals_%d[d][2]; i++) {\n"
+      "            int64_t t = deals_%d[d][1] + i, lo[%d], hi[%d];\n",
+      pragma(e), (int)g->n_deals, (int)group, (int)group, DV_MAX_VARS,
+      DV_MAX_VARS);
+    for (int32_t i = first; i < end; i++) {
+        const dv_op *op = &e->p->ops[i];
+        int parts = n_parts(e, i) > 1;
+        P("            rt_box(%d, begin_%d, end_%d, slice_%d, t, lo, hi);\n",
+          (int)op->n_vars, (int)i, (int)i, (int)i);
+        if (parts) {
+            P("            {\n");
+            put_part(e, i);
+            P(ending ? "                if (part == 0)\n    " : "");
+        }
+        P("%s            op_%d%s(lo, hi%s%s);\n", parts ? "    " : "", (int)i,
+          ending ? "_end" : "", parts && !ending ? ", part" : "",
+          needs_old(op) ? ", before" : "");
+        if (parts)
+            P("            }\n");
+    }
+    P("        }\n");
+}
+
+static void put_phases(emitter *e, int32_t group)
+{
+    const dv_group *g = &e->plan->groups[group];
+    if (!in_turn(e, g)) {
+        put_sweep(e, group, g->first_op, g->end_op, 0);
+        return;
+    }
+    for (int32_t i = g->first_op; i < g->end_op; i++) {
+        const dv_op *op = &e->p->ops[i];
+        const dv_tensor *t = &e->p->tensors[op->write.tensor];
+        int64_t parts = n_parts(e, i),
+                size = dv_op_points(op, dv_written_vars(op));
+        P("    {\n");
+        if (needs_old(op)) {
+            P("    void *before = rt_alloc(%" PRId64 ", sizeof(%s));\n"
+              "    memcpy(before, ",
+              t->n_elems, dv_ctype(t->dtype));
+            dv_emit_tensor(&e->out, e->p, op->write.tensor);
+            P(", %" PRId64 " * sizeof(%s));\n", t->n_elems, dv_ctype(t->dtype));
+        }
+        if (parts > 1)
+            P("    part_%d = rt_alloc(%" PRId64 ", sizeof *part_%d);\n", (int)i,
+              parts * size, (int)i);
+        put_sweep(e, group, i, i + 1, 0);
+        if (parts > 1) {
+            put_sweep(e, group, i, i + 1, 1);
+            P("    free(part_%d);\n", (int)i);
+        }
+        if (needs_old(op))
+            P("    free(before);\n");
+        P("    }\n");
+    }
+}
+
+// The persistent loop: tiles start..start+count of the order.
+static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
+{
+    const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
+    const dv_tensor *t = &e->p->tensors[g->tensor];
+    int n = t->n_dims, var;
+    P("%s    for (int core = 0; core < %d; core++)\n"
+      "        for (int64_t i = 0; i < cores_%d[core][3]; i++) {\n"
+      "            int64_t id = cores_%d[core][2] + i, m, n, lo[%d], hi[%d];\n",
+      pragma(e), (int)g->n_ranges, (int)group, (int)group, DV_MAX_VARS,
+      DV_MAX_VARS);
+    if (n > 2)
+        P("            int64_t batch = id / %" PRId64 ";\n", g->mt * g->nt);
+    P("            tile_at_%d(id %% %" PRId64 ", &m, &n);\n", (int)group,
+      g->mt * g->nt);
+    if (n < 2)
+        P("            (void)m;\n");
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce)
+            P("            lo[%d] = %" PRId64 ", hi[%d] = %" PRId64 ";\n", v,
+              op->vars[v].begin, v, op->vars[v].end);
+    for (int d = n - 3; d >= 0; d--) {
+        dv_index_is_var(op, &op->write.index[d], &var);
+        P("            lo[%d] = batch %% %" PRId64 ", hi[%d] = lo[%d] + 1, "
+          "batch /= %" PRId64 ";\n",
+          var, t->shape[d], var, var, t->shape[d]);
+    }
+    for (int k = 0; k < 2 && k < n; k++) {
+        int64_t tile =
+            k ? e->plan->target.tile_rows : e->plan->target.tile_cols;
+        dv_index_is_var(op, &op->write.index[n - 1 - k], &var);
+        P("            lo[%d] = %c * %" PRId64 ", hi[%d] = rt_imin(lo[%d] + "
+          "%" PRId64 ", %" PRId64 ");\n",
+          var, k ? 'm' : 'n', tile, var, var, tile, t->shape[n - 1 - k]);
+    }
+    P("            op_%d(lo, hi);\n        }\n",
+      (int)e->plan->groups[group].first_op);
+}
+
+static void put_group(emitter *e, int32_t group)
+{
+    const dv_group *gr = &e->plan->groups[group];
+    const dv_group_grid *g = grid_of(e, group);
+    if (g && n_parts(e, gr->first_op) == 1) {
+        dv_order o = {.mt = g->mt, .nt = g->nt};
+        dv_order_parse(&o, g->order);
+        P("// Column, row, first tile and tiles of each core.\n"
+          "static const int64_t cores_%d[][4] = {\n",
+          (int)group);
+        for (int32_t i = 0; i < g->n_ranges; i++)
+            P("    {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "},\n",
+              g->ranges[i].x, g->ranges[i].y, g->ranges[i].first,
+              g->ranges[i].n);
+        P("};\n\n");
+        dv_emit_decode(&e->out, &o, (int)group, "int64_t");
+        P("static void group_%d(void)\n{\n", (int)group);
+        put_persistent(e, group, g);
+    } else {
+        put_deals(e, group);
+        for (int32_t i = gr->first_op; i < gr->end_op; i++)
+            put_box_table(e, i);
+        P("static void group_%d(void)\n{\n", (int)group);
+        put_phases(e, group);
+    }
+    P("}\n\n");
+}
+
+// -- The program -------------------------------------------------------------
+
+// Groups in order, loops around those that are repeated.
+static void put_run(emitter *e)
+{
+    int depth = 0;
+    P("static void run(void)\n{\n");
+    for (int32_t i = 0; i < e->plan->n_groups; i++) {
+        const dv_group *g = &e->plan->groups[i];
+        for (int32_t r = 0; r < e->p->n_repeats; r++)
+            if (e->p->repeats[r].first_op == g->first_op) {
+                P("%*sfor (int64_t r%d = 0; r%d < %" PRId64 "; r%d++) {\n",
+                  4 + 4 * depth, "", (int)r, (int)r, e->p->repeats[r].times,
+                  (int)r);
+                depth++;
+            }
+        P("%*sgroup_%d();\n", 4 + 4 * depth, "", (int)i);
+        for (int32_t r = 0; r < e->p->n_repeats; r++)
+            if (e->p->repeats[r].end_op == g->end_op &&
+                e->p->repeats[r].end_op > e->p->repeats[r].first_op)
+                P("%*s}\n", 4 * depth--, "");
+    }
+    P("}\n\n");
+}
+
+static void put_main(emitter *e)
+{
+    P("int main(int argc, char **argv)\n{\n");
+    for (int32_t t = 0; t < e->p->n_tensors; t++) {
+        const dv_tensor *x = &e->p->tensors[t];
+        P("    ");
+        dv_emit_tensor(&e->out, e->p, t);
+        P(" = rt_alloc(%" PRId64 ", sizeof(%s));\n", x->n_elems,
+          dv_ctype(x->dtype));
+        if (!x->is_input)
+            continue;
+        P("    rt_read(argc, argv, \"%s\", ", x->name);
+        dv_emit_tensor(&e->out, e->p, t);
+        P(", %" PRId64 ", sizeof(%s));\n", x->n_elems, dv_ctype(x->dtype));
+    }
+    P("    run();\n");
+    for (int32_t t = 0; t < e->p->n_tensors; t++) {
+        const dv_tensor *x = &e->p->tensors[t];
+        if (!x->is_output)
+            continue;
+        P("    rt_write(argc, argv, \"%s\", \"%s\", \"", x->name,
+          dv_dtype_get(x->dtype)->npy);
+        for (int d = 0; d < x->n_dims; d++)
+            P("%s%" PRId64, d ? ", " : "", x->shape[d]);
+        P("%s\", ", x->n_dims == 1 ? "," : "");
+        dv_emit_tensor(&e->out, e->p, t);
+        P(", %" PRId64 ", sizeof(%s), %d);\n", x->n_elems, dv_ctype(x->dtype),
+          x->is_input);
+    }
+    for (int32_t t = 0; t < e->p->n_tensors; t++) {
+        P("    free(");
+        dv_emit_tensor(&e->out, e->p, t);
+        P(");\n");
+    }
+    P("    return 0;\n}\n");
+}
+
+dv_status dv_emit_c(emitter *e)
+{
+    P("// Made by divvy for %s. Build: cc -O2 %sprogram.c -lm\n"
+      "#include \"rt.h\"\n\n",
+      e->plan->target.name, e->openmp ? "-fopenmp " : "");
+    for (int32_t t = 0; t < e->p->n_tensors; t++) {
+        P("static %s *", dv_ctype(e->p->tensors[t].dtype));
+        dv_emit_tensor(&e->out, e->p, t);
+        P(";\n");
+    }
+    P("\n");
+    for (int32_t g = 0; g < e->plan->n_groups; g++) {
+        for (int32_t i = e->plan->groups[g].first_op;
+             i < e->plan->groups[g].end_op; i++)
+            put_op(e, i);
+        put_group(e, g);
+    }
+    put_run(e);
+    put_main(e);
+    DV_TRY(dv_emit_file(e, "program.c"));
+    return dv_emit_rt(e);
+}

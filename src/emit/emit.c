@@ -1,0 +1,68 @@
+// Files of a folder, made as asked.
+#define _POSIX_C_SOURCE 200809L // mkdir
+#include "emit/emit.h"
+#include "base/file.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+dv_status dv_emit_file(emitter *e, const char *name)
+{
+    char path[1024];
+    int n = snprintf(path, sizeof path, "%s/%s", e->dir, name);
+    dv_status st = DV_OK;
+    if (n < 0 || (size_t)n >= sizeof path)
+        st = dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE, "%s: too long a name",
+                     e->dir);
+    else if (e->out.failed)
+        st = dv_nomem(e->diag);
+    else
+        st = dv_file_write(path, e->out.at ? e->out.at : "", e->out.len,
+                           e->diag);
+    dv_text_free(&e->out);
+    e->out = (dv_text){0};
+    return st;
+}
+
+dv_status dv_emit_rt(emitter *e)
+{
+    for (const char *const *line = dv_rt_lines; *line; line++)
+        dv_put(&e->out, "%s", *line);
+    return dv_emit_file(e, "rt.h");
+}
+
+static dv_status emit_as(emitter *e, const char *as)
+{
+    static const struct {
+        const char *name;
+        dv_status (*run)(emitter *);
+        int openmp;
+    } ways[] = {{"c", dv_emit_c, 0},
+                {"openmp", dv_emit_c, 1},
+                {"tt-metalium", dv_emit_metal, 0},
+                {"json", dv_emit_json, 0},
+                {"csv", dv_emit_csv, 0}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (!strcmp(as, ways[i].name)) {
+            if (mkdir(e->dir, 0777) != 0 && errno != EEXIST)
+                return dv_fail(e->diag, DV_E_OUTPUT, DV_NOWHERE,
+                               "cannot make %s: %s", e->dir, strerror(errno));
+            e->openmp = ways[i].openmp;
+            return ways[i].run(e);
+        }
+    return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                   "programs are emitted as c, openmp, tt-metalium, json or "
+                   "csv, not '%s'",
+                   as);
+}
+
+dv_status dv_plan_emit(const dv_plan *plan, const char *as, const char *dir,
+                       dv_diag *diag)
+{
+    emitter e = {.plan = plan, .p = plan->ops, .dir = dir, .diag = diag};
+    DV_TRY(dv_plan_check(plan, diag));
+    dv_status st = emit_as(&e, as);
+    dv_text_free(&e.out);
+    return st;
+}

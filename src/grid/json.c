@@ -1,0 +1,488 @@
+// A grid as JSON, under the names that the field uses, and as text with a map
+// of the cores.
+#include "base/math.h"
+#include "grid/grid.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_SEQUENCE = 4096, MAX_LISTED = 64 };
+
+static int streamed(const dv_grid *g)
+{
+    return g->policy >= DV_POLICY_STREAMK && g->policy <= DV_POLICY_SPLITK;
+}
+
+static void put_policy(dv_text *out, const dv_grid *g)
+{
+    dv_put(out, "%s", dv_policy_name(g->policy));
+    if (g->policy >= DV_POLICY_SPLITK)
+        dv_put(out, "(%" PRId64 ")", g->split);
+}
+
+static void string_of(dv_json *j, const char *key, const dv_grid *g,
+                      void (*put)(dv_text *, const dv_grid *))
+{
+    dv_text t = {0};
+    put(&t, g);
+    j->out->failed |= t.failed;
+    dv_json_string(j, key, t.at);
+    dv_text_free(&t);
+}
+
+static void put_order(dv_text *out, const dv_grid *g)
+{
+    dv_order_print(out, &g->order);
+}
+
+static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
+{
+    int64_t v[] = {a, b};
+    dv_json_ints(j, key, v, 2);
+}
+
+static void rects_json(dv_json *j, const char *key, const dv_rects *r)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < r->n; i++) {
+        const dv_rect *c = &r->at[i];
+        int64_t v[] = {c->x0, c->y0, c->x1, c->y1};
+        dv_json_ints(j, NULL, v, 4);
+    }
+    dv_json_close(j);
+}
+
+// -- Parts of it -------------------------------------------------------------
+
+static void problem_json(dv_json *j, const dv_grid *g)
+{
+    dv_json_string(j, "partition_mode",
+                   g->local_shard ? "local_shard" : "global");
+    string_of(j, "policy", g, put_policy);
+    string_of(j, "order", g, put_order);
+    dv_json_string(j, "split", g->by_row ? "row" : "column");
+    if (g->target[0])
+        dv_json_string(j, "target", g->target);
+    pair(j, "core_grid", g->set.cols, g->set.rows);
+    dv_json_int(j, "cores_allowed", g->set.n);
+    dv_json_int(j, "batch", g->batch);
+    pair(j, "grid_tiles", g->mt, g->nt);
+    dv_json_int(j, "Kt", g->kt);
+    dv_json_int(j, "tiles", g->n_tiles);
+    dv_json_bool(j, "empty", g->n_tiles == 0);
+    pair(j, "shape", g->rows, g->cols);
+    pair(j, "tile_shape", g->tile_rows, g->tile_cols);
+    int64_t rows = g->mt * g->tile_rows, cols = g->nt * g->tile_cols;
+    dv_json_int(j, "elem_bytes", g->elem_bytes);
+    dv_json_bool(j, "needs_padding", rows != g->rows || cols != g->cols);
+    pair(j, "padded_shape", rows, cols);
+    int64_t h = 0, w = 0;
+    if (g->n_tiles)
+        dv_grid_edge(g, g->mt - 1, g->nt - 1, &h, &w);
+    pair(j, "edge_tile", h, w);
+    if (g->local_shard) {
+        pair(j, "shard_grid", g->gy, g->gx);
+        pair(j, "local_shape_tiles", g->sm, g->sn);
+    }
+}
+
+static void split_json(dv_json *j, const dv_grid *g)
+{
+    dv_json_int(j, "num_cores", g->n_cores);
+    rects_json(j, "all_cores", &g->all);
+    rects_json(j, "group_1", &g->group_1);
+    rects_json(j, "group_2", &g->group_2);
+    dv_json_int(j, "units_group_1", g->units_1);
+    dv_json_int(j, "units_group_2", g->units_2);
+    rects_json(j, "core_ranges", &g->all);
+}
+
+static void stream_json(dv_json *j, const dv_grid *g)
+{
+    int64_t p = g->set.n, most = 0, least = INT64_MAX, extra = 0;
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        most = dv_max_i64(most, g->cores[i].steps);
+        least = dv_min_i64(least, g->cores[i].steps);
+    }
+    for (int32_t i = 0; i < g->n_cores; i++)
+        extra += g->cores[i].steps > least;
+    dv_json_int(j, "total_iters", g->n_steps);
+    pair(j, "iters_per_core", most, g->n_cores ? least : 0);
+    dv_json_int(j, "cores_with_extra", extra);
+    dv_json_int(j, "data_parallel_makespan",
+                dv_ceil_div(g->n_tiles, p) * g->kt);
+    dv_json_int(j, "stream_k_makespan", most);
+    dv_json_int(j, "split_tiles", g->split_tiles);
+    dv_json_int(j, "max_peers", g->max_peers);
+    // Whole tiles count one by one, as parts do.
+    int64_t segments = 0;
+    for (int32_t i = 0; i < g->n_cores; i++)
+        for (int32_t s = 0; s < g->cores[i].n_segments; s++)
+            segments += g->cores[i].segments[s].count;
+    dv_json_int(j, "segments", segments);
+    dv_json_int(j, "dp_tiles", g->dp_tiles);
+    dv_json_int(j, "sk_tiles", g->sk_tiles);
+    dv_json_string(j, "fix_up",
+                   "the core with step 0 of a tile adds the parts of the cores "
+                   "after it, in rising order of steps");
+}
+
+static void hybrid_json(dv_json *j, const dv_grid *g)
+{
+    int64_t p = g->set.n, waves = g->n_tiles / p;
+    int64_t two = waves > 1 ? (waves - 1) * p : 0;
+    dv_json_int(j, "waves_full", waves);
+    dv_json_int(j, "tail", g->n_tiles % p);
+    dv_json_open_flat(j, "dp_plus_one_tile", '{');
+    dv_json_int(j, "dp_tiles", waves * p);
+    dv_json_int(j, "sk_tiles", g->n_tiles - waves * p);
+    dv_json_close(j);
+    dv_json_open_flat(j, "dp_plus_two_tile", '{');
+    dv_json_int(j, "dp_tiles", two);
+    dv_json_int(j, "sk_tiles", g->n_tiles - two);
+    dv_json_close(j);
+}
+
+static void rect_json(dv_json *j, const dv_grid *g)
+{
+    pair(j, "block_tiles", g->block_m, g->block_n);
+    dv_json_int(j, "block_depth", g->block_k);
+    pair(j, "sub_block", g->sub_h, g->sub_w);
+}
+
+// -- One core ----------------------------------------------------------------
+
+static void work_json(dv_json *j, const dv_grid_core *c)
+{
+    int64_t n = 0;
+    for (int32_t s = 0; s < c->n_segments; s++)
+        n += c->segments[s].count;
+    if (n > MAX_LISTED)
+        return;
+    dv_json_open_flat(j, "work_tile_k0_k1", '[');
+    for (int32_t s = 0; s < c->n_segments; s++)
+        for (int64_t i = 0; i < c->segments[s].count; i++) {
+            const dv_segment *g = &c->segments[s];
+            int64_t v[] = {g->first + i, g->k0, g->k1};
+            dv_json_ints(j, NULL, v, 3);
+        }
+    dv_json_close(j);
+}
+
+static void core_json(dv_json *j, const dv_grid *g, const dv_grid_core *c)
+{
+    int64_t first[3], last[3];
+    dv_json_open_flat(j, NULL, '{');
+    pair(j, "core_xy", c->x, c->y);
+    dv_json_ints(j, "args", c->args, g->n_args);
+    if (g->local_shard) {
+        dv_json_int(j, "sy", c->sy);
+        dv_json_int(j, "sx", c->sx);
+    } else if (g->policy == DV_POLICY_RECT) {
+        int64_t v[] = {c->m0, c->m1, c->n0, c->n1};
+        dv_json_ints(j, "rect", v, 4);
+        dv_json_string(j, "role",
+                       c->sends_a && c->sends_b ? "sends A and B"
+                       : c->sends_a             ? "sends A"
+                       : c->sends_b             ? "sends B"
+                                                : "receives");
+    } else {
+        dv_json_open_flat(j, "segments", '[');
+        for (int32_t s = 0; s < c->n_segments; s++) {
+            const dv_segment *x = &c->segments[s];
+            int64_t v[] = {x->first, x->count, x->k0, x->k1};
+            dv_json_ints(j, NULL, v, 4);
+        }
+        dv_json_close(j);
+    }
+    if (streamed(g)) {
+        pair(j, "iter_range", c->iter0, c->iter1);
+        work_json(j, c);
+    }
+    if (dv_grid_ends(g, c, first, last)) {
+        int64_t plane = g->mt * g->nt;
+        dv_json_ints(j, "first", g->batch > 1 ? first : first + 1,
+                     g->batch > 1 ? 3 : 2);
+        dv_json_ints(j, "last", g->batch > 1 ? last : last + 1,
+                     g->batch > 1 ? 3 : 2);
+        pair(j, "global_ids_first_last",
+             first[0] * plane + first[1] * g->nt + first[2],
+             last[0] * plane + last[1] * g->nt + last[2]);
+    }
+    if (!streamed(g))
+        dv_json_int(j, "valid_tiles", c->steps / g->kt);
+    dv_json_int(j, "steps", c->steps);
+    dv_json_close(j);
+}
+
+static void cores_json(dv_json *j, const dv_grid *g)
+{
+    dv_json_open_flat(j, "runtime_args", '[');
+    for (int32_t i = 0; i < g->n_args; i++)
+        dv_json_string(j, NULL, g->arg_names[i]);
+    dv_json_close(j);
+    dv_json_open(j, "rows", '[');
+    for (int32_t i = 0; i < g->n_cores; i++)
+        core_json(j, g, &g->cores[i]);
+    dv_json_close(j);
+}
+
+static void queue_json(dv_json *j, const dv_grid *g)
+{
+    if (g->policy != DV_POLICY_TICKET && g->policy != DV_POLICY_STEAL)
+        return;
+    dv_json_open_flat(j, "queue", '{');
+    dv_json_string(j, "kind",
+                   g->policy == DV_POLICY_TICKET ? "ticket" : "steal");
+    dv_json_int(j, "chunk", g->split);
+    dv_json_int(j, "first", 0);
+    dv_json_int(j, "end", g->n_tiles);
+    dv_json_string(j, "from",
+                   g->policy == DV_POLICY_TICKET
+                       ? "one counter"
+                       : "own range from its begin, then half of what the next "
+                         "core with work has left, from its end");
+    dv_json_close(j);
+}
+
+// -- Figures -----------------------------------------------------------------
+
+static void buffers_json(dv_json *j, const dv_grid *g)
+{
+    dv_json_open(j, "buffers", '[');
+    for (int32_t i = 0; i < g->n_cbs; i++) {
+        const dv_grid_cb *b = &g->cbs[i];
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "name", b->name);
+        dv_json_int(j, "index", b->index);
+        dv_json_int(j, "tiles", b->tiles);
+        dv_json_int(j, "page_bytes", b->page_bytes);
+        dv_json_int(j, "bytes", b->tiles * b->page_bytes);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+    dv_json_int(j, "core_bytes", g->core_bytes);
+    if (g->memory_bytes)
+        dv_json_int(j, "memory_limit", g->memory_bytes);
+    if (g->max_args)
+        dv_json_int(j, "args_limit", g->max_args);
+}
+
+static void figures_json(dv_json *j, const dv_grid *g)
+{
+    dv_grid_figures f;
+    dv_grid_measure(g, &f);
+    dv_json_open(j, "figures", '{');
+    dv_json_int(j, "busy", f.busy);
+    dv_json_int(j, "max_steps", f.max_steps);
+    dv_json_int(j, "min_steps", f.min_steps);
+    dv_json_double(j, "mean_steps", f.mean_steps);
+    dv_json_double(j, "efficiency", f.efficiency);
+    dv_json_int(j, "memory_bytes", f.memory_bytes);
+    dv_json_int(j, "onchip_bytes", f.onchip_bytes);
+    if (f.panels >= 0) {
+        dv_json_int(j, "panels", f.panels);
+        dv_json_bool(j, "panels_sampled", f.panels_sampled);
+        dv_json_int(j, "panel_bytes", f.panel_bytes);
+        dv_json_double(j, "operand_reuse", f.reuse);
+    }
+    if (f.banks_col) {
+        dv_json_int(j, "banks_of_a_row", f.banks_row);
+        dv_json_int(j, "banks_of_a_column", f.banks_col);
+    }
+    dv_json_close(j);
+    dv_json_open(j, "alternatives", '[');
+    for (int32_t i = 0; i < f.n_ways; i++) {
+        dv_json_open_flat(j, NULL, '{');
+        dv_json_string(j, "way", f.ways[i].name);
+        dv_json_int(j, "makespan", f.ways[i].makespan);
+        dv_json_int(j, "busy", f.ways[i].busy);
+        if (f.ways[i].panels >= 0)
+            dv_json_int(j, "panels", f.ways[i].panels);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
+static void sequence_json(dv_json *j, const dv_grid *g)
+{
+    int64_t plane = g->mt * g->nt;
+    if (plane > MAX_SEQUENCE || g->local_shard || g->policy == DV_POLICY_RECT)
+        if (plane > MAX_SEQUENCE || g->order.kind != DV_ORDER_MATCH_SHARD)
+            return;
+    dv_json_open_flat(j, "sequence_mn", '[');
+    for (int64_t id = 0; id < plane; id++) {
+        int64_t mn[2];
+        dv_order_tile(&g->order, id, &mn[0], &mn[1]);
+        dv_json_ints(j, NULL, mn, 2);
+    }
+    dv_json_close(j);
+}
+
+// Everything but what is inside devices.
+static void grid_json(dv_json *j, const dv_grid *g, int figures)
+{
+    problem_json(j, g);
+    split_json(j, g);
+    if (streamed(g))
+        stream_json(j, g);
+    hybrid_json(j, g);
+    if (g->policy == DV_POLICY_RECT)
+        rect_json(j, g);
+    queue_json(j, g);
+    cores_json(j, g);
+    buffers_json(j, g);
+    if (figures) {
+        figures_json(j, g);
+        sequence_json(j, g);
+    }
+}
+
+void dv_grid_put_json(dv_text *out, const dv_grid *g, int figures)
+{
+    dv_json j = {.out = out};
+    dv_json_open(&j, NULL, '{');
+    if (!g->n_parts)
+        grid_json(&j, g, figures);
+    else {
+        dv_json_int(&j, "batch", g->batch);
+        pair(&j, "grid_tiles", g->mt, g->nt);
+        dv_json_int(&j, "Kt", g->kt);
+        dv_json_ints(&j, "device_grid", g->devices, 3);
+        dv_json_string(&j, "device_reduce",
+                       g->devices[2] > 1 ? "sums over the third are added in "
+                                           "rising order of devices"
+                                         : NULL);
+        dv_json_open(&j, "devices", '[');
+        for (int32_t i = 0; i < g->n_parts; i++) {
+            dv_json_open(&j, NULL, '{');
+            dv_json_int(&j, "device", i);
+            dv_json_ints(&j, "box_mnk", &g->part_begin[6 * i], 6);
+            grid_json(&j, g->parts[i], figures);
+            dv_json_close(&j);
+        }
+        dv_json_close(&j);
+    }
+    dv_json_close(&j);
+}
+
+char *dv_grid_json(const dv_grid *g)
+{
+    dv_text out = {0};
+    dv_grid_put_json(&out, g, 1);
+    return dv_text_take(&out);
+}
+
+// -- For people --------------------------------------------------------------
+
+// One number per core: its tiles, or its steps where tiles are cut.
+static void put_map(dv_text *out, const dv_grid *g)
+{
+    int64_t unit = streamed(g) ? 1 : g->kt, most = 1;
+    int width = 3;
+    for (int32_t i = 0; i < g->n_cores; i++)
+        most = dv_max_i64(most, g->cores[i].steps / unit);
+    for (int64_t v = 100; v <= most && v < INT64_MAX / 10; v *= 10)
+        width++;
+    if (g->set.cols > 40 || g->set.rows > 40) {
+        dv_put(out, "(%dx%d cores are too many for a map)\n", g->set.cols,
+               g->set.rows);
+        return;
+    }
+    dv_put(out, "%s of each core (# may not be used, . idle)\n",
+           streamed(g) ? "steps" : "tiles");
+    for (int32_t y = 0; y < g->set.rows; y++) {
+        for (int32_t x = 0; x < g->set.cols; x++) {
+            const dv_grid_core *c = NULL;
+            for (int32_t i = 0; i < g->n_cores && !c; i++)
+                if (g->cores[i].x == x && g->cores[i].y == y)
+                    c = &g->cores[i];
+            if (c && c->steps)
+                dv_put(out, "%*" PRId64, width, c->steps / unit);
+            else
+                dv_put(out, "%*s", width,
+                       g->set.allowed[(int64_t)y * g->set.cols + x] ? "."
+                                                                    : "#");
+        }
+        dv_put(out, "\n");
+    }
+}
+
+static void put_rects(dv_text *out, const dv_rects *r)
+{
+    for (int32_t i = 0; i < r->n; i++)
+        dv_put(out, " (%d,%d)-(%d,%d)", r->at[i].x0, r->at[i].y0, r->at[i].x1,
+               r->at[i].y1);
+    dv_put(out, "\n");
+}
+
+static void put_figures(dv_text *out, const dv_grid *g)
+{
+    dv_grid_figures f;
+    dv_grid_measure(g, &f);
+    dv_put(out,
+           "%" PRId64 " of %" PRId64 " cores busy, at most %" PRId64
+           " steps on one, %.4g on average: %.1f%% efficient\n",
+           f.busy, g->set.n, f.max_steps, f.mean_steps, 100 * f.efficiency);
+    dv_put(out, "main memory ");
+    dv_put_bytes_of_memory(out, f.memory_bytes);
+    dv_put(out, ", between cores ");
+    dv_put_bytes_of_memory(out, f.onchip_bytes);
+    if (f.panels > 0)
+        dv_put(out, "; %s%" PRId64 " panels, each used %.3g times on its core",
+               f.panels_sampled ? "about " : "", f.panels, f.reuse);
+    dv_put(out, "\n");
+    if (f.banks_col)
+        dv_put(out,
+               "a column of B is in %" PRId64 " of %" PRId64 " banks, a row "
+               "of A in %" PRId64 "\n",
+               f.banks_col, g->banks, f.banks_row);
+    for (int32_t i = 0; i < f.n_ways; i++) {
+        dv_put(out, "  %-24s %8" PRId64 " steps, %5" PRId64 " busy",
+               f.ways[i].name, f.ways[i].makespan, f.ways[i].busy);
+        if (f.ways[i].panels >= 0)
+            dv_put(out, ", %" PRId64 " panels", f.ways[i].panels);
+        dv_put(out, "\n");
+    }
+}
+
+static void put_grid(dv_text *out, const dv_grid *g)
+{
+    dv_put(out, "%s, ", g->local_shard ? "local_shard" : "global");
+    put_policy(out, g);
+    dv_put(out, ", ");
+    put_order(out, g);
+    dv_put(out, ": ");
+    if (g->batch != 1)
+        dv_put(out, "%" PRId64 " batches of ", g->batch);
+    dv_put(out, "%" PRId64 "x%" PRId64 " tiles, %" PRId64 " deep\n", g->mt,
+           g->nt, g->kt);
+    if (g->local_shard)
+        dv_put(out,
+               "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
+               " tiles\n",
+               g->gy, g->gx, g->sm, g->sn);
+    dv_put(out, "group 1: %" PRId64 " each on", g->units_1);
+    put_rects(out, &g->group_1);
+    if (g->group_2.n) {
+        dv_put(out, "group 2: %" PRId64 " each on", g->units_2);
+        put_rects(out, &g->group_2);
+    }
+    put_map(out, g);
+    put_figures(out, g);
+}
+
+char *dv_grid_text(const dv_grid *g)
+{
+    dv_text out = {0};
+    for (int32_t i = 0; i < g->n_parts; i++) {
+        const int64_t *b = &g->part_begin[6 * i];
+        dv_put(&out,
+               "device %d: rows %" PRId64 "..%" PRId64 ", columns %" PRId64
+               "..%" PRId64 ", depth %" PRId64 "..%" PRId64 "\n",
+               i, b[0], b[1], b[2], b[3], b[4], b[5]);
+        put_grid(&out, g->parts[i]);
+    }
+    if (!g->n_parts)
+        put_grid(&out, g);
+    return dv_text_take(&out);
+}

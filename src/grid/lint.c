@@ -1,0 +1,470 @@
+// Lint: what is wrong with a plan of tiles on cores.
+//
+//   lost        tiles or steps that no core does
+//   duplicate   tiles or steps that two cores do, or a core that has two rows
+//   outside     tiles that the result has not
+//   off-grid    cores that the machine has not
+//   ranges      rectangles of cores that overlap, or name other cores than work
+//   arguments   rows that say something else than the work listed, or sizes
+//   memory      buffers that are too small, or too large for a core
+//   format      what cannot be read as intended
+#include "grid/lint.h"
+#include "base/math.h"
+#include "plan/plan.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lint_say(lint *l, const char *kind, const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+    if (l->n_defects++ >= LINT_MAX_LINES)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dv_put(&l->report, "%s: %s\n", kind, text);
+}
+
+// -- Adding to it ------------------------------------------------------------
+
+lint_core *lint_add_core(lint *l, int64_t x, int64_t y)
+{
+    lint_core *c = DV_PUSH(&l->arena, lint_core, l->cores, l->n, l->cap);
+    l->failed |= !c;
+    if (c)
+        *c = (lint_core){.x = x, .y = y, .sy = -1, .sx = -1};
+    return c;
+}
+
+void lint_add_span(lint *l, int64_t begin, int64_t end, int32_t core)
+{
+    if (begin == end)
+        return;
+    lint_span *s =
+        DV_PUSH(&l->arena, lint_span, l->spans, l->n_spans, l->cap_spans);
+    l->failed |= !s;
+    if (s)
+        *s = (lint_span){begin, end, core};
+}
+
+void lint_add_box(lint *l, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                  int32_t core)
+{
+    lint_box *b =
+        DV_PUSH(&l->arena, lint_box, l->boxes, l->n_boxes, l->cap_boxes);
+    l->failed |= !b;
+    if (b)
+        *b = (lint_box){m0, m1, n0, n1, core};
+}
+
+void lint_add_rect(lint *l, lint_rects *to, lint_rect r)
+{
+    lint_rect *at = DV_PUSH(&l->arena, lint_rect, to->at, to->n, to->cap);
+    l->failed |= !at;
+    if (at)
+        *at = r;
+}
+
+// -- Words about it ----------------------------------------------------------
+
+const char *lint_core_name(const lint *l, int32_t i, char buf[48])
+{
+    if (l->cores[i].x < 0 && l->cores[i].y < 0)
+        snprintf(buf, 48, "row %d", (int)i);
+    else
+        snprintf(buf, 48, "core %" PRId64 ",%" PRId64, l->cores[i].x,
+                 l->cores[i].y);
+    return buf;
+}
+
+static void say_steps(lint *l, const char *kind, int64_t begin, int64_t end,
+                      const char *what)
+{
+    if (begin % l->kt == 0 && end % l->kt == 0)
+        lint_say(l, kind, "tiles %" PRId64 "..%" PRId64 " %s", begin / l->kt,
+                 end / l->kt, what);
+    else
+        lint_say(l, kind,
+                 "steps %" PRId64 "..%" PRId64 " (tile %" PRId64
+                 ", from step %" PRId64 ") %s",
+                 begin, end, begin / l->kt, begin % l->kt, what);
+}
+
+// -- Cover -------------------------------------------------------------------
+
+int lint_by_begin(const void *a, const void *b)
+{
+    const lint_span *x = a, *y = b;
+    return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
+                                : (x->end > y->end) - (x->end < y->end);
+}
+
+static void check_spans(lint *l)
+{
+    int64_t total = l->batch * l->mt * l->nt * l->kt, at = 0;
+    int32_t who = -1;
+    char text[160], a[48], b[48];
+    if (l->n_spans)
+        qsort(l->spans, (size_t)l->n_spans, sizeof *l->spans, lint_by_begin);
+    for (int32_t i = 0; i < l->n_spans; i++) {
+        const lint_span *s = &l->spans[i];
+        if (s->begin < 0 || s->end > total || s->begin > s->end) {
+            snprintf(text, sizeof text, "of %s are not among %" PRId64,
+                     lint_core_name(l, s->core, a), total / l->kt);
+            say_steps(l, "outside", s->begin, s->end, text);
+        }
+        if (s->begin > at && at < total)
+            say_steps(l, "lost", at, dv_min_i64(s->begin, total),
+                      "are on no core");
+        if (s->begin < at && who >= 0) {
+            snprintf(text, sizeof text, "are on %s and on %s",
+                     lint_core_name(l, who, a), lint_core_name(l, s->core, b));
+            say_steps(l, "duplicate", s->begin, dv_min_i64(at, s->end), text);
+        }
+        if (s->end > at) {
+            at = s->end;
+            who = s->core;
+        }
+    }
+    if (at < total)
+        say_steps(l, "lost", at, total, "are on no core");
+}
+
+// Tiles of a small plane one by one: who has each, and how often.
+static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
+{
+    char a[48], b[48];
+    for (int32_t i = 0; i < l->n_boxes; i++) {
+        const lint_box *x = &l->boxes[i];
+        for (int64_t m = x->m0; m < x->m1; m++)
+            for (int64_t n = x->n0; n < x->n1; n++) {
+                if (m < 0 || n < 0 || m >= rows || n >= l->nt) {
+                    lint_say(l, "outside",
+                             "tile (%" PRId64 ",%" PRId64 ") of %s is not "
+                             "among %" PRId64 "x%" PRId64,
+                             m, n, lint_core_name(l, x->core, a), rows, l->nt);
+                    m = x->m1; // one line a box is enough
+                    break;
+                }
+                int32_t *o = &owner[m * l->nt + n];
+                if (*o)
+                    lint_say(l, "duplicate",
+                             "tile (%" PRId64 ",%" PRId64 ") is on %s and %s",
+                             m, n, lint_core_name(l, *o - 1, a),
+                             lint_core_name(l, x->core, b));
+                *o = x->core + 1;
+            }
+    }
+    for (int64_t t = 0; t < rows * l->nt; t++)
+        if (!owner[t])
+            lint_say(l, "lost", "tile (%" PRId64 ",%" PRId64 ") is on no core",
+                     t / l->nt, t % l->nt);
+}
+
+// Of a large one only areas: boxes that do not overlap and add up.
+static void add_boxes(lint *l, int64_t rows)
+{
+    double area = 0; // exact up to 2^53 tiles
+    char a[48], b[48];
+    for (int32_t i = 0; i < l->n_boxes; i++) {
+        const lint_box *x = &l->boxes[i];
+        if (x->m0 < 0 || x->n0 < 0 || x->m1 > rows || x->n1 > l->nt)
+            lint_say(l, "outside",
+                     "%s has rows %" PRId64 "..%" PRId64 ", columns %" PRId64
+                     "..%" PRId64,
+                     lint_core_name(l, x->core, a), x->m0, x->m1, x->n0, x->n1);
+        area += (double)(x->m1 - x->m0) * (double)(x->n1 - x->n0);
+        for (int32_t k = 0; k < i; k++) {
+            const lint_box *y = &l->boxes[k];
+            if (dv_max_i64(x->m0, y->m0) < dv_min_i64(x->m1, y->m1) &&
+                dv_max_i64(x->n0, y->n0) < dv_min_i64(x->n1, y->n1))
+                lint_say(l, "duplicate", "%s and %s have tiles in common",
+                         lint_core_name(l, y->core, a),
+                         lint_core_name(l, x->core, b));
+        }
+    }
+    if (area != (double)(rows * l->nt))
+        lint_say(l, "lost", "cores have %.0f tiles of %" PRId64, area,
+                 rows * l->nt);
+}
+
+static void check_boxes(lint *l)
+{
+    int64_t rows = l->local_shard ? l->mt * l->batch : l->mt;
+    if (rows * l->nt > 1 << 22) {
+        add_boxes(l, rows);
+        return;
+    }
+    int32_t *owner = DV_NEW(&l->arena, int32_t, rows * l->nt + 1);
+    if (owner)
+        mark_boxes(l, rows, owner);
+    else
+        l->failed = 1;
+}
+
+// -- Cores -------------------------------------------------------------------
+
+static int by_xy(const void *a, const void *b)
+{
+    const lint_core *x = a, *y = b;
+    return x->y != y->y ? (x->y > y->y) - (x->y < y->y)
+                        : (x->x > y->x) - (x->x < y->x);
+}
+
+static int in_rect(const lint_rect *r, const lint_core *c)
+{
+    return c->x >= r->x0 && c->x <= r->x1 && c->y >= r->y0 && c->y <= r->y1;
+}
+
+static void check_rects(lint *l, const lint_rects *r, const char *name)
+{
+    for (int32_t i = 0; i < r->n; i++) {
+        const lint_rect *a = &r->at[i];
+        if (a->x0 > a->x1 || a->y0 > a->y1 || a->x0 < 0 || a->y0 < 0 ||
+            (l->cols >= 0 && (a->x1 >= l->cols || a->y1 >= l->rows)))
+            lint_say(l, "off-grid",
+                     "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
+                     ") on a grid of %" PRId64 "x%" PRId64 " cores",
+                     name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
+        for (int32_t k = 0; k < i; k++) {
+            const lint_rect *b = &r->at[k];
+            if (dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
+                dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1))
+                lint_say(l, "ranges", "%s %d and %d overlap", name, (int)k,
+                         (int)i);
+        }
+    }
+}
+
+// Cores with work are in the ranges; ranges with other cores launch kernels
+// that have no arguments.
+static void check_ranges(lint *l, const lint_core *cores, int32_t n)
+{
+    int64_t found = 0;
+    double in_ranges = 0; // off-grid ones may be huge
+    for (int32_t i = 0; i < l->ranges.n; i++)
+        in_ranges += (double)(l->ranges.at[i].x1 - l->ranges.at[i].x0 + 1) *
+                     (double)(l->ranges.at[i].y1 - l->ranges.at[i].y0 + 1);
+    for (int32_t i = 0; i < n; i++) {
+        int in = 0;
+        for (int32_t k = 0; k < l->ranges.n && !in; k++)
+            in = in_rect(&l->ranges.at[k], &cores[i]);
+        found += in;
+        if (!in)
+            lint_say(l, "ranges",
+                     "core %" PRId64 ",%" PRId64 " has work and is in no range",
+                     cores[i].x, cores[i].y);
+    }
+    if (in_ranges > (double)found && l->n_names)
+        lint_say(l, "ranges",
+                 "ranges name %.0f cores, %" PRId64 " have arguments",
+                 in_ranges, found);
+}
+
+// Cores of a group all have its number of units.
+static void check_groups(lint *l)
+{
+    int64_t start, count;
+    for (int g = 0; g < 2; g++) {
+        check_rects(l, &l->group[g],
+                    g ? "range of group_2"
+                      : "range of "
+                        "group_1");
+        for (int32_t i = 0; i < l->n && !l->streams && l->n_boxes == 0; i++) {
+            int in = 0;
+            for (int32_t k = 0; k < l->group[g].n && !in; k++)
+                in = in_rect(&l->group[g].at[k], &l->cores[i]);
+            if (in && lint_arg(l, i, "count", &count) &&
+                lint_arg(l, i, "start_id", &start) && count != l->units[g])
+                lint_say(l, "ranges",
+                         "core %" PRId64 ",%" PRId64 " has %" PRId64
+                         " tiles, its group has %" PRId64 " each",
+                         l->cores[i].x, l->cores[i].y, count, l->units[g]);
+        }
+    }
+}
+
+static void check_cores(lint *l)
+{
+    lint_core *sorted = DV_NEW(&l->arena, lint_core, l->n + 1);
+    int32_t n = 0;
+    if (!sorted) {
+        l->failed = 1;
+        return;
+    }
+    for (int32_t i = 0; i < l->n; i++) {
+        const lint_core *c = &l->cores[i];
+        if (c->x == -1 && c->y == -1)
+            continue; // a table without places
+        sorted[n++] = *c;
+        if (c->x < 0 || c->y < 0 ||
+            (l->cols >= 0 && (c->x >= l->cols || c->y >= l->rows)))
+            lint_say(l, "off-grid",
+                     "core %" PRId64 ",%" PRId64 " on a grid of %" PRId64
+                     "x%" PRId64,
+                     c->x, c->y, l->cols, l->rows);
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_xy);
+    for (int32_t i = 1; i < n; i++)
+        if (!by_xy(&sorted[i - 1], &sorted[i]))
+            lint_say(l, "duplicate",
+                     "core %" PRId64 ",%" PRId64 " has two rows", sorted[i].x,
+                     sorted[i].y);
+    check_rects(l, &l->ranges, "range");
+    if (l->ranges.n && n)
+        check_ranges(l, sorted, n);
+    if (l->n_cores >= 0 && l->n_cores != l->n)
+        lint_say(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
+                 l->n_cores, (int)l->n);
+}
+
+// -- Memory ------------------------------------------------------------------
+
+// Tiles that a buffer must hold at least, by its name.
+static int64_t least_tiles(const lint *l, const char *name)
+{
+    int shard = l->local_shard && l->shards[2] > 0;
+    int block = l->block[0] > 0;
+    if (!strcmp(name, "a"))
+        return block ? l->block[0] * l->block[2] : 1;
+    if (!strcmp(name, "b"))
+        return block ? l->block[1] * l->block[2] : 1;
+    if (!strcmp(name, "c"))
+        return shard   ? l->shards[2] * l->shards[3]
+               : block ? l->block[0] * l->block[1]
+                       : 1;
+    return 1;
+}
+
+static void check_memory(lint *l)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < l->n_buffers; i++) {
+        const lint_buffer *b = &l->buffers[i];
+        int64_t need = 0, least = least_tiles(l, b->name);
+        if (!dv_mul_i64(&need, b->tiles, b->page_bytes) || need != b->bytes)
+            lint_say(l, "memory",
+                     "buffer %s has %" PRId64 " bytes for %" PRId64
+                     " tiles of %" PRId64,
+                     b->name, b->bytes, b->tiles, b->page_bytes);
+        // Sums under way are f32 whatever the elements are.
+        int64_t page = strcmp(b->name, "partial") ? l->elem_bytes : 4;
+        if (!dv_mul_i64(&page, page, l->tile_elems))
+            page = INT64_MAX;
+        if (b->page_bytes < page)
+            lint_say(l, "memory",
+                     "a page of buffer %s has %" PRId64
+                     " bytes, a tile has %" PRId64,
+                     b->name, b->page_bytes, page);
+        if (b->tiles < least)
+            lint_say(l, "memory",
+                     "buffer %s has %" PRId64 " tiles, %" PRId64 " must fit it",
+                     b->name, b->tiles, least);
+        sum += b->bytes;
+    }
+    if (l->core_bytes >= 0 && l->n_buffers && sum != l->core_bytes)
+        lint_say(l, "memory",
+                 "buffers add up to %" PRId64 " bytes, %" PRId64 " are stated",
+                 sum, l->core_bytes);
+    if (l->memory_limit >= 0 && sum > l->memory_limit)
+        lint_say(l, "memory",
+                 "buffers of %" PRId64 " bytes, a core has %" PRId64, sum,
+                 l->memory_limit);
+}
+
+// -- All of it ---------------------------------------------------------------
+
+void lint_judge(lint *l)
+{
+    int64_t tiles;
+    l->batch = dv_max_i64(l->batch, 0);
+    if (l->mt < 0 || l->nt < 0) {
+        lint_say(l, "format", "the file does not say how many tiles there are");
+        return;
+    }
+    if (!dv_mul_i64(&tiles, l->mt, l->nt) ||
+        !dv_mul_i64(&tiles, tiles, dv_max_i64(l->batch, 1)) ||
+        !dv_mul_i64(&tiles, tiles, 4 * l->kt) || tiles > (int64_t)1 << 60) {
+        lint_say(l, "format", "%" PRId64 "x%" PRId64 " tiles are too many",
+                 l->mt, l->nt);
+        return;
+    }
+    tiles = l->mt * l->nt * l->batch;
+    if (l->n_tiles >= 0 && l->n_tiles != tiles)
+        lint_say(l, "format",
+                 "%" PRId64 " tiles are stated, there are %" PRId64, l->n_tiles,
+                 tiles);
+    lint_judge_args(l);
+    check_cores(l);
+    check_groups(l);
+    if (l->n_boxes || (l->local_shard && !l->n_spans))
+        check_boxes(l);
+    else
+        check_spans(l);
+    check_memory(l);
+}
+
+// A plan in our own words is proved by the checker.
+static dv_status lint_plan(lint *l, const dv_source *src)
+{
+    dv_plan *plan = NULL;
+    dv_diag *own = dv_diag_create();
+    if (!own)
+        return dv_nomem(l->diag);
+    dv_status st = dv_plan_parse(&plan, src->text, src->len, src->name, NULL,
+                                 NULL, l->diag);
+    if (st == DV_OK && dv_plan_check(plan, own) != DV_OK)
+        lint_say(l, "check", "%s", dv_diag_text(own));
+    dv_plan_destroy(plan);
+    dv_diag_destroy(own);
+    return st;
+}
+
+static int is_plan(const dv_source *src)
+{
+    const char *at = src->text, *end = at + src->len;
+    while (at < end && (strchr(" \t\r\n", *at) || *at == '#'))
+        if (*at++ == '#')
+            while (at < end && *at != '\n')
+                at++;
+    return end - at > 5 && !strncmp(at, "plan ", 5);
+}
+
+dv_status dv_lint(const char *text, size_t len, const char *name,
+                  const int64_t *tiles, int64_t *n_defects, char **report,
+                  dv_diag *diag)
+{
+    dv_source src = {name, text, len};
+    lint l = {.diag = diag,
+              .cols = -1,
+              .rows = -1,
+              .batch = 1,
+              .kt = 1,
+              .mt = tiles ? tiles[0] : -1,
+              .nt = tiles ? tiles[1] : -1,
+              .shards = {-1, -1, -1, -1},
+              .n_cores = -1,
+              .n_tiles = -1,
+              .core_bytes = -1,
+              .memory_limit = -1,
+              .args_limit = -1};
+    dv_status st = is_plan(&src) ? lint_plan(&l, &src) : lint_read(&l, &src);
+    if (st == DV_OK && !is_plan(&src) && !l.n_parts)
+        lint_judge(&l);
+    if (l.n_defects > LINT_MAX_LINES)
+        dv_put(&l.report, "and %" PRId64 " more\n",
+               l.n_defects - LINT_MAX_LINES);
+    if (st == DV_OK && !l.report.at)
+        dv_put(&l.report, "%s", "");
+    if (st == DV_OK && (l.failed || l.report.failed))
+        st = dv_nomem(diag);
+    dv_arena_free(&l.arena);
+    *n_defects = l.n_defects;
+    *report = st == DV_OK ? dv_text_take(&l.report) : NULL;
+    dv_text_free(&l.report);
+    return st;
+}

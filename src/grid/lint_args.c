@@ -1,0 +1,277 @@
+// Lint: the arguments of cores against the work listed for them, against sizes,
+// and against each other.
+#include "grid/lint.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out)
+{
+    static const char *const older[][2] = {{"start_id", "tt_start_tile"},
+                                           {"count", "tt_tile_count"},
+                                           {"sy", "tt_shard_coord_y"},
+                                           {"sx", "tt_shard_coord_x"}};
+    const char *other = name;
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        if (!strcmp(older[i][0], name))
+            other = older[i][1];
+    for (int32_t i = 0; i < l->n_names && i < l->cores[core].n_args; i++)
+        if (!strcmp(l->names[i], name) || !strcmp(l->names[i], other)) {
+            *out = l->cores[core].args[i];
+            return 1;
+        }
+    return 0;
+}
+
+int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box)
+{
+    int64_t start, count, v[4];
+    if (!lint_arg(l, core, "start_id", &start) ||
+        !lint_arg(l, core, "count", &count))
+        return -2;
+    if (lint_arg(l, core, "sy", &v[0]) && lint_arg(l, core, "sx", &v[1]) &&
+        lint_arg(l, core, "Sm", &v[2]) && lint_arg(l, core, "Sn", &v[3])) {
+        *box = (lint_box){v[0] * v[2], (v[0] + (count != 0)) * v[2],
+                          v[1] * v[3], (v[1] + (count != 0)) * v[3], core};
+        return -1;
+    }
+    if (lint_arg(l, core, "m0", &v[0]) && lint_arg(l, core, "m1", &v[1]) &&
+        lint_arg(l, core, "n0", &v[2]) && lint_arg(l, core, "n1", &v[3])) {
+        *box = (lint_box){v[0], v[1], v[2], v[3], core};
+        return -1;
+    }
+    if (lint_arg(l, core, "k_first", &v[0]) &&
+        lint_arg(l, core, "k_last", &v[1]) &&
+        lint_arg(l, core, "whole_id", &v[2]) &&
+        lint_arg(l, core, "whole_count", &v[3])) {
+        int64_t last = count ? (start + count - 1) * l->kt + v[1] : 0;
+        spans[0] = (lint_span){v[2] * l->kt, (v[2] + v[3]) * l->kt, core};
+        spans[1] = (lint_span){count ? start * l->kt + v[0] : 0, last, core};
+        return 2;
+    }
+    spans[0] = (lint_span){start * l->kt, (start + count) * l->kt, core};
+    return 1;
+}
+
+// What every row says must be what the file says.
+static void check_constants(lint *l, int32_t i)
+{
+    const struct {
+        const char *name;
+        int64_t want;
+    } known[] = {
+        {"Mt", l->mt},        {"Nt", l->nt},          {"Kt", l->kt},
+        {"Gy", l->shards[0]}, {"Gx", l->shards[1]},   {"Sm", l->shards[2]},
+        {"Sn", l->shards[3]}, {"sy", l->cores[i].sy}, {"sx", l->cores[i].sx}};
+    char who[48];
+    int64_t v;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (known[k].want >= 0 && lint_arg(l, i, known[k].name, &v) &&
+            v != known[k].want)
+            lint_say(
+                l, "arguments", "%s has %s %" PRId64 ", the plan has %" PRId64,
+                lint_core_name(l, i, who), known[k].name, v, known[k].want);
+    if (l->n_names && l->cores[i].n_args != l->n_names)
+        lint_say(l, "arguments", "%s has %d arguments for %d names",
+                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
+                 (int)l->n_names);
+    if (l->args_limit > 0 && l->cores[i].n_args > l->args_limit)
+        lint_say(l, "arguments", "%s has %d arguments, a core takes %" PRId64,
+                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
+                 l->args_limit);
+}
+
+static void check_shard_args(lint *l, int32_t i)
+{
+    int64_t sy, sx, sm, sn, count, start;
+    char who[48];
+    if (!lint_arg(l, i, "sy", &sy) || !lint_arg(l, i, "sx", &sx) ||
+        !lint_arg(l, i, "Sm", &sm) || !lint_arg(l, i, "Sn", &sn) ||
+        !lint_arg(l, i, "count", &count) || !lint_arg(l, i, "start_id", &start))
+        return;
+    const lint_core *c = &l->cores[i];
+    if (count && c->sy < 0 && c->x >= 0 && (c->x != sx || c->y != sy))
+        lint_say(l, "arguments",
+                 "%s has shard row %" PRId64 ", column %" PRId64
+                 ", which is on core %" PRId64 ",%" PRId64,
+                 lint_core_name(l, i, who), sy, sx, sx, sy);
+    if (count && (count != sm * sn || start != 0))
+        lint_say(l, "arguments",
+                 "%s has tiles %" PRId64 "..%" PRId64 " of a shard of %" PRId64,
+                 lint_core_name(l, i, who), start, start + count, sm * sn);
+}
+
+static void check_rect_args(lint *l, int32_t i)
+{
+    int64_t m0, m1, n0, n1, count, start;
+    char who[48];
+    if (!lint_arg(l, i, "m0", &m0) || !lint_arg(l, i, "m1", &m1) ||
+        !lint_arg(l, i, "n0", &n0) || !lint_arg(l, i, "n1", &n1) ||
+        !lint_arg(l, i, "count", &count) || !lint_arg(l, i, "start_id", &start))
+        return;
+    int64_t tiles = (m1 - m0) * (n1 - n0);
+    if (!dv_mul_i64(&tiles, tiles, l->batch))
+        tiles = -1; // wrong whatever is stated
+    if (count != tiles || start != m0 * l->nt + n0)
+        lint_say(l, "arguments",
+                 "%s has %" PRId64 " tiles from %" PRId64
+                 " on, its rectangle has %" PRId64 " from %" PRId64,
+                 lint_core_name(l, i, who), count, start, tiles,
+                 m0 * l->nt + n0);
+}
+
+static void check_stream_args(lint *l, int32_t i)
+{
+    int64_t count, k0, k1;
+    char who[48];
+    if (!lint_arg(l, i, "k_first", &k0) || !lint_arg(l, i, "k_last", &k1) ||
+        !lint_arg(l, i, "count", &count))
+        return;
+    int none = count == 0 && k0 == 0 && k1 == 0;
+    if (!none && (count < 1 || k0 < 0 || k0 >= l->kt || k1 < 1 || k1 > l->kt ||
+                  (count == 1 && k0 >= k1)))
+        lint_say(l, "arguments",
+                 "%s streams %" PRId64 " tiles from step %" PRId64
+                 " to step %" PRId64 " of %" PRId64,
+                 lint_core_name(l, i, who), count, k0, k1, l->kt);
+}
+
+// Sort, drop what is empty and join what touches. Returns how many are left.
+static int merge(lint_span *s, int n)
+{
+    int left = 0;
+    qsort(s, (size_t)n, sizeof *s, lint_by_begin);
+    for (int i = 0; i < n; i++) {
+        if (s[i].begin == s[i].end)
+            continue;
+        if (left && s[left - 1].end == s[i].begin)
+            s[left - 1].end = s[i].end;
+        else
+            s[left++] = s[i];
+    }
+    return left;
+}
+
+// Spans of core i, which stand together in the list.
+static int same_spans(lint *l, int32_t i, int32_t *at, lint_span *spans, int n)
+{
+    lint_span own[64];
+    int m = 0;
+    for (; *at < l->n_spans && l->spans[*at].core == i; (*at)++)
+        if (m < 64)
+            own[m++] = l->spans[*at];
+    m = merge(own, m);
+    n = merge(spans, n);
+    for (int k = 0; m == n && k < m; k++)
+        if (own[k].begin != spans[k].begin || own[k].end != spans[k].end)
+            return 0;
+    return m == n;
+}
+
+static int same_box(const lint_box *a, const lint_box *b)
+{
+    return a->m0 == b->m0 && a->m1 == b->m1 && a->n0 == b->n0 && a->n1 == b->n1;
+}
+
+// The arguments of every core against the work listed for it. What runs is
+// what the arguments say, so that this is what is judged afterwards.
+static void check_args(lint *l)
+{
+    int32_t span_at = 0, box_at = 0, n_spans = 0, n_boxes = 0, known = 0;
+    lint_span *spans = DV_NEW(&l->arena, lint_span, 2 * (size_t)l->n + 1);
+    lint_box *boxes = DV_NEW(&l->arena, lint_box, (size_t)l->n + 1);
+    if (!spans || !boxes) {
+        l->failed = 1;
+        return;
+    }
+    for (int32_t i = 0; i < l->n; i++) {
+        lint_span s[2];
+        lint_box b;
+        char who[48];
+        int n = lint_work_of_args(l, i, s, &b), same = 1;
+        if (n == -2) {
+            // Not read here, but no longer lined up either.
+            while (span_at < l->n_spans && l->spans[span_at].core == i)
+                span_at++;
+            while (box_at < l->n_boxes && l->boxes[box_at].core == i)
+                box_at++;
+            continue;
+        }
+        known++;
+        check_constants(l, i);
+        check_shard_args(l, i);
+        check_rect_args(l, i);
+        check_stream_args(l, i);
+        for (int k = 0; k < n; k++)
+            if (s[k].begin != s[k].end)
+                spans[n_spans++] = s[k];
+        if (n == -1)
+            boxes[n_boxes++] = b;
+        if (n > 0)
+            same = same_spans(l, i, &span_at, s, n);
+        else if (box_at < l->n_boxes && l->boxes[box_at].core == i)
+            same = same_box(&l->boxes[box_at++], &b);
+        if (l->cores[i].listed && !same)
+            lint_say(l, "arguments",
+                     "the arguments of %s are not the work listed for it",
+                     lint_core_name(l, i, who));
+    }
+    if (known < l->n)
+        return;
+    l->spans = spans, l->n_spans = n_spans;
+    l->boxes = boxes, l->n_boxes = n_boxes;
+}
+
+// Who adds what to a tile that several cores have parts of.
+static void check_peers(lint *l)
+{
+    int64_t owner_x = -1, owner_y = -1, tile = -1, left = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        int64_t start, count, k0, k1, peers, x, y;
+        char who[48];
+        if (!lint_arg(l, i, "peers", &peers) ||
+            !lint_arg(l, i, "owner_x", &x) || !lint_arg(l, i, "owner_y", &y) ||
+            !lint_arg(l, i, "start_id", &start) ||
+            !lint_arg(l, i, "count", &count) ||
+            !lint_arg(l, i, "k_first", &k0) || !lint_arg(l, i, "k_last", &k1))
+            return;
+        if (!count)
+            continue;
+        if (k0 > 0 && (start != tile || x != owner_x || y != owner_y))
+            lint_say(l, "arguments",
+                     "%s gives its part of tile %" PRId64 " to core %" PRId64
+                     ",%" PRId64 ", which does not collect it",
+                     lint_core_name(l, i, who), start, x, y);
+        left -= k0 > 0;
+        int64_t last = start + count - 1;
+        if (k1 < l->kt && (last != tile || k0 == 0)) {
+            if (left != 0)
+                lint_say(l, "arguments",
+                         "core %" PRId64 ",%" PRId64 " waits for %" PRId64
+                         " parts too %s",
+                         owner_x, owner_y, left > 0 ? left : -left,
+                         left > 0 ? "many" : "few");
+            tile = last;
+            owner_x = l->cores[i].x;
+            owner_y = l->cores[i].y;
+            left = peers;
+        } else if (peers && k1 == l->kt) {
+            lint_say(l, "arguments",
+                     "%s waits for %" PRId64 " parts of tiles that are whole",
+                     lint_core_name(l, i, who), peers);
+        }
+    }
+    if (left)
+        lint_say(l, "arguments",
+                 "core %" PRId64 ",%" PRId64 " waits for %" PRId64
+                 " parts that nobody has",
+                 owner_x, owner_y, left);
+}
+
+void lint_judge_args(lint *l)
+{
+    if (l->n_names)
+        check_args(l);
+    check_peers(l);
+}

@@ -1,0 +1,243 @@
+// Orders of the tiles of a matrix: the tile at a place, and the place of a
+// tile. All are bijective on any rectangle; none keeps a list.
+//
+//   grouped(3), 5x4:   0  3  6  9      The last group has the rows that are
+//                      1  4  7 10      left, here two.
+//                      2  5  8 11
+//                     12 14 16 18
+//                     13 15 17 19
+//
+// Curves (morton, hilbert) are those of the square of a power of two that
+// holds the rectangle, with the tiles outside left out. How many of a quadrant
+// are inside is a product of two clipped sides, so that the search for a place
+// goes down one quadrant a bit and counts what it passes.
+#include "base/math.h"
+#include "grid/grid.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *number;
+} orders[] = {
+#define ORDER(NAME, word, number) {#word, number},
+    DV_ORDERS(ORDER)
+#undef ORDER
+};
+
+const char *dv_order_name(dv_order_kind k)
+{
+    return orders[k].name;
+}
+
+int dv_order_parse(dv_order *out, const char *text)
+{
+    size_t n = strcspn(text, "(");
+    for (int k = 0; k < DV_N_ORDERS; k++) {
+        if (strlen(orders[k].name) != n || strncmp(orders[k].name, text, n))
+            continue;
+        out->kind = (dv_order_kind)k;
+        if (!orders[k].number)
+            return text[n] == 0;
+        size_t digits = text[n] ? strspn(text + n + 1, "0123456789") : 0;
+        if (!digits || digits > 9 || strcmp(text + n + 1 + digits, ")"))
+            return 0;
+        out->size = strtoll(text + n + 1, NULL, 10);
+        return out->size > 0;
+    }
+    return 0;
+}
+
+void dv_order_print(dv_text *out, const dv_order *o)
+{
+    dv_put(out, "%s", orders[o->kind].name);
+    if (orders[o->kind].number)
+        dv_put(out, "(%" PRId64 ")", o->size);
+}
+
+// -- Groups and blocks -------------------------------------------------------
+
+static void grouped_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    int64_t size = dv_min_i64(o->size, o->mt), width = size * o->nt;
+    int64_t first = id / width * size, t = id % width;
+    int64_t rows = dv_min_i64(o->mt - first, size);
+    *m = first + t % rows;
+    *n = t / rows;
+}
+
+static int64_t grouped_id(const dv_order *o, int64_t m, int64_t n)
+{
+    int64_t size = dv_min_i64(o->size, o->mt), first = m / size * size;
+    int64_t rows = dv_min_i64(o->mt - first, size);
+    return first * o->nt + n * rows + (m - first);
+}
+
+// Blocks along a row of blocks are all as high; only the last is narrower.
+static void block_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    int64_t side_m = dv_min_i64(o->size, o->mt);
+    int64_t side_n = dv_min_i64(o->size, o->nt);
+    int64_t top = id / (side_m * o->nt) * side_m, t = id - top * o->nt;
+    int64_t height = dv_min_i64(side_m, o->mt - top);
+    int64_t left = t / (height * side_n) * side_n;
+    t -= left * height;
+    int64_t width = dv_min_i64(side_n, o->nt - left);
+    *m = top + t / width;
+    *n = left + t % width;
+}
+
+static int64_t block_id(const dv_order *o, int64_t m, int64_t n)
+{
+    int64_t side_m = dv_min_i64(o->size, o->mt);
+    int64_t side_n = dv_min_i64(o->size, o->nt);
+    int64_t top = m / side_m * side_m, left = n / side_n * side_n;
+    int64_t height = dv_min_i64(side_m, o->mt - top);
+    int64_t width = dv_min_i64(side_n, o->nt - left);
+    return top * o->nt + left * height + (m - top) * width + (n - left);
+}
+
+static void shard_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    int64_t gx = o->nt / o->sn, s = id / (o->sm * o->sn);
+    int64_t t = id % (o->sm * o->sn);
+    *m = s / gx * o->sm + t / o->sn;
+    *n = s % gx * o->sn + t % o->sn;
+}
+
+static int64_t shard_id(const dv_order *o, int64_t m, int64_t n)
+{
+    int64_t gx = o->nt / o->sn, s = m / o->sm * gx + n / o->sn;
+    return s * o->sm * o->sn + m % o->sm * o->sn + n % o->sn;
+}
+
+// -- Curves ------------------------------------------------------------------
+
+static int64_t side_of(const dv_order *o)
+{
+    int64_t side = 1;
+    while (side < o->mt || side < o->nt)
+        side *= 2;
+    return side;
+}
+
+// Tiles of the square at (m,n) that are inside the matrix.
+static int64_t inside(const dv_order *o, int64_t m, int64_t n, int64_t side)
+{
+    int64_t h = dv_min_i64(o->mt - m, side), w = dv_min_i64(o->nt - n, side);
+    return h > 0 && w > 0 ? h * w : 0;
+}
+
+// A square on the way down: where it is and, for Hilbert's curve, how the curve
+// lies in it: turned about the diagonal, turned by half.
+typedef struct square {
+    int64_t m, n, side;
+    int swap, flip;
+} square;
+
+// Quadrant number q of the curve through s.
+static square quadrant(const dv_order *o, const square *s, int q)
+{
+    square c = {s->m, s->n, s->side / 2, s->swap, s->flip};
+    int down = q >> 1, right = q & 1;
+    if (o->kind == DV_ORDER_HILBERT) {
+        right ^= down;
+        c.swap ^= !right;
+        c.flip ^= down && !right;
+        down ^= s->flip;
+        right ^= s->flip;
+        if (s->swap) {
+            int t = down;
+            down = right;
+            right = t;
+        }
+    }
+    c.m += down * c.side;
+    c.n += right * c.side;
+    return c;
+}
+
+static void curve_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    square s = {0, 0, side_of(o), 1, 0}; // the first step goes right
+    while (s.side > 1) {
+        square c = quadrant(o, &s, 0);
+        for (int q = 0; q < 3; q++) {
+            int64_t here = inside(o, c.m, c.n, c.side);
+            if (id < here)
+                break;
+            id -= here;
+            c = quadrant(o, &s, q + 1);
+        }
+        s = c;
+    }
+    *m = s.m;
+    *n = s.n;
+}
+
+static int64_t curve_id(const dv_order *o, int64_t m, int64_t n)
+{
+    square s = {0, 0, side_of(o), 1, 0}; // the first step goes right
+    int64_t id = 0;
+    while (s.side > 1)
+        for (int q = 0; q < 4; q++) {
+            square c = quadrant(o, &s, q);
+            if (m >= c.m && m - c.m < c.side && n >= c.n && n - c.n < c.side) {
+                s = c;
+                break;
+            }
+            id += inside(o, c.m, c.n, c.side);
+        }
+    return id;
+}
+
+// -- All of them -------------------------------------------------------------
+
+void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    switch (o->kind) {
+    case DV_ORDER_COLUMN_MAJOR:
+        *m = id % o->mt;
+        *n = id / o->mt;
+        return;
+    case DV_ORDER_GROUPED:
+        grouped_tile(o, id, m, n);
+        return;
+    case DV_ORDER_BLOCK_LINEAR:
+        block_tile(o, id, m, n);
+        return;
+    case DV_ORDER_MORTON:
+    case DV_ORDER_HILBERT:
+        curve_tile(o, id, m, n);
+        return;
+    case DV_ORDER_MATCH_SHARD:
+        shard_tile(o, id, m, n);
+        return;
+    default:
+        *m = id / o->nt;
+        *n = id % o->nt;
+        if (o->kind == DV_ORDER_SNAKE && *m % 2)
+            *n = o->nt - 1 - *n;
+    }
+}
+
+int64_t dv_order_id(const dv_order *o, int64_t m, int64_t n)
+{
+    switch (o->kind) {
+    case DV_ORDER_COLUMN_MAJOR:
+        return n * o->mt + m;
+    case DV_ORDER_GROUPED:
+        return grouped_id(o, m, n);
+    case DV_ORDER_BLOCK_LINEAR:
+        return block_id(o, m, n);
+    case DV_ORDER_MORTON:
+    case DV_ORDER_HILBERT:
+        return curve_id(o, m, n);
+    case DV_ORDER_MATCH_SHARD:
+        return shard_id(o, m, n);
+    default:
+        if (o->kind == DV_ORDER_SNAKE && m % 2)
+            n = o->nt - 1 - n;
+        return m * o->nt + n;
+    }
+}

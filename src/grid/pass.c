@@ -1,0 +1,404 @@
+// Pass grid: which core of the machine's grid computes which tiles of a group's
+// result. Only for machines that compute on tiles.
+//
+//   grid {
+//       group 0: c tiles 32 by 32 deep 32 order grouped(4) {
+//           core 0,0: 0..16
+//           core 0,1: 16..32
+//       }
+//       group 1: y tiles 8 by 8 deep 1 shards 2 by 4 of 4 by 2 {
+//           core 0,0: shard 0,0
+//       }
+//   }
+//
+// A result that stays in the scratchpads is computed where it stays: its shards
+// are the slices that the groups' deal gave the cores. Any other result is in
+// main memory, where any core reaches any tile: its tiles are dealt anew, in
+// the order that reads the fewest panels.
+#include "base/math.h"
+#include "grid/grid.h"
+#include "plan/plan.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- The problem -------------------------------------------------------------
+
+// Steps of a tile: tiles of the last reduced variable, times the others; one
+// where nothing is reduced. 0: more than 64 bits.
+static int64_t depth_of(const dv_plan *plan, const dv_op *op)
+{
+    int64_t depth = 1, last = -1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce)
+            last = v;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t n = op->vars[v].end - op->vars[v].begin;
+        if (v == last)
+            n = dv_ceil_div(n, plan->target.tile_cols);
+        if (op->vars[v].reduce && !dv_mul_i64(&depth, depth, dv_max_i64(n, 1)))
+            return 0;
+    }
+    return depth;
+}
+
+static int32_t result_of(const dv_plan *plan, int32_t group)
+{
+    const dv_op *op = &plan->ops->ops[plan->groups[group].end_op - 1];
+    const dv_tensor *t = &plan->ops->tensors[op->write.tensor];
+    return !op->is_extern && t->n_elems > 0 ? op->write.tensor : -1;
+}
+
+// -- Shards ------------------------------------------------------------------
+
+// The variable of dim `back` from the end of the result, whole steps of it, and
+// its slices in tiles. 0: its slices are no whole tiles.
+static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
+                     int64_t *shards, int64_t *tiles, int *var)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int d = op->write.n_dims - 1 - back;
+    *shards = *tiles = 1;
+    *var = -1;
+    if (d < 0)
+        return 1;
+    int64_t size = plan->ops->tensors[op->write.tensor].shape[d];
+    const dv_index *x = &op->write.index[d];
+    if (!dv_index_is_var(op, x, var) || op->vars[*var].begin != 0 ||
+        op->vars[*var].end != size)
+        return 0;
+    int64_t slice = dv_min_i64(plan->slices[i][*var], size);
+    *shards = dv_ceil_div(size, slice);
+    *tiles = dv_ceil_div(slice, tile);
+    return *shards == 1 ||
+           (slice % tile == 0 && *shards * *tiles == dv_ceil_div(size, tile));
+}
+
+// Does any op of the group find or leave something in the scratchpads?
+static int uses_homes(const dv_plan *plan, const dv_group *group)
+{
+    for (int32_t i = group->first_op; i < group->end_op; i++)
+        for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
+            if (dv_home_of(plan, i, k) >= 0)
+                return 1;
+    return 0;
+}
+
+// Has every core one shard of the result, and nothing else of it?
+static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
+{
+    const dv_group *group = &plan->groups[g->group];
+    int32_t i = group->end_op - 1;
+    if (!uses_homes(plan, group) || g->batch != 1 ||
+        !shards_of(plan, i, 1, plan->target.tile_rows, &g->gy, &g->sm,
+                   &var[0]) ||
+        !shards_of(plan, i, 0, plan->target.tile_cols, &g->gx, &g->sn,
+                   &var[1]) ||
+        group->n_tiles != g->gy * g->gx)
+        return 0;
+    for (int32_t d = 0; d < group->n_deals; d++)
+        if (group->deals[d].n_tiles > 1)
+            return 0;
+    return 1;
+}
+
+static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
+                              dv_diag *diag)
+{
+    const dv_group *group = &plan->groups[g->group];
+    int64_t cols = plan->target.core_grid.cols;
+    cols = cols ? cols : plan->target.cores;
+    g->local_shard = 1;
+    g->order = "row_major";
+    g->ranges = DV_NEW(&plan->arena, dv_tile_range, group->n_deals);
+    if (!g->ranges)
+        return dv_nomem(diag);
+    for (int32_t d = 0; d < group->n_deals; d++) {
+        dv_tile t;
+        if (!group->deals[d].n_tiles)
+            continue;
+        dv_plan_tile(&t, plan, group->end_op - 1, group->deals[d].first_tile);
+        g->ranges[g->n_ranges++] = (dv_tile_range){
+            .x = group->deals[d].core % cols,
+            .y = group->deals[d].core / cols,
+            .sy = var[0] >= 0 ? t.slot[var[0]] : 0,
+            .sx = var[1] >= 0 ? t.slot[var[1]] : 0,
+        };
+    }
+    return DV_OK;
+}
+
+// -- Tiles in main memory ----------------------------------------------------
+
+static dv_status deal_tiles(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+{
+    const dv_tensor *x = &plan->ops->tensors[g->tensor];
+    dv_grid_task t = DV_GRID_TASK_INIT;
+    dv_grid *made = NULL;
+    dv_text word = {0};
+    t.shape = x->shape;
+    t.n_dims = x->n_dims;
+    t.depth = g->kt > 1 ? g->kt * plan->target.tile_cols : 0;
+    t.elem_bytes = plan->layouts ? plan->layouts[g->tensor].elem_bytes : 0;
+    t.target = &plan->target;
+    t.order = g->kt > 1 ? "auto" : "row_major";
+    DV_TRY(dv_grid_create(&made, &t, diag));
+    dv_order_print(&word, &made->order);
+    g->order = word.at ? dv_arena_copy(&plan->arena, word.at, word.len) : NULL;
+    g->ranges = DV_NEW(&plan->arena, dv_tile_range, made->n_cores);
+    int ok = g->order && g->ranges;
+    g->n_ranges = ok ? made->n_cores : 0;
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        g->ranges[i] = (dv_tile_range){
+            .x = made->cores[i].x,
+            .y = made->cores[i].y,
+            .first = made->cores[i].segments[0].first,
+            .n = made->cores[i].segments[0].count,
+        };
+    dv_text_free(&word);
+    dv_grid_destroy(made);
+    return ok ? DV_OK : dv_nomem(diag);
+}
+
+// -- The pass ----------------------------------------------------------------
+
+static dv_status grid_group(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+{
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    int n = t->n_dims, var[2];
+    g->batch = 1; // no product of dims is too large: the tensor has memory
+    for (int d = 0; d < n - 2; d++)
+        g->batch *= t->shape[d];
+    g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
+    g->nt = n > 0 ? dv_ceil_div(t->shape[n - 1], plan->target.tile_cols) : 1;
+    g->kt = depth_of(plan, &plan->ops->ops[plan->groups[g->group].end_op - 1]);
+    if (g->kt == 0)
+        return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                       "the depth of %s has more than 64 bits", t->name);
+    if (find_shards(plan, g, var))
+        return place_shards(plan, g, var, diag);
+    g->gy = g->gx = g->sm = g->sn = 0;
+    return deal_tiles(plan, g, diag);
+}
+
+// What is too large or deep to be given out in tiles goes without a grid: the
+// plan runs as it is dealt.
+static dv_status grid_or_warn(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+{
+    dv_diag *own = dv_diag_create();
+    if (!own)
+        return dv_nomem(diag);
+    dv_status st = grid_group(plan, g, own);
+    if (st != DV_OK && st != DV_E_NOMEM) {
+        const dv_message *m = dv_diag_error(own);
+        dv_warn(diag, "grid", DV_NOWHERE, "no grid for %s: %s",
+                plan->ops->tensors[g->tensor].name, m ? m->text : "");
+        plan->n_grids--;
+        st = DV_OK;
+    }
+    if (st != DV_OK)
+        dv_diag_move(diag, own);
+    dv_diag_destroy(own);
+    return st;
+}
+
+dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
+{
+    plan->n_grids = 0;
+    if (!plan->target.tile_rows)
+        return DV_OK;
+    plan->grids = DV_NEW(&plan->arena, dv_group_grid, plan->n_groups);
+    if (!plan->grids && plan->n_groups)
+        return dv_nomem(cx->diag);
+    for (int32_t i = 0; i < plan->n_groups; i++) {
+        int32_t tensor = result_of(plan, i);
+        if (tensor < 0)
+            continue;
+        dv_group_grid *g = &plan->grids[plan->n_grids++];
+        *g = (dv_group_grid){.group = i, .tensor = tensor};
+        DV_TRY(grid_or_warn(plan, g, cx->diag));
+    }
+    return DV_OK;
+}
+
+// What later code relies on; the checker proves the rest.
+dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->n_grids; i++) {
+        const dv_group_grid *g = &plan->grids[i];
+        dv_order o = {.mt = g->mt, .nt = g->nt};
+        dv_loc at = dv_plan_at(plan, g->off);
+        if (g->group < 0 || g->group >= plan->n_groups ||
+            (i && g->group <= plan->grids[i - 1].group))
+            return dv_fail(diag, DV_E_SHAPE, at,
+                           "group %d: there are %d, in order", (int)g->group,
+                           (int)plan->n_groups);
+        if (!dv_order_parse(&o, g->order) || o.kind == DV_ORDER_MATCH_SHARD)
+            return dv_fail(diag, DV_E_NAME, at, "there is no order '%s' here",
+                           g->order);
+        if (g->batch < 1 || g->mt < 1 || g->nt < 1 || g->kt < 1)
+            return dv_fail(diag, DV_E_SHAPE, at,
+                           "%" PRId64 " of %" PRId64 "x%" PRId64
+                           " tiles, %" PRId64 " deep",
+                           g->batch, g->mt, g->nt, g->kt);
+    }
+    return DV_OK;
+}
+
+// -- Printing ----------------------------------------------------------------
+
+static void print_group(dv_text *out, const dv_plan *plan,
+                        const dv_group_grid *g)
+{
+    dv_put(out, "    group %d: %s ", (int)g->group,
+           plan->ops->tensors[g->tensor].name);
+    if (g->batch != 1)
+        dv_put(out, "batch %" PRId64 " ", g->batch);
+    dv_put(out, "tiles %" PRId64 " by %" PRId64 " deep %" PRId64, g->mt, g->nt,
+           g->kt);
+    if (g->local_shard)
+        dv_put(out,
+               " shards %" PRId64 " by %" PRId64 " of %" PRId64 " by %" PRId64,
+               g->gy, g->gx, g->sm, g->sn);
+    else
+        dv_put(out, " order %s", g->order);
+    dv_put(out, " {\n");
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        const dv_tile_range *r = &g->ranges[i];
+        dv_put(out, "        core %" PRId64 ",%" PRId64 ": ", r->x, r->y);
+        if (g->local_shard)
+            dv_put(out, "shard %" PRId64 ",%" PRId64 "\n", r->sy, r->sx);
+        else
+            dv_put(out, "%" PRId64 "..%" PRId64 "\n", r->first,
+                   r->first + r->n);
+    }
+    dv_put(out, "    }\n");
+}
+
+void dv_grid_print(dv_text *out, const dv_plan *plan)
+{
+    if (!plan->n_grids)
+        return;
+    dv_put(out, "grid {\n");
+    for (int32_t i = 0; i < plan->n_grids; i++)
+        print_group(out, plan, &plan->grids[i]);
+    dv_put(out, "}\n");
+}
+
+// -- Reading -----------------------------------------------------------------
+
+// "5 by 13": two numbers that are not written 5x13, which is one word.
+static dv_status read_by(dv_lexer *lx, int64_t *a, int64_t *b)
+{
+    DV_TRY(dv_lex_int(lx, a, "a number of rows"));
+    DV_TRY(dv_lex_word(lx, "by"));
+    return dv_lex_int(lx, b, "a number of columns");
+}
+
+static dv_status read_order(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
+{
+    dv_text word = {0};
+    if (lx->tok.kind != DV_TOK_NAME)
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "expected the name of an order");
+    dv_put_bytes(&word, lx->src->text + lx->tok.off, lx->tok.len);
+    dv_status st = dv_lex(lx);
+    if (st == DV_OK && lx->tok.kind == '(') {
+        int64_t size = 0;
+        st = dv_lex(lx);
+        if (st == DV_OK)
+            st = dv_lex_int(lx, &size, "the size of the order");
+        if (st == DV_OK)
+            st = dv_lex_expect(lx, ')', "')'");
+        dv_put(&word, "(%" PRId64 ")", size);
+    }
+    g->order = word.at ? dv_arena_copy(&plan->arena, word.at, word.len) : NULL;
+    dv_text_free(&word);
+    return st != DV_OK || g->order ? st : dv_nomem(lx->diag);
+}
+
+static dv_status read_range(dv_lexer *lx, const dv_group_grid *g,
+                            dv_tile_range *r)
+{
+    *r = (dv_tile_range){0};
+    DV_TRY(dv_lex_word(lx, "core"));
+    DV_TRY(dv_lex_int(lx, &r->x, "the column of a core"));
+    DV_TRY(dv_lex_expect(lx, ',', "','"));
+    DV_TRY(dv_lex_int(lx, &r->y, "the row of a core"));
+    DV_TRY(dv_lex_expect(lx, ':', "':'"));
+    if (g->local_shard) {
+        DV_TRY(dv_lex_word(lx, "shard"));
+        DV_TRY(dv_lex_int(lx, &r->sy, "the row of a shard"));
+        DV_TRY(dv_lex_expect(lx, ',', "','"));
+        return dv_lex_int(lx, &r->sx, "the column of a shard");
+    }
+    int64_t end;
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, &r->first, "the number of a tile"));
+    DV_TRY(dv_lex_expect(lx, DV_TOK_RANGE, "'..'"));
+    DV_TRY(dv_lex_int(lx, &end, "the number of a tile"));
+    if (!dv_sub_i64(&r->n, end, r->first) || r->n < 0)
+        return dv_fail(lx->diag, DV_E_SHAPE, at, "tiles %" PRId64 "..%" PRId64,
+                       r->first, end);
+    return DV_OK;
+}
+
+static dv_status read_head(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
+{
+    int64_t group;
+    g->off = lx->tok.off;
+    DV_TRY(dv_lex_word(lx, "group"));
+    DV_TRY(dv_lex_int(lx, &group, "the number of a group"));
+    g->group = group >= 0 && group < INT32_MAX ? (int32_t)group : -1;
+    DV_TRY(dv_lex_expect(lx, ':', "':'"));
+    g->tensor = dv_table_get(&plan->ops->tensor_ids,
+                             lx->src->text + lx->tok.off, lx->tok.len, -1);
+    if (g->tensor < 0)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "the program has no such tensor");
+    DV_TRY(dv_lex(lx));
+    g->batch = 1;
+    if (dv_lex_is(lx, "batch")) {
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_int(lx, &g->batch, "a number of batches"));
+    }
+    DV_TRY(dv_lex_word(lx, "tiles"));
+    DV_TRY(read_by(lx, &g->mt, &g->nt));
+    DV_TRY(dv_lex_word(lx, "deep"));
+    DV_TRY(dv_lex_int(lx, &g->kt, "a number of tiles"));
+    if (dv_lex_is(lx, "shards")) {
+        g->local_shard = 1;
+        g->order = "row_major";
+        DV_TRY(dv_lex(lx));
+        DV_TRY(read_by(lx, &g->gy, &g->gx));
+        DV_TRY(dv_lex_word(lx, "of"));
+        return read_by(lx, &g->sm, &g->sn);
+    }
+    DV_TRY(dv_lex_word(lx, "order"));
+    return read_order(plan, lx, g);
+}
+
+dv_status dv_grid_read(dv_plan *plan, dv_lexer *lx)
+{
+    int32_t cap = 0;
+    DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+    while (lx->tok.kind != '}') {
+        int32_t room = 0;
+        dv_group_grid *g = DV_PUSH(&plan->arena, dv_group_grid, plan->grids,
+                                   plan->n_grids, cap);
+        if (!g)
+            return dv_nomem(lx->diag);
+        *g = (dv_group_grid){0};
+        DV_TRY(read_head(plan, lx, g));
+        DV_TRY(dv_lex_expect(lx, '{', "'{'"));
+        while (lx->tok.kind != '}') {
+            dv_tile_range *r = DV_PUSH(&plan->arena, dv_tile_range, g->ranges,
+                                       g->n_ranges, room);
+            if (!r)
+                return dv_nomem(lx->diag);
+            DV_TRY(read_range(lx, g, r));
+        }
+        DV_TRY(dv_lex(lx));
+    }
+    DV_TRY(dv_lex(lx));
+    return dv_grid_verify(plan, lx->diag);
+}

@@ -1,0 +1,426 @@
+// Policies: what every core does.
+//
+//   static     core i of n: tiles part(T, n, i); at most two sizes, the larger
+//              first, which is the vendor's two groups
+//   streamk    the same of steps, not tiles: 3 tiles of 4 steps on 2 cores
+//                core 0   tile 0 whole, tile 1 steps 0..2
+//                core 1   tile 1 steps 2..4, tile 2 whole
+//   streamk1   whole waves of tiles first; only what is left over is streamed
+//   streamk2   one wave less is whole, so that each core streams 1 to 2 tiles
+//   splitk(s)  a tile's depth in s parts; runs of parts are dealt, none is cut
+//
+// Fix-up of a tile that several cores computed parts of: the core with step 0
+// owns it and adds the others' parts in rising order of steps. Parts of a tile
+// are on neighbours in the list of cores, so that "the next `peers` cores" says
+// it all, and a sum has the same bits in every run.
+#include "base/math.h"
+#include "grid/grid.h"
+#include <inttypes.h>
+
+#define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
+
+// -- Cores -------------------------------------------------------------------
+
+// Take the first n cores, and tell groups of them apart.
+static dv_status take_cores(dv_grid *g, int64_t n, int64_t n_larger,
+                            dv_diag *diag)
+{
+    dv_xy *xy = DV_NEW(&g->arena, dv_xy, n ? n : 1);
+    g->cores = DV_NEW(&g->arena, dv_grid_core, n ? n : 1);
+    if (!xy || !g->cores)
+        return dv_nomem(diag);
+    dv_cores_list(xy, &g->set, n, g->by_row);
+    g->n_cores = (int32_t)n;
+    g->n_group_1 = n_larger ? n_larger : n;
+    for (int64_t i = 0; i < n; i++) {
+        g->cores[i].x = xy[i].x;
+        g->cores[i].y = xy[i].y;
+        g->cores[i].owner = -1;
+    }
+    int64_t n1 = g->n_group_1;
+    if (!dv_rects_of(&g->all, &g->set, xy, n, g->by_row, &g->arena) ||
+        !dv_rects_of(&g->group_1, &g->set, xy, n1, g->by_row, &g->arena) ||
+        !dv_rects_of(&g->group_2, &g->set, xy + n1, n - n1, g->by_row,
+                     &g->arena))
+        return dv_nomem(diag);
+    return DV_OK;
+}
+
+static void add_segment(dv_grid *g, dv_grid_core *c, dv_segment s)
+{
+    if (s.count <= 0 || s.k0 >= s.k1)
+        return;
+    c->segments[c->n_segments++] = s;
+    c->steps += s.count * (s.k1 - s.k0);
+    g->n_segments++;
+}
+
+static dv_status assign_static(dv_grid *g, dv_diag *diag)
+{
+    int64_t n = dv_min_i64(g->n_tiles, g->set.n);
+    DV_TRY(take_cores(g, n, n ? g->n_tiles % n : 0, diag));
+    g->units_1 = n ? dv_ceil_div(g->n_tiles, n) : 0;
+    g->units_2 = g->n_group_1 < n ? g->n_tiles / n : 0;
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        int64_t first = dv_part_begin(g->n_tiles, n, i);
+        int64_t end = dv_part_begin(g->n_tiles, n, i + 1);
+        add_segment(g, &g->cores[i],
+                    (dv_segment){first, end - first, 0, g->kt});
+    }
+    return DV_OK;
+}
+
+// -- Streams -----------------------------------------------------------------
+
+// Steps begin..end, numbered through tiles, as segments: the end of a tile,
+// whole tiles, the begin of a tile.
+static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
+{
+    int64_t kt = g->kt, first = begin / kt, last = end / kt;
+    c->iter0 = begin;
+    c->iter1 = end;
+    if (begin >= end)
+        return;
+    if (first == last) {
+        add_segment(g, c, (dv_segment){first, 1, begin % kt, end % kt});
+        return;
+    }
+    if (begin % kt) {
+        add_segment(g, c, (dv_segment){first, 1, begin % kt, kt});
+        first++;
+    }
+    add_segment(g, c, (dv_segment){first, last - first, 0, kt});
+    add_segment(g, c, (dv_segment){last, 1, 0, end % kt});
+}
+
+// Where the steps of core i begin, among those that are streamed.
+static int64_t steps_begin(const dv_grid *g, int64_t i)
+{
+    int64_t p = g->n_cores, s = g->split;
+    if (g->policy != DV_POLICY_SPLITK)
+        return g->dp_tiles * g->kt + dv_part_begin(g->sk_tiles * g->kt, p, i);
+    int64_t u = dv_part_begin(g->sk_tiles * s, p, i); // a part of a tile
+    return u / s * g->kt + dv_part_begin(g->kt, s, u % s);
+}
+
+// Who owns the tile that a core's stream begins in, and who helps with the one
+// it ends in.
+static void find_peers(dv_grid *g)
+{
+    int32_t owner = -1; // of the tile that is under way
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        dv_grid_core *c = &g->cores[i];
+        if (c->iter0 == c->iter1)
+            continue;
+        if (c->iter0 % g->kt) {
+            c->owner = owner;
+            g->cores[owner].peers++;
+            g->max_peers = dv_max_i64(g->max_peers, 1 + g->cores[owner].peers);
+        }
+        int fresh =
+            c->iter1 / g->kt > c->iter0 / g->kt || c->iter0 % g->kt == 0;
+        if (c->iter1 % g->kt && fresh) {
+            owner = i;
+            g->split_tiles++;
+        }
+    }
+}
+
+static dv_status assign_stream(dv_grid *g, dv_diag *diag)
+{
+    int64_t waves = g->n_tiles / g->set.n;
+    if (g->policy == DV_POLICY_STREAMK1)
+        g->dp_tiles = waves * g->set.n;
+    else if (g->policy == DV_POLICY_STREAMK2 && waves > 1)
+        g->dp_tiles = (waves - 1) * g->set.n;
+    g->sk_tiles = g->n_tiles - g->dp_tiles;
+    int64_t units = g->policy == DV_POLICY_SPLITK ? g->n_tiles * g->split
+                                                  : g->sk_tiles * g->kt;
+    int64_t n = dv_min_i64(g->dp_tiles ? g->set.n : units, g->set.n);
+    DV_TRY(take_cores(g, n, n ? units % n : 0, diag));
+    g->units_1 = n ? dv_ceil_div(units, n) : 0;
+    g->units_2 = g->n_group_1 < n ? units / n : 0;
+    g->max_peers = g->n_tiles > 0;
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        int64_t first = dv_part_begin(g->dp_tiles, n, i);
+        int64_t end = dv_part_begin(g->dp_tiles, n, i + 1);
+        add_segment(g, &g->cores[i],
+                    (dv_segment){first, end - first, 0, g->kt});
+        add_steps(g, &g->cores[i], steps_begin(g, i), steps_begin(g, i + 1));
+    }
+    find_peers(g);
+    return DV_OK;
+}
+
+// -- Rectangles --------------------------------------------------------------
+
+// Tiles a core holds for a block and a step of depth: two of each operand's
+// panel, and the block.
+static int64_t block_tiles(int64_t m, int64_t n, int64_t k)
+{
+    return 2 * k * (m + n) + m * n;
+}
+
+// The largest part of a core's rectangle that fits its memory, the deepest
+// step that fits with it, and the registers' share of it.
+static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
+{
+    int64_t page = g->tile_rows * g->tile_cols * g->elem_bytes;
+    int64_t room = g->memory_bytes ? g->memory_bytes / page : INT64_MAX;
+    while (block_tiles(m, n, 1) > room && m * n > 1) {
+        if (m >= n)
+            m = dv_ceil_div(m, 2);
+        else
+            n = dv_ceil_div(n, 2);
+    }
+    if (block_tiles(m, n, 1) > room)
+        FAIL(DV_E_CAPACITY,
+             "a block of one tile needs %" PRId64 " bytes, a core has %" PRId64,
+             block_tiles(m, n, 1) * page, g->memory_bytes);
+    g->block_m = m;
+    g->block_n = n;
+    g->block_k = 1;
+    for (int64_t k = 8; k > 1 && g->block_k == 1; k /= 2)
+        if (k <= g->kt && block_tiles(m, n, k) <= room)
+            g->block_k = k;
+    // Registers hold 8 tiles; near squares reuse the most.
+    static const int64_t sub[][2] = {{4, 2}, {2, 4}, {8, 1}, {1, 8}, {7, 1},
+                                     {1, 7}, {3, 2}, {2, 3}, {6, 1}, {1, 6},
+                                     {5, 1}, {1, 5}, {2, 2}, {4, 1}, {1, 4},
+                                     {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}};
+    int at = 0;
+    while (m % sub[at][0] || n % sub[at][1])
+        at++; // 1x1 divides everything
+    g->sub_h = sub[at][0];
+    g->sub_w = sub[at][1];
+    return DV_OK;
+}
+
+static dv_status rect_cores(dv_grid *g, dv_rect *r, dv_diag *diag)
+{
+    dv_rect most;
+    if (!dv_cores_largest(&most, &g->set))
+        return dv_nomem(diag);
+    int64_t cols = dv_min_i64(most.x1 - most.x0 + 1, g->nt);
+    int64_t rows = dv_min_i64(most.y1 - most.y0 + 1, g->mt);
+    if (!g->n_tiles)
+        cols = rows = 0;
+    *r = (dv_rect){most.x0, most.y0, (int32_t)(most.x0 + cols - 1),
+                   (int32_t)(most.y0 + rows - 1)};
+    g->cores = DV_NEW(&g->arena, dv_grid_core, cols * rows + 1);
+    g->all.at = DV_NEW(&g->arena, dv_rect, 1);
+    if (!g->cores || !g->all.at)
+        return dv_nomem(diag);
+    if (cols * rows > 0) {
+        g->all.at[0] = *r;
+        g->all.n = 1;
+    }
+    g->n_cores = (int32_t)(cols * rows);
+    g->n_group_1 = g->n_cores;
+    g->group_1 = g->all;
+    return DV_OK;
+}
+
+dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
+{
+    dv_rect r;
+    DV_TRY(rect_cores(g, &r, diag));
+    int64_t cols = r.x1 - r.x0 + 1, rows = r.y1 - r.y0 + 1;
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        dv_grid_core *c = &g->cores[i];
+        int64_t x = i % cols, y = i / cols;
+        c->x = (int32_t)(r.x0 + x);
+        c->y = (int32_t)(r.y0 + y);
+        c->owner = -1;
+        c->m0 = dv_part_begin(g->mt, rows, y);
+        c->m1 = dv_part_begin(g->mt, rows, y + 1);
+        c->n0 = dv_part_begin(g->nt, cols, x);
+        c->n1 = dv_part_begin(g->nt, cols, x + 1);
+        c->steps = (c->m1 - c->m0) * (c->n1 - c->n0) * g->batch * g->kt;
+        c->sends_a = x == 0 && cols > 1; // along its row
+        c->sends_b = y == 0 && rows > 1; // down its column
+    }
+    g->units_1 = g->n_cores ? g->cores[0].steps / g->kt : 0;
+    if (!g->n_cores)
+        return DV_OK;
+    return size_block(g, g->cores[0].m1, g->cores[0].n1, diag);
+}
+
+// -- Shards ------------------------------------------------------------------
+
+dv_status dv_grid_shards(dv_grid *g, dv_diag *diag)
+{
+    int64_t n = g->n_tiles ? g->gy * g->gx : 0;
+    dv_xy *xy = DV_NEW(&g->arena, dv_xy, n ? n : 1);
+    g->cores = DV_NEW(&g->arena, dv_grid_core, n ? n : 1);
+    if (!xy || !g->cores)
+        return dv_nomem(diag);
+    g->n_cores = (int32_t)n;
+    for (int64_t i = 0; i < n; i++) {
+        dv_grid_core *c = &g->cores[i];
+        c->sy = i / g->gx, c->sx = i % g->gx;
+        c->x = (int32_t)c->sx, c->y = (int32_t)c->sy;
+        c->owner = -1;
+        c->steps = g->sm * g->sn * g->kt;
+        xy[i] = (dv_xy){c->x, c->y};
+        if (!g->set.allowed[(int64_t)c->y * g->set.cols + c->x])
+            FAIL(DV_E_CAPACITY,
+                 "shard %" PRId64 ",%" PRId64 " (row, column) is for core "
+                 "%d,%d (column, row), which is not allowed",
+                 c->sy, c->sx, c->x, c->y);
+    }
+    g->n_group_1 = n;
+    g->units_1 = n ? g->sm * g->sn : 0;
+    if (!dv_rects_of(&g->all, &g->set, xy, n, g->by_row, &g->arena))
+        return dv_nomem(diag);
+    g->group_1 = g->all;
+    return DV_OK;
+}
+
+// -- Buffers and arguments ---------------------------------------------------
+
+static void add_cb(dv_grid *g, const char *name, int32_t index, int64_t tiles,
+                   int64_t page)
+{
+    g->cbs[g->n_cbs++] = (dv_grid_cb){name, index, tiles, page};
+    g->core_bytes += tiles * page;
+}
+
+void dv_grid_buffers(dv_grid *g)
+{
+    int64_t area = g->tile_rows * g->tile_cols, page = area * g->elem_bytes;
+    int rect = g->policy == DV_POLICY_RECT;
+    int64_t k = rect ? g->block_k : 1;
+    int64_t m = rect ? g->block_m : 1, n = rect ? g->block_n : 1;
+    add_cb(g, "a", 0, 2 * k * m, page);
+    add_cb(g, "b", 1, 2 * k * n, page);
+    if (g->local_shard)
+        add_cb(g, "c", 16, g->sm * g->sn, page);
+    else
+        add_cb(g, "c", 16, rect ? m * n : 2, page);
+    if (g->split_tiles) // sums under way are f32
+        add_cb(g, "partial", 24, 2, 4 * area);
+}
+
+static void name_arg(dv_grid *g, const char *name)
+{
+    g->arg_names[g->n_args++] = name;
+}
+
+// The numbers behind the usual five.
+static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
+{
+    if (g->local_shard) {
+        int64_t v[] = {g->sm, g->sn, g->gy, g->gx, c->sy, c->sx};
+        for (int i = 0; i < 6; i++)
+            a[i] = v[i];
+    } else if (g->policy == DV_POLICY_RECT) {
+        int64_t v[] = {c->m0, c->m1, c->n0, c->n1, c->sends_a, c->sends_b};
+        for (int i = 0; i < 6; i++)
+            a[i] = v[i];
+    } else if (g->policy >= DV_POLICY_STREAMK &&
+               g->policy <= DV_POLICY_SPLITK) {
+        int64_t n = g->n_cores ? g->n_cores : 1;
+        int64_t first = dv_part_begin(g->dp_tiles, n, c - g->cores);
+        int64_t end = dv_part_begin(g->dp_tiles, n, c - g->cores + 1);
+        int64_t v[] = {c->iter0 % g->kt,
+                       c->iter1 > c->iter0 ? (c->iter1 - 1) % g->kt + 1 : 0,
+                       first,
+                       end - first,
+                       c->peers,
+                       c->owner < 0 ? -1 : g->cores[c->owner].x,
+                       c->owner < 0 ? -1 : g->cores[c->owner].y};
+        for (int i = 0; i < 7; i++)
+            a[i] = v[i];
+    } else if (g->policy != DV_POLICY_STATIC) {
+        a[0] = g->split;
+    }
+}
+
+static void name_args(dv_grid *g)
+{
+    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
+    static const char *const shard[] = {"Sm", "Sn", "Gy", "Gx", "sy", "sx"};
+    static const char *const rect[] = {"m0", "m1",      "n0",
+                                       "n1", "sends_a", "sends_b"};
+    static const char *const stream[] = {"k_first",     "k_last", "whole_id",
+                                         "whole_count", "peers",  "owner_x",
+                                         "owner_y"};
+    for (int i = 0; i < 5; i++)
+        name_arg(g, usual[i]);
+    if (g->local_shard)
+        for (int i = 0; i < 6; i++)
+            name_arg(g, shard[i]);
+    else if (g->policy == DV_POLICY_RECT)
+        for (int i = 0; i < 6; i++)
+            name_arg(g, rect[i]);
+    else if (g->policy >= DV_POLICY_STREAMK && g->policy <= DV_POLICY_SPLITK)
+        for (int i = 0; i < 7; i++)
+            name_arg(g, stream[i]);
+    else if (g->policy != DV_POLICY_STATIC)
+        name_arg(g, "chunk");
+}
+
+void dv_grid_arguments(dv_grid *g)
+{
+    name_args(g);
+    for (int32_t i = 0; i < g->n_cores; i++) {
+        dv_grid_core *c = &g->cores[i];
+        int64_t start = 0, count = c->steps / g->kt;
+        if (c->iter1 > c->iter0) {
+            start = c->iter0 / g->kt;
+            count = (c->iter1 - 1) / g->kt + 1 - start;
+        } else if (g->policy >= DV_POLICY_STREAMK &&
+                   g->policy <= DV_POLICY_SPLITK) {
+            count = 0;
+        } else if (c->n_segments) {
+            start = c->segments[0].first;
+        } else if (g->policy == DV_POLICY_RECT) {
+            start = c->m0 * g->nt + c->n0; // as row_major counts
+        }
+        c->args[0] = start;
+        c->args[1] = count;
+        c->args[2] = g->mt;
+        c->args[3] = g->kt;
+        c->args[4] = g->nt;
+        more_args(g, c, c->args + 5);
+    }
+}
+
+// -- The choice --------------------------------------------------------------
+
+// Steps of the busiest core. A cut tile costs two steps: its part is handed
+// over and added.
+static int64_t static_makespan(const dv_grid *g)
+{
+    return dv_ceil_div(g->n_tiles, g->set.n) * g->kt;
+}
+
+static void choose_policy(dv_grid *g)
+{
+    int64_t p = g->set.n, whole = static_makespan(g);
+    int64_t streamed = dv_ceil_div(g->n_steps, p) + 2;
+    g->policy = DV_POLICY_STATIC;
+    if (g->local_shard || streamed >= whole)
+        return;
+    g->policy = g->n_tiles / p > 1 ? DV_POLICY_STREAMK2 : DV_POLICY_STREAMK;
+}
+
+dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
+{
+    if (g->policy_auto)
+        choose_policy(g);
+    if (g->local_shard)
+        return dv_grid_shards(g, diag);
+    switch (g->policy) {
+    case DV_POLICY_RECT:
+        return dv_grid_rectangles(g, diag);
+    case DV_POLICY_STREAMK:
+    case DV_POLICY_STREAMK1:
+    case DV_POLICY_STREAMK2:
+    case DV_POLICY_SPLITK:
+        return assign_stream(g, diag);
+    default: // queues begin with the ranges of static
+        return assign_static(g, diag);
+    }
+}

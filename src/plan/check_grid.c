@@ -1,0 +1,206 @@
+// The checker's part for grids of cores. It uses nothing of grid/: tiles are
+// counted here once more, from shapes, slices and deals.
+//
+//   C21 a group's grid has the tiles of the group's result, every tile or shard
+//       is on one core, every core is on the grid and has one line, and a shard
+//       is on the core that the group's deal gave those slices
+#include "base/math.h"
+#include "plan/check.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define WRONG(...)                                                             \
+    return dv_fail(diag, DV_E_CHECK, g->off ? dv_plan_at(plan, g->off) : at,   \
+                   __VA_ARGS__)
+
+// Tiles along dim `back` from the end, as the tensor's shape has it.
+static int64_t tiles_along(const dv_tensor *t, int back, int64_t tile)
+{
+    if (t->n_dims <= back)
+        return 1;
+    int64_t size = t->shape[t->n_dims - 1 - back];
+    return size / tile + (size % tile != 0);
+}
+
+static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
+                            dv_loc at, dv_diag *diag)
+{
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    const dv_op *op = &plan->ops->ops[plan->groups[g->group].end_op - 1];
+    int64_t rows = tiles_along(t, 1, plan->target.tile_rows);
+    int64_t cols = tiles_along(t, 0, plan->target.tile_cols);
+    int64_t batch = 1, depth = 1, inner = 1;
+    if (op->write.tensor != g->tensor)
+        WRONG("the grid of group %d is of %s, the group writes %s",
+              (int)g->group, t->name,
+              plan->ops->tensors[op->write.tensor].name);
+    for (int d = 0; d < t->n_dims - 2; d++)
+        batch *= t->shape[d];
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!op->vars[v].reduce)
+            continue;
+        if (!dv_mul_i64(&depth, depth, inner))
+            WRONG("the depth of %s has more than 64 bits", t->name);
+        inner = dv_max_i64(op->vars[v].end - op->vars[v].begin, 1);
+    }
+    if (!dv_mul_i64(&depth, depth, (inner - 1) / plan->target.tile_cols + 1))
+        WRONG("the depth of %s has more than 64 bits", t->name);
+    if (g->mt != rows || g->nt != cols || g->batch != batch || g->kt != depth)
+        WRONG("%s has %" PRId64 " times %" PRId64 "x%" PRId64 " tiles, %" PRId64
+              " deep; its grid has %" PRId64 " times %" PRId64 "x%" PRId64
+              ", %" PRId64 " deep",
+              t->name, batch, rows, cols, depth, g->batch, g->mt, g->nt, g->kt);
+    return DV_OK;
+}
+
+// -- Ranges ------------------------------------------------------------------
+
+static int by_first(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static int by_core(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->y != y->y ? (x->y > y->y) - (x->y < y->y)
+                        : (x->x > y->x) - (x->x < y->x);
+}
+
+static int by_shard(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->sy != y->sy ? (x->sy > y->sy) - (x->sy < y->sy)
+                          : (x->sx > y->sx) - (x->sx < y->sx);
+}
+
+static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int64_t cols = plan->target.core_grid.cols, rows;
+    rows = cols ? plan->target.core_grid.rows : 1;
+    cols = cols ? cols : plan->target.cores;
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_core);
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        if (r[i].x < 0 || r[i].y < 0 || r[i].x >= cols || r[i].y >= rows)
+            WRONG("core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
+                  "x%" PRId64,
+                  r[i].x, r[i].y, cols, rows);
+        if (i && by_core(&r[i - 1], &r[i]) == 0)
+            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+                  r[i].y);
+    }
+    return DV_OK;
+}
+
+static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int64_t next = 0, total = g->batch * g->mt * g->nt;
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_first);
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        if (r[i].n == 0)
+            continue;
+        if (r[i].first != next)
+            WRONG("tile %" PRId64 " of %s is on %s core",
+                  dv_min_i64(next, r[i].first),
+                  plan->ops->tensors[g->tensor].name,
+                  r[i].first > next ? "no" : "more than one");
+        if (!dv_add_i64(&next, next, r[i].n) || next > total)
+            WRONG("core %" PRId64 ",%" PRId64 " has tiles beyond %" PRId64,
+                  r[i].x, r[i].y, total);
+    }
+    if (next != total)
+        WRONG("tile %" PRId64 " of %s is on no core", next,
+              plan->ops->tensors[g->tensor].name);
+    return DV_OK;
+}
+
+// -- Shards ------------------------------------------------------------------
+
+// The number of the slice of dim `back` that a tile of the group has.
+static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
+                       int64_t tile)
+{
+    int32_t i = plan->groups[g->group].end_op - 1;
+    const dv_op *op = &plan->ops->ops[i];
+    int d = op->write.n_dims - 1 - back;
+    if (d < 0)
+        return 0;
+    const dv_index *x = &op->write.index[d];
+    for (int v = op->n_vars - 1; v >= 0; v--) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t n = (len - 1) / plan->slices[i][v] + 1;
+        if (x->via < 0 && x->coef[v] == 1)
+            return tile % n;
+        tile /= n;
+    }
+    return 0;
+}
+
+static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
+                              dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    const dv_group *group = &plan->groups[g->group];
+    int64_t cols = plan->target.core_grid.cols;
+    cols = cols ? cols : plan->target.cores;
+    if (g->batch != 1 || g->gy < 1 || g->gx < 1 || g->gy > g->mt ||
+        g->gx > g->nt || g->gy * g->sm != g->mt || g->gx * g->sn != g->nt ||
+        g->n_ranges != g->gy * g->gx)
+        WRONG("%d cores with %" PRId64 "x%" PRId64 " shards of %" PRId64
+              "x%" PRId64 " tiles for %" PRId64 "x%" PRId64,
+              (int)g->n_ranges, g->gy, g->gx, g->sm, g->sn, g->mt, g->nt);
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_shard);
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (r[i].sy != i / g->gx || r[i].sx != i % g->gx)
+            WRONG("shard %" PRId64 ",%" PRId64 " of %s is on no core",
+                  i / g->gx, i % g->gx, plan->ops->tensors[g->tensor].name);
+    for (int32_t d = 0; d < group->n_deals; d++) {
+        const dv_deal *deal = &group->deals[d];
+        int64_t sy = slot_of(plan, g, 1, deal->first_tile);
+        int64_t sx = slot_of(plan, g, 0, deal->first_tile);
+        int64_t at_shard = sy * g->gx + sx;
+        if (!deal->n_tiles)
+            continue;
+        if (at_shard >= g->n_ranges ||
+            r[at_shard].x + r[at_shard].y * cols != deal->core)
+            WRONG("shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
+                  ", which the grid gives another",
+                  sy, sx, deal->core);
+    }
+    return DV_OK;
+}
+
+// -- All of it ---------------------------------------------------------------
+
+static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
+                             dv_loc at, dv_diag *diag)
+{
+    size_t n = (size_t)g->n_ranges;
+    DV_TRY(check_size(plan, g, at, diag));
+    dv_tile_range *r = dv_alloc((n ? n : 1) * sizeof *r);
+    if (!r)
+        return dv_nomem(diag);
+    for (size_t i = 0; i < n; i++)
+        r[i] = g->ranges[i];
+    dv_status st = check_cores(plan, g, r, at, diag);
+    if (st == DV_OK)
+        st = g->local_shard ? check_shards(plan, g, r, at, diag)
+                            : check_tiles(plan, g, r, at, diag);
+    dv_release(r);
+    return st;
+}
+
+dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    if (!(plan->facts & DV_FACT_GRIDDED))
+        return DV_OK;
+    for (int32_t i = 0; i < plan->n_grids; i++) {
+        const dv_group_grid *g = &plan->grids[i];
+        if (!plan->target.tile_rows)
+            WRONG("%s does not compute on tiles", plan->target.name);
+        DV_TRY(check_group(plan, g, at, diag));
+    }
+    return DV_OK;
+}

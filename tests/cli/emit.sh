@@ -1,0 +1,98 @@
+#!/bin/sh
+# divvy emit: text in C and OpenMP, compiled by every compiler there is and run;
+# results are those of divvy run. Tables pass lint.
+. "$(dirname "$0")/common.inc"
+. "$source/tests/cli/emit.inc"
+
+# program HOW TARGET JUDGE [NAME=FILE…]: emit p.dv, build it, run it.
+program() {
+    how=$1
+    target=$2
+    judge=$3
+    shift 3
+    rm -rf out
+    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out
+    for cc in $compilers; do
+        flags=
+        what="$how by $cc for $target"
+        [ "$how" = openmp ] && flags=-fopenmp
+        if ! $cc -std=c11 -O1 -Wall -Wextra -Werror $flags out/program.c -lm -o prog 2>.err; then
+            # A compiler without OpenMP's headers or library is not the text's fault.
+            [ "$how" = openmp ] && grep -q 'omp' .err && continue
+            complain "$what does not compile"
+            continue
+        fi
+        rm -f got_y.npy
+        ./prog "$@" y=got_y.npy 2>.err || complain "$what fails"
+        $judge y $shape
+    done
+}
+# -- Products, with edges and batches: every bit
+printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
+whole a 100,70 1
+whole b 70,130 2
+want a=a.npy b=b.npy
+for target in wormhole blackhole spyre; do
+    program c $target same a=a.npy b=b.npy
+    program openmp $target same a=a.npy b=b.npy
+done
+printf 'input a: f32[3, 40, 70]\ninput b: f32[3, 70, 65]\ny[z,m,n] = sum[k] a[z,m,k] * b[z,k,n]\noutput y\n' >p.dv
+whole a 3,40,70 3
+whole b 3,70,65 4
+want a=a.npy b=b.npy
+program openmp wormhole same a=a.npy b=b.npy
+# -- Parts of sums, updates that read what they replace, repeats, indices
+printf 'input a: f32[9, 4000]\ny[m] = sum[k] a[m,k]\noutput y\n' >p.dv
+whole a 9,4000 5
+want a=a.npy
+program openmp wormhole same a=a.npy
+program c spyre same a=a.npy
+printf 'input a: f32[40, 40]\ny[i,j] = a[i,j]\nrepeat 3 {\ny[i,j] <- y[i-1,j] + y[i+1,j] for i in 1..39, j in 0..40\n}\noutput y\n' >p.dv
+whole a 40,40 6
+want a=a.npy
+program openmp wormhole same a=a.npy
+program c spyre same a=a.npy
+printf 'input a: f32[40]\nq[i]: i32 = abs(a[i])\ny[i] = a[q[i]]\noutput y\n' >p.dv
+whole a 40 7
+want a=a.npy
+program c wormhole same a=a.npy
+# -- Functions: close
+shape=60,90
+printf 'input a: f32[60, 90]\nm[i] = max[j] a[i,j]\ne[i,j] = exp(a[i,j] - m[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i] + gelu(a[i,j]) * 0.01\noutput y\n' >p.dv
+whole a 60,90 8
+want a=a.npy
+program openmp wormhole close a=a.npy
+program c spyre close a=a.npy
+shape=
+
+# -- Every order, on a plan that was edited
+printf 'input a: f32[2, 230, 20]\ninput b: f32[20, 330]\ny[z,m,n] = sum[k] a[z,m,k] * b[k,n]\noutput y\n' >p.dv
+whole a 2,230,20 9
+whole b 20,330 1
+want a=a.npy b=b.npy
+"$divvy" plan p.dv -t wormhole >p.plan
+for order in row_major column_major snake hilbert morton 'grouped(3)' 'block_linear(3)'; do
+    sed "s/ order [a-z_()0-9]* {/ order $order {/" p.plan >q.plan
+    expect 0 '' "$divvy" emit q.plan --as c -o out
+    what="order $order"
+    grep -q "of the order $order, in 8x11 tiles" out/program.c || complain "$what: not in the text"
+    set -- $compilers
+    "$1" -std=c11 -O1 -Wall -Wextra -Werror out/program.c -lm -o prog 2>.err || complain "$what does not compile"
+    rm -f got_y.npy
+    ./prog a=a.npy b=b.npy y=got_y.npy 2>.err || complain "$what fails"
+    same y
+done
+
+# -- Tables
+printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
+for how in json csv; do
+    rm -rf out
+    expect 0 '' "$divvy" emit p.dv -t wormhole --as $how -o out
+    "$divvy" lint out/group_0.$how >.out || complain "lint finds fault with our $how: $(head -3 .out)"
+done
+"$divvy" emit "$source/examples/softmax.dv" -t wormhole --as json -o soft 2>.err || complain 'softmax as json'
+for f in soft/*.json; do "$divvy" lint "$f" >.out || complain "lint: $f: $(head -3 .out)"; done
+expect 2 'programs are emitted as c, openmp' "$divvy" emit p.dv -t wormhole --as cobol -o out
+expect 2 'computes on no tiles' "$divvy" emit p.dv -t spyre --as csv -o out
+
+finish

@@ -1,0 +1,161 @@
+// Runs programs of the host's side: three threads a core.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include "host.hpp"
+
+namespace shim {
+
+thread_local context here;
+
+static std::map<uint32_t, std::unique_ptr<dram>>& memory() {
+    static std::map<uint32_t, std::unique_ptr<dram>> all;
+    return all;
+}
+
+static std::map<std::string, kernel_fn>& kernels() {
+    static std::map<std::string, kernel_fn> all;
+    return all;
+}
+
+registered::registered(const char* file, kernel_fn fn) {
+    kernels()[file] = fn;
+}
+
+dram& buffer_at(uint32_t address) {
+    const auto it = memory().find(address);
+    if (it == memory().end())
+        die("no buffer at this address", address);
+    return *it->second;
+}
+
+// A kernel that waits for long will wait forever: say who it is.
+void wait_for(int cb, bool (*ready)(const circular&, uint32_t), uint32_t pages, const char* what) {
+    core& c = *here.on;
+    std::unique_lock<std::mutex> lock(c.mutex);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!ready(c.cbs[cb], pages))
+        if (c.changed.wait_until(lock, until) == std::cv_status::timeout && !ready(c.cbs[cb], pages)) {
+            fprintf(stderr, "shim: %s of core %d,%d waits for %s in buffer %d\n", here.name, here.x, here.y, what, cb);
+            exit(5);
+        }
+}
+
+} // namespace shim
+
+namespace tt::tt_metal {
+
+void CreateCircularBuffer(Program& p, const CoreRangeSet&, const CircularBufferConfig& config) {
+    p.cbs.push_back(config);
+}
+
+KernelHandle add_kernel(Program& p, const std::string& file, const CoreRangeSet& cores) {
+    p.kernels.push_back({file.substr(file.find_last_of('/') + 1), {}});
+    p.cores = cores.ranges;
+    return p.kernels.size() - 1;
+}
+
+void SetRuntimeArgs(Program& p, KernelHandle k, CoreCoord core, const std::vector<uint32_t>& args) {
+    if (args.size() > shim::max_args)
+        shim::die("too many arguments", static_cast<long>(args.size()));
+    if (!p.kernels.at(k).args.emplace(std::make_pair(core.x, core.y), args).second)
+        shim::die("arguments twice", static_cast<long>(core.x), static_cast<long>(core.y));
+}
+
+namespace distributed {
+
+CoreCoord MeshDevice::compute_with_storage_grid_size() const {
+    size_t x = 8, y = 8;
+    if (const char* grid = getenv("SHIM_GRID"))
+        if (sscanf(grid, "%zux%zu", &x, &y) != 2)
+            shim::die("SHIM_GRID is no grid");
+    return {x, y};
+}
+
+std::shared_ptr<MeshBuffer> MeshBuffer::create(ReplicatedBufferConfig size, DeviceLocalBufferConfig pages, MeshDevice*) {
+    static uint32_t next = 4096;
+    auto d = std::make_unique<shim::dram>();
+    d->address = next;
+    d->page_bytes = pages.page_size;
+    d->bytes.resize(size.size, 0xee); // not zeros: what is never written shows
+    d->writes = std::make_unique<std::atomic<int>[]>(d->pages());
+    for (uint32_t i = 0; i < d->pages(); i++)
+        d->writes[i] = 0;
+    next += 4096;
+    auto b = std::make_shared<MeshBuffer>();
+    b->at = d.get();
+    shim::memory()[d->address] = std::move(d);
+    return b;
+}
+
+// The buffers of a core, from the bottom of its memory.
+static void lay_out(shim::core& c, const Program& p) {
+    for (const auto& config : p.cbs)
+        for (const auto& [index, format] : config.formats) {
+            if (c.used + config.bytes > shim::l1_bytes)
+                shim::die("buffers are larger than core memory", c.used, config.bytes);
+            auto& cb = c.cbs[index];
+            cb.base = c.used;
+            cb.page_bytes = config.page_bytes;
+            cb.n_pages = config.bytes / config.page_bytes;
+            cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : shim::format::bf16;
+            c.used += config.bytes;
+        }
+}
+
+// Every page of what was written at all must be written once.
+static void check_writes() {
+    for (auto& [address, d] : shim::memory()) {
+        long total = 0, wrong = 0;
+        for (uint32_t i = 0; i < d->pages(); i++) {
+            total += d->writes[i];
+            wrong += d->writes[i] != 1;
+            d->writes[i] = 0;
+        }
+        if (total && wrong)
+            shim::die("tiles that are not written once", wrong, d->pages());
+        if (total)
+            fprintf(stderr, "shim: %ld tiles written once each\n", total);
+    }
+}
+
+static void run(const Program& p) {
+    std::vector<std::unique_ptr<shim::core>> cores;
+    std::vector<std::thread> threads;
+    for (const auto& r : p.cores)
+        for (size_t y = r.start.y; y <= r.end.y; y++)
+            for (size_t x = r.start.x; x <= r.end.x; x++) {
+                cores.push_back(std::make_unique<shim::core>());
+                shim::core* c = cores.back().get();
+                lay_out(*c, p);
+                for (const auto& k : p.kernels) {
+                    const auto args = k.args.find({x, y});
+                    const auto fn = shim::kernels().find(k.file);
+                    if (args == k.args.end())
+                        shim::die("a core without arguments", static_cast<long>(x), static_cast<long>(y));
+                    if (fn == shim::kernels().end())
+                        shim::die(("no kernel " + k.file).c_str());
+                    threads.emplace_back([c, x, y, &k, args, fn] {
+                        shim::here = {c, &args->second, k.file.c_str(), static_cast<int>(x), static_cast<int>(y)};
+                        fn->second();
+                    });
+                }
+            }
+    for (auto& t : threads)
+        t.join();
+    // What was pushed was popped: nobody left a tile behind.
+    for (const auto& c : cores)
+        for (const auto& cb : c->cbs)
+            if (cb.pushed != cb.popped)
+                shim::die("tiles are left in a buffer", cb.pushed, cb.popped);
+    fprintf(stderr, "shim: %zu cores, %zu threads\n", cores.size(), threads.size());
+    check_writes();
+}
+
+void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload& w, bool) {
+    for (const auto& p : w.programs)
+        run(p);
+}
+
+} // namespace distributed
+} // namespace tt::tt_metal
