@@ -106,7 +106,7 @@ static dv_status run_team(job *j)
         return dv_nomem(j->diag);
     for (size_t i = 0; i < n; i++)
         data[i] = j->p->tensors[i].is_output ? j->after[i] : j->before[i];
-    dv_status st = dv_team_run(j->l.plan, data, &j->team_bytes,
+    dv_status st = dv_ranks_run(j->l.plan, data, &j->team_bytes,
                                &j->team_messages, j->diag);
     free(data);
     return st;

@@ -31,6 +31,6 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
 // A whole team in this process. `data` has the whole tensors by number: inputs
 // as they are before, outputs as they are after. What was carried comes out in
 // `bytes` and `messages`, which may be NULL.
-dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
                       int64_t *messages, dv_diag *diag);
 #endif

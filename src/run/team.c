@@ -90,7 +90,7 @@ static dv_status run_members(member *m, int64_t n, dv_diag *diag)
     return verdict(m, n, diag);
 }
 
-dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
                       int64_t *messages, dv_diag *diag)
 {
     int64_t n = dv_team_size(&plan->team);
