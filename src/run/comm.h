@@ -52,7 +52,8 @@ typedef struct dv_comm_ops {
 struct dv_comm {
     int64_t rank, size;
     const dv_comm_ops *ops;
-    int checked;   // compare what ranks do before they do it together
+    int64_t bytes, messages; // sent by this rank so far
+    int checked;             // compare what ranks do before they do it together
     char why[256]; // of a call that failed; empty: another rank failed
 };
 

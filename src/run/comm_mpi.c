@@ -24,7 +24,8 @@ struct dv_wire {
     int32_t *parts;                // parts of each message
     int64_t *from, *to;            // partners of parts
     int n_sends, n_receives;
-    int32_t number, n_links;
+    int32_t number, n_links, n_sent; // messages
+    int64_t sent_bytes;
     dv_arena arena; // it lives in it
 };
 
@@ -224,6 +225,9 @@ static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
     }
     for (int32_t i = 0; i < n_sends && st == DV_OK; i++)
         st = make_parts(m, w, &sends[i], 1);
+    for (int32_t i = 0; i < n_sends; i++)
+        w->sent_bytes += sends[i].bytes;
+    w->n_sent = n_sends;
     if (st != DV_OK) {
         mpi_close(c, w);
         return dv_comm_error(c, st, diag);
@@ -242,6 +246,8 @@ static dv_status mpi_start(dv_comm *c, dv_wire *w)
         DV_TRY(say(m, MPI_Start(&w->receives[i]), "starting to receive"));
     for (int i = 0; i < w->n_sends; i++)
         DV_TRY(say(m, MPI_Start(&w->sends[i]), "starting to send"));
+    c->bytes += w->sent_bytes;
+    c->messages += w->n_sent;
     return DV_OK;
 }
 
@@ -332,19 +338,6 @@ static const dv_comm_ops mpi_ops = {"mpi",      mpi_open,  mpi_start, mpi_next,
                                     mpi_fail,   mpi_poke};
 
 // -- The process -----------------------------------------------------------
-
-int64_t dv_mpi_launched(void)
-{
-    // Open MPI; MPICH and what speaks its PMI.
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = getenv(names[i]);
-        long n = text ? strtol(text, NULL, 10) : 0;
-        if (n > 0)
-            return n;
-    }
-    return 0;
-}
 
 dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag)
 {

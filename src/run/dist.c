@@ -39,6 +39,7 @@ struct dv_rank {
     int32_t n_slots, n_wires;
     dv_jit *jit;      // NULL: no machine for it, all goes in strips
     dv_diag *trouble; // of this rank alone, until all agree
+    dv_diag *diag;    // the caller's
     // Called after each round of an outermost repeat; where to go on.
     dv_rank_step step;
     void *user;
@@ -259,7 +260,7 @@ static dv_status compare(dv_rank *r, const exchange *e)
     if (!r->comm->checked)
         return DV_OK;
     return dv_comm_same(r->comm, dv_hash(DV_HASH, what, sizeof what),
-                        "next exchange", r->trouble);
+                        "next exchange", r->diag);
 }
 
 static dv_status start(dv_rank *r, exchange *e)
@@ -432,30 +433,32 @@ static dv_status run_repeat(dv_rank *r, dv_strips *s, int32_t repeat)
         DV_TRY(run_ops(r, s, p->first_op, p->end_op, repeat + 1));
         r->depth--;
         if (r->step && r->depth == 0)
-            DV_TRY(r->step(r->user, repeat, n + 1, s->status, r->trouble));
+            DV_TRY(r->step(r->user, repeat, n + 1, s->status, r->trouble,
+                           r->diag));
     }
     return DV_OK;
 }
 
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
 {
-    dv_diag *trouble = dv_diag_create();
-    dv_strips s = {.p = r->p, .data = r->data, .diag = trouble};
+    dv_strips s = {.p = r->p, .data = r->data, .diag = r->trouble};
     s.buf = r->strips;
     s.acc = (char *)r->strips + (size_t)r->n_slots * DV_STRIP * 8;
     int32_t next = r->from_repeat < 0 ? 0 : r->from_repeat;
     int32_t from = r->from_repeat < 0 ? 0 : r->p->repeats[next].first_op;
-    r->trouble = trouble;
+    r->diag = diag;
     r->depth = 0;
     dv_status st = run_ops(r, &s, from, r->p->n_ops, next);
     if (st == DV_OK) {
-        st = dv_comm_settle(r->comm, s.status, trouble, diag);
+        st = dv_comm_settle(r->comm, s.status, r->trouble, diag);
     } else {
         r->comm->ops->fail(r->comm);
-        dv_diag_move(diag, trouble); // if it has words for it
-        st = dv_comm_error(r->comm, st, diag);
+        st = dv_comm_error(r->comm, st, diag); // unless there are words
     }
-    dv_diag_destroy(trouble);
+    if (s.status != DV_OK) { // the next run begins without it
+        dv_diag_destroy(r->trouble);
+        r->trouble = dv_diag_create();
+    }
     return st;
 }
 
@@ -550,6 +553,7 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
     r->p = plan->ops;
     r->comm = comm;
     r->from_repeat = -1;
+    r->trouble = dv_diag_create();
     dv_status st = make_rank(r, diag);
     if (st == DV_OK)
         *out = r;
@@ -567,8 +571,14 @@ void dv_rank_destroy(dv_rank *r)
     for (int32_t i = 0; r->ops && i < r->p->n_ops; i++)
         dv_combine_close(r->ops[i].sum, r->comm);
     dv_jit_destroy(r->jit);
+    dv_diag_destroy(r->trouble);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
+}
+
+void *dv_rank_memory(const dv_rank *r, int32_t tensor)
+{
+    return r->data[tensor];
 }
 
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm)

@@ -23,6 +23,8 @@ void dv_rank_destroy(dv_rank *r);
 // which `own` are its own. NULL: it has none of it.
 void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local,
                    dv_box *own);
+// The same memory, also where a rank owns nothing and borrows all it has.
+void *dv_rank_memory(const dv_rank *r, int32_t tensor);
 // Own elements from a whole tensor, and into one.
 void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole);
 void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
@@ -35,10 +37,11 @@ uint64_t dv_rank_hash(const dv_rank *r);
 uint64_t dv_rank_program(const dv_rank *r);
 
 // Called after every round of an outermost repeat, on all ranks alike. `mine`
-// is how this rank has fared so far; what it returns ends the run, and must be
-// the same on all ranks.
+// is how this rank has fared so far, in words in `trouble`; what it returns
+// ends the run, and must be the same on all ranks.
 typedef dv_status (*dv_rank_step)(void *user, int32_t repeat, int64_t round,
-                                  dv_status mine, dv_diag *diag);
+                                  dv_status mine, dv_diag *trouble,
+                                  dv_diag *diag);
 void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user);
 // Let the next run go on where so many rounds of an outermost repeat are done.
 // Local boxes must be filled with what they had then.

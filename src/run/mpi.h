@@ -8,8 +8,8 @@
 // -- The process (comm_mpi.c) ----------------------------------------------
 
 // Has a launcher (mpirun, srun) started this process as one of several?
-// Returns their number, 0: no.
-int64_t dv_mpi_launched(void);
+// Returns their number and which one this is; 0: no (launch.c).
+int64_t dv_mpi_launched(int64_t *rank);
 // Start MPI unless the program has done so. `size`: how many the launcher
 // started; another MPI's launcher is recognised by it.
 dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag);
@@ -29,6 +29,22 @@ dv_status dv_mpi_create(dv_comm **out, const void *mpi_comm,
                         const dv_mpi_options *options, dv_diag *diag);
 void dv_mpi_destroy(dv_comm *c); // together, too
 
+// -- Checkpoints (checkpoint.c) ---------------------------------------------
+
+// All tensors of a rank's program after so many rounds of an outermost repeat,
+// the same file for any team. It appears whole or not at all.
+dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
+                             int64_t round, dv_diag *diag);
+// Fill the rank's boxes from it and let its next run go on there. What is
+// truncated, altered or of another program is refused.
+dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag);
+
+// .npy files (npy_mpi.c): a rank's own box of a tensor.
+dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
+                           dv_diag *diag);
+dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
+                            dv_diag *diag);
+
 // -- Files (file_mpi.c): all ranks together, all return the same ------------
 
 // A tensor's elements in a file, each rank its own box of it in rows.
@@ -41,6 +57,7 @@ typedef struct dv_mpi_part {
     int64_t elem_bytes;
     int64_t file_off; // of element 0
     int fortran;      // the file's first dim runs fastest
+    int nothing;      // this rank moves none of it
 } dv_mpi_part;
 
 typedef struct dv_mpi_file dv_mpi_file;
