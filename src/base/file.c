@@ -245,6 +245,18 @@ const char *dv_writer_temp(dv_writer *w)
     return w->error ? NULL : w->temp;
 }
 
+void dv_writer_reserve(dv_writer *w, int64_t size_bytes)
+{
+    if (!dv_writer_temp(w))
+        return;
+    int error = posix_fallocate(fileno(w->file), 0, (off_t)size_bytes);
+    // Where space cannot be reserved, at least the size is right.
+    if ((error == EINVAL || error == EOPNOTSUPP) &&
+        ftruncate(fileno(w->file), (off_t)size_bytes) == 0)
+        error = 0;
+    w->error = error;
+}
+
 void dv_writer_put(dv_writer *w, const void *bytes, size_t n)
 {
     if (!w->error && n && fwrite(bytes, 1, n, w->file) != n)

@@ -4,6 +4,7 @@
 // others before anything that waits for them, so that all end the same way.
 // What fails between ranks cannot be settled: it is said, and the job ends.
 #define _POSIX_C_SOURCE 200809L // nanosleep
+#include "base/file.h"
 #include "cli/run.h"
 #include "run/mpi.h"
 #include <inttypes.h>
@@ -234,6 +235,7 @@ static void give_up(const team *t)
 {
     fprintf(stderr, "divvy: error[system]: %s\n", t->comm->why);
     fflush(stderr);
+    dv_writers_remove();
     nanosleep(&(struct timespec){0, 500000000}, NULL);
     dv_mpi_abort(t->comm, dv_status_exit(DV_E_SYSTEM));
 }

@@ -128,6 +128,8 @@ static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
     DV_TRY(dv_writer_open(w, path, diag));
     h->self = dv_hash(DV_HASH, h, sizeof *h);
     dv_writer_put(*w, h, sizeof *h);
+    // All of it, so that what is no part of any tensor is there too.
+    dv_writer_reserve(*w, h->size_bytes);
     const char *temp = dv_writer_temp(*w);
     dv_source src = {path, "", 0};
     if (!temp || strlen(temp) >= sizeof at->path)
@@ -136,10 +138,6 @@ static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
                        temp ? "its name is too long"
                             : "no regular file, or no room");
     memcpy(at->path, temp, strlen(temp) + 1);
-    // All of it, so that what is no part of any tensor is there too.
-    if (truncate(temp, (off_t)h->size_bytes) != 0)
-        return dv_fail(diag, DV_E_OUTPUT, (dv_loc){&src, DV_FILE},
-                       "cannot write the file: %s", strerror(errno));
     return DV_OK;
 }
 

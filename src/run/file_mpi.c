@@ -201,6 +201,12 @@ static int move_slab(dv_mpi_file *f, const dv_mpi_part *p, const walk *w,
         count = 0;
     int moved = f->write ? MPI_File_write_all(f->file, at, count, memory, &got)
                          : MPI_File_read_all(f->file, at, count, memory, &got);
+    // Not every MPI fails when the disk does.
+    int whole = 1;
+    if (!moved && !code && !set)
+        MPI_Get_count(&got, memory, &whole);
+    if (count && whole != 1)
+        moved = MPI_ERR_IO;
     if (made && memory != MPI_BYTE)
         MPI_Type_free(&memory);
     if (made && file != MPI_BYTE)

@@ -69,9 +69,11 @@ static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
     dv_status st = head.failed ? dv_nomem(diag) : dv_writer_open(w, path, diag);
     if (st == DV_OK) {
         dv_writer_put(*w, head.at, head.len);
+        if (dv_writer_temp(*w))
+            dv_writer_reserve(*w, (int64_t)head.len + dv_tensor_bytes(t));
         const char *temp = dv_writer_temp(*w);
         at->data_off = (int64_t)head.len;
-        at->direct = !temp;
+        at->direct = !temp; // or it failed, which the commit tells
         if (temp && strlen(temp) < sizeof at->path)
             memcpy(at->path, temp, strlen(temp) + 1);
         else if (temp)

@@ -55,7 +55,7 @@ cat >"$tmp/p.dv" <<END
 param N = 60
 param T = 50
 input u: f64[N, N+3]
-s[i] = sum[j] u[i,j]
+s[i] = 0.5 * u[i,1]
 repeat T {
     u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1]) + 0.001 * s[i]  for i in 1..N-1, j in 1..N+2
 }
@@ -144,11 +144,17 @@ gone() {
     for pid in $(ours); do kill -9 "$pid"; done
 }
 
+clean() {
+    [ -z "$(find "$tmp" -name 'state.*')" ] || fail "$1 leaves $(ls "$tmp")"
+    rm -f "$tmp"/state.*
+}
+
 begin 3
 victim=$(ours | tail -1)
 kill -9 "$victim"
 wait $job && fail "a killed rank is no failure"
 gone "kill -9 of a rank"
+clean "kill -9 of a rank"
 [ -s "$tmp/err" ] || [ -s "$tmp/out" ] || fail "a killed rank is not reported"
 # The last checkpoint is whole, and another team ends what was begun.
 "$divvy" run "$p" --set T=40000 --out "u=$tmp/0.npy" >"$tmp/out" || fail "the long one alone"
@@ -162,10 +168,11 @@ wait $job && fail "a stopped rank is no failure"
 grep -q 'has waited 2 s for' "$tmp/err" || fail "the watchdog is silent"
 kill -9 "$victim" 2>/dev/null
 gone "a time-out"
+clean "a time-out"
 
 begin 3
 kill -INT $(pgrep -f "^$mpirun.*$p" | head -1) 2>/dev/null || kill -INT $job
 wait $job
 gone "Ctrl-C"
-[ -z "$(find "$tmp" -name 'state.*')" ] || fail "Ctrl-C leaves $(ls "$tmp")"
+clean "Ctrl-C"
 exit $bad
