@@ -222,7 +222,8 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
                       const cli_params *params, int *code)
 {
     DV_TRY(settle(t, load(t, path, args, params)));
-    DV_TRY(dv_comm_same(t->comm, dv_rank_hash(t->rank), "plan", t->j->diag));
+    DV_TRY(
+        dv_comm_same(t->comm, dv_rank_hash(t->rank, NULL), "plan", t->j->diag));
     DV_TRY(settle(t, whole_tensors(t)));
     DV_TRY(run(t));
     DV_TRY(put_outputs(t));

@@ -163,11 +163,11 @@ dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
 {
     dv_comm *c;
     const dv_program *p = dv_rank_plan(r, &c)->ops;
-    header h = {.program = dv_rank_program(r),
-                .repeat = repeat,
+    header h = {.repeat = repeat,
                 .round = round,
                 .n_tensors = p->n_tensors,
                 .size_bytes = offset_of(p, p->n_tensors)};
+    dv_rank_hash(r, &h.program);
     memcpy(h.magic, magic, sizeof h.magic);
     DV_TRY(sum_all(r, &h.elements, diag));
     dv_writer *w = NULL;
@@ -225,6 +225,8 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
     dv_source src = {path, "", 0};
     dv_loc file = {&src, DV_FILE};
     header copy = *h;
+    uint64_t program = 0;
+    dv_rank_hash(r, &program);
     copy.self = 0;
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return dv_fail(diag, DV_E_FORMAT, file, "no checkpoint of divvy");
@@ -234,7 +236,7 @@ static dv_status check_header(const dv_rank *r, const char *path, header *h,
                        "the header's checksum is %016" PRIx64
                        ", it says %016" PRIx64,
                        is, h->self);
-    if (h->program != dv_rank_program(r) || h->n_tensors != p->n_tensors ||
+    if (h->program != program || h->n_tensors != p->n_tensors ||
         h->size_bytes != offset_of(p, p->n_tensors) || h->repeat < 0 ||
         h->repeat >= p->n_repeats || h->round < 0 ||
         h->round > p->repeats[h->repeat].times)

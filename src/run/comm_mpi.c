@@ -38,8 +38,8 @@ static dv_status say(dv_mpi *m, int code, const char *doing)
     if (code == MPI_SUCCESS)
         return DV_OK;
     MPI_Error_string(code, text, &len);
-    snprintf(m->comm.why, sizeof m->comm.why, "MPI failed while %s: %s", doing,
-             text);
+    snprintf(m->comm.why, sizeof m->comm.why, "MPI failed while %s: %.180s",
+             doing, text);
     return DV_E_SYSTEM;
 }
 

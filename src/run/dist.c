@@ -505,14 +505,11 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-uint64_t dv_rank_hash(const dv_rank *r)
+uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program)
 {
+    if (program)
+        *program = r->program;
     return r->hash;
-}
-
-uint64_t dv_rank_program(const dv_rank *r)
-{
-    return r->program;
 }
 
 static dv_status make_rank(dv_rank *r, dv_diag *diag)

@@ -33,8 +33,7 @@ void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
 // A number for the plan that all ranks have alike, and one for its program,
 // which is the same for any team.
-uint64_t dv_rank_hash(const dv_rank *r);
-uint64_t dv_rank_program(const dv_rank *r);
+uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 
 // Called after every round of an outermost repeat, on all ranks alike. `mine`
 // is how this rank has fared so far, in words in `trouble`; what it returns
