@@ -4,6 +4,7 @@
 set -e
 packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
 [ "$1" = test ] && packages="$packages g++ clang clang-format libcmocka-dev binutils llvm"
+[ "$1" = test ] && packages="$packages libopenmpi-dev openmpi-bin libmpich-dev mpich"
 # The other instruction set is compiled and run too.
 other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 [ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
@@ -25,6 +26,10 @@ have() {
     libc6-dev-arm64-cross) [ -e /usr/aarch64-linux-gnu/include/stdio.h ] ;;
     libc6-dev-amd64-cross) [ -e /usr/x86_64-linux-gnu/include/stdio.h ] ;;
     qemu-user) command -v qemu-x86_64 >/dev/null ;;
+    libopenmpi-dev) command -v mpicc.openmpi >/dev/null ;;
+    openmpi-bin) command -v mpirun.openmpi >/dev/null ;;
+    libmpich-dev) command -v mpicc.mpich >/dev/null ;;
+    mpich) command -v mpirun.mpich >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null ;;
     libc6-dev) echo '#include <stdio.h>' | gcc -fsyntax-only -x c - 2>/dev/null ;;
     libhwloc-dev) pkg-config --exists hwloc 2>/dev/null ;;

@@ -354,6 +354,62 @@ DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
                               const dv_dist *to, int64_t rank, dv_diag *diag);
 DV_API void dv_exchange_destroy(dv_exchange *e);
 
+// -- Running on a team of processes ------------------------------------------
+//
+// Over MPI, where divvy was built with one (DV_E_SYSTEM: it was not). Every
+// process makes the same plan for the team, fills what it owns of the inputs,
+// and runs; all calls are made by all ranks together, and all return the same.
+//
+//   MPI_Init(&argc, &argv);
+//   dv_plan_options options = DV_PLAN_OPTIONS_INIT;
+//   options.team = size;               // of MPI_COMM_WORLD
+//   options.rank = rank;
+//   …                                  // dv_plan_create as for one process
+//   MPI_Comm world = MPI_COMM_WORLD;
+//   dv_member *m = NULL;
+//   if (dv_member_create(&m, plan, &world, NULL, diag) ||
+//       dv_member_data(m, "u", &data, &local, &own, diag))
+//       return fail(diag);
+//   …                                  // fill the elements of `own` in data
+//   if (dv_member_run(m, diag))
+//       return fail(diag);
+//   dv_member_destroy(m);
+
+typedef struct dv_member dv_member; // this process's part of a plan
+
+typedef struct dv_member_options {
+    // Fail with words instead of waiting longer for another rank; 0: wait.
+    double timeout_s;
+    // Compare what ranks are about to do before they do it together.
+    int checked;
+    int64_t max_message_bytes; // longer ones are cut; 0: 2^30
+} dv_member_options;
+#define DV_MEMBER_OPTIONS_INIT                                                 \
+    {                                                                          \
+        0, 0, 0                                                                \
+    }
+
+// Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all
+// processes), which is copied; MPI is initialized already. The plan is borrowed
+// until dv_member_destroy, which comes before MPI_Finalize. After DV_E_SYSTEM
+// ranks no longer hear each other: MPI_Abort is what is left.
+DV_API dv_status dv_member_create(dv_member **out, const dv_plan *plan,
+                                  const void *mpi_comm,
+                                  const dv_member_options *options,
+                                  dv_diag *diag);
+DV_API void dv_member_destroy(dv_member *member);
+DV_API int64_t dv_member_rank(const dv_member *member);
+// A tensor as this rank has it: elements of `local` in rows, of which `own` are
+// its own; NULL: it owns none. Lives as long as the member.
+DV_API dv_status dv_member_data(const dv_member *member, const char *tensor,
+                                void **data, dv_box *local, dv_box *own,
+                                dv_diag *diag);
+// Run once, on own elements. Allocates nothing.
+DV_API dv_status dv_member_run(dv_member *member, dv_diag *diag);
+// All of a tensor on rank 0; `whole` counts there alone.
+DV_API dv_status dv_member_gather(dv_member *member, const char *tensor,
+                                  void *whole, dv_diag *diag);
+
 // -- Placing buffers ---------------------------------------------------------
 //
 // Addresses in one memory for buffers that are alive in ranges of ticks; two

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +98,42 @@ struct dv_writer {
     int error;         // errno of the first failure
 };
 
+// Names of files that are being written, for whom a signal hits. There is no
+// other way for a handler to know them; more than fit are not removed then.
+enum { MAX_PENDING = 32 };
+static _Atomic(const char *) pending[MAX_PENDING];
+
+static void remember(const char *temp)
+{
+    for (int i = 0; i < MAX_PENDING; i++) {
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong(&pending[i], &none, temp))
+            return;
+    }
+}
+
+static void forget(const char *temp)
+{
+    for (int i = 0; i < MAX_PENDING; i++) {
+        const char *same = temp;
+        if (atomic_compare_exchange_strong(&pending[i], &same, NULL))
+            return;
+    }
+}
+
+void dv_writers_remove(void)
+{
+    for (int i = 0; i < MAX_PENDING; i++) {
+        const char *temp = atomic_exchange(&pending[i], NULL);
+        if (temp)
+            unlink(temp);
+    }
+}
+
 static void writer_free(dv_writer *w)
 {
+    if (w->temp)
+        forget(w->temp);
     dv_release(w->path);
     dv_release(w->temp);
     dv_release(w);
@@ -197,8 +232,29 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
         writer_free(w);
         return cannot_write(path, error, diag);
     }
+    if (!direct)
+        remember(w->temp);
     *out = w;
     return DV_OK;
+}
+
+const char *dv_writer_temp(dv_writer *w)
+{
+    if (fflush(w->file) != 0 && !w->error)
+        w->error = errno;
+    return w->error ? NULL : w->temp;
+}
+
+void dv_writer_reserve(dv_writer *w, int64_t size_bytes)
+{
+    if (!dv_writer_temp(w))
+        return;
+    int error = posix_fallocate(fileno(w->file), 0, (off_t)size_bytes);
+    // Where space cannot be reserved, at least the size is right.
+    if ((error == EINVAL || error == EOPNOTSUPP) &&
+        ftruncate(fileno(w->file), (off_t)size_bytes) == 0)
+        error = 0;
+    w->error = error;
 }
 
 void dv_writer_put(dv_writer *w, const void *bytes, size_t n)

@@ -20,6 +20,15 @@ void dv_writer_put(dv_writer *w, const void *bytes, size_t n);
 dv_status dv_writer_commit(dv_writer *w, dv_diag *diag); // frees w
 void dv_writer_abort(dv_writer *w);                      // frees w; takes NULL
 
+// Push out what was put and name the file as it is called until the commit,
+// for others who write into it; NULL: it is written directly, or failed.
+const char *dv_writer_temp(dv_writer *w);
+// See to it that the file can have so many bytes, before others write them.
+void dv_writer_reserve(dv_writer *w, int64_t size_bytes);
+// Remove all files that are being written. For handlers of signals that end
+// the process: calls nothing that they may not.
+void dv_writers_remove(void);
+
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,
                         dv_diag *diag);
 #endif

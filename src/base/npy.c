@@ -438,9 +438,9 @@ static dv_status read_fortran(input *in, const dv_npy_header *h, char *block,
     return DV_OK;
 }
 
-static dv_status read_open(input *in, char *head, const char *tensor,
-                           dv_dtype dtype, int n_dims, const int64_t *shape,
-                           void *data)
+// The header of an open file, held against what the tensor wants.
+static dv_status look(input *in, char *head, const char *tensor, dv_dtype dtype,
+                      int n_dims, const int64_t *shape, dv_npy_header *h)
 {
     struct stat st;
     dv_loc file = {&in->src, DV_FILE};
@@ -453,23 +453,27 @@ static dv_status read_open(input *in, char *head, const char *tensor,
                        "cannot read the file: %s is no regular file",
                        S_ISDIR(st.st_mode) ? "a directory" : "it");
     size_t got;
-    dv_npy_header h;
     DV_TRY(read_some(in, head, DV_NPY_MAX_HEAD, &got));
-    DV_TRY(dv_npy_parse(head, got, &h, &in->src, in->diag));
-    DV_TRY(check_type(in, &h, tensor, dtype, n_dims, shape));
-    int64_t has = (int64_t)st.st_size - (int64_t)h.data_off;
-    if (has != h.size_bytes)
-        return wrong_size(in, h.size_bytes, has);
-    if (lseek(in->fd, (off_t)h.data_off, SEEK_SET) < 0)
-        return dv_fail(in->diag, DV_E_FILE, file, "cannot read the file: %s",
-                       strerror(errno));
-    return h.fortran && h.n_dims > 1 ? read_fortran(in, &h, head, data)
-                                     : read_rows(in, &h, data);
+    DV_TRY(dv_npy_parse(head, got, h, &in->src, in->diag));
+    DV_TRY(check_type(in, h, tensor, dtype, n_dims, shape));
+    int64_t has = (int64_t)st.st_size - (int64_t)h->data_off;
+    return has == h->size_bytes ? DV_OK : wrong_size(in, h->size_bytes, has);
 }
 
-dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
-                      int n_dims, const int64_t *shape, void *data,
-                      dv_diag *diag)
+static dv_status read_elements(input *in, const dv_npy_header *h, char *head,
+                               void *data)
+{
+    if (lseek(in->fd, (off_t)h->data_off, SEEK_SET) < 0)
+        return dv_fail(in->diag, DV_E_FILE, (dv_loc){&in->src, DV_FILE},
+                       "cannot read the file: %s", strerror(errno));
+    return h->fortran && h->n_dims > 1 ? read_fortran(in, h, head, data)
+                                       : read_rows(in, h, data);
+}
+
+// `data` NULL: the header alone.
+static dv_status read_file(const char *path, const char *tensor, dv_dtype dtype,
+                           int n_dims, const int64_t *shape, dv_npy_header *h,
+                           void *data, dv_diag *diag)
 {
     input in = {-1, {path, "", 0}, diag};
     _Static_assert((int)BLOCK_BYTES <= (int)DV_NPY_MAX_HEAD,
@@ -480,21 +484,38 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
     // Without O_NONBLOCK, opening a pipe waits for its writer; regular files
     // do not mind it.
     in.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    dv_status s =
-        in.fd < 0 ? dv_fail(diag, DV_E_FILE, (dv_loc){&in.src, DV_FILE},
-                            "cannot open the file: %s", strerror(errno))
-                  : read_open(&in, head, tensor, dtype, n_dims, shape, data);
+    dv_status s = in.fd < 0
+                      ? dv_fail(diag, DV_E_FILE, (dv_loc){&in.src, DV_FILE},
+                                "cannot open the file: %s", strerror(errno))
+                      : look(&in, head, tensor, dtype, n_dims, shape, h);
+    if (s == DV_OK && data)
+        s = read_elements(&in, h, head, data);
     if (in.fd >= 0)
         close(in.fd);
     dv_release(head);
     return s;
 }
 
+dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
+                      int n_dims, const int64_t *shape, void *data,
+                      dv_diag *diag)
+{
+    dv_npy_header h;
+    return read_file(path, tensor, dtype, n_dims, shape, &h, data, diag);
+}
+
+dv_status dv_npy_look(const char *path, const char *tensor, dv_dtype dtype,
+                      int n_dims, const int64_t *shape, dv_npy_header *out,
+                      dv_diag *diag)
+{
+    return read_file(path, tensor, dtype, n_dims, shape, out, NULL, diag);
+}
+
 // -- Writing -----------------------------------------------------------------
 
 // All of the header. The blanks at its end put the elements on a multiple of
 // DATA_ALIGN, so that they can be mapped.
-static void put_header(dv_text *t, dv_dtype dtype, int n_dims,
+void dv_npy_put_header(dv_text *t, dv_dtype dtype, int n_dims,
                        const int64_t *shape)
 {
     dv_put_bytes(t, "\x93NUMPY\x01\x00..", PREFIX_1);
@@ -521,7 +542,7 @@ dv_status dv_npy_write(const char *path, dv_dtype dtype, int n_dims,
         return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&src, DV_FILE},
                        "the tensor has more bytes than fit 64 bits");
     dv_text head = {0};
-    put_header(&head, dtype, n_dims, shape);
+    dv_npy_put_header(&head, dtype, n_dims, shape);
     dv_writer *w = NULL;
     dv_status s = head.failed ? dv_nomem(diag) : dv_writer_open(&w, path, diag);
     if (s == DV_OK) {

@@ -42,6 +42,15 @@ dv_status dv_npy_read(const char *path, const char *tensor, dv_dtype dtype,
                       int n_dims, const int64_t *shape, void *data,
                       dv_diag *diag);
 
+// The parts of these, for those who move the elements themselves: read and
+// check the header of a file; the header that is written.
+dv_status dv_npy_look(const char *path, const char *tensor, dv_dtype dtype,
+                      int n_dims, const int64_t *shape, dv_npy_header *out,
+                      dv_diag *diag);
+struct dv_text;
+void dv_npy_put_header(struct dv_text *t, dv_dtype dtype, int n_dims,
+                       const int64_t *shape);
+
 dv_status dv_npy_write(const char *path, dv_dtype dtype, int n_dims,
                        const int64_t *shape, const void *data, dv_diag *diag);
 #endif

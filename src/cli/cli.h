@@ -54,6 +54,9 @@ int cli_put(char *text, const char *path, dv_diag *diag);
 // Did the user ask for --json? Set by main, so that even wrong usage answers
 // in JSON.
 extern int cli_json;
+// Started by mpirun: of so many processes, which one; 0 and 0 otherwise. Only
+// rank 0 speaks.
+extern int64_t cli_ranks, cli_rank;
 
 // The --set options as params. Returns -1, or an exit code.
 typedef struct cli_params {

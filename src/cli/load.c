@@ -111,8 +111,9 @@ static dv_status read_time_limit(const char *text, double *out, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status load(const char *path, const cli_plan_args *args,
-                      const cli_params *params, cli_loaded *out, dv_diag *diag)
+dv_status cli_load_plan(const char *path, const cli_plan_args *args,
+                        const cli_params *params, cli_loaded *out,
+                        dv_diag *diag)
 {
     char *text;
     size_t len;
@@ -163,7 +164,7 @@ int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
     int code = cli_sets(c, &args->sets, &params);
     if (code >= 0)
         return code;
-    if (load(path, args, &params, out, diag) != DV_OK)
+    if (cli_load_plan(path, args, &params, out, diag) != DV_OK)
         return cli_fail(diag);
     return -1;
 }

@@ -19,6 +19,10 @@ typedef struct cli_loaded {
 // Load, plan and check. Returns -1, or an exit code after reporting.
 int cli_load(const cli_command *c, const char *path, const cli_plan_args *args,
              cli_loaded *out, dv_diag *diag);
+// The same without a report, for whoever must agree with others first.
+dv_status cli_load_plan(const char *path, const cli_plan_args *args,
+                        const cli_params *params, cli_loaded *out,
+                        dv_diag *diag);
 void cli_unload(cli_loaded *l);
 // What variables of the environment say, where no option does.
 dv_status cli_from_outside(dv_target *t, dv_plan_options *options,

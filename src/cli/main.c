@@ -1,7 +1,12 @@
+#define _POSIX_C_SOURCE 200809L // sigaction
+#include "base/file.h"
 #include "cli/cli.h"
+#include "run/mpi.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 const cli_command cli_commands[] = {
     {"bench", "FILE", "time a program beside what the machine can do",
@@ -61,8 +66,36 @@ static int dispatch(int argc, char **argv)
     return 2;
 }
 
+// Nothing half written stays behind; then the signal does what it would.
+static void on_end(int signal)
+{
+    dv_writers_remove();
+    // Launchers kill the others when the first is gone; rank 0 has the files.
+    if (cli_rank)
+        nanosleep(&(struct timespec){0, 300000000}, NULL);
+    raise(signal);
+}
+
+static void catch_ends(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction act = {.sa_handler = on_end};
+    act.sa_flags = (int)SA_RESETHAND;
+    sigemptyset(&act.sa_mask);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction old;
+        // What is ignored (nohup) stays so.
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(ends[i], &act, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    catch_ends();
+    cli_ranks = dv_mpi_launched(&cli_rank);
+    if (cli_rank && !freopen("/dev/null", "w", stdout))
+        return 3; // rank 0 speaks for all
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         cli_json |= !strcmp(argv[i], "--json");
     int code = dispatch(argc, argv);

@@ -24,6 +24,7 @@ int cli_put(char *text, const char *path, dv_diag *diag)
 }
 
 int cli_json;
+int64_t cli_ranks, cli_rank;
 
 // `m` may be NULL: the mistake is in the call and nowhere in a file.
 static void error_json(const char *kind, const char *text, const dv_message *m)
@@ -57,6 +58,8 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (cli_rank)
+        return 2;
     fprintf(stderr, "divvy %s: error[usage]: %s\nTry: divvy %s --help\n",
             c->name, text, c->name);
     if (cli_json)
@@ -67,6 +70,8 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 int cli_fail(dv_diag *diag)
 {
     const dv_message *m = dv_diag_error(diag);
+    if (cli_rank)
+        return dv_status_exit(m ? dv_diag_status(diag) : DV_E_NOMEM);
     if (!m) { // not even the diag could be had
         fprintf(stderr, "divvy: error[nomem]: out of memory\n");
         return dv_status_exit(DV_E_NOMEM);
@@ -79,7 +84,7 @@ int cli_fail(dv_diag *diag)
 
 void cli_warnings(dv_diag *diag)
 {
-    if (dv_diag_n_warnings(diag) || dv_diag_error(diag))
+    if (!cli_rank && (dv_diag_n_warnings(diag) || dv_diag_error(diag)))
         fputs(dv_diag_text(diag), stderr);
 }
 
@@ -95,7 +100,7 @@ double cli_seconds(void)
 void cli_progress_begin(cli_progress *p, const char *what)
 {
     double now = cli_seconds();
-    *p = (cli_progress){what, now, now, 0, isatty(2)};
+    *p = (cli_progress){what, now, now, 0, !cli_rank && isatty(2)};
 }
 
 void cli_progress_step(void *progress, double done)

@@ -1,36 +1,15 @@
 // divvy run: plan, check, run; verify and write what was asked for.
 #include "base/npy.h"
-#include "cli/load.h"
-#include "run/data.h"
-#include "run/dist.h"
+#include "cli/run.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct job {
-    const cli_command *c;
-    cli_list in, out;
-    int kind;  // dv_run_kind; -1: what the target is
-    int usual; // where that is this machine; -1: threads
-    int json, verify;
-    int64_t seed;
-    double low, high;
-    cli_loaded l;
-    const dv_program *p; // of the plan
-    void **before;       // inputs as they come, by tensor; owned
-    void **after;        // what the run works on; owned
-    dv_exec *exec;
-    double seconds;
-    int64_t team_bytes, team_messages; // of a team in this process
-    dv_verdict verdict;
-    dv_diag *diag;
-} job;
-
 // -- Memory ----------------------------------------------------------------
 
-static dv_status get_memory(job *j)
+dv_status cli_run_memory(cli_job *j)
 {
     size_t n = (size_t)j->p->n_tensors;
     j->before = calloc(n, sizeof *j->before);
@@ -50,9 +29,8 @@ static dv_status get_memory(job *j)
 
 // -- Data in ---------------------------------------------------------------
 
-// The tensor an --in or --out names, and its file.
-static dv_status find_pair(const job *j, const char *pair, int input,
-                           int32_t *tensor, const char **path)
+dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
+                        int32_t *tensor, const char **path)
 {
     char name[256];
     const char *option = input ? "--in" : "--out";
@@ -71,7 +49,7 @@ static dv_status find_pair(const job *j, const char *pair, int input,
     return DV_OK;
 }
 
-static dv_status get_inputs(job *j)
+dv_status cli_run_inputs(cli_job *j)
 {
     unsigned char *given = calloc((size_t)j->p->n_tensors + 1, 1);
     if (!given)
@@ -80,7 +58,7 @@ static dv_status get_inputs(job *j)
     for (int i = 0; i < j->in.n && st == DV_OK; i++) {
         int32_t tensor = -1;
         const char *path = NULL;
-        st = find_pair(j, j->in.at[i], 1, &tensor, &path);
+        st = cli_find_pair(j, j->in.at[i], 1, &tensor, &path);
         if (st != DV_OK)
             break;
         const dv_tensor *t = &j->p->tensors[tensor];
@@ -98,7 +76,7 @@ static dv_status get_inputs(job *j)
 // -- The run ---------------------------------------------------------------
 
 // The ranks of a plan for a team, all in this process.
-static dv_status run_team(job *j)
+static dv_status run_team(cli_job *j)
 {
     size_t n = (size_t)j->p->n_tensors;
     void **data = calloc(n + 1, sizeof *data);
@@ -106,13 +84,13 @@ static dv_status run_team(job *j)
         return dv_nomem(j->diag);
     for (size_t i = 0; i < n; i++)
         data[i] = j->p->tensors[i].is_output ? j->after[i] : j->before[i];
-    dv_status st = dv_team_run(j->l.plan, data, &j->team_bytes,
-                               &j->team_messages, j->diag);
+    dv_status st = dv_ranks_run(j->l.plan, data, &j->team_bytes,
+                                &j->team_messages, j->diag);
     free(data);
     return st;
 }
 
-static dv_status run(job *j)
+static dv_status run(cli_job *j)
 {
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
     if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
@@ -145,12 +123,12 @@ static dv_status run(job *j)
     return st;
 }
 
-static dv_status put_outputs(const job *j)
+static dv_status put_outputs(const cli_job *j)
 {
     for (int i = 0; i < j->out.n; i++) {
         int32_t tensor = -1;
         const char *path = NULL;
-        DV_TRY(find_pair(j, j->out.at[i], 0, &tensor, &path));
+        DV_TRY(cli_find_pair(j, j->out.at[i], 0, &tensor, &path));
         const dv_tensor *t = &j->p->tensors[tensor];
         DV_TRY(dv_npy_write(path, t->dtype, t->n_dims, t->shape,
                             j->after[tensor], j->diag));
@@ -160,14 +138,14 @@ static dv_status put_outputs(const job *j)
 
 // -- The report ------------------------------------------------------------
 
-static void report_json(const job *j)
+static void report_json(const cli_job *j)
 {
     dv_text out = {0};
     dv_json w = {.out = &out};
     dv_json_open(&w, NULL, '{');
     dv_json_string(&w, "file", j->p->src.name);
     dv_json_string(&w, "target", j->l.plan->target.name);
-    dv_json_string(&w, "executor", dv_exec_name(j->exec));
+    dv_json_string(&w, "executor", j->exec ? dv_exec_name(j->exec) : "mpi");
     dv_json_double(&w, "seconds", j->seconds);
     if (j->verify) {
         dv_json_open_flat(&w, "verify", '{');
@@ -178,7 +156,7 @@ static void report_json(const job *j)
     } else {
         dv_json_null(&w, "verify");
     }
-    const dv_moved *moved = dv_exec_moved(j->exec);
+    const dv_moved *moved = j->exec ? dv_exec_moved(j->exec) : NULL;
     if (moved) {
         dv_json_open_flat(&w, "moved", '{');
         dv_json_int(&w, "hbm_read_elements", moved->read_elems);
@@ -197,22 +175,21 @@ static void report_json(const job *j)
     dv_json_open(&w, "outputs", '[');
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
-        if (!t->is_output)
-            continue;
-        cli_result_json(&w, t, j->after[i]);
+        if (t->is_output && j->after[i])
+            cli_result_json(&w, t, j->after[i]);
     }
     dv_json_close(&w);
     dv_json_close(&w);
     cli_put(dv_text_take(&out), NULL, j->diag);
 }
 
-static void report_text(const job *j)
+static void report_text(const cli_job *j)
 {
     printf("%s on %s: %d op%s in %d group%s, plan checked, ran in %.3g s\n",
            j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
            j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
            j->l.plan->n_groups == 1 ? "" : "s", j->seconds);
-    const dv_moved *moved = dv_exec_moved(j->exec);
+    const dv_moved *moved = j->exec ? dv_exec_moved(j->exec) : NULL;
     if (moved)
         printf("  simulated: %" PRId64 " elements read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",
@@ -223,7 +200,7 @@ static void report_text(const job *j)
                dv_team_size(&j->l.plan->team), j->team_bytes, j->team_messages);
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
-        if (!t->is_output)
+        if (!t->is_output || !j->after[i])
             continue;
         int64_t n_nan = cli_result_text(t, j->after[i]);
         if (n_nan)
@@ -237,20 +214,25 @@ static void report_text(const job *j)
                j->verdict.residual, j->verdict.threshold);
 }
 
-static int work(job *j)
+static int work(cli_job *j)
 {
     j->p = j->l.plan->ops;
     for (int i = 0; i < j->out.n; i++) { // before the work, not after it
         int32_t tensor = -1;
         const char *path = NULL;
-        if (find_pair(j, j->out.at[i], 0, &tensor, &path))
+        if (cli_find_pair(j, j->out.at[i], 0, &tensor, &path))
             return cli_fail(j->diag);
     }
-    if (cli_check_memory(j->p, j->verify, j->diag) || get_memory(j) ||
-        get_inputs(j) || run(j))
+    if (cli_check_memory(j->p, j->verify, j->diag) || cli_run_memory(j) ||
+        cli_run_inputs(j) || run(j))
         return cli_fail(j->diag);
     if (put_outputs(j))
         return cli_fail(j->diag);
+    return cli_run_report(j);
+}
+
+int cli_run_report(const cli_job *j)
+{
     if (j->json)
         report_json(j);
     else
@@ -281,8 +263,8 @@ static int find_executor(const cli_command *c, const char *name, int *kind)
 int cli_run(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
-    static job j;
-    j = (job){.c = c, .kind = -1, .usual = -1, .low = -1, .high = 1};
+    static cli_job j;
+    j = (cli_job){.c = c, .kind = -1, .usual = -1, .low = -1, .high = 1};
     const char *files[1], *range = NULL, *executor = NULL;
     int n_files;
     const cli_option options[] = {
@@ -299,6 +281,16 @@ int cli_run(const cli_command *c, int argc, char **argv)
         {"verify", 0, NULL, "compare the outputs with the oracle", CLI_FLAG,
          &j.verify},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
+        {"checked", 0, NULL, "under mpirun: compare what ranks are about to do",
+         CLI_FLAG, &j.checked},
+        {"timeout", 0, "SECONDS", "under mpirun: wait no longer for a rank",
+         CLI_TEXT, &j.timeout},
+        {"checkpoint", 0, "FILE", "under mpirun: keep the state in FILE",
+         CLI_TEXT, &j.checkpoint},
+        {"every", 0, "K", "after every K rounds of a repeat (default: 1)",
+         CLI_SIZE, &j.every},
+        {"resume", 0, "FILE", "under mpirun: go on where FILE was kept",
+         CLI_TEXT, &j.resume},
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
@@ -312,8 +304,14 @@ int cli_run(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
+    code = cli_team_options(&j);
+    if (code >= 0)
+        return code;
     j.diag = dv_diag_create();
-    code = cli_load(c, files[0], &args, &j.l, j.diag);
+    if (cli_ranks)
+        code = cli_team_run(&j, files[0], &args);
+    else
+        code = cli_load(c, files[0], &args, &j.l, j.diag);
     if (code < 0) {
         cli_warnings(j.diag);
         code = work(&j);

@@ -8,8 +8,12 @@
 //   next     wait until one more message is there; its number, -1 after the
 //   last finish   the send buffers may be filled again
 //
-// Every call but open and close may be made in a loop and allocates nothing. A
-// rank that fails says so with fail: whoever waits for it wakes up and fails.
+// Every call but open and close may be made in a loop and allocates nothing.
+//
+// A rank with a failure of its own (no memory, a bad index) goes on sending and
+// receiving, and all agree about it where the program lets them meet
+// (dv_comm_settle). What fails here is the carrying itself: then `why` says
+// how, and fail wakes up those who wait, where that is possible.
 #ifndef DV_COMM_H
 #define DV_COMM_H
 #include "base/diag.h"
@@ -38,13 +42,36 @@ typedef struct dv_comm_ops {
     void (*close)(dv_comm *c, dv_wire *w);
     // Wait for all; the largest value that anybody brought.
     dv_status (*agree)(dv_comm *c, int64_t *value);
+    // What rank `root` has in `data`, to everybody's.
+    dv_status (*share)(dv_comm *c, int64_t root, void *data, int64_t bytes);
     void (*fail)(dv_comm *c);
+    // Let messages under way go on; NULL: they do so by themselves.
+    void (*poke)(dv_comm *c, dv_wire *w);
 } dv_comm_ops;
 
 struct dv_comm {
     int64_t rank, size;
     const dv_comm_ops *ops;
+    int64_t bytes, messages; // sent by this rank so far
+    int checked;             // compare what ranks do before they do it together
+    char why[256]; // of a call that failed; empty: another rank failed
 };
+
+// -- Agreeing (settle.c) ---------------------------------------------------
+
+// Everybody brings how its own part went, with its error in `mine` (NULL: no
+// words). All return the same: DV_OK, or what the first rank that failed said.
+dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine,
+                         dv_diag *diag);
+// Are all about to do the same? `hash` says what; the ranks that differ from
+// most are named.
+dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
+                       dv_diag *diag);
+// The failure of a call of the comm, in words.
+dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
+// Continue a hash with bytes (FNV-1a); begin with DV_HASH.
+#define DV_HASH ((uint64_t)0xcbf29ce484222325u)
+uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
 
 // -- A team inside one process (comm_local.c) ------------------------------
 

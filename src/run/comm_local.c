@@ -29,6 +29,7 @@ struct dv_local {
     int failed;
     // agree: how many are there, what they brought, and in which round.
     int64_t n_here, largest, result, round;
+    const void *shared; // the root's data
     dv_arena arena;
 };
 
@@ -209,6 +210,23 @@ static dv_status local_agree(dv_comm *c, int64_t *value)
     return failed ? DV_E_SYSTEM : DV_OK;
 }
 
+// One after the other: the root's data are there between two meetings.
+static dv_status local_share(dv_comm *c, int64_t root, void *data,
+                             int64_t bytes)
+{
+    dv_local *l = team_of(c);
+    int64_t none = 0;
+    if (c->rank == root) {
+        pthread_mutex_lock(&l->lock);
+        l->shared = data;
+        pthread_mutex_unlock(&l->lock);
+    }
+    DV_TRY(local_agree(c, &none));
+    if (c->rank != root && bytes > 0)
+        memcpy(data, l->shared, (size_t)bytes);
+    return local_agree(c, &none);
+}
+
 static void local_fail(dv_comm *c)
 {
     dv_local *l = team_of(c);
@@ -218,9 +236,9 @@ static void local_fail(dv_comm *c)
     pthread_mutex_unlock(&l->lock);
 }
 
-static const dv_comm_ops local_ops = {"local",     local_open,   local_start,
-                                      local_next,  local_finish, local_close,
-                                      local_agree, local_fail};
+static const dv_comm_ops local_ops = {
+    "local",     local_open,  local_start, local_next, local_finish,
+    local_close, local_agree, local_share, local_fail, NULL};
 
 dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag)
 {
@@ -244,7 +262,7 @@ dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag)
     l->size = size;
     l->arena = arena;
     for (int64_t r = 0; r < size; r++)
-        ends[r] = (end){{r, size, &local_ops}, l};
+        ends[r] = (end){{.rank = r, .size = size, .ops = &local_ops}, l};
     *out = l;
     return DV_OK;
 }

@@ -9,6 +9,9 @@
 // the program uses as an index, over what that index may be.
 void dv_fill(const dv_program *p, int32_t tensor, uint64_t seed, double low,
              double high, void *data);
+// The same for a box, in memory that has the elements of `in` in rows.
+void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
+                 double high, const dv_box *box, const dv_box *in, void *data);
 
 typedef struct dv_verdict {
     int ok;

@@ -1,8 +1,11 @@
 // One rank of a distributed run.
 #include "base/math.h"
 #include "run/combine.h"
+#include "run/vec_op.h"
 #include <inttypes.h>
 #include <string.h>
+
+enum { PIECES = 8 }; // of a core that is computed while messages travel
 
 // Messages of one swap: one buffer per partner, filled box by box.
 typedef struct exchange {
@@ -18,6 +21,8 @@ typedef struct op_state {
     dv_space target, core, edges[2 * DV_MAX_VARS];
     int has_target, has_core, n_edges;
     dv_combine *sum; // NULL: nothing is combined
+    dv_vec_op *vec;  // NULL: it goes in strips
+    void **at;       // of its accesses: reads, then the write
 } op_state;
 
 struct dv_rank {
@@ -32,6 +37,17 @@ struct dv_rank {
     void *snapshot;      // of the largest tensor an update reads
     void *strips;
     int32_t n_slots, n_wires;
+    dv_jit *jit;      // NULL: no machine for it, all goes in strips
+    dv_diag *trouble; // of this rank alone, until all agree
+    dv_diag *diag;    // the caller's
+    // Called after each round of an outermost repeat; where to go on.
+    dv_rank_step step;
+    void *user;
+    int32_t from_repeat; // -1: from the start
+    int64_t from_round;
+    int32_t depth;
+    uint64_t hash, program; // of the plan, of its program alone
+    uint64_t n_done;        // exchanges so far
 };
 
 static int64_t elem(const dv_rank *r, int32_t tensor)
@@ -141,6 +157,40 @@ static dv_status make_ops(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
+// Where element 0 of each access is. Snapshots do not move.
+static void find_data(dv_rank *r, op_state *o)
+{
+    const dv_op *op = o->k.op;
+    for (int k = 0; k <= op->n_reads; k++) {
+        int32_t t = k < op->n_reads ? op->reads[k].tensor : op->write.tensor;
+        int old = k < op->n_reads && t == op->write.tensor && o->k.old_off >= 0;
+        o->at[k] = old ? r->snapshot : r->data[t];
+    }
+}
+
+// Vector kernels for what they can do. Parts of sums are added up as strips
+// leave them.
+static dv_status make_vecs(dv_rank *r, dv_diag *diag)
+{
+    if (dv_jit_create(&r->jit, NULL) != DV_OK)
+        return DV_OK;
+    for (int32_t i = 0; i < r->p->n_ops; i++) {
+        op_state *o = &r->ops[i];
+        dv_vec_how how = {.p = r->p,
+                          .op = o->k.op,
+                          .reads = o->k.reads,
+                          .write = &o->k.write,
+                          .copied = o->k.old_off >= 0};
+        o->at = DV_NEW(&r->arena, void *, o->k.op->n_reads + 1);
+        if (!o->at)
+            return dv_nomem(diag);
+        find_data(r, o);
+        if (o->has_target && !o->sum)
+            DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
+    }
+    return DV_OK;
+}
+
 static void localize(dv_rank *r)
 {
     for (int32_t i = 0; i < r->p->n_ops; i++) {
@@ -203,44 +253,25 @@ static dv_status make_exchanges(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// Copy a box between a tensor that has the elements of `in` and a dense run;
-// returns where the run goes on.
-static char *copy_box(char *run, char *data, const dv_box *in, const dv_box *b,
-                      int64_t bytes, int into_run)
+// With --checked: is it the same exchange everywhere, for the same time?
+static dv_status compare(dv_rank *r, const exchange *e)
 {
-    int64_t at[DV_MAX_DIMS], row = bytes;
-    int last = b->n_dims - 1;
-    if (dv_box_empty(b))
-        return run;
-    for (int d = 0; d < b->n_dims; d++)
-        at[d] = b->dim[d].off;
-    if (last >= 0)
-        row *= b->dim[last].size;
-    for (int more = 1; more;) {
-        int64_t off = 0;
-        for (int d = 0; d < b->n_dims; d++)
-            off = off * in->dim[d].size + at[d] - in->dim[d].off;
-        char *here = data + off * bytes;
-        memcpy(into_run ? run : here, into_run ? here : run, (size_t)row);
-        run += row;
-        more = 0;
-        for (int d = last - 1; d >= 0 && !more; d--) {
-            more = ++at[d] < b->dim[d].off + b->dim[d].size;
-            if (!more)
-                at[d] = b->dim[d].off;
-        }
-    }
-    return run;
+    uint64_t what[3] = {r->hash, (uint64_t)(e - r->exchanges), r->n_done++};
+    if (!r->comm->checked)
+        return DV_OK;
+    return dv_comm_same(r->comm, dv_hash(DV_HASH, what, sizeof what),
+                        "next exchange", r->diag);
 }
 
 static dv_status start(dv_rank *r, exchange *e)
 {
     int32_t t = e->swap.tensor;
+    DV_TRY(compare(r, e));
     for (int32_t i = 0; i < e->n_sends; i++) {
         char *run = e->sends[i].data;
         for (int32_t k = e->send_at[i]; k < e->send_at[i + 1]; k++)
-            run = copy_box(run, r->data[t], &r->local[t], &e->swap.sends[k].box,
-                           elem(r, t), 1);
+            run = dv_box_copy(run, r->data[t], &r->local[t],
+                              &e->swap.sends[k].box, elem(r, t), 1);
     }
     return r->comm->ops->start(r->comm, e->wire);
 }
@@ -254,8 +285,8 @@ static dv_status arrive(dv_rank *r, exchange *e, void *old)
         for (int32_t k = e->receive_at[i]; k < e->receive_at[i + 1]; k++) {
             const dv_box *b = &e->swap.receives[k].box;
             if (old)
-                copy_box(run, old, &r->local[t], b, elem(r, t), 0);
-            run = copy_box(run, r->data[t], &r->local[t], b, elem(r, t), 0);
+                dv_box_copy(run, old, &r->local[t], b, elem(r, t), 0);
+            run = dv_box_copy(run, r->data[t], &r->local[t], b, elem(r, t), 0);
         }
     }
     return r->comm->ops->finish(r->comm, e->wire);
@@ -263,14 +294,25 @@ static dv_status arrive(dv_rank *r, exchange *e, void *old)
 
 // -- Running ---------------------------------------------------------------
 
+// A rank in trouble computes no more, and goes on sending what it has.
 static void strips(dv_strips *s, const dv_space *box)
 {
+    if (s->status != DV_OK)
+        return;
     if (s->k->compute == DV_IN_F32)
         dv_strips_f32(s, box->begin, box->end);
     else if (s->k->compute == DV_IN_F64)
         dv_strips_f64(s, box->begin, box->end);
     else
         dv_strips_i64(s, box->begin, box->end);
+}
+
+static void compute(const op_state *o, dv_strips *s, const dv_space *box)
+{
+    if (o->vec && s->status == DV_OK)
+        dv_vec_op_run(o->vec, o->at, box->begin, box->end);
+    else
+        strips(s, box);
 }
 
 static int waits_for(const exchange *e, int32_t op)
@@ -308,6 +350,27 @@ static dv_status arrive_all(dv_rank *r, dv_strips *s, int32_t op)
     return DV_OK;
 }
 
+// The core, in a few pieces where messages need a hand on their way.
+static void compute_core(dv_rank *r, const op_state *o, dv_strips *s,
+                         int32_t op)
+{
+    const exchange *e = NULL;
+    for (int32_t i = 0; i < r->plan->team.n_swaps && !e; i++)
+        if (waits_for(&r->exchanges[i], op))
+            e = &r->exchanges[i];
+    int64_t n = o->k.op->n_vars ? o->core.end[0] - o->core.begin[0] : 0;
+    int64_t pieces = e && r->comm->ops->poke && n >= PIECES ? PIECES : 1;
+    for (int64_t i = 0; i < pieces; i++) {
+        dv_space part = o->core;
+        if (pieces > 1) {
+            part.begin[0] = o->core.begin[0] + n * i / pieces;
+            part.end[0] = o->core.begin[0] + n * (i + 1) / pieces;
+            r->comm->ops->poke(r->comm, e->wire);
+        }
+        compute(o, s, &part);
+    }
+}
+
 static dv_status run_op(dv_rank *r, dv_strips *s, int32_t op)
 {
     op_state *o = &r->ops[op];
@@ -317,11 +380,11 @@ static dv_status run_op(dv_rank *r, dv_strips *s, int32_t op)
         return dv_combine_run(o->sum, r->comm, s, &o->target, strips);
     }
     if (o->has_core)
-        strips(s, &o->core);
+        compute_core(r, o, s, op);
     DV_TRY(arrive_all(r, s, op));
     for (int i = 0; i < o->n_edges && o->has_target; i++)
-        strips(s, &o->edges[i]);
-    return s->status;
+        compute(o, s, &o->edges[i]);
+    return DV_OK;
 }
 
 static dv_status enter_repeat(dv_rank *r, int32_t repeat)
@@ -333,6 +396,8 @@ static dv_status enter_repeat(dv_rank *r, int32_t repeat)
         }
     return DV_OK;
 }
+
+static dv_status run_repeat(dv_rank *r, dv_strips *s, int32_t repeat);
 
 // Ops from..end; repeats from number `next` on may lie among them.
 static dv_status run_ops(dv_rank *r, dv_strips *s, int32_t from, int32_t end,
@@ -347,25 +412,66 @@ static dv_status run_ops(dv_rank *r, dv_strips *s, int32_t from, int32_t end,
             DV_TRY(run_op(r, s, from++));
             continue;
         }
-        int32_t stop = p->repeats[next].end_op;
-        DV_TRY(enter_repeat(r, next));
-        for (int64_t n = 0; n < p->repeats[next].times; n++)
-            DV_TRY(run_ops(r, s, from, stop, next + 1));
-        from = stop;
+        DV_TRY(run_repeat(r, s, next));
+        from = p->repeats[next].end_op;
+    }
+    return DV_OK;
+}
+
+static dv_status run_repeat(dv_rank *r, dv_strips *s, int32_t repeat)
+{
+    const dv_repeat *p = &r->p->repeats[repeat];
+    int64_t n = 0;
+    if (r->from_repeat == repeat) { // with all that was brought, then
+        n = r->from_round;
+        r->from_repeat = -1;
+    } else {
+        DV_TRY(enter_repeat(r, repeat));
+    }
+    for (; n < p->times; n++) {
+        r->depth++;
+        DV_TRY(run_ops(r, s, p->first_op, p->end_op, repeat + 1));
+        r->depth--;
+        if (r->step && r->depth == 0)
+            DV_TRY(r->step(r->user, repeat, n + 1, s->status, r->trouble,
+                           r->diag));
     }
     return DV_OK;
 }
 
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
 {
-    dv_strips s = {.p = r->p, .data = r->data, .diag = diag};
+    dv_strips s = {.p = r->p, .data = r->data, .diag = r->trouble};
     s.buf = r->strips;
     s.acc = (char *)r->strips + (size_t)r->n_slots * DV_STRIP * 8;
-    dv_status st = run_ops(r, &s, 0, r->p->n_ops, 0);
-    if (st == DV_OK)
-        return st;
-    r->comm->ops->fail(r->comm);
-    return dv_fail(diag, st, DV_NOWHERE, "another rank failed");
+    int32_t next = r->from_repeat < 0 ? 0 : r->from_repeat;
+    int32_t from = r->from_repeat < 0 ? 0 : r->p->repeats[next].first_op;
+    r->diag = diag;
+    r->depth = 0;
+    dv_status st = run_ops(r, &s, from, r->p->n_ops, next);
+    if (st == DV_OK) {
+        st = dv_comm_settle(r->comm, s.status, r->trouble, diag);
+    } else {
+        r->comm->ops->fail(r->comm);
+        st = dv_comm_error(r->comm, st, diag); // unless there are words
+    }
+    if (s.status != DV_OK) { // the next run begins without it
+        dv_diag_destroy(r->trouble);
+        r->trouble = dv_diag_create();
+    }
+    return st;
+}
+
+void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user)
+{
+    r->step = step;
+    r->user = user;
+}
+
+void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round)
+{
+    r->from_repeat = repeat;
+    r->from_round = round;
 }
 
 // -- Creating --------------------------------------------------------------
@@ -377,6 +483,33 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
                                  &r->ops[i].target, r->ops[i].has_target,
                                  &r->n_wires, &r->arena, diag));
     return DV_OK;
+}
+
+// What all ranks must have alike: the program and who owns what.
+static dv_status hash_plan(dv_rank *r, dv_diag *diag)
+{
+    dv_text text = {0};
+    const dv_team *t = &r->plan->team;
+    dv_program_print(&text, r->p, 0);
+    if (text.failed) {
+        dv_text_free(&text);
+        return dv_nomem(diag);
+    }
+    r->hash = dv_hash(DV_HASH, text.at, text.len);
+    dv_text_free(&text);
+    r->program = r->hash;
+    r->hash = dv_hash(r->hash, t->grid, (size_t)t->n_axes * sizeof *t->grid);
+    for (int32_t i = 0; i < r->p->n_tensors; i++)
+        r->hash = dv_hash(r->hash, t->tensors[i].axis,
+                          (size_t)t->tensors[i].n_dims * sizeof(int));
+    return DV_OK;
+}
+
+uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program)
+{
+    if (program)
+        *program = r->program;
+    return r->hash;
 }
 
 static dv_status make_rank(dv_rank *r, dv_diag *diag)
@@ -394,7 +527,9 @@ static dv_status make_rank(dv_rank *r, dv_diag *diag)
     DV_TRY(get_memory(r, diag));
     localize(r);
     DV_TRY(make_exchanges(r, diag));
-    return make_sums(r, diag);
+    DV_TRY(make_sums(r, diag));
+    DV_TRY(make_vecs(r, diag));
+    return hash_plan(r, diag);
 }
 
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
@@ -414,6 +549,8 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
     r->plan = plan;
     r->p = plan->ops;
     r->comm = comm;
+    r->from_repeat = -1;
+    r->trouble = dv_diag_create();
     dv_status st = make_rank(r, diag);
     if (st == DV_OK)
         *out = r;
@@ -430,8 +567,27 @@ void dv_rank_destroy(dv_rank *r)
         r->comm->ops->close(r->comm, r->exchanges[i].wire);
     for (int32_t i = 0; r->ops && i < r->p->n_ops; i++)
         dv_combine_close(r->ops[i].sum, r->comm);
+    dv_jit_destroy(r->jit);
+    dv_diag_destroy(r->trouble);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
+}
+
+void *dv_rank_memory(const dv_rank *r, int32_t tensor)
+{
+    return r->data[tensor];
+}
+
+const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm)
+{
+    if (comm)
+        *comm = r->comm;
+    return r->plan;
+}
+
+int32_t dv_rank_new_wire(dv_rank *r)
+{
+    return r->n_wires++;
 }
 
 // -- Whole tensors ---------------------------------------------------------
@@ -441,44 +597,4 @@ void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local, dv_box *own)
     *local = r->local[tensor];
     *own = r->own[tensor];
     return dv_box_empty(own) ? NULL : r->data[tensor];
-}
-
-// Own rows, one after the other, between the whole and the local tensor.
-static void move_own(const dv_rank *r, int32_t t, char *whole, int put)
-{
-    const dv_tensor *x = &r->p->tensors[t];
-    dv_box all = {.n_dims = x->n_dims}, row = r->own[t];
-    int64_t bytes = elem(r, t), n = dv_box_elems(&row);
-    for (int d = 0; d < x->n_dims; d++) {
-        all.dim[d] = (dv_range){0, x->shape[d]};
-        if (d < x->n_dims - 1)
-            row.dim[d].size = 1;
-    }
-    int64_t len = dv_box_elems(&row);
-    for (int64_t done = 0; done < n; done += len) {
-        int64_t off = 0, from = 0;
-        for (int d = 0; d < x->n_dims; d++) {
-            off = off * all.dim[d].size + row.dim[d].off;
-            from = from * r->local[t].dim[d].size + row.dim[d].off -
-                   r->local[t].dim[d].off;
-        }
-        char *a = whole + off * bytes, *b = (char *)r->data[t] + from * bytes;
-        memcpy(put ? b : a, put ? a : b, (size_t)(len * bytes));
-        for (int d = x->n_dims - 2; d >= 0; d--) {
-            dv_range o = r->own[t].dim[d];
-            if (++row.dim[d].off < o.off + o.size)
-                break;
-            row.dim[d].off = o.off;
-        }
-    }
-}
-
-void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole)
-{
-    move_own(r, tensor, (char *)(uintptr_t)whole, 1);
-}
-
-void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole)
-{
-    move_own(r, tensor, whole, 0);
 }

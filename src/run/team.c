@@ -14,38 +14,26 @@ typedef struct member {
     pthread_t thread;
 } member;
 
-// Of ranks with copies of a tensor, the first one gives it back.
-static int gives(const dv_team *t, int32_t tensor, int64_t rank)
-{
-    int64_t at[DV_MAX_AXES];
-    dv_grid_coords(at, t->grid, t->n_axes, rank);
-    for (int a = 0; a < t->n_axes; a++)
-        if (at[a] != 0 && !dv_dist_cuts(&t->tensors[tensor], a))
-            return 0;
-    return 1;
-}
-
 static dv_status work(member *m)
 {
     const dv_program *p = m->plan->ops;
     dv_rank *r = NULL;
-    dv_status st = dv_rank_create(&r, m->plan, m->comm, m->diag);
+    int64_t none = 0;
+    dv_diag *mine = dv_diag_create();
     // Nobody starts unless all can.
-    int64_t worst = st;
-    dv_status met = m->comm->ops->agree(m->comm, &worst);
-    if (st == DV_OK && (met != DV_OK || worst != DV_OK))
-        st = dv_fail(m->diag, met ? met : (dv_status)worst, DV_NOWHERE,
-                     "another rank failed");
+    dv_status st = dv_rank_create(&r, m->plan, m->comm, mine);
+    st = dv_comm_settle(m->comm, st, mine, m->diag);
+    dv_diag_destroy(mine);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
         if (p->tensors[i].is_input)
             dv_rank_put(r, i, m->data[i]);
     // An input may be an output: all have read before anybody writes.
     if (st == DV_OK)
-        st = m->comm->ops->agree(m->comm, &worst);
+        st = m->comm->ops->agree(m->comm, &none);
     if (st == DV_OK)
         st = dv_rank_run(r, m->diag);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
-        if (p->tensors[i].is_output && gives(&m->plan->team, i, m->comm->rank))
+        if (p->tensors[i].is_output && dv_rank_gives(m->plan, i, m->comm->rank))
             dv_rank_get(r, i, m->data[i]);
     dv_rank_destroy(r);
     return st;
@@ -58,7 +46,7 @@ static void *run_member(void *user)
     return NULL;
 }
 
-// What the first rank that failed by itself has to say.
+// They have agreed; only one who could not hear the others differs.
 static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
 {
     const member *bad = NULL;
@@ -69,8 +57,8 @@ static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
     if (!bad)
         return DV_OK;
     const dv_message *e = dv_diag_error(bad->diag);
-    return dv_fail(diag, bad->status, DV_NOWHERE, "rank %d: %s", (int)(bad - m),
-                   e ? e->text : "it failed");
+    return dv_fail(diag, bad->status, DV_NOWHERE, "%s",
+                   e ? e->text : dv_status_name(bad->status));
 }
 
 static dv_status run_members(member *m, int64_t n, dv_diag *diag)
@@ -90,8 +78,8 @@ static dv_status run_members(member *m, int64_t n, dv_diag *diag)
     return verdict(m, n, diag);
 }
 
-dv_status dv_team_run(const dv_plan *plan, void *const *data, int64_t *bytes,
-                      int64_t *messages, dv_diag *diag)
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                       int64_t *messages, dv_diag *diag)
 {
     int64_t n = dv_team_size(&plan->team);
     dv_local *team = NULL;

@@ -165,7 +165,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
     int64_t bytes = 0;
     int ok = reads_back(plan);
     if (ok)
-        ok = !dv_team_run(plan, after, &bytes, NULL, diag) ||
+        ok = !dv_ranks_run(plan, after, &bytes, NULL, diag) ||
              no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
         ok = is_right(p, plan, before, after, diag);
@@ -203,7 +203,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     int ok = one != NULL;
     void **alone = ok ? new_buffers(one->ops) : NULL;
     if (ok)
-        ok = !dv_team_run(one, alone, NULL, NULL, diag) ||
+        ok = !dv_ranks_run(one, alone, NULL, NULL, diag) ||
              no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {

@@ -1,0 +1,181 @@
+#!/bin/sh
+# The command under mpirun: right, the same for any team, and ending well when
+# something ends badly. mpi.sh DIVVY SOURCE MPIRUN TEAM
+divvy=$1
+src=$2
+mpirun=$3
+team=$4
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+case $("$mpirun" --version 2>&1) in
+*"Open MPI"* | *OpenRTE* | *open-mpi*)
+    more="--oversubscribe"
+    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
+    ;;
+*) more= ;;
+esac
+# shellcheck disable=SC2086
+run() {
+    n=$1
+    shift
+    timeout 120 "$mpirun" $more -n "$n" "$@" >"$tmp/out" 2>"$tmp/err"
+}
+fail() {
+    echo "FAILED: $*"
+    cat "$tmp/out" "$tmp/err"
+    bad=1
+}
+
+# -- the library, with a program's own MPI_Init
+for n in 1 2 3 4; do
+    run $n "$team" || fail "team of $n"
+done
+
+# -- programs: verified, one voice, the same bits
+state() { sed -n 's/.*hash //p' "$1"; }
+for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
+    "blackscholes.dv --set N=1000 --random 1..2" "matmul.dv --set M=40 --set N=36 --set K=30" \
+    "softmax.dv --set M=17 --set N=40"; do
+    # shellcheck disable=SC2086
+    run 1 "$divvy" run "$src/examples/"$args --verify || fail "1: $args"
+    grep -q 'verify: ok' "$tmp/out" || fail "1: not verified: $args"
+    one=$(state "$tmp/out")
+    for n in 2 3 4; do
+        # shellcheck disable=SC2086
+        run $n "$divvy" run "$src/examples/"$args --verify --checked --timeout 60 || fail "$n: $args"
+        [ "$(grep -c 'verify: ok' "$tmp/out")" = 1 ] || fail "$n: not one voice: $args"
+        [ "$(state "$tmp/out")" = "$one" ] || fail "$n: other bits: $args"
+    done
+done
+"$divvy" run "$src/examples/heat.dv" --set N=65 --set T=9 >"$tmp/out" || fail "alone, without mpirun"
+
+# -- files: the same for any team, in both orders
+cat >"$tmp/p.dv" <<END
+param N = 60
+param T = 50
+input u: f64[N, N+3]
+s[i] = 0.5 * u[i,1]
+repeat T {
+    u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1]) + 0.001 * s[i]  for i in 1..N-1, j in 1..N+2
+}
+output u
+END
+p=$tmp/p.dv
+"$divvy" run "$p" --out "u=$tmp/0.npy" >"$tmp/out" || fail "0.npy"
+"$divvy" run "$p" --in "u=$tmp/0.npy" --out "u=$tmp/00.npy" >"$tmp/out" || fail "00.npy"
+for n in 1 2 4; do
+    run $n "$divvy" run "$p" --out "u=$tmp/n.npy" || fail "$n: --out"
+    cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: another file"
+    run $n "$divvy" run "$p" --in "u=$tmp/0.npy" --out "u=$tmp/n.npy" || fail "$n: --in"
+    cmp "$tmp/00.npy" "$tmp/n.npy" || fail "$n: another file from a file"
+done
+if python3 -c 'import numpy' 2>/dev/null; then
+    python3 -c "import numpy as n; n.save('$tmp/f.npy', n.asfortranarray(n.load('$tmp/0.npy')))"
+    run 3 "$divvy" run "$p" --in "u=$tmp/f.npy" --out "u=$tmp/n.npy" || fail "Fortran's order"
+    cmp "$tmp/00.npy" "$tmp/n.npy" || fail "Fortran's order: another file"
+fi
+
+# -- wrong calls: everybody agrees, rank 0 says it
+ends() { # code, words, call
+    code=$1
+    words=$2
+    shift 2
+    run "$@"
+    [ $? = "$code" ] || fail "not $code: $*"
+    [ "$(grep -c "$words" "$tmp/err")" = 1 ] || fail "not said once, '$words': $*"
+}
+ends 2 'there are 3 processes' 3 "$divvy" run "$p" --team 2
+ends 2 'no such tensor' 3 "$divvy" run "$p" --in x=y
+ends 1 'cannot open' 3 "$divvy" run "$p" --in "u=$tmp/none.npy"
+ends 1 'cannot open' 2 "$divvy" run "$tmp/none.dv"
+ends 3 'cannot write' 2 "$divvy" run "$p" --out "u=$tmp/none/u.npy"
+ends 2 'gone another way' 2 sh -c 'exec "$0" run "$1" --set T=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 5))' "$divvy" "$p"
+head -c 200 "$tmp/0.npy" >"$tmp/cut.npy"
+ends 1 'truncated' 3 "$divvy" run "$p" --in "u=$tmp/cut.npy"
+
+# -- checkpoints: another team goes on; what is damaged is refused
+run 3 "$divvy" run "$p" --checkpoint "$tmp/state" --every 20 || fail "--checkpoint"
+for n in 1 2 4; do
+    run $n "$divvy" run "$p" --resume "$tmp/state" --verify --out "u=$tmp/n.npy" || fail "$n: --resume"
+    cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: resumed, another file"
+done
+head -c 5000 "$tmp/state" >"$tmp/cut"
+ends 1 'truncated' 2 "$divvy" run "$p" --resume "$tmp/cut"
+head -c 20 "$tmp/state" >"$tmp/cut"
+ends 1 'truncated' 2 "$divvy" run "$p" --resume "$tmp/cut"
+cp "$tmp/state" "$tmp/wrong" && printf 'xyz' | dd of="$tmp/wrong" bs=1 seek=7000 conv=notrunc 2>/dev/null
+ends 1 'checksum' 2 "$divvy" run "$p" --resume "$tmp/wrong"
+cp "$tmp/state" "$tmp/wrong" && printf 'x' | dd of="$tmp/wrong" bs=1 seek=33 conv=notrunc 2>/dev/null
+ends 1 'checksum' 2 "$divvy" run "$p" --resume "$tmp/wrong"
+ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
+
+# -- a full disk, where we may make one
+if [ "$(id -u)" = 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=16k none "$tmp/small" 2>/dev/null; then
+    run 2 "$divvy" run "$p" --checkpoint "$tmp/small/state" --every 20
+    [ $? = 3 ] || fail "a full disk"
+    grep -q 'cannot write' "$tmp/err" || fail "a full disk is not named"
+    [ -z "$(ls -A "$tmp/small")" ] || fail "a full disk: something is left"
+    umount "$tmp/small"
+fi
+
+# -- signals: a job that takes a while, for all its checkpoints
+begin() { # ranks, options
+    n=$1
+    shift
+    rm -f "$tmp/state"
+    # shellcheck disable=SC2086
+    timeout 100 "$mpirun" $more -n "$n" "$divvy" run "$p" --set T=40000 \
+        --checkpoint "$tmp/state" --every 50 "$@" >"$tmp/out" 2>"$tmp/err" &
+    job=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -s "$tmp/state" ] && break
+        sleep 0.5
+    done
+    [ -s "$tmp/state" ] || fail "no checkpoint comes"
+}
+ours() { pgrep -f "^$divvy run $p --set T=40000" || true; }
+gone() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -z "$(ours)" ] && return 0
+        sleep 0.5
+    done
+    fail "processes are left after $1"
+    for pid in $(ours); do kill -9 "$pid"; done
+}
+
+clean() {
+    [ -z "$(find "$tmp" -name 'state.*')" ] || fail "$1 leaves $(ls "$tmp")"
+    rm -f "$tmp"/state.*
+}
+
+begin 3
+victim=$(ours | tail -1)
+kill -9 "$victim"
+wait $job && fail "a killed rank is no failure"
+gone "kill -9 of a rank"
+clean "kill -9 of a rank"
+[ -s "$tmp/err" ] || [ -s "$tmp/out" ] || fail "a killed rank is not reported"
+# The last checkpoint is whole, and another team ends what was begun.
+"$divvy" run "$p" --set T=40000 --out "u=$tmp/0.npy" >"$tmp/out" || fail "the long one alone"
+run 2 "$divvy" run "$p" --set T=40000 --resume "$tmp/state" --out "u=$tmp/n.npy" || fail "resumed after a kill"
+cmp "$tmp/0.npy" "$tmp/n.npy" || fail "resumed after a kill, another file"
+
+# shellcheck disable=SC2086
+timeout 60 "$mpirun" $more -n 3 "$divvy" run "$p" --set T=40000 --set N=1500 \
+    --timeout 2 >"$tmp/out" 2>"$tmp/err" &
+job=$!
+sleep 3
+victim=$(ours | tail -1)
+kill -STOP "$victim"
+wait $job && fail "a stopped rank is no failure"
+grep -q 'has waited 2 s for rank' "$tmp/err" || fail "the watchdog is silent"
+kill -9 "$victim" 2>/dev/null
+gone "a time-out"
+
+begin 3
+kill -INT $(pgrep -f "^$mpirun.*$p" | head -1) 2>/dev/null || kill -INT $job
+wait $job
+gone "Ctrl-C"
+clean "Ctrl-C"
+exit $bad

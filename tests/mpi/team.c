@@ -1,0 +1,222 @@
+// What a program that has MPI for itself sees: its own communicator, messages
+// cut into parts, everybody returning the same error. Run by mpi.sh under
+// mpirun with any number of ranks.
+#include "run/data.h"
+#include "run/mpi.h"
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size, bad;
+
+static void expect(int ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "rank %d: %s\n", rank, what);
+    bad = 1;
+}
+
+// -- Wires -----------------------------------------------------------------
+
+// Around the ring, so many bytes, several times over the same wire.
+static void ring(dv_comm *c, int64_t bytes)
+{
+    int64_t next = (c->rank + 1) % c->size;
+    int64_t before = (c->rank + c->size - 1) % c->size;
+    unsigned char *out = malloc((size_t)bytes + 1);
+    unsigned char *in = malloc((size_t)bytes + 1);
+    dv_link send = {next, out, bytes}, receive = {before, in, bytes};
+    dv_wire *w = NULL;
+    expect(!c->ops->open(c, &w, 3, &send, 1, &receive, 1, NULL), "open");
+    for (int round = 0; round < 3 && w; round++) {
+        for (int64_t i = 0; i < bytes; i++)
+            out[i] = (unsigned char)(i * 7 + c->rank + round);
+        memset(in, 0, (size_t)bytes);
+        expect(!c->ops->start(c, w), "start");
+        expect(c->ops->next(c, w) == 0, "one message comes");
+        expect(c->ops->next(c, w) == -1, "and no other");
+        expect(!c->ops->finish(c, w), "finish");
+        int same = 1;
+        for (int64_t i = 0; i < bytes; i++)
+            same &= in[i] == (unsigned char)(i * 7 + before + round);
+        expect(same, "what came is what was sent");
+    }
+    c->ops->close(c, w);
+    free(out);
+    free(in);
+}
+
+static void test_wires(void)
+{
+    static const int64_t limits[] = {0, 1, 7, 64, 1000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        dv_comm *c = NULL;
+        dv_mpi_options o = {.max_bytes = limits[i],
+                            .timeout_s = i % 2 ? 60 : 0};
+        expect(!dv_mpi_create(&c, NULL, &o, NULL), "create");
+        if (!c)
+            return;
+        for (int64_t bytes = 0; bytes < 200; bytes += 33)
+            ring(c, bytes);
+        int64_t most = 10 * rank;
+        expect(!c->ops->agree(c, &most) && most == 10 * (size - 1), "agree");
+        char text[100] = "";
+        if (rank == size - 1)
+            memset(text, 'x', 99);
+        expect(!c->ops->share(c, size - 1, text, 100) && strlen(text) == 99,
+               "share");
+        dv_mpi_destroy(c);
+    }
+}
+
+// -- Agreeing --------------------------------------------------------------
+
+static void test_settle(void)
+{
+    dv_comm *c = NULL;
+    if (dv_mpi_create(&c, NULL, NULL, NULL))
+        return;
+    dv_diag *mine = dv_diag_create(), *all = dv_diag_create();
+    dv_status st = DV_OK;
+    if (rank == size - 1)
+        st = dv_fail(mine, DV_E_FILE, DV_NOWHERE, "no such thing as %d", 42);
+    expect(dv_comm_settle(c, st, mine, all) == DV_E_FILE, "the same status");
+    char want[64];
+    snprintf(want, sizeof want, "rank %d: no such thing as 42", size - 1);
+    expect(strstr(dv_diag_text(all), want) != NULL, "the same words");
+    dv_diag_destroy(all);
+    all = dv_diag_create();
+    st = dv_comm_same(c, 5, "step", all);
+    expect(st == DV_OK, "the same");
+    st = dv_comm_same(c, rank == size - 1 ? 6 : 5, "step", all);
+    // Of two ranks neither is the odd one.
+    snprintf(want, sizeof want, "rank %d has gone another way", size - 1);
+    expect(size == 1 || st == DV_E_USAGE, "not the same");
+    expect(size < 3 || strstr(dv_diag_text(all), want), "who it is");
+    dv_diag_destroy(mine);
+    dv_diag_destroy(all);
+    dv_mpi_destroy(c);
+}
+
+// -- A program -------------------------------------------------------------
+
+static const char heat[] = "input u: f64[37, 29]\n"
+                           "repeat 5 {\n"
+                           "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + "
+                           "u[i,j+1]) for i in 1..36, j in 1..28\n}\n"
+                           "output u\n";
+static const char look[] = "input v: f64[8]\ninput p: i64[8]\n"
+                           "repeat 3 {\ny[i] = v[p[i]]\n"
+                           "v[i] <- y[7-i] for i in 0..8\n}\noutput v\n";
+
+static dv_plan *plan_for(const char *text, int64_t n, int64_t r)
+{
+    dv_program *p = NULL;
+    dv_target *t = NULL;
+    dv_plan *plan = NULL;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.team = n;
+    o.rank = r;
+    if (!dv_program_parse(&p, text, strlen(text), "test", NULL, 0, NULL) &&
+        !dv_target_load(&t, "host", NULL))
+        dv_plan_create(&plan, p, t, &o, NULL);
+    dv_program_destroy(p);
+    dv_target_destroy(t);
+    return plan;
+}
+
+// Own elements from their numbers.
+static void fill(dv_member *m, const char *name, int64_t cols)
+{
+    dv_box l, own;
+    void *data = NULL;
+    expect(!dv_member_data(m, name, &data, &l, &own, NULL), "data");
+    for (int64_t i = 0; data && i < own.dim[0].size; i++)
+        for (int64_t j = 0; j < own.dim[1].size; j++) {
+            int64_t x = own.dim[0].off + i, y = own.dim[1].off + j;
+            ((double *)
+                 data)[(x - l.dim[0].off) * l.dim[1].size + y - l.dim[1].off] =
+                (double)((x * cols + y) % 101);
+        }
+}
+
+// On a part of the processes, in messages of 100 bytes, twice in a row.
+static void test_member(MPI_Comm part)
+{
+    int r, n;
+    MPI_Comm_rank(part, &r);
+    MPI_Comm_size(part, &n);
+    dv_plan *plan = plan_for(heat, n, r);
+    dv_member *m = NULL;
+    dv_member_options o = DV_MEMBER_OPTIONS_INIT;
+    o.max_message_bytes = 100;
+    o.checked = 1;
+    expect(!dv_member_create(&m, plan, &part, &o, NULL), "a member");
+    if (!m)
+        return;
+    double *got = malloc(37 * 29 * 8), *want = malloc(37 * 29 * 8);
+    for (int i = 0; i < 37 * 29; i++)
+        want[i] = i % 101;
+    void *data[8] = {0};
+    data[dv_program_find(plan->ops, "u")] = want;
+    dv_plan *one = plan_for(heat, 1, 0);
+    expect(!dv_ranks_run(one, data, NULL, NULL, NULL), "alone");
+    for (int k = 0; k < 2; k++) {
+        fill(m, "u", 29);
+        expect(!dv_member_run(m, NULL), "run");
+        expect(!dv_member_gather(m, "u", r ? NULL : got, NULL), "gather");
+        expect(r || !memcmp(got, want, 37 * 29 * 8), "the same bits as alone");
+    }
+    free(got);
+    free(want);
+    dv_member_destroy(m);
+    dv_plan_destroy(plan);
+    dv_plan_destroy(one);
+}
+
+// An index out of bounds on the last rank: all return it, and can go on.
+static void test_trouble(void)
+{
+    dv_plan *plan = plan_for(look, size, rank);
+    dv_member *m = NULL;
+    expect(!dv_member_create(&m, plan, NULL, NULL, NULL), "a member");
+    for (int k = 0; m && k < 3; k++) {
+        dv_box l, own;
+        void *v = NULL, *p = NULL;
+        dv_member_data(m, "v", &v, &l, &own, NULL);
+        for (int64_t i = 0; v && i < own.dim[0].size; i++)
+            ((double *)v)[own.dim[0].off + i - l.dim[0].off] = 1;
+        dv_member_data(m, "p", &p, &l, &own, NULL);
+        for (int64_t i = 0; p && i < own.dim[0].size; i++) {
+            int64_t x = own.dim[0].off + i;
+            ((int64_t *)p)[x - l.dim[0].off] = k == 1 && x == 7 ? 99 : x;
+        }
+        dv_diag *diag = dv_diag_create();
+        dv_status st = dv_member_run(m, diag);
+        expect(st == (k == 1 ? DV_E_BOUNDS : DV_OK), "bounds in round 1 alone");
+        expect(k != 1 || strstr(dv_diag_text(diag), "99"), "which index");
+        dv_diag_destroy(diag);
+    }
+    dv_member_destroy(m);
+    dv_plan_destroy(plan);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    test_wires();
+    test_settle();
+    MPI_Comm half;
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    test_member(half);
+    MPI_Comm_free(&half);
+    test_trouble();
+    int any = 0;
+    MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return any;
+}
