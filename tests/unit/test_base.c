@@ -539,8 +539,10 @@ static char path[sizeof dir + 16];
 static int make_dir(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "%s/f", mkdtemp(dir) ? dir : "");
-    return dir[sizeof dir - 2] == 'X' ? -1 : 0;
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/f", dir);
+    return 0;
 }
 
 static int remove_dir(void **state)
