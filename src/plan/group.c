@@ -45,6 +45,16 @@ void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile)
     }
 }
 
+int dv_plan_in_parts(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce &&
+            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
+            return 1;
+    return 0;
+}
+
 // -- Running -----------------------------------------------------------------
 
 dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)

@@ -200,6 +200,8 @@ typedef struct dv_tile {
 void dv_plan_tile(dv_tile *out, const dv_plan *plan, int32_t op, int64_t tile);
 // Tiles that the slices of an op make; 0 when they overflow.
 int64_t dv_plan_n_tiles(const dv_plan *plan, int32_t op);
+// Are its tiles parts of sums: is a reduced variable cut?
+int dv_plan_in_parts(const dv_plan *plan, int32_t op);
 
 // Deal the tiles of op i, alone in its group: one a core where that is enough,
 // else ranges that differ by one.

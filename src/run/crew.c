@@ -9,21 +9,11 @@
 
 // -- Sums in parts -----------------------------------------------------------
 
-int dv_op_in_parts(const dv_plan *plan, int32_t op)
-{
-    const dv_op *o = &plan->ops->ops[op];
-    for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce &&
-            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
-            return 1;
-    return 0;
-}
-
 int dv_group_in_parts(const dv_plan *plan, int32_t group)
 {
     const dv_group *g = &plan->groups[group];
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        if (dv_op_in_parts(plan, op))
+        if (dv_plan_in_parts(plan, op))
             return 1;
     return 0;
 }
@@ -43,7 +33,7 @@ static int find_parts(dv_exec *x)
             const dv_op *o = &plan->ops->ops[i];
             int64_t n = 8;
             run->snapshots |= x->kernels[i].old_off >= 0;
-            if (!dv_op_in_parts(plan, i))
+            if (!dv_plan_in_parts(plan, i))
                 continue;
             for (int v = 0; v < o->n_vars; v++)
                 n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
@@ -79,7 +69,7 @@ static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
 {
     const dv_kernel *k = &x->kernels[op];
     dv_way *way = &x->ways[op];
-    int parts = dv_op_in_parts(x->plan, op);
+    int parts = dv_plan_in_parts(x->plan, op);
     dv_vec_how vec = {.p = x->plan->ops,
                       .op = k->op,
                       .reads = k->reads,

@@ -72,7 +72,6 @@ struct dv_exec {
 // local_bytes. 0 when out of memory.
 int dv_exec_localise(dv_exec *x);
 // Does an op sum in parts; does an op of the group?
-int dv_op_in_parts(const dv_plan *plan, int32_t op);
 int dv_group_in_parts(const dv_plan *plan, int32_t group);
 // Everything the threads need (crew.c), and the run of all groups (threads.c).
 dv_status dv_crew_create(dv_exec *x, dv_diag *diag);

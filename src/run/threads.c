@@ -292,7 +292,7 @@ static void run_group(const thread *me, int32_t number)
     // Ops with sums in parts need nothing of one another: one by one.
     for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
          op++) {
-        if (dv_op_in_parts(x->plan, op)) {
+        if (dv_plan_in_parts(x->plan, op)) {
             run_phase(me, number, PARTS, op, op + 1);
             run_phase(me, number, COMBINE, op, op + 1);
         } else {

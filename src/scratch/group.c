@@ -5,21 +5,11 @@
 // another: no copy over the ring, no sum in parts.
 #include "scratch/scratch.h"
 
-static int cuts_reduction(const dv_plan *plan, int32_t op)
-{
-    const dv_op *o = &plan->ops->ops[op];
-    for (int v = 0; v < o->n_vars; v++)
-        if (o->vars[v].reduce &&
-            plan->slices[op][v] < o->vars[v].end - o->vars[v].begin)
-            return 1;
-    return 0;
-}
-
 int dv_group_alone(const dv_plan *plan, int32_t op)
 {
     const dv_op *o = &plan->ops->ops[op];
     return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
-           cuts_reduction(plan, op);
+           dv_plan_in_parts(plan, op);
 }
 
 typedef struct joiner {
