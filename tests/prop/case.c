@@ -195,3 +195,26 @@ int case_keeps(const dv_program *p, const dv_plan *plan)
     dv_diag_destroy(diag);
     return ok && reads_back(plan) && simulates(p, plan);
 }
+
+// -- Buffers -----------------------------------------------------------------
+
+void **case_buffers(const dv_program *p)
+{
+    void **data = calloc((size_t)p->n_tensors + 1, sizeof *data);
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (!t->is_input && !t->is_output)
+            continue;
+        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
+        if (t->is_input)
+            dv_fill(p, i, 11, -1, 1, data[i]);
+    }
+    return data;
+}
+
+void case_free(void **data, const dv_program *p)
+{
+    for (int i = 0; data && i < p->n_tensors; i++)
+        free(data[i]);
+    free(data);
+}

@@ -19,4 +19,8 @@ void case_target(rng *r, dv_target *t);
 int case_keeps(const dv_program *p, const dv_plan *plan);
 // Two plans of one program give the same outputs, bit by bit.
 int case_same_results(const dv_plan *a, const dv_plan *b);
+
+// One buffer per tensor of p, inputs filled; NULL for what an executor owns.
+void **case_buffers(const dv_program *p);
+void case_free(void **data, const dv_program *p);
 #endif

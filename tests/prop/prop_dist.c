@@ -2,7 +2,7 @@
 // 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
 // parts within the residual of the oracle), what travels is what is needed, and
 // messages that are wrong are refused.
-#include "gen.h"
+#include "case.h"
 #include "run/data.h"
 #include "run/dist.h"
 #include <inttypes.h>
@@ -40,27 +40,6 @@ static int teardown(void **state)
 }
 
 // -- Buffers ---------------------------------------------------------------
-
-static void **new_buffers(const dv_program *p)
-{
-    void **data = calloc((size_t)p->n_tensors + 1, sizeof *data);
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (!t->is_input && !t->is_output)
-            continue;
-        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
-        if (t->is_input)
-            dv_fill(p, i, 11, -1, 1, data[i]);
-    }
-    return data;
-}
-
-static void free_buffers(void **data, const dv_program *p)
-{
-    for (int i = 0; data && i < p->n_tensors; i++)
-        free(data[i]);
-    free(data);
-}
 
 static int same_bits(const dv_program *p, void *const *a, void *const *b)
 {
@@ -161,7 +140,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
-    void **before = new_buffers(plan->ops), **after = new_buffers(plan->ops);
+    void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
     int64_t bytes = 0;
     int ok = reads_back(plan);
     if (ok)
@@ -180,8 +159,8 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
         fprintf(stderr, "\n%s\n%s", why, strstr(text, "program "));
         dv_free(text);
     }
-    free_buffers(before, plan->ops);
-    free_buffers(after, plan->ops);
+    case_free(before, plan->ops);
+    case_free(after, plan->ops);
     dv_diag_destroy(diag);
     dv_plan_destroy(plan);
     return ok;
@@ -201,15 +180,15 @@ static int teams_agree(const char *text, int whole, rng *r)
     }
     dv_plan *one = team_plan(p, 1, 0, NULL);
     int ok = one != NULL;
-    void **alone = ok ? new_buffers(one->ops) : NULL;
+    void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
         ok = !dv_ranks_run(one, alone, NULL, NULL, diag) ||
              no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {
-        void **before = new_buffers(one->ops);
+        void **before = case_buffers(one->ops);
         judged = is_right(p, one, before, alone, diag);
-        free_buffers(before, one->ops);
+        case_free(before, one->ops);
     }
     for (int i = 0; ok && i < 2; i++) {
         int64_t size = 2 + rng_below(r, 8);
@@ -219,7 +198,7 @@ static int teams_agree(const char *text, int whole, rng *r)
     if (ok)
         ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, alone);
     if (one)
-        free_buffers(alone, one->ops);
+        case_free(alone, one->ops);
     dv_plan_destroy(one);
     dv_program_destroy(p);
     dv_diag_destroy(diag);

@@ -1,7 +1,7 @@
 // Properties of plans that run: however a plan is divided, the checker accepts
 // it, the executor gives the same bits, and they are those of the oracle. And
 // what is no division is refused.
-#include "gen.h"
+#include "case.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <inttypes.h>
@@ -41,28 +41,6 @@ static int teardown(void **state)
 }
 
 // -- Buffers -----------------------------------------------------------------
-
-// One buffer per tensor of p; NULL for what the executor owns.
-static void **new_buffers(const dv_program *p)
-{
-    void **data = calloc((size_t)p->n_tensors + 1, sizeof *data);
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (!t->is_input && !t->is_output)
-            continue;
-        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
-        if (t->is_input)
-            dv_fill(p, i, 11, -1, 1, data[i]);
-    }
-    return data;
-}
-
-static void free_buffers(void **data, const dv_program *p)
-{
-    for (int i = 0; data && i < p->n_tensors; i++)
-        free(data[i]);
-    free(data);
-}
 
 static int run(const dv_plan *plan, void *const *data, dv_diag *diag)
 {
@@ -195,7 +173,7 @@ static int divided_runs_the_same(rng *r, const dv_program *p,
     dv_plan *plan = make_plan(p, t), *read = NULL;
     divide(r, plan);
     char *text = dv_plan_text(plan);
-    void **got = new_buffers(plan->ops);
+    void **got = case_buffers(plan->ops);
     int ok = !dv_plan_check(plan, diag) ||
              no("a division fails its check: %s", dv_diag_text(diag));
     ok = ok && (!dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL,
@@ -205,7 +183,7 @@ static int divided_runs_the_same(rng *r, const dv_program *p,
     ok = ok && run(read, got, diag) && same_bits(plan->ops, want, got);
     if (!ok)
         add_text(plan);
-    free_buffers(got, plan->ops);
+    case_free(got, plan->ops);
     dv_free(text);
     dv_plan_destroy(plan);
     dv_plan_destroy(read);
@@ -220,7 +198,7 @@ static int matches_oracle(const dv_program *p, const dv_plan *plan,
 {
     dv_verdict verdict;
     dv_diag *diag = dv_diag_create();
-    void **before = new_buffers(plan->ops);
+    void **before = case_buffers(plan->ops);
     int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
              no("the oracle fails: %s", dv_diag_text(diag));
     if (ok && !verdict.ok)
@@ -228,7 +206,7 @@ static int matches_oracle(const dv_program *p, const dv_plan *plan,
                 verdict.threshold);
     if (!ok)
         add_text(plan);
-    free_buffers(before, plan->ops);
+    case_free(before, plan->ops);
     dv_diag_destroy(diag);
     return ok;
 }
@@ -240,11 +218,11 @@ static int runs(const dv_program *p, uint64_t seed, const dv_target *t)
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
-    void **want = new_buffers(plan->ops);
+    void **want = case_buffers(plan->ops);
     int ok = run(plan, want, diag) && matches_oracle(p, plan, want);
     for (int i = 0; ok && i < 2; i++)
         ok = divided_runs_the_same(&r, p, t, want);
-    free_buffers(want, plan->ops);
+    case_free(want, plan->ops);
     dv_plan_destroy(plan);
     dv_diag_destroy(diag);
     return ok;
@@ -380,9 +358,9 @@ static int is_refused(const dv_plan *plan)
     if (!dv_plan_parse(&read, text, strlen(text), "wrong", NULL, NULL, NULL)) {
         if (dv_plan_check(read, NULL) != DV_E_CHECK)
             refused = no("the checker accepts it as text");
-        void **data = new_buffers(read->ops);
+        void **data = case_buffers(read->ops);
         run(read, data, diag);
-        free_buffers(data, read->ops);
+        case_free(data, read->ops);
     }
     dv_plan_destroy(read);
     dv_free(text);

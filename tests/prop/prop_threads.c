@@ -3,7 +3,7 @@
 // what the oracle allows; the same bits from run to run and with fewer threads
 // than the plan has cores; and unless sums are in parts, the same bits for any
 // number of threads, with groups of ops or without.
-#include "gen.h"
+#include "case.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <setjmp.h>
@@ -46,34 +46,13 @@ static int teardown(void **state)
 
 // -- Buffers -----------------------------------------------------------------
 
-static void **new_buffers(const dv_program *p)
-{
-    void **data = calloc((size_t)p->n_tensors + 1, sizeof *data);
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (!t->is_input && !t->is_output)
-            continue;
-        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
-        if (t->is_input)
-            dv_fill(p, i, 11, -1, 1, data[i]);
-    }
-    return data;
-}
-
-static void free_buffers(void **data, const dv_program *p)
-{
-    for (int i = 0; data && i < p->n_tensors; i++)
-        free(data[i]);
-    free(data);
-}
-
 // What a plan gives; NULL when it does not run. Inputs that are outputs too
 // are updated in place.
 static void **run(const dv_plan *plan, dv_run_kind kind)
 {
     dv_exec *x = NULL;
     dv_diag *diag = dv_diag_create();
-    void **data = new_buffers(plan->ops);
+    void **data = case_buffers(plan->ops);
     dv_status st = dv_exec_create(&x, plan, diag);
     if (st == DV_OK && kind != DV_RUN_THREADS)
         st = dv_exec_use(x, kind, diag);
@@ -86,7 +65,7 @@ static void **run(const dv_plan *plan, dv_run_kind kind)
         st = dv_exec_run(x, diag);
     if (st != DV_OK) {
         no("it does not run: %s", dv_diag_text(diag));
-        free_buffers(data, plan->ops);
+        case_free(data, plan->ops);
         data = NULL;
     }
     dv_exec_destroy(x);
@@ -119,13 +98,13 @@ static int matches_oracle(const char *what, const dv_program *p,
 {
     dv_verdict verdict;
     dv_diag *diag = dv_diag_create();
-    void **before = new_buffers(plan->ops);
+    void **before = case_buffers(plan->ops);
     int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
              no("the oracle fails: %s", dv_diag_text(diag));
     if (ok && !verdict.ok)
         ok = no("%s: %s is %g off, %g is allowed", what, verdict.tensor,
                 verdict.residual, verdict.threshold);
-    free_buffers(before, plan->ops);
+    case_free(before, plan->ops);
     dv_diag_destroy(diag);
     return ok;
 }
@@ -271,10 +250,10 @@ static int runs_alike(const dv_program *p, const dv_plan *plan)
              matches_oracle("seq", p, plan, seq);
     if (!ok)
         add_text(plan);
-    free_buffers(once, ops);
-    free_buffers(again, ops);
-    free_buffers(alone, ops);
-    free_buffers(seq, ops);
+    case_free(once, ops);
+    case_free(again, ops);
+    case_free(alone, ops);
+    case_free(seq, ops);
     return ok;
 }
 
@@ -313,11 +292,11 @@ static int any_number_is_the_same(const dv_program *p, uint64_t seed)
         if (!ok)
             add_text(plan);
         if (plan)
-            free_buffers(got, plan->ops);
+            case_free(got, plan->ops);
         dv_plan_destroy(plan);
     }
     if (one)
-        free_buffers(want, one->ops);
+        case_free(want, one->ops);
     dv_plan_destroy(one);
     return ok;
 }
