@@ -32,6 +32,7 @@ typedef struct dv_z_prod {
     int lane_k;    // what the lanes of S are: k, or rows
     int panel;     // S is packed in panels
     int tile_rows; // how high tiles must be; 0: any height
+    int dots;      // V has rows of k too: sums are in lanes
     int c_turned;  // S runs along C's rows: sums are scattered
     int one_sum;   // no partial sums
     int pack_s;    // S is stored in panels as it is read
@@ -76,6 +77,10 @@ void dv_z_tile_emit(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_z_tile_store(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t,
                      int free);
+// The same for dot products, of at most so many rows and columns.
+enum { DV_Z_DOT = 4 };
+int dv_z_dot_regs(void);
+void dv_z_dot_emit(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t);
 // A predicate of the first n lanes.
 void dv_z_first(dv_gen *g, int predicate, int n);
 

@@ -4,13 +4,13 @@
 //
 //   A any, B rows of n          S = A, V = B
 //   A rows of m, B rows of k    S = B, V = A, C turned
-//   A rows of k, B rows of k    dot products
+//   A rows of k, B rows of k    dot products (sve_dot.c)
 //
 // The results are cut into tiles as even as possible: at most two heights and
 // three widths, each with its own code, in loops where there are many. A column
 // of tiles reads one panel of V; the first column can leave S in panels, the
-// first tile of each column V. Dot products and pairs are NEON's, whose
-// registers are the low sixteen bytes of these.
+// first tile of each column V. Pairs are NEON's, whose registers are the low
+// sixteen bytes of these.
 #include "jit/aarch64/sve.h"
 
 // Tiles of one height or width, one after the other.
@@ -88,6 +88,11 @@ static void choose(const dv_gen *g, const dv_z_prod *p, grid *out)
     int vectors = (p->n_v + g->lanes - 1) / g->lanes;
     int64_t best = -1;
     *out = (grid){.n_s = 0};
+    if (p->dots) {
+        out->n_s = cut(p->n_s, DV_Z_DOT, out->s);
+        out->n_v = cut(p->n_v, DV_Z_DOT, out->v);
+        return;
+    }
     if (p->tile_rows) {
         choose_panels(g, p, out);
         return;
@@ -116,6 +121,7 @@ typedef struct walk {
     dv_gen *g;
     dv_z_prod p;
     grid c;
+    int unit;           // columns of a vector; of dot products one
     int many_s, many_v; // more than one tile
     int panel_v;        // V comes in panels
     int packed_s;       // S was left in panels by the first column
@@ -147,7 +153,10 @@ static void tiles(walk *w, const dv_z_prod *p, const dv_z_tile *t, int count,
     if (count > 1)
         dv_gen_mov(g, X_M, count);
     size_t top = g->code->n;
-    dv_z_tile_emit(g, p, t);
+    if (p->dots)
+        dv_z_dot_emit(g, p, t);
+    else
+        dv_z_tile_emit(g, p, t);
     if (count > 1 || more)
         next_s(w, p, t->rows);
     if (count > 1)
@@ -180,12 +189,13 @@ static void column(walk *w, const dv_z_prod *whole, int cols, int nv)
     for (int i = 0; i < w->c.n_s; i++) {
         int rows = w->c.s[i].size, count = w->c.s[i].count;
         int more = i + 1 < w->c.n_s;
-        dv_z_tile t;
+        dv_z_tile t = {.rows = rows, .cols = cols};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
         if (p.panel)
             p.stride_s = (int64_t)p.k * g->es * rows;
-        g->code->failed |= !dv_z_tile_make(g, &p, rows, cols, &t);
+        if (!p.dots && !dv_z_tile_make(g, &p, rows, cols, &t))
+            g->code->failed = 1;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
             dv_gen_add(g, X_B, X_VPACK, -p.k * row * p.batch);
@@ -220,7 +230,7 @@ static void next_column(walk *w, int cols, int nv)
     column(w, p, cols, nv);
     dv_gen_add(g, X_VBASE, X_VBASE,
                w->panel_v ? nv * dv_z_vector(g) * p->k * p->batch
-                          : (int64_t)cols * g->es);
+                          : cols * (p->dots ? p->ld_v : g->es));
     dv_gen_add(g, X_CBASE, X_CBASE, cols * (p->c_turned ? p->ldc : g->es));
     if (p->bias == 2)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
@@ -230,7 +240,7 @@ static void next_column(walk *w, int cols, int nv)
 static void columns(walk *w)
 {
     dv_gen *g = w->g;
-    int lanes = g->lanes, part = w->p.n_v % lanes;
+    int lanes = w->unit, part = w->p.n_v % lanes;
     for (int i = 0; i < w->c.n_v; i++) {
         int nv = w->c.v[i].size, last = i + 1 == w->c.n_v && part;
         int count = w->c.v[i].count - last;
@@ -256,7 +266,7 @@ static void columns(walk *w)
 
 static dv_z_prod prod_of(const dv_gemm_shape *s, int64_t es)
 {
-    int turned = s->trans_b;
+    int dots = s->trans_b && !s->trans_a, turned = s->trans_b && !dots;
     int64_t ld_a = s->lda * es, ld_b = s->ldb * es;
     int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
     dv_z_prod p = {.k = s->k, .batch = s->batch, .ldc = s->ldc * es};
@@ -266,6 +276,7 @@ static dv_z_prod prod_of(const dv_gemm_shape *s, int64_t es)
     p.ld_v = turned ? ld_a : ld_b;
     p.stride_s = turned ? step_b : step_a;
     p.stride_v = turned ? step_a : step_b;
+    p.dots = dots;
     p.lane_k = turned || !s->trans_a;
     p.panel = s->panel_a && !s->pack_a;
     p.tile_rows = s->panel_a;
@@ -283,8 +294,8 @@ static dv_z_prod prod_of(const dv_gemm_shape *s, int64_t es)
 // Registers over all tiles.
 static int count_regs(const walk *w)
 {
-    int most = 0;
-    for (int i = 0; i < w->c.n_s; i++)
+    int most = w->p.dots ? dv_z_dot_regs() : 0;
+    for (int i = 0; !w->p.dots && i < w->c.n_s; i++)
         for (int j = 0; j < w->c.n_v; j++) {
             dv_z_tile t;
             int cols = w->c.v[j].size * w->g->lanes;
@@ -299,7 +310,8 @@ static void start(walk *w)
 {
     dv_gen *g = w->g;
     const dv_z_prod *p = &w->p;
-    int rest_v = p->n_v % g->lanes, rest_k = p->k % dv_z_quad(g);
+    int rest_v = p->n_v % w->unit;
+    int rest_k = p->k % (p->dots ? g->lanes : dv_z_quad(g));
     DV_E(ptrue_b, P_ALL, 0, 0, 0);
     if (rest_v)
         dv_z_first(g, P_PART, rest_v);
@@ -330,6 +342,7 @@ static void product(dv_gen *g, const dv_gemm_shape *s)
 {
     walk w = {.g = g, .p = prod_of(s, g->es), .panel_v = s->panel_b};
     const dv_z_prod *p = &w.p;
+    w.unit = p->dots ? 1 : g->lanes;
     choose(g, p, &w.c);
     if (!w.c.n_s) {
         g->code->failed = 1;
@@ -355,12 +368,12 @@ void dv_sve_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
 {
     int es = s->dtype == DV_F64 ? 8 : 4, lanes = isa->vector_bytes / es;
     int pairs = s->dtype == DV_BF16 || s->dtype == DV_I8;
-    int dots = s->trans_b && !s->trans_a;
     // Offsets of f32 down a column of C are 32 bits.
-    int far = s->trans_b && es == 4 && lanes * s->ldc * es > INT32_MAX;
+    int far =
+        s->trans_a && s->trans_b && es == 4 && lanes * s->ldc * es > INT32_MAX;
     dv_gen gen = {.code = code, .es = es, .lanes = lanes};
     gen.ints = s->dtype == DV_I32;
-    if (pairs || dots || far)
+    if (pairs || far)
         dv_a64_gemm(code, isa, s);
     else
         product(&gen, s);
