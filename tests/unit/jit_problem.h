@@ -16,7 +16,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-// Of the random cases one in so many is tried: emulators are slow.
+// Of the random cases one in so many is tried, since emulators are slow: the
+// usual share, or DV_CASES percent.
 static inline int share(void)
 {
 #ifdef DV_EMULATED
@@ -24,9 +25,9 @@ static inline int share(void)
 #else
     enum { USUAL = 1 };
 #endif
-    const char *wish = getenv("DIVVY_TEST_SHARE");
-    int n = wish ? atoi(wish) : 0;
-    return n > 0 ? n : USUAL;
+    const char *wish = getenv("DV_CASES");
+    int percent = wish ? atoi(wish) : 0;
+    return percent < 1 ? USUAL : percent > 100 ? 1 : 100 / percent;
 }
 #define SHARE share()
 
