@@ -140,7 +140,7 @@ static void one_step(kloop *l, int step)
     dv_gen *g = l->g;
     const dv_z_tile *t = l->t;
     int quad = dv_z_quad(g), set = step % t->sets;
-    int wide = dv_gen_reg(l->v + t->ahead * t->nv); // a scalar, in all lanes
+    int wide = g->ints ? dv_gen_reg(l->v + t->ahead * t->nv) : 0; // a scalar
     if (!l->p->lane_k)
         load_s_m(l);
     else if (step % l->group == 0)
