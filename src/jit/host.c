@@ -92,24 +92,23 @@ const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 enum { CAP_SVE = 1 << 22, CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
 
-// Bytes of the vectors that kernels of `isa` would find.
-static int vector_bytes(const dv_isa *isa)
-{
-    if (isa->gemm != dv_sve_gemm)
-        return 16;
-    if (!(getauxval(AT_HWCAP) & CAP_SVE))
-        return 0;
-    register uint64_t n __asm__("x0");
-    __asm__ volatile(".inst 0x0420e3e0 // cntb x0" : "=r"(n));
-    return (int)n;
-}
-
-static int has(const dv_isa *isa)
+static int has(const char *name)
 {
     enum { BOTH = CAP2_I8MM | CAP2_BF16 };
-    int a64 = isa->move == dv_a64_move;
-    return a64 && isa->vector_bytes == vector_bytes(isa) &&
-           (!dv_isa_has(isa, DV_BF16) || (getauxval(AT_HWCAP2) & BOTH) == BOTH);
+    int sve = !strncmp(name, "sve", 3) && getauxval(AT_HWCAP) & CAP_SVE;
+    if (!sve && strncmp(name, "neon", 4) != 0)
+        return 0;
+    return !strstr(name, "-bf16") || (getauxval(AT_HWCAP2) & BOTH) == BOTH;
+}
+
+// Are vectors as long as the row's? Asked of rows that the machine has.
+static int fits(const dv_isa *isa)
+{
+    if (isa->gemm != dv_sve_gemm)
+        return 1;
+    register uint64_t bytes __asm__("x0");
+    __asm__ volatile(".inst 0x0420e3e0 // cntb x0" : "=r"(bytes));
+    return bytes == (uint64_t)isa->vector_bytes;
 }
 #elif defined(__x86_64__)
 enum { // bits of cpuid and of what the system keeps across switches
@@ -138,7 +137,7 @@ static int all(unsigned v, unsigned bits)
     return (v & bits) == bits;
 }
 
-static int has(const dv_isa *isa)
+static int has(const char *name)
 {
     unsigned a, b, c, d, b7 = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
@@ -147,16 +146,24 @@ static int has(const dv_isa *isa)
         return 0;
     if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0 || !all(b7, B7_AVX2))
         return 0;
-    if (!strcmp(isa->name, "avx512"))
+    if (!strcmp(name, "avx512"))
         return all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) &&
                all(kept(), KEPT_AVX512);
-    return !strcmp(isa->name, "avx2");
+    return !strcmp(name, "avx2");
 }
 #else
-static int has(const dv_isa *isa)
+static int has(const char *name)
+{
+    (void)name;
+    return 0;
+}
+#endif
+
+#if !defined(__aarch64__) || !defined(__linux__) || !defined(__AARCH64EL__)
+static int fits(const dv_isa *isa)
 {
     (void)isa;
-    return 0;
+    return 1;
 }
 #endif
 
@@ -166,7 +173,7 @@ const dv_isa *dv_isa_host(void)
     const dv_isa *best = NULL;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
-        if (!has(isa))
+        if (!has(isa->name) || !fits(isa))
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
