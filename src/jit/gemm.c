@@ -164,7 +164,8 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
     plan->es_out = dv_dtype_get(plan->out)->size_bytes;
     plan->pairs = plan->mul != plan->sum;
     plan->apart = plan->pairs || plan->mul != t;
-    plan->lanes = isa->vector_bytes / plan->es_sum;
+    // Pairs are of 16 bytes, however long vectors are.
+    plan->lanes = (plan->pairs ? 16 : isa->vector_bytes) / plan->es_sum;
     plan->step = (int32_t)(plan->pairs ? 8 / plan->es_mul : plan->lanes);
     plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
     plan->vectors = o->tile_vectors ? o->tile_vectors : isa->panel_vectors;

@@ -20,16 +20,32 @@ enum {
 // and accumulators, a row of B and scalars of A fill the registers. AVX-512
 // has panels of B that L1 does not hold whole: with a shorter k it would pass
 // over C more often, which costs more. As measured.
+#define A64(its_name, types, bytes, rows, vectors, packed)                     \
+    .name = its_name, .word_bytes = 4, .vector_bytes = bytes, .dtypes = types, \
+    .widened = NARROW, .panel_rows = rows, .panel_vectors = vectors,           \
+    .most_read = 8, .most_packed = packed, .l1_bytes = 64 << 10,               \
+    .l2_bytes = 1 << 20, .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2, \
+    .move = dv_a64_move, .vec = &dv_a64_vec_isa
 #define NEON(its_name, types)                                                  \
     {                                                                          \
-        .name = its_name, .word_bytes = 4, .vector_bytes = 16,                 \
-        .dtypes = types, .widened = NARROW, .panel_rows = 4,                   \
-        .panel_vectors = 5, .most_read = 8, .most_packed = 4,                  \
-        .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,          \
-        .block_of_l2 = 4, .fast_of_l2 = 2, .gemm = dv_a64_gemm,                \
-        .move = dv_a64_move, .peak = dv_a64_peak, .vec = &dv_a64_vec_isa       \
+        A64(its_name, types, 16, 4, 5, 4), .gemm = dv_a64_gemm,                \
+                                           .peak = dv_a64_peak                 \
     }
+// The machine decides how long SVE's vectors are: one row a length. With 16
+// bytes they are no better than NEON's, which has more kinds of tiles. Moves,
+// statements and products of narrow types are NEON's in any case.
+#define SVE(its_name, types, bytes)                                            \
+    {                                                                          \
+        A64(its_name, types, bytes, 6, 3, 6),                                  \
+            .gemm = dv_sve_gemm, .peak = dv_sve_peak, .on_wish = bytes == 16   \
+    }
+#define SVES(its_name, types)                                                  \
+    SVE(its_name, types, 256), SVE(its_name, types, 128),                      \
+        SVE(its_name, types, 64), SVE(its_name, types, 32),                    \
+        SVE(its_name, types, 16)
 const dv_isa dv_isas[] = {
+    SVES("sve-bf16", FLOATS | WHOLE | PAIRED),
+    SVES("sve", FLOATS | WHOLE),
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
     {.name = "avx512",
@@ -74,13 +90,25 @@ const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 // -- Which of them this machine has ------------------------------------------
 
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-enum { CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
+enum { CAP_SVE = 1 << 22, CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
 
 static int has(const char *name)
 {
     enum { BOTH = CAP2_I8MM | CAP2_BF16 };
-    return !strcmp(name, "neon") || (!strcmp(name, "neon-bf16") &&
-                                     (getauxval(AT_HWCAP2) & BOTH) == BOTH);
+    int sve = !strncmp(name, "sve", 3) && getauxval(AT_HWCAP) & CAP_SVE;
+    if (!sve && strncmp(name, "neon", 4) != 0)
+        return 0;
+    return !strstr(name, "-bf16") || (getauxval(AT_HWCAP2) & BOTH) == BOTH;
+}
+
+// Are vectors as long as the row's? Asked of rows that the machine has.
+static int fits(const dv_isa *isa)
+{
+    if (isa->gemm != dv_sve_gemm)
+        return 1;
+    register uint64_t bytes __asm__("x0");
+    __asm__ volatile(".inst 0x0420e3e0 // cntb x0" : "=r"(bytes));
+    return bytes == (uint64_t)isa->vector_bytes;
 }
 #elif defined(__x86_64__)
 enum { // bits of cpuid and of what the system keeps across switches
@@ -131,17 +159,25 @@ static int has(const char *name)
 }
 #endif
 
+#if !defined(__aarch64__) || !defined(__linux__) || !defined(__AARCH64EL__)
+static int fits(const dv_isa *isa)
+{
+    (void)isa;
+    return 1;
+}
+#endif
+
 const dv_isa *dv_isa_host(void)
 {
     const char *wish = getenv("DIVVY_CPU");
     const dv_isa *best = NULL;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
-        if (!has(isa->name))
+        if (!has(isa->name) || !fits(isa))
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
-        best = best ? best : isa;
+        best = best || isa->on_wish ? best : isa;
     }
     return best;
 }

@@ -11,6 +11,7 @@ struct dv_isa {
     const char *name;
     int word_bytes;   // of the units in listings
     int vector_bytes; // of a whole vector
+    int on_wish;      // only when DIVVY_CPU names it
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
     uint32_t widened; // the same: what moves make wide and narrow again
     // What plans cut products into: rows of a panel of A, vectors of a row of
@@ -58,9 +59,11 @@ static inline int dv_jit_host_has_bf16(void)
 const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+void dv_sve_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
+int dv_sve_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

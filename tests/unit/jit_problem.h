@@ -16,11 +16,20 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+// Of the random cases one in so many is tried, since emulators are slow: the
+// usual share, or DV_CASES percent.
+static inline int share(void)
+{
 #ifdef DV_EMULATED
-enum { SHARE = 3 }; // of the random cases: emulators are slow
+    enum { USUAL = 3 };
 #else
-enum { SHARE = 1 };
+    enum { USUAL = 1 };
 #endif
+    const char *wish = getenv("DV_CASES");
+    int percent = wish ? atoi(wish) : 0;
+    return percent < 1 ? USUAL : percent > 100 ? 1 : 100 / percent;
+}
+#define SHARE share()
 
 static uint64_t seed = 88172645463325252u;
 
