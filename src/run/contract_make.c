@@ -36,7 +36,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
     if (f->pack[f->in_row] != DV_FORM_NEVER) {
         s->trans_a = 1;
-        s->panel_a = f->col_turned ? 0 : CT_PANEL;
+        s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
         s->lda = 0; // as wide as the panel
     } else if (f->row_turned) {
         s->trans_a = 1;
