@@ -31,6 +31,10 @@ void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
 
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
 {
+    if (g->dot) {
+        dv_x_vvv(g, (dv_x_insn)g->dot, acc, b, a);
+        return;
+    }
     if (!g->ints) {
         dv_x_vvv(g, DV_XF(g, vfma), acc, a, b);
         return;
@@ -269,6 +273,11 @@ int dv_x_constant(dv_x *g, const void *data, int n)
 void dv_x_load_constant(dv_x *g, int v, int vl, int to)
 {
     dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
+    dv_x_fix_constant(g, to);
+}
+
+void dv_x_fix_constant(dv_x *g, int to)
+{
     if (g->n_fixes == MAX_FIXES) {
         g->code->failed = 1;
         return;
