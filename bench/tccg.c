@@ -66,7 +66,7 @@ static double now(void)
 
 static double peak(void)
 {
-    enum { TURNS = 400000 };
+    enum { TURNS = 4000000 }; // as long as a contraction
     dv_peak *p;
     double best = 0;
     if (dv_peak_create(&p, DV_F32, NULL))
