@@ -278,7 +278,7 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
         (s->move == DV_MOVE_NARROW && s->dtype == DV_I8))
         DV_TRY(check_type(isa, converts ? -1 : s->dtype, diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
-        s->overlap > 1)
+        s->overlap > 1 || s->stream > (s->move == DV_MOVE_COPY))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
     int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TURNED;

@@ -124,9 +124,13 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     // A panel of B stays in L1 while panels of A pass it, one read and one on
     // its way; where those are read fast, a smaller block of A is nearer.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
-    int fast = plan->pairs || plan->es_mul == 8;
+    int fast = plan->es_mul == 8;
     l1 = l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
-    l2 = l2 * (fast ? isa->fast_of_l2 : isa->block_of_l2) / 8;
+    l2 = l2 *
+         (plan->pairs ? isa->pairs_of_l2
+          : fast      ? isa->fast_of_l2
+                      : isa->block_of_l2) /
+         8;
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;

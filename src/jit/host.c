@@ -28,9 +28,10 @@ enum {
         .dtypes = types, .widened = NARROW, .panel_rows = 4,                   \
         .panel_vectors = 5, .most_read = 8, .most_packed = 4, .pairs_rows = 8, \
         .pairs_cols = 12, .pairs_bytes = 8, .pairs_of_l1 = 7,                  \
-        .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,          \
-        .block_of_l2 = 4, .fast_of_l2 = 2, .gemm = dv_a64_gemm,                \
-        .move = dv_a64_move, .peak = dv_a64_peak, .vec = &dv_a64_vec_isa       \
+        .pairs_of_l2 = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,           \
+        .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2,                  \
+        .gemm = dv_a64_gemm, .move = dv_a64_move, .peak = dv_a64_peak,         \
+        .vec = &dv_a64_vec_isa                                                 \
     }
 #define AVX512(its_name, types)                                                \
     .name = its_name, .word_bytes = 1, .vector_bytes = 64, .dtypes = types,    \
@@ -38,17 +39,18 @@ enum {
     .most_packed = 28, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,              \
     .panels_of_l1 = 11, .block_of_l2 = 4, .fast_of_l2 = 2,                     \
     .gemm = dv_x64_gemm, .move = dv_x64_move, .peak = dv_x64_peak,             \
-    .vec = &dv_x64_vec_isa_64
+    .vec = &dv_x64_vec_isa_64, .streams = 1
 #define DOTS                                                                   \
     .pairs_rows = 8, .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1,      \
-    .pairs_of_l1 = 11
+    .pairs_of_l1 = 11, .pairs_of_l2 = 2
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
-    // Tiles: 32 rows by 32 columns. Panels of B stay in L1 while those of A
-    // come from L2, and k is long, since C is passed over for every chunk.
+    // Tiles: 32 rows by 32 columns. L2 feeds them fast enough, so that k is as
+    // long as can be: C is passed over for every chunk.
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
-     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 16},
+     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
+     .pairs_of_l2 = 3},
     {AVX512("avx512-bf16", FLOATS | WHOLE | PAIRED), DOTS},
     {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), DOTS},
     {AVX512("avx512", FLOATS | WHOLE)},
@@ -69,7 +71,8 @@ const dv_isa dv_isas[] = {
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak,
-     .vec = &dv_x64_vec_isa_32},
+     .vec = &dv_x64_vec_isa_32,
+     .streams = 1},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 

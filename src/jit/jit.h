@@ -123,7 +123,8 @@ typedef struct dv_move_shape {
     uint8_t dtype; // DV_F32, DV_F64, DV_I32; the narrow one of the others
     uint8_t move;  // dv_move
     uint8_t overlap;
-    uint8_t pad[5];
+    uint8_t stream; // copy: dst is not needed soon, write around the caches
+    uint8_t pad[4];
 } dv_move_shape;
 
 typedef void (*dv_move_fn)(const void *src, void *dst);

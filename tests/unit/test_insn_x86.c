@@ -160,7 +160,7 @@ static void add_general(dv_x_insn op)
 static int maskable(dv_x_insn op)
 {
     return dv_x_rows[op].form != DV_X_VK && op != DV_X_vextractps &&
-           op != DV_X_vmovhpd_s;
+           op != DV_X_vmovhpd_s && op != DV_X_vmovntps;
 }
 
 // Masks and splats of one choice of registers.

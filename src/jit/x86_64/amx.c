@@ -18,6 +18,7 @@ enum {
     X_LDC = X_N,      // of C
     X_SOON = X_BIASBASE
 };
+// Where X_NEXT is: the panel of columns that is read after this one.
 
 static const dv_x_more none = {0};
 
@@ -56,6 +57,7 @@ typedef struct product {
     int nt;      // tiles of B
     dv_x_insn op;
     int direct; // C is what the tiles are, stored as they are
+    int next;   // lines to ask for with every step of whole tiles
 } product;
 
 static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
@@ -96,6 +98,13 @@ static void ask_for_c(dv_x *g, const product *w)
     }
 }
 
+static void ask_for_next(dv_x *g, const product *w)
+{
+    for (int i = 0; i < w->next; i++)
+        dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, i * LINE);
+    dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
+}
+
 static void step(dv_x *g, const product *w, int rows)
 {
     int two = rows > SIDE, wide = w->nt > 1;
@@ -109,6 +118,8 @@ static void step(dv_x *g, const product *w, int rows)
         dv_x_prefetch(g, DV_X_prefetch0, X_AT,
                       (int64_t)(A_AHEAD * rows + i) * BYTES);
     ask_for_c(g, w);
+    if (rows == ROWS)
+        ask_for_next(g, w);
     for (int i = 0; i <= two; i++)
         for (int j = 0; j <= wide; j++)
             multiply(g, w, i, j);
@@ -199,6 +210,8 @@ static product product_of(const dv_gemm_shape *s)
     w.steps = (int)(((int64_t)s->k * es + BYTES - 1) / BYTES);
     w.nt = (s->n + SIDE - 1) / SIDE;
     w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
+    if (s->next_b && s->m >= 2 * ROWS)
+        w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
     w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
                !s->bias && !s->relu;
     return w;
@@ -208,11 +221,14 @@ void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
 {
     product w = product_of(s);
     int many = s->m / ROWS, rest = s->m % ROWS;
-    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_SOON | 1u << X_BIAS);
+    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_SOON | 1u << X_BIAS |
+                      1u << X_NEXT);
     if (s->bias)
         dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
     dv_x_set(g, X_WIDE, BYTES);
     dv_x_set(g, X_LDC, w.p.ldc);
+    if (w.next)
+        dv_x_lea(g, X_NEXT, X_B, (int64_t)w.steps * w.nt * TILE);
     if (many) {
         dv_x_tiles_set(g, ROWS, s->n);
         if (many > 1)
