@@ -234,10 +234,13 @@ static double load(const count *c, int o)
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
-static double ragged(double bytes)
+static double ragged(const count *c, double bytes)
 {
     static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
                                       {256, 1.6}, {128, 1.9},  {64, 2.4}};
+    // Whole lines are written around the caches.
+    if (c->caches->vector > 16)
+        return bytes >= 64 ? 0.5 : 32 / bytes;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (bytes >= steps[i][0])
             return steps[i][1];
@@ -273,7 +276,7 @@ static double results(const count *c)
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
-           ragged(run_of(c) * c->es);
+           ragged(c, run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------

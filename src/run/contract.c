@@ -321,6 +321,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
+    if (!plain)
+        ct_choose_stream(c, isa, o);
     DV_TRY(map_buffers(c, diag));
     if (c->points)
         return DV_OK;
@@ -329,6 +331,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (c->form.pack[i] != DV_FORM_NEVER)
             DV_TRY(ct_make_mover(c, jit, i, diag));
+    if (c->streams)
+        DV_TRY(ct_make_stream(c, jit, diag));
     return ct_make_kernels(c, jit, diag);
 }
 
@@ -409,7 +413,7 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
     const ct_cut *cut = &c->cols[rest];
     const unsigned char *row = s->at[c->form.in_row];
     const unsigned char *col = s->at[c->form.in_col];
-    unsigned char *out = s->at[DV_OUT];
+    unsigned char *out = c->streams ? t->buffer[DV_OUT] : s->at[DV_OUT];
     int64_t k_bytes = c->k_size[way] * c->es;
     for (int r = 0; r < cut->n; r++)
         for (int32_t i = 0; i < cut->count[r]; i++) {
@@ -417,6 +421,9 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
             col += cut->size[r] * k_bytes;
             out += cut->size[r] * c->es;
         }
+    if (c->streams)
+        c->stream[ct_is_rest(t, &c->row)][rest](t->buffer[DV_OUT],
+                                                s->at[DV_OUT]);
 }
 
 // One turn of loop l: pack what is packed there, and back behind it.

@@ -66,6 +66,8 @@ static int64_t ldc_of(const dv_contract *c)
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
         return round_up(c->col.size, c->lanes);
+    if (c->streams)
+        return c->col.size;
     if (f->row < 0 || c->row.size == 1)
         return 0;
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
