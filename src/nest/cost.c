@@ -28,6 +28,7 @@ typedef struct prices {
     double fma, tile, call; // a vector of multiply-adds
     // Per byte, beyond what is hidden behind multiply-adds.
     double l1, l2, l3, memory;
+    double stream; // the same, written around the caches
     // Per 4 bytes moved.
     double copied, turned, gathered, scalar;
 } prices;
@@ -51,6 +52,7 @@ static const prices avx = {.fma = 0.19,
                            .l2 = 0.004,
                            .l3 = 0.03,
                            .memory = 0.06,
+                           .stream = 0.05,
                            .copied = 0.06,
                            .turned = 0.15,
                            .gathered = 0.6,
@@ -238,9 +240,8 @@ static double ragged(const count *c, double bytes)
 {
     static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
                                       {256, 1.6}, {128, 1.9},  {64, 2.4}};
-    // Whole lines are written around the caches.
     if (c->caches->vector > 16)
-        return bytes >= 64 ? 0.5 : 32 / bytes;
+        return bytes >= 1024 ? 1 : bytes >= 64 ? 1.5 : 96 / bytes;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (bytes >= steps[i][0])
             return steps[i][1];
@@ -266,11 +267,34 @@ static double run_of(const count *c)
     return run;
 }
 
+// Does out go around the caches (run/contract_stream.c)?
+static int streams(const count *c, double all)
+{
+    enum { LINE = 64, MOST_BYTES = 256 << 10 };
+    const dv_nest *n = c->n;
+    int64_t es = (int64_t)c->es;
+    if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO || n->combine ||
+        all * c->es < 2 * (double)c->caches->l3 ||
+        c->row * c->col * c->es > MOST_BYTES)
+        return 0;
+    for (int l = 0; l < c->f.n_loops; l++)
+        if (n->dims[l].type == DV_NEST_K)
+            return 0;
+    if (c->f.row < 0 || c->f.col < 0)
+        return 0;
+    const dv_nest_dim *row = &n->dims[c->f.row], *col = &n->dims[c->f.col];
+    int whole = col->size * es % LINE == 0 && col->whole * es % LINE == 0 &&
+                row->stride[DV_OUT] * es % LINE == 0;
+    return whole || (!col->whole && row->stride[DV_OUT] == col->size);
+}
+
 static double results(const count *c)
 {
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
+    if (streams(c, all))
+        return all * c->es * c->p->stream;
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
