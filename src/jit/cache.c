@@ -247,6 +247,7 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 || s->ctype ||
+        s->stream > 1 ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
@@ -278,7 +279,7 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
         (s->move == DV_MOVE_NARROW && s->dtype == DV_I8))
         DV_TRY(check_type(isa, converts ? -1 : s->dtype, diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
-        s->overlap > 1 || s->stream > (s->move == DV_MOVE_COPY))
+        s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
     int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TURNED;

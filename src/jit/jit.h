@@ -56,7 +56,9 @@ typedef struct dv_gemm_shape {
     uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
                          // once from the sums in f32; 0 is the sums' type.
                          // The bias is of the sums' type.
-    uint8_t pad[2];
+    uint8_t stream;      // C is not needed soon: write around the caches where
+                         // it is whole lines. Others see it behind a fence.
+    uint8_t pad[1];
 } dv_gemm_shape;
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
@@ -123,8 +125,7 @@ typedef struct dv_move_shape {
     uint8_t dtype; // DV_F32, DV_F64, DV_I32; the narrow one of the others
     uint8_t move;  // dv_move
     uint8_t overlap;
-    uint8_t stream; // copy: dst is not needed soon, write around the caches
-    uint8_t pad[4];
+    uint8_t pad[5];
 } dv_move_shape;
 
 typedef void (*dv_move_fn)(const void *src, void *dst);

@@ -51,8 +51,8 @@ static const prices avx = {.fma = 0.19,
                            .l1 = 0.004,
                            .l2 = 0.004,
                            .l3 = 0.03,
-                           .memory = 0.06,
-                           .stream = 0.05,
+                           .memory = 0.12,
+                           .stream = 0.03,
                            .copied = 0.06,
                            .turned = 0.15,
                            .gathered = 0.6,
@@ -267,15 +267,15 @@ static double run_of(const count *c)
     return run;
 }
 
-// Does out go around the caches (run/contract_stream.c)?
+// Does out go around the caches (run/contract.c)? As whole lines of rows, or of
+// narrow rows that follow each other.
 static int streams(const count *c, double all)
 {
-    enum { LINE = 64, MOST_BYTES = 256 << 10 };
+    enum { LINE = 64 };
     const dv_nest *n = c->n;
     int64_t es = (int64_t)c->es;
     if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO || n->combine ||
-        all * c->es < 2 * (double)c->caches->l3 ||
-        c->row * c->col * c->es > MOST_BYTES)
+        all * c->es < 2 * (double)c->caches->l3)
         return 0;
     for (int l = 0; l < c->f.n_loops; l++)
         if (n->dims[l].type == DV_NEST_K)
@@ -285,7 +285,8 @@ static int streams(const count *c, double all)
     const dv_nest_dim *row = &n->dims[c->f.row], *col = &n->dims[c->f.col];
     int whole = col->size * es % LINE == 0 && col->whole * es % LINE == 0 &&
                 row->stride[DV_OUT] * es % LINE == 0;
-    return whole || (!col->whole && row->stride[DV_OUT] == col->size);
+    return whole || (!col->whole && row->stride[DV_OUT] == col->size &&
+                     c->col <= 2 * c->lanes);
 }
 
 static double results(const count *c)

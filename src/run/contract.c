@@ -4,10 +4,12 @@
 #include "base/math.h"
 #include "jit/host.h"
 #include "run/contract_in.h"
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
+enum { LINE = 64, COMMON_L3 = 16 << 20 };
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -290,6 +292,40 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
 }
 
+// Does no cache hold out, and is every element written once?
+static int streams(const dv_contract *c, const dv_isa *isa,
+                   const dv_contract_options *o)
+{
+    int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : COMMON_L3;
+    if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
+        c->n.combine || !c->zero_first ||
+        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
+        return 0;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].is_k)
+            return 0;
+    return 1;
+}
+
+// Rows that follow each other are written as whole lines if those of a panel
+// are: panels are a little higher or lower then.
+static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
+{
+    enum { MOST = 12, LEAST = 4 };
+    int64_t row = c->col.size * c->es;
+    int32_t n = (int32_t)c->row.size;
+    if (c->form.row < 0 || c->col.whole || c->row.whole || row % LINE == 0 ||
+        c->n.dims[c->form.row].stride[DV_OUT] != c->col.size ||
+        row > 2 * c->lanes * c->es)
+        return rows;
+    for (int32_t h = MOST; h >= LEAST; h--) {
+        dv_cut cut = dv_cut_even(n, h);
+        if (!cut.n_larger && cut.size * row % LINE == 0)
+            return h;
+    }
+    return rows;
+}
+
 static dv_status build(dv_contract *c, dv_jit *jit,
                        const dv_contract_options *o, dv_diag *diag)
 {
@@ -315,14 +351,15 @@ static dv_status build(dv_contract *c, dv_jit *jit,
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
+    c->streams = streams(c, isa, o);
+    if (c->streams)
+        c->panel_rows = panel_for_lines(c, c->panel_rows);
     lay_panels(c);
     for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
         if (!lay_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
-    if (!plain)
-        ct_choose_stream(c, isa, o);
     DV_TRY(map_buffers(c, diag));
     if (c->points)
         return DV_OK;
@@ -331,8 +368,6 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (c->form.pack[i] != DV_FORM_NEVER)
             DV_TRY(ct_make_mover(c, jit, i, diag));
-    if (c->streams)
-        DV_TRY(ct_make_stream(c, jit, diag));
     return ct_make_kernels(c, jit, diag);
 }
 
@@ -413,7 +448,7 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
     const ct_cut *cut = &c->cols[rest];
     const unsigned char *row = s->at[c->form.in_row];
     const unsigned char *col = s->at[c->form.in_col];
-    unsigned char *out = c->streams ? t->buffer[DV_OUT] : s->at[DV_OUT];
+    unsigned char *out = s->at[DV_OUT];
     int64_t k_bytes = c->k_size[way] * c->es;
     for (int r = 0; r < cut->n; r++)
         for (int32_t i = 0; i < cut->count[r]; i++) {
@@ -421,9 +456,6 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
             col += cut->size[r] * k_bytes;
             out += cut->size[r] * c->es;
         }
-    if (c->streams)
-        c->stream[ct_is_rest(t, &c->row)][rest](t->buffer[DV_OUT],
-                                                s->at[DV_OUT]);
 }
 
 // One turn of loop l: pack what is packed there, and back behind it.
@@ -524,6 +556,8 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
         do_share(c, t, i, &s);
     if (c->top_pack >> DV_OUT & 1)
         ct_put_back(c, t, out);
+    if (c->streams) // others see it behind this
+        atomic_thread_fence(memory_order_seq_cst);
 }
 
 void dv_contract_combine(dv_contract *c, int32_t thread, void *out)

@@ -2,7 +2,6 @@
 #ifndef DV_RUN_CONTRACT_IN_H
 #define DV_RUN_CONTRACT_IN_H
 #include "jit/gemm.h"
-#include "jit/host.h"
 #include "run/contract.h"
 
 enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
@@ -74,6 +73,7 @@ struct dv_contract {
     int32_t lanes; // in a vector
     // Of packed panels: rows of the one operand, vectors of the other.
     int32_t panel_rows, panel_vectors;
+    int32_t streams; // out fits no cache and is written once: around them
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C
@@ -92,10 +92,6 @@ struct dv_contract {
     dv_gemm_plan **plans; // owned
     int32_t n_plans;      // 0: not plain
     int64_t buffer_bytes[DV_N_OPERANDS];
-    // Blocks of out go through its buffer and around the caches; rest of rows,
-    // of columns.
-    int32_t streams;
-    dv_move_fn stream[2][2];
     // combine: `parts` results of `part_elems` each, in order of k.
     int64_t parts, part_elems;
     int32_t part_loop;
@@ -114,10 +110,6 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
-// contract_stream.c: whether results are written around the caches, and how.
-void ct_choose_stream(dv_contract *c, const dv_isa *isa,
-                      const dv_contract_options *options);
-dv_status ct_make_stream(dv_contract *c, dv_jit *jit, dv_diag *diag);
 // contract_move.c
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);

@@ -66,8 +66,6 @@ static int64_t ldc_of(const dv_contract *c)
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
         return round_up(c->col.size, c->lanes);
-    if (c->streams)
-        return c->col.size;
     if (f->row < 0 || c->row.size == 1)
         return 0;
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
@@ -100,6 +98,7 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
         s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
                                                             : DV_SCALE_ONE;
         s.relu = w.last && c->relu_last && !c->n.combine;
+        s.stream = (uint8_t)c->streams;
         DV_TRY(dv_jit_gemm(jit, &s, &to->run[r], diag));
     }
     return DV_OK;
@@ -122,6 +121,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.ldc = ldc_of(c);
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
+    s.stream = (uint8_t)c->streams;
     // Both rows of k: rather packed than summed across vectors.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))

@@ -258,15 +258,12 @@ static void moves(void **state)
         dv_move_shape s = {.rows = 1 + pick(40), .cols = 1 + pick(40)};
         s.dtype = (uint8_t)(i % 3 ? DV_F32 : DV_F64);
         s.move = (uint8_t)pick(3);
-        s.stream = s.move == DV_MOVE_COPY && pick(2);
-        if (s.stream && pick(2)) // whole lines
-            s.cols = 16 * (1 + pick(20));
         dv_dtype dt = (dv_dtype)s.dtype;
         size_t es = (size_t)dv_dtype_get(dt)->size_bytes;
         int turn = s.move == DV_MOVE_TRANSPOSE;
         int rows = turn ? s.cols : s.rows, cols = turn ? s.rows : s.cols;
         s.lds = s.cols + pick(2) * pick(2000);
-        s.ldd = cols + pick(2) * 16 * pick(200) + pick(2) * pick(20);
+        s.ldd = cols + pick(2) * pick(2000);
         int64_t n_src = span(s.rows, s.cols, s.lds),
                 n_dst = span(rows, cols, s.ldd);
         fenced src = fence((size_t)n_src * es, pick(2));

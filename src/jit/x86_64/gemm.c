@@ -380,6 +380,7 @@ static dv_x_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
     p.alpha = s->alpha;
     p.beta = s->beta;
     p.relu = s->relu;
+    p.stream = s->stream;
     p.panel = s->panel_a && !s->pack_a;
     p.pack_s = s->pack_a;
     p.c_turned = turned;

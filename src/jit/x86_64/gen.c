@@ -247,6 +247,19 @@ void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to)
               (dv_x_more){.imm = (int64_t)to - from});
 }
 
+size_t dv_x_jump(dv_x *g, dv_x_insn op)
+{
+    dv_x_emit(g->code, op, 0, 0, 0, dv_x_reg(0), none);
+    return g->code->n;
+}
+
+void dv_x_land(dv_x *g, size_t from)
+{
+    size_t far = g->code->n - from;
+    for (size_t i = 0; i < 4 && !g->code->failed; i++)
+        g->code->at[from - 4 + i] = (unsigned char)(far >> 8 * i & 255);
+}
+
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
 {
     dv_x_emit(g->code, op, 0, 0, 0, dv_x_mem(base, off), none);

@@ -101,6 +101,9 @@ void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Count `reg` down and go back to byte `to` of the code until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
 void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to); // the same in memory
+// Go on somewhere else: where `land` is called with what this returns.
+size_t dv_x_jump(dv_x *g, dv_x_insn op);
+void dv_x_land(dv_x *g, size_t from);
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // `n` bytes behind the code; vector loads from `to` of them.

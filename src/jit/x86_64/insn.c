@@ -143,7 +143,7 @@ static unsigned char *plain(unsigned char *p, const dv_x_row *row, int64_t imm)
         p = put(p, 0x0f);
     p = put(p, row->opcode);
     if (row->form != DV_X_J)
-        return row->pp ? put(p, row->pp) : p;
+        return p;
     p = put_4(p, (uint32_t)imm);
     return imm >= INT32_MIN && imm <= INT32_MAX ? p : NULL;
 }

@@ -55,93 +55,17 @@ static void one_row(dv_x *g, const dv_move_shape *s, int zero)
     row_bytes(g, 0, (int)(bytes % turn), zero);
 }
 
-static void all_rows(dv_x *g, const dv_move_shape *s)
-{
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    one_row(g, s, s->move == DV_MOVE_ZERO);
-    dv_x_add(g, X_SRC, s->lds * g->es);
-    dv_x_add(g, X_DST, s->ldd * g->es);
-    dv_x_again(g, X_I, top);
-}
-
-// -- Around the caches -------------------------------------------------------
-
-// Go on somewhere else; returns where to say how far.
-static size_t jump(dv_x *g, dv_x_insn op)
-{
-    dv_x_emit(g->code, op, 0, 0, 0, dv_x_reg(0), none);
-    return g->code->n;
-}
-
-static void land(dv_x *g, size_t from)
-{
-    size_t far = g->code->n - from;
-    for (size_t i = 0; i < 4 && !g->code->failed; i++)
-        g->code->at[from - 4 + i] = (unsigned char)(far >> 8 * i & 255);
-}
-
-// Whole lines of one row.
-static void stream_row(dv_x *g, int64_t bytes)
-{
-    int turn = UNROLL * g->vb;
-    int64_t many = bytes / turn, left = bytes % turn / g->vb;
-    dv_x_mov(g, X_S, X_SRC);
-    dv_x_mov(g, X_D, X_DST);
-    if (many)
-        dv_x_set(g, X_J, many);
-    size_t top = g->code->n;
-    for (int64_t i = 0; i < (many ? UNROLL : left); i++)
-        dv_x_load(g, (int)i, X_S, i * g->vb, 0);
-    for (int64_t i = 0; i < (many ? UNROLL : left); i++)
-        dv_x_vvm(g, DV_X_vmovntps, (int)i, 0, X_D, i * g->vb);
-    if (!many)
-        return;
-    dv_x_add(g, X_S, turn);
-    dv_x_add(g, X_D, turn);
-    dv_x_again(g, X_J, top);
-    for (int64_t i = 0; i < left; i++)
-        dv_x_load(g, (int)i, X_S, i * g->vb, 0);
-    for (int64_t i = 0; i < left; i++)
-        dv_x_vvm(g, DV_X_vmovntps, (int)i, 0, X_D, i * g->vb);
-}
-
-// Rows of whole lines that begin at one are written without being read first.
-// What follows the last whole line of a lone row is copied as usual.
-static void stream(dv_x *g, const dv_move_shape *s)
-{
-    enum { LINE = 64 };
-    int64_t bytes = (int64_t)s->cols * g->es, rest = bytes % LINE;
-    if ((s->rows > 1 && (rest || s->ldd * g->es % LINE)) || bytes < LINE) {
-        all_rows(g, s);
-        return;
-    }
-    dv_x_mov(g, X_TMP, X_DST);
-    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_TMP),
-              (dv_x_more){.imm = LINE - 1});
-    size_t usual = jump(g, DV_X_jnz);
-    dv_x_set(g, X_I, s->rows);
-    size_t top = g->code->n;
-    stream_row(g, bytes - rest);
-    dv_x_copy(g, 0, X_SRC, bytes - rest, X_DST, bytes - rest, (int)rest);
-    dv_x_add(g, X_SRC, s->lds * g->es);
-    dv_x_add(g, X_DST, s->ldd * g->es);
-    dv_x_again(g, X_I, top);
-    dv_x_emit(g->code, DV_X_sfence, 0, 0, 0, dv_x_reg(0), none);
-    size_t done = jump(g, DV_X_jmp);
-    land(g, usual);
-    all_rows(g, s);
-    land(g, done);
-}
-
 static void rows(dv_x *g, const dv_move_shape *s)
 {
-    if (s->move == DV_MOVE_ZERO)
+    int zero = s->move == DV_MOVE_ZERO;
+    if (zero)
         dv_x_zero(g, 0);
-    if (s->stream)
-        stream(g, s);
-    else
-        all_rows(g, s);
+    dv_x_set(g, X_I, s->rows);
+    size_t top = g->code->n;
+    one_row(g, s, zero);
+    dv_x_add(g, X_SRC, s->lds * g->es);
+    dv_x_add(g, X_DST, s->ldd * g->es);
+    dv_x_again(g, X_I, top);
 }
 
 // -- Panels ------------------------------------------------------------------

@@ -206,7 +206,8 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 // and at the start they would be gone from L1 in the end.
 static int late_c(const dv_x_prod *p, const dv_x_tile *t)
 {
-    return !p->c_turned && p->batch == 1 && p->k >= STEPS * (2 * t->rows + 8);
+    return !p->c_turned && !p->stream && p->batch == 1 &&
+           p->k >= STEPS * (2 * t->rows + 8);
 }
 
 static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
@@ -265,7 +266,8 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { MOST = 4096 }; // bytes: short sums have no time for more
-    if (p->c_turned || (int64_t)p->k * p->batch < 32 || late_c(p, t))
+    if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
+        late_c(p, t))
         return;
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
