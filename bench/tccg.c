@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
@@ -130,9 +131,11 @@ static dv_nest nest_of(const contraction *x)
 static float *new_tensor(const contraction *x, int o)
 {
     int64_t n = elems_of(x, o);
-    float *t = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    size_t huge = 2 << 20, bytes = ((size_t)n * 4 + huge - 1) / huge * huge;
+    float *t = aligned_alloc(huge, bytes);
     if (!t)
         exit(3);
+    madvise(t, bytes, MADV_HUGEPAGE); // a wish, as numpy has it for large ones
     if (o == DV_OUT)
         memset(t, 0, (size_t)n * 4);
     else

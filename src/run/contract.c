@@ -282,6 +282,7 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
     if (is_wide(isa)) {
         options.l1_bytes = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
         options.l2_bytes = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
+        options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * COMMON_L3;
         options.vector_bytes = isa->vector_bytes;
         options.tile_rows = isa->panel_rows;
         options.tile_vectors = isa->panel_vectors;

@@ -12,11 +12,9 @@
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
-enum { A_AHEAD = 2 }; // steps of A to ask for early
 enum {
     X_WIDE = X_BATCH, // 64: from row to row of a packed tile
-    X_LDC = X_N,      // of C
-    X_SOON = X_BIASBASE
+    X_LDC = X_N       // of C
 };
 // Where X_NEXT is: the panel of columns that is read after this one.
 
@@ -86,18 +84,8 @@ static void load_b(dv_x *g, int j)
     tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
 }
 
-// Rows of C that follow the tile at hand, a few with every step.
-static void ask_for_c(dv_x *g, const product *w)
-{
-    enum { MOST = 4 };
-    int rows = min_int((ROWS + w->steps - 1) / w->steps, MOST);
-    for (int i = 0; i < rows; i++) {
-        for (int off = 0; off < w->p.n_v * 4; off += LINE)
-            dv_x_prefetch(g, DV_X_prefetchw, X_SOON, off);
-        dv_x_add(g, X_SOON, w->p.ldc);
-    }
-}
-
+// What is read next, from memory. Tiles themselves are loaded as fast as they
+// are multiplied, from L2 almost: asking for those costs more than it saves.
 static void ask_for_next(dv_x *g, const product *w)
 {
     for (int i = 0; i < w->next; i++)
@@ -114,10 +102,6 @@ static void step(dv_x *g, const product *w, int rows)
         load_b(g, 1);
     if (two)
         load_a(g, 1);
-    for (int i = 0; i < rows; i++)
-        dv_x_prefetch(g, DV_X_prefetch0, X_AT,
-                      (int64_t)(A_AHEAD * rows + i) * BYTES);
-    ask_for_c(g, w);
     if (rows == ROWS)
         ask_for_next(g, w);
     for (int i = 0; i <= two; i++)
@@ -179,7 +163,6 @@ static void tile(dv_x *g, const product *w, int rows)
 {
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
-    dv_x_lea(g, X_SOON, X_C, rows * w->p.ldc);
     start(g, w, rows);
     if (w->steps > 1)
         dv_x_set(g, X_K, w->steps);
@@ -221,8 +204,7 @@ void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
 {
     product w = product_of(s);
     int many = s->m / ROWS, rest = s->m % ROWS;
-    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_SOON | 1u << X_BIAS |
-                      1u << X_NEXT);
+    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT);
     if (s->bias)
         dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
     dv_x_set(g, X_WIDE, BYTES);

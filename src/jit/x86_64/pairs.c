@@ -69,37 +69,48 @@ static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
         dv_x_zero(g, i);
 }
 
-// One element of each line, made as wide as a word.
-static void load_row(dv_x *g, const pack *w, int v, int first, int n)
+// Element `i` of a word in register v, of up to 16 lines from `first` on.
+static void load_element(dv_x *g, const pack *w, int v, int i, int first)
 {
     dv_x_insn op = w->es == 1 ? DV_X_vpmovzxbd : DV_X_vpmovzxwd;
-    dv_x_rm from = dv_x_mem(X_S, (int64_t)first * w->es), next = from;
+    int to = i ? V_TMP : v, part = w->n - first < SIDE;
+    dv_x_emit(g->code, op, BYTES, to, 0, dv_x_mem(X_S, (int64_t)first * w->es),
+              (dv_x_more){.mask = part ? K_PART | DV_X_ZERO : 0});
+    if (i == 0)
+        return;
+    dv_x_vvv(g, DV_X_vsllv32, to, to, V_SHIFT + i);
+    dv_x_vvv(g, DV_X_vorps, v, v, to);
+}
+
+// Rows far apart are no stream: the one a step on is asked for.
+static void next_row(dv_x *g, const pack *w, int first)
+{
+    dv_x_rm next = dv_x_mem(X_S, (int64_t)first * w->es);
     next.index = X_FAR;
-    dv_x_emit(g->code, op, BYTES, v, 0, from,
-              (dv_x_more){.mask = n < SIDE ? K_PART | DV_X_ZERO : 0});
     dv_x_emit(g->code, DV_X_prefetch0, 0, 0, 0, next, none);
     dv_x_add(g, X_S, w->row);
 }
 
-// Words from the rows of `k` elements.
-static void load_words(dv_x *g, const pack *w, int first, int n, int k)
+static void start_words(dv_x *g, const pack *w)
+{
+    dv_x_mov(g, X_S, X_SRC);
+    if (w->n % SIDE)
+        dv_x_set_part(g, w->n % SIDE);
+    for (int i = 1; i < 4 / w->es; i++)
+        load_all(g, V_SHIFT + i, (uint32_t)(8 * w->es * i));
+}
+
+// Words of one block, from the rows of `k` elements.
+static void load_words(dv_x *g, const pack *w, int first, int k)
 {
     int per = 4 / w->es;
-    dv_x_mov(g, X_S, X_SRC);
-    if (n < SIDE)
-        dv_x_set_part(g, n);
-    for (int i = 1; i < per; i++)
-        load_all(g, V_SHIFT + i, (uint32_t)(8 * w->es * i));
+    start_words(g, w);
     for (int p = 0; p < SIDE; p++) {
         if (p * per >= k)
             dv_x_zero(g, p);
         for (int i = 0; i < per && p * per + i < k; i++) {
-            int v = i ? V_TMP + i : p;
-            load_row(g, w, v, first, n);
-            if (i == 0)
-                continue;
-            dv_x_vvv(g, DV_X_vsllv32, v, v, V_SHIFT + i);
-            dv_x_vvv(g, DV_X_vorps, p, p, v);
+            load_element(g, w, p, i, first);
+            next_row(g, w, first);
         }
     }
 }
@@ -139,26 +150,61 @@ static void turn(dv_x *g)
 
 // -- Storing it --------------------------------------------------------------
 
-// What 128 more of each row add to its columns.
-static void add_fix(dv_x *g, int tile, int words)
+enum { V_SCALE = 27, V_SUM = 28 }; // of each block
+
+// What 128 more of each row add to the columns, of all blocks.
+static void load_fix(dv_x *g, const pack *w)
 {
-    int sum = V_TMP, scale = V_TMP + 1;
-    dv_x_load(g, sum, X_FIX, tile * BYTES, 0);
-    load_all(g, scale, 0x80808080u);
-    for (int p = 0; p < words; p++)
-        dv_x_vvv(g, DV_X_vdpbusd, sum, scale, p);
-    dv_x_store(g, sum, X_FIX, tile * BYTES, 0);
+    if (w->fix)
+        load_all(g, V_SCALE, 0x80808080u);
+    for (int i = 0; w->fix && i < w->tiles; i++)
+        dv_x_load(g, V_SUM + i, X_FIX, i * BYTES, 0);
+}
+
+static void store_fix(dv_x *g, const pack *w)
+{
+    for (int i = 0; w->fix && i < w->tiles; i++)
+        dv_x_store(g, V_SUM + i, X_FIX, i * BYTES, 0);
+}
+
+// Word p of the columns of a block, in register v.
+static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
+{
+    int side_by_side = w->together < BYTES;
+    if (w->fix)
+        dv_x_vvv(g, DV_X_vdpbusd, V_SUM + tile, V_SCALE, v);
+    dv_x_store(g, v, X_DST,
+               (side_by_side ? p * w->tiles + tile : tile * SIDE + p) * BYTES,
+               0);
 }
 
 static void store_columns(dv_x *g, const pack *w, int tile, int words)
 {
-    int side_by_side = w->together < BYTES;
-    if (w->fix)
-        add_fix(g, tile, words);
+    load_fix(g, w); // turning needs all registers
     for (int p = 0; p < words; p++)
-        dv_x_store(
-            g, p, X_DST,
-            (side_by_side ? p * w->tiles + tile : tile * SIDE + p) * BYTES, 0);
+        store_word(g, w, p, tile, p);
+    store_fix(g, w);
+}
+
+// Columns of the source that stay what they are: every row is read once, for
+// all blocks.
+static void pass_words(dv_x *g, const pack *w, int k, int words)
+{
+    int per = 4 / w->es;
+    start_words(g, w);
+    load_fix(g, w);
+    for (int p = 0; p < words; p++) {
+        for (int t = 0; p * per >= k && t < w->tiles; t++)
+            dv_x_zero(g, t);
+        for (int i = 0; i < per && p * per + i < k; i++) {
+            for (int t = 0; t < w->tiles; t++)
+                load_element(g, w, t, i, t * SIDE);
+            next_row(g, w, 0);
+        }
+        for (int t = 0; t < w->tiles; t++)
+            store_word(g, w, t, t, p);
+    }
+    store_fix(g, w);
 }
 
 static void store_rows(dv_x *g, const pack *w, int first, int n, int words)
@@ -188,10 +234,12 @@ static void blocks(dv_x *g, const pack *w, int k)
 {
     int bytes = k * w->es;
     int words = (bytes + w->together - 1) / w->together * w->together / 4;
-    for (int tile = 0; tile < w->tiles; tile++) {
+    if (w->turned && w->columns)
+        pass_words(g, w, k, words);
+    for (int tile = 0; !(w->turned && w->columns) && tile < w->tiles; tile++) {
         int first = tile * SIDE, n = min_int(w->n - first, SIDE);
         if (w->turned)
-            load_words(g, w, first, n, k);
+            load_words(g, w, first, k);
         else
             load_lines(g, w, first, n, bytes);
         if (w->turned != w->columns)
