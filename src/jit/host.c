@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "jit/host.h"
 #include "jit/vec_ir.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 #include <sys/auxv.h>
@@ -176,13 +177,27 @@ static int is_good(const char *name)
 }
 #endif
 
+// A bit a row. Asked once: where the machine is a virtual one, each cpuid is a
+// trap. Whoever asks at the same time finds the same.
+static unsigned rows_here(void)
+{
+    static _Atomic unsigned known;
+    const unsigned asked = 1u << 31;
+    unsigned rows = atomic_load(&known);
+    for (int i = 0; !(rows & asked) && i < dv_n_isas; i++)
+        rows |= has(dv_isas[i].name) ? 1u << i : 0;
+    atomic_store(&known, rows | asked);
+    return rows;
+}
+
 const dv_isa *dv_isa_host(void)
 {
     const char *wish = getenv("DIVVY_CPU");
     const dv_isa *best = NULL;
+    unsigned rows = rows_here();
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
-        if (!has(isa->name))
+        if (!(rows >> i & 1))
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
