@@ -51,7 +51,7 @@ const dv_isa dv_isas[] = {
     // long as can be: C is passed over for every chunk.
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
      .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
-     .pairs_of_l2 = 3},
+     .pairs_of_l2 = 2},
     {AVX512("avx512-bf16", FLOATS | WHOLE | PAIRED), DOTS},
     {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), DOTS},
     {AVX512("avx512", FLOATS | WHOLE)},
