@@ -1,12 +1,15 @@
 // The instruction sets, and the machine this library runs on.
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "jit/host.h"
 #include "jit/vec_ir.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 enum {
@@ -23,9 +26,11 @@ enum {
 #define A64(its_name, types, bytes, rows, vectors, packed)                     \
     .name = its_name, .word_bytes = 4, .vector_bytes = bytes, .dtypes = types, \
     .widened = NARROW, .panel_rows = rows, .panel_vectors = vectors,           \
-    .most_read = 8, .most_packed = packed, .l1_bytes = 64 << 10,               \
-    .l2_bytes = 1 << 20, .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2, \
-    .move = dv_a64_move, .vec = &dv_a64_vec_isa
+    .most_read = 8, .most_packed = packed, .pairs_rows = 8, .pairs_cols = 12,  \
+    .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                      \
+    .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
+    .block_of_l2 = 4, .fast_of_l2 = 2, .move = dv_a64_move,                    \
+    .vec = &dv_a64_vec_isa
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         A64(its_name, types, 16, 4, 5, 4), .gemm = dv_a64_gemm,                \
@@ -43,29 +48,29 @@ enum {
     SVE(its_name, types, 256), SVE(its_name, types, 128),                      \
         SVE(its_name, types, 64), SVE(its_name, types, 32),                    \
         SVE(its_name, types, 16)
+#define AVX512(its_name, types)                                                \
+    .name = its_name, .word_bytes = 1, .vector_bytes = 64, .dtypes = types,    \
+    .widened = NARROW, .panel_rows = 8, .panel_vectors = 3, .most_read = 28,   \
+    .most_packed = 28, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,              \
+    .panels_of_l1 = 11, .block_of_l2 = 4, .fast_of_l2 = 2,                     \
+    .gemm = dv_x64_gemm, .move = dv_x64_move, .peak = dv_x64_peak,             \
+    .vec = &dv_x64_vec_isa_64, .streams = 1
+#define DOTS                                                                   \
+    .pairs_rows = 8, .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1,      \
+    .pairs_of_l1 = 11, .pairs_of_l2 = 2
 const dv_isa dv_isas[] = {
     SVES("sve-bf16", FLOATS | WHOLE | PAIRED),
     SVES("sve", FLOATS | WHOLE),
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
-    {.name = "avx512",
-     .word_bytes = 1,
-     .vector_bytes = 64,
-     .dtypes = FLOATS | WHOLE,
-     .widened = NARROW,
-     .panel_rows = 8,
-     .panel_vectors = 3,
-     .most_read = 28,
-     .most_packed = 28,
-     .l1_bytes = 48 << 10,
-     .l2_bytes = 2 << 20,
-     .panels_of_l1 = 11,
-     .block_of_l2 = 4,
-     .fast_of_l2 = 2,
-     .gemm = dv_x64_gemm,
-     .move = dv_x64_move,
-     .peak = dv_x64_peak,
-     .vec = &dv_x64_vec_isa_64},
+    // Tiles: 32 rows by 32 columns. L2 feeds them fast enough, so that k is as
+    // long as can be: C is passed over for every chunk.
+    {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
+     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
+     .pairs_of_l2 = 2},
+    {AVX512("avx512-bf16", FLOATS | WHOLE | PAIRED), DOTS},
+    {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), DOTS},
+    {AVX512("avx512", FLOATS | WHOLE)},
     {.name = "avx2",
      .word_bytes = 1,
      .vector_bytes = 32,
@@ -83,7 +88,8 @@ const dv_isa dv_isas[] = {
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak,
-     .vec = &dv_x64_vec_isa_32},
+     .vec = &dv_x64_vec_isa_32,
+     .streams = 1},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 
@@ -120,8 +126,12 @@ enum { // bits of cpuid and of what the system keeps across switches
     B7_AVX512F = 1 << 16,
     B7_AVX512DQ = 1 << 17,
     B7_AVX512BW = 1 << 30,
+    C7_VNNI = 1 << 11,
+    D7_AMX = 1 << 22 | 1 << 24 | 1 << 25, // of bf16, tiles, of i8
+    A71_BF16 = 1 << 5,
     KEPT_AVX = 0x6,
-    KEPT_AVX512 = 0xe6
+    KEPT_AVX512 = 0xe6,
+    KEPT_TILES = 0x60000
 };
 static const unsigned B7_AVX512VL = 1u << 31;
 
@@ -137,25 +147,61 @@ static int all(unsigned v, unsigned bits)
     return (v & bits) == bits;
 }
 
+// Registers of tiles are large: the system keeps them for whoever asks.
+static int may_use_tiles(void)
+{
+#ifdef __linux__
+    enum { REQUEST = 0x1023, TILES = 18 }; // of arch_prctl
+    return all(kept(), KEPT_TILES) &&
+           syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
+#else
+    return 0;
+#endif
+}
+
 static int has(const char *name)
 {
-    unsigned a, b, c, d, b7 = 0;
+    unsigned a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d) ||
         !all(c, C1_FMA | C1_OSXSAVE | C1_AVX | C1_F16C) ||
         !all(kept(), KEPT_AVX))
         return 0;
-    if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0 || !all(b7, B7_AVX2))
+    if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0 || !all(b7, B7_AVX2))
         return 0;
-    if (!strcmp(name, "avx512"))
-        return all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) &&
-               all(kept(), KEPT_AVX512);
-    return !strcmp(name, "avx2");
+    if (!strcmp(name, "avx2"))
+        return 1;
+    if (!all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) ||
+        !all(kept(), KEPT_AVX512))
+        return 0;
+    if (a >= 1)
+        __get_cpuid_count(7, 1, &a71, &b, &c, &d);
+    int bf16 = all(a71, A71_BF16), vnni = all(c7, C7_VNNI);
+    if (!strcmp(name, "avx512-amx"))
+        return all(d7, D7_AMX) && may_use_tiles();
+    return (!strcmp(name, "avx512-bf16") && bf16 && vnni) ||
+           (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
+}
+
+// Intel's cores take four times as long for vdpbf16ps as for a multiply-add:
+// without tiles they had better widen bf16.
+static int is_good(const char *name)
+{
+    unsigned a, b = 0, c, d;
+    return strcmp(name, "avx512-bf16") || !__get_cpuid(0, &a, &b, &c, &d) ||
+           b != signature_INTEL_ebx;
 }
 #else
 static int has(const char *name)
 {
     (void)name;
     return 0;
+}
+#endif
+#ifndef __x86_64__
+static int is_good(const char *name)
+{
+    (void)name;
+    return 1;
 }
 #endif
 
@@ -167,17 +213,31 @@ static int fits(const dv_isa *isa)
 }
 #endif
 
+// A bit a row. Asked once: where the machine is a virtual one, each cpuid is a
+// trap. Whoever asks at the same time finds the same.
+static unsigned rows_here(void)
+{
+    static _Atomic unsigned known;
+    const unsigned asked = 1u << 31;
+    unsigned rows = atomic_load(&known);
+    for (int i = 0; !(rows & asked) && i < dv_n_isas; i++)
+        rows |= has(dv_isas[i].name) && fits(&dv_isas[i]) ? 1u << i : 0;
+    atomic_store(&known, rows | asked);
+    return rows;
+}
+
 const dv_isa *dv_isa_host(void)
 {
     const char *wish = getenv("DIVVY_CPU");
     const dv_isa *best = NULL;
+    unsigned rows = rows_here();
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
-        if (!has(isa->name) || !fits(isa))
+        if (!(rows >> i & 1))
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
-        best = best || isa->on_wish ? best : isa;
+        best = best || isa->on_wish || !is_good(isa->name) ? best : isa;
     }
     return best;
 }

@@ -19,10 +19,16 @@ struct dv_isa {
     int panel_rows, panel_vectors;
     // The highest panels of A that kernels read, and write on the way.
     int most_read, most_packed;
+    // Narrow types: rows and columns of their panels, bytes of k of a row that
+    // lie together, and whether i8 leaves sums to be put right
+    // (x86_64/pairs.c).
+    int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
+    int has_tiles;              // and whether they are multiplied with tiles
     int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
     // Eighths: of L1 that panels at work take, of L2 that a block of A does,
-    // and one that is read faster than f32.
-    int panels_of_l1, block_of_l2, fast_of_l2;
+    // and one that is read faster than f32; both of narrow panels.
+    int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
+    int streams; // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);

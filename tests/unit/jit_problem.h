@@ -275,6 +275,9 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
         d[i] = pick(3) ? 1 + pick(most) : odd[pick(13)];
     dv_gemm_shape s = {.m = d[0], .n = d[1], .k = d[2]};
     s.dtype = (uint8_t)dtype;
+    s.stream = (uint8_t)(pick(4) == 0);
+    if (s.stream && pick(2))
+        s.n = 8 * (1 + pick(8));
     s.trans_a = (uint8_t)pick(2);
     s.trans_b = (uint8_t)pick(2);
     s.lda = (s.trans_a ? s.m : s.k) + (pick(2) ? pick(9) : 0);
@@ -282,6 +285,8 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
     s.ldc = s.n + (pick(2) ? pick(9) : 0);
     if (pick(8) == 0)
         s.ldc = s.n + 1100 + pick(100);
+    if (s.stream && pick(2)) // rows of whole lines, or one behind the other
+        s.ldc = s.n + 16 * pick(2);
     if (pick(8) == 0)
         s.lda += 1100 + pick(100);
     if (pick(8) == 0)
