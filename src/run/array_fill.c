@@ -36,22 +36,13 @@ dv_status dv_darray_map(dv_darray *a,
     return DV_OK;
 }
 
-typedef struct constant {
-    const void *value;
-    size_t bytes;
-} constant;
-
-static void put_constant(void *user, const int64_t *global_off, void *elem)
-{
-    const constant *c = user;
-    (void)global_off;
-    memcpy(elem, c->value, c->bytes);
-}
-
+// From a place where the next element is the same one again.
 dv_status dv_darray_fill(dv_darray *a, const void *value, dv_diag *diag)
 {
-    constant c = {value, (size_t)dv_darray_bytes(a)};
-    return dv_darray_map(a, put_constant, &c, diag);
+    dv_mem from = {.data = (char *)(uintptr_t)value, .box = a->own};
+    DV_TRY(dv_darray_idle(a, diag));
+    dv_mem_copy(&a->mem, &from, &a->own, dv_darray_bytes(a));
+    return DV_OK;
 }
 
 // -- Lines -----------------------------------------------------------------

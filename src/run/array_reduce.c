@@ -4,7 +4,7 @@
 //
 //   many results    everybody gets everybody's parts of its share of them, adds
 //                   up, and gives its share to all: 2 (g - 1) / g of them move
-//   few results     up a tree and down again: log2 g messages one after another
+//   few results     up a tree and down again: log2 g messages in a row each way
 #include "base/math.h"
 #include "run/array.h"
 #include <inttypes.h>
