@@ -27,7 +27,7 @@ static void test_teams(void **unused)
     (void)unused;
     uint64_t alone = 0;
     for (int64_t n = 1; n <= 9; n++) {
-        all a = {.seed = 1, .turns = 60};
+        all a = {.seed = 1, .turns = 40};
         assert_int_equal(dv_peers_local(n, do_all, &a, NULL), DV_OK);
         alone = n == 1 ? a.hash[0] : alone;
         for (int64_t r = 0; r < n; r++) {
@@ -39,7 +39,7 @@ static void test_teams(void **unused)
     dv_peers *p = NULL;
     int bad = 0;
     assert_int_equal(dv_peers_alone(&p, NULL), DV_OK);
-    assert_true(array_case(p, 1, 60, &bad, NULL) == alone);
+    assert_true(array_case(p, 1, 40, &bad, NULL) == alone);
     assert_int_equal(bad, 0);
     dv_peers_destroy(p);
 }

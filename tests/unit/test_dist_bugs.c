@@ -499,6 +499,10 @@ static void rank_unsigned(dv_peers *p, atomic_int *bad)
         memcpy(&min, dv_darray_data(t, NULL), (size_t)1 << k);
         WANT(max == top / 2 + 9 && min == top / 2 - 3);
         dv_darray_destroy(s);
+        s = NULL;
+        WANT(!dv_darray_reduce(&s, a, DV_SUM, NULL, 0, NULL));
+        WANT(*(uint64_t *)dv_darray_data(s, NULL) == 7 * (top / 2 + 3));
+        dv_darray_destroy(s);
         dv_darray_destroy(t);
         dv_darray_destroy(a);
     }
