@@ -242,6 +242,10 @@ DV_API dv_status dv_darray_permute(dv_darray **out, const dv_darray *a,
 // rank has not itself travels. They may share memory.
 DV_API dv_status dv_darray_copy(dv_darray *to, const dv_darray *from,
                                 dv_diag *diag);
+// The same for two shapes of as many elements, which are counted in rows. They
+// share no memory.
+DV_API dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from,
+                                   dv_diag *diag);
 // A new array with another distribution, and the same elements: exactly those
 // whose owner changes are moved. Halos of the new one are filled.
 DV_API dv_status dv_darray_move(dv_darray **out, const dv_darray *a,

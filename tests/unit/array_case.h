@@ -261,6 +261,44 @@ static void case_move(tester *t)
     dv_darray_destroy(b);
 }
 
+// Another shape for the elements of a slice, counted in rows; the first example
+// of the original among them.
+static void case_reshape(tester *t)
+{
+    static const int64_t shapes[][2][MAX_DIMS] = {
+        {{3, 4, 1}, {2, 3, 2}}, {{8, 6, 1}, {4, 2, 6}}, {{7, 1, 5}, {5, 7, 1}},
+        {{2, 9, 4}, {8, 3, 3}}, {{1, 1, 1}, {1, 1, 1}}, {{0, 3, 2}, {5, 0, 1}}};
+    const int64_t(*s)[MAX_DIMS] = shapes[pick(&t->what, 6)];
+    int back = (int)pick(&t->what, 2), n[2] = {3, 3};
+    const int64_t *from = s[back], *to = s[!back];
+    static _Thread_local plain w, y;
+    dv_elem type = random_type(t);
+    if (from[2] == 1)
+        n[0] = 2; // a dim of one may as well not be there
+    make_plain(&w, type, n[0], from);
+    make_plain(&y, type, n[1], to); // the same elements, by number
+    dv_halo h = {.before = {1, 0, 1}, .after = {0, 2, 1}};
+    dv_darray *a = new_array(t, &w, &h), *b = new_array(t, &y, &h);
+    const double zero = 0;
+    if (!a || !b)
+        return;
+    EXPECT(t, !dv_darray_fill(b, &zero, t->diag));
+    int64_t before = sent(t), at[MAX_DIMS], x[MAX_DIMS], lacks = 0;
+    EXPECT(t, !dv_darray_reshape(b, a, t->diag));
+    int64_t moved = sent(t) - before;
+    dv_box had = dv_darray_own(a), has = dv_darray_own(b);
+    for (int64_t i = 0; i < w.n; i++) {
+        coords_of(w.shape, w.n_dims, i, at);
+        coords_of(y.shape, y.n_dims, i, x);
+        lacks += in_box(&has, x) && !in_box(&had, at);
+    }
+    EXPECT(t, team_sum(t, moved) == team_sum(t, lacks) * bytes_of(type));
+    expect_same(t, b, &y);
+    EXPECT(t, dv_darray_reshape(b, b, NULL) == DV_E_USAGE);
+    dv_darray_destroy(a);
+    dv_darray_destroy(b);
+}
+
 // -- In and out ------------------------------------------------------------
 
 static void case_boxes_in_and_out(tester *t)
@@ -413,59 +451,6 @@ static void case_adopt(tester *t)
 
 // -- Reductions ------------------------------------------------------------
 
-// One result by hand, from the elements where `at` agrees in dims that stay.
-static void plain_reduce(const plain *w, dv_reduction op, const int *over,
-                         const int64_t *at, double *f, uint64_t *u)
-{
-    char kind = dv_elem_get(w->type)->kind;
-    int64_t x[MAX_DIMS], n = 0;
-    double mean = 0, sum = 0, spread = 0;
-    *f = op == DV_PROD ? 1 : 0;
-    *u = op == DV_PROD;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < w->n; i++) {
-            union {
-                double f;
-                int64_t i;
-                uint64_t u;
-            } v;
-            int here = 1;
-            coords_of(w->shape, w->n_dims, i, x);
-            for (int d = 0; d < w->n_dims; d++)
-                here &= over[d] || x[d] == at[d];
-            if (!here)
-                continue;
-            dv_elem_load(w->type, w->data + i * bytes_of(w->type), 0, 1, &v);
-            double d = kind == 'f'   ? v.f
-                       : kind == 'i' ? (double)v.i
-                                     : (double)v.u;
-            if (pass) {
-                spread += (d - mean) * (d - mean);
-                continue;
-            }
-            int more = kind == 'f'   ? v.f > *f
-                       : kind == 'i' ? v.i > (int64_t)*u
-                                     : v.u > *u;
-            int less = kind == 'f'   ? v.f < *f
-                       : kind == 'i' ? v.i < (int64_t)*u
-                                     : v.u < *u;
-            if (n == 0 || (op == DV_MAX && more) || (op == DV_MIN && less))
-                *f = op == DV_PROD ? 1 : v.f, *u = op == DV_PROD ? 1 : v.u;
-            if (op == DV_SUM && n)
-                *f += v.f, *u += v.u;
-            if (op == DV_PROD)
-                *f *= v.f, *u *= v.u;
-            sum += d;
-            mean = sum / (double)++n;
-        }
-    if (op >= DV_MEAN)
-        *f = n == 0 ? NAN : op == DV_MEAN ? mean : spread / (double)n;
-    if (op == DV_STD)
-        *f = sqrt(*f);
-    if (n == 0 && op < DV_MEAN)
-        *f = op == DV_PROD, *u = op == DV_PROD;
-}
-
 static void expect_reduced(tester *t, const plain *w, dv_darray *r,
                            dv_reduction op, const int *over, int keep)
 {
@@ -584,6 +569,7 @@ static uint64_t array_case(dv_peers *p, uint64_t seed, int turns, int *bad,
         case_copy(&t, 0);
         case_copy(&t, 1);
         case_permute(&t);
+        case_reshape(&t);
         case_move(&t);
         case_boxes_in_and_out(&t);
         case_lines(&t);

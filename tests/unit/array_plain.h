@@ -212,4 +212,58 @@ static int64_t sent(const tester *t)
     dv_peers_sent(t->p, &bytes, NULL);
     return bytes;
 }
+
+// One result by hand, from the elements where `at` agrees in dims that stay.
+static void plain_reduce(const plain *w, dv_reduction op, const int *over,
+                         const int64_t *at, double *f, uint64_t *u)
+{
+    char kind = dv_elem_get(w->type)->kind;
+    int64_t x[MAX_DIMS], n = 0;
+    double mean = 0, sum = 0, spread = 0;
+    *f = op == DV_PROD ? 1 : 0;
+    *u = op == DV_PROD;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < w->n; i++) {
+            union {
+                double f;
+                int64_t i;
+                uint64_t u;
+            } v;
+            int here = 1;
+            coords_of(w->shape, w->n_dims, i, x);
+            for (int d = 0; d < w->n_dims; d++)
+                here &= over[d] || x[d] == at[d];
+            if (!here)
+                continue;
+            dv_elem_load(w->type, w->data + i * bytes_of(w->type), 0, 1, &v);
+            double d = kind == 'f'   ? v.f
+                       : kind == 'i' ? (double)v.i
+                                     : (double)v.u;
+            if (pass) {
+                spread += (d - mean) * (d - mean);
+                continue;
+            }
+            int more = kind == 'f'   ? v.f > *f
+                       : kind == 'i' ? v.i > (int64_t)*u
+                                     : v.u > *u;
+            int less = kind == 'f'   ? v.f < *f
+                       : kind == 'i' ? v.i < (int64_t)*u
+                                     : v.u < *u;
+            if (n == 0 || (op == DV_MAX && more) || (op == DV_MIN && less))
+                *f = op == DV_PROD ? 1 : v.f, *u = op == DV_PROD ? 1 : v.u;
+            if (op == DV_SUM && n)
+                *f += v.f, *u += v.u;
+            if (op == DV_PROD)
+                *f *= v.f, *u *= v.u;
+            sum += d;
+            mean = sum / (double)++n;
+        }
+    if (op >= DV_MEAN)
+        *f = n == 0 ? NAN : op == DV_MEAN ? mean : spread / (double)n;
+    if (op == DV_STD)
+        *f = sqrt(*f);
+    if (n == 0 && op < DV_MEAN)
+        *f = op == DV_PROD, *u = op == DV_PROD;
+}
+
 #endif

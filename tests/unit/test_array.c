@@ -166,10 +166,34 @@ static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
     return st;
 }
 
+// Rows of different lengths are no array, nor are fewer than none.
+static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
+{
+    int wrong_dim = *(int *)user;
+    double x[8] = {0};
+    int64_t shape[2] = {2, 4};
+    dv_darray *a = NULL;
+    if (dv_peers_rank(p) == 1)
+        shape[wrong_dim] = wrong_dim ? 3 : -1;
+    dv_status st = dv_darray_join(&a, p, DV_ELEM_F64, 2, shape, x, diag);
+    dv_darray_destroy(a);
+    return st;
+}
+
 static void test_strays(void **unused)
 {
     (void)unused;
     dv_diag *diag = dv_diag_create();
+    int dim = 0;
+    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_SHAPE);
+    assert_non_null(strstr(dv_diag_text(diag), "fewer than 0 rows"));
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
+    dim = 1;
+    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_USAGE);
+    assert_non_null(strstr(dv_diag_text(diag), "its shape behind dim 0"));
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
     assert_int_equal(dv_peers_local(5, do_stray, NULL, diag), DV_E_USAGE);
     assert_non_null(strstr(dv_diag_text(diag), "rank 2 has gone another way"));
     dv_diag_destroy(diag);
