@@ -67,10 +67,11 @@ int main(int argc, char **argv)
     uint64_t hash = 0;
     dv_diag *diag = dv_diag_create();
     if (argc > 1) { // threads
-        int bad = dv_peers_local(strtoll(argv[1], NULL, 10), run, &hash, diag);
+        dv_status st =
+            dv_peers_local(strtoll(argv[1], NULL, 10), run, &hash, diag);
         printf("%016" PRIx64 "\n", hash);
         dv_diag_destroy(diag);
-        return bad != 0;
+        return st != DV_OK;
     }
     MPI_Init(&argc, &argv);
     int bad = keeps_handler(), any = 0;
