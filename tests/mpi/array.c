@@ -4,7 +4,7 @@
 #include "unit/array_case.h"
 #include <mpi.h>
 
-enum { TURNS = 4 };
+enum { TURNS = 2 };
 
 static dv_status run(void *user, dv_peers *p, dv_diag *diag)
 {
