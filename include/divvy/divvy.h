@@ -322,6 +322,10 @@ typedef struct dv_dist {
     const int64_t *starts[DV_MAX_DIMS];
     int n_axes;
     int64_t grid[DV_MAX_AXES];
+    // The dim is a slice of a longer one of `whole` elements, and its elements
+    // belong to whom those belong: starts are the longer one's. Stride 0: not.
+    dv_slice slice[DV_MAX_DIMS];
+    int64_t whole[DV_MAX_DIMS];
 } dv_dist;
 
 DV_API dv_status dv_dist_check(const dv_dist *d, dv_diag *diag);
@@ -348,8 +352,8 @@ typedef struct dv_exchange {
 DV_API dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
                               const int64_t *before, const int64_t *after,
                               int corners, dv_diag *diag);
-// From one distribution of a shape to another on the same team: exactly the
-// elements whose owner changes.
+// From one distribution of a shape to another on as many ranks, whose grids may
+// differ: exactly the elements whose owner changes.
 DV_API dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
                               const dv_dist *to, int64_t rank, dv_diag *diag);
 DV_API void dv_exchange_destroy(dv_exchange *e);

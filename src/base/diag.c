@@ -65,6 +65,8 @@ dv_status dv_diag_status(const dv_diag *d)
 
 void dv_diag_move(dv_diag *to, dv_diag *from)
 {
+    if (!from)
+        return;
     if (to && to->status == DV_OK) {
         to->status = from->status;
         to->error = from->error;

@@ -335,45 +335,6 @@ dv_status cli_dist_grid_halo_volume(cli_dist *c)
     return halo_totals(c, &d, w, 1);
 }
 
-static void pieces_json(dv_json *j, const char *key, const char *who,
-                        const dv_piece *p, size_t n)
-{
-    dv_json_open(j, key, '[');
-    for (size_t i = 0; i < n; i++) {
-        dv_json_open_flat(j, NULL, '{');
-        dv_json_int(j, who, p[i].rank);
-        dv_json_open_flat(j, "box", '[');
-        for (int k = 0; k < p[i].box.n_dims; k++)
-            cli_range_json(j, NULL, p[i].box.dim[k]);
-        dv_json_close(j);
-        dv_json_int(j, "elems", dv_box_elems(&p[i].box));
-        dv_json_close(j);
-    }
-    dv_json_close(j);
-}
-
-dv_status cli_dist_halo(cli_dist *c)
-{
-    dv_dist d;
-    cli_rows before, after;
-    int64_t rank;
-    int corners;
-    dv_exchange *e = NULL;
-    DV_TRY(cli_grid_of(c, "gshape", "grid", INT64_C(1) << 40, &d));
-    DV_TRY(cli_int_of(c, "rank", 0, dv_dist_n_ranks(&d) - 1, &rank));
-    DV_TRY(cli_list_of(c, "before", d.n_dims, 0, &before));
-    DV_TRY(cli_list_of(c, "after", d.n_dims, 0, &after));
-    DV_TRY(cli_flag_of(c, "corners", &corners));
-    DV_TRY(dv_dist_halo(&e, &d, rank, before.v, after.v, corners, c->diag));
-    own_json(&c->j, "loffs", "lshape", &d, rank);
-    pieces_json(&c->j, "receives", "from", e->receives, e->n_receives);
-    pieces_json(&c->j, "sends", "to", e->sends, e->n_sends);
-    dv_json_int(&c->j, "received_elems", e->received_elems);
-    dv_json_int(&c->j, "sent_elems", e->sent_elems);
-    dv_exchange_destroy(e);
-    return DV_OK;
-}
-
 // overlap[s][d]: what rank s of the one has of rank d of the other.
 static dv_status moved(cli_dist *c, const int64_t *overlap, int64_t n,
                        int64_t *stays, int64_t *best)

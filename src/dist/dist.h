@@ -1,6 +1,7 @@
 // Distribution: which rank owns which box of a tensor, and what has to travel.
 //
-// Two layers. The arithmetic (part.c, box.c, team.c, volume.c) knows integers
+// Two layers. The arithmetic (part.c, box.c, team.c, exchange.c,
+// volume.c) knows integers
 // and nothing of programs; it is in the public header. The pass (pass.c and
 // the files beside it) chooses a grid of ranks and a distribution per tensor,
 // and says of every op which elements a rank lacks.
@@ -18,6 +19,7 @@
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"
+#include "divvy/dist.h"
 #include "plan/plan.h"
 
 // -- Boxes (box.c) ---------------------------------------------------------
@@ -41,6 +43,13 @@ void dv_boxes_join(dv_boxes *l);
 // Append as it is.
 int dv_boxes_push(dv_boxes *to, const dv_box *b, dv_arena *arena);
 int64_t dv_boxes_elems(const dv_boxes *l);
+
+// The public list (list.c).
+struct dv_box_list {
+    int n_dims;
+    dv_boxes boxes;
+    dv_arena arena;
+};
 
 // -- Teams (team.c) --------------------------------------------------------
 
@@ -74,10 +83,17 @@ typedef int (*dv_need)(void *user, int64_t rank, dv_boxes *out,
 typedef struct dv_ranks {
     int64_t first[DV_MAX_AXES], end[DV_MAX_AXES];
 } dv_ranks;
+// Does a rank ask another one, and not one of its copies, for what is there?
+int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other);
 // What `rank` sends to those among them that lack it.
 int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
                   const dv_ranks *among, dv_need need, void *user,
                   dv_arena *arena);
+
+// The same, with coordinates in another grid of as many ranks.
+int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
+                     const int64_t *grid, int n_axes, const dv_ranks *among,
+                     dv_need need, void *user, dv_arena *arena);
 
 // -- Volumes (volume.c) ----------------------------------------------------
 

@@ -30,17 +30,23 @@ int64_t dv_dist_n_ranks(const dv_dist *d)
     return n;
 }
 
+// Elements of what is cut: the dim, or what it is a slice of.
+static int64_t length(const dv_dist *d, int dim)
+{
+    return d->slice[dim].stride ? d->whole[dim] : d->shape[dim];
+}
+
 static dv_status check_starts(const dv_dist *d, int dim, dv_diag *diag)
 {
     const int64_t *s = d->starts[dim];
     int64_t n = d->axis[dim] < 0 ? 1 : d->grid[d->axis[dim]];
     if (!s)
         return DV_OK;
-    if (s[0] != 0 || s[n] != d->shape[dim])
+    if (s[0] != 0 || s[n] != length(d, dim))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the parts of dim %d are %" PRId64 "..%" PRId64
                        ", the dim is 0..%" PRId64,
-                       dim, s[0], s[n], d->shape[dim]);
+                       dim, s[0], s[n], length(d, dim));
     for (int64_t i = 0; i < n; i++)
         if (s[i] > s[i + 1])
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
@@ -48,6 +54,23 @@ static dv_status check_starts(const dv_dist *d, int dim, dv_diag *diag)
                            ", the next one at %" PRId64,
                            i, dim, s[i], s[i + 1]);
     return DV_OK;
+}
+
+static dv_status check_slice(const dv_dist *d, int dim, dv_diag *diag)
+{
+    dv_slice s = d->slice[dim];
+    int64_t reach;
+    if (s.stride == 0)
+        return DV_OK;
+    if (s.off >= 0 && s.stride > 0 && s.size == d->shape[dim] &&
+        dv_mul_i64(&reach, dv_max_i64(s.size - 1, 0), s.stride) &&
+        dv_add_i64(&reach, reach, s.off) && s.off <= d->whole[dim] &&
+        (s.size == 0 || reach < d->whole[dim]))
+        return DV_OK;
+    return dv_fail(diag, DV_E_BOUNDS, DV_NOWHERE,
+                   "dim %d of %" PRId64 " elements: a slice from %" PRId64
+                   " of %" PRId64 " elements, %" PRId64 " apart, of %" PRId64,
+                   dim, d->shape[dim], s.off, s.size, s.stride, d->whole[dim]);
 }
 
 dv_status dv_dist_check(const dv_dist *d, dv_diag *diag)
@@ -76,6 +99,7 @@ dv_status dv_dist_check(const dv_dist *d, dv_diag *diag)
             return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                            "axis %d cuts dim %d and another one", d->axis[i],
                            i);
+        DV_TRY(check_slice(d, i, diag));
         DV_TRY(check_starts(d, i, diag));
     }
     return DV_OK;
@@ -94,9 +118,10 @@ dv_range dv_dist_dim(const dv_dist *d, int dim, int64_t coord)
     if (d->axis[dim] < 0)
         return (dv_range){0, d->shape[dim]};
     const int64_t *s = d->starts[dim];
-    if (s)
-        return (dv_range){s[coord], s[coord + 1] - s[coord]};
-    return dv_dist_part(d->shape[dim], d->grid[d->axis[dim]], coord);
+    dv_range part =
+        s ? (dv_range){s[coord], s[coord + 1] - s[coord]}
+          : dv_dist_part(length(d, dim), d->grid[d->axis[dim]], coord);
+    return d->slice[dim].stride ? dv_dist_target(part, d->slice[dim]) : part;
 }
 
 dv_box dv_dist_own(const dv_dist *d, int64_t rank)
@@ -114,8 +139,10 @@ dv_box dv_dist_own(const dv_dist *d, int64_t rank)
 static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
 {
     int64_t n = d->grid[d->axis[dim]];
+    if (d->slice[dim].stride)
+        global_off = d->slice[dim].off + global_off * d->slice[dim].stride;
     if (!d->starts[dim])
-        return dv_dist_owner(d->shape[dim], n, global_off);
+        return dv_dist_owner(length(d, dim), n, global_off);
     int64_t low = 0, high = n; // starts[low] <= global_off < starts[high]
     while (high - low > 1) {
         int64_t mid = low + (high - low) / 2;
@@ -225,26 +252,31 @@ int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
     return 1;
 }
 
-int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
-                  const dv_ranks *among, dv_need need, void *user,
-                  dv_arena *arena)
+// Does a rank ask another one, and not one of its copies, for what is there?
+// Along axes of copies it asks the one beside it.
+int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other)
 {
-    int64_t at[DV_MAX_AXES], me[DV_MAX_AXES];
-    dv_ranks r = *among;
+    int64_t here[DV_MAX_AXES], there[DV_MAX_AXES];
+    dv_grid_coords(here, d->grid, d->n_axes, rank);
+    dv_grid_coords(there, d->grid, d->n_axes, other);
+    for (int a = 0; a < d->n_axes; a++)
+        if (here[a] != there[a] && !dv_dist_cuts(d, a))
+            return 0;
+    return 1;
+}
+
+int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
+                     const int64_t *grid, int n_axes, const dv_ranks *among,
+                     dv_need need, void *user, dv_arena *arena)
+{
+    int64_t at[DV_MAX_AXES];
     dv_box own = dv_dist_own(d, rank);
-    dv_grid_coords(me, d->grid, d->n_axes, rank);
-    for (int a = 0; a < d->n_axes; a++) {
-        if (dv_dist_cuts(d, a))
-            continue; // along the others everybody asks the copy beside it
-        r.first[a] = dv_max_i64(r.first[a], me[a]);
-        r.end[a] = dv_min_i64(r.end[a], me[a] + 1);
-    }
-    if (dv_box_empty(&own) || !first_coords(at, &r, d->n_axes))
+    if (dv_box_empty(&own) || !first_coords(at, among, n_axes))
         return 1;
     do {
-        int64_t s = dv_grid_rank(at, d->grid, d->n_axes);
+        int64_t s = dv_grid_rank(at, grid, n_axes);
         dv_boxes lacks = {0};
-        if (s == rank)
+        if (s == rank || !dv_dist_asks(d, s, rank))
             continue;
         if (!need(user, s, &lacks, arena))
             return 0;
@@ -253,159 +285,24 @@ int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
             if (!push_piece(out, s, &part, arena))
                 return 0;
         }
-    } while (next_coords(at, &r, d->n_axes));
+    } while (next_coords(at, among, n_axes));
     dv_pieces_sort(out);
     return 1;
 }
 
-// -- Exchanges -------------------------------------------------------------
-
-typedef struct exchange {
-    dv_exchange pub; // first: the user's pointer is this one's
-    dv_arena arena;
-} exchange;
-
-static int64_t count_ranks(const dv_pieces *l)
+int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
+                  const dv_ranks *among, dv_need need, void *user,
+                  dv_arena *arena)
 {
-    int64_t n = 0;
-    for (int32_t i = 0; i < l->n; i++)
-        n += i == 0 || l->at[i].rank != l->at[i - 1].rank;
-    return n;
-}
-
-void dv_exchange_destroy(dv_exchange *e)
-{
-    if (!e)
-        return;
-    dv_arena arena = ((exchange *)e)->arena; // it lives in it
-    dv_arena_free(&arena);
-}
-
-static dv_status check_rank(const dv_dist *d, int64_t rank, dv_diag *diag)
-{
-    DV_TRY(dv_dist_check(d, diag));
-    if (rank >= 0 && rank < dv_dist_n_ranks(d))
-        return DV_OK;
-    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                   "rank %" PRId64 " of a team of %" PRId64, rank,
-                   dv_dist_n_ranks(d));
-}
-
-static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
-                               int64_t rank, const dv_ranks *among,
-                               dv_need need, void *user, dv_diag *diag)
-{
-    dv_arena arena = {0};
-    dv_boxes lacks = {0};
-    dv_pieces in = {0}, to = {0};
-    exchange *e = DV_NEW(&arena, exchange, 1);
-    if (!e || !need(user, rank, &lacks, &arena) ||
-        !dv_dist_sources(&in, d, rank, &lacks, &arena) ||
-        !dv_dist_sinks(&to, d, rank, among, need, user, &arena)) {
-        dv_arena_free(&arena);
-        return dv_nomem(diag);
+    int64_t me[DV_MAX_AXES];
+    dv_ranks r = *among;
+    dv_grid_coords(me, d->grid, d->n_axes, rank);
+    for (int a = 0; a < d->n_axes; a++) {
+        if (dv_dist_cuts(d, a))
+            continue; // along the others everybody asks the copy beside it
+        r.first[a] = dv_max_i64(r.first[a], me[a]);
+        r.end[a] = dv_min_i64(r.end[a], me[a] + 1);
     }
-    e->pub = (dv_exchange){to.at,
-                           in.at,
-                           (size_t)to.n,
-                           (size_t)in.n,
-                           dv_pieces_elems(&to),
-                           dv_pieces_elems(&in),
-                           count_ranks(&to),
-                           count_ranks(&in)};
-    e->arena = arena;
-    *out = &e->pub;
-    return DV_OK;
-}
-
-typedef struct halo {
-    const dv_dist *d;
-    const int64_t *before, *after;
-    int corners;
-} halo;
-
-static dv_range widen(dv_range r, int64_t before, int64_t after, int64_t n)
-{
-    int64_t begin = before > r.off ? 0 : r.off - before, end = r.off + r.size;
-    end = after > n - end ? n : end + after;
-    return (dv_range){begin, end - begin};
-}
-
-static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
-{
-    const halo *h = user;
-    dv_box own = dv_dist_own(h->d, rank), wide = own;
-    if (dv_box_empty(&own))
-        return 1;
-    for (int i = 0; i < own.n_dims; i++) {
-        if (!h->corners)
-            wide = own;
-        wide.dim[i] =
-            widen(own.dim[i], h->before[i], h->after[i], h->d->shape[i]);
-        if (!h->corners && !dv_boxes_add(out, &wide, arena))
-            return 0;
-    }
-    return (!h->corners || dv_boxes_push(out, &wide, arena)) &&
-           dv_boxes_less(out, &own, arena);
-}
-
-dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
-                       const int64_t *before, const int64_t *after, int corners,
-                       dv_diag *diag)
-{
-    DV_TRY(check_rank(d, rank, diag));
-    for (int i = 0; i < d->n_dims; i++)
-        if (before[i] < 0 || after[i] < 0)
-            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                           "a halo of %" PRId64 " before and %" PRId64
-                           " after: a width is 0 or more",
-                           before[i], after[i]);
-    halo h = {d, before, after, corners};
-    dv_box own = dv_dist_own(d, rank);
-    dv_ranks among;
-    for (int a = 0; a < d->n_axes; a++)
-        among.first[a] = 0, among.end[a] = d->grid[a];
-    // They reach me: their parts meet mine made wider the other way round.
-    for (int i = 0; i < d->n_dims; i++)
-        if (d->axis[i] >= 0)
-            dv_dist_coords(d, i,
-                           widen(own.dim[i], after[i], before[i], d->shape[i]),
-                           &among.first[d->axis[i]], &among.end[d->axis[i]]);
-    return make_exchange(out, d, rank, &among, halo_need, &h, diag);
-}
-
-typedef struct move {
-    const dv_dist *from, *to;
-} move;
-
-static int move_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
-{
-    const move *m = user;
-    dv_box want = dv_dist_own(m->to, rank), have = dv_dist_own(m->from, rank);
-    return dv_boxes_push(out, &want, arena) && dv_boxes_less(out, &have, arena);
-}
-
-dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
-                       const dv_dist *to, int64_t rank, dv_diag *diag)
-{
-    DV_TRY(check_rank(from, rank, diag));
-    DV_TRY(check_rank(to, rank, diag));
-    int same = from->n_dims == to->n_dims && from->n_axes == to->n_axes;
-    for (int i = 0; same && i < from->n_dims; i++)
-        same = from->shape[i] == to->shape[i];
-    for (int a = 0; same && a < from->n_axes; a++)
-        same = from->grid[a] == to->grid[a];
-    if (!same)
-        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "the two distributions have different shapes or grids");
-    move m = {from, to};
-    dv_box own = dv_dist_own(from, rank);
-    dv_ranks among;
-    for (int a = 0; a < to->n_axes; a++)
-        among.first[a] = 0, among.end[a] = to->grid[a];
-    for (int i = 0; i < to->n_dims; i++)
-        if (to->axis[i] >= 0)
-            dv_dist_coords(to, i, own.dim[i], &among.first[to->axis[i]],
-                           &among.end[to->axis[i]]);
-    return make_exchange(out, from, rank, &among, move_need, &m, diag);
+    return dv_dist_sinks_in(out, d, rank, d->grid, d->n_axes, &r, need, user,
+                            arena);
 }

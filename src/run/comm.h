@@ -80,6 +80,11 @@ dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag);
 // Rank r's end; each is used by one thread at a time.
 dv_comm *dv_local_rank(dv_local *l, int64_t rank);
 void dv_local_destroy(dv_local *l);
+// A team of some ranks of another one: it fails when that one does, and is
+// destroyed first.
+void dv_local_part(dv_local *l, dv_local *part);
+// For teams without an owner: the last of the ranks to leave destroys it.
+void dv_local_leave(dv_local *l);
 // Bytes that have been carried so far, and messages.
 int64_t dv_local_bytes(const dv_local *l);
 int64_t dv_local_messages(const dv_local *l);

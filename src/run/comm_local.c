@@ -10,8 +10,9 @@
 typedef struct slot {
     int64_t from, to;
     int32_t number, full;
+    int32_t n_closed; // ends that are done with it; both: it goes
     int64_t bytes;
-    void *data; // owned by the team
+    char data[];
 } slot;
 
 typedef struct end {
@@ -23,13 +24,15 @@ struct dv_local {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     end *ends;
-    slot **slots;
+    slot **slots; // of open wires
     int32_t n_slots, cap_slots;
-    int64_t size, bytes, messages;
+    int64_t size, bytes, messages, n_left;
     int failed;
     // agree: how many are there, what they brought, and in which round.
     int64_t n_here, largest, result, round;
     const void *shared; // the root's data
+    // Teams made of ranks of this one: they fail with it.
+    dv_local *parent, *first_part, *next_part;
     dv_arena arena;
 };
 
@@ -55,16 +58,31 @@ static slot *find_slot(dv_local *l, int64_t from, int64_t to, int32_t number,
         if (s->from == from && s->to == to && s->number == number)
             return s;
     }
-    slot *s = DV_NEW(&l->arena, slot, 1);
-    void *data = dv_arena_alloc(&l->arena, (size_t)bytes, 1);
-    slot **room = s && data ? DV_PUSH(&l->arena, slot *, l->slots, l->n_slots,
-                                      l->cap_slots)
-                            : NULL;
-    if (!room)
+    slot *s = dv_alloc(sizeof *s + (size_t)bytes);
+    slot **room =
+        s ? DV_PUSH(&l->arena, slot *, l->slots, l->n_slots, l->cap_slots)
+          : NULL;
+    if (!room) {
+        dv_release(s);
         return NULL;
-    *s = (slot){from, to, number, 0, bytes, data};
+    }
+    s->from = from, s->to = to;
+    s->number = number;
+    s->full = s->n_closed = 0;
+    s->bytes = bytes;
     *room = s;
     return s;
+}
+
+// One end is done with a slot. What it sent stays until the other is, too.
+static void drop_slot(dv_local *l, slot *s)
+{
+    if (!s || ++s->n_closed < 2)
+        return;
+    for (int32_t i = 0; i < l->n_slots; i++)
+        if (l->slots[i] == s)
+            l->slots[i] = l->slots[--l->n_slots];
+    dv_release(s);
 }
 
 static int fill_wire(dv_local *l, dv_wire *w, int64_t rank, int32_t number,
@@ -95,9 +113,15 @@ static int fill_wire(dv_local *l, dv_wire *w, int64_t rank, int32_t number,
 
 static void local_close(dv_comm *c, dv_wire *w)
 {
-    (void)c;
+    dv_local *l = team_of(c);
     if (!w)
         return;
+    pthread_mutex_lock(&l->lock);
+    for (int32_t i = 0; w->out && i < w->n_sends; i++)
+        drop_slot(l, w->out[i]);
+    for (int32_t i = 0; w->in && i < w->n_receives; i++)
+        drop_slot(l, w->in[i]);
+    pthread_mutex_unlock(&l->lock);
     dv_arena arena = w->arena;
     dv_arena_free(&arena);
 }
@@ -227,12 +251,42 @@ static dv_status local_share(dv_comm *c, int64_t root, void *data,
     return local_agree(c, &none);
 }
 
-static void local_fail(dv_comm *c)
+// Teams lie in one another a few deep at most.
+static void fail_team(dv_local *l)
 {
-    dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     l->failed = 1;
     pthread_cond_broadcast(&l->moved);
+    for (dv_local *part = l->first_part; part; part = part->next_part)
+        fail_team(part);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void local_fail(dv_comm *c)
+{
+    fail_team(team_of(c));
+}
+
+void dv_local_part(dv_local *l, dv_local *part)
+{
+    pthread_mutex_lock(&l->lock);
+    part->parent = l;
+    part->next_part = l->first_part;
+    part->failed = l->failed;
+    l->first_part = part;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void leave_parent(dv_local *part)
+{
+    dv_local *l = part->parent;
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    dv_local **at = &l->first_part;
+    while (*at != part)
+        at = &(*at)->next_part;
+    *at = part->next_part;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -276,10 +330,22 @@ void dv_local_destroy(dv_local *l)
 {
     if (!l)
         return;
+    leave_parent(l);
+    for (int32_t i = 0; i < l->n_slots; i++)
+        dv_release(l->slots[i]);
     pthread_cond_destroy(&l->moved);
     pthread_mutex_destroy(&l->lock);
     dv_arena arena = l->arena;
     dv_arena_free(&arena);
+}
+
+void dv_local_leave(dv_local *l)
+{
+    pthread_mutex_lock(&l->lock);
+    int last = ++l->n_left == l->size;
+    pthread_mutex_unlock(&l->lock);
+    if (last)
+        dv_local_destroy(l);
 }
 
 int64_t dv_local_bytes(const dv_local *l)

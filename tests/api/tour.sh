@@ -1,6 +1,13 @@
 #!/bin/sh
-# The program at the top of divvy.h is the one that is built and run.
-# tour.sh SOURCE
-awk '/^\/\/   #include <divvy/ {on = 1} /^\/\/ Calls that can fail/ {on = 0} on' \
-    "$1/include/divvy/divvy.h" | sed -e 's|^//   ||' -e 's|^//$||' |
-    sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' | diff - "$1/tests/unit/tour.c"
+# The programs at the top of the public headers are those that are built and
+# run. tour.sh SOURCE
+bad=0
+same() { # header, the line behind its program, program
+    awk -v behind="$2" '/^\/\/   #include <divvy/ {on = 1}
+        index($0, "// " behind) == 1 {on = 0} on' "$1" |
+        sed -e 's|^//   ||' -e 's|^//$||' |
+        sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' | diff - "$3" || bad=1
+}
+same "$1/include/divvy/divvy.h" 'Calls that can fail' "$1/tests/unit/tour.c"
+same "$1/include/divvy/dist.h" 'Calls that all ranks' "$1/examples/array.c"
+exit $bad

@@ -17,7 +17,7 @@ while IFS= read -r line; do
     n=$((n + 1))
     [ "$got" = "$want" ] || complain "dist $call: $got, not $want"
 done <"$source/tests/vectors/dist.txt"
-[ "$n" = 132 ] || complain "$n vectors, not 132"
+[ "$n" = 144 ] || complain "$n vectors, not 132 and 12 of our own"
 
 # An answer is one object even when it is refused.
 wrong() {
@@ -37,6 +37,14 @@ expect 1 'more than 2^61 elements' "$divvy" dist default_partition nprocs=8 rank
 wrong 'the stride 1 or more\|less than 1' "$divvy" dist slice_partition gshape=8 nprocs=2 offsets=0 sizes=2 strides=0
 expect 1 'gshape has 12 elements, ngshape 10' "$divvy" dist reshape_plan gshape=3,4 ngshape=5,2 nprocs=2
 expect 1 'there twice' "$divvy" dist permute_plan gshape=3,4 axes=1,1 nprocs=2
+wrong 'dim 0 has 3 parts, which take 4 numbers' "$divvy" dist own gshape=10 grid=3 rank=0 starts=0,5,10
+expect 1 'part 1 of dim 0 begins at 7' "$divvy" dist own gshape=10 grid=3 rank=0 starts=0,7,5,10
+expect 1 'a slice from 9 of 2' "$divvy" dist own gshape=10 grid=2 rank=0 offsets=9 sizes=2 strides=1
+expect 1 'from 4 ranks to 3' "$divvy" dist move gshape=12 grid_from=4 grid_to=3 rank=0
+wrong 'wants has 2 lists' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0,1;2,1'
+wrong 'boxes of 1 dims are 2 numbers each, not 3' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0,1,2;;'
+expect 1 'too many, or below 0' "$divvy" dist box_list add=0,-1
+wrong 'target has 1 dims, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0,1
 "$divvy" dist >.out 2>.err
 judge 0 '' $? 'dist'
 grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'

@@ -29,7 +29,7 @@ try() {
     command=
 }
 
-for doc in README.md ARCHITECTURE.md; do
+for doc in README.md ARCHITECTURE.md docs/arrays.md; do
     command=
     while IFS= read -r line; do
         case $line in

@@ -95,6 +95,7 @@ static const char options[] =
     "put[i] = f[i] * (1.0 - n2[i]) - s[i] * (1.0 - n1[i])\n"
     "output call, put\n";
 
+// benchmark_golden-182.
 static void test_options(void **unused)
 {
     (void)unused;

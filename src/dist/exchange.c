@@ -1,0 +1,253 @@
+// What one rank of a team sends and receives: for halos, for moves between
+// distributions, and for boxes of the caller's choice.
+//
+//   receive from s    need_r and own_s          send to s    need_s and own_r
+//
+// need_s follows from s alone, so nobody asks anybody; and only ranks whose
+// parts can meet ours are looked at.
+#include "base/math.h"
+#include "dist/dist.h"
+#include <inttypes.h>
+
+// -- Exchanges -------------------------------------------------------------
+
+typedef struct exchange {
+    dv_exchange pub; // first: the user's pointer is this one's
+    dv_arena arena;
+} exchange;
+
+static int64_t count_ranks(const dv_pieces *l)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < l->n; i++)
+        n += i == 0 || l->at[i].rank != l->at[i - 1].rank;
+    return n;
+}
+
+void dv_exchange_destroy(dv_exchange *e)
+{
+    if (!e)
+        return;
+    dv_arena arena = ((exchange *)e)->arena; // it lives in it
+    dv_arena_free(&arena);
+}
+
+static dv_status check_rank(const dv_dist *d, int64_t rank, dv_diag *diag)
+{
+    DV_TRY(dv_dist_check(d, diag));
+    if (rank >= 0 && rank < dv_dist_n_ranks(d))
+        return DV_OK;
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "rank %" PRId64 " of a team of %" PRId64, rank,
+                   dv_dist_n_ranks(d));
+}
+
+// Who may need something of ours: coordinates in a grid, the tensor's own or
+// another of as many ranks.
+typedef struct takers {
+    const int64_t *grid;
+    int n_axes;
+    dv_ranks at;
+} takers;
+
+static takers all_of(const dv_dist *d)
+{
+    takers t = {.grid = d->grid, .n_axes = d->n_axes};
+    for (int a = 0; a < d->n_axes; a++)
+        t.at.first[a] = 0, t.at.end[a] = d->grid[a];
+    return t;
+}
+
+static int same_grid(const dv_dist *d, const takers *t)
+{
+    int same = d->n_axes == t->n_axes;
+    for (int a = 0; same && a < t->n_axes; a++)
+        same = d->grid[a] == t->grid[a];
+    return same;
+}
+
+static int find_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
+                      const takers *t, dv_need need, void *user,
+                      dv_arena *arena)
+{
+    if (same_grid(d, t))
+        return dv_dist_sinks(out, d, rank, &t->at, need, user, arena);
+    int cut = 0;
+    for (int a = 0; a < d->n_axes; a++)
+        cut |= dv_dist_cuts(d, a);
+    if (!cut)
+        return 1; // everybody has all of it
+    return dv_dist_sinks_in(out, d, rank, t->grid, t->n_axes, &t->at, need,
+                            user, arena);
+}
+
+static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
+                               int64_t rank, const takers *among, dv_need need,
+                               void *user, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_boxes lacks = {0};
+    dv_pieces in = {0}, to = {0};
+    exchange *e = DV_NEW(&arena, exchange, 1);
+    if (!e || !need(user, rank, &lacks, &arena) ||
+        !dv_dist_sources(&in, d, rank, &lacks, &arena) ||
+        !find_sinks(&to, d, rank, among, need, user, &arena)) {
+        dv_arena_free(&arena);
+        return dv_nomem(diag);
+    }
+    e->pub = (dv_exchange){to.at,
+                           in.at,
+                           (size_t)to.n,
+                           (size_t)in.n,
+                           dv_pieces_elems(&to),
+                           dv_pieces_elems(&in),
+                           count_ranks(&to),
+                           count_ranks(&in)};
+    e->arena = arena;
+    *out = &e->pub;
+    return DV_OK;
+}
+
+// -- Halos -----------------------------------------------------------------
+
+typedef struct halo {
+    const dv_dist *d;
+    const int64_t *before, *after;
+    int corners;
+} halo;
+
+static dv_range widen(dv_range r, int64_t before, int64_t after, int64_t n)
+{
+    int64_t begin = before > r.off ? 0 : r.off - before, end = r.off + r.size;
+    end = after > n - end ? n : end + after;
+    return (dv_range){begin, end - begin};
+}
+
+static int halo_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
+{
+    const halo *h = user;
+    dv_box own = dv_dist_own(h->d, rank), wide = own;
+    if (dv_box_empty(&own))
+        return 1;
+    for (int i = 0; i < own.n_dims; i++) {
+        if (!h->corners)
+            wide = own;
+        wide.dim[i] =
+            widen(own.dim[i], h->before[i], h->after[i], h->d->shape[i]);
+        if (!h->corners && !dv_boxes_add(out, &wide, arena))
+            return 0;
+    }
+    return (!h->corners || dv_boxes_push(out, &wide, arena)) &&
+           dv_boxes_less(out, &own, arena);
+}
+
+dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
+                       const int64_t *before, const int64_t *after, int corners,
+                       dv_diag *diag)
+{
+    DV_TRY(check_rank(d, rank, diag));
+    for (int i = 0; i < d->n_dims; i++)
+        if (before[i] < 0 || after[i] < 0)
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "a halo of %" PRId64 " before and %" PRId64
+                           " after: a width is 0 or more",
+                           before[i], after[i]);
+    halo h = {d, before, after, corners};
+    dv_box own = dv_dist_own(d, rank);
+    takers among = all_of(d);
+    // They reach me: their parts meet mine made wider the other way round.
+    for (int i = 0; i < d->n_dims; i++)
+        if (d->axis[i] >= 0)
+            dv_dist_coords(
+                d, i, widen(own.dim[i], after[i], before[i], d->shape[i]),
+                &among.at.first[d->axis[i]], &among.at.end[d->axis[i]]);
+    return make_exchange(out, d, rank, &among, halo_need, &h, diag);
+}
+
+typedef struct move {
+    const dv_dist *from, *to;
+} move;
+
+static int move_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
+{
+    const move *m = user;
+    dv_box want = dv_dist_own(m->to, rank), have = dv_dist_own(m->from, rank);
+    return dv_boxes_push(out, &want, arena) && dv_boxes_less(out, &have, arena);
+}
+
+dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
+                       const dv_dist *to, int64_t rank, dv_diag *diag)
+{
+    DV_TRY(check_rank(from, rank, diag));
+    DV_TRY(check_rank(to, rank, diag));
+    int same = from->n_dims == to->n_dims;
+    for (int i = 0; same && i < from->n_dims; i++)
+        same = from->shape[i] == to->shape[i];
+    if (!same)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the two distributions have different shapes");
+    if (dv_dist_n_ranks(from) != dv_dist_n_ranks(to))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "from %" PRId64 " ranks to %" PRId64
+                       ": a team stays what it is",
+                       dv_dist_n_ranks(from), dv_dist_n_ranks(to));
+    move m = {from, to};
+    dv_box own = dv_dist_own(from, rank);
+    takers among = all_of(to);
+    for (int i = 0; i < to->n_dims; i++)
+        if (to->axis[i] >= 0)
+            dv_dist_coords(to, i, own.dim[i], &among.at.first[to->axis[i]],
+                           &among.at.end[to->axis[i]]);
+    return make_exchange(out, from, rank, &among, move_need, &m, diag);
+}
+
+// -- Boxes of the caller's choice --------------------------------------------
+
+typedef struct wanted {
+    const dv_dist *d;
+    dv_wants wants;
+    void *user;
+    dv_diag *diag;
+    dv_status failed; // of the caller's function
+} wanted;
+
+static int want_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
+{
+    wanted *w = user;
+    dv_box own = dv_dist_own(w->d, rank), all = {.n_dims = w->d->n_dims};
+    dv_box_list list = {.n_dims = w->d->n_dims};
+    for (int i = 0; i < w->d->n_dims; i++)
+        all.dim[i] = (dv_range){0, w->d->shape[i]};
+    w->failed = w->wants(w->user, rank, &list, w->diag);
+    int ok = w->failed == DV_OK;
+    for (int32_t i = 0; ok && i < list.boxes.n; i++) {
+        dv_box in = dv_box_inner(&list.boxes.at[i], &all);
+        ok = dv_boxes_add(out, &in, arena);
+    }
+    dv_arena_free(&list.arena);
+    return ok && dv_boxes_less(out, &own, arena);
+}
+
+dv_status dv_dist_exchange(dv_exchange **out, const dv_dist *d, int64_t rank,
+                           dv_wants wants, void *user, const dv_box *around,
+                           dv_diag *diag)
+{
+    DV_TRY(check_rank(d, rank, diag));
+    if (around && around->n_dims != d->n_dims)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "a box of %d dims around a tensor of %d", around->n_dims,
+                       d->n_dims);
+    wanted w = {d, wants, user, diag, DV_OK};
+    takers among = all_of(d);
+    for (int i = 0; around && i < d->n_dims; i++)
+        if (d->axis[i] >= 0)
+            dv_dist_coords(d, i, around->dim[i], &among.at.first[d->axis[i]],
+                           &among.at.end[d->axis[i]]);
+    dv_diag *mine = w.diag = dv_diag_create();
+    dv_status st = make_exchange(out, d, rank, &among, want_need, &w, mine);
+    if (w.failed != DV_OK)
+        st = w.failed;
+    dv_diag_move(diag, mine);
+    dv_diag_destroy(mine);
+    return st;
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Arrays of processes: right, and the same bits for any team and for threads.
+# array.sh ARRAY MPIRUN
+array=$1
+mpirun=$2
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+case $("$mpirun" --version 2>&1) in
+*"Open MPI"* | *OpenRTE* | *open-mpi*)
+    more="--oversubscribe"
+    [ "$(id -u)" -ne 0 ] || more="$more --allow-run-as-root"
+    ;;
+*) more= ;;
+esac
+"$array" 3 >"$tmp/threads" 2>"$tmp/err" || { cat "$tmp/err"; bad=1; }
+for n in 1 2 3 4; do
+    # shellcheck disable=SC2086
+    if ! timeout 120 "$mpirun" $more -n $n "$array" >"$tmp/out" 2>"$tmp/err"; then
+        echo "FAILED: $n processes"
+        cat "$tmp/out" "$tmp/err"
+        bad=1
+    elif ! cmp "$tmp/threads" "$tmp/out"; then
+        echo "FAILED: $n processes have other results than threads"
+        bad=1
+    fi
+done
+exit $bad
