@@ -1,6 +1,7 @@
 // Laying out and running contractions; contract.h has the picture.
 #define _GNU_SOURCE
 #include "base/dtype.h"
+#include "base/fork.h"
 #include "base/math.h"
 #include "run/contract_in.h"
 #include <string.h>
@@ -512,9 +513,11 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     int32_t n = c->threads;
-    if (n == 1) {
-        dv_contract_part(c, 0, in0, in1, out);
-        dv_contract_combine(c, 0, out);
+    if (n == 1 || !dv_has_threads()) {
+        for (int32_t i = 0; i < n; i++)
+            dv_contract_part(c, i, in0, in1, out);
+        for (int32_t i = 0; i < n; i++)
+            dv_contract_combine(c, i, out);
         return;
     }
 #ifdef _OPENMP
