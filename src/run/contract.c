@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/fork.h"
 #include "base/math.h"
+#include "nest/sums.h"
 #include "run/contract_in.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -271,6 +272,8 @@ static dv_status optimise(dv_contract *c, const dv_contract_options *o,
                                .l1_bytes = o->l1_bytes,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};
+    if (c->n.k_order == DV_K_AS_IT_IS)
+        return dv_sums_lay(&c->n, &c->k_block, &options, diag);
     dv_nest_unite(&c->n);
     for (int i = 0; i < c->n.n_dims; i++)
         c->n.dims[i].exec = DV_NEST_SEQ;

@@ -69,8 +69,9 @@ struct dv_contract {
     dv_nest n;
     dv_nest_form form;
     dv_nest_tiles tiles;
-    int64_t es;    // bytes of an element
-    int32_t lanes; // in a vector
+    int64_t es;      // bytes of an element
+    int32_t lanes;   // in a vector
+    int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C

@@ -1,13 +1,11 @@
 #include "run/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "nest/sums.h"
 #include "run/widen.h"
 #include <string.h>
 
-enum {
-    MAX_SHORT = 6, // variables whose last slice is shorter
-    ALIGN_BYTES = 64,
-};
+enum { ALIGN_BYTES = 64 };
 
 struct dv_product {
     dv_product_how how;
@@ -20,14 +18,12 @@ struct dv_product {
     int64_t sum_bytes;                 // of an element of the contraction
     int wide[2];                       // the factor is copied into f32 first
     dv_widen widen[2];
-    int direct; // sums go straight to the tensor
-    // Both factors serve several results: however they are cut, a result is the
-    // same sum. (Sums of a matrix with a vector are cut along one variable,
-    // which changes nothing.)
-    int one_sum;
+    int direct;          // sums go straight to the tensor
+    const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
-    // variable in this list is the last, shorter one.
-    int32_t shorts[MAX_SHORT], n_shorts;
+    // variable in this list is the last, shorter one. There are as many tiles
+    // as shapes, or more.
+    int32_t shorts[DV_MAX_VARS], n_shorts;
     dv_contract **made;
 };
 
@@ -58,17 +54,6 @@ static int reads_result(const dv_op *o)
     return 0;
 }
 
-// Does a factor serve several results?
-static int has_reuse(const dv_op *o, const int32_t *factor)
-{
-    for (int v = 0; v < o->n_vars; v++)
-        for (int i = 0; i < 2; i++)
-            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
-                !(dv_access_vars(o, &o->reads[factor[i]]) >> v & 1))
-                return 1;
-    return 0;
-}
-
 // What happens to the sum, as a touch of the nest; -1: something else.
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
@@ -78,15 +63,6 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
     if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU && e->arg[0] == sum)
         return DV_PRIM_RELU;
     return -1;
-}
-
-static int type_of(int in0, int in1, int out)
-{
-    if (in0 && in1)
-        return out ? DV_NEST_C : DV_NEST_K;
-    if (!out || (!in0 && !in1))
-        return -1;
-    return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
 static int fill_nest(dv_product *p)
@@ -102,13 +78,14 @@ static int fill_nest(dv_product *p)
             if (s[i] < 0)
                 return 0;
         }
-        int type = type_of(s[0] != 0, s[1] != 0, s[2] != 0);
+        int type = dv_sums_type(s);
         if (type < 0)
             return 0;
         dv_nest_dim *d = &n->dims[n->n_dims];
         *d = (dv_nest_dim){.type = (dv_nest_type)type,
                            .exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin};
+                           .size = o->vars[v].end - o->vars[v].begin,
+                           .off = (uint32_t)v};
         memcpy(d->stride, s, sizeof s);
         p->var[n->n_dims++] = v;
     }
@@ -141,25 +118,14 @@ static int fill_operands(dv_product *p, const int32_t *factor)
 }
 
 // Variables whose last slice is shorter.
-static int fill_shorts(dv_product *p)
+static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
         int64_t len = p->o->vars[v].end - p->o->vars[v].begin;
         if (len % p->how.plan->slices[p->how.op][v] == 0)
             continue;
-        if (p->n_shorts == MAX_SHORT)
-            return 0;
         p->shorts[p->n_shorts++] = v;
     }
-    return 1;
-}
-
-static int has_type(const dv_nest *n, dv_nest_type type)
-{
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == type && n->dims[i].size > 1)
-            return 1;
-    return 0;
 }
 
 static int fill_product(dv_product *p)
@@ -171,14 +137,31 @@ static int fill_product(dv_product *p)
         return 0;
     int last = last_touch(p->o, k->reduce);
     p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
-    if (p->how.vec && !has_reuse(p->o, factor))
+    if (p->how.vec && !dv_sums_reuse(p->o))
         return 0; // better in one pass
     if (!fill_operands(p, factor) || (!p->direct && !p->how.vec) ||
-        !fill_shorts(p) || !fill_nest(p))
+        !fill_nest(p))
         return 0;
+    fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
-    p->one_sum = has_type(&p->nest, DV_NEST_M) && has_type(&p->nest, DV_NEST_N);
     return 1;
+}
+
+// As the plan says, or as a plan would.
+static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
+{
+    const dv_plan *plan = p->how.plan;
+    dv_sums_machine machine = dv_sums_machine_of(&plan->target);
+    p->sums = dv_sums_find(plan, p->how.op);
+    *found = p->sums != NULL;
+    if (*found)
+        return DV_OK;
+    dv_sums *own = DV_NEW(p->how.arena, dv_sums, 1);
+    if (!own)
+        return dv_nomem(diag);
+    p->sums = own;
+    return dv_sums_choose(own, found, plan->ops, p->how.op, &machine,
+                          p->how.arena, diag);
 }
 
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
@@ -188,8 +171,12 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     *out = NULL;
     if (!p)
         return dv_nomem(diag);
+    int found = 0;
     p->how = *how;
     if (!fill_product(p))
+        return DV_OK;
+    DV_TRY(find_sums(p, &found, diag));
+    if (!found)
         return DV_OK;
     p->made = DV_NEW(how->arena, dv_contract *,
                      (size_t)how->n_threads << p->n_shorts);
@@ -214,11 +201,14 @@ static dv_contract **made_for(const dv_product *p, const dv_tile *t,
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
-    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims)
+    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
+        a->dot != b->dot)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
+            a->dims[i].exec != b->dims[i].exec ||
             a->dims[i].size != b->dims[i].size ||
+            a->dims[i].whole != b->dims[i].whole ||
             memcmp(a->dims[i].stride, b->dims[i].stride,
                    sizeof a->dims[i].stride))
             return 0;
@@ -303,6 +293,10 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     if (*to)
         return DV_OK;
     dv_nest n = nest_of(p, t, &bytes);
+    if (!dv_sums_apply(p->sums, &n))
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "%s cannot be summed in the order of the plan",
+                       p->o->name);
     set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     for (int32_t i = 0; i < set->n; i++)
         if (same_nest(set->of[i], &n)) {
@@ -312,8 +306,7 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     dv_contract_options options = {.threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
-                                   .l3_bytes = set->l3_bytes,
-                                   .one_sum = p->one_sum};
+                                   .l3_bytes = set->l3_bytes};
     dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);

@@ -1,0 +1,472 @@
+#include "nest/sums.h"
+#include "base/dtype.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+
+dv_sums_machine dv_sums_machine_of(const dv_target *t)
+{
+    dv_nest_options o = {.l1_bytes = t->l1_bytes,
+                         .l2_bytes = t->l2_bytes,
+                         .l3_bytes = t->l3_bytes};
+    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes};
+}
+
+const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
+{
+    for (int32_t i = 0; plan->facts & DV_FACT_LOOPED && i < plan->n_sums; i++)
+        if (plan->sums[i].op == op)
+            return &plan->sums[i];
+    return NULL;
+}
+
+// -- The nest of an op -------------------------------------------------------
+
+// The accesses that are multiplied, summed and written; 0: it is something
+// else.
+static int find_accesses(const dv_op *o, const dv_access *at[])
+{
+    const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
+    const dv_expr *e = sum ? sum->arg[0] : NULL;
+    if (!sum || sum->fn != DV_RED_SUM || e->kind != DV_EXPR_APPLY ||
+        e->fn != DV_FN_MUL)
+        return 0;
+    at[DV_OUT] = &o->write;
+    for (int i = 0; i < 2; i++) {
+        if (e->arg[i]->kind != DV_EXPR_READ)
+            return 0;
+        at[i] = &o->reads[e->arg[i]->read];
+    }
+    return !dv_access_is_indirect(at[0]) && !dv_access_is_indirect(at[1]) &&
+           !dv_access_is_indirect(at[2]);
+}
+
+int dv_sums_reuse(const dv_op *o)
+{
+    const dv_access *at[DV_N_OPERANDS];
+    if (!find_accesses(o, at))
+        return 0;
+    for (int v = 0; v < o->n_vars; v++)
+        for (int i = 0; i < 2; i++)
+            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
+                !(dv_access_vars(o, at[i]) >> v & 1))
+                return 1;
+    return 0;
+}
+
+// Elements that a step of variable v goes, in a tensor that lies row by row; 0
+// where it goes back, or too far.
+static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    int64_t row = 1, part;
+    *out = 0;
+    for (int d = t->n_dims - 1; d >= 0; d--) {
+        if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
+            !dv_add_i64(out, *out, part) || !dv_mul_i64(&row, row, t->shape[d]))
+            return 0;
+    }
+    return *out >= 0;
+}
+
+int dv_sums_type(const int64_t *stride)
+{
+    int in0 = stride[DV_IN0] != 0, in1 = stride[DV_IN1] != 0;
+    int out = stride[DV_OUT] != 0;
+    if (in0 && in1)
+        return out ? DV_NEST_C : DV_NEST_K;
+    if (!out || (!in0 && !in1))
+        return -1;
+    return in0 ? DV_NEST_M : DV_NEST_N;
+}
+
+// All variables of the op, each with its number in `off`.
+static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
+{
+    const dv_access *at[DV_N_OPERANDS];
+    dv_compute compute = dv_op_compute(p, o);
+    *n = (dv_nest){.name = "sums",
+                   .dtype = compute == DV_IN_F64 ? DV_F64 : DV_F32,
+                   .first = DV_PRIM_ZERO,
+                   .main = DV_PRIM_GEMM,
+                   .k_order = DV_K_APART};
+    if (compute == DV_IN_I64 || !find_accesses(o, at))
+        return 0;
+    for (int i = 0; i < 2; i++) // copies of narrow operands lie otherwise
+        if (p->tensors[at[i]->tensor].dtype != n->dtype)
+            n->dot = DV_DOT_NEVER;
+    for (int v = 0; v < o->n_vars; v++) {
+        dv_nest_dim *d = &n->dims[n->n_dims++];
+        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
+                           .size = o->vars[v].end - o->vars[v].begin,
+                           .off = (uint32_t)v};
+        for (int i = 0; i < DV_N_OPERANDS; i++)
+            if (!step_of(p, at[i], v, &d->stride[i]))
+                return 0;
+        int type = dv_sums_type(d->stride);
+        if (type < 0)
+            return 0;
+        d->type = (dv_nest_type)type;
+    }
+    return dv_nest_check(n, NULL) == DV_OK;
+}
+
+// -- Choosing ----------------------------------------------------------------
+
+// k of a plain product that keeps a panel of B in L1 while panels of A pass it:
+// vectors and rows of panels as the kernels for vectors of this size have them,
+// and the eighths of L1 that they may take.
+static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
+{
+    static const struct {
+        int64_t vector_bytes, vectors, rows, eighths;
+    } panels[] = {{64, 3, 8, 11}, {32, 2, 6, 7}, {0, 5, 4, 7}};
+    int i = 0;
+    while (panels[i].vector_bytes > m->vector_bytes)
+        i++;
+    int64_t vector = dv_max_i64(panels[i].vector_bytes, 16);
+    int64_t row = panels[i].vectors * vector + 2 * panels[i].rows * es;
+    int64_t unit = vector / es;
+    int64_t most = dv_max_i64(m->caches.l1 * panels[i].eighths / 8 / row, unit);
+    int64_t parts = dv_ceil_div(k, most);
+    return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
+}
+
+static int64_t size_of(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : n->dims[dim].size;
+}
+
+// A product of two matrices: dots where little is made of long rows; else in
+// blocks, if it is large enough to be packed; else in one chain.
+static void choose_plain(dv_nest *n, const dv_sums_machine *m)
+{
+    dv_nest_form f;
+    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
+    if (dv_nest_form_of(n, &f, NULL) || !f.n_k)
+        return;
+    int64_t row = size_of(n, f.row), col = size_of(n, f.col);
+    int64_t k = n->dims[f.k[0]].size;
+    int small = row < 8 || col < 8 || k < 8;
+    int dots = dv_nest_form_is_dot(&f);
+    if (dots && small && n->dot != DV_DOT_NEVER) {
+        n->dot = DV_DOT_ALWAYS;
+        return;
+    }
+    n->dot = DV_DOT_NEVER;
+    int64_t block = plain_block(m, k, es), bytes;
+    int large =
+        !dv_mul_i64(&bytes, col, k * es) || bytes > m->caches.l1 * 3 / 4;
+    if (block < k && ((dots && !small) || (row >= 16 && col >= 8 && large))) {
+        dv_nest_dim d = n->dims[f.k[0]];
+        dv_nest_cut(n, f.k[0], block);
+        n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
+        d = n->dims[f.k[0]]; // loops stand before the kernel
+        memmove(&n->dims[1], &n->dims[0], (size_t)f.k[0] * sizeof d);
+        n->dims[0] = d;
+    }
+}
+
+static void lay_out(dv_nest *n, const dv_nest_options *o)
+{
+    dv_nest_kernel(n, o, NULL);
+    dv_nest_tile(n, o, NULL);
+    dv_nest_order(n, o, NULL);
+    dv_nest_pack(n, o, NULL);
+}
+
+static int by_steps(const void *x, const void *y)
+{
+    const dv_nest_dim *a = x, *b = y;
+    int64_t s = dv_min_i64(a->stride[DV_IN0], a->stride[DV_IN1]);
+    int64_t t = dv_min_i64(b->stride[DV_IN0], b->stride[DV_IN1]);
+    return s != t ? (s > t ? -1 : 1) : (a->off > b->off) - (a->off < b->off);
+}
+
+// In one chain, large steps outermost: always possible.
+static void in_one_chain(dv_nest *n)
+{
+    int kept = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].size > 1)
+            n->dims[kept++] = n->dims[i];
+    n->n_dims = kept;
+    qsort(n->dims, (size_t)kept, sizeof *n->dims, by_steps);
+    for (int i = kept > DV_FORM_MAX_K ? kept - DV_FORM_MAX_K : 0; i < kept; i++)
+        n->dims[i].exec = DV_NEST_PRIM;
+    n->dot = DV_DOT_NEVER;
+}
+
+// The k of a nest that is laid out; 0 when out of memory.
+static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
+{
+    out->n_levels = 0;
+    out->levels = DV_NEW(arena, dv_sum_level, n->n_dims);
+    out->dot = n->dot == DV_DOT_ALWAYS;
+    for (int i = 0; out->levels && i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K)
+            out->levels[out->n_levels++] =
+                (dv_sum_level){(int32_t)n->dims[i].off, n->dims[i].size,
+                               n->dims[i].exec == DV_NEST_PRIM};
+    return out->levels != NULL;
+}
+
+static int has_k_inside(const dv_nest *n)
+{
+    int any = 0, inside = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        any |= n->dims[i].type == DV_NEST_K;
+        inside |=
+            n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM;
+    }
+    return inside || !any;
+}
+
+dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
+                         int32_t op, const dv_sums_machine *machine,
+                         dv_arena *arena, dv_diag *diag)
+{
+    dv_nest whole, n;
+    dv_nest_form f;
+    dv_nest_options o = {.threads = 1,
+                         .l1_bytes = machine->caches.l1,
+                         .l2_bytes = machine->caches.l2,
+                         .l3_bytes = machine->caches.l3};
+    *out = (dv_sums){.op = op};
+    *found = find_nest(&whole, p, &p->ops[op]);
+    if (!*found)
+        return DV_OK;
+    n = whole;
+    dv_nest_join(&n, &o, NULL);
+    if (dv_nest_is_plain(&n, &n)) {
+        choose_plain(&n, machine);
+    } else {
+        lay_out(&n, &o);
+        int ok = dv_nest_form_of(&n, &f, NULL) == DV_OK;
+        n.dot = ok && dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
+    }
+    if (!take_levels(out, &n, arena))
+        return dv_nomem(diag);
+    dv_nest tried = whole;
+    if (has_k_inside(&n) && dv_sums_apply(out, &tried))
+        return DV_OK;
+    in_one_chain(&whole);
+    return take_levels(out, &whole, arena) ? DV_OK : dv_nomem(diag);
+}
+
+// -- Following ---------------------------------------------------------------
+
+// The levels of one variable with `len` elements: sizes in `size`, from the
+// innermost; what is left of the others when a level has one turn is nothing.
+static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
+                       int64_t *size)
+{
+    int64_t unit = 1;
+    int outermost = -1;
+    for (int i = s->n_levels - 1; i >= 0; i--) {
+        if (s->levels[i].var != var)
+            continue;
+        int64_t left = dv_ceil_div(len, unit);
+        size[i] = dv_min_i64(s->levels[i].size, left);
+        unit *= size[i];
+        outermost = i;
+    }
+    if (outermost >= 0)
+        size[outermost] = dv_ceil_div(len, unit / size[outermost]);
+}
+
+// The dimension of variable `var`, or -1.
+static int find_dim(const dv_nest *n, int32_t var)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].off == (uint32_t)var)
+            return i;
+    return -1;
+}
+
+static int is_innermost(const dv_sums *s, int level)
+{
+    for (int i = level + 1; i < s->n_levels; i++)
+        if (s->levels[i].var == s->levels[level].var)
+            return 0;
+    return 1;
+}
+
+// Level i as a dimension, at the end of `n`. `size` has those of all levels.
+static int add_level(dv_nest *n, const dv_sums *s, int i, const dv_nest_dim *of,
+                     const int64_t *size)
+{
+    dv_nest_dim d = *of;
+    int64_t unit = 1;
+    if (size[i] == 1 && !is_innermost(s, i))
+        return 1; // one turn
+    if (n->n_dims == DV_NEST_MAX_DIMS)
+        return 0;
+    for (int j = i + 1; j < s->n_levels; j++)
+        if (s->levels[j].var == s->levels[i].var)
+            unit *= size[j];
+    d.exec = s->levels[i].inside ? DV_NEST_PRIM : DV_NEST_SEQ;
+    d.size = size[i];
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (!dv_mul_i64(&d.stride[o], of->stride[o], unit))
+            return 0;
+    for (int j = 0; j < i; j++)
+        if (s->levels[j].var == s->levels[i].var && size[j] > 1)
+            d.whole = of->size;
+    n->dims[n->n_dims++] = d;
+    return 1;
+}
+
+static void drop(dv_nest *n, int i)
+{
+    memmove(&n->dims[i], &n->dims[i + 1],
+            (size_t)(n->n_dims - i - 1) * sizeof *n->dims);
+    n->n_dims--;
+}
+
+// A loop whose variable has no other level.
+static int is_lone(const dv_nest *n, int i)
+{
+    for (int j = 0; j < n->n_dims; j++)
+        if (j != i && n->dims[j].type == DV_NEST_K &&
+            n->dims[j].off == n->dims[i].off)
+            return 0;
+    return n->dims[i].exec == DV_NEST_SEQ;
+}
+
+// Neighbours that are one dimension in memory become one: the chain stays the
+// same. (Dots would not: each row begins in the first lane.)
+static void join_neighbours(dv_nest *n)
+{
+    for (int i = n->n_dims - 2; i >= 0; i--) {
+        dv_nest_dim *a = &n->dims[i], *b = a + 1;
+        int inside = a->exec == DV_NEST_PRIM && b->exec == DV_NEST_PRIM;
+        int64_t size, whole = 0;
+        if (a->type != DV_NEST_K || b->type != DV_NEST_K || b->whole ||
+            !(inside || (is_lone(n, i) && is_lone(n, i + 1))) ||
+            !dv_nest_steps_over(a, b) || !dv_mul_i64(&size, a->size, b->size) ||
+            (a->whole && !dv_mul_i64(&whole, a->whole, b->size)) ||
+            size > DV_NEST_MAX_SIZE)
+            continue;
+        uint32_t off = a->off;
+        drop(n, i);
+        n->dims[i].size = size;
+        n->dims[i].whole = whole;
+        n->dims[i].off = off;
+    }
+}
+
+// Strides say which tiles belong together; here they must belong to the same
+// variable.
+static int tiles_are_right(const dv_nest *n)
+{
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (t.outer[i] >= 0 && n->dims[t.outer[i]].off != n->dims[i].off)
+            return 0;
+    return 1;
+}
+
+int dv_sums_apply(const dv_sums *s, dv_nest *n)
+{
+    int64_t size[2 * DV_MAX_VARS];
+    dv_nest out = *n;
+    if (s->n_levels > 2 * DV_MAX_VARS)
+        return 0;
+    for (int i = 0; i < s->n_levels; i++)
+        size[i] = 1;
+    out.n_dims = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        int any = 0;
+        if (d->type != DV_NEST_K) {
+            out.dims[out.n_dims++] = *d;
+            continue;
+        }
+        for (int j = 0; j < s->n_levels; j++)
+            any |= s->levels[j].var == (int32_t)d->off;
+        if (!any && d->size > 1)
+            return 0;
+        cut_levels(s, (int32_t)d->off, d->size, size);
+    }
+    for (int i = 0; i < s->n_levels; i++) {
+        int at = find_dim(n, s->levels[i].var);
+        if (at >= 0 && !add_level(&out, s, i, &n->dims[at], size))
+            return 0;
+    }
+    if (!s->dot)
+        join_neighbours(&out);
+    out.k_order = DV_K_AS_IT_IS;
+    out.dot = s->dot ? DV_DOT_ALWAYS : DV_DOT_NEVER;
+    if (!out.n_dims || !tiles_are_right(&out) || dv_nest_check(&out, NULL))
+        return 0;
+    *n = out;
+    return 1;
+}
+
+// -- Laying tiles out --------------------------------------------------------
+
+// The nest with one k, if there is one inside and at most one loop that goes
+// over it. *block is what is inside; 0: all of it.
+static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
+{
+    int loop = -1, prim = -1;
+    *out = *n;
+    *block = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        if (n->dims[i].type != DV_NEST_K)
+            continue;
+        int *to = n->dims[i].exec == DV_NEST_PRIM ? &prim : &loop;
+        if (*to >= 0)
+            return 0;
+        *to = i;
+    }
+    if (loop < 0)
+        return 1;
+    if (prim < 0 || !dv_nest_steps_over(&n->dims[loop], &n->dims[prim]))
+        return 0;
+    dv_nest_dim *d = &out->dims[prim];
+    *block = d->size;
+    d->size = d->whole ? d->whole : d->size * n->dims[loop].size;
+    d->whole = 0;
+    drop(out, loop);
+    return 1;
+}
+
+// Is there a kernel for all of it that sums in this order? One that cuts k
+// packs its operands, for which rows and columns must be many.
+static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
+{
+    dv_nest one;
+    dv_nest_form f;
+    if (!with_one_k(n, &one, block) || !dv_nest_is_plain(&one, as) ||
+        dv_nest_form_of(as, &f, NULL))
+        return 0;
+    if (n->dot == DV_DOT_ALWAYS)
+        return !*block && dv_nest_form_is_dot(&f);
+    return !*block || (size_of(as, f.row) >= 16 && size_of(as, f.col) >= 8);
+}
+
+dv_status dv_sums_lay(dv_nest *n, int64_t *block,
+                      const dv_nest_options *options, dv_diag *diag)
+{
+    dv_nest as;
+    dv_nest_form f;
+    *block = 0;
+    dv_nest_join(n, options, NULL);
+    if (is_plain(n, &as, block)) {
+        *n = as;
+        return dv_nest_check(n, diag);
+    }
+    *block = 0;
+    lay_out(n, options);
+    DV_TRY(dv_nest_check(n, diag));
+    if (!dv_nest_form_of(n, &f, NULL) &&
+        dv_nest_form_is_dot(&f) == (n->dot == DV_DOT_ALWAYS))
+        return DV_OK;
+    return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, n->off},
+                   "no kernel sums %s in the order asked for", n->name);
+}
