@@ -114,7 +114,10 @@ static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
             if (!s->levels[l].inside)
                 dv_put(out, " %s %" PRId64 " x",
                        op->vars[s->levels[l].var].name, s->levels[l].size);
-        dv_put(out, " %s of", s->dot ? "lanes" : "one chain");
+        dv_put(out, " %s of",
+               s->dot     ? "lanes"
+               : s->pairs ? "matrices"
+                          : "one chain");
         for (int32_t l = 0; l < s->n_levels; l++)
             if (s->levels[l].inside)
                 dv_put(out, " %s %" PRId64, op->vars[s->levels[l].var].name,

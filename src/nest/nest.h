@@ -113,6 +113,10 @@ struct dv_nest {
     uint8_t combine; // parts of a shared k are summed apart
     uint8_t k_order; // dv_nest_k_order; no part of the text
     uint8_t dot;     // dv_nest_dot; no part of the text
+    // Of in0 and in1, where they are DV_BF16 or DV_I8 and sums have four bytes
+    // (of f32 or i32, whatever `dtype` says); 0: all have `dtype`. No part of
+    // the text.
+    uint8_t narrow;
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
     const dv_source *src; // borrowed; NULL: made in C

@@ -96,7 +96,10 @@ void dv_loops_print(dv_text *out, const dv_plan *plan)
     for (int32_t i = 0; i < plan->n_sums; i++) {
         const dv_sums *s = &plan->sums[i];
         const dv_op *o = &plan->ops->ops[s->op];
-        dv_put(out, "    %d: %s { # %s\n", (int)s->op, s->dot ? "dot" : "outer",
+        dv_put(out, "    %d: %s { # %s\n", (int)s->op,
+               s->dot     ? "dot"
+               : s->pairs ? "pairs"
+                          : "outer",
                o->name);
         for (int32_t k = 0; k < s->n_levels; k++) {
             const dv_var *v = &o->vars[s->levels[k].var];
@@ -160,7 +163,8 @@ static dv_status read_sums(dv_plan *plan, dv_lexer *lx, dv_sums *s)
     s->op = (int32_t)op;
     DV_TRY(dv_lex_expect(lx, ':', "':'"));
     s->dot = dv_lex_is(lx, "dot");
-    DV_TRY(dv_lex_word(lx, s->dot ? "dot" : "outer"));
+    s->pairs = dv_lex_is(lx, "pairs");
+    DV_TRY(dv_lex_word(lx, s->dot ? "dot" : s->pairs ? "pairs" : "outer"));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}')
         DV_TRY(read_level(plan, lx, s, &cap));

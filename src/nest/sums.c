@@ -9,7 +9,7 @@ dv_sums_machine dv_sums_machine_of(const dv_target *t)
     dv_nest_options o = {.l1_bytes = t->l1_bytes,
                          .l2_bytes = t->l2_bytes,
                          .l3_bytes = t->l3_bytes};
-    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes};
+    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix};
 }
 
 const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
@@ -80,6 +80,24 @@ int dv_sums_type(const int64_t *stride)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
+// Both factors are bf16; or i8, and their sums are stored as they are, in i32.
+static int narrow_of(const dv_program *p, const dv_op *o,
+                     const dv_access *const at[])
+{
+    dv_dtype t = p->tensors[at[0]->tensor].dtype;
+    const dv_expr *e = o->body;
+    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU)
+        e = e->arg[0];
+    if (p->tensors[at[1]->tensor].dtype != t)
+        return 0;
+    if (t == DV_BF16 && dv_op_compute(p, o) == DV_IN_F32)
+        return t;
+    return t == DV_I8 && e == dv_op_reduce(o) &&
+                   p->tensors[o->write.tensor].dtype == DV_I32
+               ? (int)t
+               : 0;
+}
+
 // All variables of the op, each with its number in `off`.
 static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 {
@@ -90,7 +108,10 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
                    .first = DV_PRIM_ZERO,
                    .main = DV_PRIM_GEMM,
                    .k_order = DV_K_APART};
-    if (compute == DV_IN_I64 || !find_accesses(o, at))
+    if (!find_accesses(o, at))
+        return 0;
+    n->narrow = (uint8_t)narrow_of(p, o, at);
+    if (compute == DV_IN_I64 && n->narrow != DV_I8)
         return 0;
     for (int i = 0; i < 2; i++) // copies of narrow operands lie otherwise
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
@@ -211,6 +232,70 @@ static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
     return out->levels != NULL;
 }
 
+// -- Matrix instructions -----------------------------------------------------
+
+// The nest with one m and one n beside its one k in the kernel, the largest
+// that can be read and written in place; 0: it has more than one k.
+static int lay_narrow(dv_nest *n, int64_t *block);
+
+// All of k inside, in one sequence, cut where a panel of it would leave L1.
+// 0: it is not worth it.
+static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
+                        dv_nest *out)
+{
+    enum { LEAST = 8, MOST_K = 1 << 16, PANELS = 28 };
+    int64_t es = dv_dtype_get((dv_dtype)whole->narrow)->size_bytes;
+    int64_t inner = 1, size[3] = {1, 1, 1}; // m, n, k; no overflow: tensors
+    for (int i = 0; i < whole->n_dims; i++)
+        if (whole->dims[i].type != DV_NEST_C)
+            size[whole->dims[i].type - DV_NEST_M] *= whole->dims[i].size;
+    *out = *whole;
+    in_one_chain(out);
+    for (int i = 1; i < out->n_dims; i++)
+        inner *= out->dims[i].size;
+    int64_t most = m->caches.l1 * 7 / 8 / (PANELS * es), unit = 8 / es;
+    int64_t parts = dv_ceil_div(size[2], dv_max_i64(most, unit));
+    int64_t block = dv_ceil_div(dv_ceil_div(size[2], parts), unit) * unit;
+    if (!m->matrix || size[0] < LEAST || size[1] < LEAST ||
+        size[2] < 2 * LEAST || size[2] > MOST_K || inner > block ||
+        out->n_dims > DV_FORM_MAX_K)
+        return 0;
+    if (block / inner < out->dims[0].size)
+        dv_nest_cut(out, 0, block / inner);
+    return 1;
+}
+
+// Would tiles that hold all of the op have kernels of some size? (Operands
+// whose k lies otherwise are copied first.)
+static int suits_pairs(const dv_sums *s, const dv_nest *whole)
+{
+    dv_nest n = *whole;
+    dv_nest_form f;
+    int64_t block, step[2] = {1, 1};
+    for (int i = s->n_levels - 1; i >= 0; i--) // as copies have it
+        for (int j = 0; j < n.n_dims; j++) {
+            dv_nest_dim *d = &n.dims[j];
+            if (d->type != DV_NEST_K || d->off != (uint32_t)s->levels[i].var ||
+                !s->levels[i].inside)
+                continue;
+            for (int o = 0; o < 2; o++) {
+                d->stride[o] = step[o];
+                step[o] *= d->size;
+            }
+        }
+    for (int j = 0; j < n.n_dims; j++)
+        for (int o = 0; o < 2; o++)
+            if (n.dims[j].type != DV_NEST_K && n.dims[j].stride[o]) {
+                n.dims[j].stride[o] = step[o];
+                step[o] *= n.dims[j].size;
+            }
+    if (!dv_sums_apply(s, &n))
+        return 0;
+    dv_nest_join(&n, NULL, NULL);
+    return lay_narrow(&n, &block) && !dv_nest_form_of(&n, &f, NULL) &&
+           size_of(&n, f.row) >= 8 && size_of(&n, f.col) >= 8;
+}
+
 static int has_k_inside(const dv_nest *n)
 {
     int any = 0, inside = 0;
@@ -234,6 +319,18 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
                          .l3_bytes = machine->caches.l3};
     *out = (dv_sums){.op = op};
     *found = find_nest(&whole, p, &p->ops[op]);
+    if (!*found)
+        return DV_OK;
+    if (whole.narrow && choose_pairs(&whole, machine, &n)) {
+        if (!take_levels(out, &n, arena))
+            return dv_nomem(diag);
+        out->pairs = 1;
+        if (suits_pairs(out, &whole))
+            return DV_OK;
+        *out = (dv_sums){.op = op};
+    }
+    *found = whole.narrow != DV_I8;
+    whole.narrow = 0;
     if (!*found)
         return DV_OK;
     n = whole;
@@ -436,6 +533,46 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
     return 1;
 }
 
+// `one` with dimensions m and n in the kernel; -1: none.
+static dv_nest with_inside(const dv_nest *one, int m, int n)
+{
+    dv_nest a = *one;
+    a.n_dims = 0;
+    for (int inside = 0; inside < 2; inside++)
+        for (int i = 0; i < one->n_dims; i++) {
+            const dv_nest_dim *d = &one->dims[i];
+            if ((i == m || i == n || d->type == DV_NEST_K) != inside)
+                continue;
+            a.dims[a.n_dims] = *d;
+            a.dims[a.n_dims++].exec = inside ? DV_NEST_PRIM : DV_NEST_SEQ;
+        }
+    return a;
+}
+
+static int lay_narrow(dv_nest *n, int64_t *block)
+{
+    dv_nest one, best;
+    dv_nest_form f;
+    int64_t most = 0;
+    if (!with_one_k(n, &one, block))
+        return 0;
+    for (int i = -1; i < one.n_dims; i++)
+        for (int j = -1; j < one.n_dims; j++) {
+            if ((i >= 0 && one.dims[i].type != DV_NEST_M) ||
+                (j >= 0 && one.dims[j].type != DV_NEST_N))
+                continue;
+            dv_nest a = with_inside(&one, i, j);
+            int64_t size = size_of(&one, i) * size_of(&one, j);
+            if (size <= most || dv_nest_form_of(&a, &f, NULL))
+                continue;
+            most = size;
+            best = a;
+        }
+    if (most)
+        *n = best;
+    return most > 0;
+}
+
 // Is there a kernel for all of it that sums in this order? One that cuts k
 // packs its operands, for which rows and columns must be many.
 static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
@@ -457,6 +594,12 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
     dv_nest_form f;
     *block = 0;
     dv_nest_join(n, options, NULL);
+    if (n->narrow && !lay_narrow(n, block))
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, n->off},
+                       "no matrix instructions sum %s in the order asked for",
+                       n->name);
+    if (n->narrow)
+        return dv_nest_check(n, diag);
     if (is_plain(n, &as, block)) {
         *n = as;
         return dv_nest_check(n, diag);

@@ -2,8 +2,11 @@
 //
 //   C22 an op that has loops is a sum of products of two reads, on the machine
 //       divvy runs on; its levels go over every point of the reduced variables
-//       once, no loop inside the kernel; and where the kernel sums in lanes,
-//       the last level goes on by one element in both factors
+//       once, no loop inside the kernel; where the kernel sums in lanes, the
+//       last level goes on by one element in both factors; and matrix
+//       instructions, on a machine that has them, are for two factors of bf16,
+//       or of i8 into i32, all of k inside but for tiles of the first variable
+#include "base/dtype.h"
 #include "base/math.h"
 #include "plan/check.h"
 #include <inttypes.h>
@@ -95,6 +98,33 @@ static dv_status check_sums(const dv_plan *plan, const dv_sums *s, dv_loc at,
     return DV_OK;
 }
 
+static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
+                             dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    const dv_op *o = &p->ops[s->op];
+    const dv_access *factor[2] = {NULL, NULL};
+    factors_of(o, factor);
+    dv_dtype t = p->tensors[factor[0]->tensor].dtype;
+    dv_dtype u = p->tensors[factor[1]->tensor].dtype;
+    dv_dtype out = p->tensors[o->write.tensor].dtype;
+    if (!plan->target.matrix)
+        WRONG("%s has no instructions for the matrices of %s",
+              plan->target.name, o->name);
+    if (t != u || (t != DV_BF16 && (t != DV_I8 || out != DV_I32)))
+        WRONG("op %s makes %s of %s and %s, matrices are of bf16, or of i8 "
+              "into i32",
+              o->name, dv_dtype_get(out)->name, dv_dtype_get(t)->name,
+              dv_dtype_get(u)->name);
+    for (int32_t i = 0; i < s->n_levels; i++)
+        if (!s->levels[i].inside &&
+            (i > 0 || s->n_levels < 2 || !s->levels[1].inside ||
+             s->levels[1].var != s->levels[0].var))
+            WRONG("op %s has a loop over %s around its matrices", o->name,
+                  o->vars[s->levels[i].var].name);
+    return DV_OK;
+}
+
 dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     if (!(plan->facts & DV_FACT_LOOPED))
@@ -104,6 +134,8 @@ dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag)
         if (!plan->target.here)
             WRONG("%s is simulated and has no loops", plan->target.name);
         DV_TRY(check_sums(plan, s, at, diag));
+        if (s->pairs)
+            DV_TRY(check_pairs(plan, s, at, diag));
     }
     return DV_OK;
 }

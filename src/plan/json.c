@@ -224,7 +224,10 @@ static void nest_json(dv_json *j, const dv_plan *plan)
         const dv_op *op = &plan->ops->ops[s->op];
         dv_json_open(j, NULL, '{');
         dv_json_string(j, "op", op->name);
-        dv_json_string(j, "kernel", s->dot ? "dot" : "outer");
+        dv_json_string(j, "kernel",
+                       s->dot     ? "dot"
+                       : s->pairs ? "pairs"
+                                  : "outer");
         dv_json_open(j, "levels", '[');
         for (int32_t k = 0; k < s->n_levels; k++) {
             dv_json_open_flat(j, NULL, '{');

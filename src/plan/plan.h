@@ -159,7 +159,8 @@ typedef struct dv_sum_level {
 // nest/sums.h.
 typedef struct dv_sums {
     int32_t op;
-    int dot; // the kernel sums in the lanes of vectors along k
+    int dot;   // the kernel sums in the lanes of vectors along k
+    int pairs; // it has instructions for small matrices of bf16 or i8
     dv_sum_level *levels;
     int32_t n_levels;
     uint32_t off; // where it stands, in a plan that was read

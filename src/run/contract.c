@@ -74,7 +74,9 @@ static int lay_loops(dv_contract *c)
                                 .outer = c->tiles.outer[l],
                                 .is_k = d->type == DV_NEST_K};
         for (int o = 0; o < DV_N_OPERANDS; o++)
-            c->loops[l].step[o] = d->size > 1 ? d->stride[o] * c->es : 0;
+            c->loops[l].step[o] =
+                d->size > 1 ? d->stride[o] * (o == DV_OUT ? c->es : c->es_in)
+                            : 0;
         if (d->exec != DV_NEST_SHARED)
             continue;
         shared = l + 1;
@@ -287,7 +289,11 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
-    c->es = dv_dtype_get(c->n.dtype)->size_bytes;
+    c->es = c->es_in = dv_dtype_get(c->n.dtype)->size_bytes;
+    if (c->n.narrow) {
+        c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
+        plain = 1;
+    }
     c->lanes = (int32_t)(16 / c->es);
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;

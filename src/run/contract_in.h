@@ -70,6 +70,7 @@ struct dv_contract {
     dv_nest_form form;
     dv_nest_tiles tiles;
     int64_t es;      // bytes of an element
+    int64_t es_in;   // of one of in0 and in1
     int32_t lanes;   // in a vector
     int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;

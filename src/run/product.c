@@ -1,6 +1,7 @@
 #include "run/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "jit/host.h"
 #include "nest/sums.h"
 #include "run/widen.h"
 #include <string.h>
@@ -16,8 +17,8 @@ struct dv_product {
     const dv_flat *flat[DV_N_OPERANDS];
     int64_t elem_bytes[DV_N_OPERANDS]; // as stored
     int64_t sum_bytes;                 // of an element of the contraction
-    int wide[2];                       // the factor is copied into f32 first
-    dv_widen widen[2];
+    int copied[2]; // the factor is copied first, into f32 or with k together
+    dv_widen copy[2];
     int direct;          // sums go straight to the tensor
     const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
@@ -92,27 +93,69 @@ static int fill_nest(dv_product *p)
     return n->n_dims > 0;
 }
 
+// The reduced variables in the order of the sums, those inside the kernel.
+static int32_t inside_of(const dv_sums *s, int32_t *vars)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_levels; i++)
+        if (s->levels[i].inside)
+            vars[n++] = s->levels[i].var;
+    return n;
+}
+
+// Are these variables one in an operand, in all tiles: does each step over the
+// next, and none but the first is cut? What has one point is no matter.
+static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
+                  int32_t n)
+{
+    int64_t step = 0;
+    int cut = 0;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const dv_var *v = &p->o->vars[vars[i]];
+        int64_t len = v->end - v->begin;
+        if (len == 1)
+            continue;
+        if (step && (cut || flat->coef[vars[i]] != step))
+            return 0;
+        step = flat->coef[vars[i]] * len;
+        cut = p->how.plan->slices[p->how.op][vars[i]] < len;
+    }
+    return 1;
+}
+
+// A factor that is not what the kernel reads is copied. 0: it cannot be.
+static int fill_copy(dv_product *p, int i, dv_dtype t)
+{
+    int32_t last[DV_MAX_VARS];
+    dv_dtype to = p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
+    dv_widen_how how = {p->flat[i], p->o->n_vars, t, to, last, 0};
+    if (p->nest.narrow)
+        how.n_last = inside_of(p->sums, last);
+    p->copied[i] = t != to || !is_one(p, p->flat[i], last, how.n_last);
+    if (!p->copied[i])
+        return 1;
+    return (p->nest.narrow ||
+            (to == DV_F32 && (t == DV_F16 || t == DV_BF16))) &&
+           dv_widen_init(&p->copy[i], &how, p->how.jit);
+}
+
 static int fill_operands(dv_product *p, const int32_t *factor)
 {
     const dv_program *program = p->how.plan->ops;
     const dv_kernel *k = p->how.kernel;
-    int64_t n_reads = p->o->n_reads;
+    dv_dtype sum;
     p->nest.dtype = k->compute == DV_IN_F64 ? DV_F64 : DV_F32;
+    sum = p->nest.narrow == DV_I8 ? DV_I32 : p->nest.dtype;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
         const dv_access *a = i < 2 ? &p->o->reads[factor[i]] : &p->o->write;
         dv_dtype t = program->tensors[a->tensor].dtype;
-        p->access[i] = i < 2 ? factor[i] : (int32_t)n_reads;
+        p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->direct &= i < 2 || t == p->nest.dtype;
-        if (i == 2 || t == p->nest.dtype)
-            continue;
-        if (p->nest.dtype != DV_F32 || (t != DV_F16 && t != DV_BF16) ||
-            !dv_widen_init(&p->widen[i], p->flat[i], p->o->n_vars, t,
-                           p->how.jit))
+        p->direct &= i < 2 || t == sum;
+        if (i < 2 && !fill_copy(p, i, t))
             return 0;
-        p->wide[i] = 1;
     }
     return 1;
 }
@@ -132,16 +175,22 @@ static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    p->o = k->op;
-    if (k->compute == DV_IN_I64 || !find_factors(p->o, k->reduce, factor))
+    if (!find_factors(p->o, k->reduce, factor))
+        return 0;
+    if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
+        dv_dtype t =
+            p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
+        p->nest.narrow =
+            dv_isa_has(dv_jit_isa(p->how.jit), (int)t) ? (uint8_t)t : 0;
+    }
+    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8)
         return 0;
     int last = last_touch(p->o, k->reduce);
     p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
-    if (p->how.vec && !dv_sums_reuse(p->o))
-        return 0; // better in one pass
-    if (!fill_operands(p, factor) || (!p->direct && !p->how.vec) ||
-        !fill_nest(p))
+    if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
+    if (!p->direct && (!p->how.vec || k->compute == DV_IN_I64))
+        return 0; // who would finish the sums?
     fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
     return 1;
@@ -173,10 +222,11 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
         return dv_nomem(diag);
     int found = 0;
     p->how = *how;
-    if (!fill_product(p))
-        return DV_OK;
+    p->o = how->kernel->op;
+    if (how->vec && !dv_sums_reuse(p->o))
+        return DV_OK; // better in one pass
     DV_TRY(find_sums(p, &found, diag));
-    if (!found)
+    if (!found || !fill_product(p))
         return DV_OK;
     p->made = DV_NEW(how->arena, dv_contract *,
                      (size_t)how->n_threads << p->n_shorts);
@@ -202,7 +252,7 @@ static dv_contract **made_for(const dv_product *p, const dv_tile *t,
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
     if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
-        a->dot != b->dot)
+        a->dot != b->dot || a->narrow != b->narrow)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
@@ -254,6 +304,16 @@ static int64_t results_of(const dv_product *p, const dv_tile *t)
     return n;
 }
 
+// A k of one point would stand between others that are one.
+static void drop_points(dv_nest *n)
+{
+    int32_t kept = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K || n->dims[i].size > 1)
+            n->dims[kept++] = n->dims[i];
+    n->n_dims = kept;
+}
+
 // The nest of a tile, with the strides of what is copied together.
 static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
 {
@@ -261,10 +321,10 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
     int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
     *bytes = 0;
     for (int i = 0; i < 2; i++)
-        if (p->wide[i])
-            *bytes +=
-                round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
-                                            p->o->n_vars, steps[i]));
+        if (p->copied[i])
+            *bytes += round_up(p->copy[i].copy_bytes *
+                               dv_widen_steps(&p->copy[i], t->begin, t->end,
+                                              p->o->n_vars, steps[i]));
     if (!p->direct) {
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
         *bytes += p->how.parts ? 0 : round_up(p->sum_bytes * results_of(p, t));
@@ -274,7 +334,7 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
         dv_nest_dim *d = &n.dims[i];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (d->stride[k] && (k < 2 ? p->wide[k] : !p->direct))
+            if (d->stride[k] && (k < 2 ? p->copied[k] : !p->direct))
                 d->stride[k] = steps[k][v];
     }
     // A step along what has one point leads nowhere, but must not be none.
@@ -282,6 +342,8 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
                 n.dims[i].stride[k] = 1;
+    if (n.narrow)
+        drop_points(&n);
     return n;
 }
 
@@ -326,12 +388,13 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         for (int v = 0; v < p->o->n_vars; v++)
             off += p->flat[i]->coef[v] * t->begin[v];
         op[i] = (char *)at[p->access[i]] + off * p->elem_bytes[i];
-        if (i == 2 || !p->wide[i])
+        if (i == 2 || !p->copied[i])
             continue;
-        dv_widen_run(&p->widen[i], t->begin, t->end, op[i], (float *)room);
+        dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
         op[i] = room;
-        room += round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
-                                            p->o->n_vars, steps));
+        room += round_up(
+            p->copy[i].copy_bytes *
+            dv_widen_steps(&p->copy[i], t->begin, t->end, p->o->n_vars, steps));
     }
     char *sums = p->direct ? op[2] : p->how.parts ? acc : room;
     dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);
