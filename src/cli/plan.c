@@ -101,6 +101,31 @@ static void put_spans(dv_text *out, const dv_plan *plan, const dv_op *op,
     dv_put(out, "\n");
 }
 
+// How the products of an op are added up.
+static void put_sums(dv_text *out, const dv_plan *plan, int32_t i)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    for (int32_t k = 0; k < plan->n_sums; k++) {
+        const dv_sums *s = &plan->sums[k];
+        if (s->op != i)
+            continue;
+        dv_put(out, "    sums in every tile alike:");
+        for (int32_t l = 0; l < s->n_levels; l++)
+            if (!s->levels[l].inside)
+                dv_put(out, " %s %" PRId64 " x",
+                       op->vars[s->levels[l].var].name, s->levels[l].size);
+        dv_put(out, " %s of",
+               s->dot     ? "lanes"
+               : s->pairs ? "matrices"
+                          : "one chain");
+        for (int32_t l = 0; l < s->n_levels; l++)
+            if (s->levels[l].inside)
+                dv_put(out, " %s %" PRId64, op->vars[s->levels[l].var].name,
+                       s->levels[l].size);
+        dv_put(out, "\n");
+    }
+}
+
 static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -147,6 +172,7 @@ static void explain_op(dv_text *out, const dv_plan *plan, int32_t i)
             dv_put(out, "    %s: the span limit demands %" PRId64 " slices\n",
                    op->vars[v].name, d->forced[v]);
     }
+    put_sums(out, plan, i);
     put_spans(out, plan, op, d);
 }
 

@@ -132,6 +132,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
                       : isa->block_of_l2) /
          8;
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
+    if (o->k_block)
+        plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
     int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     plan->packs = packs(plan, o);

@@ -30,6 +30,7 @@ typedef struct dv_gemm_options {
     int32_t pack;                         // 0: by size, 1: always, -1: never
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     int32_t tile_rows, tile_vectors;      // of C; 0: what suits the machine
+    int32_t k_block; // of k that one chain sums, if it packs; 0: by the caches
 } dv_gemm_options;
 
 // Borrows `jit`. `shape` may not have batches or panels.

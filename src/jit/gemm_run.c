@@ -1,4 +1,5 @@
 // Running plans; gemm.h has the picture.
+#include "base/fork.h"
 #include "jit/gemm_plan.h"
 
 typedef struct job {
@@ -141,8 +142,9 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
     int32_t n = plan->threads;
-    if (n == 1) {
-        dv_gemm_part(plan, 0, a, b, c, args);
+    if (n == 1 || !dv_has_threads()) {
+        for (int32_t i = 0; i < n; i++)
+            dv_gemm_part(plan, i, a, b, c, args);
         return;
     }
 #ifdef _OPENMP

@@ -40,6 +40,7 @@ typedef struct ranked {
     int kind_at; // place of its kind in the template
     int level;   // of its tiles
     int before;  // where it stood
+    int stays;   // behind what it stood behind
 } ranked;
 
 static int64_t reach(const dv_nest_dim *d)
@@ -53,6 +54,8 @@ static int by_rank(const void *x, const void *y)
     const ranked *a = x, *b = y;
     if (a->kind_at != b->kind_at)
         return a->kind_at - b->kind_at;
+    if (a->stays)
+        return a->before - b->before;
     if (a->level != b->level)
         return a->level - b->level;
     if (reach(&a->dim) != reach(&b->dim))
@@ -92,8 +95,9 @@ static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
             kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] = (ranked){n->dims[loops], at,
-                            which < MIXED && t->outer[loops] >= 0, loops};
+        r[loops] =
+            (ranked){n->dims[loops], at, which < MIXED && t->outer[loops] >= 0,
+                     loops, kind == OF_K && n->k_order == DV_K_AS_IT_IS};
     }
     qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
@@ -220,6 +224,8 @@ static void cut_k(dv_nest *n, int64_t most)
 {
     int first = find_prim(n, DV_NEST_K);
     int64_t others = 1;
+    if (n->k_order == DV_K_AS_IT_IS)
+        return;
     for (int i = first + 1; first >= 0 && i < n->n_dims; i++)
         if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
             others *= n->dims[i].size;
@@ -246,7 +252,8 @@ static void cut_lines(dv_nest *n, int64_t line)
         const dv_nest_dim *d = &n->dims[i];
         int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
                    d->stride[DV_OUT] == 1;
-        if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C &&
+        int stays = d->type == DV_NEST_K && n->k_order == DV_K_AS_IT_IS;
+        if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C && !stays &&
             !d->whole && d->size > line * 3 / 2) {
             cut_to(n, i, line);
             i++;
@@ -410,6 +417,8 @@ static void mark_k(dv_nest *n, int64_t enough)
     int count = 0, i;
     int64_t k = 1;
     dv_nest_dim inside[DV_FORM_MAX_K];
+    if (n->k_order == DV_K_AS_IT_IS)
+        return;
     while (count < DV_FORM_MAX_K && k * 2 <= enough && (i = next_k(n)) >= 0) {
         n->dims[i].exec = DV_NEST_PRIM;
         k *= n->dims[i].size;

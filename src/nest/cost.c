@@ -418,7 +418,8 @@ double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
-    if (!begin(&c, n, caches))
+    if (!begin(&c, n, caches) ||
+        (n->dot && dv_nest_form_is_dot(&c.f) != (n->dot == DV_DOT_ALWAYS)))
         return DV_NEST_IMPOSSIBLE;
     double sum = kernels(&c) + results(&c);
     for (int o = 0; o < DV_N_OPERANDS; o++) {

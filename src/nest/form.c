@@ -142,6 +142,13 @@ dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag)
     return DV_OK;
 }
 
+int dv_nest_form_is_dot(const dv_nest_form *f)
+{
+    return f->col_turned && !f->row_turned &&
+           f->pack[f->in_row] == DV_FORM_NEVER &&
+           f->pack[f->in_col] == DV_FORM_NEVER;
+}
+
 int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
 {
     static const dv_nest_type order[] = {DV_NEST_C, DV_NEST_M, DV_NEST_N,

@@ -21,6 +21,8 @@ static int is_idle(const dv_nest *n, int i)
     int others = 0;
     for (int j = 0; j < n->n_dims; j++)
         others += j != i && n->dims[j].stride[DV_IN1] != 0;
+    if (n->dims[i].type == DV_NEST_K && n->k_order == DV_K_AS_IT_IS)
+        return 0;
     return n->dims[i].size == 1 && n->n_dims > 1 &&
            (others || dv_nest_is_unary(n));
 }
@@ -33,6 +35,7 @@ static int join_some(dv_nest *n)
             dv_nest_dim *outer = &n->dims[i], *inner = &n->dims[j];
             int64_t size;
             if (i == j || outer->type != inner->type ||
+                (outer->type == DV_NEST_K && n->k_order != DV_K_FREE) ||
                 !dv_nest_steps_over(outer, inner) ||
                 !dv_mul_i64(&size, outer->size, inner->size) ||
                 size > DV_NEST_MAX_SIZE)
@@ -50,7 +53,8 @@ dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
     (void)options;
     (void)diag;
     for (int i = 0; i < n->n_dims; i++)
-        n->dims[i].exec = DV_NEST_SEQ;
+        if (n->dims[i].type != DV_NEST_K || n->k_order != DV_K_AS_IT_IS)
+            n->dims[i].exec = DV_NEST_SEQ;
     for (int i = n->n_dims - 1; i >= 0; i--)
         if (is_idle(n, i))
             drop(n, i);

@@ -89,12 +89,34 @@ typedef struct dv_nest_dim {
     uint8_t pack;  // a bit an operand: packed in each turn of the loop
 } dv_nest_dim;
 
+// What passes may do to k, which decides the order of additions: anything; not
+// join two k to one; nothing at all, k is cut and in order already.
+typedef enum dv_nest_k_order {
+    DV_K_FREE,
+    DV_K_APART,
+    DV_K_AS_IT_IS,
+} dv_nest_k_order;
+
+// Sums in lanes of vectors along k, that are added up at the end (dot products)
+// are in another order than sums in one chain: which does the kernel have?
+typedef enum dv_nest_dot {
+    DV_DOT_EITHER,
+    DV_DOT_NEVER,
+    DV_DOT_ALWAYS,
+} dv_nest_dot;
+
 struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;
     dv_prim first, main, last;
     uint8_t pack;    // a bit an operand: packed once, before all loops
     uint8_t combine; // parts of a shared k are summed apart
+    uint8_t k_order; // dv_nest_k_order; no part of the text
+    uint8_t dot;     // dv_nest_dot; no part of the text
+    // Of in0 and in1, where they are DV_BF16 or DV_I8 and sums have four bytes
+    // (of f32 or i32, whatever `dtype` says); 0: all have `dtype`. No part of
+    // the text.
+    uint8_t narrow;
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
     const dv_source *src; // borrowed; NULL: made in C
@@ -213,6 +235,9 @@ int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes);
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+// Does the kernel sum along k in lanes: are both its operands read in place,
+// with k unit stride?
+int dv_nest_form_is_dot(const dv_nest_form *f);
 // A product of two matrices, or a batch of them, each read in place: there is a
 // kernel for all of it that cuts, packs and shares on its own (jit/gemm.h).
 // Then `as`, if not NULL, is the nest with that kernel inside.

@@ -11,4 +11,6 @@ dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // C21, once the others hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
+// C22, once the others hold.
+dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag);
 #endif

@@ -215,6 +215,33 @@ static void scratch_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
+// How the products of an op are summed.
+static void nest_json(dv_json *j, const dv_plan *plan)
+{
+    dv_json_open(j, "nest", '[');
+    for (int32_t i = 0; i < plan->n_sums; i++) {
+        const dv_sums *s = &plan->sums[i];
+        const dv_op *op = &plan->ops->ops[s->op];
+        dv_json_open(j, NULL, '{');
+        dv_json_string(j, "op", op->name);
+        dv_json_string(j, "kernel",
+                       s->dot     ? "dot"
+                       : s->pairs ? "pairs"
+                                  : "outer");
+        dv_json_open(j, "levels", '[');
+        for (int32_t k = 0; k < s->n_levels; k++) {
+            dv_json_open_flat(j, NULL, '{');
+            dv_json_string(j, "variable", op->vars[s->levels[k].var].name);
+            dv_json_int(j, "size", s->levels[k].size);
+            dv_json_string(j, "runs", s->levels[k].inside ? "prim" : "seq");
+            dv_json_close(j);
+        }
+        dv_json_close(j);
+        dv_json_close(j);
+    }
+    dv_json_close(j);
+}
+
 char *dv_plan_json(const dv_plan *plan)
 {
     dv_text out = {0};
@@ -237,6 +264,8 @@ char *dv_plan_json(const dv_plan *plan)
         scratch_json(&j, plan);
     if (plan->n_grids)
         grid_json(&j, plan);
+    if (plan->n_sums)
+        nest_json(&j, plan);
     dv_json_open(&j, "passes", '[');
     for (int i = 0; i < DV_N_PASSES; i++) {
         if (plan->pass_ms[i] < 0)

@@ -146,6 +146,26 @@ typedef struct dv_group_grid {
     uint32_t off; // where it stands, in a plan that was read
 } dv_group_grid;
 
+// One level of the loops over a reduced variable: a loop, or what the kernel
+// takes inside. Levels of one variable are tiles of each other, outermost
+// first.
+typedef struct dv_sum_level {
+    int32_t var;
+    int64_t size;
+    int inside; // the kernel
+} dv_sum_level;
+
+// In which order an op adds its products up, in all of its tiles; see
+// nest/sums.h.
+typedef struct dv_sums {
+    int32_t op;
+    int dot;   // the kernel sums in the lanes of vectors along k
+    int pairs; // it has instructions for small matrices of bf16 or i8
+    dv_sum_level *levels;
+    int32_t n_levels;
+    uint32_t off; // where it stands, in a plan that was read
+} dv_sums;
+
 enum {
     DV_FACT_LOWERED = 1,      // plan->ops
     DV_FACT_GROUPED = 2,      // plan->groups, plan->slices
@@ -154,6 +174,7 @@ enum {
     DV_FACT_PLACED = 16,      // plan->scratch
     DV_FACT_DISTRIBUTED = 32, // plan->team
     DV_FACT_GRIDDED = 64,     // plan->grids
+    DV_FACT_LOOPED = 128,     // plan->sums
 };
 
 typedef enum dv_pass_id {
@@ -188,6 +209,9 @@ struct dv_plan {
     // grid
     dv_group_grid *grids; // of groups whose result is in tiles, in order
     int32_t n_grids;
+    // loops
+    dv_sums *sums; // of products that run on this machine, in order of ops
+    int32_t n_sums;
 };
 
 // Every op in one slice, for what nothing divides.

@@ -1,8 +1,10 @@
 // Laying out and running contractions; contract.h has the picture.
 #define _GNU_SOURCE
 #include "base/dtype.h"
+#include "base/fork.h"
 #include "base/math.h"
 #include "jit/host.h"
+#include "nest/sums.h"
 #include "run/contract_in.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -75,7 +77,9 @@ static int lay_loops(dv_contract *c)
                                 .outer = c->tiles.outer[l],
                                 .is_k = d->type == DV_NEST_K};
         for (int o = 0; o < DV_N_OPERANDS; o++)
-            c->loops[l].step[o] = d->size > 1 ? d->stride[o] * c->es : 0;
+            c->loops[l].step[o] =
+                d->size > 1 ? d->stride[o] * (o == DV_OUT ? c->es : c->es_in)
+                            : 0;
         if (d->exec != DV_NEST_SHARED)
             continue;
         shared = l + 1;
@@ -287,6 +291,8 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
         options.tile_rows = isa->panel_rows;
         options.tile_vectors = isa->panel_vectors;
     }
+    if (c->n.k_order == DV_K_AS_IT_IS)
+        return dv_sums_lay(&c->n, &c->k_block, &options, diag);
     dv_nest_unite(&c->n);
     for (int i = 0; i < c->n.n_dims; i++)
         c->n.dims[i].exec = DV_NEST_SEQ;
@@ -334,7 +340,11 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
-    c->es = dv_dtype_get(c->n.dtype)->size_bytes;
+    c->es = c->es_in = dv_dtype_get(c->n.dtype)->size_bytes;
+    if (c->n.narrow) {
+        c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
+        plain = 1;
+    }
     const dv_isa *isa = dv_jit_isa(jit);
     c->lanes = (int32_t)(isa->vector_bytes / c->es);
     c->panel_rows = isa->panel_rows;
@@ -571,9 +581,11 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     int32_t n = c->threads;
-    if (n == 1) {
-        dv_contract_part(c, 0, in0, in1, out);
-        dv_contract_combine(c, 0, out);
+    if (n == 1 || !dv_has_threads()) {
+        for (int32_t i = 0; i < n; i++)
+            dv_contract_part(c, i, in0, in1, out);
+        for (int32_t i = 0; i < n; i++)
+            dv_contract_combine(c, i, out);
         return;
     }
 #ifdef _OPENMP

@@ -70,10 +70,12 @@ struct dv_contract {
     dv_nest_form form;
     dv_nest_tiles tiles;
     int64_t es;    // bytes of an element
+    int64_t es_in; // of one of in0 and in1
     int32_t lanes; // in a vector
     // Of packed panels: rows of the one operand, vectors of the other.
     int32_t panel_rows, panel_vectors;
     int32_t streams; // out fits no cache and is written once: around them
+    int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C

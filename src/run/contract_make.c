@@ -104,6 +104,18 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     return DV_OK;
 }
 
+// The order of sums is given: a kernel in place, or packed in blocks of k that
+// all tiles have, also where it would rather sum in lanes.
+static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
+                        dv_gemm_options *o)
+{
+    s->one_sum = 1;
+    o->k_block = (int32_t)(c->k_block ? c->k_block : s->k);
+    o->pack = c->n.dot == DV_DOT_ALWAYS                   ? -1
+              : c->k_block || (s->trans_b && !s->trans_a) ? 1
+                                                          : 0;
+}
+
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag)
 {
@@ -127,6 +139,10 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
     s.one_sum = options->one_sum != 0;
+    if (c->n.narrow)
+        s.dtype = c->n.narrow;
+    if (c->n.k_order == DV_K_AS_IT_IS)
+        follow_sums(c, &s, &o);
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);
     if (!c->plans)
         return dv_nomem(diag);

@@ -63,6 +63,25 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
     return DV_OK;
 }
 
+// Contractions for all tiles of an op. What no kernel can do is done the other
+// way, in all tiles alike.
+static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
+                                 const dv_group *g, dv_diag *diag)
+{
+    dv_status st = DV_OK;
+    for (int32_t d = 0; d < g->n_deals && st == DV_OK; d++)
+        st = prepare_deal(x, way->product, op, &g->deals[d], NULL);
+    if (st == DV_OK)
+        return DV_OK;
+    if (st == DV_E_LIMIT) {
+        way->product = NULL;
+        return DV_OK;
+    }
+    for (int32_t d = 0; d < g->n_deals; d++) // once more, to say why
+        DV_TRY(prepare_deal(x, way->product, op, &g->deals[d], diag));
+    return dv_nomem(diag); // then there was none a moment ago
+}
+
 // Kernels for an op, where there are any; else it is done in strips.
 static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
                           dv_diag *diag)
@@ -88,9 +107,7 @@ static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
                           .jit = x->jit,
                           .arena = &x->arena};
     DV_TRY(dv_product_create(&way->product, &how, diag));
-    for (int32_t d = 0; way->product && d < g->n_deals; d++)
-        DV_TRY(prepare_deal(x, way->product, op, &g->deals[d], diag));
-    return DV_OK;
+    return way->product ? prepare_product(x, way, op, g, diag) : DV_OK;
 }
 
 static dv_status find_ways(dv_exec *x, dv_diag *diag)

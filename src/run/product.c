@@ -1,13 +1,12 @@
 #include "run/product.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "jit/host.h"
+#include "nest/sums.h"
 #include "run/widen.h"
 #include <string.h>
 
-enum {
-    MAX_SHORT = 6, // variables whose last slice is shorter
-    ALIGN_BYTES = 64,
-};
+enum { ALIGN_BYTES = 64 };
 
 struct dv_product {
     dv_product_how how;
@@ -18,16 +17,14 @@ struct dv_product {
     const dv_flat *flat[DV_N_OPERANDS];
     int64_t elem_bytes[DV_N_OPERANDS]; // as stored
     int64_t sum_bytes;                 // of an element of the contraction
-    int wide[2];                       // the factor is copied into f32 first
-    dv_widen widen[2];
-    int direct; // sums go straight to the tensor
-    // Both factors serve several results: however they are cut, a result is the
-    // same sum. (Sums of a matrix with a vector are cut along one variable,
-    // which changes nothing.)
-    int one_sum;
+    int copied[2]; // the factor is copied first, into f32 or with k together
+    dv_widen copy[2];
+    int direct;          // sums go straight to the tensor
+    const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
-    // variable in this list is the last, shorter one.
-    int32_t shorts[MAX_SHORT], n_shorts;
+    // variable in this list is the last, shorter one. There are as many tiles
+    // as shapes, or more.
+    int32_t shorts[DV_MAX_VARS], n_shorts;
     dv_contract **made;
 };
 
@@ -58,17 +55,6 @@ static int reads_result(const dv_op *o)
     return 0;
 }
 
-// Does a factor serve several results?
-static int has_reuse(const dv_op *o, const int32_t *factor)
-{
-    for (int v = 0; v < o->n_vars; v++)
-        for (int i = 0; i < 2; i++)
-            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
-                !(dv_access_vars(o, &o->reads[factor[i]]) >> v & 1))
-                return 1;
-    return 0;
-}
-
 // What happens to the sum, as a touch of the nest; -1: something else.
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
@@ -78,15 +64,6 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
     if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU && e->arg[0] == sum)
         return DV_PRIM_RELU;
     return -1;
-}
-
-static int type_of(int in0, int in1, int out)
-{
-    if (in0 && in1)
-        return out ? DV_NEST_C : DV_NEST_K;
-    if (!out || (!in0 && !in1))
-        return -1;
-    return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
 static int fill_nest(dv_product *p)
@@ -102,83 +79,138 @@ static int fill_nest(dv_product *p)
             if (s[i] < 0)
                 return 0;
         }
-        int type = type_of(s[0] != 0, s[1] != 0, s[2] != 0);
+        int type = dv_sums_type(s);
         if (type < 0)
             return 0;
         dv_nest_dim *d = &n->dims[n->n_dims];
         *d = (dv_nest_dim){.type = (dv_nest_type)type,
                            .exec = DV_NEST_SEQ,
-                           .size = o->vars[v].end - o->vars[v].begin};
+                           .size = o->vars[v].end - o->vars[v].begin,
+                           .off = (uint32_t)v};
         memcpy(d->stride, s, sizeof s);
         p->var[n->n_dims++] = v;
     }
     return n->n_dims > 0;
 }
 
+// The reduced variables in the order of the sums, those inside the kernel.
+static int32_t inside_of(const dv_sums *s, int32_t *vars)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < s->n_levels; i++)
+        if (s->levels[i].inside)
+            vars[n++] = s->levels[i].var;
+    return n;
+}
+
+// Are these variables one in an operand, in all tiles: does each step over the
+// next, and none but the first is cut? What has one point is no matter.
+static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
+                  int32_t n)
+{
+    int64_t step = 0;
+    int cut = 0;
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const dv_var *v = &p->o->vars[vars[i]];
+        int64_t len = v->end - v->begin;
+        if (len == 1)
+            continue;
+        if (step && (cut || flat->coef[vars[i]] != step))
+            return 0;
+        step = flat->coef[vars[i]] * len;
+        cut = p->how.plan->slices[p->how.op][vars[i]] < len;
+    }
+    return 1;
+}
+
+// A factor that is not what the kernel reads is copied. 0: it cannot be.
+static int fill_copy(dv_product *p, int i, dv_dtype t)
+{
+    int32_t last[DV_MAX_VARS];
+    dv_dtype to = p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
+    dv_widen_how how = {p->flat[i], p->o->n_vars, t, to, last, 0};
+    if (p->nest.narrow)
+        how.n_last = inside_of(p->sums, last);
+    p->copied[i] = t != to || !is_one(p, p->flat[i], last, how.n_last);
+    if (!p->copied[i])
+        return 1;
+    return (p->nest.narrow ||
+            (to == DV_F32 && (t == DV_F16 || t == DV_BF16))) &&
+           dv_widen_init(&p->copy[i], &how, p->how.jit);
+}
+
 static int fill_operands(dv_product *p, const int32_t *factor)
 {
     const dv_program *program = p->how.plan->ops;
     const dv_kernel *k = p->how.kernel;
-    int64_t n_reads = p->o->n_reads;
+    dv_dtype sum;
     p->nest.dtype = k->compute == DV_IN_F64 ? DV_F64 : DV_F32;
+    sum = p->nest.narrow == DV_I8 ? DV_I32 : p->nest.dtype;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
         const dv_access *a = i < 2 ? &p->o->reads[factor[i]] : &p->o->write;
         dv_dtype t = program->tensors[a->tensor].dtype;
-        p->access[i] = i < 2 ? factor[i] : (int32_t)n_reads;
+        p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->direct &= i < 2 || t == p->nest.dtype;
-        if (i == 2 || t == p->nest.dtype)
-            continue;
-        if (p->nest.dtype != DV_F32 || (t != DV_F16 && t != DV_BF16) ||
-            !dv_widen_init(&p->widen[i], p->flat[i], p->o->n_vars, t,
-                           p->how.jit))
+        p->direct &= i < 2 || t == sum;
+        if (i < 2 && !fill_copy(p, i, t))
             return 0;
-        p->wide[i] = 1;
     }
     return 1;
 }
 
 // Variables whose last slice is shorter.
-static int fill_shorts(dv_product *p)
+static void fill_shorts(dv_product *p)
 {
     for (int v = 0; v < p->o->n_vars; v++) {
         int64_t len = p->o->vars[v].end - p->o->vars[v].begin;
         if (len % p->how.plan->slices[p->how.op][v] == 0)
             continue;
-        if (p->n_shorts == MAX_SHORT)
-            return 0;
         p->shorts[p->n_shorts++] = v;
     }
-    return 1;
-}
-
-static int has_type(const dv_nest *n, dv_nest_type type)
-{
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == type && n->dims[i].size > 1)
-            return 1;
-    return 0;
 }
 
 static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
     int32_t factor[2];
-    p->o = k->op;
-    if (k->compute == DV_IN_I64 || !find_factors(p->o, k->reduce, factor))
+    if (!find_factors(p->o, k->reduce, factor))
+        return 0;
+    if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
+        dv_dtype t =
+            p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
+        p->nest.narrow =
+            dv_isa_has(dv_jit_isa(p->how.jit), (int)t) ? (uint8_t)t : 0;
+    }
+    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8)
         return 0;
     int last = last_touch(p->o, k->reduce);
     p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
-    if (p->how.vec && !has_reuse(p->o, factor))
-        return 0; // better in one pass
-    if (!fill_operands(p, factor) || (!p->direct && !p->how.vec) ||
-        !fill_shorts(p) || !fill_nest(p))
+    if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
+    if (!p->direct && (!p->how.vec || k->compute == DV_IN_I64))
+        return 0; // who would finish the sums?
+    fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
-    p->one_sum = has_type(&p->nest, DV_NEST_M) && has_type(&p->nest, DV_NEST_N);
     return 1;
+}
+
+// As the plan says, or as a plan would.
+static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
+{
+    const dv_plan *plan = p->how.plan;
+    dv_sums_machine machine = dv_sums_machine_of(&plan->target);
+    p->sums = dv_sums_find(plan, p->how.op);
+    *found = p->sums != NULL;
+    if (*found)
+        return DV_OK;
+    dv_sums *own = DV_NEW(p->how.arena, dv_sums, 1);
+    if (!own)
+        return dv_nomem(diag);
+    p->sums = own;
+    return dv_sums_choose(own, found, plan->ops, p->how.op, &machine,
+                          p->how.arena, diag);
 }
 
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
@@ -188,8 +220,13 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     *out = NULL;
     if (!p)
         return dv_nomem(diag);
+    int found = 0;
     p->how = *how;
-    if (!fill_product(p))
+    p->o = how->kernel->op;
+    if (how->vec && !dv_sums_reuse(p->o))
+        return DV_OK; // better in one pass
+    DV_TRY(find_sums(p, &found, diag));
+    if (!found || !fill_product(p))
         return DV_OK;
     p->made = DV_NEW(how->arena, dv_contract *,
                      (size_t)how->n_threads << p->n_shorts);
@@ -214,11 +251,14 @@ static dv_contract **made_for(const dv_product *p, const dv_tile *t,
 
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
-    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims)
+    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
+        a->dot != b->dot || a->narrow != b->narrow)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
+            a->dims[i].exec != b->dims[i].exec ||
             a->dims[i].size != b->dims[i].size ||
+            a->dims[i].whole != b->dims[i].whole ||
             memcmp(a->dims[i].stride, b->dims[i].stride,
                    sizeof a->dims[i].stride))
             return 0;
@@ -264,6 +304,16 @@ static int64_t results_of(const dv_product *p, const dv_tile *t)
     return n;
 }
 
+// A k of one point would stand between others that are one.
+static void drop_points(dv_nest *n)
+{
+    int32_t kept = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K || n->dims[i].size > 1)
+            n->dims[kept++] = n->dims[i];
+    n->n_dims = kept;
+}
+
 // The nest of a tile, with the strides of what is copied together.
 static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
 {
@@ -271,10 +321,10 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
     int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
     *bytes = 0;
     for (int i = 0; i < 2; i++)
-        if (p->wide[i])
-            *bytes +=
-                round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
-                                            p->o->n_vars, steps[i]));
+        if (p->copied[i])
+            *bytes += round_up(p->copy[i].copy_bytes *
+                               dv_widen_steps(&p->copy[i], t->begin, t->end,
+                                              p->o->n_vars, steps[i]));
     if (!p->direct) {
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
         *bytes += p->how.parts ? 0 : round_up(p->sum_bytes * results_of(p, t));
@@ -284,7 +334,7 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
         dv_nest_dim *d = &n.dims[i];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (d->stride[k] && (k < 2 ? p->wide[k] : !p->direct))
+            if (d->stride[k] && (k < 2 ? p->copied[k] : !p->direct))
                 d->stride[k] = steps[k][v];
     }
     // A step along what has one point leads nowhere, but must not be none.
@@ -292,6 +342,8 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
         for (int k = 0; k < DV_N_OPERANDS; k++)
             if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
                 n.dims[i].stride[k] = 1;
+    if (n.narrow)
+        drop_points(&n);
     return n;
 }
 
@@ -303,6 +355,10 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     if (*to)
         return DV_OK;
     dv_nest n = nest_of(p, t, &bytes);
+    if (!dv_sums_apply(p->sums, &n))
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "%s cannot be summed in the order of the plan",
+                       p->o->name);
     set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     for (int32_t i = 0; i < set->n; i++)
         if (same_nest(set->of[i], &n)) {
@@ -312,8 +368,7 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     dv_contract_options options = {.threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
-                                   .l3_bytes = set->l3_bytes,
-                                   .one_sum = p->one_sum};
+                                   .l3_bytes = set->l3_bytes};
     dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
@@ -333,12 +388,13 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
         for (int v = 0; v < p->o->n_vars; v++)
             off += p->flat[i]->coef[v] * t->begin[v];
         op[i] = (char *)at[p->access[i]] + off * p->elem_bytes[i];
-        if (i == 2 || !p->wide[i])
+        if (i == 2 || !p->copied[i])
             continue;
-        dv_widen_run(&p->widen[i], t->begin, t->end, op[i], (float *)room);
+        dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
         op[i] = room;
-        room += round_up(4 * dv_widen_steps(&p->widen[i], t->begin, t->end,
-                                            p->o->n_vars, steps));
+        room += round_up(
+            p->copy[i].copy_bytes *
+            dv_widen_steps(&p->copy[i], t->begin, t->end, p->o->n_vars, steps));
     }
     char *sums = p->direct ? op[2] : p->how.parts ? acc : room;
     dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);

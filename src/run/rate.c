@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "run/rate.h"
+#include "base/fork.h"
 #include "base/mem.h"
 #include "jit/peak.h"
 #include <string.h>
@@ -28,6 +29,25 @@ static void who(int32_t *id, int32_t *n)
 #endif
 }
 
+// Run the loop on all threads; returns how many there were.
+static int32_t run_peak(dv_peak *p, int64_t turns, int32_t threads)
+{
+    int32_t team = 1;
+    if (threads == 1 || !dv_has_threads()) {
+        dv_peak_run(p, turns);
+        return team;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        int32_t id, n;
+        who(&id, &n);
+        if (id == 0)
+            team = n;
+        dv_peak_run(p, turns);
+    }
+    return team;
+}
+
 double dv_rate_peak(dv_dtype dtype, int32_t threads)
 {
     dv_peak *p = NULL;
@@ -36,16 +56,8 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     if (dv_peak_create(&p, dtype, NULL))
         return 0;
     for (int k = 0; k < TRIES;) {
-        int32_t team = 1;
         double start = now();
-#pragma omp parallel num_threads(threads)
-        {
-            int32_t id, n;
-            who(&id, &n);
-            if (id == 0)
-                team = n;
-            dv_peak_run(p, turns);
-        }
+        int32_t team = run_peak(p, turns, threads);
         double s = now() - start;
         if (s < 5e-3 && turns < INT64_MAX / 4) { // too short to tell
             turns *= 2;
@@ -59,6 +71,31 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     return best;
 }
 
+// A thread's part of the copy, some times over.
+static void copy_part(char *to, const char *from, int64_t bytes, int64_t times,
+                      int32_t id, int32_t n)
+{
+    int64_t begin = bytes / n * id;
+    int64_t end = id == n - 1 ? bytes : begin + bytes / n;
+    for (int64_t i = 0; i < times; i++)
+        memcpy(to + begin, from + begin, (size_t)(end - begin));
+}
+
+static void run_copy(char *to, const char *from, int64_t bytes, int64_t times,
+                     int32_t threads)
+{
+    if (threads == 1 || !dv_has_threads()) {
+        copy_part(to, from, bytes, times, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        int32_t id, n;
+        who(&id, &n);
+        copy_part(to, from, bytes, times, id, n);
+    }
+}
+
 double dv_rate_copy(int64_t bytes, int32_t threads)
 {
     double best = 0;
@@ -70,15 +107,7 @@ double dv_rate_copy(int64_t bytes, int32_t threads)
     }
     for (int k = 0; from && to && k < TRIES;) {
         double start = now();
-#pragma omp parallel num_threads(threads)
-        {
-            int32_t id, n;
-            who(&id, &n);
-            int64_t begin = bytes / n * id;
-            int64_t end = id == n - 1 ? bytes : begin + bytes / n;
-            for (int64_t i = 0; i < times; i++)
-                memcpy(to + begin, from + begin, (size_t)(end - begin));
-        }
+        run_copy(to, from, bytes, times, threads);
         double s = now() - start;
         if (s < 2e-3) {
             times *= 2;

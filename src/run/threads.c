@@ -11,6 +11,7 @@
 // there are workers (a limit, a region around this one): a thread then plays
 // several of them, one after the other.
 #define _POSIX_C_SOURCE 200809L // sched_yield, getpid
+#include "base/fork.h"
 #include "base/math.h"
 #include "run/exec_in.h"
 #include <sched.h>
@@ -382,22 +383,9 @@ static void fork_and_join(dv_exec *x)
         pthread_join(threads[i], NULL);
 }
 #else
-// Are there threads to share with? A child of fork has none of those that its
-// parent shared with, but OpenMP would wait for them for ever.
-static int has_threads(void)
-{
-#ifdef _OPENMP
-    static atomic_int first; // the process that asked first; 0: none yet
-    int none = 0, me = (int)getpid();
-    return atomic_compare_exchange_strong(&first, &none, me) || none == me;
-#else
-    return 0;
-#endif
-}
-
 static void fork_and_join(dv_exec *x)
 {
-    if (x->n_workers == 1 || !has_threads()) {
+    if (x->n_workers == 1 || !dv_has_threads()) {
         work(x, 0, 1);
         return;
     }

@@ -9,6 +9,9 @@
 #include <hwloc.h>
 #include <pthread.h>
 #include <string.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
 
@@ -97,6 +100,28 @@ dv_caches dv_host_caches(void)
     return caches;
 }
 
+// Of the instruction sets that there are kernels for.
+static int64_t vector_bytes(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512f") ? 64
+           : __builtin_cpu_supports("avx2")  ? 32
+                                             : 16;
+#else
+    return 16;
+#endif
+}
+
+static int has_matrix(void)
+{
+#if defined(__aarch64__) && defined(__linux__)
+    const unsigned long i8mm = 1ul << 13, bf16 = 1ul << 14;
+    return (getauxval(AT_HWCAP2) & (i8mm | bf16)) == (i8mm | bf16);
+#else
+    return 0;
+#endif
+}
+
 void dv_host_probe(dv_target *out, dv_diag *diag)
 {
     machine m = probe();
@@ -114,6 +139,11 @@ void dv_host_probe(dv_target *out, dv_diag *diag)
     out->stick_bytes = line;
     out->scratch_align_bytes = line;
     out->scratch_bytes = share / line * line;
+    out->l1_bytes = dv_min_i64(m.share.l1_bytes, (int64_t)1 << 40);
+    out->l2_bytes = dv_min_i64(m.share.l2_bytes, (int64_t)1 << 40);
+    out->l3_bytes = dv_min_i64(m.share.l3_bytes, (int64_t)1 << 40);
+    out->vector_bytes = vector_bytes();
+    out->matrix = has_matrix();
     out->grain = DV_GRAIN_FUSED;
     out->here = 1;
     out->tiles_per_core = 0;

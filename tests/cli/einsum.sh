@@ -44,6 +44,17 @@ expect 0 '' "$divvy" run p.dv --verify
 good 'ij,jk->ik' 4x5 5x6 --json
 has '"target": "host"' '"executor": "threads"' '"verify": null' '"name": "y", "shape": \[4, 6\]'
 
+# -- Threads: the same bits for any number, for this machine alone
+for n in 1 2 5; do
+    good 'abc,cdb->da' 90x8x7 7x110x8 --threads $n --verify
+    has 'verify: ok'
+    hash=$(grep -o 'hash.*' .out)
+    [ "$n" = 1 ] && first=$hash
+    [ "$hash" = "$first" ] || complain "$n threads, another result"
+done
+expect 2 'einsum: error.usage.: --threads takes 1 or more' "$divvy" einsum i 3 --threads 0
+expect 2 'threads are for this machine, spyre is simulated' "$divvy" einsum i 3 -t spyre --threads 2
+
 # -- Files: what one einsum writes another reads
 good 'ij->ij' 3x4 --seed 7 -o a.npy
 good 'ij->ij' 4x2 --seed 8 -o b.npy

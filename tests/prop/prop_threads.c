@@ -4,6 +4,7 @@
 // than the plan has cores; and unless sums are in parts, the same bits for any
 // number of threads, with groups of ops or without.
 #include "case.h"
+#include "products.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <setjmp.h>
@@ -276,6 +277,13 @@ static int divided_runs(const dv_program *p, uint64_t seed)
     return ok;
 }
 
+// Few, odd, and more than there are cores.
+static int64_t some_threads(rng *r)
+{
+    static const int64_t n[] = {2, 3, 7, 4, 16, 5};
+    return n[rng_below(r, 6)];
+}
+
 static int any_number_is_the_same(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0xc2b2ae35};
@@ -283,7 +291,7 @@ static int any_number_is_the_same(const dv_program *p, uint64_t seed)
     void **want = one ? run(one, DV_RUN_THREADS) : NULL;
     int ok = want && !in_parts(one) && matches_oracle("1", p, one, want);
     for (int k = 0; ok && k < 3; k++) {
-        int64_t threads = 1 + rng_below(&r, MAX_THREADS);
+        int64_t threads = some_threads(&r);
         dv_plan *plan = make_plan(p, threads, k == 0 ? "off" : NULL);
         void **got = plan ? run(plan, DV_RUN_THREADS) : NULL;
         ok = got && matches_oracle("many", p, plan, got) &&
@@ -298,6 +306,64 @@ static int any_number_is_the_same(const dv_program *p, uint64_t seed)
     if (one)
         case_free(want, one->ops);
     dv_plan_destroy(one);
+    return ok;
+}
+
+// Another order of sums: some of the reduced variables in any order, some cut,
+// the last ones inside the kernel.
+static void shuffle_sums(rng *r, dv_plan *plan, dv_sums *s)
+{
+    const dv_op *o = &plan->ops->ops[s->op];
+    int32_t order[DV_MAX_VARS], n = 0;
+    for (int32_t v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce) {
+            int32_t at = (int32_t)rng_below(r, n + 1);
+            memmove(&order[at + 1], &order[at], (size_t)(n - at) * sizeof at);
+            order[at] = v;
+            n++;
+        }
+    s->levels = DV_NEW(&plan->arena, dv_sum_level, 2 * n);
+    s->n_levels = 0;
+    s->dot = s->pairs = 0;
+    int64_t tile[DV_MAX_VARS];
+    int32_t inside = 1 + (int32_t)rng_below(r, n);
+    for (int32_t i = 0; i < n; i++) {
+        const dv_var *v = &o->vars[order[i]];
+        int64_t len = v->end - v->begin;
+        tile[i] = rng_percent(r, 50) ? len : 1 + rng_below(r, len);
+        if (tile[i] < len)
+            s->levels[s->n_levels++] =
+                (dv_sum_level){order[i], (len - 1) / tile[i] + 1, 0};
+    }
+    for (int32_t i = 0; i < n; i++)
+        s->levels[s->n_levels++] =
+            (dv_sum_level){order[i], tile[i], i >= n - inside};
+}
+
+// Whatever a plan says about sums, all tiles follow it.
+static int any_order_is_followed(const dv_program *p, uint64_t seed)
+{
+    dv_plan *plan[2];
+    void **got[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        rng r = {seed ^ 0x165667b1};
+        plan[i] = make_plan(p, i ? 5 : 1, NULL);
+        for (int32_t k = 0; plan[i] && k < plan[i]->n_sums; k++)
+            shuffle_sums(&r, plan[i], &plan[i]->sums[k]);
+        if (plan[i] && dv_plan_check(plan[i], NULL) == DV_OK)
+            got[i] = run(plan[i], DV_RUN_THREADS);
+    }
+    int ok =
+        got[0] && got[1] && matches_oracle("any order", p, plan[0], got[0]) &&
+        (in_parts(plan[1]) ||
+         same_bits("five threads", plan[0]->ops, got[0], plan[1]->ops, got[1]));
+    if (!ok)
+        add_text(plan[0]);
+    for (int i = 0; i < 2; i++) {
+        if (plan[i])
+            case_free(got[i], plan[i]->ops);
+        dv_plan_destroy(plan[i]);
+    }
     return ok;
 }
 
@@ -336,60 +402,6 @@ static const char *const hard[] = {
 };
 
 typedef int property(const dv_program *p, uint64_t seed);
-
-// -- Products of sizes that kernels like and dislike -------------------------
-
-// Letters of `from` in random order, with commas.
-static void shuffle(rng *r, const char *from, char *to)
-{
-    char left[8];
-    snprintf(left, sizeof left, "%.7s", from);
-    for (int n = (int)strlen(left); n > 0; n--) {
-        int k = (int)rng_below(r, n);
-        *to++ = left[k];
-        *to++ = ',';
-        left[k] = left[n - 1];
-    }
-    to[-1] = 0;
-}
-
-// "a,c" with the sizes of the letters.
-static int declare(char *to, size_t room, const char *dtype, char name,
-                   const char *index, const int *size)
-{
-    int n = snprintf(to, room, "input %c: %s[", name, dtype);
-    for (; *index; index++)
-        n += *index == ','
-                 ? snprintf(to + n, room - (size_t)n, ", ")
-                 : snprintf(to + n, room - (size_t)n, "%d", size[*index - 'a']);
-    return n + snprintf(to + n, room - (size_t)n, "]\n");
-}
-
-// Factors and result with their dims in any order. Where tiles may be thin, k
-// is short: kernels for few rows and a long k take it in pieces, and so sum in
-// another order.
-static void some_product(uint64_t seed, char *text, size_t room)
-{
-    static const int sizes[] = {1, 2, 3, 5, 8, 13, 17, 29, 37, 64, 65};
-    static const char *const types[] = {"f32", "f32", "f64", "f16", "bf16"};
-    static const char *const of[] = {"ac", "bc", "ab"};
-    static const char *const ends[] = {"", "relu(", "tanh("};
-    rng r = {seed ^ 0x27d4eb2f};
-    char at[3][24];
-    int wide = rng_percent(&r, 40), size[3];
-    for (int i = 0; i < 2; i++)
-        size[i] = sizes[wide ? 9 + rng_below(&r, 2) : rng_below(&r, 11)];
-    size[2] = sizes[rng_below(&r, wide ? 11 : 6)];
-    for (int i = 0; i < 3; i++)
-        shuffle(&r, of[i], at[i]);
-    const char *type = types[rng_below(&r, 5)];
-    const char *end = ends[rng_below(&r, 3)];
-    int n = declare(text, room, type, 'x', at[0], size);
-    n += declare(text + n, room - (size_t)n, type, 'y', at[1], size);
-    snprintf(text + n, room - (size_t)n,
-             "z[%s] = %ssum[c] x[%s] * y[%s]%s\noutput z\n", at[2], end, at[0],
-             at[1], *end ? ")" : "");
-}
 
 static int holds(property *f, const char *text, uint64_t seed)
 {
@@ -435,25 +447,34 @@ static void try_hard(const char *name, property *f)
     assert_int_equal(failed, 0);
 }
 
-static void products_are_the_same(void **state)
+static void try_products(property *f, int usual)
 {
-    (void)state;
     uint64_t seed = gen_seed();
 #if defined(__SANITIZE_THREAD__)
-    int usual = 8; // kernels' buffers leave it without memory
-#else
-    int usual = 200;
+    usual = 8; // kernels' buffers leave it without memory
 #endif
     int failed = 0, n = gen_cases(usual);
     for (int i = 0; i < n && failed < 3; i++) {
-        char text[400];
+        char text[600];
         some_product(seed + (uint64_t)i, text, sizeof text);
-        if (holds(any_number_is_the_same, text, seed + (uint64_t)i))
+        if (holds(f, text, seed + (uint64_t)i))
             continue;
         gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text, why);
         failed++;
     }
     assert_int_equal(failed, 0);
+}
+
+static void products_are_the_same(void **state)
+{
+    (void)state;
+    try_products(any_number_is_the_same, 100);
+}
+
+static void products_follow(void **state)
+{
+    (void)state;
+    try_products(any_order_is_followed, 60);
 }
 
 #define PROPERTY(f, n)                                                         \
@@ -483,6 +504,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {TESTS(divided_runs),
                                        TESTS(any_number_is_the_same),
-                                       cmocka_unit_test(products_are_the_same)};
+                                       cmocka_unit_test(products_are_the_same),
+                                       cmocka_unit_test(products_follow)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

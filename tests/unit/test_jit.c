@@ -252,6 +252,46 @@ static void plans_refuse(void **state)
 
 // -- Moves -------------------------------------------------------------------
 
+// One chain of additions an element, whatever the shape: also where all that
+// is added is -0, which a sum that starts at 0 would lose.
+static void one_sum_keeps_signs(void **state)
+{
+    (void)state;
+    static const int32_t ks[] = {1, 3, 8, 20, 30, 64, 100};
+    static const int32_t ns[] = {1, 3, 4, 8, 13, 20, 24};
+    static const int32_t ms[] = {1, 2, 4, 5, 12};
+    static double a[12 * 100], b[100 * 24], c[12 * 24]; // f32 has room too
+    dv_jit *jit = dv_jit_shared();
+    if (!jit)
+        skip();
+    for (int i = 0; i < 7 * 7 * 5 * 2; i++) {
+        dv_gemm_shape s = {.m = ms[i % 5], .n = ns[i / 5 % 7], .one_sum = 1};
+        dv_gemm_fn f;
+        uint64_t want = 0, got = 0;
+        s.k = ks[i / 35 % 7];
+        s.dtype = i >= 245 ? DV_F64 : DV_F32;
+        size_t size = s.dtype == DV_F64 ? 8 : 4;
+        for (int k = 0; k < 100 * 24; k++)
+            if (s.dtype == DV_F64)
+                b[k] = -1;
+            else
+                ((float *)(void *)b)[k] = -1;
+        for (int m = 0; m < s.m * s.n; m++) {
+            dv_gemm_shape one = s;
+            one.m = one.n = 1;
+            if (m == 0) {
+                assert_int_equal(dv_jit_gemm(jit, &one, &f, NULL), DV_OK);
+                f(a, b, c, NULL);
+                memcpy(&want, c, size);
+                assert_int_equal(dv_jit_gemm(jit, &s, &f, NULL), DV_OK);
+                f(a, b, c, NULL);
+            }
+            memcpy(&got, (char *)c + (size_t)m * size, size);
+            assert_true(got == want);
+        }
+    }
+}
+
 static void moves(void **state)
 {
     (void)state;
@@ -397,13 +437,20 @@ static void other_machines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm_small),   cmocka_unit_test(gemm_random),
-        cmocka_unit_test(gemm_nan),     cmocka_unit_test(gemm_panel),
-        cmocka_unit_test(gemm_blocks),  cmocka_unit_test(gemm_refuses),
-        cmocka_unit_test(plans),        cmocka_unit_test(plans_repeat),
-        cmocka_unit_test(plans_refuse), cmocka_unit_test(moves),
-        cmocka_unit_test(never_both),   cmocka_unit_test(cache_threads),
-        cmocka_unit_test(listing),      cmocka_unit_test(other_machines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_small),
+                                       cmocka_unit_test(gemm_random),
+                                       cmocka_unit_test(gemm_nan),
+                                       cmocka_unit_test(gemm_panel),
+                                       cmocka_unit_test(gemm_blocks),
+                                       cmocka_unit_test(gemm_refuses),
+                                       cmocka_unit_test(plans),
+                                       cmocka_unit_test(plans_repeat),
+                                       cmocka_unit_test(plans_refuse),
+                                       cmocka_unit_test(moves),
+                                       cmocka_unit_test(one_sum_keeps_signs),
+                                       cmocka_unit_test(never_both),
+                                       cmocka_unit_test(cache_threads),
+                                       cmocka_unit_test(listing),
+                                       cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

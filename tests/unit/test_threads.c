@@ -1,8 +1,11 @@
 // The thread executor: the same bits for any number of threads, parts of sums,
 // updates, repeats, errors found by one thread among many.
 #define _POSIX_C_SOURCE 200809L // fork
+#include "jit/gemm.h"
 #include "plan/plan.h"
+#include "run/contract.h"
 #include "run/data.h"
+#include "run/rate.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -252,6 +255,56 @@ static void a_child_runs_alone(void **state)
     stop(&j);
 }
 
+// The products and the measurements that have threads of their own: a child
+// does them alone, to the same bits.
+static void a_child_multiplies_alone(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // its children may start no threads
+#endif
+    enum { N = 96, K = 40 };
+    static float a[N * K], b[K * N], want[2][N * N], got[2][N * N];
+    dv_nest n = {.name = "c", .dtype = DV_F32, .first = DV_PRIM_ZERO};
+    n.main = DV_PRIM_GEMM;
+    n.n_dims = 3;
+    n.dims[0] = (dv_nest_dim){DV_NEST_N, DV_NEST_SEQ, N, {0, K, N}, 0, 0, 0};
+    n.dims[1] = (dv_nest_dim){DV_NEST_M, DV_NEST_SEQ, N, {1, 0, 1}, 0, 0, 0};
+    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_SEQ, K, {N, 1, 0}, 0, 0, 0};
+    dv_jit *jit = dv_jit_shared();
+    if (!jit)
+        skip();
+    dv_contract_options o = {.threads = 3};
+    dv_gemm_options g = {.threads = 3};
+    dv_gemm_shape s = {.m = N, .n = N, .k = K, .dtype = DV_F32};
+    dv_contract *c = NULL;
+    dv_gemm_plan *p = NULL;
+    for (int i = 0; i < N * K; i++) {
+        a[i] = (float)(i * 7 % 23) * 0.3f;
+        b[i] = (float)(i * 5 % 19) * 0.7f;
+    }
+    assert_int_equal(dv_contract_create(&c, jit, &n, &o, NULL), DV_OK);
+    assert_int_equal(dv_gemm_plan_create(&p, jit, &s, &g, NULL), DV_OK);
+    dv_contract_run(c, b, a, want[0]);
+    dv_gemm_run(p, a, b, want[1], NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); // or it would hang with us
+        dv_contract_run(c, b, a, got[0]);
+        dv_gemm_run(p, a, b, got[1], NULL);
+        int ok = !memcmp(want, got, sizeof want) && dv_rate_copy(4096, 2) > 0 &&
+                 dv_rate_peak(DV_F32, 2) > 0;
+        _exit(ok ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    dv_contract_destroy(c);
+    dv_gemm_plan_destroy(p);
+}
+
 static void odd_counts_are_refused(void **state)
 {
     (void)state;
@@ -286,6 +339,7 @@ int main(void)
         cmocka_unit_test(errors_are_not_kept),
         cmocka_unit_test(fewer_threads_than_cores),
         cmocka_unit_test(a_child_runs_alone),
+        cmocka_unit_test(a_child_multiplies_alone),
         cmocka_unit_test(odd_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

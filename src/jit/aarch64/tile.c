@@ -490,10 +490,22 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
 
 // -- The tile ----------------------------------------------------------------
 
-static void start_sums(dv_gen *g, const dv_tile *t)
+// At -0, to which a first product is added as it is: sums that start with a
+// multiply have the same bits, the sign of a 0 among them. (Pairs have no
+// other start than this one.)
+static void start_sums(dv_gen *g, const dv_tile *t, int pairs)
 {
-    for (int i = 0; i < t->sets * t->rows * t->nv; i++)
-        DV_E(movi_0, dv_gen_reg(i), 0, 0, 0);
+    int first = dv_gen_reg(0), floats = !g->ints && !pairs;
+    DV_E(movi_0, first, 0, 0, 0);
+    if (floats && g->es == 8)
+        DV_E(fneg_2d, first, first, 0, 0);
+    else if (floats)
+        DV_E(fneg_4s, first, first, 0, 0);
+    for (int i = 1; i < t->sets * t->rows * t->nv; i++)
+        if (floats)
+            DV_E(orr_v, dv_gen_reg(i), first, first, 0);
+        else
+            DV_E(movi_0, dv_gen_reg(i), 0, 0, 0);
 }
 
 static void add_sets(dv_gen *g, const dv_tile *t)
@@ -514,7 +526,7 @@ static void sums(dv_gen *g, const dv_prod *p, const dv_tile *t, int stores)
                 (!stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l.flows;
     if (loops)
-        start_sums(g, t);
+        start_sums(g, t, p->pairs);
     start_pointers(&l, g);
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);

@@ -1,0 +1,15 @@
+#define _POSIX_C_SOURCE 200809L // getpid
+#include "base/fork.h"
+#include <stdatomic.h>
+#include <unistd.h>
+
+int dv_has_threads(void)
+{
+#ifdef _OPENMP
+    static atomic_int first; // the process that asked first; 0: none yet
+    int none = 0, me = (int)getpid();
+    return atomic_compare_exchange_strong(&first, &none, me) || none == me;
+#else
+    return 0;
+#endif
+}

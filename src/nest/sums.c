@@ -1,0 +1,341 @@
+// Choosing the order of sums; sums.h has what it means.
+#include "nest/sums.h"
+#include "base/dtype.h"
+#include "base/math.h"
+#include <stdlib.h>
+#include <string.h>
+
+dv_sums_machine dv_sums_machine_of(const dv_target *t)
+{
+    dv_nest_options o = {.l1_bytes = t->l1_bytes,
+                         .l2_bytes = t->l2_bytes,
+                         .l3_bytes = t->l3_bytes};
+    return (dv_sums_machine){dv_nest_caches_of(&o), t->vector_bytes, t->matrix};
+}
+
+const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
+{
+    for (int32_t i = 0; plan->facts & DV_FACT_LOOPED && i < plan->n_sums; i++)
+        if (plan->sums[i].op == op)
+            return &plan->sums[i];
+    return NULL;
+}
+
+// -- The nest of an op -------------------------------------------------------
+
+// The accesses that are multiplied, summed and written; 0: it is something
+// else.
+static int find_accesses(const dv_op *o, const dv_access *at[])
+{
+    const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
+    const dv_expr *e = sum ? sum->arg[0] : NULL;
+    if (!sum || sum->fn != DV_RED_SUM || e->kind != DV_EXPR_APPLY ||
+        e->fn != DV_FN_MUL)
+        return 0;
+    at[DV_OUT] = &o->write;
+    for (int i = 0; i < 2; i++) {
+        if (e->arg[i]->kind != DV_EXPR_READ)
+            return 0;
+        at[i] = &o->reads[e->arg[i]->read];
+    }
+    return !dv_access_is_indirect(at[0]) && !dv_access_is_indirect(at[1]) &&
+           !dv_access_is_indirect(at[2]);
+}
+
+int dv_sums_reuse(const dv_op *o)
+{
+    const dv_access *at[DV_N_OPERANDS];
+    if (!find_accesses(o, at))
+        return 0;
+    for (int v = 0; v < o->n_vars; v++)
+        for (int i = 0; i < 2; i++)
+            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
+                !(dv_access_vars(o, at[i]) >> v & 1))
+                return 1;
+    return 0;
+}
+
+// Elements that a step of variable v goes, in a tensor that lies row by row; 0
+// where it goes back, or too far.
+static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    int64_t row = 1, part;
+    *out = 0;
+    for (int d = t->n_dims - 1; d >= 0; d--) {
+        if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
+            !dv_add_i64(out, *out, part) || !dv_mul_i64(&row, row, t->shape[d]))
+            return 0;
+    }
+    return *out >= 0;
+}
+
+int dv_sums_type(const int64_t *stride)
+{
+    int in0 = stride[DV_IN0] != 0, in1 = stride[DV_IN1] != 0;
+    int out = stride[DV_OUT] != 0;
+    if (in0 && in1)
+        return out ? DV_NEST_C : DV_NEST_K;
+    if (!out || (!in0 && !in1))
+        return -1;
+    return in0 ? DV_NEST_M : DV_NEST_N;
+}
+
+// Both factors are bf16; or i8, and their sums are stored as they are, in i32.
+static int narrow_of(const dv_program *p, const dv_op *o,
+                     const dv_access *const at[])
+{
+    dv_dtype t = p->tensors[at[0]->tensor].dtype;
+    const dv_expr *e = o->body;
+    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU)
+        e = e->arg[0];
+    if (p->tensors[at[1]->tensor].dtype != t)
+        return 0;
+    if (t == DV_BF16 && dv_op_compute(p, o) == DV_IN_F32)
+        return DV_BF16;
+    return t == DV_I8 && e == dv_op_reduce(o) &&
+                   p->tensors[o->write.tensor].dtype == DV_I32
+               ? DV_I8
+               : 0;
+}
+
+// All variables of the op, each with its number in `off`.
+static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
+{
+    const dv_access *at[DV_N_OPERANDS];
+    dv_compute compute = dv_op_compute(p, o);
+    *n = (dv_nest){.name = "sums",
+                   .dtype = compute == DV_IN_F64 ? DV_F64 : DV_F32,
+                   .first = DV_PRIM_ZERO,
+                   .main = DV_PRIM_GEMM,
+                   .k_order = DV_K_APART};
+    if (!find_accesses(o, at))
+        return 0;
+    n->narrow = (uint8_t)narrow_of(p, o, at);
+    if (compute == DV_IN_I64 && n->narrow != DV_I8)
+        return 0;
+    for (int i = 0; i < 2; i++) // copies of narrow operands lie otherwise
+        if (p->tensors[at[i]->tensor].dtype != n->dtype)
+            n->dot = DV_DOT_NEVER;
+    for (int v = 0; v < o->n_vars; v++) {
+        dv_nest_dim *d = &n->dims[n->n_dims++];
+        *d = (dv_nest_dim){.exec = DV_NEST_SEQ,
+                           .size = o->vars[v].end - o->vars[v].begin,
+                           .off = (uint32_t)v};
+        for (int i = 0; i < DV_N_OPERANDS; i++)
+            if (!step_of(p, at[i], v, &d->stride[i]))
+                return 0;
+        int type = dv_sums_type(d->stride);
+        if (type < 0)
+            return 0;
+        d->type = (dv_nest_type)type;
+    }
+    return dv_nest_check(n, NULL) == DV_OK;
+}
+
+// -- Choosing ----------------------------------------------------------------
+
+// k of a plain product that keeps a panel of B in L1 while panels of A pass it:
+// vectors and rows of panels as the kernels for vectors of this size have them,
+// and the eighths of L1 that they may take.
+static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
+{
+    static const struct {
+        int64_t vector_bytes, vectors, rows, eighths;
+    } panels[] = {{64, 3, 8, 11}, {32, 2, 6, 7}, {0, 5, 4, 7}};
+    int i = 0;
+    while (panels[i].vector_bytes > m->vector_bytes)
+        i++;
+    int64_t vector = dv_max_i64(panels[i].vector_bytes, 16);
+    int64_t row = panels[i].vectors * vector + 2 * panels[i].rows * es;
+    int64_t unit = vector / es;
+    int64_t most = dv_max_i64(m->caches.l1 * panels[i].eighths / 8 / row, unit);
+    int64_t parts = dv_ceil_div(k, most);
+    return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
+}
+
+static int64_t size_of(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : n->dims[dim].size;
+}
+
+// A product of two matrices: dots where little is made of long rows; else in
+// blocks, if it is large enough to be packed; else in one chain.
+static void choose_plain(dv_nest *n, const dv_sums_machine *m)
+{
+    dv_nest_form f;
+    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
+    if (dv_nest_form_of(n, &f, NULL) || !f.n_k)
+        return;
+    int64_t row = size_of(n, f.row), col = size_of(n, f.col);
+    int64_t k = n->dims[f.k[0]].size;
+    int small = row < 8 || col < 8 || k < 8;
+    int dots = dv_nest_form_is_dot(&f);
+    if (dots && small && n->dot != DV_DOT_NEVER) {
+        n->dot = DV_DOT_ALWAYS;
+        return;
+    }
+    n->dot = DV_DOT_NEVER;
+    int64_t block = plain_block(m, k, es), bytes;
+    int large =
+        !dv_mul_i64(&bytes, col, k * es) || bytes > m->caches.l1 * 3 / 4;
+    if (block < k && ((dots && !small) || (row >= 16 && col >= 8 && large))) {
+        dv_nest_dim d = n->dims[f.k[0]];
+        dv_nest_cut(n, f.k[0], block);
+        n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
+        d = n->dims[f.k[0]]; // loops stand before the kernel
+        memmove(&n->dims[1], &n->dims[0], (size_t)f.k[0] * sizeof d);
+        n->dims[0] = d;
+    }
+}
+
+static int by_steps(const void *x, const void *y)
+{
+    const dv_nest_dim *a = x, *b = y;
+    int64_t s = dv_min_i64(a->stride[DV_IN0], a->stride[DV_IN1]);
+    int64_t t = dv_min_i64(b->stride[DV_IN0], b->stride[DV_IN1]);
+    return s != t ? (s > t ? -1 : 1) : (a->off > b->off) - (a->off < b->off);
+}
+
+// In one chain, large steps outermost: always possible.
+static void in_one_chain(dv_nest *n)
+{
+    int kept = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].size > 1)
+            n->dims[kept++] = n->dims[i];
+    n->n_dims = kept;
+    qsort(n->dims, (size_t)kept, sizeof *n->dims, by_steps);
+    for (int i = kept > DV_FORM_MAX_K ? kept - DV_FORM_MAX_K : 0; i < kept; i++)
+        n->dims[i].exec = DV_NEST_PRIM;
+    n->dot = DV_DOT_NEVER;
+}
+
+// The k of a nest that is laid out; 0 when out of memory.
+static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
+{
+    out->n_levels = 0;
+    out->levels = DV_NEW(arena, dv_sum_level, n->n_dims);
+    out->dot = n->dot == DV_DOT_ALWAYS;
+    for (int i = 0; out->levels && i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K)
+            out->levels[out->n_levels++] =
+                (dv_sum_level){(int32_t)n->dims[i].off, n->dims[i].size,
+                               n->dims[i].exec == DV_NEST_PRIM};
+    return out->levels != NULL;
+}
+
+// -- Matrix instructions -----------------------------------------------------
+
+// All of k inside, in one sequence, cut where a panel of it would leave L1.
+// 0: it is not worth it.
+static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
+                        dv_nest *out)
+{
+    enum { LEAST = 8, MOST_K = 1 << 16, PANELS = 28 };
+    int64_t es = dv_dtype_get((dv_dtype)whole->narrow)->size_bytes;
+    int64_t inner = 1, size[3] = {1, 1, 1}; // m, n, k; no overflow: tensors
+    for (int i = 0; i < whole->n_dims; i++)
+        if (whole->dims[i].type != DV_NEST_C)
+            size[whole->dims[i].type - DV_NEST_M] *= whole->dims[i].size;
+    *out = *whole;
+    in_one_chain(out);
+    for (int i = 1; i < out->n_dims; i++)
+        inner *= out->dims[i].size;
+    int64_t most = m->caches.l1 * 7 / 8 / (PANELS * es), unit = 8 / es;
+    int64_t parts = dv_ceil_div(size[2], dv_max_i64(most, unit));
+    int64_t block = dv_ceil_div(dv_ceil_div(size[2], parts), unit) * unit;
+    if (!m->matrix || size[0] < LEAST || size[1] < LEAST ||
+        size[2] < 2 * LEAST || size[2] > MOST_K || inner > block ||
+        out->n_dims > DV_FORM_MAX_K)
+        return 0;
+    if (block / inner < out->dims[0].size)
+        dv_nest_cut(out, 0, block / inner);
+    return 1;
+}
+
+// Would tiles that hold all of the op have kernels of some size? (Operands
+// whose k lies otherwise are copied first.)
+static int suits_pairs(const dv_sums *s, const dv_nest *whole)
+{
+    dv_nest n = *whole;
+    dv_nest_form f;
+    int64_t block, step[2] = {1, 1};
+    for (int i = s->n_levels - 1; i >= 0; i--) // as copies have it
+        for (int j = 0; j < n.n_dims; j++) {
+            dv_nest_dim *d = &n.dims[j];
+            if (d->type != DV_NEST_K || d->off != (uint32_t)s->levels[i].var ||
+                !s->levels[i].inside)
+                continue;
+            for (int o = 0; o < 2; o++) {
+                d->stride[o] = step[o];
+                step[o] *= d->size;
+            }
+        }
+    for (int j = 0; j < n.n_dims; j++)
+        for (int o = 0; o < 2; o++)
+            if (n.dims[j].type != DV_NEST_K && n.dims[j].stride[o]) {
+                n.dims[j].stride[o] = step[o];
+                step[o] *= n.dims[j].size;
+            }
+    if (!dv_sums_apply(s, &n))
+        return 0;
+    dv_nest_join(&n, NULL, NULL);
+    return dv_sums_lay_narrow(&n, &block) && !dv_nest_form_of(&n, &f, NULL) &&
+           size_of(&n, f.row) >= 8 && size_of(&n, f.col) >= 8;
+}
+
+static int has_k_inside(const dv_nest *n)
+{
+    int any = 0, inside = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        any |= n->dims[i].type == DV_NEST_K;
+        inside |=
+            n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM;
+    }
+    return inside || !any;
+}
+
+dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
+                         int32_t op, const dv_sums_machine *machine,
+                         dv_arena *arena, dv_diag *diag)
+{
+    dv_nest whole, n;
+    dv_nest_form f;
+    dv_nest_options o = {.threads = 1,
+                         .l1_bytes = machine->caches.l1,
+                         .l2_bytes = machine->caches.l2,
+                         .l3_bytes = machine->caches.l3};
+    *out = (dv_sums){.op = op};
+    *found = find_nest(&whole, p, &p->ops[op]);
+    if (!*found)
+        return DV_OK;
+    if (whole.narrow && choose_pairs(&whole, machine, &n)) {
+        if (!take_levels(out, &n, arena))
+            return dv_nomem(diag);
+        out->pairs = 1;
+        if (suits_pairs(out, &whole))
+            return DV_OK;
+        *out = (dv_sums){.op = op};
+    }
+    *found = whole.narrow != DV_I8;
+    whole.narrow = 0;
+    if (!*found)
+        return DV_OK;
+    n = whole;
+    dv_nest_join(&n, &o, NULL);
+    if (dv_nest_is_plain(&n, &n)) {
+        choose_plain(&n, machine);
+    } else {
+        dv_sums_lay_out(&n, &o);
+        int ok = dv_nest_form_of(&n, &f, NULL) == DV_OK;
+        n.dot = ok && dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
+    }
+    if (!take_levels(out, &n, arena))
+        return dv_nomem(diag);
+    dv_nest tried = whole;
+    if (has_k_inside(&n) && dv_sums_apply(out, &tried))
+        return DV_OK;
+    in_one_chain(&whole);
+    return take_levels(out, &whole, arena) ? DV_OK : dv_nomem(diag);
+}

@@ -1,0 +1,280 @@
+// Following an order of sums in a tile; sums.h has what it means.
+#include "base/math.h"
+#include "nest/sums.h"
+#include <string.h>
+
+// -- Following ---------------------------------------------------------------
+
+// The levels of one variable with `len` elements: sizes in `size`, from the
+// innermost; what is left of the others when a level has one turn is nothing.
+static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
+                       int64_t *size)
+{
+    int64_t unit = 1;
+    int outermost = -1;
+    for (int i = s->n_levels - 1; i >= 0; i--) {
+        if (s->levels[i].var != var)
+            continue;
+        int64_t left = dv_ceil_div(len, unit);
+        size[i] = dv_min_i64(s->levels[i].size, left);
+        unit *= size[i];
+        outermost = i;
+    }
+    if (outermost >= 0)
+        size[outermost] = dv_ceil_div(len, unit / size[outermost]);
+}
+
+// The dimension of variable `var`, or -1.
+static int find_dim(const dv_nest *n, int32_t var)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].off == (uint32_t)var)
+            return i;
+    return -1;
+}
+
+static int is_innermost(const dv_sums *s, int level)
+{
+    for (int i = level + 1; i < s->n_levels; i++)
+        if (s->levels[i].var == s->levels[level].var)
+            return 0;
+    return 1;
+}
+
+// Level i as a dimension, at the end of `n`. `size` has those of all levels.
+static int add_level(dv_nest *n, const dv_sums *s, int i, const dv_nest_dim *of,
+                     const int64_t *size)
+{
+    dv_nest_dim d = *of;
+    int64_t unit = 1;
+    if (size[i] == 1 && !is_innermost(s, i))
+        return 1; // one turn
+    if (n->n_dims == DV_NEST_MAX_DIMS)
+        return 0;
+    for (int j = i + 1; j < s->n_levels; j++)
+        if (s->levels[j].var == s->levels[i].var)
+            unit *= size[j];
+    d.exec = s->levels[i].inside ? DV_NEST_PRIM : DV_NEST_SEQ;
+    d.size = size[i];
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (!dv_mul_i64(&d.stride[o], of->stride[o], unit))
+            return 0;
+    for (int j = 0; j < i; j++)
+        if (s->levels[j].var == s->levels[i].var && size[j] > 1)
+            d.whole = of->size;
+    n->dims[n->n_dims++] = d;
+    return 1;
+}
+
+static void drop(dv_nest *n, int i)
+{
+    memmove(&n->dims[i], &n->dims[i + 1],
+            (size_t)(n->n_dims - i - 1) * sizeof *n->dims);
+    n->n_dims--;
+}
+
+// A loop whose variable has no other level.
+static int is_lone(const dv_nest *n, int i)
+{
+    for (int j = 0; j < n->n_dims; j++)
+        if (j != i && n->dims[j].type == DV_NEST_K &&
+            n->dims[j].off == n->dims[i].off)
+            return 0;
+    return n->dims[i].exec == DV_NEST_SEQ;
+}
+
+// Neighbours that are one dimension in memory become one: the chain stays the
+// same. (Dots would not: each row begins in the first lane.)
+static void join_neighbours(dv_nest *n)
+{
+    for (int i = n->n_dims - 2; i >= 0; i--) {
+        dv_nest_dim *a = &n->dims[i], *b = a + 1;
+        int inside = a->exec == DV_NEST_PRIM && b->exec == DV_NEST_PRIM;
+        int64_t size, whole = 0;
+        if (a->type != DV_NEST_K || b->type != DV_NEST_K || b->whole ||
+            !(inside || (is_lone(n, i) && is_lone(n, i + 1))) ||
+            !dv_nest_steps_over(a, b) || !dv_mul_i64(&size, a->size, b->size) ||
+            (a->whole && !dv_mul_i64(&whole, a->whole, b->size)) ||
+            size > DV_NEST_MAX_SIZE)
+            continue;
+        uint32_t off = a->off;
+        drop(n, i);
+        n->dims[i].size = size;
+        n->dims[i].whole = whole;
+        n->dims[i].off = off;
+    }
+}
+
+// Strides say which tiles belong together; here they must belong to the same
+// variable.
+static int tiles_are_right(const dv_nest *n)
+{
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return 0;
+    for (int i = 0; i < n->n_dims; i++)
+        if (t.outer[i] >= 0 && n->dims[t.outer[i]].off != n->dims[i].off)
+            return 0;
+    return 1;
+}
+
+int dv_sums_apply(const dv_sums *s, dv_nest *n)
+{
+    int64_t size[2 * DV_MAX_VARS];
+    dv_nest out = *n;
+    if (s->n_levels > 2 * DV_MAX_VARS)
+        return 0;
+    for (int i = 0; i < s->n_levels; i++)
+        size[i] = 1;
+    out.n_dims = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        int any = 0;
+        if (d->type != DV_NEST_K) {
+            out.dims[out.n_dims++] = *d;
+            continue;
+        }
+        for (int j = 0; j < s->n_levels; j++)
+            any |= s->levels[j].var == (int32_t)d->off;
+        if (!any && d->size > 1)
+            return 0;
+        cut_levels(s, (int32_t)d->off, d->size, size);
+    }
+    for (int i = 0; i < s->n_levels; i++) {
+        int at = find_dim(n, s->levels[i].var);
+        if (at >= 0 && !add_level(&out, s, i, &n->dims[at], size))
+            return 0;
+    }
+    if (!s->dot)
+        join_neighbours(&out);
+    out.k_order = DV_K_AS_IT_IS;
+    out.dot = s->dot ? DV_DOT_ALWAYS : DV_DOT_NEVER;
+    if (!out.n_dims || !tiles_are_right(&out) || dv_nest_check(&out, NULL))
+        return 0;
+    *n = out;
+    return 1;
+}
+
+// -- Laying tiles out --------------------------------------------------------
+
+void dv_sums_lay_out(dv_nest *n, const dv_nest_options *o)
+{
+    dv_nest_kernel(n, o, NULL);
+    dv_nest_tile(n, o, NULL);
+    dv_nest_order(n, o, NULL);
+    dv_nest_pack(n, o, NULL);
+}
+
+static int64_t size_of(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : n->dims[dim].size;
+}
+
+// The nest with one k, if there is one inside and at most one loop that goes
+// over it. *block is what is inside; 0: all of it.
+static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
+{
+    int loop = -1, prim = -1;
+    *out = *n;
+    *block = 0;
+    for (int i = 0; i < n->n_dims; i++) {
+        if (n->dims[i].type != DV_NEST_K)
+            continue;
+        int *to = n->dims[i].exec == DV_NEST_PRIM ? &prim : &loop;
+        if (*to >= 0)
+            return 0;
+        *to = i;
+    }
+    if (loop < 0)
+        return 1;
+    if (prim < 0 || !dv_nest_steps_over(&n->dims[loop], &n->dims[prim]))
+        return 0;
+    dv_nest_dim *d = &out->dims[prim];
+    *block = d->size;
+    d->size = d->whole ? d->whole : d->size * n->dims[loop].size;
+    d->whole = 0;
+    drop(out, loop);
+    return 1;
+}
+
+// `one` with dimensions m and n in the kernel; -1: none.
+static dv_nest with_inside(const dv_nest *one, int m, int n)
+{
+    dv_nest a = *one;
+    a.n_dims = 0;
+    for (int inside = 0; inside < 2; inside++)
+        for (int i = 0; i < one->n_dims; i++) {
+            const dv_nest_dim *d = &one->dims[i];
+            if ((i == m || i == n || d->type == DV_NEST_K) != inside)
+                continue;
+            a.dims[a.n_dims] = *d;
+            a.dims[a.n_dims++].exec = inside ? DV_NEST_PRIM : DV_NEST_SEQ;
+        }
+    return a;
+}
+
+int dv_sums_lay_narrow(dv_nest *n, int64_t *block)
+{
+    dv_nest one, best;
+    dv_nest_form f;
+    int64_t most = 0;
+    if (!with_one_k(n, &one, block))
+        return 0;
+    for (int i = -1; i < one.n_dims; i++)
+        for (int j = -1; j < one.n_dims; j++) {
+            if ((i >= 0 && one.dims[i].type != DV_NEST_M) ||
+                (j >= 0 && one.dims[j].type != DV_NEST_N))
+                continue;
+            dv_nest a = with_inside(&one, i, j);
+            int64_t size = size_of(&one, i) * size_of(&one, j);
+            if (size <= most || dv_nest_form_of(&a, &f, NULL))
+                continue;
+            most = size;
+            best = a;
+        }
+    if (most)
+        *n = best;
+    return most > 0;
+}
+
+// Is there a kernel for all of it that sums in this order? One that cuts k
+// packs its operands, for which rows and columns must be many.
+static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
+{
+    dv_nest one;
+    dv_nest_form f;
+    if (!with_one_k(n, &one, block) || !dv_nest_is_plain(&one, as) ||
+        dv_nest_form_of(as, &f, NULL))
+        return 0;
+    if (n->dot == DV_DOT_ALWAYS)
+        return !*block && dv_nest_form_is_dot(&f);
+    return !*block || (size_of(as, f.row) >= 16 && size_of(as, f.col) >= 8);
+}
+
+dv_status dv_sums_lay(dv_nest *n, int64_t *block,
+                      const dv_nest_options *options, dv_diag *diag)
+{
+    dv_nest as;
+    dv_nest_form f;
+    *block = 0;
+    dv_nest_join(n, options, NULL);
+    if (n->narrow && !dv_sums_lay_narrow(n, block))
+        return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, n->off},
+                       "no matrix instructions sum %s in the order asked for",
+                       n->name);
+    if (n->narrow)
+        return dv_nest_check(n, diag);
+    if (is_plain(n, &as, block)) {
+        *n = as;
+        return dv_nest_check(n, diag);
+    }
+    *block = 0;
+    dv_sums_lay_out(n, options);
+    DV_TRY(dv_nest_check(n, diag));
+    if (!dv_nest_form_of(n, &f, NULL) &&
+        dv_nest_form_is_dot(&f) == (n->dot == DV_DOT_ALWAYS))
+        return DV_OK;
+    return dv_fail(diag, DV_E_LIMIT, (dv_loc){n->src, n->off},
+                   "no kernel sums %s in the order asked for", n->name);
+}
