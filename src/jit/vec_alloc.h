@@ -35,6 +35,9 @@ typedef struct dv_vec_alloc {
     int32_t next[DV_VEC_MAX_REGS];  // where its owner is needed next
     uint32_t free, locked;          // bits
     int32_t acc[DV_VEC_MAX_UNROLL]; // registers of the accumulators
+    int32_t watch;                  // and of what is watched
+    int watching;                   // it has something
+    uint64_t most_watched;          // bits of a lane
     int32_t first_slot;             // above the homes
     // The run: copy of a value at each place, and for its arguments the next
     // place where they are needed.

@@ -238,9 +238,21 @@ static int32_t exp_f32(dv_vec_build *b, int32_t y)
     return P(FMUL, exp_of_rest(b, &exp_wide, r, s), s);
 }
 
+// For f32 and |x| up to EXP_NEAR alone: 2^n is a number for sure.
+#define EXP_NEAR 87
+static int32_t exp_near(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    int32_t big = K(magic(k, 0)), n = P(FMA, x, K(k->log2e), big);
+    int32_t r = less_ln2(b, x, P(FSUB, n, big));
+    return exp_of_rest(b, &k->exp, r, power(b, n));
+}
+
 static int32_t exp_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
+    if (!b->is64 && dv_vec_watch(b, x, EXP_NEAR))
+        return exp_near(b, x);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
     return b->is64 ? exp_f64(b, y) : exp_f32(b, y);
 }

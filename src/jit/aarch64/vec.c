@@ -26,6 +26,7 @@ const dv_vec_isa dv_a64_vec_isa = {
     .emit = make,
     .n_regs = 31,
     .vector_bytes = 16,
+    .checks = 1,
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
 };
 
@@ -37,6 +38,7 @@ typedef struct maker {
     size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
     size_t out[MAX_NEST];
     int depth;
+    size_t check, end; // the jump to the slow body, the end of the first loop
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -196,6 +198,8 @@ static void control(maker *m, const dv_vec_mop *o)
         enter(m, X_LEFT, o->imm);
         break;
     case DV_V_LOOP_END:
+        if (!m->end)
+            m->end = g->code->n;
         step_running(m, 0, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
@@ -215,6 +219,21 @@ static void control(maker *m, const dv_vec_mop *o)
         step_running(m, 1, 1);
         again(m, X_COUNT, 1, 0);
     }
+}
+
+static void check(maker *m, int v)
+{
+    dv_gen *g = &m->gen;
+    DV_E(uminv_4s, V_NARROW, v, 0, 0);
+    DV_E(fmov_ws, X_TMP, V_NARROW, 0, 0);
+    m->check = g->code->n;
+    DV_E(cbz_w, X_TMP, 0, 0, 0);
+}
+
+static void slow_end(maker *m)
+{
+    dv_gen *g = &m->gen;
+    DV_E(b_al, 0, 0, ((int64_t)m->end - (int64_t)g->code->n) / 4, 0);
 }
 
 // -- Memory ------------------------------------------------------------------
@@ -551,6 +570,16 @@ static void one(maker *m, const dv_vec_mop *o)
     case DV_V_RETURN:
         leave(m);
         break;
+    case DV_V_CHECK:
+        check(m, reg(o->a));
+        break;
+    case DV_V_SLOW:
+        patch(g->code, m->check, DV_INSN_cbz_w, X_TMP,
+              (int64_t)(g->code->n - m->check) / 4);
+        break;
+    case DV_V_SLOW_END:
+        slow_end(m);
+        break;
     default:
         if (o->op > DV_V_POINT)
             control(m, o);
@@ -571,7 +600,7 @@ static void make(dv_code *code, const dv_vec_plan *p)
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
     for (int32_t i = 0; i < p->n && !code->failed; i++) {
         int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
-        if (moves && two(&m, &p->ops[i])) // RETURN is the last
+        if (moves && two(&m, &p->ops[i])) // the last is neither
             i++;
         else
             one(&m, &p->ops[i]);
