@@ -422,16 +422,17 @@ static int is_slow(const dv_vval *v)
     return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
 }
 
-enum { BEHIND = 2 };
+enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
 // The operations of a run in order, all copies of one before the next. One unit
 // divides, and takes its time: where there is a division, each two copies are
 // some operations behind the two before, so that the others have work
-// meanwhile.
+// meanwhile. In other long runs half of the copies are behind the others: the
+// machine looks some forty operations ahead, and finds more to do in them.
 static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
-    int groups = 1;
+    int groups = 1, behind = BEHIND;
     for (int32_t v = 0; v < a->n_vals; v++) {
         if (a->vals[v].section != run->section || !a->live[v] ||
             a->vals[v].op == DV_V_REDUCED)
@@ -440,9 +441,13 @@ static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
         if (is_slow(&a->vals[v]) && run->copies > 1)
             groups = run->copies / 2;
     }
-    for (int32_t i = 0; i < n_ops + BEHIND * (groups - 1); i++)
+    if (groups == 1 && run->copies > 1 && n_ops >= LONG) {
+        groups = 2;
+        behind = HALF_BEHIND;
+    }
+    for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
-            int32_t op = i - BEHIND * (k * groups / run->copies);
+            int32_t op = i - behind * (k * groups / run->copies);
             if (op >= 0 && op < n_ops)
                 a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
         }

@@ -185,6 +185,27 @@ static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
     }
 }
 
+// Division by what is steady is multiplication by its reciprocal, which rounds
+// once more: within 1.5 units of the last place. Both are first brought closer
+// to 1 where the reciprocal would be out of range or lack bits.
+static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
+{
+    double far = b->is64 ? 0x1p512 : 0x1p64;
+    if (b->failed || b->in == DV_SECTION_FINISH ||
+        b->vals[y].section > DV_SECTION_HOIST ||
+        b->vals[x].section <= DV_SECTION_HOIST)
+        return dv_vec_put(b, DV_V_FDIV, x, y, 0);
+    int32_t size = dv_vec_put(b, DV_V_FABS, y, 0, 0), one = dv_vec_float(b, 1);
+    int32_t large = dv_vec_put(b, DV_V_FLT, dv_vec_float(b, far), size, 0);
+    int32_t small = dv_vec_put(b, DV_V_FLT, size, dv_vec_float(b, 1 / far), 0);
+    int32_t by = dv_vec_put(b, DV_V_SEL, large, dv_vec_float(b, 1 / far), one);
+    by = dv_vec_put(b, DV_V_SEL, small, dv_vec_float(b, far), by);
+    int32_t once =
+        dv_vec_put(b, DV_V_FDIV, one, dv_vec_put(b, DV_V_FMUL, y, by, 0), 0);
+    return dv_vec_put(b, DV_V_FMUL, dv_vec_put(b, DV_V_FMUL, x, by, 0), once,
+                      0);
+}
+
 static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
 {
     switch (fn) {
@@ -195,7 +216,7 @@ static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
     case DV_FN_MUL:
         return dv_vec_put(b, DV_V_FMUL, x[0], x[1], 0);
     case DV_FN_DIV:
-        return dv_vec_put(b, DV_V_FDIV, x[0], x[1], 0);
+        return divide(b, x[0], x[1]);
     case DV_FN_MIN:
         return dv_vec_put(b, DV_V_FMIN, x[0], x[1], 0);
     case DV_FN_MAX:
@@ -287,8 +308,7 @@ static void end_body(dv_vec_build *b, int32_t v)
         return;
     const dv_vval *m = &b->vals[v];
     // The product and its sum are rounded once.
-    if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL &&
-        m->section == b->in)
+    if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
         v = dv_vec_put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0);
     else
         v = dv_vec_put(b, DV_V_ACCUM, v, 0, 0);

@@ -14,7 +14,9 @@
 // Functions whose full range is dear may have a second form for arguments that
 // are not large. The fast body is made of those; it watches the arguments of a
 // whole turn of the loop, and where some are too large nothing of it counts
-// and the body is run in its place.
+// and the body is run in its place. Both forms give the same bits where both
+// are right: what an element becomes must not depend on its neighbours, nor on
+// where the loop is cut.
 #ifndef DV_JIT_VEC_IR_H
 #define DV_JIT_VEC_IR_H
 #include "base/mem.h"
@@ -32,7 +34,8 @@
     DV_VOP(STORE, 1)  /* to the operand written */                             \
     DV_VOP(ACCUM, 1)  /* into the accumulator of the copy */                   \
     DV_VOP(ACCUM2, 2) /* the product of two */                                 \
-    DV_VOP(WATCH, 1)  /* squares, summed, decide whether the fast body counts */ \
+    DV_VOP(WATCH,                                                              \
+           1) /* squares, summed, decide whether the fast body counts */       \
     DV_VOP(FADD, 2)                                                            \
     DV_VOP(FSUB, 2)                                                            \
     DV_VOP(FMUL, 2)                                                            \
@@ -117,7 +120,7 @@ typedef struct dv_vec_build {
     dv_vec_section in;           // where what changes is computed
     int may_watch;               // the back end can leave a fast body
     double most_watched;         // the sum of squares; 0: nothing is watched
-    int failed; // out of memory
+    int failed;                  // out of memory
 } dv_vec_build;
 
 // Fill `b` with the values of a kernel. b->shape and b->arena are set.

@@ -216,7 +216,7 @@ static int32_t exp_of_rest(dv_vec_build *b, const poly *q, int32_t r, int32_t s)
 }
 
 // 2^n may be out of range where e^y is not: it is multiplied in two halves.
-static int32_t exp_f64(dv_vec_build *b, int32_t y)
+static int32_t exp_halves(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
@@ -228,7 +228,7 @@ static int32_t exp_f64(dv_vec_build *b, int32_t y)
 
 // Here n is even, so that both halves are one; two terms more are less than
 // taking it apart.
-static int32_t exp_f32(dv_vec_build *b, int32_t y)
+static int32_t exp_even(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, 0)), half = P(FMA, y, K(k->log2e / 2), big);
@@ -238,7 +238,8 @@ static int32_t exp_f32(dv_vec_build *b, int32_t y)
     return P(FMUL, exp_of_rest(b, &exp_wide, r, s), s);
 }
 
-// For f32 and |x| up to EXP_NEAR alone: 2^n is a number for sure.
+// The same to the last bit as exp_halves has it, for f32 and |x| up to
+// EXP_NEAR: 2^n is a number for sure.
 #define EXP_NEAR 87
 static int32_t exp_near(dv_vec_build *b, int32_t x)
 {
@@ -254,7 +255,7 @@ static int32_t exp_of(dv_vec_build *b, int32_t x)
     if (!b->is64 && dv_vec_watch(b, x, EXP_NEAR))
         return exp_near(b, x);
     int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
-    return b->is64 ? exp_f64(b, y) : exp_f32(b, y);
+    return b->is64 || b->may_watch ? exp_halves(b, y) : exp_even(b, y);
 }
 
 // e^y 2^lift for exp_least <= y <= 0: small results keep all their bits.

@@ -98,8 +98,8 @@ static void count_uses(const planner *q, int32_t *uses)
     const dv_vec_alloc *a = &q->a;
     for (int32_t v = 0; v < a->n_vals; v++) {
         const dv_vval *x = &a->vals[v];
-        for (int i = 0;
-             x->section == q->main && a->live[v] && i < x->n_args; i++)
+        for (int i = 0; x->section == q->main && a->live[v] && i < x->n_args;
+             i++)
             if (!(a->isa->tied[x->op] == 1 << i))
                 uses[x->arg[i]]++;
     }
@@ -299,10 +299,12 @@ static void lay_out(planner *q)
         return;
     for (int i = 0; accs && i < a->unroll; i++)
         a->acc[i] = dv_vec_alloc_home(a);
-    if (q->main == DV_SECTION_FAST)
-        a->watch = dv_vec_alloc_home(a);
     int most = a->isa->n_regs / 2; // leaves enough for any one operation
     int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    if (q->main == DV_SECTION_FAST) {
+        a->watch = dv_vec_alloc_home(a);
+        room--;
+    }
     give_homes(q, room > most ? most : room, uses);
     emit(q, DV_V_BEGIN, 0, 0, 0, 0);
     load_homes(q);
