@@ -69,6 +69,7 @@ static void make(statement *t, const char *operands, int64_t cols, int n_nodes,
     for (int i = 0; i < n; i++)
         t->o[i] = (dv_vec_operand){.inner = operands[i] == 'r',
                                    .outer = operands[i] == 'r' ? cols : 1,
+                                   .ahead = t->o[i].ahead,
                                    .dtype = DV_F32};
     t->s.operands = t->o;
     t->s.nodes = t->n;
@@ -84,6 +85,14 @@ static void make(statement *t, const char *operands, int64_t cols, int n_nodes,
         fprintf(stderr, "no kernel\n");
         exit(1);
     }
+}
+
+// The last statement of several that read x: it fetches the next row.
+static void make_last(statement *t, const char *operands, int64_t cols,
+                      int n_nodes, int value)
+{
+    t->o[0].ahead = cols;
+    make(t, operands, cols, n_nodes, value);
 }
 
 static double times[10000];
@@ -161,7 +170,7 @@ static void softmax(const space *w)
     statement y = {.n = {load(0), load(1), apply(DV_FN_DIV, 0, 1)}};
     top.s.reducer = DV_RED_MAX;
     make(&top, "ro", w->cols, 2, 0);
-    make(&e, "ror", w->cols, 4, -1);
+    make_last(&e, "ror", w->cols, 4, -1);
     make(&s, "ro", w->cols, 2, 0);
     make(&y, "ror", w->cols, 3, -1);
     for (int k = 0; k < repeats; k++) {
@@ -199,7 +208,7 @@ static void layernorm(const space *w)
                          apply(DV_FN_SUB, 0, 1), apply(DV_FN_MUL, 6, 5)}};
     make(&m, "ro", w->cols, 4, 0);
     make(&v, "roo", w->cols, 7, 3);
-    make(&y, "roor", w->cols, 8, -1);
+    make_last(&y, "roor", w->cols, 8, -1);
     for (int k = 0; k < repeats; k++) {
         double from = now();
         for (int64_t i = 0; i < w->rows; i++) {

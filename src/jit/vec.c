@@ -134,7 +134,7 @@ _Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
 // -- Keys and names ----------------------------------------------------------
 
 enum { HEAD_WORDS = 2 };
-_Static_assert(sizeof(dv_vec_node) == 16 && sizeof(dv_vec_operand) == 24,
+_Static_assert(sizeof(dv_vec_node) == 16 && sizeof(dv_vec_operand) == 32,
                "no padding: equal shapes are equal bytes");
 
 int dv_vec_key_words(const dv_vec_shape *s)

@@ -271,6 +271,50 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
     return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
 }
 
+// -- What the next tile will want --------------------------------------------
+
+static int reads(const dv_op *op, int32_t tensor)
+{
+    for (int r = 0; r < op->n_reads; r++)
+        if (op->reads[r].tensor == tensor)
+            return 1;
+    return 0;
+}
+
+// Is this op the last of several in its group that read a tensor, which the
+// group does not write? The first of them waits for memory, and by now the
+// memory has nothing to do.
+static int last_reader(const dv_vec_how *how, int32_t tensor)
+{
+    const dv_op *ops = how->p->ops;
+    int before = 0;
+    for (int32_t i = how->group->first_op; i < how->group->end_op; i++) {
+        if (ops[i].write.tensor == tensor ||
+            (i > how->number && reads(&ops[i], tensor)))
+            return 0;
+        before |= i < how->number && reads(&ops[i], tensor);
+    }
+    return before;
+}
+
+// From one tile to the next where they follow along one variable, in elements.
+static int64_t ahead_of(const dv_vec_how *how, int read)
+{
+    const dv_op *op = how->op;
+    int64_t ahead = 0;
+    if (!how->plan || !last_reader(how, op->reads[read].tensor))
+        return 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = how->plan->slices[how->number][v];
+        if (len >= length(op, v))
+            continue;
+        if (ahead || op->vars[v].reduce)
+            return 0;
+        ahead = how->reads[read].coef[v] * len;
+    }
+    return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
+}
+
 // -- Making ------------------------------------------------------------------
 
 static void set_loops(dv_vec_op *v, const dv_op *op)
@@ -305,6 +349,7 @@ static int set_operands(dv_vec_op *v, maker *m)
         o[i].dtype = (uint8_t)t;
         o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
         o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
+        o[i].ahead = last ? 0 : ahead_of(how, i);
         v->access[i] = i;
         v->base[i] = f->base * es;
         for (int k = 0; k < op->n_vars; k++)

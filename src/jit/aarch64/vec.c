@@ -182,6 +182,23 @@ static void again(maker *m, int count, int64_t k, int once)
     patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
 }
 
+enum { TO_L2 = 2, CACHE_LINE = 64 };
+
+// Of operands that are wanted again further on, the lines that n elements
+// there take. They go to L2: L1 is for the row at hand.
+static void fetch_ahead(maker *m, int64_t n)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        if (!o->ahead || o->inner != 1)
+            continue;
+        dv_gen_add(g, X_TMP, pointer(m, i), o->ahead * size_of(o));
+        for (int64_t at = 0; at < n * size_of(o); at += CACHE_LINE)
+            DV_E(prfm, TO_L2, X_TMP, at, 0);
+    }
+}
+
 static void control(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -198,8 +215,10 @@ static void control(maker *m, const dv_vec_mop *o)
         enter(m, X_LEFT, o->imm);
         break;
     case DV_V_LOOP_END:
-        if (!m->end)
+        if (!m->end) {
+            fetch_ahead(m, o->imm);
             m->end = g->code->n;
+        }
         step_running(m, 0, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
