@@ -295,7 +295,7 @@ static int32_t tanh_of(dv_vec_build *b, int32_t x)
     poly twice = k->exp; // of half of what e^r has
     for (int i = 0; i < twice.n; i++)
         twice.c[i] = ldexp(twice.c[i], i + 1);
-    int32_t size = P(FABS, x), a = P(FLEAST, size, K(b->is64 ? 20 : 10));
+    int32_t a = P(FLEAST, P(FABS, x), K(b->is64 ? 20 : 10));
     int32_t big = K(magic(k, 0)), n = P(FMA, a, K(2 * k->log2e), big);
     int32_t nf = P(FSUB, n, big), s = power(b, n);
     int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
@@ -304,7 +304,7 @@ static int32_t tanh_of(dv_vec_build *b, int32_t x)
     int32_t m = P(FMA, series(b, &twice, r), P(FMUL, r, r), r);
     int32_t h = P(FMA, m, s, P(FMA, s, K(0.5), K(-0.5)));
     int32_t q = P(FDIV, h, P(FADD, h, K(1)));
-    q = P(SEL, P(FLT, size, K(0.35)), P(FNMA, h, q, h), q);
+    q = P(SEL, P(FLT, h, K(0.5)), P(FNMA, h, q, h), q);
     return with_sign_of(b, x, q);
 }
 

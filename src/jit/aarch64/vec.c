@@ -38,6 +38,7 @@ typedef struct maker {
     size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
     size_t out[MAX_NEST];
     int depth;
+    const dv_vec_mop *loop; // the last one entered
     size_t check, end; // the jump to the slow body, the end of the first loop
 } maker;
 
@@ -182,20 +183,21 @@ static void again(maker *m, int count, int64_t k, int once)
     patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
 }
 
-enum { TO_L2 = 2, CACHE_LINE = 64 };
+enum { TO_L1 = 0, TO_L2 = 2, CACHE_LINE = 64, LIGHT = 8 };
 
 // Of operands that are wanted again further on, the lines that n elements
-// there take. They go to L2: L1 is for the row at hand.
-static void fetch_ahead(maker *m, int64_t n)
+// there take. A loop that computes little has no time to wait for L1's.
+static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
 {
     dv_gen *g = &m->gen;
+    int to = n_ops > LIGHT * n / m->lanes ? TO_L1 : TO_L2;
     for (int i = 0; i < m->p->n_operands; i++) {
         const dv_vec_operand *o = &m->p->operands[i];
         if (!o->ahead || o->inner != 1)
             continue;
         dv_gen_add(g, X_TMP, pointer(m, i), o->ahead * size_of(o));
         for (int64_t at = 0; at < n * size_of(o); at += CACHE_LINE)
-            DV_E(prfm, TO_L2, X_TMP, at, 0);
+            DV_E(prfm, to, X_TMP, at, 0);
     }
 }
 
@@ -212,11 +214,12 @@ static void control(maker *m, const dv_vec_mop *o)
         dv_gen_again(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
+        m->loop = o;
         enter(m, X_LEFT, o->imm);
         break;
     case DV_V_LOOP_END:
         if (!m->end) {
-            fetch_ahead(m, o->imm);
+            fetch_ahead(m, o->imm, o - m->loop);
             m->end = g->code->n;
         }
         step_running(m, 0, o->imm);
