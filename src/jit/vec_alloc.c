@@ -433,10 +433,15 @@ static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
     int groups = 1, behind = BEHIND;
+    int32_t watched = -1, effect = INT32_MAX;
     for (int32_t v = 0; v < a->n_vals; v++) {
         if (a->vals[v].section != run->section || !a->live[v] ||
             a->vals[v].op == DV_V_REDUCED)
             continue;
+        if (a->vals[v].op == DV_V_WATCH)
+            watched = n_ops;
+        if (is_effect(&a->vals[v]) && n_ops < effect)
+            effect = n_ops;
         ops[n_ops++] = v;
         if (is_slow(&a->vals[v]) && run->copies > 1)
             groups = run->copies / 2;
@@ -445,6 +450,8 @@ static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
         groups = 2;
         behind = HALF_BEHIND;
     }
+    if (watched + behind * (groups - 1) >= effect) // all is watched before
+        groups = 1;
     for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
             int32_t op = i - behind * (k * groups / run->copies);

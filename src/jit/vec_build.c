@@ -94,7 +94,7 @@ int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
     if (b->failed || b->in != DV_SECTION_FAST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return 0;
-    if (!b->most_watched || most * most < b->most_watched)
+    if (b->most_watched <= 0 || most * most < b->most_watched)
         b->most_watched = most * most;
     dv_vec_put(b, DV_V_WATCH, x, 0, 0);
     return 1;
@@ -364,13 +364,13 @@ void dv_vec_build_all(dv_vec_build *b)
         b->in = DV_SECTION_FAST;
         body(b, stack);
         go_on(b, DV_SECTION_BODY);
-        if (!b->most_watched) // the one body there is
+        if (b->most_watched <= 0) // the one body there is
             for (int32_t i = 0; i < b->n; i++)
                 if (b->vals[i].section == DV_SECTION_FAST)
                     b->vals[i].section = DV_SECTION_BODY;
     }
     b->in = DV_SECTION_BODY;
-    if (!b->may_watch || s->reduce == DV_VEC_OUTER || b->most_watched)
+    if (!b->may_watch || s->reduce == DV_VEC_OUTER || b->most_watched > 0)
         body(b, stack);
     if (s->reduce && !s->to_acc) {
         go_on(b, DV_SECTION_FINISH);
