@@ -96,10 +96,11 @@ static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
     int inner = s->reduce == DV_VEC_INNER || s->reduce == DV_VEC_BOTH;
     int outer = s->reduce == DV_VEC_OUTER || s->reduce == DV_VEC_BOTH;
     if (o->inner < -most || o->inner > most || o->outer < -most ||
-        o->outer > most)
+        o->outer > most || o->ahead < -most || o->ahead > most)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "operand %d has strides %" PRId64 " and %" PRId64, i,
-                       o->inner, o->outer);
+                       "operand %d has strides %" PRId64 " and %" PRId64
+                       ", and is fetched %" PRId64 " ahead",
+                       i, o->inner, o->outer, o->ahead);
     if (i == s->n_operands - 1 && ((inner && o->inner) || (outer && o->outer)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "what is written has strides %" PRId64 " and %" PRId64
@@ -133,13 +134,14 @@ _Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
 
 // -- Keys and names ----------------------------------------------------------
 
-enum { HEAD_WORDS = 2 };
-_Static_assert(sizeof(dv_vec_node) == 16 && sizeof(dv_vec_operand) == 24,
+enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };
+_Static_assert(sizeof(dv_vec_node) == 8 * NODE_WORDS &&
+                   sizeof(dv_vec_operand) == 8 * OPERAND_WORDS,
                "no padding: equal shapes are equal bytes");
 
 int dv_vec_key_words(const dv_vec_shape *s)
 {
-    return HEAD_WORDS + 3 * s->n_operands + 2 * s->n_nodes;
+    return HEAD_WORDS + OPERAND_WORDS * s->n_operands + NODE_WORDS * s->n_nodes;
 }
 
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
@@ -150,7 +152,7 @@ void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
              (uint64_t)s->reducer << 16 | (uint64_t)s->from_acc << 24 |
              (uint64_t)s->to_acc << 32;
     memcpy(out + HEAD_WORDS, s->operands, s->n_operands * sizeof *s->operands);
-    memcpy(out + HEAD_WORDS + 3 * s->n_operands, s->nodes,
+    memcpy(out + HEAD_WORDS + OPERAND_WORDS * s->n_operands, s->nodes,
            s->n_nodes * sizeof *s->nodes);
 }
 
@@ -161,13 +163,13 @@ void dv_vec_name(const uint64_t *key, char *out, size_t size)
 {
     int n_operands = (int)(key[0] & 65535),
         n_nodes = (int)(key[0] >> 16 & 65535);
-    const uint64_t *node = key + HEAD_WORDS + 3 * n_operands;
+    const uint64_t *node = key + HEAD_WORDS + OPERAND_WORDS * n_operands;
     dv_text t = {0};
     dv_put(&t, "vec_%s_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name,
            reduces[key[1] >> 8 & 3]);
     for (int i = 0; i < n_nodes; i++) {
         dv_vec_node n;
-        memcpy(&n, node + 2 * i, sizeof n);
+        memcpy(&n, node + NODE_WORDS * i, sizeof n);
         if (n.kind == DV_VEC_APPLY)
             dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
     }

@@ -46,6 +46,7 @@ typedef struct dv_vec_node {
 
 typedef struct dv_vec_operand {
     int64_t inner, outer; // elements from one step of the loop to the next
+    int64_t ahead;        // elements so far on are wanted soon; 0: none
     uint8_t dtype;
     uint8_t pad[7];
 } dv_vec_operand;

@@ -268,6 +268,39 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count);
 
+// x^2 more in what is watched.
+static void watch(dv_vec_alloc *a, int x)
+{
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = a->watching ? DV_V_FMA : DV_V_FMUL,
+                             .dst = (uint8_t)a->watch,
+                             .a = (uint8_t)x,
+                             .b = (uint8_t)x,
+                             .c = (uint8_t)a->watch});
+    a->watching = 1;
+}
+
+// Out of a fast body unless all that was watched is small; nan is not.
+static void check(dv_vec_alloc *a)
+{
+    int most = dv_vec_alloc_temp(a);
+    emit(a, DV_V_CONST, most, 0,
+         dv_vec_pool(a->plan, a->arena, a->most_watched, 0));
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = DV_V_FLE,
+                             .dst = (uint8_t)a->watch,
+                             .a = (uint8_t)a->watch,
+                             .b = (uint8_t)most});
+    emit(a, DV_V_CHECK, 0, a->watch, 0);
+    unlock(a, most);
+    a->watching = 0;
+}
+
+static int is_effect(const dv_vval *v)
+{
+    return v->op == DV_V_STORE || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
+}
+
 static uint8_t named(int reg) // what is not used has some name too
 {
     return (uint8_t)(reg < 0 ? 0 : reg);
@@ -279,6 +312,8 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     const int32_t *after = a->after + 3 * (int64_t)place;
     int copy = c % DV_VEC_MAX_UNROLL, x[3] = {-1, -1, -1}, dst = -1, t = -1;
     const dv_vval *v = &a->vals[n];
+    if (a->watching && is_effect(v))
+        check(a);
     if (a->isa->tied[v->op])
         t = pick_tied(a, v, copy, after);
     for (int i = 0; i < v->n_args; i++)
@@ -291,8 +326,11 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     for (int i = 0; i < v->n_args; i++)
         if (i != t)
             unlock(a, x[i]);
-    if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2) {
+    if (v->op == DV_V_WATCH)
+        watch(a, x[0]);
+    if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2)
         accumulate(a, v, copy, x, run->count);
+    if (v->op == DV_V_WATCH || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2) {
         release_dead(a, x, v->n_args);
         return;
     }
@@ -384,27 +422,39 @@ static int is_slow(const dv_vval *v)
     return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
 }
 
-enum { BEHIND = 2 };
+enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
 // The operations of a run in order, all copies of one before the next. One unit
 // divides, and takes its time: where there is a division, each two copies are
 // some operations behind the two before, so that the others have work
-// meanwhile.
+// meanwhile. In other long runs half of the copies are behind the others: the
+// machine looks some forty operations ahead, and finds more to do in them.
 static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
-    int groups = 1;
+    int groups = 1, behind = BEHIND;
+    int32_t watched = -1, effect = INT32_MAX;
     for (int32_t v = 0; v < a->n_vals; v++) {
         if (a->vals[v].section != run->section || !a->live[v] ||
             a->vals[v].op == DV_V_REDUCED)
             continue;
+        if (a->vals[v].op == DV_V_WATCH)
+            watched = n_ops;
+        if (is_effect(&a->vals[v]) && n_ops < effect)
+            effect = n_ops;
         ops[n_ops++] = v;
         if (is_slow(&a->vals[v]) && run->copies > 1)
             groups = run->copies / 2;
     }
-    for (int32_t i = 0; i < n_ops + BEHIND * (groups - 1); i++)
+    if (groups == 1 && run->copies > 1 && n_ops >= LONG) {
+        groups = 2;
+        behind = HALF_BEHIND;
+    }
+    if (watched + behind * (groups - 1) >= effect) // all is watched before
+        groups = 1;
+    for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
-            int32_t op = i - BEHIND * (k * groups / run->copies);
+            int32_t op = i - behind * (k * groups / run->copies);
             if (op >= 0 && op < n_ops)
                 a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
         }

@@ -27,7 +27,7 @@ static uint8_t section_of(const dv_vec_build *b, const dv_vval *v)
 {
     for (int i = 0; i < v->n_args; i++)
         if (b->vals[v->arg[i]].section > DV_SECTION_HOIST)
-            return b->in_finish ? DV_SECTION_FINISH : DV_SECTION_BODY;
+            return (uint8_t)b->in;
     return DV_SECTION_HOIST;
 }
 
@@ -73,14 +73,31 @@ int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
         (dv_vval){.op = DV_V_CONST, .section = DV_SECTION_CONST, .bits = bits});
 }
 
-int32_t dv_vec_float(dv_vec_build *b, double value)
+uint64_t dv_vec_lane(const dv_vec_build *b, double value)
 {
     uint64_t bits;
     float f = (float)value;
     uint32_t low;
     memcpy(&bits, &value, sizeof bits);
     memcpy(&low, &f, sizeof low);
-    return dv_vec_bits(b, b->is64 ? bits : low);
+    return b->is64 ? bits : low;
+}
+
+int32_t dv_vec_float(dv_vec_build *b, double value)
+{
+    return dv_vec_bits(b, dv_vec_lane(b, value));
+}
+
+int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
+{
+    // What is steady is computed once, and for the body as well.
+    if (b->failed || b->in != DV_SECTION_FAST ||
+        b->vals[x].section <= DV_SECTION_HOIST)
+        return 0;
+    if (b->most_watched <= 0 || most * most < b->most_watched)
+        b->most_watched = most * most;
+    dv_vec_put(b, DV_V_WATCH, x, 0, 0);
+    return 1;
 }
 
 // A constant of the language in the type computed in.
@@ -102,7 +119,7 @@ static int32_t load(dv_vec_build *b, int32_t operand)
     if (b->load_of[operand] >= 0)
         return b->load_of[operand];
     dv_vval v = {.op = DV_V_LOAD, .imm = operand};
-    v.section = b->in_finish ? DV_SECTION_FINISH : DV_SECTION_BODY;
+    v.section = (uint8_t)b->in;
     if (o->inner == 0 && (o->outer == 0 || !outer))
         v.section = DV_SECTION_HOIST;
     return b->load_of[operand] = add(b, v);
@@ -168,6 +185,27 @@ static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
     }
 }
 
+// Division by what is steady is multiplication by its reciprocal, which rounds
+// once more: within 1.5 units of the last place. Both are first brought closer
+// to 1 where the reciprocal would be out of range or lack bits.
+static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
+{
+    double far = b->is64 ? 0x1p512 : 0x1p64;
+    if (b->failed || b->in == DV_SECTION_FINISH ||
+        b->vals[y].section > DV_SECTION_HOIST ||
+        b->vals[x].section <= DV_SECTION_HOIST)
+        return dv_vec_put(b, DV_V_FDIV, x, y, 0);
+    int32_t size = dv_vec_put(b, DV_V_FABS, y, 0, 0), one = dv_vec_float(b, 1);
+    int32_t large = dv_vec_put(b, DV_V_FLT, dv_vec_float(b, far), size, 0);
+    int32_t small = dv_vec_put(b, DV_V_FLT, size, dv_vec_float(b, 1 / far), 0);
+    int32_t by = dv_vec_put(b, DV_V_SEL, large, dv_vec_float(b, 1 / far), one);
+    by = dv_vec_put(b, DV_V_SEL, small, dv_vec_float(b, far), by);
+    int32_t once =
+        dv_vec_put(b, DV_V_FDIV, one, dv_vec_put(b, DV_V_FMUL, y, by, 0), 0);
+    return dv_vec_put(b, DV_V_FMUL, dv_vec_put(b, DV_V_FMUL, x, by, 0), once,
+                      0);
+}
+
 static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
 {
     switch (fn) {
@@ -178,7 +216,7 @@ static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
     case DV_FN_MUL:
         return dv_vec_put(b, DV_V_FMUL, x[0], x[1], 0);
     case DV_FN_DIV:
-        return dv_vec_put(b, DV_V_FDIV, x[0], x[1], 0);
+        return divide(b, x[0], x[1]);
     case DV_FN_MIN:
         return dv_vec_put(b, DV_V_FMIN, x[0], x[1], 0);
     case DV_FN_MAX:
@@ -270,26 +308,41 @@ static void end_body(dv_vec_build *b, int32_t v)
         return;
     const dv_vval *m = &b->vals[v];
     // The product and its sum are rounded once.
-    if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL &&
-        m->section == DV_SECTION_BODY)
+    if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
         v = dv_vec_put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0);
     else
         v = dv_vec_put(b, DV_V_ACCUM, v, 0, 0);
     if (!b->failed)
-        b->vals[v].section = DV_SECTION_BODY; // however steady its argument
+        b->vals[v].section = (uint8_t)b->in; // however steady its argument
 }
 
-// In the finish, what the body computed is gone; loads are made anew.
-static void forget_body(dv_vec_build *b)
+// In the next section, what this one computed is gone; loads are made anew.
+static void go_on(dv_vec_build *b, dv_vec_section next)
 {
     for (int32_t i = 0; i < b->shape->n_nodes && !b->failed; i++)
-        if (b->value_of[i] >= 0 &&
-            b->vals[b->value_of[i]].section == DV_SECTION_BODY)
+        if (b->value_of[i] >= 0 && b->vals[b->value_of[i]].section == b->in)
             b->value_of[i] = -1;
     for (int32_t i = 0; i < b->shape->n_operands && !b->failed; i++)
-        if (b->load_of[i] >= 0 &&
-            b->vals[b->load_of[i]].section == DV_SECTION_BODY)
+        if (b->load_of[i] >= 0 && b->vals[b->load_of[i]].section == b->in)
             b->load_of[i] = -1;
+    b->in = next;
+}
+
+static void store(dv_vec_build *b, int32_t *stack)
+{
+    int32_t v = put(b, DV_V_STORE, value_of(b, b->shape->result, stack), 0, 0,
+                    b->shape->n_operands - 1);
+    if (!b->failed)
+        b->vals[v].section = (uint8_t)b->in;
+}
+
+// What is done once a vector.
+static void body(dv_vec_build *b, int32_t *stack)
+{
+    if (b->shape->reduce)
+        end_body(b, value_of(b, b->shape->value, stack));
+    else
+        store(b, stack);
 }
 
 void dv_vec_build_all(dv_vec_build *b)
@@ -307,15 +360,20 @@ void dv_vec_build_all(dv_vec_build *b)
     memset(b->value_of, -1, s->n_nodes * sizeof *b->value_of);
     memset(b->mask_of, -1, s->n_nodes * sizeof *b->mask_of);
     memset(b->load_of, -1, s->n_operands * sizeof *b->load_of);
-    if (s->reduce) {
-        end_body(b, value_of(b, s->value, stack));
-        b->in_finish = 1;
-        forget_body(b);
+    if (b->may_watch && s->reduce != DV_VEC_OUTER) {
+        b->in = DV_SECTION_FAST;
+        body(b, stack);
+        go_on(b, DV_SECTION_BODY);
+        if (b->most_watched <= 0) // the one body there is
+            for (int32_t i = 0; i < b->n; i++)
+                if (b->vals[i].section == DV_SECTION_FAST)
+                    b->vals[i].section = DV_SECTION_BODY;
     }
-    if (s->to_acc)
-        return;
-    int32_t v = put(b, DV_V_STORE, value_of(b, s->result, stack), 0, 0,
-                    s->n_operands - 1);
-    if (!b->failed)
-        b->vals[v].section = s->reduce ? DV_SECTION_FINISH : DV_SECTION_BODY;
+    b->in = DV_SECTION_BODY;
+    if (!b->may_watch || s->reduce == DV_VEC_OUTER || b->most_watched > 0)
+        body(b, stack);
+    if (s->reduce && !s->to_acc) {
+        go_on(b, DV_SECTION_FINISH);
+        store(b, stack);
+    }
 }

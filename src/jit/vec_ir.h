@@ -10,6 +10,13 @@
 // A value is a vector. Values that do not change in the innermost loop are
 // computed before it. What is left, the body, is laid out `unroll` times, the
 // copies side by side, so that one waits while the others go on.
+//
+// Functions whose full range is dear may have a second form for arguments that
+// are not large. The fast body is made of those; it watches the arguments of a
+// whole turn of the loop, and where some are too large nothing of it counts
+// and the body is run in its place. Both forms give the same bits where both
+// are right: what an element becomes must not depend on its neighbours, nor on
+// where the loop is cut.
 #ifndef DV_JIT_VEC_IR_H
 #define DV_JIT_VEC_IR_H
 #include "base/mem.h"
@@ -27,6 +34,8 @@
     DV_VOP(STORE, 1)  /* to the operand written */                             \
     DV_VOP(ACCUM, 1)  /* into the accumulator of the copy */                   \
     DV_VOP(ACCUM2, 2) /* the product of two */                                 \
+    DV_VOP(WATCH,                                                              \
+           1) /* squares, summed, decide whether the fast body counts */       \
     DV_VOP(FADD, 2)                                                            \
     DV_VOP(FSUB, 2)                                                            \
     DV_VOP(FMUL, 2)                                                            \
@@ -77,12 +86,16 @@ typedef enum dv_vop {
     DV_V_COLS_END,  // step the places by so many
     DV_V_STEPS,     // for each row of them
     DV_V_STEPS_END, // step the pointers to the next
-    DV_V_RETURN
+    DV_V_CHECK,     // to SLOW unless all bits of a are set
+    DV_V_RETURN,
+    DV_V_SLOW,    // behind the end: in place of the body of the first LOOP
+    DV_V_SLOW_END // to its end
 } dv_vop;
 
 typedef enum dv_vec_section {
     DV_SECTION_CONST,
     DV_SECTION_HOIST,
+    DV_SECTION_FAST,
     DV_SECTION_BODY,
     DV_SECTION_FINISH
 } dv_vec_section;
@@ -104,8 +117,10 @@ typedef struct dv_vec_build {
     int32_t *value_of, *mask_of; // by node; -1: not yet
     int32_t *load_of;            // by operand
     int is64;                    // lanes of 8 bytes
-    int in_finish;
-    int failed; // out of memory
+    dv_vec_section in;           // where what changes is computed
+    int may_watch;               // the back end can leave a fast body
+    double most_watched;         // the sum of squares; 0: nothing is watched
+    int failed;                  // out of memory
 } dv_vec_build;
 
 // Fill `b` with the values of a kernel. b->shape and b->arena are set.
@@ -114,6 +129,10 @@ int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
 int32_t dv_vec_float(dv_vec_build *b, double value); // in the type of lanes
+uint64_t dv_vec_lane(const dv_vec_build *b, double value); // its bits
+// In a fast body: what follows is right for |x| up to `most`. 0: this is no
+// fast body.
+int dv_vec_watch(dv_vec_build *b, int32_t x, double most);
 // A function of one argument that no instruction computes.
 int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
 
@@ -135,9 +154,10 @@ typedef struct dv_vec_isa {
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // of the body; 0: as many as the plan likes
     int32_t own_bf16;    // stores bf16 without instructions for the type
+    int32_t checks;      // has CHECK
     // Arguments of which one must be the destination as well, as a mask; 0:
     // any register will do.
-    uint8_t tied[DV_V_RETURN + 1];
+    uint8_t tied[DV_V_SLOW_END + 1];
 } dv_vec_isa;
 
 // One lane's bits, in the first `lanes` lanes; the others are 0.

@@ -19,7 +19,8 @@ typedef struct planner {
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    int32_t reduced; // value; -1: none
+    dv_vec_section main; // FAST where there is one
+    int32_t reduced;     // value; -1: none
 } planner;
 
 static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
@@ -39,7 +40,8 @@ static void find_live(planner *q)
     dv_vec_alloc *a = &q->a;
     for (int32_t v = a->n_vals - 1; v >= 0; v--) {
         const dv_vval *x = &a->vals[v];
-        if (x->op == DV_V_STORE || x->op == DV_V_ACCUM || x->op == DV_V_ACCUM2)
+        if (x->op == DV_V_STORE || x->op == DV_V_ACCUM ||
+            x->op == DV_V_ACCUM2 || x->op == DV_V_WATCH)
             a->live[v] = 1;
         if (x->op == DV_V_REDUCED)
             q->reduced = v;
@@ -51,8 +53,9 @@ static void find_live(planner *q)
 }
 
 // Most values of the body alive at once, and how many operations it has.
-static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
+static int body_width(const planner *q, int32_t *ends, int *n_ops)
 {
+    const dv_vec_alloc *a = &q->a;
     int most = 0, now = 0;
     *n_ops = 0;
     for (int32_t v = 0; v < a->n_vals; v++)
@@ -60,7 +63,7 @@ static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
             ends[a->vals[v].arg[i]] = v;
     for (int32_t v = 0; v < a->n_vals; v++) {
         const dv_vval *x = &a->vals[v];
-        if (!a->live[v] || x->section != DV_SECTION_BODY)
+        if (!a->live[v] || x->section != q->main)
             continue;
         ++*n_ops;
         now += ends[v] > v;
@@ -69,7 +72,7 @@ static int body_width(const dv_vec_alloc *a, int32_t *ends, int *n_ops)
             int twice = (i > 0 && x->arg[i] == x->arg[0]) ||
                         (i > 1 && x->arg[i] == x->arg[1]);
             now -= !twice && ends[x->arg[i]] == v &&
-                   a->vals[x->arg[i]].section == DV_SECTION_BODY;
+                   a->vals[x->arg[i]].section == q->main;
         }
     }
     return most;
@@ -95,8 +98,8 @@ static void count_uses(const planner *q, int32_t *uses)
     const dv_vec_alloc *a = &q->a;
     for (int32_t v = 0; v < a->n_vals; v++) {
         const dv_vval *x = &a->vals[v];
-        for (int i = 0;
-             x->section == DV_SECTION_BODY && a->live[v] && i < x->n_args; i++)
+        for (int i = 0; x->section == q->main && a->live[v] && i < x->n_args;
+             i++)
             if (!(a->isa->tied[x->op] == 1 << i))
                 uses[x->arg[i]]++;
     }
@@ -220,8 +223,9 @@ static void along_rows(planner *q)
         start_accs(q, q->a.unroll, q->lanes);
     for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
         int copies = k > q->lanes ? k / q->lanes : 1;
+        int first = k == q->a.unroll * q->lanes;
         emit(q, DV_V_LOOP, 0, 0, 0, k);
-        run(q, DV_SECTION_BODY, copies, 0, k / copies);
+        run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);
         emit(q, DV_V_LOOP_END, 0, 0, 0, k);
     }
     if (reduce == DV_VEC_INNER) {
@@ -288,7 +292,7 @@ static void lay_out(planner *q)
     }
     find_live(q);
     int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
-    int width = body_width(a, ends, &n_ops);
+    int width = body_width(q, ends, &n_ops);
     a->unroll = pick_unroll(a->isa, n_ops);
     dv_vec_alloc_init(a);
     if (q->p->failed)
@@ -297,6 +301,10 @@ static void lay_out(planner *q)
         a->acc[i] = dv_vec_alloc_home(a);
     int most = a->isa->n_regs / 2; // leaves enough for any one operation
     int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    if (q->main == DV_SECTION_FAST) {
+        a->watch = dv_vec_alloc_home(a);
+        room--;
+    }
     give_homes(q, room > most ? most : room, uses);
     emit(q, DV_V_BEGIN, 0, 0, 0, 0);
     load_homes(q);
@@ -305,6 +313,11 @@ static void lay_out(planner *q)
     else
         along_rows(q);
     emit(q, DV_V_RETURN, 0, 0, 0, 0);
+    if (q->main != DV_SECTION_FAST)
+        return;
+    emit(q, DV_V_SLOW, 0, 0, 0, 0);
+    run(q, DV_SECTION_BODY, a->unroll, 0, q->lanes);
+    emit(q, DV_V_SLOW_END, 0, 0, 0, 0);
 }
 
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
@@ -314,7 +327,8 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
     planner q = {.p = p, .reduced = -1};
     q.lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
     q.a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
-    q.b = (dv_vec_build){.shape = shape, .arena = arena};
+    q.b = (dv_vec_build){
+        .shape = shape, .arena = arena, .may_watch = isa->checks};
     dv_vec_build_all(&q.b);
     take_operands(&q);
     if (q.b.failed || p->failed) {
@@ -323,5 +337,8 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
     }
     q.a.vals = q.b.vals;
     q.a.n_vals = q.b.n;
+    q.main = q.b.most_watched > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
+    if (q.main == DV_SECTION_FAST)
+        q.a.most_watched = dv_vec_lane(&q.b, q.b.most_watched);
     lay_out(&q);
 }

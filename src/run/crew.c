@@ -94,7 +94,10 @@ static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
                       .reads = k->reads,
                       .write = &k->write,
                       .parts = k->reduce != NULL,
-                      .copied = k->old_off >= 0};
+                      .copied = k->old_off >= 0,
+                      .plan = x->plan,
+                      .group = g,
+                      .number = op};
     // Parts are added up as the strips do it, which compute integers in i64.
     if (dv_jit_has_vec(x->jit) && (!parts || k->compute != DV_IN_I64))
         DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));

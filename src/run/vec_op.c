@@ -1,5 +1,6 @@
 // Ops as calls of vector kernels; vec_op.h says how.
 #include "run/vec_op.h"
+#include "run/vec_range.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,90 +26,6 @@ struct dv_vec_op {
     int64_t *base, *step; // bytes; step[operand * n_vars + var]
     dv_vec_fn call[2][2]; // [OLD_ACC][UNFINISHED]
 };
-
-// -- Integers ----------------------------------------------------------------
-
-// Kernels compute modulo 2^32, which is exact as long as values fit, and
-// enough as long as only sums and products are made of them.
-typedef struct range {
-    double lo, hi;
-    int ok;
-} range;
-
-static int fits(range r)
-{
-    return r.ok && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
-}
-
-static range either(range x, range y)
-{
-    return (range){fmin(x.lo, y.lo), fmax(x.hi, y.hi), x.ok && y.ok};
-}
-
-static range product(range x, range y)
-{
-    double a = x.lo * y.lo, b = x.lo * y.hi, c = x.hi * y.lo, d = x.hi * y.hi;
-    return (range){fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
-                   x.ok && y.ok};
-}
-
-static range apply_range(dv_fn fn, const range *x)
-{
-    range none = {0};
-    switch (fn) {
-    case DV_FN_ADD:
-        return (range){x[0].lo + x[1].lo, x[0].hi + x[1].hi,
-                       x[0].ok && x[1].ok};
-    case DV_FN_SUB:
-        return (range){x[0].lo - x[1].hi, x[0].hi - x[1].lo,
-                       x[0].ok && x[1].ok};
-    case DV_FN_NEG:
-        return (range){-x[0].hi, -x[0].lo, x[0].ok};
-    case DV_FN_MUL:
-        return product(x[0], x[1]);
-    case DV_FN_SELECT:
-        return fits(x[0]) ? either(x[1], x[2]) : none;
-    case DV_FN_RELU:
-    case DV_FN_ABS: {
-        double most = fmax(fabs(x[0].lo), fabs(x[0].hi));
-        return (range){0, most, fits(x[0])};
-    }
-    case DV_FN_MIN:
-    case DV_FN_MAX:
-        return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
-    default: // comparisons
-        return (range){0, 1, fits(x[0]) && fits(x[1]) && fn <= DV_FN_NE};
-    }
-}
-
-static range range_of(const dv_program *p, const dv_op *op, const dv_expr *e)
-{
-    range x[3] = {{0}}, none = {0};
-    double n;
-    for (int i = 0; i < e->n_args; i++)
-        x[i] = range_of(p, op, e->arg[i]);
-    switch ((dv_expr_kind)e->kind) {
-    case DV_EXPR_CONST:
-        x[0] = (range){e->value, e->value, e->value == floor(e->value)};
-        return fits(x[0]) ? x[0] : none;
-    case DV_EXPR_READ: {
-        dv_dtype t = p->tensors[op->reads[e->read].tensor].dtype;
-        if (t == DV_I8)
-            return (range){INT8_MIN, INT8_MAX, 1};
-        return (range){INT32_MIN, INT32_MAX, t == DV_I32};
-    }
-    case DV_EXPR_REDUCE:
-        n = (double)dv_op_points(op, e->vars);
-        if (e->fn == DV_RED_SUM)
-            return (range){n * fmin(x[0].lo, 0), n * fmax(x[0].hi, 0), x[0].ok};
-        if (e->fn == DV_RED_PROD)
-            return (range){-INFINITY, INFINITY, x[0].ok};
-        return fits(x[0]) ? x[0] : none;
-    case DV_EXPR_APPLY:
-        break;
-    }
-    return apply_range((dv_fn)e->fn, x);
-}
 
 // -- Expressions -------------------------------------------------------------
 
@@ -191,7 +108,7 @@ static int types_agree(const dv_program *p, const dv_op *op, dv_dtype compute)
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute))
             return 0;
     return dv_vec_stores(p->tensors[op->write.tensor].dtype, compute) &&
-           (compute != DV_I32 || range_of(p, op, op->body).ok);
+           (compute != DV_I32 || dv_vec_op_exact(p, op));
 }
 
 static int possible(const dv_vec_how *how, dv_dtype *compute)
@@ -271,6 +188,50 @@ static dv_vec_reduce kind_of(const dv_op *op, int32_t inner, int32_t outer)
     return in && out ? DV_VEC_BOTH : in ? DV_VEC_INNER : DV_VEC_OUTER;
 }
 
+// -- What the next tile will want --------------------------------------------
+
+static int reads(const dv_op *op, int32_t tensor)
+{
+    for (int r = 0; r < op->n_reads; r++)
+        if (op->reads[r].tensor == tensor)
+            return 1;
+    return 0;
+}
+
+// Is this op the last of several in its group that read a tensor, which the
+// group does not write? The first of them waits for memory, and by now the
+// memory has nothing to do.
+static int last_reader(const dv_vec_how *how, int32_t tensor)
+{
+    const dv_op *ops = how->p->ops;
+    int before = 0;
+    for (int32_t i = how->group->first_op; i < how->group->end_op; i++) {
+        if (ops[i].write.tensor == tensor ||
+            (i > how->number && reads(&ops[i], tensor)))
+            return 0;
+        before |= i < how->number && reads(&ops[i], tensor);
+    }
+    return before;
+}
+
+// From one tile to the next where they follow along one variable, in elements.
+static int64_t ahead_of(const dv_vec_how *how, int read)
+{
+    const dv_op *op = how->op;
+    int64_t ahead = 0;
+    if (!how->plan || !last_reader(how, op->reads[read].tensor))
+        return 0;
+    for (int v = 0; v < op->n_vars; v++) {
+        int64_t len = how->plan->slices[how->number][v];
+        if (len >= length(op, v))
+            continue;
+        if (ahead || op->vars[v].reduce)
+            return 0;
+        ahead = how->reads[read].coef[v] * len;
+    }
+    return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
+}
+
 // -- Making ------------------------------------------------------------------
 
 static void set_loops(dv_vec_op *v, const dv_op *op)
@@ -305,6 +266,7 @@ static int set_operands(dv_vec_op *v, maker *m)
         o[i].dtype = (uint8_t)t;
         o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
         o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
+        o[i].ahead = last ? 0 : ahead_of(how, i);
         v->access[i] = i;
         v->base[i] = f->base * es;
         for (int k = 0; k < op->n_vars; k++)

@@ -27,6 +27,10 @@ typedef struct dv_vec_how {
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
     int parts;                    // dv_vec_op_part will be called
     int copied; // reads of the tensor written go to a copy of it
+    // Where it is op number `number` of a plan, in that group; else NULL.
+    const dv_plan *plan;
+    const dv_group *group;
+    int32_t number;
 } dv_vec_how;
 
 // *out is the arena's; NULL with DV_OK when the op is for the strips.

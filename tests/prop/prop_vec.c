@@ -147,7 +147,8 @@ static int one_op(world *w, const dv_op *op)
     int ok = 1;
     if (op->is_extern || !dv_kernel_init(&k, p, op, NULL, &w->arena))
         return 1;
-    dv_vec_how how = {p, op, k.reads, &k.write, 1, 0};
+    dv_vec_how how = {
+        .p = p, .op = op, .reads = k.reads, .write = &k.write, .parts = 1};
     if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)
         return no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);

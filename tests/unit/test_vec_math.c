@@ -263,10 +263,122 @@ static void f64(void **state)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : 1 << 18);
 }
 
+// -- Neighbours --------------------------------------------------------------
+
+enum { BLOCK = 64 };
+
+// Blocks of small numbers, of larger ones, of small ones with one that is not,
+// and of anything.
+static float among(int i)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38F, -95, 88.5F};
+    float u = (float)((double)(rnd() >> 40) * 0x1p-24 - 0.5);
+    switch (i / BLOCK % 4) {
+    case 0:
+        return u * 10;
+    case 1:
+        return u * 170;
+    case 2:
+        return i % BLOCK == i / BLOCK % BLOCK ? odd[i / BLOCK % 6] : u * 10;
+    default:
+        return (float)point((uint64_t)i);
+    }
+}
+
+static int same(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+// What a number becomes does not depend on those beside it, nor on where it is
+// in a row.
+static void neighbours(void **state)
+{
+    (void)state;
+    static float x[CHUNK], y[CHUNK], alone[CHUNK];
+    if (!jit)
+        skip();
+    for (int k = 0; k < N_BOUNDS; k++) {
+        dv_vec_fn run = kernel(bounds[k].fn, DV_F32);
+        for (int i = 0; i < CHUNK; i++) {
+            x[i] = among(i);
+            run(&(dv_vec_args){1, 1, (void *[]){&x[i], &alone[i]}, NULL});
+        }
+        run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
+        for (int i = 0; i < CHUNK; i++)
+            if (!same(y[i], alone[i]))
+                fail_msg("%s(%a) is %a, alone %a",
+                         dv_fn_get(bounds[k].fn)->text, (double)x[i],
+                         (double)y[i], (double)alone[i]);
+    }
+}
+
+// -- Division by one number --------------------------------------------------
+
+static dv_vec_fn quotient(dv_dtype t)
+{
+    dv_vec_operand o[3] = {{.inner = 1, .dtype = (uint8_t)t},
+                           {.dtype = (uint8_t)t},
+                           {.inner = 1, .dtype = (uint8_t)t}};
+    dv_vec_node n[3] = {{.kind = DV_VEC_LOAD},
+                        {.kind = DV_VEC_LOAD, .arg = {1}},
+                        {.kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {0, 1}}};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = n,
+                      .n_operands = 3,
+                      .n_nodes = 3,
+                      .result = 2,
+                      .compute = (uint8_t)t};
+    dv_vec_fn out;
+    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    return out;
+}
+
+static double error_quotient(float x, float by, float y)
+{
+    double want = (double)x / (double)by;
+    if (isnan(want) || isinf((float)want) || isnan(y) || isinf(y)) {
+        int at_the_end = fabs(want) > (double)FLT_MAX * (1 - 0x1p-22);
+        return same((float)want, y) || (at_the_end && fabsf(y) >= FLT_MAX)
+                   ? 0
+                   : INFINITY;
+    }
+    return fabs((double)y - want) / ulp_f32(want);
+}
+
+static void division(void **state)
+{
+    (void)state;
+    static const float by[] = {1,         3,           -49,       7e-4F,
+                               0,         -0.0F,       INFINITY,  -INFINITY,
+                               NAN,       0x1p-149F,   0x3p-149F, 0x1.8p-130F,
+                               0x1p-126F, 0x1.5p-65F,  0x1p64F,   0x1.23p65F,
+                               FLT_MAX,   -0x1.7p126F, 0x1p100F,  0x1.9p-100F};
+    static float x[CHUNK], y[CHUNK];
+    if (!jit)
+        skip();
+    dv_vec_fn run = quotient(DV_F32);
+    for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
+        for (int i = 0; i < CHUNK; i++) {
+            uint32_t bits = (uint32_t)(rnd() >> 32);
+            memcpy(&x[i], &bits, sizeof bits);
+            if (i % 3 == 0)
+                x[i] = among(i);
+        }
+        float s = by[k];
+        run(&(dv_vec_args){1, CHUNK, (void *[]){x, &s, y}, NULL});
+        for (int i = 0; i < CHUNK; i++)
+            if (error_quotient(x[i], s, y[i]) > 1.5)
+                fail_msg("%a / %a is %a", (double)x[i], (double)s,
+                         (double)y[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(f32),
-                                       cmocka_unit_test(f64)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32), cmocka_unit_test(f64),
+        cmocka_unit_test(neighbours), cmocka_unit_test(division)};
     if (argc > 1)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)

@@ -5,8 +5,7 @@
 // running pointers are in x0 to x12, those of further operands on the stack
 // too. The plan's registers are all but one, which narrows what is stored.
 // Constants lie behind the code.
-#include "jit/aarch64/gen.h"
-#include "jit/vec_ir.h"
+#include "jit/aarch64/vec_arith.h"
 
 enum {
     N_POINTERS = 13,
@@ -26,6 +25,7 @@ const dv_vec_isa dv_a64_vec_isa = {
     .emit = make,
     .n_regs = 31,
     .vector_bytes = 16,
+    .checks = 1,
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
 };
 
@@ -37,6 +37,8 @@ typedef struct maker {
     size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
     size_t out[MAX_NEST];
     int depth;
+    const dv_vec_mop *loop; // the last one entered
+    size_t check, end; // the jump to the slow body, the end of the first loop
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -180,6 +182,24 @@ static void again(maker *m, int count, int64_t k, int once)
     patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
 }
 
+enum { TO_L1 = 0, TO_L2 = 2, CACHE_LINE = 64, LIGHT = 8 };
+
+// Of operands that are wanted again further on, the lines that n elements
+// there take. A loop that computes little has no time to wait for L1's.
+static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
+{
+    dv_gen *g = &m->gen;
+    int to = n_ops > LIGHT * n / m->lanes ? TO_L1 : TO_L2;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        if (!o->ahead || o->inner != 1)
+            continue;
+        dv_gen_add(g, X_TMP, pointer(m, i), o->ahead * size_of(o));
+        for (int64_t at = 0; at < n * size_of(o); at += CACHE_LINE)
+            DV_E(prfm, to, X_TMP, at, 0);
+    }
+}
+
 static void control(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -193,9 +213,14 @@ static void control(maker *m, const dv_vec_mop *o)
         dv_gen_again(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
+        m->loop = o;
         enter(m, X_LEFT, o->imm);
         break;
     case DV_V_LOOP_END:
+        if (!m->end) {
+            fetch_ahead(m, o->imm, o - m->loop);
+            m->end = g->code->n;
+        }
         step_running(m, 0, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
@@ -215,6 +240,21 @@ static void control(maker *m, const dv_vec_mop *o)
         step_running(m, 1, 1);
         again(m, X_COUNT, 1, 0);
     }
+}
+
+static void check(maker *m, int v)
+{
+    dv_gen *g = &m->gen;
+    DV_E(uminv_4s, V_NARROW, v, 0, 0);
+    DV_E(fmov_ws, X_TMP, V_NARROW, 0, 0);
+    m->check = g->code->n;
+    DV_E(cbz_w, X_TMP, 0, 0, 0);
+}
+
+static void slow_end(maker *m)
+{
+    dv_gen *g = &m->gen;
+    DV_E(b_al, 0, 0, ((int64_t)m->end - (int64_t)g->code->n) / 4, 0);
 }
 
 // -- Memory ------------------------------------------------------------------
@@ -345,145 +385,6 @@ static int two(maker *m, const dv_vec_mop *o)
     return 1;
 }
 
-// The instruction for lanes of 4 or 8 bytes: name_4s or name_2d.
-#define BY_LANE(op, a, b, c, d)                                                \
-    do {                                                                       \
-        if (g->es == 8)                                                        \
-            DV_E(op##2d, a, b, c, d);                                          \
-        else                                                                   \
-            DV_E(op##4s, a, b, c, d);                                          \
-    } while (0)
-
-// -- Arithmetic --------------------------------------------------------------
-
-static void pick(dv_gen *g, int d, int a, int b, int c)
-{
-    if (d == a)
-        DV_E(bsl_v, d, b, c, 0);
-    else if (d == c)
-        DV_E(bit_v, d, b, a, 0);
-    else
-        DV_E(bif_v, d, c, a, 0);
-}
-
-static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
-{
-    switch (op) {
-    case DV_V_IADD:
-        BY_LANE(add_, d, a, b, 0);
-        break;
-    case DV_V_ISUB:
-        BY_LANE(sub_, d, a, b, 0);
-        break;
-    case DV_V_IMUL:
-        DV_E(mul_4s, d, a, b, 0);
-        break;
-    case DV_V_IMIN:
-        DV_E(smin_4s, d, a, b, 0);
-        break;
-    case DV_V_IMAX:
-        DV_E(smax_4s, d, a, b, 0);
-        break;
-    case DV_V_IABS:
-        DV_E(abs_4s, d, a, 0, 0);
-        break;
-    case DV_V_ILT:
-        DV_E(cmgt_4s, d, b, a, 0);
-        break;
-    default: // IEQ
-        DV_E(cmeq_4s, d, a, b, 0);
-    }
-}
-
-static void bit_op(dv_gen *g, const dv_vec_mop *o, int d, int a, int b)
-{
-    int width = 8 * g->es;
-    switch ((dv_vop)o->op) {
-    case DV_V_AND:
-        DV_E(and_v, d, a, b, 0);
-        break;
-    case DV_V_OR:
-        DV_E(orr_v, d, a, b, 0);
-        break;
-    case DV_V_XOR:
-        DV_E(eor_v, d, a, b, 0);
-        break;
-    case DV_V_SHL:
-        DV_E(shl_v, d, a, width + o->imm, 0);
-        break;
-    case DV_V_SHR:
-        DV_E(ushr_v, d, a, 2 * width - o->imm, 0);
-        break;
-    case DV_V_ROT:
-        DV_E(ext_v, d, a, a, o->imm * g->es);
-        break;
-    default: // MOV
-        DV_E(mov_v, d, a, a, 0);
-    }
-}
-
-static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
-{
-    switch (op) {
-    case DV_V_FADD:
-        BY_LANE(fadd_, d, a, b, 0);
-        break;
-    case DV_V_FSUB:
-        BY_LANE(fsub_, d, a, b, 0);
-        break;
-    case DV_V_FMUL:
-        BY_LANE(fmul_, d, a, b, 0);
-        break;
-    case DV_V_FDIV:
-        BY_LANE(fdiv_, d, a, b, 0);
-        break;
-    case DV_V_FSQRT:
-        BY_LANE(fsqrt_, d, a, 0, 0);
-        break;
-    case DV_V_FMA: // d is the addend
-        BY_LANE(fmla_, d, a, b, 0);
-        break;
-    case DV_V_FNMA:
-        BY_LANE(fmls_, d, a, b, 0);
-        break;
-    case DV_V_FMIN:
-    case DV_V_FLEAST:
-        BY_LANE(fmin_, d, a, b, 0);
-        break;
-    case DV_V_FMAX:
-    case DV_V_FMOST:
-        BY_LANE(fmax_, d, a, b, 0);
-        break;
-    case DV_V_FNEG:
-        BY_LANE(fneg_, d, a, 0, 0);
-        break;
-    case DV_V_FABS:
-        BY_LANE(fabs_, d, a, 0, 0);
-        break;
-    case DV_V_FLT:
-        BY_LANE(fcmgt_, d, b, a, 0);
-        break;
-    case DV_V_FLE:
-        BY_LANE(fcmge_, d, b, a, 0);
-        break;
-    default: // FEQ
-        BY_LANE(fcmeq_, d, a, b, 0);
-    }
-}
-
-static void compute(dv_gen *g, const dv_vec_mop *o)
-{
-    int d = reg(o->dst), a = reg(o->a), b = reg(o->b);
-    if (o->op == DV_V_SEL)
-        pick(g, d, a, b, reg(o->c));
-    else if (o->op >= DV_V_FADD && o->op <= DV_V_FEQ)
-        float_op(g, (dv_vop)o->op, d, a, b);
-    else if (o->op >= DV_V_IADD && o->op <= DV_V_IEQ)
-        whole_op(g, (dv_vop)o->op, d, a, b);
-    else
-        bit_op(g, o, d, a, b);
-}
-
 // -- Constants ---------------------------------------------------------------
 
 // The offset of a constant is its number until the pool has a place.
@@ -551,11 +452,26 @@ static void one(maker *m, const dv_vec_mop *o)
     case DV_V_RETURN:
         leave(m);
         break;
+    case DV_V_CHECK:
+        check(m, reg(o->a));
+        break;
+    case DV_V_SLOW:
+        patch(g->code, m->check, DV_INSN_cbz_w, X_TMP,
+              (int64_t)(g->code->n - m->check) / 4);
+        break;
+    case DV_V_SLOW_END:
+        slow_end(m);
+        break;
     default:
         if (o->op > DV_V_POINT)
             control(m, o);
         else
-            compute(g, o);
+            dv_a64_vec_compute(g, (dv_vec_mop){.op = o->op,
+                                               .dst = (uint8_t)reg(o->dst),
+                                               .a = (uint8_t)reg(o->a),
+                                               .b = (uint8_t)reg(o->b),
+                                               .c = (uint8_t)reg(o->c),
+                                               .imm = o->imm});
     }
 }
 
@@ -571,7 +487,7 @@ static void make(dv_code *code, const dv_vec_plan *p)
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
     for (int32_t i = 0; i < p->n && !code->failed; i++) {
         int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
-        if (moves && two(&m, &p->ops[i])) // RETURN is the last
+        if (moves && two(&m, &p->ops[i])) // the last is neither
             i++;
         else
             one(&m, &p->ops[i]);

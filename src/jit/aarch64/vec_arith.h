@@ -1,0 +1,10 @@
+// What aarch64/vec.c has its arithmetic from.
+#ifndef DV_JIT_A64_VEC_ARITH_H
+#define DV_JIT_A64_VEC_ARITH_H
+#include "jit/aarch64/gen.h"
+#include "jit/vec_ir.h"
+
+// Write one down. Its registers are those of the machine; lanes are of g->es
+// bytes.
+void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o);
+#endif
