@@ -383,10 +383,12 @@ typedef struct dv_member_options {
     // Compare what ranks are about to do before they do it together.
     int checked;
     int64_t max_message_bytes; // longer ones are cut; 0: 2^30
+    int32_t threads;           // 0: this process's share of its machine's cores
+    int no_overlap; // compute when all messages are there, not while they come
 } dv_member_options;
 #define DV_MEMBER_OPTIONS_INIT                                                 \
     {                                                                          \
-        0, 0, 0                                                                \
+        0, 0, 0, 0, 0                                                          \
     }
 
 // Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all

@@ -51,6 +51,7 @@ typedef struct dv_comm_ops {
 
 struct dv_comm {
     int64_t rank, size;
+    int64_t near; // ranks on this machine; 0: not known
     const dv_comm_ops *ops;
     int64_t bytes, messages; // sent by this rank so far
     int checked;             // compare what ranks do before they do it together

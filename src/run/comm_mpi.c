@@ -380,6 +380,19 @@ void dv_mpi_abort(dv_comm *c, int code)
 
 // -- Creating --------------------------------------------------------------
 
+// Ranks that share this one's machine.
+static int64_t count_near(dv_mpi *m)
+{
+    MPI_Comm near = MPI_COMM_NULL;
+    int n = 0;
+    if (MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                            &near) != MPI_SUCCESS)
+        return 0;
+    MPI_Comm_size(near, &n);
+    MPI_Comm_free(&near);
+    return n;
+}
+
 static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
 {
     int rank, size, found = 0, *ub = NULL;
@@ -391,6 +404,7 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->max_tag = found ? *ub : 32767;
     m->comm.rank = rank;
     m->comm.size = size;
+    m->comm.near = count_near(m);
     m->comm.ops = &mpi_ops;
     m->comm.checked = o && o->checked;
     m->max_bytes = o && o->max_bytes > 0 ? o->max_bytes : (int64_t)1 << 30;

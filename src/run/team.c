@@ -21,7 +21,7 @@ static dv_status work(member *m)
     int64_t none = 0;
     dv_diag *mine = dv_diag_create();
     // Nobody starts unless all can.
-    dv_status st = dv_rank_create(&r, m->plan, m->comm, mine);
+    dv_status st = dv_rank_create(&r, m->plan, m->comm, NULL, mine);
     st = dv_comm_settle(m->comm, st, mine, m->diag);
     dv_diag_destroy(mine);
     for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
