@@ -9,6 +9,8 @@
 #include <omp.h>
 #endif
 
+enum { MIN_POINTS = 4096 }; // of a tile: less is not worth a thread
+
 // -- Memory ----------------------------------------------------------------
 
 // An index found by a read may lie anywhere, and the kernels look it up in a
@@ -53,6 +55,7 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
         r->data[t] = dv_arena_alloc(&r->arena, (size_t)bytes + 1, 1);
         if (!r->data[t])
             return dv_nomem(diag);
+        memset(r->data[t], 0, (size_t)bytes); // the run finds pages, too
     }
     for (int32_t i = 0; i < r->p->n_ops; i++) {
         const dv_op *op = &r->p->ops[i];
@@ -173,7 +176,8 @@ static int make_works(dv_rank *r, int32_t op)
         return 0;
     if (!o->has_target)
         return 1;
-    if (r->overlap && o->n_from && !o->sum)
+    o->in_parts = dv_hands_part(r, o);
+    if (r->overlap && o->n_from && !o->sum && !o->in_parts)
         apart = dv_team_core(&core, r->p, &r->plan->team, op, r->comm->rank,
                              &o->target);
     if (apart)
@@ -293,6 +297,8 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
     r->from_repeat = -1;
     r->trouble = dv_diag_create();
     r->overlap = !options || !options->no_overlap;
+    r->min_points =
+        options && options->min_points > 0 ? options->min_points : MIN_POINTS;
     dv_status st =
         make_rank(r,
                   options && options->threads > 0 ? options->threads

@@ -18,6 +18,7 @@ typedef struct dv_rank dv_rank;
 typedef struct dv_rank_options {
     int32_t threads; // 0: the rank's share of the cores
     int no_overlap;  // compute when all messages are there, not while they come
+    int64_t min_points; // of a tile that is worth a thread; 0: as usual
 } dv_rank_options;
 
 // The plan and the comm are borrowed; their sizes must agree. options may be
@@ -73,8 +74,12 @@ int32_t dv_rank_new_wire(dv_rank *r); // a number, the same on all ranks
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
 
 // A whole team in this process. `data` has the whole tensors by number: inputs
-// as they are before, outputs as they are after. What was carried comes out in
-// `bytes` and `messages`, which may be NULL.
-dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
-                       int64_t *messages, dv_diag *diag);
+// as they are before, outputs as they are after. options may be NULL, and so
+// may what tells what was carried.
+typedef struct dv_moved_all {
+    int64_t bytes, messages;
+    dv_carried *swaps; // one per swap of the plan, over all ranks; or NULL
+} dv_moved_all;
+dv_status dv_ranks_run(const dv_plan *plan, const dv_rank_options *options,
+                       void *const *data, dv_moved_all *moved, dv_diag *diag);
 #endif

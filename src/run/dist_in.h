@@ -67,6 +67,7 @@ struct dv_rank {
     const dv_program *p;
     dv_comm *comm;
     int overlap;         // compute while messages travel
+    int64_t min_points;  // of a tile
     dv_box *own, *local; // per tensor
     void **data;
     dv_rank_op *ops;
@@ -109,6 +110,8 @@ dv_status dv_post_finish(dv_rank *r, dv_post *e);
 
 // -- Ops (dist_op.c) -------------------------------------------------------
 
+// Few results of many points: threads share the sums, not the results.
+int dv_hands_part(const dv_rank *r, const dv_rank_op *o);
 // Threads, kernels and tiles; memory and exchanges are there already.
 dv_status dv_hands_create(dv_rank *r, int32_t n, dv_diag *diag);
 void dv_hands_destroy(dv_rank *r);

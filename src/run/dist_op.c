@@ -20,14 +20,11 @@
 #endif
 
 enum {
-    MIN_POINTS = 4096, // of a tile: less is not worth a thread
-    PIECES = 8,        // of a thread's share of a core, while messages travel
+    PIECES = 8, // of a thread's share of a core, while messages travel
     // Sums that several ranks or tiles have parts of are cut by numbers that
     // no rank or thread has a say in, so that results do not depend on them.
     MAX_PARTS = 16,
-    MIN_RESULTS = 256,   // of a tile of such results
-    FEW_RESULTS = 64,    // so few are not shared among threads: sums are cut
-    MANY_POINTS = 65536, // where there is that much to add up
+    FEW_RESULTS = 64, // so few are not shared among threads: sums are cut
 };
 
 // -- Side by side ----------------------------------------------------------
@@ -255,7 +252,7 @@ void dv_hands_snapshot(dv_rank *r, const dv_rank_op *o)
     if (o->k.old_off < 0)
         return;
     if (r->n_hands > 1 &&
-        dv_box_elems(&r->local[o->k.op->write.tensor]) >= MIN_POINTS)
+        dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points)
         together(&j, copy_share);
     else
         copy_share(&j, 0, 1);
@@ -304,11 +301,12 @@ static int64_t tiles_wanted(const dv_rank *r, const dv_rank_op *o,
     if (o->in_parts)
         return MAX_PARTS;
     if (o->sum)
-        return dv_min_i64(MAX_PARTS, points(op, &w->box, 0) / MIN_RESULTS);
+        return dv_min_i64(MAX_PARTS,
+                          points(op, &w->box, 0) * MAX_PARTS / r->min_points);
     int64_t n = r->n_hands;
     if (o->n_from && w->n_waits == 0 && r->comm->ops->poke && !o->product)
         n *= PIECES;
-    return dv_min_i64(n, points(op, &w->box, 1) / MIN_POINTS);
+    return dv_min_i64(n, points(op, &w->box, 1) / r->min_points);
 }
 
 static int cut(dv_rank *r, dv_rank_op *o, dv_work *w)
@@ -343,8 +341,7 @@ static int cut(dv_rank *r, dv_rank_op *o, dv_work *w)
     return 1;
 }
 
-// Few results of many points: threads share the sums, not the results.
-static int few_results(const dv_rank_op *o)
+int dv_hands_part(const dv_rank *r, const dv_rank_op *o)
 {
     const dv_op *op = o->k.op;
     dv_space all;
@@ -354,7 +351,7 @@ static int few_results(const dv_rank_op *o)
     }
     return o->k.reduce && !dv_access_is_indirect(&op->write) &&
            !op->is_extern && points(op, &all, 0) <= FEW_RESULTS &&
-           points(op, &all, 1) >= MANY_POINTS;
+           points(op, &all, 1) >= MAX_PARTS * r->min_points;
 }
 
 static int cut_all(dv_rank *r, dv_rank_op *o)
@@ -444,7 +441,6 @@ static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
     dv_rank_op *o = &r->ops[op];
     if (!o->has_target)
         return DV_OK;
-    o->in_parts = few_results(o);
     o->n_results = points(o->k.op, &o->target, 0);
     if (r->jit)
         DV_TRY(make_vec(r, o, diag));

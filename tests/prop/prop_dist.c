@@ -1,7 +1,7 @@
 // Properties of plans for teams: every one checks and reads back, every team of
 // 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
-// parts within the residual of the oracle), what travels is what is needed, and
-// messages that are wrong are refused.
+// parts within the residual of the oracle, and the same run after run), every
+// exchange carries what is needed, and messages that are wrong are refused.
 #include "case.h"
 #include "run/data.h"
 #include "run/dist.h"
@@ -102,21 +102,38 @@ static int reads_back(const dv_plan *plan)
     return ok;
 }
 
-// Bytes that all ranks lack, each exchange once.
-static int64_t needed(const dv_plan *plan)
+// Bytes that all ranks lack before a swap.
+static int64_t needed(const dv_plan *plan, int32_t swap)
 {
     const dv_team *t = &plan->team;
     int64_t sum = 0;
-    for (int64_t r = 0; r < dv_team_size(t); r++)
-        for (int32_t i = 0; i < t->n_swaps; i++) {
-            dv_arena arena = {0};
-            dv_boxes need = {0};
-            dv_team_need(&need, plan->ops, t, &t->swaps[i], r, &arena);
-            sum += dv_boxes_elems(&need) *
-                   dv_elem_bytes(plan->ops, t->swaps[i].tensor);
-            dv_arena_free(&arena);
-        }
+    for (int64_t r = 0; r < dv_team_size(t); r++) {
+        dv_arena arena = {0};
+        dv_boxes need = {0};
+        dv_team_need(&need, plan->ops, t, &t->swaps[swap], r, &arena);
+        sum += dv_boxes_elems(&need) *
+               dv_elem_bytes(plan->ops, t->swaps[swap].tensor);
+        dv_arena_free(&arena);
+    }
     return sum;
+}
+
+// Every exchange carried what was needed, each time, and nothing else did.
+static int carried_needed(const dv_plan *plan, const dv_moved_all *moved)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < plan->team.n_swaps; i++) {
+        const dv_carried *c = &moved->swaps[i];
+        int64_t want = needed(plan, i) * c->times;
+        if (c->bytes != want)
+            return no("exchange %d: %" PRId64 " bytes moved in %" PRId64
+                      " times, %" PRId64 " needed",
+                      (int)i, c->bytes, c->times, want);
+        sum += c->bytes;
+    }
+    return plan->team.n_follows > 0 || sum == moved->bytes ||
+           no("%" PRId64 " bytes moved, %" PRId64 " by exchanges", moved->bytes,
+              sum);
 }
 
 static int is_right(const dv_program *p, const dv_plan *plan,
@@ -129,31 +146,47 @@ static int is_right(const dv_program *p, const dv_plan *plan,
            no("%s: residual %g, at most %g", v.tensor, v.residual, v.threshold);
 }
 
+// Once more with the same options: the same bits, parts of sums included.
+static int same_again(const dv_plan *plan, const dv_rank_options *how,
+                      void *const *after)
+{
+    void **again = case_buffers(plan->ops);
+    dv_diag *diag = dv_diag_create();
+    int ok = !dv_ranks_run(plan, how, again, NULL, diag) ||
+             no("it does not run again: %s", dv_diag_text(diag));
+    ok = ok && same_bits(plan->ops, after, again);
+    dv_diag_destroy(diag);
+    case_free(again, plan->ops);
+    return ok;
+}
+
 // `judged`: the oracle's threshold holds for the program on one rank. (An error
 // that a repeat carries backwards, from a narrow type into a wide one, is not
 // in its estimate.)
 static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
                       const char *grid, int whole, int judged,
-                      void *const *alone)
+                      const dv_rank_options *how, void *const *alone)
 {
     dv_plan *plan = team_plan(p, size, rank, grid);
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
-    int64_t bytes = 0;
+    dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
+    dv_moved_all moved = {.swaps = swaps};
     int ok = reads_back(plan);
     if (ok)
-        ok = !dv_ranks_run(plan, after, &bytes, NULL, diag) ||
+        ok = !dv_ranks_run(plan, how, after, &moved, diag) ||
              no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
         ok = is_right(p, plan, before, after, diag);
     if (ok && alone && (whole || plan->team.n_follows == 0))
         ok = same_bits(plan->ops, alone, after);
-    if (ok && plan->team.n_follows == 0 && plan->ops->n_repeats == 0)
-        ok = bytes == needed(plan) ||
-             no("%" PRId64 " bytes moved, %" PRId64 " needed", bytes,
-                needed(plan));
+    if (ok)
+        ok = carried_needed(plan, &moved);
+    if (ok)
+        ok = same_again(plan, how, after);
+    free(swaps);
     if (!ok) {
         char *text = dv_plan_text(plan);
         fprintf(stderr, "\n%s\n%s", why, strstr(text, "program "));
@@ -180,9 +213,13 @@ static int teams_agree(const char *text, int whole, rng *r)
     }
     dv_plan *one = team_plan(p, 1, 0, NULL);
     int ok = one != NULL;
+    // Tiles so small that even these programs have several.
+    dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
+                           .no_overlap = rng_percent(r, 30),
+                           .min_points = rng_percent(r, 70) ? 4 : 0};
     void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
-        ok = !dv_ranks_run(one, alone, NULL, NULL, diag) ||
+        ok = !dv_ranks_run(one, &how, alone, NULL, diag) ||
              no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {
@@ -192,11 +229,13 @@ static int teams_agree(const char *text, int whole, rng *r)
     }
     for (int i = 0; ok && i < 2; i++) {
         int64_t size = 2 + rng_below(r, 8);
-        ok =
-            team_keeps(p, size, rng_below(r, size), NULL, whole, judged, alone);
+        how.threads = (int32_t)(1 + rng_below(r, 3));
+        ok = team_keeps(p, size, rng_below(r, size), NULL, whole, judged, &how,
+                        alone);
     }
     if (ok)
-        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, alone);
+        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, &how,
+                        alone);
     if (one)
         case_free(alone, one->ops);
     dv_plan_destroy(one);
