@@ -48,6 +48,9 @@ for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
         [ "$(grep -c 'verify: ok' "$tmp/out")" = 1 ] || fail "$n: not one voice: $args"
         [ "$(state "$tmp/out")" = "$one" ] || fail "$n: other bits: $args"
     done
+    # shellcheck disable=SC2086
+    run 2 "$divvy" run "$src/examples/"$args --threads 2 --no-overlap || fail "2 threads each: $args"
+    [ "$(state "$tmp/out")" = "$one" ] || fail "2 threads each: other bits: $args"
 done
 "$divvy" run "$src/examples/heat.dv" --set N=65 --set T=9 >"$tmp/out" || fail "alone, without mpirun"
 
