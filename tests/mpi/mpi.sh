@@ -29,7 +29,7 @@ fail() {
 
 # -- the library, with a program's own MPI_Init
 for n in 1 2 3 4; do
-    run $n "$team" || fail "team of $n"
+    run $n "$team" "$tmp/team" || fail "team of $n"
 done
 
 # -- programs: verified, one voice, the same bits

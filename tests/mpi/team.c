@@ -205,6 +205,51 @@ static void test_trouble(void)
     dv_plan_destroy(plan);
 }
 
+// -- Files -----------------------------------------------------------------
+
+// In calls of 100 bytes each: written, read back, and a checkpoint gone on
+// with.
+static void test_files(const char *path)
+{
+    dv_comm *c = NULL;
+    dv_rank *r = NULL;
+    dv_plan *plan = plan_for(heat, size, rank);
+    dv_mpi_options o = {.max_bytes = 100};
+    dv_box l, own;
+    if (dv_mpi_create(&c, NULL, &o, NULL))
+        return;
+    expect(plan && !dv_rank_create(&r, plan, c, NULL, NULL), "a rank");
+    int32_t u = plan ? dv_program_find(plan->ops, "u") : -1;
+    if (r) {
+        double *data = dv_rank_data(r, u, &l, &own);
+        size_t bytes = (size_t)dv_box_elems(&l) * sizeof(double);
+        double *was = malloc(bytes + 1);
+        for (int64_t i = 0; data && i < dv_box_elems(&l); i++)
+            data[i] = (double)(100 * rank + i);
+        memcpy(was, dv_rank_memory(r, u), bytes);
+        expect(!dv_rank_write_npy(r, u, path, NULL), "write");
+        if (data)
+            memset(data, 0, bytes);
+        expect(!dv_rank_read_npy(r, u, path, NULL), "read");
+        int same = 1;
+        for (int64_t i = 0; data && i < own.dim[0].size; i++)
+            for (int64_t k = 0; k < own.dim[1].size; k++) {
+                int64_t at =
+                    (own.dim[0].off + i - l.dim[0].off) * l.dim[1].size +
+                    own.dim[1].off + k - l.dim[1].off;
+                same &= data[at] == was[at];
+            }
+        expect(same, "what was written is read");
+        expect(!dv_checkpoint_save(r, path, 0, 2, NULL), "save");
+        expect(!dv_checkpoint_load(r, path, NULL), "load");
+        expect(!dv_rank_run(r, NULL), "go on");
+        free(was);
+    }
+    dv_rank_destroy(r);
+    dv_mpi_destroy(c);
+    dv_plan_destroy(plan);
+}
+
 // -- What a loop costs -----------------------------------------------------
 
 // Everything a run may do in a repeat: a stencil, a product, sums of several
@@ -293,6 +338,8 @@ int main(int argc, char **argv)
     test_member(half);
     MPI_Comm_free(&half);
     test_trouble();
+    if (argc > 1)
+        test_files(argv[1]);
     test_loop(1);
     test_loop(2);
     test_diverged();
