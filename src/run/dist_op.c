@@ -183,7 +183,9 @@ static void compute_tile(const job *j, dv_hand *h, int32_t i)
     const dv_tile *t = &j->w->tiles[i];
     h->strips.k = &o->k;
     h->strips.old = o->k.old_off >= 0 ? j->r->snapshot : NULL;
-    h->strips.part = j->part;
+    h->strips.part = j->part == DV_WHOLE    ? DV_WHOLE
+                     : j->part == DV_FINISH ? DV_FINISH
+                                            : DV_FIRST_PART;
     if (j->part != DV_WHOLE)
         compute_part(j, h, i);
     else if (o->product)
