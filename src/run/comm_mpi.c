@@ -395,7 +395,7 @@ static int64_t count_near(dv_mpi *m)
 
 static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
 {
-    int rank, size, found = 0, *ub = NULL;
+    int rank, size, found = 0, level = MPI_THREAD_SINGLE, *ub = NULL;
     DV_TRY(say(m, MPI_Comm_set_errhandler(m->mpi, MPI_ERRORS_RETURN),
                "creating a team"));
     MPI_Comm_rank(m->mpi, &rank);
@@ -404,6 +404,8 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->max_tag = found ? *ub : 32767;
     m->comm.rank = rank;
     m->comm.size = size;
+    MPI_Query_thread(&level);
+    m->comm.one_thread = level < MPI_THREAD_FUNNELED;
     m->comm.near = count_near(m);
     m->comm.ops = &mpi_ops;
     m->comm.checked = o && o->checked;

@@ -267,6 +267,8 @@ static dv_status make_rank(dv_rank *r, int32_t n_threads, dv_diag *diag)
 static int32_t usual_threads(const dv_comm *comm)
 {
 #ifdef _OPENMP
+    if (comm->one_thread)
+        return 1;
     int64_t mine = omp_get_num_procs(), all = sysconf(_SC_NPROCESSORS_ONLN);
     if (mine >= all)
         mine /= dv_max_i64(1, comm->near);
@@ -286,6 +288,11 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                        ", there are %" PRId64 " ranks",
                        plan->team.n_axes ? dv_team_size(&plan->team) : 0,
                        comm->size);
+    if (comm->one_thread && options && options->threads > 1)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%d threads: MPI was initialized for one; "
+                       "MPI_THREAD_FUNNELED allows more",
+                       (int)options->threads);
     dv_arena arena = {0};
     dv_rank *r = DV_NEW(&arena, dv_rank, 1);
     if (!r)

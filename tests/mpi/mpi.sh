@@ -32,6 +32,8 @@ for n in 1 2 3 4; do
     run $n "$team" "$tmp/team" || fail "team of $n"
 done
 
+run 2 "$team" single || fail "MPI for one thread"
+
 # -- programs: verified, one voice, the same bits
 # Scalars are sums over all ranks, which add up in another order.
 state() { sed -n '/\[\] /d; s/.*hash //p' "$1"; }

@@ -326,11 +326,41 @@ static void test_diverged(void)
     dv_plan_destroy(plan);
 }
 
+// MPI that was initialized for one thread gets no others beside it.
+static void test_one_thread(void)
+{
+    int level;
+    dv_member *m = NULL;
+    dv_member_options o = DV_MEMBER_OPTIONS_INIT;
+    dv_plan *plan = plan_for(heat, size, rank);
+    dv_diag *diag = dv_diag_create();
+    MPI_Query_thread(&level);
+    o.threads = 2;
+    dv_status st = dv_member_create(&m, plan, NULL, &o, diag);
+    expect(level >= MPI_THREAD_FUNNELED || st == DV_E_USAGE, "2 threads");
+    dv_member_destroy(m);
+    m = NULL;
+    expect(!dv_member_create(&m, plan, NULL, NULL, NULL), "the usual");
+    expect(m && !dv_member_run(m, NULL), "it runs");
+    dv_member_destroy(m);
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+}
+
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    int single = argc > 1 && !strcmp(argv[1], "single"), level;
+    if (single)
+        MPI_Init(&argc, &argv);
+    else
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (single) {
+        test_one_thread();
+        MPI_Finalize();
+        return bad;
+    }
     test_wires();
     test_settle();
     MPI_Comm half;
