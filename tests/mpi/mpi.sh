@@ -132,7 +132,7 @@ begin() { # ranks, options
     rm -f "$tmp/state"
     # shellcheck disable=SC2086
     timeout 100 "$mpirun" $more -n "$n" "$divvy" run "$p" --set T=40000 \
-        --checkpoint "$tmp/state" --every 50 "$@" >"$tmp/out" 2>"$tmp/err" &
+        --timeout 90 --checkpoint "$tmp/state" --every 50 "$@" >"$tmp/out" 2>"$tmp/err" &
     job=$!
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         [ -s "$tmp/state" ] && break
@@ -163,7 +163,8 @@ gone "kill -9 of a rank"
 [ -s "$tmp/err" ] || [ -s "$tmp/out" ] || fail "a killed rank is not reported"
 # The last checkpoint is whole, and another team ends what was begun.
 "$divvy" run "$p" --set T=40000 --out "u=$tmp/0.npy" >"$tmp/out" || fail "the long one alone"
-run 2 "$divvy" run "$p" --set T=40000 --resume "$tmp/state" --out "u=$tmp/n.npy" || fail "resumed after a kill"
+# With a time-out ranks let others run while they wait, which may be many here.
+run 2 "$divvy" run "$p" --set T=40000 --resume "$tmp/state" --timeout 90 --out "u=$tmp/n.npy" || fail "resumed after a kill"
 cmp "$tmp/0.npy" "$tmp/n.npy" || fail "resumed after a kill, another file"
 clean "a kill and a resume" # MPICH's launcher kills all as hard
 

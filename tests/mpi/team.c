@@ -373,7 +373,7 @@ int main(int argc, char **argv)
     test_loop(1);
     test_loop(2);
     test_diverged();
-    expect(random_programs(25), "random programs");
+    expect(random_programs(size > 2 ? 15 : 25), "random programs");
     int any = 0;
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Finalize();
