@@ -84,10 +84,8 @@ static dv_status run_team(cli_job *j)
         return dv_nomem(j->diag);
     for (size_t i = 0; i < n; i++)
         data[i] = j->p->tensors[i].is_output ? j->after[i] : j->before[i];
-    dv_moved_all moved = {0};
-    dv_status st = dv_ranks_run(j->l.plan, NULL, data, &moved, j->diag);
-    j->team_bytes = moved.bytes;
-    j->team_messages = moved.messages;
+    dv_status st = dv_ranks_run(j->l.plan, data, &j->team_bytes,
+                                &j->team_messages, j->diag);
     free(data);
     return st;
 }

@@ -74,12 +74,17 @@ int32_t dv_rank_new_wire(dv_rank *r); // a number, the same on all ranks
 const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
 
 // A whole team in this process. `data` has the whole tensors by number: inputs
-// as they are before, outputs as they are after. options may be NULL, and so
-// may what tells what was carried.
+// as they are before, outputs as they are after. What was carried comes out in
+// `bytes` and `messages`, which may be NULL.
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                       int64_t *messages, dv_diag *diag);
+// The same with options for the ranks, and all that is known of what was
+// carried. Both may be NULL.
 typedef struct dv_moved_all {
     int64_t bytes, messages;
     dv_carried *swaps; // one per swap of the plan, over all ranks; or NULL
 } dv_moved_all;
-dv_status dv_ranks_run(const dv_plan *plan, const dv_rank_options *options,
-                       void *const *data, dv_moved_all *moved, dv_diag *diag);
+dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
+                          void *const *data, dv_moved_all *moved,
+                          dv_diag *diag);
 #endif

@@ -110,8 +110,8 @@ static int make_members(member *m, int64_t n, dv_carried *carried,
     return ok;
 }
 
-dv_status dv_ranks_run(const dv_plan *plan, const dv_rank_options *options,
-                       void *const *data, dv_moved_all *moved, dv_diag *diag)
+dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
+                          void *const *data, dv_moved_all *moved, dv_diag *diag)
 {
     int64_t n = dv_team_size(&plan->team);
     dv_local *team = NULL;
@@ -139,5 +139,17 @@ dv_status dv_ranks_run(const dv_plan *plan, const dv_rank_options *options,
         dv_diag_destroy(m[i].diag);
     dv_arena_free(&arena);
     dv_local_destroy(team);
+    return st;
+}
+
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                       int64_t *messages, dv_diag *diag)
+{
+    dv_moved_all moved = {0};
+    dv_status st = dv_ranks_run_as(plan, NULL, data, &moved, diag);
+    if (bytes)
+        *bytes = moved.bytes;
+    if (messages)
+        *messages = moved.messages;
     return st;
 }

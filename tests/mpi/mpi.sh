@@ -39,7 +39,7 @@ run 2 "$team" single || fail "MPI for one thread"
 state() { sed -n '/\[\] /d; s/.*hash //p' "$1"; }
 for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
     "blackscholes.dv --set N=1000 --random 1..2" "matmul.dv --set M=40 --set N=36 --set K=30" \
-    "softmax.dv --set M=17 --set N=40" "shallow_water.dv --set N=20 --set T=6"; do
+    "softmax.dv --set M=17 --set N=40" "basin.dv --set N=20 --set T=6"; do
     # shellcheck disable=SC2086
     run 1 "$divvy" run "$src/examples/"$args --verify || fail "1: $args"
     grep -q 'verify: ok' "$tmp/out" || fail "1: not verified: $args"

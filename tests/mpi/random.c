@@ -63,7 +63,7 @@ static int as_alone(const team *t, const dv_program *p, const dv_plan *one,
                     int whole, void *const *before, void *const *after)
 {
     void **alone = case_buffers(one->ops);
-    int ok = !dv_ranks_run(one, &t->how, alone, NULL, t->diag) ||
+    int ok = !dv_ranks_run_as(one, &t->how, alone, NULL, t->diag) ||
              case_no("alone it does not run: %s", dv_diag_text(t->diag));
     // An error that a repeat carries backwards from a narrow type is not in the
     // oracle's estimate: where one rank is off, so may several be.

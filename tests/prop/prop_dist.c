@@ -60,7 +60,7 @@ static int same_again(const dv_plan *plan, const dv_rank_options *how,
 {
     void **again = case_buffers(plan->ops);
     dv_diag *diag = dv_diag_create();
-    int ok = !dv_ranks_run(plan, how, again, NULL, diag) ||
+    int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
              case_no("it does not run again: %s", dv_diag_text(diag));
     ok = ok && teams_same_bits(plan->ops, after, again);
     dv_diag_destroy(diag);
@@ -84,7 +84,7 @@ static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
     dv_moved_all moved = {.swaps = swaps};
     int ok = reads_back(plan);
     if (ok)
-        ok = !dv_ranks_run(plan, how, after, &moved, diag) ||
+        ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
              case_no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
         ok = teams_right(p, plan, before, after, diag);
@@ -127,7 +127,7 @@ static int teams_agree(const char *text, int whole, rng *r)
                            .min_points = rng_percent(r, 70) ? 4 : 0};
     void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
-        ok = !dv_ranks_run(one, &how, alone, NULL, diag) ||
+        ok = !dv_ranks_run_as(one, &how, alone, NULL, diag) ||
              case_no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {

@@ -66,7 +66,8 @@ static void bind(example *x, const char *name, void *data)
 static void run_team(example *x, dv_moved_all *moved)
 {
     dv_rank_options how = {.min_points = 64};
-    assert_int_equal(dv_ranks_run(x->plan, &how, x->data, moved, NULL), DV_OK);
+    assert_int_equal(dv_ranks_run_as(x->plan, &how, x->data, moved, NULL),
+                     DV_OK);
 }
 
 // -- 2 * T, exactly --------------------------------------------------------
@@ -164,7 +165,7 @@ static void test_water(void **unused)
     const dv_param params[] = {{"N", "24"}, {"T", "20"}};
     static water one, more;
     example x;
-    open_example(&x, "shallow_water.dv", params, 2);
+    open_example(&x, "basin.dv", params, 2);
     run_water(&one, &x, 1);
     for (int64_t team = 2; team <= 9; team++) {
         run_water(&more, &x, team);
@@ -184,7 +185,7 @@ static double lost_energy(const char *steps, const char *dt)
     const dv_param params[] = {{"N", "24"}, {"T", steps}, {"DT", dt}};
     static water w;
     example x;
-    open_example(&x, "shallow_water.dv", params, 3);
+    open_example(&x, "basin.dv", params, 3);
     run_water(&w, &x, 4);
     assert_true(fabs(w.mass - w.mass0) < 1e-15);
     close_example(&x);

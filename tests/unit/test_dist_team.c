@@ -110,11 +110,11 @@ static void test_options(void **unused)
         void *data[16] = {0};
         const char *names[] = {"s", "x", "t", "call", "put"};
         void *buffers[] = {s, x, t, call, put};
+        int64_t bytes = -1;
         for (int i = 0; i < 5; i++)
             data[dv_program_find(plan->ops, names[i])] = buffers[i];
-        dv_moved_all moved = {.bytes = -1};
-        assert_int_equal(dv_ranks_run(plan, NULL, data, &moved, NULL), DV_OK);
-        assert_int_equal(moved.bytes, 0);
+        assert_int_equal(dv_ranks_run(plan, data, &bytes, NULL, NULL), DV_OK);
+        assert_int_equal(bytes, 0);
         for (int i = 0; i < 5; i++) {
             assert_true(fabs(call[i] - 16.976097804669887) < 1e-13);
             assert_true(fabs(put[i] - 0.34645174725098116) < 1e-13);
@@ -140,7 +140,7 @@ static void test_failing_rank(void **unused)
     data[dv_program_find(plan->ops, "v")] = v;
     data[dv_program_find(plan->ops, "p")] = p;
     dv_diag *diag = dv_diag_create();
-    assert_int_equal(dv_ranks_run(plan, NULL, data, NULL, diag), DV_E_BOUNDS);
+    assert_int_equal(dv_ranks_run(plan, data, NULL, NULL, diag), DV_E_BOUNDS);
     assert_non_null(strstr(dv_diag_text(diag), "99"));
     dv_diag_destroy(diag);
     dv_plan_destroy(plan);
