@@ -413,7 +413,23 @@ static dv_status make_vec(dv_rank *r, dv_rank_op *o, dv_diag *diag)
     return DV_OK;
 }
 
-// After its tiles are known: each has its contraction.
+// A contraction for each tile, on the thread that has it.
+static dv_status prepare(dv_rank *r, dv_rank_op *o, dv_diag *diag)
+{
+    for (int32_t k = 0; k < o->n_works; k++) {
+        const dv_work *w = &o->works[k];
+        for (int32_t h = 0; h < r->n_hands; h++)
+            for (int32_t i = first_tile(r, w->n_tiles, h);
+                 i < first_tile(r, w->n_tiles, h + 1); i++)
+                DV_TRY(dv_product_prepare(o->product, &w->tiles[i],
+                                          w->first_tile + i, &r->hands[h].set,
+                                          diag));
+    }
+    return DV_OK;
+}
+
+// After its tiles are known. What no kernel can do is done the other way, in
+// all tiles alike.
 static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
 {
     dv_rank_op *o = &r->ops[op];
@@ -426,16 +442,12 @@ static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
                           .jit = r->jit,
                           .arena = &r->arena};
     DV_TRY(dv_product_create(&o->product, &how, diag));
-    for (int32_t k = 0; k < o->n_works && o->product; k++) {
-        const dv_work *w = &o->works[k];
-        for (int32_t h = 0; h < r->n_hands; h++)
-            for (int32_t i = first_tile(r, w->n_tiles, h);
-                 i < first_tile(r, w->n_tiles, h + 1); i++)
-                DV_TRY(dv_product_prepare(o->product, &w->tiles[i],
-                                          w->first_tile + i, &r->hands[h].set,
-                                          diag));
+    dv_status st = o->product ? prepare(r, o, NULL) : DV_OK;
+    if (st == DV_E_LIMIT) {
+        o->product = NULL;
+        return DV_OK;
     }
-    return DV_OK;
+    return st == DV_OK ? DV_OK : prepare(r, o, diag); // once more, to say why
 }
 
 static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
