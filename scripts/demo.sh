@@ -34,5 +34,5 @@ Both agree with the oracle. From here:
     build/release/divvy check examples/layernorm.dv          what a program means
     build/release/divvy plan $program -t wormhole --json
     build/release/divvy targets                              the machines built in
-    build/release/divvy run examples/heat.dv --verify        ten examples are there
+    build/release/divvy run examples/heat.dv --verify        more examples are there
 EOF

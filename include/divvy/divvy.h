@@ -387,10 +387,14 @@ typedef struct dv_member_options {
     // Compare what ranks are about to do before they do it together.
     int checked;
     int64_t max_message_bytes; // longer ones are cut; 0: 2^30
+    // 0: this process's share of its machine's cores. More than one needs MPI
+    // initialized with MPI_THREAD_FUNNELED; only the caller's thread calls MPI.
+    int32_t threads;
+    int no_overlap; // compute when all messages are there, not while they come
 } dv_member_options;
 #define DV_MEMBER_OPTIONS_INIT                                                 \
     {                                                                          \
-        0, 0, 0                                                                \
+        0, 0, 0, 0, 0                                                          \
     }
 
 // Get this process ready. `mpi_comm` points to an MPI_Comm (NULL: all

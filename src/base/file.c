@@ -1,14 +1,17 @@
 // POSIX file calls: fstat, rename, fsync.
-#define _XOPEN_SOURCE 700 // POSIX, and realpath
+#define _XOPEN_SOURCE   700 // POSIX, and realpath
+#define _DEFAULT_SOURCE     // flock
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,6 +160,19 @@ static dv_status cannot_write(const char *path, int error, dv_diag *diag)
                    "cannot write the file: %s", strerror(error));
 }
 
+// Files are called so until they are whole: FILE, this, and six characters.
+static const char suffix[] = ".divvy-";
+
+// A lock says that the writer lives; where there are no locks, nothing does.
+// 0: somebody who cleans up was faster.
+static int lock_temp(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno != EWOULDBLOCK;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
 // mkstemp with the permissions that a plain open gives. Asking for the umask
 // instead would change it for other threads for a moment.
 static int open_temp(char *temp)
@@ -171,10 +187,51 @@ static int open_temp(char *temp)
         for (int k = 0; k < 6; k++, v /= 36)
             x[k] = digits[v % 36];
         fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
+        if (fd < 0 && errno != EEXIST)
             break;
+        if (fd >= 0 && lock_temp(fd))
+            break;
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+        errno = EEXIST;
     }
     return fd;
+}
+
+static void remove_dead(const char *temp)
+{
+    int fd = open(temp, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlink(temp);
+    if (fd >= 0)
+        close(fd);
+}
+
+void dv_writers_clean(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t dir_len = (size_t)(base - path), n = strlen(base);
+    char *dir = dv_alloc(dir_len + 2);
+    if (!dir)
+        return;
+    memcpy(dir, path, dir_len);
+    memcpy(dir + dir_len, ".", 2);
+    DIR *d = opendir(dir);
+    dir[dir_len] = 0;
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        if (strlen(e->d_name) != n + sizeof suffix - 1 + 6 ||
+            memcmp(e->d_name, base, n) != 0 ||
+            memcmp(e->d_name + n, suffix, sizeof suffix - 1) != 0)
+            continue;
+        char *temp = joined(dir, e->d_name);
+        if (temp)
+            remove_dead(temp);
+        dv_release(temp);
+    }
+    if (d)
+        closedir(d);
+    dv_release(dir);
 }
 
 // Where a link leads that leads nowhere yet; NULL: it is no link.
@@ -211,11 +268,13 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     struct stat st;
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
-        w->temp = w->path ? joined(w->path, ".XXXXXX") : NULL;
+        w->temp = w->path ? joined(w->path, ".divvy-XXXXXX") : NULL;
     if (!w->path || (!direct && !w->temp)) {
         writer_free(w);
         return dv_nomem(diag);
     }
+    if (!direct)
+        dv_writers_clean(w->path);
     int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
     // A file that is replaced keeps its permissions, where that is allowed.
     if (fd >= 0 && !direct && stat(path, &st) == 0 &&
@@ -269,10 +328,13 @@ dv_status dv_writer_commit(dv_writer *w, dv_diag *diag)
         w->error = errno;
     if (!w->error && w->temp && fsync(fileno(w->file)) != 0)
         w->error = errno;
+    int lock = w->temp ? dup(fileno(w->file)) : -1; // until the rename
     if (fclose(w->file) != 0 && !w->error)
         w->error = errno;
     if (!w->error && w->temp && rename(w->temp, w->path) != 0)
         w->error = errno;
+    if (lock >= 0)
+        close(lock);
     dv_status s = DV_OK;
     if (w->error) {
         if (w->temp)

@@ -29,6 +29,10 @@ void dv_writer_reserve(dv_writer *w, int64_t size_bytes);
 // the process: calls nothing that they may not.
 void dv_writers_remove(void);
 
+// Remove what writers of `path` left behind that were killed. Opening one does
+// so, too. Files of writers that live are locked and stay.
+void dv_writers_clean(const char *path);
+
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,
                         dv_diag *diag);
 #endif

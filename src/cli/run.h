@@ -14,7 +14,7 @@ typedef struct cli_job {
     int64_t seed;
     double low, high;
     // Of a team of processes.
-    int checked;
+    int checked, no_overlap;
     const char *timeout, *checkpoint, *resume;
     double timeout_s;
     int64_t every;

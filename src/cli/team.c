@@ -26,11 +26,12 @@ typedef struct team {
 
 int cli_team_options(cli_job *j)
 {
-    const char *only = j->checkpoint ? "--checkpoint"
-                       : j->resume   ? "--resume"
-                       : j->timeout  ? "--timeout"
-                       : j->checked  ? "--checked"
-                                     : NULL;
+    const char *only = j->checkpoint   ? "--checkpoint"
+                       : j->resume     ? "--resume"
+                       : j->timeout    ? "--timeout"
+                       : j->checked    ? "--checked"
+                       : j->no_overlap ? "--no-overlap"
+                                       : NULL;
     if (only && !cli_ranks)
         return cli_usage(j->c,
                          "%s is for teams of processes: start them with "
@@ -80,7 +81,9 @@ static dv_status load(team *t, const char *path, const cli_plan_args *args,
     if (j->checkpoint && !j->p->n_repeats)
         return dv_fail(t->mine, DV_E_USAGE, DV_NOWHERE,
                        "--checkpoint: the program has no repeat");
-    return dv_rank_create(&t->rank, j->l.plan, t->comm, t->mine);
+    dv_rank_options how = {.threads = (int32_t)args->options.threads,
+                           .no_overlap = j->no_overlap};
+    return dv_rank_create(&t->rank, j->l.plan, t->comm, &how, t->mine);
 }
 
 static int64_t output_bytes(const dv_program *p)

@@ -148,6 +148,10 @@ static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
 // has, whichever rank it is?
 int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
                     int32_t tensor);
+// What comes to the plan's rank for a product of two matrices, and the least
+// that must come to a rank (json.c). 0: the op is none.
+int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
+                    double *bound_bytes);
 
 // -- Choosing (choose.c, grid.c) -------------------------------------------
 

@@ -148,26 +148,36 @@ static int product_sizes(const dv_op *op, double size[3])
     return 1;
 }
 
-static void products_json(dv_json *j, const dv_plan *plan)
+int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
+                    double *bound_bytes)
 {
     const dv_team *t = &plan->team;
     const dv_program *p = plan->ops;
+    double size[3];
+    if (!product_sizes(&p->ops[op], size))
+        return 0;
+    *bytes = 0;
+    for (int32_t k = 0; k < t->n_swaps; k++)
+        for (int32_t r = 0; t->swaps[k].op == op && r < t->swaps[k].n_receives;
+             r++)
+            *bytes += dv_box_elems(&t->swaps[k].receives[r].box) *
+                      dv_elem_bytes(p, t->swaps[k].tensor);
+    *bound_bytes = dv_dist_product_bound(size[0], size[1], size[2],
+                                         (double)dv_team_size(t)) *
+                   (double)dv_elem_bytes(p, p->ops[op].reads[0].tensor);
+    return 1;
+}
+
+static void products_json(dv_json *j, const dv_plan *plan)
+{
     dv_json_open(j, "contractions", '[');
-    for (int32_t i = 0; i < p->n_ops; i++) {
-        double size[3];
-        int64_t bytes = 0;
-        if (!product_sizes(&p->ops[i], size))
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        int64_t bytes;
+        double bound;
+        if (!dv_team_product(plan, i, &bytes, &bound))
             continue;
-        for (int32_t k = 0; k < t->n_swaps; k++)
-            for (int32_t r = 0;
-                 t->swaps[k].op == i && r < t->swaps[k].n_receives; r++)
-                bytes += dv_box_elems(&t->swaps[k].receives[r].box) *
-                         dv_elem_bytes(p, t->swaps[k].tensor);
-        double bound = dv_dist_product_bound(size[0], size[1], size[2],
-                                             (double)dv_team_size(t)) *
-                       (double)dv_elem_bytes(p, p->ops[i].reads[0].tensor);
         dv_json_open_flat(j, NULL, '{');
-        dv_json_string(j, "op", p->ops[i].name);
+        dv_json_string(j, "op", plan->ops->ops[i].name);
         dv_json_int(j, "bytes_received", bytes);
         dv_json_double(j, "lower_bound_bytes", bound);
         dv_json_close(j);

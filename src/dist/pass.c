@@ -157,6 +157,19 @@ static void print_swap(dv_text *out, const dv_program *p, const dv_swap *s)
     dv_put(out, "    }\n");
 }
 
+static void print_products(dv_text *out, const dv_plan *plan)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++) {
+        int64_t bytes;
+        double bound;
+        if (dv_team_product(plan, i, &bytes, &bound))
+            dv_put(out,
+                   "    # %s: %" PRId64 " bytes of operands come, a product "
+                   "this large needs %.0f\n",
+                   plan->ops->ops[i].name, bytes, bound);
+    }
+}
+
 void dv_dist_print(dv_text *out, const dv_plan *plan)
 {
     const dv_team *t = &plan->team;
@@ -190,6 +203,8 @@ void dv_dist_print(dv_text *out, const dv_plan *plan)
     }
     for (int32_t i = 0; i < t->n_swaps; i++)
         print_swap(out, p, &t->swaps[i]);
+    if (dv_team_size(t) > 1)
+        print_products(out, plan);
     dv_put(out, "}\n");
 }
 

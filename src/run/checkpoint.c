@@ -275,6 +275,8 @@ dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
     header h = {0};
     int64_t size = 0;
     dv_diag *mine = dv_diag_create();
+    if (c->rank == 0)
+        dv_writers_clean(path); // of the run that did not come to its end
     dv_status st = c->rank == 0 ? read_header(path, &h, &size, mine) : DV_OK;
     if (st == DV_OK && c->rank == 0)
         st = check_header(r, path, &h, size, mine);

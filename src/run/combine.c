@@ -77,22 +77,16 @@ static dv_status carry(dv_comm *comm, dv_wire *w)
     return comm->ops->finish(comm, w);
 }
 
-dv_status dv_combine_run(dv_combine *c, dv_comm *comm, dv_strips *s,
-                         const dv_space *target,
-                         void (*strips)(dv_strips *s, const dv_space *box))
+char *dv_combine_parts(dv_combine *c)
 {
-    s->part = DV_FIRST_PART;
-    s->parts = c->parts;
-    s->n_parts = 0;
-    strips(s, target); // after trouble of its own a rank sends what is there
+    return c->parts;
+}
+
+dv_status dv_combine_run(dv_combine *c, dv_comm *comm)
+{
     DV_TRY(carry(comm, c->scatter));
     add_up(c);
-    DV_TRY(carry(comm, c->gather));
-    s->part = DV_FINISH;
-    s->n_parts = 0;
-    strips(s, target);
-    s->part = DV_WHOLE;
-    return DV_OK;
+    return carry(comm, c->gather);
 }
 
 // -- Creating --------------------------------------------------------------

@@ -17,9 +17,9 @@ dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,
                             dv_diag *diag);
-// Compute the rank's parts, combine them, and finish the results.
-dv_status dv_combine_run(dv_combine *c, dv_comm *comm, dv_strips *s,
-                         const dv_space *target,
-                         void (*strips)(dv_strips *s, const dv_space *box));
+// Where this rank's accumulators go, in rows over the variables written.
+char *dv_combine_parts(dv_combine *c);
+// Add up everybody's; all have the sums afterwards.
+dv_status dv_combine_run(dv_combine *c, dv_comm *comm);
 void dv_combine_close(dv_combine *c, dv_comm *comm);
 #endif

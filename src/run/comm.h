@@ -51,8 +51,10 @@ typedef struct dv_comm_ops {
 
 struct dv_comm {
     int64_t rank, size;
+    int64_t near; // ranks on this machine; 0: not known
     const dv_comm_ops *ops;
     int64_t bytes, messages; // sent by this rank so far
+    int one_thread;          // the process may have no others beside it
     int checked;             // compare what ranks do before they do it together
     char why[256]; // of a call that failed; empty: another rank failed
 };

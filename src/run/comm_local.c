@@ -316,7 +316,8 @@ dv_status dv_local_create(dv_local **out, int64_t size, dv_diag *diag)
     l->size = size;
     l->arena = arena;
     for (int64_t r = 0; r < size; r++)
-        ends[r] = (end){{.rank = r, .size = size, .ops = &local_ops}, l};
+        ends[r] = (end){
+            {.rank = r, .size = size, .near = size, .ops = &local_ops}, l};
     *out = l;
     return DV_OK;
 }

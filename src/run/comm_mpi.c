@@ -3,7 +3,8 @@
 //
 // Errors come back as statuses (the communicator's handler returns), with
 // MPI's own words in `why`. With a time-out nothing blocks inside MPI: requests
-// are tested until the time is over, and `why` names who was waited for.
+// are tested until the time is over, and `why` names who was waited for. So it
+// is where ranks are more than cores: in MPI they would wait at full speed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "run/mpi.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SPINS = 64 }; // tests between two looks at the clock
 
@@ -62,7 +64,7 @@ static int too_late(const dv_mpi *m, double *start)
     if (*start == 0)
         *start = t;
     sched_yield(); // ranks may be more than cores
-    return t - *start > m->timeout_s;
+    return m->timeout_s > 0 && t - *start > m->timeout_s;
 }
 
 static dv_status waited(dv_mpi *m, const char *what, int64_t who,
@@ -82,12 +84,17 @@ static dv_status waited(dv_mpi *m, const char *what, int64_t who,
 
 // -- Waiting ---------------------------------------------------------------
 
+static int may_block(const dv_mpi *m)
+{
+    return m->timeout_s <= 0 && !m->yields;
+}
+
 // One more of the requests; *at is MPI_UNDEFINED when there is none left.
 static dv_status wait_any(dv_mpi *m, const dv_wire *w, MPI_Request *requests,
                           int n, int *at)
 {
     double start = 0;
-    if (m->timeout_s <= 0)
+    if (may_block(m))
         return say(m, MPI_Waitany(n, requests, at, MPI_STATUS_IGNORE),
                    "waiting for messages");
     for (;;) {
@@ -114,7 +121,7 @@ static dv_status wait_any(dv_mpi *m, const dv_wire *w, MPI_Request *requests,
 dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
 {
     double start = 0;
-    if (m->timeout_s <= 0)
+    if (may_block(m))
         return say(m, MPI_Wait(r, MPI_STATUS_IGNORE), doing);
     for (int done = 0; !done;) {
         for (int i = 0; i < SPINS && !done; i++)
@@ -269,10 +276,10 @@ static dv_status mpi_finish(dv_comm *c, dv_wire *w)
     dv_mpi *m = (dv_mpi *)c;
     if (m->failed)
         return m->failed;
-    for (int i = 0; i < w->n_sends && m->timeout_s <= 0; i++)
+    for (int i = 0; i < w->n_sends && may_block(m); i++)
         DV_TRY(say(m, MPI_Wait(&w->sends[i], MPI_STATUS_IGNORE),
                    "sending messages"));
-    if (m->timeout_s <= 0)
+    if (may_block(m))
         return DV_OK;
     for (int at = 0; at != MPI_UNDEFINED;)
         DV_TRY(wait_any(m, w, w->sends, w->n_sends, &at));
@@ -322,10 +329,13 @@ static dv_status mpi_share(dv_comm *c, int64_t root, void *data, int64_t bytes)
 dv_status dv_mpi_sum(dv_comm *c, uint64_t *value, dv_diag *diag)
 {
     dv_mpi *m = (dv_mpi *)c;
+    MPI_Request r;
     uint64_t mine = *value;
-    dv_status st =
-        say(m, MPI_Allreduce(&mine, value, 1, MPI_UINT64_T, MPI_SUM, m->mpi),
-            "adding up");
+    dv_status st = say(
+        m, MPI_Iallreduce(&mine, value, 1, MPI_UINT64_T, MPI_SUM, m->mpi, &r),
+        "adding up");
+    if (st == DV_OK)
+        st = dv_mpi_wait(m, &r, "adding up");
     return st == DV_OK ? DV_OK : dv_comm_error(c, st, diag);
 }
 
@@ -380,9 +390,22 @@ void dv_mpi_abort(dv_comm *c, int code)
 
 // -- Creating --------------------------------------------------------------
 
+// Ranks that share this one's machine.
+static int64_t count_near(dv_mpi *m)
+{
+    MPI_Comm near = MPI_COMM_NULL;
+    int n = 0;
+    if (MPI_Comm_split_type(m->mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                            &near) != MPI_SUCCESS)
+        return 0;
+    MPI_Comm_size(near, &n);
+    MPI_Comm_free(&near);
+    return n;
+}
+
 static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
 {
-    int rank, size, found = 0, *ub = NULL;
+    int rank, size, found = 0, level = MPI_THREAD_SINGLE, *ub = NULL;
     DV_TRY(say(m, MPI_Comm_set_errhandler(m->mpi, MPI_ERRORS_RETURN),
                "creating a team"));
     MPI_Comm_rank(m->mpi, &rank);
@@ -391,12 +414,16 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->max_tag = found ? *ub : 32767;
     m->comm.rank = rank;
     m->comm.size = size;
+    MPI_Query_thread(&level);
+    m->comm.one_thread = level < MPI_THREAD_FUNNELED;
+    m->comm.near = count_near(m);
     m->comm.ops = &mpi_ops;
     m->comm.checked = o && o->checked;
     m->max_bytes = o && o->max_bytes > 0 ? o->max_bytes : (int64_t)1 << 30;
     if (m->max_bytes > INT32_MAX)
         m->max_bytes = INT32_MAX;
     m->timeout_s = o ? o->timeout_s : 0;
+    m->yields = m->comm.near > sysconf(_SC_NPROCESSORS_ONLN);
     return DV_OK;
 }
 

@@ -15,9 +15,17 @@
 
 typedef struct dv_rank dv_rank;
 
-// The plan and the comm are borrowed; their sizes must agree.
+typedef struct dv_rank_options {
+    int32_t threads; // 0: the rank's share of the cores
+    int no_overlap;  // compute when all messages are there, not while they come
+    int64_t min_points; // of a tile that is worth a thread; 0: as usual
+} dv_rank_options;
+
+// The plan and the comm are borrowed; their sizes must agree. options may be
+// NULL.
 dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
-                         dv_diag *diag);
+                         const dv_rank_options *options, dv_diag *diag);
+int32_t dv_rank_threads(const dv_rank *r); // that it works with
 void dv_rank_destroy(dv_rank *r);
 // A tensor as this rank has it: dense, row-major, the elements of `local`, of
 // which `own` are its own. NULL: it has none of it.
@@ -31,6 +39,12 @@ void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
 // Everybody together, and everybody returns the same: what the first rank with
 // trouble of its own has to say, if there is one.
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
+// What has come to this rank by the exchange of a swap of the plan, and how
+// often it took place.
+typedef struct dv_carried {
+    int64_t times, bytes;
+} dv_carried;
+dv_carried dv_rank_carried(const dv_rank *r, int32_t swap);
 // A number for the plan that all ranks have alike, and one for its program,
 // which is the same for any team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
@@ -64,4 +78,13 @@ const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm);
 // `bytes` and `messages`, which may be NULL.
 dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
                        int64_t *messages, dv_diag *diag);
+// The same with options for the ranks, and all that is known of what was
+// carried. Both may be NULL.
+typedef struct dv_moved_all {
+    int64_t bytes, messages;
+    dv_carried *swaps; // one per swap of the plan, over all ranks; or NULL
+} dv_moved_all;
+dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
+                          void *const *data, dv_moved_all *moved,
+                          dv_diag *diag);
 #endif

@@ -7,12 +7,13 @@ struct dv_member {
     dv_rank *rank;
 };
 
-static dv_status make(dv_member *m, const dv_plan *plan, dv_diag *diag)
+static dv_status make(dv_member *m, const dv_plan *plan,
+                      const dv_rank_options *options, dv_diag *diag)
 {
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_plan_check(plan, mine); // what is wrong does not run
     if (st == DV_OK)
-        st = dv_rank_create(&m->rank, plan, m->comm, mine);
+        st = dv_rank_create(&m->rank, plan, m->comm, options, mine);
     st = dv_comm_settle(m->comm, st, mine, diag);
     dv_diag_destroy(mine);
     DV_TRY(st);
@@ -24,7 +25,10 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
                            const dv_member_options *options, dv_diag *diag)
 {
     dv_mpi_options o = {0};
+    dv_rank_options how = {0};
     if (options) {
+        how.threads = options->threads;
+        how.no_overlap = options->no_overlap;
         o.timeout_s = options->timeout_s;
         o.checked = options->checked;
         o.max_bytes = options->max_message_bytes;
@@ -42,7 +46,7 @@ dv_status dv_member_create(dv_member **out, const dv_plan *plan,
         return st;
     }
     *m = (dv_member){.comm = comm};
-    st = make(m, plan, diag);
+    st = make(m, plan, &how, diag);
     if (st == DV_OK)
         *out = m;
     else

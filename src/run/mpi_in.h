@@ -9,6 +9,7 @@ typedef struct dv_mpi {
     MPI_Comm mpi; // its own copy
     int64_t max_bytes;
     double timeout_s;
+    int yields; // there are more ranks here than cores: let others run
     int max_tag;
     dv_status failed;
 } dv_mpi;

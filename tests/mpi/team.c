@@ -1,8 +1,10 @@
 // What a program that has MPI for itself sees: its own communicator, messages
 // cut into parts, everybody returning the same error. Run by mpi.sh under
 // mpirun with any number of ranks.
+#include "random.h"
 #include "run/data.h"
 #include "run/mpi.h"
+#include "witness.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,11 +205,162 @@ static void test_trouble(void)
     dv_plan_destroy(plan);
 }
 
+// -- Files -----------------------------------------------------------------
+
+// In calls of 100 bytes each: written, read back, and a checkpoint gone on
+// with.
+static void test_files(const char *path)
+{
+    dv_comm *c = NULL;
+    dv_rank *r = NULL;
+    dv_plan *plan = plan_for(heat, size, rank);
+    dv_mpi_options o = {.max_bytes = 100};
+    dv_box l, own;
+    if (dv_mpi_create(&c, NULL, &o, NULL))
+        return;
+    expect(plan && !dv_rank_create(&r, plan, c, NULL, NULL), "a rank");
+    int32_t u = plan ? dv_program_find(plan->ops, "u") : -1;
+    if (r) {
+        double *data = dv_rank_data(r, u, &l, &own);
+        size_t bytes = (size_t)dv_box_elems(&l) * sizeof(double);
+        double *was = malloc(bytes + 1);
+        for (int64_t i = 0; data && i < dv_box_elems(&l); i++)
+            data[i] = (double)(100 * rank + i);
+        memcpy(was, dv_rank_memory(r, u), bytes);
+        expect(!dv_rank_write_npy(r, u, path, NULL), "write");
+        if (data)
+            memset(data, 0, bytes);
+        expect(!dv_rank_read_npy(r, u, path, NULL), "read");
+        int same = 1;
+        for (int64_t i = 0; data && i < own.dim[0].size; i++)
+            for (int64_t k = 0; k < own.dim[1].size; k++) {
+                int64_t at =
+                    (own.dim[0].off + i - l.dim[0].off) * l.dim[1].size +
+                    own.dim[1].off + k - l.dim[1].off;
+                same &= data[at] == was[at];
+            }
+        expect(same, "what was written is read");
+        expect(!dv_checkpoint_save(r, path, 0, 2, NULL), "save");
+        expect(!dv_checkpoint_load(r, path, NULL), "load");
+        expect(!dv_rank_run(r, NULL), "go on");
+        free(was);
+    }
+    dv_rank_destroy(r);
+    dv_mpi_destroy(c);
+    dv_plan_destroy(plan);
+}
+
+// -- What a loop costs -----------------------------------------------------
+
+// Everything a run may do in a repeat: a stencil, a product, sums of several
+// ranks, sums of many points.
+static const char busy[] =
+    "input u: f64[64, 96]\ninput a: f32[64, 40]\ninput b: f32[40, 64]\n"
+    "repeat 9 {\n"
+    "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1]) "
+    "for i in 1..63, j in 1..95\n"
+    "c[i,j] = sum[k] a[i,k] * b[k,j]\n"
+    "r[j] = sum[i] u[i,j]\n"
+    "s[] = sum[i,j] u[i,j] * u[i,j]\n"
+    "a[i,k] <- a[i,k] + 0.001 * c[i,k] for i in 0..64, k in 0..40\n"
+    "}\noutput u, a, r, s\n";
+
+static dv_status after_round(void *user, int32_t repeat, int64_t round,
+                             dv_status mine, dv_diag *trouble, dv_diag *diag)
+{
+    (void)repeat, (void)mine, (void)trouble, (void)diag;
+    if (round == 2 || round == 9)
+        ((witness *)user)[round == 9] = seen;
+    return DV_OK;
+}
+
+static void test_loop(int32_t threads)
+{
+    dv_comm *c = NULL;
+    dv_rank *r = NULL;
+    dv_plan *plan = plan_for(busy, size, rank);
+    witness at[2] = {{0}};
+    dv_rank_options how = {.threads = threads, .min_points = 16};
+    if (dv_mpi_create(&c, NULL, NULL, NULL))
+        return;
+    int64_t before = seen.allocated;
+    expect(plan && !dv_rank_create(&r, plan, c, &how, NULL), "a rank");
+    expect(seen.allocated > before, "creating allocates, and is seen to");
+    if (r) {
+        dv_rank_on_step(r, after_round, at);
+        expect(!dv_rank_run(r, NULL), "run");
+        expect(at[1].allocated == at[0].allocated, "no memory in the loop");
+        expect(at[1].prepared == at[0].prepared, "no request made in it");
+        expect(at[1].others == at[0].others, "all of them are persistent");
+        expect(size == 1 || at[1].started > at[0].started, "and are started");
+    }
+    dv_rank_destroy(r);
+    dv_mpi_destroy(c);
+    dv_plan_destroy(plan);
+}
+
+// One rank goes on in another round than the others: checking names it before
+// anything is sent that nobody waits for.
+static void test_diverged(void)
+{
+    dv_comm *c = NULL;
+    dv_rank *r = NULL;
+    dv_plan *plan = plan_for(heat, size, rank);
+    dv_mpi_options o = {.checked = 1, .timeout_s = 60};
+    if (size < 3 || dv_mpi_create(&c, NULL, &o, NULL))
+        return;
+    expect(plan && !dv_rank_create(&r, plan, c, NULL, NULL), "a rank");
+    dv_diag *diag = dv_diag_create();
+    if (r) {
+        int64_t sent = seen.started;
+        dv_rank_go_on(r, 0, rank == 1 ? 3 : 2);
+        expect(dv_rank_run(r, diag) == DV_E_USAGE, "it is found out");
+        expect(strstr(dv_diag_text(diag), "rank 1 has gone another way") !=
+                   NULL,
+               "which rank it is");
+        expect(seen.started == sent, "before a message");
+    }
+    dv_diag_destroy(diag);
+    dv_rank_destroy(r);
+    dv_mpi_destroy(c);
+    dv_plan_destroy(plan);
+}
+
+// MPI that was initialized for one thread gets no others beside it.
+static void test_one_thread(void)
+{
+    int level;
+    dv_member *m = NULL;
+    dv_member_options o = DV_MEMBER_OPTIONS_INIT;
+    dv_plan *plan = plan_for(heat, size, rank);
+    dv_diag *diag = dv_diag_create();
+    MPI_Query_thread(&level);
+    o.threads = 2;
+    dv_status st = dv_member_create(&m, plan, NULL, &o, diag);
+    expect(level >= MPI_THREAD_FUNNELED || st == DV_E_USAGE, "2 threads");
+    dv_member_destroy(m);
+    m = NULL;
+    expect(!dv_member_create(&m, plan, NULL, NULL, NULL), "the usual");
+    expect(m && !dv_member_run(m, NULL), "it runs");
+    dv_member_destroy(m);
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+}
+
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    int single = argc > 1 && !strcmp(argv[1], "single"), level;
+    if (single)
+        MPI_Init(&argc, &argv);
+    else
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (single) {
+        test_one_thread();
+        MPI_Finalize();
+        return bad;
+    }
     test_wires();
     test_settle();
     MPI_Comm half;
@@ -215,6 +368,12 @@ int main(int argc, char **argv)
     test_member(half);
     MPI_Comm_free(&half);
     test_trouble();
+    if (argc > 1)
+        test_files(argv[1]);
+    test_loop(1);
+    test_loop(2);
+    test_diverged();
+    expect(random_programs(size > 2 ? 15 : 25), "random programs");
     int any = 0;
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Finalize();

@@ -1,8 +1,9 @@
 // Properties of plans for teams: every one checks and reads back, every team of
 // 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
-// parts within the residual of the oracle), what travels is what is needed, and
-// messages that are wrong are refused.
+// parts within the residual of the oracle, and the same run after run), every
+// exchange carries what is needed, and messages that are wrong are refused.
 #include "case.h"
+#include "teams.h"
 #include "run/data.h"
 #include "run/dist.h"
 #include <inttypes.h>
@@ -14,17 +15,7 @@
 
 #include <cmocka.h>
 
-static char why[900];
 static dv_target *host;
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 static int setup(void **state)
 {
@@ -39,46 +30,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// -- Buffers ---------------------------------------------------------------
-
-static int same_bits(const dv_program *p, void *const *a, void *const *b)
-{
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t size = (size_t)dv_dtype_get(t->dtype)->size_bytes;
-        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
-            const char *x = (const char *)a[i] + (size_t)k * size;
-            const char *y = (const char *)b[i] + (size_t)k * size;
-            double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
-            if (memcmp(x, y, size) != 0 && !(v != v && w != w))
-                return no("%s: element %d is %.17g, is %.17g alone", t->name,
-                          (int)k, w, v);
-        }
-    }
-    return 1;
-}
-
 // -- One team --------------------------------------------------------------
-
-static dv_plan *team_plan(const dv_program *p, int64_t size, int64_t rank,
-                          const char *grid)
-{
-    dv_plan *plan = NULL;
-    dv_diag *diag = dv_diag_create();
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.team = size;
-    o.rank = rank;
-    o.grid = grid;
-    if (dv_plan_create(&plan, p, host, &o, diag))
-        no("no plan: %s", dv_diag_text(diag));
-    else if (dv_plan_check(plan, diag)) {
-        no("a plan fails its check: %s", dv_diag_text(diag));
-        dv_plan_destroy(plan);
-        plan = NULL;
-    }
-    dv_diag_destroy(diag);
-    return plan;
-}
 
 static int reads_back(const dv_plan *plan)
 {
@@ -87,14 +39,14 @@ static int reads_back(const dv_plan *plan)
     dv_diag *diag = dv_diag_create();
     int ok =
         !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
-        no("its text is refused: %s", dv_diag_text(diag));
+        case_no("its text is refused: %s", dv_diag_text(diag));
     if (ok) {
         again = dv_plan_text(read);
-        ok = !strcmp(text, again) || no("it reads back as another plan");
+        ok = !strcmp(text, again) || case_no("it reads back as another plan");
     }
     if (ok)
         ok = !dv_plan_check(read, diag) ||
-             no("read back it fails: %s", dv_diag_text(diag));
+             case_no("read back it fails: %s", dv_diag_text(diag));
     dv_free(text);
     dv_free(again);
     dv_plan_destroy(read);
@@ -102,31 +54,18 @@ static int reads_back(const dv_plan *plan)
     return ok;
 }
 
-// Bytes that all ranks lack, each exchange once.
-static int64_t needed(const dv_plan *plan)
+// Once more with the same options: the same bits, parts of sums included.
+static int same_again(const dv_plan *plan, const dv_rank_options *how,
+                      void *const *after)
 {
-    const dv_team *t = &plan->team;
-    int64_t sum = 0;
-    for (int64_t r = 0; r < dv_team_size(t); r++)
-        for (int32_t i = 0; i < t->n_swaps; i++) {
-            dv_arena arena = {0};
-            dv_boxes need = {0};
-            dv_team_need(&need, plan->ops, t, &t->swaps[i], r, &arena);
-            sum += dv_boxes_elems(&need) *
-                   dv_elem_bytes(plan->ops, t->swaps[i].tensor);
-            dv_arena_free(&arena);
-        }
-    return sum;
-}
-
-static int is_right(const dv_program *p, const dv_plan *plan,
-                    void *const *before, void *const *after, dv_diag *diag)
-{
-    dv_verdict v;
-    if (dv_verify(&v, p, plan, before, after, NULL, NULL, diag))
-        return no("it cannot be verified: %s", dv_diag_text(diag));
-    return v.ok ||
-           no("%s: residual %g, at most %g", v.tensor, v.residual, v.threshold);
+    void **again = case_buffers(plan->ops);
+    dv_diag *diag = dv_diag_create();
+    int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
+             case_no("it does not run again: %s", dv_diag_text(diag));
+    ok = ok && teams_same_bits(plan->ops, after, again);
+    dv_diag_destroy(diag);
+    case_free(again, plan->ops);
+    return ok;
 }
 
 // `judged`: the oracle's threshold holds for the program on one rank. (An error
@@ -134,29 +73,31 @@ static int is_right(const dv_program *p, const dv_plan *plan,
 // in its estimate.)
 static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
                       const char *grid, int whole, int judged,
-                      void *const *alone)
+                      const dv_rank_options *how, void *const *alone)
 {
-    dv_plan *plan = team_plan(p, size, rank, grid);
+    dv_plan *plan = teams_plan(p, host, size, rank, grid);
     if (!plan)
         return 0;
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
-    int64_t bytes = 0;
+    dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
+    dv_moved_all moved = {.swaps = swaps};
     int ok = reads_back(plan);
     if (ok)
-        ok = !dv_ranks_run(plan, after, &bytes, NULL, diag) ||
-             no("it does not run: %s", dv_diag_text(diag));
+        ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
+             case_no("it does not run: %s", dv_diag_text(diag));
     if (ok && judged)
-        ok = is_right(p, plan, before, after, diag);
+        ok = teams_right(p, plan, before, after, diag);
     if (ok && alone && (whole || plan->team.n_follows == 0))
-        ok = same_bits(plan->ops, alone, after);
-    if (ok && plan->team.n_follows == 0 && plan->ops->n_repeats == 0)
-        ok = bytes == needed(plan) ||
-             no("%" PRId64 " bytes moved, %" PRId64 " needed", bytes,
-                needed(plan));
+        ok = teams_same_bits(plan->ops, alone, after);
+    if (ok)
+        ok = teams_carried(plan, &moved);
+    if (ok)
+        ok = same_again(plan, how, after);
+    free(swaps);
     if (!ok) {
         char *text = dv_plan_text(plan);
-        fprintf(stderr, "\n%s\n%s", why, strstr(text, "program "));
+        fprintf(stderr, "\n%s\n%s", case_why(), strstr(text, "program "));
         dv_free(text);
     }
     case_free(before, plan->ops);
@@ -174,29 +115,35 @@ static int teams_agree(const char *text, int whole, rng *r)
     dv_program *p = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag)) {
-        no("%s", dv_diag_text(diag));
+        case_no("%s", dv_diag_text(diag));
         dv_diag_destroy(diag);
         return 0;
     }
-    dv_plan *one = team_plan(p, 1, 0, NULL);
+    dv_plan *one = teams_plan(p, host, 1, 0, NULL);
     int ok = one != NULL;
+    // Tiles so small that even these programs have several.
+    dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
+                           .no_overlap = rng_percent(r, 30),
+                           .min_points = rng_percent(r, 70) ? 4 : 0};
     void **alone = ok ? case_buffers(one->ops) : NULL;
     if (ok)
-        ok = !dv_ranks_run(one, alone, NULL, NULL, diag) ||
-             no("alone it does not run: %s", dv_diag_text(diag));
+        ok = !dv_ranks_run_as(one, &how, alone, NULL, diag) ||
+             case_no("alone it does not run: %s", dv_diag_text(diag));
     int judged = 0;
     if (ok) {
         void **before = case_buffers(one->ops);
-        judged = is_right(p, one, before, alone, diag);
+        judged = teams_right(p, one, before, alone, diag);
         case_free(before, one->ops);
     }
     for (int i = 0; ok && i < 2; i++) {
         int64_t size = 2 + rng_below(r, 8);
-        ok =
-            team_keeps(p, size, rng_below(r, size), NULL, whole, judged, alone);
+        how.threads = (int32_t)(1 + rng_below(r, 3));
+        ok = team_keeps(p, size, rng_below(r, size), NULL, whole, judged, &how,
+                        alone);
     }
     if (ok)
-        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, alone);
+        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, &how,
+                        alone);
     if (one)
         case_free(alone, one->ops);
     dv_plan_destroy(one);
@@ -213,7 +160,7 @@ static void try_random(gen_mode mode, int cases)
         char *text = gen_program(seed + (uint64_t)i, mode);
         int ok = teams_agree(text, mode == GEN_INTEGERS, &r);
         if (!ok)
-            gen_report("prop_dist", seed + (uint64_t)i, mode, text, why);
+            gen_report("prop_dist", seed + (uint64_t)i, mode, text, case_why());
         free(text);
         assert_true(ok);
     }
@@ -268,7 +215,7 @@ static void test_hard(void **unused)
             rng r = {k * 977 + i};
             int ok = teams_agree(hard[i], 0, &r);
             if (!ok)
-                gen_report("prop_dist", i, GEN_FLOATS, hard[i], why);
+                gen_report("prop_dist", i, GEN_FLOATS, hard[i], case_why());
             assert_true(ok);
         }
 }
@@ -335,7 +282,7 @@ static void test_wrong(void **unused)
             dv_program_parse(&p, text, strlen(text), "hard", NULL, 0, NULL),
             DV_OK);
         int64_t size = 2 + rng_below(&r, 5);
-        dv_plan *plan = team_plan(p, size, rng_below(&r, size), NULL);
+        dv_plan *plan = teams_plan(p, host, size, rng_below(&r, size), NULL);
         assert_non_null(plan);
         int32_t n = plan->team.n_swaps;
         dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;

@@ -175,7 +175,7 @@ static dv_status all_of_it(const dv_program *p, const dv_target *t)
     if (st == DV_OK)
         st = dv_local_create(&team, 4, NULL);
     if (st == DV_OK)
-        st = dv_rank_create(&rank, plan, dv_local_rank(team, 1), NULL);
+        st = dv_rank_create(&rank, plan, dv_local_rank(team, 1), NULL, NULL);
     dv_free(text);
     if (st == DV_OK && !(text = dv_plan_json(plan)))
         st = DV_E_NOMEM;

@@ -79,6 +79,42 @@ static void file_whole(void **state)
     assert_int_equal(n_files(), 1);
 }
 
+static void leave(const char *ending)
+{
+    char name[600];
+    snprintf(name, sizeof name, "%s%s", path, ending);
+    FILE *f = fopen(name, "w");
+    assert_non_null(f);
+    fclose(f);
+}
+
+// What a killed writer left goes with the next one; what a living one writes
+// stays, and so does what is not of a writer.
+static void file_left_behind(void **state)
+{
+    (void)state;
+    dv_writer *w = NULL;
+    assert_int_equal(dv_file_write(path, "first", 5, NULL), DV_OK);
+    leave(".backup");
+    leave(".divvy-abc123");
+    leave(".divvy-abc1234");
+    assert_int_equal(n_files(), 4);
+    assert_int_equal(dv_writer_open(&w, path, NULL), DV_OK);
+    dv_writer_put(w, "second", 6);
+    assert_int_equal(n_files(), 4); // one gone, one more
+    dv_writers_clean(path);
+    assert_int_equal(n_files(), 4);
+    assert_int_equal(dv_file_write(path, "third", 5, NULL), DV_OK);
+    assert_int_equal(dv_writer_commit(w, NULL), DV_OK);
+    file_holds("second");
+    assert_int_equal(n_files(), 3);
+    char name[600];
+    snprintf(name, sizeof name, "%s.backup", path);
+    remove(name);
+    snprintf(name, sizeof name, "%s.divvy-abc1234", path);
+    remove(name);
+}
+
 // Without room for all of it the old file stays, and nothing lies beside it.
 static void file_no_room(void **state)
 {
@@ -239,10 +275,11 @@ static void diag_without(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(file_whole),         cmocka_unit_test(file_no_room),
-        cmocka_unit_test(file_errors),        cmocka_unit_test(diag_places),
-        cmocka_unit_test(diag_long_lines),    cmocka_unit_test(diag_order),
-        cmocka_unit_test(diag_many_warnings), cmocka_unit_test(diag_without),
+        cmocka_unit_test(file_whole),   cmocka_unit_test(file_left_behind),
+        cmocka_unit_test(file_no_room), cmocka_unit_test(file_errors),
+        cmocka_unit_test(diag_places),  cmocka_unit_test(diag_long_lines),
+        cmocka_unit_test(diag_order),   cmocka_unit_test(diag_many_warnings),
+        cmocka_unit_test(diag_without),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
