@@ -56,7 +56,7 @@ has 'grouped(12): 128x128 tiles'
 expect 1 'error\[capacity\]: 9x8 cores: wormhole has 8x8' "$divvy" grid --tiles 2x2 --cores 9x8 --target wormhole
 expect 1 'error\[shape\]: 2x4 shards of 2x2 tiles are 4x8 tiles, the result has 8x8' \
     "$divvy" grid --tiles 8x8 --cores 8x8 --shards 2x4 --shard-tiles 2x2
-expect 2 "there is no order 'zigzag'" "$divvy" grid --tiles 8x8 --cores 8x8 --order zigzag
+expect 2 "there is no order 'zag'" "$divvy" grid --tiles 8x8 --cores 8x8 --order zag
 expect 2 "there is no policy 'splitk'" "$divvy" grid --tiles 8x8 --cores 8x8 --policy splitk
 "$divvy" grid --tiles 8x8 2>.err; [ $? = 2 ] || complain 'no cores: not 2'
 "$divvy" grid --tiles 8by8 --cores 2x2 2>.err; [ $? = 2 ] || complain 'tiles: not 2'

@@ -70,9 +70,12 @@ static const char *options_text(const dv_plan_options *o)
 
 // -- Random programs -------------------------------------------------------
 
+// As the groups are dealt: grids give what does not stay on cores to others.
 static int64_t memory_bytes(const dv_plan *plan)
 {
-    dv_traffic t = dv_plan_traffic(plan);
+    dv_plan dealt = *plan;
+    dealt.n_grids = 0;
+    dv_traffic t = dv_plan_traffic(&dealt);
     return t.read_bytes + t.write_bytes;
 }
 
