@@ -173,7 +173,16 @@ void dv_emit_headers(emitter *e, const emit_kernel *k);
 void dv_emit_compute(emitter *e, const emit_kernel *k); // metal_compute.c
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
-int dv_emit_is_blocks(const emit_kernel *k); // a product on rectangles
+int dv_emit_has_constants(const emit_kernel *k); // ones or masks
+// The page of an operand for the tile (batch, m, n) and step k.
+void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
+// The reader's part of what comes behind the sum of a tile.
+void dv_emit_after(emitter *e, const emit_kernel *k);
+// Products on rectangles (metal_block.c).
+int dv_emit_is_blocks(const emit_kernel *k);
+dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
+void dv_emit_block_reader(emitter *e, const emit_kernel *k);
+void dv_emit_block_writer(emitter *e, const emit_kernel *k);
 
 // -- Tables (table.c) --------------------------------------------------------
 

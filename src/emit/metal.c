@@ -6,24 +6,15 @@
 // edge are zeros, which every kernel keeps. Constants of a group (ones, and
 // masks of the tiles at the edges) are pages of a buffer of their own.
 //
-// Rectangles of a product share panels: the first core of every row of cores
-// reads rows of A and hands them along the row, the first of every column does
-// so with columns of B. All take part in every pass, so that buffers stay at
-// the same addresses everywhere. Parts of a cut tile go from the writers of
-// its cores to the owner's memory, one core at a time, when the owner asks.
+// Parts of a cut tile go from the writers of its cores to the owner's memory,
+// one core at a time, when the owner asks.
 #include "emit/emit.h"
 #include "base/math.h"
-#include "target/target.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
-
-int dv_emit_is_blocks(const emit_kernel *k)
-{
-    return k->g->rect && k->shape == EMIT_PRODUCT;
-}
 
 static void put_head(emitter *e, const char *what, const emit_kernel *k)
 {
@@ -116,7 +107,7 @@ static void put_decode(emitter *e, const emit_kernel *k)
 // -- The reader --------------------------------------------------------------
 
 // The page of an operand for the tile (batch, m, n) and step k.
-static void put_page(emitter *e, const emit_kernel *k, const emit_operand *o)
+void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o)
 {
     const dv_tensor *t = &e->p->tensors[k->g->tensor];
     char at[2] = {o->row, o->col};
@@ -152,7 +143,7 @@ static void put_operands(emitter *e, const emit_kernel *k, emit_stage stage)
         P("            cb_reserve_back(%d, 1);\n"
           "            noc_async_read_page(",
           i);
-        put_page(e, k, &k->in[i]);
+        dv_emit_page(e, k, &k->in[i]);
         P(", in%d, get_write_ptr(%d));\n"
           "            noc_async_read_barrier();\n"
           "            cb_push_back(%d, 1);\n",
@@ -192,7 +183,7 @@ static void put_mask_in(emitter *e, const emit_kernel *k)
       (int)CB_MASK_IN, from, (int)CB_MASK_IN, (int)CB_MASK_IN);
 }
 
-static void put_after(emitter *e, const emit_kernel *k)
+void dv_emit_after(emitter *e, const emit_kernel *k)
 {
     put_operands(e, k, STAGE_AFTER);
     if (k->mask_out)
@@ -212,7 +203,7 @@ static void put_reads(emitter *e, const emit_kernel *k)
       "        (void)batch, (void)m, (void)n, (void)k0, (void)k1;\n");
     put_operands(e, k, STAGE_BEFORE);
     P("        if (k0 == 0) {\n");
-    put_after(e, k);
+    dv_emit_after(e, k);
     P("        }\n");
     if (k->reduce) {
         P("        for (uint32_t k = k0; k < k1; k++) {\n");
@@ -224,7 +215,7 @@ static void put_reads(emitter *e, const emit_kernel *k)
     P("    };\n");
 }
 
-static int has_constants(const emit_kernel *k)
+int dv_emit_has_constants(const emit_kernel *k)
 {
     return k->mask_in || k->mask_out || k->shape == EMIT_REDUCE;
 }
@@ -232,7 +223,7 @@ static int has_constants(const emit_kernel *k)
 // Accessors of the operands and of the constants; returns their number.
 static int put_accessors(emitter *e, const emit_kernel *k)
 {
-    int n = k->n_in + has_constants(k);
+    int n = k->n_in + dv_emit_has_constants(k);
     for (int i = 0; i < n; i++) {
         if (i)
             P("    constexpr auto args%d = TensorAccessorArgs<args%d.next_"
@@ -255,110 +246,6 @@ static int put_accessors(emitter *e, const emit_kernel *k)
     return n;
 }
 
-// -- Blocks of rectangles ----------------------------------------------------
-
-void dv_emit_sizes(emitter *e, const emit_kernel *k)
-{
-    P("    constexpr uint32_t Kt = %" PRId64 ", batches = %" PRId64 ";\n"
-      "    constexpr uint32_t block_m = %" PRId64 ", block_n = %" PRId64
-      ", block_k = %" PRId64 ";\n"
-      "    constexpr uint32_t pass_m = %" PRId64 ", pass_n = %" PRId64 ";\n"
-      "    const uint32_t m0 = get_arg_val<uint32_t>(0), m1 = "
-      "get_arg_val<uint32_t>(1);\n"
-      "    const uint32_t n0 = get_arg_val<uint32_t>(2), n1 = "
-      "get_arg_val<uint32_t>(3);\n"
-      "    // Where part i of p begins, of n; the first ones are larger.\n"
-      "    const auto part = [](uint32_t n, uint32_t p, uint32_t i) { return i "
-      "* (n / p) + (i < n %% p ? i : n %% p); };\n",
-      k->g->kt, k->g->batch, k->block_m, k->block_n, k->block_k, k->pass_m,
-      k->pass_n);
-}
-
-// One operand of a block: read it, hand it on, or wait for it. Arguments from
-// `first` on: 0 alone, 1 sends, 2 gets; then the sender's place, or the places
-// of the first and the last that get it and how many they are.
-static void put_share(emitter *e, const emit_kernel *k, int i, int first)
-{
-    const char *name = i ? "b" : "a";
-    const char *rows = i ? "kw" : "h", *cols = i ? "w" : "kw";
-    const char *wide = i ? "block_n" : "block_k";
-    P("        {\n"
-      "            const uint32_t role = get_arg_val<uint32_t>(%d);\n"
-      "            cb_reserve_back(%d, %s_pages);\n"
-      "            const uint32_t to = get_write_ptr(%d);\n"
-      "            if (role == 2) {\n"
-      "                noc_semaphore_set(%s_there, 0);\n"
-      "                noc_semaphore_inc(get_noc_addr(get_arg_val<uint32_t>(%d)"
-      ", get_arg_val<uint32_t>(%d), get_semaphore(%d)), 1);\n"
-      "                noc_semaphore_wait(%s_there, 1);\n"
-      "            } else {\n"
-      "                for (uint32_t i = 0; i < %s; i++)\n"
-      "                    for (uint32_t j = 0; j < %s; j++) {\n",
-      first, i, name, i, name, first + 1, first + 2, 2 * i, name, rows, cols);
-    P("                        const uint32_t m = mb + i, n = nb + j, k = kb + "
-      "%s;\n"
-      "                        (void)m, (void)n, (void)k;\n"
-      "                        noc_async_read_page(",
-      i ? "i" : "j");
-    put_page(e, k, &k->in[i]);
-    P(", in%d, to + (i * %s + j) * get_tile_size(%d));\n"
-      "                    }\n"
-      "                noc_async_read_barrier();\n"
-      "            }\n"
-      "            if (role == 1) {\n"
-      "                const uint32_t x0 = get_arg_val<uint32_t>(%d), y0 = "
-      "get_arg_val<uint32_t>(%d);\n"
-      "                const uint32_t x1 = get_arg_val<uint32_t>(%d), y1 = "
-      "get_arg_val<uint32_t>(%d);\n"
-      "                const uint32_t others = get_arg_val<uint32_t>(%d);\n"
-      "                noc_semaphore_wait(%s_ready, others);\n"
-      "                noc_semaphore_set(%s_ready, 0);\n"
-      "                noc_async_write_multicast(to, "
-      "get_noc_multicast_addr(x0, y0, x1, y1, to), %s_pages * "
-      "get_tile_size(%d), others);\n"
-      "                noc_semaphore_set_multicast(get_semaphore(%d), "
-      "get_noc_multicast_addr(x0, y0, x1, y1, get_semaphore(%d)), others);\n"
-      "                noc_async_write_barrier();\n"
-      "            }\n"
-      "            cb_push_back(%d, %s_pages);\n"
-      "        }\n",
-      i, wide, i, first + 1, first + 2, first + 3, first + 4, first + 5, name,
-      name, name, i, 2 * i + 1, 2 * i + 1, i, name);
-}
-
-// `tile` of put_reads brings what comes behind the sum.
-static void put_block_reader(emitter *e, const emit_kernel *k, int first)
-{
-    for (int i = 0; i < 4; i++)
-        P("    volatile tt_l1_ptr uint32_t* %s_%s = reinterpret_cast<volatile "
-          "tt_l1_ptr uint32_t*>(get_semaphore(%d));\n",
-          i / 2 ? "b" : "a", i % 2 ? "there" : "ready", i);
-    P("    constexpr uint32_t a_pages = block_m * block_k, b_pages = block_k * "
-      "block_n;\n"
-      "    noc_semaphore_set(a_there, 1);\n"
-      "    noc_semaphore_set(b_there, 1);\n"
-      "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "
-      "{\n"
-      "        const uint32_t batch = pass / (pass_m * pass_n);\n"
-      "        const uint32_t i0 = pass / pass_n %% pass_m, j0 = pass %% "
-      "pass_n;\n"
-      "        const uint32_t mb = m0 + part(m1 - m0, pass_m, i0), h = m0 + "
-      "part(m1 - m0, pass_m, i0 + 1) - mb;\n"
-      "        const uint32_t nb = n0 + part(n1 - n0, pass_n, j0), w = n0 + "
-      "part(n1 - n0, pass_n, j0 + 1) - nb;\n"
-      "        (void)batch;\n"
-      "        for (uint32_t kb = 0; kb < Kt; kb += block_k) {\n"
-      "        const uint32_t kw = Kt - kb < block_k ? Kt - kb : block_k;\n");
-    put_share(e, k, 0, first);
-    put_share(e, k, 1, first + 6);
-    P("        }\n"
-      "        for (uint32_t t = 0; t < h * w; t++) {\n"
-      "            const uint32_t m = mb + t / w, n = nb + t %% w;\n"
-      "            (void)m, (void)n;\n");
-    put_after(e, k);
-    P("        }\n    }\n");
-}
-
 static void put_reader(emitter *e, const emit_kernel *k)
 {
     put_head(e, "the reader", k);
@@ -366,27 +253,7 @@ static void put_reader(emitter *e, const emit_kernel *k)
     put_decode(e, k);
     P("void kernel_main() {\n");
     if (dv_emit_is_blocks(k)) {
-        // Sizes come first here: they are where compute has them.
-        dv_emit_sizes(e, k);
-        P("    constexpr uint32_t Mt = %" PRId64 ", Nt = %" PRId64 ";\n"
-          "    (void)Mt, (void)Nt;\n",
-          k->g->mt, k->g->nt);
-        int n = k->n_in + has_constants(k);
-        for (int i = 0; i < n; i++) {
-            P("    constexpr auto args%d = TensorAccessorArgs<", i);
-            if (i)
-                P("args%d.next_compile_time_args_offset()", i - 1);
-            else
-                P("0");
-            P(">();\n    const auto %s", i < k->n_in ? "in" : "constants");
-            if (i < k->n_in)
-                P("%d", i);
-            P(" = TensorAccessor(args%d, get_arg_val<uint32_t>(%d), "
-              "get_tile_size(%d));\n",
-              i, 4 + i, i < k->n_in ? i : (int)CB_MASK_OUT);
-        }
-        put_block_reader(e, k, 4 + n);
-        P("}\n");
+        dv_emit_block_reader(e, k);
         return;
     }
     int n = put_accessors(e, k);
@@ -439,34 +306,6 @@ static void put_parts(emitter *e, const emit_kernel *k, int first)
           k->g->kt, (int)CB_PEERS, first + 3, first + 4, (int)CB_PEERS);
 }
 
-static void put_block_writer(emitter *e, const emit_kernel *k)
-{
-    dv_emit_sizes(e, k);
-    P("    constexpr uint32_t Mt = %" PRId64 ", Nt = %" PRId64 ";\n"
-      "    (void)Mt, (void)Kt, (void)block_m, (void)block_n, (void)block_k;\n"
-      "    constexpr auto args = TensorAccessorArgs<0>();\n"
-      "    const auto out = TensorAccessor(args, get_arg_val<uint32_t>(4), "
-      "get_tile_size(%d));\n"
-      "    for (uint32_t pass = 0; pass < batches * pass_m * pass_n; pass++) "
-      "{\n"
-      "        const uint32_t batch = pass / (pass_m * pass_n);\n"
-      "        const uint32_t i0 = pass / pass_n %% pass_m, j0 = pass %% "
-      "pass_n;\n"
-      "        const uint32_t mb = m0 + part(m1 - m0, pass_m, i0), h = m0 + "
-      "part(m1 - m0, pass_m, i0 + 1) - mb;\n"
-      "        const uint32_t nb = n0 + part(n1 - n0, pass_n, j0), w = n0 + "
-      "part(n1 - n0, pass_n, j0 + 1) - nb;\n"
-      "        for (uint32_t t = 0; t < h * w; t++) {\n"
-      "            cb_wait_front(%d, 1);\n"
-      "            noc_async_write_page((batch * Mt + mb + t / w) * Nt + nb + "
-      "t "
-      "%% w, out, get_read_ptr(%d));\n"
-      "            noc_async_write_barrier();\n"
-      "            cb_pop_front(%d, 1);\n"
-      "        }\n    }\n}\n",
-      k->g->mt, k->g->nt, (int)CB_OUT, (int)CB_OUT, (int)CB_OUT, (int)CB_OUT);
-}
-
 static void put_writer(emitter *e, const emit_kernel *k)
 {
     put_head(e, "the writer", k);
@@ -474,7 +313,7 @@ static void put_writer(emitter *e, const emit_kernel *k)
     put_decode(e, k);
     P("void kernel_main() {\n");
     if (dv_emit_is_blocks(k)) {
-        put_block_writer(e, k);
+        dv_emit_block_writer(e, k);
         return;
     }
     P("    constexpr auto args = TensorAccessorArgs<0>();\n"
@@ -507,45 +346,6 @@ static void put_writer(emitter *e, const emit_kernel *k)
 
 // -- All of it ---------------------------------------------------------------
 
-static int64_t page_bytes(const emitter *e, int32_t tensor)
-{
-    return 1024 * dv_dtype_get(e->p->tensors[tensor].dtype)->size_bytes;
-}
-
-// Blocks of a rectangle that fit a core's memory with all other buffers.
-static dv_status size_blocks(const emitter *e, emit_kernel *k)
-{
-    int64_t h = 1, w = 1, depth = dv_min_i64(8, k->g->kt);
-    int64_t room = dv_target_usable_bytes(&e->plan->target) - 28 * 4096;
-    int64_t a = page_bytes(e, k->in[0].tensor);
-    int64_t b = page_bytes(e, k->in[1].tensor);
-    for (int32_t i = 0; i < k->cores.n; i++) {
-        h = dv_max_i64(h, k->cores.at[i].at[0].m1 - k->cores.at[i].at[0].m0);
-        w = dv_max_i64(w, k->cores.at[i].at[0].n1 - k->cores.at[i].at[0].n0);
-    }
-    k->block_m = h, k->block_n = w;
-    while (2 * depth * (k->block_m * a + k->block_n * b) +
-               4096 * k->block_m * k->block_n >
-           room) {
-        if (depth > 1)
-            depth /= 2;
-        else if (k->block_m >= k->block_n && k->block_m > 1)
-            k->block_m = dv_ceil_div(k->block_m, 2);
-        else if (k->block_n > 1)
-            k->block_n = dv_ceil_div(k->block_n, 2);
-        else
-            return dv_fail(e->diag, DV_E_CAPACITY, DV_NOWHERE,
-                           "%s: blocks of one tile need more than the %" PRId64
-                           " bytes of a core",
-                           k->op->name,
-                           dv_target_usable_bytes(&e->plan->target));
-    }
-    k->block_k = depth;
-    k->pass_m = dv_ceil_div(h, k->block_m);
-    k->pass_n = dv_ceil_div(w, k->block_n);
-    return DV_OK;
-}
-
 static dv_status emit_kernels(emitter *e, const emit_kernel *k)
 {
     char name[64];
@@ -568,7 +368,7 @@ static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
         emit_kernel *k = &kernels[i];
         DV_TRY(dv_emit_match(e, &e->plan->grids[i], k));
         if (dv_emit_is_blocks(k))
-            DV_TRY(size_blocks(e, k));
+            DV_TRY(dv_emit_size_blocks(e, k));
         if (k->cores.most_peers > 150)
             return dv_fail(e->diag, DV_E_CAPACITY, DV_NOWHERE,
                            "%s: a tile is cut into %d parts, arguments of a "

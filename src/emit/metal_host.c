@@ -263,16 +263,11 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         put_cb(e, CB_COLUMN, sums, 1);
 }
 
-static int has_constants(const emit_kernel *k)
-{
-    return k->mask_in || k->mask_out || k->shape == EMIT_REDUCE;
-}
-
 // Page 0: ones. Then four masks of the result's tiles, by whether they are in
 // the last row and the last column; then four of the tiles that are summed.
 static void put_constants(emitter *e, const emit_kernel *k)
 {
-    if (!has_constants(k))
+    if (!dv_emit_has_constants(k))
         return;
     P("    std::vector<float> ones = mask(32, 32);\n");
     for (int in = 0; in < 2; in++) {
@@ -299,7 +294,7 @@ static void put_kernel(emitter *e, const emit_kernel *k, const char *what,
         dv_emit_tensor(&e->out, e->p, reads ? k->in[i].tensor : k->g->tensor);
         P("->get_backing_buffer()).append_to(%s_args);\n", what);
     }
-    if (reads && has_constants(k))
+    if (reads && dv_emit_has_constants(k))
         P("    TensorAccessorArgs(*constants->get_backing_buffer()).append_to("
           "%s_args);\n",
           what);
@@ -316,7 +311,7 @@ static void put_addresses(emitter *e, const emit_kernel *k)
         dv_emit_tensor(&e->out, e->p, k->in[i].tensor);
         P("->address());\n");
     }
-    if (has_constants(k))
+    if (dv_emit_has_constants(k))
         P("        in.push_back(constants->address());\n");
 }
 

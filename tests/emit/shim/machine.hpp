@@ -41,8 +41,18 @@ struct circular {
     uint32_t pushed = 0, popped = 0; // pages, since the start
 };
 
+// A core's memory; pages that nobody touches cost nothing.
+struct memory_of_core {
+    uint8_t* at = static_cast<uint8_t*>(calloc(l1_bytes, 1));
+    memory_of_core() = default;
+    memory_of_core(const memory_of_core&) = delete;
+    memory_of_core& operator=(const memory_of_core&) = delete;
+    ~memory_of_core() { free(at); }
+    uint8_t* data() { return at; }
+};
+
 struct core {
-    std::vector<uint8_t> l1 = std::vector<uint8_t>(l1_bytes);
+    memory_of_core l1;
     std::mutex mutex;
     std::condition_variable changed;
     circular cbs[n_cbs];
