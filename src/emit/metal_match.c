@@ -234,7 +234,7 @@ static int match_product(const emitter *e, emit_kernel *k)
             depth = v, many++;
     if (k->reduce->fn != DV_RED_SUM || x->kind != DV_EXPR_APPLY ||
         x->fn != DV_FN_MUL || x->arg[0]->kind != DV_EXPR_READ ||
-        x->arg[1]->kind != DV_EXPR_READ || many != 1)
+        x->arg[1]->kind != DV_EXPR_READ || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
     for (int turn = 0; turn < 2; turn++) {
@@ -242,10 +242,13 @@ static int match_product(const emitter *e, emit_kernel *k)
         const emitter quiet = {.plan = e->plan, .p = e->p};
         k->n_in = 0;
         if (lay_out(&quiet, k, a, left, 0) == DV_OK &&
-            k->in[0].lay == LAY_PLAIN && k->in[0].stage == STAGE_STEP &&
+            k->in[0].lay == LAY_PLAIN &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
-            k->in[1].lay <= LAY_SWAPPED && k->in[1].stage == STAGE_STEP)
+            k->in[1].lay <= LAY_SWAPPED) {
+            // A depth of one step has no variable that says so.
+            k->in[0].stage = k->in[1].stage = STAGE_STEP;
             return 1;
+        }
     }
     k->n_in = 0;
     return 0;

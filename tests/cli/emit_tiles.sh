@@ -27,6 +27,69 @@ whole x 70,40 1
 whole r 1,70 2
 kernels 'a matrix on its side' 8x8 same 'x r' -t wormhole
 
+# Odd ones: scalars, one step, one row, two types, parts of bf16
+shape=1
+printf 'input x: f32[100]\ny[i] = (sum[k] x[k]) for i in 0..1\noutput y\n' >p.dv
+real x 100 1
+kernels 'a sum of a vector' 8x8 close x -t wormhole
+shape=40,70
+printf 'input x: f32[3]\ny[i,j] = 0.5 for i in 0..40, j in 0..70\noutput y\n' >p.dv
+real x 3 1
+kernels constants 8x8 close x -t wormhole
+shape=33,65
+printf 'input a: f32[33, 65]\ninput b: f32[65]\ny[i,j] = a[i,j] + b[j]\noutput y\n' >p.dv
+real a 33,65 1
+real b 65 2
+kernels 'a row for all' 8x8 close 'a b' -t wormhole
+printf 'input a: f32[33, 1]\ninput b: f32[1, 65]\ny[i,j] = sum[k] a[i,k] * b[k,j]\noutput y\n' >p.dv
+real a 33,1 1
+real b 1,65 2
+kernels 'a depth of one' 8x8 close 'a b' -t wormhole
+printf 'input a: f32[33]\ninput b: f32[65]\ny[i,j] = a[i] * b[j]\noutput y\n' >p.dv
+real a 33 1
+real b 65 2
+kernels 'a product of vectors' 8x8 close 'a b' -t wormhole
+shape=70
+printf 'input x: f32[90, 70]\ninput w: f32[90]\ny[i] = sum[k] x[k,i] * w[k]\noutput y\n' >p.dv
+whole x 90,70 1
+whole w 90 2
+kernels 'a vector and a matrix' 8x8 same 'x w' -t wormhole
+shape=90,70
+printf 'input x: f32[90, 70]\ninput g: f32[70]\ninput b: f32[70]\nm[i] = mean[j] x[i,j]\nv[i] = mean[j] ((x[i,j] - m[i]) * (x[i,j] - m[i]))\ny[i,j] = (x[i,j] - m[i]) * rsqrt(v[i] + 0.00001) * g[j] + b[j]\noutput y\n' >p.dv
+real x 90,70 1
+real g 70 2
+real b 70 3
+kernels norms 8x8 close 'x g b' -t wormhole
+printf 'input x: f32[90, 70]\ns[] = max[i,j] abs(x[i,j])\ny[i,j] = x[i,j] / s[]\noutput y\n' >p.dv
+real x 90,70 1
+kernels 'shares of the largest' 13x10 close x -t blackhole --policy rect
+shape=2,40,35
+printf 'input x: f32[2, 35, 40]\ny[z,j,i] = x[z,i,j] * 2\noutput y\n' >p.dv
+real x 2,35,40 1
+kernels 'batches on their sides' 8x8 close x -t wormhole --order hilbert
+shape=7
+printf 'input x: f32[7]\ny[i] = x[i] * x[i]\noutput y\n' >p.dv
+real x 7 1
+kernels 'a short vector' 8x8 close x -t wormhole
+shape=40,70
+printf 'input a: bf16[40, 70]\ninput b: f32[70]\ny[i,j]: f32 = a[i,j] * 2.0 + b[j]\noutput y\n' >p.dv
+narrow a 40,70 1
+real b 70 2
+kernels 'two types' 8x8 close 'a b' -t wormhole
+shape=
+printf 'input a: bf16[4, 70, 64]\ninput b: bf16[64, 90]\ny[z,m,n]: bf16 = relu(sum[k] a[z,m,k] * b[k,n])\noutput y\n' >p.dv
+narrow a 4,70,64 1
+narrow b 64,90 2
+kernels 'rectangles of bf16' 8x8 same 'a b' -t wormhole --policy rect
+printf 'input a: bf16[64, 640]\ninput b: bf16[640, 90]\ninput c: f32[64]\ny[m,n]: bf16 = relu(sum[k] a[m,k] * b[k,n] + c[m])\noutput y\n' >p.dv
+narrow a 64,640 1
+narrow b 640,90 2
+whole c 64 3
+kernels 'bf16 in parts' 8x8 same 'a b c' -t wormhole --policy 'splitk(7)'
+shape=300
+printf 'input x: f32[300, 700]\nm[i] = min[j] (x[i,j] + 3)\ny[i] = m[i] * 2\noutput y\n' >p.dv
+real x 300,700 1
+kernels 'a stream of minima' 13x10 close x -t blackhole --policy streamk2
 build_and_run
 
 # -- What has no kernels, and why
