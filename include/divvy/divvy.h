@@ -202,11 +202,15 @@ typedef struct dv_plan_options {
     int64_t team;
     int64_t rank;     // whose messages the plan lists
     const char *grid; // of the team, as "2x3"; NULL: the best one
+    // Who computes which tiles: static (NULL), ticket, steal, dynamic (steal);
+    // on machines that compute on tiles also rect, streamk, streamk1, streamk2,
+    // splitk(N), and the order of tiles: auto (NULL) or as divvy grid has.
+    const char *policy, *order;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL                     \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL         \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own

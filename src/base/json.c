@@ -27,6 +27,14 @@ static void quoted(dv_text *out, const char *text)
     const unsigned char *s = (const unsigned char *)text;
     dv_put_bytes(out, "\"", 1);
     while (*s) {
+        size_t plain = 0; // most of a text needs nothing
+        while (s[plain] >= 32 && s[plain] < 127 && s[plain] != '"' &&
+               s[plain] != '\\')
+            plain++;
+        dv_put_bytes(out, (const char *)s, plain);
+        s += plain;
+        if (!*s)
+            break;
         int n = utf8_len(s);
         if (*s == '"' || *s == '\\')
             dv_put(out, "\\%c", *s);
@@ -48,14 +56,14 @@ static void item(dv_json *j, const char *key)
     if (j->depth) {
         int top = j->depth - 1;
         if (j->used[top])
-            dv_put(j->out, j->flat[top] ? ", " : ",");
+            dv_put_bytes(j->out, ", ", j->flat[top] ? 2 : 1);
         if (!j->flat[top])
             dv_put(j->out, "\n%*s", 2 * j->depth, "");
         j->used[top] = 1;
     }
     if (key) {
         quoted(j->out, key);
-        dv_put(j->out, ": ");
+        dv_put_bytes(j->out, ": ", 2);
     }
 }
 
@@ -68,7 +76,7 @@ static void open_level(dv_json *j, const char *key, char bracket, int flat)
     j->used[j->depth] = 0;
     j->flat[j->depth] = (char)(flat || up);
     j->depth++;
-    dv_put(j->out, "%c", bracket);
+    dv_put_bytes(j->out, &bracket, 1);
 }
 
 void dv_json_open(dv_json *j, const char *key, char bracket)
@@ -86,15 +94,24 @@ void dv_json_close(dv_json *j)
     int top = --j->depth;
     if (j->used[top] && !j->flat[top])
         dv_put(j->out, "\n%*s", 2 * top, "");
-    dv_put(j->out, "%c", j->close[top]);
+    dv_put_bytes(j->out, &j->close[top], 1);
     if (top == 0)
         dv_put(j->out, "\n");
 }
 
+// Tables of numbers are most of what is written: no format is parsed for them.
 void dv_json_int(dv_json *j, const char *key, int64_t v)
 {
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     item(j, key);
-    dv_put(j->out, "%" PRId64, v);
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (v < 0)
+        digits[--at] = '-';
+    dv_put_bytes(j->out, digits + at, sizeof digits - at);
 }
 
 void dv_json_double(dv_json *j, const char *key, double v)

@@ -83,8 +83,14 @@ static const char *point(void)
 double dv_parse_double(const char *s, size_t len)
 {
     char small[64], *buf = small;
+    size_t n = 0, whole = 0;
+    int64_t sum = 0;
+    while (whole < len && whole < 15 && s[whole] >= '0' && s[whole] <= '9')
+        sum = sum * 10 + (s[whole++] - '0');
+    if (whole == len && len > 0)
+        return (double)sum; // exact, and most numbers are counts
     const char *p = point();
-    size_t n = 0, point_len = strlen(p);
+    size_t point_len = strlen(p);
     if (len + point_len >= sizeof small) {
         // More digits than a double can tell apart: the tail only matters for
         // the exponent, so let malloc carry it.

@@ -14,6 +14,13 @@ int cli_emit(const cli_command *c, int argc, char **argv)
          &a.options.cores},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a.sets},
+        {"policy", 0, "HOW", "who computes which tiles, as divvy grid has it",
+         CLI_TEXT, &a.options.policy},
+        {"order", 0, "ORDER", "of tiles (default: auto)", CLI_TEXT,
+         &a.options.order},
+        {"scratch", 0, "WHAT",
+         "stays on cores: all, reductions or off (tt-metalium: off)", CLI_TEXT,
+         &a.options.scratch},
         {"as", 0, "HOW", "c, openmp, tt-metalium, json or csv", CLI_TEXT, &as},
         {"out", 'o', "DIR", "the folder that is written", CLI_TEXT, &dir},
         {0},
@@ -26,7 +33,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
     if (!dir)
         return cli_usage(c, "-o says which folder is written");
     // Kernels hand everything on through main memory, one op after another.
-    if (!strcmp(as, "tt-metalium"))
+    if (!strcmp(as, "tt-metalium") && !a.options.scratch)
         a.options.scratch = "off";
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};

@@ -223,12 +223,12 @@ int cli_grid(const cli_command *c, int argc, char **argv)
         {"split", 0, "column|row", "which cores come first", CLI_TEXT,
          &a.split},
         {"order", 0, "ORDER",
-         "row_major, column_major, snake, grouped(G), block_linear(K), morton, "
-         "hilbert, match_shard, auto",
+         "row_major, column_major, snake, grouped(G), block_linear(K), "
+         "swizzle(S), morton, hilbert, zigzag, match_shard, auto",
          CLI_TEXT, &a.order},
         {"policy", 0, "POLICY",
          "static, rect, streamk, streamk1, streamk2, splitk(N), ticket(N), "
-         "steal(N), auto",
+         "steal(N), dynamic, auto",
          CLI_TEXT, &a.policy},
         {"shards", 0, "GYxGX",
          "the result stays on so many cores, down x "

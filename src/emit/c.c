@@ -16,47 +16,38 @@
 
 // -- Questions ---------------------------------------------------------------
 
-// Parts that a result of op i is computed in.
-static int64_t n_parts(const emitter *e, int32_t i)
-{
-    const dv_op *op = &e->p->ops[i];
-    int64_t n = 1;
-    for (int v = 0; v < op->n_vars; v++)
-        if (op->vars[v].reduce)
-            n *= dv_ceil_div(op->vars[v].end - op->vars[v].begin,
-                             e->plan->slices[i][v]);
-    return n;
-}
-
 static int needs_old(const dv_op *op)
 {
     return op->update && dv_op_reads_own_write(op);
 }
 
-// The grid of a group, if its persistent loop can be run: the op writes its
-// whole tensor, dim by dim.
+// The grid of a group, if its persistent loop can be run.
 static const dv_group_grid *grid_of(const emitter *e, int32_t group)
 {
-    const dv_group *g = &e->plan->groups[group];
-    const dv_op *op = &e->p->ops[g->first_op];
-    const dv_tensor *t = &e->p->tensors[op->write.tensor];
-    uint32_t seen = 0;
-    if (g->end_op - g->first_op != 1 || needs_old(op))
-        return NULL;
-    for (int d = 0; d < op->write.n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) || seen >> v & 1 ||
-            op->vars[v].begin != 0 || op->vars[v].end != t->shape[d])
-            return NULL;
-        seen |= 1u << v;
+    const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
+    return needs_old(op) || !op->write.n_dims ? NULL
+                                              : dv_grid_of(e->plan, group);
+}
+
+// Parts that a result of op i is computed in, at most.
+static int64_t n_parts(const emitter *e, int32_t i)
+{
+    const dv_op *op = &e->p->ops[i];
+    const dv_group_grid *g = grid_of(e, dv_group_of(e->plan, i));
+    int64_t n = 1;
+    for (int32_t r = 0; g && r < g->n_ranges; r++) {
+        int64_t rank = 1;
+        if (g->ranges[r].k0 || g->ranges[r].k1 == g->kt)
+            continue;
+        for (int32_t k = r; (k = dv_range_next(g, k)) >= 0;)
+            rank++;
+        n = dv_max_i64(n, rank);
     }
-    if (seen != dv_written_vars(op))
-        return NULL;
-    for (int32_t i = 0; i < e->plan->n_grids; i++)
-        if (e->plan->grids[i].group == group &&
-            !e->plan->grids[i].local_shard && op->write.n_dims > 0)
-            return &e->plan->grids[i];
-    return NULL;
+    for (int v = 0; v < op->n_vars && !g; v++)
+        if (op->vars[v].reduce)
+            n *= dv_ceil_div(op->vars[v].end - op->vars[v].begin,
+                             e->plan->slices[i][v]);
+    return n;
 }
 
 // Ops of a group run tile by tile where that is enough; else one after the
@@ -177,7 +168,8 @@ static void put_op(emitter *e, int32_t i)
         put_place(e, op);
         P("] = r;\n    }\n}\n\n");
         // Then the parts of every element, in their order.
-        P("static void op_%d_end(const int64_t *lo, const int64_t *hi%s)\n{\n",
+        P("static void op_%d_end(const int64_t *lo, const int64_t *hi, int64_t "
+          "parts%s)\n{\n",
           (int)i, o.old ? ", const void *before" : "");
         if (o.old)
             P("    const %s *old = (const %s *)before;\n    (void)old;\n",
@@ -187,8 +179,7 @@ static void put_op(emitter *e, int32_t i)
         put_loops(e, op, written, 4);
         P("    {\n");
         put_zero(e, r);
-        P("        for (int64_t part = 0; part < %" PRId64 "; part++)\n",
-          parts);
+        P("        for (int64_t part = 0; part < parts; part++)\n");
         put_step(e, r, "            ");
         P("part_%d[part * %" PRId64 " + ", (int)i, size);
         put_place(e, op);
@@ -267,11 +258,17 @@ static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
           (int)op->n_vars, (int)i, (int)i, (int)i);
         if (parts) {
             P("            {\n");
+            if (ending)
+                P("                const int64_t all = %" PRId64 ";\n",
+                  n_parts(e, i));
             put_part(e, i);
             P(ending ? "                if (part == 0)\n    " : "");
         }
         P("%s            op_%d%s(lo, hi%s%s);\n", parts ? "    " : "", (int)i,
-          ending ? "_end" : "", parts && !ending ? ", part" : "",
+          ending ? "_end" : "",
+          !parts   ? ""
+          : ending ? ", all"
+                   : ", part",
           needs_old(op) ? ", before" : "");
         if (parts)
             P("            }\n");
@@ -313,30 +310,21 @@ static void put_phases(emitter *e, int32_t group)
     }
 }
 
-// The persistent loop: tiles start..start+count of the order.
-static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
+// The box of a tile (batch, m, n).
+static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
     const dv_tensor *t = &e->p->tensors[g->tensor];
-    int n = t->n_dims, var;
-    P("%s    for (int core = 0; core < %d; core++)\n"
-      "        for (int64_t i = 0; i < cores_%d[core][3]; i++) {\n"
-      "            int64_t id = cores_%d[core][2] + i, m, n, lo[%d], hi[%d];\n",
-      pragma(e), (int)g->n_ranges, (int)group, (int)group, DV_MAX_VARS,
-      DV_MAX_VARS);
-    if (n > 2)
-        P("            int64_t batch = id / %" PRId64 ";\n", g->mt * g->nt);
-    P("            tile_at_%d(id %% %" PRId64 ", &m, &n);\n", (int)group,
-      g->mt * g->nt);
-    if (n < 2)
-        P("            (void)m;\n");
+    int n = t->n_dims, var, last = -1;
     for (int v = 0; v < op->n_vars; v++)
-        if (op->vars[v].reduce)
-            P("            lo[%d] = %" PRId64 ", hi[%d] = %" PRId64 ";\n", v,
+        if (op->vars[v].reduce) {
+            P("    lo[%d] = %" PRId64 ", hi[%d] = %" PRId64 ";\n", v,
               op->vars[v].begin, v, op->vars[v].end);
+            last = v;
+        }
     for (int d = n - 3; d >= 0; d--) {
         dv_index_is_var(op, &op->write.index[d], &var);
-        P("            lo[%d] = batch %% %" PRId64 ", hi[%d] = lo[%d] + 1, "
+        P("    lo[%d] = batch %% %" PRId64 ", hi[%d] = lo[%d] + 1, "
           "batch /= %" PRId64 ";\n",
           var, t->shape[d], var, var, t->shape[d]);
     }
@@ -344,30 +332,119 @@ static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
         int64_t tile =
             k ? e->plan->target.tile_rows : e->plan->target.tile_cols;
         dv_index_is_var(op, &op->write.index[n - 1 - k], &var);
-        P("            lo[%d] = %c * %" PRId64 ", hi[%d] = rt_imin(lo[%d] + "
+        P("    lo[%d] = %c * %" PRId64 ", hi[%d] = rt_imin(lo[%d] + "
           "%" PRId64 ", %" PRId64 ");\n",
           var, k ? 'm' : 'n', tile, var, var, tile, t->shape[n - 1 - k]);
     }
-    P("            op_%d(lo, hi);\n        }\n",
-      (int)e->plan->groups[group].first_op);
+    if (last >= 0 && n_parts(e, e->plan->groups[group].first_op) > 1)
+        P("    hi[%d] = rt_imin(lo[%d] + k1 * %" PRId64 ", hi[%d]);\n"
+          "    lo[%d] += k0 * %" PRId64 ";\n",
+          last, last, e->plan->target.tile_cols, last, last,
+          e->plan->target.tile_cols);
 }
 
-static void put_group(emitter *e, int32_t group)
+// What a core does with one tile: steps k0..k1 of it are its part number
+// `rank` of `parts`. The last parameter says which phase it is.
+static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
+{
+    int32_t op = e->plan->groups[group].first_op;
+    int parts = n_parts(e, op) > 1;
+    P("static void tile_%d(int64_t batch, int64_t m, int64_t n%s)\n{\n"
+      "    int64_t lo[%d], hi[%d];\n    (void)batch, (void)m, (void)n;\n",
+      (int)group,
+      parts ? ", int64_t k0, int64_t k1, int64_t rank, int64_t parts, int "
+              "ending"
+            : "",
+      DV_MAX_VARS, DV_MAX_VARS);
+    put_box(e, group, g);
+    if (parts)
+        P("    if (!ending)\n        op_%d(lo, hi, rank);\n"
+          "    else if (rank == 0)\n        op_%d_end(lo, hi, parts);\n",
+          (int)op, (int)op);
+    else
+        P("    op_%d(lo, hi);\n", (int)op);
+    P("}\n\n");
+}
+
+// Ranges of every core: where they begin in the list, and the list.
+static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
+{
+    emit_cores all;
+    int32_t at = 0;
+    DV_TRY(dv_emit_cores(&all, e, g));
+    P("// %s, one line a range; cores_%d says which are whose.\n"
+      "static const int64_t work_%d[][6] = {\n",
+      g->rect ? "Rows m0..m1 and columns n0..n1"
+              : "First tile, tiles, steps, number among the parts of the tile, "
+                "parts",
+      (int)group, (int)group);
+    for (int32_t i = 0; i < all.n; i++)
+        for (int32_t k = 0; k < all.at[i].n; k++) {
+            const dv_tile_range *r = &all.at[i].at[k];
+            const emit_core *c = &all.at[i];
+            if (g->rect)
+                P("    {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "},\n",
+                  r->m0, r->m1, r->n0, r->n1);
+            else
+                P("    {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                  ", %d, %d},\n",
+                  r->first, r->n, r->k0, r->k1, r->k0 ? (int)c->rank + 1 : 0,
+                  r->k0 == 0 && r->k1 < g->kt ? (int)c->peers + 1 : 1);
+        }
+    P("};\nstatic const int cores_%d[] = {0", (int)group);
+    for (int32_t i = 0; i < all.n; i++)
+        P(", %d", (int)(at += all.at[i].n));
+    P("};\n\n");
+    dv_release(all.at);
+    return DV_OK;
+}
+
+// The persistent loop of every core: its rectangle, or tiles start..start+count
+// of its ranges. Parts of tiles are added when all are there.
+static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
+{
+    int32_t op = e->plan->groups[group].first_op;
+    int64_t parts = n_parts(e, op);
+    if (parts > 1)
+        P("    part_%d = rt_alloc(%" PRId64 ", sizeof *part_%d);\n"
+          "    for (int ending = 0; ending < 2; ending++)\n",
+          (int)op,
+          parts * dv_op_points(&e->p->ops[op], dv_written_vars(&e->p->ops[op])),
+          (int)op);
+    P("    {\n%s    for (int core = 0; core < (int)(sizeof cores_%d / sizeof "
+      "*cores_%d) - 1; core++)\n"
+      "        for (int i = cores_%d[core]; i < cores_%d[core + 1]; i++) {\n"
+      "            const int64_t *w = work_%d[i];\n",
+      pragma(e), (int)group, (int)group, (int)group, (int)group, (int)group);
+    if (g->rect)
+        P("            for (int64_t b = 0; b < %" PRId64 "; b++)\n"
+          "                for (int64_t m = w[0]; m < w[1]; m++)\n"
+          "                    for (int64_t n = w[2]; n < w[3]; n++)\n"
+          "                        tile_%d(b, m, n);\n",
+          g->batch, (int)group);
+    else
+        P("            for (int64_t id = w[0]; id < w[0] + w[1]; id++) {\n"
+          "                int64_t m, n;\n"
+          "                tile_at_%d(id %% %" PRId64 ", &m, &n);\n"
+          "                tile_%d(id / %" PRId64 ", m, n%s);\n"
+          "            }\n",
+          (int)group, g->mt * g->nt, (int)group, g->mt * g->nt,
+          parts > 1 ? ", w[2], w[3], w[4], w[5], ending" : "");
+    P("        }\n    }\n");
+    if (parts > 1)
+        P("    free(part_%d);\n", (int)op);
+}
+
+static dv_status put_group(emitter *e, int32_t group)
 {
     const dv_group *gr = &e->plan->groups[group];
     const dv_group_grid *g = grid_of(e, group);
-    if (g && n_parts(e, gr->first_op) == 1) {
-        dv_order o = {.mt = g->mt, .nt = g->nt};
-        dv_order_parse(&o, g->order);
-        P("// Column, row, first tile and tiles of each core.\n"
-          "static const int64_t cores_%d[][4] = {\n",
-          (int)group);
-        for (int32_t i = 0; i < g->n_ranges; i++)
-            P("    {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "},\n",
-              g->ranges[i].x, g->ranges[i].y, g->ranges[i].first,
-              g->ranges[i].n);
-        P("};\n\n");
-        dv_emit_decode(&e->out, &o, (int)group, "int64_t");
+    if (g) {
+        dv_order o = dv_grid_order(g);
+        DV_TRY(put_work(e, group, g));
+        if (!g->rect)
+            dv_emit_decode(&e->out, &o, (int)group, "int64_t");
+        put_tile(e, group, g);
         P("static void group_%d(void)\n{\n", (int)group);
         put_persistent(e, group, g);
     } else {
@@ -378,6 +455,7 @@ static void put_group(emitter *e, int32_t group)
         put_phases(e, group);
     }
     P("}\n\n");
+    return DV_OK;
 }
 
 // -- The program -------------------------------------------------------------
@@ -457,7 +535,7 @@ dv_status dv_emit_c(emitter *e)
         for (int32_t i = e->plan->groups[g].first_op;
              i < e->plan->groups[g].end_op; i++)
             put_op(e, i);
-        put_group(e, g);
+        DV_TRY(put_group(e, g));
     }
     put_run(e);
     put_main(e);

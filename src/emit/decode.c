@@ -85,6 +85,19 @@ static void put_blocks(dv_text *out, const dv_order *o, const char *type)
            w, type, o->nt, w, o->nt, w);
 }
 
+static void put_swizzle(dv_text *out, const dv_order *o, const char *type)
+{
+    int64_t size = dv_min_i64(o->size, o->nt);
+    dv_put(
+        out,
+        "    %s left = id / %" PRId64 " * %" PRId64 ", t = id %% %" PRId64 ";\n"
+        "    %s width = %" PRId64 " - left < %" PRId64 " ? %" PRId64
+        " - left : %" PRId64 ";\n"
+        "    *m = t / width;\n"
+        "    *n = left + t %% width;\n",
+        type, size * o->mt, size, size * o->mt, type, o->nt, size, o->nt, size);
+}
+
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,
                     const char *type)
 {
@@ -108,6 +121,16 @@ void dv_emit_decode(dv_text *out, const dv_order *o, int number,
     case DV_ORDER_MORTON:
     case DV_ORDER_HILBERT:
         put_curve(out, o, type);
+        break;
+    case DV_ORDER_SWIZZLE:
+        put_swizzle(out, o, type);
+        break;
+    case DV_ORDER_ZIGZAG:
+        dv_put(out,
+               "    %s p = id / %" PRId64 ";\n"
+               "    *m = p %% 2 ? %" PRId64 " - p / 2 : p / 2;\n"
+               "    *n = id %% %" PRId64 ";\n",
+               type, o->nt, o->mt - 1, o->nt);
         break;
     default:
         dv_put(out, "    *m = id / %" PRId64 ";\n    *n = id %% %" PRId64 ";\n",

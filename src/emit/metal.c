@@ -2,10 +2,12 @@
 // compute kernel, a writer. All three walk the same tiles in the same order;
 // circular buffers between them hold two tiles each.
 //
-// Matrix products (with relu at the end, with batches) and sums, differences,
-// products and copies of whole tensors have kernels. Tensors are in main
-// memory, interleaved, a page a tile; elements beyond the edge are zeros, which
-// all of these keep.
+// Tensors are in main memory, interleaved, a page a tile; elements beyond the
+// edge are zeros, which every kernel keeps. Constants of a group (ones, and
+// masks of the tiles at the edges) are pages of a buffer of their own.
+//
+// Parts of a cut tile go from the writers of its cores to the owner's memory,
+// one core at a time, when the owner asks.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -14,143 +16,6 @@
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 
-// -- What a group computes ---------------------------------------------------
-
-static int index_is(const dv_op *op, const dv_index *x, int var)
-{
-    int v;
-    return dv_index_is_var(op, x, &v) && v == var;
-}
-
-// Does the access have the batch dims of the result, then these two variables?
-// 1 with the batch dims, 2 without any, 0 no.
-static int dims_are(const dv_op *op, const dv_access *a, int row, int col)
-{
-    int n = op->write.n_dims, batched = a->n_dims == n;
-    if (a->n_dims != n && a->n_dims != 2)
-        return 0;
-    for (int d = 0; batched && d < n - 2; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) ||
-            !index_is(op, &a->index[d], v))
-            return 0;
-    }
-    if (!index_is(op, &a->index[a->n_dims - 2], row) ||
-        !index_is(op, &a->index[a->n_dims - 1], col))
-        return 0;
-    return batched ? 1 : 2;
-}
-
-// Every variable runs over its whole dim.
-static int covers(const dv_program *p, const dv_op *op, const dv_access *a)
-{
-    const dv_tensor *t = &p->tensors[a->tensor];
-    for (int d = 0; d < a->n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &a->index[d], &v) || op->vars[v].begin != 0 ||
-            op->vars[v].end != t->shape[d])
-            return 0;
-    }
-    return 1;
-}
-
-static int match_matmul(const dv_op *op, const dv_expr *body, emit_kernel *k)
-{
-    int n = op->write.n_dims, m_var, n_var, k_var = -1;
-    if (body->kind != DV_EXPR_REDUCE || body->fn != DV_RED_SUM || n < 2 ||
-        body->arg[0]->kind != DV_EXPR_APPLY || body->arg[0]->fn != DV_FN_MUL ||
-        body->arg[0]->arg[0]->kind != DV_EXPR_READ ||
-        body->arg[0]->arg[1]->kind != DV_EXPR_READ ||
-        !dv_index_is_var(op, &op->write.index[n - 2], &m_var) ||
-        !dv_index_is_var(op, &op->write.index[n - 1], &n_var))
-        return 0;
-    for (int v = 0; v < op->n_vars; v++)
-        if (op->vars[v].reduce) {
-            if (k_var >= 0)
-                return 0;
-            k_var = v;
-        }
-    for (int turn = 0; turn < 2; turn++) {
-        const dv_access *a = &op->reads[body->arg[0]->arg[turn]->read];
-        const dv_access *b = &op->reads[body->arg[0]->arg[!turn]->read];
-        int b_dims = dims_are(op, b, k_var, n_var);
-        if (dims_are(op, a, m_var, k_var) != 1 || !b_dims)
-            continue;
-        k->shape = EMIT_MATMUL;
-        k->in[0] = a->tensor;
-        k->in[1] = b->tensor;
-        k->b_batched = b_dims == 1;
-        return 1;
-    }
-    return 0;
-}
-
-static int same_dims(const dv_op *op, const dv_expr *e)
-{
-    if (e->kind != DV_EXPR_READ)
-        return 0;
-    const dv_access *a = &op->reads[e->read];
-    if (a->n_dims != op->write.n_dims)
-        return 0;
-    for (int d = 0; d < a->n_dims; d++) {
-        int v;
-        if (!dv_index_is_var(op, &op->write.index[d], &v) ||
-            !index_is(op, &a->index[d], v))
-            return 0;
-    }
-    return 1;
-}
-
-static int match_pointwise(const dv_op *op, const dv_expr *body, emit_kernel *k)
-{
-    if (same_dims(op, body)) {
-        k->shape = EMIT_UNARY;
-        k->in[0] = op->reads[body->read].tensor;
-        return 1;
-    }
-    if (body->kind != DV_EXPR_APPLY || body->n_args != 2 ||
-        (body->fn != DV_FN_ADD && body->fn != DV_FN_SUB &&
-         body->fn != DV_FN_MUL) ||
-        !same_dims(op, body->arg[0]) || !same_dims(op, body->arg[1]))
-        return 0;
-    k->shape = EMIT_BINARY;
-    k->fn = (dv_fn)body->fn;
-    k->in[0] = op->reads[body->arg[0]->read].tensor;
-    k->in[1] = op->reads[body->arg[1]->read].tensor;
-    return 1;
-}
-
-dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
-                        emit_kernel *out)
-{
-    const dv_group *group = &e->plan->groups[g->group];
-    const dv_op *op = &e->p->ops[group->first_op];
-    const dv_expr *body = op->body;
-    dv_dtype t = e->p->tensors[g->tensor].dtype;
-    *out = (emit_kernel){.g = g, .op = op};
-    int good = group->end_op - group->first_op == 1 && !op->update;
-    if (body->kind == DV_EXPR_APPLY && body->fn == DV_FN_RELU) {
-        out->relu = 1;
-        body = body->arg[0];
-    }
-    good = good &&
-           (match_matmul(op, body, out) || match_pointwise(op, body, out)) &&
-           covers(e->p, op, &op->write);
-    for (int r = 0; good && r < op->n_reads; r++)
-        good = covers(e->p, op, &op->reads[r]) &&
-               e->p->tensors[op->reads[r].tensor].dtype == t;
-    if (!good || (t != DV_F32 && t != DV_BF16))
-        return dv_fail(
-            e->diag, DV_E_USAGE, DV_NOWHERE,
-            "%s has no kernel: there are products of matrices, sums, "
-            "differences, products and copies of whole tensors, with relu at "
-            "the end, one op a group (--scratch off), in f32 or bf16",
-            op->name);
-    return DV_OK;
-}
-
-// -- Kernels -----------------------------------------------------------------
-
 static void put_head(emitter *e, const char *what, const emit_kernel *k)
 {
     P("// Made by divvy: %s of group %d, which computes %s.\n"
@@ -158,93 +23,287 @@ static void put_head(emitter *e, const char *what, const emit_kernel *k)
       what, (int)k->g->group, e->p->tensors[k->g->tensor].name);
 }
 
-// The walk over tiles: opens a block in which batch, m and n are known.
-static void put_walk(emitter *e, const emit_kernel *k, int first_arg)
+// -- The walk ----------------------------------------------------------------
+
+static void put_constants(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
-    P("    const uint32_t start_id = get_arg_val<uint32_t>(%d);\n"
-      "    const uint32_t count = get_arg_val<uint32_t>(%d);\n",
-      first_arg, first_arg + 1);
-    if (g->local_shard)
-        P("    const uint32_t Sm = get_arg_val<uint32_t>(%d);\n"
-          "    const uint32_t Sn = get_arg_val<uint32_t>(%d);\n"
-          "    const uint32_t sy = get_arg_val<uint32_t>(%d);\n"
-          "    const uint32_t sx = get_arg_val<uint32_t>(%d);\n",
-          first_arg + 5, first_arg + 6, first_arg + 9, first_arg + 10);
-    P("    const uint32_t Mt = get_arg_val<uint32_t>(%d);\n"
-      "    const uint32_t Kt = get_arg_val<uint32_t>(%d);\n"
-      "    const uint32_t Nt = get_arg_val<uint32_t>(%d);\n"
-      "    (void)Mt;\n    (void)Kt;\n",
-      first_arg + 2, first_arg + 3, first_arg + 4);
+    if (g->local_shard || (!g->rect && !k->cores.streams))
+        P("    const uint32_t Mt = get_arg_val<uint32_t>(%d);\n"
+          "    const uint32_t Kt = get_arg_val<uint32_t>(%d);\n"
+          "    const uint32_t Nt = get_arg_val<uint32_t>(%d);\n",
+          first + 2, first + 3, first + 4);
+    else
+        P("    constexpr uint32_t Mt = %" PRId64 ", Kt = %" PRId64
+          ", Nt = %" PRId64 ";\n",
+          g->mt, g->kt, g->nt);
+    P("    constexpr uint32_t steps = %" PRId64 ";\n"
+      "    (void)Mt, (void)Kt, (void)Nt, (void)steps;\n",
+      k->steps);
 }
 
-static void put_tile(emitter *e, const emit_kernel *k)
+// tile(batch, m, n, k0, k1) for all tiles of the core.
+static void put_walk(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
-    P("    for (uint32_t i = 0; i < count; i++) {\n"
-      "        uint32_t m, n;\n");
-    if (g->local_shard)
-        P("        const uint32_t t = start_id + i, batch = 0;\n"
-          "        m = sy * Sm + t / Sn;\n"
-          "        n = sx * Sn + t %% Sn;\n");
-    else
-        P("        const uint32_t id = start_id + i;\n"
-          "        const uint32_t batch = id / (Mt * Nt);\n"
-          "        tile_at_%d(id %% (Mt * Nt), &m, &n);\n",
-          (int)g->group);
+    const char *each = "            const uint32_t batch = id / (Mt * Nt);\n"
+                       "            uint32_t m, n;\n";
+    if (g->local_shard) {
+        P("    const uint32_t start_id = get_arg_val<uint32_t>(%d), count = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "    const uint32_t Sm = get_arg_val<uint32_t>(%d), Sn = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "    const uint32_t sy = get_arg_val<uint32_t>(%d), sx = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "    for (uint32_t t = start_id; t < start_id + count; t++)\n"
+          "        tile(0, sy * Sm + t / Sn, sx * Sn + t %% Sn, 0, steps);\n",
+          first, first + 1, first + 5, first + 6, first + 9, first + 10);
+    } else if (g->rect) {
+        P("    const uint32_t m0 = get_arg_val<uint32_t>(%d), m1 = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "    const uint32_t n0 = get_arg_val<uint32_t>(%d), n1 = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "    for (uint32_t batch = 0; batch < %" PRId64 "; batch++)\n"
+          "        for (uint32_t m = m0; m < m1; m++)\n"
+          "            for (uint32_t n = n0; n < n1; n++)\n"
+          "                tile(batch, m, n, 0, steps);\n",
+          first, first + 1, first + 2, first + 3, g->batch);
+    } else if (k->cores.streams) {
+        P("    const uint32_t segments = get_arg_val<uint32_t>(%d);\n"
+          "    for (uint32_t s = 0; s < segments; s++) {\n"
+          "        const uint32_t start_id = get_arg_val<uint32_t>(%d + 4 * "
+          "s);\n"
+          "        const uint32_t count = get_arg_val<uint32_t>(%d + 4 * s);\n"
+          "        for (uint32_t id = start_id; id < start_id + count; id++) "
+          "{\n"
+          "%s"
+          "            tile_at_%d(id %% (Mt * Nt), &m, &n);\n"
+          "            tile(batch, m, n, get_arg_val<uint32_t>(%d + 4 * s), "
+          "get_arg_val<uint32_t>(%d + 4 * s));\n"
+          "        }\n    }\n",
+          first + 1, first + 2, first + 3, each, (int)g->group, first + 4,
+          first + 5);
+    } else {
+        P("    const uint32_t start_id = get_arg_val<uint32_t>(%d), count = "
+          "get_arg_val<uint32_t>(%d);\n"
+          "        for (uint32_t id = start_id; id < start_id + count; id++) "
+          "{\n"
+          "%s"
+          "            tile_at_%d(id %% (Mt * Nt), &m, &n);\n"
+          "            tile(batch, m, n, 0, steps);\n"
+          "        }\n",
+          first, first + 1, each, (int)g->group);
+    }
 }
 
 static void put_decode(emitter *e, const emit_kernel *k)
 {
-    dv_order o = {.mt = k->g->mt, .nt = k->g->nt};
-    dv_order_parse(&o, k->g->order);
+    dv_order o = dv_grid_order(k->g);
     P("\n");
-    if (!k->g->local_shard)
+    if (!k->g->local_shard && !k->g->rect)
         dv_emit_decode(&e->out, &o, (int)k->g->group, "uint32_t");
 }
 
-static int n_inputs(const emit_kernel *k)
+// -- The reader --------------------------------------------------------------
+
+// The page of an operand for the tile (batch, m, n) and step k.
+void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o)
 {
-    return k->shape == EMIT_UNARY ? 1 : 2;
+    const dv_tensor *t = &e->p->tensors[k->g->tensor];
+    char at[2] = {o->row, o->col};
+    P("(");
+    for (int i = 0; i < o->n_batch; i++) {
+        int64_t inner = 1;
+        for (int d = o->batch[i] + 1; d < t->n_dims - 2; d++)
+            inner *= t->shape[d];
+        P("%s(batch / %" PRId64 " %% %" PRId64 ")", i ? " + " : "", inner,
+          t->shape[o->batch[i]]);
+        for (int r = i + 1; r < o->n_batch; r++)
+            P(" * %" PRId64, t->shape[o->batch[r]]);
+    }
+    P("%s) * %" PRId64, o->n_batch ? "" : "0", o->rows * o->cols);
+    for (int i = 0; i < 2; i++) {
+        if (!at[i])
+            continue;
+        if (k->step_cols > 1 && (at[i] == 'p' || (at[i] == 'k' && i)) &&
+            k->shape == EMIT_REDUCE && k->steps > k->step_cols)
+            P(" + k %c %" PRId64, at[i] == 'p' ? '/' : '%', k->step_cols);
+        else
+            P(" + %c", at[i] == 'p' ? 'k' : at[i]);
+        if (i == 0)
+            P(" * %" PRId64, o->cols);
+    }
+}
+
+static void put_operands(emitter *e, const emit_kernel *k, emit_stage stage)
+{
+    for (int i = 0; i < k->n_in; i++) {
+        if (k->in[i].stage != stage)
+            continue;
+        P("            cb_reserve_back(%d, 1);\n"
+          "            noc_async_read_page(",
+          i);
+        dv_emit_page(e, k, &k->in[i]);
+        P(", in%d, get_write_ptr(%d));\n"
+          "            noc_async_read_barrier();\n"
+          "            cb_push_back(%d, 1);\n",
+          i, i, i);
+    }
+}
+
+// Which mask of the constants a step needs: whether it is in the last row and
+// the last column of tiles that are summed.
+static void put_mask_in(emitter *e, const emit_kernel *k)
+{
+    char from[160];
+    const char *at[2] = {"m", "n"};
+    char text[2][64];
+    int v[2] = {k->plane.row, k->plane.col};
+    for (int i = 0; i < 2; i++) {
+        int64_t n = v[i] < 0 ? 1 : dv_ceil_div(k->op->vars[v[i]].end, 32);
+        int depth = v[i] >= 0 && k->op->vars[v[i]].reduce;
+        int both = k->steps > k->step_cols && k->step_cols > 1;
+        if (v[i] < 0)
+            snprintf(text[i], sizeof text[i], "true");
+        else if (depth && both)
+            snprintf(text[i], sizeof text[i], "k %c %" PRId64 " == %" PRId64,
+                     i ? '%' : '/', k->step_cols, n - 1);
+        else
+            snprintf(text[i], sizeof text[i], "%s == %" PRId64,
+                     depth                ? "k"
+                     : v[i] == k->out.row ? at[0]
+                                          : at[1],
+                     n - 1);
+    }
+    snprintf(from, sizeof from, "5 + 2 * (%s) + (%s)", text[0], text[1]);
+    P("            cb_reserve_back(%d, 1);\n"
+      "            noc_async_read_page(%s, constants, get_write_ptr(%d));\n"
+      "            noc_async_read_barrier();\n"
+      "            cb_push_back(%d, 1);\n",
+      (int)CB_MASK_IN, from, (int)CB_MASK_IN, (int)CB_MASK_IN);
+}
+
+void dv_emit_after(emitter *e, const emit_kernel *k)
+{
+    put_operands(e, k, STAGE_AFTER);
+    if (k->mask_out)
+        P("            cb_reserve_back(%d, 1);\n"
+          "            noc_async_read_page(1 + 2 * (m == Mt - 1) + (n == Nt - "
+          "1), constants, get_write_ptr(%d));\n"
+          "            noc_async_read_barrier();\n"
+          "            cb_push_back(%d, 1);\n",
+          (int)CB_MASK_OUT, (int)CB_MASK_OUT, (int)CB_MASK_OUT);
+}
+
+// The reader's part of one tile, in the order in which compute asks.
+static void put_reads(emitter *e, const emit_kernel *k)
+{
+    P("    const auto tile = [&](uint32_t batch, uint32_t m, uint32_t n, "
+      "uint32_t k0, uint32_t k1) {\n"
+      "        (void)batch, (void)m, (void)n, (void)k0, (void)k1;\n");
+    put_operands(e, k, STAGE_BEFORE);
+    P("        if (k0 == 0) {\n");
+    dv_emit_after(e, k);
+    P("        }\n");
+    if (k->reduce) {
+        P("        for (uint32_t k = k0; k < k1; k++) {\n");
+        put_operands(e, k, STAGE_STEP);
+        if (k->mask_in)
+            put_mask_in(e, k);
+        P("        }\n");
+    }
+    P("    };\n");
+}
+
+int dv_emit_has_constants(const emit_kernel *k)
+{
+    return k->mask_in || k->mask_out || k->shape == EMIT_REDUCE;
+}
+
+// Accessors of the operands and of the constants; returns their number.
+static int put_accessors(emitter *e, const emit_kernel *k)
+{
+    int n = k->n_in + dv_emit_has_constants(k);
+    for (int i = 0; i < n; i++) {
+        if (i)
+            P("    constexpr auto args%d = TensorAccessorArgs<args%d.next_"
+              "compile_time_args_offset()>();\n",
+              i, i - 1);
+        else
+            P("    constexpr auto args0 = TensorAccessorArgs<0>();\n");
+        if (i < k->n_in)
+            P("    const auto in%d = TensorAccessor(args%d, "
+              "get_arg_val<uint32_t>(%d), get_tile_size(%d));\n",
+              i, i, i, i);
+        else
+            P("    const auto constants = TensorAccessor(args%d, "
+              "get_arg_val<uint32_t>(%d), get_tile_size(%d));\n",
+              i, i,
+              k->shape == EMIT_REDUCE ? (int)CB_SCALER
+              : k->mask_in            ? (int)CB_MASK_IN
+                                      : (int)CB_MASK_OUT);
+    }
+    return n;
 }
 
 static void put_reader(emitter *e, const emit_kernel *k)
 {
-    int n = n_inputs(k), mm = k->shape == EMIT_MATMUL;
     put_head(e, "the reader", k);
     P("#include \"api/dataflow/dataflow_api.h\"\n");
     put_decode(e, k);
     P("void kernel_main() {\n");
-    for (int i = 0; i < n; i++)
-        P("    const uint32_t addr%d = get_arg_val<uint32_t>(%d);\n", i, i);
-    put_walk(e, k, n);
-    P("    constexpr auto args0 = TensorAccessorArgs<0>();\n"
-      "    const auto in0 = TensorAccessor(args0, addr0, get_tile_size(0));\n");
-    if (n > 1)
-        P("    constexpr auto args1 = TensorAccessorArgs<args0.next_compile_"
-          "time_args_offset()>();\n"
-          "    const auto in1 = TensorAccessor(args1, addr1, "
-          "get_tile_size(1));\n");
-    put_tile(e, k);
-    const char *pad = mm ? "    " : "";
-    if (mm)
-        P("        for (uint32_t k = 0; k < Kt; k++) {\n");
-    for (int i = 0; i < n; i++) {
-        P("%s        cb_reserve_back(%d, 1);\n"
-          "%s        noc_async_read_page(",
-          pad, i, pad);
-        if (!mm)
-            P("(batch * Mt + m) * Nt + n");
-        else if (i == 0)
-            P("(batch * Mt + m) * Kt + k");
-        else
-            P(k->b_batched ? "(batch * Kt + k) * Nt + n" : "k * Nt + n");
-        P(", in%d, get_write_ptr(%d));\n", i, i);
+    if (dv_emit_is_blocks(k)) {
+        dv_emit_block_reader(e, k);
+        return;
     }
-    P("%s        noc_async_read_barrier();\n", pad);
-    for (int i = 0; i < n; i++)
-        P("%s        cb_push_back(%d, 1);\n", pad, i);
-    P("%s    }\n}\n", mm ? "        }\n" : "");
+    int n = put_accessors(e, k);
+    put_constants(e, k, n);
+    if (k->shape == EMIT_REDUCE)
+        P("    cb_reserve_back(%d, 1);\n"
+          "    noc_async_read_page(0, constants, get_write_ptr(%d));\n"
+          "    noc_async_read_barrier();\n"
+          "    cb_push_back(%d, 1);\n",
+          (int)CB_SCALER, (int)CB_SCALER, (int)CB_SCALER);
+    put_reads(e, k);
+    put_walk(e, k, n);
+    P("}\n");
+}
+
+// -- The writer --------------------------------------------------------------
+
+// Sums that go to the owner of their tile, and those that come from others.
+// Arguments: rank at `first`, the owner's place, then the places of all peers.
+static void put_parts(emitter *e, const emit_kernel *k, int first)
+{
+    P("        if (k0 > 0) {\n"
+      "            cb_wait_front(%d, 1);\n"
+      "            noc_semaphore_wait(go, 1);\n"
+      "            noc_semaphore_set(go, 0);\n"
+      "            const uint32_t at = get_write_ptr(%d) + "
+      "get_arg_val<uint32_t>(%d) %% 2 * get_tile_size(%d);\n"
+      "            const uint32_t x = get_arg_val<uint32_t>(%d), y = "
+      "get_arg_val<uint32_t>(%d);\n"
+      "            noc_async_write(get_read_ptr(%d), get_noc_addr(x, y, at), "
+      "get_tile_size(%d));\n"
+      "            noc_async_write_barrier();\n"
+      "            noc_semaphore_inc(get_noc_addr(x, y, get_semaphore(1)), "
+      "1);\n"
+      "            cb_pop_front(%d, 1);\n"
+      "            return;\n"
+      "        }\n",
+      (int)CB_PARTIAL, (int)CB_PEERS, first, (int)CB_PEERS, first + 1,
+      first + 2, (int)CB_PARTIAL, (int)CB_PEERS, (int)CB_PARTIAL);
+    if (k->cores.most_peers)
+        P("        for (uint32_t j = 0; k1 < %" PRId64 " && j < peers; j++) {\n"
+          "            cb_reserve_back(%d, 1);\n"
+          "            noc_semaphore_inc(get_noc_addr(get_arg_val<uint32_t>(%d "
+          "+ 2 * j), get_arg_val<uint32_t>(%d + 2 * j), get_semaphore(0)), "
+          "1);\n"
+          "            noc_semaphore_wait(come, 1);\n"
+          "            noc_semaphore_set(come, 0);\n"
+          "            cb_push_back(%d, 1);\n"
+          "        }\n",
+          k->g->kt, (int)CB_PEERS, first + 3, first + 4, (int)CB_PEERS);
 }
 
 static void put_writer(emitter *e, const emit_kernel *k)
@@ -252,83 +311,40 @@ static void put_writer(emitter *e, const emit_kernel *k)
     put_head(e, "the writer", k);
     P("#include \"api/dataflow/dataflow_api.h\"\n");
     put_decode(e, k);
-    P("void kernel_main() {\n"
-      "    const uint32_t addr = get_arg_val<uint32_t>(0);\n");
-    put_walk(e, k, 1);
-    P("    constexpr auto args = TensorAccessorArgs<0>();\n"
-      "    const auto out = TensorAccessor(args, addr, get_tile_size(16));\n");
-    put_tile(e, k);
-    P("        cb_wait_front(16, 1);\n"
-      "        noc_async_write_page((batch * Mt + m) * Nt + n, out, "
-      "get_read_ptr(16));\n"
-      "        noc_async_write_barrier();\n"
-      "        cb_pop_front(16, 1);\n"
-      "    }\n}\n");
-}
-
-static void put_product(emitter *e)
-{
-    P("        for (uint32_t k = 0; k < Kt; k++) {\n"
-      "            cb_wait_front(0, 1);\n"
-      "            cb_wait_front(1, 1);\n"
-      "            matmul_tiles(0, 1, 0, 0, 0);\n"
-      "            cb_pop_front(0, 1);\n"
-      "            cb_pop_front(1, 1);\n"
-      "        }\n");
-}
-
-static const char *binary_name(dv_fn fn)
-{
-    return fn == DV_FN_ADD ? "add" : fn == DV_FN_SUB ? "sub" : "mul";
-}
-
-static void put_compute(emitter *e, const emit_kernel *k)
-{
-    static const char *const headers[] = {"matmul", "eltwise_binary",
-                                          "tile_move_copy"};
-    put_head(e, "the compute kernel", k);
-    P("#include \"api/compute/%s.h\"\n", headers[k->shape]);
-    if (k->relu)
-        P("#include \"api/compute/eltwise_unary/relu.h\"\n");
-    if (k->shape == EMIT_UNARY)
-        P("#include \"api/compute/eltwise_unary/eltwise_unary.h\"\n");
-    P("\nvoid kernel_main() {\n"
-      "    const uint32_t count = get_arg_val<uint32_t>(0);\n"
-      "    const uint32_t Kt = get_arg_val<uint32_t>(1);\n"
-      "    (void)Kt;\n");
-    if (k->shape == EMIT_MATMUL)
-        P("    mm_init(0, 1, 16);\n");
-    else if (k->shape == EMIT_BINARY)
-        P("    binary_op_init_common(0, 1, 16);\n    %s_tiles_init(0, 1);\n",
-          binary_name(k->fn));
-    else
-        P("    unary_op_init_common(0, 16);\n    copy_tile_init(0);\n");
-    if (k->relu)
-        P("    relu_tile_init();\n");
-    P("    for (uint32_t i = 0; i < count; i++) {\n"
-      "        tile_regs_acquire();\n");
-    if (k->shape == EMIT_MATMUL) {
-        put_product(e);
-    } else {
-        for (int i = 0; i < n_inputs(k); i++)
-            P("        cb_wait_front(%d, 1);\n", i);
-        if (k->shape == EMIT_BINARY)
-            P("        %s_tiles(0, 1, 0, 0, 0);\n", binary_name(k->fn));
-        else
-            P("        copy_tile(0, 0, 0);\n");
-        for (int i = 0; i < n_inputs(k); i++)
-            P("        cb_pop_front(%d, 1);\n", i);
+    P("void kernel_main() {\n");
+    if (dv_emit_is_blocks(k)) {
+        dv_emit_block_writer(e, k);
+        return;
     }
-    if (k->relu)
-        P("        relu_tile(0);\n");
-    P("        tile_regs_commit();\n"
-      "        tile_regs_wait();\n"
-      "        cb_reserve_back(16, 1);\n"
-      "        pack_tile(0, 16);\n"
-      "        cb_push_back(16, 1);\n"
-      "        tile_regs_release();\n"
-      "    }\n}\n");
+    P("    constexpr auto args = TensorAccessorArgs<0>();\n"
+      "    const auto out = TensorAccessor(args, get_arg_val<uint32_t>(0), "
+      "get_tile_size(%d));\n",
+      (int)CB_OUT);
+    put_constants(e, k, 1);
+    if (k->cores.streams)
+        P("    const uint32_t peers = get_arg_val<uint32_t>(1);\n"
+          "    volatile tt_l1_ptr uint32_t* go = reinterpret_cast<volatile "
+          "tt_l1_ptr uint32_t*>(get_semaphore(0));\n"
+          "    volatile tt_l1_ptr uint32_t* come = reinterpret_cast<volatile "
+          "tt_l1_ptr uint32_t*>(get_semaphore(1));\n"
+          "    (void)peers, (void)come;\n");
+    P("    const auto tile = [&](uint32_t batch, uint32_t m, uint32_t n, "
+      "uint32_t k0, uint32_t k1) {\n"
+      "        (void)k0, (void)k1;\n");
+    if (k->cores.streams)
+        put_parts(e, k, 3 + 4 * EMIT_MAX_SEGMENTS);
+    P("        cb_wait_front(%d, 1);\n"
+      "        noc_async_write_page((batch * Mt + m) * Nt + n, out, "
+      "get_read_ptr(%d));\n"
+      "        noc_async_write_barrier();\n"
+      "        cb_pop_front(%d, 1);\n"
+      "    };\n",
+      (int)CB_OUT, (int)CB_OUT, (int)CB_OUT);
+    put_walk(e, k, 1);
+    P("}\n");
 }
+
+// -- All of it ---------------------------------------------------------------
 
 static dv_status emit_kernels(emitter *e, const emit_kernel *k)
 {
@@ -337,12 +353,29 @@ static dv_status emit_kernels(emitter *e, const emit_kernel *k)
     put_reader(e, k);
     snprintf(name, sizeof name, "reader_%d.cpp", group);
     DV_TRY(dv_emit_file(e, name));
-    put_compute(e, k);
+    put_head(e, "the compute kernel", k);
+    dv_emit_compute(e, k);
     snprintf(name, sizeof name, "compute_%d.cpp", group);
     DV_TRY(dv_emit_file(e, name));
     put_writer(e, k);
     snprintf(name, sizeof name, "writer_%d.cpp", group);
     return dv_emit_file(e, name);
+}
+
+static dv_status match_all(emitter *e, emit_kernel *kernels, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        emit_kernel *k = &kernels[i];
+        DV_TRY(dv_emit_match(e, &e->plan->grids[i], k));
+        if (dv_emit_is_blocks(k))
+            DV_TRY(dv_emit_size_blocks(e, k));
+        if (k->cores.most_peers > 150)
+            return dv_fail(e->diag, DV_E_CAPACITY, DV_NOWHERE,
+                           "%s: a tile is cut into %d parts, arguments of a "
+                           "core name 150",
+                           k->op->name, (int)k->cores.most_peers + 1);
+    }
+    return DV_OK;
 }
 
 dv_status dv_emit_metal(emitter *e)
@@ -360,14 +393,18 @@ dv_status dv_emit_metal(emitter *e)
                        e->plan->target.tile_rows, e->plan->target.tile_cols);
     emit_kernel *kernels = dv_alloc((size_t)n * sizeof *kernels);
     dv_status st = kernels ? DV_OK : dv_nomem(e->diag);
-    for (int32_t i = 0; i < n && st == DV_OK; i++)
-        st = dv_emit_match(e, &e->plan->grids[i], &kernels[i]);
+    if (kernels)
+        memset(kernels, 0, (size_t)n * sizeof *kernels);
+    if (st == DV_OK)
+        st = match_all(e, kernels, n);
     for (int32_t i = 0; i < n && st == DV_OK; i++)
         st = emit_kernels(e, &kernels[i]);
     if (st == DV_OK)
         st = dv_emit_host(e, kernels, n);
     if (st == DV_OK)
         st = dv_emit_rt(e);
+    for (int32_t i = 0; i < n && kernels; i++)
+        dv_release(kernels[i].cores.at);
     dv_release(kernels);
     return st;
 }

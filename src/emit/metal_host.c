@@ -2,6 +2,7 @@
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
+#include <string.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 
@@ -62,6 +63,21 @@ static void put_layout(emitter *e)
       "* pc + c];\n"
       "    }\n"
       "    return out;\n"
+      "}\n\n");
+}
+
+// Tiles with ones in their first rows and columns, zeros elsewhere.
+static void put_mask(emitter *e)
+{
+    P("// A tile with ones in its first rows and columns.\n"
+      "[[maybe_unused]] static std::vector<float> mask(uint32_t rows, uint32_t "
+      "cols) {\n"
+      "    return to_tiles(std::vector<float>(size_t{rows} * cols, 1.0f), 1, "
+      "rows, cols);\n"
+      "}\n\n"
+      "[[maybe_unused]] static void append(std::vector<float>& to, const "
+      "std::vector<float>& x) {\n"
+      "    to.insert(to.end(), x.begin(), x.end());\n"
       "}\n\n");
 }
 
@@ -135,32 +151,137 @@ static void put_result(emitter *e, int32_t i)
 
 // -- Groups ------------------------------------------------------------------
 
-// Argument rows: column and row of the core, then what the kernels take.
-static void put_rows(emitter *e, const dv_group_grid *g)
+// Columns of the table of a group's cores.
+static int row_of(const emit_kernel *k, const emit_core *c, int64_t *v)
 {
-    const char *names[DV_GRID_MAX_ARGS];
-    int64_t values[DV_GRID_MAX_ARGS];
-    const dv_tile_range none = {0};
-    int n = dv_emit_args(g, &none, names, values);
+    const dv_group_grid *g = k->g;
+    const dv_tile_range *r = &c->at[0];
+    int n = 0;
+    v[n++] = c->x;
+    v[n++] = c->y;
+    if (g->rect) {
+        int64_t box[] = {r->m0, r->m1, r->n0, r->n1};
+        for (int i = 0; i < 4; i++)
+            v[n++] = box[i];
+    } else if (k->cores.streams) {
+        v[n++] = c->peers;
+        v[n++] = c->n;
+        for (int i = 0; i < EMIT_MAX_SEGMENTS; i++) {
+            v[n++] = i < c->n ? c->at[i].first : 0;
+            v[n++] = i < c->n ? c->at[i].n : 0;
+            v[n++] = i < c->n ? c->at[i].k0 : 0;
+            v[n++] = i < c->n ? c->at[i].k1 : 0;
+        }
+        v[n++] = c->rank;
+        v[n++] = c->owner;
+    } else {
+        const char *names[DV_GRID_MAX_ARGS];
+        n += dv_emit_args(g, &k->cores, c, names, v + n);
+    }
+    return n;
+}
+
+static void put_names(emitter *e, const emit_kernel *k)
+{
     P("// core x, core y");
-    for (int k = 0; k < n; k++)
-        P(", %s", names[k]);
-    P("\nstatic const uint32_t rows_%d[][%d] = {\n", (int)g->group, n + 2);
-    for (int32_t i = 0; i < g->n_ranges; i++) {
-        dv_emit_args(g, &g->ranges[i], names, values);
-        P("    {%" PRId64 ", %" PRId64, g->ranges[i].x, g->ranges[i].y);
-        for (int k = 0; k < n; k++)
-            P(", %" PRId64, values[k]);
+    if (k->g->rect) {
+        P(", rows m0..m1, columns n0..n1");
+    } else if (k->cores.streams) {
+        P(", cores that help it, ranges (first tile, tiles, first step, end), "
+          "rank among the owner's helpers, owner's row here (or none)");
+    } else {
+        const char *names[DV_GRID_MAX_ARGS];
+        int64_t values[DV_GRID_MAX_ARGS];
+        int n = dv_emit_args(k->g, &k->cores, &k->cores.at[0], names, values);
+        for (int i = 0; i < n; i++)
+            P(", %s", names[i]);
+    }
+}
+
+static void put_rows(emitter *e, const emit_kernel *k)
+{
+    int64_t v[8 + 4 * EMIT_MAX_SEGMENTS + DV_GRID_MAX_ARGS];
+    int n = row_of(k, &k->cores.at[0], v);
+    put_names(e, k);
+    P("\nstatic const uint32_t rows_%d[][%d] = {\n", (int)k->g->group, n);
+    for (int32_t i = 0; i < k->cores.n; i++) {
+        row_of(k, &k->cores.at[i], v);
+        P("    {");
+        for (int j = 0; j < n; j++) {
+            P("%s", j ? ", " : "");
+            if (v[j] < 0)
+                P("UINT32_MAX");
+            else
+                P("%" PRId64, v[j]);
+        }
         P("},\n");
     }
     P("};\n\n");
 }
 
-static void put_cb(emitter *e, int index, const char *format, int64_t page)
+static const char *format_of(const emitter *e, int32_t tensor)
 {
-    P("    CreateCircularBuffer(program, cores, CircularBufferConfig(2 * "
-      "%" PRId64 ", {{%d, %s}}).set_page_size(%d, %" PRId64 "));\n",
-      page, index, format, index, page);
+    return e->p->tensors[tensor].dtype == DV_F32 ? "DataFormat::Float32"
+                                                 : "DataFormat::Float16_b";
+}
+
+static void put_cb(emitter *e, int index, const char *format, int64_t pages)
+{
+    int64_t page = strstr(format, "16") ? 2048 : 4096;
+    P("    CreateCircularBuffer(program, cores, CircularBufferConfig(%" PRId64
+      " * %" PRId64 ", {{%d, %s}}).set_page_size(%d, %" PRId64 "));\n",
+      pages, page, index, format, index, page);
+}
+
+// Sums on their way are f32, whatever the tensors are.
+static void put_cbs(emitter *e, const emit_kernel *k)
+{
+    const char *sums = "DataFormat::Float32";
+    int blocks = dv_emit_is_blocks(k), reduce = k->shape == EMIT_REDUCE;
+    for (int i = 0; i < k->n_in; i++) {
+        int64_t n = !blocks || i > 1 ? 1
+                    : i              ? k->block_k * k->block_n
+                                     : k->block_m * k->block_k;
+        put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
+        if (k->in[i].lay >= LAY_TO_COL)
+            put_cb(e, CB_TURNED + i, sums, 1);
+    }
+    put_cb(e, CB_OUT, format_of(e, k->g->tensor), 2);
+    if (reduce)
+        put_cb(e, CB_SCALER, sums, 1);
+    if (k->mask_in)
+        put_cb(e, CB_MASK_IN, sums, 2);
+    if (k->mask_out)
+        put_cb(e, CB_MASK_OUT, sums, 2);
+    if (blocks || k->cores.streams)
+        put_cb(e, CB_PARTIAL, sums, blocks ? k->block_m * k->block_n : 2);
+    if (k->cores.streams)
+        put_cb(e, CB_PEERS, sums, 2);
+    if (reduce)
+        put_cb(e, CB_SUMS, sums, 1);
+    if (reduce)
+        put_cb(e, CB_COLUMN, sums, 1);
+}
+
+// Page 0: ones. Then four masks of the result's tiles, by whether they are in
+// the last row and the last column; then four of the tiles that are summed.
+static void put_constants(emitter *e, const emit_kernel *k)
+{
+    if (!dv_emit_has_constants(k))
+        return;
+    P("    std::vector<float> ones = mask(32, 32);\n");
+    for (int in = 0; in < 2; in++) {
+        const int64_t *edge = in ? k->edge_in : k->edge;
+        for (int i = 0; i < 4; i++)
+            P("    append(ones, mask(%" PRId64 ", %" PRId64 "));\n",
+              i / 2 && edge[0] ? edge[0] : 32, i % 2 && edge[1] ? edge[1] : 32);
+    }
+    P("    auto constants = distributed::MeshBuffer::create(\n"
+      "        distributed::ReplicatedBufferConfig{.size = 9 * 4096},\n"
+      "        distributed::DeviceLocalBufferConfig{.page_size = 4096, "
+      ".buffer_type = BufferType::DRAM},\n        device.get());\n"
+      "    distributed::EnqueueWriteMeshBuffer(queue, constants, ones, "
+      "true);\n");
 }
 
 static void put_kernel(emitter *e, const emit_kernel *k, const char *what,
@@ -168,38 +289,118 @@ static void put_kernel(emitter *e, const emit_kernel *k, const char *what,
 {
     int group = (int)k->g->group, reads = what[0] == 'r';
     P("    std::vector<uint32_t> %s_args;\n", what);
-    for (int i = 0; i < (reads && k->shape != EMIT_UNARY ? 2 : 1); i++) {
+    for (int i = 0; i < (reads ? k->n_in : 1); i++) {
         P("    TensorAccessorArgs(*");
-        dv_emit_tensor(&e->out, e->p, reads ? k->in[i] : k->g->tensor);
+        dv_emit_tensor(&e->out, e->p, reads ? k->in[i].tensor : k->g->tensor);
         P("->get_backing_buffer()).append_to(%s_args);\n", what);
     }
+    if (reads && dv_emit_has_constants(k))
+        P("    TensorAccessorArgs(*constants->get_backing_buffer()).append_to("
+          "%s_args);\n",
+          what);
     P("    auto %s = CreateKernel(program, KERNEL_DIR \"%s_%d.cpp\", cores,\n"
       "        DataMovementConfig{.processor = DataMovementProcessor::RISCV_%d,"
       " .noc = NOC::RISCV_%d_default, .compile_args = %s_args});\n",
       what, what, group, riscv, riscv, what);
 }
 
+static void put_addresses(emitter *e, const emit_kernel *k)
+{
+    for (int i = 0; i < k->n_in; i++) {
+        P("        in.push_back(");
+        dv_emit_tensor(&e->out, e->p, k->in[i].tensor);
+        P("->address());\n");
+    }
+    if (dv_emit_has_constants(k))
+        P("        in.push_back(constants->address());\n");
+}
+
+static void put_out_address(emitter *e, const emit_kernel *k)
+{
+    P("        out.push_back(");
+    dv_emit_tensor(&e->out, e->p, k->g->tensor);
+    P("->address());\n");
+}
+
+// Who hands panels on, and to whom: from the first core of a row of cores to
+// the others of the row, from the first of a column to the others of it.
+static void put_roles(emitter *e, const emit_kernel *k)
+{
+    int64_t x0 = INT64_MAX, y0 = INT64_MAX, x1 = 0, y1 = 0;
+    for (int32_t i = 0; i < k->cores.n; i++) {
+        x0 = dv_min_i64(x0, k->cores.at[i].x);
+        x1 = dv_max_i64(x1, k->cores.at[i].x);
+        y0 = dv_min_i64(y0, k->cores.at[i].y);
+        y1 = dv_max_i64(y1, k->cores.at[i].y);
+    }
+    P("        const auto share = [&](CoreCoord from, CoreCoord first, "
+      "CoreCoord "
+      "last, uint32_t others) {\n"
+      "            const bool sends = core.x == from.x && core.y == from.y;\n"
+      "            const CoreCoord a = "
+      "device->worker_core_from_logical_core(sends && others ? first : from);\n"
+      "            const CoreCoord b = "
+      "device->worker_core_from_logical_core(sends && others ? last : from);\n"
+      "            for (size_t v : {static_cast<size_t>(others ? sends ? 1 : 2 "
+      ": 0), a.x, a.y, b.x, b.y, static_cast<size_t>(others)})\n"
+      "                in.push_back(static_cast<uint32_t>(v));\n"
+      "        };\n");
+    P("        share({%" PRId64 ", core.y}, {%" PRId64 ", core.y}, {%" PRId64
+      ", core.y}, %" PRId64 ");\n"
+      "        share({core.x, %" PRId64 "}, {core.x, %" PRId64
+      "}, {core.x, %" PRId64 "}, %" PRId64 ");\n",
+      x0, x0 + 1, x1, x1 - x0, y0, y0 + 1, y1, y1 - y0);
+}
+
+// Arguments of the three kernels of a core, from its row of the table.
 static void put_args(emitter *e, const emit_kernel *k)
 {
-    int group = (int)k->g->group;
+    int blocks = dv_emit_is_blocks(k), group = (int)k->g->group;
     P("    for (const auto& row : rows_%d) {\n"
       "        const CoreCoord core{row[0], row[1]};\n"
-      "        std::vector<uint32_t> rest(row + 2, row + sizeof row / sizeof "
-      "*row);\n"
-      "        std::vector<uint32_t> in{",
+      "        std::vector<uint32_t> in, out, work;\n",
       group);
-    for (int i = 0; i < (k->shape == EMIT_UNARY ? 1 : 2); i++) {
-        P("%sstatic_cast<uint32_t>(", i ? ", " : "");
-        dv_emit_tensor(&e->out, e->p, k->in[i]);
-        P("->address())");
+    if (blocks)
+        P("        in.assign(row + 2, row + 6);\n"
+          "        work = out = in;\n");
+    put_addresses(e, k);
+    put_out_address(e, k);
+    if (blocks) {
+        put_roles(e, k);
+    } else if (k->cores.streams) {
+        int n = 2 + 4 * EMIT_MAX_SEGMENTS;
+        P("        work.assign(row + 2, row + %d);\n"
+          "        in.insert(in.end(), work.begin(), work.end());\n"
+          "        out.insert(out.end(), work.begin(), work.end());\n"
+          "        out.push_back(row[%d]);\n"
+          "        const auto place = [&](const uint32_t* of) {\n"
+          "            const CoreCoord at = "
+          "device->worker_core_from_logical_core({of[0], of[1]});\n"
+          "            out.push_back(static_cast<uint32_t>(at.x));\n"
+          "            out.push_back(static_cast<uint32_t>(at.y));\n"
+          "        };\n"
+          "        const uint32_t owner = row[%d];\n"
+          "        place(owner == UINT32_MAX ? row : rows_%d[owner]);\n"
+          "        for (uint32_t j = 0; j < row[2]; j++)\n"
+          "            for (const auto& peer : rows_%d)\n"
+          "                if (peer[%d] == &row - &rows_%d[0] && peer[%d] == "
+          "j)\n"
+          "                    place(peer);\n",
+          2 + n, 2 + n, 3 + n, group, group, 3 + n, group, 2 + n);
+    } else {
+        P("        in.insert(in.end(), row + 2, row + sizeof row / sizeof "
+          "*row);\n"
+          "        out.insert(out.end(), row + 2, row + sizeof row / sizeof "
+          "*row);\n");
+        if (k->g->rect)
+            P("        work = {0, %" PRId64 " * (row[3] - row[2]) * (row[5] - "
+              "row[4])};\n",
+              k->g->batch);
+        else
+            P("        work = {row[5], row[3]};\n");
     }
-    P("};\n        std::vector<uint32_t> out{static_cast<uint32_t>(");
-    dv_emit_tensor(&e->out, e->p, k->g->tensor);
-    P("->address())};\n"
-      "        in.insert(in.end(), rest.begin(), rest.end());\n"
-      "        out.insert(out.end(), rest.begin(), rest.end());\n"
-      "        SetRuntimeArgs(program, reader, core, in);\n"
-      "        SetRuntimeArgs(program, compute, core, {row[3], row[5]});\n"
+    P("        SetRuntimeArgs(program, reader, core, in);\n"
+      "        SetRuntimeArgs(program, compute, core, work);\n"
       "        SetRuntimeArgs(program, writer, core, out);\n"
       "    }\n");
 }
@@ -229,23 +430,22 @@ static dv_status put_cores(emitter *e, const dv_group_grid *g)
 
 static dv_status put_group(emitter *e, const emit_kernel *k)
 {
-    dv_dtype t = e->p->tensors[k->g->tensor].dtype;
-    const char *format =
-        t == DV_F32 ? "DataFormat::Float32" : "DataFormat::Float16_b";
-    int64_t page = 1024 * dv_dtype_get(t)->size_bytes;
-    P("    {\n    Program program = CreateProgram();\n");
+    int semaphores = dv_emit_is_blocks(k) ? 4 : k->cores.streams ? 2 : 0;
+    P("    { // group %d computes %s\n", (int)k->g->group,
+      e->p->tensors[k->g->tensor].name);
     DV_TRY(put_cores(e, k->g));
-    put_cb(e, 0, format, page);
-    if (k->shape != EMIT_UNARY)
-        put_cb(e, 1, format, page);
-    put_cb(e, 16, format, page);
+    P("    Program program = CreateProgram();\n");
+    put_constants(e, k);
+    put_cbs(e, k);
+    for (int i = 0; i < semaphores; i++)
+        P("    CreateSemaphore(program, cores, 0);\n");
     put_kernel(e, k, "reader", 0);
     put_kernel(e, k, "writer", 1);
     P("    auto compute = CreateKernel(program, KERNEL_DIR \"compute_%d.cpp\", "
       "cores,\n"
       "        ComputeConfig{.math_fidelity = MathFidelity::HiFi4, "
-      ".fp32_dest_acc_en = true});\n",
-      (int)k->g->group);
+      ".fp32_dest_acc_en = true, .dst_full_sync_en = %s});\n",
+      (int)k->g->group, k->full_sync ? "true" : "false");
     put_args(e, k);
     P("    distributed::MeshWorkload workload;\n"
       "    workload.add_program(distributed::MeshCoordinateRange(device->shape("
@@ -260,8 +460,9 @@ dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
     dv_core_grid have = e->plan->target.core_grid;
     put_head(e);
     put_layout(e);
+    put_mask(e);
     for (int32_t i = 0; i < n; i++)
-        put_rows(e, kernels[i].g);
+        put_rows(e, &kernels[i]);
     P("int main(int argc, char** argv) {\n"
       "    auto device = distributed::MeshDevice::create_unit_mesh(0);\n"
       "    auto& queue = device->mesh_command_queue();\n"

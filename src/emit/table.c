@@ -4,24 +4,58 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-int dv_emit_args(const dv_group_grid *g, const dv_tile_range *r,
-                 const char **names, int64_t *values)
+// The streams of a core: tiles start..start+count from step k_first of the
+// first on to step k_last of the last; whole tiles that do not touch them come
+// first.
+static void stream_args(const emit_core *c, int64_t *whole, int64_t *start,
+                        int64_t *count, int64_t *k)
 {
-    static const char *const all[] = {"start_id", "count", "Mt", "Kt",
-                                      "Nt",       "Sm",    "Sn", "Gy",
-                                      "Gx",       "sy",    "sx"};
-    int64_t v[] = {r->first, g->local_shard ? g->sm * g->sn : r->n,
-                   g->mt,    g->kt,
-                   g->nt,    g->sm,
-                   g->sn,    g->gy,
-                   g->gx,    r->sy,
-                   r->sx};
-    int n = g->local_shard ? 11 : 5;
-    for (int i = 0; i < n; i++) {
-        names[i] = all[i];
-        values[i] = v[i];
+    int32_t from =
+        c->n > 1 && c->at[0].first + c->at[0].n != c->at[1].first ? 1 : 0;
+    const dv_tile_range *a = &c->at[from], *z = &c->at[c->n - 1];
+    whole[0] = from ? c->at[0].first : 0;
+    whole[1] = from ? c->at[0].n : 0;
+    *start = a->first;
+    *count = z->first + z->n - a->first;
+    k[0] = a->k0;
+    k[1] = z->k1;
+}
+
+int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
+                 const emit_core *c, const char **names, int64_t *values)
+{
+    static const char *const usual[] = {"start_id", "count", "Mt", "Kt", "Nt"};
+    static const char *const more[3][7] = {
+        {"Sm", "Sn", "Gy", "Gx", "sy", "sx"},
+        {"m0", "m1", "n0", "n1", "sends_a", "sends_b"},
+        {"k_first", "k_last", "whole_id", "whole_count", "peers", "owner_x",
+         "owner_y"}};
+    const dv_tile_range *r = &c->at[0];
+    int64_t start = r->first, count = r->n, whole[2] = {0, 0}, k[2] = {0, 0};
+    int64_t x0 = all->at[0].x, y0 = all->at[0].y;
+    int64_t x1 = all->at[all->n - 1].x, y1 = all->at[all->n - 1].y;
+    int kind = g->local_shard ? 0 : g->rect ? 1 : all->streams ? 2 : -1;
+    if (kind == 0) {
+        count = g->sm * g->sn;
+    } else if (kind == 1) {
+        start = r->m0 * g->nt + r->n0;
+        count = g->batch * (r->m1 - r->m0) * (r->n1 - r->n0);
+    } else if (kind == 2) {
+        stream_args(c, whole, &start, &count, k);
     }
-    return n;
+    int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
+    const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
+    int64_t rest[3][7] = {{g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
+                          {r->m0, r->m1, r->n0, r->n1, c->x == x0 && x1 > x0,
+                           c->y == y0 && y1 > y0},
+                          {k[0], k[1], whole[0], whole[1], c->peers,
+                           owner ? owner->x : -1, owner ? owner->y : -1}};
+    int n_rest = kind < 0 ? 0 : kind == 2 ? 7 : 6;
+    for (int i = 0; i < 5 + n_rest; i++) {
+        names[i] = i < 5 ? usual[i] : more[kind][i - 5];
+        values[i] = i < 5 ? first[i] : rest[kind][i - 5];
+    }
+    return 5 + n_rest;
 }
 
 static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
@@ -30,40 +64,48 @@ static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
     dv_json_ints(j, key, v, 2);
 }
 
-static void core_json(dv_json *j, const dv_group_grid *g,
-                      const dv_tile_range *r)
+static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
+                      const emit_core *c)
 {
     const char *names[DV_GRID_MAX_ARGS];
     int64_t values[DV_GRID_MAX_ARGS];
-    int n = dv_emit_args(g, r, names, values);
+    int n = dv_emit_args(g, all, c, names, values);
+    const dv_tile_range *r = &c->at[0];
     dv_json_open_flat(j, NULL, '{');
-    pair(j, "core_xy", r->x, r->y);
+    pair(j, "core_xy", c->x, c->y);
     dv_json_ints(j, "args", values, n);
     if (g->local_shard) {
         dv_json_int(j, "sy", r->sy);
         dv_json_int(j, "sx", r->sx);
+    } else if (g->rect) {
+        int64_t v[] = {r->m0, r->m1, r->n0, r->n1};
+        dv_json_ints(j, "rect", v, 4);
     } else {
-        int64_t v[] = {r->first, r->n, 0, g->kt};
         dv_json_open_flat(j, "segments", '[');
-        dv_json_ints(j, NULL, v, 4);
+        for (int32_t i = 0; i < c->n; i++) {
+            int64_t v[] = {c->at[i].first, c->at[i].n, c->at[i].k0,
+                           c->at[i].k1};
+            dv_json_ints(j, NULL, v, 4);
+        }
         dv_json_close(j);
     }
     dv_json_close(j);
 }
 
-static void group_json(emitter *e, const dv_group_grid *g)
+static void group_json(emitter *e, const dv_group_grid *g,
+                       const emit_cores *all)
 {
     dv_json j = {.out = &e->out};
     const dv_target *t = &e->plan->target;
     const char *names[DV_GRID_MAX_ARGS];
     int64_t values[DV_GRID_MAX_ARGS];
-    const dv_tile_range none = {0};
-    int n = dv_emit_args(g, &none, names, values);
+    int n = dv_emit_args(g, all, &all->at[0], names, values);
     dv_json_open(&j, NULL, '{');
     dv_json_string(&j, "tensor", e->p->tensors[g->tensor].name);
     dv_json_string(&j, "partition_mode",
                    g->local_shard ? "local_shard" : "global");
     dv_json_string(&j, "order", g->order);
+    dv_json_string(&j, "policy", g->policy);
     pair(&j, "core_grid", t->core_grid.cols ? t->core_grid.cols : t->cores,
          t->core_grid.cols ? t->core_grid.rows : 1);
     dv_json_int(&j, "batch", g->batch);
@@ -75,14 +117,14 @@ static void group_json(emitter *e, const dv_group_grid *g)
         pair(&j, "shard_grid", g->gy, g->gx);
         pair(&j, "local_shape_tiles", g->sm, g->sn);
     }
-    dv_json_int(&j, "num_cores", g->n_ranges);
+    dv_json_int(&j, "num_cores", all->n);
     dv_json_open_flat(&j, "runtime_args", '[');
     for (int i = 0; i < n; i++)
         dv_json_string(&j, NULL, names[i]);
     dv_json_close(&j);
     dv_json_open(&j, "rows", '[');
-    for (int32_t i = 0; i < g->n_ranges; i++)
-        core_json(&j, g, &g->ranges[i]);
+    for (int32_t i = 0; i < all->n; i++)
+        core_json(&j, g, all, &all->at[i]);
     dv_json_close(&j);
     dv_json_close(&j);
 }
@@ -94,46 +136,51 @@ static dv_status no_grid(emitter *e)
                    e->plan->target.name);
 }
 
-dv_status dv_emit_json(emitter *e)
+static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
+{
+    const char *names[DV_GRID_MAX_ARGS];
+    int64_t values[DV_GRID_MAX_ARGS];
+    for (int32_t r = -1; r < all->n; r++) {
+        const emit_core *c = &all->at[r < 0 ? 0 : r];
+        int n = dv_emit_args(g, all, c, names, values);
+        if (r < 0)
+            dv_put(&e->out, "core_x,core_y");
+        else
+            dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
+        for (int k = 0; k < n; k++)
+            if (r < 0)
+                dv_put(&e->out, ",%s", names[k]);
+            else
+                dv_put(&e->out, ",%" PRId64, values[k]);
+        dv_put(&e->out, "\n");
+    }
+}
+
+static dv_status emit_tables(emitter *e, const char *ending,
+                             void (*put)(emitter *, const dv_group_grid *,
+                                         const emit_cores *))
 {
     char name[64];
     if (!e->plan->n_grids)
         return no_grid(e);
     for (int32_t i = 0; i < e->plan->n_grids; i++) {
-        group_json(e, &e->plan->grids[i]);
-        snprintf(name, sizeof name, "group_%d.json",
-                 (int)e->plan->grids[i].group);
+        emit_cores all;
+        DV_TRY(dv_emit_cores(&all, e, &e->plan->grids[i]));
+        put(e, &e->plan->grids[i], &all);
+        dv_release(all.at);
+        snprintf(name, sizeof name, "group_%d.%s", (int)e->plan->grids[i].group,
+                 ending);
         DV_TRY(dv_emit_file(e, name));
     }
     return DV_OK;
 }
 
+dv_status dv_emit_json(emitter *e)
+{
+    return emit_tables(e, "json", group_json);
+}
+
 dv_status dv_emit_csv(emitter *e)
 {
-    char file[64];
-    if (!e->plan->n_grids)
-        return no_grid(e);
-    for (int32_t i = 0; i < e->plan->n_grids; i++) {
-        const dv_group_grid *g = &e->plan->grids[i];
-        const char *names[DV_GRID_MAX_ARGS];
-        int64_t values[DV_GRID_MAX_ARGS];
-        for (int32_t r = -1; r < g->n_ranges; r++) {
-            const dv_tile_range none = {0};
-            const dv_tile_range *at = r < 0 ? &none : &g->ranges[r];
-            int n = dv_emit_args(g, at, names, values);
-            if (r < 0)
-                dv_put(&e->out, "core_x,core_y");
-            else
-                dv_put(&e->out, "%" PRId64 ",%" PRId64, at->x, at->y);
-            for (int k = 0; k < n; k++)
-                if (r < 0)
-                    dv_put(&e->out, ",%s", names[k]);
-                else
-                    dv_put(&e->out, ",%" PRId64, values[k]);
-            dv_put(&e->out, "\n");
-        }
-        snprintf(file, sizeof file, "group_%d.csv", (int)g->group);
-        DV_TRY(dv_emit_file(e, file));
-    }
-    return DV_OK;
+    return emit_tables(e, "csv", group_csv);
 }

@@ -223,12 +223,43 @@ static dv_status read_order(dv_grid *g, const char *word, dv_diag *diag)
     if (!dv_order_parse(o, word))
         FAIL(DV_E_USAGE,
              "there is no order '%s'; there are row_major, column_major, "
-             "snake, grouped(G), block_linear(K), morton, hilbert, match_shard "
-             "and auto",
+             "snake, grouped(G), block_linear(K), swizzle(S), morton, hilbert, "
+             "zigzag, match_shard and auto",
              word);
     if (o->kind == DV_ORDER_MATCH_SHARD && (!g->local_shard || g->batch != 1))
         FAIL(DV_E_USAGE, "match_shard is an order of shards of one matrix");
     return DV_OK;
+}
+
+int dv_policy_parse(dv_policy *out, int64_t *split, const char *word)
+{
+    if (!strcmp(word, "dynamic"))
+        word = "steal";
+    size_t n = strcspn(word, "(");
+    int k = 0;
+    while (k < DV_N_POLICIES &&
+           (strlen(policies[k]) != n || strncmp(policies[k], word, n)))
+        k++;
+    int numbered =
+        k == DV_POLICY_SPLITK || k == DV_POLICY_TICKET || k == DV_POLICY_STEAL;
+    if (k == DV_N_POLICIES || (word[n] ? !numbered : k == DV_POLICY_SPLITK))
+        return 0;
+    *out = (dv_policy)k;
+    *split = 1;
+    if (!word[n])
+        return 1;
+    size_t digits = strspn(word + n + 1, "0123456789");
+    *split = digits <= 9 ? strtoll(word + n + 1, NULL, 10) : 0;
+    return digits && *split > 0 && !strcmp(word + n + 1 + digits, ")");
+}
+
+dv_status dv_policy_unknown(const char *word, dv_loc at, dv_diag *diag)
+{
+    return dv_fail(diag, DV_E_USAGE, at,
+                   "there is no policy '%s'; there are static, rect, streamk, "
+                   "streamk1, streamk2, splitk(N), ticket, ticket(N), steal, "
+                   "steal(N), dynamic and auto",
+                   word);
 }
 
 static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
@@ -237,31 +268,13 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
     g->split = 1;
     if (!word || g->policy_auto)
         return DV_OK;
-    size_t n = strcspn(word, "(");
-    int k = 0;
-    while (k < DV_N_POLICIES &&
-           (strlen(policies[k]) != n || strncmp(policies[k], word, n)))
-        k++;
-    int numbered =
-        k == DV_POLICY_SPLITK || k == DV_POLICY_TICKET || k == DV_POLICY_STEAL;
-    int good = k < DV_N_POLICIES && (!word[n] || numbered);
-    if (good && word[n]) {
-        size_t digits = strspn(word + n + 1, "0123456789");
-        g->split = digits <= 9 ? strtoll(word + n + 1, NULL, 10) : 0;
-        good = digits && g->split > 0 && !strcmp(word + n + 1 + digits, ")");
-    }
-    if (!good || (k == DV_POLICY_SPLITK && !word[n]))
-        FAIL(DV_E_USAGE,
-             "there is no policy '%s'; there are static, rect, streamk, "
-             "streamk1, streamk2, splitk(N), ticket, ticket(N), steal, "
-             "steal(N) and auto",
-             word);
-    g->policy = (dv_policy)k;
-    if (g->local_shard && k != DV_POLICY_STATIC)
+    if (!dv_policy_parse(&g->policy, &g->split, word))
+        return dv_policy_unknown(word, DV_NOWHERE, diag);
+    if (g->local_shard && g->policy != DV_POLICY_STATIC)
         FAIL(DV_E_USAGE,
              "shards are where they are: they take the policy static, not %s",
-             policies[k]);
-    if (k == DV_POLICY_SPLITK && g->split > g->kt)
+             policies[g->policy]);
+    if (g->policy == DV_POLICY_SPLITK && g->split > g->kt)
         FAIL(DV_E_SHAPE, "%" PRId64 " parts of a depth of %" PRId64 " tiles",
              g->split, g->kt);
     return DV_OK;

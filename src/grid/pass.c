@@ -9,15 +9,27 @@
 //       group 1: y tiles 8 by 8 deep 1 shards 2 by 4 of 4 by 2 {
 //           core 0,0: shard 0,0
 //       }
+//       group 2: z tiles 3 by 1 deep 4 order row_major policy streamk {
+//           core 0,0: 0..1
+//           core 0,0: 1..2 steps 0..2
+//           core 0,1: 1..2 steps 2..4
+//           core 0,1: 2..3
+//       }
+//       group 3: w tiles 4 by 4 deep 2 order row_major policy rect {
+//           core 0,0: rows 0..2 columns 0..4
+//           core 0,1: rows 2..4 columns 0..4
+//       }
 //   }
 //
-// A result that stays in the scratchpads is computed where it stays: its shards
-// are the slices that the groups' deal gave the cores. Any other result is in
-// main memory, where any core reaches any tile: its tiles are dealt anew, in
-// the order that reads the fewest panels.
+// A result that stays in the scratchpads, or is made of what stays there, is
+// computed where that is: its shards are the slices that the groups' deal gave
+// the cores. Where those are no whole tiles there is no grid, and the deal is
+// all there is to say. Any other result is in main memory, where any core
+// reaches any tile: its tiles are dealt anew, in the order that reads the
+// fewest panels and by the policy that is asked for.
 #include "base/math.h"
 #include "grid/grid.h"
-#include "plan/plan.h"
+#include "plan/tiles.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -109,6 +121,7 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     cols = cols ? cols : plan->target.cores;
     g->local_shard = 1;
     g->order = "row_major";
+    g->policy = "static";
     g->ranges = DV_NEW(&plan->arena, dv_tile_range, group->n_deals);
     if (!g->ranges)
         return dv_nomem(diag);
@@ -120,6 +133,7 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
         g->ranges[g->n_ranges++] = (dv_tile_range){
             .x = group->deals[d].core % cols,
             .y = group->deals[d].core / cols,
+            .k1 = g->kt,
             .sy = var[0] >= 0 ? t.slot[var[0]] : 0,
             .sx = var[1] >= 0 ? t.slot[var[1]] : 0,
         };
@@ -129,9 +143,61 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
 
 // -- Tiles in main memory ----------------------------------------------------
 
-static dv_status deal_tiles(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+// The policy of one group: what was asked for, as far as its depth goes.
+static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
+                      const char *asked)
+{
+    dv_policy p = DV_POLICY_STATIC;
+    int64_t split = 1;
+    int whole = kt == 1 || !dv_one_depth(op);
+    if (asked && !strcmp(asked, "auto")) {
+        dv_put(out, "%s", whole ? "static" : "auto");
+        return;
+    }
+    if (asked)
+        dv_policy_parse(&p, &split, asked);
+    if (dv_policy_streams(p) && whole)
+        p = DV_POLICY_STATIC;
+    dv_put(out, "%s", dv_policy_name(p));
+    if (p == DV_POLICY_SPLITK)
+        split = dv_min_i64(split, kt);
+    if (p >= DV_POLICY_SPLITK)
+        dv_put(out, "(%" PRId64 ")", split);
+}
+
+static const char *keep(dv_plan *plan, dv_text *word)
+{
+    const char *s =
+        word->at ? dv_arena_copy(&plan->arena, word->at, word->len) : NULL;
+    dv_text_free(word);
+    return s;
+}
+
+// Segments and rectangles of all cores, one line each.
+static void put_ranges(dv_group_grid *g, const dv_grid *made)
+{
+    for (int32_t i = 0; i < made->n_cores; i++) {
+        const dv_grid_core *c = &made->cores[i];
+        dv_tile_range r = {.x = c->x, .y = c->y, .k1 = g->kt};
+        if (g->rect) {
+            r.m0 = c->m0, r.m1 = c->m1, r.n0 = c->n0, r.n1 = c->n1;
+            g->ranges[g->n_ranges++] = r;
+        }
+        for (int32_t k = 0; k < c->n_segments; k++) {
+            r.first = c->segments[k].first;
+            r.n = c->segments[k].count;
+            r.k0 = c->segments[k].k0;
+            r.k1 = c->segments[k].k1;
+            g->ranges[g->n_ranges++] = r;
+        }
+    }
+}
+
+static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
+                            dv_group_grid *g, dv_diag *diag)
 {
     const dv_tensor *x = &plan->ops->tensors[g->tensor];
+    const dv_op *op = &plan->ops->ops[plan->groups[g->group].end_op - 1];
     dv_grid_task t = DV_GRID_TASK_INIT;
     dv_grid *made = NULL;
     dv_text word = {0};
@@ -140,28 +206,31 @@ static dv_status deal_tiles(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
     t.depth = g->kt > 1 ? g->kt * plan->target.tile_cols : 0;
     t.elem_bytes = plan->layouts ? plan->layouts[g->tensor].elem_bytes : 0;
     t.target = &plan->target;
-    t.order = g->kt > 1 ? "auto" : "row_major";
+    t.order = how->order ? how->order : g->kt > 1 ? "auto" : "row_major";
+    policy_of(&word, op, g->kt, how->policy);
+    t.policy = g->policy = keep(plan, &word);
+    if (!t.policy)
+        return dv_nomem(diag);
     DV_TRY(dv_grid_create(&made, &t, diag));
+    if (made->policy_auto)
+        g->policy = dv_policy_name(made->policy);
     dv_order_print(&word, &made->order);
-    g->order = word.at ? dv_arena_copy(&plan->arena, word.at, word.len) : NULL;
-    g->ranges = DV_NEW(&plan->arena, dv_tile_range, made->n_cores);
+    g->order = keep(plan, &word);
+    g->rect = made->policy == DV_POLICY_RECT;
+    g->ranges =
+        DV_NEW(&plan->arena, dv_tile_range, made->n_cores + made->n_segments);
     int ok = g->order && g->ranges;
-    g->n_ranges = ok ? made->n_cores : 0;
-    for (int32_t i = 0; i < g->n_ranges; i++)
-        g->ranges[i] = (dv_tile_range){
-            .x = made->cores[i].x,
-            .y = made->cores[i].y,
-            .first = made->cores[i].segments[0].first,
-            .n = made->cores[i].segments[0].count,
-        };
-    dv_text_free(&word);
+    if (ok)
+        put_ranges(g, made);
     dv_grid_destroy(made);
     return ok ? DV_OK : dv_nomem(diag);
 }
 
 // -- The pass ----------------------------------------------------------------
 
-static dv_status grid_group(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+// *none is set where cores have parts of tiles of what stays with them.
+static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
+                            dv_group_grid *g, int *none, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims, var[2];
@@ -177,17 +246,21 @@ static dv_status grid_group(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
     if (find_shards(plan, g, var))
         return place_shards(plan, g, var, diag);
     g->gy = g->gx = g->sm = g->sn = 0;
-    return deal_tiles(plan, g, diag);
+    *none = uses_homes(plan, &plan->groups[g->group]);
+    return *none ? DV_OK : deal_tiles(how, plan, g, diag);
 }
 
 // What is too large or deep to be given out in tiles goes without a grid: the
 // plan runs as it is dealt.
-static dv_status grid_or_warn(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
+static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
+                              dv_group_grid *g, dv_diag *diag)
 {
     dv_diag *own = dv_diag_create();
+    int none = 0;
     if (!own)
         return dv_nomem(diag);
-    dv_status st = grid_group(plan, g, own);
+    dv_status st = grid_group(how, plan, g, &none, own);
+    plan->n_grids -= none;
     if (st != DV_OK && st != DV_E_NOMEM) {
         const dv_message *m = dv_diag_error(own);
         dv_warn(diag, "grid", DV_NOWHERE, "no grid for %s: %s",
@@ -201,9 +274,54 @@ static dv_status grid_or_warn(dv_plan *plan, dv_group_grid *g, dv_diag *diag)
     return st;
 }
 
+static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
+                             dv_diag *diag)
+{
+    dv_policy p = DV_POLICY_STATIC;
+    int64_t split;
+    dv_order o;
+    int tiles = plan->target.tile_rows > 0;
+    if (how->policy && strcmp(how->policy, "auto") &&
+        !dv_policy_parse(&p, &split, how->policy))
+        return dv_policy_unknown(how->policy, DV_NOWHERE, diag);
+    if (!tiles && p != DV_POLICY_STATIC && p < DV_POLICY_TICKET)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the policy %s is for machines that compute on tiles; "
+                       "%s takes static, ticket, steal or dynamic",
+                       how->policy, plan->target.name);
+    if (how->order && strcmp(how->order, "auto") &&
+        (!dv_order_parse(&o, how->order) || o.kind == DV_ORDER_MATCH_SHARD))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "there is no order '%s' of a result in main memory",
+                       how->order);
+    return DV_OK;
+}
+
+// Tiles that are handed out as they run, where nothing ties them to cores.
+static void queue_groups(const dv_plan_options *how, dv_plan *plan)
+{
+    dv_policy p = DV_POLICY_STATIC;
+    int64_t chunk = 1;
+    if (!how->policy)
+        return; // as it was read
+    dv_policy_parse(&p, &chunk, how->policy);
+    for (int32_t i = 0; i < plan->n_groups; i++) {
+        dv_group *g = &plan->groups[i];
+        int free =
+            !uses_homes(plan, g) && g->n_tiles > 1 && g->n_tiles <= INT32_MAX;
+        g->queue = !free                   ? DV_DEALT
+                   : p == DV_POLICY_TICKET ? DV_TICKET
+                   : p == DV_POLICY_STEAL  ? DV_STEAL
+                                           : DV_DEALT;
+        g->chunk = chunk;
+    }
+}
+
 dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
 {
     plan->n_grids = 0;
+    DV_TRY(check_words(plan, cx->options, cx->diag));
+    queue_groups(cx->options, plan);
     if (!plan->target.tile_rows)
         return DV_OK;
     plan->grids = DV_NEW(&plan->arena, dv_group_grid, plan->n_groups);
@@ -215,7 +333,7 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
             continue;
         dv_group_grid *g = &plan->grids[plan->n_grids++];
         *g = (dv_group_grid){.group = i, .tensor = tensor};
-        DV_TRY(grid_or_warn(plan, g, cx->diag));
+        DV_TRY(grid_or_warn(cx->options, plan, g, cx->diag));
     }
     return DV_OK;
 }
@@ -235,6 +353,11 @@ dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
         if (!dv_order_parse(&o, g->order) || o.kind == DV_ORDER_MATCH_SHARD)
             return dv_fail(diag, DV_E_NAME, at, "there is no order '%s' here",
                            g->order);
+        dv_policy p;
+        int64_t split;
+        if (!dv_policy_parse(&p, &split, g->policy) ||
+            (p == DV_POLICY_RECT) != g->rect)
+            return dv_policy_unknown(g->policy, at, diag);
         if (g->batch < 1 || g->mt < 1 || g->nt < 1 || g->kt < 1)
             return dv_fail(diag, DV_E_SHAPE, at,
                            "%" PRId64 " of %" PRId64 "x%" PRId64
@@ -261,15 +384,24 @@ static void print_group(dv_text *out, const dv_plan *plan,
                g->gy, g->gx, g->sm, g->sn);
     else
         dv_put(out, " order %s", g->order);
+    if (strcmp(g->policy, "static"))
+        dv_put(out, " policy %s", g->policy);
     dv_put(out, " {\n");
     for (int32_t i = 0; i < g->n_ranges; i++) {
         const dv_tile_range *r = &g->ranges[i];
         dv_put(out, "        core %" PRId64 ",%" PRId64 ": ", r->x, r->y);
         if (g->local_shard)
-            dv_put(out, "shard %" PRId64 ",%" PRId64 "\n", r->sy, r->sx);
+            dv_put(out, "shard %" PRId64 ",%" PRId64, r->sy, r->sx);
+        else if (g->rect)
+            dv_put(out,
+                   "rows %" PRId64 "..%" PRId64 " columns %" PRId64
+                   "..%" PRId64,
+                   r->m0, r->m1, r->n0, r->n1);
         else
-            dv_put(out, "%" PRId64 "..%" PRId64 "\n", r->first,
-                   r->first + r->n);
+            dv_put(out, "%" PRId64 "..%" PRId64, r->first, r->first + r->n);
+        if (dv_range_in_parts(g, r))
+            dv_put(out, " steps %" PRId64 "..%" PRId64, r->k0, r->k1);
+        dv_put(out, "\n");
     }
     dv_put(out, "    }\n");
 }
@@ -294,32 +426,48 @@ static dv_status read_by(dv_lexer *lx, int64_t *a, int64_t *b)
     return dv_lex_int(lx, b, "a number of columns");
 }
 
-static dv_status read_order(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
+// "grouped(4)" or "snake".
+static dv_status read_word(dv_plan *plan, dv_lexer *lx, const char **out,
+                           const char *what)
 {
     dv_text word = {0};
     if (lx->tok.kind != DV_TOK_NAME)
         return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
-                       "expected the name of an order");
+                       "expected the name of %s", what);
     dv_put_bytes(&word, lx->src->text + lx->tok.off, lx->tok.len);
     dv_status st = dv_lex(lx);
     if (st == DV_OK && lx->tok.kind == '(') {
         int64_t size = 0;
         st = dv_lex(lx);
         if (st == DV_OK)
-            st = dv_lex_int(lx, &size, "the size of the order");
+            st = dv_lex_int(lx, &size, "a number");
         if (st == DV_OK)
             st = dv_lex_expect(lx, ')', "')'");
         dv_put(&word, "(%" PRId64 ")", size);
     }
-    g->order = word.at ? dv_arena_copy(&plan->arena, word.at, word.len) : NULL;
-    dv_text_free(&word);
-    return st != DV_OK || g->order ? st : dv_nomem(lx->diag);
+    *out = keep(plan, &word);
+    return st != DV_OK || *out ? st : dv_nomem(lx->diag);
+}
+
+// "0..4": its begin and its end, which is not before.
+static dv_status read_span(dv_lexer *lx, int64_t *begin, int64_t *end,
+                           const char *what)
+{
+    int64_t n;
+    dv_loc at = dv_lex_at(lx);
+    DV_TRY(dv_lex_int(lx, begin, "a number"));
+    DV_TRY(dv_lex_expect(lx, DV_TOK_RANGE, "'..'"));
+    DV_TRY(dv_lex_int(lx, end, "a number"));
+    if (!dv_sub_i64(&n, *end, *begin) || n < 0)
+        return dv_fail(lx->diag, DV_E_SHAPE, at, "%s %" PRId64 "..%" PRId64,
+                       what, *begin, *end);
+    return DV_OK;
 }
 
 static dv_status read_range(dv_lexer *lx, const dv_group_grid *g,
                             dv_tile_range *r)
 {
-    *r = (dv_tile_range){0};
+    *r = (dv_tile_range){.k1 = g->kt};
     DV_TRY(dv_lex_word(lx, "core"));
     DV_TRY(dv_lex_int(lx, &r->x, "the column of a core"));
     DV_TRY(dv_lex_expect(lx, ',', "','"));
@@ -331,15 +479,19 @@ static dv_status read_range(dv_lexer *lx, const dv_group_grid *g,
         DV_TRY(dv_lex_expect(lx, ',', "','"));
         return dv_lex_int(lx, &r->sx, "the column of a shard");
     }
+    if (g->rect) {
+        DV_TRY(dv_lex_word(lx, "rows"));
+        DV_TRY(read_span(lx, &r->m0, &r->m1, "rows"));
+        DV_TRY(dv_lex_word(lx, "columns"));
+        return read_span(lx, &r->n0, &r->n1, "columns");
+    }
     int64_t end;
-    dv_loc at = dv_lex_at(lx);
-    DV_TRY(dv_lex_int(lx, &r->first, "the number of a tile"));
-    DV_TRY(dv_lex_expect(lx, DV_TOK_RANGE, "'..'"));
-    DV_TRY(dv_lex_int(lx, &end, "the number of a tile"));
-    if (!dv_sub_i64(&r->n, end, r->first) || r->n < 0)
-        return dv_fail(lx->diag, DV_E_SHAPE, at, "tiles %" PRId64 "..%" PRId64,
-                       r->first, end);
-    return DV_OK;
+    DV_TRY(read_span(lx, &r->first, &end, "tiles"));
+    r->n = end - r->first;
+    if (!dv_lex_is(lx, "steps"))
+        return DV_OK;
+    DV_TRY(dv_lex(lx));
+    return read_span(lx, &r->k0, &r->k1, "steps");
 }
 
 static dv_status read_head(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
@@ -368,13 +520,21 @@ static dv_status read_head(dv_plan *plan, dv_lexer *lx, dv_group_grid *g)
     if (dv_lex_is(lx, "shards")) {
         g->local_shard = 1;
         g->order = "row_major";
+        g->policy = "static";
         DV_TRY(dv_lex(lx));
         DV_TRY(read_by(lx, &g->gy, &g->gx));
         DV_TRY(dv_lex_word(lx, "of"));
         return read_by(lx, &g->sm, &g->sn);
     }
     DV_TRY(dv_lex_word(lx, "order"));
-    return read_order(plan, lx, g);
+    DV_TRY(read_word(plan, lx, &g->order, "an order"));
+    g->policy = "static";
+    if (!dv_lex_is(lx, "policy"))
+        return DV_OK;
+    DV_TRY(dv_lex(lx));
+    DV_TRY(read_word(plan, lx, &g->policy, "a policy"));
+    g->rect = !strcmp(g->policy, "rect");
+    return DV_OK;
 }
 
 dv_status dv_grid_read(dv_plan *plan, dv_lexer *lx)

@@ -12,17 +12,23 @@ int dv_queue_init(dv_queue *q, int64_t n_tiles, int32_t n_cores, int64_t chunk,
 {
     if (n_tiles < 0 || n_tiles > INT32_MAX || n_cores < 1 || chunk < 1)
         return 0;
-    int32_t n = steal ? n_cores : 1;
-    *q = (dv_queue){.n_cores = n_cores,
-                    .steal = steal,
-                    .chunk = (uint32_t)(chunk < INT32_MAX ? chunk : INT32_MAX),
-                    .n_tiles = (uint32_t)n_tiles};
-    q->ranges = dv_alloc((size_t)n * sizeof *q->ranges);
-    for (int32_t i = 0; q->ranges && i < n; i++)
-        atomic_init(&q->ranges[i].ends,
-                    pack((uint32_t)dv_part_begin(n_tiles, n, i),
-                         (uint32_t)dv_part_begin(n_tiles, n, i + 1)));
+    *q = (dv_queue){.n_cores = n_cores};
+    q->ranges = dv_alloc((size_t)n_cores * sizeof *q->ranges);
+    if (q->ranges)
+        dv_queue_reset(q, n_tiles, chunk, steal);
     return q->ranges != NULL;
+}
+
+void dv_queue_reset(dv_queue *q, int64_t n_tiles, int64_t chunk, int steal)
+{
+    int32_t n = steal ? q->n_cores : 1;
+    q->steal = steal;
+    q->chunk = (uint32_t)(chunk < INT32_MAX ? chunk : INT32_MAX);
+    q->n_tiles = (uint32_t)n_tiles;
+    for (int32_t i = 0; i < n; i++)
+        atomic_store(&q->ranges[i].ends,
+                     pack((uint32_t)dv_part_begin(n_tiles, n, i),
+                          (uint32_t)dv_part_begin(n_tiles, n, i + 1)));
 }
 
 // A chunk from the begin of a range.

@@ -25,15 +25,18 @@ typedef struct dv_queue_range {
 } dv_queue_range;
 
 typedef struct dv_queue {
-    dv_queue_range *ranges; // owned; one with tickets, else one a core
+    dv_queue_range *ranges; // owned; one a core, of which tickets use one
     int32_t n_cores;
     int steal;
     uint32_t chunk, n_tiles;
 } dv_queue;
 
-// At most 2^31 tiles. 0: there are more, or out of memory.
+// At most 2^31 tiles, also in later resets. 0: there are more, or out of
+// memory.
 int dv_queue_init(dv_queue *q, int64_t n_tiles, int32_t n_cores, int64_t chunk,
                   int steal);
+// All tiles once more, of another number: nobody may be taking any.
+void dv_queue_reset(dv_queue *q, int64_t n_tiles, int64_t chunk, int steal);
 // The next tiles of a core. 0: there are none left.
 int dv_queue_next(dv_queue *q, int32_t core, int64_t *first, int64_t *count);
 void dv_queue_free(dv_queue *q);

@@ -9,7 +9,7 @@ dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag);
 dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // C16 to C20, of a plan for a team.
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag);
-// C21, once the others hold.
+// C21 and C23, once the others hold.
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag);
 // C22, once the others hold.
 dv_status dv_check_nest(const dv_plan *plan, dv_loc at, dv_diag *diag);

@@ -1,13 +1,19 @@
 // The checker's part for grids of cores. It uses nothing of grid/: tiles are
 // counted here once more, from shapes, slices and deals.
 //
-//   C21 a group's grid has the tiles of the group's result, every tile or shard
-//       is on one core, every core is on the grid and has one line, and a shard
-//       is on the core that the group's deal gave those slices
+//   C21 a group's grid has the tiles of the group's result; every step of every
+//       tile, or every shard, is on one core; every core is on the grid; a core
+//       has one line, or, where tiles are cut along their depth, lines one
+//       after another; rectangles of cores in one line have the same rows, of
+//       cores above one another the same columns; a shard is on the core that
+//       the group's deal gave those slices
+//   C23 where any core may have any tile, nothing is found or left on cores: in
+//       groups with a grid of tiles, and in those whose tiles are handed out
 #include "base/math.h"
 #include "plan/check.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WRONG(...)                                                             \
     return dv_fail(diag, DV_E_CHECK, g->off ? dv_plan_at(plan, g->off) : at,   \
@@ -61,6 +67,13 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
+static int by_step(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->first != y->first ? by_first(a, b)
+                                : (x->k0 > y->k0) - (x->k0 < y->k0);
+}
+
 static int by_core(const void *a, const void *b)
 {
     const dv_tile_range *x = a, *y = b;
@@ -75,14 +88,32 @@ static int by_shard(const void *a, const void *b)
                           : (x->sx > y->sx) - (x->sx < y->sx);
 }
 
+// Is any tile cut along its depth?
+static int is_cut(const dv_group_grid *g)
+{
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (g->ranges[i].k0 != 0 || g->ranges[i].k1 != g->kt)
+            return 1;
+    return strncmp(g->policy, "stream", 6) == 0 ||
+           strncmp(g->policy, "split", 5) == 0;
+}
+
 static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
     int64_t cols = plan->target.core_grid.cols, rows;
     rows = cols ? plan->target.core_grid.rows : 1;
     cols = cols ? cols : plan->target.cores;
-    qsort(r, (size_t)g->n_ranges, sizeof *r, by_core);
-    for (int32_t i = 0; i < g->n_ranges; i++) {
+    // Lines of one core stand together: count them, then look for others.
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
+            r[n++] = r[i];
+        else if (!is_cut(g))
+            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+                  r[i].y);
+    qsort(r, (size_t)n, sizeof *r, by_core);
+    for (int32_t i = 0; i < n; i++) {
         if (r[i].x < 0 || r[i].y < 0 || r[i].x >= cols || r[i].y >= rows)
             WRONG("core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
                   "x%" PRId64,
@@ -94,26 +125,82 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
     return DV_OK;
 }
 
+// Ranges by tile and step: each begins where the one before ends. `k` is how
+// much of tile `next` is there.
 static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
-    int64_t next = 0, total = g->batch * g->mt * g->nt;
-    qsort(r, (size_t)g->n_ranges, sizeof *r, by_first);
+    int64_t next = 0, k = 0, total = g->batch * g->mt * g->nt;
+    const char *name = plan->ops->tensors[g->tensor].name;
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_step);
     for (int32_t i = 0; i < g->n_ranges; i++) {
+        int part = r[i].k0 != 0 || r[i].k1 != g->kt;
         if (r[i].n == 0)
             continue;
+        if (r[i].k0 < 0 || r[i].k0 >= r[i].k1 || r[i].k1 > g->kt ||
+            (part && r[i].n != 1))
+            WRONG("core %" PRId64 ",%" PRId64 " has steps %" PRId64 "..%" PRId64
+                  " of %" PRId64 " tiles, which are %" PRId64 " deep",
+                  r[i].x, r[i].y, r[i].k0, r[i].k1, r[i].n, g->kt);
         if (r[i].first != next)
             WRONG("tile %" PRId64 " of %s is on %s core",
-                  dv_min_i64(next, r[i].first),
-                  plan->ops->tensors[g->tensor].name,
+                  dv_min_i64(next, r[i].first), name,
                   r[i].first > next ? "no" : "more than one");
+        if (r[i].k0 != k)
+            WRONG("step %" PRId64 " of tile %" PRId64 " of %s is on %s core",
+                  dv_min_i64(k, r[i].k0), next, name,
+                  r[i].k0 > k ? "no" : "more than one");
+        k = r[i].k1 == g->kt ? 0 : r[i].k1;
+        if (k)
+            continue;
         if (!dv_add_i64(&next, next, r[i].n) || next > total)
             WRONG("core %" PRId64 ",%" PRId64 " has tiles beyond %" PRId64,
                   r[i].x, r[i].y, total);
     }
     if (next != total)
-        WRONG("tile %" PRId64 " of %s is on no core", next,
-              plan->ops->tensors[g->tensor].name);
+        WRONG("tile %" PRId64 " of %s is on no core", next, name);
+    return DV_OK;
+}
+
+// -- Rectangles --------------------------------------------------------------
+
+static int by_corner(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->m0 != y->m0 ? (x->m0 > y->m0) - (x->m0 < y->m0)
+                          : (x->n0 > y->n0) - (x->n0 < y->n0);
+}
+
+// They are the cells of a table: as many in every band of rows, the same
+// columns in each, the core's row going with the rows and its column with the
+// columns. So everything is there once, and panels have one way to go.
+static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int32_t wide = 0, n = g->n_ranges;
+    const char *name = plan->ops->tensors[g->tensor].name;
+    qsort(r, (size_t)n, sizeof *r, by_corner);
+    while (wide < n && r[wide].m0 == r[0].m0)
+        wide++;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t x = i % wide, y = i / wide;
+        const dv_tile_range *top = &r[x], *left = &r[y * wide];
+        int64_t n0 = x ? r[i - 1].n1 : 0, m0 = y ? r[i - wide].m1 : 0;
+        if (r[i].m0 != m0 || r[i].n0 != n0 || r[i].m1 != left->m1 ||
+            r[i].n1 != top->n1 || r[i].m0 >= r[i].m1 || r[i].n0 >= r[i].n1)
+            WRONG("rows %" PRId64 "..%" PRId64 " and columns %" PRId64
+                  "..%" PRId64 " of %s do not begin at %" PRId64 ",%" PRId64
+                  " and end with their neighbours",
+                  r[i].m0, r[i].m1, r[i].n0, r[i].n1, name, m0, n0);
+        if (r[i].x != top->x || r[i].y != left->y)
+            WRONG("core %" PRId64 ",%" PRId64 " has what belongs to core "
+                  "%" PRId64 ",%" PRId64,
+                  r[i].x, r[i].y, top->x, left->y);
+    }
+    if (n % wide || r[n - 1].m1 != g->mt || r[n - 1].n1 != g->nt)
+        WRONG("%d rectangles up to row %" PRId64 " and column %" PRId64
+              " of %s, which has %" PRId64 "x%" PRId64 " tiles",
+              (int)n, r[n - 1].m1, r[n - 1].n1, name, g->mt, g->nt);
     return DV_OK;
 }
 
@@ -186,14 +273,33 @@ static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
         r[i] = g->ranges[i];
     dv_status st = check_cores(plan, g, r, at, diag);
     if (st == DV_OK)
+        for (size_t i = 0; i < n; i++)
+            r[i] = g->ranges[i];
+    if (st == DV_OK)
         st = g->local_shard ? check_shards(plan, g, r, at, diag)
+             : g->rect && n ? check_rects(plan, g, r, at, diag)
                             : check_tiles(plan, g, r, at, diag);
     dv_release(r);
     return st;
 }
 
+static dv_status check_free(const dv_plan *plan, int32_t group,
+                            const char *what, dv_loc at, dv_diag *diag)
+{
+    const dv_group *g = &plan->groups[group];
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
+            if (dv_home_of(plan, i, k) >= 0)
+                WRONG("op %s finds or leaves something on its cores, but %s",
+                      plan->ops->ops[i].name, what);
+    return DV_OK;
+}
+
 dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
+    for (int32_t i = 0; i < plan->n_groups; i++)
+        if (plan->groups[i].queue != DV_DEALT)
+            DV_TRY(check_free(plan, i, "its tiles are handed out", at, diag));
     if (!(plan->facts & DV_FACT_GRIDDED))
         return DV_OK;
     for (int32_t i = 0; i < plan->n_grids; i++) {
@@ -201,6 +307,9 @@ dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
         if (!plan->target.tile_rows)
             WRONG("%s does not compute on tiles", plan->target.name);
         DV_TRY(check_group(plan, g, at, diag));
+        if (!g->local_shard)
+            DV_TRY(check_free(plan, g->group, "any core may have its tiles", at,
+                              diag));
     }
     return DV_OK;
 }

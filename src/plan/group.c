@@ -160,6 +160,10 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
                            "group %d holds ops %d..%d, the program has 0..%d",
                            (int)i, (int)g->first_op, (int)g->end_op,
                            (int)plan->ops->n_ops);
+        if (g->queue != DV_DEALT && (g->chunk < 1 || g->n_tiles > INT32_MAX))
+            return dv_fail(diag, DV_E_SHAPE, dv_plan_at(plan, g->off),
+                           "%" PRId64 " tiles at a time of %" PRId64, g->chunk,
+                           g->n_tiles);
     }
     return DV_OK;
 }
@@ -222,9 +226,12 @@ static int find_crossings(crossings *c, const dv_plan *plan)
 
 static void print_group(dv_text *out, const dv_plan *plan, const dv_group *g)
 {
-    dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s { #",
-           (int)g->first_op, (int)g->end_op, g->n_tiles,
-           g->non_terminal ? " non_terminal" : "");
+    dv_put(out, "    group ops %d..%d tiles %" PRId64 "%s", (int)g->first_op,
+           (int)g->end_op, g->n_tiles, g->non_terminal ? " non_terminal" : "");
+    if (g->queue != DV_DEALT)
+        dv_put(out, " %s %" PRId64, g->queue == DV_STEAL ? "steal" : "ticket",
+               g->chunk);
+    dv_put(out, " { #");
     for (int32_t op = g->first_op; op < g->end_op; op++)
         dv_put(out, " %s", plan->ops->ops[op].name);
     dv_put(out, "\n");
@@ -290,6 +297,11 @@ static dv_status read_group(dv_plan *plan, dv_lexer *lx, dv_group *g)
     if (dv_lex_is(lx, "non_terminal")) {
         g->non_terminal = 1;
         DV_TRY(dv_lex(lx));
+    }
+    if (dv_lex_is(lx, "ticket") || dv_lex_is(lx, "steal")) {
+        g->queue = dv_lex_is(lx, "steal") ? DV_STEAL : DV_TICKET;
+        DV_TRY(dv_lex(lx));
+        DV_TRY(dv_lex_int(lx, &g->chunk, "tiles that are taken at once"));
     }
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     while (lx->tok.kind != '}') {

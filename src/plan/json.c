@@ -174,6 +174,7 @@ static void grid_json(dv_json *j, const dv_plan *plan)
             dv_json_ints(j, "local_shape_tiles", local, 2);
         } else {
             dv_json_string(j, "order", g->order);
+            dv_json_string(j, "policy", g->policy);
         }
         dv_json_open(j, "rows", '[');
         for (int32_t r = 0; r < g->n_ranges; r++) {
@@ -183,7 +184,15 @@ static void grid_json(dv_json *j, const dv_plan *plan)
                               g->local_shard ? x->sx : x->n};
             dv_json_open_flat(j, NULL, '{');
             dv_json_ints(j, "core_xy", xy, 2);
-            dv_json_ints(j, g->local_shard ? "shard" : "start_count", what, 2);
+            int64_t box[] = {x->m0, x->m1, x->n0, x->n1};
+            int64_t steps[] = {x->k0, x->k1};
+            if (g->rect)
+                dv_json_ints(j, "box_mn", box, 4);
+            else
+                dv_json_ints(j, g->local_shard ? "shard" : "start_count", what,
+                             2);
+            if (steps[0] != 0 || steps[1] != g->kt)
+                dv_json_ints(j, "steps", steps, 2);
             dv_json_close(j);
         }
         dv_json_close(j);

@@ -36,7 +36,12 @@ typedef struct dv_group {
     dv_deal *deals;
     int32_t n_deals;
     int non_terminal; // what is in scratchpads must survive its end
-    uint32_t off;     // where it stands, in a plan that was read
+    // Tiles handed out while they run: `chunk` at a time, from one counter, or
+    // from a queue a core that others may take from. Deals then say only who
+    // begins where.
+    enum { DV_DEALT, DV_TICKET, DV_STEAL } queue;
+    int64_t chunk;
+    uint32_t off; // where it stands, in a plan that was read
 } dv_group;
 
 enum { DV_MAX_DEVICE_DIMS = DV_MAX_DIMS + 2 };
@@ -126,11 +131,13 @@ typedef struct dv_scratch {
     int64_t saved_bytes;
 } dv_scratch;
 
-// What core (x,y) has of a group's result: tiles first..first+n in the order,
-// or one shard of it.
+// What core (x,y) has of a group's result: steps k0..k1 of the tiles
+// first..first+n in the order; or a rectangle of it; or one shard.
 typedef struct dv_tile_range {
     int64_t x, y, first, n;
-    int64_t sy, sx; // local_shard
+    int64_t k0, k1;         // 0..kt, or less of one tile: a part of its sums
+    int64_t m0, m1, n0, n1; // rect: rows and columns, in every batch
+    int64_t sy, sx;         // local_shard
 } dv_tile_range;
 
 // A group's result in tiles of the machine, on its grid of cores; see
@@ -140,7 +147,9 @@ typedef struct dv_group_grid {
     int local_shard; // each core has the shard it keeps in its scratchpad
     int64_t batch, mt, nt, kt;
     int64_t gy, gx, sm, sn; // local_shard
-    const char *order;      // a word of grid/grid.h; row_major for shards
+    const char *order;      // a word of plan/order.h; row_major for shards
+    const char *policy;     // a word of grid/grid.h; static for shards
+    int rect;               // policy is rect
     dv_tile_range *ranges;
     int32_t n_ranges;
     uint32_t off; // where it stands, in a plan that was read

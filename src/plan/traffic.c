@@ -1,5 +1,6 @@
 #include "plan/traffic.h"
 #include "base/math.h"
+#include "plan/tiles.h"
 #include "plan/view.h"
 #include <stdlib.h>
 #include <string.h>
@@ -227,11 +228,141 @@ static void add_homes(dv_traffic *sum, const dv_plan *plan, int32_t op,
     }
 }
 
+// -- By a grid -------------------------------------------------------------
+
+static void add_sum(dv_traffic *sum, const dv_traffic *t, int64_t times)
+{
+    sum->read_elems += times * t->read_elems;
+    sum->write_elems += times * t->write_elems;
+    sum->read_bytes += times * t->read_bytes;
+    sum->write_bytes += times * t->write_bytes;
+    sum->ring_bytes += times * t->ring_bytes;
+    sum->exact = sum->exact && t->exact;
+}
+
+// Steps k0..k1 of a tile; the core with the last step of it stores nothing of a
+// part, the core with the first does.
+static dv_traffic tile_traffic(const dv_plan *plan, const dv_group_grid *g,
+                               int32_t i, const int64_t bmn[3], int64_t k0,
+                               int64_t k1)
+{
+    const dv_op *op = &plan->ops->ops[i];
+    dv_traffic sum = {.exact = 1};
+    dv_tile t;
+    dv_grid_box(&t, plan, g, bmn, k0, k1);
+    for (int r = 0; r < op->n_reads; r++)
+        add_access(&sum, plan, i, r, &t);
+    if (k0 == 0)
+        add_access(&sum, plan, i, op->n_reads, &t);
+    return sum;
+}
+
+// What the sums of a part have, in bytes, when they go to another core.
+static int64_t part_traffic(const dv_plan *plan, const dv_group_grid *g,
+                            int32_t i, const int64_t bmn[3])
+{
+    const dv_op *op = &plan->ops->ops[i];
+    int64_t n = dv_op_part_bytes(plan->ops, op);
+    dv_tile t;
+    dv_grid_box(&t, plan, g, bmn, 0, g->kt);
+    for (int v = 0; v < op->n_vars; v++)
+        n *= op->vars[v].reduce ? 1 : t.end[v] - t.begin[v];
+    return n;
+}
+
+// Tiles of a grid have at most four shapes: with a short last row, a short last
+// column, both or neither. shape[0] has row 0, shape[1] the last row.
+typedef struct shapes {
+    dv_traffic of[2][2];
+} shapes;
+
+static shapes shapes_of(const dv_plan *plan, const dv_group_grid *g, int32_t op)
+{
+    shapes s;
+    for (int m = 0; m < 2; m++)
+        for (int n = 0; n < 2; n++) {
+            int64_t bmn[3] = {0, m ? g->mt - 1 : 0, n ? g->nt - 1 : 0};
+            s.of[m][n] = tile_traffic(plan, g, op, bmn, 0, g->kt);
+        }
+    return s;
+}
+
+// The owner of a part that does not begin with step 0.
+static int64_t owner_of(const dv_plan *plan, const dv_group_grid *g, int32_t at)
+{
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (g->ranges[i].first == g->ranges[at].first && g->ranges[i].k0 == 0 &&
+            g->ranges[i].n == 1)
+            return dv_grid_core_number(plan, &g->ranges[i]);
+    return -1;
+}
+
+static void add_range(dv_traffic *sum, const dv_plan *plan,
+                      const dv_group_grid *g, int32_t op, int32_t at,
+                      const shapes *shape)
+{
+    const dv_tile_range *r = &g->ranges[at];
+    dv_order o = dv_grid_order(g);
+    int64_t n = dv_range_tiles(g, r), bmn[3];
+    if (n > 0 && dv_range_in_parts(g, r)) {
+        dv_range_tile(g, &o, r, 0, bmn);
+        dv_traffic t = tile_traffic(plan, g, op, bmn, r->k0, r->k1);
+        if (r->k0 > 0 && owner_of(plan, g, at) != dv_grid_core_number(plan, r))
+            t.ring_bytes = part_traffic(plan, g, op, bmn);
+        add_sum(sum, &t, 1);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        dv_range_tile(g, &o, r, i, bmn);
+        add_sum(sum, &shape->of[bmn[1] == g->mt - 1][bmn[2] == g->nt - 1], 1);
+    }
+}
+
+// All cores: shapes are counted, not walked; what is cut is put right.
+static void add_grid(dv_traffic *sum, const dv_plan *plan,
+                     const dv_group_grid *g, int32_t op, const shapes *shape)
+{
+    for (int m = 0; m < 2; m++)
+        for (int n = 0; n < 2; n++)
+            add_sum(sum, &shape->of[m][n],
+                    g->batch * (m ? 1 : g->mt - 1) * (n ? 1 : g->nt - 1));
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        const dv_tile_range *r = &g->ranges[i];
+        dv_order o = dv_grid_order(g);
+        int64_t bmn[3];
+        if (!dv_range_in_parts(g, r) || !r->n)
+            continue;
+        add_range(sum, plan, g, op, i, shape);
+        if (r->k0)
+            continue;
+        dv_range_tile(g, &o, r, 0, bmn);
+        add_sum(sum, &shape->of[bmn[1] == g->mt - 1][bmn[2] == g->nt - 1], -1);
+    }
+}
+
+static dv_traffic grid_traffic(const dv_plan *plan, const dv_group_grid *g,
+                               int32_t op, int64_t core)
+{
+    dv_traffic sum = {.exact = 1};
+    shapes shape = shapes_of(plan, g, op);
+    if (core < 0) {
+        add_grid(&sum, plan, g, op, &shape);
+        return sum;
+    }
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (dv_grid_core_number(plan, &g->ranges[i]) == core)
+            add_range(&sum, plan, g, op, i, &shape);
+    return sum;
+}
+
 dv_traffic dv_op_traffic(const dv_plan *plan, int32_t group, int32_t op,
                          int64_t core)
 {
     dv_traffic sum = {.exact = 1};
     const dv_group *g = &plan->groups[group];
+    const dv_group_grid *grid = dv_grid_of(plan, group);
+    if (grid)
+        return grid_traffic(plan, grid, op, core);
     for (int32_t d = 0; d < g->n_deals; d++)
         for (int64_t k = 0; k < g->deals[d].n_tiles; k++)
             if (core < 0 || g->deals[d].core == core)
@@ -258,12 +389,7 @@ dv_traffic dv_plan_traffic(const dv_plan *plan)
         }
         for (; i < plan->groups[g].end_op; i++) {
             dv_traffic t = dv_op_traffic(plan, g, i, -1);
-            sum.read_elems += times[depth] * t.read_elems;
-            sum.write_elems += times[depth] * t.write_elems;
-            sum.read_bytes += times[depth] * t.read_bytes;
-            sum.write_bytes += times[depth] * t.write_bytes;
-            sum.ring_bytes += times[depth] * t.ring_bytes;
-            sum.exact = sum.exact && t.exact;
+            add_sum(&sum, &t, times[depth]);
         }
     }
     return sum;

@@ -1,6 +1,7 @@
 // Making a crew: its workers, the kernels of their tiles, and memory for all
 // that a run needs.
 #include "base/math.h"
+#include "grid/grid.h"
 #include "run/exec_in.h"
 #include "target/host.h"
 #ifdef _OPENMP
@@ -18,6 +19,60 @@ int dv_group_in_parts(const dv_plan *plan, int32_t group)
     return 0;
 }
 
+// How the tiles of a group come to the threads.
+static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
+{
+    const dv_group *g = &plan->groups[number];
+    int64_t chunk = 1;
+    dv_policy p;
+    run->grid = dv_grid_of(plan, number);
+    run->n_queued = g->queue == DV_DEALT ? 0 : g->n_tiles;
+    run->chunk = g->chunk;
+    run->steal = g->queue == DV_STEAL;
+    if (!run->grid)
+        return;
+    run->order = dv_grid_order(run->grid);
+    run->n_queued = 0;
+    int64_t n = run->grid->batch * run->grid->mt * run->grid->nt;
+    if (!dv_policy_parse(&p, &chunk, run->grid->policy) ||
+        p < DV_POLICY_TICKET || n > INT32_MAX)
+        return;
+    run->n_queued = n;
+    run->chunk = chunk;
+    run->steal = p == DV_POLICY_STEAL;
+}
+
+// Accumulators of sums in parts of a group: how many, and bytes of each.
+static void part_needs(const dv_plan *plan, int32_t number,
+                       const dv_group_plan *run, int64_t *slots, int64_t *bytes)
+{
+    const dv_group *g = &plan->groups[number];
+    *slots = *bytes = 0;
+    if (run->grid && run->parts) {
+        *slots = run->grid->n_ranges;
+        *bytes = 8 * plan->target.tile_rows * plan->target.tile_cols;
+        return;
+    }
+    for (int32_t i = g->first_op; i < g->end_op; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        int64_t n = 8;
+        if (!dv_plan_in_parts(plan, i) || run->grid)
+            continue;
+        for (int v = 0; v < o->n_vars; v++)
+            n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
+        *bytes = dv_max_i64(*bytes, n);
+        *slots = g->n_tiles;
+    }
+}
+
+static int grid_in_parts(const dv_group_grid *g)
+{
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (dv_range_in_parts(g, &g->ranges[i]))
+            return 1;
+    return 0;
+}
+
 // What is known of the groups, and memory for parts of sums.
 static int find_parts(dv_exec *x)
 {
@@ -27,19 +82,16 @@ static int find_parts(dv_exec *x)
     for (int32_t g = 0; g < plan->n_groups; g++) {
         const dv_group *group = &plan->groups[g];
         dv_group_plan *run = &x->group[g];
-        run->parts = dv_group_in_parts(plan, g);
+        int64_t slots, bytes;
+        find_loop(plan, g, run);
+        run->parts =
+            run->grid ? grid_in_parts(run->grid) : dv_group_in_parts(plan, g);
         run->snapshots = 0;
-        for (int32_t i = group->first_op; i < group->end_op; i++) {
-            const dv_op *o = &plan->ops->ops[i];
-            int64_t n = 8;
+        for (int32_t i = group->first_op; i < group->end_op; i++)
             run->snapshots |= x->kernels[i].old_off >= 0;
-            if (!dv_plan_in_parts(plan, i))
-                continue;
-            for (int v = 0; v < o->n_vars; v++)
-                n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
-            x->part_bytes = dv_max_i64(x->part_bytes, n);
-            most = dv_max_i64(most, group->n_tiles);
-        }
+        part_needs(plan, g, run, &slots, &bytes);
+        x->part_bytes = dv_max_i64(x->part_bytes, bytes);
+        most = dv_max_i64(most, slots);
     }
     if (most == 0)
         return 1;
@@ -51,10 +103,12 @@ static int find_parts(dv_exec *x)
 
 // -- Kernels -----------------------------------------------------------------
 
+// For the worker of the deal, or for number `id` (not -1).
 static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
-                              const dv_deal *deal, dv_diag *diag)
+                              const dv_deal *deal, int32_t id, dv_diag *diag)
 {
-    int32_t id = (int32_t)(deal->core % x->n_workers);
+    if (id < 0)
+        id = (int32_t)(deal->core % x->n_workers);
     for (int64_t i = 0; i < deal->n_tiles; i++) {
         dv_tile t;
         dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
@@ -63,32 +117,43 @@ static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
     return DV_OK;
 }
 
-// Contractions for all tiles of an op. What no kernel can do is done the other
-// way, in all tiles alike.
-static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
-                                 const dv_group *g, dv_diag *diag)
+// Contractions for all tiles of an op; of every worker that may have to do with
+// them.
+static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
+                               int32_t number, dv_diag *diag)
 {
-    dv_status st = DV_OK;
-    for (int32_t d = 0; d < g->n_deals && st == DV_OK; d++)
-        st = prepare_deal(x, way->product, op, &g->deals[d], NULL);
+    const dv_group *g = &x->plan->groups[number];
+    int queued = x->group[number].n_queued > 0;
+    for (int32_t d = 0; d < g->n_deals; d++)
+        for (int32_t i = 0; i < (queued ? x->n_workers : 1); i++)
+            DV_TRY(prepare_deal(x, way->product, op, &g->deals[d],
+                                queued ? i : -1, diag));
+    return DV_OK;
+}
+
+// What no kernel can do is done the other way, in all tiles alike.
+static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
+                                 int32_t number, dv_diag *diag)
+{
+    dv_status st = prepare_tiles(x, way, op, number, NULL);
     if (st == DV_OK)
         return DV_OK;
     if (st == DV_E_LIMIT) {
         way->product = NULL;
         return DV_OK;
     }
-    for (int32_t d = 0; d < g->n_deals; d++) // once more, to say why
-        DV_TRY(prepare_deal(x, way->product, op, &g->deals[d], diag));
+    DV_TRY(prepare_tiles(x, way, op, number, diag)); // once more, to say why
     return dv_nomem(diag); // then there was none a moment ago
 }
 
 // Kernels for an op, where there are any; else it is done in strips.
-static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
-                          dv_diag *diag)
+static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
 {
+    const dv_group *g = &x->plan->groups[number];
+    const dv_group_plan *run = &x->group[number];
     const dv_kernel *k = &x->kernels[op];
     dv_way *way = &x->ways[op];
-    int parts = dv_plan_in_parts(x->plan, op);
+    int parts = run->grid ? run->parts : dv_plan_in_parts(x->plan, op);
     dv_vec_how vec = {.p = x->plan->ops,
                       .op = k->op,
                       .reads = k->reads,
@@ -109,8 +174,10 @@ static dv_status find_way(dv_exec *x, const dv_group *g, int32_t op,
                           .parts = parts,
                           .jit = x->jit,
                           .arena = &x->arena};
+    if (run->grid)
+        return DV_OK; // contractions are of slices, not of a machine's tiles
     DV_TRY(dv_product_create(&way->product, &how, diag));
-    return way->product ? prepare_product(x, way, op, g, diag) : DV_OK;
+    return way->product ? prepare_product(x, way, op, number, diag) : DV_OK;
 }
 
 static dv_status find_ways(dv_exec *x, dv_diag *diag)
@@ -129,7 +196,7 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++)
-            DV_TRY(find_way(x, &plan->groups[g], op, diag));
+            DV_TRY(find_way(x, g, op, diag));
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_worker *w = &x->workers[i];
         w->memory = dv_alloc((size_t)w->set.memory_bytes);
@@ -175,17 +242,40 @@ static int may_pin(void)
 #endif
 }
 
+// Cores that the plan gives anything to, counted from 0 on.
+static int64_t most_cores(const dv_plan *plan)
+{
+    int64_t most = 1;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group_grid *grid = dv_grid_of(plan, g);
+        if (plan->groups[g].queue != DV_DEALT)
+            most = dv_max_i64(most, plan->groups[g].n_tiles);
+        for (int32_t d = 0; d < plan->groups[g].n_deals; d++)
+            most = dv_max_i64(most, plan->groups[g].deals[d].core + 1);
+        for (int32_t i = 0; grid && i < grid->n_ranges; i++)
+            most = dv_max_i64(most,
+                              dv_grid_core_number(plan, &grid->ranges[i]) + 1);
+    }
+    return most;
+}
+
+// A queue for groups that have one.
+static int make_queue(dv_exec *x)
+{
+    for (int32_t g = 0; g < x->plan->n_groups; g++)
+        if (x->group[g].n_queued)
+            return dv_queue_init(&x->queue, 0, x->n_workers, 1, 1);
+    return 1;
+}
+
 dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
 {
-    int64_t cores = x->plan->target.cores, most = 1;
+    int64_t cores = x->plan->target.cores, most = most_cores(x->plan);
 #ifndef _OPENMP
     cores = 1;
 #endif
     if (x->kind != DV_RUN_THREADS)
         cores = 1;
-    for (int32_t g = 0; g < x->plan->n_groups; g++)
-        for (int32_t d = 0; d < x->plan->groups[g].n_deals; d++)
-            most = dv_max_i64(most, x->plan->groups[g].deals[d].core + 1);
     int32_t n = (int32_t)dv_min_i64(cores, most);
     x->workers = DV_NEW(&x->arena, dv_worker, n);
     if (!x->workers || !find_parts(x))
@@ -194,6 +284,8 @@ dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
     for (int32_t i = 0; i < n; i++)
         if (!make_worker(x, i))
             return dv_nomem(diag);
+    if (!make_queue(x))
+        return dv_nomem(diag);
     DV_TRY(find_ways(x, diag));
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
@@ -224,6 +316,7 @@ void dv_crew_destroy(dv_exec *x)
     x->n_workers = 0;
     dv_release(x->parts);
     x->parts = NULL;
+    dv_queue_free(&x->queue);
     dv_pins_destroy(x->pins);
     x->pins = NULL;
 }

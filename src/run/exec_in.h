@@ -1,6 +1,8 @@
 // Inside run/: an exec and its threads.
 #ifndef DV_EXEC_IN_H
 #define DV_EXEC_IN_H
+#include "grid/queue.h"
+#include "plan/tiles.h"
 #include "run/product.h"
 #include "run/sim.h"
 #include <stdatomic.h>
@@ -19,6 +21,13 @@ typedef struct dv_group_plan {
     int32_t n_locals;
     int snapshots; // an op of it reads what it overwrites
     int parts;     // its op sums in parts: two phases
+    // Its tiles are those of a grid; NULL: those it is dealt.
+    const dv_group_grid *grid;
+    dv_order order; // of the grid
+    // How tiles are handed out: n of them, `chunk` at a time; 0: they are
+    // dealt.
+    int64_t n_queued, chunk;
+    int steal;
 } dv_group_plan;
 
 // How an op is run. Neither: in strips.
@@ -62,6 +71,7 @@ struct dv_exec {
     unsigned char *parts; // accumulators of sums in parts, by tile; owned
     int64_t part_bytes;   // of one tile
     struct dv_pins *pins; // owned; NULL: threads run where they like
+    dv_queue queue;       // of the group at hand; owned
     atomic_int failed, arrived, round;
     dv_progress progress;
     void *user;

@@ -1,6 +1,7 @@
 #include "run/sim_in.h"
 #include "base/math.h"
 #include "layout/layout.h"
+#include "plan/tiles.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -78,11 +79,12 @@ static int get_memory(dv_sim *m)
     m->old = dv_alloc((size_t)n.old_bytes);
     m->seen = dv_alloc((size_t)n.marks);
     m->parts = dv_alloc((size_t)n.parts * 8);
+    m->peer = dv_alloc((size_t)n.parts * 8);
     m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
     m->by = dv_alloc(n_counts(m) * sizeof *m->by);
     if (m->seen)
         memset(m->seen, 0, (size_t)n.marks);
-    return m->by && m->old && m->seen && m->parts && m->core_of &&
+    return m->by && m->old && m->seen && m->parts && m->peer && m->core_of &&
            dv_sim_scratch_create(m);
 }
 
@@ -115,6 +117,7 @@ void dv_sim_destroy(dv_sim *m)
     dv_release(m->old);
     dv_release(m->seen);
     dv_release(m->parts);
+    dv_release(m->peer);
     dv_release(m->core_of);
     dv_release(m->by);
     dv_release(m->scratch);
@@ -389,6 +392,101 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     }
 }
 
+// -- By a grid -------------------------------------------------------------
+
+static void be_core(dv_sim *m, int32_t op, int64_t core)
+{
+    m->core = core;
+    m->counts = &m->by[op * m->plan->target.cores + core];
+}
+
+// One core's part of a tile's sums, into `acc`.
+static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
+{
+    s->part = DV_FIRST_PART;
+    s->parts = acc;
+    run_core(m, s, b, 0);
+}
+
+// The sums of a tile are there: its owner finishes and stores it. What it reads
+// for that it has read before, and does not count again.
+static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
+{
+    dv_moved all = m->moved, own = *m->counts;
+    int32_t order[DV_MAX_READS];
+    int n = in_order(s->k->op, order);
+    for (int i = 0; i < n; i++)
+        visit(m, s, order[i], b, FETCH);
+    m->moved = all;
+    *m->counts = own;
+    s->part = DV_FINISH;
+    s->parts = m->parts;
+    run_box(s, b);
+    if (s->status == DV_OK)
+        visit(m, s, s->k->op->n_reads, b, STORE);
+    visit(m, s, s->k->op->n_reads, b, FORGET);
+    for (int i = n - 1; i >= 0; i--)
+        visit(m, s, order[i], b, FORGET);
+}
+
+// A tile that is cut along its depth, from the range of its owner on: the other
+// cores hand their sums to it, in rising order of steps.
+static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
+                         int32_t op, int32_t at)
+{
+    const dv_tile_range *r = &g->ranges[at];
+    dv_order o = dv_grid_order(g);
+    int64_t bmn[3], owner = dv_grid_core_number(m->plan, r);
+    dv_tile own, b;
+    dv_range_tile(g, &o, r, 0, bmn);
+    dv_grid_box(&own, m->plan, g, bmn, r->k0, r->k1);
+    be_core(m, op, owner);
+    run_part(m, s, &own, m->parts);
+    for (int32_t k = dv_range_next(g, at); k >= 0 && s->status == DV_OK;
+         k = dv_range_next(g, k)) {
+        r = &g->ranges[k];
+        dv_grid_box(&b, m->plan, g, bmn, r->k0, r->k1);
+        be_core(m, op, dv_grid_core_number(m->plan, r));
+        run_part(m, s, &b, m->peer);
+        dv_strips_add(s->k, m->parts, m->peer, s->n_parts);
+        if (m->core != owner) {
+            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+            m->moved.ring_bytes += n;
+            m->counts->ring_bytes += n;
+        }
+    }
+    be_core(m, op, owner);
+    if (s->status == DV_OK)
+        finish_part(m, s, &own);
+}
+
+// The persistent loop of every core: its tiles, in the order of the grid.
+static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
+                     int32_t op)
+{
+    dv_order o = dv_grid_order(g);
+    for (int32_t k = 0; k < g->n_ranges && s->status == DV_OK; k++) {
+        const dv_tile_range *r = &g->ranges[k];
+        int64_t n = dv_range_tiles(g, r);
+        if (n && dv_range_in_parts(g, r)) {
+            if (r->k0 == 0)
+                run_cut_tile(m, s, g, op, k);
+            continue;
+        }
+        be_core(m, op, dv_grid_core_number(m->plan, r));
+        for (int64_t i = 0; i < n && s->status == DV_OK; i++) {
+            int64_t bmn[3];
+            dv_tile b;
+            dv_range_tile(g, &o, r, i, bmn);
+            dv_grid_box(&b, m->plan, g, bmn, 0, g->kt);
+            s->part = DV_WHOLE;
+            run_core(m, s, &b, 1);
+        }
+    }
+}
+
+// -- Groups ----------------------------------------------------------------
+
 // Who has which tile. A plan that was not checked may say anything.
 static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
 {
@@ -418,6 +516,8 @@ static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
 
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
 {
+    const dv_group_grid *grid =
+        dv_grid_of(m->plan, (int32_t)(g - m->plan->groups));
     DV_TRY(find_cores(m, g, s->diag));
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
@@ -432,7 +532,10 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
         if (s->k->op->is_extern)
             dv_sim_scratch_wipe(m); // it may use them as it likes
         dv_sim_fill_homes(m, op);
-        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK; tile++)
+        if (grid)
+            run_grid(m, s, grid, op);
+        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;
+             tile++)
             run_tile(m, s, op, tile);
         dv_sim_store_homes(m, op);
     }

@@ -16,6 +16,7 @@ struct dv_sim {
     unsigned char **images; // per access, host order; owned, grown once
     unsigned char *seen;    // marks of the access being copied; owned
     void *parts;            // accumulators of a result in parts; owned
+    void *peer;             // the same of the part at hand; owned
     int64_t *core_of;       // by tile of the group at hand; owned
     int n_images;
     dv_moved moved;   // in all

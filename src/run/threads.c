@@ -3,6 +3,11 @@
 // plan deals to its core, and they wait for each other where a group ends.
 // Nothing is allocated, locked or looked up on the way.
 //
+// What a core has is a loop over numbers: for id in start..start+count, and the
+// place of a number says which tile. Numbers are those of the plan's deal, or
+// of its grid, whose order is then undone; or they are handed out as threads
+// ask for them, and every tile is still computed the same way, once.
+//
 // Sums in parts take two phases: each thread computes the parts it was dealt,
 // then whoever has the first part of a result adds the others to it, in their
 // order, and finishes it. So results depend on the plan alone.
@@ -145,24 +150,66 @@ static int64_t tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
     return tile;
 }
 
-static void compute_part(dv_worker *w, int32_t op, int64_t tile)
+// The sums of a box, as accumulators number `slot`.
+static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
 {
-    dv_tile t;
-    dv_plan_tile(&t, w->x->plan, op, tile);
     start_op(w, op);
-    void *acc = w->x->parts + tile * w->x->part_bytes;
+    void *acc = w->x->parts + slot * w->x->part_bytes;
     const dv_way *way = &w->x->ways[op];
     if (way->product || way->vec)
         find_tensors(w);
     if (way->product) {
-        dv_product_run(way->product, &t, w->id, w->at, w->memory, acc);
+        dv_product_run(way->product, t, w->id, w->at, w->memory, acc);
     } else if (way->vec) {
-        dv_vec_op_part(way->vec, w->at, t.begin, t.end, DV_FIRST_PART, acc);
+        dv_vec_op_part(way->vec, w->at, t->begin, t->end, DV_FIRST_PART, acc);
     } else {
         w->strips.part = DV_FIRST_PART;
         w->strips.parts = acc;
-        run_box(&w->strips, &t);
+        run_box(&w->strips, t);
     }
+}
+
+static void compute_part(dv_worker *w, int32_t op, int64_t tile)
+{
+    dv_tile t;
+    dv_plan_tile(&t, w->x->plan, op, tile);
+    sum_part(w, op, &t, tile);
+}
+
+// The accumulators s->parts are whole sums: finish and store them.
+static void finish_sums(dv_worker *w, int32_t op, const dv_tile *t)
+{
+    dv_strips *s = &w->strips;
+    if (w->x->ways[op].vec) {
+        find_tensors(w);
+        dv_vec_op_part(w->x->ways[op].vec, w->at, t->begin, t->end, DV_FINISH,
+                       s->parts);
+        return;
+    }
+    s->part = DV_FINISH;
+    run_box(s, t);
+}
+
+static int64_t n_results(const dv_op *o, const dv_tile *t)
+{
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        n *= o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    return n;
+}
+
+// The owner of a tile adds what other cores have of it, in their order.
+static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
+{
+    const dv_exec *x = w->x;
+    const dv_group_grid *g = x->group[dv_group_of(x->plan, op)].grid;
+    dv_strips *s = &w->strips;
+    start_op(w, op);
+    s->parts = x->parts + at * x->part_bytes;
+    for (int32_t k = dv_range_next(g, at); k >= 0; k = dv_range_next(g, k))
+        dv_strips_add(s->k, s->parts, x->parts + k * x->part_bytes,
+                      n_results(s->k->op, t));
+    finish_sums(w, op, t);
 }
 
 static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
@@ -176,21 +223,12 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     if (part_of(o, &t, &n_parts) != 0)
         return;
     start_op(w, op);
-    int64_t n = 1;
-    for (int v = 0; v < o->n_vars; v++)
-        n *= o->vars[v].reduce ? 1 : t.end[v] - t.begin[v];
     s->parts = x->parts + tile * x->part_bytes;
     for (int64_t k = 1; k < n_parts; k++)
         dv_strips_add(s->k, s->parts,
-                      x->parts + tile_of_part(o, &t, k) * x->part_bytes, n);
-    if (x->ways[op].vec) {
-        find_tensors(w);
-        dv_vec_op_part(x->ways[op].vec, w->at, t.begin, t.end, DV_FINISH,
-                       s->parts);
-        return;
-    }
-    s->part = DV_FINISH;
-    run_box(s, &t);
+                      x->parts + tile_of_part(o, &t, k) * x->part_bytes,
+                      n_results(o, &t));
+    finish_sums(w, op, &t);
 }
 
 // -- Groups ----------------------------------------------------------------
@@ -246,7 +284,76 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
 
 typedef enum phase { WHOLE, PARTS, COMBINE } phase;
 
-// The tiles of ops first..end of a group that a worker has.
+static void run_number(dv_worker *w, int32_t group, phase what, int32_t first,
+                       int32_t end, int64_t tile)
+{
+    if (what == WHOLE)
+        run_tile(w, group, first, end, tile);
+    else if (what == PARTS)
+        compute_part(w, first, tile);
+    else
+        combine_parts(w, first, tile);
+}
+
+// Numbers begin..begin+n of a range of the grid, or of all tiles (range NULL).
+static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
+                      const dv_tile_range *range, int64_t begin, int64_t n)
+{
+    const dv_group_plan *p = &w->x->group[group];
+    const dv_tile_range all = {.n = p->n_queued, .k1 = p->grid->kt};
+    const dv_tile_range *r = range ? range : &all;
+    dv_tile t;
+    int64_t bmn[3];
+    start_op(w, op);
+    for (int64_t i = begin; i < begin + n; i++) {
+        if (atomic_load_explicit(&w->x->failed, memory_order_relaxed))
+            return;
+        dv_range_tile(p->grid, &p->order, r, i, bmn);
+        dv_grid_box(&t, w->x->plan, p->grid, bmn, r->k0, r->k1);
+        if (!dv_range_in_parts(p->grid, r))
+            run_op(w, op, &t);
+        else if (what == PARTS)
+            sum_part(w, op, &t, r - p->grid->ranges);
+        else if (r->k0 == 0)
+            finish_range(w, op, &t, (int32_t)(r - p->grid->ranges));
+        if (w->strips.status != DV_OK)
+            atomic_store(&w->x->failed, 1);
+    }
+}
+
+// What the grid gives a worker. Whole tiles are run with the first phase.
+static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
+{
+    const dv_group_grid *g = w->x->group[group].grid;
+    for (int32_t k = 0; k < g->n_ranges; k++) {
+        const dv_tile_range *r = &g->ranges[k];
+        if (dv_grid_core_number(w->x->plan, r) % w->x->n_workers == w->id &&
+            (what != COMBINE || dv_range_in_parts(g, r)))
+            run_range(w, group, what, op, r, 0, dv_range_tiles(g, r));
+    }
+}
+
+// Whatever is left, until nothing is.
+static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
+                       int32_t end)
+{
+    dv_exec *x = w->x;
+    int64_t at, n;
+    while (dv_queue_next(&x->queue, w->id, &at, &n)) {
+        if (x->group[group].grid) {
+            run_range(w, group, what, first, NULL, at, n);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            if (!atomic_load_explicit(&x->failed, memory_order_relaxed))
+                run_number(w, group, what, first, end, at + i);
+            if (w->strips.status != DV_OK)
+                atomic_store(&x->failed, 1);
+        }
+    }
+}
+
+// The tiles of ops first..end of a group that a worker is dealt.
 static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
                        int32_t end)
 {
@@ -260,12 +367,7 @@ static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
             int64_t tile = deal->first_tile + i;
             if (atomic_load_explicit(&x->failed, memory_order_relaxed))
                 break;
-            if (what == WHOLE)
-                run_tile(w, group, first, end, tile);
-            else if (what == PARTS)
-                compute_part(w, first, tile);
-            else
-                combine_parts(w, first, tile);
+            run_number(w, group, what, first, end, tile);
             if (w->strips.status != DV_OK)
                 atomic_store(&x->failed, 1);
         }
@@ -277,8 +379,21 @@ static void run_phase(const thread *me, int32_t group, phase what,
                       int32_t first, int32_t end)
 {
     dv_exec *x = me->x;
-    for (int32_t i = me->id; i < x->n_workers; i += me->n)
-        run_worker(&x->workers[i], group, what, first, end);
+    const dv_group_plan *p = &x->group[group];
+    if (p->n_queued) {
+        if (me->id == 0)
+            dv_queue_reset(&x->queue, p->n_queued, p->chunk, p->steal);
+        wait_all(x, me->n);
+    }
+    for (int32_t i = me->id; i < x->n_workers; i += me->n) {
+        dv_worker *w = &x->workers[i];
+        if (p->n_queued)
+            run_queued(w, group, what, first, end);
+        else if (p->grid)
+            run_grid(w, group, what, first);
+        else
+            run_worker(w, group, what, first, end);
+    }
     wait_all(x, me->n);
 }
 
@@ -293,7 +408,7 @@ static void run_group(const thread *me, int32_t number)
     // Ops with sums in parts need nothing of one another: one by one.
     for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
          op++) {
-        if (dv_plan_in_parts(x->plan, op)) {
+        if (x->group[number].grid || dv_plan_in_parts(x->plan, op)) {
             run_phase(me, number, PARTS, op, op + 1);
             run_phase(me, number, COMBINE, op, op + 1);
         } else {

@@ -11,10 +11,10 @@ program() {
     judge=$3
     shift 3
     rm -rf out
-    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out
+    expect 0 '' "$divvy" emit p.dv -t "$target" --as "$how" -o out ${policy:+--policy "$policy"}
     for cc in $compilers; do
         flags=
-        what="$how by $cc for $target"
+        what="$how by $cc for $target $policy"
         [ "$how" = openmp ] && flags=-fopenmp
         if ! $cc -std=c11 -O1 -Wall -Wextra -Werror $flags out/program.c -lm -o prog 2>.err; then
             # A compiler without OpenMP's headers or library is not the text's fault.
@@ -41,6 +41,18 @@ whole a 3,40,70 3
 whole b 3,70,65 4
 want a=a.npy b=b.npy
 program openmp wormhole same a=a.npy b=b.npy
+# -- Policies: rectangles, tiles cut along their depth and put together again
+printf 'input a: f32[2, 96, 250]\ninput b: f32[250, 416]\ninput c: f32[96]\ny[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\noutput y\n' >p.dv
+whole a 2,96,250 1
+whole b 250,416 2
+whole c 96 3
+want a=a.npy b=b.npy c=c.npy
+for policy in rect streamk 'splitk(3)'; do
+    program openmp wormhole same a=a.npy b=b.npy c=c.npy
+done
+policy=streamk2
+program c blackhole same a=a.npy b=b.npy c=c.npy
+policy=
 # -- Parts of sums, updates that read what they replace, repeats, indices
 printf 'input a: f32[9, 4000]\ny[m] = sum[k] a[m,k]\noutput y\n' >p.dv
 whole a 9,4000 5
@@ -71,7 +83,7 @@ whole a 2,230,20 9
 whole b 20,330 1
 want a=a.npy b=b.npy
 "$divvy" plan p.dv -t wormhole >p.plan
-for order in row_major column_major snake hilbert morton 'grouped(3)' 'block_linear(3)'; do
+for order in row_major column_major snake hilbert morton 'grouped(3)' 'block_linear(3)' 'swizzle(3)' zigzag; do
     sed "s/ order [a-z_()0-9]* {/ order $order {/" p.plan >q.plan
     expect 0 '' "$divvy" emit q.plan --as c -o out
     what="order $order"
@@ -89,6 +101,12 @@ for how in json csv; do
     rm -rf out
     expect 0 '' "$divvy" emit p.dv -t wormhole --as $how -o out
     "$divvy" lint out/group_0.$how >.out || complain "lint finds fault with our $how: $(head -3 .out)"
+done
+for p in rect streamk streamk1 streamk2 'splitk(2)' 'steal(2)'; do
+    expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --policy "$p" --as json -o out
+    "$divvy" lint out/group_0.json >.out || complain "lint finds fault with our json of $p: $(head -3 .out)"
+    expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --policy "$p" --as csv -o out
+    "$divvy" lint out/group_0.csv >.out || complain "lint finds fault with our csv of $p: $(head -3 .out)"
 done
 "$divvy" emit "$source/examples/softmax.dv" -t wormhole --as json -o soft 2>.err || complain 'softmax as json'
 for f in soft/*.json; do "$divvy" lint "$f" >.out || complain "lint: $f: $(head -3 .out)"; done

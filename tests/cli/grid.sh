@@ -52,11 +52,36 @@ has '^  1  1  #$' '^  1  \.  #$'
 grid --tiles 128x128 --k 4 --cores 13x10 --order auto
 has 'grouped(12): 128x128 tiles'
 
+# -- In plans: policies and orders of a program's results
+printf 'input a: f32[70, 100]\ninput b: f32[100, 130]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >p.dv
+for p in static rect streamk streamk1 streamk2 'splitk(2)' 'ticket(2)' dynamic auto; do
+    for x in sim threads; do
+        expect 0 '' "$divvy" run p.dv -t wormhole --scratch off --policy "$p" --order hilbert --executor $x --verify
+        has '^verify: ok'
+    done
+    "$divvy" plan p.dv -t wormhole --scratch off --policy "$p" >p.plan
+    expect 0 '' "$divvy" lint p.plan
+done
+expect 0 '' "$divvy" plan p.dv -t wormhole --scratch off --policy streamk
+has 'policy streamk {' 'core 0,1: 0..1 steps 1..2'
+"$divvy" plan p.dv -t wormhole --scratch off --policy streamk >p.plan
+sed 's/core 0,0: 0..1 steps 0..1/core 0,0: 0..1 steps 0..2/' p.plan >q.plan
+"$divvy" lint q.plan >.out && complain 'a step twice passed'
+has 'step 1 of tile 0 of y is on more than one core'
+expect 0 '' "$divvy" run p.dv --threads 3 --policy dynamic --verify
+has '^verify: ok'
+"$divvy" plan p.dv --threads 3 --policy 'ticket(2)' >p.plan
+grep -q 'tiles 3 ticket 2 {' p.plan || complain 'no tickets in the plan'
+expect 0 '' "$divvy" run p.plan --verify
+
 # -- Mistakes
+expect 2 'the policy rect is for machines that compute on tiles; host takes' "$divvy" run p.dv --policy rect
+expect 2 "there is no policy 'fast'" "$divvy" plan p.dv -t wormhole --policy fast
+expect 2 "there is no order 'match_shard' of a result in main memory" "$divvy" plan p.dv -t wormhole --order match_shard
 expect 1 'error\[capacity\]: 9x8 cores: wormhole has 8x8' "$divvy" grid --tiles 2x2 --cores 9x8 --target wormhole
 expect 1 'error\[shape\]: 2x4 shards of 2x2 tiles are 4x8 tiles, the result has 8x8' \
     "$divvy" grid --tiles 8x8 --cores 8x8 --shards 2x4 --shard-tiles 2x2
-expect 2 "there is no order 'zigzag'" "$divvy" grid --tiles 8x8 --cores 8x8 --order zigzag
+expect 2 "there is no order 'zag'" "$divvy" grid --tiles 8x8 --cores 8x8 --order zag
 expect 2 "there is no policy 'splitk'" "$divvy" grid --tiles 8x8 --cores 8x8 --policy splitk
 "$divvy" grid --tiles 8x8 2>.err; [ $? = 2 ] || complain 'no cores: not 2'
 "$divvy" grid --tiles 8by8 --cores 2x2 2>.err; [ $? = 2 ] || complain 'tiles: not 2'

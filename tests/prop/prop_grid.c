@@ -28,13 +28,13 @@ typedef struct sample {
 static void pick_words(sample *s, rng *r, int64_t kt)
 {
     static const char *const orders[] = {
-        "row_major", "column_major", "snake",           "grouped(%d)",
-        "morton",    "hilbert",      "block_linear(%d)"};
+        "row_major", "column_major",     "snake",       "grouped(%d)", "morton",
+        "hilbert",   "block_linear(%d)", "swizzle(%d)", "zigzag"};
     static const char *const policies[] = {
         "static",     "rect",       "streamk",   "streamk1", "streamk2",
-        "splitk(%d)", "ticket(%d)", "steal(%d)", "auto"};
-    const char *order = orders[rng_below(r, 7)];
-    const char *policy = policies[rng_below(r, 9)];
+        "splitk(%d)", "ticket(%d)", "steal(%d)", "auto",     "dynamic"};
+    const char *order = orders[rng_below(r, 9)];
+    const char *policy = policies[rng_below(r, 10)];
     // The formats are those above, each with at most one number.
     int64_t most = policy[0] == 's' && policy[1] == 'p' ? kt : 5;
     const char *at = strchr(order, '(');

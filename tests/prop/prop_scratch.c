@@ -49,6 +49,26 @@ static dv_plan_options random_options(rng *r, int64_t cores)
     return o;
 }
 
+// Who computes which tiles, on machines that compute on tiles; there half of
+// the programs keep nothing on cores, so that any core may have any tile.
+static void random_policy(rng *r, const dv_target *t, dv_plan_options *o)
+{
+    static const char *const policies[] = {
+        NULL,        "rect",      "streamk",   "streamk1", "streamk2",
+        "splitk(2)", "splitk(9)", "ticket(2)", "dynamic",  "auto"};
+    static const char *const orders[] = {
+        NULL,     "auto",    "snake",           "grouped(2)", "column_major",
+        "morton", "hilbert", "block_linear(2)", "swizzle(3)", "zigzag"};
+    if (!t->tile_rows) {
+        o->policy = policies[rng_percent(r, 80) ? 0 : 7 + rng_below(r, 2)];
+        return;
+    }
+    o->policy = policies[rng_below(r, 10)];
+    o->order = orders[rng_below(r, 10)];
+    if (rng_percent(r, 50))
+        o->scratch = "off";
+}
+
 static const char *said(const char *s)
 {
     return s ? s : "-";
@@ -60,19 +80,23 @@ static const char *options_text(const dv_plan_options *o)
     snprintf(text, sizeof text,
              "cores %d divide %s joint %s scratch %s in-place %s clone-inputs "
              "%s ring %s evict %s reorder %s recompute %s tenants %s "
-             "solver %s",
+             "solver %s policy %s order %s",
              (int)o->cores, said(o->divide), said(o->joint), said(o->scratch),
              said(o->in_place), said(o->clone_inputs), said(o->ring),
              said(o->evict), said(o->reorder), said(o->recompute),
-             said(o->tenants), said(o->solver));
+             said(o->tenants), said(o->solver), said(o->policy),
+             said(o->order));
     return text;
 }
 
 // -- Random programs -------------------------------------------------------
 
+// As the groups are dealt: grids give what does not stay on cores to others.
 static int64_t memory_bytes(const dv_plan *plan)
 {
-    dv_traffic t = dv_plan_traffic(plan);
+    dv_plan dealt = *plan;
+    dealt.n_grids = 0;
+    dv_traffic t = dv_plan_traffic(&dealt);
     return t.read_bytes + t.write_bytes;
 }
 
@@ -123,6 +147,7 @@ static int holds(const char *text, uint64_t seed)
     if (t.scratch_bytes == 0)
         t.scratch_bytes = 4096;
     dv_plan_options o = random_options(&r, t.cores);
+    random_policy(&r, &t, &o);
     dv_diag *diag = dv_diag_create();
     if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag))
         return case_no("it does not parse");

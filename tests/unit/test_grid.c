@@ -1,6 +1,7 @@
 // Tiles on cores: known vectors (tests/vectors/grid.txt), each as the line we
 // would have written; what a known implementation loses; limits; orders both
 // ways; queues between threads.
+#define _POSIX_C_SOURCE 200809L // strtok_r
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -255,7 +256,7 @@ static void vectors(void **unused)
         n++;
     }
     fclose(f);
-    assert_int_equal(n, 61);
+    assert_int_equal(n, 63);
     size_t same = 0;
     while (want.at[same] && want.at[same] == got.at[same])
         same++;
@@ -265,6 +266,116 @@ static void vectors(void **unused)
         fail_msg("wanted %.300s\n\ngot %.300s", want.at + same, got.at + same);
     dv_text_free(&want);
     dv_text_free(&got);
+}
+
+// -- Every vector by its name ------------------------------------------------
+
+// "2x256x256" as numbers.
+static int dims(const char *text, int64_t *out)
+{
+    int n = 0;
+    for (const char *at = text; *at; at += *at == 'x') {
+        char *end;
+        out[n++] = strtoll(at, &end, 10);
+        at = end;
+    }
+    return n;
+}
+
+typedef struct known {
+    int64_t shape[4], cores[2];
+    dv_shard_spec shards[2];
+    dv_grid_task task;
+} known;
+
+// SHAPE COLSxROWS SHARDS, where shards are GYxGX/SMxSN joined by +, or -.
+static void read_case(const char *text, known *k)
+{
+    char shape[32], cores[32], shards[64];
+    int64_t g[2], t[2];
+    assert_int_equal(sscanf(text, "%31s %31s %63s", shape, cores, shards), 3);
+    *k = (known){.task = DV_GRID_TASK_INIT};
+    k->task.n_dims = dims(shape, k->shape);
+    k->task.shape = k->shape;
+    dims(cores, k->cores);
+    k->task.core_cols = k->cores[0];
+    k->task.core_rows = k->cores[1];
+    char *save = NULL;
+    for (char *at = strtok_r(shards, "+", &save); at && *at != '-';
+         at = strtok_r(NULL, "+", &save)) {
+        char *tiles = strchr(at, '/');
+        assert_non_null(tiles);
+        *tiles++ = 0;
+        dims(at, g);
+        dims(tiles, t);
+        size_t n = k->task.n_shards++;
+        assert_true(n < 2);
+        k->shards[n] =
+            (dv_shard_spec){n ? "c" : "a", {g[0], g[1]}, {t[0], t[1]}};
+    }
+    k->task.shards = k->shards;
+}
+
+static void judge_case(const char *id, const char *text)
+{
+    known k;
+    read_case(text, &k);
+    dv_grid *g = make(&k.task);
+    dv_grid_figures f;
+    dv_text got = {0};
+    int64_t tiles = 0;
+    dv_grid_measure(g, &f);
+    for (int32_t i = 0; i < g->n_cores; i++)
+        tiles += g->cores[i].steps / g->kt;
+    dv_put(&got,
+           "%s %" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %d",
+           g->local_shard ? "local_shard" : "global", g->mt, g->nt, tiles,
+           f.busy, f.max_steps / g->kt, g->n_args);
+    if (strcmp(got.at, strstr(text, ": ") + 2))
+        fail_msg("%s: %s, not %s", id, got.at, strstr(text, ": ") + 2);
+    dv_text_free(&got);
+    dv_grid_destroy(g);
+}
+
+static void judge_error(char *text)
+{
+    known k;
+    char *colon = strstr(text, " : ");
+    assert_non_null(colon);
+    *colon = 0;
+    read_case(colon + 3, &k);
+    refused(&k.task, DV_E_SHAPE, text);
+}
+
+static void cases(void **unused)
+{
+    (void)unused;
+    FILE *f = fopen(DV_SOURCE_DIR "/tests/vectors/grid_cases.txt", "r");
+    assert_non_null(f);
+    char line[512];
+    int n = 0, judged = 0, elsewhere = 0;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *text = strstr(line, ": ");
+        if (line[0] == '#')
+            continue;
+        assert_non_null(text);
+        *text = 0;
+        text += 2;
+        n++;
+        if (!strncmp(text, "case ", 5))
+            judge_case(line, text + 5);
+        else if (!strncmp(text, "error ", 6))
+            judge_error(text + 6);
+        else if (!strcmp(text, "vector") || !strcmp(text, "lint"))
+            elsewhere++;
+        else
+            assert_true(!strncmp(text, "not ", 4) && strlen(text) > 20);
+        judged += text[0] == 'c' || text[0] == 'e';
+    }
+    fclose(f);
+    assert_int_equal(n, 124);
+    assert_true(judged >= 45 && elsewhere >= 60);
 }
 
 // -- What is lost elsewhere --------------------------------------------------
@@ -437,7 +548,8 @@ static void orders(void **unused)
     static const char *const words[] = {
         "row_major",       "column_major", "snake",      "grouped(1)",
         "grouped(3)",      "grouped(99)",  "morton",     "block_linear(1)",
-        "block_linear(3)", "hilbert",      "grouped(4)", "block_linear(99)"};
+        "block_linear(3)", "hilbert",      "grouped(4)", "block_linear(99)",
+        "swizzle(1)",      "swizzle(4)",   "zigzag",     "swizzle(99)"};
     uint8_t seen[23 * 23];
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         for (int64_t mt = 1; mt <= 23; mt++)
@@ -579,11 +691,11 @@ static void memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors), cmocka_unit_test(losses),
-        cmocka_unit_test(edges),   cmocka_unit_test(limits),
-        cmocka_unit_test(panels),  cmocka_unit_test(orders),
-        cmocka_unit_test(queues),  cmocka_unit_test(large),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(vectors), cmocka_unit_test(cases),
+        cmocka_unit_test(losses),  cmocka_unit_test(edges),
+        cmocka_unit_test(limits),  cmocka_unit_test(panels),
+        cmocka_unit_test(orders),  cmocka_unit_test(queues),
+        cmocka_unit_test(large),   cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

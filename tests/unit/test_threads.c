@@ -27,11 +27,14 @@ typedef struct job {
     void *data[16]; // by tensor of the plan
 } job;
 
+static const char *policy; // of the plans that are made
+
 static void start(job *j, const char *text, int64_t threads, dv_run_kind kind)
 {
     *j = (job){.diag = dv_diag_create()};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.threads = threads;
+    o.policy = policy;
     assert_int_equal(
         dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
         DV_OK);
@@ -118,6 +121,28 @@ static void any_number_gives_the_same_bits(void **state)
         }
         stop(&one);
     }
+}
+
+// Tiles that threads take as they come: which thread has which is chance, what
+// is computed is not. Repeats fill the
+// queues again.
+static void handed_out_tiles_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"ticket", "steal(2)", "dynamic"};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        for (size_t k = 0; k < 3; k++) {
+            job dealt, queued;
+            start(&dealt, programs[i], 4, DV_RUN_THREADS);
+            assert_int_equal(dv_exec_run(dealt.x, dealt.diag), DV_OK);
+            policy = policies[k];
+            start(&queued, programs[i], 4, DV_RUN_THREADS);
+            policy = NULL;
+            assert_int_equal(dv_exec_run(queued.x, queued.diag), DV_OK);
+            same(&dealt, &queued, programs[i], 4);
+            stop(&dealt);
+            stop(&queued);
+        }
 }
 
 // A sum that is divided among threads: whatever the plan chose, two runs of it
@@ -334,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_gives_the_same_bits),
+        cmocka_unit_test(handed_out_tiles_give_the_same_bits),
         cmocka_unit_test(parts_are_combined_in_order),
         cmocka_unit_test(an_error_of_one_thread_is_the_runs),
         cmocka_unit_test(errors_are_not_kept),

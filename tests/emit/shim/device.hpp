@@ -1,6 +1,11 @@
 // The kernels' side of the API, as far as emitted kernels use it.
 #pragma once
+#include <cmath>
+#include <limits>
 #include "machine.hpp"
+
+#define tt_l1_ptr
+enum class DataFormat { Float32, Float16_b };
 
 template <typename T>
 T get_arg_val(int i) {
@@ -105,7 +110,133 @@ inline void noc_async_write_page(uint32_t page, const TensorAccessor& to, uint32
 inline void noc_async_read_barrier() {}
 inline void noc_async_write_barrier() {}
 
-// -- Compute
+// -- Other cores
+
+// Places of the network and an address in one number: two corners of a
+// rectangle, which are the same for one core.
+inline uint64_t get_noc_multicast_addr(uint32_t x0, uint32_t y0, uint32_t x1, uint32_t y1, uint64_t address) {
+    return uint64_t{x0} << 56 | uint64_t{y0} << 48 | uint64_t{x1} << 40 | uint64_t{y1} << 32 | address;
+}
+inline uint64_t get_noc_addr(uint32_t x, uint32_t y, uint64_t address) {
+    return get_noc_multicast_addr(x, y, x, y, address);
+}
+
+// Every core of the rectangle but the own one.
+template <typename F>
+uint32_t for_cores(uint64_t to, F f) {
+    uint32_t n = 0;
+    for (uint32_t y = to >> 48 & 255; y <= (to >> 32 & 255); y++)
+        for (uint32_t x = to >> 56 & 255; x <= (to >> 40 & 255); x++) {
+            shim::core& c = shim::core_at(x, y);
+            n += &c != shim::here.on;
+            f(c, static_cast<uint32_t>(to));
+        }
+    return n;
+}
+
+inline void noc_async_write_multicast(uint32_t from, uint64_t to, uint32_t bytes, uint32_t others) {
+    const uint8_t* data = l1_at(from, bytes);
+    const uint32_t n = for_cores(to, [&](shim::core& c, uint32_t address) {
+        if (&c == shim::here.on)
+            shim::die("a multicast to oneself");
+        if (address > shim::l1_bytes || bytes > shim::l1_bytes - address)
+            shim::die("beyond core memory", address, bytes);
+        memcpy(c.l1.data() + address, data, bytes);
+    });
+    if (n != others)
+        shim::die("another number of cores in a multicast", n, others);
+}
+inline void noc_async_write(uint32_t from, uint64_t to, uint32_t bytes) {
+    noc_async_write_multicast(from, to, bytes, 1);
+}
+
+inline uintptr_t get_semaphore(uint32_t id) {
+    if (id >= shim::here.on->n_semaphores)
+        shim::die("no such semaphore", id);
+    return shim::here.on->semaphores + 16 * id;
+}
+
+inline void change_semaphore(shim::core& c, uint32_t address, uint32_t value, bool add) {
+    std::lock_guard<std::mutex> lock(c.mutex);
+    if (address < c.semaphores || address >= c.semaphores + 16 * c.n_semaphores)
+        shim::die("no semaphore at this address", address);
+    uint32_t v;
+    memcpy(&v, c.l1.data() + address, 4);
+    v = add ? v + value : value;
+    memcpy(c.l1.data() + address, &v, 4);
+    c.changed.notify_all();
+}
+inline uint32_t address_of(volatile uint32_t* p) {
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p));
+}
+inline void noc_semaphore_set(volatile uint32_t* at, uint32_t value) {
+    change_semaphore(*shim::here.on, address_of(at), value, false);
+}
+inline void noc_semaphore_wait(volatile uint32_t* at, uint32_t value) {
+    shim::wait_semaphore(address_of(at), value);
+}
+inline void noc_semaphore_inc(uint64_t to, uint32_t value) {
+    for_cores(to, [&](shim::core& c, uint32_t address) { change_semaphore(c, address, value, true); });
+}
+inline void noc_semaphore_set_multicast(uintptr_t from, uint64_t to, uint32_t others) {
+    uint32_t v;
+    {
+        std::lock_guard<std::mutex> lock(shim::here.on->mutex);
+        memcpy(&v, shim::here.on->l1.data() + from, 4);
+    }
+    const uint32_t n = for_cores(to, [&](shim::core& c, uint32_t address) { change_semaphore(c, address, v, false); });
+    if (n != others)
+        shim::die("another number of cores in a multicast", n, others);
+}
+
+// -- Registers and what the units are set up for
+
+inline float* reg(uint32_t i) {
+    auto& c = *shim::here.on;
+    if (!c.held || i >= static_cast<uint32_t>(c.n_regs))
+        shim::die("a register that is not there", i, c.n_regs);
+    c.fresh[i] = false;
+    return c.dst[i];
+}
+// Nothing but what was put there is in a register, except that products and
+// sums find zeros.
+inline void tile_regs_acquire() {
+    auto& c = *shim::here.on;
+    if (c.held)
+        shim::die("registers are acquired twice");
+    c.held = true;
+    for (int r = 0; r < 8; r++) {
+        c.fresh[r] = true;
+        for (float& v : c.dst[r])
+            v = std::numeric_limits<float>::quiet_NaN();
+    }
+}
+inline void tile_regs_commit() {}
+inline void tile_regs_wait() {}
+inline void tile_regs_release() { shim::here.on->held = false; }
+
+inline void set_up(const char* engine, int a, int b = -1) {
+    auto& c = *shim::here.on;
+    c.engine = std::string(engine) + " " + std::to_string(a) + " " + std::to_string(b);
+}
+inline void must_be(const char* engine, int a, int b = -1) {
+    auto& c = *shim::here.on;
+    const std::string want = std::string(engine) + " " + std::to_string(a) + " " + std::to_string(b);
+    if (c.engine != want) {
+        fprintf(stderr, "shim: set up for '%s', called for '%s'\n", c.engine.c_str(), want.c_str());
+        exit(5);
+    }
+    if (c.source_a >= 0 && c.cbs[c.source_a].fmt != c.cbs[a].fmt)
+        shim::die("a source of another format", c.source_a, a);
+    if (b >= 0 && c.source_b >= 0 && c.cbs[c.source_b].fmt != c.cbs[b].fmt)
+        shim::die("a second source of another format", c.source_b, b);
+}
+inline void reconfig_data_format_srca(uint32_t a) { shim::here.on->source_a = static_cast<int>(a); }
+inline void reconfig_data_format(uint32_t a, uint32_t b) {
+    shim::here.on->source_a = static_cast<int>(a);
+    shim::here.on->source_b = static_cast<int>(b);
+}
+inline void pack_reconfig_data_format(uint32_t to) { shim::here.on->pack_to = static_cast<int>(to); }
 
 inline void unpack(uint32_t cb, uint32_t tile, float out[1024]) {
     auto& c = cb_of(cb);
@@ -121,66 +252,171 @@ inline void unpack(uint32_t cb, uint32_t tile, float out[1024]) {
     }
 }
 
-inline void mm_init(uint32_t, uint32_t, uint32_t) {}
-inline void binary_op_init_common(uint32_t, uint32_t, uint32_t) {}
-inline void unary_op_init_common(uint32_t, uint32_t) {}
-inline void add_tiles_init(uint32_t, uint32_t) {}
-inline void sub_tiles_init(uint32_t, uint32_t) {}
-inline void mul_tiles_init(uint32_t, uint32_t) {}
-inline void copy_tile_init(uint32_t) {}
-inline void relu_tile_init() {}
-inline void tile_regs_acquire() { memset(shim::here.on->dst, 0, sizeof shim::here.on->dst); }
-inline void tile_regs_commit() {}
-inline void tile_regs_wait() {}
-inline void tile_regs_release() {}
-
-// Adds to what is in the register, as the machine does.
-inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t reg) {
-    float x[1024], y[1024];
-    unpack(a, ta, x);
-    unpack(b, tb, y);
-    float* d = shim::here.on->dst[reg];
-    for (int i = 0; i < 32; i++)
-        for (int k = 0; k < 32; k++)
-            for (int j = 0; j < 32; j++)
-                d[shim::at(i, j)] += x[shim::at(i, k)] * y[shim::at(k, j)];
-}
-
-template <typename F>
-void eltwise(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t reg, F f) {
-    float x[1024], y[1024];
-    unpack(a, ta, x);
-    unpack(b, tb, y);
-    for (int i = 0; i < 1024; i++)
-        shim::here.on->dst[reg][i] = f(x[i], y[i]);
-}
-
-inline void add_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t reg) {
-    eltwise(a, b, ta, tb, reg, [](float x, float y) { return x + y; });
-}
-inline void sub_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t reg) {
-    eltwise(a, b, ta, tb, reg, [](float x, float y) { return x - y; });
-}
-inline void mul_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t reg) {
-    eltwise(a, b, ta, tb, reg, [](float x, float y) { return x * y; });
-}
-inline void copy_tile(uint32_t cb, uint32_t tile, uint32_t reg) {
-    unpack(cb, tile, shim::here.on->dst[reg]);
-}
-inline void relu_tile(uint32_t reg) {
-    for (float& v : shim::here.on->dst[reg])
-        v = v > 0 ? v : 0;
-}
-
-inline void pack_tile(uint32_t reg, uint32_t cb) {
+inline void pack_tile(uint32_t r, uint32_t cb) {
     auto& c = cb_of(cb);
+    if (shim::here.on->pack_to != static_cast<int>(cb))
+        shim::die("packed as for another buffer", shim::here.on->pack_to, cb);
     uint8_t* to = l1_at(get_write_ptr(cb), c.page_bytes);
+    const float* from = reg(r);
     for (int i = 0; i < 1024; i++) {
-        const float v = shim::here.on->dst[reg][i];
-        const uint16_t h = shim::to_bf16(v);
+        const uint16_t h = shim::to_bf16(from[i]);
         if (c.fmt == shim::format::f32)
-            memcpy(to + 4 * i, &v, 4);
+            memcpy(to + 4 * i, &from[i], 4);
         else
             memcpy(to + 2 * i, &h, 2);
     }
+}
+
+// -- Products
+
+inline void mm_init_short(uint32_t a, uint32_t b, uint32_t swapped) {
+    set_up(swapped ? "mm swapped" : "mm", static_cast<int>(b), static_cast<int>(a));
+}
+inline void mm_init(uint32_t a, uint32_t b, uint32_t, uint32_t swapped) {
+    reconfig_data_format(b, a);
+    mm_init_short(a, b, swapped);
+}
+inline void unary_op_init_common(uint32_t a, uint32_t) { reconfig_data_format(a, a); }
+
+// Adds to what is in the register, as the machine does.
+inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t ta, uint32_t tb, uint32_t r) {
+    float x[1024], y[1024];
+    const bool swapped = shim::here.on->engine.find("swapped") != std::string::npos;
+    must_be(swapped ? "mm swapped" : "mm", static_cast<int>(b), static_cast<int>(a));
+    unpack(a, ta, x);
+    unpack(b, tb, y);
+    const bool fresh = shim::here.on->fresh[r];
+    float* d = reg(r);
+    if (fresh)
+        memset(d, 0, 4096);
+    shim::add_product(d, x, y, swapped);
+}
+
+// -- From buffers to registers
+
+inline void copy_tile_to_dst_init_short(uint32_t cb) { set_up("copy", static_cast<int>(cb)); }
+inline void copy_tile(uint32_t cb, uint32_t tile, uint32_t r) {
+    must_be("copy", static_cast<int>(cb));
+    unpack(cb, tile, reg(r));
+}
+inline void transpose_wh_init_short(uint32_t cb) { set_up("transpose", static_cast<int>(cb)); }
+inline void transpose_wh_tile(uint32_t cb, uint32_t tile, uint32_t r) {
+    float x[1024];
+    must_be("transpose", static_cast<int>(cb));
+    unpack(cb, tile, x);
+    float* d = reg(r);
+    for (int i = 0; i < 32; i++)
+        for (int j = 0; j < 32; j++)
+            d[shim::at(i, j)] = x[shim::at(j, i)];
+}
+enum class BroadcastType { NONE, COL, ROW, SCALAR };
+template <BroadcastType T>
+void unary_bcast_init(uint32_t cb, uint32_t) { set_up("bcast", static_cast<int>(cb), static_cast<int>(T)); }
+template <BroadcastType T>
+void unary_bcast(uint32_t cb, uint32_t tile, uint32_t r) {
+    float x[1024];
+    shim::here.on->source_b = -1;
+    must_be("bcast", static_cast<int>(cb), static_cast<int>(T));
+    unpack(cb, tile, x);
+    float* d = reg(r);
+    for (int i = 0; i < 32; i++)
+        for (int j = 0; j < 32; j++)
+            d[shim::at(i, j)] = x[shim::at(T == BroadcastType::COL ? i : 0, T == BroadcastType::ROW ? j : 0)];
+}
+
+// -- Reductions
+
+enum class PoolType { SUM, AVG, MAX };
+enum class ReduceDim { REDUCE_ROW, REDUCE_COL, REDUCE_SCALAR };
+template <PoolType P, ReduceDim D>
+void reduce_init(uint32_t cb, uint32_t scaler, uint32_t) { set_up("reduce", static_cast<int>(cb), static_cast<int>(scaler)); }
+inline void reduce_uninit() { set_up("", -1); }
+
+// The result is in the first row, column or element; what else is in the tile
+// nobody knows.
+template <PoolType P, ReduceDim D>
+void reduce_tile(uint32_t cb, uint32_t scaler, uint32_t tile, uint32_t ts, uint32_t r) {
+    float x[1024], s[1024];
+    must_be("reduce", static_cast<int>(cb), static_cast<int>(scaler));
+    unpack(cb, tile, x);
+    unpack(scaler, ts, s);
+    const bool fresh = shim::here.on->fresh[r];
+    float* d = reg(r);
+    for (int i = 0; i < 32; i++)
+        for (int j = 0; j < 32; j++) {
+            const int to = shim::at(D == ReduceDim::REDUCE_ROW ? i : 0, D == ReduceDim::REDUCE_COL ? j : 0);
+            const bool first = fresh && (D == ReduceDim::REDUCE_ROW ? j == 0 : D == ReduceDim::REDUCE_COL ? i == 0 : i + j == 0);
+            const float v = x[shim::at(i, j)] * s[0];
+            d[to] = first ? v : P == PoolType::MAX ? (std::isnan(v) || v > d[to] ? v : d[to]) : d[to] + v;
+        }
+}
+
+// -- Functions in registers
+
+inline void fill_tile_init() {}
+inline void fill_tile(uint32_t r, float v) {
+    for (float* p = reg(r), *end = p + 1024; p < end; p++)
+        *p = v;
+}
+
+#define SHIM_UNARY(name, value)                                 \
+    inline void name##_tile_init() {}                           \
+    inline void name##_tile(uint32_t r) {                       \
+        for (float* p = reg(r), *end = p + 1024; p < end; p++) { \
+            const double x = *p;                                \
+            *p = static_cast<float>(value);                     \
+        }                                                       \
+    }
+SHIM_UNARY(negative, -x)
+SHIM_UNARY(exp, std::exp(x))
+SHIM_UNARY(log, std::log(x))
+SHIM_UNARY(sqrt, std::sqrt(x))
+SHIM_UNARY(rsqrt, 1 / std::sqrt(x))
+SHIM_UNARY(tanh, std::tanh(x))
+SHIM_UNARY(sigmoid, 1 / (1 + std::exp(-x)))
+SHIM_UNARY(silu, x / (1 + std::exp(-x)))
+SHIM_UNARY(relu, std::isnan(x) || x > 0 ? x : 0)
+SHIM_UNARY(abs, std::fabs(x))
+SHIM_UNARY(erf_exact, std::erf(x))
+SHIM_UNARY(gelu_exact, 0.5 * x * std::erfc(x * -0.70710678118654752440))
+// Fast or exact, as the machine has them; only the exact one is used.
+template <bool fast>
+void erf_tile_init() { static_assert(!fast); }
+template <bool fast>
+void erf_tile(uint32_t r) { erf_exact_tile(r); }
+template <bool fast>
+void gelu_tile_init() { static_assert(!fast); }
+template <bool fast>
+void gelu_tile(uint32_t r) { gelu_exact_tile(r); }
+
+#define SHIM_BINARY(name, value)                                     \
+    inline void name##_tile_init() {}                                \
+    inline void name##_tile(uint32_t a, uint32_t b, uint32_t to) {   \
+        const float *p = reg(a), *q = reg(b);                        \
+        float* d = reg(to);                                          \
+        for (int i = 0; i < 1024; i++) {                             \
+            const float x = p[i], y = q[i];                          \
+            d[i] = static_cast<float>(value);                        \
+        }                                                            \
+    }
+SHIM_BINARY(add_binary, x + y)
+SHIM_BINARY(sub_binary, x - y)
+SHIM_BINARY(mul_binary, x * y)
+SHIM_BINARY(div_binary, x / y)
+SHIM_BINARY(lt_binary, x < y)
+SHIM_BINARY(le_binary, x <= y)
+SHIM_BINARY(gt_binary, x > y)
+SHIM_BINARY(ge_binary, x >= y)
+SHIM_BINARY(eq_binary, x == y)
+SHIM_BINARY(ne_binary, x != y)
+SHIM_BINARY(binary_min, std::isnan(x) || x < y ? x : y)
+SHIM_BINARY(binary_max, std::isnan(x) || x > y ? x : y)
+
+inline void where_tile_init() {}
+template <DataFormat F>
+void where_tile(uint32_t cond, uint32_t a, uint32_t b, uint32_t to) {
+    const float *c = reg(cond), *x = reg(a), *y = reg(b);
+    float* d = reg(to);
+    for (int i = 0; i < 1024; i++)
+        d[i] = c[i] != 0 ? x[i] : y[i];
 }

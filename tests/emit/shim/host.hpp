@@ -4,11 +4,12 @@
 #include <utility>
 #include "machine.hpp"
 
+enum class DataFormat { Float32, Float16_b };
 enum class MathFidelity { LoFi, HiFi2, HiFi3, HiFi4 };
 
 namespace tt {
 
-enum class DataFormat { Float32, Float16_b };
+using ::DataFormat;
 
 template <typename T>
 std::vector<T> reorder(const std::vector<T>& x, uint32_t rows, uint32_t cols, bool to_tiles) {
@@ -52,6 +53,7 @@ struct DataMovementConfig {
 struct ComputeConfig {
     MathFidelity math_fidelity;
     bool fp32_dest_acc_en;
+    bool dst_full_sync_en = false;
 };
 
 struct CircularBufferConfig {
@@ -75,15 +77,25 @@ struct Program {
     std::vector<kernel> kernels;
     std::vector<CircularBufferConfig> cbs;
     std::vector<CoreRange> cores;
+    uint32_t semaphores = 0;
+    bool full_sync = false;
 };
 
+inline uint32_t CreateSemaphore(Program& p, const CoreRangeSet&, uint32_t value) {
+    if (value)
+        shim::die("semaphores begin with 0 here", value);
+    return p.semaphores++;
+}
 inline Program CreateProgram() { return {}; }
 void CreateCircularBuffer(Program& p, const CoreRangeSet& cores, const CircularBufferConfig& config);
 KernelHandle add_kernel(Program& p, const std::string& file, const CoreRangeSet& cores);
 inline KernelHandle CreateKernel(Program& p, const std::string& file, const CoreRangeSet& cores, const DataMovementConfig&) {
     return add_kernel(p, file, cores);
 }
-inline KernelHandle CreateKernel(Program& p, const std::string& file, const CoreRangeSet& cores, const ComputeConfig&) {
+inline KernelHandle CreateKernel(Program& p, const std::string& file, const CoreRangeSet& cores, const ComputeConfig& c) {
+    if (!c.fp32_dest_acc_en)
+        shim::die("registers are f32 here");
+    p.full_sync = c.dst_full_sync_en;
     return add_kernel(p, file, cores);
 }
 void SetRuntimeArgs(Program& p, KernelHandle k, CoreCoord core, const std::vector<uint32_t>& args);
@@ -108,6 +120,9 @@ struct MeshDevice {
     MeshCommandQueue& mesh_command_queue() { return queue; }
     CoreCoord compute_with_storage_grid_size() const;
     MeshShape shape() const { return {}; }
+    CoreCoord worker_core_from_logical_core(const CoreCoord& at) const {
+        return {at.x + shim::network_x, at.y + shim::network_y};
+    }
     void close() {}
 };
 

@@ -1,6 +1,7 @@
 // Runs programs of the host's side: three threads a core.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include "host.hpp"
 
@@ -29,6 +30,51 @@ dram& buffer_at(uint32_t address) {
     return *it->second;
 }
 
+void add_product(float* d, const float* x, const float* y, bool swapped) {
+    float rows[32][32];
+    for (int k = 0; k < 32; k++)
+        for (int j = 0; j < 32; j++)
+            rows[k][j] = y[swapped ? at(j, k) : at(k, j)];
+    for (int i = 0; i < 32; i++) {
+        float sum[32];
+        for (int j = 0; j < 32; j++)
+            sum[j] = d[at(i, j)];
+        for (int k = 0; k < 32; k++)
+            for (int j = 0; j < 32; j++)
+                sum[j] += x[at(i, k)] * rows[k][j];
+        for (int j = 0; j < 32; j++)
+            d[at(i, j)] = sum[j];
+    }
+}
+
+static std::map<std::pair<size_t, size_t>, core*>& places() {
+    static std::map<std::pair<size_t, size_t>, core*> all;
+    return all;
+}
+
+core& core_at(uint32_t x, uint32_t y) {
+    const auto it = places().find({x, y});
+    if (it == places().end())
+        die("no core at this place of the network", x, y);
+    return *it->second;
+}
+
+void wait_semaphore(uint32_t address, uint32_t value) {
+    core& c = *here.on;
+    std::unique_lock<std::mutex> lock(c.mutex);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto is = [&] {
+        uint32_t v;
+        memcpy(&v, c.l1.data() + address, 4);
+        return v == value;
+    };
+    while (!is())
+        if (c.changed.wait_until(lock, until) == std::cv_status::timeout && !is()) {
+            fprintf(stderr, "shim: %s of core %d,%d waits for %u in a semaphore\n", here.name, here.x, here.y, value);
+            exit(5);
+        }
+}
+
 // A kernel that waits for long will wait forever: say who it is.
 void wait_for(int cb, bool (*ready)(const circular&, uint32_t), uint32_t pages, const char* what) {
     core& c = *here.on;
@@ -50,7 +96,7 @@ void CreateCircularBuffer(Program& p, const CoreRangeSet&, const CircularBufferC
 }
 
 KernelHandle add_kernel(Program& p, const std::string& file, const CoreRangeSet& cores) {
-    p.kernels.push_back({file.substr(file.find_last_of('/') + 1), {}});
+    p.kernels.push_back({file, {}});
     p.cores = cores.ranges;
     return p.kernels.size() - 1;
 }
@@ -101,6 +147,12 @@ static void lay_out(shim::core& c, const Program& p) {
             cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : shim::format::bf16;
             c.used += config.bytes;
         }
+    c.semaphores = c.used;
+    c.n_semaphores = p.semaphores;
+    c.used += 16 * p.semaphores;
+    if (c.used > shim::l1_bytes)
+        shim::die("semaphores are beyond core memory", c.used);
+    c.n_regs = p.full_sync ? 8 : 4;
 }
 
 // Every page of what was written at all must be written once.
@@ -122,12 +174,15 @@ static void check_writes() {
 static void run(const Program& p) {
     std::vector<std::unique_ptr<shim::core>> cores;
     std::vector<std::thread> threads;
+    std::vector<std::function<void()>> work; // begins when all cores are there
+    shim::places().clear();
     for (const auto& r : p.cores)
         for (size_t y = r.start.y; y <= r.end.y; y++)
             for (size_t x = r.start.x; x <= r.end.x; x++) {
                 cores.push_back(std::make_unique<shim::core>());
                 shim::core* c = cores.back().get();
                 lay_out(*c, p);
+                shim::places()[{x + shim::network_x, y + shim::network_y}] = c;
                 for (const auto& k : p.kernels) {
                     const auto args = k.args.find({x, y});
                     const auto fn = shim::kernels().find(k.file);
@@ -135,12 +190,14 @@ static void run(const Program& p) {
                         shim::die("a core without arguments", static_cast<long>(x), static_cast<long>(y));
                     if (fn == shim::kernels().end())
                         shim::die(("no kernel " + k.file).c_str());
-                    threads.emplace_back([c, x, y, &k, args, fn] {
+                    work.emplace_back([c, x, y, &k, args, fn] {
                         shim::here = {c, &args->second, k.file.c_str(), static_cast<int>(x), static_cast<int>(y)};
                         fn->second();
                     });
                 }
             }
+    for (auto& w : work)
+        threads.emplace_back(w);
     for (auto& t : threads)
         t.join();
     // What was pushed was popped: nobody left a tile behind.

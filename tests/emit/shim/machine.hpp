@@ -41,13 +41,28 @@ struct circular {
     uint32_t pushed = 0, popped = 0; // pages, since the start
 };
 
+// A core's memory; pages that nobody touches cost nothing.
+struct memory_of_core {
+    uint8_t* at = static_cast<uint8_t*>(calloc(l1_bytes, 1));
+    memory_of_core() = default;
+    memory_of_core(const memory_of_core&) = delete;
+    memory_of_core& operator=(const memory_of_core&) = delete;
+    ~memory_of_core() { free(at); }
+    uint8_t* data() { return at; }
+};
+
 struct core {
-    std::vector<uint8_t> l1 = std::vector<uint8_t>(l1_bytes);
+    memory_of_core l1;
     std::mutex mutex;
     std::condition_variable changed;
     circular cbs[n_cbs];
-    uint32_t used = 0;
+    uint32_t used = 0, semaphores = 0, n_semaphores = 0;
     float dst[8][1024]; // registers of the compute kernel
+    int n_regs = 4;
+    bool held = false, fresh[8]; // registers are acquired; nothing is in one
+    // What units of the core are set up for. Calls must find their own.
+    std::string engine;
+    int source_a = -1, source_b = -1, pack_to = -1;
 };
 
 // What the kernel that runs in this thread sees.
@@ -60,7 +75,15 @@ struct context {
 extern thread_local context here;
 
 dram& buffer_at(uint32_t address);
+// The core at a place of the network, which is not its place in the grid.
+core& core_at(uint32_t x, uint32_t y);
+constexpr size_t network_x = 1, network_y = 2; // how much further it is
+// The semaphore at an address of the own core.
+void wait_semaphore(uint32_t address, uint32_t value);
 void wait_for(int cb, bool (*ready)(const circular&, uint32_t), uint32_t pages, const char* what);
+
+// d += x * y of tiles, or of x and y with its rows as columns.
+void add_product(float* d, const float* x, const float* y, bool swapped);
 
 using kernel_fn = void (*)();
 struct registered {

@@ -11,8 +11,8 @@
 // holds the rectangle, with the tiles outside left out. How many of a quadrant
 // are inside is a product of two clipped sides, so that the search for a place
 // goes down one quadrant a bit and counts what it passes.
+#include "plan/order.h"
 #include "base/math.h"
-#include "grid/grid.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +109,37 @@ static int64_t shard_id(const dv_order *o, int64_t m, int64_t n)
 {
     int64_t gx = o->nt / o->sn, s = m / o->sm * gx + n / o->sn;
     return s * o->sm * o->sn + m % o->sm * o->sn + n % o->sn;
+}
+
+// Blocks of columns, row by row in each; the last block is narrower. This is
+// the raster along rows of a known library; along columns it is grouped.
+static void swizzle_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
+{
+    int64_t size = dv_min_i64(o->size, o->nt), left = id / (size * o->mt);
+    int64_t t = id - left * size * o->mt;
+    int64_t width = dv_min_i64(o->nt - left * size, size);
+    *m = t / width;
+    *n = left * size + t % width;
+}
+
+static int64_t swizzle_id(const dv_order *o, int64_t m, int64_t n)
+{
+    int64_t size = dv_min_i64(o->size, o->nt), left = n / size * size;
+    int64_t width = dv_min_i64(o->nt - left, size);
+    return left * o->mt + m * width + (n - left);
+}
+
+// Rows from both ends in turn: 0, last, 1, last but one. Where later rows have
+// more to do, as in causal attention, neighbours make even pairs.
+static int64_t zigzag_row(const dv_order *o, int64_t place)
+{
+    return place % 2 ? o->mt - 1 - place / 2 : place / 2;
+}
+
+static int64_t zigzag_place(const dv_order *o, int64_t m)
+{
+    int64_t back = o->mt - 1 - m;
+    return m <= back ? 2 * m : 2 * back + 1;
 }
 
 // -- Curves ------------------------------------------------------------------
@@ -213,6 +244,13 @@ void dv_order_tile(const dv_order *o, int64_t id, int64_t *m, int64_t *n)
     case DV_ORDER_MATCH_SHARD:
         shard_tile(o, id, m, n);
         return;
+    case DV_ORDER_SWIZZLE:
+        swizzle_tile(o, id, m, n);
+        return;
+    case DV_ORDER_ZIGZAG:
+        *m = zigzag_row(o, id / o->nt);
+        *n = id % o->nt;
+        return;
     default:
         *m = id / o->nt;
         *n = id % o->nt;
@@ -235,6 +273,10 @@ int64_t dv_order_id(const dv_order *o, int64_t m, int64_t n)
         return curve_id(o, m, n);
     case DV_ORDER_MATCH_SHARD:
         return shard_id(o, m, n);
+    case DV_ORDER_SWIZZLE:
+        return swizzle_id(o, m, n);
+    case DV_ORDER_ZIGZAG:
+        return zigzag_place(o, m) * o->nt + n;
     default:
         if (o->kind == DV_ORDER_SNAKE && m % 2)
             n = o->nt - 1 - n;

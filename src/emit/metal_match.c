@@ -1,0 +1,409 @@
+// What a group computes, in terms of tiles: the plane of two variables whose
+// tiles are worked on, how every operand lies in it, and when it is needed.
+//
+//   y[m,n] = relu(a[m,n] + b[n])          plane (m,n); a plain, b a row
+//   y[m] = max[k] exp(x[m,k] - r[m])      plane (m,k), reduced along rows;
+//                                         r is a row of m that becomes a column
+//   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c as r above, behind it
+#include "emit/emit.h"
+#include "base/math.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define NO(...) return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE, __VA_ARGS__)
+
+// -- Expressions -------------------------------------------------------------
+
+int dv_expr_has_reduce(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_REDUCE)
+        return 1;
+    for (int i = 0; e->kind == DV_EXPR_APPLY && i < e->n_args; i++)
+        if (dv_expr_has_reduce(e->arg[i]))
+            return 1;
+    return 0;
+}
+
+// Without what is in sums.
+static int reads(const dv_expr *e, int32_t read)
+{
+    if (e->kind == DV_EXPR_READ)
+        return e->read == read;
+    for (int i = 0; e->kind == DV_EXPR_APPLY && i < e->n_args; i++)
+        if (reads(e->arg[i], read))
+            return 1;
+    return 0;
+}
+
+static int in_sum(const dv_op *op, int32_t read)
+{
+    const dv_expr *r = dv_op_reduce(op);
+    return r && reads(r->arg[0], read);
+}
+
+// Arguments that are not of the sum take one register after the other.
+int dv_emit_registers(const dv_expr *e)
+{
+    int most = 1, held = 0;
+    if (e->kind == DV_EXPR_REDUCE)
+        return 0;
+    if (e->kind != DV_EXPR_APPLY)
+        return 1;
+    for (int i = 0; i < e->n_args; i++) {
+        int n = dv_emit_registers(e->arg[i]);
+        int sum = dv_expr_has_reduce(e->arg[i]);
+        most = n + (sum ? 0 : held) > most ? n + (sum ? 0 : held) : most;
+        held += !sum;
+    }
+    return most;
+}
+
+// A value where all that is read is 0.
+static double at_zero(const dv_expr *e)
+{
+    double a[3] = {0};
+    if (e->kind == DV_EXPR_CONST)
+        return e->value;
+    if (e->kind != DV_EXPR_APPLY)
+        return 0;
+    for (int i = 0; i < e->n_args; i++)
+        a[i] = at_zero(e->arg[i]);
+    switch (e->fn) {
+    case DV_FN_ADD:
+        return a[0] + a[1];
+    case DV_FN_SUB:
+        return a[0] - a[1];
+    case DV_FN_MUL:
+        return a[0] * a[1];
+    case DV_FN_NEG:
+        return -a[0];
+    case DV_FN_RELU:
+        return a[0] > 0 ? a[0] : 0;
+    case DV_FN_ABS:
+        return fabs(a[0]);
+    case DV_FN_MIN:
+        return fmin(a[0], a[1]);
+    case DV_FN_MAX:
+        return fmax(a[0], a[1]);
+    case DV_FN_TANH:
+    case DV_FN_ERF:
+    case DV_FN_SILU:
+    case DV_FN_GELU:
+    case DV_FN_SQRT:
+        return a[0] == 0 ? 0 : 1;
+    default:
+        return 1; // not 0, or not known to be
+    }
+}
+
+// -- Operands ----------------------------------------------------------------
+
+static int n_values(const dv_op *op, int v)
+{
+    return op->vars[v].end - op->vars[v].begin > 1;
+}
+
+// The variable of dim d, -1 for one value, -2 for anything else.
+static int var_of(const dv_op *op, const dv_access *a, int d)
+{
+    int v;
+    if (d < 0)
+        return -1;
+    const dv_index *x = &a->index[d];
+    if (x->via >= 0)
+        return -2;
+    if (!dv_index_is_var(op, x, &v)) {
+        for (v = 0; v < op->n_vars; v++)
+            if (x->coef[v])
+                return -2;
+        return x->base == 0 ? -1 : -2;
+    }
+    return n_values(op, v) ? v : -1;
+}
+
+static int lay_of(emit_plane p, int row, int col)
+{
+    if (row == p.row && col == p.col)
+        return LAY_PLAIN;
+    if (row == p.col && col == p.row)
+        return LAY_SWAPPED;
+    if (row < 0 && col < 0)
+        return LAY_SCALAR;
+    if (row < 0 && col == p.col)
+        return LAY_ROW;
+    if (col < 0 && row == p.row)
+        return LAY_COL;
+    if (row < 0 && col == p.row)
+        return LAY_TO_COL;
+    if (col < 0 && row == p.col)
+        return LAY_TO_ROW;
+    return -1;
+}
+
+// Which loop of the kernel counts tiles of a variable.
+static char loop_of(const emit_kernel *k, int v)
+{
+    return v < 0                   ? 0
+           : k->op->vars[v].reduce ? v == k->plane.row && k->plane.col >= 0 &&
+                                             k->op->vars[k->plane.col].reduce
+                                         ? 'p'
+                                         : 'k'
+           : v == k->out.row       ? 'm'
+           : v == k->out.col       ? 'n'
+                                   : 0;
+}
+
+// The dim of the result that a variable writes among those before the last two;
+// -1: none.
+static int batch_dim(const dv_op *op, int v)
+{
+    for (int d = 0; d < op->write.n_dims - 2; d++) {
+        int w;
+        if (dv_index_is_var(op, &op->write.index[d], &w) && w == v)
+            return d;
+    }
+    return -1;
+}
+
+static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
+                         int32_t read, int after)
+{
+    const dv_access *a = &k->op->reads[read];
+    const dv_tensor *t = &e->p->tensors[a->tensor];
+    int n = a->n_dims, row = var_of(k->op, a, n - 2);
+    int col = var_of(k->op, a, n - 1), lay;
+    for (int d = 0; d < n; d++) {
+        int v = var_of(k->op, a, d);
+        if (v == -2 || (v >= 0 && (k->op->vars[v].begin != 0 ||
+                                   k->op->vars[v].end != t->shape[d])))
+            NO("%s has no kernel: it reads %s at other than whole dims",
+               k->op->name, t->name);
+        if (v < 0 && t->shape[d] > 1)
+            NO("%s has no kernel: it reads one place of dim %d of %s, which "
+               "has %" PRId64,
+               k->op->name, d, t->name, t->shape[d]);
+    }
+    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
+        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", k->op->name,
+           t->name, dv_dtype_get(t->dtype)->name);
+    lay = lay_of(plane, row, col);
+    if (lay < 0)
+        NO("%s has no kernel: tiles of %s lie neither along nor across those "
+           "it computes",
+           k->op->name, t->name);
+    if (k->n_in == EMIT_MAX_OPERANDS)
+        NO("%s has no kernel: it reads more than %d operands", k->op->name,
+           (int)EMIT_MAX_OPERANDS);
+    emit_operand *o = &k->in[k->n_in++];
+    *o = (emit_operand){.read = read, .tensor = a->tensor};
+    o->lay = (emit_lay)lay;
+    o->row = loop_of(k, row);
+    o->col = loop_of(k, col);
+    o->rows = n > 1 ? dv_ceil_div(t->shape[n - 2], 32) : 1;
+    o->cols = n > 0 ? dv_ceil_div(t->shape[n - 1], 32) : 1;
+    o->stage = after                                             ? STAGE_AFTER
+               : o->row == 'k' || o->row == 'p' || o->col == 'k' ? STAGE_STEP
+                                                                 : STAGE_BEFORE;
+    for (int d = 0; d < n - 2; d++) {
+        int v = var_of(k->op, a, d), w = v < 0 ? -1 : batch_dim(k->op, v);
+        if (v >= 0 && w < 0)
+            NO("%s has no kernel: dim %d of %s is neither of its tiles nor a "
+               "batch of the result",
+               k->op->name, d, t->name);
+        if (w >= 0)
+            o->batch[o->n_batch++] = w;
+    }
+    return DV_OK;
+}
+
+// -- Shapes ------------------------------------------------------------------
+
+static int is_turned(const emit_operand *o)
+{
+    return o->lay == LAY_TO_COL || o->lay == LAY_TO_ROW;
+}
+
+// A sum of products of two reads, as rows by depth and depth by columns?
+static int match_product(const emitter *e, emit_kernel *k)
+{
+    const dv_expr *x = k->reduce->arg[0];
+    int depth = -1, many = 0;
+    for (int v = 0; v < k->op->n_vars; v++)
+        if (k->op->vars[v].reduce && n_values(k->op, v))
+            depth = v, many++;
+    if (k->reduce->fn != DV_RED_SUM || x->kind != DV_EXPR_APPLY ||
+        x->fn != DV_FN_MUL || x->arg[0]->kind != DV_EXPR_READ ||
+        x->arg[1]->kind != DV_EXPR_READ || many > 1)
+        return 0;
+    emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
+    for (int turn = 0; turn < 2; turn++) {
+        int32_t left = x->arg[turn]->read, right = x->arg[!turn]->read;
+        const emitter quiet = {.plan = e->plan, .p = e->p};
+        k->n_in = 0;
+        if (lay_out(&quiet, k, a, left, 0) == DV_OK &&
+            k->in[0].lay == LAY_PLAIN &&
+            lay_out(&quiet, k, b, right, 0) == DV_OK &&
+            k->in[1].lay <= LAY_SWAPPED) {
+            // A depth of one step has no variable that says so.
+            k->in[0].stage = k->in[1].stage = STAGE_STEP;
+            return 1;
+        }
+    }
+    k->n_in = 0;
+    return 0;
+}
+
+// The plane that is summed: of the result's last variable and the depth, as the
+// first read that has both lies; or of two depths.
+static int find_plane(emit_kernel *k)
+{
+    const dv_op *op = k->op;
+    int depth[2] = {-1, -1}, n = 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (op->vars[v].reduce && n_values(op, v)) {
+            if (n == 2)
+                return 0;
+            depth[n++] = v;
+        }
+    if (n == 2 || (k->out.row < 0 && k->out.col < 0)) {
+        k->plane = n == 2 ? (emit_plane){depth[0], depth[1]}
+                          : (emit_plane){-1, depth[0]};
+        return k->out.row < 0 && k->out.col < 0;
+    }
+    if (k->out.row >= 0 && k->out.col >= 0)
+        return 0;
+    int kept = k->out.row >= 0 ? k->out.row : k->out.col;
+    k->plane = (emit_plane){kept, depth[0]};
+    for (int32_t r = 0; r < op->n_reads; r++) {
+        const dv_access *a = &op->reads[r];
+        int d = a->n_dims;
+        if (in_sum(op, r) && var_of(op, a, d - 1) == kept &&
+            var_of(op, a, d - 2) == depth[0] && depth[0] >= 0)
+            k->plane = (emit_plane){depth[0], kept};
+        if (in_sum(op, r) && var_of(op, a, d - 1) >= 0 &&
+            var_of(op, a, d - 2) >= 0)
+            break;
+    }
+    return 1;
+}
+
+static dv_status match_reduce(const emitter *e, emit_kernel *k)
+{
+    if (k->reduce->fn == DV_RED_PROD)
+        NO("%s has no kernel: there is no product over the elements of a tile",
+           k->op->name);
+    if (!find_plane(k))
+        NO("%s has no kernel: rows of its tiles come from different matrices; "
+           "sums over rows, columns or all of a matrix have kernels",
+           k->op->name);
+    int64_t tiles[2] = {1, 1};
+    int v[2] = {k->plane.row, k->plane.col};
+    for (int i = 0; i < 2; i++)
+        if (v[i] >= 0 && k->op->vars[v[i]].reduce)
+            tiles[i] = dv_ceil_div(k->op->vars[v[i]].end, 32);
+    k->steps = tiles[0] * tiles[1];
+    k->step_cols = tiles[1];
+    for (int i = 0; i < 2; i++)
+        k->edge_in[i] = v[i] < 0 ? 1 : (k->op->vars[v[i]].end - 1) % 32 + 1;
+    for (int32_t r = 0; r < k->op->n_reads; r++)
+        if (in_sum(k->op, r))
+            DV_TRY(lay_out(e, k, k->plane, r, 0));
+    for (int i = 0; i < k->n_in; i++)
+        if (is_turned(&k->in[i]) && k->in[i].stage == STAGE_STEP)
+            NO("%s has no kernel: %s would have to be turned in every step",
+               k->op->name, e->p->tensors[k->in[i].tensor].name);
+    return DV_OK;
+}
+
+// -- Edges -------------------------------------------------------------------
+
+// Is a value 0 where its operands are, and are they 0 beyond the edge?
+static int keeps_zeros(const emit_kernel *k, const dv_expr *x, emit_stage first,
+                       emit_stage last)
+{
+    for (int i = 0; i < k->n_in; i++)
+        if (k->in[i].stage >= first && k->in[i].stage <= last &&
+            k->in[i].lay > LAY_SWAPPED)
+            return 0;
+    return at_zero(x) == 0;
+}
+
+static void find_edges(const emitter *e, emit_kernel *k)
+{
+    const dv_tensor *t = &e->p->tensors[k->g->tensor];
+    int n = t->n_dims;
+    k->edge[0] = n > 1 ? (t->shape[n - 2] - 1) % 32 + 1 : 1;
+    k->edge[1] = n > 0 ? (t->shape[n - 1] - 1) % 32 + 1 : 1;
+    int whole = k->edge[0] == 32 && k->edge[1] == 32;
+    k->mask_out =
+        !whole && (k->shape == EMIT_REDUCE ||
+                   !keeps_zeros(k, k->op->body, STAGE_AFTER, STAGE_AFTER));
+    if (k->shape != EMIT_REDUCE)
+        return;
+    int sums = k->reduce->fn == DV_RED_SUM || k->reduce->fn == DV_RED_MEAN;
+    whole = k->edge_in[0] == 32 && k->edge_in[1] == 32;
+    k->mask_in = !whole && !(sums && keeps_zeros(k, k->reduce->arg[0],
+                                                 STAGE_STEP, STAGE_BEFORE));
+}
+
+static dv_status match_op(const emitter *e, emit_kernel *k)
+{
+    const dv_op *op = k->op;
+    int n = op->write.n_dims, product = 0;
+    k->out = (emit_plane){var_of(op, &op->write, n - 2),
+                          var_of(op, &op->write, n - 1)};
+    k->plane = (emit_plane){-1, -1};
+    k->steps = k->step_cols = 1;
+    k->reduce = dv_op_reduce(op);
+    if (k->reduce) {
+        product = match_product(e, k);
+        k->shape = product ? EMIT_PRODUCT : EMIT_REDUCE;
+        k->steps = k->g->kt;
+        if (!product)
+            DV_TRY(match_reduce(e, k));
+    }
+    for (int32_t r = 0; r < op->n_reads; r++)
+        if (reads(op->body, r))
+            DV_TRY(lay_out(e, k, k->out, r, 1));
+    int regs = dv_emit_registers(op->body) + (k->reduce != NULL);
+    if (k->reduce && !product) {
+        int in = 1 + dv_emit_registers(k->reduce->arg[0]);
+        regs = in > regs ? in : regs;
+    }
+    find_edges(e, k);
+    if (k->mask_out || k->mask_in)
+        regs = regs > 4 ? regs : 4;
+    k->full_sync = regs > 4;
+    if (regs > 8)
+        NO("%s has no kernel: it needs %d tiles in registers, there are 8",
+           op->name, regs);
+    return DV_OK;
+}
+
+dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
+                        emit_kernel *out)
+{
+    const dv_group *group = &e->plan->groups[g->group];
+    emit_kernel *k = out;
+    *k = (emit_kernel){.g = g, .op = &e->p->ops[group->first_op]};
+    const dv_tensor *t = &e->p->tensors[g->tensor];
+    const dv_op *op = k->op;
+    if (group->end_op - group->first_op != 1)
+        NO("%s has no kernel: its group has %d ops (--scratch off)", op->name,
+           (int)(group->end_op - group->first_op));
+    if (op->update)
+        NO("%s has no kernel: it replaces some of %s", op->name, t->name);
+    for (int d = 0; d < op->write.n_dims; d++) {
+        int v;
+        if (!dv_index_is_var(op, &op->write.index[d], &v) ||
+            op->vars[v].begin != 0 || op->vars[v].end != t->shape[d])
+            NO("%s has no kernel: it writes other than whole dims of %s",
+               op->name, t->name);
+    }
+    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
+        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", op->name,
+           t->name, dv_dtype_get(t->dtype)->name);
+    DV_TRY(match_op(e, k));
+    return dv_emit_cores(&k->cores, e, g);
+}

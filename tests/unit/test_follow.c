@@ -1,0 +1,226 @@
+// Who runs a plan follows its grid: the simulator and the threads, for every
+// policy and order, compute the same; what is moved is what was predicted, core
+// by core; what is wrong with a grid is found.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "plan/tiles.h"
+#include "plan/traffic.h"
+#include "run/run.h"
+#include "run/data.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const programs[] = {
+    // Batches, edges, a vector behind the sum; then one pointwise.
+    "input a: f32[2, 70, 200]\ninput b: f32[200, 130]\ninput c: f32[70]\n"
+    "t[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\n"
+    "y[z,m,n] = t[z,m,n] * 0.5\noutput y\n",
+    // Sums of rows, a largest of all.
+    "input a: f32[100, 333]\ns[i] = sum[k] a[i,k]\nh[] = max[i,k] a[i,k]\n"
+    "y[i] = s[i] + h[]\noutput y\n",
+};
+
+typedef struct job {
+    dv_program *p;
+    dv_target *t;
+    dv_plan *plan;
+    dv_exec *x;
+    dv_diag *diag;
+    float *y;
+    size_t n;
+    void *in[8];
+} job;
+
+static void start(job *j, const char *text, const char *policy,
+                  const char *order, dv_run_kind kind)
+{
+    *j = (job){.diag = dv_diag_create()};
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.scratch = "off";
+    o.policy = policy;
+    o.order = order;
+    assert_int_equal(
+        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
+        DV_OK);
+    assert_int_equal(dv_target_load(&j->t, "wormhole", j->diag), DV_OK);
+    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag) ||
+        dv_exec_create(&j->x, j->plan, j->diag) ||
+        dv_exec_use(j->x, kind, j->diag))
+        fail_msg("%s %s: %s", policy, order, dv_diag_text(j->diag));
+    const dv_program *p = j->plan->ops;
+    int n_in = 0;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (!t->is_input && !t->is_output)
+            continue;
+        void *data = calloc(1, bytes);
+        if (t->is_input)
+            dv_fill(p, i, 3, -1, 1, data);
+        if (t->is_output) {
+            j->y = data;
+            j->n = bytes / sizeof *j->y;
+        } else {
+            j->in[n_in++] = data;
+        }
+        assert_int_equal(dv_exec_bind(j->x, t->name, data, bytes, j->diag),
+                         DV_OK);
+    }
+    if (dv_exec_run(j->x, j->diag))
+        fail_msg("%s %s: %s", policy, order, dv_diag_text(j->diag));
+}
+
+static void stop(job *j)
+{
+    free(j->y);
+    for (int i = 0; i < 8; i++)
+        free(j->in[i]);
+    dv_exec_destroy(j->x);
+    dv_plan_destroy(j->plan);
+    dv_target_destroy(j->t);
+    dv_program_destroy(j->p);
+    dv_diag_destroy(j->diag);
+}
+
+static const char *const policies[] = {
+    "static",    "rect",      "streamk",  "streamk1", "streamk2",
+    "splitk(3)", "ticket(2)", "steal(3)", "dynamic",  "auto"};
+static const char *const orders[] = {
+    "row_major", "column_major",    "snake",      "grouped(3)", "morton",
+    "hilbert",   "block_linear(2)", "swizzle(2)", "zigzag",     "auto"};
+
+// The text says the same plan, and checks.
+static void reads_back(const job *j)
+{
+    char *text = dv_plan_text(j->plan), *again = NULL;
+    dv_plan *read = NULL;
+    if (dv_plan_parse(&read, text, strlen(text), "p", NULL, NULL, j->diag) ||
+        dv_plan_check(read, j->diag))
+        fail_msg("%s\n%s", dv_diag_text(j->diag), text);
+    again = dv_plan_text(read);
+    assert_string_equal(text, again);
+    dv_free(text);
+    dv_free(again);
+    dv_plan_destroy(read);
+}
+
+static void counts_agree(const job *j, const char *what)
+{
+    for (int32_t g = 0; g < j->plan->n_groups; g++)
+        for (int64_t core = -1; core < j->plan->target.cores; core++) {
+            int32_t op = j->plan->groups[g].first_op;
+            dv_traffic t = dv_op_traffic(j->plan, g, op, core);
+            dv_moved sum = {0};
+            for (int64_t c = 0; c < j->plan->target.cores; c++) {
+                const dv_moved *m = dv_exec_moved_by(j->x, op, c);
+                if (core >= 0 && c != core)
+                    continue;
+                sum.read_bytes += m->read_bytes;
+                sum.write_bytes += m->write_bytes;
+                sum.ring_bytes += m->ring_bytes;
+            }
+            if (t.read_bytes != sum.read_bytes ||
+                t.write_bytes != sum.write_bytes ||
+                t.ring_bytes != sum.ring_bytes)
+                fail_msg("%s, group %d, core %d: moved other than predicted",
+                         what, (int)g, (int)core);
+        }
+}
+
+static void everyone_follows(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        job plain, threads;
+        start(&plain, programs[i], NULL, NULL, DV_RUN_SIM);
+        start(&threads, programs[i], NULL, NULL, DV_RUN_THREADS);
+        for (size_t k = 0; k < 10; k++) {
+            job sim, crew;
+            const char *order = orders[(k + 3 * i) % 10];
+            start(&sim, programs[i], policies[k], order, DV_RUN_SIM);
+            start(&crew, programs[i], policies[k], order, DV_RUN_THREADS);
+            reads_back(&sim);
+            counts_agree(&sim, policies[k]);
+            int whole = !strchr("s", policies[k][0]) ||
+                        !strcmp(policies[k], "static") ||
+                        !strncmp(policies[k], "steal", 5);
+            whole = whole && strcmp(policies[k], "auto");
+            // Whole tiles: every bit. Cut ones are added in another order.
+            if (whole && memcmp(plain.y, sim.y, plain.n * sizeof *plain.y))
+                fail_msg("%s: other bits in the simulator", policies[k]);
+            if (whole && memcmp(threads.y, crew.y, plain.n * sizeof *plain.y))
+                fail_msg("%s: other bits on threads", policies[k]);
+            for (size_t e = 0; e < plain.n; e++)
+                if (!(fabsf(plain.y[e] - sim.y[e]) < 1e-4f) ||
+                    !(fabsf(plain.y[e] - crew.y[e]) < 1e-4f))
+                    fail_msg("%s %s: element %zu", policies[k], order, e);
+            stop(&sim);
+            stop(&crew);
+        }
+        stop(&plain);
+        stop(&threads);
+    }
+}
+
+// -- Mistakes ----------------------------------------------------------------
+
+static void finds(job *j, const char *words)
+{
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_plan_check(j->plan, diag), DV_E_CHECK);
+    if (!strstr(dv_diag_text(diag), words))
+        fail_msg("no '%s' in: %s", words, dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    assert_int_equal(dv_plan_check(j->plan, NULL), DV_E_CHECK);
+}
+
+static void mistakes_are_found(void **unused)
+{
+    (void)unused;
+    job j;
+    start(&j, programs[0], "streamk", NULL, DV_RUN_SIM);
+    dv_group_grid *g = &j.plan->grids[0];
+    int32_t part = 0;
+    while (!dv_range_in_parts(g, &g->ranges[part]))
+        part++;
+    dv_tile_range keep = g->ranges[part];
+    g->ranges[part].k1--;
+    finds(&j, "is on no core");
+    g->ranges[part] = keep;
+    g->ranges[part].k1++;
+    finds(&j, "of tile");
+    g->ranges[part] = keep;
+    g->ranges[part].x = 8;
+    finds(&j, "is not on the grid of 8x8");
+    g->ranges[part] = keep;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+    start(&j, programs[0], "rect", NULL, DV_RUN_SIM);
+    g = &j.plan->grids[0];
+    keep = g->ranges[1];
+    g->ranges[1].n0++;
+    finds(&j, "end with their neighbours");
+    g->ranges[1] = keep;
+    dv_tile_range first = g->ranges[0];
+    g->ranges[0].x = keep.x, g->ranges[1].x = first.x;
+    finds(&j, "has what belongs to core");
+    g->ranges[0].x = first.x, g->ranges[1].x = keep.x;
+    g->n_ranges--;
+    finds(&j, "of t");
+    g->n_ranges++;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everyone_follows),
+        cmocka_unit_test(mistakes_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
