@@ -18,6 +18,7 @@
 // made and all memory is had when the plan is made: a run allocates nothing,
 // locks nothing, looks nothing up. Threads get blocks of C, cut along m and n
 // together; every element is summed in the same order for any number of them.
+// Where another thread would cost more than it gives, it has no part.
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"
@@ -29,6 +30,8 @@ typedef struct dv_gemm_options {
     int32_t pack;                         // 0: by size, 1: always, -1: never
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     int32_t tile_rows, tile_vectors;      // of C; 0: what suits the machine
+    // A thread for so many multiply-adds, at most `threads`; 0: what pays.
+    int64_t work;
 } dv_gemm_options;
 
 // Borrows `jit`. `shape` may not have batches or panels.
