@@ -274,3 +274,8 @@ int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
 {
     return plan->threads;
 }
+
+int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
+{
+    return plan->busy;
+}

@@ -50,4 +50,6 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
 int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
+// The first so many of them have a part.
+int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 #endif

@@ -512,6 +512,8 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     int32_t n = c->threads;
+    if (c->n_plans && !c->n_shared && !c->n.combine)
+        n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
     if (n == 1) {
         dv_contract_part(c, 0, in0, in1, out);
         dv_contract_combine(c, 0, out);

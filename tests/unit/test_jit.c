@@ -252,6 +252,7 @@ static void plans_keep_small_ones(void **state)
         for (int64_t i = 0; i < q.n_c; i++)
             left += isnan(((float *)q.c.data)[i]);
         assert_int_equal(left > 0, size == 128);
+        assert_int_equal(dv_gemm_plan_busy(plan), size == 128 ? 2 : 1);
         dv_gemm_plan_destroy(plan);
         tear_down(&q);
     }
