@@ -1,20 +1,21 @@
-// What mkl.py calls, in one shared library: f32 plans of given settings, and
-// runs of them and of the machine's peak, timed.
+// What mkl.py calls, in one shared library: plans of given types and settings,
+// and runs of them and of the machine's peak, timed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/dtype.h"
 #include "jit/gemm.h"
 #include "jit/host.h"
 #include "jit/peak.h"
+#include <string.h>
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT const char *bench_isa(void);
-EXPORT dv_gemm_plan *bench_plan(int m, int n, int k,
+EXPORT dv_gemm_plan *bench_plan(int size, const char *type, const char *out,
                                 const dv_gemm_options *options);
 EXPORT void bench_free(dv_gemm_plan *plan);
 EXPORT double bench_run(dv_gemm_plan *plan, const void *a, const void *b,
                         void *c, int count);
-EXPORT double bench_peak(int threads, double seconds);
+EXPORT double bench_peak(int threads, double seconds, const char *type);
 
 static double now(void)
 {
@@ -29,11 +30,23 @@ const char *bench_isa(void)
     return isa ? isa->name : NULL;
 }
 
-dv_gemm_plan *bench_plan(int m, int n, int k, const dv_gemm_options *options)
+static dv_dtype type_of(const char *name)
+{
+    return !strcmp(name, "bf16")  ? DV_BF16
+           : !strcmp(name, "f16") ? DV_F16
+           : !strcmp(name, "i8")  ? DV_I8
+                                  : DV_F32;
+}
+
+// Square; `out` is how C is stored, "" as the sums are.
+dv_gemm_plan *bench_plan(int size, const char *type, const char *out,
+                         const dv_gemm_options *options)
 {
     dv_gemm_plan *plan = NULL;
-    dv_gemm_shape s = {.m = m, .n = n, .k = k, .dtype = DV_F32};
+    dv_gemm_shape s = {.m = size, .n = size, .k = size};
     dv_jit *jit = dv_jit_shared();
+    s.dtype = (uint8_t)type_of(type);
+    s.ctype = (uint8_t)(*out ? type_of(out) : 0);
     return jit && !dv_gemm_plan_create(&plan, jit, &s, options, NULL) ? plan
                                                                       : NULL;
 }
@@ -54,11 +67,11 @@ double bench_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
 }
 
 // GFLOP/s over about so many seconds.
-double bench_peak(int threads, double seconds)
+double bench_peak(int threads, double seconds, const char *type)
 {
     enum { TURNS = 10000 };
     dv_peak *p;
-    if (dv_peak_create(&p, DV_F32, NULL))
+    if (dv_peak_create(&p, type_of(type), NULL))
         return 0;
     double t = now();
     dv_peak_run(p, TURNS);

@@ -5,7 +5,9 @@ same threads (all through PyTorch's OpenMP runtime), so that what disturbs the
 machine disturbs all of them. Prints GFLOP/s, medians of the rounds; shares and
 ratios are medians of the rounds' own. Needs gcc and torch; installs nothing.
 
-  -s SIZE[,SIZE...]  f32 products of SIZE^3 (1024,2048)
+  -s SIZE[,SIZE...]  products of SIZE^3 (1024,2048)
+  -d TYPE            f32 (default), bf16 or f16, whose results are rounded to
+                     that type; i8, whose results are i32
   -t THREADS[,...]   (1 and all cores)
   -v SETTINGS        often: what to try beside the defaults; l1=BYTES, l2=BYTES,
                      rows=R, vectors=V, and -DNAME=VALUE for a library of its
@@ -54,12 +56,13 @@ def build(out, defines, runtime):
     lib = ctypes.CDLL(out)
     lib.bench_isa.restype = ctypes.c_char_p
     lib.bench_plan.restype = ctypes.c_void_p
-    lib.bench_plan.argtypes = [ctypes.c_int] * 3 + [ctypes.POINTER(Options)]
+    lib.bench_plan.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p,
+                               ctypes.POINTER(Options)]
     lib.bench_free.argtypes = [ctypes.c_void_p]
     lib.bench_run.restype = ctypes.c_double
     lib.bench_run.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_int]
     lib.bench_peak.restype = ctypes.c_double
-    lib.bench_peak.argtypes = [ctypes.c_int, ctypes.c_double]
+    lib.bench_peak.argtypes = [ctypes.c_int, ctypes.c_double, ctypes.c_char_p]
     return lib
 
 
@@ -85,26 +88,41 @@ class Setting:
                 name, value = word.split("=")
                 self.options[name] = int(value)
 
-    def plan(self, size, threads):
+    def plan(self, size, threads, kind):
         options = Options(threads=threads, **self.options)
-        plan = self.lib.bench_plan(size, size, size, ctypes.byref(options))
+        out = kind.encode() if kind in ("bf16", "f16") else b""
+        plan = self.lib.bench_plan(size, kind.encode(), out,
+                                   ctypes.byref(options))
         if not plan:
             print(f"{self.text}: no plan, left out", file=sys.stderr)
         return plan
 
 
-def measure(torch, settings, size, threads, rounds):
+def operands(torch, size, kind):
+    """A, B, and room for our C and theirs."""
+    if kind == "i8":
+        a, b = (torch.randint(-128, 128, (size, size), dtype=torch.int8)
+                for _ in range(2))
+        return a, b, *(torch.zeros(size, size, dtype=torch.int32)
+                       for _ in range(2))
+    to = {"f32": torch.float32, "bf16": torch.bfloat16,
+          "f16": torch.float16}[kind]
+    return (*(torch.randn(size, size).to(to) for _ in range(2)),
+            *(torch.zeros(size, size, dtype=to) for _ in range(2)))
+
+
+def measure(torch, settings, size, threads, rounds, kind):
     """Seconds by setting and of torch, and the peak, in every round."""
     torch.set_num_threads(threads)
-    a, b = torch.randn(size, size), torch.randn(size, size)
-    c, want = torch.empty(size, size), torch.empty(size, size)
-    plans = [(s, p) for s in settings if (p := s.plan(size, threads))]
+    a, b, c, want = operands(torch, size, kind)
+    product = torch._int_mm if kind == "i8" else torch.mm
+    plans = [(s, p) for s in settings if (p := s.plan(size, threads, kind))]
     where = (a.data_ptr(), b.data_ptr(), c.data_ptr())
 
     def theirs(count):
         t = time.perf_counter()
         for _ in range(count):
-            torch.mm(a, b, out=want)
+            product(a, b, out=want)
         return (time.perf_counter() - t) / count
 
     theirs(2)
@@ -112,8 +130,9 @@ def measure(torch, settings, size, threads, rounds):
     for s, plan in plans:
         c.zero_()
         s.lib.bench_run(plan, *where, 2)
-        worst = float((c - want).abs().max())
-        if not worst < 1e-4 * size:
+        worst = float((c.double() - want.double()).abs().max())
+        if not worst < (0.5 if kind == "i8" else
+                        1e-4 * size if kind == "f32" else 1 + size / 512):
             sys.exit(f"{s.text}: off by {worst}")
     turns = [(s.text, lambda n, s=s, p=p: s.lib.bench_run(p, *where, n))
              for s, p in plans] + [("torch", theirs)]
@@ -121,7 +140,7 @@ def measure(torch, settings, size, threads, rounds):
     out = {name: [] for name, _ in turns}
     peaks = []
     for r in range(rounds):  # everyone comes first at times
-        peaks.append(lib.bench_peak(threads, SLICE / 2))
+        peaks.append(lib.bench_peak(threads, SLICE / 2, kind.encode()))
         for name, run in turns[r % len(turns):] + turns[:r % len(turns)]:
             out[name].append(run(count))
     for s, plan in plans:
@@ -147,6 +166,8 @@ def arguments():
     parser.add_argument("-s", type=numbers, default=[1024, 2048])
     parser.add_argument("-t", type=numbers, default=[1, cores])
     parser.add_argument("-v", action="append", default=[])
+    parser.add_argument("-d", default="f32",
+                        choices=["f32", "bf16", "f16", "i8"])
     parser.add_argument("-r", type=int, default=15)
     # Settings begin with a dash at times.
     argv, words = [], sys.argv[1:]
@@ -182,7 +203,8 @@ def main():
     print("# threads\tsize\tGFLOP/s\tof peak\tof torch\twho")
     for threads in args.t:
         for size in args.s:
-            out, peaks = measure(torch, settings, size, threads, args.r)
+            out, peaks = measure(torch, settings, size, threads, args.r,
+                                 args.d)
             print(f"# peak {statistics.median(peaks):.1f}, "
                   f"{min(peaks):.1f} to {max(peaks):.1f}")
             report(size, threads, out, peaks)

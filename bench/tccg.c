@@ -9,6 +9,7 @@
 // takes the CPU time of its busiest thread, so that others on the machine
 // disturb less; the best of the repeats counts.
 #define _GNU_SOURCE
+#include "jit/peak.h"
 #include "run/contract.h"
 #include <inttypes.h>
 #include <math.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
@@ -63,36 +65,21 @@ static double now(void)
 
 // -- The machine's peak ------------------------------------------------------
 
-enum { CHAINS = 20, TURNS = 400000 };
-
-static void chains(void)
-{
-#ifdef __aarch64__
-#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
-    long n = TURNS;
-    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
-                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
-                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
-                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
-                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
-                     : "+r"(n)
-                     :
-                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
-                       "v24", "v25", "v26", "v27", "v30", "v31");
-#endif
-}
-
 static double peak(void)
 {
+    enum { TURNS = 4000000 }; // as long as a contraction
+    dv_peak *p;
     double best = 0;
+    if (dv_peak_create(&p, DV_F32, NULL))
+        return 0;
     for (int r = 0; r < 15; r++) {
         double t = now();
-        chains();
+        dv_peak_run(p, TURNS);
         t = now() - t;
-        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
+        double f = dv_peak_flops(p) * TURNS * threads / t / 1e9;
         best = f > best ? f : best;
     }
+    dv_peak_destroy(p);
     return best;
 }
 
@@ -144,9 +131,11 @@ static dv_nest nest_of(const contraction *x)
 static float *new_tensor(const contraction *x, int o)
 {
     int64_t n = elems_of(x, o);
-    float *t = aligned_alloc(64, (size_t)(n * 4 + 63) / 64 * 64);
+    size_t huge = 2 << 20, bytes = ((size_t)n * 4 + huge - 1) / huge * huge;
+    float *t = aligned_alloc(huge, bytes);
     if (!t)
         exit(3);
+    madvise(t, bytes, MADV_HUGEPAGE); // a wish, as numpy has it for large ones
     if (o == DV_OUT)
         memset(t, 0, (size_t)n * 4);
     else

@@ -636,10 +636,13 @@ typedef struct dv_nest_options {
     // Called behind each pass; NULL: not called.
     void (*after)(void *user, const char *pass, const dv_nest *n);
     void *user;
+    // Of the kernels: bytes of a vector, rows of a register tile and vectors of
+    // its rows; 0: those of NEON, 16, 4 and 5 (of 4 bytes: 6).
+    int32_t vector_bytes, tile_rows, tile_vectors;
 } dv_nest_options;
 #define DV_NEST_OPTIONS_INIT                                                   \
     {                                                                          \
-        0, 0, 0, 0, NULL, NULL                                                 \
+        0, 0, 0, 0, NULL, NULL, 0, 0, 0                                        \
     }
 
 // Read a text that is one nest. The text is copied. Nothing is checked but the

@@ -222,14 +222,15 @@ static int pairs_only(int dtype)
     return dtype == DV_BF16 || dtype == DV_I8;
 }
 
-static dv_status check_pairs(const dv_gemm_shape *s, dv_diag *diag)
+static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
+                             dv_diag *diag)
 {
-    if (s->n > DV_PAIRS_COLS || s->batch > 1 || s->trans_a ||
-        s->panel_a != DV_PAIRS_ROWS)
+    if (s->n > isa->pairs_cols || s->batch > 1 || s->trans_a ||
+        s->panel_a != isa->pairs_rows)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "narrow types take operands in pairs, %d columns at "
                        "most, not %d",
-                       DV_PAIRS_COLS, s->n);
+                       isa->pairs_cols, s->n);
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
@@ -244,8 +245,9 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
                        s->batch);
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
-        s->panel_a > isa->most_read || s->pack_a > 1 || s->pack_b > 1 ||
-        s->one_sum > 1 || s->ctype ||
+        (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
+        s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 || s->ctype ||
+        s->stream > 1 ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
@@ -263,7 +265,7 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "products of whole numbers are not scaled");
     if (pairs_only(s->dtype))
-        return check_pairs(s, diag);
+        return check_pairs(isa, s, diag);
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
@@ -284,10 +286,10 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
     int lines = s->move == DV_MOVE_PAIRS ? s->rows : s->cols;
     if (!converts &&
         (pairs != pairs_only(s->dtype) ||
-         (pairs && lines > (s->overlap ? DV_PAIRS_COLS : DV_PAIRS_ROWS))))
+         (pairs && lines > (s->overlap ? isa->pairs_cols : isa->pairs_rows))))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "pairs are for narrow types, %d at a time, not %d",
-                       DV_PAIRS_COLS, lines);
+                       isa->pairs_cols, lines);
     int32_t row = s->move == DV_MOVE_TRANSPOSE ? s->rows : s->cols;
     s->lds = s->lds ? s->lds : s->cols;
     s->ldd = s->ldd ? s->ldd : row;

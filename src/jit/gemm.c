@@ -75,7 +75,7 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
     int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
     int narrow = plan->out != plan->sum;
     out[0] = dv_gemm_up(plan->mc, plan->height) * k;
-    out[1] = dv_gemm_up(p->n, plan->lanes) * k;
+    out[1] = dv_gemm_up(p->n, plan->lanes) * (k + dv_gemm_fix_bytes(plan));
     out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
     out[3] = narrow * (plan->kc < plan->s.k ? p->m : plan->mc) *
              dv_gemm_up(p->n, plan->lanes) * plan->es_sum;
@@ -136,9 +136,13 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     // A panel of B stays in L1 while panels of A pass it, one read and one on
     // its way; where those are read fast, a smaller block of A is nearer.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
-    int fast = plan->pairs || plan->es_mul == 8;
-    l1 = l1 * isa->panels_of_l1 / 8;
-    l2 = l2 * (fast ? isa->fast_of_l2 : isa->block_of_l2) / 8;
+    int fast = plan->es_mul == 8;
+    l1 = l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
+    l2 = l2 *
+         (plan->pairs ? isa->pairs_of_l2
+          : fast      ? isa->fast_of_l2
+                      : isa->block_of_l2) /
+         8;
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
@@ -176,13 +180,16 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
     plan->es_out = dv_dtype_get(plan->out)->size_bytes;
     plan->pairs = plan->mul != plan->sum;
     plan->apart = plan->pairs || plan->mul != t;
-    plan->lanes = isa->vector_bytes / plan->es_sum;
-    plan->step = (int32_t)(plan->pairs ? 8 / plan->es_mul : plan->lanes);
+    // Pairs of SVE are NEON's, of 16 bytes, however long vectors are.
+    int short_pairs = plan->pairs && isa->gemm == dv_sve_gemm;
+    plan->lanes = (short_pairs ? 16 : isa->vector_bytes) / plan->es_sum;
+    plan->step =
+        (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es_mul : plan->lanes);
     plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
     plan->vectors = o->tile_vectors ? o->tile_vectors : isa->panel_vectors;
     if (plan->pairs) {
-        plan->height = DV_PAIRS_ROWS;
-        plan->vectors = DV_PAIRS_COLS / (int32_t)plan->lanes;
+        plan->height = isa->pairs_rows;
+        plan->vectors = isa->pairs_cols / (int32_t)plan->lanes;
     }
     return DV_OK;
 }

@@ -10,8 +10,9 @@
 // There is no pass for packing: the first tile of a panel writes B's panel, and
 // the first panel of a block A's, from the registers they are multiplied from.
 // Rows of k of B are packed before use, and so are narrow types: bf16 and i8 in
-// pairs for matrix instructions (panels of 8 rows and 12 columns), f16 (and the
-// others where the machine has no such instructions) widened to f32 or i32.
+// pairs for matrix instructions (panels of 8 rows and 12 columns on NEON, of 32
+// and 32 for AMX), f16 (and the others where the machine has no such
+// instructions) widened to f32 or i32.
 // Where C is narrow, a block's sums wait in a buffer and are rounded once.
 //
 // Small products are one kernel on the operands as they are. All kernels are

@@ -101,12 +101,19 @@ static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
     return plan->out == plan->sum ? plan->s.ldc : dv_gemm_up(p->n, plan->lanes);
 }
 
+// Bytes behind each column of a panel of B, which put sums right.
+static inline int64_t dv_gemm_fix_bytes(const dv_gemm_plan *plan)
+{
+    return plan->mul == DV_I8 && plan->isa->pairs_fix ? 4 : 0;
+}
+
 // Bytes of packed panels: of B, of A.
 static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
                                       int32_t k)
 {
+    int64_t whole = dv_gemm_up(k, plan->pairs ? plan->step : 1);
     return dv_gemm_ldb(plan, cols) *
-           dv_gemm_up(k, plan->pairs ? plan->step : 1) * plan->es_mul;
+           (whole * plan->es_mul + dv_gemm_fix_bytes(plan));
 }
 
 static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,

@@ -11,6 +11,7 @@ struct dv_isa {
     const char *name;
     int word_bytes;   // of the units in listings
     int vector_bytes; // of a whole vector
+    int on_wish;      // only when DIVVY_CPU names it
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
     uint32_t widened; // the same: what moves make wide and narrow again
     // What plans cut products into: rows of a panel of A, vectors of a row of
@@ -18,10 +19,16 @@ struct dv_isa {
     int panel_rows, panel_vectors;
     // The highest panels of A that kernels read, and write on the way.
     int most_read, most_packed;
+    // Narrow types: rows and columns of their panels, bytes of k of a row that
+    // lie together, and whether i8 leaves sums to be put right
+    // (x86_64/pairs.c).
+    int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
+    int has_tiles;              // and whether they are multiplied with tiles
     int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
     // Eighths: of L1 that panels at work take, of L2 that a block of A does,
-    // and one that is read faster than f32.
-    int panels_of_l1, block_of_l2, fast_of_l2;
+    // and one that is read faster than f32; both of narrow panels.
+    int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
+    int streams; // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
@@ -58,9 +65,11 @@ static inline int dv_jit_host_has_bf16(void)
 const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
+void dv_sve_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
+int dv_sve_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

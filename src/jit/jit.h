@@ -36,10 +36,11 @@ typedef struct dv_gemm_shape {
     int64_t stride_a, stride_b; // elements from one product to the next
     uint8_t dtype; // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
                    // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
-                   // in f32 and DV_I8 with C in i32: n <= DV_PAIRS_COLS then,
-                   // A in panels of DV_PAIRS_ROWS, both packed in pairs (B
-                   // with overlap), lda and ldb play no part. Plans (gemm.h)
-                   // take narrow types, DV_F16 too, as they are stored.
+                   // in f32 and DV_I8 with C in i32: n up to dv_isa's
+                   // pairs_cols then, A in panels of pairs_rows, both packed
+                   // in pairs (B with overlap), lda and ldb play no part.
+                   // Plans (gemm.h) take narrow types, DV_F16 too, as they
+                   // are stored.
     uint8_t trans_a, trans_b;
     uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
     uint8_t bias;        // dv_bias: one value a row, or one a column
@@ -55,9 +56,10 @@ typedef struct dv_gemm_shape {
     uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
                          // once from the sums in f32; 0 is the sums' type.
                          // The bias is of the sums' type.
-    uint8_t pad[2];
+    uint8_t stream;      // C is not needed soon: write around the caches where
+                         // it is whole lines. Others see it behind a fence.
+    uint8_t pad[1];
 } dv_gemm_shape;
-enum { DV_PAIRS_ROWS = 8, DV_PAIRS_COLS = 12 };
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
 // be, the lower ones first, one after the other. Each is stored as
@@ -98,10 +100,12 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
 //               last 16 bytes filled up with zeros. With rows = m and cols = k
 //               this is what panel_a expects.
-//   pairs       bf16, i8: at most 12 rows of k in pairs, eight bytes of two
-//               rows a vector, zeros where there is nothing. With `overlap`
-//               there are fours of rows, and the last four are the last ones.
-//   pairs turned   the same from rows of m or n: at most 12 columns
+//   pairs       bf16, i8: rows of k, as many as a panel has, packed as the
+//               machine's kernels want them: with `overlap` for B, else for A.
+//               NEON: eight bytes of two rows a vector, zeros where there is
+//               nothing; for B fours of rows, the last four the last ones.
+//               AVX-512: x86_64/pairs.c
+//   pairs turned   the same from rows of m or n
 //   widen       copy f16 and bf16 into f32, i8 into i32
 //   narrow      copy f32 into f16 or bf16, rounded to nearest even
 typedef enum dv_move {

@@ -161,9 +161,15 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 static const int64_t lines[] = {16, 48};
 enum { N_LINES = sizeof lines / sizeof *lines };
 
-// k that keeps a panel of B in L1: five vectors of it are 80 bytes.
+// k that keeps a panel of B in L1: five vectors of it are 80 bytes. Of long
+// vectors L2 holds some, since it costs more to pass over out again.
 static int64_t k_limit(const dv_nest_caches *caches)
 {
+    if (caches->vector > 16)
+        return dv_max_i64(
+            caches->l1 * 11 / 8 /
+                (caches->vector * caches->vectors + 8 * caches->rows),
+            16);
     return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
 }
 
@@ -293,7 +299,7 @@ static void cut_few(dv_nest *n, int64_t few)
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 6 };
 
-static int cut_prim(dv_nest *n, dv_nest_type type, int which)
+static int cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
 {
     int i = find_prim(n, type);
     int64_t size = i < 0 ? 1 : n->dims[i].size;
@@ -301,7 +307,7 @@ static int cut_prim(dv_nest *n, dv_nest_type type, int which)
         return 1; // whole
     if (which == 0 || size <= widths[which] * 3 / 2)
         return 0;
-    cut_to(n, i, even(size, widths[which], 4));
+    cut_to(n, i, even(size, widths[which], unit));
     return 1;
 }
 
@@ -338,6 +344,7 @@ static void try_blocks(cutter *w, const dv_nest *n)
 double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
 {
     cutter w = {caches, *n, most};
+    int64_t unit = caches->vector / 4;
     for (int line = 0; line < N_LINES; line++) {
         dv_nest given = *n;
         cut_k(&given, k_wanted(n, caches));
@@ -345,8 +352,8 @@ double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
         cut_lines(&given, lines[line]);
         for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
             dv_nest a = given;
-            if (cut_prim(&a, DV_NEST_M, i / N_WIDTHS) &&
-                cut_prim(&a, DV_NEST_N, i % N_WIDTHS))
+            if (cut_prim(&a, DV_NEST_M, i / N_WIDTHS, unit) &&
+                cut_prim(&a, DV_NEST_N, i % N_WIDTHS, unit))
                 try_blocks(&w, &a);
         }
         if (given.n_dims == before)

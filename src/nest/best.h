@@ -1,13 +1,21 @@
-// What the passes of the list `best` share: sizes of caches, and the time that
-// a nest would take.
+// What the passes of the list `best` share: sizes of the machine, and the time
+// that a nest would take.
 #ifndef DV_NEST_BEST_H
 #define DV_NEST_BEST_H
 #include "nest/nest.h"
 
 typedef struct dv_nest_caches {
     int64_t l1, l2, l3; // bytes of a core
+    // Bytes of a vector; rows and vectors of a register tile of f32.
+    int32_t vector, rows, vectors;
 } dv_nest_caches;
 dv_nest_caches dv_nest_caches_of(const dv_nest_options *options);
+
+// Elements in a vector.
+static inline int64_t dv_nest_lanes(const dv_nest_caches *c, int64_t elem_bytes)
+{
+    return c->vector / elem_bytes;
+}
 
 // Time of one thread in ns, from counted operations and traffic; a large
 // number where the nest has no form. cost.c says what is counted.

@@ -18,21 +18,50 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
 {
     return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
                             o->l2_bytes ? o->l2_bytes : 1 << 20,
-                            o->l3_bytes ? o->l3_bytes : 16 << 20};
+                            o->l3_bytes ? o->l3_bytes : 16 << 20,
+                            o->vector_bytes ? o->vector_bytes : 16,
+                            o->tile_rows ? o->tile_rows : 4,
+                            o->tile_vectors ? o->tile_vectors : 6};
 }
 
-static const double ns_per_vector_fma = 0.0962; // 4 a cycle
-static const double ns_per_tile = 2.5, ns_per_call = 6;
-// Per byte, beyond what is hidden behind multiply-adds.
-static const double ns_l1 = 0.004, ns_l2 = 0.002, ns_l3 = 0.009,
-                    ns_memory = 0.03;
-// Per 4 bytes moved.
-static const double ns_copied = 0.11, ns_turned = 0.20, ns_gathered = 0.6,
-                    ns_scalar = 2.0;
+typedef struct prices {
+    double fma, tile, call; // a vector of multiply-adds
+    // Per byte, beyond what is hidden behind multiply-adds.
+    double l1, l2, l3, memory;
+    double stream; // the same, written around the caches
+    // Per 4 bytes moved.
+    double copied, turned, gathered, scalar;
+} prices;
+
+// Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
+static const prices neon = {.fma = 0.0962,
+                            .tile = 2.5,
+                            .call = 6,
+                            .l1 = 0.004,
+                            .l2 = 0.002,
+                            .l3 = 0.009,
+                            .memory = 0.03,
+                            .copied = 0.11,
+                            .turned = 0.20,
+                            .gathered = 0.6,
+                            .scalar = 2.0};
+static const prices avx = {.fma = 0.19,
+                           .tile = 12,
+                           .call = 12,
+                           .l1 = 0.003,
+                           .l2 = 0.004,
+                           .l3 = 0.03,
+                           .memory = 0.15,
+                           .stream = 0.025,
+                           .copied = 0.045,
+                           .turned = 0.22,
+                           .gathered = 0.6,
+                           .scalar = 2.0};
 
 typedef struct count {
     const dv_nest *n;
     const dv_nest_caches *caches;
+    const prices *p;
     dv_nest_form f;
     dv_nest_tiles tiles;
     double turns[DV_NEST_MAX_DIMS]; // of each loop
@@ -101,13 +130,17 @@ static double turns_up_to(const count *c, int at)
 
 // -- Kernels -----------------------------------------------------------------
 
-int32_t dv_nest_panel_vectors(int64_t elem_bytes)
+int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes)
 {
-    return elem_bytes == 4 ? 6 : 5;
+    return vectors == 6 && elem_bytes != 4 ? 5 : vectors;
 }
 
-static double waste_of(double vectors)
+// Tiles of whole long vectors are fewer multiply-adds at once, and those of one
+// vector wait for them.
+static double waste_of(const count *c, double vectors)
 {
+    if (c->caches->vector > 16)
+        return vectors >= 3 ? 0.03 : vectors >= 2 ? 0.08 : 0.3;
     return vectors >= 6   ? 0.01
            : vectors >= 5 ? 0.015
            : vectors >= 4 ? 0.03
@@ -123,15 +156,16 @@ static double kernels(const count *c)
     double vectors =
         (double)dv_ceil_div((int64_t)(c->col + 0.99), (int64_t)c->lanes);
     double panels = (double)dv_ceil_div((int64_t)vectors, c->panel);
-    double rows = (double)dv_ceil_div((int64_t)(c->row + 0.99), 4);
-    double waste = waste_of(vectors / panels);
+    double rows =
+        (double)dv_ceil_div((int64_t)(c->row + 0.99), c->caches->rows);
+    double waste = waste_of(c, vectors / panels);
     int packed = f->pack[f->in_col] != DV_FORM_NEVER;
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
         waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
-    if (!packed)
-        waste += f->col_turned ? 0.12 : 0.04;
+    if (!packed) // long vectors turn out as well then
+        waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
     // Rows far apart take whole lines, and places in the cache that they fight
     // for.
     double wide = c->col * c->es;
@@ -144,18 +178,18 @@ static double kernels(const count *c)
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
-    double fma = c->row * vectors * c->k * ns_per_vector_fma;
-    return calls * (fma * (1 + waste) + ns_per_tile * rows * panels +
-                    ns_per_call * (packed ? panels : 1));
+    double fma = c->row * vectors * c->k * c->p->fma;
+    return calls * (fma * (1 + waste) + c->p->tile * rows * panels +
+                    c->p->call * (packed ? panels : 1));
 }
 
 // -- Traffic -----------------------------------------------------------------
 
 static double rate(const count *c, double bytes)
 {
-    return bytes <= (double)c->caches->l2 / 2   ? ns_l2
-           : bytes <= (double)c->caches->l3 / 2 ? ns_l3
-                                                : ns_memory;
+    return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
+           : bytes <= (double)c->caches->l3 / 2 ? c->p->l3
+                                                : c->p->memory;
 }
 
 // Blocks of an operand that are loaded: one a turn, but for the innermost
@@ -194,18 +228,20 @@ static double load(const count *c, int o)
     // The rows go by once for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
-    if (at == DV_FORM_NEVER && each == ns_memory)
+    if (at == DV_FORM_NEVER && each == c->p->memory)
         each *= waits(c, o);
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
-        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * ns_l1;
+        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
-static double ragged(double bytes)
+static double ragged(const count *c, double bytes)
 {
     static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
                                       {256, 1.6}, {128, 1.9},  {64, 2.4}};
+    if (c->caches->vector > 16)
+        return bytes >= 1024 ? 1 : bytes >= 64 ? 1.5 : 96 / bytes;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (bytes >= steps[i][0])
             return steps[i][1];
@@ -231,17 +267,41 @@ static double run_of(const count *c)
     return run;
 }
 
+// Does out go around the caches (run/contract.c)? As whole lines of rows, or of
+// narrow rows that follow each other.
+static int streams(const count *c, double all)
+{
+    enum { LINE = 64 };
+    const dv_nest *n = c->n;
+    int64_t es = (int64_t)c->es;
+    if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO || n->combine ||
+        all * c->es < 2 * (double)c->caches->l3)
+        return 0;
+    for (int l = 0; l < c->f.n_loops; l++)
+        if (n->dims[l].type == DV_NEST_K)
+            return 0;
+    if (c->f.row < 0 || c->f.col < 0)
+        return 0;
+    const dv_nest_dim *row = &n->dims[c->f.row], *col = &n->dims[c->f.col];
+    int whole = col->size * es % LINE == 0 && col->whole * es % LINE == 0 &&
+                row->stride[DV_OUT] * es % LINE == 0;
+    return whole || (!col->whole && row->stride[DV_OUT] == col->size &&
+                     c->col <= 2 * c->lanes);
+}
+
 static double results(const count *c)
 {
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
+    if (streams(c, all))
+        return all * c->es * c->p->stream;
     moved *= block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
-           ragged(run_of(c) * c->es);
+           ragged(c, run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -280,18 +340,20 @@ static double price(const count *c, int o, int at)
             if (i != across && (double)n->dims[i].stride[o] == run)
                 run *= (double)n->dims[i].size; // rows that touch
         run *= c->es;
-        return ns_copied *
+        return c->p->copied *
                copied(run, all_of(c, o) * c->es > (double)c->caches->l3 / 2);
     }
     if (far < 1)
-        return ns_scalar;
+        return c->p->scalar;
     // A line here and a line there, each on its own page.
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o == DV_OUT ? 0.5 : 1.8;
     if (longest < 2)
-        return ns_gathered * (far < 16 ? 1 : 3) + 4 * pages;
-    return pages + ns_turned * (longest < 16 ? 1.6 : longest < 48 ? 1.15 : 1);
+        return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
+    return pages + c->p->turned * (longest < 16   ? 1.6
+                                   : longest < 48 ? 1.15
+                                                  : 1);
 }
 
 static double packing(const count *c, int o)
@@ -312,7 +374,7 @@ static double packing(const count *c, int o)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
-        far += 3 * c->es * ns_l3; // the buffer is no longer near
+        far += 3 * c->es * c->p->l3; // the buffer is no longer near
     return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
 }
 
@@ -332,8 +394,9 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
         !dv_nest_tiles_of(n, &c->tiles, &bad))
         return 0;
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
-    c->lanes = 16 / c->es;
-    c->panel = dv_nest_panel_vectors((int64_t)c->es);
+    c->p = caches->vector > 16 ? &avx : &neon;
+    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
+    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;

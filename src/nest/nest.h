@@ -206,9 +206,9 @@ typedef struct dv_nest_form {
     int col_turned, row_turned;
 } dv_nest_form;
 
-// Columns are packed in panels of at most so many vectors of 16 bytes: what a
-// kernel keeps in registers (cost.c).
-int32_t dv_nest_panel_vectors(int64_t elem_bytes);
+// Columns are packed in panels of at most so many vectors, where `vectors` are
+// what a kernel keeps in registers of f32 (cost.c).
+int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes);
 
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.

@@ -2,11 +2,14 @@
 #define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
+#include "jit/host.h"
 #include "run/contract_in.h"
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
+enum { LINE = 64, COMMON_L3 = 16 << 20 };
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -126,11 +129,10 @@ static void push(ct_cut *c, int64_t size, int64_t n)
 
 // Columns: whole vectors as even as can be, wide ones first; what is no whole
 // vector is in the last panel.
-static ct_cut cut_columns(int64_t n, int64_t lanes)
+static ct_cut cut_columns(int64_t n, int64_t lanes, int32_t vectors)
 {
     ct_cut out = {.n = 0};
-    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes),
-                           dv_nest_panel_vectors(16 / lanes));
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), vectors);
     int64_t size = c.size * lanes, left = n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
@@ -140,10 +142,10 @@ static ct_cut cut_columns(int64_t n, int64_t lanes)
     return out;
 }
 
-static ct_cut cut_rows(int64_t n, int in_panels)
+static ct_cut cut_rows(int64_t n, int32_t most)
 {
     ct_cut out = {.n = 0};
-    dv_cut c = dv_cut_even((int32_t)n, in_panels ? CT_PANEL : (int32_t)n);
+    dv_cut c = dv_cut_even((int32_t)n, most);
     push(&out, c.size, c.n);
     push(&out, c.size + 1, c.n_larger);
     return out;
@@ -157,13 +159,14 @@ static void lay_panels(dv_contract *c)
         int64_t cols = rest ? c->col.rest : c->col.size;
         int64_t rows = rest ? c->row.rest : c->row.size;
         if (cols && c->panels)
-            c->cols[rest] = cut_columns(cols, c->lanes);
+            c->cols[rest] = cut_columns(cols, c->lanes, c->panel_vectors);
         else if (cols)
             push(&c->cols[rest], cols, 1);
         if (cols)
             push(&c->out[rest], cols, 1);
         if (rows)
-            c->rows[rest] = cut_rows(rows, in_panels);
+            c->rows[rest] =
+                cut_rows(rows, in_panels ? c->panel_rows : (int32_t)rows);
     }
 }
 
@@ -263,17 +266,65 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     return DV_OK;
 }
 
-static dv_status optimise(dv_contract *c, const dv_contract_options *o,
-                          dv_diag *diag)
+// What the passes and the panels go by. NEON's tiles are the passes' own.
+static int is_wide(const dv_isa *isa)
+{
+    return isa->vector_bytes > 16;
+}
+
+static dv_status optimise(dv_contract *c, const dv_isa *isa,
+                          const dv_contract_options *o, dv_diag *diag)
 {
     dv_nest_options options = {.threads = c->threads,
                                .l1_bytes = o->l1_bytes,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};
+    if (is_wide(isa)) {
+        options.l1_bytes = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+        options.l2_bytes = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
+        options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * COMMON_L3;
+        options.vector_bytes = isa->vector_bytes;
+        options.tile_rows = isa->panel_rows;
+        options.tile_vectors = isa->panel_vectors;
+    }
     dv_nest_unite(&c->n);
     for (int i = 0; i < c->n.n_dims; i++)
         c->n.dims[i].exec = DV_NEST_SEQ;
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
+}
+
+// Does no cache hold out, and is every element written once?
+static int streams(const dv_contract *c, const dv_isa *isa,
+                   const dv_contract_options *o)
+{
+    int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : COMMON_L3;
+    if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
+        c->n.combine || !c->zero_first ||
+        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
+        return 0;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].is_k)
+            return 0;
+    return 1;
+}
+
+// Rows that follow each other are written as whole lines if those of a panel
+// are: panels are a little higher or lower then.
+static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
+{
+    enum { MOST = 12, LEAST = 4 };
+    int64_t row = c->col.size * c->es;
+    int32_t n = (int32_t)c->row.size;
+    if (c->form.row < 0 || c->col.whole || c->row.whole || row % LINE == 0 ||
+        c->n.dims[c->form.row].stride[DV_OUT] != c->col.size ||
+        row > 2 * c->lanes * c->es)
+        return rows;
+    for (int32_t h = MOST; h >= LEAST; h--) {
+        dv_cut cut = dv_cut_even(n, h);
+        if (!cut.n_larger && cut.size * row % LINE == 0)
+            return h;
+    }
+    return rows;
 }
 
 static dv_status build(dv_contract *c, dv_jit *jit,
@@ -284,7 +335,11 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
     c->es = dv_dtype_get(c->n.dtype)->size_bytes;
-    c->lanes = (int32_t)(16 / c->es);
+    const dv_isa *isa = dv_jit_isa(jit);
+    c->lanes = (int32_t)(isa->vector_bytes / c->es);
+    c->panel_rows = isa->panel_rows;
+    c->panel_vectors =
+        dv_nest_panel_vectors(is_wide(isa) ? isa->panel_vectors : 6, c->es);
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
@@ -297,6 +352,9 @@ static dv_status build(dv_contract *c, dv_jit *jit,
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
+    c->streams = streams(c, isa, o);
+    if (c->streams)
+        c->panel_rows = panel_for_lines(c, c->panel_rows);
     lay_panels(c);
     for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
         if (!lay_buffer(c, i))
@@ -324,11 +382,10 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
     if (!c)
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
-    dv_status s = o->as_is ? DV_OK : optimise(c, o, diag);
-    if (s == DV_OK && !jit) {
-        s = dv_jit_create(&c->own_jit, diag);
-        jit = c->own_jit;
-    }
+    dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
+    jit = jit ? jit : c->own_jit;
+    if (s == DV_OK && !o->as_is)
+        s = optimise(c, dv_jit_isa(jit), o, diag);
     if (s == DV_OK)
         s = build(c, jit, o, diag);
     c->n.src = NULL; // no longer borrowed
@@ -500,6 +557,8 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
         do_share(c, t, i, &s);
     if (c->top_pack >> DV_OUT & 1)
         ct_put_back(c, t, out);
+    if (c->streams) // others see it behind this
+        atomic_thread_fence(memory_order_seq_cst);
 }
 
 void dv_contract_combine(dv_contract *c, int32_t thread, void *out)

@@ -4,7 +4,7 @@
 #include "jit/gemm.h"
 #include "run/contract.h"
 
-enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4, CT_PANEL = 4 };
+enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
 
 // A loop around the kernel. Steps are in bytes, of where its operands are:
 // in a buffer inside the loop that packs them.
@@ -71,6 +71,9 @@ struct dv_contract {
     dv_nest_tiles tiles;
     int64_t es;    // bytes of an element
     int32_t lanes; // in a vector
+    // Of packed panels: rows of the one operand, vectors of the other.
+    int32_t panel_rows, panel_vectors;
+    int32_t streams; // out fits no cache and is written once: around them
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C

@@ -36,7 +36,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
     if (f->pack[f->in_row] != DV_FORM_NEVER) {
         s->trans_a = 1;
-        s->panel_a = f->col_turned ? 0 : CT_PANEL;
+        s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
         s->lda = 0; // as wide as the panel
     } else if (f->row_turned) {
         s->trans_a = 1;
@@ -98,6 +98,7 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
         s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
                                                             : DV_SCALE_ONE;
         s.relu = w.last && c->relu_last && !c->n.combine;
+        s.stream = (uint8_t)c->streams;
         DV_TRY(dv_jit_gemm(jit, &s, &to->run[r], diag));
     }
     return DV_OK;
@@ -120,6 +121,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.ldc = ldc_of(c);
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
+    s.stream = (uint8_t)c->streams;
     // Both rows of k: rather packed than summed across vectors.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))

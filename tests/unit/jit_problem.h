@@ -16,11 +16,20 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+// Of the random cases one in so many is tried, since emulators are slow: the
+// usual share, or DV_CASES percent.
+static inline int share(void)
+{
 #ifdef DV_EMULATED
-enum { SHARE = 3 }; // of the random cases: emulators are slow
+    enum { USUAL = 3 };
 #else
-enum { SHARE = 1 };
+    enum { USUAL = 1 };
 #endif
+    const char *wish = getenv("DV_CASES");
+    int percent = wish ? atoi(wish) : 0;
+    return percent < 1 ? USUAL : percent > 100 ? 1 : 100 / percent;
+}
+#define SHARE share()
 
 static uint64_t seed = 88172645463325252u;
 
@@ -266,6 +275,9 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
         d[i] = pick(3) ? 1 + pick(most) : odd[pick(13)];
     dv_gemm_shape s = {.m = d[0], .n = d[1], .k = d[2]};
     s.dtype = (uint8_t)dtype;
+    s.stream = (uint8_t)(pick(4) == 0);
+    if (s.stream && pick(2))
+        s.n = 8 * (1 + pick(8));
     s.trans_a = (uint8_t)pick(2);
     s.trans_b = (uint8_t)pick(2);
     s.lda = (s.trans_a ? s.m : s.k) + (pick(2) ? pick(9) : 0);
@@ -273,6 +285,8 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
     s.ldc = s.n + (pick(2) ? pick(9) : 0);
     if (pick(8) == 0)
         s.ldc = s.n + 1100 + pick(100);
+    if (s.stream && pick(2)) // rows of whole lines, or one behind the other
+        s.ldc = s.n + 16 * pick(2);
     if (pick(8) == 0)
         s.lda += 1100 + pick(100);
     if (pick(8) == 0)

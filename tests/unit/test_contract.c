@@ -33,11 +33,13 @@ static operand made_up(const dv_nest *n, int o)
     operand x;
     assert_true(dv_nest_extent(n, o, &lo, &hi));
     x.bytes = (size_t)((hi - lo + 1) * size);
-    x.data = malloc(x.bytes);
+    x.data = aligned_alloc(64, (x.bytes + 63) / 64 * 64);
     x.at = (char *)x.data - lo * size;
     dv_nest_fill(n->dtype, (uint64_t)o, x.data, hi - lo + 1);
     return x;
 }
+
+enum { SMALL_CACHE = 2 }; // as it is, and out fits no cache
 
 // Run a nest's text as it is and laid out, and compare with the loops.
 static void agrees(dv_jit *jit, const char *text, int threads, int as_is)
@@ -45,7 +47,8 @@ static void agrees(dv_jit *jit, const char *text, int threads, int as_is)
     dv_nest *n = parse(text);
     operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
     operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
-    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract_options options = {.threads = threads, .as_is = as_is != 0};
+    options.l3_bytes = as_is == SMALL_CACHE;
     dv_contract *c = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_contract_create(&c, jit, n, &options, diag))
@@ -99,6 +102,33 @@ static void original(void **state)
            " m 32 prim: in0 1, out 1 n 32 prim: in1 32, out 32"
            " k 8 prim: in0 1024, in1 1024 k 32 prim: in0 32, in1 1 }",
            2, 1);
+}
+
+// Results that may go around the caches: rows that follow each other, rows of
+// whole lines, tiles cut short, no lines at all.
+static void large_results(void **state)
+{
+    static const char *const texts[] = {
+        "nest dense f32 { first zero main gemm last relu pack in0 in1"
+        " n 3 seq: in1 480, out 480 m 24 prim: in0 1, out 1"
+        " n 20 prim: in1 24, out 24 k 24 prim: in0 24, in1 1 }",
+        "nest dense f64 { first zero main gemm pack in0 in1"
+        " n 3 seq: in1 231, out 231 m 11 prim: in0 1, out 1"
+        " n 21 prim: in1 11, out 11 k 11 prim: in0 11, in1 1 }",
+        "nest lines f32 { first zero main gemm pack in0 in1"
+        " m 3 seq: in0 48, out 48 n 3 seq: in1 50, out 560"
+        " m 48 of 112 prim: in0 1, out 1 n 5 of 13 prim: in1 10, out 112"
+        " k 10 prim: in0 112, in1 1 }",
+        "nest neither f32 { first zero main gemm pack in0 in1"
+        " m 3 seq: in0 48, out 48 n 3 seq: in1 50, out 550"
+        " m 48 of 110 prim: in0 1, out 1 n 5 of 13 prim: in1 10, out 110"
+        " k 10 prim: in0 110, in1 1 }",
+        "nest twice f32 { first zero main gemm pack in0 in1"
+        " k 2 seq: in0 240, in1 5 m 48 prim: in0 1, out 1"
+        " n 5 prim: in1 10, out 48 k 5 prim: in0 48, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        agrees(*state, texts[i], 1, SMALL_CACHE);
 }
 
 static void odd_kinds(void **state)
@@ -305,9 +335,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),     cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(wrong),        cmocka_unit_test(parts),
-        cmocka_unit_test(public_calls), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(original),      cmocka_unit_test(large_results),
+        cmocka_unit_test(odd_kinds),     cmocka_unit_test(wrong),
+        cmocka_unit_test(parts),         cmocka_unit_test(public_calls),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

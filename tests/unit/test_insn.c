@@ -40,7 +40,7 @@ static void insn_rows(void **state)
         fprintf(f, "%s\n", samples[i].text);
     fclose(f);
     snprintf(cmd, sizeof cmd,
-             "llvm-mc --arch=aarch64 --mattr=+v8.6a,+fp16fml,+fullfp16 "
+             "llvm-mc --arch=aarch64 --mattr=+v8.6a,+fp16fml,+fullfp16,+sve "
              "--show-encoding %s",
              path);
     FILE *p = popen(cmd, "r");
@@ -96,6 +96,20 @@ static void insn_ranges(void **state)
     assert_false(encodes(DV_INSN_movz_x, 0, 65536, 0, 0));
     assert_false(encodes(DV_INSN_movz_x, 0, 0, 4, 0));
     assert_false(encodes(DV_INSN_b_ne, 0, 0, 1 << 18, 0));
+    assert_true(encodes(DV_INSN_zfmla_x_s, 31, 31, 7, 3));
+    assert_false(encodes(DV_INSN_zfmla_x_s, 0, 0, 8, 0));
+    assert_false(encodes(DV_INSN_zfmla_x_s, 0, 0, 0, 4));
+    assert_false(encodes(DV_INSN_zfmla_x_d, 0, 0, 16, 0));
+    assert_false(encodes(DV_INSN_zfmla_x_d, 0, 0, 0, 2));
+    assert_false(encodes(DV_INSN_zfmla_s, 0, 0, 0, 8));
+    assert_false(encodes(DV_INSN_zld1_s, 0, 0, 8, 0));
+    assert_false(encodes(DV_INSN_zld1_s, 0, 0, -9, 0));
+    assert_false(encodes(DV_INSN_zld1r_s, 0, 0, 256, 0));
+    assert_false(encodes(DV_INSN_zld1r_d, 0, 0, 4, 0));
+    assert_false(encodes(DV_INSN_zld1rq_s, 0, 0, 128, 0));
+    assert_false(encodes(DV_INSN_zld1rq_d, 0, 0, 8, 0));
+    assert_false(encodes(DV_INSN_zdup_s, 0, 0, 4, 0));
+    assert_false(encodes(DV_INSN_ptrue_b, 16, 0, 0, 0));
     dv_code c = {.cap = 0};
     dv_emit(&c, DV_INSN_ret, 0, 0, 0, 0); // no room
     assert_true(c.failed);

@@ -50,6 +50,8 @@ static void put_reg(FILE *f, int reg, int vl, char kind)
         fprintf(f, "%%%sd", names[reg]);
     else if (kind == 'k')
         fprintf(f, "%%k%d", reg);
+    else if (kind == 't')
+        fprintf(f, "%%tmm%d", reg);
     else
         fprintf(f, "%%%cmm%d", v, reg);
 }
@@ -158,7 +160,7 @@ static void add_general(dv_x_insn op)
 static int maskable(dv_x_insn op)
 {
     return dv_x_rows[op].form != DV_X_VK && op != DV_X_vextractps &&
-           op != DV_X_vmovhpd_s;
+           op != DV_X_vmovhpd_s && op != DV_X_vmovntps;
 }
 
 // Masks and splats of one choice of registers.
@@ -229,6 +231,27 @@ static void add_vector(dv_x_insn op)
     }
 }
 
+// Three tiles that differ, or one, or one and memory.
+static void add_tiles(dv_x_insn op)
+{
+    int form = dv_x_rows[op].form, three = strchr(texts[op], 'B') != NULL;
+    for (int a = 0; a < (strchr(texts[op], 'A') ? 8 : 1); a++) {
+        sample s = {.op = op, .vl = 16, .a = a, .m = dv_x_reg(0)};
+        for (int b = 1; three && b < 7; b++) {
+            s.b = (a + b) % 8;
+            s.m = dv_x_reg((a + b + 1) % 8);
+            add(s);
+        }
+        if (form == DV_X_T && !three)
+            add(s);
+        for (int i = 0; form != DV_X_T && i < N_PLACES; i++) {
+            s.m = at(i);
+            if (form == DV_X_TC || s.m.index >= 0)
+                add(s);
+        }
+    }
+}
+
 static void add_rows(void)
 {
     for (int op = 0; op < DV_X_COUNT; op++) {
@@ -241,6 +264,8 @@ static void add_rows(void)
             for (int i = 0; i < 16; i++)
                 add((sample){
                     .op = (dv_x_insn)op, .a = i % 8, .m = dv_x_reg(i)});
+        else if (form >= DV_X_TC)
+            add_tiles((dv_x_insn)op);
         else if (form < DV_X_VRM)
             add_general((dv_x_insn)op);
         else
@@ -318,7 +343,8 @@ static void rows(void **state)
     snprintf(
         cmd, sizeof cmd,
         "llvm-mc --arch=x86-64 --mattr=+avx2,+fma,+f16c,+avx512f,+avx512vl,"
-        "+avx512dq,+avx512bw --show-encoding %s",
+        "+avx512dq,+avx512bw,+avx512bf16,+avx512vnni,+amx-tile,+amx-bf16,"
+        "+amx-int8 --show-encoding %s",
         path);
     FILE *p = popen(cmd, "r");
     assert_non_null(p);
@@ -366,6 +392,10 @@ static void ranges(void **state)
     assert_true(encodes(
         (sample){DV_X_mov, 0, 0, 0, dv_x_mem(0, -(INT64_C(1) << 31)), {0}}));
     assert_false(encodes((sample){DV_X_mov, 0, 16, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_tileload, 16, 0, 0, mem, {0}}));
+    assert_false(encodes((sample){DV_X_tilezero, 16, 8, 0, dv_x_reg(0), {0}}));
+    assert_false(
+        encodes((sample){DV_X_tiledpbf16, 16, 0, 1, dv_x_reg(8), {0}}));
     assert_false(
         encodes((sample){DV_X_addi, 0, 0, 0, mem, {.imm = INT64_C(1) << 31}}));
     assert_false(

@@ -4,26 +4,24 @@
 #define _GNU_SOURCE
 #include "unit/jit_problem.h"
 
-// The JIT for an instruction set by name; NULL takes the machine's best one.
-static dv_jit *jit_for(const char *cpu)
+// The JIT for instruction set i; NULL where the machine does not have it.
+static dv_jit *jit_for(int i)
 {
-    if (cpu)
-        setenv("DIVVY_CPU", cpu, 1);
+    setenv("DIVVY_CPU", dv_isas[i].name, 1);
     dv_jit *jit = new_jit();
     unsetenv("DIVVY_CPU");
-    return jit;
+    if (dv_jit_isa(jit) == &dv_isas[i])
+        return jit;
+    dv_jit_destroy(jit);
+    return NULL;
 }
-
-#ifdef __aarch64__
-static const char *const cpus[] = {NULL, "neon"};
-#else
-static const char *const cpus[] = {NULL, "avx2"};
-#endif
 
 static void random_plans(int dtype, int n, int odd)
 {
-    for (int c = 0; c < 2; c++) {
-        dv_jit *jit = jit_for(cpus[c]);
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        if (!jit)
+            continue;
         for (int i = 0; i < n / SHARE; i++) {
             dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, dtype);
             s.batch = 0;
@@ -88,6 +86,32 @@ static void plans_small(void **state)
                 try_plan(jit, s, NULL, 0);
             }
     dv_jit_destroy(jit);
+}
+
+// Sizes around those of tiles and of what is packed together.
+static void plans_edges(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 8, 15, 16, 17, 31, 32, 33, 49, 64, 65};
+    static const int longs[] = {1, 3, 4, 15, 31, 32, 33, 63, 64, 65, 130};
+    enum { N = sizeof sizes / sizeof *sizes };
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        for (int i = 0; jit && i < 2 * N * N / SHARE; i++) {
+            dv_gemm_shape s = {.m = sizes[i / 2 % N], .n = sizes[i / 2 / N]};
+            s.k = longs[pick(N)];
+            s.dtype = i % 2 ? DV_I8 : DV_BF16;
+            s.trans_a = (uint8_t)pick(2);
+            s.trans_b = (uint8_t)pick(2);
+            s.lda = (s.trans_a ? s.m : s.k) + pick(3);
+            s.ldb = (s.trans_b ? s.k : s.n) + pick(3);
+            s.ldc = s.n + pick(3);
+            s.beta = (uint8_t)pick(2);
+            dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
+            try_plan(jit, s, &o, 0);
+        }
+        dv_jit_destroy(jit);
+    }
 }
 
 static void kernels_i32(void **state)
@@ -208,8 +232,10 @@ static void convert(dv_jit *jit, int type, int narrow)
 static void converts(void **state)
 {
     (void)state;
-    for (int c = 0; c < 2; c++) {
-        dv_jit *jit = jit_for(cpus[c]);
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        if (!jit)
+            continue;
         for (int i = 0; i < 400; i++) {
             convert(jit, DV_F16, i % 2);
             convert(jit, DV_BF16, i % 2);
@@ -225,7 +251,8 @@ int main(void)
         cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_f16),
         cmocka_unit_test(plans_f32),    cmocka_unit_test(plans_i8),
         cmocka_unit_test(plans_i32),    cmocka_unit_test(plans_small),
-        cmocka_unit_test(kernels_i32),  cmocka_unit_test(plans_repeat),
-        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts)};
+        cmocka_unit_test(plans_edges),  cmocka_unit_test(kernels_i32),
+        cmocka_unit_test(plans_repeat), cmocka_unit_test(plans_refuse),
+        cmocka_unit_test(converts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

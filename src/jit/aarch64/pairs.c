@@ -13,7 +13,7 @@
 #include "jit/aarch64/pairs.h"
 #include "jit/aarch64/tile.h"
 
-enum { ROWS = DV_PAIRS_ROWS, STEP_BYTES = 8, UNIT = 4 }; // columns a vector
+enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 };             // columns a vector
 enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 }; // steps
 
 // Pairs of accumulators into vectors of rows, in place.

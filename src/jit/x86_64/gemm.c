@@ -8,8 +8,8 @@
 //
 // The results are cut into tiles as even as possible: at most two heights and
 // three widths, each with its own code, in loops where there are many.
-#include "jit/x86_64/tile.h"
 #include "jit/cut.h"
+#include "jit/x86_64/pairs.h"
 
 // -- Choosing ----------------------------------------------------------------
 
@@ -347,6 +347,7 @@ static dv_x_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
     p.alpha = s->alpha;
     p.beta = s->beta;
     p.relu = s->relu;
+    p.stream = s->stream;
     p.panel = s->panel_a && !s->pack_a;
     p.pack_s = s->pack_a;
     p.c_turned = turned;
@@ -407,10 +408,34 @@ static void start(walk *w, int many_v)
         dv_x_mov(g, X_BIASBASE, X_BIAS);
 }
 
-void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
+// Narrow types without tiles: words are multiplied like f32, k is counted in
+// them.
+static dv_gemm_shape words_of(dv_x *g, const dv_isa *isa,
+                              const dv_gemm_shape *s)
 {
+    dv_gemm_shape w = *s;
+    int64_t bytes = s->k * (s->dtype == DV_I8 ? INT64_C(1) : 2);
+    int64_t whole = isa->pairs_bytes;
+    g->dot = s->dtype == DV_I8 ? DV_X_vdpbusd : DV_X_vdpbf16;
+    g->fix = isa->pairs_fix && s->dtype == DV_I8;
+    w.k = (int32_t)((bytes + whole - 1) / whole * whole / 4);
+    w.ldb = (s->n + g->lanes - 1) / g->lanes * g->lanes;
+    w.one_sum = 1;
+    return w;
+}
+
+void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
+{
+    dv_gemm_shape shape = *given, *s = &shape;
     dv_x gen = dv_x_gen(code, isa, s->dtype == DV_F64 ? 8 : 4), *g = &gen;
-    g->ints = s->dtype == DV_I32;
+    int narrow = s->dtype == DV_BF16 || s->dtype == DV_I8;
+    g->ints = s->dtype == DV_I32 || s->dtype == DV_I8;
+    if (narrow && isa->has_tiles) {
+        dv_x_tiles_gemm(g, s);
+        return;
+    }
+    if (narrow)
+        shape = words_of(g, isa, given);
     if (s->trans_b && !s->trans_a) {
         dv_x_dot(g, s);
         return;
@@ -418,6 +443,8 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_x_prod p = prod_of(g, s);
     dv_cuts grid;
     choose(g, &p, &grid);
+    if (narrow && grid.s.n) // panels are as high as can be
+        grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
     if (!grid.s.n) {
         code->failed = 1;

@@ -31,6 +31,10 @@ void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
 
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
 {
+    if (g->dot) {
+        dv_x_vvv(g, (dv_x_insn)g->dot, acc, b, a);
+        return;
+    }
     if (!g->ints) {
         dv_x_vvv(g, DV_XF(g, vfma), acc, a, b);
         return;
@@ -243,6 +247,19 @@ void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to)
               (dv_x_more){.imm = (int64_t)to - from});
 }
 
+size_t dv_x_jump(dv_x *g, dv_x_insn op)
+{
+    dv_x_emit(g->code, op, 0, 0, 0, dv_x_reg(0), none);
+    return g->code->n;
+}
+
+void dv_x_land(dv_x *g, size_t from)
+{
+    size_t far = g->code->n - from;
+    for (size_t i = 0; i < 4 && !g->code->failed; i++)
+        g->code->at[from - 4 + i] = (unsigned char)(far >> 8 * i & 255);
+}
+
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
 {
     dv_x_emit(g->code, op, 0, 0, 0, dv_x_mem(base, off), none);
@@ -269,6 +286,11 @@ int dv_x_constant(dv_x *g, const void *data, int n)
 void dv_x_load_constant(dv_x *g, int v, int vl, int to)
 {
     dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
+    dv_x_fix_constant(g, to);
+}
+
+void dv_x_fix_constant(dv_x *g, int to)
+{
     if (g->n_fixes == MAX_FIXES) {
         g->code->failed = 1;
         return;

@@ -41,6 +41,8 @@ typedef struct dv_x {
     int vb, n_regs;    // bytes of a vector, how many there are
     int es, lanes;     // bytes of an element, elements of a vector
     int ints;          // elements are i32
+    int dot;           // a multiply-add is this instruction, of words: pairs.c
+    int fix;           // and what it adds too much stands behind V
     int masks;         // AVX-512: masks have registers of their own
     int64_t l1_bytes;  // of the cache it is made for
     int part;          // lanes of part vectors, set by dv_x_set_part
@@ -67,7 +69,8 @@ dv_x dv_x_gen_32(dv_code *code, int es);
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off);
 void dv_x_zero(dv_x *g, int v);
-// acc += a * b; whole numbers change tmp, which may be a or b.
+// acc += a * b; whole numbers change tmp, which may be a or b. Of words b is
+// the rows'.
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
 // One element to all lanes.
 void dv_x_splat(dv_x *g, int v, int base, int64_t off);
@@ -98,11 +101,16 @@ void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Count `reg` down and go back to byte `to` of the code until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
 void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to); // the same in memory
+// Go on somewhere else: where `land` is called with what this returns.
+size_t dv_x_jump(dv_x *g, dv_x_insn op);
+void dv_x_land(dv_x *g, size_t from);
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
 // `n` bytes behind the code; vector loads from `to` of them.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
+// The instruction before reads `to` of them; its offset is its last.
+void dv_x_fix_constant(dv_x *g, int to);
 // Lanes all ones for n elements of es bytes, in a vector of vl.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
 

@@ -220,6 +220,19 @@ static int good_vector(const dv_x_row *row, int vl, int a, int v, dv_x_rm m,
            (!m.splat || (evex && memory && row->tuple == DV_X_FV));
 }
 
+// Tiles: eight of them, and memory whose index is the bytes of a row.
+static int good_tile(const dv_x_row *row, int vl, int a, int b, dv_x_rm m,
+                     dv_x_more more)
+{
+    int memory = m.reg == DV_X_NONE;
+    if (vl != 16 || more.mask || more.imm || m.splat || !in(a, 8) || !in(b, 8))
+        return 0;
+    if (row->form == DV_X_T)
+        return !memory && in(m.reg, 8);
+    return memory && good_rm(m, 8, 16) && m.index != 4 && b == 0 &&
+           (row->form == DV_X_TC ? a == 0 : m.index != DV_X_NONE);
+}
+
 static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
                              int a, int v, dv_x_rm m, dv_x_more more)
 {
@@ -233,8 +246,10 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI ||
         row->form == DV_X_VKVMI)
         p = put(p, (unsigned)more.imm & 255);
-    int ok = good_vector(row, vl, a, v, m, evex, more.mask) && more.imm >= 0 &&
-             more.imm < 256;
+    int ok = row->form >= DV_X_TC
+                 ? good_tile(row, vl, a, v, m, more)
+                 : good_vector(row, vl, a, v, m, evex, more.mask) &&
+                       more.imm >= 0 && more.imm < 256;
     return ok ? p : NULL;
 }
 

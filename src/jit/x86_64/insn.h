@@ -18,7 +18,10 @@ typedef enum dv_x_form {
     DV_X_VG,
     DV_X_VKVMI,
     DV_X_VK,
-    DV_X_KR
+    DV_X_KR,
+    DV_X_TC, // tiles from here
+    DV_X_TM,
+    DV_X_T
 } dv_x_form;
 
 typedef enum dv_x_enc { DV_X_G, DV_X_V = 1, DV_X_E = 2, DV_X_VE } dv_x_enc;

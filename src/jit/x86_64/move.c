@@ -1,7 +1,7 @@
 // Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
 // what each does; nothing outside the two blocks is touched, but a panel's
 // last vectors, which are filled up.
-#include "jit/x86_64/gen.h"
+#include "jit/x86_64/pairs.h"
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
 enum { UNROLL = 4, NARROW = 512 }; // vectors; bytes
@@ -221,9 +221,11 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         gen = dv_x_gen_32(code, 4);
         dv_x_convert(g, s);
         break;
-    default: // there are no pairs
-        code->failed = 1;
-        return;
+    case DV_MOVE_PAIRS:
+    case DV_MOVE_PAIRS_TURNED:
+        gen = dv_x_gen(code, isa, 4);
+        dv_x_pairs_move(g, isa, s);
+        break;
     }
     dv_x_leave(g);
 }

@@ -61,6 +61,75 @@ static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
                        i * p->ldc + (int64_t)j * g->vb, dv_x_is_part(g, t, j));
 }
 
+// -- Around the caches -------------------------------------------------------
+
+enum { LINE = 64, BELOW = 128 }; // what waits below the stack stays (gemm.c)
+
+static int64_t row_bytes(const dv_x *g, const dv_x_tile *t)
+{
+    return (int64_t)t->cols * g->es;
+}
+
+static int has_whole_lines(const dv_x *g, const dv_x_prod *p,
+                           const dv_x_tile *t)
+{
+    return row_bytes(g, t) % LINE == 0 && p->ldc % LINE == 0;
+}
+
+// Rows that follow each other, whole lines together.
+static int is_dense(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    return p->ldc == row_bytes(g, t) && t->rows * p->ldc % LINE == 0;
+}
+
+static void stream_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++)
+            dv_x_vvm(g, DV_X_vmovntps, dv_x_acc(t, 0, i, j), 0, X_C,
+                     i * p->ldc + (int64_t)j * g->vb);
+}
+
+// Lines are put together on the stack.
+static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int64_t bytes = t->rows * p->ldc;
+    dv_x_add(g, X_SP, -bytes - BELOW);
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++)
+            dv_x_store(g, dv_x_acc(t, 0, i, j), X_SP,
+                       i * p->ldc + (int64_t)j * g->vb, dv_x_is_part(g, t, j));
+    int n = t->rows * t->nv, v = 0;
+    for (int64_t at = 0; at < bytes; at += g->vb, v = (v + 1) % n) {
+        dv_x_load(g, v, X_SP, at, 0);
+        dv_x_vvm(g, DV_X_vmovntps, v, 0, X_C, at);
+    }
+    dv_x_add(g, X_SP, bytes + BELOW);
+}
+
+// Lines that are written whole are not read first. Whether C begins at one is
+// known only when it runs.
+static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int whole = has_whole_lines(g, p, t);
+    if (!p->stream || (!whole && !is_dense(g, p, t))) {
+        store_rows(g, p, t);
+        return;
+    }
+    dv_x_mov(g, X_TMP, X_C);
+    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_TMP),
+              (dv_x_more){.imm = LINE - 1});
+    size_t usual = dv_x_jump(g, DV_X_jnz);
+    if (whole)
+        stream_rows(g, p, t);
+    else
+        stream_dense(g, p, t);
+    size_t done = dv_x_jump(g, DV_X_jmp);
+    dv_x_land(g, usual);
+    store_rows(g, p, t);
+    dv_x_land(g, done);
+}
+
 // -- C turned: rows of the tile are columns of C -----------------------------
 
 // The tile is put on the stack row by row, and gathered column by column: a
@@ -157,5 +226,5 @@ void dv_x_tile_store(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
         add_bias(g, p, t, free);
     if (p->relu)
         clamp(g, 0, n, free);
-    store_rows(g, p, t);
+    store_lines(g, p, t);
 }

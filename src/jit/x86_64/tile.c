@@ -143,7 +143,7 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
         int64_t off = s_off(g, p, t, i, at);
-        if (g->masks && t->nv == 1 && !g->ints) {
+        if (g->masks && t->nv == 1 && !g->ints && !g->dot) {
             dv_x_rm m = dv_x_mem(X_AT, off);
             m.splat = 1;
             dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
@@ -151,7 +151,7 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
             continue;
         }
         for (int j = 0, acc = dv_x_acc(t, set, i, 0); j < t->nv; j++) {
-            if (j == 0 || g->ints) { // products take the scalar's place
+            if (j == 0 || (g->ints && !g->dot)) { // products take its place
                 to = to + 1 < s + n_s ? to + 1 : s;
                 dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
             }
@@ -206,7 +206,8 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 // and at the start they would be gone from L1 in the end.
 static int late_c(const dv_x_prod *p, const dv_x_tile *t)
 {
-    return !p->c_turned && p->batch == 1 && p->k >= STEPS * (2 * t->rows + 8);
+    return !p->c_turned && !p->stream && p->batch == 1 &&
+           p->k >= STEPS * (2 * t->rows + 8);
 }
 
 static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
@@ -265,7 +266,8 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { MOST = 4096 }; // bytes: short sums have no time for more
-    if (p->c_turned || (int64_t)p->k * p->batch < 32 || late_c(p, t))
+    if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
+        late_c(p, t))
         return;
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
@@ -283,13 +285,29 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
             dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
 }
 
+// Sums begin below zero by what their terms are too large.
+static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int zero = first_free(t);
+    dv_x_zero(g, zero);
+    for (int j = 0; j < t->nv; j++) {
+        dv_x_vvm(g, DV_X_vsubi32, j, zero, X_B,
+                 p->k * p->ld_v + (int64_t)j * g->vb);
+        for (int i = 1; i < t->rows; i++)
+            dv_x_emit(g->code, DV_X_vmovups, g->vb, dv_x_acc(t, 0, i, j), 0,
+                      dv_x_reg(j), none);
+    }
+}
+
 void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     if (dv_x_part(g, t))
         dv_x_set_part(g, dv_x_part(g, t));
     ask_for_c(g, p, t);
-    for (int i = 0; i < first_free(t); i++)
+    for (int i = 0; !g->fix && i < first_free(t); i++)
         dv_x_zero(g, i);
+    if (g->fix)
+        begin_below(g, p, t);
     dv_x_mov(g, X_AT, X_A);
     dv_x_mov(g, X_BT, X_B);
     if (p->batch > 1)

@@ -28,6 +28,7 @@ typedef struct dv_x_prod {
     int64_t pack_v; // V is stored with such rows as it is read; 0: not
     int bias;       // 0 none, 1 along S, 2 along V
     int alpha, beta, relu;
+    int stream;       // C is written around the caches
     int far_s, far_v; // steps of k too wide for offsets: pointers take them
 } dv_x_prod;
 

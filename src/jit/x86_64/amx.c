@@ -1,0 +1,229 @@
+// Products of bf16 and i8 with tiles of 16 rows of 64 bytes:
+//
+//           B0     B1      6, 7: 16 words of k by 16 columns each
+//   A0   [  0  ][  1  ]    4, 5: 16 rows by 16 words of k each
+//   A1   [  2  ][  3  ]    0 to 3: sums of 16 rows by 16 columns
+//
+// Operands are packed so that the tiles of a step lie one after the other
+// (pairs.c). Tiles of fewer rows and columns are told so, and touch no more of
+// C. Sums that are scaled or have a bias go through the stack and on from
+// there as a tile of vectors.
+#include "jit/x86_64/pairs.h"
+
+enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
+enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
+enum {
+    X_WIDE = X_BATCH, // 64: from row to row of a packed tile
+    X_LDC = X_N       // of C
+};
+// Where X_NEXT is: the panel of columns that is read after this one.
+
+static const dv_x_more none = {0};
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int sums_of(int i, int j)
+{
+    return 2 * i + j;
+}
+
+void dv_x_tiles_set(dv_x *g, int rows, int cols)
+{
+    unsigned char c[BYTES] = {1}; // the palette; bytes at 16 on, rows at 48 on
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j * SIDE < cols; j++) {
+            int r = min_int(rows - i * SIDE, SIDE);
+            int bytes = 4 * min_int(cols - j * SIDE, SIDE);
+            c[16 + 2 * sums_of(i, j)] = (unsigned char)bytes;
+            c[48 + sums_of(i, j)] = (unsigned char)r;
+            c[16 + 2 * (A_TILE + i)] = BYTES;
+            c[48 + A_TILE + i] = (unsigned char)r;
+            c[16 + 2 * (B_TILE + j)] = (unsigned char)bytes;
+            c[48 + B_TILE + j] = SIDE;
+        }
+    int at = dv_x_constant(g, c, BYTES);
+    dv_x_emit(g->code, DV_X_ldtilecfg, 16, 0, 0, dv_x_mem(DV_X_RIP, 0), none);
+    dv_x_fix_constant(g, at);
+}
+
+typedef struct product {
+    dv_x_prod p; // as the end of a tile sees it
+    int steps;   // of k
+    int nt;      // tiles of B
+    dv_x_insn op;
+    int direct; // C is what the tiles are, stored as they are
+    int next;   // lines to ask for with every step of whole tiles
+} product;
+
+static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
+                        int row)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    m.index = (int8_t)row;
+    dv_x_emit(g->code, op, 16, t, 0, m, none);
+}
+
+// -- Along k -----------------------------------------------------------------
+
+static void multiply(dv_x *g, const product *w, int i, int j)
+{
+    dv_x_emit(g->code, w->op, 16, sums_of(i, j), B_TILE + j,
+              dv_x_reg(A_TILE + i), none);
+}
+
+static void load_a(dv_x *g, int i)
+{
+    tile_memory(g, DV_X_tileload, A_TILE + i, X_AT, i * TILE, X_WIDE);
+}
+
+static void load_b(dv_x *g, int j)
+{
+    tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
+}
+
+// What is read next, from memory. Tiles themselves are loaded as fast as they
+// are multiplied, from L2 almost: asking for those costs more than it saves.
+static void ask_for_next(dv_x *g, const product *w)
+{
+    for (int i = 0; i < w->next; i++)
+        dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, i * LINE);
+    dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
+}
+
+static void step(dv_x *g, const product *w, int rows)
+{
+    int two = rows > SIDE, wide = w->nt > 1;
+    load_a(g, 0);
+    load_b(g, 0);
+    if (wide)
+        load_b(g, 1);
+    if (two)
+        load_a(g, 1);
+    if (rows == ROWS)
+        ask_for_next(g, w);
+    for (int i = 0; i <= two; i++)
+        for (int j = 0; j <= wide; j++)
+            multiply(g, w, i, j);
+    dv_x_add(g, X_AT, (int64_t)rows * BYTES);
+    dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
+}
+
+// -- The end of a tile -------------------------------------------------------
+
+// Each of the tiles of sums to or from rows of C.
+static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
+{
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++)
+            tile_memory(g, op, sums_of(i, j), X_C,
+                        i * SIDE * w->p.ldc + j * BYTES, X_LDC);
+}
+
+static void start(dv_x *g, const product *w, int rows)
+{
+    if (w->direct && w->p.beta == DV_SCALE_ONE) {
+        all_sums(g, w, rows, DV_X_tileload);
+        return;
+    }
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++)
+            dv_x_emit(g->code, DV_X_tilezero, 16, sums_of(i, j), 0, dv_x_reg(0),
+                      none);
+}
+
+// Through the stack into vectors, a few rows at a time.
+static void finish(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    dv_x_add(g, X_SP, -rows * row);
+    dv_x_set(g, X_AT, row);
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++)
+            tile_memory(g, DV_X_tilestore, sums_of(i, j), X_SP,
+                        i * SIDE * row + j * BYTES, X_AT);
+    if (w->p.n_v % SIDE)
+        dv_x_set_part(g, w->p.n_v % SIDE);
+    for (int r = 0; r < rows; r += GROUP) {
+        dv_x_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
+        for (int i = 0; i < t.rows * t.nv; i++)
+            dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
+        dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
+        dv_x_add(g, X_C, t.rows * w->p.ldc);
+        if (w->p.bias == 1)
+            dv_x_add(g, X_BIAS, (int64_t)t.rows * 4);
+    }
+    dv_x_add(g, X_SP, rows * row);
+}
+
+// `rows` rows at X_A and X_C, which are moved on.
+static void tile(dv_x *g, const product *w, int rows)
+{
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    start(g, w, rows);
+    if (w->steps > 1)
+        dv_x_set(g, X_K, w->steps);
+    size_t top = g->code->n;
+    step(g, w, rows);
+    if (w->steps > 1)
+        dv_x_again(g, X_K, top);
+    dv_x_add(g, X_A, (int64_t)w->steps * rows * BYTES);
+    if (!w->direct) {
+        finish(g, w, rows);
+        return;
+    }
+    all_sums(g, w, rows, DV_X_tilestore);
+    dv_x_add(g, X_C, rows * w->p.ldc);
+}
+
+// -- Entry -------------------------------------------------------------------
+
+static product product_of(const dv_gemm_shape *s)
+{
+    int es = s->dtype == DV_I8 ? 1 : 2;
+    product w = {.p = {.n_s = s->m, .n_v = s->n, .batch = 1}};
+    w.p.ldc = s->ldc * 4;
+    w.p.alpha = s->alpha;
+    w.p.beta = s->beta;
+    w.p.bias = !s->bias ? 0 : s->bias == DV_BIAS_M ? 1 : 2;
+    w.p.relu = s->relu;
+    w.steps = (int)(((int64_t)s->k * es + BYTES - 1) / BYTES);
+    w.nt = (s->n + SIDE - 1) / SIDE;
+    w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
+    if (s->next_b && s->m >= 2 * ROWS)
+        w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
+    w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
+               !s->bias && !s->relu;
+    return w;
+}
+
+void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
+{
+    product w = product_of(s);
+    int many = s->m / ROWS, rest = s->m % ROWS;
+    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT);
+    if (s->bias)
+        dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
+    dv_x_set(g, X_WIDE, BYTES);
+    dv_x_set(g, X_LDC, w.p.ldc);
+    if (w.next)
+        dv_x_lea(g, X_NEXT, X_B, (int64_t)w.steps * w.nt * TILE);
+    if (many) {
+        dv_x_tiles_set(g, ROWS, s->n);
+        if (many > 1)
+            dv_x_set(g, X_M, many);
+        size_t top = g->code->n;
+        tile(g, &w, ROWS);
+        if (many > 1)
+            dv_x_again(g, X_M, top);
+    }
+    if (rest) {
+        dv_x_tiles_set(g, rest, s->n);
+        tile(g, &w, rest);
+    }
+    dv_x_emit(g->code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), none);
+    dv_x_leave(g);
+}

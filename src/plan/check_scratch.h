@@ -1,0 +1,34 @@
+// What the two files of the checker that look at scratchpads share.
+#ifndef DV_PLAN_CHECK_SCRATCH_H
+#define DV_PLAN_CHECK_SCRATCH_H
+
+#include "plan/plan.h"
+
+typedef struct checker {
+    const dv_plan *plan;
+    const dv_scratch *s;
+    dv_loc at;
+    dv_diag *diag;
+    int32_t *group_of; // by op
+} checker;
+
+typedef struct box {
+    int any;
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+} box;
+
+// Fails with DV_E_CHECK, at the home.
+__attribute__((format(printf, 3, 4))) dv_status
+dv_home_wrong(const checker *c, int32_t home, const char *form, ...);
+
+// What a core has of a home. 0: nothing, -1: no box.
+int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b);
+
+int dv_box_inside(const box *outer, const box *inner, int n_dims);
+
+int dv_homes_share(const dv_home *a, const dv_home *b);
+
+// C12.
+dv_status dv_check_sharing(const checker *c);
+
+#endif
