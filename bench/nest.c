@@ -7,8 +7,8 @@
 // and the blocks m n k inside; `in0` has rows of m, `in1` rows of k, `out` rows
 // of m. For the row-major kernels that is C = in1 in0, block by block. A thread
 // runs rows of blocks of m: the first kernel of a row leaves in0's block
-// packed, those of the first row in1's. The peak is measured in the same run;
-// figures are medians of the repeats.
+// packed, in1 is turned into panels of rows of n before. The peak is measured
+// in the same run; figures are medians of the repeats.
 #define _GNU_SOURCE
 #include "jit/jit.h"
 #include <math.h>
@@ -21,7 +21,7 @@
 #include <omp.h>
 #endif
 
-enum { MAX_REPEATS = 101, MAX_THREADS = 64 };
+enum { MAX_REPEATS = 101, MAX_THREADS = 64, PANEL = 4 };
 static int threads = 1, repeats = 15;
 
 // With one thread its own time, so that others on the machine count less.
@@ -102,8 +102,9 @@ static const config configs[] = {
 
 typedef struct work {
     const config *c;
-    dv_gemm_fn run[2][2]; // in1 is packed already, in0 is
-    dv_gemm_fn each[2];   // a kernel for each block of k: the first, others
+    dv_gemm_fn run[2];  // in0 is packed already
+    dv_gemm_fn each[2]; // a kernel for each block of k: the first, others
+    dv_move_fn turn;    // a panel of in1
     float *in0, *in1, *out;
     float *packs[MAX_THREADS]; // room for packed operands
 } work;
@@ -133,15 +134,28 @@ static void make(dv_jit *jit, work *w)
     dv_gemm_shape s = shape_of(w->c);
     int failed = dv_jit_gemm(jit, &s, &w->each[1], NULL) != DV_OK;
     w->each[0] = w->each[1];
-    s.panel_a = 4;
-    for (int i = 0; i < 4 && !w->c->each; i++) {
-        s.pack_a = !(i & 1);
-        s.pack_b = !(i & 2);
+    dv_move_shape v = {.rows = PANEL, .cols = s.k, .ldd = PANEL};
+    v.move = DV_MOVE_TRANSPOSE;
+    v.dtype = DV_F32;
+    failed |= dv_jit_move(jit, &v, &w->turn, NULL) != DV_OK;
+    s.panel_a = PANEL;
+    s.trans_a = 1;
+    for (int i = 0; i < 2 && !w->c->each; i++) {
+        s.pack_b = !i;
         s.panel_b = !s.pack_b;
-        failed |= dv_jit_gemm(jit, &s, &w->run[i & 1][i >> 1], NULL) != DV_OK;
+        failed |= dv_jit_gemm(jit, &s, &w->run[i], NULL) != DV_OK;
     }
     if (failed)
         exit(3);
+}
+
+// The blocks of k of one block of n, panel by panel.
+static void turn_panels(const work *w, const float *from, float *to)
+{
+    int size = w->c->inner;
+    for (int row = 0; row < size; row += PANEL)
+        for (int k = 0; k < w->c->batch; k++, to += PANEL * size)
+            w->turn(from + (k * size + row) * size, to);
 }
 
 // Blocks im of m and in of n. `first` row of the thread: in1 is not packed yet.
@@ -152,11 +166,14 @@ static void block(const work *w, int im, int in, int first, float *pack)
     const float *b = w->in0 + (size_t)im * all, *a = w->in1 + (size_t)in * all;
     float *o = w->out + (size_t)(im * c->outer + in) * size;
     float *pack_b = pack, *pack_a = pack + (size_t)(in + 1) * all;
-    dv_gemm_args args = {.pack_a = pack_a, .pack_b = pack_b};
+    dv_gemm_args args = {.pack_b = pack_b};
     for (int k = 0; c->each && k < c->batch; k++)
         w->each[k > 0](a + (size_t)k * size, b + (size_t)k * size, o, &args);
-    if (!c->each)
-        w->run[!first][in > 0](first ? a : pack_a, in ? pack_b : b, o, &args);
+    if (c->each)
+        return;
+    if (first)
+        turn_panels(w, a, pack_a);
+    w->run[in > 0](pack_a, in ? pack_b : b, o, &args);
 }
 
 static void once(const work *w)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 enum { FIRST_BYTES = 256 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
+enum { READY_BYTES = 64 << 10 };
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -19,11 +20,9 @@ static int map_two(dv_code_chunk *c)
         return 0;
     void *w = MAP_FAILED, *x = MAP_FAILED;
     if (!ftruncate(fd, (off_t)c->size_bytes)) {
-        // Populated at once: a fault a page costs more than a kernel.
-        w = mmap(NULL, c->size_bytes, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_POPULATE, fd, 0);
-        x = mmap(NULL, c->size_bytes, PROT_READ | PROT_EXEC,
-                 MAP_SHARED | MAP_POPULATE, fd, 0);
+        w = mmap(NULL, c->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                 0);
+        x = mmap(NULL, c->size_bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
     }
     close(fd);
     if (w == MAP_FAILED || x == MAP_FAILED) {
@@ -62,13 +61,28 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
     size_t size = a->n ? 2 * a->chunks[a->n - 1].size_bytes : FIRST_BYTES;
     size = size > MAX_BYTES ? MAX_BYTES : size;
     size = size < need ? round_up(need, FIRST_BYTES) : size;
-    dv_code_chunk c = {NULL, NULL, size, 0};
+    dv_code_chunk c = {NULL, NULL, size, 0, 0};
     if (!a->one_view && !map_two(&c))
         a->one_view = 1;
     if (a->one_view && !map_one(&c))
         return NULL;
     a->chunks[a->n] = c;
     return &a->chunks[a->n++];
+}
+
+// Pages for `end` bytes of both views, a few at a time: a fault for each costs
+// more than a kernel, and pages that are never used cost as much as the others.
+// Where the system does not know the advice, pages come when they are touched.
+static void make_ready(dv_code_chunk *c, size_t end)
+{
+    enum { POPULATE_READ = 22, POPULATE_WRITE = 23 };
+    if (end <= c->ready_bytes || c->write == c->run)
+        return;
+    size_t from = c->ready_bytes, to = round_up(end, READY_BYTES);
+    to = to < c->size_bytes ? to : c->size_bytes;
+    madvise(c->write + from, to - from, POPULATE_WRITE);
+    madvise(c->run + from, to - from, POPULATE_READ);
+    c->ready_bytes = to;
 }
 
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,
@@ -85,6 +99,7 @@ const void *dv_code_arena_add(dv_code_arena *a, const void *code,
         if (c->write == c->run) // also when the second view was just refused
             need = round_up(size_bytes, (size_t)page);
     }
+    make_ready(c, c->used_bytes + need);
     unsigned char *run = c->run + c->used_bytes;
     memcpy(c->write + c->used_bytes, code, size_bytes);
     if (c->write == c->run && mprotect(run, need, PROT_READ | PROT_EXEC))

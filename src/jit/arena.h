@@ -14,6 +14,7 @@
 typedef struct dv_code_chunk {
     unsigned char *write, *run; // the same address when there is one view
     size_t size_bytes, used_bytes;
+    size_t ready_bytes; // whose pages are there
 } dv_code_chunk;
 
 typedef struct dv_code_arena {

@@ -31,18 +31,30 @@ static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
     return best;
 }
 
-static void deal(dv_gemm_plan *plan)
+// To wake a thread and to wait for it takes about a microsecond: with less
+// work than this it is not back in time. Pairs are four times as fast.
+enum { WORK = 40000, WORK_PAIRS = 160000 };
+
+static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
 {
     const dv_gemm_shape *s = &plan->s;
-    if (!s->one_sum) {
-        plan->parts[0].m = s->m;
-        plan->parts[0].n = s->n;
-        return;
-    }
-    int32_t tm = threads_along_m(s, plan->threads), tn = plan->threads / tm;
+    int64_t all;
+    if (!s->one_sum) // the order of sums is that of the whole
+        return 1;
+    if (!dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
+        return plan->threads;
+    work = work > 0 ? work : plan->pairs ? WORK_PAIRS : WORK;
+    return (int32_t)dv_max_i64(1, dv_min_i64(all / work, plan->threads));
+}
+
+static void deal(dv_gemm_plan *plan, int64_t work)
+{
+    const dv_gemm_shape *s = &plan->s;
+    plan->busy = busy_threads(plan, work);
+    int32_t tm = threads_along_m(s, plan->busy), tn = plan->busy / tm;
     int64_t h = dv_gemm_up(dv_ceil_div(s->m, tm), plan->height);
     int64_t w = dv_gemm_up(dv_ceil_div(s->n, tn), plan->lanes);
-    for (int32_t i = 0; i < plan->threads; i++) {
+    for (int32_t i = 0; i < plan->busy; i++) {
         dv_gemm_share *p = &plan->parts[i];
         p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
         p->n0 = (int32_t)dv_min_i64(i % tn * w, s->n);
@@ -229,7 +241,7 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     if (!plan->parts)
         return dv_nomem(diag);
     memset(plan->parts, 0, (size_t)plan->threads * sizeof *plan->parts);
-    deal(plan);
+    deal(plan, o->work);
     choose(plan, o);
     DV_TRY(dv_gemm_make(plan, jit, diag));
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
@@ -270,4 +282,9 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
 int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
 {
     return plan->threads;
+}
+
+int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
+{
+    return plan->busy;
 }

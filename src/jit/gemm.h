@@ -19,6 +19,7 @@
 // made and all memory is had when the plan is made: a run allocates nothing,
 // locks nothing, looks nothing up. Threads get blocks of C, cut along m and n
 // together; every element is summed in the same order for any number of them.
+// Where another thread would cost more than it gives, it has no part.
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"
@@ -31,6 +32,8 @@ typedef struct dv_gemm_options {
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
     int32_t tile_rows, tile_vectors;      // of C; 0: what suits the machine
     int32_t k_block; // of k that one chain sums, if it packs; 0: by the caches
+    // A thread for so many multiply-adds, at most `threads`; 0: what pays.
+    int64_t work;
 } dv_gemm_options;
 
 // Borrows `jit`. `shape` may not have batches or panels.
@@ -49,4 +52,6 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
 int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
+// The first so many of them have a part.
+int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
 #endif

@@ -52,6 +52,7 @@ struct dv_gemm_plan {
     int32_t pairs; // operands are packed in pairs
     int32_t apart; // A and B are packed before use, not on the way
     int32_t threads;
+    int32_t busy;         // threads that have a part, the first ones
     int32_t packs;        // 0: parts are direct
     int32_t one_block;    // rows are not cut: panels of B are packed in turn
     int32_t kc, mc;       // chunk of k, block of rows

@@ -141,7 +141,7 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
-    int32_t n = plan->threads;
+    int32_t n = plan->busy;
     if (n == 1 || !dv_has_threads()) {
         for (int32_t i = 0; i < n; i++)
             dv_gemm_part(plan, i, a, b, c, args);

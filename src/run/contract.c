@@ -581,6 +581,8 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     int32_t n = c->threads;
+    if (c->n_plans && !c->n_shared && !c->n.combine)
+        n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
     if (n == 1 || !dv_has_threads()) {
         for (int32_t i = 0; i < n; i++)
             dv_contract_part(c, i, in0, in1, out);

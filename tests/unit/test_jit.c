@@ -189,7 +189,8 @@ static void plans(void **state)
         s.batch = 0;
         s.stride_a = s.stride_b = 0;
         // Small caches, so that there are many chunks and blocks.
-        dv_gemm_options o = {.threads = 1 + pick(4), .pack = pick(4) ? 1 : 0};
+        dv_gemm_options o = {
+            .threads = 1 + pick(4), .pack = pick(4) ? 1 : 0, .work = pick(2)};
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
         try_plan(jit, s, &o, i % 10 == 9);
@@ -212,7 +213,8 @@ static void plans_repeat(void **state)
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
         for (int t = 1; t <= 5; t++) {
-            dv_gemm_options o = {.threads = t, .pack = 1, .l1_bytes = 3000};
+            dv_gemm_options o = {
+                .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);
@@ -227,6 +229,33 @@ static void plans_repeat(void **state)
         }
         free(start);
         free(first);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+// A small product is the first thread's alone; a large one is not.
+static void plans_keep_small_ones(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int size = 16; size <= 128; size *= 8) {
+        dv_gemm_shape s = {.m = size, .n = size, .k = size, .dtype = DV_F32};
+        dv_gemm_options o = {.threads = 2};
+        s.lda = s.ldb = s.ldc = size;
+        problem q = {.s = s};
+        set_up(&q, 0);
+        dv_gemm_plan *plan;
+        assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_OK);
+        for (int64_t i = 0; i < q.n_c; i++)
+            ((float *)q.c.data)[i] = NAN;
+        dv_gemm_part(plan, 0, q.a.data, q.b.data, q.c.data, &q.args);
+        int64_t left = 0;
+        for (int64_t i = 0; i < q.n_c; i++)
+            left += isnan(((float *)q.c.data)[i]);
+        assert_int_equal(left > 0, size == 128);
+        assert_int_equal(dv_gemm_plan_busy(plan), size == 128 ? 2 : 1);
+        dv_gemm_plan_destroy(plan);
         tear_down(&q);
     }
     dv_jit_destroy(jit);
@@ -445,6 +474,7 @@ int main(void)
                                        cmocka_unit_test(gemm_refuses),
                                        cmocka_unit_test(plans),
                                        cmocka_unit_test(plans_repeat),
+                                       cmocka_unit_test(plans_keep_small_ones),
                                        cmocka_unit_test(plans_refuse),
                                        cmocka_unit_test(moves),
                                        cmocka_unit_test(one_sum_keeps_signs),

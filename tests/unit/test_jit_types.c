@@ -28,7 +28,7 @@ static void random_plans(int dtype, int n, int odd)
             s.stride_a = s.stride_b = 0;
             if (type_sum(&s) == DV_F32 && pick(3) == 0)
                 s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
-            dv_gemm_options o = {.threads = 1 + pick(3)};
+            dv_gemm_options o = {.threads = 1 + pick(3), .work = 1};
             o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
             o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
             try_plan(jit, s, &o, odd && i % 10 == 9);
@@ -139,7 +139,7 @@ static void plans_repeat(void **state)
         void *start = malloc(size), *first = malloc(size);
         memcpy(start, q.c.data, size);
         for (int t = 1; t <= 4; t++) {
-            dv_gemm_options o = {.threads = t, .l1_bytes = 2000};
+            dv_gemm_options o = {.threads = t, .l1_bytes = 2000, .work = 1};
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);

@@ -13,32 +13,7 @@
 #include "jit/aarch64/dot.h"
 #include "jit/aarch64/pairs.h"
 #include "jit/aarch64/tile.h"
-
-// How many of each size, in order. At most three sizes.
-typedef struct cut {
-    int size[3], count[3], n;
-} cut;
-
-typedef struct cuts {
-    cut s, v; // rows; vectors
-} cuts;
-
-static void push(cut *c, int size, int count)
-{
-    if (count > 0) {
-        c->size[c->n] = size;
-        c->count[c->n++] = count;
-    }
-}
-
-static cut cut_even(int n, int most)
-{
-    dv_cut even = dv_cut_even(n, most);
-    cut c = {.n = 0};
-    push(&c, even.size, even.n);
-    push(&c, even.size + 1, even.n_larger);
-    return c;
-}
+#include "jit/cut.h"
 
 // -- Choosing ----------------------------------------------------------------
 
@@ -73,8 +48,8 @@ static int64_t tile_cost(const dv_prod *p, const size *z, int rows, int nv)
     return k * fma * (1000 + z->waste) + 1000 * (z->ends + rows * nv);
 }
 
-static int64_t grid_cost(const dv_prod *p, const size *z, const cut *s,
-                         const cut *v)
+static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
+                         const dv_runs *v)
 {
     int64_t sum = 0;
     for (int i = 0; i < s->n; i++)
@@ -84,7 +59,7 @@ static int64_t grid_cost(const dv_prod *p, const size *z, const cut *s,
     return sum;
 }
 
-static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
+static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
     int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
     int64_t best = -1;
@@ -99,7 +74,7 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
         // Its low costs are not those of lower and narrower tiles.
         if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
             continue;
-        cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
+        dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
         int64_t cost = grid_cost(p, z, &s, &v);
         if (best < 0 || cost < best) {
             best = cost;
@@ -108,7 +83,7 @@ static void choose(const dv_gen *g, const dv_prod *p, cuts *out)
         }
     }
     if (best < 0) // panels higher than any tile
-        out->s = out->v = (cut){.n = 0};
+        out->s = out->v = (dv_runs){.n = 0};
 }
 
 // Few sums and a long k: as many partial sums as keep the units busy.
@@ -128,7 +103,7 @@ enum { SP_V = 144, SP_VPACK = 152 }; // V's panel as stored, and packed
 typedef struct walk {
     dv_gen *g;
     const dv_prod *p;
-    const cuts *grid;
+    const dv_cuts *grid;
     int many_s, many_v; // more than one tile
     int next;           // lines or rows to ask for, a tile
     int blocked;        // see there
@@ -239,7 +214,7 @@ static dv_prod joined(const dv_prod *p)
 static void along_s(walk *w, int cols, int nv)
 {
     dv_gen *g = w->g;
-    const cut *s = &w->grid->s;
+    const dv_runs *s = &w->grid->s;
     dv_prod p = *w->p;
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
@@ -269,7 +244,7 @@ static void along_s(walk *w, int cols, int nv)
 static void along_v(walk *w)
 {
     dv_gen *g = w->g;
-    const cut *v = &w->grid->v;
+    const dv_runs *v = &w->grid->v;
     int lanes = g->lanes, part = w->p->n_v % lanes;
     for (int i = 0; i < v->n; i++) {
         int cols = v->size[i] * lanes, last = i + 1 == v->n;
@@ -345,7 +320,7 @@ static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
 static void blocked(walk *w)
 {
     dv_gen *g = w->g;
-    const cut *v = &w->grid->v;
+    const dv_runs *v = &w->grid->v;
     dv_prod p = *w->p;
     int lanes = g->lanes, part = p.n_v % lanes;
     DV_E(str_x, X_B, X_SP, SP_V, 0);
@@ -407,7 +382,7 @@ static int max_int(int a, int b)
 }
 
 // Registers over all tiles of the grid.
-static int count_regs(const dv_gen *g, const dv_prod *p, const cuts *grid)
+static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
 {
     int most = 0;
     for (int i = 0; i < grid->s.n; i++)
@@ -448,7 +423,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
         return;
     }
     dv_prod p = prod_of(s, es);
-    cuts grid;
+    dv_cuts grid;
     choose(g, &p, &grid);
     int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
     if (!grid.s.n) {

@@ -54,7 +54,7 @@ static dv_gen_at place(dv_gen *g, int base, int64_t off, int log)
     return (dv_gen_at){X_TMP2, 0, 0};
 }
 
-void dv_gen_load(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
     if (bytes == 16 && p.unscaled)
@@ -75,7 +75,7 @@ void dv_gen_load(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
     if (bytes == 16 && p.unscaled)

@@ -85,8 +85,32 @@ void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm);
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
 // Load or store the first `bytes` (4, 8, 12 or 16) of a vector register.
 // Loads clear the rest. Both may change X_TMP2.
-void dv_gen_load(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
+
+// Nearly all are whole vectors at an offset that the instruction holds.
+static inline int dv_gen_is_usual(int64_t off, int bytes)
+{
+    return bytes == 16 && (off & ~INT64_C(0xfff0)) == 0;
+}
+
+static inline void dv_gen_load(dv_gen *g, int v, int base, int64_t off,
+                               int bytes)
+{
+    if (dv_gen_is_usual(off, bytes))
+        DV_E(ldr_q, v, base, off, 0);
+    else
+        dv_gen_load_any(g, v, base, off, bytes);
+}
+
+static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
+                                int bytes)
+{
+    if (dv_gen_is_usual(off, bytes))
+        DV_E(str_q, v, base, off, 0);
+    else
+        dv_gen_store_any(g, v, base, off, bytes);
+}
 // The same for any number of bytes up to 16 (stores: an even one), at `off`.
 // They change X_TMP too.
 void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes);

@@ -43,6 +43,12 @@ typedef struct kloop {
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
     int by_col;           // so many columns at a time; 0: all of a row
+    int64_t next;         // slot of the next load of either
+    // Multiply-adds by a lane, and multiplies, without their registers; which
+    // load of a group has the scalar of a row, and (lanes of rows) its lane.
+    uint32_t words[2][4];
+    unsigned char load[32], lane[32];
+    int v_bytes, v_off[32]; // of the vectors of V in a row
 } kloop;
 
 // The largest size up to `want` that closes after a turn of the loop.
@@ -154,9 +160,9 @@ static int in_next(const kloop *l, int step)
 static void load_v(kloop *l, dv_gen *g)
 {
     const dv_tile *t = l->t;
-    int step = l->v.group, j = l->v.i, bytes = dv_tile_bytes(g, t);
+    int step = l->v.group, j = l->v.i, bytes = l->v_bytes;
     int v = dv_gen_reg(l->v.first + l->v.reg);
-    int64_t at = dv_tile_off(g, t, j), off = at;
+    int64_t at = l->v_off[j], off = at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
     if (in_next(l, step))
@@ -238,28 +244,19 @@ static void loads_before(kloop *l, dv_gen *g, int64_t slot)
         next_load(&l->s);
         l->s.at = l->s.group < l->s.end ? slot_of_s(l, g) : INT64_MAX;
     }
+    l->next = l->v.at < l->s.at ? l->v.at : l->s.at;
 }
 
 // -- Steps -------------------------------------------------------------------
 
-// Lane of the scalar of (step, row), and which load of the step's group it is.
-static int lane_of(const kloop *l, const dv_gen *g, int step, int row,
-                   int *load)
+// Lane of the scalars of a step, with lanes of k. The last vector of a row may
+// begin earlier.
+static int lane_of(const kloop *l, const dv_gen *g, int step)
 {
-    int lanes = g->lanes, rows = l->t->rows;
-    *load = row;
-    if (l->p->pairs)
-        return 0;
-    if (l->p->lane_k) {
-        int group = step & -lanes, shift = 0;
-        if (!l->p->panel && !l->p->pack_s && group + lanes > l->steps && group)
-            shift = lanes - (l->steps & (lanes - 1));
-        return step - group + shift;
-    }
-    *load = row / lanes;
-    if (rows >= lanes && *load * lanes + lanes > rows)
-        return row - (rows - lanes);
-    return row - *load * lanes;
+    int lanes = g->lanes, group = step & -lanes, shift = 0;
+    if (!l->p->panel && !l->p->pack_s && group + lanes > l->steps && group)
+        shift = lanes - (l->steps & (lanes - 1));
+    return step - group + shift;
 }
 
 // A multiply-add (fresh: a multiply) by a lane or a pair of rows, without its
@@ -285,66 +282,100 @@ static uint32_t by_lane(dv_gen *g, int from, int lane, int fresh, int pairs)
     return w;
 }
 
-// One row of multiply-adds from `slot` on. v: the step's place in V's ring.
-// done: a row whose sums are stored meanwhile, or -1.
-static void row_of(kloop *l, dv_gen *g, int64_t slot, int acc, int v,
-                   uint32_t word, int done)
+static void plan_words(kloop *l, dv_gen *g)
 {
-    for (int j = 0; j < l->t->nv; j++, acc++, slot++) {
-        if (l->v.at <= slot || l->s.at <= slot)
-            loads_before(l, g, slot);
-        int to = dv_gen_reg(acc), vec = dv_gen_reg(l->v.first + v);
-        dv_code_put(g->code, word | (uint32_t)to | (uint32_t)vec << 5);
-        if (done >= 0)
-            dv_tile_store_one(g, l->p, l->t, done, j);
-        v = v + 1 == l->v.size ? 0 : v + 1;
+    int rows = l->t->rows, lanes = g->lanes;
+    for (int i = 0; i < (l->p->pairs ? 1 : lanes); i++) {
+        l->words[0][i] = by_lane(g, 0, i, 0, l->p->pairs);
+        l->words[1][i] = by_lane(g, 0, i, 1, l->p->pairs);
+    }
+    l->v_bytes = dv_tile_bytes(g, l->t);
+    for (int j = 0; j < l->t->nv; j++)
+        l->v_off[j] = (int)dv_tile_off(g, l->t, j);
+    for (int i = 0; i < rows; i++) {
+        int load = l->p->lane_k || l->p->pairs ? i : i / lanes;
+        int last = !l->p->lane_k && rows >= lanes && (load + 1) * lanes > rows;
+        l->load[i] = (unsigned char)load;
+        l->lane[i] = (unsigned char)(l->p->pairs ? 0
+                                     : last      ? i - (rows - lanes)
+                                                 : i - load * lanes);
     }
 }
 
-// One step, some columns at a time: their vectors of V are free again early,
-// so that one ring of them is enough. (One column at a time now and then keeps
-// half of the units idle, for as long as the loop runs.)
-static void step_by_col(kloop *l, dv_gen *g, int64_t slot, int v,
-                        const uint32_t *words)
+// The multiply-adds of a step by their rows, without accumulators and V.
+static void words_of(const kloop *l, const dv_gen *g, int s, int fresh,
+                     uint32_t *out)
+{
+    int first = s / l->group * l->s.per % l->s.size, per_k = l->p->lane_k;
+    const uint32_t *words =
+        l->words[s < fresh] + (per_k ? lane_of(l, g, s) : 0);
+    for (int i = 0; i < l->t->rows; i++) {
+        int from = first + l->load[i];
+        from -= from >= l->s.size ? l->s.size : 0;
+        out[i] = words[per_k ? 0 : l->lane[i]] |
+                 (uint32_t)dv_gen_reg(l->s.first + from) << 16;
+    }
+}
+
+// Words from `slot` on, with the loads that are due before each.
+static void put_words(kloop *l, dv_gen *g, int64_t slot, const uint32_t *words,
+                      int n)
+{
+    for (int run; n > 0; words += run, slot += run, n -= run) {
+        if (l->next <= slot)
+            loads_before(l, g, slot);
+        run = l->next - slot < n ? (int)(l->next - slot) : n;
+        dv_code_put_all(g->code, words, run);
+    }
+}
+
+// One step, some columns at a time: their vectors of V are free again early, so
+// that one ring of them is enough. (One column at a time now and then keeps
+// half of the units idle, for as long as the loop runs.) Or whole rows.
+static void put_step(kloop *l, dv_gen *g, int64_t slot, int acc,
+                     const uint32_t *rows, const uint32_t *vecs)
 {
     const dv_tile *t = l->t;
-    int c = l->by_col;
-    for (int b = 0; b < t->nv; b += c)
+    int nv = t->nv, wide = l->by_col ? l->by_col : nv, n = 0;
+    uint32_t words[32];
+    for (int b = 0; b < nv; b += wide)
         for (int i = 0; i < t->rows; i++)
-            for (int j = b; j < b + c; j++, slot++) {
-                if (l->v.at <= slot || l->s.at <= slot)
-                    loads_before(l, g, slot);
-                int to = dv_gen_reg(i * t->nv + j);
-                int vec = dv_gen_reg(l->v.first + (v + j) % l->v.size);
-                dv_code_put(g->code,
-                            words[i] | (uint32_t)to | (uint32_t)vec << 5);
-            }
+            for (int j = b; j < b + wide; j++)
+                words[n++] =
+                    rows[i] | vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
+    put_words(l, g, slot, words, n);
+}
+
+// The last step, a row at a time; the sums of each are stored meanwhile.
+static void put_last(kloop *l, dv_gen *g, int64_t slot, int acc,
+                     const uint32_t *rows, const uint32_t *vecs)
+{
+    for (int i = 0; i < l->t->rows; i++)
+        for (int j = 0; j < l->t->nv; j++, slot++, acc++) {
+            uint32_t word = rows[i] | vecs[j] | (uint32_t)dv_gen_reg(acc);
+            put_words(l, g, slot, &word, 1);
+            if (i > 0 && l->stores)
+                dv_tile_store_one(g, l->p, l->t, i - 1, j);
+        }
 }
 
 // Steps begin..end. Those below `fresh` start a sum.
 static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
 {
     const dv_tile *t = l->t;
-    int64_t size = t->rows * t->nv;
-    uint32_t words[32];
+    int size = t->rows * t->nv;
+    uint32_t rows[32], vecs[32];
     for (int s = begin; s < end; s++) {
-        int acc = s % t->sets * t->rows * t->nv, v = s * t->nv % l->v.size;
-        int first = s / l->group * l->s.per % l->s.size, load;
-        int last = s == l->steps - 1;
-        for (int i = 0; i < t->rows; i++) {
-            int lane = lane_of(l, g, s, i, &load);
-            int from = first + load;
-            from -= from >= l->s.size ? l->s.size : 0;
-            from = dv_gen_reg(l->s.first + from);
-            words[i] = by_lane(g, from, lane, s < fresh, l->p->pairs);
+        int acc = s % t->sets * size, v = s * t->nv % l->v.size;
+        for (int j = 0; j < t->nv; j++) {
+            vecs[j] = (uint32_t)dv_gen_reg(l->v.first + v) << 5;
+            v = v + 1 == l->v.size ? 0 : v + 1;
         }
-        if (l->by_col && !last) {
-            step_by_col(l, g, s * size, v, words);
-            continue;
-        }
-        for (int i = 0; i < t->rows; i++)
-            row_of(l, g, s * size + i * t->nv, acc + i * t->nv, v, words[i],
-                   l->stores && last ? i - 1 : -1);
+        words_of(l, g, s, fresh, rows);
+        if (s == l->steps - 1)
+            put_last(l, g, s * (int64_t)size, acc, rows, vecs);
+        else
+            put_step(l, g, s * (int64_t)size, acc, rows, vecs);
     }
 }
 
@@ -464,6 +495,7 @@ static void one_product(kloop *l, dv_gen *g, int fresh)
     first_load(&l->s, (l->steps + l->group - 1) / l->group);
     l->v.at = slot_of_v(l);
     l->s.at = slot_of_s(l, g);
+    plan_words(l, g);
     loads_before(l, g, -1);
     if (l->turns) {
         dv_gen_mov(g, X_K, l->turns);

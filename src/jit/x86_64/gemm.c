@@ -8,41 +8,8 @@
 //
 // The results are cut into tiles as even as possible: at most two heights and
 // three widths, each with its own code, in loops where there are many.
+#include "jit/cut.h"
 #include "jit/x86_64/pairs.h"
-
-// How many of each size, in order.
-typedef struct cut {
-    int size[2], count[2], n;
-} cut;
-
-typedef struct cuts {
-    cut s, v; // rows; vectors
-} cuts;
-
-static void push(cut *c, int size, int count)
-{
-    if (count > 0) {
-        c->size[c->n] = size;
-        c->count[c->n++] = count;
-    }
-}
-
-static cut cut_even(int n, int most)
-{
-    dv_cut even = dv_cut_even(n, most);
-    cut c = {.n = 0};
-    push(&c, even.size, even.n);
-    push(&c, even.size + 1, even.n_larger);
-    return c;
-}
-
-static cut cut_whole(int n, int most)
-{
-    cut c = {.n = 0};
-    push(&c, most, n / most);
-    push(&c, n % most, n % most > 0);
-    return c;
-}
 
 // -- Choosing ----------------------------------------------------------------
 
@@ -78,8 +45,8 @@ static int64_t tile_cost(const dv_x *g, const dv_x_prod *p, int rows, int nv)
     return (int64_t)p->k * p->batch * (8 * busy + loads) + 8 * (ENDS + 3 * fma);
 }
 
-static int64_t grid_cost(const dv_x *g, const dv_x_prod *p, const cut *s,
-                         const cut *v)
+static int64_t grid_cost(const dv_x *g, const dv_x_prod *p, const dv_runs *s,
+                         const dv_runs *v)
 {
     int64_t sum = 0;
     for (int i = 0; i < s->n; i++)
@@ -96,12 +63,12 @@ static int tile_fits(const dv_x *g, const dv_x_prod *p, int rows, int nv)
     return dv_x_tile_fits(g, p, &t);
 }
 
-static void choose(const dv_x *g, const dv_x_prod *p, cuts *out)
+static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
 {
     int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
     const size *sizes = g->masks ? sizes_32 : sizes_16;
     int64_t best = -1;
-    out->s = out->v = (cut){.n = 0};
+    out->s = out->v = (dv_runs){.n = 0};
     for (int i = 0; i < 8; i++) {
         int rows = p->n_s < sizes[i].rows ? p->n_s : sizes[i].rows;
         int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
@@ -109,7 +76,7 @@ static void choose(const dv_x *g, const dv_x_prod *p, cuts *out)
         rows = p->c_turned && rows > g->lanes ? g->lanes : rows;
         if (!tile_fits(g, p, rows, nv))
             continue;
-        cut s = cut_even(p->n_s, rows), v = cut_even(n_vectors, nv);
+        dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
         int64_t cost = grid_cost(g, p, &s, &v);
         if (best < 0 || cost < best) {
             best = cost;
@@ -128,7 +95,7 @@ enum { AT_V = -8, AT_VPACK = -16, AT_S = -24, AT_C = -32, AT_N = -40 };
 typedef struct walk {
     dv_x *g;
     const dv_x_prod *p;
-    const cuts *grid;
+    const dv_cuts *grid;
     int many_s;  // more than one tile
     int next;    // lines or rows to ask for, a tile
     int blocked; // see there
@@ -238,7 +205,7 @@ static dv_x_prod joined(const dv_x_prod *p)
 static void along_s(walk *w, int cols, int nv)
 {
     dv_x *g = w->g;
-    const cut *s = &w->grid->s;
+    const dv_runs *s = &w->grid->s;
     dv_x_prod p = *w->p;
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
@@ -268,7 +235,7 @@ static void along_s(walk *w, int cols, int nv)
 static void along_v(walk *w)
 {
     dv_x *g = w->g;
-    const cut *v = &w->grid->v;
+    const dv_runs *v = &w->grid->v;
     int lanes = g->lanes, part = w->p->n_v % lanes;
     for (int i = 0; i < v->n; i++) {
         int cols = v->size[i] * lanes, last = i + 1 == v->n;
@@ -337,7 +304,7 @@ static void panel_of_v(walk *w, const dv_x_prod *p, int cols, int nv)
 static void blocked(walk *w)
 {
     dv_x *g = w->g;
-    const cut *v = &w->grid->v;
+    const dv_runs *v = &w->grid->v;
     dv_x_prod p = *w->p;
     int lanes = g->lanes, part = p.n_v % lanes;
     dv_x_put(g, X_B, X_SP, AT_V);
@@ -419,7 +386,7 @@ static void start(walk *w, int many_v)
 {
     dv_x *g = w->g;
     const dv_x_prod *p = w->p;
-    const cut *s = &w->grid->s;
+    const dv_runs *s = &w->grid->s;
     dv_x_enter(g, saves(w, many_v));
     if (p->c_turned) {
         dv_x_mov(g, X_TMP, X_A);
@@ -474,10 +441,10 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
         return;
     }
     dv_x_prod p = prod_of(g, s);
-    cuts grid;
+    dv_cuts grid;
     choose(g, &p, &grid);
     if (narrow && grid.s.n) // panels are as high as can be
-        grid.s = cut_whole(s->m, s->panel_a);
+        grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
     if (!grid.s.n) {
         code->failed = 1;

@@ -1,0 +1,40 @@
+// How generators cut a product into tiles: runs of equal size, in order.
+#ifndef DV_JIT_CUT_H
+#define DV_JIT_CUT_H
+#include "jit/jit.h"
+
+typedef struct dv_runs {
+    int size[2], count[2], n;
+} dv_runs;
+
+typedef struct dv_cuts {
+    dv_runs s, v; // rows; vectors
+} dv_cuts;
+
+static inline void dv_runs_push(dv_runs *r, int size, int count)
+{
+    if (count > 0) {
+        r->size[r->n] = size;
+        r->count[r->n++] = count;
+    }
+}
+
+// As even as can be.
+static inline dv_runs dv_runs_even(int n, int most)
+{
+    dv_cut even = dv_cut_even(n, most);
+    dv_runs r = {.n = 0};
+    dv_runs_push(&r, even.size, even.n);
+    dv_runs_push(&r, even.size + 1, even.n_larger);
+    return r;
+}
+
+// As large as can be, and a rest.
+static inline dv_runs dv_runs_whole(int n, int most)
+{
+    dv_runs r = {.n = 0};
+    dv_runs_push(&r, most, n / most);
+    dv_runs_push(&r, n % most, n % most > 0);
+    return r;
+}
+#endif
