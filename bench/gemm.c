@@ -12,6 +12,7 @@
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
 #include "base/dtype.h"
+#include "base/mem.h"
 #include "jit/gemm.h"
 #include "jit/host.h"
 #include "jit/peak.h"
@@ -124,7 +125,9 @@ static void *new_matrix(int rows, int cols, dv_dtype t)
 {
     size_t n = (size_t)rows * (size_t)cols;
     size_t bytes = n * (size_t)dv_dtype_get(t)->size_bytes;
-    void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    // In large pages where there are some, as dv_alloc has it: for all alike.
+    size_t pages = (bytes + 4095) / 4096 * 4096;
+    void *p = bytes >> 21 ? dv_alloc(bytes) : aligned_alloc(4096, pages);
     if (!p)
         exit(3);
     for (size_t i = 0; i < n; i++)

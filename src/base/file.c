@@ -208,30 +208,33 @@ static void remove_dead(const char *temp)
         close(fd);
 }
 
-void dv_writers_clean(const char *path)
+int dv_writers_clean(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t dir_len = (size_t)(base - path), n = strlen(base);
     char *dir = dv_alloc(dir_len + 2);
+    int ok = 1;
     if (!dir)
-        return;
+        return 0;
     memcpy(dir, path, dir_len);
     memcpy(dir + dir_len, ".", 2);
     DIR *d = opendir(dir);
     dir[dir_len] = 0;
-    for (const struct dirent *e; d && (e = readdir(d));) {
+    for (const struct dirent *e; ok && d && (e = readdir(d));) {
         if (strlen(e->d_name) != n + sizeof suffix - 1 + 6 ||
             memcmp(e->d_name, base, n) != 0 ||
             memcmp(e->d_name + n, suffix, sizeof suffix - 1) != 0)
             continue;
         char *temp = joined(dir, e->d_name);
-        if (temp)
+        ok = temp != NULL;
+        if (ok)
             remove_dead(temp);
         dv_release(temp);
     }
     if (d)
         closedir(d);
     dv_release(dir);
+    return ok;
 }
 
 // Where a link leads that leads nowhere yet; NULL: it is no link.
@@ -269,12 +272,10 @@ dv_status dv_writer_open(dv_writer **out, const char *path, dv_diag *diag)
     int direct = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     if (!direct)
         w->temp = w->path ? joined(w->path, ".divvy-XXXXXX") : NULL;
-    if (!w->path || (!direct && !w->temp)) {
+    if (!w->path || (!direct && (!w->temp || !dv_writers_clean(w->path)))) {
         writer_free(w);
         return dv_nomem(diag);
     }
-    if (!direct)
-        dv_writers_clean(w->path);
     int fd = direct ? open(path, O_WRONLY | O_CLOEXEC) : open_temp(w->temp);
     // A file that is replaced keeps its permissions, where that is allowed.
     if (fd >= 0 && !direct && stat(path, &st) == 0 &&

@@ -31,7 +31,7 @@ void dv_writers_remove(void);
 
 // Remove what writers of `path` left behind that were killed. Opening one does
 // so, too. Files of writers that live are locked and stay.
-void dv_writers_clean(const char *path);
+int dv_writers_clean(const char *path); // 0: no memory
 
 dv_status dv_file_write(const char *path, const char *bytes, size_t n,
                         dv_diag *diag);

@@ -216,12 +216,13 @@ static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
 {
     out->n_levels = 0;
     out->levels = DV_NEW(arena, dv_sum_level, n->n_dims);
-    out->dot = n->dot == DV_DOT_ALWAYS;
     for (int i = 0; out->levels && i < n->n_dims; i++)
         if (n->dims[i].type == DV_NEST_K)
             out->levels[out->n_levels++] =
                 (dv_sum_level){(int32_t)n->dims[i].off, n->dims[i].size,
                                n->dims[i].exec == DV_NEST_PRIM};
+    // One product alone is no sum in lanes.
+    out->dot = n->dot == DV_DOT_ALWAYS && out->n_levels > 0;
     return out->levels != NULL;
 }
 
