@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 
 #define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
-enum { LINE = 64, COMMON_L3 = 16 << 20 };
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -286,7 +285,7 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
     if (is_wide(isa)) {
         options.l1_bytes = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
         options.l2_bytes = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
-        options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * COMMON_L3;
+        options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * CT_COMMON_L3;
         options.vector_bytes = isa->vector_bytes;
         options.tile_rows = isa->panel_rows;
         options.tile_vectors = isa->panel_vectors;
@@ -297,40 +296,6 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
     for (int i = 0; i < c->n.n_dims; i++)
         c->n.dims[i].exec = DV_NEST_SEQ;
     return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
-}
-
-// Does no cache hold out, and is every element written once?
-static int streams(const dv_contract *c, const dv_isa *isa,
-                   const dv_contract_options *o)
-{
-    int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : COMMON_L3;
-    if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
-        c->n.combine || !c->zero_first ||
-        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
-        return 0;
-    for (int l = 0; l < c->n_loops; l++)
-        if (c->loops[l].is_k)
-            return 0;
-    return 1;
-}
-
-// Rows that follow each other are written as whole lines if those of a panel
-// are: panels are a little higher or lower then.
-static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
-{
-    enum { MOST = 12, LEAST = 4 };
-    int64_t row = c->col.size * c->es;
-    int32_t n = (int32_t)c->row.size;
-    if (c->form.row < 0 || c->col.whole || c->row.whole || row % LINE == 0 ||
-        c->n.dims[c->form.row].stride[DV_OUT] != c->col.size ||
-        row > 2 * c->lanes * c->es)
-        return rows;
-    for (int32_t h = MOST; h >= LEAST; h--) {
-        dv_cut cut = dv_cut_even(n, h);
-        if (!cut.n_larger && cut.size * row % LINE == 0)
-            return h;
-    }
-    return rows;
 }
 
 static dv_status build(dv_contract *c, dv_jit *jit,
@@ -362,9 +327,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
         return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
                        "nest %s combines parts of what it packs, or too much",
                        c->n.name);
-    c->streams = streams(c, isa, o);
-    if (c->streams)
-        c->panel_rows = panel_for_lines(c, c->panel_rows);
+    ct_stream(c, isa, o);
     lay_panels(c);
     for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
         if (!lay_buffer(c, i))

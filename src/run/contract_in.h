@@ -2,9 +2,11 @@
 #ifndef DV_RUN_CONTRACT_IN_H
 #define DV_RUN_CONTRACT_IN_H
 #include "jit/gemm.h"
+#include "jit/host.h"
 #include "run/contract.h"
 
 enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
+enum { CT_COMMON_L3 = 16 << 20 };
 
 // A loop around the kernel. Steps are in bytes, of where its operands are:
 // in a buffer inside the loop that packs them.
@@ -108,6 +110,8 @@ struct dv_contract {
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+// Whether out is written around the caches, and the panels for that.
+void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,

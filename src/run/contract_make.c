@@ -370,3 +370,46 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
                 DV_TRY(make_moves(c, m, jit, rest, k, diag));
     return DV_OK;
 }
+
+// -- Results that no cache holds ---------------------------------------------
+
+// Does no cache hold out, and is every element written once?
+static int streams(const dv_contract *c, const dv_isa *isa,
+                   const dv_contract_options *o)
+{
+    int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
+    if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
+        c->n.combine || !c->zero_first ||
+        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
+        return 0;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].is_k)
+            return 0;
+    return 1;
+}
+
+// Rows that follow each other are written as whole lines if those of a panel
+// are: panels are a little higher or lower then.
+static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
+{
+    enum { MOST = 12, LEAST = 4, LINE = 64 };
+    int64_t row = c->col.size * c->es;
+    int32_t n = (int32_t)c->row.size;
+    if (c->form.row < 0 || c->col.whole || c->row.whole || row % LINE == 0 ||
+        c->n.dims[c->form.row].stride[DV_OUT] != c->col.size ||
+        row > 2 * c->lanes * c->es)
+        return rows;
+    for (int32_t h = MOST; h >= LEAST; h--) {
+        dv_cut cut = dv_cut_even(n, h);
+        if (!cut.n_larger && cut.size * row % LINE == 0)
+            return h;
+    }
+    return rows;
+}
+
+void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+{
+    c->streams = streams(c, isa, o);
+    if (c->streams)
+        c->panel_rows = panel_for_lines(c, c->panel_rows);
+}
