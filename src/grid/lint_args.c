@@ -60,10 +60,11 @@ static void check_constants(lint *l, int32_t i)
     const struct {
         const char *name;
         int64_t want;
-    } known[] = {
-        {"Mt", l->mt},        {"Nt", l->nt},          {"Kt", l->kt},
-        {"Gy", l->shards[0]}, {"Gx", l->shards[1]},   {"Sm", l->shards[2]},
-        {"Sn", l->shards[3]}, {"sy", l->cores[i].sy}, {"sx", l->cores[i].sx}};
+    } known[] = {{"Mt", l->mt},          {"Nt", l->nt},
+                 {"Kt", l->kt},          {"Gy", l->shards[0]},
+                 {"Gx", l->shards[1]},   {"Sm", l->shards[2]},
+                 {"Sn", l->shards[3]},   {"sy", l->cores[i].sy},
+                 {"sx", l->cores[i].sx}, {"chunk", l->chunk}};
     char who[48];
     int64_t v;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
@@ -119,6 +120,27 @@ static void check_rect_args(lint *l, int32_t i)
                  " on, its rectangle has %" PRId64 " from %" PRId64,
                  lint_core_name(l, i, who), count, start, tiles,
                  m0 * l->nt + n0);
+}
+
+// Of the cores that share rows, the one with the first columns reads the panel
+// of A for all; of those that share columns, the one with the first rows B's.
+static void check_roles(lint *l, int32_t i)
+{
+    int64_t box[4], sends[2];
+    char who[48];
+    if (!lint_arg(l, i, "m0", &box[0]) || !lint_arg(l, i, "m1", &box[1]) ||
+        !lint_arg(l, i, "n0", &box[2]) || !lint_arg(l, i, "n1", &box[3]) ||
+        !lint_arg(l, i, "sends_a", &sends[0]) ||
+        !lint_arg(l, i, "sends_b", &sends[1]))
+        return;
+    int64_t want[2] = {box[2] == 0 && box[3] < l->nt,
+                       box[0] == 0 && box[1] < l->mt};
+    for (int k = 0; k < 2; k++)
+        if (sends[k] != want[k])
+            lint_say(l, "arguments",
+                     "%s has sends_%c %" PRId64 ", its rectangle asks for "
+                     "%" PRId64,
+                     lint_core_name(l, i, who), 'a' + k, sends[k], want[k]);
 }
 
 static void check_stream_args(lint *l, int32_t i)
@@ -202,6 +224,7 @@ static void check_args(lint *l)
         check_constants(l, i);
         check_shard_args(l, i);
         check_rect_args(l, i);
+        check_roles(l, i);
         check_stream_args(l, i);
         for (int k = 0; k < n; k++)
             if (s[k].begin != s[k].end)
@@ -236,8 +259,17 @@ static void check_peers(lint *l)
             !lint_arg(l, i, "count", &count) ||
             !lint_arg(l, i, "k_first", &k0) || !lint_arg(l, i, "k_last", &k1))
             return;
-        if (!count)
+        if ((!count || k0 == 0) && (x != -1 || y != -1))
+            lint_say(l, "arguments",
+                     "%s gives a part to core %" PRId64 ",%" PRId64
+                     " and has none to give",
+                     lint_core_name(l, i, who), x, y);
+        if (!count) {
+            if (peers)
+                lint_say(l, "arguments", "%s waits for parts of no tile",
+                         lint_core_name(l, i, who));
             continue;
+        }
         if (k0 > 0 && (start != tile || x != owner_x || y != owner_y))
             lint_say(l, "arguments",
                      "%s gives its part of tile %" PRId64 " to core %" PRId64
@@ -256,9 +288,10 @@ static void check_peers(lint *l)
             owner_x = l->cores[i].x;
             owner_y = l->cores[i].y;
             left = peers;
-        } else if (peers && k1 == l->kt) {
+        } else if (peers) {
             lint_say(l, "arguments",
-                     "%s waits for %" PRId64 " parts of tiles that are whole",
+                     "%s waits for %" PRId64 " parts of tiles that are whole "
+                     "or not its own",
                      lint_core_name(l, i, who), peers);
         }
     }

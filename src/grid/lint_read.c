@@ -64,6 +64,14 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
     return number(get(v, key), &n) && n >= 0 ? n : missing;
 }
 
+// Bytes, which are only added up; lint.c multiplies them with care.
+static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
+{
+    const dv_jval *n = get(v, key);
+    return n && n->kind == DV_JINT && n->i >= 0 && n->i <= MOST << 20 ? n->i
+                                                                      : missing;
+}
+
 static int read_names(lint *l, const dv_jval *v)
 {
     if (!v || v->kind != DV_JARRAY)
@@ -102,10 +110,13 @@ static void read_sizes(lint *l, const dv_jval *v)
 }
 
 // Rectangles as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
-static void read_rects(lint *l, const dv_jval *v, const char *key,
-                       lint_rects *to)
+// Returns whether there are any, or a list that has none.
+static int read_rects(lint *l, const dv_jval *v, const char *key,
+                      lint_rects *to)
 {
-    for (int32_t i = 0; v && v->kind == DV_JARRAY && i < v->n; i++) {
+    if (!v)
+        return 0;
+    for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
         const dv_jval *r = &v->items[i];
         int64_t a[4], e[2];
         if (r->kind == DV_JOBJECT) {
@@ -119,6 +130,7 @@ static void read_rects(lint *l, const dv_jval *v, const char *key,
         }
         lint_add_rect(l, to, (lint_rect){a[0], a[1], a[2], a[3]});
     }
+    return 1;
 }
 
 // -- Ours --------------------------------------------------------------------
@@ -180,10 +192,10 @@ static void read_buffers(lint *l, const dv_jval *v)
         *to = (lint_buffer){name && name->kind == DV_JSTRING ? name->s : "?",
                             count_of(b, "tiles", -1),
                             count_of(b, "page_bytes", -1),
-                            count_of(b, "bytes", -1)};
+                            bytes_of(b, "bytes", -1)};
     }
-    l->core_bytes = count_of(v, "core_bytes", -1);
-    l->memory_limit = count_of(v, "memory_limit", -1);
+    l->core_bytes = bytes_of(v, "core_bytes", -1);
+    l->memory_limit = bytes_of(v, "memory_limit", -1);
     l->args_limit = count_of(v, "args_limit", -1);
     if (numbers(l, dv_jget(v, "tile_shape"), "tile_shape", 2, tile))
         l->tile_elems = tile[0] * tile[1];
@@ -199,8 +211,14 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
     l->units[0] = count_of(v, "units_group_1", -1);
     l->units[1] = count_of(v, "units_group_2", -1);
     read_names(l, dv_jget(v, "runtime_args"));
-    read_rects(l, dv_jget(v, "group_1"), "a range of group_1", &l->group[0]);
-    read_rects(l, dv_jget(v, "group_2"), "a range of group_2", &l->group[1]);
+    l->has_groups = read_rects(l, dv_jget(v, "group_1"), "a range of group_1",
+                               &l->group[0]) &
+                    read_rects(l, dv_jget(v, "group_2"), "a range of group_2",
+                               &l->group[1]);
+    l->has_all =
+        read_rects(l, dv_jget(v, "all_cores"), "a range of all_cores", &l->all);
+    read_rects(l, dv_jget(v, "holes"), "a hole", &l->holes);
+    l->chunk = count_of(dv_jget(v, "queue"), "chunk", -1);
     read_buffers(l, v);
     for (int32_t i = 0; i < rows->n; i++) {
         const dv_jval *row = &rows->items[i];
@@ -426,7 +444,7 @@ static void read_object(lint *l, const dv_jval *v)
         read_six(l, ranges);
         return;
     }
-    read_rects(l, ranges, "a range", &l->ranges);
+    l->has_ranges = read_rects(l, ranges, "a range", &l->ranges);
     if (is_rows_of(rows, DV_JOBJECT))
         read_ours(l, v, rows);
     else if (work)
@@ -540,6 +558,7 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                      .core_bytes = -1,
                      .memory_limit = -1,
                      .args_limit = -1,
+                     .chunk = -1,
                      .batch = 1,
                      .kt = 1,
                      .report = l->report,
