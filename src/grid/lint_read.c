@@ -459,13 +459,25 @@ static void read_object(lint *l, const dv_jval *v)
 
 // -- CSV ---------------------------------------------------------------------
 
+// Columns beside the arguments: the core, where its shard lies, batches.
+static int32_t beside(const char *name)
+{
+    static const char *const known[] = {"core_x", "core_y", "shard_y",
+                                        "shard_x", "batch"};
+    int32_t i = 4;
+    while (i >= 0 && strcmp(known[i], name))
+        i--;
+    return i;
+}
+
 static dv_status read_csv(lint *l, const dv_source *src)
 {
     char *text = dv_arena_copy(&l->arena, src->text, src->len), *save = NULL;
     if (!text)
         return dv_nomem(l->diag);
-    int32_t x_at = -1, y_at = -1, line = 0, columns = 0;
-    int32_t to[LINT_MAX_NAMES + 2]; // which argument a column is
+    int32_t line = 0, columns = 0;
+    int32_t to[LINT_MAX_NAMES]; // which argument a column is, or -1 - which
+                                // of the names that are none
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {
         lint_core *c = line ? lint_add_core(l, -1, -1) : NULL;
@@ -476,12 +488,9 @@ static dv_status read_csv(lint *l, const dv_source *src)
         for (char *w = strtok_r(row, ", ", &at); w;
              w = strtok_r(NULL, ", ", &at), i++) {
             if (!line && columns < LINT_MAX_NAMES) {
-                to[columns++] = l->n_names;
-                if (!strcmp(w, "core_x"))
-                    x_at = i;
-                else if (!strcmp(w, "core_y"))
-                    y_at = i;
-                else
+                int32_t k = beside(w);
+                to[columns++] = k < 0 ? l->n_names : -1 - k;
+                if (k < 0)
                     l->names[l->n_names++] = w;
                 continue;
             }
@@ -492,10 +501,9 @@ static dv_status read_csv(lint *l, const dv_source *src)
                          (int)line, w);
                 continue;
             }
-            if (i == x_at)
-                c->x = n;
-            else if (i == y_at)
-                c->y = n;
+            int64_t *const at_k[] = {&c->x, &c->y, &c->sy, &c->sx, &l->batch};
+            if (to[i] < 0)
+                *at_k[-1 - to[i]] = n;
             else
                 c->args[to[i]] = n, c->n_args = to[i] + 1;
         }
