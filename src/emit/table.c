@@ -33,8 +33,6 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
          "owner_y"}};
     const dv_tile_range *r = &c->at[0];
     int64_t start = r->first, count = r->n, whole[2] = {0, 0}, k[2] = {0, 0};
-    int64_t x0 = all->at[0].x, y0 = all->at[0].y;
-    int64_t x1 = all->at[all->n - 1].x, y1 = all->at[all->n - 1].y;
     int kind = g->local_shard ? 0 : g->rect ? 1 : all->streams ? 2 : -1;
     if (kind == 0) {
         count = g->sm * g->sn;
@@ -47,8 +45,9 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
     int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
     const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
     int64_t rest[3][7] = {{g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
-                          {r->m0, r->m1, r->n0, r->n1, c->x == x0 && x1 > x0,
-                           c->y == y0 && y1 > y0},
+                          {r->m0, r->m1, r->n0, r->n1,
+                           r->n0 == 0 && r->n1 < g->nt,
+                           r->m0 == 0 && r->m1 < g->mt},
                           {k[0], k[1], whole[0], whole[1], c->peers,
                            owner ? owner->x : -1, owner ? owner->y : -1}};
     int n_rest = kind < 0 ? 0 : kind == 2 ? 7 : 6;

@@ -62,6 +62,21 @@ lint 4 'arguments: core 0,0 has sends_a 0, its rectangle asks for 1'
 "$divvy" grid --tiles 4x4 --cores 2x2 --policy 'ticket(3)' --json >plan.json
 sed 's/"args": \[4, 4, 4, 1, 4, 3\]/"args": [4, 4, 4, 1, 4, 2]/' plan.json >x && mv x plan.json
 lint 4 'has chunk 2, the plan has 3'
+# Rectangles that panels do not reach; rows of a table in any order.
+"$divvy" grid --tiles 4x4 --cores 2x2 --policy rect --json >plan.json
+sed 's/"core_xy": \[0, 0\]/"core_xy": @/; s/"core_xy": \[1, 1\]/"core_xy": [0, 0]/; s/@/[1, 1]/' plan.json >x && mv x plan.json
+lint 4 'arguments: core 1,0 and core 0,0 are in one row and have other rows of tiles'
+printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >p.dv
+for p in rect streamk 'splitk(3)'; do
+    "$divvy" plan p.dv -t wormhole --scratch off --policy "$p" >p.plan
+    awk '/^        core /{row[n++] = $0; next} n{while (n) print row[--n]} {print}' p.plan >q.plan
+    cmp -s p.plan q.plan && complain "$p: the rows are as they were"
+    for how in json csv; do
+        expect 0 '' "$divvy" emit q.plan --as $how -o turned
+        cp turned/group_0.$how plan.json
+        lint 0 'no defects'
+    done
+done
 # Nothing to do is no defect; large buffers are read as they are.
 "$divvy" grid --tiles 0x4x4 --cores 2x2 --policy rect --json >plan.json
 lint 0 'no defects'
