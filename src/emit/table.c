@@ -178,6 +178,11 @@ static void group_json(emitter *e, const dv_group_grid *g,
 
 static dv_status no_grid(emitter *e)
 {
+    if (e->plan->target.tile_rows)
+        return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                       "no group of the plan has a grid: what stays on cores "
+                       "is cut inside tiles; --scratch off keeps it in main "
+                       "memory");
     return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                    "%s computes on no tiles: the plan has no grid",
                    e->plan->target.name);
