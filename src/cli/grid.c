@@ -81,7 +81,8 @@ static int read_shape(const cli_command *c, const args *a, job *j,
         (a->tiles && j->shape.n < 2))
         return cli_usage(c, "a size is like 5x13 or 2x8x8, not '%s'",
                          a->tiles ? a->tiles : a->shape);
-    if (a->tile && (!read_dims(a->tile, &tile) || tile.n != 2))
+    if (a->tile && (!read_dims(a->tile, &tile) || tile.n != 2 || !tile.at[0] ||
+                    !tile.at[1]))
         return cli_usage(c, "--tile takes ROWSxCOLUMNS, not '%s'", a->tile);
     t->tile_rows = tile.at[0];
     t->tile_cols = tile.at[1];
@@ -133,7 +134,9 @@ static int read_machine(const cli_command *c, const args *a, job *j,
         return cli_usage(c, "--target or --cores says what cores there are");
     }
     if (a->devices) {
-        if (!read_dims(a->devices, &n) || n.n < 2 || n.n > 3)
+        n.at[2] = 1;
+        if (!read_dims(a->devices, &n) || n.n < 2 || n.n > 3 || !n.at[0] ||
+            !n.at[1] || !n.at[2])
             return cli_usage(c,
                              "--devices takes ROWSxCOLUMNS[xDEPTH], not "
                              "'%s'",

@@ -1,6 +1,7 @@
 // Tiles and arguments of every core, as tables that divvy lint reads.
 #include "emit/emit.h"
 #include "base/json.h"
+#include "base/math.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -32,8 +33,6 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
          "owner_y"}};
     const dv_tile_range *r = &c->at[0];
     int64_t start = r->first, count = r->n, whole[2] = {0, 0}, k[2] = {0, 0};
-    int64_t x0 = all->at[0].x, y0 = all->at[0].y;
-    int64_t x1 = all->at[all->n - 1].x, y1 = all->at[all->n - 1].y;
     int kind = g->local_shard ? 0 : g->rect ? 1 : all->streams ? 2 : -1;
     if (kind == 0) {
         count = g->sm * g->sn;
@@ -46,8 +45,9 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
     int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
     const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
     int64_t rest[3][7] = {{g->sm, g->sn, g->gy, g->gx, r->sy, r->sx},
-                          {r->m0, r->m1, r->n0, r->n1, c->x == x0 && x1 > x0,
-                           c->y == y0 && y1 > y0},
+                          {r->m0, r->m1, r->n0, r->n1,
+                           r->n0 == 0 && r->n1 < g->nt,
+                           r->m0 == 0 && r->m1 < g->mt},
                           {k[0], k[1], whole[0], whole[1], c->peers,
                            owner ? owner->x : -1, owner ? owner->y : -1}};
     int n_rest = kind < 0 ? 0 : kind == 2 ? 7 : 6;
@@ -92,6 +92,52 @@ static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
     dv_json_close(j);
 }
 
+// Cores as merged rectangles: those with `units` tiles, or all if -1.
+static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
+                       const emit_cores *all, int64_t units)
+{
+    dv_arena arena = {0};
+    dv_rects r = {0};
+    dv_xy *xy = DV_NEW(&arena, dv_xy, (size_t)all->n + 1);
+    int64_t n = 0;
+    for (int32_t i = 0; xy && i < all->n; i++)
+        if (units < 0 || all->at[i].at[0].n == units)
+            xy[n++] = (dv_xy){(int32_t)all->at[i].x, (int32_t)all->at[i].y};
+    j->out->failed |= !xy || !dv_rects_of(&r, set, xy, n, 0, &arena);
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < r.n; i++) {
+        int64_t v[] = {r.at[i].x0, r.at[i].y0, r.at[i].x1, r.at[i].y1};
+        dv_json_ints(j, NULL, v, 4);
+    }
+    dv_json_close(j);
+    dv_arena_free(&arena);
+}
+
+// The rectangles of a launch; where cores have whole tiles of at most two
+// counts, the two groups too.
+static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
+                        const emit_cores *all)
+{
+    dv_core_set set = {
+        .cols = (int32_t)(t->core_grid.cols ? t->core_grid.cols : t->cores),
+        .rows = (int32_t)(t->core_grid.cols ? t->core_grid.rows : 1)};
+    rects_json(j, "core_ranges", &set, all, -1);
+    if (g->local_shard || g->rect || all->streams || !all->n)
+        return;
+    int64_t most = 0, least = INT64_MAX;
+    for (int32_t i = 0; i < all->n; i++) {
+        most = dv_max_i64(most, all->at[i].at[0].n);
+        least = dv_min_i64(least, all->at[i].at[0].n);
+    }
+    for (int32_t i = 0; i < all->n; i++)
+        if (all->at[i].at[0].n != most && all->at[i].at[0].n != least)
+            return;
+    rects_json(j, "group_1", &set, all, most);
+    rects_json(j, "group_2", &set, all, least < most ? least : INT64_MAX);
+    dv_json_int(j, "units_group_1", most);
+    dv_json_int(j, "units_group_2", least < most ? least : 0);
+}
+
 static void group_json(emitter *e, const dv_group_grid *g,
                        const emit_cores *all)
 {
@@ -118,6 +164,7 @@ static void group_json(emitter *e, const dv_group_grid *g,
         pair(&j, "local_shape_tiles", g->sm, g->sn);
     }
     dv_json_int(&j, "num_cores", all->n);
+    launch_json(&j, t, g, all);
     dv_json_open_flat(&j, "runtime_args", '[');
     for (int i = 0; i < n; i++)
         dv_json_string(&j, NULL, names[i]);
@@ -131,6 +178,11 @@ static void group_json(emitter *e, const dv_group_grid *g,
 
 static dv_status no_grid(emitter *e)
 {
+    if (e->plan->target.tile_rows)
+        return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                       "no group of the plan has a grid: what stays on cores "
+                       "is cut inside tiles; --scratch off keeps it in main "
+                       "memory");
     return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
                    "%s computes on no tiles: the plan has no grid",
                    e->plan->target.name);
@@ -147,6 +199,15 @@ static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
             dv_put(&e->out, "core_x,core_y");
         else
             dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
+        // Shards lie where the plan put them; batches are no argument.
+        if (g->local_shard && r < 0)
+            dv_put(&e->out, ",shard_y,shard_x");
+        else if (g->local_shard)
+            dv_put(&e->out, ",%" PRId64 ",%" PRId64, c->at[0].sy, c->at[0].sx);
+        if (g->batch > 1 && r < 0)
+            dv_put(&e->out, ",batch");
+        else if (g->batch > 1)
+            dv_put(&e->out, ",%" PRId64, g->batch);
         for (int k = 0; k < n; k++)
             if (r < 0)
                 dv_put(&e->out, ",%s", names[k]);

@@ -51,6 +51,25 @@ static void rects_json(dv_json *j, const char *key, const dv_rects *r)
     dv_json_close(j);
 }
 
+// Cores that may not be used, a run of a row at a time. No key without any.
+static void holes_json(dv_json *j, const dv_core_set *s)
+{
+    if (s->n == (int64_t)s->cols * s->rows)
+        return;
+    dv_json_open_flat(j, "holes", '[');
+    for (int32_t y = 0; y < s->rows; y++)
+        for (int32_t x = 0; x < s->cols; x++) {
+            const uint8_t *row = &s->allowed[(int64_t)y * s->cols];
+            int32_t from = x;
+            while (x < s->cols && !row[x])
+                x++;
+            int64_t v[] = {from, y, x - 1, y};
+            if (x > from)
+                dv_json_ints(j, NULL, v, 4);
+        }
+    dv_json_close(j);
+}
+
 // -- Parts of it -------------------------------------------------------------
 
 static void problem_json(dv_json *j, const dv_grid *g)
@@ -64,6 +83,7 @@ static void problem_json(dv_json *j, const dv_grid *g)
         dv_json_string(j, "target", g->target);
     pair(j, "core_grid", g->set.cols, g->set.rows);
     dv_json_int(j, "cores_allowed", g->set.n);
+    holes_json(j, &g->set);
     dv_json_int(j, "batch", g->batch);
     pair(j, "grid_tiles", g->mt, g->nt);
     dv_json_int(j, "Kt", g->kt);

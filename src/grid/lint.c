@@ -240,45 +240,77 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
     }
 }
 
+static int is_in(const lint_rects *r, const lint_core *c)
+{
+    int in = 0;
+    for (int32_t k = 0; k < r->n && !in; k++)
+        in = in_rect(&r->at[k], c);
+    return in;
+}
+
+static double cores_in(const lint_rects *r)
+{
+    double sum = 0; // off-grid ones may be huge
+    for (int32_t i = 0; i < r->n; i++)
+        sum += (double)(r->at[i].x1 - r->at[i].x0 + 1) *
+               (double)(r->at[i].y1 - r->at[i].y0 + 1);
+    return sum;
+}
+
 // Cores with work are in the ranges; ranges with other cores launch kernels
 // that have no arguments.
-static void check_ranges(lint *l, const lint_core *cores, int32_t n)
+static void check_ranges(lint *l, const lint_rects *r, const char *name,
+                         const lint_core *cores, int32_t n)
 {
     int64_t found = 0;
-    double in_ranges = 0; // off-grid ones may be huge
-    for (int32_t i = 0; i < l->ranges.n; i++)
-        in_ranges += (double)(l->ranges.at[i].x1 - l->ranges.at[i].x0 + 1) *
-                     (double)(l->ranges.at[i].y1 - l->ranges.at[i].y0 + 1);
+    double in_ranges = cores_in(r);
     for (int32_t i = 0; i < n; i++) {
-        int in = 0;
-        for (int32_t k = 0; k < l->ranges.n && !in; k++)
-            in = in_rect(&l->ranges.at[k], &cores[i]);
+        int in = is_in(r, &cores[i]);
         found += in;
         if (!in)
             lint_say(l, "ranges",
-                     "core %" PRId64 ",%" PRId64 " has work and is in no range",
-                     cores[i].x, cores[i].y);
+                     "core %" PRId64 ",%" PRId64 " has work and is in no %s",
+                     cores[i].x, cores[i].y, name);
     }
     if (in_ranges > (double)found && l->n_names)
+        lint_say(l, "ranges", "%ss name %.0f cores, %" PRId64 " have arguments",
+                 name, in_ranges, found);
+}
+
+// Every core is in one of the two groups, and groups have no other cores.
+static void check_members(lint *l)
+{
+    int64_t found = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        int one = is_in(&l->group[0], &l->cores[i]);
+        int two = is_in(&l->group[1], &l->cores[i]);
+        found += one + two;
+        if (one + two != 1)
+            lint_say(l, "ranges", "core %" PRId64 ",%" PRId64 " is in %s",
+                     l->cores[i].x, l->cores[i].y,
+                     one ? "both groups" : "no group");
+    }
+    double named = cores_in(&l->group[0]) + cores_in(&l->group[1]);
+    if (named > (double)found)
         lint_say(l, "ranges",
-                 "ranges name %.0f cores, %" PRId64 " have arguments",
-                 in_ranges, found);
+                 "groups name %.0f cores, %" PRId64 " have arguments", named,
+                 found);
 }
 
 // Cores of a group all have its number of units.
 static void check_groups(lint *l)
 {
     int64_t start, count;
+    if (l->has_groups)
+        check_members(l);
     for (int g = 0; g < 2; g++) {
         check_rects(l, &l->group[g],
                     g ? "range of group_2"
                       : "range of "
                         "group_1");
         for (int32_t i = 0; i < l->n && !l->streams && l->n_boxes == 0; i++) {
-            int in = 0;
-            for (int32_t k = 0; k < l->group[g].n && !in; k++)
-                in = in_rect(&l->group[g].at[k], &l->cores[i]);
-            if (in && lint_arg(l, i, "count", &count) &&
+            if (is_in(&l->group[g], &l->cores[i]) &&
+                lint_arg(l, i, "count", &count) &&
                 lint_arg(l, i, "start_id", &start) && count != l->units[g])
                 lint_say(l, "ranges",
                          "core %" PRId64 ",%" PRId64 " has %" PRId64
@@ -307,6 +339,10 @@ static void check_cores(lint *l)
                      "core %" PRId64 ",%" PRId64 " on a grid of %" PRId64
                      "x%" PRId64,
                      c->x, c->y, l->cols, l->rows);
+        if (is_in(&l->holes, c))
+            lint_say(l, "off-grid",
+                     "core %" PRId64 ",%" PRId64 " is one of the holes", c->x,
+                     c->y);
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_xy);
     for (int32_t i = 1; i < n; i++)
@@ -315,8 +351,11 @@ static void check_cores(lint *l)
                      "core %" PRId64 ",%" PRId64 " has two rows", sorted[i].x,
                      sorted[i].y);
     check_rects(l, &l->ranges, "range");
-    if (l->ranges.n && n)
-        check_ranges(l, sorted, n);
+    check_rects(l, &l->all, "range of all_cores");
+    if (l->has_ranges && n)
+        check_ranges(l, &l->ranges, "range", sorted, n);
+    if (l->has_all && n)
+        check_ranges(l, &l->all, "range of all_cores", sorted, n);
     if (l->n_cores >= 0 && l->n_cores != l->n)
         lint_say(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
                  l->n_cores, (int)l->n);
@@ -340,12 +379,12 @@ static int64_t least_tiles(const lint *l, const char *name)
     return 1;
 }
 
-static void check_memory(lint *l)
+static void check_memory(lint *l, int64_t tiles)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < l->n_buffers; i++) {
         const lint_buffer *b = &l->buffers[i];
-        int64_t need = 0, least = least_tiles(l, b->name);
+        int64_t need = 0, least = tiles ? least_tiles(l, b->name) : 0;
         if (!dv_mul_i64(&need, b->tiles, b->page_bytes) || need != b->bytes)
             lint_say(l, "memory",
                      "buffer %s has %" PRId64 " bytes for %" PRId64
@@ -405,7 +444,7 @@ void lint_judge(lint *l)
         check_boxes(l);
     else
         check_spans(l);
-    check_memory(l);
+    check_memory(l, tiles);
 }
 
 // A plan in our own words is proved by the checker.
@@ -451,7 +490,8 @@ dv_status dv_lint(const char *text, size_t len, const char *name,
               .n_tiles = -1,
               .core_bytes = -1,
               .memory_limit = -1,
-              .args_limit = -1};
+              .args_limit = -1,
+              .chunk = -1};
     dv_status st = is_plan(&src) ? lint_plan(&l, &src) : lint_read(&l, &src);
     if (st == DV_OK && !is_plan(&src) && !l.n_parts)
         lint_judge(&l);

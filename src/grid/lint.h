@@ -59,8 +59,10 @@ typedef struct lint {
     int32_t n_spans, cap_spans;
     lint_box *boxes; // as listed
     int32_t n_boxes, cap_boxes;
-    lint_rects ranges, group[2];
+    lint_rects ranges, all, holes, group[2];
+    int has_ranges, has_all, has_groups; // the file has them, if only empty
     int64_t units[2];
+    int64_t chunk; // of a queue; -1: there is none
     lint_buffer *buffers;
     int32_t n_buffers, cap_buffers;
     int64_t core_bytes, memory_limit, args_limit, tile_elems, elem_bytes;

@@ -60,10 +60,11 @@ static void check_constants(lint *l, int32_t i)
     const struct {
         const char *name;
         int64_t want;
-    } known[] = {
-        {"Mt", l->mt},        {"Nt", l->nt},          {"Kt", l->kt},
-        {"Gy", l->shards[0]}, {"Gx", l->shards[1]},   {"Sm", l->shards[2]},
-        {"Sn", l->shards[3]}, {"sy", l->cores[i].sy}, {"sx", l->cores[i].sx}};
+    } known[] = {{"Mt", l->mt},          {"Nt", l->nt},
+                 {"Kt", l->kt},          {"Gy", l->shards[0]},
+                 {"Gx", l->shards[1]},   {"Sm", l->shards[2]},
+                 {"Sn", l->shards[3]},   {"sy", l->cores[i].sy},
+                 {"sx", l->cores[i].sx}, {"chunk", l->chunk}};
     char who[48];
     int64_t v;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
@@ -119,6 +120,27 @@ static void check_rect_args(lint *l, int32_t i)
                  " on, its rectangle has %" PRId64 " from %" PRId64,
                  lint_core_name(l, i, who), count, start, tiles,
                  m0 * l->nt + n0);
+}
+
+// Of the cores that share rows, the one with the first columns reads the panel
+// of A for all; of those that share columns, the one with the first rows B's.
+static void check_roles(lint *l, int32_t i)
+{
+    int64_t box[4], sends[2];
+    char who[48];
+    if (!lint_arg(l, i, "m0", &box[0]) || !lint_arg(l, i, "m1", &box[1]) ||
+        !lint_arg(l, i, "n0", &box[2]) || !lint_arg(l, i, "n1", &box[3]) ||
+        !lint_arg(l, i, "sends_a", &sends[0]) ||
+        !lint_arg(l, i, "sends_b", &sends[1]))
+        return;
+    int64_t want[2] = {box[2] == 0 && box[3] < l->nt,
+                       box[0] == 0 && box[1] < l->mt};
+    for (int k = 0; k < 2; k++)
+        if (sends[k] != want[k])
+            lint_say(l, "arguments",
+                     "%s has sends_%c %" PRId64 ", its rectangle asks for "
+                     "%" PRId64,
+                     lint_core_name(l, i, who), 'a' + k, sends[k], want[k]);
 }
 
 static void check_stream_args(lint *l, int32_t i)
@@ -202,6 +224,7 @@ static void check_args(lint *l)
         check_constants(l, i);
         check_shard_args(l, i);
         check_rect_args(l, i);
+        check_roles(l, i);
         check_stream_args(l, i);
         for (int k = 0; k < n; k++)
             if (s[k].begin != s[k].end)
@@ -223,29 +246,69 @@ static void check_args(lint *l)
     l->boxes = boxes, l->n_boxes = n_boxes;
 }
 
+// What streams of a core say about parts of tiles.
+typedef struct part_args {
+    int64_t start, count, k0, k1, peers, x, y;
+} part_args;
+
+static int read_part(const lint *l, int32_t i, part_args *a)
+{
+    return lint_arg(l, i, "peers", &a->peers) &&
+           lint_arg(l, i, "owner_x", &a->x) &&
+           lint_arg(l, i, "owner_y", &a->y) &&
+           lint_arg(l, i, "start_id", &a->start) &&
+           lint_arg(l, i, "count", &a->count) &&
+           lint_arg(l, i, "k_first", &a->k0) &&
+           lint_arg(l, i, "k_last", &a->k1);
+}
+
+// Cores with parts, by the steps they begin with; the others have nothing to
+// give or to wait for. Returns how many.
+static int32_t list_parts(lint *l, lint_span *list)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        part_args a;
+        char who[48];
+        if (!read_part(l, i, &a))
+            return 0;
+        if ((!a.count || a.k0 == 0) && (a.x != -1 || a.y != -1))
+            lint_say(l, "arguments",
+                     "%s gives a part to core %" PRId64 ",%" PRId64
+                     " and has none to give",
+                     lint_core_name(l, i, who), a.x, a.y);
+        if (!a.count && a.peers)
+            lint_say(l, "arguments", "%s waits for parts of no tile",
+                     lint_core_name(l, i, who));
+        int64_t begin = a.start * l->kt + a.k0;
+        if (a.count)
+            list[n++] = (lint_span){begin, begin, i};
+    }
+    qsort(list, (size_t)n, sizeof *list, lint_by_begin);
+    return n;
+}
+
 // Who adds what to a tile that several cores have parts of.
 static void check_peers(lint *l)
 {
     int64_t owner_x = -1, owner_y = -1, tile = -1, left = 0;
-    for (int32_t i = 0; i < l->n; i++) {
-        int64_t start, count, k0, k1, peers, x, y;
+    lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n + 1);
+    l->failed |= !list;
+    int32_t n = list ? list_parts(l, list) : 0;
+    for (int32_t at = 0; at < n; at++) {
+        int32_t i = list[at].core;
+        part_args a;
         char who[48];
-        if (!lint_arg(l, i, "peers", &peers) ||
-            !lint_arg(l, i, "owner_x", &x) || !lint_arg(l, i, "owner_y", &y) ||
-            !lint_arg(l, i, "start_id", &start) ||
-            !lint_arg(l, i, "count", &count) ||
-            !lint_arg(l, i, "k_first", &k0) || !lint_arg(l, i, "k_last", &k1))
+        if (!read_part(l, i, &a))
             return;
-        if (!count)
-            continue;
-        if (k0 > 0 && (start != tile || x != owner_x || y != owner_y))
+        if (a.k0 > 0 && (a.start != tile || a.x != owner_x || a.y != owner_y))
             lint_say(l, "arguments",
                      "%s gives its part of tile %" PRId64 " to core %" PRId64
                      ",%" PRId64 ", which does not collect it",
-                     lint_core_name(l, i, who), start, x, y);
-        left -= k0 > 0;
-        int64_t last = start + count - 1;
-        if (k1 < l->kt && (last != tile || k0 == 0)) {
+                     lint_core_name(l, i, who), a.start, a.x, a.y);
+        left -= a.k0 > 0;
+        int64_t last = a.start + a.count - 1;
+        if (a.k1 < l->kt && (last != tile || a.k0 == 0)) {
             if (left != 0)
                 lint_say(l, "arguments",
                          "core %" PRId64 ",%" PRId64 " waits for %" PRId64
@@ -255,11 +318,12 @@ static void check_peers(lint *l)
             tile = last;
             owner_x = l->cores[i].x;
             owner_y = l->cores[i].y;
-            left = peers;
-        } else if (peers && k1 == l->kt) {
+            left = a.peers;
+        } else if (a.peers) {
             lint_say(l, "arguments",
-                     "%s waits for %" PRId64 " parts of tiles that are whole",
-                     lint_core_name(l, i, who), peers);
+                     "%s waits for %" PRId64 " parts of tiles that are whole "
+                     "or not its own",
+                     lint_core_name(l, i, who), a.peers);
         }
     }
     if (left)
@@ -269,9 +333,40 @@ static void check_peers(lint *l)
                  owner_x, owner_y, left);
 }
 
+// Panels travel along rows and columns of cores: cores of one row have the same
+// rows of tiles, those of one column the same columns.
+static void check_lines(lint *l)
+{
+    lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n + 1);
+    char a[48], b[48];
+    l->failed |= !list;
+    for (int k = 0; list && k < 2; k++) {
+        const char *const names[2][2] = {{"m0", "m1"}, {"n0", "n1"}};
+        int32_t n = 0;
+        for (int32_t i = 0; i < l->n; i++) {
+            int64_t from, to, role;
+            if (l->cores[i].x >= 0 && lint_arg(l, i, names[k][0], &from) &&
+                lint_arg(l, i, names[k][1], &to) &&
+                lint_arg(l, i, "sends_a", &role))
+                list[n++] = (lint_span){k ? l->cores[i].x : l->cores[i].y,
+                                        from * ((int64_t)1 << 31) + to, i};
+        }
+        qsort(list, (size_t)n, sizeof *list, lint_by_begin);
+        for (int32_t i = 1; i < n; i++)
+            if (list[i].begin == list[i - 1].begin &&
+                list[i].end != list[i - 1].end)
+                lint_say(l, "arguments",
+                         "%s and %s are in one %s and have other %s of tiles",
+                         lint_core_name(l, list[i - 1].core, a),
+                         lint_core_name(l, list[i].core, b),
+                         k ? "column" : "row", k ? "columns" : "rows");
+    }
+}
+
 void lint_judge_args(lint *l)
 {
     if (l->n_names)
         check_args(l);
     check_peers(l);
+    check_lines(l);
 }

@@ -64,6 +64,14 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
     return number(get(v, key), &n) && n >= 0 ? n : missing;
 }
 
+// Bytes, which are only added up; lint.c multiplies them with care.
+static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
+{
+    const dv_jval *n = get(v, key);
+    return n && n->kind == DV_JINT && n->i >= 0 && n->i <= MOST << 20 ? n->i
+                                                                      : missing;
+}
+
 static int read_names(lint *l, const dv_jval *v)
 {
     if (!v || v->kind != DV_JARRAY)
@@ -102,10 +110,13 @@ static void read_sizes(lint *l, const dv_jval *v)
 }
 
 // Rectangles as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
-static void read_rects(lint *l, const dv_jval *v, const char *key,
-                       lint_rects *to)
+// Returns whether there are any, or a list that has none.
+static int read_rects(lint *l, const dv_jval *v, const char *key,
+                      lint_rects *to)
 {
-    for (int32_t i = 0; v && v->kind == DV_JARRAY && i < v->n; i++) {
+    if (!v)
+        return 0;
+    for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
         const dv_jval *r = &v->items[i];
         int64_t a[4], e[2];
         if (r->kind == DV_JOBJECT) {
@@ -119,6 +130,7 @@ static void read_rects(lint *l, const dv_jval *v, const char *key,
         }
         lint_add_rect(l, to, (lint_rect){a[0], a[1], a[2], a[3]});
     }
+    return 1;
 }
 
 // -- Ours --------------------------------------------------------------------
@@ -180,10 +192,10 @@ static void read_buffers(lint *l, const dv_jval *v)
         *to = (lint_buffer){name && name->kind == DV_JSTRING ? name->s : "?",
                             count_of(b, "tiles", -1),
                             count_of(b, "page_bytes", -1),
-                            count_of(b, "bytes", -1)};
+                            bytes_of(b, "bytes", -1)};
     }
-    l->core_bytes = count_of(v, "core_bytes", -1);
-    l->memory_limit = count_of(v, "memory_limit", -1);
+    l->core_bytes = bytes_of(v, "core_bytes", -1);
+    l->memory_limit = bytes_of(v, "memory_limit", -1);
     l->args_limit = count_of(v, "args_limit", -1);
     if (numbers(l, dv_jget(v, "tile_shape"), "tile_shape", 2, tile))
         l->tile_elems = tile[0] * tile[1];
@@ -199,8 +211,14 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
     l->units[0] = count_of(v, "units_group_1", -1);
     l->units[1] = count_of(v, "units_group_2", -1);
     read_names(l, dv_jget(v, "runtime_args"));
-    read_rects(l, dv_jget(v, "group_1"), "a range of group_1", &l->group[0]);
-    read_rects(l, dv_jget(v, "group_2"), "a range of group_2", &l->group[1]);
+    l->has_groups = read_rects(l, dv_jget(v, "group_1"), "a range of group_1",
+                               &l->group[0]) &
+                    read_rects(l, dv_jget(v, "group_2"), "a range of group_2",
+                               &l->group[1]);
+    l->has_all =
+        read_rects(l, dv_jget(v, "all_cores"), "a range of all_cores", &l->all);
+    read_rects(l, dv_jget(v, "holes"), "a hole", &l->holes);
+    l->chunk = count_of(dv_jget(v, "queue"), "chunk", -1);
     read_buffers(l, v);
     for (int32_t i = 0; i < rows->n; i++) {
         const dv_jval *row = &rows->items[i];
@@ -426,7 +444,7 @@ static void read_object(lint *l, const dv_jval *v)
         read_six(l, ranges);
         return;
     }
-    read_rects(l, ranges, "a range", &l->ranges);
+    l->has_ranges = read_rects(l, ranges, "a range", &l->ranges);
     if (is_rows_of(rows, DV_JOBJECT))
         read_ours(l, v, rows);
     else if (work)
@@ -441,13 +459,25 @@ static void read_object(lint *l, const dv_jval *v)
 
 // -- CSV ---------------------------------------------------------------------
 
+// Columns beside the arguments: the core, where its shard lies, batches.
+static int32_t beside(const char *name)
+{
+    static const char *const known[] = {"core_x", "core_y", "shard_y",
+                                        "shard_x", "batch"};
+    int32_t i = 4;
+    while (i >= 0 && strcmp(known[i], name))
+        i--;
+    return i;
+}
+
 static dv_status read_csv(lint *l, const dv_source *src)
 {
     char *text = dv_arena_copy(&l->arena, src->text, src->len), *save = NULL;
     if (!text)
         return dv_nomem(l->diag);
-    int32_t x_at = -1, y_at = -1, line = 0, columns = 0;
-    int32_t to[LINT_MAX_NAMES + 2]; // which argument a column is
+    int32_t line = 0, columns = 0;
+    int32_t to[LINT_MAX_NAMES]; // which argument a column is, or -1 - which
+                                // of the names that are none
     for (char *row = strtok_r(text, "\r\n", &save); row;
          row = strtok_r(NULL, "\r\n", &save), line++) {
         lint_core *c = line ? lint_add_core(l, -1, -1) : NULL;
@@ -458,12 +488,9 @@ static dv_status read_csv(lint *l, const dv_source *src)
         for (char *w = strtok_r(row, ", ", &at); w;
              w = strtok_r(NULL, ", ", &at), i++) {
             if (!line && columns < LINT_MAX_NAMES) {
-                to[columns++] = l->n_names;
-                if (!strcmp(w, "core_x"))
-                    x_at = i;
-                else if (!strcmp(w, "core_y"))
-                    y_at = i;
-                else
+                int32_t k = beside(w);
+                to[columns++] = k < 0 ? l->n_names : -1 - k;
+                if (k < 0)
                     l->names[l->n_names++] = w;
                 continue;
             }
@@ -474,10 +501,9 @@ static dv_status read_csv(lint *l, const dv_source *src)
                          (int)line, w);
                 continue;
             }
-            if (i == x_at)
-                c->x = n;
-            else if (i == y_at)
-                c->y = n;
+            int64_t *const at_k[] = {&c->x, &c->y, &c->sy, &c->sx, &l->batch};
+            if (to[i] < 0)
+                *at_k[-1 - to[i]] = n;
             else
                 c->args[to[i]] = n, c->n_args = to[i] + 1;
         }
@@ -540,6 +566,7 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                      .core_bytes = -1,
                      .memory_limit = -1,
                      .args_limit = -1,
+                     .chunk = -1,
                      .batch = 1,
                      .kt = 1,
                      .report = l->report,

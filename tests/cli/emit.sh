@@ -102,6 +102,19 @@ for how in json csv; do
     expect 0 '' "$divvy" emit p.dv -t wormhole --as $how -o out
     "$divvy" lint out/group_0.$how >.out || complain "lint finds fault with our $how: $(head -3 .out)"
 done
+expect 0 '' "$divvy" emit p.dv -t wormhole --as json -o out
+for key in '"core_ranges": \[\[0, 0, 1, 7\], \[2, 0, 2, 3\]\]' '"group_2": \[\]' '"units_group_1": 1'; do
+    grep -q "$key" out/group_0.json || complain "no $key: $(grep core_ranges out/group_0.json)"
+done
+# Batches, and shards that lie where the plan put them, in a table of arguments
+printf 'input a: f32[3, 40, 70]\ninput b: f32[3, 70, 65]\ny[z,m,n] = sum[k] a[z,m,k] * b[z,k,n]\noutput y\n' >q.dv
+expect 0 '' "$divvy" emit q.dv -t wormhole --as csv -o batch
+"$divvy" lint batch/group_0.csv >.out || complain "lint finds fault with batches: $(head -3 .out)"
+expect 0 '' "$divvy" emit "$source/examples/mlp.dv" -t wormhole --as csv -o shards
+grep -q '^1,0,1,0,' shards/group_0.csv || complain 'not the shards that are wanted here'
+"$divvy" lint shards/group_0.csv >.out || complain "lint finds fault with shards: $(head -3 .out)"
+sed 's/^1,0,1,0,/1,0,0,1,/' shards/group_0.csv >shards/x.csv
+"$divvy" lint shards/x.csv >.out && complain 'a shard on another core passed'
 for p in rect streamk streamk1 streamk2 'splitk(2)' 'steal(2)'; do
     expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --policy "$p" --as json -o out
     "$divvy" lint out/group_0.json >.out || complain "lint finds fault with our json of $p: $(head -3 .out)"
@@ -111,6 +124,8 @@ done
 "$divvy" emit "$source/examples/softmax.dv" -t wormhole --as json -o soft 2>.err || complain 'softmax as json'
 for f in soft/*.json; do "$divvy" lint "$f" >.out || complain "lint: $f: $(head -3 .out)"; done
 expect 2 'programs are emitted as c, openmp' "$divvy" emit p.dv -t wormhole --as cobol -o out
+expect 2 'no group of the plan has a grid: .* --scratch off' "$divvy" emit "$source/examples/attention.dv" --set S=96 -t wormhole --as json -o out
+expect 0 '' "$divvy" emit "$source/examples/attention.dv" --set S=96 -t wormhole --scratch off --as json -o out
 expect 2 'computes on no tiles' "$divvy" emit p.dv -t spyre --as csv -o out
 
 finish

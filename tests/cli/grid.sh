@@ -86,6 +86,8 @@ expect 2 "there is no policy 'splitk'" "$divvy" grid --tiles 8x8 --cores 8x8 --p
 "$divvy" grid --tiles 8x8 2>.err; [ $? = 2 ] || complain 'no cores: not 2'
 "$divvy" grid --tiles 8by8 --cores 2x2 2>.err; [ $? = 2 ] || complain 'tiles: not 2'
 "$divvy" grid --cores 2x2 2>.err; [ $? = 2 ] || complain 'no tiles: not 2'
+expect 2 "tile takes ROWSxCOLUMNS, not '0x32'" "$divvy" grid --tiles 8x8 --cores 2x2 --tile 0x32
+expect 2 "devices takes .*, not '0x2'" "$divvy" grid --tiles 8x8 --cores 2x2 --devices 0x2
 expect 1 'a side has at most' "$divvy" grid --tiles 99999999999x99999 --cores 2x2
 
 finish

@@ -41,6 +41,49 @@ sed 's/"core_xy": \[7, 7\]/"core_xy": [8, 7]/' whole.json >plan.json
 lint 4 'off-grid: core 8,7 on a grid of 8x8'
 sed 's/"Kt": 8/"Kt": 9/' whole.json >plan.json
 lint 4 'has Kt 8, the plan has 9'
+# Ranges and groups that leave cores out, also when none is left of them.
+sed 's/"core_ranges": .*/"core_ranges": [],/' whole.json >plan.json
+lint 4 'ranges: core 0,0 has work and is in no range'
+sed 's/"all_cores": .*/"all_cores": [[0, 0, 7, 6]],/' whole.json >plan.json
+lint 4 'ranges: core 7,7 has work and is in no range of all_cores'
+sed 's/"group_1": .*/"group_1": [],/' whole.json >plan.json
+lint 4 'ranges: core 0,0 is in no group'
+sed 's/"group_1": .*/"group_1": [[0, 0, 0, 1]],/' whole.json >plan.json
+lint 4 'ranges: core 0,1 is in both groups'
+# Cores that are not there, roles, chunks, owners.
+"$divvy" grid --tiles 4x4 --cores 4x3 --holes 1,1 --holes 3,0-3,2 --json >plan.json
+grep -q '"holes": \[\[3, 0, 3, 0\], \[1, 1, 1, 1\], \[3, 1, 3, 1\], \[3, 2, 3, 2\]\]' plan.json || complain 'no holes in the plan'
+lint 0 'no defects'
+sed 's/"core_xy": \[0, 1\]/"core_xy": [1, 1]/' plan.json >x && mv x plan.json
+lint 4 'off-grid: core 1,1 is one of the holes'
+"$divvy" grid --tiles 4x4 --cores 2x2 --policy rect --json >plan.json
+sed 's/"args": \[0, 4, 4, 1, 4, 0, 2, 0, 2, 1, 1\]/"args": [0, 4, 4, 1, 4, 0, 2, 0, 2, 0, 1]/' plan.json >x && mv x plan.json
+lint 4 'arguments: core 0,0 has sends_a 0, its rectangle asks for 1'
+"$divvy" grid --tiles 4x4 --cores 2x2 --policy 'ticket(3)' --json >plan.json
+sed 's/"args": \[4, 4, 4, 1, 4, 3\]/"args": [4, 4, 4, 1, 4, 2]/' plan.json >x && mv x plan.json
+lint 4 'has chunk 2, the plan has 3'
+# Rectangles that panels do not reach; rows of a table in any order.
+"$divvy" grid --tiles 4x4 --cores 2x2 --policy rect --json >plan.json
+sed 's/"core_xy": \[0, 0\]/"core_xy": @/; s/"core_xy": \[1, 1\]/"core_xy": [0, 0]/; s/@/[1, 1]/' plan.json >x && mv x plan.json
+lint 4 'arguments: core 1,0 and core 0,0 are in one row and have other rows of tiles'
+printf 'input a: f32[100, 70]\ninput b: f32[70, 130]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >p.dv
+for p in rect streamk 'splitk(3)'; do
+    "$divvy" plan p.dv -t wormhole --scratch off --policy "$p" >p.plan
+    awk '/^        core /{row[n++] = $0; next} n{while (n) print row[--n]} {print}' p.plan >q.plan
+    cmp -s p.plan q.plan && complain "$p: the rows are as they were"
+    for how in json csv; do
+        expect 0 '' "$divvy" emit q.plan --as $how -o turned
+        cp turned/group_0.$how plan.json
+        lint 0 'no defects'
+    done
+done
+# Nothing to do is no defect; large buffers are read as they are.
+"$divvy" grid --tiles 0x4x4 --cores 2x2 --policy rect --json >plan.json
+lint 0 'no defects'
+"$divvy" grid --tiles 100000x1000 --cores 2x2 --policy rect --json >plan.json
+lint 0 'no defects'
+sed 's/"core_bytes": [0-9]*/&,\n  "memory_limit": 3221225472/' plan.json >x && mv x plan.json
+lint 4 'a core has 3221225472'
 
 # -- The original's partition: shards that are no square lose half
 file <<'F'

@@ -206,7 +206,7 @@ static int break_it(dv_grid *g, rng *r)
     dv_grid_core *d = &g->cores[rng_below(r, g->n_cores)];
     dv_grid_cb *b = &g->cbs[rng_below(r, g->n_cbs)];
     int64_t t;
-    switch (rng_below(r, 6)) {
+    switch (rng_below(r, 9)) {
     case 0: // lose a tile
         c->args[1]--;
         return 1;
@@ -225,6 +225,15 @@ static int break_it(dv_grid *g, rng *r)
         return 1;
     case 4: // a core that is not there
         c->x = g->set.cols;
+        return 1;
+    case 5: // a rectangle of cores that is not launched
+        g->all.n--;
+        return 1;
+    case 6: // or is in no group
+        g->group_1.n--;
+        return 1;
+    case 7: // the last argument: a role, a chunk, an owner, a size
+        c->args[g->n_args - 1]++;
         return 1;
     default: // another core's place
         if (c == d)
