@@ -32,14 +32,17 @@ static int factors_of(const dv_op *o, const dv_access *of[2])
     return 1;
 }
 
-// Does variable v go on by one element of the tensor?
+// Does variable v go on by one element of the tensor? A variable of one point
+// may have any coefficient.
 static int goes_by_one(const dv_program *p, const dv_access *a, int v)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
-    int64_t elems = 0, row = 1;
+    int64_t elems = 0, row = 1, part;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        elems += a->index[d].coef[v] * row;
-        row *= t->shape[d];
+        if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
+            !dv_add_i64(&elems, elems, part))
+            return 0;
+        row *= t->shape[d]; // the tensor's elements have been counted
     }
     return elems == 1;
 }
