@@ -185,13 +185,15 @@ static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
     }
 }
 
-// Division by what is steady is multiplication by its reciprocal, which rounds
-// once more: within 1.5 units of the last place. Both are first brought closer
-// to 1 where the reciprocal would be out of range or lack bits.
+// Division by what is read and steady is multiplication by its reciprocal,
+// which rounds once more: within 1.5 units of the last place. Both are first
+// brought closer to 1 where the reciprocal would be out of range or lack bits.
+// Constants divide exactly: x / 41 counts things.
 static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;
     if (b->failed || b->in == DV_SECTION_FINISH ||
+        b->vals[y].section == DV_SECTION_CONST ||
         b->vals[y].section > DV_SECTION_HOIST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return dv_vec_put(b, DV_V_FDIV, x, y, 0);

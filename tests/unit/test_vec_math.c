@@ -374,11 +374,39 @@ static void division(void **state)
     }
 }
 
+// A constant divides exactly.
+static void division_by_numbers(void **state)
+{
+    (void)state;
+    static float x[CHUNK], y[CHUNK];
+    dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
+                           {.inner = 1, .dtype = DV_F32}};
+    dv_vec_node n[3] = {{.kind = DV_VEC_LOAD},
+                        {.kind = DV_VEC_CONST, .value = 41},
+                        {.kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {0, 1}}};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = n,
+                      .n_operands = 2,
+                      .n_nodes = 3,
+                      .result = 2,
+                      .compute = DV_F32};
+    dv_vec_fn run;
+    if (!jit)
+        skip();
+    assert_int_equal(dv_jit_vec(jit, &s, &run, NULL), DV_OK);
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = (float)i;
+    run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
+    for (int i = 0; i < CHUNK; i++)
+        assert_true(y[i] == x[i] / 41);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32), cmocka_unit_test(f64),
-        cmocka_unit_test(neighbours), cmocka_unit_test(division)};
+        cmocka_unit_test(neighbours), cmocka_unit_test(division),
+        cmocka_unit_test(division_by_numbers)};
     if (argc > 1)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
