@@ -212,7 +212,8 @@ DV_API dv_status dv_darray_arange(dv_darray *a, double start, double step,
                                   dv_diag *diag);
 DV_API dv_status dv_darray_arange_int(dv_darray *a, int64_t start, int64_t step,
                                       dv_diag *diag);
-// The number of elements that lead from start up to, and without, stop.
+// The number of elements that lead from start up to, and without, stop; -1:
+// more than can be counted, or a step that leads nowhere.
 DV_API int64_t dv_arange_size(double start, double stop, double step);
 // As many steps as the array has elements, with or without the end.
 DV_API dv_status dv_darray_linspace(dv_darray *a, double start, double stop,

@@ -283,6 +283,9 @@ static int take_words(const cli_command *c, cli_dist *d,
             return cli_usage(c, "an argument is KEY=VALUE, not '%s'", words[i]);
         memcpy(w->key, words[i], len);
         w->key[len] = 0;
+        for (int k = 0; k < d->n_words; k++)
+            if (!strcmp(w->key, d->words[k].key))
+                return cli_usage(c, "%s is there twice", w->key);
         w->value = eq + 1;
         w->used = !strcmp(w->key, "note");
         d->n_words++;

@@ -123,6 +123,10 @@ dv_status cli_dist_arange(cli_dist *c)
         num = step > 0 ? dv_ceil_div(way, step) : dv_ceil_div(-way, -step);
         num = dv_max_i64(num, 0);
     }
+    if (num < 0)
+        return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
+                       "more than 2^62 values, at most %d are listed",
+                       MAX_VALUES);
     if (num > MAX_VALUES)
         return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
                        "%" PRId64 " values, at most %d are listed", num,

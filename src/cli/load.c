@@ -135,6 +135,11 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--start-at goes on with a plan, %s is a program", path);
+    } else if (options.rank > 0 && !options.team && !options.grid) {
+        st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                     "--rank %" PRId64 " of no team: --team says how many "
+                     "there are",
+                     options.rank);
     } else {
         st = dv_program_parse(&out->program, text, len, path, params->params,
                               params->n, diag);

@@ -266,10 +266,10 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
         st = work(&t, path, args, &params, &code);
     if (t.comm && t.comm->why[0])
         give_up(&t);
-    if (st == DV_OK)
-        cli_warnings(j->diag);
-    else
+    if (st != DV_OK)
         code = cli_fail(j->diag);
+    else if (code == 0) // else the report has said it all
+        cli_warnings(j->diag);
     dv_rank_destroy(t.rank);
     dv_mpi_destroy(t.comm);
     dv_diag_destroy(t.mine);

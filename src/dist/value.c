@@ -25,7 +25,7 @@ void dv_line_fill(double *out, double start, double step, dv_range global_own)
 int64_t dv_steps_to(double start, double stop, double step)
 {
     double n = ceil((stop - start) / step);
-    return n > 0 && n < 0x1p62 ? (int64_t)n : 0;
+    return n <= 0 ? 0 : n < 0x1p62 ? (int64_t)n : -1; // nan is no number either
 }
 
 void dv_moments_add(dv_moments *m, double x)

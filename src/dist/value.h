@@ -11,7 +11,7 @@ double dv_line_step(double start, double stop, int64_t num, int endpoint);
 double dv_line_at(double start, double step, int64_t global_off);
 // Those of one rank's part.
 void dv_line_fill(double *out, double start, double step, dv_range global_own);
-// How many steps of any sign lead from start up to stop.
+// How many steps of any sign lead from start up to stop; -1: none can say.
 int64_t dv_steps_to(double start, double stop, double step);
 
 // A part of sum, prod, max, min, mean and variance. Nothing yet is each one's

@@ -68,6 +68,7 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
     h = dv_hash(h, &d->n_dims, sizeof d->n_dims);
     h = dv_hash(h, &d->n_axes, sizeof d->n_axes);
     h = dv_hash(h, d->grid, (size_t)d->n_axes * sizeof *d->grid);
+    h = dv_hash(h, &a->halo.corners, sizeof a->halo.corners);
     for (int i = 0; i < d->n_dims; i++) {
         h = dv_hash(h, &d->shape[i], sizeof d->shape[i]);
         h = dv_hash(h, &d->axis[i], sizeof d->axis[i]);
@@ -346,6 +347,8 @@ static void slice_dim(dv_darray *v, int i, dv_slice s)
         was = (dv_slice){0, d->shape[i], 1};
         d->whole[i] = d->shape[i];
     }
+    if (s.size <= 1) // nothing is a stride away, however far that is
+        s.stride = 1;
     dv_range own = v->own.dim[i], in = v->mem.box.dim[i];
     v->own.dim[i] = dv_dist_target(own, s);
     dv_overlap met = dv_dist_overlap(in, s);

@@ -330,6 +330,9 @@ dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag)
     if (!a->share->under_way)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "no halo of the array is under way");
+    if (a->is_view)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a view has no halo of its own: wait for the array's");
     a->share->under_way = 0;
     return dv_ferry_wait(a->ferry, &a->mem, diag);
 }

@@ -45,6 +45,8 @@ wrong 'wants has 2 lists' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0
 wrong 'boxes of 1 dims are 2 numbers each, not 3' "$divvy" dist exchange gshape=9 grid=3 rank=0 'wants=0,1,2;;'
 expect 1 'too many, or below 0' "$divvy" dist box_list add=0,-1
 wrong 'target has 1 dims, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0,1
+wrong 'rank is there twice' "$divvy" dist own gshape=10 grid=2 rank=0 rank=1
+expect 1 'more than 2^62 values' "$divvy" dist arange start=0 stop=1e300 step=1 nprocs=2 dtype=float64
 "$divvy" dist >.out 2>.err
 judge 0 '' $? 'dist'
 grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'

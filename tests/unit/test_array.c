@@ -124,6 +124,53 @@ static void test_refused(void **unused)
     assert_int_equal(dv_peers_local(1000, do_refuse, NULL, NULL), DV_E_LIMIT);
 }
 
+// -- Odd views -------------------------------------------------------------
+
+// A halo is waited for by the array, not by a view of it; a stride that leads
+// nowhere may be as long as it likes.
+static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
+{
+    int *bad = &((int *)user)[dv_peers_rank(p)];
+    int64_t shape[2] = {5, 3};
+    dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
+    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_slice every[2] = {{0, 5, 1}, {0, 3, 1}};
+    dv_slice far[2] = {{2, 1, INT64_MAX}, {0, 2, 2}};
+    dv_slice on[2] = {{0, 1, INT64_MAX / 2}, {1, 1, INT64_MAX}};
+    dv_darray *a = NULL, *v = NULL, *w = NULL, *x = NULL;
+    double got[15] = {0}, one = 1;
+    dv_diag *mine = dv_diag_create();
+    *bad += dv_darray_create(&a, p, DV_ELEM_F64, &d, &h, diag) != DV_OK;
+    *bad += dv_darray_view(&v, a, every, diag) != DV_OK;
+    *bad += dv_darray_halo_start(a, diag) != DV_OK;
+    *bad += dv_darray_halo_wait(v, mine) != DV_E_USAGE;
+    *bad += !strstr(dv_diag_text(mine), "wait for the array's");
+    *bad += dv_darray_halo_wait(a, diag) != DV_OK;
+    *bad += dv_darray_view(&w, a, far, diag) != DV_OK;
+    *bad += dv_darray_view(&x, w, on, diag) != DV_OK;
+    *bad += dv_darray_fill(x, &one, diag) != DV_OK;
+    *bad += dv_darray_gather(a, -1, got, diag) != DV_OK;
+    for (int i = 0; i < 15; i++)
+        *bad += got[i] != (i == 2 * 3 + 2);
+    dv_diag_destroy(mine);
+    dv_darray_destroy(x);
+    dv_darray_destroy(w);
+    dv_darray_destroy(v);
+    dv_darray_destroy(a);
+    return DV_OK;
+}
+
+static void test_odd_views(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 7; n++) {
+        int bad[7] = {0};
+        assert_int_equal(dv_peers_local(n, do_odd, bad, NULL), DV_OK);
+        for (int64_t r = 0; r < n; r++)
+            assert_int_equal(bad[r], 0);
+    }
+}
+
 // -- Ranks that go another way ---------------------------------------------
 
 // Checked: who calls something else is named, and everybody returns.
@@ -257,9 +304,8 @@ static void test_no_memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_teams),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_strays),
+        cmocka_unit_test(test_teams),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_odd_views), cmocka_unit_test(test_strays),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

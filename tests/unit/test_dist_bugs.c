@@ -344,6 +344,8 @@ static void rank_negative_arange(dv_peers *p, atomic_int *bad)
     double f[5] = {0};
     WANT(n == 5 && dv_arange_size(-4, -4, 1) == 0 &&
          dv_arange_size(0, 5, -1) == 0);
+    // Not none of them: too many, and no end.
+    WANT(dv_arange_size(0, 1e300, 1) == -1 && dv_arange_size(0, 5, 0) == -1);
     dv_darray *a = new_rows(p, DV_ELEM_F64, n);
     dv_darray *b = new_rows(p, DV_ELEM_I64, n);
     WANT(a && !dv_darray_arange(a, 3, -2.5, NULL));
