@@ -214,15 +214,19 @@ static void in_one_chain(dv_nest *n)
 // The k of a nest that is laid out; 0 when out of memory.
 static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
 {
+    int beside = 0; // are terms that follow each other side by side?
     out->n_levels = 0;
     out->levels = DV_NEW(arena, dv_sum_level, n->n_dims);
-    for (int i = 0; out->levels && i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K)
-            out->levels[out->n_levels++] =
-                (dv_sum_level){(int32_t)n->dims[i].off, n->dims[i].size,
-                               n->dims[i].exec == DV_NEST_PRIM};
-    // One product alone is no sum in lanes.
-    out->dot = n->dot == DV_DOT_ALWAYS && out->n_levels > 0;
+    for (int i = 0; out->levels && i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if (d->type != DV_NEST_K)
+            continue;
+        out->levels[out->n_levels++] =
+            (dv_sum_level){(int32_t)d->off, d->size, d->exec == DV_NEST_PRIM};
+        beside = d->stride[DV_IN0] == 1 && d->stride[DV_IN1] == 1;
+    }
+    // One product alone is no sum in lanes, however it lies.
+    out->dot = n->dot == DV_DOT_ALWAYS && beside;
     return out->levels != NULL;
 }
 
