@@ -140,6 +140,8 @@ static void mark_boxes(lint *l, int64_t rows, int32_t *owner)
     char a[48], b[48];
     for (int32_t i = 0; i < l->n_boxes; i++) {
         const lint_box *x = &l->boxes[i];
+        if (x->n0 >= x->n1)
+            continue; // however many rows of nothing
         for (int64_t m = x->m0; m < x->m1; m++)
             for (int64_t n = x->n0; n < x->n1; n++) {
                 if (m < 0 || n < 0 || m >= rows || n >= l->nt) {
