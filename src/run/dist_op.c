@@ -84,16 +84,6 @@ static void together(const job *j, share run)
 
 // -- Computing -------------------------------------------------------------
 
-static void strips(dv_strips *s, const dv_tile *t)
-{
-    if (s->k->compute == DV_IN_F32)
-        dv_strips_f32(s, t->begin, t->end);
-    else if (s->k->compute == DV_IN_F64)
-        dv_strips_f64(s, t->begin, t->end);
-    else
-        dv_strips_i64(s, t->begin, t->end);
-}
-
 static int64_t acc_bytes(const dv_rank_op *o)
 {
     return o->k.compute == DV_IN_F32 ? 4 : 8;
@@ -172,7 +162,7 @@ static void compute_part(const job *j, dv_hand *h, int32_t i)
     else if (o->vec)
         dv_vec_op_part(o->vec, o->at, t->begin, t->end, j->part, acc);
     else
-        strips(&h->strips, t);
+        dv_strips_run(&h->strips, t->begin, t->end);
     if (o->raw && j->part == DV_FIRST_PART)
         reorder(o, t, acc, rows, 1);
 }
@@ -194,7 +184,7 @@ static void compute_tile(const job *j, dv_hand *h, int32_t i)
     else if (o->vec)
         dv_vec_op_run(o->vec, o->at, t->begin, t->end);
     else
-        strips(&h->strips, t);
+        dv_strips_run(&h->strips, t->begin, t->end);
 }
 
 // The first of n tiles that is not for a hand before this one.

@@ -210,12 +210,7 @@ static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
         if (o->vars[v].reduce)
             t.end[v] = o->vars[v].end;
     }
-    if (s->k->compute == DV_IN_F32)
-        dv_strips_f32(s, t.begin, t.end);
-    else if (s->k->compute == DV_IN_F64)
-        dv_strips_f64(s, t.begin, t.end);
-    else
-        dv_strips_i64(s, t.begin, t.end);
+    dv_strips_run(s, t.begin, t.end);
 }
 
 // The op about to start; its snapshot is taken before its first tile.

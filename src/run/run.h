@@ -90,7 +90,8 @@ typedef struct dv_strips {
 // in rows, unless `strides` has other ones for them.
 int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
                    int64_t *const *strides, dv_arena *arena);
-// Run one op on the box begin..end.
+// Run one op on the box begin..end, in the type it computes in.
+void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f32(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);

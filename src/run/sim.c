@@ -305,12 +305,7 @@ static int in_order(const dv_op *op, int32_t *order)
 static void run_box(dv_strips *s, const dv_tile *b)
 {
     s->n_parts = 0;
-    if (s->k->compute == DV_IN_F32)
-        dv_strips_f32(s, b->begin, b->end);
-    else if (s->k->compute == DV_IN_F64)
-        dv_strips_f64(s, b->begin, b->end);
-    else
-        dv_strips_i64(s, b->begin, b->end);
+    dv_strips_run(s, b->begin, b->end);
 }
 
 // One core's share: fetch, compute, and, if the result is whole, store.

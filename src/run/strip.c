@@ -136,3 +136,13 @@ int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
     }
     return off;
 }
+
+void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end)
+{
+    if (s->k->compute == DV_IN_F32)
+        dv_strips_f32(s, begin, end);
+    else if (s->k->compute == DV_IN_F64)
+        dv_strips_f64(s, begin, end);
+    else
+        dv_strips_i64(s, begin, end);
+}

@@ -56,12 +56,7 @@ static void wait_all(dv_exec *x, int32_t n)
 static void run_box(dv_strips *s, const dv_tile *t)
 {
     s->n_parts = 0;
-    if (s->k->compute == DV_IN_F32)
-        dv_strips_f32(s, t->begin, t->end);
-    else if (s->k->compute == DV_IN_F64)
-        dv_strips_f64(s, t->begin, t->end);
-    else
-        dv_strips_i64(s, t->begin, t->end);
+    dv_strips_run(s, t->begin, t->end);
 }
 
 static void start_op(dv_worker *w, int32_t op)
