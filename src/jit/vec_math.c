@@ -9,8 +9,8 @@
 // 211th), f64 over points by the hundred thousand (tests/unit/test_vec_math.c):
 //
 //         exp   log   tanh  erf   sigmoid  silu  gelu
-//   f32   1.70  0.84  1.77  1.89  2.29     3.2   2.5 of x
-//   f64   0.95  0.82  1.97  1.72  2.13     2.6   6.8
+//   f32   1.70  0.84  1.74  1.89  2.29     3.2   2.5 of x
+//   f64   0.95  0.82  1.83  1.72  2.13     2.6   6.8
 //
 // exp of f32 is within 1.01 where there are fast bodies (vec_ir.h). silu is
 // coarser where e^x is denormal. inf, nan, -0 and denormals are as the
@@ -31,6 +31,7 @@ typedef struct real {
     double exp_least, exp_most; // beyond, e^y is 0 and inf
     int lift;                   // powers are lifted above denormals by 2^lift
     poly exp;                   // (e^r - 1 - r) / r^2
+    poly tanh;                  // (tanh r - r) / r^3 in r^2, r below 0.262
     // log: (log((1+s)/(1-s)) - 2 s) / s^3 in s^2; ln 2 with a short first part
     double ln2_short, ln2_rest;
     poly log;
@@ -55,6 +56,8 @@ static const real f32 = {
     .exp = {5, // 3.5e-9
             {0x1.fffffcp-2, 0x1.555482p-3, 0x1.555824p-5, 0x1.1244cap-7,
              0x1.6b06aep-10}},
+    .tanh = {3, // 4.3e-9
+             {-0x1.555502p-2, 0x1.10d768p-3, -0x1.a34586p-5}},
     .ln2_short = 0x1.62e4p-1,
     .ln2_rest = 0x1.7f7d1cp-20,
     .log = {4, // 2.5e-11
@@ -87,6 +90,11 @@ static const real f64 = {
              0x1.a01a012ff43c4p-16, 0x1.71dded29439dfp-19,
              0x1.27e5bc10f5f7cp-22, 0x1.af7120ec7838p-26,
              0x1.1e39233150fdap-29}},
+    .tanh = {7, // 9.4e-18
+             {-0x1.555555555548fp-2, 0x1.11111110ed6d0p-3,
+              -0x1.ba1ba174b88d7p-5, 0x1.664f2871bd530p-6,
+              -0x1.226643c5265bbp-7, 0x1.d4a799ae9e56dp-9,
+              -0x1.55c65ed8d127cp-10}},
     .ln2_short = 0x1.62e42fefp-1,
     .ln2_rest = 0x1.473de6af278edp-34,
     .log = {7, // 1.3e-18
@@ -289,25 +297,27 @@ static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
 
 // -- tanh --------------------------------------------------------------------
 
-// With h = (e^2x - 1) / 2, to its last bits also where x is small, it is
-// h / (1 + h), or h - h h / (1 + h) where that rounds less.
+// |x| = n ln 2 / 2 + r, and with t = tanh r and s = 2^n / 2 the sum's formula
+// is N / (N + 1 - t) where N = (s + 1/2) t + s - 1/2: what N is rounded by
+// cancels as s grows. Without n it is t / 1. n is rounded with TANH_LATE
+// subtracted, so that the first n begins where results pass 1/4: below a power
+// of two they have the least room.
+#define TANH_LATE 0.09
 static int32_t tanh_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    poly twice = k->exp; // of half of what e^r has
-    for (int i = 0; i < twice.n; i++)
-        twice.c[i] = ldexp(twice.c[i], i + 1);
     int32_t a = P(FLEAST, P(FABS, x), K(b->is64 ? 20 : 10));
-    int32_t big = K(magic(k, 0)), n = P(FMA, a, K(2 * k->log2e), big);
+    int32_t big = K(magic(k, -1)), half = K(0.5);
+    int32_t n = P(FMA, P(FSUB, a, K(TANH_LATE)), K(2 * k->log2e), big);
     int32_t nf = P(FSUB, n, big), s = power(b, n);
     int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
     if (b->is64) // for f32 n is so small that one step is enough
         r = P(FNMA, nf, K(k->ln2_lo / 2), r);
-    int32_t m = P(FMA, series(b, &twice, r), P(FMUL, r, r), r);
-    int32_t h = P(FMA, m, s, P(FMA, s, K(0.5), K(-0.5)));
-    int32_t q = P(FDIV, h, P(FADD, h, K(1)));
-    q = P(SEL, P(FLT, h, K(0.5)), P(FNMA, h, q, h), q);
-    return with_sign_of(b, x, q);
+    int32_t z = P(FMUL, r, r);
+    int32_t t = P(FMA, P(FMUL, r, z), series(b, &k->tanh, z), r);
+    int32_t top = P(FMA, P(FADD, s, half), t, P(FSUB, s, half));
+    int32_t bottom = P(FADD, top, P(FSUB, K(1), t));
+    return P(FDIV, with_sign_of(b, x, top), bottom);
 }
 
 // -- erf and gelu ------------------------------------------------------------
