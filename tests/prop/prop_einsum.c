@@ -66,8 +66,12 @@ static void make_pool(rng *r, pool *p)
     }
     for (int i = 0; i < 3; i++)
         p->dots[i] = 1 + rng_below(r, 3);
-    if (rng_percent(r, 2))
-        p->extent[rng_below(r, p->n)] = 0;
+    if (!rng_percent(r, 2))
+        return;
+    int none = p->id[rng_below(r, p->n)];
+    for (int i = 0; i < p->n; i++)
+        if (p->id[i] == none)
+            p->extent[i] = 0;
 }
 
 // One operand: letters with an ellipsis somewhere among them. The dims of one
