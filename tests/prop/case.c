@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char why[700];
+static char why[900];
 
 int case_no(const char *form, ...)
 {

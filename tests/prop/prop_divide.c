@@ -3,7 +3,7 @@
 // is divided, the plan checks and reads back, no stick is cut, spans hold, the
 // simulated result is the oracle's, what moved is what was predicted, and
 // `best` is never dearer than `seed`.
-#include "case.h"
+#include "property.h"
 #include "divide/divide.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,15 +108,12 @@ static int divides(const dv_program *p, const dv_target *t, const char *how,
     return ok;
 }
 
-static int holds(const char *text, uint64_t seed)
+static int holds(const dv_program *p, uint64_t seed)
 {
     rng r = {seed ^ 0x5eed};
     dv_target t;
-    dv_program *p = NULL;
     double seed_cost, best_cost;
     case_target(&r, &t);
-    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, NULL))
-        return case_no("it does not parse");
     double any;
     int ok = divides(p, &t, "seed", "off", &seed_cost) &&
              divides(p, &t, "best", "off", &best_cost) &&
@@ -124,35 +121,19 @@ static int holds(const char *text, uint64_t seed)
              divides(p, &t, "best", "seed", &any);
     if (ok && seed_cost >= 0 && best_cost > seed_cost * (1 + 1e-9))
         ok = case_no("best costs %g, seed %g", best_cost, seed_cost);
-    dv_program_destroy(p);
     return ok;
-}
-
-static void check_mode(gen_mode mode, int usual)
-{
-    int failed = 0;
-    uint64_t first = gen_seed();
-    for (int i = 0; i < gen_cases(usual) && failed < 3; i++) {
-        char *text = gen_program(first + (uint64_t)i, mode);
-        if (!holds(text, first + (uint64_t)i)) {
-            gen_report("divides", first + (uint64_t)i, mode, text, case_why());
-            failed++;
-        }
-        free(text);
-    }
-    assert_int_equal(failed, 0);
 }
 
 static void floats(void **state)
 {
     (void)state;
-    check_mode(GEN_FLOATS, 200);
+    case_random("divides", holds, GEN_FLOATS, 200);
 }
 
 static void integers(void **state)
 {
     (void)state;
-    check_mode(GEN_INTEGERS, 100);
+    case_random("divides", holds, GEN_INTEGERS, 100);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 // Properties of programs: they print and read back, lowering keeps what they
 // mean, planning is deterministic. Each property is tried on programs that
 // were hard to get right, then on random ones.
-#include "gen.h"
+#include "property.h"
 #include "ir/eval.h"
 #include "plan/plan.h"
 #include "run/data.h"
@@ -14,18 +14,6 @@
 
 #include <cmocka.h>
 
-// What a property says when it does not hold.
-static char why[600];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
-
 static int same_text(const char *a, const char *b)
 {
     return a && b && strcmp(a, b) == 0;
@@ -36,7 +24,7 @@ static dv_program *parse(const char *text)
     dv_program *p = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag))
-        no("it does not parse: %s", dv_diag_text(diag));
+        case_no("it does not parse: %s", dv_diag_text(diag));
     dv_diag_destroy(diag);
     return p;
 }
@@ -46,9 +34,9 @@ static dv_program *lower(const dv_program *p, dv_grain grain)
     dv_program *out = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_program_lower(&out, p, grain, diag))
-        no("it does not lower: %s", dv_diag_text(diag));
+        case_no("it does not lower: %s", dv_diag_text(diag));
     else if (dv_program_verify(out, 0, diag))
-        no("what it lowers to is wrong: %s", dv_diag_text(diag));
+        case_no("what it lowers to is wrong: %s", dv_diag_text(diag));
     if (dv_diag_status(diag)) {
         dv_program_destroy(out);
         out = NULL;
@@ -64,19 +52,20 @@ static const char *grain_name(dv_grain g)
 
 // -- Text --------------------------------------------------------------------
 
-static int reads_back(const dv_program *p)
+static int reads_back(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     char *text = dv_program_text(p), *again = NULL;
     dv_program *q = text ? parse(text) : NULL;
     int ok = q != NULL;
     if (ok && !dv_ast_equal(&p->ast, &q->ast))
-        ok = no("it prints to another tree:\n%s", text);
+        ok = case_no("it prints to another tree:\n%s", text);
     if (ok && !dv_program_equal(p, q))
-        ok = no("it prints to another program:\n%s", text);
+        ok = case_no("it prints to another program:\n%s", text);
     if (ok) {
         again = dv_program_text(q);
         if (!same_text(text, again))
-            ok = no("it prints differently the second time");
+            ok = case_no("it prints differently the second time");
     }
     dv_free(text);
     dv_free(again);
@@ -93,10 +82,11 @@ static int lowers_once(const dv_program *p, dv_grain grain)
     char *ta = ok ? dv_program_text(a) : NULL;
     char *tb = ok ? dv_program_text(b) : NULL;
     if (ok && !dv_program_equal(a, b))
-        ok = no("lowering twice (%s) differs: %s\nthen\n%s", grain_name(grain),
-                ta, tb);
+        ok = case_no("lowering twice (%s) differs: %s\nthen\n%s",
+                     grain_name(grain), ta, tb);
     if (ok && !same_text(ta, tb))
-        ok = no("lowering twice (%s) prints differently", grain_name(grain));
+        ok = case_no("lowering twice (%s) prints differently",
+                     grain_name(grain));
     dv_free(ta);
     dv_free(tb);
     dv_program_destroy(a);
@@ -104,8 +94,9 @@ static int lowers_once(const dv_program *p, dv_grain grain)
     return ok;
 }
 
-static int lowers_to_the_same(const dv_program *p)
+static int lowers_to_the_same(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     return lowers_once(p, DV_GRAIN_FUSED) && lowers_once(p, DV_GRAIN_PRIMITIVE);
 }
 
@@ -138,15 +129,17 @@ static int is_primitive(const dv_op *op)
     return n_applies(op->body) == 0;
 }
 
-static int primitive_is_primitive(const dv_program *p)
+static int primitive_is_primitive(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     dv_program *a = lower(p, DV_GRAIN_PRIMITIVE);
     int ok = a != NULL;
     for (int i = 0; ok && i < a->n_ops; i++) {
         if (is_primitive(&a->ops[i]))
             continue;
         char *text = dv_program_text(a);
-        ok = no("op %s has more than one operator:\n%s", a->ops[i].name, text);
+        ok = case_no("op %s has more than one operator:\n%s", a->ops[i].name,
+                     text);
         dv_free(text);
     }
     dv_program_destroy(a);
@@ -186,8 +179,8 @@ static int same_values(const dv_tensor *t, const double *a, const double *b)
     for (int64_t i = 0; i < t->n_elems; i++) {
         if (isnan(a[i]) || isnan(b[i]) || isinf(a[i]) || isinf(b[i])) {
             if (a[i] != b[i] && !(isnan(a[i]) && isnan(b[i])))
-                return no("%s: element %d is %g, was %g", t->name, (int)i, b[i],
-                          a[i]);
+                return case_no("%s: element %d is %g, was %g", t->name, (int)i,
+                               b[i], a[i]);
             continue;
         }
         norm = fmax(norm, fabs(a[i]));
@@ -195,7 +188,7 @@ static int same_values(const dv_tensor *t, const double *a, const double *b)
     }
     double limit = dv_is_float(t->dtype) ? 1e-9 * fmax(norm, 1e-3) : 0;
     return worst <= limit ||
-           no("%s: %g off, the largest value is %g", t->name, worst, norm);
+           case_no("%s: %g off, the largest value is %g", t->name, worst, norm);
 }
 
 static int means_the_same(const dv_program *p, double *const *want,
@@ -207,16 +200,17 @@ static int means_the_same(const dv_program *p, double *const *want,
         return 0;
     dv_diag *diag = dv_diag_create();
     double **got = new_values(a, p);
-    int ok = !dv_eval(a, got, &plain, diag) || no("%s", dv_diag_text(diag));
+    int ok =
+        !dv_eval(a, got, &plain, diag) || case_no("%s", dv_diag_text(diag));
     for (int i = 0; ok && i < p->n_tensors; i++) {
         int32_t k = dv_program_find(a, p->tensors[i].name);
         ok = k < 0 || same_values(&p->tensors[i], want[i], got[k]);
     }
     if (!ok) {
         char *text = dv_program_text(a);
-        size_t n = strlen(why);
-        snprintf(why + n, sizeof why - n, "\nlowered (%s):\n%s",
-                 grain_name(grain), text);
+        char was[300];
+        snprintf(was, sizeof was, "%s", case_why());
+        case_no("%s\nlowered (%s):\n%s", was, grain_name(grain), text);
         dv_free(text);
     }
     free_values(got, a);
@@ -225,12 +219,14 @@ static int means_the_same(const dv_program *p, double *const *want,
     return ok;
 }
 
-static int lowering_keeps_values(const dv_program *p)
+static int lowering_keeps_values(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     const dv_eval_options plain = {0};
     dv_diag *diag = dv_diag_create();
     double **want = new_values(p, p);
-    int ok = !dv_eval(p, want, &plain, diag) || no("%s", dv_diag_text(diag));
+    int ok =
+        !dv_eval(p, want, &plain, diag) || case_no("%s", dv_diag_text(diag));
     ok = ok && means_the_same(p, want, DV_GRAIN_FUSED) &&
          means_the_same(p, want, DV_GRAIN_PRIMITIVE);
     free_values(want, p);
@@ -262,7 +258,7 @@ static dv_plan *make_plan(const dv_program *p, const dv_target *target)
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_plan_create(&plan, p, target, NULL, diag))
-        no("no plan: %s", dv_diag_text(diag));
+        case_no("no plan: %s", dv_diag_text(diag));
     dv_diag_destroy(diag);
     return plan;
 }
@@ -272,7 +268,7 @@ static dv_plan *parse_plan(const char *text)
     dv_plan *plan = NULL;
     dv_diag *diag = dv_diag_create();
     if (dv_plan_parse(&plan, text, strlen(text), "again", NULL, NULL, diag))
-        no("the plan does not read back: %s", dv_diag_text(diag));
+        case_no("the plan does not read back: %s", dv_diag_text(diag));
     dv_diag_destroy(diag);
     return plan;
 }
@@ -285,14 +281,15 @@ static int plan_reads_back(const dv_program *p, const dv_target *target)
         b = parse_plan(text);
     int ok = b != NULL;
     if (ok && !dv_program_equal(a->ops, b->ops))
-        ok = no("the plan reads back with other ops:\n%s", text);
+        ok = case_no("the plan reads back with other ops:\n%s", text);
     if (ok) {
         again = dv_plan_text(b);
         if (!same_text(text, again))
-            ok = no("the plan prints differently the second time:\n%s", again);
+            ok = case_no("the plan prints differently the second time:\n%s",
+                         again);
     }
     if (ok && dv_plan_check(b, NULL))
-        ok = no("the plan that was read fails its check");
+        ok = case_no("the plan that was read fails its check");
     dv_free(text);
     dv_free(again);
     dv_plan_destroy(a);
@@ -300,19 +297,21 @@ static int plan_reads_back(const dv_program *p, const dv_target *target)
     return ok;
 }
 
-static int plans_read_back(const dv_program *p)
+static int plans_read_back(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     return plan_reads_back(p, targets[0]) && plan_reads_back(p, targets[1]);
 }
 
-static int plans_are_deterministic(const dv_program *p)
+static int plans_are_deterministic(const dv_program *p, uint64_t seed)
 {
+    (void)seed;
     int ok = 1;
     for (int i = 0; ok && i < 2; i++) {
         dv_plan *a = make_plan(p, targets[i]), *b = make_plan(p, targets[i]);
         char *ta = a ? dv_plan_text(a) : NULL;
         char *tb = b ? dv_plan_text(b) : NULL;
-        ok = same_text(ta, tb) || (ta && tb && no("two plans differ"));
+        ok = same_text(ta, tb) || (ta && tb && case_no("two plans differ"));
         dv_free(ta);
         dv_free(tb);
         dv_plan_destroy(a);
@@ -362,66 +361,12 @@ static const char *const hard[] = {
     "input x: f32[4, 4]\nd[i] = x[i,i]\ny[i,j] = x[j,i]\noutput d, y\n",
 };
 
-typedef int property(const dv_program *p);
-
-static int holds(property *f, const char *text)
-{
-    why[0] = 0;
-    dv_program *p = parse(text);
-    int ok = p && f(p);
-    dv_program_destroy(p);
-    return ok;
-}
-
-static void try_random(const char *name, property *f, gen_mode mode, int n)
-{
-    uint64_t seed = gen_seed();
-    int failed = 0;
-    for (int i = 0; i < n && failed < 3; i++) {
-        char *text = gen_program(seed + (uint64_t)i, mode);
-        if (!holds(f, text)) {
-            gen_report(name, seed + (uint64_t)i, mode, text, why);
-            failed++;
-        }
-        free(text);
-    }
-    assert_int_equal(failed, 0);
-}
-
-static void try_hard(const char *name, property *f)
-{
-    int failed = 0;
-    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
-        if (holds(f, hard[i]))
-            continue;
-        fprintf(stderr, "\n%s fails: %s\n----\n%s----\n", name, why, hard[i]);
-        failed++;
-    }
-    assert_int_equal(failed, 0);
-}
-
-#define PROPERTY(f, n)                                                         \
-    static void f##_floats(void **state)                                       \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_FLOATS, gen_cases(n));                           \
-    }                                                                          \
-    static void f##_integers(void **state)                                     \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_INTEGERS, gen_cases((n) / 2));                   \
-    }                                                                          \
-    static void f##_hard(void **state)                                         \
-    {                                                                          \
-        (void)state;                                                           \
-        try_hard(#f, f);                                                       \
-    }
-PROPERTY(reads_back, 300)
-PROPERTY(lowers_to_the_same, 300)
-PROPERTY(primitive_is_primitive, 300)
-PROPERTY(lowering_keeps_values, 300)
-PROPERTY(plans_read_back, 300)
-PROPERTY(plans_are_deterministic, 300)
+CASE_PROPERTY(reads_back, 300, 1)
+CASE_PROPERTY(lowers_to_the_same, 300, 1)
+CASE_PROPERTY(primitive_is_primitive, 300, 1)
+CASE_PROPERTY(lowering_keeps_values, 300, 1)
+CASE_PROPERTY(plans_read_back, 300, 1)
+CASE_PROPERTY(plans_are_deterministic, 300, 1)
 
 // What a narrow integer is in the middle of an expression may not depend on
 // the grain.
@@ -437,9 +382,9 @@ static void narrow_integers_keep_values(void **state)
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (holds(lowering_keeps_values, texts[i]))
+        if (case_holds(lowering_keeps_values, texts[i], 1))
             continue;
-        fprintf(stderr, "\n%s\n----\n%s----\n", why, texts[i]);
+        fprintf(stderr, "\n%s\n----\n%s----\n", case_why(), texts[i]);
         failed++;
     }
     assert_int_equal(failed, 0);
@@ -461,7 +406,8 @@ static void still_variables_keep_values(void **state)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         dv_program *p = parse(texts[i]);
-        assert_true(!p || (lowering_keeps_values(p) && plans_read_back(p)));
+        assert_true(!p ||
+                    (lowering_keeps_values(p, 1) && plans_read_back(p, 1)));
         dv_program_destroy(p);
     }
 }
@@ -493,7 +439,7 @@ static void large_constants_read_back(void **state)
     static const char text[] = "input x: f32[3]\n"
                                "y[i] = x[i] + 9223372036854775807\noutput y\n";
     dv_program *p = parse(text);
-    assert_true(!p || plans_read_back(p));
+    assert_true(!p || plans_read_back(p, 1));
     dv_program_destroy(p);
 }
 
@@ -517,19 +463,15 @@ static void set_params_are_in_the_text(void **state)
     dv_program_destroy(q);
 }
 
-#define TESTS(f)                                                               \
-    cmocka_unit_test(f##_hard), cmocka_unit_test(f##_floats),                  \
-        cmocka_unit_test(f##_integers)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TESTS(reads_back),
-        TESTS(lowers_to_the_same),
-        TESTS(primitive_is_primitive),
-        TESTS(lowering_keeps_values),
-        TESTS(plans_read_back),
-        TESTS(plans_are_deterministic),
+        CASE_TESTS(reads_back),
+        CASE_TESTS(lowers_to_the_same),
+        CASE_TESTS(primitive_is_primitive),
+        CASE_TESTS(lowering_keeps_values),
+        CASE_TESTS(plans_read_back),
+        CASE_TESTS(plans_are_deterministic),
         cmocka_unit_test(narrow_integers_keep_values),
         cmocka_unit_test(still_variables_keep_values),
         cmocka_unit_test(dead_definitions_are_not_read),

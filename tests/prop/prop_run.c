@@ -1,7 +1,7 @@
 // Properties of plans that run: however a plan is divided, the checker accepts
 // it, the executor gives the same bits, and they are those of the oracle. And
 // what is no division is refused.
-#include "case.h"
+#include "property.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <inttypes.h>
@@ -13,17 +13,7 @@
 
 #include <cmocka.h>
 
-static char why[700];
 static dv_target *targets[2];
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 static int setup(void **state)
 {
@@ -54,7 +44,7 @@ static int run(const dv_plan *plan, void *const *data, dv_diag *diag)
     if (st == DV_OK)
         st = dv_exec_run(x, diag);
     dv_exec_destroy(x);
-    return st == DV_OK || no("it does not run: %s", dv_diag_text(diag));
+    return st == DV_OK || case_no("it does not run: %s", dv_diag_text(diag));
 }
 
 static int same_bits(const dv_program *p, void *const *a, void *const *b)
@@ -67,8 +57,8 @@ static int same_bits(const dv_program *p, void *const *a, void *const *b)
             const char *y = (const char *)b[i] + (size_t)k * size;
             double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
             if (memcmp(x, y, size) != 0 && !(v != v && w != w))
-                return no("%s: element %d is %.17g, was %.17g", t->name, (int)k,
-                          w, v);
+                return case_no("%s: element %d is %.17g, was %.17g", t->name,
+                               (int)k, w, v);
         }
     }
     return 1;
@@ -148,9 +138,9 @@ static dv_plan *make_plan(const dv_program *p, const dv_target *t)
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = "off"; // homes would not fit slices made up below
     if (dv_plan_create(&plan, p, t, &o, diag))
-        no("no plan: %s", dv_diag_text(diag));
+        case_no("no plan: %s", dv_diag_text(diag));
     else if (dv_plan_check(plan, diag)) {
-        no("a plan fails its check: %s", dv_diag_text(diag));
+        case_no("a plan fails its check: %s", dv_diag_text(diag));
         dv_plan_destroy(plan);
         plan = NULL;
     }
@@ -162,7 +152,7 @@ static void add_text(const dv_plan *plan)
 {
     char *text = dv_plan_text(plan);
     const char *at = text ? strstr(text, "program ") : NULL;
-    fprintf(stderr, "\n%s\n%s", why, at ? at : "");
+    fprintf(stderr, "\n%s\n%s", case_why(), at ? at : "");
     dv_free(text);
 }
 
@@ -175,11 +165,12 @@ static int divided_runs_the_same(rng *r, const dv_program *p,
     char *text = dv_plan_text(plan);
     void **got = case_buffers(plan->ops);
     int ok = !dv_plan_check(plan, diag) ||
-             no("a division fails its check: %s", dv_diag_text(diag));
-    ok = ok && (!dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL,
-                               diag) ||
-                no("a division does not read back: %s", dv_diag_text(diag)));
-    ok = ok && (!dv_plan_check(read, diag) || no("read back, it fails"));
+             case_no("a division fails its check: %s", dv_diag_text(diag));
+    ok = ok &&
+         (!dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL,
+                         diag) ||
+          case_no("a division does not read back: %s", dv_diag_text(diag)));
+    ok = ok && (!dv_plan_check(read, diag) || case_no("read back, it fails"));
     ok = ok && run(read, got, diag) && same_bits(plan->ops, want, got);
     if (!ok)
         add_text(plan);
@@ -200,10 +191,10 @@ static int matches_oracle(const dv_program *p, const dv_plan *plan,
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops);
     int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
-             no("the oracle fails: %s", dv_diag_text(diag));
+             case_no("the oracle fails: %s", dv_diag_text(diag));
     if (ok && !verdict.ok)
-        ok = no("%s is %g off, %g is allowed", verdict.tensor, verdict.residual,
-                verdict.threshold);
+        ok = case_no("%s is %g off, %g is allowed", verdict.tensor,
+                     verdict.residual, verdict.threshold);
     if (!ok)
         add_text(plan);
     case_free(before, plan->ops);
@@ -354,10 +345,10 @@ static int is_refused(const dv_plan *plan)
     dv_diag *diag = dv_diag_create();
     int refused = dv_plan_check(plan, NULL) == DV_E_CHECK;
     if (!refused)
-        no("the checker accepts it");
+        case_no("the checker accepts it");
     if (!dv_plan_parse(&read, text, strlen(text), "wrong", NULL, NULL, NULL)) {
         if (dv_plan_check(read, NULL) != DV_E_CHECK)
-            refused = no("the checker accepts it as text");
+            refused = case_no("the checker accepts it as text");
         void **data = case_buffers(read->ops);
         run(read, data, diag);
         case_free(data, read->ops);
@@ -382,8 +373,8 @@ static int wrong_plans_are_refused(const dv_program *p, uint64_t seed)
             ok = is_refused(plan);
             if (!ok) {
                 char was[200];
-                snprintf(was, sizeof was, "%.190s", why);
-                no("%s: %s", mutations[i].name, was);
+                snprintf(was, sizeof was, "%.190s", case_why());
+                case_no("%s: %s", mutations[i].name, was);
                 add_text(plan);
             }
         }
@@ -433,71 +424,8 @@ static const char *const hard[] = {
     "output y, z\n",
 };
 
-typedef int property(const dv_program *p, uint64_t seed);
-
-static int holds(property *f, const char *text, uint64_t seed)
-{
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    why[0] = 0;
-    int ok =
-        !dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag) ||
-        no("it does not parse: %s", dv_diag_text(diag));
-    ok = ok && f(p, seed);
-    dv_program_destroy(p);
-    dv_diag_destroy(diag);
-    return ok;
-}
-
-static void try_random(const char *name, property *f, gen_mode mode, int n)
-{
-    uint64_t seed = gen_seed();
-    int failed = 0;
-    for (int i = 0; i < n && failed < 3; i++) {
-        char *text = gen_program(seed + (uint64_t)i, mode);
-        if (!holds(f, text, seed + (uint64_t)i)) {
-            gen_report(name, seed + (uint64_t)i, mode, text, why);
-            failed++;
-        }
-        free(text);
-    }
-    assert_int_equal(failed, 0);
-}
-
-static void try_hard(const char *name, property *f)
-{
-    int failed = 0;
-    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
-        for (uint64_t seed = 1; seed < 20; seed++) {
-            if (holds(f, hard[i], seed))
-                continue;
-            fprintf(stderr, "\n%s fails (%d): %s\n----\n%s----\n", name,
-                    (int)seed, why, hard[i]);
-            failed++;
-            break;
-        }
-    }
-    assert_int_equal(failed, 0);
-}
-
-#define PROPERTY(f, n)                                                         \
-    static void f##_floats(void **state)                                       \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_FLOATS, gen_cases(n));                           \
-    }                                                                          \
-    static void f##_integers(void **state)                                     \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_INTEGERS, gen_cases((n) / 2));                   \
-    }                                                                          \
-    static void f##_hard(void **state)                                         \
-    {                                                                          \
-        (void)state;                                                           \
-        try_hard(#f, f);                                                       \
-    }
-PROPERTY(runs_however_divided, 300)
-PROPERTY(wrong_plans_are_refused, 300)
+CASE_PROPERTY(runs_however_divided, 300, 19)
+CASE_PROPERTY(wrong_plans_are_refused, 300, 19)
 
 // -- Plans that are not finished ---------------------------------------------
 
@@ -547,21 +475,17 @@ static void scatter_keeps_the_last(void **state)
     static const char text[] =
         "input p: i32[40, 3]\ninput b: f32[2]\ninput x: f32[3, 40]\n"
         "b[p[i,j]] <- x[j,i]\noutput b\n";
-    int ok = holds(runs_however_divided, text, 1);
+    int ok = case_holds(runs_however_divided, text, 1);
     if (!ok)
-        fprintf(stderr, "%s\n", why);
+        fprintf(stderr, "%s\n", case_why());
     assert_true(ok);
 }
-
-#define TESTS(f)                                                               \
-    cmocka_unit_test(f##_hard), cmocka_unit_test(f##_floats),                  \
-        cmocka_unit_test(f##_integers)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TESTS(runs_however_divided),
-        TESTS(wrong_plans_are_refused),
+        CASE_TESTS(runs_however_divided),
+        CASE_TESTS(wrong_plans_are_refused),
         cmocka_unit_test(unfinished_plan_does_not_run),
         cmocka_unit_test(scatter_is_not_divided),
         cmocka_unit_test(scatter_keeps_the_last),

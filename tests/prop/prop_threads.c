@@ -3,7 +3,7 @@
 // what the oracle allows; the same bits from run to run and with fewer threads
 // than the plan has cores; and unless sums are in parts, the same bits for any
 // number of threads, with groups of ops or without.
-#include "case.h"
+#include "property.h"
 #include "products.h"
 #include "plan/plan.h"
 #include "run/data.h"
@@ -20,17 +20,7 @@
 
 enum { MAX_THREADS = 6 };
 
-static char why[900];
 static dv_target *host;
-
-__attribute__((format(printf, 1, 2))) static int no(const char *form, ...)
-{
-    va_list ap;
-    va_start(ap, form);
-    vsnprintf(why, sizeof why, form, ap);
-    va_end(ap);
-    return 0;
-}
 
 static int setup(void **state)
 {
@@ -65,7 +55,7 @@ static void **run(const dv_plan *plan, dv_run_kind kind)
     if (st == DV_OK)
         st = dv_exec_run(x, diag);
     if (st != DV_OK) {
-        no("it does not run: %s", dv_diag_text(diag));
+        case_no("it does not run: %s", dv_diag_text(diag));
         case_free(data, plan->ops);
         data = NULL;
     }
@@ -87,8 +77,8 @@ static int same_bits(const char *what, const dv_program *p, void *const *a,
             const char *y = (const char *)b[other] + (size_t)k * size;
             double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
             if (memcmp(x, y, size) != 0 && !(v != v && w != w))
-                return no("%s: element %d of %s is %.17g, was %.17g", what,
-                          (int)k, t->name, w, v);
+                return case_no("%s: element %d of %s is %.17g, was %.17g", what,
+                               (int)k, t->name, w, v);
         }
     }
     return 1;
@@ -101,10 +91,10 @@ static int matches_oracle(const char *what, const dv_program *p,
     dv_diag *diag = dv_diag_create();
     void **before = case_buffers(plan->ops);
     int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
-             no("the oracle fails: %s", dv_diag_text(diag));
+             case_no("the oracle fails: %s", dv_diag_text(diag));
     if (ok && !verdict.ok)
-        ok = no("%s: %s is %g off, %g is allowed", what, verdict.tensor,
-                verdict.residual, verdict.threshold);
+        ok = case_no("%s: %s is %g off, %g is allowed", what, verdict.tensor,
+                     verdict.residual, verdict.threshold);
     case_free(before, plan->ops);
     dv_diag_destroy(diag);
     return ok;
@@ -121,7 +111,7 @@ static dv_plan *make_plan(const dv_program *p, int64_t threads,
     o.threads = threads;
     o.scratch = scratch;
     if (dv_plan_create(&plan, p, host, &o, diag))
-        no("no plan: %s", dv_diag_text(diag));
+        case_no("no plan: %s", dv_diag_text(diag));
     dv_diag_destroy(diag);
     return plan;
 }
@@ -217,7 +207,7 @@ static void add_text(const dv_plan *plan)
 {
     char *text = plan ? dv_plan_text(plan) : NULL;
     const char *at = text ? strstr(text, "program ") : NULL;
-    fprintf(stderr, "\n%s\n%s", why, at ? at : "");
+    fprintf(stderr, "\n%s\n%s", case_why(), at ? at : "");
     dv_free(text);
 }
 
@@ -401,53 +391,7 @@ static const char *const hard[] = {
     "output p, q, r\n",
 };
 
-typedef int property(const dv_program *p, uint64_t seed);
-
-static int holds(property *f, const char *text, uint64_t seed)
-{
-    dv_program *p = NULL;
-    dv_diag *diag = dv_diag_create();
-    why[0] = 0;
-    int ok =
-        !dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag) ||
-        no("it does not parse: %s", dv_diag_text(diag));
-    ok = ok && f(p, seed);
-    dv_program_destroy(p);
-    dv_diag_destroy(diag);
-    return ok;
-}
-
-static void try_random(const char *name, property *f, gen_mode mode, int n)
-{
-    uint64_t seed = gen_seed();
-    int failed = 0;
-    for (int i = 0; i < n && failed < 3; i++) {
-        char *text = gen_program(seed + (uint64_t)i, mode);
-        if (!holds(f, text, seed + (uint64_t)i)) {
-            gen_report(name, seed + (uint64_t)i, mode, text, why);
-            failed++;
-        }
-        free(text);
-    }
-    assert_int_equal(failed, 0);
-}
-
-static void try_hard(const char *name, property *f)
-{
-    int failed = 0;
-    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
-        for (uint64_t seed = 1; seed < 12; seed++) {
-            if (holds(f, hard[i], seed))
-                continue;
-            fprintf(stderr, "\n%s fails (%d): %s\n----\n%s----\n", name,
-                    (int)seed, why, hard[i]);
-            failed++;
-            break;
-        }
-    assert_int_equal(failed, 0);
-}
-
-static void try_products(property *f, int usual)
+static void try_products(case_property *f, int usual)
 {
     uint64_t seed = gen_seed();
 #if defined(__SANITIZE_THREAD__)
@@ -457,9 +401,10 @@ static void try_products(property *f, int usual)
     for (int i = 0; i < n && failed < 3; i++) {
         char text[600];
         some_product(seed + (uint64_t)i, text, sizeof text);
-        if (holds(f, text, seed + (uint64_t)i))
+        if (case_holds(f, text, seed + (uint64_t)i))
             continue;
-        gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text, why);
+        gen_report("products", seed + (uint64_t)i, GEN_FLOATS, text,
+                   case_why());
         failed++;
     }
     assert_int_equal(failed, 0);
@@ -477,33 +422,13 @@ static void products_follow(void **state)
     try_products(any_order_is_followed, 60);
 }
 
-#define PROPERTY(f, n)                                                         \
-    static void f##_floats(void **state)                                       \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_FLOATS, gen_cases(n));                           \
-    }                                                                          \
-    static void f##_integers(void **state)                                     \
-    {                                                                          \
-        (void)state;                                                           \
-        try_random(#f, f, GEN_INTEGERS, gen_cases((n) / 2));                   \
-    }                                                                          \
-    static void f##_hard(void **state)                                         \
-    {                                                                          \
-        (void)state;                                                           \
-        try_hard(#f, f);                                                       \
-    }
-PROPERTY(divided_runs, 200)
-PROPERTY(any_number_is_the_same, 200)
-
-#define TESTS(f)                                                               \
-    cmocka_unit_test(f##_hard), cmocka_unit_test(f##_floats),                  \
-        cmocka_unit_test(f##_integers)
+CASE_PROPERTY(divided_runs, 200, 11)
+CASE_PROPERTY(any_number_is_the_same, 200, 11)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TESTS(divided_runs),
-                                       TESTS(any_number_is_the_same),
+    const struct CMUnitTest tests[] = {CASE_TESTS(divided_runs),
+                                       CASE_TESTS(any_number_is_the_same),
                                        cmocka_unit_test(products_are_the_same),
                                        cmocka_unit_test(products_follow)};
     return cmocka_run_group_tests(tests, setup, teardown);
