@@ -1,19 +1,12 @@
 // Fuzzing the plan reader and the checker: a plan that checks must print to a
 // text that reads back and prints the same, and run when it is small.
 #include "base/math.h"
-#include "fuzz.h"
+#include "fuzz_run.h"
 #include "plan/plan.h"
-#include "run/data.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_POINTS = 100000, MAX_BYTES = 1 << 20, MAX_TILES = 100000 };
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 static int is_small(const dv_plan *plan)
 {
@@ -27,30 +20,6 @@ static int is_small(const dv_plan *plan)
             return 0;
     return bytes <= MAX_BYTES && tiles <= MAX_TILES &&
            dv_program_points(p) < MAX_POINTS;
-}
-
-static void run_once(const dv_plan *plan)
-{
-    const dv_program *p = plan->ops;
-    dv_exec *x = NULL;
-    size_t n = (size_t)p->n_tensors;
-    void **data = calloc(n + 1, sizeof *data);
-    must(!dv_exec_create(&x, plan, NULL));
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (!t->is_input && !t->is_output)
-            continue;
-        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
-        dv_fill(p, i, 1, -1, 1, data[i]);
-        must(!dv_exec_bind(x, t->name, data[i], (size_t)dv_tensor_bytes(t),
-                           NULL));
-    }
-    dv_status st = dv_exec_run(x, NULL);
-    must(st == DV_OK || st == DV_E_BOUNDS);
-    dv_exec_destroy(x);
-    for (size_t i = 0; i < n; i++)
-        free(data[i]);
-    free(data);
 }
 
 static void read_again(const dv_plan *plan)

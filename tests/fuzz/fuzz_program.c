@@ -2,19 +2,12 @@
 // the same program, lower to a program that holds, and plan to a plan that
 // checks and reads back. Small ones run.
 #include "base/math.h"
-#include "fuzz.h"
+#include "fuzz_run.h"
 #include "plan/plan.h"
-#include "run/data.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_POINTS = 100000, MAX_BYTES = 1 << 20 };
-
-static void must(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 // Limits that a text may run into without being wrong.
 static int gave_up(dv_status st)
@@ -63,30 +56,6 @@ static void lower_twice(const dv_program *p, dv_grain grain)
     dv_free(json);
     dv_program_destroy(a);
     dv_program_destroy(b);
-}
-
-static void run_once(const dv_plan *plan)
-{
-    const dv_program *p = plan->ops;
-    dv_exec *x = NULL;
-    size_t n = (size_t)p->n_tensors;
-    void **data = calloc(n + 1, sizeof *data);
-    must(!dv_exec_create(&x, plan, NULL));
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (!t->is_input && !t->is_output)
-            continue;
-        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
-        dv_fill(p, i, 1, -1, 1, data[i]);
-        must(!dv_exec_bind(x, t->name, data[i], (size_t)dv_tensor_bytes(t),
-                           NULL));
-    }
-    dv_status st = dv_exec_run(x, NULL);
-    must(st == DV_OK || st == DV_E_BOUNDS);
-    dv_exec_destroy(x);
-    for (size_t i = 0; i < n; i++)
-        free(data[i]);
-    free(data);
 }
 
 static void plan_and_run(const dv_program *p, const char *target_name)

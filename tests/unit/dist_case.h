@@ -113,4 +113,23 @@ static int make_move(dv_exchange **out, void *user, int64_t rank)
     move_case *m = user;
     return (int)dv_dist_move(out, &m->from, &m->to, rank, NULL);
 }
+
+// Every pair of ranks agrees, and each rank is sent what it has not, once.
+static void check_move(move_case *m)
+{
+    check_pairs(&m->from, make_move, m);
+    for (int64_t r = 0; r < dv_dist_n_ranks(&m->from); r++) {
+        dv_exchange *e;
+        int counts[SIDE][SIDE];
+        dv_box old = dv_dist_own(&m->from, r), new = dv_dist_own(&m->to, r);
+        assert_int_equal(make_move(&e, m, r), DV_OK);
+        deliver(e, counts);
+        for (int64_t p = 0; p < SIDE * SIDE; p++) {
+            int64_t at[2] = {p / SIDE, p % SIDE};
+            assert_int_equal(counts[at[0]][at[1]],
+                             box_has(&new, at) && !box_has(&old, at));
+        }
+        dv_exchange_destroy(e);
+    }
+}
 #endif

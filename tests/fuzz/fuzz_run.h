@@ -1,0 +1,40 @@
+// For fuzzers that run plans.
+#ifndef DV_FUZZ_RUN_H
+#define DV_FUZZ_RUN_H
+#include "fuzz.h"
+#include "plan/plan.h"
+#include "run/data.h"
+#include <stdlib.h>
+
+static void must(int holds)
+{
+    if (!holds)
+        abort();
+}
+
+// Made-up inputs; an index that is read may be out of range, nothing else.
+static void run_once(const dv_plan *plan)
+{
+    const dv_program *p = plan->ops;
+    dv_exec *x = NULL;
+    size_t n = (size_t)p->n_tensors;
+    void **data = calloc(n + 1, sizeof *data);
+    must(!dv_exec_create(&x, plan, NULL));
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (!t->is_input && !t->is_output)
+            continue;
+        data[i] = calloc(1, (size_t)dv_tensor_bytes(t));
+        dv_fill(p, i, 1, -1, 1, data[i]);
+        must(!dv_exec_bind(x, t->name, data[i], (size_t)dv_tensor_bytes(t),
+                           NULL));
+    }
+    dv_status st = dv_exec_run(x, NULL);
+    must(st == DV_OK || st == DV_E_BOUNDS);
+    dv_exec_destroy(x);
+    for (size_t i = 0; i < n; i++)
+        free(data[i]);
+    free(data);
+}
+
+#endif
