@@ -407,9 +407,7 @@ static void put_args(emitter *e, const emit_kernel *k)
 
 static dv_status put_cores(emitter *e, const dv_group_grid *g)
 {
-    dv_core_grid have = e->plan->target.core_grid;
-    if (!have.cols)
-        have = (dv_core_grid){e->plan->target.cores, 1};
+    dv_core_grid have = dv_target_grid(&e->plan->target);
     dv_core_set set = {(int32_t)have.cols, (int32_t)have.rows, NULL, 0};
     dv_arena arena = {0};
     dv_rects rects;
@@ -455,9 +453,22 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
     return DV_OK;
 }
 
+// What a device must have: columns and rows up to the last core that is used.
+static dv_core_grid used_grid(const dv_plan *plan)
+{
+    dv_core_grid used = {0, 0};
+    for (int32_t i = 0; i < plan->n_grids; i++)
+        for (int32_t k = 0; k < plan->grids[i].n_ranges; k++) {
+            const dv_tile_range *r = &plan->grids[i].ranges[k];
+            used.cols = dv_max_i64(used.cols, r->x + 1);
+            used.rows = dv_max_i64(used.rows, r->y + 1);
+        }
+    return used;
+}
+
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
 {
-    dv_core_grid have = e->plan->target.core_grid;
+    dv_core_grid used = used_grid(e->plan);
     put_head(e);
     put_layout(e);
     put_mask(e);
@@ -472,8 +483,7 @@ dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
       "%" PRId64 "x%" PRId64 "\\n\", static_cast<size_t>(grid.x), "
       "static_cast<size_t>(grid.y));\n"
       "        return 1;\n    }\n",
-      have.cols ? have.cols : e->plan->target.cores, have.cols ? have.rows : 1,
-      have.cols ? have.cols : e->plan->target.cores, have.cols ? have.rows : 1);
+      used.cols, used.rows, used.cols, used.rows);
     for (int32_t t = 0; t < e->p->n_tensors; t++)
         put_buffer(e, t);
     for (int32_t i = 0; i < n; i++)

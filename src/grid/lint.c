@@ -222,6 +222,12 @@ static int in_rect(const lint_rect *r, const lint_core *c)
     return c->x >= r->x0 && c->x <= r->x1 && c->y >= r->y0 && c->y <= r->y1;
 }
 
+static int overlap(const lint_rect *a, const lint_rect *b)
+{
+    return dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
+           dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1);
+}
+
 static void check_rects(lint *l, const lint_rects *r, const char *name)
 {
     for (int32_t i = 0; i < r->n; i++) {
@@ -232,12 +238,19 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
                      "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
                      ") on a grid of %" PRId64 "x%" PRId64 " cores",
                      name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
-        for (int32_t k = 0; k < i; k++) {
-            const lint_rect *b = &r->at[k];
-            if (dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
-                dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1))
+        for (int32_t k = 0; k < i; k++)
+            if (overlap(a, &r->at[k]))
                 lint_say(l, "ranges", "%s %d and %d overlap", name, (int)k,
                          (int)i);
+        for (int32_t k = 0; k < l->holes.n; k++) {
+            const lint_rect *h = &l->holes.at[k];
+            if (overlap(a, h))
+                lint_say(l, "off-grid",
+                         "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
+                         ") goes over the hole (%" PRId64 ",%" PRId64
+                         ")-(%" PRId64 ",%" PRId64 ")",
+                         name, a->x0, a->y0, a->x1, a->y1, h->x0, h->y0, h->x1,
+                         h->y1);
         }
     }
 }

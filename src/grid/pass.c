@@ -117,8 +117,6 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
                               dv_diag *diag)
 {
     const dv_group *group = &plan->groups[g->group];
-    int64_t cols = plan->target.core_grid.cols;
-    cols = cols ? cols : plan->target.cores;
     g->local_shard = 1;
     g->order = "row_major";
     g->policy = "static";
@@ -130,13 +128,13 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
         if (!group->deals[d].n_tiles)
             continue;
         dv_plan_tile(&t, plan, group->end_op - 1, group->deals[d].first_tile);
-        g->ranges[g->n_ranges++] = (dv_tile_range){
-            .x = group->deals[d].core % cols,
-            .y = group->deals[d].core / cols,
+        dv_tile_range *r = &g->ranges[g->n_ranges++];
+        *r = (dv_tile_range){
             .k1 = g->kt,
             .sy = var[0] >= 0 ? t.slot[var[0]] : 0,
             .sx = var[1] >= 0 ? t.slot[var[1]] : 0,
         };
+        dv_target_place(&plan->target, group->deals[d].core, &r->x, &r->y);
     }
     return DV_OK;
 }
