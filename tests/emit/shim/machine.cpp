@@ -171,6 +171,21 @@ static void check_writes() {
     }
 }
 
+// Is there a core? SHIM_HOLES says where there is none: 0,3-7,3+5,5-5,5.
+static void check_core(size_t x, size_t y) {
+    const CoreCoord grid = MeshDevice().compute_with_storage_grid_size();
+    if (x >= grid.x || y >= grid.y)
+        shim::die("a core that is not on the grid", static_cast<long>(x), static_cast<long>(y));
+    const char* at = getenv("SHIM_HOLES");
+    for (int n = 0; at && *at; at += n + (at[n] == '+')) {
+        size_t x0, y0, x1, y1;
+        if (sscanf(at, "%zu,%zu-%zu,%zu%n", &x0, &y0, &x1, &y1, &n) != 4)
+            shim::die("SHIM_HOLES are no holes");
+        if (x >= x0 && x <= x1 && y >= y0 && y <= y1)
+            shim::die("a core that is not there", static_cast<long>(x), static_cast<long>(y));
+    }
+}
+
 static void run(const Program& p) {
     std::vector<std::unique_ptr<shim::core>> cores;
     std::vector<std::thread> threads;
@@ -179,6 +194,7 @@ static void run(const Program& p) {
     for (const auto& r : p.cores)
         for (size_t y = r.start.y; y <= r.end.y; y++)
             for (size_t x = r.start.x; x <= r.end.x; x++) {
+                check_core(x, y);
                 cores.push_back(std::make_unique<shim::core>());
                 shim::core* c = cores.back().get();
                 lay_out(*c, p);
