@@ -799,6 +799,11 @@ DV_API void dv_grid_destroy(dv_grid *g);
 DV_API dv_status dv_lint(const char *text, size_t len, const char *name,
                          const int64_t *tiles, int64_t *n_defects,
                          char **report, dv_diag *diag);
+// The same for one machine: its grid and its holes hold, whatever the file says
+// of cores. NULL: any.
+DV_API dv_status dv_lint_for(const dv_target *target, const char *text,
+                             size_t len, const char *name, const int64_t *tiles,
+                             int64_t *n_defects, char **report, dv_diag *diag);
 
 // -- Text --------------------------------------------------------------------
 

@@ -81,6 +81,22 @@ wrong 's/"core_xy": \[4, 4\]/"core_xy": [4, 3]/' 'off-grid: core 4,3 is one of t
 wrong 's/"core_ranges": \[.*\]/"core_ranges": [[0, 0, 7, 7]]/' 'off-grid: range (0,0)-(7,7) goes over the hole (2,5)-(2,5)'
 wrong 's/"group_1": \[.*\]/"group_1": [[0, 0, 7, 7]]/' 'off-grid: range of group_1 (0,0)-(7,7) goes over the hole (0,3)-(7,3)'
 
+# -- What another machine's plan says to this one
+expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --as csv -o out
+"$divvy" lint out/group_0.csv -t wormhole >.out || complain "lint: $(head -3 .out)"
+"$divvy" lint out/group_0.csv -t "$row" >.out
+[ $? = 4 ] || complain 'a table with cores in holes passes'
+grep -q 'off-grid: core 0,3 is one of the holes' .out || complain "not that core: $(head -3 .out)"
+"$divvy" grid --tiles 20x20 --k 2 -t blackhole --json >x.json
+"$divvy" lint x.json -t wormhole >.out
+[ $? = 4 ] || complain 'a larger grid passes'
+grep -q 'off-grid: a grid of 13x10 cores, wormhole has 8x8' .out || complain "not that grid: $(head -3 .out)"
+"$divvy" grid --tiles 20x20 --k 2 -t wormhole --devices 2x2 --json >x.json
+"$divvy" lint x.json -t wormhole >.out || complain "devices: $(head -3 .out)"
+"$divvy" lint x.json -t "$row" >.out
+[ $? = 4 ] || complain 'devices with cores in holes pass'
+grep -q 'off-grid: range (0,0)-(7,7) goes over the hole (0,3)-(7,3)' .out || complain "not that range: $(head -3 .out)"
+
 # -- Plans in words: a core, and the target's cores, that are not there
 "$divvy" plan p.dv -t "$row" --scratch off >p.plan
 expect 0 '' "$divvy" lint p.plan
@@ -92,6 +108,9 @@ expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" plan x.plan
 expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" run x.plan
 expect 4 'core 4,3 is in the hole 0,3 to 7,3' "$divvy" emit x.plan --as c -o out
 # A plan that was made before the hole
+"$divvy" plan p.dv -t wormhole --scratch off >x.plan
+"$divvy" lint x.plan -t "$row" >.out
+[ $? = 4 ] || complain 'a plan of the whole grid passes'
 expect 4 'is in the hole 2,5 to 2,5' "$divvy" run p.plan --holes 2,5
 # Old plans have none
 "$divvy" plan p.dv -t wormhole --scratch off >p.plan
