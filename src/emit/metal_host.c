@@ -221,8 +221,14 @@ static void put_rows(emitter *e, const emit_kernel *k)
 
 static const char *format_of(const emitter *e, int32_t tensor)
 {
-    return e->p->tensors[tensor].dtype == DV_F32 ? "DataFormat::Float32"
-                                                 : "DataFormat::Float16_b";
+    switch (e->p->tensors[tensor].dtype) {
+    case DV_F32:
+        return "DataFormat::Float32";
+    case DV_F16:
+        return "DataFormat::Float16";
+    default:
+        return "DataFormat::Float16_b";
+    }
 }
 
 static void put_cb(emitter *e, int index, const char *format, int64_t pages)

@@ -166,6 +166,11 @@ static int batch_dim(const dv_op *op, int v)
     return -1;
 }
 
+static int is_tile_type(dv_dtype t)
+{
+    return t == DV_F32 || t == DV_BF16 || t == DV_F16;
+}
+
 static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
                          int32_t read, int after)
 {
@@ -184,9 +189,9 @@ static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
                "has %" PRId64,
                k->op->name, d, t->name, t->shape[d]);
     }
-    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
-        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", k->op->name,
-           t->name, dv_dtype_get(t->dtype)->name);
+    if (!is_tile_type(t->dtype))
+        NO("%s has no kernel: %s is %s, tiles are f32, bf16 or f16",
+           k->op->name, t->name, dv_dtype_get(t->dtype)->name);
     lay = lay_of(plane, row, col);
     if (lay < 0)
         NO("%s has no kernel: tiles of %s lie neither along nor across those "
@@ -381,6 +386,29 @@ static dv_status match_op(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
+// Buffers of one kernel have exponents of one width, f32 goes with either. f32
+// registers are packed as f16 by way of bf16: who wants all bits takes f32.
+static dv_status check_types(const emitter *e, const emit_kernel *k)
+{
+    const dv_tensor *out = &e->p->tensors[k->g->tensor];
+    const dv_tensor *half = NULL, *wide = NULL;
+    for (int i = -1; i < k->n_in; i++) {
+        const dv_tensor *t = i < 0 ? out : &e->p->tensors[k->in[i].tensor];
+        half = t->dtype == DV_F16 ? t : half;
+        wide = t->dtype == DV_BF16 ? t : wide;
+    }
+    if (half && wide)
+        NO("%s has no kernel: %s is f16 and %s is bf16, tiles of one kernel "
+           "have exponents of one width",
+           k->op->name, half->name, wide->name);
+    if (out->dtype == DV_F16)
+        dv_warn(e->diag, "emit", DV_NOWHERE,
+                "%s is f16: the machine packs f32 registers as f16 by way of "
+                "bf16, which keeps 8 of 11 bits",
+                out->name);
+    return DV_OK;
+}
+
 dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
                         emit_kernel *out)
 {
@@ -401,9 +429,10 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
             NO("%s has no kernel: it writes other than whole dims of %s",
                op->name, t->name);
     }
-    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
-        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", op->name,
+    if (!is_tile_type(t->dtype))
+        NO("%s has no kernel: %s is %s, tiles are f32, bf16 or f16", op->name,
            t->name, dv_dtype_get(t->dtype)->name);
     DV_TRY(match_op(e, k));
+    DV_TRY(check_types(e, k));
     return dv_emit_cores(&k->cores, e, g);
 }

@@ -144,9 +144,16 @@ static void lay_out(shim::core& c, const Program& p) {
             cb.base = c.used;
             cb.page_bytes = config.page_bytes;
             cb.n_pages = config.bytes / config.page_bytes;
-            cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : shim::format::bf16;
+            cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : format == DataFormat::Float16 ? shim::format::f16 : shim::format::bf16;
             c.used += config.bytes;
         }
+    bool narrow = false, wide = false; // exponents of 5 and of 8 bits
+    for (const auto& cb : c.cbs) {
+        narrow |= cb.n_pages && cb.fmt == shim::format::f16;
+        wide |= cb.n_pages && cb.fmt == shim::format::bf16;
+    }
+    if (narrow && wide)
+        shim::die("buffers of a kernel have exponents of one width");
     c.semaphores = c.used;
     c.n_semaphores = p.semaphores;
     c.used += 16 * p.semaphores;
