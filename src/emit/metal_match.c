@@ -5,6 +5,7 @@
 //   y[m] = max[k] exp(x[m,k] - r[m])      plane (m,k), reduced along rows;
 //                                         r is a row of m that becomes a column
 //   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c as r above, behind it
+//   y[m,n] = sum[k] a[k,m] * b[k,n]       the same, tiles of a are turned first
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -242,12 +243,15 @@ static int match_product(const emitter *e, emit_kernel *k)
         x->arg[1]->kind != DV_EXPR_READ || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
-    for (int turn = 0; turn < 2; turn++) {
+    // Rows by depth as they lie, then, for a matrix, depth by rows.
+    int ways = k->out.row >= 0 && k->out.col >= 0 ? 4 : 2;
+    for (int way = 0; way < ways; way++) {
+        int turn = way % 2;
         int32_t left = x->arg[turn]->read, right = x->arg[!turn]->read;
         const emitter quiet = {.plan = e->plan, .p = e->p};
         k->n_in = 0;
         if (lay_out(&quiet, k, a, left, 0) == DV_OK &&
-            k->in[0].lay == LAY_PLAIN &&
+            k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_SWAPPED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
             k->in[1].lay <= LAY_SWAPPED) {
             // A depth of one step has no variable that says so.
