@@ -141,36 +141,46 @@ static int left_of(const emit_kernel *k)
     return dv_emit_is_across(k) ? (int)CB_TURNED : 0;
 }
 
+// The buffer is filled and emptied whole, so that tiles never go around its
+// end.
+static void put_turns_of_left(emitter *e)
+{
+    int left = CB_TURNED, n = EMIT_TURNS;
+    P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
+          "transpose_wh_init_short(0);\n" PAD
+          "for (uint32_t k = 0; k < kw; k++) {\n" PAD
+          "    cb_wait_front(0, 1);\n" PAD
+          "    transpose_wh_tile(0, 0, k);\n" PAD
+          "    cb_pop_front(0, 1);\n" PAD "}\n" PAD "tile_regs_commit();\n" PAD
+          "tile_regs_wait();\n" PAD "pack_reconfig_data_format(%d);\n" PAD
+          "for (uint32_t k = 0; k < %d; k++) {\n" PAD
+          "    cb_reserve_back(%d, 1);\n" PAD "    if (k < kw)\n" PAD
+          "        pack_tile(k, %d);\n" PAD "    cb_push_back(%d, 1);\n" PAD
+          "}\n" PAD "tile_regs_release();\n",
+      left, n, left, left, left);
+}
+
 // A few tiles of the left factor are turned, which takes the registers; then
 // they are multiplied, and what is summed so far waits for the next few.
 static void put_turned_sum(emitter *e, const emit_kernel *k)
 {
-    int left = CB_TURNED;
-    P(PAD
-      "for (uint32_t kb = k0; kb < k1; kb += %d) {\n" PAD
-      "const uint32_t kw = k1 - kb < %d ? k1 - kb : %d;\n" PAD
-      "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
-      "transpose_wh_init_short(0);\n" PAD
-      "for (uint32_t k = 0; k < kw; k++) {\n" PAD
-      "    cb_wait_front(0, 1);\n" PAD "    transpose_wh_tile(0, 0, k);\n" PAD
-      "    cb_pop_front(0, 1);\n" PAD "}\n" PAD "tile_regs_commit();\n" PAD
-      "tile_regs_wait();\n" PAD "pack_reconfig_data_format(%d);\n" PAD
-      "for (uint32_t k = 0; k < kw; k++) {\n" PAD
-      "    cb_reserve_back(%d, 1);\n" PAD "    pack_tile(k, %d);\n" PAD
-      "    cb_push_back(%d, 1);\n" PAD "}\n" PAD "tile_regs_release();\n" PAD
-      "tile_regs_acquire();\n" PAD "if (kb > k0) {\n" PAD
-      "cb_wait_front(%d, 1);\n",
-      (int)EMIT_TURNS, (int)EMIT_TURNS, (int)EMIT_TURNS, left, left, left, left,
+    int left = CB_TURNED, n = EMIT_TURNS;
+    P(PAD "for (uint32_t kb = k0; kb < k1; kb += %d) {\n" PAD
+          "const uint32_t kw = k1 - kb < %d ? k1 - kb : %d;\n",
+      n, n, n);
+    put_turns_of_left(e);
+    P(PAD "tile_regs_acquire();\n" PAD "if (kb > k0) {\n" PAD
+          "cb_wait_front(%d, 1);\n",
       (int)CB_SUMS);
     dv_emit_load(e, LAY_PLAIN, CB_SUMS, 0);
     P(PAD
-      "cb_pop_front(%d, 1);\n" PAD "}\n" PAD "cb_wait_front(%d, kw);\n" PAD
+      "cb_pop_front(%d, 1);\n" PAD "}\n" PAD "cb_wait_front(%d, %d);\n" PAD
       "reconfig_data_format(1, %d);\n" PAD "mm_init_short(%d, 1, %d);\n" PAD
       "for (uint32_t k = 0; k < kw; k++) {\n" PAD
       "    cb_wait_front(1, 1);\n" PAD "    matmul_tiles(%d, 1, k, 0, 0);\n" PAD
-      "    cb_pop_front(1, 1);\n" PAD "}\n" PAD "cb_pop_front(%d, kw);\n" PAD
+      "    cb_pop_front(1, 1);\n" PAD "}\n" PAD "cb_pop_front(%d, %d);\n" PAD
       "if (kb + kw < k1) {\n",
-      (int)CB_SUMS, left, left, left, is_swapped(k), left, left);
+      (int)CB_SUMS, left, n, left, left, is_swapped(k), left, left, n);
     put_pack(e, CB_SUMS);
     P(PAD "}\n" PAD "}\n");
 }

@@ -28,7 +28,7 @@ whole a 3,50,40 1
 whole b 3,60,40 2
 kernels 'a matrix that lies across' 8x8 same 'a b' -t wormhole
 # Left factors that lie across are turned tile by tile, also beside right ones that do
-for how in 'b[k,n] 330,90 --policy static' 'b[n,k] 90,330 --policy static' 'b[k,n] 330,90 --policy rect' 'b[n,k] 90,330 --policy streamk'; do
+for how in 'b[k,n] 330,90 --cores 2' 'b[n,k] 90,330 --cores 4' 'b[k,n] 330,90 --policy rect' 'b[n,k] 90,330 --policy streamk'; do
     set -- $how
     printf 'input a: f32[330, 70]\ninput b: f32[%s]\ninput c: f32[70]\ny[m,n] = relu(sum[k] a[k,m] * %s + c[m])\noutput y\n' $2 $1 >p.dv
     whole a 330,70 1

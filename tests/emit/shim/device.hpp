@@ -240,6 +240,8 @@ inline void pack_reconfig_data_format(uint32_t to) { shim::here.on->pack_to = st
 
 inline void unpack(uint32_t cb, uint32_t tile, float out[1024]) {
     auto& c = cb_of(cb);
+    if (c.popped % c.n_pages + tile >= c.n_pages)
+        shim::die("a tile beyond the end of a buffer, which does not go around", cb, tile);
     const uint8_t* from = l1_at(c.base + (c.popped + tile) % c.n_pages * c.page_bytes, c.page_bytes);
     for (int i = 0; i < 1024; i++) {
         if (c.fmt == shim::format::f32) {
