@@ -174,6 +174,11 @@ DV_API const char *dv_target_builtin(int i);
 
 // -- Plans -------------------------------------------------------------------
 
+// Columns and rows of cores; both corners are inside.
+typedef struct dv_core_rect {
+    int32_t x0, y0, x1, y1;
+} dv_core_rect;
+
 typedef struct dv_plan_options {
     int64_t cores; // use at most so many; 0: all of the target's
     // Threads on this machine, also more than it has cores; 0: one a core.
@@ -206,11 +211,18 @@ typedef struct dv_plan_options {
     // on machines that compute on tiles also rect, streamk, streamk1, streamk2,
     // splitk(N), and the order of tiles: auto (NULL) or as divvy grid has.
     const char *policy, *order;
+    // Of a machine with a grid of cores use only these (NULL: all), and not
+    // the holes.
+    const dv_core_rect *allowed;
+    size_t n_allowed;
+    const dv_core_rect *holes;
+    size_t n_holes;
 } dv_plan_options;
 #define DV_PLAN_OPTIONS_INIT                                                   \
     {                                                                          \
         0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
-            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL         \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL,  \
+            0, NULL, 0                                                         \
     }
 
 // Divide a program for a target. The plan borrows neither: it has its own
@@ -733,11 +745,6 @@ DV_API const dv_nest *dv_contract_nest(const dv_contract *c); // as it is run
 //       1
 //   dv_grid_destroy(g);
 
-// Columns and rows of cores; both corners are inside.
-typedef struct dv_core_rect {
-    int32_t x0, y0, x1, y1;
-} dv_core_rect;
-
 // A tensor that is kept in core memory, cut into shards.
 typedef struct dv_shard_spec {
     const char *tensor; // for messages; may be NULL
@@ -755,7 +762,7 @@ typedef struct dv_grid_task {
     int64_t core_cols, core_rows; // 0: the target's
     const dv_core_rect *allowed;  // NULL: all
     size_t n_allowed;
-    const dv_core_rect *holes; // cores that are not there
+    const dv_core_rect *holes; // cores that are not there, beside the target's
     size_t n_holes;
     const dv_shard_spec *shards; // NULL: everything is in main memory
     size_t n_shards;
@@ -792,6 +799,11 @@ DV_API void dv_grid_destroy(dv_grid *g);
 DV_API dv_status dv_lint(const char *text, size_t len, const char *name,
                          const int64_t *tiles, int64_t *n_defects,
                          char **report, dv_diag *diag);
+// The same for one machine: its grid and its holes hold, whatever the file says
+// of cores. NULL: any.
+DV_API dv_status dv_lint_for(const dv_target *target, const char *text,
+                             size_t len, const char *name, const int64_t *tiles,
+                             int64_t *n_defects, char **report, dv_diag *diag);
 
 // -- Text --------------------------------------------------------------------
 

@@ -37,26 +37,11 @@ static int read_dims(const char *text, numbers *out)
     }
 }
 
-// "x,y" or "x0,y0-x1,y1".
-static int read_rect(const char *text, dv_core_rect *out)
-{
-    int end = 0;
-    if (sscanf(text, "%9d,%9d-%9d,%9d%n", &out->x0, &out->y0, &out->x1,
-               &out->y1, &end) == 4 &&
-        !text[end])
-        return 1;
-    if (sscanf(text, "%9d,%9d%n", &out->x0, &out->y0, &end) != 2 || text[end])
-        return 0;
-    out->x1 = out->x0;
-    out->y1 = out->y0;
-    return 1;
-}
-
 static int read_rects(const cli_command *c, const char *option,
                       const cli_list *list, dv_core_rect *out)
 {
     for (int i = 0; i < list->n; i++)
-        if (!read_rect(list->at[i], &out[i]))
+        if (!cli_rect(list->at[i], &out[i]))
             return cli_usage(c, "--%s takes X,Y or X0,Y0-X1,Y1, not '%s'",
                              option, list->at[i]);
     return -1;

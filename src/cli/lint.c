@@ -37,15 +37,15 @@ static char *as_json(const char *file, const char *report, int64_t n_defects)
     return dv_text_take(&out);
 }
 
-static int lint_file(const char *file, const int64_t *tiles, int json,
-                     dv_diag *diag)
+static int lint_file(const char *file, const dv_target *target,
+                     const int64_t *tiles, int json, dv_diag *diag)
 {
     char *text = NULL, *report = NULL;
     size_t len = 0;
     int64_t n = 0;
     dv_status st = dv_file_read(&text, &len, file, DV_MAX_TEXT_BYTES, diag);
     if (st == DV_OK)
-        st = dv_lint(text, len, file, tiles, &n, &report, diag);
+        st = dv_lint_for(target, text, len, file, tiles, &n, &report, diag);
     dv_release(text);
     if (st != DV_OK)
         return cli_fail(diag);
@@ -62,11 +62,13 @@ static int lint_file(const char *file, const int64_t *tiles, int json,
 
 int cli_lint(const cli_command *c, int argc, char **argv)
 {
-    const char *grid = NULL, *operands[1];
+    const char *grid = NULL, *machine = NULL, *operands[1];
+    dv_target *target = NULL;
     int json = 0, n_operands, end = 0;
     const cli_option options[] = {
         {"tiles", 0, "MTxNT", "tiles of the result, where the file is silent",
          CLI_TEXT, &grid},
+        {"target", 't', "NAME", "whose cores they must be", CLI_TEXT, &machine},
         {"json", 0, NULL, "answer as JSON", CLI_FLAG, &json},
         {0},
     };
@@ -81,7 +83,11 @@ int cli_lint(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "--tiles takes ROWSxCOLUMNS, not '%s'", grid);
     int64_t tiles[2] = {m, n};
     dv_diag *diag = dv_diag_create();
-    code = lint_file(operands[0], grid ? tiles : NULL, json, diag);
+    if (machine && dv_target_load(&target, machine, diag) != DV_OK)
+        code = cli_fail(diag);
+    else
+        code = lint_file(operands[0], target, grid ? tiles : NULL, json, diag);
+    dv_target_destroy(target);
     dv_diag_destroy(diag);
     return code;
 }

@@ -111,6 +111,37 @@ static dv_status read_time_limit(const char *text, double *out, dv_diag *diag)
     return DV_OK;
 }
 
+// The cores of --allow and --holes.
+typedef struct chosen {
+    dv_core_rect allowed[CLI_MAX_LIST], holes[CLI_MAX_LIST];
+} chosen;
+
+static dv_status read_rects(const cli_list *list, const char *option,
+                            dv_core_rect *out, dv_diag *diag)
+{
+    for (int i = 0; i < list->n; i++)
+        if (!cli_rect(list->at[i], &out[i]))
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "--%s takes X,Y or X0,Y0-X1,Y1, not '%s'", option,
+                           list->at[i]);
+    return DV_OK;
+}
+
+static dv_status read_options(const cli_plan_args *args, chosen *cores,
+                              dv_plan_options *out, dv_diag *diag)
+{
+    *out = args->options;
+    out->pins = args->pins.at;
+    out->n_pins = (size_t)args->pins.n;
+    DV_TRY(read_rects(&args->allow, "allow", cores->allowed, diag));
+    DV_TRY(read_rects(&args->holes, "holes", cores->holes, diag));
+    out->allowed = cores->allowed;
+    out->n_allowed = (size_t)args->allow.n;
+    out->holes = cores->holes;
+    out->n_holes = (size_t)args->holes.n;
+    return read_time_limit(args->time_limit, &out->time_limit_s, diag);
+}
+
 dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                         const cli_params *params, cli_loaded *out,
                         dv_diag *diag)
@@ -118,11 +149,9 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     char *text;
     size_t len;
     DV_TRY(dv_file_read(&text, &len, path, DV_MAX_TEXT_BYTES, diag));
-    dv_plan_options options = args->options;
-    options.pins = args->pins.at;
-    options.n_pins = (size_t)args->pins.n;
-    dv_status st =
-        read_time_limit(args->time_limit, &options.time_limit_s, diag);
+    dv_plan_options options;
+    chosen cores;
+    dv_status st = read_options(args, &cores, &options, diag);
     if (st != DV_OK) {
         // nothing was read that matters
     } else if (is_plan(text, len)) {

@@ -6,7 +6,7 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
-    cli_list sets, pins;
+    cli_list sets, pins, allow, holes;
     dv_plan_options options;
 } cli_plan_args;
 

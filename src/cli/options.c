@@ -119,6 +119,20 @@ const char *cli_split(const char *pair, char *name, size_t room)
     return eq + 1;
 }
 
+int cli_rect(const char *text, dv_core_rect *out)
+{
+    int end = 0;
+    if (sscanf(text, "%9d,%9d-%9d,%9d%n", &out->x0, &out->y0, &out->x1,
+               &out->y1, &end) == 4 &&
+        !text[end])
+        return 1;
+    if (sscanf(text, "%9d,%9d%n", &out->x0, &out->y0, &end) != 2 || text[end])
+        return 0;
+    out->x1 = out->x0;
+    out->y1 = out->y0;
+    return 1;
+}
+
 int cli_sets(const cli_command *c, const cli_list *sets, cli_params *out)
 {
     out->n = 0;

@@ -30,20 +30,29 @@ static void put_text(dv_text *key, const char *s)
     dv_put(key, ";");
 }
 
+static void put_rects(dv_text *key, const dv_core_rect *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        dv_put(key, "%d,%d-%d,%d ", r[i].x0, r[i].y0, r[i].x1, r[i].y1);
+    dv_put(key, ";");
+}
+
 static void put_plan_options(dv_text *key, const dv_plan_options *o)
 {
     if (!o)
         return;
-    const char *const texts[] = {o->stop_after, o->divide,   o->joint,
-                                 o->scratch,    o->in_place, o->clone_inputs,
-                                 o->ring,       o->evict,    o->reorder,
-                                 o->recompute,  o->tenants,  o->solver};
+    const char *const texts[] = {
+        o->stop_after,   o->divide, o->joint,  o->scratch, o->in_place,
+        o->clone_inputs, o->ring,   o->evict,  o->reorder, o->recompute,
+        o->tenants,      o->solver, o->policy, o->order};
     dv_put(key, "plan %" PRId64 " %" PRId64 " %" PRId64 " %.17g ", o->cores,
            o->threads, o->place_budget, o->time_limit_s);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         put_text(key, texts[i]);
     for (size_t i = 0; i < o->n_pins; i++)
         put_text(key, o->pins[i]);
+    put_rects(key, o->allowed, o->n_allowed);
+    put_rects(key, o->holes, o->n_holes);
 }
 
 static void put_key(dv_text *key, const char *expression, const dv_array *in,

@@ -178,6 +178,10 @@ int dv_emit_has_constants(const emit_kernel *k); // ones or masks
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 // The reader's part of what comes behind the sum of a tile.
 void dv_emit_after(emitter *e, const emit_kernel *k);
+// A product whose left factor lies across: its tiles are turned, EMIT_TURNS at
+// a time, into CB_TURNED, and sums wait in CB_SUMS meanwhile (metal_compute.c).
+enum { EMIT_TURNS = 4 };
+int dv_emit_is_across(const emit_kernel *k);
 // Products on rectangles (metal_block.c).
 int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);

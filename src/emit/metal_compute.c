@@ -130,7 +130,62 @@ static int is_swapped(const emit_kernel *k)
     return k->in[1].lay == LAY_SWAPPED;
 }
 
-static void put_product(emitter *e, const emit_kernel *k)
+int dv_emit_is_across(const emit_kernel *k)
+{
+    return k->shape == EMIT_PRODUCT && k->in[0].lay == LAY_SWAPPED;
+}
+
+// Where the product finds its left factor.
+static int left_of(const emit_kernel *k)
+{
+    return dv_emit_is_across(k) ? (int)CB_TURNED : 0;
+}
+
+// The buffer is filled and emptied whole, so that tiles never go around its
+// end.
+static void put_turns_of_left(emitter *e)
+{
+    int left = CB_TURNED, n = EMIT_TURNS;
+    P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
+          "transpose_wh_init_short(0);\n" PAD
+          "for (uint32_t k = 0; k < kw; k++) {\n" PAD
+          "    cb_wait_front(0, 1);\n" PAD
+          "    transpose_wh_tile(0, 0, k);\n" PAD
+          "    cb_pop_front(0, 1);\n" PAD "}\n" PAD "tile_regs_commit();\n" PAD
+          "tile_regs_wait();\n" PAD "pack_reconfig_data_format(%d);\n" PAD
+          "for (uint32_t k = 0; k < %d; k++) {\n" PAD
+          "    cb_reserve_back(%d, 1);\n" PAD "    if (k < kw)\n" PAD
+          "        pack_tile(k, %d);\n" PAD "    cb_push_back(%d, 1);\n" PAD
+          "}\n" PAD "tile_regs_release();\n",
+      left, n, left, left, left);
+}
+
+// A few tiles of the left factor are turned, which takes the registers; then
+// they are multiplied, and what is summed so far waits for the next few.
+static void put_turned_sum(emitter *e, const emit_kernel *k)
+{
+    int left = CB_TURNED, n = EMIT_TURNS;
+    P(PAD "for (uint32_t kb = k0; kb < k1; kb += %d) {\n" PAD
+          "const uint32_t kw = k1 - kb < %d ? k1 - kb : %d;\n",
+      n, n, n);
+    put_turns_of_left(e);
+    P(PAD "tile_regs_acquire();\n" PAD "if (kb > k0) {\n" PAD
+          "cb_wait_front(%d, 1);\n",
+      (int)CB_SUMS);
+    dv_emit_load(e, LAY_PLAIN, CB_SUMS, 0);
+    P(PAD
+      "cb_pop_front(%d, 1);\n" PAD "}\n" PAD "cb_wait_front(%d, %d);\n" PAD
+      "reconfig_data_format(1, %d);\n" PAD "mm_init_short(%d, 1, %d);\n" PAD
+      "for (uint32_t k = 0; k < kw; k++) {\n" PAD
+      "    cb_wait_front(1, 1);\n" PAD "    matmul_tiles(%d, 1, k, 0, 0);\n" PAD
+      "    cb_pop_front(1, 1);\n" PAD "}\n" PAD "cb_pop_front(%d, %d);\n" PAD
+      "if (kb + kw < k1) {\n",
+      (int)CB_SUMS, left, n, left, left, is_swapped(k), left, left, n);
+    put_pack(e, CB_SUMS);
+    P(PAD "}\n" PAD "}\n");
+}
+
+static void put_sum(emitter *e, const emit_kernel *k)
 {
     P(PAD "tile_regs_acquire();\n" PAD "reconfig_data_format(1, 0);\n" PAD
           "mm_init_short(0, 1, %d);\n" PAD
@@ -139,6 +194,14 @@ static void put_product(emitter *e, const emit_kernel *k)
           "    matmul_tiles(0, 1, 0, 0, 0);\n" PAD
           "    cb_pop_front(0, 1);\n" PAD "    cb_pop_front(1, 1);\n" PAD "}\n",
       is_swapped(k));
+}
+
+static void put_product(emitter *e, const emit_kernel *k)
+{
+    if (dv_emit_is_across(k))
+        put_turned_sum(e, k);
+    else
+        put_sum(e, k);
     put_partial(e, k);
     // What is to be turned needs the registers: it was turned before the sum.
     put_wait(e, k, STAGE_AFTER);
@@ -225,6 +288,17 @@ static void put_reduce(emitter *e, const emit_kernel *k)
 
 // -- Blocks ------------------------------------------------------------------
 
+// The left factor's panel, which lies across, tile by tile.
+static void put_turned_block(emitter *e)
+{
+    P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
+      "tile_regs_acquire();\n" PAD "reconfig_data_format_srca(0);\n" PAD
+      "transpose_wh_init_short(0);\n" PAD "transpose_wh_tile(0, i, 0);\n");
+    put_pack(e, CB_TURNED);
+    P("        }\n        cb_wait_front(%d, block_m * block_k);\n",
+      (int)CB_TURNED);
+}
+
 // A core's rectangle in passes; every pass goes through the depth in blocks,
 // and what is not finished waits in CB_PARTIAL, in the order of the tiles.
 static void put_blocks(emitter *e, const emit_kernel *k)
@@ -239,8 +313,10 @@ static void put_blocks(emitter *e, const emit_kernel *k)
       "        for (uint32_t kb = 0; kb < Kt; kb += block_k) {\n"
       "        const uint32_t kw = Kt - kb < block_k ? Kt - kb : block_k;\n"
       "        cb_wait_front(0, block_m * block_k);\n"
-      "        cb_wait_front(1, block_k * block_n);\n"
-      "        for (uint32_t t = 0; t < h * w; t++) {\n");
+      "        cb_wait_front(1, block_k * block_n);\n");
+    if (dv_emit_is_across(k))
+        put_turned_block(e);
+    P("        for (uint32_t t = 0; t < h * w; t++) {\n");
     P(PAD "const bool last = kb + block_k >= Kt;\n");
     if (k->n_in > 2) {
         P(PAD "if (last) {\n");
@@ -253,19 +329,21 @@ static void put_blocks(emitter *e, const emit_kernel *k)
       (int)CB_PARTIAL);
     dv_emit_load(e, LAY_PLAIN, CB_PARTIAL, 0);
     P(PAD "cb_pop_front(%d, 1);\n" PAD "}\n" PAD
-          "reconfig_data_format(1, 0);\n" PAD "mm_init_short(0, 1, %d);\n" PAD
+          "reconfig_data_format(1, %d);\n" PAD "mm_init_short(%d, 1, %d);\n" PAD
           "for (uint32_t k = 0; k < kw; k++)\n" PAD
-          "    matmul_tiles(0, 1, t / w * block_k + k, k * block_n + t %% w, "
+          "    matmul_tiles(%d, 1, t / w * block_k + k, k * block_n + t %% w, "
           "0);\n",
-      (int)CB_PARTIAL, is_swapped(k));
+      (int)CB_PARTIAL, left_of(k), left_of(k), is_swapped(k), left_of(k));
     P(PAD "if (!last) {\n");
     put_pack(e, CB_PARTIAL);
     P(PAD "continue;\n" PAD "}\n");
     put_end(e, k);
     put_turns_end(e, k, STAGE_AFTER);
     put_pop(e, k, STAGE_AFTER);
-    P("        }\n"
-      "        cb_pop_front(0, block_m * block_k);\n"
+    P("        }\n");
+    if (dv_emit_is_across(k))
+        P("        cb_pop_front(%d, block_m * block_k);\n", (int)CB_TURNED);
+    P("        cb_pop_front(0, block_m * block_k);\n"
       "        cb_pop_front(1, block_k * block_n);\n"
       "        }\n"
       "    }\n");
@@ -328,7 +406,8 @@ void dv_emit_compute(emitter *e, const emit_kernel *k)
     dv_emit_headers(e, k);
     P("\nvoid kernel_main() {\n");
     if (k->shape == EMIT_PRODUCT)
-        P("    mm_init(0, 1, %d, %d);\n", (int)CB_OUT, is_swapped(k));
+        P("    mm_init(%d, 1, %d, %d);\n", left_of(k), (int)CB_OUT,
+          is_swapped(k));
     else
         P("    unary_op_init_common(%d, %d);\n", k->n_in ? 0 : (int)CB_OUT,
           (int)CB_OUT);

@@ -221,8 +221,14 @@ static void put_rows(emitter *e, const emit_kernel *k)
 
 static const char *format_of(const emitter *e, int32_t tensor)
 {
-    return e->p->tensors[tensor].dtype == DV_F32 ? "DataFormat::Float32"
-                                                 : "DataFormat::Float16_b";
+    switch (e->p->tensors[tensor].dtype) {
+    case DV_F32:
+        return "DataFormat::Float32";
+    case DV_F16:
+        return "DataFormat::Float16";
+    default:
+        return "DataFormat::Float16_b";
+    }
 }
 
 static void put_cb(emitter *e, int index, const char *format, int64_t pages)
@@ -242,10 +248,15 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         int64_t n = !blocks || i > 1 ? 1
                     : i              ? k->block_k * k->block_n
                                      : k->block_m * k->block_k;
+        if (!blocks && dv_emit_is_across(k) && i < 2)
+            n = EMIT_TURNS; // of both, so that the reader need not wait
         put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)
             put_cb(e, CB_TURNED + i, sums, 1);
     }
+    if (dv_emit_is_across(k))
+        put_cb(e, CB_TURNED, format_of(e, k->in[0].tensor),
+               blocks ? k->block_m * k->block_k : EMIT_TURNS);
     put_cb(e, CB_OUT, format_of(e, k->g->tensor), 2);
     if (reduce)
         put_cb(e, CB_SCALER, sums, 1);
@@ -257,7 +268,7 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         put_cb(e, CB_PARTIAL, sums, blocks ? k->block_m * k->block_n : 2);
     if (k->cores.streams)
         put_cb(e, CB_PEERS, sums, 2);
-    if (reduce)
+    if (reduce || (dv_emit_is_across(k) && !blocks))
         put_cb(e, CB_SUMS, sums, 1);
     if (reduce)
         put_cb(e, CB_COLUMN, sums, 1);
@@ -407,9 +418,7 @@ static void put_args(emitter *e, const emit_kernel *k)
 
 static dv_status put_cores(emitter *e, const dv_group_grid *g)
 {
-    dv_core_grid have = e->plan->target.core_grid;
-    if (!have.cols)
-        have = (dv_core_grid){e->plan->target.cores, 1};
+    dv_core_grid have = dv_target_grid(&e->plan->target);
     dv_core_set set = {(int32_t)have.cols, (int32_t)have.rows, NULL, 0};
     dv_arena arena = {0};
     dv_rects rects;
@@ -455,9 +464,22 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
     return DV_OK;
 }
 
+// What a device must have: columns and rows up to the last core that is used.
+static dv_core_grid used_grid(const dv_plan *plan)
+{
+    dv_core_grid used = {0, 0};
+    for (int32_t i = 0; i < plan->n_grids; i++)
+        for (int32_t k = 0; k < plan->grids[i].n_ranges; k++) {
+            const dv_tile_range *r = &plan->grids[i].ranges[k];
+            used.cols = dv_max_i64(used.cols, r->x + 1);
+            used.rows = dv_max_i64(used.rows, r->y + 1);
+        }
+    return used;
+}
+
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
 {
-    dv_core_grid have = e->plan->target.core_grid;
+    dv_core_grid used = used_grid(e->plan);
     put_head(e);
     put_layout(e);
     put_mask(e);
@@ -472,8 +494,7 @@ dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
       "%" PRId64 "x%" PRId64 "\\n\", static_cast<size_t>(grid.x), "
       "static_cast<size_t>(grid.y));\n"
       "        return 1;\n    }\n",
-      have.cols ? have.cols : e->plan->target.cores, have.cols ? have.rows : 1,
-      have.cols ? have.cols : e->plan->target.cores, have.cols ? have.rows : 1);
+      used.cols, used.rows, used.cols, used.rows);
     for (int32_t t = 0; t < e->p->n_tensors; t++)
         put_buffer(e, t);
     for (int32_t i = 0; i < n; i++)

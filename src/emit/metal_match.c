@@ -5,6 +5,7 @@
 //   y[m] = max[k] exp(x[m,k] - r[m])      plane (m,k), reduced along rows;
 //                                         r is a row of m that becomes a column
 //   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c as r above, behind it
+//   y[m,n] = sum[k] a[k,m] * b[k,n]       the same, tiles of a are turned first
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -166,6 +167,11 @@ static int batch_dim(const dv_op *op, int v)
     return -1;
 }
 
+static int is_tile_type(dv_dtype t)
+{
+    return t == DV_F32 || t == DV_BF16 || t == DV_F16;
+}
+
 static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
                          int32_t read, int after)
 {
@@ -184,9 +190,9 @@ static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
                "has %" PRId64,
                k->op->name, d, t->name, t->shape[d]);
     }
-    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
-        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", k->op->name,
-           t->name, dv_dtype_get(t->dtype)->name);
+    if (!is_tile_type(t->dtype))
+        NO("%s has no kernel: %s is %s, tiles are f32, bf16 or f16",
+           k->op->name, t->name, dv_dtype_get(t->dtype)->name);
     lay = lay_of(plane, row, col);
     if (lay < 0)
         NO("%s has no kernel: tiles of %s lie neither along nor across those "
@@ -237,12 +243,15 @@ static int match_product(const emitter *e, emit_kernel *k)
         x->arg[1]->kind != DV_EXPR_READ || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
-    for (int turn = 0; turn < 2; turn++) {
+    // Rows by depth as they lie, then, for a matrix, depth by rows.
+    int ways = k->out.row >= 0 && k->out.col >= 0 ? 4 : 2;
+    for (int way = 0; way < ways; way++) {
+        int turn = way % 2;
         int32_t left = x->arg[turn]->read, right = x->arg[!turn]->read;
         const emitter quiet = {.plan = e->plan, .p = e->p};
         k->n_in = 0;
         if (lay_out(&quiet, k, a, left, 0) == DV_OK &&
-            k->in[0].lay == LAY_PLAIN &&
+            k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_SWAPPED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
             k->in[1].lay <= LAY_SWAPPED) {
             // A depth of one step has no variable that says so.
@@ -381,6 +390,29 @@ static dv_status match_op(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
+// Buffers of one kernel have exponents of one width, f32 goes with either. f32
+// registers are packed as f16 by way of bf16: who wants all bits takes f32.
+static dv_status check_types(const emitter *e, const emit_kernel *k)
+{
+    const dv_tensor *out = &e->p->tensors[k->g->tensor];
+    const dv_tensor *half = NULL, *wide = NULL;
+    for (int i = -1; i < k->n_in; i++) {
+        const dv_tensor *t = i < 0 ? out : &e->p->tensors[k->in[i].tensor];
+        half = t->dtype == DV_F16 ? t : half;
+        wide = t->dtype == DV_BF16 ? t : wide;
+    }
+    if (half && wide)
+        NO("%s has no kernel: %s is f16 and %s is bf16, tiles of one kernel "
+           "have exponents of one width",
+           k->op->name, half->name, wide->name);
+    if (out->dtype == DV_F16)
+        dv_warn(e->diag, "emit", DV_NOWHERE,
+                "%s is f16: the machine packs f32 registers as f16 by way of "
+                "bf16, which keeps 8 of 11 bits",
+                out->name);
+    return DV_OK;
+}
+
 dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
                         emit_kernel *out)
 {
@@ -401,9 +433,10 @@ dv_status dv_emit_match(const emitter *e, const dv_group_grid *g,
             NO("%s has no kernel: it writes other than whole dims of %s",
                op->name, t->name);
     }
-    if (t->dtype != DV_F32 && t->dtype != DV_BF16)
-        NO("%s has no kernel: %s is %s, tiles are f32 or bf16", op->name,
+    if (!is_tile_type(t->dtype))
+        NO("%s has no kernel: %s is %s, tiles are f32, bf16 or f16", op->name,
            t->name, dv_dtype_get(t->dtype)->name);
     DV_TRY(match_op(e, k));
+    DV_TRY(check_types(e, k));
     return dv_emit_cores(&k->cores, e, g);
 }

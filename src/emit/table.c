@@ -118,9 +118,8 @@ static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
 static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
                         const emit_cores *all)
 {
-    dv_core_set set = {
-        .cols = (int32_t)(t->core_grid.cols ? t->core_grid.cols : t->cores),
-        .rows = (int32_t)(t->core_grid.cols ? t->core_grid.rows : 1)};
+    dv_core_grid have = dv_target_grid(t);
+    dv_core_set set = {.cols = (int32_t)have.cols, .rows = (int32_t)have.rows};
     rects_json(j, "core_ranges", &set, all, -1);
     if (g->local_shard || g->rect || all->streams || !all->n)
         return;
@@ -152,8 +151,9 @@ static void group_json(emitter *e, const dv_group_grid *g,
                    g->local_shard ? "local_shard" : "global");
     dv_json_string(&j, "order", g->order);
     dv_json_string(&j, "policy", g->policy);
-    pair(&j, "core_grid", t->core_grid.cols ? t->core_grid.cols : t->cores,
-         t->core_grid.cols ? t->core_grid.rows : 1);
+    pair(&j, "core_grid", dv_target_grid(t).cols, dv_target_grid(t).rows);
+    if (t->holes.n)
+        dv_target_rects_json(&j, "holes", &t->holes);
     dv_json_int(&j, "batch", g->batch);
     pair(&j, "grid_tiles", g->mt, g->nt);
     dv_json_int(&j, "Kt", g->kt);

@@ -114,9 +114,7 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     int64_t cols = t->core_cols, rows = t->core_rows;
     if (t->target) {
-        dv_core_grid have = t->target->core_grid;
-        if (!have.cols)
-            have = (dv_core_grid){t->target->cores, 1};
+        dv_core_grid have = dv_target_grid(t->target);
         if (!cols && !rows) {
             cols = have.cols;
             rows = have.rows;
@@ -134,6 +132,17 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return DV_OK;
 }
 
+// Holes of the target, as far as they are on the part of its grid that is used.
+static void mark_target(dv_core_set *s, const dv_target *t)
+{
+    for (int32_t i = 0; i < t->holes.n; i++) {
+        const dv_rect *h = &t->holes.at[i];
+        for (int32_t y = h->y0; y <= h->y1 && y < s->rows; y++)
+            for (int32_t x = h->x0; x <= h->x1 && x < s->cols; x++)
+                s->allowed[(int64_t)y * s->cols + x] = 0;
+    }
+}
+
 static dv_status read_machine(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     DV_TRY(grid_size(g, t, diag));
@@ -145,6 +154,8 @@ static dv_status read_machine(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
         memset(g->set.allowed, 1, n);
     DV_TRY(mark(g, t->allowed, t->n_allowed, 1, diag));
     DV_TRY(mark(g, t->holes, t->n_holes, 0, diag));
+    if (t->target)
+        mark_target(&g->set, t->target);
     for (size_t i = 0; i < n; i++)
         g->set.n += g->set.allowed[i];
     if (!g->set.n)

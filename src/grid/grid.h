@@ -193,6 +193,9 @@ void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag);
 dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
+// rect: do holes keep cores from having a part? Panels go from core to core of
+// one rectangle, which has no holes.
+int dv_grid_cut_short(const dv_grid *g);
 
 // -- Looking at it (figures.c, json.c) ---------------------------------------
 

@@ -443,6 +443,11 @@ static void put_figures(dv_text *out, const dv_grid *g)
            "%" PRId64 " of %" PRId64 " cores busy, at most %" PRId64
            " steps on one, %.4g on average: %.1f%% efficient\n",
            f.busy, g->set.n, f.max_steps, f.mean_steps, 100 * f.efficiency);
+    if (dv_grid_cut_short(g))
+        dv_put(out,
+               "panels are shared within one rectangle without holes, which "
+               "has %d of the cores\n",
+               (int)g->n_cores);
     dv_put(out, "main memory ");
     dv_put_bytes_of_memory(out, f.memory_bytes);
     dv_put(out, ", between cores ");

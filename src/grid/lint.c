@@ -222,6 +222,12 @@ static int in_rect(const lint_rect *r, const lint_core *c)
     return c->x >= r->x0 && c->x <= r->x1 && c->y >= r->y0 && c->y <= r->y1;
 }
 
+static int overlap(const lint_rect *a, const lint_rect *b)
+{
+    return dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
+           dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1);
+}
+
 static void check_rects(lint *l, const lint_rects *r, const char *name)
 {
     for (int32_t i = 0; i < r->n; i++) {
@@ -232,12 +238,19 @@ static void check_rects(lint *l, const lint_rects *r, const char *name)
                      "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
                      ") on a grid of %" PRId64 "x%" PRId64 " cores",
                      name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
-        for (int32_t k = 0; k < i; k++) {
-            const lint_rect *b = &r->at[k];
-            if (dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
-                dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1))
+        for (int32_t k = 0; k < i; k++)
+            if (overlap(a, &r->at[k]))
                 lint_say(l, "ranges", "%s %d and %d overlap", name, (int)k,
                          (int)i);
+        for (int32_t k = 0; k < l->holes.n; k++) {
+            const lint_rect *h = &l->holes.at[k];
+            if (overlap(a, h))
+                lint_say(l, "off-grid",
+                         "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
+                         ") goes over the hole (%" PRId64 ",%" PRId64
+                         ")-(%" PRId64 ",%" PRId64 ")",
+                         name, a->x0, a->y0, a->x1, a->y1, h->x0, h->y0, h->x1,
+                         h->y1);
         }
     }
 }
@@ -419,9 +432,27 @@ static void check_memory(lint *l, int64_t tiles)
 
 // -- All of it ---------------------------------------------------------------
 
+// The machine has the cores that a plan speaks of. Its holes are in the list.
+static void check_target(lint *l)
+{
+    if (!l->target)
+        return;
+    dv_core_grid g = dv_target_grid(l->target);
+    if (l->cols > g.cols || l->rows > g.rows)
+        lint_say(l, "off-grid",
+                 "a grid of %" PRId64 "x%" PRId64 " cores, %s has %" PRId64
+                 "x%" PRId64,
+                 l->cols, l->rows, l->target->name, g.cols, g.rows);
+    if (l->cols < 0) {
+        l->cols = g.cols;
+        l->rows = g.rows;
+    }
+}
+
 void lint_judge(lint *l)
 {
     int64_t tiles;
+    check_target(l);
     l->batch = dv_max_i64(l->batch, 0);
     if (l->mt < 0 || l->nt < 0) {
         lint_say(l, "format", "the file does not say how many tiles there are");
@@ -456,8 +487,13 @@ static dv_status lint_plan(lint *l, const dv_source *src)
     dv_diag *own = dv_diag_create();
     if (!own)
         return dv_nomem(l->diag);
-    dv_status st = dv_plan_parse(&plan, src->text, src->len, src->name, NULL,
-                                 NULL, l->diag);
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    if (l->target) {
+        o.holes = l->target->holes.at;
+        o.n_holes = (size_t)l->target->holes.n;
+    }
+    dv_status st =
+        dv_plan_parse(&plan, src->text, src->len, src->name, NULL, &o, l->diag);
     if (st == DV_OK && dv_plan_check(plan, own) != DV_OK)
         lint_say(l, "check", "%s", dv_diag_text(own));
     dv_plan_destroy(plan);
@@ -479,8 +515,16 @@ dv_status dv_lint(const char *text, size_t len, const char *name,
                   const int64_t *tiles, int64_t *n_defects, char **report,
                   dv_diag *diag)
 {
+    return dv_lint_for(NULL, text, len, name, tiles, n_defects, report, diag);
+}
+
+dv_status dv_lint_for(const dv_target *target, const char *text, size_t len,
+                      const char *name, const int64_t *tiles,
+                      int64_t *n_defects, char **report, dv_diag *diag)
+{
     dv_source src = {name, text, len};
     lint l = {.diag = diag,
+              .target = target,
               .cols = -1,
               .rows = -1,
               .batch = 1,
@@ -494,6 +538,10 @@ dv_status dv_lint(const char *text, size_t len, const char *name,
               .memory_limit = -1,
               .args_limit = -1,
               .chunk = -1};
+    for (int32_t i = 0; target && i < target->holes.n; i++) {
+        const dv_core_rect *h = &target->holes.at[i];
+        lint_add_rect(&l, &l.holes, (lint_rect){h->x0, h->y0, h->x1, h->y1});
+    }
     dv_status st = is_plan(&src) ? lint_plan(&l, &src) : lint_read(&l, &src);
     if (st == DV_OK && !is_plan(&src) && !l.n_parts)
         lint_judge(&l);

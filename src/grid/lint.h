@@ -5,8 +5,13 @@
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "target/target.h"
 
 enum { LINT_MAX_NAMES = 32, LINT_MAX_LINES = 100 };
+
+// Numbers in a file are believed up to here, so that products of two and sums
+// of those fit.
+static const int64_t LINT_MOST = (int64_t)1 << 30;
 
 // Steps begin..end, numbered through the tiles, on a core.
 typedef struct lint_span {
@@ -45,6 +50,7 @@ typedef struct lint_buffer {
 typedef struct lint {
     dv_arena arena;
     dv_diag *diag;
+    const dv_target *target; // whose cores they must be; NULL: the file's
     // Sizes; -1: the file does not say.
     int64_t cols, rows; // of cores
     int64_t batch, mt, nt, kt;
@@ -81,8 +87,11 @@ void lint_say(lint *l, const char *kind, const char *fmt, ...)
 // (into spans, returning how many) or a box (returning -1). -2: no names that
 // are known.
 int lint_work_of_args(lint *l, int32_t core, lint_span spans[2], lint_box *box);
-// Read a file into an empty lint (lint_read.c).
+// Read a file into an empty lint (lint_read.c, lint_csv.c).
 dv_status lint_read(lint *l, const dv_source *src);
+dv_status lint_read_csv(lint *l, const dv_source *src);
+// What arguments say of sizes, where nothing else does.
+void lint_sizes_of_args(lint *l);
 // Value of an argument by its name or its older name; 0: there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
 // Arguments (lint_args.c); what they say is the work that is judged then.

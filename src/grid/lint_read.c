@@ -1,5 +1,5 @@
 // The files that lint reads: our JSON, that of the original stage in its three
-// generations, and tables of arguments.
+// generations, and tables of arguments, which may be CSV (lint_csv.c).
 //
 //   ours         {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
 //   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, and with
@@ -9,7 +9,6 @@
 //   table        {"runtime_args": [names], "rows": [[values], …]}, or CSV
 //
 // Keys may have the original's prefix, tt. or tt_.
-#define _POSIX_C_SOURCE 200809L // strtok_r
 #include "base/jsonread.h"
 #include "base/math.h"
 #include "grid/lint.h"
@@ -17,10 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// Numbers in a file are believed up to here, so that products of two and sums
-// of those fit.
-static const int64_t MOST = (int64_t)1 << 30;
 
 // -- Members -----------------------------------------------------------------
 
@@ -37,7 +32,7 @@ static const dv_jval *get(const dv_jval *v, const char *key)
 
 static int number(const dv_jval *v, int64_t *out)
 {
-    if (!v || v->kind != DV_JINT || v->i > MOST || v->i < -MOST)
+    if (!v || v->kind != DV_JINT || v->i > LINT_MOST || v->i < -LINT_MOST)
         return 0;
     *out = v->i;
     return 1;
@@ -68,8 +63,9 @@ static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
 static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
 {
     const dv_jval *n = get(v, key);
-    return n && n->kind == DV_JINT && n->i >= 0 && n->i <= MOST << 20 ? n->i
-                                                                      : missing;
+    return n && n->kind == DV_JINT && n->i >= 0 && n->i <= LINT_MOST << 20
+               ? n->i
+               : missing;
 }
 
 static int read_names(lint *l, const dv_jval *v)
@@ -394,18 +390,6 @@ static int read_six(lint *l, const dv_jval *ranges)
     return 1;
 }
 
-static void sizes_of_args(lint *l)
-{
-    int64_t n;
-    if (l->n && lint_arg(l, 0, "Kt", &n) && n > 0)
-        l->kt = n;
-    if (l->mt < 0 && l->n && lint_arg(l, 0, "Mt", &n))
-        l->mt = n;
-    if (l->nt < 0 && l->n && lint_arg(l, 0, "Nt", &n))
-        l->nt = n;
-    l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
-}
-
 static void read_table(lint *l, const dv_jval *rows)
 {
     for (int32_t i = 0; i < rows->n; i++) {
@@ -414,7 +398,7 @@ static void read_table(lint *l, const dv_jval *rows)
             return;
         read_args(l, c, &rows->items[i]);
     }
-    sizes_of_args(l);
+    lint_sizes_of_args(l);
 }
 
 // -- Objects -----------------------------------------------------------------
@@ -457,61 +441,6 @@ static void read_object(lint *l, const dv_jval *v)
         lint_say(l, "format", "nothing in it is known as a plan of tiles");
 }
 
-// -- CSV ---------------------------------------------------------------------
-
-// Columns beside the arguments: the core, where its shard lies, batches.
-static int32_t beside(const char *name)
-{
-    static const char *const known[] = {"core_x", "core_y", "shard_y",
-                                        "shard_x", "batch"};
-    int32_t i = 4;
-    while (i >= 0 && strcmp(known[i], name))
-        i--;
-    return i;
-}
-
-static dv_status read_csv(lint *l, const dv_source *src)
-{
-    char *text = dv_arena_copy(&l->arena, src->text, src->len), *save = NULL;
-    if (!text)
-        return dv_nomem(l->diag);
-    int32_t line = 0, columns = 0;
-    int32_t to[LINT_MAX_NAMES]; // which argument a column is, or -1 - which
-                                // of the names that are none
-    for (char *row = strtok_r(text, "\r\n", &save); row;
-         row = strtok_r(NULL, "\r\n", &save), line++) {
-        lint_core *c = line ? lint_add_core(l, -1, -1) : NULL;
-        char *at = NULL;
-        int32_t i = 0;
-        if (line && !c)
-            return dv_nomem(l->diag);
-        for (char *w = strtok_r(row, ", ", &at); w;
-             w = strtok_r(NULL, ", ", &at), i++) {
-            if (!line && columns < LINT_MAX_NAMES) {
-                int32_t k = beside(w);
-                to[columns++] = k < 0 ? l->n_names : -1 - k;
-                if (k < 0)
-                    l->names[l->n_names++] = w;
-                continue;
-            }
-            char *end;
-            int64_t n = strtoll(w, &end, 10);
-            if (*end || i >= columns || n > MOST || n < -MOST) {
-                lint_say(l, "format", "row %d: '%.40s' is not expected there",
-                         (int)line, w);
-                continue;
-            }
-            int64_t *const at_k[] = {&c->x, &c->y, &c->sy, &c->sx, &l->batch};
-            if (to[i] < 0)
-                *at_k[-1 - to[i]] = n;
-            else
-                c->args[to[i]] = n, c->n_args = to[i] + 1;
-        }
-    }
-    sizes_of_args(l);
-    return DV_OK;
-}
-
 // -- Either ------------------------------------------------------------------
 
 static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list);
@@ -523,7 +452,7 @@ dv_status lint_read(lint *l, const dv_source *src)
     while (at < src->len && strchr(" \t\r\n", src->text[at]))
         at++;
     if (at < src->len && src->text[at] != '{')
-        return read_csv(l, src);
+        return lint_read_csv(l, src);
     DV_TRY(dv_json_parse(&v, src, &l->arena, l->diag));
     const dv_jval *devices = dv_jget(v, "devices");
     if (devices && devices->kind == DV_JARRAY)
@@ -560,6 +489,8 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                      .nt = -1,
                      .cols = -1,
                      .rows = -1,
+                     .target = l->target,
+                     .holes = l->holes,
                      .shards = {-1, -1, -1, -1},
                      .n_cores = -1,
                      .n_tiles = -1,

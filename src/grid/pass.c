@@ -117,8 +117,6 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
                               dv_diag *diag)
 {
     const dv_group *group = &plan->groups[g->group];
-    int64_t cols = plan->target.core_grid.cols;
-    cols = cols ? cols : plan->target.cores;
     g->local_shard = 1;
     g->order = "row_major";
     g->policy = "static";
@@ -130,13 +128,13 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
         if (!group->deals[d].n_tiles)
             continue;
         dv_plan_tile(&t, plan, group->end_op - 1, group->deals[d].first_tile);
-        g->ranges[g->n_ranges++] = (dv_tile_range){
-            .x = group->deals[d].core % cols,
-            .y = group->deals[d].core / cols,
+        dv_tile_range *r = &g->ranges[g->n_ranges++];
+        *r = (dv_tile_range){
             .k1 = g->kt,
             .sy = var[0] >= 0 ? t.slot[var[0]] : 0,
             .sx = var[1] >= 0 ? t.slot[var[1]] : 0,
         };
+        dv_target_place(&plan->target, group->deals[d].core, &r->x, &r->y);
     }
     return DV_OK;
 }
@@ -250,6 +248,20 @@ static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
     return *none ? DV_OK : deal_tiles(how, plan, g, diag);
 }
 
+// Panels are handed on within a rectangle of cores, which has no holes.
+static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
+                          dv_diag *diag)
+{
+    dv_core_grid all = dv_target_grid(&plan->target);
+    int64_t most = dv_min_i64(g->nt, all.cols) * dv_min_i64(g->mt, all.rows);
+    if (g->rect && g->n_ranges < dv_min_i64(most, plan->target.cores))
+        dv_warn(diag, "grid", DV_NOWHERE,
+                "%s is on %d of %" PRId64 " cores: policy rect shares panels "
+                "within one rectangle without holes",
+                plan->ops->tensors[g->tensor].name, (int)g->n_ranges,
+                plan->target.cores);
+}
+
 // What is too large or deep to be given out in tiles goes without a grid: the
 // plan runs as it is dealt.
 static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
@@ -267,6 +279,8 @@ static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
                 plan->ops->tensors[g->tensor].name, m ? m->text : "");
         plan->n_grids--;
         st = DV_OK;
+    } else if (st == DV_OK && !none) {
+        warn_of_holes(plan, g, diag);
     }
     if (st != DV_OK)
         dv_diag_move(diag, own);

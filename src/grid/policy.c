@@ -221,6 +221,14 @@ static dv_status rect_cores(dv_grid *g, dv_rect *r, dv_diag *diag)
     return DV_OK;
 }
 
+int dv_grid_cut_short(const dv_grid *g)
+{
+    int64_t wide = dv_min_i64(g->nt, g->set.cols);
+    int64_t tall = dv_min_i64(g->mt, g->set.rows);
+    return g->policy == DV_POLICY_RECT && !g->local_shard &&
+           g->n_cores < dv_min_i64(wide * tall, g->set.n);
+}
+
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
 {
     dv_rect r;

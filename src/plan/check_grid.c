@@ -2,11 +2,11 @@
 // counted here once more, from shapes, slices and deals.
 //
 //   C21 a group's grid has the tiles of the group's result; every step of every
-//       tile, or every shard, is on one core; every core is on the grid; a core
-//       has one line, or, where tiles are cut along their depth, lines one
-//       after another; rectangles of cores in one line have the same rows, of
-//       cores above one another the same columns; a shard is on the core that
-//       the group's deal gave those slices
+//       tile, or every shard, is on one core; every core is on the grid and no
+//       hole of it; a core has one line, or, where tiles are cut along their
+//       depth, lines one after another; rectangles of cores in one line have
+//       the same rows, of cores above one another the same columns; a shard is
+//       on the core that the group's deal gave those slices
 //   C23 where any core may have any tile, nothing is found or left on cores: in
 //       groups with a grid of tiles, and in those whose tiles are handed out
 #include "base/math.h"
@@ -98,6 +98,17 @@ static int is_cut(const dv_group_grid *g)
            strncmp(g->policy, "split", 5) == 0;
 }
 
+// The hole that a core is in; NULL: none.
+static const dv_core_rect *hole_at(const dv_target *t, const dv_tile_range *r)
+{
+    for (int32_t i = 0; i < t->holes.n; i++) {
+        const dv_core_rect *h = &t->holes.at[i];
+        if (h->x0 <= r->x && r->x <= h->x1 && h->y0 <= r->y && r->y <= h->y1)
+            return h;
+    }
+    return NULL;
+}
+
 static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
                              dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
@@ -118,6 +129,10 @@ static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
             WRONG("core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
                   "x%" PRId64,
                   r[i].x, r[i].y, cols, rows);
+        const dv_core_rect *h = hole_at(&plan->target, &r[i]);
+        if (h)
+            WRONG("core %" PRId64 ",%" PRId64 " is in the hole %d,%d to %d,%d",
+                  r[i].x, r[i].y, h->x0, h->y0, h->x1, h->y1);
         if (i && by_core(&r[i - 1], &r[i]) == 0)
             WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
                   r[i].y);
@@ -226,11 +241,51 @@ static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
     return 0;
 }
 
+// The numbers of cores at all places, row by row: holes have none.
+static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
+{
+    int64_t *number = dv_alloc((size_t)(cols * rows) * sizeof *number), n = 0;
+    if (!number)
+        return NULL;
+    for (int64_t i = 0; i < cols * rows; i++)
+        number[i] = 0;
+    for (int32_t i = 0; i < t->holes.n; i++)
+        for (int64_t y = t->holes.at[i].y0; y <= t->holes.at[i].y1; y++)
+            for (int64_t x = t->holes.at[i].x0; x <= t->holes.at[i].x1; x++)
+                number[y * cols + x] = -1;
+    for (int64_t i = 0; i < cols * rows; i++)
+        if (number[i] == 0)
+            number[i] = n++;
+    return number;
+}
+
+// A shard is where the deal has the slices it stands for.
+static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
+                             const dv_tile_range *r, const int64_t *number,
+                             int64_t cols, dv_loc at, dv_diag *diag)
+{
+    const dv_group *group = &plan->groups[g->group];
+    for (int32_t d = 0; d < group->n_deals; d++) {
+        const dv_deal *deal = &group->deals[d];
+        int64_t sy = slot_of(plan, g, 1, deal->first_tile);
+        int64_t sx = slot_of(plan, g, 0, deal->first_tile);
+        int64_t at_shard = sy * g->gx + sx;
+        if (!deal->n_tiles)
+            continue;
+        if (at_shard >= g->n_ranges ||
+            number[r[at_shard].x + r[at_shard].y * cols] != deal->core)
+            WRONG("shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
+                  ", which the grid gives another",
+                  sy, sx, deal->core);
+    }
+    return DV_OK;
+}
+
 static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
                               dv_tile_range *r, dv_loc at, dv_diag *diag)
 {
-    const dv_group *group = &plan->groups[g->group];
     int64_t cols = plan->target.core_grid.cols;
+    int64_t rows = cols ? plan->target.core_grid.rows : 1;
     cols = cols ? cols : plan->target.cores;
     if (g->batch != 1 || g->gy < 1 || g->gx < 1 || g->gy > g->mt ||
         g->gx > g->nt || g->gy * g->sm != g->mt || g->gx * g->sn != g->nt ||
@@ -243,20 +298,12 @@ static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
         if (r[i].sy != i / g->gx || r[i].sx != i % g->gx)
             WRONG("shard %" PRId64 ",%" PRId64 " of %s is on no core",
                   i / g->gx, i % g->gx, plan->ops->tensors[g->tensor].name);
-    for (int32_t d = 0; d < group->n_deals; d++) {
-        const dv_deal *deal = &group->deals[d];
-        int64_t sy = slot_of(plan, g, 1, deal->first_tile);
-        int64_t sx = slot_of(plan, g, 0, deal->first_tile);
-        int64_t at_shard = sy * g->gx + sx;
-        if (!deal->n_tiles)
-            continue;
-        if (at_shard >= g->n_ranges ||
-            r[at_shard].x + r[at_shard].y * cols != deal->core)
-            WRONG("shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
-                  ", which the grid gives another",
-                  sy, sx, deal->core);
-    }
-    return DV_OK;
+    int64_t *number = number_cores(&plan->target, cols, rows);
+    if (!number)
+        return dv_nomem(diag);
+    dv_status st = check_deals(plan, g, r, number, cols, at, diag);
+    dv_release(number);
+    return st;
 }
 
 // -- All of it ---------------------------------------------------------------

@@ -1,8 +1,12 @@
-// The checker's part for how the machine stores and reaches data: C9 and C10
-// of check.c.
+// The checker's part for how the machine stores and reaches data, C9 and C10
+// of check.c, and for the cores it has:
+//
+//   C24 a machine's holes are on its grid of cores, no core is in two of them,
+//       and all others are the cores that work is dealt to
 #include "base/math.h"
 #include "plan/check.h"
 #include <inttypes.h>
+#include <string.h>
 
 typedef struct checker {
     const dv_plan *plan;
@@ -195,10 +199,55 @@ static dv_status check_spans(const checker *c)
     return DV_OK;
 }
 
+// -- C24: cores that are there ----------------------------------------------
+
+static dv_status count_cores(const checker *c, uint8_t *hole)
+{
+    const dv_target *t = &c->plan->target;
+    int64_t cols = t->core_grid.cols, left = cols * t->core_grid.rows;
+    for (int32_t i = 0; i < t->holes.n; i++) {
+        const dv_core_rect *h = &t->holes.at[i];
+        if (h->x0 < 0 || h->y0 < 0 || h->x0 > h->x1 || h->y0 > h->y1 ||
+            h->x1 >= cols || h->y1 >= t->core_grid.rows)
+            return dv_fail(c->diag, DV_E_CHECK, c->at,
+                           "the hole %d,%d to %d,%d is not on the grid of "
+                           "%" PRId64 "x%" PRId64 " cores",
+                           h->x0, h->y0, h->x1, h->y1, cols, t->core_grid.rows);
+        for (int64_t y = h->y0; y <= h->y1; y++)
+            for (int64_t x = h->x0; x <= h->x1; x++, left--)
+                if (hole[y * cols + x]++)
+                    return dv_fail(
+                        c->diag, DV_E_CHECK, c->at,
+                        "core %" PRId64 ",%" PRId64 " is in two holes", x, y);
+    }
+    if (left == t->cores)
+        return DV_OK;
+    return dv_fail(c->diag, DV_E_CHECK, c->at,
+                   "the grid has %" PRId64 " cores without its holes, work is "
+                   "dealt to %" PRId64,
+                   left, t->cores);
+}
+
+static dv_status check_cores(const checker *c)
+{
+    const dv_target *t = &c->plan->target;
+    if (!t->core_grid.cols && !t->holes.n)
+        return DV_OK;
+    size_t n = (size_t)(t->core_grid.cols * t->core_grid.rows);
+    uint8_t *hole = dv_alloc(n ? n : 1);
+    if (!hole)
+        return dv_nomem(c->diag);
+    memset(hole, 0, n);
+    dv_status st = count_cores(c, hole);
+    dv_release(hole);
+    return st;
+}
+
 dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     checker c = {plan, plan->ops, at, diag};
     int sticks = plan->target.sticks && !plan->target.tile_rows;
+    DV_TRY(check_cores(&c));
     for (int32_t i = 0; i < plan->ops->n_ops && sticks; i++)
         DV_TRY(check_lanes(&c, &plan->ops->ops[i]));
     return plan->target.span_limit_bytes ? check_spans(&c) : DV_OK;

@@ -261,6 +261,11 @@ char *dv_plan_json(const dv_plan *plan)
         dv_program_json_fields(&j, plan->ops, &more);
     dv_json_string(&j, "target", plan->target.name);
     dv_json_int(&j, "cores", plan->target.cores);
+    if (plan->target.holes.n) {
+        dv_core_grid g = plan->target.core_grid;
+        dv_json_ints(&j, "core_grid", (const int64_t[]){g.cols, g.rows}, 2);
+        dv_target_rects_json(&j, "holes", &plan->target.holes);
+    }
     if (plan->facts & DV_FACT_DISTRIBUTED)
         dv_dist_json(&j, plan);
     if (plan->facts & DV_FACT_GROUPED) {

@@ -112,6 +112,26 @@ static dv_status run_passes(dv_pass_cx *cx, dv_plan *plan, int first)
     return DV_OK;
 }
 
+static dv_status choose_cores(dv_target *t, const dv_plan_options *options,
+                              dv_diag *diag)
+{
+    int64_t all = t->cores;
+    DV_TRY(dv_target_choose(t, options->allowed, options->n_allowed,
+                            options->holes, options->n_holes, DV_NOWHERE,
+                            diag));
+    if (options->cores && (options->cores < 1 || options->cores > t->cores))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s has %" PRId64 " cores%s, %" PRId64 " were asked for",
+                       t->name, t->cores, t->holes.n ? " left" : "",
+                       options->cores);
+    if (options->cores)
+        DV_TRY(dv_target_first(t, options->cores, diag));
+    // Each core keeps its share of the memory's bandwidth, and no more: fewer
+    // cores must not look as fast as all of them.
+    t->memory_bandwidth_bytes_per_s *= (double)t->cores / (double)all;
+    return DV_OK;
+}
+
 static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
                              dv_diag *diag)
 {
@@ -128,22 +148,13 @@ static dv_status limit_cores(dv_plan *plan, const dv_plan_options *options,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%" PRId64 " threads: there may be 1 to %d",
                        options->threads, (int)MAX_THREADS);
+    if (options->threads && options->threads != plan->target.cores) {
+        plan->target.core_grid = (dv_core_grid){0, 0}; // threads have no places
+        plan->target.holes.n = 0;
+    }
     if (options->threads)
         plan->target.cores = options->threads;
-    if (options->cores == 0)
-        return DV_OK;
-    if (options->cores < 1 || options->cores > plan->target.cores)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s has %" PRId64 " cores, %" PRId64 " were asked for",
-                       plan->target.name, plan->target.cores, options->cores);
-    if (options->cores != plan->target.cores)
-        plan->target.core_grid = (dv_core_grid){0, 0};
-    // Each core keeps its share of the memory's bandwidth, and no more: fewer
-    // cores must not look as fast as all of them.
-    plan->target.memory_bandwidth_bytes_per_s *=
-        (double)options->cores / (double)plan->target.cores;
-    plan->target.cores = options->cores;
-    return DV_OK;
+    return choose_cores(&plan->target, options, diag);
 }
 
 dv_status dv_plan_create(dv_plan **out, const dv_program *program,

@@ -51,8 +51,7 @@ const dv_group_grid *dv_grid_of(const dv_plan *plan, int32_t group)
 
 int64_t dv_grid_core_number(const dv_plan *plan, const dv_tile_range *r)
 {
-    int64_t cols = plan->target.core_grid.cols;
-    return r->y * (cols ? cols : plan->target.cores) + r->x;
+    return dv_target_core(&plan->target, r->x, r->y);
 }
 
 dv_order dv_grid_order(const dv_group_grid *g)

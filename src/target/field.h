@@ -2,7 +2,7 @@
 //
 // Whatever the type of a property, its value passes through here as a double:
 // the limits of target.def keep all of them below 2^53, where a double is
-// exact. Only grids and texts are handled on their own.
+// exact. Only grids, rectangles and texts are handled on their own.
 #ifndef DV_FIELD_H
 #define DV_FIELD_H
 #include "target/target.h"
@@ -18,6 +18,7 @@ typedef enum dv_target_kind {
     DV_KIND_op_rate,
     DV_KIND_hertz,
     DV_KIND_grid,
+    DV_KIND_rects,
     DV_KIND_text,
 } dv_target_kind;
 
@@ -48,7 +49,7 @@ enum {
 
 void *dv_field_of(dv_target *t, const dv_target_field *f);
 void dv_field_set(dv_target *t, const dv_target_field *f, double v);
-// Print a value of a kind; not of a grid or text.
+// Print a value of a kind; not of a grid, rectangles or text.
 void dv_value_print(dv_text *out, dv_target_kind k, double v);
 // What a unit stands for, GB or MiB; 0 when it is none of this kind.
 double dv_unit_scale(dv_target_kind k, const char *text, size_t len);

@@ -13,6 +13,7 @@ typedef struct reader {
     // Where each property was given; without a source where it was not.
     dv_loc seen[DV_N_FIELDS];
     uint32_t value_off, value_end; // bytes of the value being read
+    uint32_t hole_off[DV_TARGET_MAX_RECTS];
 } reader;
 
 static dv_status wrong_kind(const reader *r, const dv_target_field *f)
@@ -152,6 +153,48 @@ static dv_status read_grid(reader *r, const dv_target_field *f)
     return DV_OK;
 }
 
+static dv_status read_place(reader *r, const dv_target_field *f, int32_t *x,
+                            int32_t *y)
+{
+    const dv_token *t = &r->lx->tok;
+    for (int i = 0; i < 3; i++) {
+        if (t->kind != (i == 1 ? ',' : DV_TOK_INT))
+            return wrong_kind(r, f);
+        // No grid is as wide as that: what is beyond stays off it.
+        if (i != 1)
+            *(i ? y : x) = t->f > INT32_MAX ? INT32_MAX : (int32_t)t->f;
+        DV_TRY(take(r));
+    }
+    return DV_OK;
+}
+
+// "0,7-7,7 3,2": rectangles and single cores up to the next property.
+static dv_status read_rects(reader *r, const dv_target_field *f)
+{
+    dv_core_rects *to = dv_field_of(&r->t, f);
+    const dv_token *t = &r->lx->tok;
+    if (dv_lex_is(r->lx, "none"))
+        return take(r);
+    do {
+        uint32_t off = t->off;
+        dv_core_rect c;
+        DV_TRY(read_place(r, f, &c.x0, &c.y0));
+        c.x1 = c.x0;
+        c.y1 = c.y0;
+        if (t->kind == '-') {
+            DV_TRY(take(r));
+            DV_TRY(read_place(r, f, &c.x1, &c.y1));
+        }
+        if (to->n == DV_TARGET_MAX_RECTS)
+            return dv_fail(r->lx->diag, DV_E_TARGET, (dv_loc){r->lx->src, off},
+                           "%s has more than %d rectangles", f->name,
+                           (int)DV_TARGET_MAX_RECTS);
+        r->hole_off[to->n] = off;
+        to->at[to->n++] = c;
+    } while (t->kind == DV_TOK_INT && !t->glued);
+    return DV_OK;
+}
+
 static dv_status read_text(reader *r, const dv_target_field *f)
 {
     const dv_token *t = &r->lx->tok;
@@ -183,6 +226,9 @@ static dv_status read_value(reader *r, const dv_target_field *f)
         break;
     case DV_KIND_grid:
         DV_TRY(read_grid(r, f));
+        break;
+    case DV_KIND_rects:
+        DV_TRY(read_rects(r, f));
         break;
     case DV_KIND_text:
         DV_TRY(read_text(r, f));
@@ -246,6 +292,32 @@ static dv_loc where(const reader *r, int i)
     return r->seen[i].src ? r->seen[i] : r->name_at;
 }
 
+// Holes as they were written become those of the target.
+static dv_status check_holes(reader *r)
+{
+    dv_target *t = &r->t;
+    dv_diag *diag = r->lx->diag;
+    dv_core_rects holes = t->holes;
+    int64_t all = t->core_grid.cols * t->core_grid.rows, stated = t->cores;
+    if (!all)
+        return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_holes),
+                       "holes are cores of a grid, core_grid is 0x0");
+    for (int32_t i = 0; i < holes.n; i++)
+        DV_TRY(dv_target_on_grid(t, &holes.at[i],
+                                 (dv_loc){r->lx->src, r->hole_off[i]}, diag));
+    t->holes.n = 0;
+    DV_TRY(dv_target_choose(t, NULL, 0, holes.at, (size_t)holes.n,
+                            where(r, DV_AT_holes), diag));
+    if (!r->seen[DV_AT_cores].src || stated == t->cores)
+        return DV_OK;
+    dv_fail(diag, DV_E_TARGET, where(r, DV_AT_holes),
+            "core_grid has %" PRId64 " cores, %" PRId64 " of them holes, cores "
+            "is %" PRId64,
+            all, all - t->cores, stated);
+    dv_note(diag, where(r, DV_AT_cores), "cores is given here");
+    return DV_E_TARGET;
+}
+
 // cores may be left out where the grid tells them.
 static dv_status check_cores(reader *r)
 {
@@ -261,6 +333,8 @@ static dv_status check_cores(reader *r)
         return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_core_grid),
                        "core_grid has %" PRId64 " cores, the most is %.0f",
                        cols * rows, dv_target_fields[DV_AT_cores].most);
+    if (t->holes.n)
+        return check_holes(r);
     if (cols && !r->seen[DV_AT_cores].src)
         t->cores = cols * rows;
     if (cols && cols * rows != t->cores) {
@@ -270,12 +344,6 @@ static dv_status check_cores(reader *r)
         dv_note(diag, where(r, DV_AT_cores), "cores is given here");
         return DV_E_TARGET;
     }
-    if ((t->tile_rows == 0) != (t->tile_cols == 0))
-        return dv_fail(
-            diag, DV_E_TARGET,
-            where(r, t->tile_rows ? DV_AT_tile_rows : DV_AT_tile_cols),
-            "a tile of %" PRId64 " rows and %" PRId64 " columns", t->tile_rows,
-            t->tile_cols);
     return DV_OK;
 }
 
@@ -284,6 +352,12 @@ static dv_status check_memory(const reader *r)
     const dv_target *t = &r->t;
     dv_diag *diag = r->lx->diag;
     int64_t align = t->scratch_align_bytes;
+    if ((t->tile_rows == 0) != (t->tile_cols == 0))
+        return dv_fail(
+            diag, DV_E_TARGET,
+            where(r, t->tile_rows ? DV_AT_tile_rows : DV_AT_tile_cols),
+            "a tile of %" PRId64 " rows and %" PRId64 " columns", t->tile_rows,
+            t->tile_cols);
     if (t->stick_bytes % 8)
         return dv_fail(diag, DV_E_TARGET, where(r, DV_AT_stick),
                        "stick is %" PRId64 " bytes, not a multiple of 8, the "

@@ -18,6 +18,7 @@ const dv_target_kind_info dv_target_kinds[] = {
     [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1},
     [DV_KIND_hertz] = {"frequency", "a frequency such as 1.35GHz", "Hz", 0},
     [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0},
+    [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0},
     [DV_KIND_text] = {"text", "a text in quotes", NULL, 0},
 };
 
@@ -54,6 +55,12 @@ static const char *text_of(const dv_target *t, const dv_target_field *f)
 static dv_core_grid grid_of(const dv_target *t, const dv_target_field *f)
 {
     return *(const dv_core_grid *)value_at(t, f);
+}
+
+static const dv_core_rects *rects_of(const dv_target *t,
+                                     const dv_target_field *f)
+{
+    return value_at(t, f);
 }
 
 static double get(const dv_target *t, const dv_target_field *f)
@@ -99,6 +106,10 @@ static int same(const dv_target *a, const dv_target *b,
     if (f->kind == DV_KIND_grid)
         return grid_of(a, f).cols == grid_of(b, f).cols &&
                grid_of(a, f).rows == grid_of(b, f).rows;
+    if (f->kind == DV_KIND_rects)
+        return rects_of(a, f)->n == rects_of(b, f)->n &&
+               !memcmp(rects_of(a, f)->at, rects_of(b, f)->at,
+                       (size_t)rects_of(a, f)->n * sizeof(dv_core_rect));
     return get(a, f) == get(b, f);
 }
 
@@ -107,8 +118,7 @@ void dv_target_init(dv_target *t, const char *name)
     memset(t, 0, sizeof *t);
     snprintf(t->name, sizeof t->name, "%s", name);
     for (int i = 0; i < DV_N_FIELDS; i++)
-        if (dv_target_fields[i].kind != DV_KIND_text &&
-            dv_target_fields[i].kind != DV_KIND_grid)
+        if (dv_target_fields[i].kind < DV_KIND_grid)
             dv_field_set(t, &dv_target_fields[i], dv_target_fields[i].def);
 }
 
@@ -204,6 +214,18 @@ void dv_value_print(dv_text *out, dv_target_kind k, double v)
         dv_put(out, "%%");
 }
 
+static void put_rects(dv_text *out, const dv_core_rects *r)
+{
+    for (int32_t i = 0; i < r->n; i++) {
+        const dv_core_rect *c = &r->at[i];
+        dv_put(out, "%s%d,%d", i ? " " : "", c->x0, c->y0);
+        if (c->x0 != c->x1 || c->y0 != c->y1)
+            dv_put(out, "-%d,%d", c->x1, c->y1);
+    }
+    if (!r->n)
+        dv_put(out, "none");
+}
+
 static void put_field(dv_text *out, const dv_target *t,
                       const dv_target_field *f)
 {
@@ -216,9 +238,22 @@ static void put_field(dv_text *out, const dv_target *t,
         g = grid_of(t, f);
         dv_put(out, "%" PRId64 "x%" PRId64, g.cols, g.rows);
         break;
+    case DV_KIND_rects:
+        put_rects(out, rects_of(t, f));
+        break;
     default:
         dv_value_print(out, f->kind, get(t, f));
     }
+}
+
+void dv_target_rects_json(dv_json *j, const char *key, const dv_core_rects *r)
+{
+    dv_json_open_flat(j, key, '[');
+    for (int32_t i = 0; i < r->n; i++) {
+        int64_t v[] = {r->at[i].x0, r->at[i].y0, r->at[i].x1, r->at[i].y1};
+        dv_json_ints(j, NULL, v, 4);
+    }
+    dv_json_close(j);
 }
 
 void dv_target_json(dv_json *j, const dv_target *t)
@@ -233,6 +268,8 @@ void dv_target_json(dv_json *j, const dv_target *t)
             dv_core_grid g = grid_of(t, f);
             int64_t both[2] = {g.cols, g.rows};
             dv_json_ints(j, f->name, both, 2);
+        } else if (f->kind == DV_KIND_rects) {
+            dv_target_rects_json(j, f->name, rects_of(t, f));
         } else if (f->kind == DV_KIND_flag) {
             dv_json_bool(j, f->name, get(t, f) != 0);
         } else if (f->kind == DV_KIND_grain) {

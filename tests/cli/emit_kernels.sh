@@ -27,6 +27,19 @@ printf 'input a: f32[3, 50, 40]\ninput b: f32[3, 60, 40]\ny[z,m,n] = sum[k] a[z,
 whole a 3,50,40 1
 whole b 3,60,40 2
 kernels 'a matrix that lies across' 8x8 same 'a b' -t wormhole
+# Left factors that lie across are turned tile by tile, also beside right ones that do
+for how in 'b[k,n] 330,90 --cores 2' 'b[n,k] 90,330 --cores 4' 'b[k,n] 330,90 --policy rect' 'b[n,k] 90,330 --policy streamk'; do
+    set -- $how
+    printf 'input a: f32[330, 70]\ninput b: f32[%s]\ninput c: f32[70]\ny[m,n] = relu(sum[k] a[k,m] * %s + c[m])\noutput y\n' $2 $1 >p.dv
+    whole a 330,70 1
+    whole b $2 2
+    whole c 70 3
+    kernels "across $1 $4" 8x8 same 'a b c' -t wormhole $3 $4
+done
+printf 'input a: bf16[2, 100, 70]\ninput b: bf16[100, 130]\ny[z,m,n] = sum[k] b[k,n] * a[z,k,m]\noutput y\n' >p.dv
+narrow a 2,100,70 1
+narrow b 100,130 2
+kernels 'bf16 across in batches' 13x10 same 'a b' -t blackhole --policy rect
 printf 'input a: f32[90, 70]\ninput x: f32[70]\ny[m] = sum[k] a[m,k] * x[k]\noutput y\n' >p.dv
 whole a 90,70 1
 whole x 70 2

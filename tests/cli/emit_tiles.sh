@@ -90,6 +90,25 @@ shape=300
 printf 'input x: f32[300, 700]\nm[i] = min[j] (x[i,j] + 3)\ny[i] = m[i] * 2\noutput y\n' >p.dv
 real x 300,700 1
 kernels 'a stream of minima' 13x10 close x -t blackhole --policy streamk2
+# f16: operands as they are; results by way of bf16, which keeps these numbers
+shape=
+printf 'input a: f16[100, 70]\ninput b: f16[70, 130]\ny[m,n]: f32 = relu(sum[k] a[m,k] * b[k,n])\noutput y\n' >p.dv
+narrow a 100,70 1 f16
+narrow b 70,130 2 f16
+kernels 'products of f16' 8x8 same 'a b' -t wormhole
+for policy in static rect 'splitk(2)'; do
+    printf 'input a: f16[100, 40]\ninput b: f16[40, 70]\ninput c: f16[100]\ninput w: f16[70]\ny[m,n]: f16 = max(min(sum[k] a[m,k] * b[k,n] + c[m], 99), -99) - w[n]\noutput y\n' >p.dv
+    narrow a 100,40 1 f16
+    narrow b 40,70 2 f16
+    narrow c 100 3 f16
+    narrow w 70 4 f16
+    kernels "f16 by $policy" 8x8 same 'a b c w' -t wormhole --policy "$policy"
+done
+expect 0 'warning\[emit\]: y is f16: .* keeps 8 of 11 bits' "$divvy" emit p.dv --as tt-metalium -t wormhole -o none
+shape=90,75
+printf 'input x: f16[90, 75]\nhi[i]: f32 = max[j] x[i,j]\ne[i,j]: f32 = exp(x[i,j] - hi[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i]\noutput y\n' >p.dv
+narrow x 90,75 1 f16
+kernels 'softmax of f16' 8x8 close x -t wormhole
 build_and_run
 
 # -- What has no kernels, and why
@@ -98,7 +117,8 @@ no_kernel() {
     expect 2 "$2" "$divvy" emit p.dv -t wormhole --as tt-metalium -o none
 }
 no_kernel 'input a: f32[8, 8]\ny[i] = prod[j] a[i,j]' 'y has no kernel: there is no product over the elements of a tile'
-no_kernel 'input a: i32[8, 8]\ny[i,j] = a[i,j]' 'y has no kernel: y is i32, tiles are f32 or bf16'
+no_kernel 'input a: i32[8, 8]\ny[i,j] = a[i,j]' 'y has no kernel: y is i32, tiles are f32, bf16 or f16'
+no_kernel 'input a: f16[8, 8]\ninput b: bf16[8, 8]\ny[i,j]: f32 = a[i,j] + b[i,j]' 'y has no kernel: a is f16 and b is bf16, tiles of one kernel'
 no_kernel 'input a: f32[40, 40]\ny[i,j] = a[i,j] + a[i+1,j] for i in 0..39' 'y has no kernel: it reads a at other than whole dims'
 no_kernel 'input a: f32[4, 40, 40]\ny[i,j] = sum[k] a[i,j,k]' 'y has no kernel: rows of its tiles come from different matrices'
 no_kernel 'input a: f32[40]\ninput q: i32[40]\ny[i] = a[q[i]]' 'y has no kernel: it reads'

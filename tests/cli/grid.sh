@@ -52,6 +52,19 @@ has '^  1  1  #$' '^  1  \.  #$'
 grid --tiles 128x128 --k 4 --cores 13x10 --order auto
 has 'grouped(12): 128x128 tiles'
 
+# -- The target's own holes, a part of its grid, more of them
+row=$source/examples/targets/harvested.dv
+grid --tiles 8x7 --target "$row"
+has '^  1  1  1  1  1  1  1  1$' '^  #  #  #  #  #  #  #  #$' '56 of 56 cores busy'
+grid --tiles 8x8 --target "$row" --cores 4x4 --holes 0,0 --json
+has '"cores_allowed": 11' '"holes": \[\[0, 0, 0, 0\], \[0, 3, 3, 3\]\]'
+grid --tiles 8x8 --k 2 --target "$row" --policy rect
+has '^panels are shared within one rectangle without holes, which has 32 of the cores$'
+grid --tiles 4x4 --k 2 --target "$row" --policy rect
+grep -q 'without holes' .out && complain 'holes to blame where tiles are few'
+expect 1 'shard 3,0 (row, column) is for core 0,3 (column, row), which is not allowed' \
+    "$divvy" grid --tiles 8x8 --target "$row" --shards 4x4 --shard-tiles 2x2
+
 # -- In plans: policies and orders of a program's results
 printf 'input a: f32[70, 100]\ninput b: f32[100, 130]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >p.dv
 for p in static rect streamk streamk1 streamk2 'splitk(2)' 'ticket(2)' dynamic auto; do
@@ -61,6 +74,12 @@ for p in static rect streamk streamk1 streamk2 'splitk(2)' 'ticket(2)' dynamic a
     done
     "$divvy" plan p.dv -t wormhole --scratch off --policy "$p" >p.plan
     expect 0 '' "$divvy" lint p.plan
+    expect 0 '' "$divvy" run p.dv -t "$row" --holes 2,1-2,6 --scratch off --policy "$p" --verify
+    has '^verify: ok'
+done
+for team in 2 3; do
+    expect 0 '' "$divvy" run p.dv -t "$row" --team $team --verify
+    has '^verify: ok'
 done
 expect 0 '' "$divvy" plan p.dv -t wormhole --scratch off --policy streamk
 has 'policy streamk {' 'core 0,1: 0..1 steps 1..2'

@@ -22,6 +22,25 @@ const char *case_why(void)
     return why;
 }
 
+// Put the cores on a grid that has a few more places, holes here and there.
+static void random_grid(rng *r, dv_target *t)
+{
+    int64_t cores = t->cores, cols = 1 + rng_below(r, 9);
+    int64_t rows = (cores + rng_below(r, 12) + cols - 1) / cols;
+    t->core_grid = (dv_core_grid){cols, rows};
+    t->cores = cols * rows;
+    while (t->cores > cores) {
+        int64_t x, y, wide = 1;
+        dv_target_place(t, rng_below(r, t->cores), &x, &y);
+        while (wide < t->cores - cores && rng_percent(r, 40) &&
+               dv_target_core(t, x + wide, y) >= 0)
+            wide++;
+        dv_core_rect hole = {(int32_t)x, (int32_t)y, (int32_t)(x + wide - 1),
+                             (int32_t)y};
+        dv_target_choose(t, NULL, 0, &hole, 1, DV_NOWHERE, NULL);
+    }
+}
+
 void case_target(rng *r, dv_target *t)
 {
     static const int64_t tiles[] = {0, 0, 4, 32};
@@ -40,6 +59,26 @@ void case_target(rng *r, dv_target *t)
     t->scratch_align_bytes = (int64_t)1 << rng_below(r, 8);
     if (!t->sticks)
         t->tile_rows = t->tile_cols = tiles[rng_below(r, 4)];
+    rng own = {r->state ^ 0x9621d};
+    if (rng_percent(&own, 60))
+        random_grid(&own, t);
+}
+
+// No tile is on a core that is not there.
+static int avoids_holes(const dv_plan *plan)
+{
+    const dv_core_rects *holes = &plan->target.holes;
+    for (int32_t g = 0; g < plan->n_grids; g++)
+        for (int32_t i = 0; i < plan->grids[g].n_ranges; i++)
+            for (int32_t h = 0; h < holes->n; h++) {
+                const dv_tile_range *r = &plan->grids[g].ranges[i];
+                const dv_core_rect *c = &holes->at[h];
+                if (r->x >= c->x0 && r->x <= c->x1 && r->y >= c->y0 &&
+                    r->y <= c->y1)
+                    return case_no("core %d,%d is in a hole", (int)r->x,
+                                   (int)r->y);
+            }
+    return 1;
 }
 
 static int reads_back(const dv_plan *plan)
@@ -193,7 +232,7 @@ int case_keeps(const dv_program *p, const dv_plan *plan)
     dv_diag *diag = dv_diag_create();
     int ok = !dv_plan_check(plan, diag) || case_no("%s", dv_diag_text(diag));
     dv_diag_destroy(diag);
-    return ok && reads_back(plan) && simulates(p, plan);
+    return ok && avoids_holes(plan) && reads_back(plan) && simulates(p, plan);
 }
 
 // -- Buffers -----------------------------------------------------------------

@@ -10,7 +10,7 @@ __attribute__((format(printf, 1, 2))) int case_no(const char *form, ...);
 const char *case_why(void);
 
 // 1 to 64 cores, sticks of 32 to 256 bytes, scratchpads so small that little
-// fits, span limits so tight that they bite.
+// fits, span limits so tight that they bite; cores often on a grid with holes.
 void case_target(rng *r, dv_target *t);
 
 // It checks, reads back to the same text, gives what the oracle gives, and

@@ -199,6 +199,19 @@ static int64_t defects(const dv_grid *g, char **report)
     return n;
 }
 
+// A core that may not be used. 0: all may.
+static int find_hole(const dv_grid *g, rng *r, int32_t *x, int32_t *y)
+{
+    int64_t n = (int64_t)g->set.cols * g->set.rows, at = rng_below(r, n);
+    for (int64_t i = 0; i < n; i++, at = (at + 1) % n)
+        if (!g->set.allowed[at]) {
+            *x = (int32_t)(at % g->set.cols);
+            *y = (int32_t)(at / g->set.cols);
+            return 1;
+        }
+    return 0;
+}
+
 // One defect of a kind that fits the plan. 0: there is no room for it.
 static int break_it(dv_grid *g, rng *r)
 {
@@ -206,7 +219,8 @@ static int break_it(dv_grid *g, rng *r)
     dv_grid_core *d = &g->cores[rng_below(r, g->n_cores)];
     dv_grid_cb *b = &g->cbs[rng_below(r, g->n_cbs)];
     int64_t t;
-    switch (rng_below(r, 9)) {
+    int32_t x, y;
+    switch (rng_below(r, 11)) {
     case 0: // lose a tile
         c->args[1]--;
         return 1;
@@ -234,6 +248,16 @@ static int break_it(dv_grid *g, rng *r)
         return 1;
     case 7: // the last argument: a role, a chunk, an owner, a size
         c->args[g->n_args - 1]++;
+        return 1;
+    case 8: // work in a hole
+        return find_hole(g, r, &c->x, &c->y);
+    case 9: // a launch that reaches into a hole
+        if (!g->all.n || !find_hole(g, r, &x, &y))
+            return 0;
+        g->all.at[0].x0 = x < g->all.at[0].x0 ? x : g->all.at[0].x0;
+        g->all.at[0].x1 = x > g->all.at[0].x1 ? x : g->all.at[0].x1;
+        g->all.at[0].y0 = y < g->all.at[0].y0 ? y : g->all.at[0].y0;
+        g->all.at[0].y1 = y > g->all.at[0].y1 ? y : g->all.at[0].y1;
         return 1;
     default: // another core's place
         if (c == d)

@@ -1,6 +1,7 @@
 // Who runs a plan follows its grid: the simulator and the threads, for every
 // policy and order, compute the same; what is moved is what was predicted, core
-// by core; what is wrong with a grid is found.
+// by core; what is wrong with a grid is found. All of it also on a machine with
+// cores that are not there.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -35,14 +36,19 @@ typedef struct job {
     void *in[8];
 } job;
 
+// A row, and two single cores above one another: 54 of 64 are left.
+static const dv_core_rect holes[] = {{0, 3, 7, 3}, {5, 0, 5, 1}};
+
 static void start(job *j, const char *text, const char *policy,
-                  const char *order, dv_run_kind kind)
+                  const char *order, dv_run_kind kind, size_t n_holes)
 {
     *j = (job){.diag = dv_diag_create()};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = "off";
     o.policy = policy;
     o.order = order;
+    o.holes = holes;
+    o.n_holes = n_holes;
     assert_int_equal(
         dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
         DV_OK);
@@ -136,13 +142,15 @@ static void everyone_follows(void **unused)
     (void)unused;
     for (size_t i = 0; i < 2; i++) {
         job plain, threads;
-        start(&plain, programs[i], NULL, NULL, DV_RUN_SIM);
-        start(&threads, programs[i], NULL, NULL, DV_RUN_THREADS);
-        for (size_t k = 0; k < 10; k++) {
+        start(&plain, programs[i], NULL, NULL, DV_RUN_SIM, 0);
+        start(&threads, programs[i], NULL, NULL, DV_RUN_THREADS, 0);
+        for (size_t turn = 0; turn < 20; turn++) {
             job sim, crew;
+            size_t k = turn % 10, n_holes = turn < 10 ? 0 : 2;
             const char *order = orders[(k + 3 * i) % 10];
-            start(&sim, programs[i], policies[k], order, DV_RUN_SIM);
-            start(&crew, programs[i], policies[k], order, DV_RUN_THREADS);
+            start(&sim, programs[i], policies[k], order, DV_RUN_SIM, n_holes);
+            start(&crew, programs[i], policies[k], order, DV_RUN_THREADS,
+                  n_holes);
             reads_back(&sim);
             counts_agree(&sim, policies[k]);
             int whole = !strchr("s", policies[k][0]) ||
@@ -182,7 +190,7 @@ static void mistakes_are_found(void **unused)
 {
     (void)unused;
     job j;
-    start(&j, programs[0], "streamk", NULL, DV_RUN_SIM);
+    start(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
     dv_group_grid *g = &j.plan->grids[0];
     int32_t part = 0;
     while (!dv_range_in_parts(g, &g->ranges[part]))
@@ -199,7 +207,7 @@ static void mistakes_are_found(void **unused)
     g->ranges[part] = keep;
     assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
     stop(&j);
-    start(&j, programs[0], "rect", NULL, DV_RUN_SIM);
+    start(&j, programs[0], "rect", NULL, DV_RUN_SIM, 0);
     g = &j.plan->grids[0];
     keep = g->ranges[1];
     g->ranges[1].n0++;
@@ -216,11 +224,67 @@ static void mistakes_are_found(void **unused)
     stop(&j);
 }
 
+// -- Cores that are not there ------------------------------------------------
+
+static void holes_are_kept_free(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < 10; k++) {
+        job j;
+        start(&j, programs[0], policies[k], NULL, DV_RUN_SIM, 2);
+        assert_int_equal(j.plan->target.cores, 54);
+        // Every core of every line, moved into each of the holes.
+        dv_group_grid *g = &j.plan->grids[0];
+        for (int32_t i = 0; i < g->n_ranges; i += 7) {
+            dv_tile_range keep = g->ranges[i];
+            g->ranges[i].x = i % 8, g->ranges[i].y = 3;
+            finds(&j, "is in the hole 0,3 to 7,3");
+            g->ranges[i].x = 5, g->ranges[i].y = i % 2;
+            finds(&j, "is in the hole 5,0 to 5,1");
+            g->ranges[i] = keep;
+        }
+        assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+        stop(&j);
+    }
+}
+
+// What the target says of its cores must hold, whoever wrote it.
+static void machine_is_checked(void **unused)
+{
+    (void)unused;
+    job j;
+    start(&j, programs[0], "static", NULL, DV_RUN_SIM, 2);
+    dv_target *t = &j.plan->target, keep = *t;
+    t->cores = 55;
+    finds(&j, "the grid has 54 cores without its holes, work is dealt to 55");
+    *t = keep;
+    t->holes.at[0].x1 = 8;
+    finds(&j, "is not on the grid of 8x8 cores");
+    *t = keep;
+    t->holes.at[t->holes.n++] = (dv_core_rect){2, 2, 3, 3};
+    finds(&j, "core 2,3 is in two holes");
+    *t = keep;
+    t->holes.n = 0;
+    finds(&j, "the grid has 64 cores without its holes, work is dealt to 54");
+    *t = keep;
+    t->core_grid = (dv_core_grid){0, 0};
+    finds(&j, "is not on the grid of 0x0 cores");
+    *t = keep;
+    // A hole where there is work: the plan was made for other cores.
+    t->holes.at[0] = (dv_core_rect){0, 0, 0, 1};
+    finds(&j, "is in the hole 0,0 to 0,1");
+    *t = keep;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everyone_follows),
         cmocka_unit_test(mistakes_are_found),
+        cmocka_unit_test(holes_are_kept_free),
+        cmocka_unit_test(machine_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

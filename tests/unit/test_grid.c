@@ -120,6 +120,24 @@ static void limits(void **unused)
     grid_refused(&t, DV_E_CAPACITY, "is for core 1,0");
     t.holes = &out;
     grid_refused(&t, DV_E_CAPACITY, "not on the grid of 8x4 cores");
+    // A target's holes and the caller's; none is left on the corner of the
+    // grid.
+    const dv_core_rect row = {0, 3, 7, 3}, corner = {0, 0, 7, 2};
+    t = matrix_task(shape, 0, 0);
+    t.target = wormhole;
+    assert_int_equal(
+        dv_target_choose(wormhole, NULL, 0, &row, 1, DV_NOWHERE, NULL), DV_OK);
+    dv_grid *g = grid_of(&t);
+    assert_int_equal(g->set.n, 56);
+    assert_int_equal(g->n_cores, 56);
+    assert_int_equal(g->all.n, 2);
+    dv_grid_destroy(g);
+    t.core_cols = 8, t.core_rows = 4;
+    t.holes = &corner;
+    t.n_holes = 1;
+    grid_refused(&t, DV_E_CAPACITY, "none of the 32 cores is allowed");
+    dv_target_destroy(wormhole);
+    assert_int_equal(dv_target_load(&wormhole, "wormhole", NULL), DV_OK);
     // A shard larger than a core's memory.
     int64_t large[] = {4096, 4096};
     dv_shard_spec one = {"c", {2, 2}, {64, 64}};

@@ -243,6 +243,45 @@ static dv_status resume_plan(dv_diag *diag)
     return read_plan(diag, "lower");
 }
 
+// A machine with holes, a plan for it, and lint for the machine.
+static const char holed[] = "target t { core_grid = 4x3 holes = 0,1-3,1 2,0 "
+                            "tile_rows = 8 tile_cols = 8 scratch = 4KiB }";
+
+static dv_status with_holes(dv_diag *diag)
+{
+    static const char product[] = "input a: f32[20, 20]\ninput b: f32[20, 20]\n"
+                                  "y[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n";
+    const dv_core_rect hole = {3, 2, 3, 2};
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_program *p = NULL;
+    dv_target *t = NULL;
+    dv_plan *made = NULL;
+    char *words = NULL, *report = NULL;
+    int64_t n = 0;
+    o.holes = &hole;
+    o.n_holes = 1;
+    dv_status st = dv_target_parse(&t, holed, sizeof holed - 1, "t", diag);
+    if (st == DV_OK)
+        st = dv_program_parse(&p, product, sizeof product - 1, "p", NULL, 0,
+                              diag);
+    if (st == DV_OK)
+        st = dv_plan_create(&made, p, t, &o, diag);
+    if (st == DV_OK)
+        st = dv_plan_check(made, diag);
+    if (st == DV_OK && !(words = dv_plan_text(made)))
+        st = dv_nomem(diag);
+    if (st == DV_OK)
+        st = dv_lint_for(t, words, strlen(words), "w", NULL, &n, &report, diag);
+    if (st == DV_OK)
+        assert_int_equal(n, 0);
+    dv_free(words);
+    dv_free(report);
+    dv_plan_destroy(made);
+    dv_program_destroy(p);
+    dv_target_destroy(t);
+    return st;
+}
+
 static dv_status check_plan(dv_diag *diag)
 {
     return dv_plan_check(plan, diag);
@@ -469,6 +508,7 @@ SWEEP(plan_to_text)
 SWEEP(plan_to_json)
 SWEEP(parse_plan)
 SWEEP(resume_plan)
+SWEEP(with_holes)
 SWEEP(check_plan)
 SWEEP(check_counting)
 SWEEP(execute)
@@ -486,31 +526,19 @@ SWEEP(place_least)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parse),
-        TEST(to_text),
-        TEST(to_json),
-        TEST(lower_fused),
-        TEST(lower_primitive),
-        TEST(load_spyre),
-        TEST(load_host),
-        TEST(target_to_text),
-        TEST(create_plan),
-        TEST(plan_to_text),
-        TEST(plan_to_json),
-        TEST(parse_plan),
-        TEST(resume_plan),
-        TEST(check_plan),
-        TEST(check_counting),
-        TEST(execute),
-        TEST(execute_primitive),
-        TEST(verify),
-        cmocka_unit_test(diag_text),
-        TEST(write_npy),
-        TEST(read_npy),
-        TEST(place_auto),
-        TEST(place_evict),
-        TEST(place_anneal),
-        TEST(place_least),
+        TEST(parse),           TEST(to_text),
+        TEST(to_json),         TEST(lower_fused),
+        TEST(lower_primitive), TEST(load_spyre),
+        TEST(load_host),       TEST(target_to_text),
+        TEST(create_plan),     TEST(plan_to_text),
+        TEST(plan_to_json),    TEST(parse_plan),
+        TEST(resume_plan),     TEST(with_holes),
+        TEST(check_plan),      TEST(check_counting),
+        TEST(execute),         TEST(execute_primitive),
+        TEST(verify),          cmocka_unit_test(diag_text),
+        TEST(write_npy),       TEST(read_npy),
+        TEST(place_auto),      TEST(place_evict),
+        TEST(place_anneal),    TEST(place_least),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -397,6 +397,76 @@ static void reads_in_place(void **state)
     assert_true(dv_lex_is(&lx, "groups"));
 }
 
+// -- Cores that are not there ------------------------------------------------
+
+static void holes(void **state)
+{
+    (void)state;
+    // Rows and single cores, in any order and overlapping: one way to say it.
+    dv_target *t = read_one("core_grid = 4x4 holes = 0,3-3,3 1,0 0,2-3,3");
+    assert_int_equal(t->cores, 7);
+    assert_int_equal(t->holes.n, 2);
+    char *text = dv_target_text(t);
+    assert_non_null(strstr(text, "    holes     = 1,0 0,2-3,3\n"));
+    assert_int_equal(dv_target_core(t, 2, 0), 1);
+    assert_int_equal(dv_target_core(t, 1, 0), -1);
+    assert_int_equal(dv_target_core(t, 0, 4), -1);
+    assert_int_equal(dv_target_core(t, -1, 0), -1);
+    // Further choices keep what is a hole; the first n are in rows.
+    const dv_core_rect right = {1, 0, 3, 3};
+    assert_int_equal(dv_target_choose(t, &right, 1, NULL, 0, DV_NOWHERE, NULL),
+                     DV_OK);
+    assert_int_equal(t->cores, 5);
+    assert_int_equal(dv_target_first(t, 3, NULL), DV_OK);
+    assert_int_equal(t->cores, 3);
+    assert_int_equal(dv_target_core(t, 1, 1), 2);
+    assert_int_equal(dv_target_core(t, 2, 1), -1);
+    dv_release(text);
+    dv_target_destroy(t);
+    t = read_one("holes = none core_grid = 2x2");
+    assert_int_equal(t->cores, 4);
+    dv_target_destroy(t);
+}
+
+static void wrong_holes(void **state)
+{
+    (void)state;
+    property_fails("holes = 1,1", 3,
+                   "holes are cores of a grid, core_grid is 0x0");
+    property_fails("core_grid = 4x3 holes = 1,1 0,3-3,3", 31,
+                   "cores 0,3 to 3,3 are not on the grid of 4x3 cores");
+    property_fails("core_grid = 4x3 holes = 99999999999,0", 27,
+                   "are not on the grid of 4x3 cores");
+    property_fails(
+        "core_grid = 4x3 holes = 2,1-1,2", 27,
+        "cores 2,1 to 1,2: the second corner comes before the first");
+    property_fails("core_grid = 4x3 holes = 0,0-3,2", 19,
+                   "none of the 12 cores of the grid is left");
+    property_fails("core_grid = 4x3 cores = 12 holes = 0,0-3,0", 30,
+                   "core_grid has 12 cores, 4 of them holes, cores is 12");
+    property_fails("core_grid = 4x3 holes = row", 27,
+                   "holes takes cores such as 3,2 or 0,7-7,7, found 'row'");
+    property_fails("core_grid = 4x3 holes = 1,2- ring = yes", 32,
+                   "holes takes");
+    property_fails("core_grid = 4x3 holes = 1,2cores", 30, "holes takes");
+    property_fails("core_grid = 4x3 holes = -1,2", 27, "holes takes");
+    dv_target *t = read_one("core_grid = 300x1");
+    dv_core_rect every_second[150];
+    for (int i = 0; i < 150; i++)
+        every_second[i] = (dv_core_rect){2 * i, 0, 2 * i, 0};
+    assert_int_equal(
+        dv_target_choose(t, every_second, 150, NULL, 0, DV_NOWHERE, NULL),
+        DV_E_TARGET);
+    assert_int_equal(t->cores, 300);
+    dv_target_destroy(t);
+    // More rectangles than a target holds: a row of every second core.
+    char text[4096] = "target t { core_grid = 512x1 holes =";
+    for (int i = 0; i < 129; i++)
+        snprintf(text + strlen(text), 8, " %d,0", 2 * i);
+    snprintf(text + strlen(text), 3, " }");
+    fails_at(text, DV_E_TARGET, 1, 751, "holes has more than 128 rectangles");
+}
+
 // -- Out of memory -----------------------------------------------------------
 
 static void out_of_memory(void **state)
@@ -457,6 +527,28 @@ static void random_text(char *out, int most)
     }
 }
 
+// Holes of a grid of 1x1 to 64x64 cores: some places, or none.
+static void random_holes(dv_target *t)
+{
+    dv_core_rect holes[6];
+    size_t n = rnd() % 7;
+    for (size_t i = 0; i < n; i++) {
+        dv_core_rect *h = &holes[i];
+        h->x0 = (int32_t)(rnd() % (uint64_t)t->core_grid.cols);
+        h->y0 = (int32_t)(rnd() % (uint64_t)t->core_grid.rows);
+        h->x1 =
+            h->x0 + (int32_t)(rnd() % (uint64_t)(t->core_grid.cols - h->x0));
+        h->y1 =
+            h->y0 + (int32_t)(rnd() % (uint64_t)(t->core_grid.rows - h->y0));
+        if (rnd() % 2)
+            h->x1 = h->x0;
+        if (rnd() % 2)
+            h->y1 = h->y0;
+    }
+    // All cores gone: it stays as it was.
+    dv_target_choose(t, NULL, 0, holes, n, DV_NOWHERE, NULL);
+}
+
 // Make properties agree that must.
 static void reconcile(dv_target *t)
 {
@@ -466,6 +558,8 @@ static void reconcile(dv_target *t)
         t->core_grid = (dv_core_grid){cols, 1 + (int64_t)(rnd() % 64)};
     if (t->core_grid.cols)
         t->cores = t->core_grid.cols * t->core_grid.rows;
+    if (t->core_grid.cols && rnd() % 2)
+        random_holes(t);
     if (!t->tile_rows || !t->tile_cols)
         t->tile_rows = t->tile_cols = 0;
     t->stick_bytes -= t->stick_bytes % 8;
@@ -481,7 +575,8 @@ static void random_target(dv_target *t)
     dv_target_init(t, "random");
     for (int i = 0; i < DV_N_FIELDS; i++) {
         const dv_target_field *f = &dv_target_fields[i];
-        if (rnd() % 3 == 0 || f->kind == DV_KIND_grid)
+        if (rnd() % 3 == 0 || f->kind == DV_KIND_grid ||
+            f->kind == DV_KIND_rects)
             continue;
         if (f->kind == DV_KIND_text)
             random_text(dv_field_of(t, f), (int)f->most);
@@ -489,6 +584,29 @@ static void random_target(dv_target *t)
             dv_field_set(t, f, pick(f->least, f->most));
     }
     reconcile(t);
+}
+
+// Cores by number and by place, counted one by one.
+static void check_numbers(const dv_target *t)
+{
+    int64_t n = 0;
+    for (int64_t y = 0; y < t->core_grid.rows; y++)
+        for (int64_t x = 0; x < t->core_grid.cols; x++) {
+            int hole = 0;
+            for (int32_t i = 0; i < t->holes.n; i++) {
+                const dv_core_rect *h = &t->holes.at[i];
+                hole += x >= h->x0 && x <= h->x1 && y >= h->y0 && y <= h->y1;
+            }
+            int64_t at_x = -1, at_y = -1, core = dv_target_core(t, x, y);
+            if (!hole)
+                dv_target_place(t, n, &at_x, &at_y);
+            if (hole > 1 || core != (hole ? -1 : n) ||
+                (!hole && (at_x != x || at_y != y)))
+                fail_msg("DV_SEED=%" PRIu64 ": %d holes at %d,%d, core %d",
+                         seed_before, hole, (int)x, (int)y, (int)core);
+            n += !hole;
+        }
+    assert_int_equal(t->core_grid.cols ? n : t->cores, t->cores);
 }
 
 static void random_round_trips(void **state)
@@ -506,6 +624,7 @@ static void random_round_trips(void **state)
             fail_msg("DV_SEED=%" PRIu64 " gives %" PRId64 " usable bytes",
                      seed_before, usable);
         check_round_trip(&t);
+        check_numbers(&t);
     }
 }
 
@@ -530,6 +649,8 @@ int main(void)
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(files_load),
         cmocka_unit_test(reads_in_place),
+        cmocka_unit_test(holes),
+        cmocka_unit_test(wrong_holes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(random_round_trips),
     };

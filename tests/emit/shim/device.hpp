@@ -5,7 +5,7 @@
 #include "machine.hpp"
 
 #define tt_l1_ptr
-enum class DataFormat { Float32, Float16_b };
+enum class DataFormat { Float32, Float16, Float16_b };
 
 template <typename T>
 T get_arg_val(int i) {
@@ -240,6 +240,8 @@ inline void pack_reconfig_data_format(uint32_t to) { shim::here.on->pack_to = st
 
 inline void unpack(uint32_t cb, uint32_t tile, float out[1024]) {
     auto& c = cb_of(cb);
+    if (c.popped % c.n_pages + tile >= c.n_pages)
+        shim::die("a tile beyond the end of a buffer, which does not go around", cb, tile);
     const uint8_t* from = l1_at(c.base + (c.popped + tile) % c.n_pages * c.page_bytes, c.page_bytes);
     for (int i = 0; i < 1024; i++) {
         if (c.fmt == shim::format::f32) {
@@ -247,7 +249,7 @@ inline void unpack(uint32_t cb, uint32_t tile, float out[1024]) {
         } else {
             uint16_t h;
             memcpy(&h, from + 2 * i, 2);
-            out[i] = shim::from_bf16(h);
+            out[i] = c.fmt == shim::format::f16 ? shim::from_f16(h) : shim::from_bf16(h);
         }
     }
 }
@@ -259,7 +261,7 @@ inline void pack_tile(uint32_t r, uint32_t cb) {
     uint8_t* to = l1_at(get_write_ptr(cb), c.page_bytes);
     const float* from = reg(r);
     for (int i = 0; i < 1024; i++) {
-        const uint16_t h = shim::to_bf16(from[i]);
+        const uint16_t h = c.fmt == shim::format::f16 ? shim::to_f16(from[i]) : shim::to_bf16(from[i]);
         if (c.fmt == shim::format::f32)
             memcpy(to + 4 * i, &from[i], 4);
         else

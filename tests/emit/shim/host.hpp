@@ -4,7 +4,7 @@
 #include <utility>
 #include "machine.hpp"
 
-enum class DataFormat { Float32, Float16_b };
+enum class DataFormat { Float32, Float16, Float16_b };
 enum class MathFidelity { LoFi, HiFi2, HiFi3, HiFi4 };
 
 namespace tt {

@@ -144,9 +144,16 @@ static void lay_out(shim::core& c, const Program& p) {
             cb.base = c.used;
             cb.page_bytes = config.page_bytes;
             cb.n_pages = config.bytes / config.page_bytes;
-            cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : shim::format::bf16;
+            cb.fmt = format == DataFormat::Float32 ? shim::format::f32 : format == DataFormat::Float16 ? shim::format::f16 : shim::format::bf16;
             c.used += config.bytes;
         }
+    bool narrow = false, wide = false; // exponents of 5 and of 8 bits
+    for (const auto& cb : c.cbs) {
+        narrow |= cb.n_pages && cb.fmt == shim::format::f16;
+        wide |= cb.n_pages && cb.fmt == shim::format::bf16;
+    }
+    if (narrow && wide)
+        shim::die("buffers of a kernel have exponents of one width");
     c.semaphores = c.used;
     c.n_semaphores = p.semaphores;
     c.used += 16 * p.semaphores;
@@ -171,6 +178,21 @@ static void check_writes() {
     }
 }
 
+// Is there a core? SHIM_HOLES says where there is none: 0,3-7,3+5,5-5,5.
+static void check_core(size_t x, size_t y) {
+    const CoreCoord grid = MeshDevice().compute_with_storage_grid_size();
+    if (x >= grid.x || y >= grid.y)
+        shim::die("a core that is not on the grid", static_cast<long>(x), static_cast<long>(y));
+    const char* at = getenv("SHIM_HOLES");
+    for (int n = 0; at && *at; at += n + (at[n] == '+')) {
+        size_t x0, y0, x1, y1;
+        if (sscanf(at, "%zu,%zu-%zu,%zu%n", &x0, &y0, &x1, &y1, &n) != 4)
+            shim::die("SHIM_HOLES are no holes");
+        if (x >= x0 && x <= x1 && y >= y0 && y <= y1)
+            shim::die("a core that is not there", static_cast<long>(x), static_cast<long>(y));
+    }
+}
+
 static void run(const Program& p) {
     std::vector<std::unique_ptr<shim::core>> cores;
     std::vector<std::thread> threads;
@@ -179,6 +201,7 @@ static void run(const Program& p) {
     for (const auto& r : p.cores)
         for (size_t y = r.start.y; y <= r.end.y; y++)
             for (size_t x = r.start.x; x <= r.end.x; x++) {
+                check_core(x, y);
                 cores.push_back(std::make_unique<shim::core>());
                 shim::core* c = cores.back().get();
                 lay_out(*c, p);

@@ -3,6 +3,7 @@
 // thread runs one kernel of one core.
 #pragma once
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +21,7 @@ constexpr uint32_t l1_bytes = 1499136; // of a core
 constexpr uint32_t max_args = 341;
 constexpr int n_cbs = 32;
 
-enum class format { f32, bf16 };
+enum class format { f32, f16, bf16 };
 
 [[noreturn]] inline void die(const char* what, long a = 0, long b = 0) {
     fprintf(stderr, "shim: %s (%ld, %ld)\n", what, a, b);
@@ -106,6 +107,29 @@ inline uint16_t to_bf16(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+inline float from_f16(uint16_t h) {
+    const int e = h >> 10 & 31, m = h & 1023;
+    const float v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf(static_cast<float>(m + 1024), e - 25) : ldexpf(static_cast<float>(m), -24);
+    return h & 0x8000 ? -v : v;
+}
+
+// By way of bf16, as f32 registers are packed: what is left has 8 bits, which
+// only the smallest numbers cannot keep; those are rounded to even.
+inline uint16_t to_f16(float f) {
+    const float v = from_bf16(to_bf16(f));
+    const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
+    const float a = std::fabs(v);
+    if (std::isnan(v))
+        return 0x7e00;
+    if (a >= 65520)
+        return static_cast<uint16_t>(sign | 0x7c00);
+    if (a < 0x1p-14f)
+        return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(a * 0x1p24f)));
+    int e;
+    const float m = std::frexp(a, &e);
+    return static_cast<uint16_t>(sign | ((e + 14) << 10) | (static_cast<int>(m * 2048) - 1024));
 }
 
 } // namespace shim
