@@ -1,0 +1,74 @@
+// The loop over k of one tile: its plan (tile.c) and what writes its steps
+// (steps.c). tile.c has the idea.
+#ifndef DV_JIT_KLOOP_H
+#define DV_JIT_KLOOP_H
+#include "jit/aarch64/tile.h"
+
+// A ring of registers and the load that comes next. Loads are numbered through
+// groups of `per`.
+typedef struct dv_ring {
+    int size, first; // registers
+    int per;         // loads a group
+    int group, i;    // the next load
+    int reg;         // of the next load, from 0
+    int end;         // groups in all
+    int64_t start;   // slots of the group's loads are counted from here
+    int64_t at;      // slot of the next load
+} dv_ring;
+
+typedef struct dv_kloop {
+    const dv_prod *p;
+    const dv_tile *t;
+    dv_ring v, s;
+    int group;            // steps that one load of S serves
+    int unroll;           // steps of a turn of the loop
+    int steps;            // as emitted
+    int base;             // step the pointers stand at
+    int flows;            // a turn is a product of the batch
+    int64_t hop_s, hop_v; // what a product's end is from the next one's start
+    int walk_v, walk_s;   // the pointer moves with each step
+    int turns;            // of the loop; 0: none
+    int flat;             // addresses are offsets from X_A and X_B
+    int stores;           // the last step stores the rows as they are done
+    int by_col;           // so many columns at a time; 0: all of a row
+} dv_kloop;
+
+// The loads of a group of one ring. Nearly all are one instruction, whose
+// offset grows by as much with every group: they are added up from parts.
+typedef struct dv_loads {
+    int slot[32];        // from the group's start
+    uint32_t word[32];   // without register and group
+    uint32_t reg[32];    // registers of the ring
+    uint32_t step, hop;  // what a group, and the next product, adds
+    uint32_t moved;      // that of the group at hand
+    uint32_t then;       // instruction behind a group; 0: none
+    int limit;           // groups from here on are written one by one
+    int64_t group_slots; // slots of a group
+} dv_loads;
+
+// Words that are written four at a time have room for three more.
+enum { DV_STEP_WORDS = 32 + 3, DV_STEP_PHASES = 8 };
+
+// What writes the steps, made once a product.
+typedef struct dv_steps {
+    dv_kloop *l;
+    dv_gen *g;
+    dv_loads v, s;
+    int64_t next; // slot of the next load of either
+    // Multiply-adds by a lane, and multiplies, without their registers; which
+    // load of a group has the scalar of a row, and (lanes of rows) its lane.
+    uint32_t words[2][4];
+    unsigned char load[32], lane[32];
+    // Accumulators and vectors of V of the multiply-adds of a step, in order.
+    // They are the same again after `period` steps; 0: not soon.
+    int period, known; // bits: those that are made
+    uint32_t fields[DV_STEP_PHASES][DV_STEP_WORDS];
+} dv_steps;
+
+// Begin a product: everything is loaded that comes before its first step.
+void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g);
+// Steps begin..end. Those below `fresh` start a sum.
+void dv_steps_put(dv_steps *w, int begin, int end, int fresh);
+// Pointers stand at another step.
+void dv_steps_rebase(dv_steps *w, int base);
+#endif
