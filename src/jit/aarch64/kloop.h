@@ -4,16 +4,10 @@
 #define DV_JIT_KLOOP_H
 #include "jit/aarch64/tile.h"
 
-// A ring of registers and the load that comes next. Loads are numbered through
-// groups of `per`.
+// A ring of registers. Loads are numbered through groups of `per`.
 typedef struct dv_ring {
     int size, first; // registers
     int per;         // loads a group
-    int group, i;    // the next load
-    int reg;         // of the next load, from 0
-    int end;         // groups in all
-    int64_t start;   // slots of the group's loads are counted from here
-    int64_t at;      // slot of the next load
 } dv_ring;
 
 typedef struct dv_kloop {
@@ -33,36 +27,52 @@ typedef struct dv_kloop {
     int by_col;           // so many columns at a time; 0: all of a row
 } dv_kloop;
 
-// The loads of a group of one ring. Nearly all are one instruction, whose
-// offset grows by as much with every group: they are added up from parts.
+// The loads of one ring. Nearly all are one instruction, whose offset grows by
+// as much with every group: they are added up from parts.
 typedef struct dv_loads {
-    int slot[32];        // from the group's start
-    uint32_t word[32];   // without register and group
-    uint32_t reg[32];    // registers of the ring
-    uint32_t step, hop;  // what a group, and the next product, adds
-    uint32_t moved;      // that of the group at hand
-    uint32_t then;       // instruction behind a group; 0: none
-    int limit;           // groups from here on are written one by one
-    int64_t group_slots; // slots of a group
+    int per, steps;     // loads a group, steps that it serves
+    int end;            // groups in all
+    int limit;          // groups from here on are written one by one
+    int group, next;    // of the last load; the register of the next, from 0
+    int size;           // registers
+    uint32_t step, hop; // what a group, and the next product, adds
+    uint32_t moved;     // that of the group at hand
+    uint32_t then;      // instruction behind a group
+    int then_after;     // its last load; -1: none
+    int slot[32];       // before which it is due, from the group's start
+    uint32_t word[32];  // without register and group
+    uint32_t reg[32];   // registers of the ring
 } dv_loads;
 
+// A load that is due before multiply-add `slot` of a step.
+typedef struct dv_due {
+    unsigned char slot, is_s, i;
+    signed char ahead; // groups, from the one at hand
+} dv_due;
+
 // Words that are written four at a time have room for three more.
-enum { DV_STEP_WORDS = 32 + 3, DV_STEP_PHASES = 8 };
+enum { DV_STEP_WORDS = 32 + 3, DV_STEP_PHASES = 8, DV_MOST_LANES = 4 };
+
+// Registers of the multiply-adds of a step, in order. They are the same again
+// after `period` steps or groups.
+typedef struct dv_fields {
+    int period; // 0: not soon
+    int known;  // bits: those that are made
+    uint32_t words[DV_STEP_PHASES][DV_STEP_WORDS];
+} dv_fields;
 
 // What writes the steps, made once a product.
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
+    int size, wide; // multiply-adds of a step, columns at a time
     dv_loads v, s;
-    int64_t next; // slot of the next load of either
-    // Multiply-adds by a lane, and multiplies, without their registers; which
-    // load of a group has the scalar of a row, and (lanes of rows) its lane.
-    uint32_t words[2][4];
-    unsigned char load[32], lane[32];
-    // Accumulators and vectors of V of the multiply-adds of a step, in order.
-    // They are the same again after `period` steps; 0: not soon.
-    int period, known; // bits: those that are made
-    uint32_t fields[DV_STEP_PHASES][DV_STEP_WORDS];
+    // What is due in the steps of a group of S, and where each step's end.
+    dv_due due[(DV_MOST_LANES + 1) * 32];
+    int due_end[DV_MOST_LANES];
+    uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
+    dv_fields acc;                  // accumulators and vectors of V
+    dv_fields row;                  // scalars, with lanes of rows their lanes
 } dv_steps;
 
 // Begin a product: everything is loaded that comes before its first step.

@@ -15,11 +15,14 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
-// Which load the register of load i of group 0 was for before.
-static void old_load(const dv_ring *r, int i, int *group, int *old_i)
+// Which load the register of load i of group 0 was for before: its group.
+static int old_load(const dv_ring *r, int i, int *old)
 {
-    *group = (int)dv_gen_div(i - r->size, r->per);
-    *old_i = i - r->size - *group * r->per;
+    int group = 0, at = i - r->size;
+    for (; at < 0; at += r->per)
+        group--;
+    *old = at;
+    return group;
 }
 
 // About one step ahead, spread over it, but not before the register is free.
@@ -27,8 +30,7 @@ static void slots_of_v(const dv_kloop *l, int *slot)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv, by = l->by_col;
     for (int i = 0; i < nv; i++) {
-        int group, old, free;
-        old_load(&l->v, i, &group, &old);
+        int old, free, group = old_load(&l->v, i, &old);
         if (by)
             free = group * size + (old / by + 1) * rows * by - by + old % by;
         else
@@ -43,8 +45,7 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
     int size = t->rows * t->nv, steps = l->group;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
     for (int i = 0; i < l->s.per; i++) {
-        int group, old;
-        old_load(&l->s, i, &group, &old);
+        int old, group = old_load(&l->s, i, &old);
         int row = (old + 1) * each - 1;
         row = row < t->rows && !l->by_col ? row : t->rows - 1;
         int free = ((group + 1) * steps - 1) * size + (row + 1) * t->nv;
@@ -70,11 +71,10 @@ static int in_next(const dv_kloop *l, int step)
     return l->flows && step >= l->base + l->unroll;
 }
 
-static void load_v(const dv_kloop *l, dv_gen *g)
+static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
 {
     const dv_tile *t = l->t;
-    int step = l->v.group, j = l->v.i, bytes = dv_tile_bytes(g, t);
-    int v = dv_gen_reg(l->v.first + l->v.reg);
+    int bytes = dv_tile_bytes(g, t);
     int64_t at = dv_tile_off(g, t, j), off = at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
@@ -138,17 +138,14 @@ static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
         dv_tile_step(g, X_ROW, l->p->ld_s, X_LDA);
 }
 
-static void load_s(const dv_kloop *l, dv_gen *g)
+static void load_s(const dv_kloop *l, dv_gen *g, int v, int group, int i)
 {
-    const dv_ring *s = &l->s;
-    int v = dv_gen_reg(s->first + s->reg);
     if (l->p->pairs)
-        dv_gen_load(g, v, X_ROW, (s->group - l->base) * l->p->ld_s + 16 * s->i,
-                    16);
+        dv_gen_load(g, v, X_ROW, (group - l->base) * l->p->ld_s + 16 * i, 16);
     else if (l->p->lane_k)
-        load_s_k(l, g, v, s->group, s->i);
+        load_s_k(l, g, v, group, i);
     else
-        load_s_m(l, g, v, s->group, s->i);
+        load_s_m(l, g, v, group, i);
 }
 
 // -- Loads from tables -------------------------------------------------------
@@ -205,14 +202,15 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
             load_word(l->flat ? X_B : X_BRUN, dv_tile_off(g, l->t, j));
         ok = out->word[j] != 0;
     }
-    out->limit = ok ? l->v.end : 0;
+    out->then_after = out->then ? out->per - 1 : -1;
+    out->limit = ok ? out->end : 0;
 }
 
 static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int rows = l->t->rows, lanes = g->lanes, base = l->flat ? X_A : X_ROW;
-    int ok = !p->pack_s, groups = l->s.end, each = 0;
+    int ok = !p->pack_s, groups = out->end, each = 0;
     int64_t step = p->ld_s, hop = l->hop_s, far = 16;
     if (p->lane_k && p->panel) {
         step = 16 * rows;
@@ -237,69 +235,137 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         ok = out->word[i] &&
              (walks || all_usual(step, hop, l->unroll / l->group, groups, off));
     }
+    out->then_after = out->then ? out->per - 1 : -1;
     out->limit = ok && (out->then || !walks) ? groups : 0;
 }
 
-// The group of the ring's next load.
-static void at_group(const dv_kloop *l, const dv_ring *r, dv_loads *q,
-                     int steps)
+// What the group at hand adds to its words.
+static void move_to(const dv_kloop *l, dv_loads *q)
 {
-    q->moved = (uint32_t)(r->group - l->base / steps) * q->step;
-    if (in_next(l, r->group * steps))
+    q->moved = (uint32_t)(q->group - l->base / q->steps) * q->step;
+    if (in_next(l, q->group * q->steps))
         q->moved += q->hop;
 }
 
-static void next_load(const dv_kloop *l, dv_ring *r, dv_loads *q, int steps)
+static void start_loads(dv_loads *q, const dv_ring *r, int steps, int n_steps)
 {
-    if (++r->reg == r->size)
-        r->reg = 0;
-    if (++r->i == r->per) {
-        r->i = 0;
-        r->group++;
-        r->start += q->group_slots;
-        at_group(l, r, q, steps);
-        if (r->group == r->end)
-            r->start = INT64_MAX / 2;
-    }
-    r->at = r->start + q->slot[r->i];
-}
-
-static void put_load(dv_code *code, const dv_ring *r, const dv_loads *q)
-{
-    dv_code_put(code, q->word[r->i] + q->reg[r->reg] + q->moved);
-    if (q->then && r->i == r->per - 1)
-        dv_code_put(code, q->then);
-}
-
-static void loads_before(dv_steps *w, int64_t slot)
-{
-    dv_kloop *l = w->l;
-    while (l->v.at <= slot) {
-        if (l->v.group < w->v.limit)
-            put_load(w->g->code, &l->v, &w->v);
-        else
-            load_v(l, w->g);
-        next_load(l, &l->v, &w->v, 1);
-    }
-    while (l->s.at <= slot) {
-        if (l->s.group < w->s.limit)
-            put_load(w->g->code, &l->s, &w->s);
-        else
-            load_s(l, w->g);
-        next_load(l, &l->s, &w->s, l->group);
-    }
-    w->next = l->v.at < l->s.at ? l->v.at : l->s.at;
-}
-
-static void first_load(const dv_kloop *l, dv_ring *r, dv_loads *q, int steps)
-{
-    r->group = r->i = r->reg = 0;
-    r->start = 0;
-    r->at = q->slot[0];
-    q->group_slots = (int64_t)steps * l->t->rows * l->t->nv;
-    at_group(l, r, q, steps);
+    q->per = r->per;
+    q->steps = steps;
+    q->end = (n_steps + steps - 1) / steps;
+    q->group = q->next = 0;
+    q->size = r->size;
     for (int i = 0; i < r->size; i++)
         q->reg[i] = (uint32_t)dv_gen_reg(r->first + i);
+}
+
+// -- What is due when --------------------------------------------------------
+
+// Loads are issued in order: none is due before the one before it.
+static void in_order(dv_loads *q)
+{
+    for (int i = 1; i < q->per; i++)
+        q->slot[i] = max_int(q->slot[i], q->slot[i - 1]);
+}
+
+// The load that is first due in a group's own slots, and how many groups after
+// that one its group is.
+static void first_due(const dv_loads *q, int slots, int *ahead, int *i)
+{
+    *ahead = q->slot[q->per - 1] < slots ? 0 : -1;
+    *i = 0;
+    while (q->slot[*i] + *ahead * slots < 0)
+        if (++*i == q->per)
+            *i = 0, ++*ahead;
+}
+
+// Both lists in one: V before S where both are due.
+static void merge(dv_steps *w)
+{
+    int steps = w->s.steps, size = w->size, ahead[2], i[2];
+    const dv_loads *q[2] = {&w->v, &w->s};
+    int slots[2] = {size, steps * size}, at[2];
+    dv_due *out = w->due;
+    for (int k = 0; k < 2; k++) {
+        first_due(q[k], slots[k], &ahead[k], &i[k]);
+        at[k] = q[k]->slot[i[k]] + ahead[k] * slots[k];
+    }
+    for (int step = 0; step < steps; step++) {
+        for (int k; k = at[1] < at[0], at[k] < size; out++) {
+            *out = (dv_due){(unsigned char)at[k], (unsigned char)k,
+                            (unsigned char)i[k], (signed char)ahead[k]};
+            if (++i[k] == q[k]->per)
+                i[k] = 0, ahead[k]++;
+            at[k] = q[k]->slot[i[k]] + ahead[k] * slots[k] - step * size;
+        }
+        w->due_end[step] = (int)(out - w->due);
+        at[0] -= size;
+        at[1] -= size;
+    }
+}
+
+// One that is not in the tables.
+static __attribute__((noinline)) void other_load(dv_steps *w, int is_s, int reg,
+                                                 int group, int i)
+{
+    if (is_s)
+        load_s(w->l, w->g, reg, group, i);
+    else
+        load_v(w->l, w->g, reg, group, i);
+}
+
+static unsigned char *put_word(unsigned char *to, uint32_t word)
+{
+    word = dv_code_low_first(word);
+    memcpy(to, &word, sizeof word);
+    return to + sizeof word;
+}
+
+// Load i of `group`, which need not exist. There is room for two words.
+static inline unsigned char *put_load(dv_steps *w, unsigned char *to, int is_s,
+                                      int group, int i)
+{
+    dv_loads *q = is_s ? &w->s : &w->v;
+    if ((unsigned)group >= (unsigned)q->end)
+        return to;
+    if (i == 0) {
+        q->group = group;
+        move_to(w->l, q);
+    }
+    uint32_t reg = q->reg[q->next];
+    q->next = q->next + 1 == q->size ? 0 : q->next + 1;
+    if (group < q->limit) {
+        to = put_word(to, q->word[i] + reg + q->moved);
+        return i == q->then_after ? put_word(to, q->then) : to;
+    }
+    dv_code *code = w->g->code;
+    code->n = (size_t)(to - code->at);
+    other_load(w, is_s, (int)reg, group, i);
+    return code->at + code->n;
+}
+
+// Room for the rest of a step: its words, two a load and three that runs are
+// rounded up by. Loads that are not in the tables look after themselves, and
+// leave as much.
+enum { ROOM = 4 * (32 + 3) + 8 * (DV_MOST_LANES + 1) * 32, OTHERS = 4096 };
+
+static int has_room(dv_code *code)
+{
+    if (code->cap - code->n < ROOM + OTHERS)
+        code->failed = 1;
+    return !code->failed;
+}
+
+// What is due before the first step.
+static void put_early(dv_steps *w, int is_s)
+{
+    dv_loads *q = is_s ? &w->s : &w->v;
+    dv_code *code = w->g->code;
+    if (!has_room(code))
+        return;
+    unsigned char *to = code->at + code->n;
+    for (int i = 0; i < q->per && q->slot[i] < 0; i++)
+        to = put_load(w, to, is_s, 0, i);
+    code->n = (size_t)(to - code->at);
 }
 
 // -- Multiply-adds -----------------------------------------------------------
@@ -314,76 +380,46 @@ static int lane_of(const dv_kloop *l, const dv_gen *g, int step)
     return step - group + shift;
 }
 
-// A multiply-add (fresh: a multiply) by a lane or a pair of rows, without its
-// registers.
-static uint32_t by_lane(dv_gen *g, int lane, int fresh, int pairs)
+// Multiply-adds and multiplies by a lane or a pair of rows, without registers.
+static void plan_ops(dv_steps *w)
 {
-    int ok = 1;
-    uint32_t w;
-    if (pairs && g->ints)
-        w = dv_insn_word(DV_INSN_smmla, 0, 0, 0, 0, &ok);
-    else if (pairs)
-        w = dv_insn_word(DV_INSN_bfmmla, 0, 0, 0, 0, &ok);
-    else if (g->es == 8)
-        w = fresh ? dv_insn_word(DV_INSN_fmul_e2d, 0, 0, 0, lane, &ok)
-                  : dv_insn_word(DV_INSN_fmla_e2d, 0, 0, 0, lane, &ok);
-    else if (g->ints)
-        w = fresh ? dv_insn_word(DV_INSN_fmul_e4i, 0, 0, 0, lane, &ok)
-                  : dv_insn_word(DV_INSN_fmla_e4i, 0, 0, 0, lane, &ok);
-    else
-        w = fresh ? dv_insn_word(DV_INSN_fmul_e4s, 0, 0, 0, lane, &ok)
-                  : dv_insn_word(DV_INSN_fmla_e4s, 0, 0, 0, lane, &ok);
-    g->code->failed |= !ok;
-    return w;
+    static const dv_insn ops[3][2] = {{DV_INSN_fmla_e4s, DV_INSN_fmul_e4s},
+                                      {DV_INSN_fmla_e4i, DV_INSN_fmul_e4i},
+                                      {DV_INSN_fmla_e2d, DV_INSN_fmul_e2d}};
+    const dv_gen *g = w->g;
+    int ok = 1, type = g->es == 8 ? 2 : g->ints;
+    for (int fresh = 0; fresh < 2; fresh++)
+        for (int i = 0; i < g->lanes; i++) {
+            dv_insn op = ops[type][fresh];
+            uint32_t lane = type == 2
+                                ? dv_insn_regs(DV_FORM_VVD, 0, 0, 0, i, &ok)
+                                : dv_insn_regs(DV_FORM_VVS, 0, 0, 0, i, &ok);
+            w->ops[fresh][i] = dv_insn_rows[op].bits | lane;
+        }
+    if (w->l->p->pairs)
+        w->ops[0][0] = w->ops[1][0] =
+            dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
 }
 
-static void plan_words(dv_steps *w)
+// Groups after which the same registers come again; 0: not soon.
+static int period_of(int per, int size, int sets)
 {
-    const dv_kloop *l = w->l;
-    int rows = l->t->rows, lanes = w->g->lanes, nv = l->t->nv;
-    for (int i = 0; i < (l->p->pairs ? 1 : lanes); i++) {
-        w->words[0][i] = by_lane(w->g, i, 0, l->p->pairs);
-        w->words[1][i] = by_lane(w->g, i, 1, l->p->pairs);
-    }
-    for (int i = 0; i < rows; i++) {
-        int load = l->p->lane_k || l->p->pairs ? i : i / lanes;
-        int last = !l->p->lane_k && rows >= lanes && (load + 1) * lanes > rows;
-        w->load[i] = (unsigned char)load;
-        w->lane[i] = (unsigned char)(l->p->pairs ? 0
-                                     : last      ? i - (rows - lanes)
-                                                 : i - load * lanes);
-    }
     int period = 1;
-    while (period * nv % l->v.size)
+    while (period * per % size)
         period++;
-    while (period % l->t->sets)
+    while (period % sets)
         period *= 2;
-    w->period = period <= DV_STEP_PHASES ? period : 0;
-    w->known = 0;
+    return period <= DV_STEP_PHASES ? period : 0;
 }
 
-// The multiply-adds of a step by their rows, without accumulators and V.
-static void words_of(const dv_steps *w, int s, int fresh, uint32_t *out)
+// Accumulators and vectors of V. Some columns at a time: their vectors of V are
+// free again early, so that one ring of them is enough. (One column at a time
+// now and then keeps half of the units idle, for as long as the loop runs.) Or
+// whole rows.
+static void make_acc(const dv_steps *w, int s, int wide, uint32_t *out)
 {
     const dv_kloop *l = w->l;
-    int first = s / l->group * l->s.per % l->s.size, per_k = l->p->lane_k;
-    const uint32_t *words =
-        w->words[s < fresh] + (per_k ? lane_of(l, w->g, s) : 0);
-    for (int i = 0; i < l->t->rows; i++) {
-        int from = first + w->load[i];
-        while (from >= l->s.size)
-            from -= l->s.size;
-        out[i] = words[per_k ? 0 : w->lane[i]] | w->s.reg[from] << 16;
-    }
-}
-
-// Some columns at a time: their vectors of V are free again early, so that one
-// ring of them is enough. (One column at a time now and then keeps half of the
-// units idle, for as long as the loop runs.) Or whole rows.
-static void make_fields(const dv_steps *w, int s, int wide, uint32_t *out)
-{
-    const dv_kloop *l = w->l;
-    int nv = l->t->nv, rows = l->t->rows, n = 0;
+    int nv = l->t->nv, rows = l->t->rows;
     int acc = s % l->t->sets * rows * nv, v = s * nv % l->v.size;
     uint32_t vecs[32];
     for (int j = 0; j < nv; j++) {
@@ -393,70 +429,120 @@ static void make_fields(const dv_steps *w, int s, int wide, uint32_t *out)
     for (int b = 0; b < nv; b += wide)
         for (int i = 0; i < rows; i++)
             for (int j = b; j < b + wide; j++)
-                out[n++] = vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
+                *out++ = vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
 }
 
-// Each row's word as often as it is used, in the order of make_fields.
-static void spread(const dv_kloop *l, const uint32_t *rows, int wide,
-                   uint32_t *out)
+// Scalars: which load of the group has that of a row, and (lanes of rows) its
+// lane. The last load begins earlier.
+static void make_row(const dv_steps *w, int group, int wide, uint32_t *out)
 {
+    const dv_kloop *l = w->l;
+    int rows = l->t->rows, lanes = w->g->lanes, size = l->s.size;
+    int each = l->p->lane_k || l->p->pairs, first = group * l->s.per % size;
+    uint32_t row[32];
+    for (int i = 0; i < rows; i++) {
+        int load = each ? i : i / lanes, from = first + load;
+        int begin = rows >= lanes && (load + 1) * lanes > rows ? rows - lanes
+                                                               : load * lanes;
+        while (from >= size)
+            from -= size;
+        row[i] = w->s.reg[from] << 16;
+        row[i] |= each ? 0 : w->ops[0][i - begin] ^ w->ops[0][0];
+    }
     for (int b = 0; b < l->t->nv; b += wide)
-        for (int i = 0; i < l->t->rows; i++, out += wide)
+        for (int i = 0; i < rows; i++, out += wide)
             for (int j = 0; j < wide; j += 4)
                 for (int q = 0; q < 4; q++)
-                    out[j + q] = rows[i];
+                    out[j + q] = row[i];
+}
+
+typedef void make_fn(const dv_steps *w, int at, int wide, uint32_t *out);
+
+static const uint32_t *fields(const dv_steps *w, dv_fields *f, int at,
+                              make_fn *make)
+{
+    int phase = f->period ? at % f->period : 0;
+    if (!f->period || !(f->known >> phase & 1))
+        make(w, at, w->wide, f->words[phase]);
+    f->known |= 1 << phase;
+    return f->words[phase];
 }
 
 // n words, four at a time.
-static void put_run(dv_code *code, const uint32_t *a, const uint32_t *b, int n)
+static inline unsigned char *put_run(unsigned char *to, uint32_t op,
+                                     const uint32_t *a, const uint32_t *b,
+                                     int n)
 {
-    if (code->cap - code->n < 4 * ((size_t)n + 3)) {
-        code->failed = 1;
-        return;
-    }
-    unsigned char *to = code->at + code->n;
-    for (int i = 0; i < n; i += 4, to += 16) {
+    for (int i = 0; i < n; i += 4) {
         uint32_t four[4];
         for (int q = 0; q < 4; q++)
-            four[q] = dv_code_low_first(a[i + q] | b[i + q]);
-        memcpy(to, four, sizeof four);
+            four[q] = dv_code_low_first(op | a[i + q] | b[i + q]);
+        memcpy(to + 4 * i, four, sizeof four);
     }
-    code->n += 4 * (size_t)n;
+    return to + 4 * n;
+}
+
+static uint32_t op_of(const dv_steps *w, int s, int fresh)
+{
+    int lane = w->l->p->lane_k ? lane_of(w->l, w->g, s) : 0;
+    return w->ops[s < fresh][lane];
+}
+
+// The loads that are due in a step: the first of them, and the end.
+static const dv_due *due_in(const dv_steps *w, int s, const dv_due **end)
+{
+    int in = s & (w->s.steps - 1);
+    *end = w->due + w->due_end[in];
+    return w->due + (in ? w->due_end[in - 1] : 0);
+}
+
+static inline unsigned char *put_due(dv_steps *w, unsigned char *to,
+                                     const dv_due *d, const int *groups)
+{
+    return put_load(w, to, d->is_s, groups[d->is_s] + d->ahead, d->i);
 }
 
 // One step, with the loads that are due before each of its multiply-adds.
-static void put_step(dv_steps *w, int s, const uint32_t *rows)
+static void put_step(dv_steps *w, int s, int fresh)
 {
-    const dv_kloop *l = w->l;
-    int n = l->t->rows * l->t->nv, wide = l->by_col ? l->by_col : l->t->nv;
-    int phase = w->period ? s % w->period : 0;
-    int64_t slot = s * (int64_t)n;
-    uint32_t all[DV_STEP_WORDS], *fields = w->fields[phase];
-    if (!w->period || !(w->known >> phase & 1))
-        make_fields(w, s, wide, fields);
-    w->known |= 1 << phase;
-    spread(l, rows, wide, all);
-    for (int i = 0, run; i < n; i += run) {
-        if (w->next <= slot + i)
-            loads_before(w, slot + i);
-        run = w->next - slot < n ? (int)(w->next - slot) - i : n - i;
-        put_run(w->g->code, all + i, fields + i, run);
+    int at = 0, groups[2] = {s & -w->s.steps, s / w->s.steps};
+    const dv_due *end, *d = due_in(w, s, &end);
+    const uint32_t *acc = fields(w, &w->acc, s, make_acc);
+    const uint32_t *row = fields(w, &w->row, groups[1], make_row);
+    uint32_t op = op_of(w, s, fresh);
+    dv_code *code = w->g->code;
+    if (!has_room(code))
+        return;
+    unsigned char *to = code->at + code->n;
+    for (; d < end; d++) {
+        to = put_run(to, op, acc + at, row + at, d->slot - at);
+        at = d->slot;
+        to = put_due(w, to, d, groups);
     }
+    to = put_run(to, op, acc + at, row + at, w->size - at);
+    code->n = (size_t)(to - code->at);
 }
 
 // The last step, a row at a time; the sums of each are stored meanwhile.
-static void put_last(dv_steps *w, int s, const uint32_t *rows)
+static void put_last(dv_steps *w, int s, int fresh)
 {
     const dv_kloop *l = w->l;
-    int nv = l->t->nv;
-    int64_t slot = s * (int64_t)l->t->rows * nv;
-    uint32_t fields[DV_STEP_WORDS];
-    make_fields(w, s, nv, fields);
-    for (int i = 0, n = 0; i < l->t->rows; i++)
+    int nv = l->t->nv, groups[2] = {s & -w->s.steps, s / w->s.steps};
+    const dv_due *end, *d = due_in(w, s, &end);
+    if (w->wide != nv) // in another order
+        w->acc.known = w->row.known = 0;
+    w->wide = nv;
+    const uint32_t *acc = fields(w, &w->acc, s, make_acc);
+    const uint32_t *row = fields(w, &w->row, groups[1], make_row);
+    uint32_t op = op_of(w, s, fresh);
+    dv_code *code = w->g->code;
+    for (int i = 0, n = 0; i < l->t->rows && has_room(code); i++)
         for (int j = 0; j < nv; j++, n++) {
-            if (w->next <= slot + n)
-                loads_before(w, slot + n);
-            dv_code_put(w->g->code, rows[i] | fields[n]);
+            unsigned char *to = code->at + code->n;
+            for (; d < end && d->slot <= n; d++)
+                to = put_due(w, to, d, groups);
+            to = put_word(to, op | acc[n] | row[n]);
+            code->n = (size_t)(to - code->at);
             if (i > 0 && l->stores)
                 dv_tile_store_one(w->g, l->p, l->t, i - 1, j);
         }
@@ -468,34 +554,38 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g)
 {
     w->l = l;
     w->g = g;
+    w->size = l->t->rows * l->t->nv;
+    w->wide = l->by_col ? l->by_col : l->t->nv;
     l->base = 0;
-    l->v.end = l->steps;
-    l->s.end = (l->steps + l->group - 1) / l->group;
+    start_loads(&w->v, &l->v, 1, l->steps);
+    start_loads(&w->s, &l->s, l->group, l->steps);
     slots_of_v(l, w->v.slot);
     slots_of_s(l, g, w->s.slot);
+    in_order(&w->v);
+    in_order(&w->s);
     table_of_v(l, g, &w->v);
     table_of_s(l, g, &w->s);
-    first_load(l, &l->v, &w->v, 1);
-    first_load(l, &l->s, &w->s, l->group);
-    plan_words(w);
-    loads_before(w, -1);
+    merge(w);
+    plan_ops(w);
+    w->acc.period = period_of(l->v.per, l->v.size, l->t->sets);
+    w->row.period = period_of(l->s.per, l->s.size, 1);
+    w->acc.known = w->row.known = 0;
+    put_early(w, 0);
+    put_early(w, 1);
 }
 
 void dv_steps_put(dv_steps *w, int begin, int end, int fresh)
 {
-    uint32_t rows[32];
-    for (int s = begin; s < end; s++) {
-        words_of(w, s, fresh, rows);
+    for (int s = begin; s < end; s++)
         if (s == w->l->steps - 1 && (w->l->stores || w->l->by_col))
-            put_last(w, s, rows);
+            put_last(w, s, fresh);
         else
-            put_step(w, s, rows);
-    }
+            put_step(w, s, fresh);
 }
 
 void dv_steps_rebase(dv_steps *w, int base)
 {
     w->l->base = base;
-    at_group(w->l, &w->l->v, &w->v, 1);
-    at_group(w->l, &w->l->s, &w->s, w->l->group);
+    move_to(w->l, &w->v);
+    move_to(w->l, &w->s);
 }
