@@ -30,11 +30,13 @@ typedef struct dv_kloop {
 // The loads of one ring. Nearly all are one instruction, whose offset grows by
 // as much with every group: they are added up from parts.
 typedef struct dv_loads {
-    int per, steps;     // loads a group, steps that it serves
-    int end;            // groups in all
-    int limit;          // groups from here on are written one by one
-    int group, next;    // of the last load; the register of the next, from 0
-    int size;           // registers
+    int per, steps; // loads a group, steps that it serves
+    int end;        // groups in all
+    int limit;      // groups from here on are written one by one
+    int base,
+        hop_from;    // group that pointers stand at, first of the next product
+    int group, next; // of the last load; the register of the next, from 0
+    int size;        // registers
     uint32_t step, hop; // what a group, and the next product, adds
     uint32_t moved;     // that of the group at hand
     uint32_t then;      // instruction behind a group
@@ -58,6 +60,7 @@ enum { DV_STEP_WORDS = 32 + 3, DV_STEP_PHASES = 8, DV_MOST_LANES = 4 };
 typedef struct dv_fields {
     int period; // 0: not soon
     int known;  // bits: those that are made
+    int at;     // those of the step at hand
     uint32_t words[DV_STEP_PHASES][DV_STEP_WORDS];
 } dv_fields;
 
@@ -66,6 +69,7 @@ typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
     int size, wide; // multiply-adds of a step, columns at a time
+    int in, group;  // the step at hand: in its group of S, and which that is
     dv_loads v, s;
     // What is due in the steps of a group of S, and where each step's end.
     dv_due due[(DV_MOST_LANES + 1) * 32];

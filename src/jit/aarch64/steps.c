@@ -5,6 +5,7 @@
 // word but for the register and an offset that grows from group to group. So
 // tables of a group are made first; a step is then a few additions a word.
 #include "jit/aarch64/kloop.h"
+#include <limits.h>
 
 enum { LOAD_L1 = 0 };
 
@@ -239,23 +240,32 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     out->limit = ok && (out->then || !walks) ? groups : 0;
 }
 
-// What the group at hand adds to its words.
-static void move_to(const dv_kloop *l, dv_loads *q)
+// Pointers stand at the loop's base.
+static void rebase(const dv_kloop *l, dv_loads *q)
 {
-    q->moved = (uint32_t)(q->group - l->base / q->steps) * q->step;
-    if (in_next(l, q->group * q->steps))
-        q->moved += q->hop;
+    q->base = l->base / q->steps;
+    q->hop_from = l->flows ? (l->base + l->unroll) / q->steps : INT_MAX;
 }
 
-static void start_loads(dv_loads *q, const dv_ring *r, int steps, int n_steps)
+// What the group at hand adds to its words.
+static inline void move_to(dv_loads *q, int group)
+{
+    q->group = group;
+    q->moved = (uint32_t)(group - q->base) * q->step +
+               (group >= q->hop_from ? q->hop : 0);
+}
+
+static void start_loads(dv_loads *q, const dv_kloop *l, const dv_ring *r,
+                        int steps)
 {
     q->per = r->per;
     q->steps = steps;
-    q->end = (n_steps + steps - 1) / steps;
-    q->group = q->next = 0;
+    q->end = (l->steps + steps - 1) / steps;
+    q->next = 0;
     q->size = r->size;
     for (int i = 0; i < r->size; i++)
         q->reg[i] = (uint32_t)dv_gen_reg(r->first + i);
+    rebase(l, q);
 }
 
 // -- What is due when --------------------------------------------------------
@@ -303,14 +313,22 @@ static void merge(dv_steps *w)
     }
 }
 
-// One that is not in the tables.
-static __attribute__((noinline)) void other_load(dv_steps *w, int is_s, int reg,
-                                                 int group, int i)
+// One that is not in the tables, if it exists.
+static __attribute__((noinline)) unsigned char *
+other_load(dv_steps *w, unsigned char *to, int is_s, int group, int i)
 {
+    dv_loads *q = is_s ? &w->s : &w->v;
+    dv_code *code = w->g->code;
+    if (group < 0 || group >= q->end)
+        return to;
+    int reg = (int)q->reg[q->next];
+    q->next = q->next + 1 == q->size ? 0 : q->next + 1;
+    code->n = (size_t)(to - code->at);
     if (is_s)
         load_s(w->l, w->g, reg, group, i);
     else
         load_v(w->l, w->g, reg, group, i);
+    return code->at + code->n;
 }
 
 static unsigned char *put_word(unsigned char *to, uint32_t word)
@@ -325,22 +343,14 @@ static inline unsigned char *put_load(dv_steps *w, unsigned char *to, int is_s,
                                       int group, int i)
 {
     dv_loads *q = is_s ? &w->s : &w->v;
-    if ((unsigned)group >= (unsigned)q->end)
-        return to;
-    if (i == 0) {
-        q->group = group;
-        move_to(w->l, q);
-    }
+    if ((unsigned)group >= (unsigned)q->limit)
+        return other_load(w, to, is_s, group, i);
+    if (i == 0)
+        move_to(q, group);
     uint32_t reg = q->reg[q->next];
     q->next = q->next + 1 == q->size ? 0 : q->next + 1;
-    if (group < q->limit) {
-        to = put_word(to, q->word[i] + reg + q->moved);
-        return i == q->then_after ? put_word(to, q->then) : to;
-    }
-    dv_code *code = w->g->code;
-    code->n = (size_t)(to - code->at);
-    other_load(w, is_s, (int)reg, group, i);
-    return code->at + code->n;
+    to = put_word(to, q->word[i] + reg + q->moved);
+    return i == q->then_after ? put_word(to, q->then) : to;
 }
 
 // Room for the rest of a step: its words, two a load and three that runs are
@@ -456,22 +466,10 @@ static void make_row(const dv_steps *w, int group, int wide, uint32_t *out)
                     out[j + q] = row[i];
 }
 
-typedef void make_fn(const dv_steps *w, int at, int wide, uint32_t *out);
-
-static const uint32_t *fields(const dv_steps *w, dv_fields *f, int at,
-                              make_fn *make)
-{
-    int phase = f->period ? at % f->period : 0;
-    if (!f->period || !(f->known >> phase & 1))
-        make(w, at, w->wide, f->words[phase]);
-    f->known |= 1 << phase;
-    return f->words[phase];
-}
-
 // n words, four at a time.
-static inline unsigned char *put_run(unsigned char *to, uint32_t op,
-                                     const uint32_t *a, const uint32_t *b,
-                                     int n)
+static inline unsigned char *put_run(unsigned char *restrict to, uint32_t op,
+                                     const uint32_t *restrict a,
+                                     const uint32_t *restrict b, int n)
 {
     for (int i = 0; i < n; i += 4) {
         uint32_t four[4];
@@ -482,42 +480,55 @@ static inline unsigned char *put_run(unsigned char *to, uint32_t op,
     return to + 4 * n;
 }
 
+// A step on its way: where it stands in its group, the group, its registers.
+static void begin_step(dv_steps *w, int s)
+{
+    dv_fields *acc = &w->acc, *row = &w->row;
+    if (!(acc->known >> acc->at & 1))
+        make_acc(w, s, w->wide, acc->words[acc->at]);
+    if (!(row->known >> row->at & 1))
+        make_row(w, w->group, w->wide, row->words[row->at]);
+    acc->known |= acc->period ? 1 << acc->at : 0;
+    row->known |= row->period ? 1 << row->at : 0;
+}
+
+static void end_step(dv_steps *w)
+{
+    dv_fields *acc = &w->acc, *row = &w->row;
+    acc->at = acc->at + 1 < acc->period ? acc->at + 1 : 0;
+    if (++w->in < w->s.steps)
+        return;
+    w->in = 0;
+    w->group++;
+    row->at = row->at + 1 < row->period ? row->at + 1 : 0;
+}
+
 static uint32_t op_of(const dv_steps *w, int s, int fresh)
 {
     int lane = w->l->p->lane_k ? lane_of(w->l, w->g, s) : 0;
     return w->ops[s < fresh][lane];
 }
 
-// The loads that are due in a step: the first of them, and the end.
-static const dv_due *due_in(const dv_steps *w, int s, const dv_due **end)
+// The loads that are due in a step: the first of them.
+static const dv_due *due_in(const dv_steps *w)
 {
-    int in = s & (w->s.steps - 1);
-    *end = w->due + w->due_end[in];
-    return w->due + (in ? w->due_end[in - 1] : 0);
-}
-
-static inline unsigned char *put_due(dv_steps *w, unsigned char *to,
-                                     const dv_due *d, const int *groups)
-{
-    return put_load(w, to, d->is_s, groups[d->is_s] + d->ahead, d->i);
+    return w->due + (w->in ? w->due_end[w->in - 1] : 0);
 }
 
 // One step, with the loads that are due before each of its multiply-adds.
 static void put_step(dv_steps *w, int s, int fresh)
 {
-    int at = 0, groups[2] = {s & -w->s.steps, s / w->s.steps};
-    const dv_due *end, *d = due_in(w, s, &end);
-    const uint32_t *acc = fields(w, &w->acc, s, make_acc);
-    const uint32_t *row = fields(w, &w->row, groups[1], make_row);
+    int at = 0, groups[2] = {s - w->in, w->group};
+    const dv_due *end = w->due + w->due_end[w->in];
+    const uint32_t *acc = w->acc.words[w->acc.at];
+    const uint32_t *row = w->row.words[w->row.at];
     uint32_t op = op_of(w, s, fresh);
     dv_code *code = w->g->code;
-    if (!has_room(code))
-        return;
     unsigned char *to = code->at + code->n;
-    for (; d < end; d++) {
+    for (const dv_due *d = due_in(w); d < end; d++) {
         to = put_run(to, op, acc + at, row + at, d->slot - at);
         at = d->slot;
-        to = put_due(w, to, d, groups);
+        to = put_load(w, to, d->is_s, groups[d->is_s] + d->ahead, d->i);
     }
     to = put_run(to, op, acc + at, row + at, w->size - at);
     code->n = (size_t)(to - code->at);
@@ -527,20 +538,17 @@ static void put_step(dv_steps *w, int s, int fresh)
 static void put_last(dv_steps *w, int s, int fresh)
 {
     const dv_kloop *l = w->l;
-    int nv = l->t->nv, groups[2] = {s & -w->s.steps, s / w->s.steps};
-    const dv_due *end, *d = due_in(w, s, &end);
-    if (w->wide != nv) // in another order
-        w->acc.known = w->row.known = 0;
-    w->wide = nv;
-    const uint32_t *acc = fields(w, &w->acc, s, make_acc);
-    const uint32_t *row = fields(w, &w->row, groups[1], make_row);
+    int nv = l->t->nv, groups[2] = {s - w->in, w->group};
+    const dv_due *d = due_in(w), *end = w->due + w->due_end[w->in];
+    const uint32_t *acc = w->acc.words[w->acc.at];
+    const uint32_t *row = w->row.words[w->row.at];
     uint32_t op = op_of(w, s, fresh);
     dv_code *code = w->g->code;
-    for (int i = 0, n = 0; i < l->t->rows && has_room(code); i++)
+    for (int i = 0, n = 0; i < l->t->rows; i++)
         for (int j = 0; j < nv; j++, n++) {
             unsigned char *to = code->at + code->n;
             for (; d < end && d->slot <= n; d++)
-                to = put_due(w, to, d, groups);
+                to = put_load(w, to, d->is_s, groups[d->is_s] + d->ahead, d->i);
             to = put_word(to, op | acc[n] | row[n]);
             code->n = (size_t)(to - code->at);
             if (i > 0 && l->stores)
@@ -557,8 +565,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g)
     w->size = l->t->rows * l->t->nv;
     w->wide = l->by_col ? l->by_col : l->t->nv;
     l->base = 0;
-    start_loads(&w->v, &l->v, 1, l->steps);
-    start_loads(&w->s, &l->s, l->group, l->steps);
+    start_loads(&w->v, l, &l->v, 1);
+    start_loads(&w->s, l, &l->s, l->group);
     slots_of_v(l, w->v.slot);
     slots_of_s(l, g, w->s.slot);
     in_order(&w->v);
@@ -567,25 +575,36 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g)
     table_of_s(l, g, &w->s);
     merge(w);
     plan_ops(w);
+    w->in = w->group = 0;
     w->acc.period = period_of(l->v.per, l->v.size, l->t->sets);
     w->row.period = period_of(l->s.per, l->s.size, 1);
-    w->acc.known = w->row.known = 0;
+    w->acc.at = w->acc.known = w->row.at = w->row.known = 0;
     put_early(w, 0);
     put_early(w, 1);
 }
 
 void dv_steps_put(dv_steps *w, int begin, int end, int fresh)
 {
-    for (int s = begin; s < end; s++)
-        if (s == w->l->steps - 1 && (w->l->stores || w->l->by_col))
+    int last = w->l->stores || w->l->by_col ? w->l->steps - 1 : INT_MAX;
+    for (int s = begin; s < end && has_room(w->g->code); s++) {
+        if (s == last && w->wide != w->l->t->nv) { // in another order
+            w->wide = w->l->t->nv;
+            w->acc.known = w->row.known = 0;
+        }
+        begin_step(w, s);
+        if (s == last)
             put_last(w, s, fresh);
         else
             put_step(w, s, fresh);
+        end_step(w);
+    }
 }
 
 void dv_steps_rebase(dv_steps *w, int base)
 {
     w->l->base = base;
-    move_to(w->l, &w->v);
-    move_to(w->l, &w->s);
+    rebase(w->l, &w->v);
+    rebase(w->l, &w->s);
+    move_to(&w->v, w->v.group);
+    move_to(&w->s, w->s.group);
 }
