@@ -65,6 +65,7 @@ struct dv_jit {
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
     const dv_isa *isa;
+    _Alignas(8) unsigned char keep[DV_CODE_KEEP];
     unsigned char bytes[MAX_CODE];
 };
 
@@ -320,7 +321,7 @@ static dv_status generate_vec(dv_jit *jit, const dv_vec_shape *shape,
 static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
                           dv_diag *diag)
 {
-    *code = (dv_code){jit->bytes, 0, MAX_CODE, 0};
+    *code = (dv_code){jit->bytes, 0, MAX_CODE, 0, jit->keep};
     key full = {.words = {0}};
     if (w->kind != KIND_VEC)
         memcpy(&full, w->words, (size_t)w->n * sizeof *w->words);

@@ -10,7 +10,11 @@ typedef struct dv_code {
     unsigned char *at; // borrowed
     size_t n, cap;     // bytes
     int failed;
+    void *keep; // borrowed: what generators leave for the kernels that follow,
+                // DV_CODE_KEEP bytes, zeros at first; NULL: nothing
 } dv_code;
+
+enum { DV_CODE_KEEP = 64 << 10 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

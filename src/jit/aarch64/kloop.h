@@ -14,6 +14,7 @@ typedef struct dv_kloop {
     const dv_prod *p;
     const dv_tile *t;
     dv_ring v, s;
+    int lanes;            // elements of a vector
     int group;            // steps that one load of S serves
     int unroll;           // steps of a turn of the loop
     int steps;            // as emitted
@@ -27,61 +28,71 @@ typedef struct dv_kloop {
     int by_col;           // so many columns at a time; 0: all of a row
 } dv_kloop;
 
+// A load between multiply-adds, or the step of a pointer behind a group.
+enum { DV_THEN = 32 };
+typedef struct dv_due {
+    unsigned char slot;  // multiply-add before which it is due
+    unsigned char at;    // its place among the words of the step
+    unsigned char is_s;  // of which ring
+    unsigned char i;     // which one of its group; DV_THEN
+    unsigned char reg;   // its register
+    unsigned char ahead; // its group: 1 is the one at hand, 2 the next one
+} dv_due;
+
+// One step: multiply-adds with their registers, and room for the loads that
+// are due between them. Words are copied four at a time, so there is room for
+// three more.
+enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
+typedef struct dv_step {
+    int n, n_due;
+    dv_due due[DV_STEP_DUE];
+    uint32_t words[DV_STEP_WORDS];
+} dv_step;
+
+// The steps of a tile, whatever k and the strides are: step s is like step
+// s + period, but for offsets.
+enum { DV_MOST_PERIOD = 8, DV_MOST_LANES = 4 };
+typedef struct dv_pattern {
+    uint64_t key;                   // what it follows from; 0: none
+    int period;                     // 0: a longer one
+    int group;                      // steps that one load of S serves
+    uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
+    int slot_v[32], slot_s[32];     // before which loads of group 0 are due
+    dv_step steps[DV_MOST_PERIOD];
+} dv_pattern;
+
+// That of a loop: the one kept from a kernel before, or made in *room.
+const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
+                                dv_pattern *room);
+// Any one step, `wide` columns at a time. 0: there is no room for its words.
+int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
+                    dv_step *out);
+
 // The loads of one ring. Nearly all are one instruction, whose offset grows by
 // as much with every group: they are added up from parts.
 typedef struct dv_loads {
-    int per, steps; // loads a group, steps that it serves
-    int end;        // groups in all
-    int limit;      // groups from here on are written one by one
-    int base,
-        hop_from;    // group that pointers stand at, first of the next product
-    int group, next; // of the last load; the register of the next, from 0
-    int size;        // registers
+    int per, steps;     // loads a group, steps that it serves
+    int end;            // groups in all
+    int limit;          // groups from here on are written one by one
+    int base, hop_from; // the pointers' group; the first of the next product
     uint32_t step, hop; // what a group, and the next product, adds
-    uint32_t moved;     // that of the group at hand
-    uint32_t then;      // instruction behind a group
-    int then_after;     // its last load; -1: none
-    int slot[32];       // before which it is due, from the group's start
-    uint32_t word[32];  // without register and group
-    uint32_t reg[32];   // registers of the ring
+    uint32_t word[33];  // without register and group; DV_THEN: behind a group
+    uint32_t moved[3];  // what groups add, by `ahead`
 } dv_loads;
-
-// A load that is due before multiply-add `slot` of a step.
-typedef struct dv_due {
-    unsigned char slot, is_s, i;
-    signed char ahead; // groups, from the one at hand
-} dv_due;
-
-// Words that are written four at a time have room for three more.
-enum { DV_STEP_WORDS = 32 + 3, DV_STEP_PHASES = 8, DV_MOST_LANES = 4 };
-
-// Registers of the multiply-adds of a step, in order. They are the same again
-// after `period` steps or groups.
-typedef struct dv_fields {
-    int period; // 0: not soon
-    int known;  // bits: those that are made
-    int at;     // those of the step at hand
-    uint32_t words[DV_STEP_PHASES][DV_STEP_WORDS];
-} dv_fields;
 
 // What writes the steps, made once a product.
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
-    int size, wide; // multiply-adds of a step, columns at a time
-    int in, group;  // the step at hand: in its group of S, and which that is
-    dv_loads v, s;
-    // What is due in the steps of a group of S, and where each step's end.
-    dv_due due[(DV_MOST_LANES + 1) * 32];
-    int due_end[DV_MOST_LANES];
-    uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
-    dv_fields acc;                  // accumulators and vectors of V
-    dv_fields row;                  // scalars, with lanes of rows their lanes
+    const dv_pattern *p;
+    dv_loads q[2];            // V and S
+    int plain_from, plain_to; // steps that are as the pattern has them
+    dv_pattern room;
 } dv_steps;
 
-// Begin a product: everything is loaded that comes before its first step.
-void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g);
-// Steps begin..end. Those below `fresh` start a sum.
+// Begin a product: everything is loaded that comes before its first step. Steps
+// below `fresh` start a sum.
+void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end, int fresh);
 // Pointers stand at another step.
 void dv_steps_rebase(dv_steps *w, int base);

@@ -29,6 +29,7 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
 {
     const dv_tile *t = l->t;
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
+    l->lanes = lanes;
     l->group = l->p->lane_k ? lanes : 1;
     if (t->nv == 6 && t->rows <= 4 && !l->p->lane_k && !l->p->pairs &&
         t->sets == 1)
@@ -164,7 +165,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
     dv_steps w;
     if (l->p->pack_v)
         dv_gen_add(g, X_SOON, X_BRUN, AHEAD * l->p->ld_v);
-    dv_steps_start(&w, l, g);
+    dv_steps_start(&w, l, g, fresh);
     if (l->turns) {
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
