@@ -65,7 +65,7 @@ struct dv_jit {
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
     const dv_isa *isa;
-    _Alignas(8) unsigned char keep[DV_CODE_KEEP];
+    uint64_t keep[DV_CODE_KEEP / 8];
     unsigned char bytes[MAX_CODE];
 };
 
@@ -458,7 +458,8 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
         dv_release(t);
         return dv_nomem(diag);
     }
-    memset(jit, 0, offsetof(dv_jit, bytes));
+    memset(jit, 0, offsetof(dv_jit, keep));
+    jit->keep[0] = 0;
     jit->isa = isa;
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);

@@ -11,10 +11,10 @@ typedef struct dv_code {
     size_t n, cap;     // bytes
     int failed;
     void *keep; // borrowed: what generators leave for the kernels that follow,
-                // DV_CODE_KEEP bytes, zeros at first; NULL: nothing
+                // DV_CODE_KEEP bytes, the first word 0 at first; NULL: nothing
 } dv_code;
 
-enum { DV_CODE_KEEP = 64 << 10 };
+enum { DV_CODE_KEEP = 96 << 10 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

@@ -45,6 +45,7 @@ typedef struct dv_due {
 enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
 typedef struct dv_step {
     int n, n_due;
+    int s_from, s_to; // groups of S that it loads, by `ahead`; none: 0
     dv_due due[DV_STEP_DUE];
     uint32_t words[DV_STEP_WORDS];
 } dv_step;
@@ -59,14 +60,16 @@ typedef struct dv_pattern {
     uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
     int slot_v[32], slot_s[32];     // before which loads of group 0 are due
     dv_step steps[DV_MOST_PERIOD];
+    dv_step bare[DV_MOST_PERIOD]; // without loads of S, for the last ones
 } dv_pattern;
 
 // That of a loop: the one kept from a kernel before, or made in *room.
 const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
                                 dv_pattern *room);
-// Any one step, `wide` columns at a time. 0: there is no room for its words.
+// Any one step, `wide` columns at a time; bare: without loads of S. 0: there is
+// no room for its words.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
-                    dv_step *out);
+                    int bare, dv_step *out);
 
 // The loads of one ring. Nearly all are one instruction, whose offset grows by
 // as much with every group: they are added up from parts.
@@ -85,15 +88,16 @@ typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
     const dv_pattern *p;
-    dv_loads q[2];            // V and S
-    int plain_from, plain_to; // steps that are as the pattern has them
+    dv_loads q[2];  // V and S
+    int fresh;      // steps below start a sum
+    int shift_from; // from here on lanes are others than the pattern's
     dv_pattern room;
 } dv_steps;
 
 // Begin a product: everything is loaded that comes before its first step. Steps
 // below `fresh` start a sum.
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
-void dv_steps_put(dv_steps *w, int begin, int end, int fresh);
+void dv_steps_put(dv_steps *w, int begin, int end);
 // Pointers stand at another step.
 void dv_steps_rebase(dv_steps *w, int base);
 #endif

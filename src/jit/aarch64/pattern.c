@@ -126,7 +126,7 @@ static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
 }
 
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
-                    dv_step *out)
+                    int bare, dv_step *out)
 {
     int size = l->t->rows * l->t->nv, in = s % p->group, n = 0, at = 0;
     uint32_t all[32];
@@ -135,10 +135,12 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     queue q[2] = {queue_of(p->slot_v, l->v.per, size, in * size),
                   queue_of(p->slot_s, l->s.per, p->group * size, in * size)};
     const dv_ring *rings[2] = {&l->v, &l->s};
-    out->n_due = 0;
+    out->n_due = out->s_from = out->s_to = 0;
     for (int k; k = q[1].at < q[0].at, q[k].at < (in + 1) * size; pop(&q[k])) {
         int group = (k ? s / p->group : s - in) + q[k].ahead;
         int slot = q[k].at - in * size, here = k ? s / p->group : s;
+        if (k && bare)
+            continue;
         if (out->n_due + 2 > DV_STEP_DUE ||
             n + slot - at + 2 > DV_STEP_WORDS - 3)
             return 0;
@@ -153,6 +155,10 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                                                      reg % rings[k]->size),
                     .ahead = (unsigned char)(group - here + 1)};
         out->due[out->n_due++] = d;
+        if (k) {
+            out->s_from = out->s_from ? out->s_from : d.ahead;
+            out->s_to = d.ahead;
+        }
         if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1) {
             d.at = (unsigned char)n++;
             d.i = DV_THEN;
@@ -221,15 +227,16 @@ static __attribute__((noinline)) void make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     for (int s = 0; s < out->period; s++)
-        if (!dv_pattern_step(out, l, s, wide, &out->steps[s]))
+        if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]) ||
+            !dv_pattern_step(out, l, s, wide, 1, &out->bare[s]))
             g->code->failed = 1;
 }
 
 // Those that were made last, in turn.
-enum { KEPT = 16 };
+enum { KEPT = 12 };
 typedef struct kept {
+    uint64_t made; // in all
     uint64_t keys[KEPT];
-    int64_t next;
     dv_pattern patterns[KEPT];
 } kept;
 _Static_assert(sizeof(kept) <= DV_CODE_KEEP, "patterns have grown");
@@ -243,11 +250,11 @@ const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
         make(room, l, g);
         return room;
     }
-    for (int i = 0; i < KEPT; i++)
+    for (uint64_t i = 0; i < k->made && i < KEPT; i++)
         if (k->keys[i] == key)
             return &k->patterns[i];
-    dv_pattern *p = &k->patterns[k->next % KEPT];
-    k->keys[k->next++ % KEPT] = key;
+    dv_pattern *p = &k->patterns[k->made % KEPT];
+    k->keys[k->made++ % KEPT] = key;
     make(p, l, g);
     return p;
 }

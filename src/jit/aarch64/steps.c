@@ -284,24 +284,15 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     code->n += 4 * (size_t)n;
 }
 
-// Steps as the pattern has them: all their loads are in the tables.
-static void put_plain(dv_steps *w, int begin, int end)
+// All loads are in the tables.
+static void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
 {
-    const dv_pattern *p = w->p;
     dv_code *code = w->g->code;
-    int at = begin % p->period;
-    for (int s = begin; s < end && has_room(code); s++) {
-        const dv_step *one = &p->steps[at];
-        unsigned char *to = code->at + code->n;
-        at = at + 1 == p->period ? 0 : at + 1;
-        move_to(&w->q[0], s);
-        if (s % p->group == 0 || s == begin)
-            move_to(&w->q[1], s / p->group);
-        put_words(code, one->words, one->n, 0);
-        for (const dv_due *d = one->due; d < one->due + one->n_due; d++) {
-            uint32_t word = dv_code_low_first(load_from(&w->q[d->is_s], d));
-            memcpy(to + 4 * d->at, &word, sizeof word);
-        }
+    unsigned char *to = code->at + code->n;
+    put_words(code, p->words, p->n, with);
+    for (const dv_due *d = p->due, *end = d + p->n_due; d < end; d++) {
+        uint32_t word = dv_code_low_first(load_from(&w->q[d->is_s], d));
+        memcpy(to + 4 * d->at, &word, sizeof word);
     }
 }
 
@@ -336,43 +327,46 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
 
 // What differs between a step's multiply-adds and those of the pattern: the
 // first start a sum, and the last vector of a row of k may begin earlier.
-static uint32_t change(const dv_steps *w, int s, int fresh)
+static uint32_t change(const dv_steps *w, int s)
 {
     const dv_kloop *l = w->l;
-    int lanes = w->p->group, lane = l->p->lane_k ? s & (lanes - 1) : 0,
-        to = lane;
-    if (l->p->lane_k && !l->p->panel && !l->p->pack_s && s >= lanes &&
-        (s & -lanes) + lanes > l->steps)
-        to = lane + lanes - (l->steps & (lanes - 1));
-    return w->p->ops[s < fresh][to] ^ w->p->ops[0][lane];
+    int group = w->p->group, lane = l->p->lane_k ? s & (group - 1) : 0;
+    int to = s < w->shift_from ? lane : lane + group - (l->steps & (group - 1));
+    return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
 }
 
-static void put_step(dv_steps *w, int s, int fresh)
+// A step that is not in the pattern.
+static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
+{
+    if (!dv_pattern_step(w->p, w->l, s, w->l->t->nv, 0, room))
+        w->g->code->failed = 1;
+    return room;
+}
+
+static void put_step(dv_steps *w, int s)
 {
     dv_kloop *l = w->l;
     const dv_pattern *p = w->p;
-    int here[2] = {s, s / p->group}, last = s == l->steps - 1;
-    int wide = l->by_col && !last ? l->by_col : l->t->nv;
-    const dv_step *one = p->steps + (p->period ? s % p->period : 0);
-    dv_step other;
-    if (!p->period || (last && l->by_col)) {
-        one = &other;
-        if (!dv_pattern_step(p, l, s, wide, &other))
-            w->g->code->failed = 1;
-    }
+    const dv_loads *v = &w->q[0], *q = &w->q[1];
+    int group = s / p->group, last = s == l->steps - 1;
+    int here[2] = {s, group}, at = p->period ? s % p->period : 0;
+    const dv_step *one = &p->steps[at];
+    dv_step room;
+    uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
+    if (!p->period || (last && l->by_col))
+        one = other_step(w, s, &room);
+    else if (one->s_from && group + one->s_from - 1 >= q->end)
+        one = &p->bare[at];
     if (!has_room(w->g->code))
         return;
-    move_to(&w->q[0], here[0]);
-    move_to(&w->q[1], here[1]);
+    move_to(&w->q[0], s);
+    move_to(&w->q[1], group);
     if (last && l->stores)
-        put_last(w, one, here, change(w, s, fresh));
+        put_last(w, one, here, with);
+    else if (s > 0 && s + 1 < v->limit && group + one->s_to - 1 < q->limit)
+        put_whole(w, one, with);
     else
-        put_parts(w, one, here, change(w, s, fresh));
-}
-
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
+        put_parts(w, one, here, with);
 }
 
 // -- Entry -------------------------------------------------------------------
@@ -387,27 +381,20 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     start_loads(&w->q[1], l, l->s.per, l->group);
     table_of_v(l, g, &w->q[0]);
     table_of_s(l, g, &w->q[1]);
-    w->plain_from = fresh > 1 ? fresh : 1; // some loads are for the step before
-    w->plain_to = min_int(w->q[0].limit, l->steps / l->group * l->group);
-    w->plain_to = min_int(w->plain_to - 1, (w->q[1].limit - 1) * l->group);
-    w->plain_to = w->p->period ? w->plain_to : 0;
+    w->fresh = fresh;
+    w->shift_from = INT_MAX;
+    if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
+        w->shift_from = l->steps & -l->group;
     if (has_room(g->code)) {
         put_early(w, 0, &l->v, w->p->slot_v);
         put_early(w, 1, &l->s, w->p->slot_s);
     }
 }
 
-void dv_steps_put(dv_steps *w, int begin, int end, int fresh)
+void dv_steps_put(dv_steps *w, int begin, int end)
 {
-    int s = begin, to = min_int(w->plain_to, end);
-    for (; s < end && s < w->plain_from; s++)
-        put_step(w, s, fresh);
-    if (s < to) {
-        put_plain(w, s, to);
-        s = to;
-    }
-    for (; s < end; s++)
-        put_step(w, s, fresh);
+    for (int s = begin; s < end; s++)
+        put_step(w, s);
 }
 
 void dv_steps_rebase(dv_steps *w, int base)

@@ -170,7 +170,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
         ask_below(l, g);
-        dv_steps_put(&w, 0, l->unroll, 0);
+        dv_steps_put(&w, 0, l->unroll);
         move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s,
                       l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
         if (l->p->pack_v) {
@@ -182,7 +182,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_again(g, X_K, top);
         dv_steps_rebase(&w, l->unroll);
     }
-    dv_steps_put(&w, l->base, l->steps, fresh);
+    dv_steps_put(&w, l->base, l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
     if (l->p->pack_s) // to the next panel
