@@ -28,15 +28,15 @@ typedef struct dv_kloop {
     int by_col;           // so many columns at a time; 0: all of a row
 } dv_kloop;
 
-// A load between multiply-adds, or the step of a pointer behind a group.
-enum { DV_THEN = 32 };
+// A load between multiply-adds, or the step of a pointer behind a group. Both
+// indices are of S where bit DV_OF_S is set.
+enum { DV_THEN = 32, DV_OF_S = 64, DV_SAME = 4 };
 typedef struct dv_due {
-    unsigned char slot;  // multiply-add before which it is due
     unsigned char at;    // its place among the words of the step
-    unsigned char is_s;  // of which ring
     unsigned char i;     // which one of its group; DV_THEN
     unsigned char reg;   // its register
-    unsigned char ahead; // its group: 1 is the one at hand, 2 the next one
+    unsigned char ahead; // its group: 1 is the one at hand, 2 the next one;
+                         // DV_THEN: DV_SAME more
 } dv_due;
 
 // One step: multiply-adds with their registers, and room for the loads that
@@ -79,8 +79,8 @@ typedef struct dv_loads {
     int limit;          // groups from here on are written one by one
     int base, hop_from; // the pointers' group; the first of the next product
     uint32_t step, hop; // what a group, and the next product, adds
-    uint32_t word[33];  // without register and group; DV_THEN: behind a group
-    uint32_t moved[3];  // what groups add, by `ahead`
+    uint32_t *word;     // without register and group; DV_THEN: behind a group
+    uint32_t *moved;    // what groups add, by `ahead`; DV_SAME on: 0
 } dv_loads;
 
 // What writes the steps, made once a product.
@@ -91,6 +91,8 @@ typedef struct dv_steps {
     dv_loads q[2];  // V and S
     int fresh;      // steps below start a sum
     int shift_from; // from here on lanes are others than the pattern's
+    int plain_from, plain_to; // all loads of these steps are in the tables
+    uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S]; // of both
     dv_pattern room;
 } dv_steps;
 

@@ -125,6 +125,12 @@ static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     }
 }
 
+static dv_due due_at(int at, int i, int reg, int ahead)
+{
+    return (dv_due){(unsigned char)at, (unsigned char)i, (unsigned char)reg,
+                    (unsigned char)ahead};
+}
+
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out)
 {
@@ -147,24 +153,16 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
         for (; at < slot; at++)
             out->words[n++] = all[at];
         int reg = (group + rings[k]->size) * q[k].per + q[k].i;
-        dv_due d = {.slot = (unsigned char)slot,
-                    .at = (unsigned char)n++,
-                    .is_s = (unsigned char)k,
-                    .i = (unsigned char)q[k].i,
-                    .reg = (unsigned char)dv_gen_reg(rings[k]->first +
-                                                     reg % rings[k]->size),
-                    .ahead = (unsigned char)(group - here + 1)};
-        out->due[out->n_due++] = d;
+        int of = k ? DV_OF_S : 0, ahead = group - here + 1;
+        reg = dv_gen_reg(rings[k]->first + reg % rings[k]->size);
+        out->due[out->n_due++] = due_at(n++, of + q[k].i, reg, of + ahead);
         if (k) {
-            out->s_from = out->s_from ? out->s_from : d.ahead;
-            out->s_to = d.ahead;
+            out->s_from = out->s_from ? out->s_from : ahead;
+            out->s_to = ahead;
         }
-        if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1) {
-            d.at = (unsigned char)n++;
-            d.i = DV_THEN;
-            d.reg = 0;
-            out->due[out->n_due++] = d;
-        }
+        if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1)
+            out->due[out->n_due++] =
+                due_at(n++, of + DV_THEN, 0, of + DV_SAME + ahead);
     }
     if (n + size - at > DV_STEP_WORDS - 3)
         return 0;

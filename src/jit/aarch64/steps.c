@@ -219,54 +219,57 @@ static int has_room(dv_code *code)
 }
 
 // What the groups around the one at hand add to words.
-static void move_to(dv_loads *q, int here)
+static inline uint32_t moved_by(const dv_loads *q, int group)
 {
-    for (int i = 0; i < 3; i++) {
-        int group = here + i - 1;
-        q->moved[i] = (uint32_t)(group - q->base) * q->step +
-                      (group >= q->hop_from ? q->hop : 0);
-    }
+    return (uint32_t)(group - q->base) * q->step +
+           (group >= q->hop_from ? q->hop : 0);
 }
 
-static inline uint32_t load_from(const dv_loads *q, const dv_due *d)
+static inline void move_to(const dv_loads *q, int here)
 {
-    uint32_t moved = d->i == DV_THEN ? 0 : q->moved[d->ahead];
-    return q->word[d->i] + moved + d->reg;
+    q->moved[0] = moved_by(q, here - 1);
+    q->moved[1] = moved_by(q, here);
+    q->moved[2] = moved_by(q, here + 1);
 }
 
-// A load by itself, if there is such a group; `here` is the one at hand.
-static void put_load(dv_steps *w, const dv_due *d, int here)
+static inline uint32_t load_word_of(const dv_steps *w, const dv_due *d)
 {
-    dv_loads *q = &w->q[d->is_s];
-    int group = here + d->ahead - 1;
+    return w->words[d->i] + w->moved[d->ahead] + d->reg;
+}
+
+// A load by itself, if there is such a group; here: those at hand.
+static void put_load(dv_steps *w, const dv_due *d, const int *here)
+{
+    int is_s = d->i >= DV_OF_S, i = d->i & (DV_OF_S - 1);
+    int group = here[is_s] + (d->ahead & (DV_SAME - 1)) - 1;
+    const dv_loads *q = &w->q[is_s];
     if (group < 0 || group >= q->end)
         return;
     if (group < q->limit) {
-        dv_code_put(w->g->code, load_from(q, d));
-    } else if (d->i != DV_THEN) {
-        if (d->is_s)
-            load_s(w->l, w->g, d->reg, group, d->i);
+        dv_code_put(w->g->code, load_word_of(w, d));
+    } else if (i != DV_THEN) {
+        if (is_s)
+            load_s(w->l, w->g, d->reg, group, i);
         else
-            load_v(w->l, w->g, d->reg, group, d->i);
+            load_v(w->l, w->g, d->reg, group, i);
     }
 }
 
 // What is due before the first step.
 static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
 {
-    int walks = is_s ? w->l->walk_s : w->l->walk_v;
+    int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
+    int of = is_s ? DV_OF_S : 0;
     move_to(&w->q[is_s], 0);
     for (int i = 0; i < r->per && slot[i] < 0; i++) {
         int reg = dv_gen_reg(r->first + i % r->size);
-        dv_due d = {.is_s = (unsigned char)is_s,
-                    .i = (unsigned char)i,
-                    .reg = (unsigned char)reg,
-                    .ahead = 1};
-        put_load(w, &d, 0);
-        d.i = DV_THEN;
-        d.reg = 0;
+        dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
+                    (unsigned char)(of + 1)};
+        put_load(w, &d, here);
+        d = (dv_due){0, (unsigned char)(of + DV_THEN), 0,
+                     (unsigned char)(of + DV_SAME + 1)};
         if (walks && i == r->per - 1)
-            put_load(w, &d, 0);
+            put_load(w, &d, here);
     }
 }
 
@@ -285,14 +288,30 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
 }
 
 // All loads are in the tables.
-static void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
+static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
 {
     dv_code *code = w->g->code;
     unsigned char *to = code->at + code->n;
     put_words(code, p->words, p->n, with);
     for (const dv_due *d = p->due, *end = d + p->n_due; d < end; d++) {
-        uint32_t word = dv_code_low_first(load_from(&w->q[d->is_s], d));
+        uint32_t word = dv_code_low_first(load_word_of(w, d));
         memcpy(to + 4 * d->at, &word, sizeof word);
+    }
+}
+
+static void put_plain(dv_steps *w, int begin, int end)
+{
+    const dv_pattern *p = w->p;
+    int at = begin % p->period, in = begin % p->group, group = begin / p->group;
+    move_to(&w->q[1], group);
+    for (int s = begin; s < end && has_room(w->g->code); s++) {
+        move_to(&w->q[0], s);
+        put_whole(w, &p->steps[at], 0);
+        at = at + 1 == p->period ? 0 : at + 1;
+        if (++in == p->group) {
+            in = 0;
+            move_to(&w->q[1], ++group);
+        }
     }
 }
 
@@ -304,7 +323,7 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
         const dv_due *d = &p->due[i];
         put_words(w->g->code, p->words + at, d->at - at, with);
         at = d->at + 1;
-        put_load(w, d, here[d->is_s]);
+        put_load(w, d, here);
     }
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
@@ -318,7 +337,7 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
     for (int i = 0, at = 0; i < l->t->rows; i++)
         for (int j = 0; j < l->t->nv; j++) {
             for (; d < end && d->at == at; d++, at++)
-                put_load(w, d, here[d->is_s]);
+                put_load(w, d, here);
             dv_code_put(w->g->code, p->words[at++] ^ with);
             if (i > 0)
                 dv_tile_store_one(w->g, l->p, l->t, i - 1, j);
@@ -369,6 +388,11 @@ static void put_step(dv_steps *w, int s)
         put_parts(w, one, here, with);
 }
 
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 // -- Entry -------------------------------------------------------------------
 
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
@@ -377,6 +401,11 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->g = g;
     w->p = dv_pattern_of(l, g, &w->room);
     l->base = 0;
+    for (int i = 0; i < 2; i++) {
+        w->q[i].word = w->words + i * DV_OF_S;
+        w->q[i].moved = w->moved + i * DV_OF_S;
+        memset(w->q[i].moved + DV_SAME, 0, 4 * sizeof(uint32_t));
+    }
     start_loads(&w->q[0], l, l->v.per, 1);
     start_loads(&w->q[1], l, l->s.per, l->group);
     table_of_v(l, g, &w->q[0]);
@@ -385,6 +414,10 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
+    w->plain_from = fresh > 1 ? fresh : 1; // 0 loads nothing for a step before
+    w->plain_to = min_int(w->q[0].limit - 1, w->shift_from);
+    w->plain_to = min_int(w->plain_to, (w->q[1].limit - 1) * l->group);
+    w->plain_to = w->p->period ? min_int(w->plain_to, l->steps - 1) : 0;
     if (has_room(g->code)) {
         put_early(w, 0, &l->v, w->p->slot_v);
         put_early(w, 1, &l->s, w->p->slot_s);
@@ -393,7 +426,14 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
 
 void dv_steps_put(dv_steps *w, int begin, int end)
 {
-    for (int s = begin; s < end; s++)
+    int s = begin, to = min_int(w->plain_to, end);
+    for (; s < end && s < w->plain_from; s++)
+        put_step(w, s);
+    if (s < to) {
+        put_plain(w, s, to);
+        s = to;
+    }
+    for (; s < end; s++)
         put_step(w, s);
 }
 
