@@ -240,15 +240,38 @@ static void along_s(walk *w, int cols, int nv)
     }
 }
 
-// Columns of tiles; the very last one may have an overlapping vector.
+// `count` whole columns and one that is back by some, with one code: elements
+// that both have are written twice. The loop is run twice, the second time
+// for the last column alone.
+static void overlapping(walk *w, int cols, int nv, int count, int back)
+{
+    dv_gen *g = w->g;
+    dv_gen_mov(g, X_NEXT, 2);
+    dv_gen_mov(g, X_N, count);
+    size_t top = g->code->n;
+    along_s(w, cols, nv);
+    next_v(w, cols);
+    dv_gen_again(g, X_N, top);
+    next_v(w, -back);
+    dv_gen_mov(g, X_N, 1);
+    dv_gen_again(g, X_NEXT, top);
+}
+
+// Columns of tiles; the very last one may have an overlapping vector, or
+// overlap as a whole where C is not read.
 static void along_v(walk *w)
 {
     dv_gen *g = w->g;
     const dv_runs *v = &w->grid->v;
     int lanes = g->lanes, part = w->p->n_v % lanes;
+    int twice = w->p->beta == DV_SCALE_ZERO && !w->p->pack_v && !w->next;
     for (int i = 0; i < v->n; i++) {
         int cols = v->size[i] * lanes, last = i + 1 == v->n;
         int count = v->count[i] - (last && part);
+        if (last && part && count > 0 && twice) {
+            overlapping(w, cols, v->size[i], count, lanes - part);
+            return;
+        }
         if (count > 1)
             dv_gen_mov(g, X_N, count);
         size_t top = g->code->n;

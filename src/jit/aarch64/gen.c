@@ -1,12 +1,6 @@
 // Shared parts of the generators; gen.h says what they do.
 #include "jit/aarch64/gen.h"
 
-int dv_gen_fits_add(int64_t imm)
-{
-    int64_t v = imm < 0 ? -imm : imm;
-    return v < 4096 || (v % 4096 == 0 && v < 4096 * 4096);
-}
-
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
 {
     uint64_t v = (uint64_t)imm;
@@ -16,7 +10,7 @@ void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
             DV_E(movk_x, rd, v >> 16 * i & 65535, i, 0);
 }
 
-void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
+void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm)
 {
     int64_t v = imm < 0 ? -imm : imm;
     if (imm == 0) {

@@ -237,22 +237,28 @@ static inline uint32_t load_word_of(const dv_steps *w, const dv_due *d)
     return w->words[d->i] + w->moved[d->ahead] + d->reg;
 }
 
-// A load by itself, if there is such a group; here: those at hand.
-static void put_load(dv_steps *w, const dv_due *d, const int *here)
+// A load that is not in the tables, if there is such a group.
+static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
+                                                 int group)
 {
     int is_s = d->i >= DV_OF_S, i = d->i & (DV_OF_S - 1);
-    int group = here[is_s] + (d->ahead & (DV_SAME - 1)) - 1;
-    const dv_loads *q = &w->q[is_s];
-    if (group < 0 || group >= q->end)
+    if (group < 0 || group >= w->q[is_s].end || i == DV_THEN)
         return;
-    if (group < q->limit) {
+    if (is_s)
+        load_s(w->l, w->g, d->reg, group, i);
+    else
+        load_v(w->l, w->g, d->reg, group, i);
+}
+
+// One by itself; here: the groups at hand.
+static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
+{
+    int is_s = d->i >= DV_OF_S;
+    int group = here[is_s] + (d->ahead & (DV_SAME - 1)) - 1;
+    if ((unsigned)group < (unsigned)w->q[is_s].limit)
         dv_code_put(w->g->code, load_word_of(w, d));
-    } else if (i != DV_THEN) {
-        if (is_s)
-            load_s(w->l, w->g, d->reg, group, i);
-        else
-            load_v(w->l, w->g, d->reg, group, i);
-    }
+    else
+        other_load(w, d, group);
 }
 
 // What is due before the first step.

@@ -196,17 +196,16 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
 // other start than this one.)
 static void start_sums(dv_gen *g, const dv_tile *t, int pairs)
 {
-    int first = dv_gen_reg(0), floats = !g->ints && !pairs;
-    DV_E(movi_0, first, 0, 0, 0);
+    int first = dv_gen_reg(0), floats = !g->ints && !pairs, ok = 1;
+    uint32_t zero = dv_insn_word(DV_INSN_movi_0, 0, 0, 0, 0, &ok);
+    uint32_t copy = dv_insn_word(DV_INSN_orr_v, 0, first, first, 0, &ok);
+    dv_code_put(g->code, zero | (uint32_t)first);
     if (floats && g->es == 8)
         DV_E(fneg_2d, first, first, 0, 0);
     else if (floats)
         DV_E(fneg_4s, first, first, 0, 0);
     for (int i = 1; i < t->sets * t->rows * t->nv; i++)
-        if (floats)
-            DV_E(orr_v, dv_gen_reg(i), first, first, 0);
-        else
-            DV_E(movi_0, dv_gen_reg(i), 0, 0, 0);
+        dv_code_put(g->code, (floats ? copy : zero) | (uint32_t)dv_gen_reg(i));
 }
 
 static void add_sets(dv_gen *g, const dv_tile *t)
