@@ -129,21 +129,12 @@ static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
            n * step + hop >= 0;
 }
 
-static uint32_t step_word(int reg, int64_t bytes, int by)
-{
-    dv_code one = {.at = (unsigned char[16]){0}, .cap = 16};
-    dv_gen g = {.code = &one};
-    uint32_t w;
-    dv_tile_step(&g, reg, bytes, by);
-    memcpy(&w, one.at, sizeof w);
-    return one.n == sizeof w ? w : 0;
-}
-
 static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    out->word[DV_THEN] = l->walk_v ? step_word(X_BRUN, p->ld_v, X_LDB) : 0;
+    out->word[DV_THEN] =
+        l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
     out->step = l->walk_v ? 0 : field(p->ld_v);
     out->hop = field(l->hop_v);
     if (l->walk_v)
@@ -177,7 +168,7 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         ok = ok && rows >= lanes && !(l->walk_s && l->flows);
     }
     int walks = l->walk_s && !p->pairs;
-    out->word[DV_THEN] = walks ? step_word(X_ROW, p->ld_s, X_LDA) : 0;
+    out->word[DV_THEN] = walks ? dv_tile_step_word(X_ROW, p->ld_s, X_LDA) : 0;
     out->step = walks ? 0 : field(step);
     out->hop = field(hop);
     for (int i = 0; ok && i < l->s.per; i++) {
@@ -272,10 +263,11 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
         dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
                     (unsigned char)(of + 1)};
         put_load(w, &d, here);
-        d = (dv_due){0, (unsigned char)(of + DV_THEN), 0,
-                     (unsigned char)(of + DV_SAME + 1)};
-        if (walks && i == r->per - 1)
-            put_load(w, &d, here);
+    }
+    if (walks && slot[r->per - 1] < 0) {
+        dv_due d = {0, (unsigned char)(of + DV_THEN), 0,
+                    (unsigned char)(of + DV_SAME + 1)};
+        put_load(w, &d, here);
     }
 }
 
@@ -338,15 +330,20 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
-    const dv_kloop *l = w->l;
+    const dv_tile *t = w->l->t;
     const dv_due *d = p->due, *end = d + p->n_due;
-    for (int i = 0, at = 0; i < l->t->rows; i++)
-        for (int j = 0; j < l->t->nv; j++) {
+    dv_code *code = w->g->code;
+    dv_tile_stores stores;
+    int quick = dv_tile_stores_of(w->g, w->l->p, t, &stores);
+    for (int i = 0, at = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++) {
             for (; d < end && d->at == at; d++, at++)
                 put_load(w, d, here);
-            dv_code_put(w->g->code, p->words[at++] ^ with);
-            if (i > 0)
-                dv_tile_store_one(w->g, l->p, l->t, i - 1, j);
+            dv_code_put(code, p->words[at++] ^ with);
+            if (i > 0 && quick)
+                dv_tile_store_quick(code, &stores, t, i - 1, j);
+            else if (i > 0)
+                dv_tile_store_one(w->g, w->l->p, t, i - 1, j);
         }
 }
 
@@ -388,7 +385,8 @@ static void put_step(dv_steps *w, int s)
     move_to(&w->q[1], group);
     if (last && l->stores)
         put_last(w, one, here, with);
-    else if (s > 0 && s + 1 < v->limit && group + one->s_to - 1 < q->limit)
+    else if ((s > 0 || !l->p->pairs) && s + 1 < v->limit &&
+             group + one->s_to - 1 < q->limit)
         put_whole(w, one, with);
     else
         put_parts(w, one, here, with);
@@ -420,7 +418,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
-    w->plain_from = fresh > 1 ? fresh : 1; // 0 loads nothing for a step before
+    // Pairs load S within a step: the first one loads nothing for one before.
+    w->plain_from = fresh > 0 ? fresh : l->p->pairs;
     w->plain_to = min_int(w->q[0].limit - 1, w->shift_from);
     w->plain_to = min_int(w->plain_to, (w->q[1].limit - 1) * l->group);
     w->plain_to = w->p->period ? min_int(w->plain_to, l->steps - 1) : 0;
