@@ -27,10 +27,15 @@ static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
                              {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
                              {2, 6, 100, 50}, {4, 6, 5, 20}};
 
+static int lanes_log(const dv_gen *g)
+{
+    return g->es == 8 ? 1 : 2;
+}
+
 // Registers for accumulators, one ring of V and one of S.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
 {
-    int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
+    int s = p->lane_k ? rows : (rows + g->lanes - 1) >> lanes_log(g);
     if (p->c_turned && rows * nv > 20)
         return 0;
     if (rows * nv > 20) // V once, S twice
@@ -59,10 +64,23 @@ static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
     return sum;
 }
 
+// The cut into parts of at most so many, made once: divisions are slow.
+enum { MOST_SIZE = 8 };
+static const dv_runs *cut_of(dv_runs *made, int n, int most)
+{
+    if (!made[most].n)
+        made[most] = dv_runs_even(n, most);
+    return &made[most];
+}
+
 static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
-    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
+    int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
     int64_t best = -1;
+    dv_runs made_s[UINT8_MAX + 1], made_v[MOST_SIZE + 1];
+    made_s[p->tile_rows].n = 0;
+    for (int i = 0; i <= MOST_SIZE; i++)
+        made_s[i].n = made_v[i].n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size *z = &sizes[i];
         int rows = p->n_s < z->rows ? p->n_s : z->rows;
@@ -74,12 +92,13 @@ static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
         // Its low costs are not those of lower and narrower tiles.
         if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
             continue;
-        dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
-        int64_t cost = grid_cost(p, z, &s, &v);
+        const dv_runs *s = cut_of(made_s, p->n_s, rows);
+        const dv_runs *v = cut_of(made_v, n_vectors, nv);
+        int64_t cost = grid_cost(p, z, s, v);
         if (best < 0 || cost < best) {
             best = cost;
-            out->s = s;
-            out->v = v;
+            out->s = *s;
+            out->v = *v;
         }
     }
     if (best < 0) // panels higher than any tile
