@@ -359,12 +359,83 @@ static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
+// Panels of V with pointers of their own while a row is cut into them.
+enum { MOST_PANELS = X_SPACK - X_ROW, WIDE = 256 }; // bytes
+
+static int count_panels(const walk *w)
+{
+    const dv_runs *v = &w->grid->v;
+    return v->count[0] + (v->n > 1 ? v->count[1] : 0);
+}
+
+// The row at X_BRUN into panels, and what follows after 2 KiB is asked for.
+static void pack_row(walk *w)
+{
+    enum { LOAD_L1 = 0, LINE = 64, FAR = 2048 };
+    dv_gen *g = w->g;
+    const dv_runs *v = &w->grid->v;
+    int64_t ld = w->p->ld_v, ahead = (FAR + ld - 1) / ld * ld;
+    int64_t bytes = (int64_t)w->p->n_v * g->es;
+    int lanes = g->lanes, part = w->p->n_v % lanes, panel = 0, col = 0;
+    for (int64_t at = 0; ahead % 8 == 0 && at < bytes; at += LINE)
+        if (ahead + at < 32768)
+            DV_E(prfm, LOAD_L1, X_BRUN, ahead + at, 0);
+    for (int i = 0; i < v->n; i++)
+        for (int n = 0; n < v->count[i]; n++, panel++) {
+            int nv = v->size[i], cols = nv * lanes;
+            if (part && i + 1 == v->n && n + 1 == v->count[i])
+                cols += part - lanes;
+            dv_tile t = {1, cols, nv, 1};
+            for (int j = 0; j < nv; j++)
+                dv_gen_load(g, dv_gen_reg(j), X_BRUN,
+                            (int64_t)col * g->es + dv_tile_off(g, &t, j),
+                            dv_tile_bytes(g, &t));
+            for (int j = 0; j < nv; j++)
+                dv_gen_store(g, dv_gen_reg(j), X_ROW + panel,
+                             dv_tile_off(g, &t, j), dv_tile_bytes(g, &t));
+            dv_gen_add(g, X_ROW + panel, X_ROW + panel, row_bytes(g, nv));
+            col += cols;
+        }
+}
+
+// V is packed before the first tile if its rows are several lines: read in
+// order they come faster than one line of each row at a time. 1 when it is
+// done.
+static int pack_first(walk *w)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    const dv_runs *v = &w->grid->v;
+    int64_t rows = (int64_t)p->k * p->batch, at = 0;
+    int n = count_panels(w);
+    if (!p->pack_v || n > MOST_PANELS || p->n_v * g->es < WIDE ||
+        (p->batch > 1 && p->stride_v != p->k * p->ld_v))
+        return 0;
+    for (int i = 0, panel = 0; i < v->n; i++)
+        for (int k = 0; k < v->count[i]; k++) {
+            dv_gen_add(g, X_ROW + panel++, X_VPACK, at);
+            at += rows * row_bytes(g, v->size[i]);
+        }
+    DV_E(mov_x, X_BRUN, 0, X_B, 0);
+    dv_gen_mov(g, X_K, rows);
+    size_t top = g->code->n;
+    pack_row(w);
+    dv_tile_step(g, X_BRUN, p->ld_v, X_LDB);
+    dv_gen_again(g, X_K, top);
+    DV_E(mov_x, X_B, 0, X_VPACK, 0);
+    return 1;
+}
+
 static void blocked(walk *w)
 {
     dv_gen *g = w->g;
     const dv_runs *v = &w->grid->v;
     dv_prod p = *w->p;
     int lanes = g->lanes, part = p.n_v % lanes;
+    if (pack_first(w)) {
+        p.pack_v = 0;
+        w->panel_v = 1;
+    }
     DV_E(str_x, X_B, X_SP, SP_V, 0);
     if (p.pack_v)
         DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
