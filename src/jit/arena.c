@@ -9,7 +9,7 @@
 enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
 // Pages that are there before they are needed: so many at a time, as soon as
 // fewer than those for some kernels are left.
-enum { READY_BYTES = 128 << 10, LEFT_BYTES = 16 << 10, MOST_PAGES = 64 };
+enum { READY_BYTES = 192 << 10, LEFT_BYTES = 16 << 10, MOST_PAGES = 64 };
 
 static size_t round_up(size_t n, size_t to)
 {
