@@ -45,23 +45,21 @@ static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
 
 // Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
 // is not shorter than what a chain of them waits.
-static int64_t tile_cost(const dv_prod *p, const size *z, int rows, int nv)
-{
-    enum { SHORTEST = 13 };
-    int64_t fma = rows * nv, k = (int64_t)p->k * p->batch;
-    fma = fma > SHORTEST ? fma : SHORTEST;
-    return k * fma * (1000 + z->waste) + 1000 * (z->ends + rows * nv);
-}
-
 static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
                          const dv_runs *v)
 {
-    int64_t sum = 0;
+    enum { SHORTEST = 13 };
+    int64_t tiles = 0, all = 0, steps = 0; // sums, and what steps take
     for (int i = 0; i < s->n; i++)
-        for (int j = 0; j < v->n; j++)
-            sum += s->count[i] * (int64_t)v->count[j] *
-                   tile_cost(p, z, s->size[i], v->size[j]);
-    return sum;
+        for (int j = 0; j < v->n; j++) {
+            int64_t n = s->count[i] * (int64_t)v->count[j];
+            int fma = s->size[i] * v->size[j];
+            tiles += n;
+            all += n * fma;
+            steps += n * (fma > SHORTEST ? fma : SHORTEST);
+        }
+    return (int64_t)p->k * p->batch * steps * (1000 + z->waste) +
+           1000 * (z->ends * tiles + all);
 }
 
 // The cut into parts of at most so many, made once: divisions are slow.

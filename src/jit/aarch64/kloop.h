@@ -91,7 +91,7 @@ typedef struct dv_steps {
     dv_loads q[2];  // V and S
     int fresh;      // steps below start a sum
     int shift_from; // from here on lanes are others than the pattern's
-    int plain_from, plain_to; // all loads of these steps are in the tables
+    int whole_from, whole_to; // steps whose loads of V are in the tables
     uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S]; // of both
     dv_pattern room;
 } dv_steps;

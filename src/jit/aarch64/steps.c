@@ -258,11 +258,12 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
     int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
     int of = is_s ? DV_OF_S : 0;
     move_to(&w->q[is_s], 0);
-    for (int i = 0; i < r->per && slot[i] < 0; i++) {
-        int reg = dv_gen_reg(r->first + i % r->size);
+    for (int i = 0, at = 0; i < r->per && slot[i] < 0; i++) {
+        int reg = dv_gen_reg(r->first + at);
         dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
                     (unsigned char)(of + 1)};
         put_load(w, &d, here);
+        at = at + 1 == r->size ? 0 : at + 1;
     }
     if (walks && slot[r->per - 1] < 0) {
         dv_due d = {0, (unsigned char)(of + DV_THEN), 0,
@@ -294,22 +295,6 @@ static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
     for (const dv_due *d = p->due, *end = d + p->n_due; d < end; d++) {
         uint32_t word = dv_code_low_first(load_word_of(w, d));
         memcpy(to + 4 * d->at, &word, sizeof word);
-    }
-}
-
-static void put_plain(dv_steps *w, int begin, int end)
-{
-    const dv_pattern *p = w->p;
-    int at = begin % p->period, in = begin % p->group, group = begin / p->group;
-    move_to(&w->q[1], group);
-    for (int s = begin; s < end && has_room(w->g->code); s++) {
-        move_to(&w->q[0], s);
-        put_whole(w, &p->steps[at], 0);
-        at = at + 1 == p->period ? 0 : at + 1;
-        if (++in == p->group) {
-            in = 0;
-            move_to(&w->q[1], ++group);
-        }
     }
 }
 
@@ -365,36 +350,21 @@ static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
     return room;
 }
 
-static void put_step(dv_steps *w, int s)
+// A step that is the last one, or has loads that are not in the tables.
+static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
+                                                int s, int group, uint32_t with)
 {
-    dv_kloop *l = w->l;
-    const dv_pattern *p = w->p;
-    const dv_loads *v = &w->q[0], *q = &w->q[1];
-    int group = s / p->group, last = s == l->steps - 1;
-    int here[2] = {s, group}, at = p->period ? s % p->period : 0;
-    const dv_step *one = &p->steps[at];
+    const dv_kloop *l = w->l;
+    int here[2] = {s, group}, last = s == l->steps - 1;
     dv_step room;
-    uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
-    if (!p->period || (last && l->by_col))
+    if (!w->p->period || (last && l->by_col))
         one = other_step(w, s, &room);
-    else if (one->s_from && group + one->s_from - 1 >= q->end)
-        one = &p->bare[at];
     if (!has_room(w->g->code))
         return;
-    move_to(&w->q[0], s);
-    move_to(&w->q[1], group);
     if (last && l->stores)
         put_last(w, one, here, with);
-    else if ((s > 0 || !l->p->pairs) && s + 1 < v->limit &&
-             group + one->s_to - 1 < q->limit)
-        put_whole(w, one, with);
     else
         put_parts(w, one, here, with);
-}
-
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
 }
 
 // -- Entry -------------------------------------------------------------------
@@ -419,10 +389,11 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
     // Pairs load S within a step: the first one loads nothing for one before.
-    w->plain_from = fresh > 0 ? fresh : l->p->pairs;
-    w->plain_to = min_int(w->q[0].limit - 1, w->shift_from);
-    w->plain_to = min_int(w->plain_to, (w->q[1].limit - 1) * l->group);
-    w->plain_to = w->p->period ? min_int(w->plain_to, l->steps - 1) : 0;
+    w->whole_from = l->p->pairs;
+    w->whole_to = w->q[0].limit - 1;
+    if ((l->stores || l->by_col) && w->whole_to > l->steps - 1)
+        w->whole_to = l->steps - 1;
+    w->whole_to = w->p->period ? w->whole_to : 0;
     if (has_room(g->code)) {
         put_early(w, 0, &l->v, w->p->slot_v);
         put_early(w, 1, &l->s, w->p->slot_s);
@@ -431,15 +402,28 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
 
 void dv_steps_put(dv_steps *w, int begin, int end)
 {
-    int s = begin, to = min_int(w->plain_to, end);
-    for (; s < end && s < w->plain_from; s++)
-        put_step(w, s);
-    if (s < to) {
-        put_plain(w, s, to);
-        s = to;
+    const dv_pattern *p = w->p;
+    const dv_loads *v = &w->q[0], *q = &w->q[1];
+    int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
+    int group = begin / p->group;
+    move_to(q, group);
+    for (int s = begin; s < end; s++) {
+        const dv_step *one = &p->steps[at];
+        uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
+        if (one->s_from && group + one->s_from > q->end)
+            one = &p->bare[at]; // all its loads of S are past the end
+        move_to(v, s);
+        if (s < w->whole_from || s >= w->whole_to ||
+            group + one->s_to > q->limit)
+            put_other(w, one, s, group, with);
+        else if (has_room(w->g->code))
+            put_whole(w, one, with);
+        at = at + 1 < p->period ? at + 1 : 0;
+        if (++in == p->group) {
+            in = 0;
+            move_to(q, ++group);
+        }
     }
-    for (; s < end; s++)
-        put_step(w, s);
 }
 
 void dv_steps_rebase(dv_steps *w, int base)
