@@ -79,6 +79,8 @@ typedef struct dv_loads {
     int limit;          // groups from here on are written one by one
     int base, hop_from; // the pointers' group; the first of the next product
     uint32_t step, hop; // what a group, and the next product, adds
+    int odd;            // the last group, if it begins earlier; -1: none
+    uint32_t odd_moved; // what that one adds
     uint32_t *word;     // without register and group; DV_THEN: behind a group
     uint32_t *moved;    // what groups add, by `ahead`; DV_SAME on: 0
 } dv_loads;

@@ -180,11 +180,21 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
              (walks || all_usual(step, hop, l->unroll / l->group, groups, off));
     }
     out->limit = ok && (out->word[DV_THEN] || !walks) ? groups : 0;
+    if (each && out->limit && groups < out->end &&
+        (l->steps - lanes) * g->es < 256) {
+        out->odd = groups;
+        out->limit = out->end;
+    }
 }
 
 // Pointers stand at the loop's base.
 static void rebase(const dv_kloop *l, dv_loads *q)
 {
+    int ok = 1;
+    int64_t at = (l->steps - l->lanes - l->base) * (16 / l->lanes);
+    if (q->odd >= 0) // another instruction, at the end of the rows
+        q->odd_moved = dv_insn_word(DV_INSN_ldur_q, 0, 0, at, 0, &ok) -
+                       dv_insn_word(DV_INSN_ldr_q, 0, 0, 0, 0, &ok);
     q->base = l->base / q->steps;
     q->hop_from = l->flows ? (l->base + l->unroll) / q->steps : INT_MAX;
 }
@@ -194,7 +204,7 @@ static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
     q->per = per;
     q->steps = steps;
     q->end = (l->steps + steps - 1) / steps;
-    rebase(l, q);
+    q->odd = -1;
 }
 
 // -- Steps -------------------------------------------------------------------
@@ -212,6 +222,8 @@ static int has_room(dv_code *code)
 // What the groups around the one at hand add to words.
 static inline uint32_t moved_by(const dv_loads *q, int group)
 {
+    if (group == q->odd)
+        return q->odd_moved;
     return (uint32_t)(group - q->base) * q->step +
            (group >= q->hop_from ? q->hop : 0);
 }
@@ -257,12 +269,16 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
 {
     int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
     int of = is_s ? DV_OF_S : 0;
+    uint32_t *word = w->q[is_s].word;
     move_to(&w->q[is_s], 0);
     for (int i = 0, at = 0; i < r->per && slot[i] < 0; i++) {
         int reg = dv_gen_reg(r->first + at);
         dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
                     (unsigned char)(of + 1)};
-        put_load(w, &d, here);
+        if (w->q[is_s].limit > 0)
+            dv_code_put(w->g->code, word[i] + w->moved[of + 1] + d.reg);
+        else
+            put_load(w, &d, here);
         at = at + 1 == r->size ? 0 : at + 1;
     }
     if (walks && slot[r->per - 1] < 0) {
@@ -384,6 +400,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     start_loads(&w->q[1], l, l->s.per, l->group);
     table_of_v(l, g, &w->q[0]);
     table_of_s(l, g, &w->q[1]);
+    rebase(l, &w->q[0]);
+    rebase(l, &w->q[1]);
     w->fresh = fresh;
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
