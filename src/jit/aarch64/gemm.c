@@ -74,7 +74,8 @@ static const dv_runs *cut_of(dv_runs *made, int n, int most)
 static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
     int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
-    int64_t best = -1;
+    int64_t best = -1, k = (int64_t)p->k * p->batch;
+    int64_t all = p->n_s * (int64_t)n_vectors; // sums
     dv_runs made_s[UINT8_MAX + 1], made_v[MOST_SIZE + 1];
     made_s[p->tile_rows].n = 0;
     for (int i = 0; i <= MOST_SIZE; i++)
@@ -85,6 +86,9 @@ static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
         int nv = n_vectors < z->nv ? n_vectors : z->nv;
         if (p->tile_rows) // panels decide
             rows = p->tile_rows;
+        // Without ends no steps are shorter than their multiply-adds.
+        if (best >= 0 && all * (k * (1000 + z->waste) + 1000) >= best)
+            continue;
         if (!fits(g, p, rows, nv))
             continue;
         // Its low costs are not those of lower and narrower tiles.

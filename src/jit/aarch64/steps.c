@@ -424,19 +424,22 @@ void dv_steps_put(dv_steps *w, int begin, int end)
     const dv_loads *v = &w->q[0], *q = &w->q[1];
     int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
     int group = begin / p->group;
+    move_to(v, begin);
     move_to(q, group);
     for (int s = begin; s < end; s++) {
         const dv_step *one = &p->steps[at];
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
         if (one->s_from && group + one->s_from > q->end)
             one = &p->bare[at]; // all its loads of S are past the end
-        move_to(v, s);
         if (s < w->whole_from || s >= w->whole_to ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);
         else if (has_room(w->g->code))
             put_whole(w, one, with);
         at = at + 1 < p->period ? at + 1 : 0;
+        v->moved[0] = v->moved[1];
+        v->moved[1] = v->moved[2];
+        v->moved[2] = moved_by(v, s + 2);
         if (++in == p->group) {
             in = 0;
             move_to(q, ++group);
