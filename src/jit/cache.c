@@ -474,7 +474,7 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
         return dv_nomem(diag);
     }
     memset(jit, 0, offsetof(dv_jit, keep));
-    jit->keep[0] = 0;
+    memset(jit->keep, 0, DV_CODE_ZEROS);
     jit->isa = isa;
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);

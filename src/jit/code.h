@@ -11,10 +11,11 @@ typedef struct dv_code {
     size_t n, cap;     // bytes
     int failed;
     void *keep; // borrowed: what generators leave for the kernels that follow,
-                // DV_CODE_KEEP bytes, the first word 0 at first; NULL: nothing
+                // DV_CODE_KEEP bytes, DV_CODE_ZEROS of them 0 at first; NULL:
+                // nothing
 } dv_code;
 
-enum { DV_CODE_KEEP = 96 << 10 };
+enum { DV_CODE_KEEP = 96 << 10, DV_CODE_ZEROS = 128 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

@@ -3,6 +3,7 @@
 #ifndef DV_JIT_KLOOP_H
 #define DV_JIT_KLOOP_H
 #include "jit/aarch64/tile.h"
+#include "jit/cut.h"
 
 // A ring of registers. Loads are numbered through groups of `per`.
 typedef struct dv_ring {
@@ -70,6 +71,21 @@ const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
 // no room for its words.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out);
+
+// What is kept from kernel to kernel (dv_code.keep): how the last product was
+// cut, since those of one plan follow each other, and the patterns that were
+// made last, in turn.
+enum { DV_KEPT = 12 };
+typedef struct dv_kept {
+    int64_t k; // of the product; 0: none yet
+    int32_t n_s, n_v, tile_rows, what;
+    dv_cuts cuts;
+    uint64_t made; // patterns in all
+    uint64_t keys[DV_KEPT];
+    dv_pattern patterns[DV_KEPT];
+} dv_kept;
+_Static_assert(sizeof(dv_kept) <= DV_CODE_KEEP, "patterns have grown");
+_Static_assert(offsetof(dv_kept, keys) <= DV_CODE_ZEROS, "these start as 0");
 
 // The loads of one ring. Nearly all are one instruction, whose offset grows by
 // as much with every group: they are added up from parts.

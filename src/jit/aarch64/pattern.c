@@ -230,29 +230,20 @@ static __attribute__((noinline)) void make(dv_pattern *out, const dv_kloop *l,
             g->code->failed = 1;
 }
 
-// Those that were made last, in turn.
-enum { KEPT = 12 };
-typedef struct kept {
-    uint64_t made; // in all
-    uint64_t keys[KEPT];
-    dv_pattern patterns[KEPT];
-} kept;
-_Static_assert(sizeof(kept) <= DV_CODE_KEEP, "patterns have grown");
-
 const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
                                 dv_pattern *room)
 {
-    kept *k = g->code->keep;
+    dv_kept *k = g->code->keep;
     uint64_t key = key_of(l, g);
     if (!k) {
         make(room, l, g);
         return room;
     }
-    for (uint64_t i = 0; i < k->made && i < KEPT; i++)
+    for (uint64_t i = 0; i < k->made && i < DV_KEPT; i++)
         if (k->keys[i] == key)
             return &k->patterns[i];
-    dv_pattern *p = &k->patterns[k->made % KEPT];
-    k->keys[k->made++ % KEPT] = key;
+    dv_pattern *p = &k->patterns[k->made % DV_KEPT];
+    k->keys[k->made++ % DV_KEPT] = key;
     make(p, l, g);
     return p;
 }
