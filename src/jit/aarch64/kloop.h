@@ -87,6 +87,9 @@ typedef struct dv_kept {
 _Static_assert(sizeof(dv_kept) <= DV_CODE_KEEP, "patterns have grown");
 _Static_assert(offsetof(dv_kept, keys) <= DV_CODE_ZEROS, "these start as 0");
 
+// The best cut of a product; no runs where panels are higher than any tile.
+void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
+
 // The loads of one ring. Nearly all are one instruction, whose offset grows by
 // as much with every group: they are added up from parts.
 typedef struct dv_loads {
