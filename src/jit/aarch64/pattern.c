@@ -215,8 +215,8 @@ static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
     return key;
 }
 
-static __attribute__((noinline)) void make(dv_pattern *out, const dv_kloop *l,
-                                           const dv_gen *g)
+static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
+                                          const dv_gen *g)
 {
     out->group = l->group;
     out->period = period_of(l);
@@ -227,23 +227,28 @@ static __attribute__((noinline)) void make(dv_pattern *out, const dv_kloop *l,
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]) ||
             !dv_pattern_step(out, l, s, wide, 1, &out->bare[s]))
-            g->code->failed = 1;
+            return 0;
+    return 1;
 }
 
 const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
                                 dv_pattern *room)
 {
     dv_kept *k = g->code->keep;
-    uint64_t key = key_of(l, g);
-    if (!k) {
-        make(room, l, g);
-        return room;
-    }
-    for (uint64_t i = 0; i < k->made && i < DV_KEPT; i++)
+    dv_pattern *p = room;
+    uint64_t key = key_of(l, g), *at = NULL;
+    for (uint64_t i = 0; k && i < k->made && i < DV_KEPT; i++)
         if (k->keys[i] == key)
             return &k->patterns[i];
-    dv_pattern *p = &k->patterns[k->made % DV_KEPT];
-    k->keys[k->made++ % DV_KEPT] = key;
-    make(p, l, g);
+    if (k) {
+        p = &k->patterns[k->made % DV_KEPT];
+        at = &k->keys[k->made++ % DV_KEPT];
+        *at = key;
+    }
+    if (!make(p, l, g)) {
+        g->code->failed = 1;
+        if (at)
+            *at = 0; // no pattern's
+    }
     return p;
 }
