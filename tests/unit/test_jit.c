@@ -40,6 +40,28 @@ static void gemm_random(void **state)
     dv_jit_destroy(jit);
 }
 
+// Batches of short products, whose loops are as long as k: rings of registers
+// close after any number of steps, or not soon.
+static void gemm_batches(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int k = 1; k <= 40; k++)
+        for (int m = 1; m <= 5; m++)
+            for (int f64 = 0; f64 < 2; f64++) {
+                dv_gemm_shape s = {.m = m, .n = 24, .k = k, .trans_a = 1};
+                s.dtype = f64 ? DV_F64 : DV_F32;
+                s.batch = 2 + k % 2;
+                s.lda = m;
+                s.ldb = s.ldc = s.n;
+                s.stride_a = (int64_t)m * k + 4 * pick(2);
+                s.stride_b = s.ldb * k;
+                s.alpha = s.beta = DV_SCALE_ONE;
+                try_gemm(jit, s, 0);
+            }
+    dv_jit_destroy(jit);
+}
+
 static void gemm_nan(void **state)
 {
     (void)state;
@@ -523,6 +545,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_small),
                                        cmocka_unit_test(gemm_random),
+                                       cmocka_unit_test(gemm_batches),
                                        cmocka_unit_test(gemm_nan),
                                        cmocka_unit_test(gemm_panel),
                                        cmocka_unit_test(gemm_blocks),

@@ -55,7 +55,6 @@ typedef struct dv_step {
 // s + period, but for offsets.
 enum { DV_MOST_PERIOD = 8, DV_MOST_LANES = 4 };
 typedef struct dv_pattern {
-    uint64_t key;                   // what it follows from; 0: none
     int period;                     // 0: a longer one
     int group;                      // steps that one load of S serves
     uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies

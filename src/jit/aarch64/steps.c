@@ -358,10 +358,12 @@ static uint32_t change(const dv_steps *w, int s)
     return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
 }
 
-// A step that is not in the pattern.
+// A step that is not in the pattern: the last one is written by rows.
 static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
 {
-    if (!dv_pattern_step(w->p, w->l, s, w->l->t->nv, 0, room))
+    const dv_kloop *l = w->l;
+    int wide = l->by_col && s < l->steps - 1 ? l->by_col : l->t->nv;
+    if (!dv_pattern_step(w->p, l, s, wide, 0, room))
         w->g->code->failed = 1;
     return room;
 }
