@@ -15,6 +15,7 @@ typedef struct dv_code_chunk {
     unsigned char *write, *run; // the same address when there is one view
     size_t size_bytes, used_bytes;
     size_t ready_bytes; // whose pages are there
+    int fd;             // the file, while pages are missing; -1: none
 } dv_code_chunk;
 
 typedef struct dv_code_arena {
@@ -23,7 +24,13 @@ typedef struct dv_code_arena {
     int one_view; // the fallback; may be set before first use, for tests
 } dv_code_arena;
 
-// Copy code in and return where it can be run; NULL when out of memory.
+// Where code can be written, *room bytes and `least` at the least; NULL when
+// out of memory. Nothing is taken yet: another call answers the same.
+unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room);
+// Take the first bytes of that and return where they can be run. NULL when the
+// system refuses.
+const void *dv_code_arena_take(dv_code_arena *a, size_t size_bytes);
+// Both, for code that is elsewhere.
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,
                               size_t size_bytes);
 void dv_code_arena_free(dv_code_arena *a);

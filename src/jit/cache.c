@@ -65,7 +65,7 @@ struct dv_jit {
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
     const dv_isa *isa;
-    unsigned char bytes[MAX_CODE];
+    uint64_t keep[DV_CODE_KEEP / 8]; // what generators leave
 };
 
 // A sum of products with odd numbers: they do not wait for each other.
@@ -320,7 +320,6 @@ static dv_status generate_vec(dv_jit *jit, const dv_vec_shape *shape,
 static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
                           dv_diag *diag)
 {
-    *code = (dv_code){jit->bytes, 0, MAX_CODE, 0};
     key full = {.words = {0}};
     if (w->kind != KIND_VEC)
         memcpy(&full, w->words, (size_t)w->n * sizeof *w->words);
@@ -333,10 +332,27 @@ static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
         DV_TRY(check_move(jit->isa, &full.move, diag));
         jit->isa->move(code, jit->isa, &full.move);
     }
-    if (code->failed)
-        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "a kernel does not fit its encodings");
     return DV_OK;
+}
+
+// Where code goes at once. What does not fit into what is left of the memory
+// is made again where there is room for any kernel.
+static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
+                                   dv_diag *diag)
+{
+    for (size_t least = 0, room;; least = MAX_CODE) {
+        unsigned char *at = dv_code_arena_room(&jit->memory, least, &room);
+        if (!at)
+            return dv_nomem(diag);
+        room = room < MAX_CODE ? room : MAX_CODE;
+        *code = (dv_code){at, 0, room, 0, jit->keep};
+        DV_TRY(generate(jit, w, code, diag));
+        if (!code->failed)
+            return DV_OK;
+        if (room == MAX_CODE)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "a kernel does not fit its encodings");
+    }
 }
 
 // Generate and publish; the lock is held.
@@ -344,12 +360,12 @@ static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
                      dv_diag *diag)
 {
     dv_code code;
-    DV_TRY(generate(jit, w, &code, diag));
+    DV_TRY(generate_in_place(jit, w, &code, diag));
     size_t key_bytes = (size_t)w->n * sizeof *w->words;
     entry *e = dv_arena_alloc(&jit->arena, 1, sizeof *e + key_bytes);
     if (!e || !make_room(jit))
         return dv_nomem(diag);
-    const void *run = dv_code_arena_add(&jit->memory, code.at, code.n);
+    const void *run = dv_code_arena_take(&jit->memory, code.n);
     if (!run)
         return dv_nomem(diag);
     *e = (entry){hash, run, code.n, NULL, w->kind, w->n};
@@ -457,7 +473,8 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
         dv_release(t);
         return dv_nomem(diag);
     }
-    memset(jit, 0, offsetof(dv_jit, bytes));
+    memset(jit, 0, offsetof(dv_jit, keep));
+    memset(jit->keep, 0, DV_CODE_ZEROS);
     jit->isa = isa;
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);

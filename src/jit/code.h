@@ -10,7 +10,12 @@ typedef struct dv_code {
     unsigned char *at; // borrowed
     size_t n, cap;     // bytes
     int failed;
+    void *keep; // borrowed: what generators leave for the kernels that follow,
+                // DV_CODE_KEEP bytes, DV_CODE_ZEROS of them 0 at first; NULL:
+                // nothing
 } dv_code;
+
+enum { DV_CODE_KEEP = 96 << 10, DV_CODE_ZEROS = 128 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {
@@ -23,29 +28,17 @@ static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 }
 
 // Instructions of 32 bits, low byte first.
-static inline void dv_code_put(dv_code *c, uint32_t word)
+static inline uint32_t dv_code_low_first(uint32_t word)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     word = __builtin_bswap32(word);
 #endif
-    dv_code_bytes(c, &word, sizeof word);
+    return word;
 }
 
-// Few at a time: without a call.
-static inline void dv_code_put_all(dv_code *c, const uint32_t *words, int n)
+static inline void dv_code_put(dv_code *c, uint32_t word)
 {
-    unsigned char *to = c->at + c->n;
-    if (c->cap - c->n < 4 * (size_t)n) {
-        c->failed = 1;
-        return;
-    }
-    c->n += 4 * (size_t)n;
-    for (int i = 0; i < n; i++, to += 4) {
-        uint32_t word = words[i];
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        word = __builtin_bswap32(word);
-#endif
-        memcpy(to, &word, sizeof word);
-    }
+    word = dv_code_low_first(word);
+    dv_code_bytes(c, &word, sizeof word);
 }
 #endif

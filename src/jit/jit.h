@@ -75,6 +75,8 @@ typedef struct dv_cut {
 } dv_cut;
 static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 {
+    if (n <= most)
+        return (dv_cut){n, 1, 0};
     int32_t parts = (n + most - 1) / most;
     return (dv_cut){n / parts, parts - n % parts, n % parts};
 }

@@ -13,7 +13,7 @@ dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
 {
     enum { ROOM = 1024 };
     unsigned char bytes[ROOM];
-    dv_code code = {bytes, 0, ROOM, 0};
+    dv_code code = {.at = bytes, .cap = ROOM};
     const dv_isa *isa = dv_isa_host();
     if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,

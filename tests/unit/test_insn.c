@@ -134,10 +134,36 @@ static void arena_grows(void **state)
     dv_code_arena_free(&a);
 }
 
+// Nothing is taken before it is asked for; what is taken is seen through the
+// other view and stays.
+static void arena_room(void **state)
+{
+    (void)state;
+    for (int one_view = 0; one_view < 2; one_view++) {
+        dv_code_arena a = {.one_view = one_view};
+        size_t room = 0, again = 0, large = 0;
+        unsigned char *at = dv_code_arena_room(&a, 0, &room);
+        assert_non_null(at);
+        assert_ptr_equal(dv_code_arena_room(&a, 0, &again), at);
+        assert_int_equal(room, again);
+        memset(at, 7, 100);
+        const unsigned char *run = dv_code_arena_take(&a, 100);
+        assert_non_null(run);
+        unsigned char *next = dv_code_arena_room(&a, 0, &again);
+        assert_true(next >= at + 100 && again < room);
+        memset(next, 8, 100);
+        assert_non_null(dv_code_arena_room(&a, room + 1, &large));
+        assert_true(large > room);
+        for (int i = 0; i < 100; i++)
+            assert_int_equal(run[i], 7);
+        dv_code_arena_free(&a);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(insn_rows),
-                                       cmocka_unit_test(insn_ranges),
-                                       cmocka_unit_test(arena_grows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(insn_rows), cmocka_unit_test(insn_ranges),
+        cmocka_unit_test(arena_grows), cmocka_unit_test(arena_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,7 @@ static void add_rows(void)
 static void check_short(const sample *s, const dv_code *code)
 {
     unsigned char out[32];
-    dv_code other = {out, 0, sizeof out, 0};
+    dv_code other = {.at = out, .cap = sizeof out};
     int form = dv_x_rows[s->op].form, memory = s->m.reg == DV_X_NONE;
     if (s->more.mask || s->more.imm || (memory && s->m.index != DV_X_NONE) ||
         s->m.base == DV_X_RIP || s->m.splat || code->cap != sizeof out)
@@ -299,7 +299,7 @@ static void check_short(const sample *s, const dv_code *code)
 
 static size_t encode(const sample *s, unsigned char *out, size_t cap, int *ok)
 {
-    dv_code code = {out, 0, cap, 0};
+    dv_code code = {.at = out, .cap = cap};
     dv_x_emit(&code, s->op, s->vl, s->a, s->b, s->m, s->more);
     *ok = !code.failed;
     check_short(s, &code);

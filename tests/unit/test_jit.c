@@ -40,6 +40,28 @@ static void gemm_random(void **state)
     dv_jit_destroy(jit);
 }
 
+// Batches of short products, whose loops are as long as k: rings of registers
+// close after any number of steps, or not soon.
+static void gemm_batches(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int k = 1; k <= 40; k++)
+        for (int m = 1; m <= 5; m++)
+            for (int f64 = 0; f64 < 2; f64++) {
+                dv_gemm_shape s = {.m = m, .n = 24, .k = k, .trans_a = 1};
+                s.dtype = f64 ? DV_F64 : DV_F32;
+                s.batch = 2 + k % 2;
+                s.lda = m;
+                s.ldb = s.ldc = s.n;
+                s.stride_a = (int64_t)m * k + 4 * pick(2);
+                s.stride_b = s.ldb * k;
+                s.alpha = s.beta = DV_SCALE_ONE;
+                try_gemm(jit, s, 0);
+            }
+    dv_jit_destroy(jit);
+}
+
 static void gemm_nan(void **state)
 {
     (void)state;
@@ -115,6 +137,10 @@ static void gemm_blocks(void **state)
         dv_gemm_shape s = random_shape(45, i % 2 ? DV_F32 : DV_F64), t;
         size_t es = i % 2 ? 4 : 8;
         s.trans_b = 0;
+        if (pick(5) == 0) { // rows of several lines are packed before
+            s.n += 60;
+            s.ldc += 60;
+        }
         if (!s.batch) {
             s.batch = 1 + pick(3);
             s.stride_a = s.lda * (s.trans_a ? s.k : s.m);
@@ -464,10 +490,62 @@ static void other_machines(void **state)
     dv_jit_destroy(jit);
 }
 
+// What is kept from kernel to kernel changes none of them.
+static void kept_patterns(void **state)
+{
+    (void)state;
+    static unsigned char alone[1 << 18], after[1 << 18];
+    for (int i = 0; i < dv_n_isas; i++) {
+        const dv_isa *isa = &dv_isas[i];
+        void *keep = calloc(1, DV_CODE_KEEP);
+        for (int n = 0; n < 800 / SHARE; n++) {
+            dv_gemm_shape s = random_shape(60, n % 3 ? DV_F32 : DV_F64);
+            dv_code a = {.at = alone, .cap = sizeof alone};
+            dv_code b = {.at = after, .cap = sizeof after, .keep = keep};
+            s.batch = s.batch ? s.batch : 1;
+            isa->gemm(&a, isa, &s);
+            isa->gemm(&b, isa, &s);
+            assert_false(a.failed);
+            assert_false(b.failed);
+            assert_int_equal(a.n, b.n);
+            assert_memory_equal(alone, after, a.n);
+        }
+        free(keep);
+    }
+}
+
+// Code that does not fit into what is left of the memory is made again.
+static void memory_fills_up(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_jit_stats at;
+    for (int i = 0; i < 2000; i++) {
+        dv_gemm_shape s = {.m = 23, .n = 23, .k = 23, .dtype = DV_F32};
+        dv_gemm_fn run;
+        s.lda = 23 + i;
+        s.beta = DV_SCALE_ONE;
+        assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    }
+    dv_jit_stats_get(jit, &at);
+    assert_int_equal(at.n_kernels, 2000);
+    assert_true(at.mapped_bytes > at.code_bytes);
+    assert_true(at.code_bytes > 1 << 20);
+    for (int i = 0; i < 2000; i += 37) {
+        dv_gemm_shape s = {.m = 23, .n = 23, .k = 23, .dtype = DV_F32};
+        s.lda = 23 + i;
+        s.ldb = s.ldc = 23;
+        s.alpha = s.beta = DV_SCALE_ONE;
+        try_gemm(jit, s, 0);
+    }
+    dv_jit_destroy(jit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_small),
                                        cmocka_unit_test(gemm_random),
+                                       cmocka_unit_test(gemm_batches),
                                        cmocka_unit_test(gemm_nan),
                                        cmocka_unit_test(gemm_panel),
                                        cmocka_unit_test(gemm_blocks),
@@ -481,6 +559,8 @@ int main(void)
                                        cmocka_unit_test(never_both),
                                        cmocka_unit_test(cache_threads),
                                        cmocka_unit_test(listing),
+                                       cmocka_unit_test(kept_patterns),
+                                       cmocka_unit_test(memory_fills_up),
                                        cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

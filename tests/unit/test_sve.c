@@ -60,7 +60,7 @@ static void rows_write(void **state)
                 s.pack_a = (uint8_t)pick(2);
                 s.pack_b = (uint8_t)pick(2);
             }
-            dv_code code = {bytes, 0, sizeof bytes, 0};
+            dv_code code = {.at = bytes, .cap = sizeof bytes};
             isa->gemm(&code, isa, &s);
             assert_false(code.failed);
             assert_true(code.n > 0 && code.n % 4 == 0);

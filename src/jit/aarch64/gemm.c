@@ -12,79 +12,7 @@
 // code, in loops where there are many. V's panel stays in L1 while S runs.
 #include "jit/aarch64/dot.h"
 #include "jit/aarch64/pairs.h"
-#include "jit/aarch64/tile.h"
-#include "jit/cut.h"
-
-// -- Choosing ----------------------------------------------------------------
-
-// Tiles worth trying, with what they cost beside their multiply-adds, as
-// measured: thousandths of them, and quarters of a cycle at both ends.
-typedef struct size {
-    int rows, nv, waste, ends;
-} size;
-
-static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
-                             {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
-                             {2, 6, 100, 50}, {4, 6, 5, 20}};
-
-// Registers for accumulators, one ring of V and one of S.
-static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
-{
-    int s = p->lane_k ? rows : (rows + g->lanes - 1) / g->lanes;
-    if (p->c_turned && rows * nv > 20)
-        return 0;
-    if (rows * nv > 20) // V once, S twice
-        return rows * nv + nv + 2 * s <= 32;
-    return rows * nv + nv + s + 1 <= 32;
-}
-
-// Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
-// is not shorter than what a chain of them waits.
-static int64_t tile_cost(const dv_prod *p, const size *z, int rows, int nv)
-{
-    enum { SHORTEST = 13 };
-    int64_t fma = rows * nv, k = (int64_t)p->k * p->batch;
-    fma = fma > SHORTEST ? fma : SHORTEST;
-    return k * fma * (1000 + z->waste) + 1000 * (z->ends + rows * nv);
-}
-
-static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
-                         const dv_runs *v)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < s->n; i++)
-        for (int j = 0; j < v->n; j++)
-            sum += s->count[i] * (int64_t)v->count[j] *
-                   tile_cost(p, z, s->size[i], v->size[j]);
-    return sum;
-}
-
-static void choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
-{
-    int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
-    int64_t best = -1;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const size *z = &sizes[i];
-        int rows = p->n_s < z->rows ? p->n_s : z->rows;
-        int nv = n_vectors < z->nv ? n_vectors : z->nv;
-        if (p->tile_rows) // panels decide
-            rows = p->tile_rows;
-        if (!fits(g, p, rows, nv))
-            continue;
-        // Its low costs are not those of lower and narrower tiles.
-        if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
-            continue;
-        dv_runs s = dv_runs_even(p->n_s, rows), v = dv_runs_even(n_vectors, nv);
-        int64_t cost = grid_cost(p, z, &s, &v);
-        if (best < 0 || cost < best) {
-            best = cost;
-            out->s = s;
-            out->v = v;
-        }
-    }
-    if (best < 0) // panels higher than any tile
-        out->s = out->v = (dv_runs){.n = 0};
-}
+#include "jit/aarch64/kloop.h"
 
 // Few sums and a long k: as many partial sums as keep the units busy.
 static int sets_for(const dv_prod *p, int rows, int nv)
@@ -240,15 +168,38 @@ static void along_s(walk *w, int cols, int nv)
     }
 }
 
-// Columns of tiles; the very last one may have an overlapping vector.
+// `count` whole columns and one that is back by some, with one code: elements
+// that both have are written twice. The loop is run twice, the second time
+// for the last column alone.
+static void overlapping(walk *w, int cols, int nv, int count, int back)
+{
+    dv_gen *g = w->g;
+    dv_gen_mov(g, X_NEXT, 2);
+    dv_gen_mov(g, X_N, count);
+    size_t top = g->code->n;
+    along_s(w, cols, nv);
+    next_v(w, cols);
+    dv_gen_again(g, X_N, top);
+    next_v(w, -back);
+    dv_gen_mov(g, X_N, 1);
+    dv_gen_again(g, X_NEXT, top);
+}
+
+// Columns of tiles; the very last one may have an overlapping vector, or
+// overlap as a whole where C is not read.
 static void along_v(walk *w)
 {
     dv_gen *g = w->g;
     const dv_runs *v = &w->grid->v;
     int lanes = g->lanes, part = w->p->n_v % lanes;
+    int twice = w->p->beta == DV_SCALE_ZERO && !w->p->pack_v && !w->next;
     for (int i = 0; i < v->n; i++) {
         int cols = v->size[i] * lanes, last = i + 1 == v->n;
         int count = v->count[i] - (last && part);
+        if (last && part && count > 0 && twice) {
+            overlapping(w, cols, v->size[i], count, lanes - part);
+            return;
+        }
         if (count > 1)
             dv_gen_mov(g, X_N, count);
         size_t top = g->code->n;
@@ -317,12 +268,83 @@ static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
+// Panels of V with pointers of their own while a row is cut into them.
+enum { MOST_PANELS = X_SPACK - X_ROW, WIDE = 256 }; // bytes
+
+static int count_panels(const walk *w)
+{
+    const dv_runs *v = &w->grid->v;
+    return v->count[0] + (v->n > 1 ? v->count[1] : 0);
+}
+
+// The row at X_BRUN into panels, and what follows after 2 KiB is asked for.
+static void pack_row(walk *w)
+{
+    enum { LOAD_L1 = 0, LINE = 64, FAR = 2048 };
+    dv_gen *g = w->g;
+    const dv_runs *v = &w->grid->v;
+    int64_t ld = w->p->ld_v, ahead = (FAR + ld - 1) / ld * ld;
+    int64_t bytes = (int64_t)w->p->n_v * g->es;
+    int lanes = g->lanes, part = w->p->n_v % lanes, panel = 0, col = 0;
+    for (int64_t at = 0; ahead % 8 == 0 && at < bytes; at += LINE)
+        if (ahead + at < 32768)
+            DV_E(prfm, LOAD_L1, X_BRUN, ahead + at, 0);
+    for (int i = 0; i < v->n; i++)
+        for (int n = 0; n < v->count[i]; n++, panel++) {
+            int nv = v->size[i], cols = nv * lanes;
+            if (part && i + 1 == v->n && n + 1 == v->count[i])
+                cols += part - lanes;
+            dv_tile t = {1, cols, nv, 1};
+            for (int j = 0; j < nv; j++)
+                dv_gen_load(g, dv_gen_reg(j), X_BRUN,
+                            (int64_t)col * g->es + dv_tile_off(g, &t, j),
+                            dv_tile_bytes(g, &t));
+            for (int j = 0; j < nv; j++)
+                dv_gen_store(g, dv_gen_reg(j), X_ROW + panel,
+                             dv_tile_off(g, &t, j), dv_tile_bytes(g, &t));
+            dv_gen_add(g, X_ROW + panel, X_ROW + panel, row_bytes(g, nv));
+            col += cols;
+        }
+}
+
+// V is packed before the first tile if its rows are several lines: read in
+// order they come faster than one line of each row at a time. 1 when it is
+// done.
+static int pack_first(walk *w)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    const dv_runs *v = &w->grid->v;
+    int64_t rows = (int64_t)p->k * p->batch, at = 0;
+    int n = count_panels(w);
+    if (!p->pack_v || n > MOST_PANELS || p->n_v * g->es < WIDE ||
+        (p->batch > 1 && p->stride_v != p->k * p->ld_v))
+        return 0;
+    for (int i = 0, panel = 0; i < v->n; i++)
+        for (int k = 0; k < v->count[i]; k++) {
+            dv_gen_add(g, X_ROW + panel++, X_VPACK, at);
+            at += rows * row_bytes(g, v->size[i]);
+        }
+    DV_E(mov_x, X_BRUN, 0, X_B, 0);
+    dv_gen_mov(g, X_K, rows);
+    size_t top = g->code->n;
+    pack_row(w);
+    dv_tile_step(g, X_BRUN, p->ld_v, X_LDB);
+    dv_gen_again(g, X_K, top);
+    DV_E(mov_x, X_B, 0, X_VPACK, 0);
+    return 1;
+}
+
 static void blocked(walk *w)
 {
     dv_gen *g = w->g;
     const dv_runs *v = &w->grid->v;
     dv_prod p = *w->p;
     int lanes = g->lanes, part = p.n_v % lanes;
+    if (pack_first(w)) {
+        p.pack_v = 0;
+        w->panel_v = 1;
+    }
     DV_E(str_x, X_B, X_SP, SP_V, 0);
     if (p.pack_v)
         DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
@@ -424,7 +446,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     }
     dv_prod p = prod_of(s, es);
     dv_cuts grid;
-    choose(g, &p, &grid);
+    dv_tile_choose(g, &p, &grid);
     int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
     if (!grid.s.n) {
         code->failed = 1;

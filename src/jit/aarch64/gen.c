@@ -1,12 +1,6 @@
 // Shared parts of the generators; gen.h says what they do.
 #include "jit/aarch64/gen.h"
 
-int dv_gen_fits_add(int64_t imm)
-{
-    int64_t v = imm < 0 ? -imm : imm;
-    return v < 4096 || (v % 4096 == 0 && v < 4096 * 4096);
-}
-
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
 {
     uint64_t v = (uint64_t)imm;
@@ -16,7 +10,7 @@ void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
             DV_E(movk_x, rd, v >> 16 * i & 65535, i, 0);
 }
 
-void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
+void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm)
 {
     int64_t v = imm < 0 ? -imm : imm;
     if (imm == 0) {
@@ -127,24 +121,34 @@ void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes)
 
 enum { FRAME_BYTES = 160, FRAME_V = 80 }; // x19 to x28, then d8 to d15
 
+// Registers from `first` on, two at a time: all fields of the next pair are two
+// more than those of the one before.
+static void pairs(dv_gen *g, uint32_t first, int n)
+{
+    for (int i = 0; i < n; i += 2)
+        dv_code_put(g->code, first + (uint32_t)i * (1 | 1 << 10 | 1 << 15));
+}
+
 void dv_gen_enter(dv_gen *g)
 {
+    int ok = 1;
     if (g->n_vregs <= 24 && !g->saves_x)
         return;
     DV_E(subi_x, X_SP, X_SP, FRAME_BYTES, 0);
-    for (int i = 0; g->saves_x && i < 10; i += 2)
-        DV_E(stp_x, 19 + i, 20 + i, X_SP, 8 * i);
-    for (int i = 0; i < g->n_vregs - 24; i += 2)
-        DV_E(stp_d, 8 + i, 9 + i, X_SP, FRAME_V + 8 * i);
+    if (g->saves_x)
+        pairs(g, dv_insn_word(DV_INSN_stp_x, 19, 20, X_SP, 0, &ok), 10);
+    pairs(g, dv_insn_word(DV_INSN_stp_d, 8, 9, X_SP, FRAME_V, &ok),
+          g->n_vregs - 24);
 }
 
 void dv_gen_leave(dv_gen *g)
 {
+    int ok = 1;
     if (g->n_vregs > 24 || g->saves_x) {
-        for (int i = 0; g->saves_x && i < 10; i += 2)
-            DV_E(ldp_x, 19 + i, 20 + i, X_SP, 8 * i);
-        for (int i = 0; i < g->n_vregs - 24; i += 2)
-            DV_E(ldp_d, 8 + i, 9 + i, X_SP, FRAME_V + 8 * i);
+        if (g->saves_x)
+            pairs(g, dv_insn_word(DV_INSN_ldp_x, 19, 20, X_SP, 0, &ok), 10);
+        pairs(g, dv_insn_word(DV_INSN_ldp_d, 8, 9, X_SP, FRAME_V, &ok),
+              g->n_vregs - 24);
         DV_E(addi_x, X_SP, X_SP, FRAME_BYTES, 0);
     }
     DV_E(ret, 0, 0, 0, 0);

@@ -80,8 +80,19 @@ typedef struct dv_gen_at {
     int unscaled;
 } dv_gen_at;
 
-int dv_gen_fits_add(int64_t imm); // one instruction?
-void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm);
+static inline int dv_gen_fits_add(int64_t imm) // one instruction?
+{
+    int64_t v = imm < 0 ? -imm : imm;
+    return v < 4096 || (v % 4096 == 0 && v < 4096 * 4096);
+}
+void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm);
+static inline void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
+{
+    if (imm > 0 && imm < 4096)
+        DV_E(addi_x, rd, rn, imm, 0);
+    else
+        dv_gen_add_any(g, rd, rn, imm);
+}
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
 // Load or store the first `bytes` (4, 8, 12 or 16) of a vector register.
 // Loads clear the rest. Both may change X_TMP2.

@@ -16,29 +16,45 @@ int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t)
 }
 
 // Two vectors in one instruction are one less for the machine to handle.
-static int is_pair(const dv_gen *g, const dv_tile *t, int j)
-{
-    return j + 1 < t->nv && dv_tile_bytes(g, t) == 16 &&
-           dv_tile_off(g, t, j + 1) == dv_tile_off(g, t, j) + 16;
-}
-
 void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
                        int j)
 {
-    int base = i ? X_CRUN : X_C;
+    int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
+    int whole = t->cols == t->nv * g->lanes; // no vector overlaps
+    int pairs = bytes == 16 ? t->nv - !whole : 0, first = i * t->nv + j;
     if (i && j == 0) {
         if (i == 1)
             DV_E(mov_x, X_CRUN, 0, X_C, 0);
         next_row(g, p);
     }
-    if (j & 1 && is_pair(g, t, j - 1))
+    if (j & 1 && j < pairs)
         return; // stored with the one before
-    if (!(j & 1) && is_pair(g, t, j))
-        DV_E(stp_q, dv_tile_acc(t, 0, i, j), dv_tile_acc(t, 0, i, j + 1), base,
-             dv_tile_off(g, t, j));
+    if (j + 1 < pairs)
+        DV_E(stp_q, dv_gen_reg(first), dv_gen_reg(first + 1), base, 16 * j);
     else
-        dv_gen_store(g, dv_tile_acc(t, 0, i, j), base, dv_tile_off(g, t, j),
-                     dv_tile_bytes(g, t));
+        dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
+}
+
+int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
+                      dv_tile_stores *out)
+{
+    int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
+    out->start = dv_insn_word(DV_INSN_mov_x, X_CRUN, 0, X_C, 0, &ok);
+    out->next = dv_tile_step_word(X_CRUN, p->ldc, X_LDC);
+    out->two = 0;
+    for (int j = 0; j < t->nv; j++) {
+        int64_t off = dv_tile_off(g, t, j);
+        if (j & 1 && j < pairs)
+            out->word[j] = 0;
+        else if (j + 1 < pairs)
+            out->word[j] = dv_insn_word(DV_INSN_stp_q, 0, 0, 0, off, &ok);
+        else if (dv_gen_is_usual(off, 16))
+            out->word[j] = dv_insn_word(DV_INSN_str_q, 0, 0, off, 0, &ok);
+        else
+            out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
+        out->two |= j + 1 < pairs && !(j & 1) ? 1u << j : 0;
+    }
+    return ok && out->next && dv_tile_bytes(g, t) == 16;
 }
 
 static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)

@@ -52,6 +52,14 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
 int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t);
 void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
                        int j);
+// The same from words that are made once. 0: not all are one instruction.
+typedef struct dv_tile_stores {
+    uint32_t word[32];    // of a vector or two of row 0; 0: with the one before
+    uint32_t two;         // bits: those that store two
+    uint32_t start, next; // to row 1: where from, and a row on
+} dv_tile_stores;
+int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
+                      dv_tile_stores *out);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
@@ -72,6 +80,23 @@ static inline int dv_tile_acc(const dv_tile *t, int set, int i, int j)
     return dv_gen_reg((set * t->rows + i) * t->nv + j);
 }
 
+static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
+                                       const dv_tile *t, int i, int j)
+{
+    uint32_t base = i ? X_CRUN : X_C, first = (uint32_t)(i * t->nv + j);
+    if (i && j == 0) {
+        if (i == 1)
+            dv_code_put(code, s->start);
+        dv_code_put(code, s->next);
+    }
+    if (!s->word[j])
+        return;
+    uint32_t word = s->word[j] | base << 5 | (uint32_t)dv_gen_reg((int)first);
+    if (s->two >> j & 1)
+        word |= (uint32_t)dv_gen_reg((int)first + 1) << 10;
+    dv_code_put(code, word);
+}
+
 // Add a stride that may not fit an immediate; `reg` holds it then.
 static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
 {
@@ -79,5 +104,19 @@ static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
         dv_gen_add(g, rd, rd, bytes);
     else
         DV_E(add_x, rd, rd, reg, 0);
+}
+
+// The word of that; 0: it is none.
+static inline uint32_t dv_tile_step_word(int rd, int64_t bytes, int reg)
+{
+    int ok = 1;
+    uint32_t w = 0;
+    if (bytes > 0 && bytes < 4096)
+        w = dv_insn_word(DV_INSN_addi_x, rd, rd, bytes, 0, &ok);
+    else if (bytes > 0 && bytes % 4096 == 0 && dv_gen_fits_add(bytes))
+        w = dv_insn_word(DV_INSN_addi12_x, rd, rd, bytes >> 12, 0, &ok);
+    else if (!dv_gen_fits_add(bytes))
+        w = dv_insn_word(DV_INSN_add_x, rd, rd, reg, 0, &ok);
+    return ok ? w : 0;
 }
 #endif

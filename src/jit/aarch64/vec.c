@@ -154,7 +154,7 @@ static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
 {
     if (code->failed)
         return;
-    dv_code there = {code->at + at, 0, 4, 0};
+    dv_code there = {.at = code->at + at, .cap = 4};
     dv_emit(&there, op, v, 0, words, 0);
     code->failed |= there.failed;
 }
