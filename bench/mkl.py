@@ -11,8 +11,8 @@ below and above. Needs gcc and torch; installs nothing.
                      that type; i8, whose results are i32
   -t THREADS[,...]   (1 and all cores)
   -v SETTINGS        often: what to try beside the defaults; l1=BYTES, l2=BYTES,
-                     rows=R, vectors=V, k_block=K, threads=T (torch keeps its
-                     own), and -DNAME=VALUE for a library of its own, joined
+                     rows=R, vectors=V, k_block=K, parts_each=P, threads=T
+                     (torch keeps its own), and -DNAME=VALUE for a library of its own, joined
                      by commas
   -r ROUNDS          (15)
 """
@@ -36,7 +36,8 @@ class Options(ctypes.Structure):
                 ("l1", ctypes.c_int64), ("l2", ctypes.c_int64),
                 ("l3", ctypes.c_int64),
                 ("rows", ctypes.c_int32), ("vectors", ctypes.c_int32),
-                ("k_block", ctypes.c_int32), ("work", ctypes.c_int64)]
+                ("k_block", ctypes.c_int32), ("work", ctypes.c_int64),
+                ("parts_each", ctypes.c_int32)]
 
 
 def build(out, defines, runtime):

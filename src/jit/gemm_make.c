@@ -199,7 +199,7 @@ static dv_status make_part(maker *w)
 
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
 {
-    for (int32_t i = 0; i < plan->threads; i++) {
+    for (int32_t i = 0; i < plan->n_parts; i++) {
         maker w = {plan, jit, diag, &plan->parts[i]};
         DV_TRY(make_part(&w));
     }

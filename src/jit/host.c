@@ -52,7 +52,7 @@ enum {
     .name = its_name, .word_bytes = 1, .vector_bytes = 64, .dtypes = types,    \
     .widened = NARROW, .panel_rows = 8, .panel_vectors = 3, .most_read = 28,   \
     .most_packed = 28, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,              \
-    .panels_of_l1 = 11, .block_of_l2 = 4, .fast_of_l2 = 2,                     \
+    .panels_of_l1 = 8, .block_of_l2 = 4, .fast_of_l2 = 2, .parts_each = 8,     \
     .gemm = dv_x64_gemm, .move = dv_x64_move, .peak = dv_x64_peak,             \
     .vec = &dv_x64_vec_isa_64, .streams = 1
 #define DOTS                                                                   \
@@ -85,6 +85,7 @@ const dv_isa dv_isas[] = {
      .panels_of_l1 = 7,
      .block_of_l2 = 4,
      .fast_of_l2 = 4,
+     .parts_each = 8,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak,

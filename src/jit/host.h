@@ -28,7 +28,8 @@ struct dv_isa {
     // Eighths: of L1 that panels at work take, of L2 that a block of A does,
     // and one that is read faster than f32; both of narrow panels.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
-    int streams; // kernels write around the caches if asked to
+    int parts_each; // parts of a large product a thread, at most (gemm.h)
+    int streams;    // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
