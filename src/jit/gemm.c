@@ -178,6 +178,12 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     if (o->k_block)
         plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
+    if (plan->kc >= plan->s.k && plan->out != plan->sum &&
+        dv_isa_rounds(isa, &plan->s)) { // there are no sums to wait
+        plan->rounds = 1;
+        plan->sum = plan->out;
+        plan->es_sum = plan->es_out;
+    }
     int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     plan->packs = packs(plan, o);

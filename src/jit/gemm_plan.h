@@ -56,9 +56,10 @@ struct dv_gemm_plan {
     int64_t es, es_mul, es_sum, es_out; // bytes of their elements
     int64_t lanes;                      // sums in a vector
     int32_t height, vectors;            // of panels of A, of B
-    int32_t step;  // elements of k that are packed together
-    int32_t pairs; // operands are packed in pairs
-    int32_t apart; // A and B are packed before use, not on the way
+    int32_t step;   // elements of k that are packed together
+    int32_t pairs;  // operands are packed in pairs
+    int32_t apart;  // A and B are packed before use, not on the way
+    int32_t rounds; // kernels store C as `out`: what they sum in is theirs
     int32_t threads;
     int32_t busy;         // threads that have parts, the first ones
     int32_t n_parts;      // of C, so many a thread, in order

@@ -178,7 +178,7 @@ static int has(const char *name)
         __get_cpuid_count(7, 1, &a71, &b, &c, &d);
     int bf16 = all(a71, A71_BF16), vnni = all(c7, C7_VNNI);
     if (!strcmp(name, "avx512-amx"))
-        return all(d7, D7_AMX) && may_use_tiles();
+        return all(d7, D7_AMX) && bf16 && may_use_tiles();
     return (!strcmp(name, "avx512-bf16") && bf16 && vnni) ||
            (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
 }
