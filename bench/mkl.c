@@ -10,6 +10,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT const char *bench_isa(void);
+EXPORT int bench_options_bytes(void);
 EXPORT dv_gemm_plan *bench_plan(int size, const char *type, const char *out,
                                 const dv_gemm_options *options);
 EXPORT void bench_free(dv_gemm_plan *plan);
@@ -28,6 +29,12 @@ const char *bench_isa(void)
 {
     const dv_isa *isa = dv_isa_host();
     return isa ? isa->name : NULL;
+}
+
+// Whoever passes options must mean the same struct.
+int bench_options_bytes(void)
+{
+    return (int)sizeof(dv_gemm_options);
 }
 
 static dv_dtype type_of(const char *name)

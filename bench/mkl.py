@@ -3,15 +3,17 @@
 Ours, torch.mm and the machine's peak take turns within milliseconds, with the
 same threads (all through PyTorch's OpenMP runtime), so that what disturbs the
 machine disturbs all of them. Prints GFLOP/s, medians of the rounds; shares and
-ratios are medians of the rounds' own. Needs gcc and torch; installs nothing.
+ratios are medians of the rounds' own, those behind "from" the quarters of them
+below and above. Needs gcc and torch; installs nothing.
 
   -s SIZE[,SIZE...]  products of SIZE^3 (1024,2048)
   -d TYPE            f32 (default), bf16 or f16, whose results are rounded to
                      that type; i8, whose results are i32
   -t THREADS[,...]   (1 and all cores)
   -v SETTINGS        often: what to try beside the defaults; l1=BYTES, l2=BYTES,
-                     rows=R, vectors=V, and -DNAME=VALUE for a library of its
-                     own, joined by commas
+                     rows=R, vectors=V, k_block=K, parts_each=P, threads=T
+                     (torch keeps its own), and -DNAME=VALUE for a library of its own, joined
+                     by commas
   -r ROUNDS          (15)
 """
 import argparse
@@ -33,7 +35,9 @@ class Options(ctypes.Structure):
     _fields_ = [("threads", ctypes.c_int32), ("pack", ctypes.c_int32),
                 ("l1", ctypes.c_int64), ("l2", ctypes.c_int64),
                 ("l3", ctypes.c_int64),
-                ("rows", ctypes.c_int32), ("vectors", ctypes.c_int32)]
+                ("rows", ctypes.c_int32), ("vectors", ctypes.c_int32),
+                ("k_block", ctypes.c_int32), ("work", ctypes.c_int64),
+                ("parts_each", ctypes.c_int32)]
 
 
 def build(out, defines, runtime):
@@ -54,6 +58,8 @@ def build(out, defines, runtime):
     subprocess.run(["gcc", "-shared", *objects, runtime or "-lgomp",
                     "-lpthread", "-lm", "-o", out], check=True)
     lib = ctypes.CDLL(out)
+    if lib.bench_options_bytes() != ctypes.sizeof(Options):
+        sys.exit("mkl.py: dv_gemm_options has other fields than Options")
     lib.bench_isa.restype = ctypes.c_char_p
     lib.bench_plan.restype = ctypes.c_void_p
     lib.bench_plan.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p,
@@ -89,7 +95,7 @@ class Setting:
                 self.options[name] = int(value)
 
     def plan(self, size, threads, kind):
-        options = Options(threads=threads, **self.options)
+        options = Options(**{"threads": threads, **self.options})
         out = kind.encode() if kind in ("bf16", "f16") else b""
         plan = self.lib.bench_plan(size, kind.encode(), out,
                                    ctypes.byref(options))
@@ -152,10 +158,12 @@ def report(size, threads, out, peaks):
     flop = 2e-9 * size**3
     median = statistics.median
     for name, seconds in out.items():
-        ratio = median(t / s for t, s in zip(out["torch"], seconds))
+        ratios = sorted(t / s for t, s in zip(out["torch"], seconds))
+        ratio, quarter = median(ratios), len(ratios) // 4
         share = median(flop / s / p for s, p in zip(seconds, peaks))
         print(f"{threads}\t{size}\t{flop / median(seconds):.1f}\t{share:.3f}"
-              f"\t{ratio:.3f}\t{name}", flush=True)
+              f"\t{ratio:.3f}\t{ratios[quarter]:.2f} to "
+              f"{ratios[-1 - quarter]:.2f}\t{name}", flush=True)
 
 
 def arguments():
@@ -200,7 +208,7 @@ def main():
         sys.exit("mkl.py: there are no kernels for this machine")
     print(f"# {isa.decode()}, torch {torch.__version__}, "
           f"{len(runtimes())} OpenMP runtime(s)")
-    print("# threads\tsize\tGFLOP/s\tof peak\tof torch\twho")
+    print("# threads\tsize\tGFLOP/s\tof peak\tof torch\tfrom\twho")
     for threads in args.t:
         for size in args.s:
             out, peaks = measure(torch, settings, size, threads, args.r,

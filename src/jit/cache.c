@@ -246,8 +246,8 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     if (s->trans_a > 1 || s->trans_b > 1 || s->alpha > DV_SCALE_ANY ||
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
-        s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 || s->ctype ||
-        s->stream > 1 ||
+        s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
+        (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_THREADS = 1024, MAX_TILE = 32 };
+enum { MAX_THREADS = 1024, MAX_EACH = 64, MAX_TILE = 32 };
 
 // -- Cutting -----------------------------------------------------------------
 
@@ -47,14 +47,38 @@ static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
     return (int32_t)dv_max_i64(1, dv_min_i64(all / work, plan->threads));
 }
 
-static void deal(dv_gemm_plan *plan, int64_t work)
+// Where cores are many, some are slower, or busy with other things: threads
+// that are done early take parts of the others. Less work than this is not
+// worth its own packing.
+enum { FEW = 4, WORK_PART = 4 << 20 };
+
+static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
 {
     const dv_gemm_shape *s = &plan->s;
-    plan->busy = busy_threads(plan, work);
-    int32_t tm = threads_along_m(s, plan->busy), tn = plan->busy / tm;
+    int64_t all;
+    if (asked || !s->one_sum) // the order of sums is that of the whole
+        return s->one_sum ? asked : 1;
+    if (plan->busy < FEW || plan->pairs ||
+        !dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
+        return 1;
+    int64_t most = all / plan->busy / WORK_PART;
+    return (int32_t)dv_max_i64(1, dv_min_i64(most, plan->isa->parts_each));
+}
+
+// Who is busy, and how many parts there are.
+static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
+{
+    plan->busy = busy_threads(plan, o->work);
+    plan->n_parts = plan->busy * parts_each(plan, o->parts_each);
+}
+
+static void deal(dv_gemm_plan *plan)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int32_t tm = threads_along_m(s, plan->n_parts), tn = plan->n_parts / tm;
     int64_t h = dv_gemm_up(dv_ceil_div(s->m, tm), plan->height);
     int64_t w = dv_gemm_up(dv_ceil_div(s->n, tn), plan->lanes);
-    for (int32_t i = 0; i < plan->busy; i++) {
+    for (int32_t i = 0; i < plan->n_parts; i++) {
         dv_gemm_share *p = &plan->parts[i];
         p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
         p->n0 = (int32_t)dv_min_i64(i % tn * w, s->n);
@@ -83,15 +107,25 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
         out[i] = dv_gemm_up(out[i], LINE_BYTES);
 }
 
-// Buffers of all parts in one mapping, huge pages where the system has them.
+// The most that a part needs: any thread may have it.
+static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
+{
+    int64_t size[4];
+    memset(out, 0, 4 * sizeof *out);
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        buffer_bytes(plan, &plan->parts[i], size);
+        for (int j = 0; j < 4; j++)
+            out[j] = dv_max_i64(out[j], size[j]);
+    }
+}
+
+// Buffers of all threads in one mapping, huge pages where the system has them.
 static int map_buffers(dv_gemm_plan *plan)
 {
-    int64_t total = 0, size[4];
-    for (int32_t i = 0; i < plan->threads; i++) {
-        buffer_bytes(plan, &plan->parts[i], size);
-        total += size[0] + size[1] + size[2] + size[3];
-    }
-    total = dv_gemm_up(total, HUGE_BYTES) + HUGE_BYTES;
+    int64_t size[4];
+    most_bytes(plan, size);
+    int64_t each = size[0] + size[1] + size[2] + size[3];
+    int64_t total = dv_gemm_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
@@ -101,14 +135,12 @@ static int map_buffers(dv_gemm_plan *plan)
     plan->memory_bytes = (size_t)total;
     unsigned char *at = m;
     at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int32_t i = 0; i < plan->threads; i++) {
+    for (int32_t i = 0; i < plan->n_parts; i++) {
         dv_gemm_share *p = &plan->parts[i];
-        buffer_bytes(plan, p, size);
-        p->buf_a = at;
+        p->buf_a = at + i / (plan->n_parts / plan->busy) * each;
         p->buf_b = p->buf_a + size[0];
         p->t = p->buf_b + size[1];
         p->c = p->t + size[2];
-        at = p->c + size[3];
     }
     return 1;
 }
@@ -146,10 +178,16 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     if (o->k_block)
         plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
+    if (plan->kc >= plan->s.k && plan->out != plan->sum &&
+        dv_isa_rounds(isa, &plan->s)) { // there are no sums to wait
+        plan->rounds = 1;
+        plan->sum = plan->out;
+        plan->es_sum = plan->es_out;
+    }
     int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     plan->packs = packs(plan, o);
-    for (int32_t i = 0; i < plan->threads; i++)
+    for (int32_t i = 0; i < plan->n_parts; i++)
         if (plan->parts[i].m > tallest)
             tallest = plan->parts[i].m;
     plan->mc = even(tallest, rows, plan->height);
@@ -202,8 +240,11 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
     if (s->batch > 1 || s->panel_a)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a plan takes neither batches nor panels");
-    if (o->threads < 0 || o->threads > MAX_THREADS)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_each < 0 ||
+        o->parts_each > MAX_EACH)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%d threads with %d parts each", o->threads,
+                       o->parts_each);
     if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
         o->tile_vectors > MAX_TILE)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "tiles of %d rows of %d",
@@ -237,11 +278,15 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     DV_TRY(check_rows(s, diag));
     // Threads may not change the order of sums; tiny products have no threads.
     s->one_sum |= s->m * (int64_t)s->n > 64;
-    plan->parts = dv_alloc((size_t)plan->threads * sizeof *plan->parts);
+    count_parts(plan, o);
+    plan->parts = dv_alloc((size_t)plan->n_parts * sizeof *plan->parts);
     if (!plan->parts)
         return dv_nomem(diag);
-    memset(plan->parts, 0, (size_t)plan->threads * sizeof *plan->parts);
-    deal(plan, o->work);
+    memset(plan->parts, 0, (size_t)plan->n_parts * sizeof *plan->parts);
+    if (plan->n_parts > plan->busy &&
+        !(plan->taken = dv_alloc((size_t)plan->busy * sizeof *plan->taken)))
+        return dv_nomem(diag);
+    deal(plan);
     choose(plan, o);
     DV_TRY(dv_gemm_make(plan, jit, diag));
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
@@ -275,6 +320,7 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
         return;
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
+    dv_release(plan->taken);
     dv_release(plan->parts);
     dv_release(plan);
 }

@@ -19,7 +19,8 @@
 // made and all memory is had when the plan is made: a run allocates nothing,
 // locks nothing, looks nothing up. Threads get blocks of C, cut along m and n
 // together; every element is summed in the same order for any number of them.
-// Where another thread would cost more than it gives, it has no part.
+// Where another thread would cost more than it gives, it has no part. Where
+// cores are many, each has several: who is done first helps the others.
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"
@@ -34,6 +35,9 @@ typedef struct dv_gemm_options {
     int32_t k_block; // of k that one chain sums, if it packs; 0: by the caches
     // A thread for so many multiply-adds, at most `threads`; 0: what pays.
     int64_t work;
+    // Parts that a thread's work is cut into; 0: what pays. Those that are left
+    // when other threads are done are theirs.
+    int32_t parts_each;
 } dv_gemm_options;
 
 // Borrows `jit`. `shape` may not have batches or panels.
@@ -47,8 +51,8 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 // one run at a time.
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args);
-// The part of one thread, for callers with threads of their own. Parts are
-// independent: no barriers, any order.
+// The parts of one thread, for callers with threads of their own; others do not
+// take them then. They are independent: no barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args);
 int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);

@@ -119,7 +119,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
     int kind = dv_gemm_piece(plan->s.k, plan->kc, i, &s.k);
     int block = dv_gemm_piece(w->p->m, plan->mc, row, &s.m);
     s.dtype = (uint8_t)plan->mul;
-    s.ctype = 0;
+    s.ctype = (uint8_t)(plan->rounds ? plan->out : 0);
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
@@ -199,7 +199,7 @@ static dv_status make_part(maker *w)
 
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
 {
-    for (int32_t i = 0; i < plan->threads; i++) {
+    for (int32_t i = 0; i < plan->n_parts; i++) {
         maker w = {plan, jit, diag, &plan->parts[i]};
         DV_TRY(make_part(&w));
     }

@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "jit/gemm.h"
 #include "jit/host.h"
+#include <stdatomic.h>
 
 enum {
     DV_FIRST,
@@ -24,7 +25,7 @@ typedef struct dv_prepare {
     dv_move_fn move, then; // `then` may be NULL
 } dv_prepare;
 
-// The block of C of one thread, and its kernels.
+// A block of C, its kernels, and the buffers of the thread whose it is.
 typedef struct dv_gemm_share {
     int32_t m0, n0, m, n;
     dv_panels cols[3]; // panels of B, in order
@@ -39,6 +40,13 @@ typedef struct dv_gemm_share {
     unsigned char *buf_a, *buf_b, *t, *c; // buffers, in plan->memory
 } dv_gemm_share;
 
+// How many of a thread's parts are taken in a run, by itself or by others; in
+// lines of its own.
+typedef struct dv_gemm_taken {
+    _Atomic int32_t n;
+    char apart[124];
+} dv_gemm_taken;
+
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
@@ -48,15 +56,18 @@ struct dv_gemm_plan {
     int64_t es, es_mul, es_sum, es_out; // bytes of their elements
     int64_t lanes;                      // sums in a vector
     int32_t height, vectors;            // of panels of A, of B
-    int32_t step;  // elements of k that are packed together
-    int32_t pairs; // operands are packed in pairs
-    int32_t apart; // A and B are packed before use, not on the way
+    int32_t step;   // elements of k that are packed together
+    int32_t pairs;  // operands are packed in pairs
+    int32_t apart;  // A and B are packed before use, not on the way
+    int32_t rounds; // kernels store C as `out`: what they sum in is theirs
     int32_t threads;
-    int32_t busy;         // threads that have a part, the first ones
+    int32_t busy;         // threads that have parts, the first ones
+    int32_t n_parts;      // of C, so many a thread, in order
     int32_t packs;        // 0: parts are direct
     int32_t one_block;    // rows are not cut: panels of B are packed in turn
     int32_t kc, mc;       // chunk of k, block of rows
-    dv_gemm_share *parts; // owned, one a thread
+    dv_gemm_share *parts; // owned
+    dv_gemm_taken *taken; // owned, one a busy thread, if it has several parts
     void *memory;         // owned, mapped
     size_t memory_bytes;
 };

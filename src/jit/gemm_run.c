@@ -1,6 +1,7 @@
 // Running plans; gemm.h has the picture.
 #include "base/fork.h"
 #include "jit/gemm_plan.h"
+#include <stdatomic.h>
 
 typedef struct job {
     const dv_gemm_plan *plan;
@@ -113,10 +114,10 @@ static void packed(job *w)
     }
 }
 
-void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
-                  const void *b, void *c, const dv_gemm_args *args)
+static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
+                     const void *a, const void *b, void *c,
+                     const dv_gemm_args *args)
 {
-    const dv_gemm_share *p = &plan->parts[thread];
     const dv_gemm_shape *s = &plan->s;
     int64_t es = plan->es;
     dv_gemm_args moved = {0};
@@ -136,20 +137,56 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
         p->direct(w.a, w.b, w.c, args);
     else
         packed(&w);
+    if (s->stream) // others see C behind this
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
+                  const void *b, void *c, const dv_gemm_args *args)
+{
+    int32_t each = plan->n_parts / plan->busy;
+    for (int32_t i = 0; thread < plan->busy && i < each; i++)
+        run_part(plan, &plan->parts[thread * each + i], a, b, c, args);
+}
+
+// A thread's own parts come first, as they do without others: their operands
+// may still be near. Then what is left of the others'.
+static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
+                       const void *b, void *c, const dv_gemm_args *args)
+{
+    int32_t n = plan->busy, each = plan->n_parts / n;
+    const dv_gemm_share *own = &plan->parts[thread * each];
+    for (int32_t i = 0; i < n; i++) {
+        int32_t of = (thread + i) % n, j;
+        while ((j = atomic_fetch_add(&plan->taken[of].n, 1)) < each) {
+            dv_gemm_share p = plan->parts[of * each + j];
+            p.buf_a = own->buf_a;
+            p.buf_b = own->buf_b;
+            p.t = own->t;
+            p.c = own->c;
+            run_part(plan, &p, a, b, c, args);
+        }
+    }
 }
 
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
-    int32_t n = plan->busy;
+    int32_t n = plan->busy, moves = plan->n_parts > n;
     if (n == 1 || !dv_has_threads()) {
         for (int32_t i = 0; i < n; i++)
             dv_gemm_part(plan, i, a, b, c, args);
         return;
     }
+    for (int32_t i = 0; moves && i < n; i++)
+        atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(n) schedule(static, 1)
 #endif
-    for (int32_t i = 0; i < n; i++)
-        dv_gemm_part(plan, i, a, b, c, args);
+    for (int32_t i = 0; i < n; i++) {
+        if (moves)
+            take_parts(plan, i, a, b, c, args);
+        else
+            dv_gemm_part(plan, i, a, b, c, args);
+    }
 }

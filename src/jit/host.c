@@ -52,7 +52,7 @@ enum {
     .name = its_name, .word_bytes = 1, .vector_bytes = 64, .dtypes = types,    \
     .widened = NARROW, .panel_rows = 8, .panel_vectors = 3, .most_read = 28,   \
     .most_packed = 28, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,              \
-    .panels_of_l1 = 11, .block_of_l2 = 4, .fast_of_l2 = 2,                     \
+    .panels_of_l1 = 8, .block_of_l2 = 4, .fast_of_l2 = 2, .parts_each = 8,     \
     .gemm = dv_x64_gemm, .move = dv_x64_move, .peak = dv_x64_peak,             \
     .vec = &dv_x64_vec_isa_64, .streams = 1
 #define DOTS                                                                   \
@@ -85,6 +85,7 @@ const dv_isa dv_isas[] = {
      .panels_of_l1 = 7,
      .block_of_l2 = 4,
      .fast_of_l2 = 4,
+     .parts_each = 8,
      .gemm = dv_x64_gemm,
      .move = dv_x64_move,
      .peak = dv_x64_peak,
@@ -177,7 +178,7 @@ static int has(const char *name)
         __get_cpuid_count(7, 1, &a71, &b, &c, &d);
     int bf16 = all(a71, A71_BF16), vnni = all(c7, C7_VNNI);
     if (!strcmp(name, "avx512-amx"))
-        return all(d7, D7_AMX) && may_use_tiles();
+        return all(d7, D7_AMX) && bf16 && may_use_tiles();
     return (!strcmp(name, "avx512-bf16") && bf16 && vnni) ||
            (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
 }

@@ -23,12 +23,14 @@ struct dv_isa {
     // lie together, and whether i8 leaves sums to be put right
     // (x86_64/pairs.c).
     int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
-    int has_tiles;              // and whether they are multiplied with tiles
+    int has_tiles;              // and whether they are multiplied with tiles,
+                                // and bf16 is made by an instruction
     int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
     // Eighths: of L1 that panels at work take, of L2 that a block of A does,
     // and one that is read faster than f32; both of narrow panels.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
-    int streams; // kernels write around the caches if asked to
+    int parts_each; // parts of a large product a thread, at most (gemm.h)
+    int streams;    // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
@@ -50,6 +52,14 @@ const dv_isa *dv_isa_host(void);
 static inline int dv_isa_has(const dv_isa *isa, int dtype)
 {
     return isa && dtype >= 0 && dtype < 32 && (isa->dtypes >> dtype & 1);
+}
+
+// Do kernels round the results themselves? Tiles do, whole vectors of bf16.
+static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
+{
+    return isa->has_tiles && s->dtype == DV_BF16 && s->ctype == DV_BF16 &&
+           s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ZERO && !s->bias &&
+           !s->relu && s->n % 16 == 0;
 }
 
 static inline int dv_jit_host_has_kernels(void)

@@ -55,7 +55,8 @@ typedef struct dv_gemm_shape {
                          // whatever m and n are
     uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
                          // once from the sums in f32; 0 is the sums' type.
-                         // The bias is of the sums' type.
+                         // The bias is of the sums' type. Kernels: only
+                         // where dv_isa_rounds.
     uint8_t stream;      // C is not needed soon: write around the caches where
                          // it is whole lines. Others see it behind a fence.
     uint8_t pad[1];

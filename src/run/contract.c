@@ -544,6 +544,12 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     int32_t n = c->threads;
+    if (c->n_plans && ct_is_one_product(c)) {
+        const void *in[] = {in0, in1};
+        dv_gemm_run(c->plans[0], in[c->form.in_row], in[c->form.in_col], out,
+                    NULL);
+        return;
+    }
     if (c->n_plans && !c->n_shared && !c->n.combine)
         n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
     if (n == 1 || !dv_has_threads()) {

@@ -112,6 +112,12 @@ struct dv_contract {
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
 // Whether out is written around the caches, and the panels for that.
 void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
+// Nothing but one product, in place.
+static inline int ct_is_one_product(const dv_contract *c)
+{
+    return !c->n_loops && !c->top_pack && !c->n.combine;
+}
+
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,

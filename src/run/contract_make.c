@@ -125,6 +125,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                          .l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes,
                          .l3_bytes = options->l3_bytes};
+    o.parts_each = !ct_is_one_product(c); // many cannot be taken by others
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];

@@ -217,6 +217,7 @@ static void plans(void **state)
         // Small caches, so that there are many chunks and blocks.
         dv_gemm_options o = {
             .threads = 1 + pick(4), .pack = pick(4) ? 1 : 0, .work = pick(2)};
+        o.parts_each = pick(5);
         o.l1_bytes = pick(2) ? 0 : 1000 + pick(8000);
         o.l2_bytes = pick(2) ? 0 : 2000 + pick(20000);
         try_plan(jit, s, &o, i % 10 == 9);
@@ -224,7 +225,7 @@ static void plans(void **state)
     dv_jit_destroy(jit);
 }
 
-// Any number of threads, in any order: the same bits.
+// Any number of threads and parts, in any order: the same bits.
 static void plans_repeat(void **state)
 {
     (void)state;
@@ -241,6 +242,7 @@ static void plans_repeat(void **state)
         for (int t = 1; t <= 5; t++) {
             dv_gemm_options o = {
                 .threads = t, .pack = 1, .l1_bytes = 3000, .work = 1};
+            o.parts_each = (i + t) % 5;
             dv_gemm_plan *plan;
             assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
                              DV_OK);
@@ -251,6 +253,11 @@ static void plans_repeat(void **state)
             if (t == 1)
                 memcpy(first, q.c.data, size);
             assert_memory_equal(first, q.c.data, size);
+            for (int again = 0; again < 2; again++) {
+                memcpy(q.c.data, start, size);
+                dv_gemm_run(plan, q.a.data, q.b.data, q.c.data, &q.args);
+                assert_memory_equal(first, q.c.data, size);
+            }
             dv_gemm_plan_destroy(plan);
         }
         free(start);

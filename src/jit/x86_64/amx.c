@@ -7,14 +7,16 @@
 // Operands are packed so that the tiles of a step lie one after the other
 // (pairs.c). Tiles of fewer rows and columns are told so, and touch no more of
 // C. Sums that are scaled or have a bias go through the stack and on from
-// there as a tile of vectors.
+// there as a tile of vectors, those that become bf16 as pairs of vectors.
 #include "jit/x86_64/pairs.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
 enum {
-    X_WIDE = X_BATCH, // 64: from row to row of a packed tile
-    X_LDC = X_N       // of C
+    X_WIDE = X_BATCH,  // 64: from row to row of a packed tile
+    X_LDC = X_N,       // of C
+    X_CSOON = X_ABASE, // the row of C that is asked for
+    X_WAS = X_BT       // the stack, while sums are on it
 };
 // Where X_NEXT is: the panel of columns that is read after this one.
 
@@ -55,6 +57,7 @@ typedef struct product {
     int nt;      // tiles of B
     dv_x_insn op;
     int direct; // C is what the tiles are, stored as they are
+    int halves; // C is bf16
     int next;   // lines to ask for with every step of whole tiles
 } product;
 
@@ -93,7 +96,18 @@ static void ask_for_next(dv_x *g, const product *w)
     dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
 }
 
-static void step(dv_x *g, const product *w, int rows)
+// C's lines come from far, and every tile has its own.
+static void ask_for_c(dv_x *g, const product *w, int n)
+{
+    int bytes = w->nt * BYTES / (w->halves ? 2 : 1);
+    for (int i = 0; i < n; i++) {
+        for (int off = 0; off < bytes; off += LINE)
+            dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+        dv_x_add(g, X_CSOON, w->p.ldc);
+    }
+}
+
+static void step(dv_x *g, const product *w, int rows, int rows_of_c)
 {
     int two = rows > SIDE, wide = w->nt > 1;
     load_a(g, 0);
@@ -104,6 +118,7 @@ static void step(dv_x *g, const product *w, int rows)
         load_a(g, 1);
     if (rows == ROWS)
         ask_for_next(g, w);
+    ask_for_c(g, w, rows_of_c);
     for (int i = 0; i <= two; i++)
         for (int j = 0; j <= wide; j++)
             multiply(g, w, i, j);
@@ -134,16 +149,26 @@ static void start(dv_x *g, const product *w, int rows)
                       none);
 }
 
-// Through the stack into vectors, a few rows at a time.
-static void finish(dv_x *g, const product *w, int rows)
+// The sums as rows on the stack, each in lines of its own.
+static void to_stack(dv_x *g, const product *w, int rows)
 {
     int row = w->nt * BYTES;
+    dv_x_mov(g, X_WAS, X_SP);
     dv_x_add(g, X_SP, -rows * row);
+    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_SP),
+              (dv_x_more){.imm = -LINE});
     dv_x_set(g, X_AT, row);
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j < w->nt; j++)
             tile_memory(g, DV_X_tilestore, sums_of(i, j), X_SP,
                         i * SIDE * row + j * BYTES, X_AT);
+}
+
+// Through the stack into vectors, a few rows at a time.
+static void finish(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    to_stack(g, w, rows);
     if (w->p.n_v % SIDE)
         dv_x_set_part(g, w->p.n_v % SIDE);
     for (int r = 0; r < rows; r += GROUP) {
@@ -155,28 +180,63 @@ static void finish(dv_x *g, const product *w, int rows)
         if (w->p.bias == 1)
             dv_x_add(g, X_BIAS, (int64_t)t.rows * 4);
     }
-    dv_x_add(g, X_SP, rows * row);
+    dv_x_mov(g, X_SP, X_WAS);
+}
+
+// The same into rows of bf16.
+static void finish_halves(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    to_stack(g, w, rows);
+    for (int r = 0; r < rows; r++) {
+        int v = r % GROUP;
+        dv_x_load(g, v, X_SP, r * row + row - BYTES, 0); // the upper half
+        dv_x_vvm(g, DV_X_vcvt2bf16, v, v, X_SP, r * row);
+        dv_x_emit(g->code, DV_X_vmovups_s, row / 2, v, 0,
+                  dv_x_mem(X_C, r * w->p.ldc), none);
+    }
+    dv_x_add(g, X_C, rows * w->p.ldc);
+    dv_x_mov(g, X_SP, X_WAS);
+}
+
+static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
+{
+    if (n > 1)
+        dv_x_set(g, X_K, n);
+    size_t top = g->code->n;
+    if (n > 0)
+        step(g, w, rows, rows_of_c);
+    if (n > 1)
+        dv_x_again(g, X_K, top);
+}
+
+// All of k; the last steps ask for C, some rows each, so that it is still near
+// when they are done.
+static void along_k(dv_x *g, const product *w, int rows)
+{
+    int each = (rows + w->steps - 1) / w->steps;
+    int late = (rows + each - 1) / each;
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    dv_x_mov(g, X_CSOON, X_C);
+    start(g, w, rows);
+    steps(g, w, rows, w->steps - late, 0);
+    steps(g, w, rows, late, each);
 }
 
 // `rows` rows at X_A and X_C, which are moved on.
 static void tile(dv_x *g, const product *w, int rows)
 {
-    dv_x_mov(g, X_AT, X_A);
-    dv_x_mov(g, X_BT, X_B);
-    start(g, w, rows);
-    if (w->steps > 1)
-        dv_x_set(g, X_K, w->steps);
-    size_t top = g->code->n;
-    step(g, w, rows);
-    if (w->steps > 1)
-        dv_x_again(g, X_K, top);
+    along_k(g, w, rows);
     dv_x_add(g, X_A, (int64_t)w->steps * rows * BYTES);
-    if (!w->direct) {
+    if (w->halves) {
+        finish_halves(g, w, rows);
+    } else if (w->direct) {
+        all_sums(g, w, rows, DV_X_tilestore);
+        dv_x_add(g, X_C, rows * w->p.ldc);
+    } else {
         finish(g, w, rows);
-        return;
     }
-    all_sums(g, w, rows, DV_X_tilestore);
-    dv_x_add(g, X_C, rows * w->p.ldc);
 }
 
 // -- Entry -------------------------------------------------------------------
@@ -185,7 +245,8 @@ static product product_of(const dv_gemm_shape *s)
 {
     int es = s->dtype == DV_I8 ? 1 : 2;
     product w = {.p = {.n_s = s->m, .n_v = s->n, .batch = 1}};
-    w.p.ldc = s->ldc * 4;
+    w.halves = s->ctype == DV_BF16;
+    w.p.ldc = s->ldc * (w.halves ? 2 : 4);
     w.p.alpha = s->alpha;
     w.p.beta = s->beta;
     w.p.bias = !s->bias ? 0 : s->bias == DV_BIAS_M ? 1 : 2;
@@ -204,7 +265,8 @@ void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
 {
     product w = product_of(s);
     int many = s->m / ROWS, rest = s->m % ROWS;
-    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT);
+    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT |
+                      1u << X_CSOON);
     if (s->bias)
         dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
     dv_x_set(g, X_WIDE, BYTES);

@@ -91,6 +91,14 @@ static void next_row(dv_x *g, const pack *w, int first)
     dv_x_add(g, X_S, w->row);
 }
 
+// Where what is read next are the columns beside these, they are asked for:
+// rows ahead would be too many for the sets of L1 that they fall into.
+static void next_panel(dv_x *g, const pack *w)
+{
+    dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es);
+    dv_x_add(g, X_S, w->row);
+}
+
 static void start_words(dv_x *g, const pack *w)
 {
     dv_x_mov(g, X_S, X_SRC);
@@ -199,7 +207,7 @@ static void pass_words(dv_x *g, const pack *w, int k, int words)
         for (int i = 0; i < per && p * per + i < k; i++) {
             for (int t = 0; t < w->tiles; t++)
                 load_element(g, w, t, i, t * SIDE);
-            next_row(g, w, 0);
+            next_panel(g, w);
         }
         for (int t = 0; t < w->tiles; t++)
             store_word(g, w, t, t, p);

@@ -133,7 +133,27 @@ static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
                       (int64_t)(step + V_AHEAD) * p->ld_s);
 }
 
-// Multiply-adds of one step. Tiles one vector wide read S as they multiply.
+// Does row i read its scalar with every multiply-add, not once for all? Tiles
+// one vector wide do. Of others every second row: where another thread has half
+// of the core, instructions are scarcer than loads, and these are fewer.
+static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
+{
+    int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
+    if (!g->masks || g->ints || g->dot)
+        return 0;
+    return t->nv == 1 || (i % 2 && loads < t->rows * t->nv);
+}
+
+static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
+                          int64_t off)
+{
+    dv_x_rm m = dv_x_mem(X_AT, off);
+    m.splat = 1;
+    for (int j = 0; j < t->nv; j++)
+        dv_x_emit(g->code, DV_XF(g, vfma), g->vb, acc + j, v + j, m, none);
+}
+
+// Multiply-adds of one step.
 static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
 {
     int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
@@ -143,14 +163,12 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
         int64_t off = s_off(g, p, t, i, at);
-        if (g->masks && t->nv == 1 && !g->ints && !g->dot) {
-            dv_x_rm m = dv_x_mem(X_AT, off);
-            m.splat = 1;
-            dv_x_emit(g->code, DV_XF(g, vfma), g->vb, dv_x_acc(t, set, i, 0), v,
-                      m, none);
+        int acc = dv_x_acc(t, set, i, 0);
+        if (reads_s(g, t, i)) {
+            multiply_read(g, t, acc, v, off);
             continue;
         }
-        for (int j = 0, acc = dv_x_acc(t, set, i, 0); j < t->nv; j++) {
+        for (int j = 0; j < t->nv; j++) {
             if (j == 0 || (g->ints && !g->dot)) { // products take its place
                 to = to + 1 < s + n_s ? to + 1 : s;
                 dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
