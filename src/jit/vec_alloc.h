@@ -34,11 +34,14 @@ typedef struct dv_vec_alloc {
     int32_t owner[DV_VEC_MAX_REGS]; // copy of a value; FREE or HOME
     int32_t next[DV_VEC_MAX_REGS];  // where its owner is needed next
     uint32_t free, locked;          // bits
-    int32_t acc[DV_VEC_MAX_UNROLL]; // registers of the accumulators
-    int32_t watch;                  // and of what is watched
-    int watching;                   // it has something
-    uint64_t most_watched;          // bits of a lane
-    int32_t first_slot;             // above the homes
+    const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
+    int32_t n_statements;
+    // Registers of the accumulators, by statement and copy.
+    int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
+    int32_t watch;         // and of what is watched
+    int watching;          // it has something
+    uint64_t most_watched; // bits of a lane
+    int32_t first_slot;    // above the homes
     // The run: copy of a value at each place, and for its arguments the next
     // place where they are needed.
     int32_t *seq, *after;

@@ -268,6 +268,10 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
     dv_tile t;
     int late = !snapshots_before(&w->x->plan->groups[group]);
     place_locals(w, &w->x->group[group], tile);
+    if (w->x->group[group].rows) {
+        dv_rows_run(w->x->group[group].rows, w->data, tile);
+        return;
+    }
     for (int32_t op = first; op < end; op++) {
         if (late)
             take_snapshot(w->x, op, 0, 1);
