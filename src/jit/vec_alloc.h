@@ -36,6 +36,8 @@ typedef struct dv_vec_alloc {
     uint32_t free, locked;          // bits
     const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
     int32_t n_statements;
+    const int32_t *from; // first value of each statement, and the end
+    int together;        // copies side by side, of several statements
     // Registers of the accumulators, by statement and copy.
     int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
     int32_t watch;         // and of what is watched
@@ -58,6 +60,11 @@ typedef struct dv_vec_run {
 // a->plan, isa, arena, vals, n_vals and unroll are set.
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
+// The operations of a section, each after what it needs, in room for n_vals; a
+// few of each statement at a time. How many, and the most values of one copy
+// that are alive at once.
+int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
+                         int32_t *ops, int *width);
 // Take a register for the whole kernel, or for the moment; FREE it again.
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);

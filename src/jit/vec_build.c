@@ -393,7 +393,7 @@ void dv_vec_build_all(dv_vec_build *b)
         b->may_watch = 0; // one loop for all: there is no way out of it
     while (b->shape && !b->failed) {
         build_one(b);
-        b->number++;
+        b->from[++b->number] = b->n;
         b->first += b->shape->n_operands;
         b->shape = b->shape->beside;
     }

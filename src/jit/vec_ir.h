@@ -112,8 +112,9 @@ typedef struct dv_vval {
 } dv_vval;
 
 typedef struct dv_vec_build {
-    const dv_vec_shape *shape; // the statement at hand
-    int32_t number, first;     // of it, and of its first operand
+    const dv_vec_shape *shape;           // the statement at hand
+    int32_t number, first;               // of it, and of its first operand
+    int32_t from[DV_VEC_MAX_BESIDE + 1]; // first value of each statement
     dv_arena *arena;
     dv_vval *vals;
     int32_t n, cap;

@@ -303,6 +303,19 @@ static void take_operands(planner *q)
                               .dtype = s->compute};
 }
 
+// Of several statements, how many copies go side by side, where accumulators
+// leave `regs` registers. Returns those that are left for values from outside.
+static int pick_together(planner *q, int regs)
+{
+    enum { STEADY = 3, SPARE = 1 };
+    int width, n = DV_VEC_MAX_UNROLL / 2;
+    dv_vec_alloc_mix(&q->a, DV_SECTION_BODY, q->a.after, &width);
+    while (n > 1 && n * width + STEADY > regs)
+        n /= 2;
+    q->a.together = n;
+    return regs - n * width - (n == 1 ? SPARE : 0);
+}
+
 static void lay_out(planner *q)
 {
     dv_vec_alloc *a = &q->a;
@@ -331,6 +344,8 @@ static void lay_out(planner *q)
     }
     int most = a->isa->n_regs / 2; // leaves enough for any one operation
     int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    if (a->n_statements > 1)
+        room = pick_together(q, a->isa->n_regs - a->unroll * accs);
     if (q->main == DV_SECTION_FAST) {
         a->watch = dv_vec_alloc_home(a);
         room--;
@@ -369,6 +384,7 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
         return;
     }
     q.a.vals = q.b.vals;
+    q.a.from = q.b.from;
     q.a.n_vals = q.b.n;
     q.main = q.b.most_watched > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
     if (q.main == DV_SECTION_FAST)

@@ -1,11 +1,11 @@
 // Groups in rows; rows.h says what that is.
 //
-// Statements are cut into units, in their order. A unit is one kernel: of one
-// statement, or of several side by side. In step t, each unit runs its
-// statements on row t - delay of each; those of one unit that need each other
-// are some rows apart.
+// Statements are cut into units. A unit is one kernel: of one statement, or of
+// several side by side. In step t, one unit after the other runs its statements
+// on row t - delay of each, so that what a statement needs was there before.
 #include "run/rows.h"
 #include "base/math.h"
+#include <stdlib.h>
 
 // Kernels of rows shorter than this are called too often.
 enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64 };
@@ -18,13 +18,14 @@ typedef struct statement {
     int64_t n;       // elements of a row
     int64_t n_bytes; // of the longest of its operands' rows
     dv_vec_shape shape;
+    dv_vec_operand *operand;    // the shape's
     const int32_t *tensor;      // of each operand
     const int64_t *base, *step; // bytes, to row 0 and from row to row
 } statement;
 
 typedef struct unit {
-    int32_t first, end;
-    dv_vec_fn joined; // NULL: one statement
+    int32_t n, s[DV_VEC_MAX_BESIDE]; // statements
+    dv_vec_fn joined;                // NULL: one of them
 } unit;
 
 struct dv_rows {
@@ -79,7 +80,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
                 base[i] += f->coef[v] * o->vars[v].begin * es;
         s->n_bytes = dv_max_i64(s->n_bytes, operand[i].inner ? s->n * es : 0);
     }
-    s->shape.operands = operand;
+    s->shape.operands = s->operand = operand;
     s->tensor = tensor;
     s->base = base;
     s->step = step;
@@ -125,36 +126,43 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
 
 // The statements of a unit as one kernel's; the last one first, whose stores
 // then wait for nothing.
-static const dv_vec_shape *link(dv_rows *r, int32_t first, int32_t end)
+static dv_vec_shape *link(dv_rows *r, const unit *u)
 {
-    for (int32_t i = first; i < end; i++)
-        r->s[i].shape.beside = i > first ? &r->s[i - 1].shape : NULL;
-    return &r->s[end - 1].shape;
+    for (int32_t i = 0; i < u->n; i++)
+        r->s[u->s[i]].shape.beside = i ? &r->s[u->s[i - 1]].shape : NULL;
+    return &r->s[u->s[u->n - 1]].shape;
 }
 
-static int may_join(const maker *m, int32_t first, int32_t end)
+// Is there room for one more, and does it go along rows as long?
+static int may_join(const maker *m, const unit *u, int32_t s)
 {
     dv_rows *r = m->r;
+    unit more = *u;
     int64_t n = 0;
-    for (int32_t i = first; i < end; i++) {
-        int once = r->s[i].shape.reduce == DV_VEC_ONCE;
-        if (!once && n && r->s[i].n != n)
+    if (u->n == DV_VEC_MAX_BESIDE)
+        return 0;
+    more.s[more.n++] = s;
+    for (int32_t i = 0; i < more.n; i++) {
+        const statement *x = &r->s[more.s[i]];
+        int once = x->shape.reduce == DV_VEC_ONCE;
+        if (!once && n && x->n != n)
             return 0;
-        n = once ? n : r->s[i].n;
+        n = once ? n : x->n;
     }
-    return n && dv_vec_joins(m->jit, link(r, first, end));
+    return n && dv_vec_joins(m->jit, link(r, &more));
 }
 
 static void find_units(maker *m)
 {
     dv_rows *r = m->r;
     for (int32_t i = 0; i < r->n; i++) {
-        unit *last = &r->units[r->n_units - 1];
-        if (r->n_units && may_join(m, last->first, i + 1))
-            last->end = i + 1;
-        else
-            r->units[r->n_units++] = (unit){.first = i, .end = i + 1};
-        r->s[i].unit = r->n_units - 1;
+        int32_t u = 0;
+        while (u < r->n_units && !may_join(m, &r->units[u], i))
+            u++;
+        if (u == r->n_units)
+            r->n_units++;
+        r->units[u].s[r->units[u].n++] = i;
+        r->s[i].unit = u;
     }
 }
 
@@ -166,34 +174,62 @@ static int needs(const statement *s, const statement *of)
     return 0;
 }
 
-// A sum is there some time after its row: where rows are short, what needs it
-// is two rows behind, and does not wait. Long ones would fill the cache.
+// How far behind `a`, which it needs, s must be: in its own unit or an earlier
+// one, a row. A sum is there some time after its row: where rows are short,
+// what needs it is two rows behind, and does not wait. Long ones would fill
+// the cache.
+static int64_t behind(const maker *m, const statement *s, const statement *a)
+{
+    if (a->unit < s->unit)
+        return 0;
+    return a->unit == s->unit && a->shape.reduce == DV_VEC_INNER &&
+                   8 * a->n_bytes <= m->how->l1_bytes
+               ? 2
+               : 1;
+}
+
 static void find_delays(maker *m)
 {
     dv_rows *r = m->r;
     for (int32_t i = 0; i < r->n; i++) {
         statement *s = &r->s[i];
-        for (int32_t k = 0; k < i; k++) {
-            const statement *a = &r->s[k];
-            int sum = a->shape.reduce == DV_VEC_INNER;
-            int64_t by = a->unit != s->unit                          ? 0
-                         : sum && 8 * a->n_bytes <= m->how->l1_bytes ? 2
-                                                                     : 1;
-            if (needs(s, a))
-                s->delay = dv_max_i64(s->delay, a->delay + by);
-        }
+        for (int32_t k = 0; k < i; k++)
+            if (needs(s, &r->s[k]))
+                s->delay = dv_max_i64(s->delay,
+                                      r->s[k].delay + behind(m, s, &r->s[k]));
         r->last = dv_max_i64(r->last, s->delay);
+    }
+}
+
+// A statement that takes its time fetches the row after this of what none
+// needs later.
+static void fetch_ahead(dv_rows *r, int32_t i)
+{
+    statement *s = &r->s[i];
+    for (int k = 0; k + 1 < s->shape.n_operands; k++) {
+        int later = 0;
+        for (int32_t j = i + 1; j < r->n; j++)
+            for (int x = 0; x + 1 < r->s[j].shape.n_operands; x++)
+                later |= r->s[j].tensor[x] == s->tensor[k];
+        for (int32_t j = 0; j < r->n; j++)
+            later |= r->s[j].op->write.tensor == s->tensor[k];
+        if (!later && llabs(s->operand[k].outer) <= DV_VEC_MAX_STRIDE)
+            s->operand[k].ahead = s->operand[k].outer;
     }
 }
 
 static dv_status make_units(maker *m, dv_diag *diag)
 {
     dv_rows *r = m->r;
-    for (int32_t u = 0; u < r->n_units; u++)
-        if (r->units[u].end - r->units[u].first > 1)
-            DV_TRY(dv_jit_vec(m->jit,
-                              link(r, r->units[u].first, r->units[u].end),
-                              &r->units[u].joined, diag));
+    for (int32_t k = 0; k < r->n_units; k++) {
+        unit *u = &r->units[k];
+        statement *s = &r->s[u->s[0]];
+        dv_vec_fn *to = u->n > 1 ? &u->joined : &s->alone;
+        if (u->n == 1 && s->shape.reduce != DV_VEC_ONCE)
+            fetch_ahead(r, u->s[0]);
+        if (u->n > 1 || s->shape.reduce != DV_VEC_ONCE)
+            DV_TRY(dv_jit_vec(m->jit, link(r, u), to, diag));
+    }
     return DV_OK;
 }
 
@@ -271,9 +307,10 @@ static void run_joined(const dv_rows *r, const unit *u, void *const *data,
     void *at[DV_VEC_MAX_BESIDE * FEW_OPERANDS];
     int64_t n = 1;
     int k = 0;
-    for (int32_t i = u->end - 1; i >= u->first; i--) {
-        k += point(&r->s[i], data, t - r->s[i].delay, at + k);
-        n = dv_max_i64(n, r->s[i].n);
+    for (int32_t i = u->n - 1; i >= 0; i--) {
+        const statement *s = &r->s[u->s[i]];
+        k += point(s, data, t - s->delay, at + k);
+        n = dv_max_i64(n, s->n);
     }
     u->joined(&(dv_vec_args){steps, n, at, NULL});
 }
@@ -284,19 +321,19 @@ static int64_t run_unit(const dv_rows *r, const unit *u, void *const *data,
                         int64_t t, int64_t begin, int64_t end)
 {
     int64_t least = INT64_MAX, most = 0;
-    for (int32_t i = u->first; i < u->end; i++) {
-        least = dv_min_i64(least, r->s[i].delay);
-        most = dv_max_i64(most, r->s[i].delay);
+    for (int32_t i = 0; i < u->n; i++) {
+        least = dv_min_i64(least, r->s[u->s[i]].delay);
+        most = dv_max_i64(most, r->s[u->s[i]].delay);
     }
     if (u->joined && t - most >= begin && t - least < end) {
         int64_t steps = r->n_units == 1 ? end + least - t : 1;
         run_joined(r, u, data, t, steps);
         return steps;
     }
-    for (int32_t i = u->first; i < u->end; i++) {
-        int64_t row = t - r->s[i].delay;
+    for (int32_t i = 0; i < u->n; i++) {
+        int64_t row = t - r->s[u->s[i]].delay;
         if (row >= begin && row < end)
-            run_alone(&r->s[i], data, row);
+            run_alone(&r->s[u->s[i]], data, row);
     }
     return 1;
 }
