@@ -179,7 +179,11 @@ enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
 int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
 {
-    const dv_vec_isa *isa = dv_jit_isa(jit)->vec;
+    return dv_vec_joins_on(dv_jit_isa(jit)->vec, shape);
+}
+
+int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
+{
     int copies = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
     int n = 0, pointers = 0, regs = isa->n_regs - copies - STEADY;
     for (const dv_vec_shape *s = shape; s; s = s->beside) {

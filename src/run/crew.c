@@ -321,8 +321,10 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
     for (int32_t i = 0; i < p->n_ops; i++)
         dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
                x->ways[i].product ? "a contraction"
-               : x->ways[i].vec   ? "a vector kernel"
-                                  : "in strips, no kernel");
+               : x->group[dv_group_of(x->plan, i)].rows
+                   ? "row by row with its group"
+               : x->ways[i].vec ? "a vector kernel"
+                                : "in strips, no kernel");
     if (x->jit)
         dv_jit_list(x->jit, out);
 }

@@ -33,6 +33,7 @@ struct dv_rows {
     int32_t op, row; // that tell the rows of a tile
     int32_t n, n_units;
     int64_t last; // the greatest delay
+    int across;   // the edges of tiles are of no account
     statement s[DV_ROWS_MAX];
     unit units[DV_ROWS_MAX];
 };
@@ -68,6 +69,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         int last = i + 1 == n;
         const dv_flat *f = last ? &k->write : &k->reads[i];
         tensor[i] = last ? o->write.tensor : o->reads[i].tensor;
+        m->r->across &= !m->how->strides || !m->how->strides[tensor[i]];
         int64_t es = dv_dtype_get(p->tensors[tensor[i]].dtype)->size_bytes;
         operand[i] = look->shape->operands[i];
         operand[i].outer = f->coef[s->row];
@@ -264,6 +266,7 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     r->op = how->group->first_op;
     r->row = first_row;
     r->n = n;
+    r->across = 1;
     for (int32_t i = 0; i < n; i++) {
         int ok;
         r->s[i].op = &ops[i];
@@ -338,11 +341,17 @@ static int64_t run_unit(const dv_rows *r, const unit *u, void *const *data,
     return 1;
 }
 
-void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile)
+int dv_rows_across(const dv_rows *r)
 {
-    dv_tile box;
-    dv_plan_tile(&box, r->plan, r->op, tile);
-    int64_t begin = box.begin[r->row], end = box.end[r->row];
+    return r->across;
+}
+
+void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
+{
+    dv_tile first, last;
+    dv_plan_tile(&first, r->plan, r->op, tile);
+    dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
+    int64_t begin = first.begin[r->row], end = last.end[r->row];
     for (int64_t t = begin, steps = 1; t < end + r->last; t += steps)
         for (int32_t u = 0; u < r->n_units; u++)
             steps = run_unit(r, &r->units[u], data, t, begin, end);

@@ -31,9 +31,11 @@ typedef struct dv_rows_how {
 // *out is the arena's; NULL with DV_OK where ops are better run one by one.
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag);
-// Run all ops of a tile. `data` has where element 0 of each tensor is. Any
-// thread, no memory.
-void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile);
+// Run all ops of n tiles that follow each other. `data` has where element 0 of
+// each tensor is. Any thread, no memory.
+void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
+// May tiles be run as one? Not where a thread has but one tile of a temporary.
+int dv_rows_across(const dv_rows *r);
 
 // -- Inside: statements (rows_fold.c)
 // ------------------------------------------
