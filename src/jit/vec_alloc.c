@@ -442,14 +442,25 @@ static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
     return 1;
 }
 
-static int32_t last_use(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
-                        int32_t v)
+// The most of n operations whose values are needed by later ones, at any one.
+static int width_of(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                    int32_t *last)
 {
-    for (int32_t i = n - 1; i >= 0; i--)
+    int most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        last[i] = i;
         for (int k = 0; k < a->vals[ops[i]].n_args; k++)
-            if (a->vals[ops[i]].arg[k] == v)
-                return i;
-    return -1;
+            for (int32_t x = 0; x < i; x++)
+                if (ops[x] == a->vals[ops[i]].arg[k])
+                    last[x] = i;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int now = 0;
+        for (int32_t x = 0; x <= i; x++)
+            now += last[x] > i;
+        most = now > most ? now : most;
+    }
+    return most;
 }
 
 enum { AT_A_TIME = 2 };
@@ -473,13 +484,7 @@ int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
             left += at[s] < a->from[s + 1];
         }
     }
-    *width = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int now = 0;
-        for (int32_t k = 0; k <= i; k++)
-            now += last_use(a, ops, n, ops[k]) > i;
-        *width = now > *width ? now : *width;
-    }
+    *width = width_of(a, ops, n, ops + a->n_vals);
     return n;
 }
 

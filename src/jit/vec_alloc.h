@@ -60,9 +60,9 @@ typedef struct dv_vec_run {
 // a->plan, isa, arena, vals, n_vals and unroll are set.
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
-// The operations of a section, each after what it needs, in room for n_vals; a
-// few of each statement at a time. How many, and the most values of one copy
-// that are alive at once.
+// The operations of a section, each after what it needs, in room for twice
+// n_vals; a few of each statement at a time. How many, and the most values of
+// one copy that are alive at once.
 int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
                          int32_t *ops, int *width);
 // Take a register for the whole kernel, or for the moment; FREE it again.

@@ -52,9 +52,10 @@ static int64_t length(const dv_op *o, int v)
     return o->vars[v].end - o->vars[v].begin;
 }
 
-// Where the operands' rows are; the shape's strides from row to row.
+// Where the operands' rows are; the shape's strides from row to row. *ok is 0
+// where they are too far apart.
 static int set_operands(maker *m, statement *s, const dv_kernel *k,
-                        const dv_vec_look *look)
+                        const dv_vec_look *look, int *ok)
 {
     const dv_program *p = m->how->plan->ops;
     const dv_op *o = s->op;
@@ -73,6 +74,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         int64_t es = dv_dtype_get(p->tensors[tensor[i]].dtype)->size_bytes;
         operand[i] = look->shape->operands[i];
         operand[i].outer = f->coef[s->row];
+        *ok &= llabs(operand[i].outer) <= DV_VEC_MAX_STRIDE;
         if (look->inner == s->row)
             operand[i].inner = 0;
         step[i] = f->coef[s->row] * es;
@@ -121,14 +123,14 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     s->shape.from_acc = s->shape.to_acc = 0;
     s->alone = look.run;
     *ok = 1;
-    return set_operands(m, s, &k, &look) ? DV_OK : dv_nomem(diag);
+    return set_operands(m, s, &k, &look, ok) ? DV_OK : dv_nomem(diag);
 }
 
 // -- Units -------------------------------------------------------------------
 
 // The statements of a unit as one kernel's; the last one first, whose stores
 // then wait for nothing.
-static dv_vec_shape *link(dv_rows *r, const unit *u)
+static const dv_vec_shape *side_by_side(dv_rows *r, const unit *u)
 {
     for (int32_t i = 0; i < u->n; i++)
         r->s[u->s[i]].shape.beside = i ? &r->s[u->s[i - 1]].shape : NULL;
@@ -151,7 +153,7 @@ static int may_join(const maker *m, const unit *u, int32_t s)
             return 0;
         n = once ? n : x->n;
     }
-    return n && dv_vec_joins(m->jit, link(r, &more));
+    return n && dv_vec_joins(m->jit, side_by_side(r, &more));
 }
 
 static void find_units(maker *m)
@@ -230,7 +232,7 @@ static dv_status make_units(maker *m, dv_diag *diag)
         if (u->n == 1 && s->shape.reduce != DV_VEC_ONCE)
             fetch_ahead(r, u->s[0]);
         if (u->n > 1 || s->shape.reduce != DV_VEC_ONCE)
-            DV_TRY(dv_jit_vec(m->jit, link(r, u), to, diag));
+            DV_TRY(dv_jit_vec(m->jit, side_by_side(r, u), to, diag));
     }
     return DV_OK;
 }
