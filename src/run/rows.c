@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 // Kernels of rows shorter than this are called too often.
-enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64 };
+enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
 typedef struct statement {
     const dv_op *op;
@@ -178,6 +178,12 @@ static int needs(const statement *s, const statement *of)
     return 0;
 }
 
+// Do several of its rows fit the nearest cache?
+static int is_short(const maker *m, const statement *s)
+{
+    return 8 * s->n_bytes <= m->how->l1_bytes;
+}
+
 // How far behind `a`, which it needs, s must be: in its own unit or an earlier
 // one, a row. A sum is there some time after its row: where rows are short,
 // what needs it is two rows behind, and does not wait. Long ones would fill
@@ -186,10 +192,8 @@ static int64_t behind(const maker *m, const statement *s, const statement *a)
 {
     if (a->unit < s->unit)
         return 0;
-    return a->unit == s->unit && a->shape.reduce == DV_VEC_INNER &&
-                   8 * a->n_bytes <= m->how->l1_bytes
-               ? 2
-               : 1;
+    int sum = a->unit == s->unit && a->shape.reduce == DV_VEC_INNER;
+    return sum && is_short(m, a) ? 2 : 1;
 }
 
 static void find_delays(maker *m)
@@ -205,21 +209,37 @@ static void find_delays(maker *m)
     }
 }
 
-// A statement that takes its time fetches the row after this of what none
-// needs later.
-static void fetch_ahead(dv_rows *r, int32_t i)
+static int is_written(const dv_rows *r, int32_t tensor)
 {
-    statement *s = &r->s[i];
-    for (int k = 0; k + 1 < s->shape.n_operands; k++) {
-        int later = 0;
-        for (int32_t j = i + 1; j < r->n; j++)
-            for (int x = 0; x + 1 < r->s[j].shape.n_operands; x++)
-                later |= r->s[j].tensor[x] == s->tensor[k];
-        for (int32_t j = 0; j < r->n; j++)
-            later |= r->s[j].op->write.tensor == s->tensor[k];
-        if (!later && llabs(s->operand[k].outer) <= DV_VEC_MAX_STRIDE)
+    for (int32_t i = 0; i < r->n; i++)
+        if (r->s[i].op->write.tensor == tensor)
+            return 1;
+    return 0;
+}
+
+static int is_read_after(const dv_rows *r, int32_t tensor, int32_t i)
+{
+    while (++i < r->n)
+        for (int k = 0; k + 1 < r->s[i].shape.n_operands; k++)
+            if (r->s[i].tensor[k] == tensor)
+                return 1;
+    return 0;
+}
+
+// The row after this is fetched meanwhile: by a statement that takes its time,
+// what none needs later; by many side by side, what the first of them read,
+// where rows are short. Long ones would drive each other out, and a few have no
+// time for it.
+static void fetch_ahead(const maker *m, int32_t i, int beside)
+{
+    statement *s = &m->r->s[i];
+    if (beside &&
+        (s->delay || !is_short(m, s) || m->r->n_units > 1 || m->r->n < MANY))
+        return;
+    for (int k = 0; k + 1 < s->shape.n_operands; k++)
+        if (s->operand[k].inner == 1 && !is_written(m->r, s->tensor[k]) &&
+            (beside || !is_read_after(m->r, s->tensor[k], i)))
             s->operand[k].ahead = s->operand[k].outer;
-    }
 }
 
 static dv_status make_units(maker *m, dv_diag *diag)
@@ -229,8 +249,8 @@ static dv_status make_units(maker *m, dv_diag *diag)
         unit *u = &r->units[k];
         statement *s = &r->s[u->s[0]];
         dv_vec_fn *to = u->n > 1 ? &u->joined : &s->alone;
-        if (u->n == 1 && s->shape.reduce != DV_VEC_ONCE)
-            fetch_ahead(r, u->s[0]);
+        for (int32_t i = 0; i < u->n; i++)
+            fetch_ahead(m, u->s[i], u->n > 1);
         if (u->n > 1 || s->shape.reduce != DV_VEC_ONCE)
             DV_TRY(dv_jit_vec(m->jit, side_by_side(r, u), to, diag));
     }
