@@ -5,11 +5,12 @@
 //
 // Each figure is the median of the repeats: time in the thread's own clock, ns
 // an element, and bytes read and written a second. `share` is that of the copy
-// of as many bytes in and out. Softmax and layernorm are statements of the
-// language, done a row at a time, so that what is between them stays near;
-// counted are their input, read once, and their result, written once.
+// of as many bytes in and out. Softmax and layernorm are programs, planned and
+// run by the library for one thread; counted are their input, read once, and
+// their result, written once.
 #define _GNU_SOURCE
 #include "jit/vec.h"
+#include <divvy/divvy.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,11 +49,6 @@ static dv_vec_node load(int operand)
     return (dv_vec_node){.kind = DV_VEC_LOAD, .arg = {(uint16_t)operand}};
 }
 
-static dv_vec_node constant(double v)
-{
-    return (dv_vec_node){.kind = DV_VEC_CONST, .value = v};
-}
-
 typedef struct statement {
     dv_vec_operand o[4];
     dv_vec_node n[12];
@@ -69,7 +65,6 @@ static void make(statement *t, const char *operands, int64_t cols, int n_nodes,
     for (int i = 0; i < n; i++)
         t->o[i] = (dv_vec_operand){.inner = operands[i] == 'r',
                                    .outer = operands[i] == 'r' ? cols : 1,
-                                   .ahead = t->o[i].ahead,
                                    .dtype = DV_F32};
     t->s.operands = t->o;
     t->s.nodes = t->n;
@@ -85,14 +80,6 @@ static void make(statement *t, const char *operands, int64_t cols, int n_nodes,
         fprintf(stderr, "no kernel\n");
         exit(1);
     }
-}
-
-// The last statement of several that read x: it fetches the next row.
-static void make_last(statement *t, const char *operands, int64_t cols,
-                      int n_nodes, int value)
-{
-    t->o[0].ahead = cols;
-    make(t, operands, cols, n_nodes, value);
 }
 
 static double times[10000];
@@ -124,7 +111,7 @@ static double time_of(const statement *t, dv_vec_args *args)
 
 typedef struct space {
     int64_t rows, cols;
-    float *x, *y, *z, *m, *v;
+    float *x, *y, *z;
 } space;
 
 static void unary(const space *w, const char *name, dv_fn fn)
@@ -160,69 +147,75 @@ static void sum(const space *w, const char *name, dv_vec_reduce reduce)
     tell(name, time_of(&t, &args), n, 4.0 * (double)n);
 }
 
-// m = max x; e = exp(x - m); s = sum e; y = e / s
-static void softmax(const space *w)
+// -- Programs ----------------------------------------------------------------
+
+static const char softmax[] = "m[i] = max[j] x[i,j]\n"
+                              "e[i,j] = exp(x[i,j] - m[i])\n"
+                              "s[i] = sum[j] e[i,j]\n"
+                              "y[i,j] = e[i,j] / s[i]\n";
+static const char layernorm[] =
+    "m[i] = mean[j] x[i,j]\n"
+    "v[i] = mean[j] (x[i,j] - m[i]) * (x[i,j] - m[i])\n"
+    "y[i,j] = (x[i,j] - m[i]) * rsqrt(v[i] + 1e-5)\n";
+static const char scaled[] =
+    "u[i] = (sum[j] x[i,j]) / N\n"
+    "c[i,j] = x[i,j] - u[i]\n"
+    "v[i] = (sum[j] c[i,j] * c[i,j]) / N\n"
+    "y[i,j] = c[i,j] * rsqrt(v[i] + 1e-5) * g[j] + b[j]\n";
+static const char rmsnorm[] = "v[i] = mean[j] x[i,j] * x[i,j]\n"
+                              "y[i,j] = x[i,j] * rsqrt(v[i] + 1e-5) * g[j]\n";
+
+static void fail(dv_diag *diag)
 {
-    statement top = {.n = {load(0), {.kind = DV_VEC_REDUCED}}};
-    statement e = {.n = {load(0), load(1), apply(DV_FN_SUB, 0, 1),
-                         apply(DV_FN_EXP, 2, 0)}};
-    statement s = {.n = {load(0), {.kind = DV_VEC_REDUCED}}};
-    statement y = {.n = {load(0), load(1), apply(DV_FN_DIV, 0, 1)}};
-    top.s.reducer = DV_RED_MAX;
-    make(&top, "ro", w->cols, 2, 0);
-    make_last(&e, "ror", w->cols, 4, -1);
-    make(&s, "ro", w->cols, 2, 0);
-    make(&y, "ror", w->cols, 3, -1);
-    for (int k = 0; k < repeats; k++) {
-        double from = now();
-        for (int64_t i = 0; i < w->rows; i++) {
-            float *x = w->x + i * w->cols, *out = w->y + i * w->cols;
-            int64_t n = w->cols;
-            top.run(&(dv_vec_args){1, n, (void *[]){x, w->m}, NULL});
-            e.run(&(dv_vec_args){1, n, (void *[]){x, w->m, w->v}, NULL});
-            s.run(&(dv_vec_args){1, n, (void *[]){w->v, w->m}, NULL});
-            y.run(&(dv_vec_args){1, n, (void *[]){w->v, w->m, out}, NULL});
-        }
-        times[k] = now() - from;
-    }
-    tell("softmax", median(), w->rows * w->cols,
-         8.0 * (double)(w->rows * w->cols));
+    fputs(dv_diag_text(diag), stderr);
+    exit(1);
 }
 
-// m = mean x; v = mean (x - m)^2; y = (x - m) * rsqrt(v + 1e-5)
-static void layernorm(const space *w)
+// A program over rows x[M,N], with vectors g and b of N elements, to y[M,N].
+static void program(const space *w, const char *name, const char *text)
 {
-    statement m = {.n = {load(0),
-                         {.kind = DV_VEC_REDUCED},
-                         constant((double)w->cols),
-                         apply(DV_FN_DIV, 1, 2)}};
-    statement v = {.n = {load(0),
-                         load(1),
-                         apply(DV_FN_SUB, 0, 1),
-                         apply(DV_FN_MUL, 2, 2),
-                         {.kind = DV_VEC_REDUCED},
-                         constant((double)w->cols),
-                         apply(DV_FN_DIV, 4, 5)}};
-    statement y = {.n = {load(0), load(1), load(2), constant(1e-5),
-                         apply(DV_FN_ADD, 2, 3), apply(DV_FN_RSQRT, 4, 0),
-                         apply(DV_FN_SUB, 0, 1), apply(DV_FN_MUL, 6, 5)}};
-    make(&m, "ro", w->cols, 4, 0);
-    make(&v, "roo", w->cols, 7, 3);
-    make_last(&y, "roor", w->cols, 8, -1);
+    char all[800];
+    int64_t n = w->rows * w->cols;
+    int scales = strstr(text, "g[j]") != NULL,
+        shifts = strstr(text, "b[j]") != NULL;
+    snprintf(all, sizeof all,
+             "param M = %d\nparam N = %d\ninput x: f32[M, N]\n%s%s%soutput y\n",
+             (int)w->rows, (int)w->cols, scales ? "input g: f32[N]\n" : "",
+             shifts ? "input b: f32[N]\n" : "", text);
+    dv_diag *diag = dv_diag_create();
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    dv_program *p = NULL;
+    dv_target *t = NULL;
+    dv_plan *plan = NULL;
+    dv_exec *x = NULL;
+    size_t bytes = (size_t)n * sizeof *w->x,
+           row = (size_t)w->cols * sizeof *w->x;
+    o.threads = 1;
+    if (dv_program_parse(&p, all, strlen(all), name, NULL, 0, diag) ||
+        dv_target_load(&t, "host", diag) ||
+        dv_plan_create(&plan, p, t, &o, diag) ||
+        dv_exec_create(&x, plan, diag) ||
+        dv_exec_bind(x, "x", w->x, bytes, diag) ||
+        dv_exec_bind(x, "y", w->y, bytes, diag) ||
+        (scales && dv_exec_bind(x, "g", w->z, row, diag)) ||
+        (shifts &&
+         dv_exec_bind(x, "b", w->z + w->cols * (w->rows > 1), row, diag)))
+        fail(diag);
     for (int k = 0; k < repeats; k++) {
         double from = now();
-        for (int64_t i = 0; i < w->rows; i++) {
-            float *x = w->x + i * w->cols, *out = w->y + i * w->cols;
-            int64_t n = w->cols;
-            m.run(&(dv_vec_args){1, n, (void *[]){x, w->m}, NULL});
-            v.run(&(dv_vec_args){1, n, (void *[]){x, w->m, w->v}, NULL});
-            y.run(&(dv_vec_args){1, n, (void *[]){x, w->m, w->v, out}, NULL});
-        }
+        if (dv_exec_run(x, diag))
+            fail(diag);
         times[k] = now() - from;
     }
-    tell("layernorm", median(), w->rows * w->cols,
-         8.0 * (double)(w->rows * w->cols));
+    tell(name, median(), n, 8.0 * (double)n);
+    dv_exec_destroy(x);
+    dv_plan_destroy(plan);
+    dv_target_destroy(t);
+    dv_program_destroy(p);
+    dv_diag_destroy(diag);
 }
+
+// -- Sizes -------------------------------------------------------------------
 
 static void measure_copy(const space *w)
 {
@@ -244,8 +237,6 @@ static void size(int64_t rows, int64_t cols)
     float **all[] = {&w.x, &w.y, &w.z};
     for (int i = 0; i < 3; i++)
         *all[i] = aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64);
-    w.m = malloc((size_t)(rows + cols) * sizeof *w.m);
-    w.v = malloc((size_t)(rows + cols) * sizeof *w.v);
     for (size_t i = 0; i < n; i++) {
         w.x[i] = (float)(i * 7919 % 20011) / 2000 - 5;
         w.y[i] = w.z[i] = 0;
@@ -265,12 +256,12 @@ static void size(int64_t rows, int64_t cols)
         unary(&w, fns[i].name, fns[i].fn);
     sum(&w, "sum rows", DV_VEC_INNER);
     sum(&w, "sum columns", DV_VEC_OUTER);
-    softmax(&w);
-    layernorm(&w);
+    program(&w, "softmax", softmax);
+    program(&w, "layernorm", layernorm);
+    program(&w, "with g and b", scaled);
+    program(&w, "rmsnorm", rmsnorm);
     for (int i = 0; i < 3; i++)
         free(*all[i]);
-    free(w.m);
-    free(w.v);
 }
 
 // Time to make a kernel: the same function, another row length each time.

@@ -2,7 +2,7 @@
 // they are found by.
 #include "base/dtype.h"
 #include "jit/host.h"
-#include "jit/vec_ir.h"
+#include "jit/vec_alloc.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
     case DV_VEC_CONST:
         break;
     case DV_VEC_REDUCED:
-        ok = s->reduce != DV_VEC_EACH;
+        ok = s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
         break;
     case DV_VEC_APPLY:
         ok = n->fn <= DV_FN_SELECT;
@@ -101,25 +101,28 @@ static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
                        "operand %d has strides %" PRId64 " and %" PRId64
                        ", and is fetched %" PRId64 " ahead",
                        i, o->inner, o->outer, o->ahead);
-    if (i == s->n_operands - 1 && ((inner && o->inner) || (outer && o->outer)))
+    if ((i == s->n_operands - 1 &&
+         ((inner && o->inner) || (outer && o->outer))) ||
+        (s->reduce == DV_VEC_ONCE && o->inner))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "what is written has strides %" PRId64 " and %" PRId64
-                       " in loops that are reduced over",
-                       o->inner, o->outer);
+                       "operand %d has strides %" PRId64 " and %" PRId64
+                       " in loops that it has no part in",
+                       i, o->inner, o->outer);
     return DV_OK;
 }
 
-dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
+static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
 {
     if (s->n_operands < 1 || s->n_operands > DV_VEC_MAX_OPERANDS ||
         s->n_nodes < 1 || s->n_nodes > DV_VEC_MAX_NODES)
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "a kernel of %d operands and %d nodes", s->n_operands,
                        s->n_nodes);
-    if (s->reduce > DV_VEC_BOTH || s->reducer > DV_RED_PROD ||
+    if (s->reduce > DV_VEC_ONCE || s->reducer > DV_RED_PROD ||
         s->from_acc > 1 || s->to_acc > 1 || s->value >= s->n_nodes ||
         s->result >= s->n_nodes ||
-        (s->reduce == DV_VEC_EACH && (s->from_acc || s->to_acc)))
+        ((s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_ONCE) &&
+         (s->from_acc || s->to_acc)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the kernel's options contradict each other");
     DV_TRY(check_types(s, diag));
@@ -132,6 +135,73 @@ dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
 _Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
                "the last of their kind");
 
+dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
+{
+    int n = 0, alone = !s->beside;
+    int compute = s->compute;
+    for (; s; s = s->beside) {
+        DV_TRY(check_one(s, diag));
+        int may = s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_INNER ||
+                  s->reduce == DV_VEC_ONCE;
+        if (++n > DV_VEC_MAX_BESIDE)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "more than %d statements side by side",
+                           (int)DV_VEC_MAX_BESIDE);
+        if (alone ? s->reduce == DV_VEC_ONCE
+                  : !may || s->from_acc || s->to_acc || s->compute != compute)
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "statement %d cannot be one of several", n - 1);
+    }
+    return DV_OK;
+}
+
+// -- Side by side ------------------------------------------------------------
+
+// Functions that are a few operations, on which a machine hardly waits.
+static int is_quick(dv_fn fn)
+{
+    switch (fn) {
+    case DV_FN_EXP:
+    case DV_FN_LOG:
+    case DV_FN_TANH:
+    case DV_FN_ERF:
+    case DV_FN_SIGMOID:
+    case DV_FN_SILU:
+    case DV_FN_GELU:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+// So few that each alone is unrolled as often as all together are.
+enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
+
+int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
+{
+    return dv_vec_joins_on(dv_jit_isa(jit)->vec, shape);
+}
+
+int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
+{
+    int copies = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    int n = 0, pointers = 0, regs = isa->n_regs - copies - STEADY;
+    for (const dv_vec_shape *s = shape; s; s = s->beside) {
+        if (++n > DV_VEC_MAX_BESIDE || s->n_nodes > FEW_NODES ||
+            (s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_INNER &&
+             s->reduce != DV_VEC_ONCE) ||
+            s->from_acc || s->to_acc || s->compute != shape->compute)
+            return 0;
+        for (int i = 0; i < s->n_nodes; i++)
+            if (s->nodes[i].kind == DV_VEC_APPLY &&
+                !is_quick((dv_fn)s->nodes[i].fn))
+                return 0;
+        pointers += s->n_operands;
+        regs -= s->reduce == DV_VEC_INNER ? copies : 0;
+    }
+    return n > 1 && regs >= 0 && pointers <= MOST_POINTERS;
+}
+
 // -- Keys and names ----------------------------------------------------------
 
 enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };
@@ -141,37 +211,55 @@ _Static_assert(sizeof(dv_vec_node) == 8 * NODE_WORDS &&
 
 int dv_vec_key_words(const dv_vec_shape *s)
 {
-    return HEAD_WORDS + OPERAND_WORDS * s->n_operands + NODE_WORDS * s->n_nodes;
+    int n = 0;
+    for (; s; s = s->beside)
+        n += HEAD_WORDS + OPERAND_WORDS * s->n_operands +
+             NODE_WORDS * s->n_nodes;
+    return n;
 }
 
-void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
+static void key_of_one(const dv_vec_shape *s, uint64_t *out)
 {
     out[0] = (uint64_t)s->n_operands | (uint64_t)s->n_nodes << 16 |
              (uint64_t)s->value << 32 | (uint64_t)s->result << 48;
     out[1] = (uint64_t)s->compute | (uint64_t)s->reduce << 8 |
              (uint64_t)s->reducer << 16 | (uint64_t)s->from_acc << 24 |
-             (uint64_t)s->to_acc << 32;
+             (uint64_t)s->to_acc << 32 | (uint64_t) !!s->beside << 40;
     memcpy(out + HEAD_WORDS, s->operands, s->n_operands * sizeof *s->operands);
     memcpy(out + HEAD_WORDS + OPERAND_WORDS * s->n_operands, s->nodes,
            s->n_nodes * sizeof *s->nodes);
 }
 
-static const char *const reduces[] = {"each", "inner", "outer", "both"};
+void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
+{
+    for (; s; s = s->beside) {
+        key_of_one(s, out);
+        out += HEAD_WORDS + OPERAND_WORDS * s->n_operands +
+               NODE_WORDS * s->n_nodes;
+    }
+}
 
-// The functions in the order of the nodes, as far as they fit.
+static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};
+
+// Of each statement, the functions in the order of the nodes, as far as they
+// fit.
 void dv_vec_name(const uint64_t *key, char *out, size_t size)
 {
-    int n_operands = (int)(key[0] & 65535),
-        n_nodes = (int)(key[0] >> 16 & 65535);
-    const uint64_t *node = key + HEAD_WORDS + OPERAND_WORDS * n_operands;
     dv_text t = {0};
-    dv_put(&t, "vec_%s_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name,
-           reduces[key[1] >> 8 & 3]);
-    for (int i = 0; i < n_nodes; i++) {
-        dv_vec_node n;
-        memcpy(&n, node + NODE_WORDS * i, sizeof n);
-        if (n.kind == DV_VEC_APPLY)
-            dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
+    dv_put(&t, "vec_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name);
+    for (int more = 1; more;) {
+        int n_operands = (int)(key[0] & 65535),
+            n_nodes = (int)(key[0] >> 16 & 65535);
+        const uint64_t *node = key + HEAD_WORDS + OPERAND_WORDS * n_operands;
+        more = (int)(key[1] >> 40 & 1);
+        dv_put(&t, "_%s", reduces[key[1] >> 8 & 7]);
+        for (int i = 0; i < n_nodes; i++, node += NODE_WORDS) {
+            dv_vec_node n;
+            memcpy(&n, node, sizeof n);
+            if (n.kind == DV_VEC_APPLY)
+                dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
+        }
+        key = node;
     }
     size_t len = t.len < size - 1 ? t.len : size - 1;
     if (t.at)

@@ -19,6 +19,11 @@
 // A kernel touches the elements of its operands and no byte beside them. The
 // operand written may also be read where it is written: same pointer, same
 // strides.
+//
+// Statements over rows of the same length may be computed side by side by one
+// loop, each on a row of its own: while one waits, the others go on. What they
+// compute is, to the bit, what their kernels compute alone; so they must not
+// need what others write in the same step of the outer loop.
 #ifndef DV_JIT_VEC_H
 #define DV_JIT_VEC_H
 #include "jit/jit.h"
@@ -55,8 +60,11 @@ typedef enum dv_vec_reduce {
     DV_VEC_EACH, // no reduction: one element written a point
     DV_VEC_INNER,
     DV_VEC_OUTER,
-    DV_VEC_BOTH
+    DV_VEC_BOTH,
+    DV_VEC_ONCE // one element a row, of one a row; beside others only
 } dv_vec_reduce;
+
+enum { DV_VEC_MAX_BESIDE = 8 }; // statements of a kernel
 
 // Borrowed arrays; their bytes are part of the key, so set what is not used
 // to 0. The last operand is the one written.
@@ -72,6 +80,10 @@ typedef struct dv_vec_shape {
     // instead of the reducer's value of nothing; leave accumulators instead
     // of finishing and storing.
     uint8_t from_acc, to_acc;
+    // The next of the statements that are computed side by side; NULL: none.
+    // All are EACH, INNER or ONCE and compute in the same type. `at` has the
+    // operands of one after those of the other.
+    const struct dv_vec_shape *beside;
 } dv_vec_shape;
 
 typedef struct dv_vec_args {
@@ -90,6 +102,9 @@ typedef void (*dv_vec_fn)(const dv_vec_args *args);
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
 int dv_jit_has_vec(const dv_jit *jit); // are there such kernels here?
+// Are statements better computed side by side: is each quick to compute, and
+// are there registers for all? They are linked by `beside`.
+int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape);
 // Can a kernel load, or store, elements of a type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);

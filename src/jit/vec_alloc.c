@@ -370,8 +370,8 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count)
 {
-    const dv_vec_shape *s = a->plan->shape;
-    int acc = a->acc[copy], y[2] = {x[0], x[1]}, temp[3], n = 0;
+    const dv_vec_shape *s = a->statement[v->imm];
+    int acc = a->acc[v->imm][copy], y[2] = {x[0], x[1]}, temp[3], n = 0;
     int lanes = a->isa->vector_bytes / (a->plan->is64 ? 8 : 4);
     dv_vop step = dv_vec_step(s);
     for (int i = 0; i < v->n_args; i++)
@@ -422,7 +422,86 @@ static int is_slow(const dv_vval *v)
     return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
 }
 
+static int is_in(const dv_vec_alloc *a, int32_t v, dv_vec_section section)
+{
+    return a->vals[v].section == section && a->live[v] &&
+           a->vals[v].op != DV_V_REDUCED;
+}
+
+// Is all that v needs of its section made?
+static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
+                    int32_t n)
+{
+    for (int i = 0; i < a->vals[v].n_args; i++) {
+        int32_t x = a->vals[v].arg[i], k = 0;
+        while (k < n && ops[k] != x)
+            k++;
+        if (k == n && is_in(a, x, (dv_vec_section)a->vals[v].section))
+            return 0;
+    }
+    return 1;
+}
+
+// The most of n operations whose values are needed by later ones, at any one.
+static int width_of(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                    int32_t *last)
+{
+    int most = 0;
+    for (int32_t i = 0; i < n; i++) {
+        last[i] = i;
+        for (int k = 0; k < a->vals[ops[i]].n_args; k++)
+            for (int32_t x = 0; x < i; x++)
+                if (ops[x] == a->vals[ops[i]].arg[k])
+                    last[x] = i;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int now = 0;
+        for (int32_t x = 0; x <= i; x++)
+            now += last[x] > i;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+enum { AT_A_TIME = 2 };
+
+int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
+                         int32_t *ops, int *width)
+{
+    int32_t at[DV_VEC_MAX_BESIDE], n = 0, left = a->n_statements;
+    memcpy(at, a->from, (size_t)a->n_statements * sizeof *at);
+    while (left) {
+        left = 0;
+        for (int s = 0; s < a->n_statements; s++) {
+            for (int k = 0; k < AT_A_TIME && at[s] < a->from[s + 1]; at[s]++) {
+                if (!is_in(a, at[s], section))
+                    continue;
+                if (!is_ready(a, at[s], ops, n))
+                    break;
+                ops[n++] = at[s];
+                k++;
+            }
+            left += at[s] < a->from[s + 1];
+        }
+    }
+    *width = width_of(a, ops, n, ops + a->n_vals);
+    return n;
+}
+
 enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
+
+// Of several statements: so many copies at a time as there are registers for.
+static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int width, group = a->together < run->copies ? a->together : run->copies;
+    int32_t n = 0, *ops = a->after; // not in use yet
+    int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops, &width);
+    for (int first = 0; first < run->copies; first += group)
+        for (int32_t i = 0; i < n_ops; i++)
+            for (int k = first; k < first + group; k++)
+                a->seq[n++] = ops[i] * DV_VEC_MAX_UNROLL + k;
+    return n;
+}
 
 // The operations of a run in order, all copies of one before the next. One unit
 // divides, and takes its time: where there is a division, each two copies are
@@ -433,10 +512,11 @@ static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
     int groups = 1, behind = BEHIND;
+    if (a->n_statements > 1)
+        return mix_in_order(a, run);
     int32_t watched = -1, effect = INT32_MAX;
     for (int32_t v = 0; v < a->n_vals; v++) {
-        if (a->vals[v].section != run->section || !a->live[v] ||
-            a->vals[v].op == DV_V_REDUCED)
+        if (!is_in(a, v, run->section))
             continue;
         if (a->vals[v].op == DV_V_WATCH)
             watched = n_ops;

@@ -34,11 +34,16 @@ typedef struct dv_vec_alloc {
     int32_t owner[DV_VEC_MAX_REGS]; // copy of a value; FREE or HOME
     int32_t next[DV_VEC_MAX_REGS];  // where its owner is needed next
     uint32_t free, locked;          // bits
-    int32_t acc[DV_VEC_MAX_UNROLL]; // registers of the accumulators
-    int32_t watch;                  // and of what is watched
-    int watching;                   // it has something
-    uint64_t most_watched;          // bits of a lane
-    int32_t first_slot;             // above the homes
+    const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
+    int32_t n_statements;
+    const int32_t *from; // first value of each statement, and the end
+    int together;        // copies side by side, of several statements
+    // Registers of the accumulators, by statement and copy.
+    int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
+    int32_t watch;         // and of what is watched
+    int watching;          // it has something
+    uint64_t most_watched; // bits of a lane
+    int32_t first_slot;    // above the homes
     // The run: copy of a value at each place, and for its arguments the next
     // place where they are needed.
     int32_t *seq, *after;
@@ -55,6 +60,11 @@ typedef struct dv_vec_run {
 // a->plan, isa, arena, vals, n_vals and unroll are set.
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
+// The operations of a section, each after what it needs, in room for twice
+// n_vals; a few of each statement at a time. How many, and the most values of
+// one copy that are alive at once.
+int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
+                         int32_t *ops, int *width);
 // Take a register for the whole kernel, or for the moment; FREE it again.
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);

@@ -118,9 +118,10 @@ static int32_t load(dv_vec_build *b, int32_t operand)
     int outer = b->shape->reduce == DV_VEC_OUTER;
     if (b->load_of[operand] >= 0)
         return b->load_of[operand];
-    dv_vval v = {.op = DV_V_LOAD, .imm = operand};
+    dv_vval v = {.op = DV_V_LOAD, .imm = b->first + operand};
     v.section = (uint8_t)b->in;
-    if (o->inner == 0 && (o->outer == 0 || !outer))
+    if (o->inner == 0 && (o->outer == 0 || !outer) &&
+        b->shape->reduce != DV_VEC_ONCE)
         v.section = DV_SECTION_HOIST;
     return b->load_of[operand] = add(b, v);
 }
@@ -268,8 +269,9 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
     case DV_VEC_CONST:
         return constant(b, n->value);
     case DV_VEC_REDUCED:
-        return add(b,
-                   (dv_vval){.op = DV_V_REDUCED, .section = DV_SECTION_FINISH});
+        return add(b, (dv_vval){.op = DV_V_REDUCED,
+                                .section = DV_SECTION_FINISH,
+                                .imm = b->number});
     case DV_VEC_APPLY:
         break;
     }
@@ -311,9 +313,9 @@ static void end_body(dv_vec_build *b, int32_t v)
     const dv_vval *m = &b->vals[v];
     // The product and its sum are rounded once.
     if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
-        v = dv_vec_put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0);
+        v = put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0, b->number);
     else
-        v = dv_vec_put(b, DV_V_ACCUM, v, 0, 0);
+        v = put(b, DV_V_ACCUM, v, 0, 0, b->number);
     if (!b->failed)
         b->vals[v].section = (uint8_t)b->in; // however steady its argument
 }
@@ -333,7 +335,7 @@ static void go_on(dv_vec_build *b, dv_vec_section next)
 static void store(dv_vec_build *b, int32_t *stack)
 {
     int32_t v = put(b, DV_V_STORE, value_of(b, b->shape->result, stack), 0, 0,
-                    b->shape->n_operands - 1);
+                    b->first + b->shape->n_operands - 1);
     if (!b->failed)
         b->vals[v].section = (uint8_t)b->in;
 }
@@ -347,10 +349,9 @@ static void body(dv_vec_build *b, int32_t *stack)
         store(b, stack);
 }
 
-void dv_vec_build_all(dv_vec_build *b)
+static void build_one(dv_vec_build *b)
 {
     const dv_vec_shape *s = b->shape;
-    b->is64 = s->compute == DV_F64;
     b->value_of = DV_NEW(b->arena, int32_t, s->n_nodes);
     b->mask_of = DV_NEW(b->arena, int32_t, s->n_nodes);
     b->load_of = DV_NEW(b->arena, int32_t, s->n_operands);
@@ -362,6 +363,11 @@ void dv_vec_build_all(dv_vec_build *b)
     memset(b->value_of, -1, s->n_nodes * sizeof *b->value_of);
     memset(b->mask_of, -1, s->n_nodes * sizeof *b->mask_of);
     memset(b->load_of, -1, s->n_operands * sizeof *b->load_of);
+    if (s->reduce == DV_VEC_ONCE) {
+        b->in = DV_SECTION_FINISH;
+        store(b, stack);
+        return;
+    }
     if (b->may_watch && s->reduce != DV_VEC_OUTER) {
         b->in = DV_SECTION_FAST;
         body(b, stack);
@@ -377,5 +383,18 @@ void dv_vec_build_all(dv_vec_build *b)
     if (s->reduce && !s->to_acc) {
         go_on(b, DV_SECTION_FINISH);
         store(b, stack);
+    }
+}
+
+void dv_vec_build_all(dv_vec_build *b)
+{
+    b->is64 = b->shape->compute == DV_F64;
+    if (b->shape->beside)
+        b->may_watch = 0; // one loop for all: there is no way out of it
+    while (b->shape && !b->failed) {
+        build_one(b);
+        b->from[++b->number] = b->n;
+        b->first += b->shape->n_operands;
+        b->shape = b->shape->beside;
     }
 }

@@ -30,10 +30,10 @@
 #define DV_VOPS                                                                \
     DV_VOP(CONST, 0)                                                           \
     DV_VOP(LOAD, 0)                                                            \
-    DV_VOP(REDUCED, 0)                                                         \
-    DV_VOP(STORE, 1)  /* to the operand written */                             \
-    DV_VOP(ACCUM, 1)  /* into the accumulator of the copy */                   \
-    DV_VOP(ACCUM2, 2) /* the product of two */                                 \
+    DV_VOP(REDUCED, 0) /* of statement `imm` */                                \
+    DV_VOP(STORE, 1)   /* to the operand written */                            \
+    DV_VOP(ACCUM, 1)   /* into the accumulator of the copy */                  \
+    DV_VOP(ACCUM2, 2)  /* the product of two */                                \
     DV_VOP(WATCH,                                                              \
            1) /* squares, summed, decide whether the fast body counts */       \
     DV_VOP(FADD, 2)                                                            \
@@ -105,12 +105,16 @@ typedef struct dv_vval {
     uint8_t n_args;
     uint8_t section; // dv_vec_section
     int32_t arg[3];  // earlier values
-    int32_t imm;     // LOAD, STORE: operand; SHL, SHR, ROT: how far
-    uint64_t bits;   // CONST: of one lane
+    // LOAD, STORE: operand; ACCUM, ACCUM2, REDUCED: statement; SHL, SHR, ROT:
+    // how far
+    int32_t imm;
+    uint64_t bits; // CONST: of one lane
 } dv_vval;
 
 typedef struct dv_vec_build {
-    const dv_vec_shape *shape;
+    const dv_vec_shape *shape;           // the statement at hand
+    int32_t number, first;               // of it, and of its first operand
+    int32_t from[DV_VEC_MAX_BESIDE + 1]; // first value of each statement
     dv_arena *arena;
     dv_vval *vals;
     int32_t n, cap;
@@ -167,10 +171,10 @@ typedef struct dv_vec_const {
 } dv_vec_const;
 
 typedef struct dv_vec_plan {
-    const dv_vec_shape *shape;
-    // The shape's operands, then the accumulators.
+    const dv_vec_shape *shape; // the first statement
+    // The statements' operands, then the accumulators.
     const dv_vec_operand *operands;
-    int32_t n_operands;
+    int32_t n_operands, n_given;       // all; those that the caller points to
     int32_t n_pool, cap_pool, n_slots; // constants; vectors on the stack
     int32_t n_regs;                    // used, of 0..isa.n_regs
     dv_vec_const *pool;
@@ -191,6 +195,7 @@ extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 
 // -- For the cache (vec.c) ---------------------------------------------------
 
+int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);

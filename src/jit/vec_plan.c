@@ -12,15 +12,17 @@
 //   finish (both)
 //
 // The last loops run at most once each: together they take care of any rest.
+// Of statements side by side, each part has all of theirs.
 #include "jit/vec_alloc.h"
+#include <string.h>
 
 typedef struct planner {
     dv_vec_plan *p;
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    dv_vec_section main; // FAST where there is one
-    int32_t reduced;     // value; -1: none
+    dv_vec_section main;                // FAST where there is one
+    int32_t reduced[DV_VEC_MAX_BESIDE]; // value of a statement; -1: none
 } planner;
 
 static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
@@ -44,7 +46,7 @@ static void find_live(planner *q)
             x->op == DV_V_ACCUM2 || x->op == DV_V_WATCH)
             a->live[v] = 1;
         if (x->op == DV_V_REDUCED)
-            q->reduced = v;
+            q->reduced[x->imm] = v;
         for (int i = 0; a->live[v] && i < x->n_args; i++) {
             a->live[x->arg[i]] = 1;
             a->outside[x->arg[i]] |= a->vals[x->arg[i]].section != x->section;
@@ -144,28 +146,39 @@ static void run(planner *q, dv_vec_section s, int copies, int base, int count)
     dv_vec_alloc_run(&q->a, &(dv_vec_run){s, copies, base, count});
 }
 
-static void start_accs(planner *q, int n, int count)
+static int has_accs(const dv_vec_shape *s)
 {
-    const dv_vec_shape *s = q->p->shape;
-    for (int i = 0; i < n; i++) {
+    return s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
+}
+
+static void start_accs_of(planner *q, int k, int n, int count)
+{
+    const dv_vec_shape *s = q->a.statement[k];
+    for (int i = 0; i < n && has_accs(s); i++) {
         if (s->reduce == DV_VEC_OUTER && s->from_acc)
             dv_vec_emit(q->p, q->a.arena,
                         (dv_vec_mop){.op = DV_V_LOAD,
-                                     .dst = (uint8_t)q->a.acc[i],
+                                     .dst = (uint8_t)q->a.acc[k][i],
                                      .copy = (uint8_t)i,
                                      .count = (uint16_t)count,
                                      .imm = s->n_operands});
         else
-            emit(q, DV_V_CONST, q->a.acc[i], 0, 0,
+            emit(q, DV_V_CONST, q->a.acc[k][i], 0, 0,
                  dv_vec_pool(q->p, q->a.arena, dv_vec_identity(s), 0));
     }
+}
+
+static void start_accs(planner *q, int n, int count)
+{
+    for (int k = 0; k < q->a.n_statements; k++)
+        start_accs_of(q, k, n, count);
 }
 
 static void leave_acc(planner *q, int copy, int count)
 {
     dv_vec_emit(q->p, q->a.arena,
                 (dv_vec_mop){.op = DV_V_STORE,
-                             .a = (uint8_t)q->a.acc[copy],
+                             .a = (uint8_t)q->a.acc[0][copy],
                              .copy = (uint8_t)copy,
                              .count = (uint16_t)count,
                              .imm = q->p->shape->n_operands});
@@ -177,16 +190,17 @@ static void finish(planner *q, int copy, int count)
         leave_acc(q, copy, count);
         return;
     }
-    if (q->reduced >= 0)
-        q->a.home_reg[q->reduced] = q->a.acc[copy];
+    for (int k = 0; k < q->a.n_statements; k++)
+        if (q->reduced[k] >= 0)
+            q->a.home_reg[q->reduced[k]] = q->a.acc[k][copy];
     run(q, DV_SECTION_FINISH, 1, copy, count);
 }
 
 // All accumulators into the first, then all its lanes into each.
-static void combine(planner *q)
+static void combine_of(planner *q, int k)
 {
-    const dv_vec_shape *s = q->p->shape;
-    const int32_t *acc = q->a.acc;
+    const dv_vec_shape *s = q->a.statement[k];
+    const int32_t *acc = q->a.acc[k];
     dv_vop step = dv_vec_step(s);
     for (int by = 1; by < q->a.unroll; by *= 2)
         for (int i = 0; i + by < q->a.unroll; i += 2 * by)
@@ -206,6 +220,13 @@ static void combine(planner *q)
     dv_vec_alloc_release(&q->a, t);
 }
 
+static void combine(planner *q)
+{
+    for (int k = 0; k < q->a.n_statements; k++)
+        if (has_accs(q->a.statement[k]))
+            combine_of(q, k);
+}
+
 // The step after one of k elements: a vector, then its halves down to one.
 static int less(const planner *q, int k)
 {
@@ -214,12 +235,12 @@ static int less(const planner *q, int k)
 
 static void along_rows(planner *q)
 {
-    dv_vec_reduce reduce = (dv_vec_reduce)q->p->shape->reduce;
-    if (reduce == DV_VEC_BOTH)
+    int both = q->p->shape->reduce == DV_VEC_BOTH;
+    if (both)
         start_accs(q, q->a.unroll, q->lanes);
     emit(q, DV_V_ROWS, 0, 0, 0, 0);
     run(q, DV_SECTION_HOIST, 1, 0, 0);
-    if (reduce == DV_VEC_INNER)
+    if (!both)
         start_accs(q, q->a.unroll, q->lanes);
     for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
         int copies = k > q->lanes ? k / q->lanes : 1;
@@ -228,12 +249,12 @@ static void along_rows(planner *q)
         run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);
         emit(q, DV_V_LOOP_END, 0, 0, 0, k);
     }
-    if (reduce == DV_VEC_INNER) {
+    if (!both) {
         combine(q);
         finish(q, 0, 1);
     }
     emit(q, DV_V_ROWS_END, 0, 0, 0, 0);
-    if (reduce == DV_VEC_BOTH) {
+    if (both) {
         emit(q, DV_V_POINT, 0, 0, 0, 0);
         combine(q);
         finish(q, 0, 1);
@@ -262,20 +283,37 @@ static void down_columns(planner *q)
 static void take_operands(planner *q)
 {
     const dv_vec_shape *s = q->p->shape;
-    int n = s->n_operands + (s->from_acc || s->to_acc);
-    dv_vec_operand *o = DV_NEW(q->a.arena, dv_vec_operand, n);
+    int given = 0, parts = s->from_acc || s->to_acc;
+    for (int k = 0; k < q->a.n_statements; k++)
+        given += q->a.statement[k]->n_operands;
+    dv_vec_operand *o = DV_NEW(q->a.arena, dv_vec_operand, given + parts);
     if (!o) {
         q->p->failed = 1;
         return;
     }
-    for (int i = 0; i < s->n_operands; i++)
-        o[i] = s->operands[i];
-    if (n > s->n_operands)
-        o[s->n_operands] = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
-                                            .outer = s->reduce == DV_VEC_INNER,
-                                            .dtype = s->compute};
     q->p->operands = o;
-    q->p->n_operands = n;
+    q->p->n_given = given;
+    q->p->n_operands = given + parts;
+    for (int k = 0; k < q->a.n_statements; k++)
+        for (int i = 0; i < q->a.statement[k]->n_operands; i++)
+            *o++ = q->a.statement[k]->operands[i];
+    if (parts)
+        *o = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
+                              .outer = s->reduce == DV_VEC_INNER,
+                              .dtype = s->compute};
+}
+
+// Of several statements, how many copies go side by side, where accumulators
+// leave `regs` registers. Returns those that are left for values from outside.
+static int pick_together(planner *q, int regs)
+{
+    enum { STEADY = 3, SPARE = 1 };
+    int width, n = DV_VEC_MAX_UNROLL / 2;
+    dv_vec_alloc_mix(&q->a, DV_SECTION_BODY, q->a.after, &width);
+    while (n > 1 && n * width + STEADY > regs)
+        n /= 2;
+    q->a.together = n;
+    return regs - n * width - (n == 1 ? SPARE : 0);
 }
 
 static void lay_out(planner *q)
@@ -291,16 +329,23 @@ static void lay_out(planner *q)
         return;
     }
     find_live(q);
-    int n_ops, accs = q->p->shape->reduce != DV_VEC_EACH;
+    int n_ops, accs = 0;
     int width = body_width(q, ends, &n_ops);
-    a->unroll = pick_unroll(a->isa, n_ops);
+    // Side by side as often as each alone, for the same sums.
+    a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
     dv_vec_alloc_init(a);
     if (q->p->failed)
         return;
-    for (int i = 0; accs && i < a->unroll; i++)
-        a->acc[i] = dv_vec_alloc_home(a);
+    for (int k = 0; k < a->n_statements; k++) {
+        int has = has_accs(a->statement[k]);
+        for (int i = 0; has && i < a->unroll; i++)
+            a->acc[k][i] = dv_vec_alloc_home(a);
+        accs += has;
+    }
     int most = a->isa->n_regs / 2; // leaves enough for any one operation
     int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    if (a->n_statements > 1)
+        room = pick_together(q, a->isa->n_regs - a->unroll * accs);
     if (q->main == DV_SECTION_FAST) {
         a->watch = dv_vec_alloc_home(a);
         room--;
@@ -324,9 +369,12 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena)
 {
     *p = (dv_vec_plan){.shape = shape, .is64 = shape->compute == DV_F64};
-    planner q = {.p = p, .reduced = -1};
+    planner q = {.p = p};
+    memset(q.reduced, -1, sizeof q.reduced);
     q.lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
     q.a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
+    for (const dv_vec_shape *s = shape; s; s = s->beside)
+        q.a.statement[q.a.n_statements++] = s;
     q.b = (dv_vec_build){
         .shape = shape, .arena = arena, .may_watch = isa->checks};
     dv_vec_build_all(&q.b);
@@ -336,6 +384,7 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
         return;
     }
     q.a.vals = q.b.vals;
+    q.a.from = q.b.from;
     q.a.n_vals = q.b.n;
     q.main = q.b.most_watched > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
     if (q.main == DV_SECTION_FAST)

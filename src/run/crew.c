@@ -180,6 +180,24 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
     return way->product ? prepare_product(x, way, op, number, diag) : DV_OK;
 }
 
+// Ops that are all vector kernels, on row after row where that is better.
+static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
+{
+    const dv_group *g = &x->plan->groups[number];
+    dv_group_plan *run = &x->group[number];
+    if (run->grid || run->parts || run->snapshots)
+        return DV_OK;
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (x->ways[op].product || !x->ways[op].vec)
+            return DV_OK;
+    dv_rows_how how = {.plan = x->plan,
+                       .group = g,
+                       .strides = x->strides,
+                       .l1_bytes = x->workers[0].set.l1_bytes,
+                       .l2_bytes = x->workers[0].set.l2_bytes};
+    return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
+}
+
 static dv_status find_ways(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
@@ -197,6 +215,11 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
              op++)
             DV_TRY(find_way(x, g, op, diag));
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        x->group[g].rows = NULL;
+        if (x->jit)
+            DV_TRY(find_rows(x, g, diag));
+    }
     for (int32_t i = 0; i < x->n_workers; i++) {
         dv_worker *w = &x->workers[i];
         w->memory = dv_alloc((size_t)w->set.memory_bytes);
@@ -298,8 +321,10 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
     for (int32_t i = 0; i < p->n_ops; i++)
         dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
                x->ways[i].product ? "a contraction"
-               : x->ways[i].vec   ? "a vector kernel"
-                                  : "in strips, no kernel");
+               : x->group[dv_group_of(x->plan, i)].rows
+                   ? "row by row with its group"
+               : x->ways[i].vec ? "a vector kernel"
+                                : "in strips, no kernel");
     if (x->jit)
         dv_jit_list(x->jit, out);
 }

@@ -4,6 +4,7 @@
 #include "grid/queue.h"
 #include "plan/tiles.h"
 #include "run/product.h"
+#include "run/rows.h"
 #include "run/sim.h"
 #include <stdatomic.h>
 
@@ -21,6 +22,7 @@ typedef struct dv_group_plan {
     int32_t n_locals;
     int snapshots; // an op of it reads what it overwrites
     int parts;     // its op sums in parts: two phases
+    dv_rows *rows; // its ops on row after row; NULL: one after the other
     // Its tiles are those of a grid; NULL: those it is dealt.
     const dv_group_grid *grid;
     dv_order order; // of the grid

@@ -4,7 +4,7 @@
 #include "base/math.h"
 #include "run/exec_in.h"
 
-enum { ALIGN_BYTES = 64 };
+enum { ALIGN_BYTES = 64, MANY = 64 };
 
 typedef struct finder {
     dv_exec *x;
@@ -75,6 +75,15 @@ static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
     return 1;
 }
 
+// One number for many: all of them are little, and a row may go on from tile
+// to tile.
+static int is_little(const dv_program *p, int32_t op)
+{
+    const dv_op *o = &p->ops[op];
+    const dv_expr *r = dv_op_reduce(o);
+    return r && o->write.n_dims == 1 && dv_op_points(o, r->vars) >= MANY;
+}
+
 static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
 {
     int64_t sides[DV_MAX_DIMS];
@@ -121,7 +130,8 @@ int dv_exec_localise(dv_exec *x)
             return 0;
         for (int32_t i = group->first_op; i < group->end_op; i++) {
             int32_t t = f.p->ops[i].write.tensor;
-            if (f.home[t] == g && !add_local(&f, t, run, &used))
+            if (f.home[t] == g && !is_little(f.p, i) &&
+                !add_local(&f, t, run, &used))
                 return 0;
         }
         x->local_bytes = dv_max_i64(x->local_bytes, used);

@@ -268,6 +268,10 @@ static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
     dv_tile t;
     int late = !snapshots_before(&w->x->plan->groups[group]);
     place_locals(w, &w->x->group[group], tile);
+    if (w->x->group[group].rows) {
+        dv_rows_run(w->x->group[group].rows, w->data, tile, 1);
+        return;
+    }
     for (int32_t op = first; op < end; op++) {
         if (late)
             take_snapshot(w->x, op, 0, 1);
@@ -358,6 +362,11 @@ static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
         const dv_deal *deal = &g->deals[d];
         if (deal->core % x->n_workers != w->id)
             continue;
+        const dv_rows *rows = x->group[group].rows;
+        if (rows && dv_rows_across(rows) && deal->n_tiles) {
+            dv_rows_run(rows, w->data, deal->first_tile, deal->n_tiles);
+            continue;
+        }
         for (int64_t i = 0; i < deal->n_tiles; i++) {
             int64_t tile = deal->first_tile + i;
             if (atomic_load_explicit(&x->failed, memory_order_relaxed))

@@ -25,6 +25,7 @@ struct dv_vec_op {
     int32_t *access;      // of each operand: number of a read, or n_reads
     int64_t *base, *step; // bytes; step[operand * n_vars + var]
     dv_vec_fn call[2][2]; // [OLD_ACC][UNFINISHED]
+    dv_vec_shape shape;
 };
 
 // -- Expressions -------------------------------------------------------------
@@ -353,6 +354,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
         length(op, v->outer) > LONG && length(op, v->inner) >= WIDE)
         v->chunk = CHUNK;
+    v->shape = m->shape;
     DV_TRY(make_calls(v, m, jit, diag));
     *out = v;
     return DV_OK;
@@ -494,6 +496,12 @@ static void reduce_pieces(runner *r)
     }
     if (all > SCRATCH)
         advance(r, var, -all);
+}
+
+void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out)
+{
+    *out = (dv_vec_look){&v->shape, v->inner, v->outer, v->reduce,
+                         v->call[NEW_ACC][FINISHED]};
 }
 
 static void set_out(runner *r, const dv_vec_op *v, void *const *at,

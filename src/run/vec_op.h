@@ -37,6 +37,15 @@ typedef struct dv_vec_how {
 dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
                            dv_arena *arena, dv_diag *diag);
 
+// What its kernel is: for those that call it themselves.
+typedef struct dv_vec_look {
+    const dv_vec_shape *shape;
+    int32_t inner, outer; // variables; -1: a loop of one step
+    uint8_t reduce;       // dv_vec_reduce
+    dv_vec_fn run;
+} dv_vec_look;
+void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out);
+
 // Run the op on the box begin..end of its variables. `at` has where element 0
 // of each read's tensor is, then of the write's.
 void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,

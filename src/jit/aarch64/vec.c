@@ -130,7 +130,7 @@ static void begin(maker *m)
     DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
     DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
     for (int i = 0; i < p->n_operands; i++) {
-        if (i < p->shape->n_operands)
+        if (i < p->n_given)
             DV_E(ldr_x, 0, X_TMP2, 8 * i, 0);
         else
             DV_E(ldr_x, 0, X_TMP, offsetof(dv_vec_args, acc), 0);

@@ -125,7 +125,7 @@ static void begin(dv_x_vec *m)
     dv_x_get(g, outer ? X_LEFT : X_COUNT, ARGS, outer ? n : rows);
     dv_x_get(g, AT, ARGS, offsetof(dv_vec_args, at));
     for (int i = 0; i < p->n_operands; i++) {
-        if (i < p->shape->n_operands)
+        if (i < p->n_given)
             dv_x_get(g, X_FAR, AT, 8 * i);
         else
             dv_x_get(g, X_FAR, ARGS, offsetof(dv_vec_args, acc));
