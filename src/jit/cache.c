@@ -247,7 +247,8 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 || s->ctype ||
-        s->stream > 1 ||
+        s->stream > 1 || s->ask_a > 1 || s->next_b > DV_NEXT_SPREAD ||
+        (s->ask_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||

@@ -219,6 +219,7 @@ static void load_s_m(kloop *l, dv_gen *g, int v, int step, int i)
     if (in_next(l, step))
         off += l->hop_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
+    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
     if (l->walk_s && i == l->s.per - 1)
@@ -372,6 +373,8 @@ static void steps(kloop *l, dv_gen *g, int begin, int end, int fresh)
             v = v + 1 == l->v.size ? 0 : v + 1;
         }
         words_of(l, g, s, fresh, rows);
+        if (l->p->ask && s % l->p->ask == 0)
+            dv_tile_ask(g, l->p, t);
         if (s == l->steps - 1)
             put_last(l, g, s * (int64_t)size, acc, rows, vecs);
         else
