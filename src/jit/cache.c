@@ -146,14 +146,15 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
 {
     char a = s->panel_a ? 'p' : s->trans_a ? 't' : 'n';
     char b = s->trans_b ? 't' : 'n';
-    snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s",
+    snprintf(out, size, "gemm_%s_%c%c_%dx%dx%d_b%d_ld%d_%d_%d%s%s%s%s%s%s",
              dv_dtype_get((dv_dtype)s->dtype)->name, a, b, s->m, s->n, s->k,
              s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
              s->beta ? "_acc" : "", s->bias ? "_bias" : "",
              s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
              s->pack_b    ? "_packb"
              : s->panel_b ? "_panelb"
-                          : "");
+                          : "",
+             s->ask_a || s->next_b == DV_NEXT_SPREAD ? "_asks" : "");
 }
 
 static void name_of(const entry *e, char *out, size_t size)
@@ -247,7 +248,9 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
-        (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
+        (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 || s->ask_a > 1 ||
+        s->next_b > DV_NEXT_SPREAD ||
+        (s->ask_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||

@@ -25,6 +25,7 @@
 // dv_jit: code memory and the kernels in it.
 
 typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
+enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
 // All fields are part of the key: set them with an initialiser, so that
@@ -46,7 +47,9 @@ typedef struct dv_gemm_shape {
     uint8_t bias;        // dv_bias: one value a row, or one a column
     uint8_t relu;        // negative results become 0, nan stays
     uint8_t panel_a;     // A is packed in panels of at most so many rows
-    uint8_t next_b;      // what is read next follows B: it is prefetched
+    uint8_t next_b;      // what is read next follows B: it is prefetched; or
+                         // DV_NEXT_SPREAD with pack_b: it is args->next, a
+                         // block as this one is, asked for while k runs
     uint8_t pack_a;      // read A as stored, write it in panels on the way
     uint8_t pack_b;      // read B as stored, write it in panels with the first
                          // panel of A
@@ -59,7 +62,8 @@ typedef struct dv_gemm_shape {
                          // where dv_isa_rounds.
     uint8_t stream;      // C is not needed soon: write around the caches where
                          // it is whole lines. Others see it behind a fence.
-    uint8_t pad[1];
+    uint8_t ask_a;       // with trans_a, A as stored: it comes from memory, and
+                         // what lies behind the rows is read next
 } dv_gemm_shape;
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
@@ -90,6 +94,7 @@ typedef struct dv_gemm_args {
     // Where to: room for m rows of all k rounded up to whole vectors, and for
     // all k rows of n rounded up.
     void *pack_a, *pack_b;
+    const void *next; // of DV_NEXT_SPREAD
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

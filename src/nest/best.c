@@ -32,8 +32,15 @@ static const unsigned char templates[][N_KINDS] = {
     // m and n as one kind, by their steps in out alone
     {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
     {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
+    // by their steps in what is read: results are packed
+    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
+    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
 };
-enum { N_TEMPLATES = sizeof templates / sizeof *templates, MIXED = 8 };
+enum {
+    N_TEMPLATES = sizeof templates / sizeof *templates,
+    MIXED = 8,
+    BY_INPUT = 10
+};
 
 typedef struct ranked {
     dv_nest_dim dim;
@@ -41,12 +48,18 @@ typedef struct ranked {
     int level;   // of its tiles
     int before;  // where it stood
     int stays;   // behind what it stood behind
+    int64_t reach;
 } ranked;
+
+static int64_t reach_in(const dv_nest_dim *d)
+{
+    return llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
+}
 
 static int64_t reach(const dv_nest_dim *d)
 {
     int64_t out = llabs(d->stride[DV_OUT]);
-    return out ? out : llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
+    return out ? out : reach_in(d);
 }
 
 static int by_rank(const void *x, const void *y)
@@ -58,8 +71,8 @@ static int by_rank(const void *x, const void *y)
         return a->before - b->before;
     if (a->level != b->level)
         return a->level - b->level;
-    if (reach(&a->dim) != reach(&b->dim))
-        return reach(&a->dim) > reach(&b->dim) ? -1 : 1;
+    if (a->reach != b->reach)
+        return a->reach > b->reach ? -1 : 1;
     return a->before - b->before;
 }
 
@@ -88,16 +101,20 @@ static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
 {
     ranked r[DV_NEST_MAX_DIMS];
     dv_nest out = *n;
-    int loops = 0;
+    int loops = 0, mixed = which >= MIXED && which < BY_INPUT;
     for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
+        const dv_nest_dim *d = &n->dims[loops];
         int kind = kind_of(n, t, loops), at = 0;
-        if (which >= MIXED && kind >= M_OUTER)
+        if (mixed && kind >= M_OUTER)
             kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] =
-            (ranked){n->dims[loops], at, which < MIXED && t->outer[loops] >= 0,
-                     loops, kind == OF_K && n->k_order == DV_K_AS_IT_IS};
+        r[loops] = (ranked){*d,
+                            at,
+                            !mixed && t->outer[loops] >= 0,
+                            loops,
+                            kind == OF_K && n->k_order == DV_K_AS_IT_IS,
+                            which < BY_INPUT ? reach(d) : reach_in(d)};
     }
     qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
@@ -295,7 +312,7 @@ static void cut_few(dv_nest *n, int64_t few)
             int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
             if (p->stride[o] == 1 && d->stride[o] == p->size &&
                 p->stride[DV_OUT] != 1) {
-                cut_to(n, j, few);
+                cut_to(n, j, even(d->size, few, 1));
                 return;
             }
         }
@@ -304,7 +321,7 @@ static void cut_few(dv_nest *n, int64_t few)
 
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
-enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 6 };
+enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 7 };
 
 static int cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
 {
@@ -335,7 +352,7 @@ static void try_blocks(cutter *w, const dv_nest *n)
         if (block < 4 && block & 2)
             cut_block(&a, DV_NEST_N, elems);
         if (block >= 4)
-            cut_few(&a, block == 4 ? 8 : 4);
+            cut_few(&a, block == 4 ? 8 : block == 5 ? 4 : 16);
         if ((block && a.n_dims == n->n_dims) ||
             dv_nest_least_cost(&a, w->caches) >= w->least)
             continue;

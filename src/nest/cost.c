@@ -24,6 +24,8 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
                             o->tile_vectors ? o->tile_vectors : 6};
 }
 
+enum { LINE = 64 };
+
 typedef struct prices {
     double fma, tile, call; // a vector of multiply-adds
     // Per byte, beyond what is hidden behind multiply-adds.
@@ -31,6 +33,12 @@ typedef struct prices {
     double stream; // the same, written around the caches
     // Per 4 bytes moved.
     double copied, turned, gathered, scalar;
+    // Shares of those: copied by the kernel as it reads, with what it reads
+    // next asked for before; put back, where it was turned.
+    double on_way, put_back;
+    double pages; // of a line of results, on a page of its own
+    double spill; // passes over a buffer of results that L2 does not hold
+    int asks;     // kernels ask for the rows that they read in place
 } prices;
 
 // Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
@@ -44,7 +52,12 @@ static const prices neon = {.fma = 0.0962,
                             .copied = 0.11,
                             .turned = 0.20,
                             .gathered = 0.6,
-                            .scalar = 2.0};
+                            .scalar = 2.0,
+                            .on_way = 0.5,
+                            .put_back = 1.0,
+                            .pages = 0.15,
+                            .spill = 1,
+                            .asks = 1};
 static const prices avx = {.fma = 0.19,
                            .tile = 12,
                            .call = 12,
@@ -56,7 +69,11 @@ static const prices avx = {.fma = 0.19,
                            .copied = 0.045,
                            .turned = 0.22,
                            .gathered = 0.6,
-                           .scalar = 2.0};
+                           .scalar = 2.0,
+                           .on_way = 0.8,
+                           .put_back = 2.2,
+                           .pages = 0.5,
+                           .spill = 3};
 
 typedef struct count {
     const dv_nest *n;
@@ -149,6 +166,35 @@ static double waste_of(const count *c, double vectors)
                           : 0.7;
 }
 
+// Rows that are read in place from memory, where their lines are asked for.
+static int asks(const count *c)
+{
+    const dv_nest_form *f = &c->f;
+    return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
+           f->pack[f->in_row] == DV_FORM_NEVER &&
+           all_of(c, f->in_row) * c->es > (double)c->caches->l3 / 4;
+}
+
+// Bytes of an input that lie together and are read by kernels one after the
+// other.
+static double read_run(const count *c, int o)
+{
+    int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
+    int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
+    double run = 1;
+    for (int i = 0; i < 3; i++) { // either may be the one side by side
+        int d = inside[i % 2];
+        if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
+            run *= elems(c->n, d);
+    }
+    // Rows of k are not asked for, those of a kernel must follow each other.
+    if (o == c->f.in_row && !c->f.row_turned && run < block_of(c, o))
+        return run * c->es;
+    for (; l >= 0 && (double)c->n->dims[l].stride[o] == run; l--)
+        run *= c->turns[l];
+    return run * c->es;
+}
+
 static double kernels(const count *c)
 {
     const dv_nest_form *f = &c->f;
@@ -163,8 +209,10 @@ static double kernels(const count *c)
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
-        waste += f->row_turned && c->row > 4 ? 0.15 : 0.05;
-    if (!packed) // long vectors turn out as well then
+        waste += asks(c) ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
+    if (asks(c) && c->k * LINE > (double)c->caches->l1 / 4)
+        waste += 0.3; // lines of rows far apart do not stay in L1
+    if (!packed)      // long vectors turn out as well then
         waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
     // Rows far apart take whole lines, and places in the cache that they fight
     // for.
@@ -210,6 +258,12 @@ static double waits(const count *c, int o)
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
     int turned = o == f->in_col ? f->col_turned : !f->row_turned;
     int inner = o == f->in_col ? f->col : f->row;
+    // Where that goes on elsewhere, lines were not asked for, and others in
+    // vain.
+    if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
+        (asks(c) || !f->row_turned))
+        return 0.6 +
+               (f->row_turned ? 20.0 : 8.0) * LINE / (read_run(c, o) + LINE);
     double run = elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
         run *= elems(c->n, k);
@@ -271,7 +325,6 @@ static double run_of(const count *c)
 // narrow rows that follow each other.
 static int streams(const count *c, double all)
 {
-    enum { LINE = 64 };
     const dv_nest *n = c->n;
     int64_t es = (int64_t)c->es;
     if (c->caches->vector == 16 || n->first != DV_PRIM_ZERO || n->combine ||
@@ -348,7 +401,7 @@ static double price(const count *c, int o, int at)
     // A line here and a line there, each on its own page.
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
-    pages *= o == DV_OUT ? 0.5 : 1.8;
+    pages *= o == DV_OUT ? c->p->pages : 1.8;
     if (longest < 2)
         return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + c->p->turned * (longest < 16   ? 1.6
@@ -365,6 +418,9 @@ static double packing(const count *c, int o)
     double moved = price(c, o, at) * c->es / 4;
     double far = c->es * rate(c, all_of(c, o) * c->es);
     double calls = turns_up_to(c, at) * 20;
+    if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
+        return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
+               copied(read_run(c, o), far > c->es * c->p->l3);
     if (o != DV_OUT)
         return n * (moved + far) + calls;
     // Put back; and gathered before, unless it starts at zero.
@@ -374,8 +430,9 @@ static double packing(const count *c, int o)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
-        far += 3 * c->es * c->p->l3; // the buffer is no longer near
-    return n * (moved * (2.2 + 2 * reads) + far * (1.5 + reads)) + calls;
+        far += c->p->spill * c->es * c->p->l3; // the buffer is not near
+    return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
+           calls;
 }
 
 static int too_large(const count *c, int o)

@@ -10,6 +10,8 @@
 #include "nest/nest.h"
 #include <inttypes.h>
 
+enum { LEAST_COLUMNS = 4 }; // of the one operand that is packed
+
 static int64_t size_of(const dv_nest *n, int dim)
 {
     return dim < 0 ? 1 : n->dims[dim].size;
@@ -83,15 +85,23 @@ static void exchange(dv_nest_form *f)
     f->in_col = DV_N_OPERANDS - 2 - f->in_col;
 }
 
-// Columns are unit stride in out; where out is packed, in their operand.
+// Columns are unit stride in out; where out is packed, in their operand, or
+// that is packed and the other one is read in place.
 static void choose_columns(const dv_nest *n, dv_nest_form *f)
 {
     int packed = f->pack[DV_OUT] != DV_FORM_NEVER;
+    int row_in = f->pack[f->in_row] == DV_FORM_NEVER;
+    int col_in = f->pack[f->in_col] == DV_FORM_NEVER;
     int as_is = is_rows(n, DV_OUT, f->row, f->col);
     int other = is_rows(n, DV_OUT, f->col, f->row);
     if (packed) {
         as_is = f->col >= 0 && n->dims[f->col].stride[f->in_col] == 1;
         other = f->row >= 0 && n->dims[f->row].stride[f->in_row] == 1;
+    }
+    if (packed && row_in != col_in &&
+        size_of(n, row_in ? f->col : f->row) >= LEAST_COLUMNS) {
+        as_is = row_in;
+        other = col_in;
     }
     // Where both are possible, or neither: wide columns.
     if (as_is == other ? size_of(n, f->row) > size_of(n, f->col) : other)
@@ -147,6 +157,14 @@ int dv_nest_form_is_dot(const dv_nest_form *f)
     return f->col_turned && !f->row_turned &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
            f->pack[f->in_col] == DV_FORM_NEVER;
+}
+
+int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f)
+{
+    return f->n_loops > 0 && f->pack[f->in_col] == f->n_loops - 1 &&
+           f->pack[f->in_row] != DV_FORM_NEVER && f->n_k == 1 && f->col >= 0 &&
+           n->dims[f->col].stride[f->in_col] == 1 && size_of(n, f->k[0]) > 1 &&
+           is_rows(n, f->in_col, f->k[0], f->col);
 }
 
 int dv_nest_is_plain(const dv_nest *n, dv_nest *as)

@@ -238,6 +238,10 @@ dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 // Does the kernel sum along k in lanes: are both its operands read in place,
 // with k unit stride?
 int dv_nest_form_is_dot(const dv_nest_form *f);
+// Does the kernel pack the columns' operand itself, as its first rows read it?
+// So it is where a block is packed for one turn of the innermost loop, and only
+// copied.
+int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f);
 // A product of two matrices, or a batch of them, each read in place: there is a
 // kernel for all of it that cuts, packs and shares on its own (jit/gemm.h).
 // Then `as`, if not NULL, is the nest with that kernel inside.

@@ -191,6 +191,8 @@ static int lay_buffer(dv_contract *c, int o)
     int64_t cols = round_up(c->col.size, c->lanes);
     // A line more for each block of results: they are gone through across, and
     // must not all fall on the same few places of the cache.
+    if (o == f->in_col && c->on_way) // a panel after the other
+        cols = c->panel_vectors * c->lanes;
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
@@ -203,40 +205,6 @@ static int lay_buffer(dv_contract *c, int o)
     }
     c->buffer_bytes[o] = round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
-}
-
-enum { HUGE_BYTES = 2 << 20 };
-
-// All buffers in one mapping, huge pages where the system has them.
-static dv_status map_buffers(dv_contract *c, dv_diag *diag)
-{
-    int64_t each = 0, sums = round_up(c->parts * c->part_elems * c->es, 256);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        each += c->buffer_bytes[o];
-    size_t team = (size_t)c->threads * sizeof *c->team;
-    c->team = dv_alloc(team);
-    if (!c->team)
-        return dv_nomem(diag);
-    memset(c->team, 0, team);
-    if (!each && !sums)
-        return DV_OK;
-    int64_t total = round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
-    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED)
-        return dv_nomem(diag);
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
-    c->memory = m;
-    c->memory_bytes = (size_t)total;
-    unsigned char *at = m;
-    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int32_t i = 0; i < c->threads; i++)
-        for (int o = 0; o < DV_N_OPERANDS; o++) {
-            c->team[i].buffer[o] = at;
-            at += c->buffer_bytes[o];
-        }
-    c->sums = at;
-    return DV_OK;
 }
 
 // -- Create ------------------------------------------------------------------
@@ -318,6 +286,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
+    c->on_way = !plain && dv_nest_form_packs_on_way(&c->n, &c->form);
     DV_TRY(lay_prims(c, diag));
     if (!lay_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -334,13 +303,14 @@ static dv_status build(dv_contract *c, dv_jit *jit,
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
-    DV_TRY(map_buffers(c, diag));
+    DV_TRY(ct_map_buffers(c, diag));
     if (c->points)
         return DV_OK;
     if (plain)
         return ct_make_plans(c, jit, o, diag);
     for (int i = 0; i < DV_N_OPERANDS; i++)
-        if (c->form.pack[i] != DV_FORM_NEVER)
+        if (c->form.pack[i] != DV_FORM_NEVER &&
+            !(c->on_way && i == c->form.in_col))
             DV_TRY(ct_make_mover(c, jit, i, diag));
     return ct_make_kernels(c, jit, diag);
 }
@@ -404,8 +374,31 @@ const dv_nest *dv_contract_nest(const dv_contract *c)
 // to be added to its results.
 typedef struct spot {
     unsigned char *at[DV_N_OPERANDS]; // inputs are not written
+    const unsigned char *next;        // the block of columns behind this one
     int first, last;
 } spot;
+
+// Panels that the kernels pack themselves, one after the other.
+static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    const ct_kernel *k =
+        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+    const ct_cut *cut = &c->cols[rest];
+    const unsigned char *col = s->at[c->form.in_col];
+    unsigned char *out = s->at[DV_OUT];
+    dv_gemm_args args = {.pack_b = t->buffer[c->form.in_col]};
+    for (int r = 0; r < cut->n; r++) {
+        int64_t wide = cut->size[r] * c->es;
+        int last = r == cut->n - 1;
+        for (int32_t i = 0; i < cut->count[r]; i++) {
+            args.next = last && i == cut->count[r] - 1 ? s->next : col + wide;
+            k->run[r](s->at[c->form.in_row], col, out, &args);
+            col += wide;
+            out += wide;
+        }
+    }
+}
 
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
@@ -414,6 +407,10 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
         dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
                      s->at[c->form.in_row], s->at[c->form.in_col],
                      s->at[DV_OUT], NULL);
+        return;
+    }
+    if (c->on_way) {
+        multiply_on_way(c, t, s);
         return;
     }
     int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
@@ -440,7 +437,7 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 {
     spot w = *s;
     for (int o = 0; pack && o < DV_N_OPERANDS; o++) {
-        if (!(pack >> o & 1))
+        if (!(pack >> o & 1) || (c->on_way && o == c->form.in_col))
             continue;
         if (o != DV_OUT || !(s->first && c->zero_first))
             ct_pack(c, t, o, s->at[o]);
@@ -475,6 +472,8 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
             w.first = s->first && i == 0;
             w.last = s->last && i == n - 1;
         }
+        w.next = i < n - 1 ? w.at[c->form.in_col] + p->step[c->form.in_col]
+                           : s->next;
         if (p->pack)
             turn(c, t, l, p->pack, &w);
         else
@@ -502,6 +501,7 @@ static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
         for (int o = 0; o < DV_N_OPERANDS; o++)
             w.at[o] += index[l] * p->step[o];
     }
+    w.next = w.at[c->form.in_col];
     int l = c->n_shared - 1;
     turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
 }
@@ -512,7 +512,7 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
     ct_thread *t = &c->team[thread];
     int64_t begin = c->n_shares * thread / c->threads;
     int64_t end = c->n_shares * (thread + 1) / c->threads;
-    spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, 1, 1};
+    spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, NULL, 1, 1};
     if (c->n_plans && !c->n_shared) // each has its part of every product
         begin = 0, end = 1;
     if (begin == end)

@@ -76,6 +76,7 @@ struct dv_contract {
     int32_t lanes; // in a vector
     // Of packed panels: rows of the one operand, vectors of the other.
     int32_t panel_rows, panel_vectors;
+    int32_t on_way;  // kernels pack the columns' operand as they read it
     int32_t streams; // out fits no cache and is written once: around them
     int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
@@ -122,6 +123,8 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
+// All memory of a run.
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
 // contract_move.c
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);

@@ -1,8 +1,11 @@
 // Kernels and moves of a contraction, all that a run can come to need.
+#define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
 #include "run/contract_in.h"
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
@@ -29,6 +32,14 @@ static int64_t round_up(int64_t n, int64_t to)
 
 // -- Kernels -----------------------------------------------------------------
 
+// Does an operand come from memory, or from the far end of the caches?
+static int is_far(const dv_contract *c, int operand)
+{
+    int64_t lo, hi;
+    return dv_nest_extent(&c->n, operand, &lo, &hi) &&
+           hi - lo >= CT_COMMON_L3 / 4 / c->es;
+}
+
 // How the operand of the rows is read.
 static void set_rows(const dv_contract *c, dv_gemm_shape *s)
 {
@@ -40,6 +51,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
         s->lda = 0; // as wide as the panel
     } else if (f->row_turned) {
         s->trans_a = 1;
+        s->ask_a = (uint8_t)(is_far(c, f->in_row) && !f->col_turned);
         s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
     } else {
         s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
@@ -50,9 +62,15 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
 {
     const dv_nest_form *f = &c->form;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
-    if (c->panels) {
+    if (c->on_way) {
+        s->ldb = stride_of(c, k, f->in_col);
+        s->pack_b = 1;
+        s->next_b = DV_NEXT_SPREAD;
+    } else if (c->panels) {
         s->ldb = round_up(s->n, c->lanes);
-        s->next_b = 1;
+        // Unless this panel is all there is.
+        s->next_b =
+            c->buffer_bytes[f->in_col] >= 2 * s->ldb * c->k_size[0] * c->es;
     } else if (f->col_turned) {
         s->trans_b = 1;
         s->ldb = s->n > 1 ? stride_of(c, f->col, f->in_col) : 0;
@@ -369,6 +387,42 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
         for (int k = 0; k < (operand == DV_OUT ? 1 : n_ways(c)); k++)
             if (!m->scalar)
                 DV_TRY(make_moves(c, m, jit, rest, k, diag));
+    return DV_OK;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+enum { HUGE_BYTES = 2 << 20 };
+
+// All buffers in one mapping, huge pages where the system has them.
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
+{
+    int64_t each = 0, sums = round_up(c->parts * c->part_elems * c->es, 256);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        each += c->buffer_bytes[o];
+    size_t team = (size_t)c->threads * sizeof *c->team;
+    c->team = dv_alloc(team);
+    if (!c->team)
+        return dv_nomem(diag);
+    memset(c->team, 0, team);
+    if (!each && !sums)
+        return DV_OK;
+    int64_t total = round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return dv_nomem(diag);
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    c->memory = m;
+    c->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < c->threads; i++)
+        for (int o = 0; o < DV_N_OPERANDS; o++) {
+            c->team[i].buffer[o] = at;
+            at += c->buffer_bytes[o];
+        }
+    c->sums = at;
     return DV_OK;
 }
 

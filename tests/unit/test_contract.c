@@ -131,6 +131,45 @@ static void large_results(void **state)
         agrees(*state, texts[i], 1, SMALL_CACHE);
 }
 
+// A large operand that meets few columns, and results with another unit stride:
+// packed by the kernel as it reads, or read in place, rows far apart; put back
+// as whole lines. With tails, panels of all widths, sums in two parts.
+static void large_operands(void **state)
+{
+    static const char *const texts[] = {
+        "nest way f32 { first zero main gemm last relu pack in1"
+        " m 2 seq pack out: in0 32000, out 16"
+        " m 16 of 21 seq pack in0: in0 2000, out 1"
+        " m 53 prim: in0 1, out 21 n 24 prim: in1 37, out 1113"
+        " k 37 prim: in0 53, in1 1 }",
+        "nest way f64 { main gemm pack in1 m 3 seq pack out: in0 10, out 210"
+        " m 21 seq pack in0: in0 1600, out 1"
+        " m 10 of 29 prim: in0 1, out 21 n 7 prim: in1 40, out 609"
+        " k 40 prim: in0 31, in1 1 }",
+        "nest way f32 { first zero main gemm pack in1"
+        " k 2 seq: in0 1060, in1 20 m 21 seq pack in0: in0 2000, out 53"
+        " m 53 prim: in0 1, out 1 n 3 prim: in1 37, out 1113"
+        " k 20 of 37 prim: in0 53, in1 1 }",
+        "nest place f32 { first zero main gemm pack in1"
+        " m 5 seq pack out: in0 96, out 4960"
+        " m 31 seq: in0 500, out 1 m 2 of 9 seq: in0 48, out 2480"
+        " m 48 prim: in0 1, out 31 n 24 prim: in1 29, out 50000"
+        " k 29 prim: in0 40009, in1 1 }",
+        "nest place f64 { main gemm last relu pack in1"
+        " m 19 seq pack out: in0 53, out 1 m 3 seq: in0 20, out 380"
+        " m 20 of 53 prim: in0 1, out 19 n 11 prim: in1 33, out 4000"
+        " k 33 prim: in0 50000, in1 1 }",
+        "nest rows f32 { first zero main gemm m 3 seq: in0 9000, out 40000"
+        " m 2 seq pack out: in0 2720, out 16 m 16 of 23 seq: in0 170, out 1"
+        " m 17 prim: in0 10, out 23 n 24 prim: in1 1, out 1500"
+        " k 10 prim: in0 1, in1 24 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int as_is = 0; as_is < 2; as_is++)
+            for (int threads = 1; threads < 4; threads++)
+                agrees(*state, texts[i], threads, as_is);
+}
+
 static void odd_kinds(void **state)
 {
     static const char *const texts[] = {
@@ -335,10 +374,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),      cmocka_unit_test(large_results),
-        cmocka_unit_test(odd_kinds),     cmocka_unit_test(wrong),
-        cmocka_unit_test(parts),         cmocka_unit_test(public_calls),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(original),       cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(wrong),          cmocka_unit_test(parts),
+        cmocka_unit_test(public_calls),   cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

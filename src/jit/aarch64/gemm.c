@@ -36,6 +36,7 @@ typedef struct walk {
     int next;           // lines or rows to ask for, a tile
     int blocked;        // see there
     int panel_v;        // V comes in panels
+    int spread;         // asks for what is packed next in its steps (ask.c)
 } walk;
 
 // Advance one tile along S.
@@ -102,6 +103,8 @@ static void start_next(walk *w, int tiles)
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
     int64_t lines = p->k * p->ld_v / 64;
+    if (w->spread)
+        DV_E(ldr_x, X_NEXT, X_ARGS, offsetof(dv_gemm_args, next), 0);
     if (!w->next)
         return;
     w->next = (int)(((p->pack_v ? p->k : lines) + tiles - 1) / tiles);
@@ -138,12 +141,39 @@ static dv_prod joined(const dv_prod *p)
     return q;
 }
 
+// Tiles behind the one that packs V, the first of which ask for what is packed
+// next; `left` is how many more of them are to ask.
+static void asking(walk *w, dv_prod p, const dv_tile *t, int count, int more,
+                   int *left)
+{
+    int n = *left < count ? *left : count;
+    if (n > 0)
+        tiles(w, &p, t, n, count > n || more);
+    p.ask = 0;
+    if (count > n)
+        tiles(w, &p, t, count - n, more);
+    *left -= n;
+}
+
+static int count_tiles(const dv_runs *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->count[i];
+    return n;
+}
+
 // A column of tiles. The first one packs V, if that is asked for.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_gen *g = w->g;
     const dv_runs *s = &w->grid->s;
     dv_prod p = *w->p;
+    int behind = count_tiles(s) - 1, left = 0;
+    if (w->spread) {
+        p.ask_step = p.ld_v;
+        p.ask = behind ? 0 : 1; // the only tile asks for all rows
+    }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
@@ -161,10 +191,12 @@ static void along_s(walk *w, int cols, int nv)
             p.stride_v = p.k * p.ld_v;
             p.pack_v = 0;
             count--;
+            if (w->spread)
+                p.ask = left = dv_tile_ask_every(behind);
         }
         dv_prod q = joined(&p);
         if (count)
-            tiles(w, &q, &t, count, more);
+            asking(w, q, &t, count, more, &left);
     }
 }
 
@@ -392,6 +424,7 @@ static dv_prod prod_of(const dv_gemm_shape *s, int es)
     p.lane_k = p.c_turned || !s->trans_a;
     p.tile_rows = s->panel_a;
     p.one_sum = s->one_sum;
+    p.ask_s = s->ask_a;
     if (s->pack_b)
         p.pack_v = (s->n + 16 / es - 1) / (16 / es) * 16;
     p.bias = !s->bias ? 0 : (s->bias == DV_BIAS_M) != p.c_turned ? 1 : 2;
@@ -460,12 +493,15 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
               0,
               s->panel_a && (s->batch > 1 || s->panel_b ||
                              (!one_v && (s->pack_a || s->pack_b))),
-              s->panel_b};
+              s->panel_b,
+              0};
     w.many_s |= w.blocked; // keeps bases
-    w.next = w.many_s && !w.blocked && (s->next_b || s->pack_b);
+    w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b && !w.blocked;
+    w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
     g->n_vregs = w.blocked ? 32 : count_regs(g, &p, &grid);
-    g->saves_x = w.many_s || w.many_v || p.bias || !dv_gen_fits_add(p.ld_s) ||
-                 !dv_gen_fits_add(p.ld_v) || !dv_gen_fits_add(p.ldc);
+    g->saves_x = w.many_s || w.many_v || w.spread || p.bias ||
+                 !dv_gen_fits_add(p.ld_s) || !dv_gen_fits_add(p.ld_v) ||
+                 !dv_gen_fits_add(p.ldc);
     dv_gen_enter(g);
     if (p.c_turned) {
         DV_E(mov_x, X_TMP, 0, X_A, 0);

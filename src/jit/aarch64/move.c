@@ -6,7 +6,7 @@
 
 // x0 is the source and x1 the destination, at the row or block at hand.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
-enum { X_LDS = 6, X_AHEAD = 7 };
+enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
 enum { UNROLL = 4, NARROW = 12 }; // vectors
 enum { LOAD_L1 = 0, AHEAD = 8 };  // rows
 
@@ -202,18 +202,44 @@ static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
         turn_block(g, s, n, rest, 0, 0);
 }
 
-// Rows x cols at X_S to X_D, whole rows of the destination one after the other.
-static void turn_lines(dv_gen *g, const dv_move_shape *s, int rows, int cols)
+// Rows x cols at X_S to X_D, a block after the other.
+static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
 {
-    int lanes = g->lanes;
-    for (int j = 0; j < cols; j += lanes)
-        for (int i = 0; i < rows; i += lanes)
-            turn_block(g, s, rows - i < lanes ? rows - i : lanes,
-                       cols - j < lanes ? cols - j : lanes,
-                       (i * s->lds + j) * g->es, (j * s->ldd + i) * g->es);
+    for (int i = 0; i < rows; i += g->lanes)
+        turn_block(g, s, rows - i < g->lanes ? rows - i : g->lanes, cols,
+                   i * s->lds * g->es, i * g->es);
 }
 
-// A strip of n source columns from X_SRC to X_DST.
+// A line of `cols` rows of the destination, at most `lanes`: each is written at
+// once, so that memory need not be read for what the line was before.
+static void turn_line(dv_gen *g, int cols)
+{
+    enum { PARTS = 4 }; // vectors of a line
+    static const int in[] = {0, 1, 2, 3}, tmp[] = {4, 5, 6, 7};
+    int out[PARTS][4], src = X_S, dst = X_D;
+    for (int p = 0; p < PARTS; p++) {
+        for (int i = 0; i < g->lanes; i++) {
+            if (p || i) {
+                DV_E(add_x, X_FROM, src, X_LDS, 0);
+                src = X_FROM;
+            }
+            dv_gen_load(g, in[i], src, 0, cols * g->es);
+        }
+        for (int i = 0; i < 4; i++)
+            out[p][i] = 16 + 4 * p + i;
+        dv_gen_transpose(g, in, out[p], tmp);
+    }
+    for (int j = 0; j < cols; j++) {
+        if (j) {
+            DV_E(add_x, X_TO, dst, X_LDD, 0);
+            dst = X_TO;
+        }
+        DV_E(stp_q, out[0][j], out[1][j], dst, 0);
+        DV_E(stp_q, out[2][j], out[3][j], dst, 32);
+    }
+}
+
+// A strip of n source columns, at most `lanes`, from X_SRC to X_DST.
 static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
 {
     int line = 64 / g->es, many = s->rows / line, rest = s->rows % line;
@@ -222,22 +248,26 @@ static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
     if (many) {
         dv_gen_mov(g, X_J, many);
         size_t top = g->code->n;
-        turn_lines(g, s, line, n);
+        turn_line(g, n);
         dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
         dv_gen_add(g, X_D, X_D, 64);
         dv_gen_again(g, X_J, top);
     }
     if (rest)
-        turn_lines(g, s, rest, n);
+        turn_blocks(g, s, rest, n);
 }
 
 // Where rows of the destination are far apart, each of its lines is written as
-// a whole, from whole lines of the source.
+// a whole.
 static void transpose(dv_gen *g, const dv_move_shape *s)
 {
     int down = s->ldd > s->lds && s->ldd * g->es >= 4096;
-    int all = down ? s->cols : s->rows, part = down ? 64 / g->es : g->lanes;
+    int all = down ? s->cols : s->rows, part = g->lanes;
     int many = all / part, rest = all % part;
+    if (down) {
+        dv_gen_mov(g, X_LDS, s->lds * g->es);
+        dv_gen_mov(g, X_LDD, s->ldd * g->es);
+    }
     if (many) {
         dv_gen_mov(g, X_I, many);
         size_t top = g->code->n;

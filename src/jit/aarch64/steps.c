@@ -86,6 +86,7 @@ static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
     if (in_next(l, step))
         off += l->hop_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
+    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
     if (l->walk_s && i == l->s.per - 1)
@@ -154,7 +155,7 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int rows = l->t->rows, lanes = g->lanes, base = l->flat ? X_A : X_ROW;
-    int ok = !p->pack_s, groups = out->end, each = 0;
+    int ok = !p->pack_s && !p->ask_s, groups = out->end, each = 0;
     int64_t step = p->ld_s, hop = l->hop_s, far = 16;
     if (p->lane_k && p->panel) {
         step = 16 * rows;
@@ -425,12 +426,14 @@ void dv_steps_put(dv_steps *w, int begin, int end)
     const dv_pattern *p = w->p;
     const dv_loads *v = &w->q[0], *q = &w->q[1];
     int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
-    int group = begin / p->group;
+    int group = begin / p->group, ask = w->l->p->ask;
     move_to(v, begin);
     move_to(q, group);
     for (int s = begin; s < end; s++) {
         const dv_step *one = &p->steps[at];
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
+        if (ask && s % ask == 0)
+            dv_tile_ask(w->g, w->l->p, w->l->t);
         if (one->s_from && group + one->s_from > q->end)
             one = &p->bare[at]; // all its loads of S are past the end
         if (s < w->whole_from || s >= w->whole_to ||

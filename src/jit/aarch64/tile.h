@@ -31,6 +31,11 @@ typedef struct dv_prod {
     int64_t pack_v; // V is stored with such rows as it is read; 0: not
     int bias;       // 0 none, 1 along S, 2 along V
     int alpha, beta, relu;
+    // Every so many steps (1, 2, 4 or 8) a row is asked for that is packed
+    // after this product, `ask_step` behind the last; 0: none.
+    int ask;
+    int64_t ask_step;
+    int ask_s; // with each step, the line behind what is read of S
 } dv_prod;
 
 typedef struct dv_tile {
@@ -60,6 +65,11 @@ typedef struct dv_tile_stores {
 } dv_tile_stores;
 int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
                       dv_tile_stores *out);
+// Ask for a row at X_NEXT, and go on to the one behind it (ask.c); how many
+// steps there are between two, so that so many tiles of them ask for all.
+void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);
+int dv_tile_ask_every(int tiles);
+void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
