@@ -132,7 +132,7 @@ static void write_joined(const dv_vec_shape *s)
 {
     static unsigned char bytes[1 << 18];
     for (int i = 0; i < dv_n_isas; i++) {
-        dv_code code = {bytes, 0, sizeof bytes, 0};
+        dv_code code = {.at = bytes, .cap = sizeof bytes};
         dv_arena scratch = {0};
         dv_vec_plan plan;
         if (!dv_isas[i].vec || !dv_vec_joins_on(dv_isas[i].vec, s))
