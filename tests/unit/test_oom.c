@@ -37,9 +37,17 @@ static const char text[] =
     "n[] = sum[i] e[i] * g[i]\n"
     "output y, x, n, b, p\n";
 
-static dv_program *program;
+// Ops that run row by row, one of them folded into others.
+static const char rows_text[] = "input x: f32[9, 70]\n"
+                                "m[i] = mean[j] x[i,j]\n"
+                                "c[i,j] = x[i,j] - m[i]\n"
+                                "v[i] = sum[j] c[i,j] * c[i,j]\n"
+                                "y[i,j] = c[i,j] * rsqrt(v[i] + 1)\n"
+                                "output y\n";
+
+static dv_program *program, *rows;
 static dv_target *target;
-static dv_plan *plan, *primitive_plan;
+static dv_plan *plan, *primitive_plan, *rows_plan;
 static char *program_text, *program_json[3], *plan_text, *plan_json;
 static char dir[] = "/tmp/divvy-oom-XXXXXX";
 static char path[sizeof dir + 16];
@@ -54,6 +62,9 @@ static int setup(void **state)
         dv_target_load(&target, "spyre", NULL) ||
         dv_target_load(&host, "host", NULL) ||
         dv_plan_create(&plan, program, host, NULL, NULL) ||
+        dv_program_parse(&rows, rows_text, sizeof rows_text - 1, "rows", NULL,
+                         0, NULL) ||
+        dv_plan_create(&rows_plan, rows, host, NULL, NULL) ||
         dv_plan_create(&primitive_plan, program, target, NULL, NULL))
         return -1;
     snprintf(path, sizeof path, "%s/t.npy", dir);
@@ -77,6 +88,8 @@ static int teardown(void **state)
     dv_plan_destroy(plan);
     dv_plan_destroy(primitive_plan);
     dv_program_destroy(program);
+    dv_plan_destroy(rows_plan);
+    dv_program_destroy(rows);
     dv_target_destroy(target);
     unlink(path);
     return rmdir(dir);
@@ -362,6 +375,14 @@ static dv_status execute_primitive(dv_diag *diag)
     return st;
 }
 
+static dv_status execute_rows(dv_diag *diag)
+{
+    void **data = new_buffers(rows_plan->ops);
+    dv_status st = run_plan(rows_plan, data, diag);
+    free_buffers(data, rows_plan->ops);
+    return st;
+}
+
 static dv_status verify(dv_diag *diag)
 {
     const dv_program *p = plan->ops;
@@ -513,6 +534,7 @@ SWEEP(check_plan)
 SWEEP(check_counting)
 SWEEP(execute)
 SWEEP(execute_primitive)
+SWEEP(execute_rows)
 SWEEP(verify)
 SWEEP(write_npy)
 SWEEP(read_npy)
@@ -526,19 +548,33 @@ SWEEP(place_least)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parse),           TEST(to_text),
-        TEST(to_json),         TEST(lower_fused),
-        TEST(lower_primitive), TEST(load_spyre),
-        TEST(load_host),       TEST(target_to_text),
-        TEST(create_plan),     TEST(plan_to_text),
-        TEST(plan_to_json),    TEST(parse_plan),
-        TEST(resume_plan),     TEST(with_holes),
-        TEST(check_plan),      TEST(check_counting),
-        TEST(execute),         TEST(execute_primitive),
-        TEST(verify),          cmocka_unit_test(diag_text),
-        TEST(write_npy),       TEST(read_npy),
-        TEST(place_auto),      TEST(place_evict),
-        TEST(place_anneal),    TEST(place_least),
+        TEST(parse),
+        TEST(to_text),
+        TEST(to_json),
+        TEST(lower_fused),
+        TEST(lower_primitive),
+        TEST(load_spyre),
+        TEST(load_host),
+        TEST(target_to_text),
+        TEST(create_plan),
+        TEST(plan_to_text),
+        TEST(plan_to_json),
+        TEST(parse_plan),
+        TEST(resume_plan),
+        TEST(with_holes),
+        TEST(check_plan),
+        TEST(check_counting),
+        TEST(execute),
+        TEST(execute_primitive),
+        TEST(execute_rows),
+        TEST(verify),
+        cmocka_unit_test(diag_text),
+        TEST(write_npy),
+        TEST(read_npy),
+        TEST(place_auto),
+        TEST(place_evict),
+        TEST(place_anneal),
+        TEST(place_least),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
