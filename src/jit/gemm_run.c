@@ -1,5 +1,5 @@
 // Running plans; gemm.h has the picture.
-#include "base/fork.h"
+#include "base/together.h"
 #include "jit/gemm_plan.h"
 #include <stdatomic.h>
 
@@ -169,24 +169,27 @@ static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
     }
 }
 
+typedef struct team {
+    dv_gemm_plan *plan;
+    const void *a, *b;
+    void *c;
+    const dv_gemm_args *args;
+} team;
+
+static void member(void *arg, int32_t i)
+{
+    const team *t = arg;
+    if (t->plan->taken)
+        take_parts(t->plan, i, t->a, t->b, t->c, t->args);
+    else
+        dv_gemm_part(t->plan, i, t->a, t->b, t->c, t->args);
+}
+
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
-    int32_t n = plan->busy, moves = plan->n_parts > n;
-    if (n == 1 || !dv_has_threads()) {
-        for (int32_t i = 0; i < n; i++)
-            dv_gemm_part(plan, i, a, b, c, args);
-        return;
-    }
-    for (int32_t i = 0; moves && i < n; i++)
+    team t = {plan, a, b, c, args};
+    for (int32_t i = 0; plan->taken && i < plan->busy; i++)
         atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(n) schedule(static, 1)
-#endif
-    for (int32_t i = 0; i < n; i++) {
-        if (moves)
-            take_parts(plan, i, a, b, c, args);
-        else
-            dv_gemm_part(plan, i, a, b, c, args);
-    }
+    dv_together(member, &t, plan->busy);
 }

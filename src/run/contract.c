@@ -1,8 +1,8 @@
 // Laying out and running contractions; contract.h has the picture.
 #define _GNU_SOURCE
 #include "base/dtype.h"
-#include "base/fork.h"
 #include "base/math.h"
+#include "base/together.h"
 #include "jit/host.h"
 #include "nest/sums.h"
 #include "run/contract_in.h"
@@ -540,6 +540,24 @@ void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
         ct_combine(c, thread, out);
 }
 
+typedef struct team {
+    dv_contract *c;
+    const void *in0, *in1;
+    void *out;
+} team;
+
+static void member(void *job, int32_t i)
+{
+    const team *t = job;
+    dv_contract_part(t->c, i, t->in0, t->in1, t->out);
+}
+
+static void combiner(void *job, int32_t i)
+{
+    const team *t = job;
+    dv_contract_combine(t->c, i, t->out);
+}
+
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
@@ -552,23 +570,8 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
     }
     if (c->n_plans && !c->n_shared && !c->n.combine)
         n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
-    if (n == 1 || !dv_has_threads()) {
-        for (int32_t i = 0; i < n; i++)
-            dv_contract_part(c, i, in0, in1, out);
-        for (int32_t i = 0; i < n; i++)
-            dv_contract_combine(c, i, out);
-        return;
-    }
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(n) schedule(static, 1)
-#endif
-    for (int32_t i = 0; i < n; i++)
-        dv_contract_part(c, i, in0, in1, out);
-    if (!c->n.combine)
-        return;
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(n) schedule(static, 1)
-#endif
-    for (int32_t i = 0; i < n; i++)
-        dv_contract_combine(c, i, out);
+    team t = {c, in0, in1, out};
+    dv_together(member, &t, n);
+    if (c->n.combine)
+        dv_together(combiner, &t, n);
 }

@@ -1,0 +1,10 @@
+// Work in parts that wait for nothing of each other, side by side.
+#ifndef DV_TOGETHER_H
+#define DV_TOGETHER_H
+#include <stdint.h>
+
+// Parts 0..n of a job, each once, on up to n threads, the caller's among them;
+// one behind the other where there are none (fork.h). Returns when all are
+// done.
+void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n);
+#endif
