@@ -296,11 +296,6 @@ static void check(dv_vec_alloc *a)
     a->watching = 0;
 }
 
-static int is_effect(const dv_vval *v)
-{
-    return v->op == DV_V_STORE || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
-}
-
 static uint8_t named(int reg) // what is not used has some name too
 {
     return (uint8_t)(reg < 0 ? 0 : reg);
@@ -312,7 +307,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     const int32_t *after = a->after + 3 * (int64_t)place;
     int copy = c % DV_VEC_MAX_UNROLL, x[3] = {-1, -1, -1}, dst = -1, t = -1;
     const dv_vval *v = &a->vals[n];
-    if (a->watching && is_effect(v))
+    if (a->watching && dv_vec_is_effect(v))
         check(a);
     if (a->isa->tied[v->op])
         t = pick_tied(a, v, copy, after);
@@ -417,133 +412,9 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
 
 // -- One run -----------------------------------------------------------------
 
-static int is_slow(const dv_vval *v)
-{
-    return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
-}
-
-static int is_in(const dv_vec_alloc *a, int32_t v, dv_vec_section section)
-{
-    return a->vals[v].section == section && a->live[v] &&
-           a->vals[v].op != DV_V_REDUCED;
-}
-
-// Is all that v needs of its section made?
-static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
-                    int32_t n)
-{
-    for (int i = 0; i < a->vals[v].n_args; i++) {
-        int32_t x = a->vals[v].arg[i], k = 0;
-        while (k < n && ops[k] != x)
-            k++;
-        if (k == n && is_in(a, x, (dv_vec_section)a->vals[v].section))
-            return 0;
-    }
-    return 1;
-}
-
-// The most of n operations whose values are needed by later ones, at any one.
-static int width_of(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
-                    int32_t *last)
-{
-    int most = 0;
-    for (int32_t i = 0; i < n; i++) {
-        last[i] = i;
-        for (int k = 0; k < a->vals[ops[i]].n_args; k++)
-            for (int32_t x = 0; x < i; x++)
-                if (ops[x] == a->vals[ops[i]].arg[k])
-                    last[x] = i;
-    }
-    for (int32_t i = 0; i < n; i++) {
-        int now = 0;
-        for (int32_t x = 0; x <= i; x++)
-            now += last[x] > i;
-        most = now > most ? now : most;
-    }
-    return most;
-}
-
-enum { AT_A_TIME = 2 };
-
-int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
-                         int32_t *ops, int *width)
-{
-    int32_t at[DV_VEC_MAX_BESIDE], n = 0, left = a->n_statements;
-    memcpy(at, a->from, (size_t)a->n_statements * sizeof *at);
-    while (left) {
-        left = 0;
-        for (int s = 0; s < a->n_statements; s++) {
-            for (int k = 0; k < AT_A_TIME && at[s] < a->from[s + 1]; at[s]++) {
-                if (!is_in(a, at[s], section))
-                    continue;
-                if (!is_ready(a, at[s], ops, n))
-                    break;
-                ops[n++] = at[s];
-                k++;
-            }
-            left += at[s] < a->from[s + 1];
-        }
-    }
-    *width = width_of(a, ops, n, ops + a->n_vals);
-    return n;
-}
-
-enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
-
-// Of several statements: so many copies at a time as there are registers for.
-static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
-{
-    int width, group = a->together < run->copies ? a->together : run->copies;
-    int32_t n = 0, *ops = a->after; // not in use yet
-    int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops, &width);
-    for (int first = 0; first < run->copies; first += group)
-        for (int32_t i = 0; i < n_ops; i++)
-            for (int k = first; k < first + group; k++)
-                a->seq[n++] = ops[i] * DV_VEC_MAX_UNROLL + k;
-    return n;
-}
-
-// The operations of a run in order, all copies of one before the next. One unit
-// divides, and takes its time: where there is a division, each two copies are
-// some operations behind the two before, so that the others have work
-// meanwhile. In other long runs half of the copies are behind the others: the
-// machine looks some forty operations ahead, and finds more to do in them.
-static int32_t put_in_order(dv_vec_alloc *a, const dv_vec_run *run)
-{
-    int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
-    int groups = 1, behind = BEHIND;
-    if (a->n_statements > 1)
-        return mix_in_order(a, run);
-    int32_t watched = -1, effect = INT32_MAX;
-    for (int32_t v = 0; v < a->n_vals; v++) {
-        if (!is_in(a, v, run->section))
-            continue;
-        if (a->vals[v].op == DV_V_WATCH)
-            watched = n_ops;
-        if (is_effect(&a->vals[v]) && n_ops < effect)
-            effect = n_ops;
-        ops[n_ops++] = v;
-        if (is_slow(&a->vals[v]) && run->copies > 1)
-            groups = run->copies / 2;
-    }
-    if (groups == 1 && run->copies > 1 && n_ops >= LONG) {
-        groups = 2;
-        behind = HALF_BEHIND;
-    }
-    if (watched + behind * (groups - 1) >= effect) // all is watched before
-        groups = 1;
-    for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
-        for (int k = 0; k < run->copies; k++) {
-            int32_t op = i - behind * (k * groups / run->copies);
-            if (op >= 0 && op < n_ops)
-                a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
-        }
-    return n;
-}
-
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = put_in_order(a, run), slots = a->first_slot;
+    int32_t n = dv_vec_order(a, run), slots = a->first_slot;
     size_t bytes = (size_t)a->n_vals * DV_VEC_MAX_UNROLL * sizeof *a->last;
     memset(a->reg, -1, bytes);
     memset(a->slot, -1, bytes);

@@ -38,6 +38,7 @@ typedef struct dv_vec_alloc {
     int32_t n_statements;
     const int32_t *from; // first value of each statement, and the end
     int together;        // copies side by side, of several statements
+    int32_t behind;      // operations from those to the next
     // Registers of the accumulators, by statement and copy.
     int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
     int32_t watch;         // and of what is watched
@@ -60,11 +61,18 @@ typedef struct dv_vec_run {
 // a->plan, isa, arena, vals, n_vals and unroll are set.
 void dv_vec_alloc_init(dv_vec_alloc *a);
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run);
-// The operations of a section, each after what it needs, in room for twice
-// n_vals; a few of each statement at a time. How many, and the most values of
-// one copy that are alive at once.
+// The operations of a section, each after what it needs, in room for n_vals: a
+// few of each statement at a time, stores last. Returns how many.
 int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
-                         int32_t *ops, int *width);
+                         int32_t *ops);
+// The most of n operations' values that are alive at once, where a second copy
+// is so many operations behind, at least half of them. There is room for n in
+// `last`.
+int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                       int32_t behind, int32_t *last);
+// Fill a->seq with the copies of a run's operations in order. Returns how many.
+int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
+int dv_vec_is_effect(const dv_vval *v); // stores, or adds to an accumulator
 // Take a register for the whole kernel, or for the moment; FREE it again.
 int dv_vec_alloc_home(dv_vec_alloc *a);
 int dv_vec_alloc_temp(dv_vec_alloc *a);

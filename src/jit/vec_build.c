@@ -1,6 +1,7 @@
 // From nodes to values. The nodes a kernel needs are spelt out depth first, so
 // that values are made shortly before they are used.
 #include "jit/vec_ir.h"
+#include <math.h>
 #include <string.h>
 
 static const uint8_t n_args[] = {
@@ -186,13 +187,38 @@ static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
     }
 }
 
+// 1 / y where that is exact, else 0: y is a power of two, and neither is so
+// small that bits are lost.
+static double exact_reciprocal(const dv_vec_build *b, int32_t y)
+{
+    int frac = b->is64 ? 52 : 23, bias = b->is64 ? 1023 : 127;
+    uint64_t bits = b->vals[y].bits;
+    uint64_t sign = bits >> (b->is64 ? 63 : 31);
+    int power = (int)(bits >> frac & (uint64_t)(2 * bias + 1)) - bias;
+    if (b->vals[y].op != DV_V_CONST || bits & (((uint64_t)1 << frac) - 1) ||
+        power <= -bias || power >= bias)
+        return 0;
+    double one_over = ldexp(1, -power);
+    return sign ? -one_over : one_over;
+}
+
+// Is x / y as good as x times 1 / y? A sum would not round the product.
+static int may_multiply(const dv_vec_build *b)
+{
+    return b->in == DV_SECTION_FINISH || !b->shape->reduce;
+}
+
 // Division by what is read and steady is multiplication by its reciprocal,
 // which rounds once more: within 1.5 units of the last place. Both are first
 // brought closer to 1 where the reciprocal would be out of range or lack bits.
-// Constants divide exactly: x / 41 counts things.
+// Constants divide exactly: x / 41 counts things. x / 64 is x * (1 / 64), which
+// is there sooner.
 static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;
+    double once_y = b->failed ? 0 : exact_reciprocal(b, y);
+    if (once_y != 0 && may_multiply(b))
+        return dv_vec_put(b, DV_V_FMUL, x, dv_vec_float(b, once_y), 0);
     if (b->failed || b->in == DV_SECTION_FINISH ||
         b->vals[y].section == DV_SECTION_CONST ||
         b->vals[y].section > DV_SECTION_HOIST ||

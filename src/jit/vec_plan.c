@@ -303,16 +303,27 @@ static void take_operands(planner *q)
                               .dtype = s->compute};
 }
 
-// Of several statements, how many copies go side by side, where accumulators
-// leave `regs` registers. Returns those that are left for values from outside.
+// Of several statements, how many copies go side by side, and how far behind
+// the next ones are, where accumulators leave `regs` registers. The next ones
+// begin while these are half done where registers allow. Returns those that
+// are left for values from outside.
 static int pick_together(planner *q, int regs)
 {
     enum { STEADY = 3, SPARE = 1 };
-    int width, n = DV_VEC_MAX_UNROLL / 2;
-    dv_vec_alloc_mix(&q->a, DV_SECTION_BODY, q->a.after, &width);
+    dv_vec_alloc *a = &q->a;
+    int32_t *ops = a->after, *last = ops + a->n_vals; // not in use yet
+    int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
+    int32_t behind = (n_ops + 1) / 2;
+    int n = DV_VEC_MAX_UNROLL / 2;
+    int width = dv_vec_alloc_width(a, ops, n_ops, n_ops, last);
     while (n > 1 && n * width + STEADY > regs)
         n /= 2;
-    q->a.together = n;
+    while (behind < n_ops &&
+           n * dv_vec_alloc_width(a, ops, n_ops, behind, last) + STEADY > regs)
+        behind++;
+    a->together = n;
+    a->behind = behind;
+    width = dv_vec_alloc_width(a, ops, n_ops, behind, last);
     return regs - n * width - (n == 1 ? SPARE : 0);
 }
 

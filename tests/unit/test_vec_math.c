@@ -374,15 +374,15 @@ static void division(void **state)
     }
 }
 
-// A constant divides exactly.
-static void division_by_numbers(void **state)
+// A constant divides exactly, powers of two, which multiply, among them: those
+// whose reciprocals are out of range, and quotients that are.
+static void divide_by(float by)
 {
-    (void)state;
     static float x[CHUNK], y[CHUNK];
     dv_vec_operand o[2] = {{.inner = 1, .dtype = DV_F32},
                            {.inner = 1, .dtype = DV_F32}};
     dv_vec_node n[3] = {{.kind = DV_VEC_LOAD},
-                        {.kind = DV_VEC_CONST, .value = 41},
+                        {.kind = DV_VEC_CONST, .value = (double)by},
                         {.kind = DV_VEC_APPLY, .fn = DV_FN_DIV, .arg = {0, 1}}};
     dv_vec_shape s = {.operands = o,
                       .nodes = n,
@@ -391,14 +391,25 @@ static void division_by_numbers(void **state)
                       .result = 2,
                       .compute = DV_F32};
     dv_vec_fn run;
-    if (!jit)
-        skip();
     assert_int_equal(dv_jit_vec(jit, &s, &run, NULL), DV_OK);
     for (int i = 0; i < CHUNK; i++)
-        x[i] = (float)i;
+        x[i] = i % 2 ? (float)i : among(i);
     run(&(dv_vec_args){1, CHUNK, (void *[]){x, y}, NULL});
     for (int i = 0; i < CHUNK; i++)
-        assert_true(y[i] == x[i] / 41);
+        if (!same(y[i], x[i] / by))
+            fail_msg("%a / %a is %a", (double)x[i], (double)by, (double)y[i]);
+}
+
+static void division_by_numbers(void **state)
+{
+    (void)state;
+    static const float by[] = {41,        1024,      0.125F,     -64,
+                               1,         0x1p126F,  0x1p127F,   -0x1p-126F,
+                               0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};
+    if (!jit)
+        skip();
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        divide_by(by[i]);
 }
 
 int main(int argc, char **argv)

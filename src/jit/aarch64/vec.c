@@ -182,7 +182,13 @@ static void again(maker *m, int count, int64_t k, int once)
     patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
 }
 
-enum { TO_L1 = 0, TO_L2 = 2, CACHE_LINE = 64, LIGHT = 8 };
+enum {
+    TO_L1 = 0,
+    TO_L2 = 2,
+    CACHE_LINE = 64,
+    LIGHT = 8,
+    MOST_OFFSET = 8 * 4095 // that prfm has room for
+};
 
 // Of operands that are wanted again further on, the lines that n elements
 // there take. A loop that computes little has no time to wait for L1's.
@@ -194,9 +200,15 @@ static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
         const dv_vec_operand *o = &m->p->operands[i];
         if (!o->ahead || o->inner != 1)
             continue;
-        dv_gen_add(g, X_TMP, pointer(m, i), o->ahead * size_of(o));
-        for (int64_t at = 0; at < n * size_of(o); at += CACHE_LINE)
-            DV_E(prfm, to, X_TMP, at, 0);
+        int64_t from = o->ahead * size_of(o), bytes = n * size_of(o);
+        int r = pointer(m, i);
+        if (from < 0 || from % 8 || from + bytes > MOST_OFFSET) {
+            dv_gen_add(g, X_TMP, r, from);
+            r = X_TMP;
+            from = 0;
+        }
+        for (int64_t at = 0; at < bytes; at += CACHE_LINE)
+            DV_E(prfm, to, r, from + at, 0);
     }
 }
 

@@ -1,0 +1,153 @@
+// In which order the operations of a run are written down.
+#include "jit/vec_alloc.h"
+#include <string.h>
+
+int dv_vec_is_effect(const dv_vval *v)
+{
+    return v->op == DV_V_STORE || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
+}
+
+static int is_slow(const dv_vval *v)
+{
+    return v->op == DV_V_FDIV || v->op == DV_V_FSQRT;
+}
+
+static int is_in(const dv_vec_alloc *a, int32_t v, dv_vec_section section)
+{
+    return a->vals[v].section == section && a->live[v] &&
+           a->vals[v].op != DV_V_REDUCED;
+}
+
+// Is all that v needs of its section made?
+static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
+                    int32_t n)
+{
+    for (int i = 0; i < a->vals[v].n_args; i++) {
+        int32_t x = a->vals[v].arg[i], k = 0;
+        while (k < n && ops[k] != x)
+            k++;
+        if (k == n && is_in(a, x, (dv_vec_section)a->vals[v].section))
+            return 0;
+    }
+    return 1;
+}
+
+// Of n operations, up to which one each one's value is needed.
+static void find_last(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                      int32_t *last)
+{
+    for (int32_t i = 0; i < n; i++) {
+        last[i] = i;
+        for (int k = 0; k < a->vals[ops[i]].n_args; k++)
+            for (int32_t x = 0; x < i; x++)
+                if (ops[x] == a->vals[ops[i]].arg[k])
+                    last[x] = i;
+    }
+}
+
+static int alive_after(const int32_t *last, int32_t i)
+{
+    int n = 0;
+    for (int32_t x = 0; x <= i; x++)
+        n += last[x] > i;
+    return n;
+}
+
+int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                       int32_t behind, int32_t *last)
+{
+    int most = 0;
+    find_last(a, ops, n, last);
+    for (int32_t i = 0; i < n; i++) {
+        int now = alive_after(last, i);
+        now += i >= behind ? alive_after(last, i - behind) : 0;
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+enum { AT_A_TIME = 2 };
+
+int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
+                         int32_t *ops)
+{
+    int32_t at[DV_VEC_MAX_BESIDE], n = 0, left = a->n_statements;
+    memcpy(at, a->from, (size_t)a->n_statements * sizeof *at);
+    while (left) {
+        left = 0;
+        for (int s = 0; s < a->n_statements; s++) {
+            for (int k = 0; k < AT_A_TIME && at[s] < a->from[s + 1]; at[s]++) {
+                if (!is_in(a, at[s], section))
+                    continue;
+                if (!is_ready(a, at[s], ops, n) ||
+                    (k && a->vals[at[s]].op == DV_V_STORE))
+                    break;
+                ops[n++] = at[s];
+                k++;
+            }
+            left += at[s] < a->from[s + 1];
+        }
+    }
+    return n;
+}
+
+enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
+
+// Of several statements: so many copies at a time as there are registers for,
+// the next ones some operations behind, in turns of two.
+static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int group = a->together < run->copies ? a->together : run->copies;
+    int turn = group < 2 ? group : 2;
+    int32_t n = 0, *ops = a->after; // not in use yet
+    int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops);
+    int32_t steps = n_ops + a->behind * (run->copies / group - 1);
+    for (int32_t t = 0; t < steps; t++)
+        for (int i = 0; i < run->copies; i++) {
+            // Turns go round the groups: 0 1, 4 5, 2 3, 6 7.
+            int round = i / turn, groups = run->copies / group;
+            int k = round % groups * group + round / groups * turn + i % turn;
+            int32_t op = t - a->behind * (k / group);
+            if (op >= 0 && op < n_ops)
+                a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
+        }
+    return n;
+}
+
+// The operations of a run in order, all copies of one before the next. One unit
+// divides, and takes its time: where there is a division, each two copies are
+// some operations behind the two before, so that the others have work
+// meanwhile. In other long runs half of the copies are behind the others: the
+// machine looks some forty operations ahead, and finds more to do in them.
+int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
+    int groups = 1, behind = BEHIND;
+    if (a->n_statements > 1)
+        return mix_in_order(a, run);
+    int32_t watched = -1, effect = INT32_MAX;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        if (!is_in(a, v, run->section))
+            continue;
+        if (a->vals[v].op == DV_V_WATCH)
+            watched = n_ops;
+        if (dv_vec_is_effect(&a->vals[v]) && n_ops < effect)
+            effect = n_ops;
+        ops[n_ops++] = v;
+        if (is_slow(&a->vals[v]) && run->copies > 1)
+            groups = run->copies / 2;
+    }
+    if (groups == 1 && run->copies > 1 && n_ops >= LONG) {
+        groups = 2;
+        behind = HALF_BEHIND;
+    }
+    if (watched + behind * (groups - 1) >= effect) // all is watched before
+        groups = 1;
+    for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
+        for (int k = 0; k < run->copies; k++) {
+            int32_t op = i - behind * (k * groups / run->copies);
+            if (op >= 0 && op < n_ops)
+                a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
+        }
+    return n;
+}
