@@ -7,8 +7,9 @@
 // and the blocks m n k inside; `in0` has rows of m, `in1` rows of k, `out` rows
 // of m. For the row-major kernels that is C = in1 in0, block by block. A thread
 // runs rows of blocks of m: the first kernel of a row leaves in0's block
-// packed, in1 is turned into panels of rows of n before. The peak is measured
-// in the same run; figures are medians of the repeats.
+// packed, the others ask for a share of the next one; in1 is turned into panels
+// of rows of n before. The peak is measured in the same run; figures are
+// medians of the repeats.
 #define _GNU_SOURCE
 #include "jit/jit.h"
 #include <math.h>
@@ -143,6 +144,7 @@ static void make(dv_jit *jit, work *w)
     for (int i = 0; i < 2 && !w->c->each; i++) {
         s.pack_b = !i;
         s.panel_b = !s.pack_b;
+        s.next_b = (uint8_t)(i * (w->c->outer - 1)); // parts of the next block
         failed |= dv_jit_gemm(jit, &s, &w->run[i], NULL) != DV_OK;
     }
     if (failed)
@@ -173,6 +175,8 @@ static void block(const work *w, int im, int in, int first, float *pack)
         return;
     if (first)
         turn_panels(w, a, pack_a);
+    if (in) // past the last block there is nothing: asking does no harm
+        args.next = b + all + all / (size_t)(c->outer - 1) * (size_t)(in - 1);
     w->run[in > 0](pack_a, in ? pack_b : b, o, &args);
 }
 

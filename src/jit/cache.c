@@ -154,7 +154,10 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->pack_b    ? "_packb"
              : s->panel_b ? "_panelb"
                           : "",
-             s->ask_a || s->next_b == DV_NEXT_SPREAD ? "_asks" : "");
+             s->ask_a || s->next_b == DV_NEXT_SPREAD ||
+                     (s->panel_b && s->next_b)
+                 ? "_asks"
+                 : "");
 }
 
 static void name_of(const entry *e, char *out, size_t size)
@@ -249,7 +252,7 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
         (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 || s->ask_a > 1 ||
-        s->next_b > DV_NEXT_SPREAD ||
+        (s->next_b > DV_NEXT_SPREAD && !s->panel_b) ||
         (s->ask_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||

@@ -49,7 +49,9 @@ typedef struct dv_gemm_shape {
     uint8_t panel_a;     // A is packed in panels of at most so many rows
     uint8_t next_b;      // what is read next follows B: it is prefetched; or
                          // DV_NEXT_SPREAD with pack_b: it is args->next, a
-                         // block as this one is, asked for while k runs
+                         // block as this one is, asked for while k runs; or
+                         // n with panel_b: args->next is a n-th of such a
+                         // block, stored tight, that is asked for meanwhile
     uint8_t pack_a;      // read A as stored, write it in panels on the way
     uint8_t pack_b;      // read B as stored, write it in panels with the first
                          // panel of A
@@ -94,7 +96,7 @@ typedef struct dv_gemm_args {
     // Where to: room for m rows of all k rounded up to whole vectors, and for
     // all k rows of n rounded up.
     void *pack_a, *pack_b;
-    const void *next; // of DV_NEXT_SPREAD
+    const void *next; // of next_b; asked for, not read
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

@@ -10,6 +10,7 @@
 // The results are cut into tiles as even as possible: at most two heights and
 // three widths (the last one has the overlapping vector), each with its own
 // code, in loops where there are many. V's panel stays in L1 while S runs.
+#include "base/math.h"
 #include "jit/aarch64/dot.h"
 #include "jit/aarch64/pairs.h"
 #include "jit/aarch64/kloop.h"
@@ -37,6 +38,7 @@ typedef struct walk {
     int blocked;        // see there
     int panel_v;        // V comes in panels
     int spread;         // asks for what is packed next in its steps (ask.c)
+    int parts;          // asks for one of so many parts of the next block
 } walk;
 
 // Advance one tile along S.
@@ -76,15 +78,16 @@ static void next_v(walk *w, int cols)
 }
 
 // Ask for a share of what is read after this kernel, with every tile: the
-// packed panel of V that follows (into L1 if it is small), or the columns that
-// are packed next.
+// packed panel of V that follows (into L1 if it is small), the columns that are
+// packed next, or a part of the next block.
 static void ask_for_next(walk *w)
 {
     enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST = 16, LINE = 64, SMALL = 8192 };
     dv_gen *g = w->g;
-    int n = w->next < MOST ? w->next : MOST;
+    int n = w->next < MOST || w->parts ? w->next : MOST;
     if (!w->p->pack_v) {
-        int to = w->p->k * w->p->ld_v <= SMALL ? LOAD_L1 : LOAD_L2;
+        int near = w->p->k * w->p->ld_v <= SMALL && !w->parts;
+        int to = near ? LOAD_L1 : LOAD_L2;
         for (int i = 0; i < n; i++)
             DV_E(prfm, to, X_NEXT, i * LINE, 0);
         dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
@@ -97,14 +100,37 @@ static void ask_for_next(walk *w)
     }
 }
 
+static int count_tiles(const dv_runs *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->count[i];
+    return n;
+}
+
+// Lines of the next block with a tile: not more than there are, as what lies
+// behind them is not needed.
+static int share(int64_t lines, int tiles)
+{
+    enum { MOST = 64 };
+    int64_t n = (lines + tiles / 2) / tiles;
+    return (int)dv_min_i64(n ? n : 1, MOST);
+}
+
 // Where that is, and how much of it is a tile's share: lines or rows.
 static void start_next(walk *w, int tiles)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
     int64_t lines = p->k * p->ld_v / 64;
-    if (w->spread)
+    if (w->spread || w->parts)
         DV_E(ldr_x, X_NEXT, X_ARGS, offsetof(dv_gemm_args, next), 0);
+    if (w->parts) {
+        lines = (int64_t)p->k * p->batch * p->n_v * g->es / 64 / w->parts;
+        tiles *= count_tiles(&w->grid->v);
+        w->next = share(lines, tiles);
+        return;
+    }
     if (!w->next)
         return;
     w->next = (int)(((p->pack_v ? p->k : lines) + tiles - 1) / tiles);
@@ -153,14 +179,6 @@ static void asking(walk *w, dv_prod p, const dv_tile *t, int count, int more,
     if (count > n)
         tiles(w, &p, t, count - n, more);
     *left -= n;
-}
-
-static int count_tiles(const dv_runs *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->n; i++)
-        n += s->count[i];
-    return n;
 }
 
 // A column of tiles. The first one packs V, if that is asked for.
@@ -301,7 +319,7 @@ static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
 }
 
 // Panels of V with pointers of their own while a row is cut into them.
-enum { MOST_PANELS = X_SPACK - X_ROW, WIDE = 256 }; // bytes
+enum { MOST_PANELS = X_SPACK - X_ROW, WIDE = 128 }; // bytes
 
 static int count_panels(const walk *w)
 {
@@ -340,8 +358,9 @@ static void pack_row(walk *w)
 }
 
 // V is packed before the first tile if its rows are several lines: read in
-// order they come faster than one line of each row at a time. 1 when it is
-// done.
+// order they come faster than one line of each row at a time. It is less code,
+// too, which comes from memory when blocks are packed now and then. 1 when it
+// is done.
 static int pack_first(walk *w)
 {
     dv_gen *g = w->g;
@@ -494,9 +513,11 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
               s->panel_a && (s->batch > 1 || s->panel_b ||
                              (!one_v && (s->pack_a || s->pack_b))),
               s->panel_b,
+              0,
               0};
     w.many_s |= w.blocked; // keeps bases
     w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b && !w.blocked;
+    w.parts = s->panel_b ? s->next_b : 0;
     w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
     g->n_vregs = w.blocked ? 32 : count_regs(g, &p, &grid);
     g->saves_x = w.many_s || w.many_v || w.spread || p.bias ||
@@ -513,7 +534,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
         DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
     if (p.pack_v)
         DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
-    start_next(&w, grid.s.count[0] + (grid.s.n > 1 ? grid.s.count[1] : 0));
+    start_next(&w, count_tiles(&grid.s));
     if (w.many_s) {
         DV_E(mov_x, X_ABASE, 0, X_A, 0);
         DV_E(mov_x, X_CBASE, 0, X_C, 0);

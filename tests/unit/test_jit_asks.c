@@ -1,0 +1,83 @@
+// Kernels that ask for what is read next, by their prefetches.
+#define _GNU_SOURCE
+#include "unit/jit_problem.h"
+
+// How many prefetches a kernel of NEON has.
+static int count_asks(dv_gemm_shape s)
+{
+    dv_jit *jit = new_jit();
+    dv_gemm_fn run;
+    dv_text text = {0};
+    int n = 0;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    dv_jit_list(jit, &text);
+    for (const char *p = text.at; (p = strstr(p, "f98")); p += 3)
+        n += p[-1] == ' ' && strspn(p, "0123456789abcdef") == 8;
+    dv_text_free(&text);
+    dv_jit_destroy(jit);
+    return n;
+}
+
+static int has_neon(void)
+{
+    dv_jit *jit = new_jit();
+    int neon = !strncmp(dv_jit_isa(jit)->name, "neon", 4);
+    dv_jit_destroy(jit);
+    return neon;
+}
+
+// Kernels that read from memory ask for what comes next, while k runs.
+static void gemm_asks(void **state)
+{
+    (void)state;
+    if (!has_neon())
+        skip();
+    dv_gemm_shape s = {.m = 24, .n = 24, .k = 48, .dtype = DV_F32};
+    s.trans_a = 1;
+    s.lda = 5000;
+    int plain = count_asks(s);
+    s.ask_a = 1;
+    assert_true(count_asks(s) >= plain + 8);
+    s.ask_a = 0;
+    s.lda = 24;
+    s.ldb = 5000;
+    s.panel_a = 4;
+    s.pack_b = 1;
+    s.next_b = DV_NEXT_SPREAD;
+    int spread = count_asks(s);
+    s.m = 4; // the only tile asks for every row
+    assert_true(spread > 0 && count_asks(s) > 0);
+}
+
+// A part of the next block, while this one, in panels, is multiplied.
+static void gemm_asks_for_parts(void **state)
+{
+    (void)state;
+    if (!has_neon())
+        skip();
+    dv_gemm_shape s = {.m = 8, .n = 32, .k = 32, .dtype = DV_F32};
+    s.trans_a = s.panel_b = 1;
+    s.panel_a = 4;
+    s.batch = 8;
+    s.stride_a = s.stride_b = 1024;
+    int plain = count_asks(s);
+    s.next_b = 1; // 512 lines, 4 tiles of one code: the most a tile asks for
+    assert_int_equal(count_asks(s), plain + 64);
+    s.next_b = 32;
+    assert_int_equal(count_asks(s), plain + 4);
+    s.next_b = 255;
+    assert_int_equal(count_asks(s), plain + 1);
+    s.panel_b = 0;
+    s.pack_b = 1;
+    dv_gemm_fn run;
+    dv_jit *jit = new_jit();
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_asks),
+                                       cmocka_unit_test(gemm_asks_for_parts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
