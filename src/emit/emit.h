@@ -80,6 +80,11 @@ typedef struct emit_cores {
 
 dv_status dv_emit_cores(emit_cores *out, const emitter *e,
                         const dv_group_grid *g);
+// Arguments can say what each core has: whole tiles, then one run of steps. So
+// a core sends its part of the run's first tile before it waits for others'
+// parts of the last.
+dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
+                          const dv_group_grid *g);
 
 // -- TT-Metalium (metal*.c) --------------------------------------------------
 

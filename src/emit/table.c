@@ -5,14 +5,47 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// The streams of a core: tiles start..start+count from step k_first of the
-// first on to step k_last of the last; whole tiles that do not touch them come
-// first.
-static void stream_args(const emit_core *c, int64_t *whole, int64_t *start,
-                        int64_t *count, int64_t *k)
+// Does a range go on where another one ends, step by step?
+static int goes_on(const dv_group_grid *g, const dv_tile_range *a,
+                   const dv_tile_range *b)
 {
-    int32_t from =
-        c->n > 1 && c->at[0].first + c->at[0].n != c->at[1].first ? 1 : 0;
+    return a->first + a->n == b->first && a->k1 == g->kt && b->k0 == 0;
+}
+
+// Where the stream of a core begins: whole tiles that do not go on into it come
+// first.
+static int32_t stream_of(const dv_group_grid *g, const emit_core *c)
+{
+    return c->n > 1 && !goes_on(g, &c->at[0], &c->at[1]);
+}
+
+dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
+                          const dv_group_grid *g)
+{
+    for (int32_t i = 0; all->streams && i < all->n; i++) {
+        const emit_core *c = &all->at[i];
+        int32_t from = stream_of(g, c);
+        int ok = !from || !dv_range_in_parts(g, &c->at[0]);
+        for (int32_t k = from; k + 1 < c->n; k++)
+            ok = ok && goes_on(g, &c->at[k], &c->at[k + 1]);
+        if (!ok)
+            return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                           "core %" PRId64 ",%" PRId64 ": its %d ranges of "
+                           "tiles of %s are not whole tiles and then one run "
+                           "of steps",
+                           c->x, c->y, (int)c->n,
+                           e->p->tensors[g->tensor].name);
+    }
+    return DV_OK;
+}
+
+// The stream of a core: tiles start..start+count from step k_first of the first
+// on to step k_last of the last.
+static void stream_args(const dv_group_grid *g, const emit_core *c,
+                        int64_t *whole, int64_t *start, int64_t *count,
+                        int64_t *k)
+{
+    int32_t from = stream_of(g, c);
     const dv_tile_range *a = &c->at[from], *z = &c->at[c->n - 1];
     whole[0] = from ? c->at[0].first : 0;
     whole[1] = from ? c->at[0].n : 0;
@@ -40,7 +73,7 @@ int dv_emit_args(const dv_group_grid *g, const emit_cores *all,
         start = r->m0 * g->nt + r->n0;
         count = g->batch * (r->m1 - r->m0) * (r->n1 - r->n0);
     } else if (kind == 2) {
-        stream_args(c, whole, &start, &count, k);
+        stream_args(g, c, whole, &start, &count, k);
     }
     int64_t first[5] = {start, count, g->mt, g->kt, g->nt};
     const emit_core *owner = c->owner < 0 ? NULL : &all->at[c->owner];
@@ -227,8 +260,11 @@ static dv_status emit_tables(emitter *e, const char *ending,
     for (int32_t i = 0; i < e->plan->n_grids; i++) {
         emit_cores all;
         DV_TRY(dv_emit_cores(&all, e, &e->plan->grids[i]));
-        put(e, &e->plan->grids[i], &all);
+        dv_status st = dv_emit_streams(&all, e, &e->plan->grids[i]);
+        if (st == DV_OK)
+            put(e, &e->plan->grids[i], &all);
         dv_release(all.at);
+        DV_TRY(st);
         snprintf(name, sizeof name, "group_%d.%s", (int)e->plan->grids[i].group,
                  ending);
         DV_TRY(dv_emit_file(e, name));

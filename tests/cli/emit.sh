@@ -121,6 +121,59 @@ for p in rect streamk streamk1 streamk2 'splitk(2)' 'steal(2)'; do
     expect 0 '' "$divvy" emit p.dv -t wormhole --scratch off --policy "$p" --as csv -o out
     "$divvy" lint out/group_0.csv >.out || complain "lint finds fault with our csv of $p: $(head -3 .out)"
 done
+# A core whose whole tile lies before the tile it has the last steps of
+for how in csv json; do
+    expect 0 '' "$divvy" emit "$source/examples/matmul.dv" --set M=130 --set N=1 --set K=97 -t wormhole --cores 4 --scratch off --policy streamk1 --as $how -o out
+    "$divvy" lint out/group_0.$how >.out || complain "lint finds fault with streams in $how: $(head -3 .out)"
+done
+# Two cores that would wait for each other, and lines that arguments cannot say
+cat >wait.plan <<'EOF'
+plan 1
+target wormhole {
+    cores            = 2
+    core_grid        = 2x1
+    stick            = 32
+    tile_rows        = 32
+    tile_cols        = 32
+    scratch          = 1464KiB
+    scratch_align    = 32
+    ring             = yes
+}
+program fused {
+    input a: f32[32, 64]
+    input b: f32[64, 64]
+    y[m,n]: f32 = sum[k] a[m,k] * b[k,n]
+    output y
+}
+layout {
+    a: size [1, 2, 32, 32] stride [2048, 32, 64, 1] stick 1
+    b: size [2, 2, 32, 32] stride [2048, 32, 64, 1] stick 1
+    y: size [1, 2, 32, 32] stride [2048, 32, 64, 1] stick 1
+}
+divide best {
+    0: n 32
+}
+groups {
+    group ops 0..1 tiles 2 {
+        core 0: 0..1
+        core 1: 1..2
+    }
+}
+scratch off capacity 1499136 {
+}
+grid {
+    group 0: y tiles 1 by 2 deep 2 order row_major policy streamk {
+        core 0,0: 0..1 steps 0..1
+        core 0,0: 1..2 steps 1..2
+        core 1,0: 1..2 steps 0..1
+        core 1,0: 0..1 steps 1..2
+    }
+}
+EOF
+for how in csv json tt-metalium; do
+    expect 2 'core 0,0: its 2 ranges of tiles of y are not whole tiles and then one run of steps' "$divvy" emit wait.plan --as $how -o out
+done
+expect 0 '' "$divvy" run wait.plan --verify
 "$divvy" emit "$source/examples/softmax.dv" -t wormhole --as json -o soft 2>.err || complain 'softmax as json'
 for f in soft/*.json; do "$divvy" lint "$f" >.out || complain "lint: $f: $(head -3 .out)"; done
 expect 2 'programs are emitted as c, openmp' "$divvy" emit p.dv -t wormhole --as cobol -o out
