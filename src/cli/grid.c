@@ -76,13 +76,15 @@ static int read_shape(const cli_command *c, const args *a, job *j,
         t->tile_rows = own ? j->target->tile_rows : 32;
         t->tile_cols = own ? j->target->tile_cols : 32;
     }
-    t->depth = a->k;
+    if (a->k == 0)
+        return cli_usage(c, "--k takes 1 or more, not 0");
+    t->depth = a->k < 0 ? 0 : a->k; // 0: not said
     if (a->tiles) {
         j->shape.at[j->shape.n - 2] *= t->tile_rows;
         j->shape.at[j->shape.n - 1] *= t->tile_cols;
         if (a->k > 1000000000000)
             return cli_usage(c, "--k is too large");
-        t->depth = a->k * t->tile_cols;
+        t->depth *= t->tile_cols;
     }
     t->shape = j->shape.at;
     t->n_dims = j->shape.n;
@@ -190,7 +192,7 @@ static int run(const cli_command *c, const args *a, job *j, dv_diag *diag)
 
 int cli_grid(const cli_command *c, int argc, char **argv)
 {
-    args a = {0};
+    args a = {.k = -1};
     const cli_option options[] = {
         {"tiles", 0, "[BATCHx]MTxNT", "tiles of the result", CLI_TEXT,
          &a.tiles},

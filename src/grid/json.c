@@ -105,14 +105,26 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
+// The fewest tiles of a core, where rectangles differ; else what group 1 has.
+static int64_t fewest(const dv_grid *g)
+{
+    int64_t n = g->units_1;
+    for (int32_t i = 0; g->policy == DV_POLICY_RECT && i < g->n_cores; i++)
+        n = dv_min_i64(n, g->cores[i].steps / g->kt);
+    return n;
+}
+
+// Two groups of cores with as many units each; rectangles may be none.
 static void split_json(dv_json *j, const dv_grid *g)
 {
     dv_json_int(j, "num_cores", g->n_cores);
     rects_json(j, "all_cores", &g->all);
-    rects_json(j, "group_1", &g->group_1);
-    rects_json(j, "group_2", &g->group_2);
-    dv_json_int(j, "units_group_1", g->units_1);
-    dv_json_int(j, "units_group_2", g->units_2);
+    if (fewest(g) == g->units_1) {
+        rects_json(j, "group_1", &g->group_1);
+        rects_json(j, "group_2", &g->group_2);
+        dv_json_int(j, "units_group_1", g->units_1);
+        dv_json_int(j, "units_group_2", g->units_2);
+    }
     rects_json(j, "core_ranges", &g->all);
 }
 
@@ -486,7 +498,11 @@ static void put_grid(dv_text *out, const dv_grid *g)
                "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
                " tiles\n",
                g->gy, g->gx, g->sm, g->sn);
-    dv_put(out, "group 1: %" PRId64 " each on", g->units_1);
+    if (fewest(g) < g->units_1)
+        dv_put(out, "%" PRId64 " to %" PRId64 " each on", fewest(g),
+               g->units_1);
+    else
+        dv_put(out, "group 1: %" PRId64 " each on", g->units_1);
     put_rects(out, &g->group_1);
     if (g->group_2.n) {
         dv_put(out, "group 2: %" PRId64 " each on", g->units_2);

@@ -160,9 +160,13 @@ static dv_status read_place(reader *r, const dv_target_field *f, int32_t *x,
     for (int i = 0; i < 3; i++) {
         if (t->kind != (i == 1 ? ',' : DV_TOK_INT))
             return wrong_kind(r, f);
-        // No grid is as wide as that: what is beyond stays off it.
+        if (i != 1 && t->f > INT32_MAX)
+            return dv_fail(r->lx->diag, DV_E_TARGET,
+                           (dv_loc){r->lx->src, t->off},
+                           "%s %.0f: no grid of cores is as large as that",
+                           i ? "row" : "column", t->f);
         if (i != 1)
-            *(i ? y : x) = t->f > INT32_MAX ? INT32_MAX : (int32_t)t->f;
+            *(i ? y : x) = (int32_t)t->f;
         DV_TRY(take(r));
     }
     return DV_OK;

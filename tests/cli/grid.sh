@@ -109,4 +109,14 @@ expect 2 "tile takes ROWSxCOLUMNS, not '0x32'" "$divvy" grid --tiles 8x8 --cores
 expect 2 "devices takes .*, not '0x2'" "$divvy" grid --tiles 8x8 --cores 2x2 --devices 0x2
 expect 1 'a side has at most' "$divvy" grid --tiles 99999999999x99999 --cores 2x2
 
+expect 2 'k takes 1 or more, not 0' "$divvy" grid --tiles 5x5 --k 0 --cores 2x2
+
+# -- Rectangles of several sizes are no two groups
+grid --tiles 100x100 --k 4 --cores 8x8 --policy rect
+has '^144 to 169 each on (0,0)-(7,7)'
+grid --tiles 100x100 --k 4 --cores 8x8 --policy rect --json
+grep -q group_1 .out && complain 'rectangles of several sizes have a group'
+grid --tiles 64x64 --cores 8x8 --policy rect
+has '^group 1: 64 each on (0,0)-(7,7)'
+
 finish
