@@ -53,7 +53,8 @@ static int lint_file(const char *file, const dv_target *target,
     if (json)
         code = cli_put(as_json(file, report, n), "-", diag);
     else if (n)
-        printf("%s%" PRId64 " defects in %s\n", report, n, file);
+        printf("%s%" PRId64 " defect%s in %s\n", report, n, n == 1 ? "" : "s",
+               file);
     else
         printf("%s%s: no defects\n", report, file);
     dv_free(report);

@@ -6,7 +6,7 @@
 //   off-grid    cores that the machine has not
 //   ranges      rectangles of cores that overlap, or name other cores than work
 //   arguments   rows that say something else than the work listed, or sizes
-//   memory      buffers that are too small, or too large for a core
+//   memory      buffers that are too small, too large for a core, or one twice
 //   format      what cannot be read as intended
 #include "grid/lint.h"
 #include "base/math.h"
@@ -208,174 +208,6 @@ static void check_boxes(lint *l)
         l->failed = 1;
 }
 
-// -- Cores -------------------------------------------------------------------
-
-static int by_xy(const void *a, const void *b)
-{
-    const lint_core *x = a, *y = b;
-    return x->y != y->y ? (x->y > y->y) - (x->y < y->y)
-                        : (x->x > y->x) - (x->x < y->x);
-}
-
-static int in_rect(const lint_rect *r, const lint_core *c)
-{
-    return c->x >= r->x0 && c->x <= r->x1 && c->y >= r->y0 && c->y <= r->y1;
-}
-
-static int overlap(const lint_rect *a, const lint_rect *b)
-{
-    return dv_max_i64(a->x0, b->x0) <= dv_min_i64(a->x1, b->x1) &&
-           dv_max_i64(a->y0, b->y0) <= dv_min_i64(a->y1, b->y1);
-}
-
-static void check_rects(lint *l, const lint_rects *r, const char *name)
-{
-    for (int32_t i = 0; i < r->n; i++) {
-        const lint_rect *a = &r->at[i];
-        if (a->x0 > a->x1 || a->y0 > a->y1 || a->x0 < 0 || a->y0 < 0 ||
-            (l->cols >= 0 && (a->x1 >= l->cols || a->y1 >= l->rows)))
-            lint_say(l, "off-grid",
-                     "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
-                     ") on a grid of %" PRId64 "x%" PRId64 " cores",
-                     name, a->x0, a->y0, a->x1, a->y1, l->cols, l->rows);
-        for (int32_t k = 0; k < i; k++)
-            if (overlap(a, &r->at[k]))
-                lint_say(l, "ranges", "%s %d and %d overlap", name, (int)k,
-                         (int)i);
-        for (int32_t k = 0; k < l->holes.n; k++) {
-            const lint_rect *h = &l->holes.at[k];
-            if (overlap(a, h))
-                lint_say(l, "off-grid",
-                         "%s (%" PRId64 ",%" PRId64 ")-(%" PRId64 ",%" PRId64
-                         ") goes over the hole (%" PRId64 ",%" PRId64
-                         ")-(%" PRId64 ",%" PRId64 ")",
-                         name, a->x0, a->y0, a->x1, a->y1, h->x0, h->y0, h->x1,
-                         h->y1);
-        }
-    }
-}
-
-static int is_in(const lint_rects *r, const lint_core *c)
-{
-    int in = 0;
-    for (int32_t k = 0; k < r->n && !in; k++)
-        in = in_rect(&r->at[k], c);
-    return in;
-}
-
-static double cores_in(const lint_rects *r)
-{
-    double sum = 0; // off-grid ones may be huge
-    for (int32_t i = 0; i < r->n; i++)
-        sum += (double)(r->at[i].x1 - r->at[i].x0 + 1) *
-               (double)(r->at[i].y1 - r->at[i].y0 + 1);
-    return sum;
-}
-
-// Cores with work are in the ranges; ranges with other cores launch kernels
-// that have no arguments.
-static void check_ranges(lint *l, const lint_rects *r, const char *name,
-                         const lint_core *cores, int32_t n)
-{
-    int64_t found = 0;
-    double in_ranges = cores_in(r);
-    for (int32_t i = 0; i < n; i++) {
-        int in = is_in(r, &cores[i]);
-        found += in;
-        if (!in)
-            lint_say(l, "ranges",
-                     "core %" PRId64 ",%" PRId64 " has work and is in no %s",
-                     cores[i].x, cores[i].y, name);
-    }
-    if (in_ranges > (double)found && l->n_names)
-        lint_say(l, "ranges", "%ss name %.0f cores, %" PRId64 " have arguments",
-                 name, in_ranges, found);
-}
-
-// Every core is in one of the two groups, and groups have no other cores.
-static void check_members(lint *l)
-{
-    int64_t found = 0;
-    for (int32_t i = 0; i < l->n; i++) {
-        int one = is_in(&l->group[0], &l->cores[i]);
-        int two = is_in(&l->group[1], &l->cores[i]);
-        found += one + two;
-        if (one + two != 1)
-            lint_say(l, "ranges", "core %" PRId64 ",%" PRId64 " is in %s",
-                     l->cores[i].x, l->cores[i].y,
-                     one ? "both groups" : "no group");
-    }
-    double named = cores_in(&l->group[0]) + cores_in(&l->group[1]);
-    if (named > (double)found)
-        lint_say(l, "ranges",
-                 "groups name %.0f cores, %" PRId64 " have arguments", named,
-                 found);
-}
-
-// Cores of a group all have its number of units.
-static void check_groups(lint *l)
-{
-    int64_t start, count;
-    if (l->has_groups)
-        check_members(l);
-    for (int g = 0; g < 2; g++) {
-        check_rects(l, &l->group[g],
-                    g ? "range of group_2"
-                      : "range of "
-                        "group_1");
-        for (int32_t i = 0; i < l->n && !l->streams && l->n_boxes == 0; i++) {
-            if (is_in(&l->group[g], &l->cores[i]) &&
-                lint_arg(l, i, "count", &count) &&
-                lint_arg(l, i, "start_id", &start) && count != l->units[g])
-                lint_say(l, "ranges",
-                         "core %" PRId64 ",%" PRId64 " has %" PRId64
-                         " tiles, its group has %" PRId64 " each",
-                         l->cores[i].x, l->cores[i].y, count, l->units[g]);
-        }
-    }
-}
-
-static void check_cores(lint *l)
-{
-    lint_core *sorted = DV_NEW(&l->arena, lint_core, l->n + 1);
-    int32_t n = 0;
-    if (!sorted) {
-        l->failed = 1;
-        return;
-    }
-    for (int32_t i = 0; i < l->n; i++) {
-        const lint_core *c = &l->cores[i];
-        if (c->x == -1 && c->y == -1)
-            continue; // a table without places
-        sorted[n++] = *c;
-        if (c->x < 0 || c->y < 0 ||
-            (l->cols >= 0 && (c->x >= l->cols || c->y >= l->rows)))
-            lint_say(l, "off-grid",
-                     "core %" PRId64 ",%" PRId64 " on a grid of %" PRId64
-                     "x%" PRId64,
-                     c->x, c->y, l->cols, l->rows);
-        if (is_in(&l->holes, c))
-            lint_say(l, "off-grid",
-                     "core %" PRId64 ",%" PRId64 " is one of the holes", c->x,
-                     c->y);
-    }
-    qsort(sorted, (size_t)n, sizeof *sorted, by_xy);
-    for (int32_t i = 1; i < n; i++)
-        if (!by_xy(&sorted[i - 1], &sorted[i]))
-            lint_say(l, "duplicate",
-                     "core %" PRId64 ",%" PRId64 " has two rows", sorted[i].x,
-                     sorted[i].y);
-    check_rects(l, &l->ranges, "range");
-    check_rects(l, &l->all, "range of all_cores");
-    if (l->has_ranges && n)
-        check_ranges(l, &l->ranges, "range", sorted, n);
-    if (l->has_all && n)
-        check_ranges(l, &l->all, "range of all_cores", sorted, n);
-    if (l->n_cores >= 0 && l->n_cores != l->n)
-        lint_say(l, "ranges", "%" PRId64 " cores are stated, %d have rows",
-                 l->n_cores, (int)l->n);
-}
-
 // -- Memory ------------------------------------------------------------------
 
 // Tiles that a buffer must hold at least, by its name.
@@ -394,9 +226,29 @@ static int64_t least_tiles(const lint *l, const char *name)
     return 1;
 }
 
+// A kernel knows a buffer by its index alone.
+static void check_indices(lint *l)
+{
+    lint_span *list = DV_NEW(&l->arena, lint_span, (size_t)l->n_buffers + 1);
+    int32_t n = 0;
+    l->failed |= !list;
+    for (int32_t i = 0; list && i < l->n_buffers; i++)
+        if (l->buffers[i].index >= 0)
+            list[n++] = (lint_span){l->buffers[i].index, i, i};
+    if (n)
+        qsort(list, (size_t)n, sizeof *list, lint_by_begin);
+    for (int32_t i = 1; i < n; i++)
+        if (list[i].begin == list[i - 1].begin)
+            lint_say(l, "memory",
+                     "buffers %.40s and %.40s both have index %" PRId64,
+                     l->buffers[list[i - 1].core].name,
+                     l->buffers[list[i].core].name, list[i].begin);
+}
+
 static void check_memory(lint *l, int64_t tiles)
 {
     int64_t sum = 0;
+    check_indices(l);
     for (int32_t i = 0; i < l->n_buffers; i++) {
         const lint_buffer *b = &l->buffers[i];
         int64_t need = 0, least = tiles ? least_tiles(l, b->name) : 0;
@@ -471,8 +323,7 @@ void lint_judge(lint *l)
                  "%" PRId64 " tiles are stated, there are %" PRId64, l->n_tiles,
                  tiles);
     lint_judge_args(l);
-    check_cores(l);
-    check_groups(l);
+    lint_judge_cores(l);
     if (l->n_boxes || (l->local_shard && !l->n_spans))
         check_boxes(l);
     else
@@ -542,6 +393,7 @@ dv_status dv_lint_for(const dv_target *target, const char *text, size_t len,
         const dv_core_rect *h = &target->holes.at[i];
         lint_add_rect(&l, &l.holes, (lint_rect){h->x0, h->y0, h->x1, h->y1});
     }
+    l.n_given = l.holes.n;
     dv_status st = is_plan(&src) ? lint_plan(&l, &src) : lint_read(&l, &src);
     if (st == DV_OK && !is_plan(&src) && !l.n_parts)
         lint_judge(&l);

@@ -29,7 +29,7 @@ typedef struct lint_core {
     int64_t x, y; // -1, -1: the file does not say
     int64_t args[LINT_MAX_NAMES];
     int32_t n_args;
-    int listed; // its work is listed beside the arguments
+    int listed; // its work is listed beside the arguments, if only as none
     int64_t sy, sx;
 } lint_core;
 
@@ -44,7 +44,7 @@ typedef struct lint_rects {
 
 typedef struct lint_buffer {
     const char *name;
-    int64_t tiles, page_bytes, bytes;
+    int64_t index, tiles, page_bytes, bytes;
 } lint_buffer;
 
 typedef struct lint {
@@ -56,6 +56,7 @@ typedef struct lint {
     int64_t batch, mt, nt, kt;
     int64_t shards[4]; // Gy, Gx, Sm, Sn
     int local_shard, streams;
+    int64_t split;            // parts of the depth of a tile; 0: it has none
     int64_t n_cores, n_tiles; // as stated
     const char *names[LINT_MAX_NAMES];
     int32_t n_names;
@@ -66,9 +67,10 @@ typedef struct lint {
     lint_box *boxes; // as listed
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];
+    int32_t n_given; // holes of the machine, which come first
     int has_ranges, has_all, has_groups; // the file has them, if only empty
-    int64_t units[2];
-    int64_t chunk; // of a queue; -1: there is none
+    int64_t units[2]; // of a core of a group; -1: the file does not say
+    int64_t chunk;    // of a queue; -1: there is none
     lint_buffer *buffers;
     int32_t n_buffers, cap_buffers;
     int64_t core_bytes, memory_limit, args_limit, tile_elems, elem_bytes;
@@ -94,8 +96,17 @@ dv_status lint_read_csv(lint *l, const dv_source *src);
 void lint_sizes_of_args(lint *l);
 // Value of an argument by its name or its older name; 0: there is none.
 int lint_arg(const lint *l, int32_t core, const char *name, int64_t *out);
+// The units of a core that groups count, and the word for them: its tiles, of
+// streams steps (streamk) or parts of tiles (splitk). 0: it does not say.
+int lint_units(const lint *l, int32_t core, int64_t *out);
+const char *lint_unit_name(const lint *l);
+// Do two lists have the same steps?
+int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
+                    const lint_span *b, int32_t n_b);
 // Arguments (lint_args.c); what they say is the work that is judged then.
 void lint_judge_args(lint *l);
+// Cores, ranges, groups and holes (lint_cores.c).
+void lint_judge_cores(lint *l);
 // Look at everything (lint.c).
 void lint_judge(lint *l);
 

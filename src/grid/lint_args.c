@@ -73,14 +73,20 @@ static void check_constants(lint *l, int32_t i)
             lint_say(
                 l, "arguments", "%s has %s %" PRId64 ", the plan has %" PRId64,
                 lint_core_name(l, i, who), known[k].name, v, known[k].want);
-    if (l->n_names && l->cores[i].n_args != l->n_names)
-        lint_say(l, "arguments", "%s has %d arguments for %d names",
-                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
-                 (int)l->n_names);
     if (l->args_limit > 0 && l->cores[i].n_args > l->args_limit)
         lint_say(l, "arguments", "%s has %d arguments, a core takes %" PRId64,
                  lint_core_name(l, i, who), (int)l->cores[i].n_args,
                  l->args_limit);
+}
+
+// A kernel reads as many as there are names, whatever its core was given.
+static void check_number(lint *l, int32_t i)
+{
+    char who[48];
+    if (l->cores[i].n_args != l->n_names)
+        lint_say(l, "arguments", "%s has %d arguments for %d names",
+                 lint_core_name(l, i, who), (int)l->cores[i].n_args,
+                 (int)l->n_names);
 }
 
 static void check_shard_args(lint *l, int32_t i)
@@ -160,11 +166,12 @@ static void check_stream_args(lint *l, int32_t i)
 }
 
 // Sort, drop what is empty and join what touches. Returns how many are left.
-static int merge(lint_span *s, int n)
+static int32_t merge(lint_span *s, int32_t n)
 {
-    int left = 0;
-    qsort(s, (size_t)n, sizeof *s, lint_by_begin);
-    for (int i = 0; i < n; i++) {
+    int32_t left = 0;
+    if (n)
+        qsort(s, (size_t)n, sizeof *s, lint_by_begin);
+    for (int32_t i = 0; i < n; i++) {
         if (s[i].begin == s[i].end)
             continue;
         if (left && s[left - 1].end == s[i].begin)
@@ -175,25 +182,61 @@ static int merge(lint_span *s, int n)
     return left;
 }
 
-// Spans of core i, which stand together in the list.
-static int same_spans(lint *l, int32_t i, int32_t *at, lint_span *spans, int n)
+int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
+                    const lint_span *b, int32_t n_b)
 {
-    lint_span own[64];
-    int m = 0;
-    for (; *at < l->n_spans && l->spans[*at].core == i; (*at)++)
-        if (m < 64)
-            own[m++] = l->spans[*at];
-    m = merge(own, m);
-    n = merge(spans, n);
-    for (int k = 0; m == n && k < m; k++)
-        if (own[k].begin != spans[k].begin || own[k].end != spans[k].end)
+    lint_span *x = DV_NEW(&l->arena, lint_span, (size_t)n_a + 1);
+    lint_span *y = DV_NEW(&l->arena, lint_span, (size_t)n_b + 1);
+    if (!x || !y) {
+        l->failed = 1;
+        return 1;
+    }
+    for (int32_t i = 0; i < n_a; i++)
+        x[i] = a[i];
+    for (int32_t i = 0; i < n_b; i++)
+        y[i] = b[i];
+    n_a = merge(x, n_a);
+    n_b = merge(y, n_b);
+    for (int32_t i = 0; n_a == n_b && i < n_a; i++)
+        if (x[i].begin != y[i].begin || x[i].end != y[i].end)
             return 0;
-    return m == n;
+    return n_a == n_b;
 }
 
 static int same_box(const lint_box *a, const lint_box *b)
 {
     return a->m0 == b->m0 && a->m1 == b->m1 && a->n0 == b->n0 && a->n1 == b->n1;
+}
+
+// The work listed for one core; a core's stand together in the lists.
+typedef struct own_work {
+    const lint_span *spans;
+    int32_t n_spans;
+    const lint_box *box; // NULL: none is listed
+} own_work;
+
+static own_work next_work(const lint *l, int32_t i, int32_t *span_at,
+                          int32_t *box_at)
+{
+    own_work w = {.spans = l->spans};
+    if (*span_at)
+        w.spans += *span_at;
+    for (; *span_at < l->n_spans && l->spans[*span_at].core == i; (*span_at)++)
+        w.n_spans++;
+    for (; *box_at < l->n_boxes && l->boxes[*box_at].core == i; (*box_at)++)
+        w.box = &l->boxes[*box_at];
+    return w;
+}
+
+// Is it what the arguments say, n spans or (-1) a box?
+static int same_work(lint *l, const own_work *w, const lint_span *s, int n,
+                     const lint_box *b)
+{
+    if (n >= 0)
+        return lint_same_spans(l, w->spans, w->n_spans, s, n);
+    if (w->box)
+        return same_box(w->box, b);
+    return w->n_spans > 0 || b->m0 == b->m1 || b->n0 == b->n1;
 }
 
 // The arguments of every core against the work listed for it. What runs is
@@ -211,15 +254,11 @@ static void check_args(lint *l)
         lint_span s[2];
         lint_box b;
         char who[48];
-        int n = lint_work_of_args(l, i, s, &b), same = 1;
-        if (n == -2) {
-            // Not read here, but no longer lined up either.
-            while (span_at < l->n_spans && l->spans[span_at].core == i)
-                span_at++;
-            while (box_at < l->n_boxes && l->boxes[box_at].core == i)
-                box_at++;
+        own_work own = next_work(l, i, &span_at, &box_at);
+        check_number(l, i);
+        int n = lint_work_of_args(l, i, s, &b);
+        if (n == -2)
             continue;
-        }
         known++;
         check_constants(l, i);
         check_shard_args(l, i);
@@ -231,19 +270,50 @@ static void check_args(lint *l)
                 spans[n_spans++] = s[k];
         if (n == -1)
             boxes[n_boxes++] = b;
-        if (n > 0)
-            same = same_spans(l, i, &span_at, s, n);
-        else if (box_at < l->n_boxes && l->boxes[box_at].core == i)
-            same = same_box(&l->boxes[box_at++], &b);
-        if (l->cores[i].listed && !same)
+        if (l->cores[i].listed && !same_work(l, &own, s, n, &b))
             lint_say(l, "arguments",
                      "the arguments of %s are not the work listed for it",
                      lint_core_name(l, i, who));
     }
-    if (known < l->n)
+    if (known < l->n || !l->n_names)
         return;
     l->spans = spans, l->n_spans = n_spans;
     l->boxes = boxes, l->n_boxes = n_boxes;
+}
+
+// Parts of tiles that begin before a step, where parts are as equal as can be,
+// the larger first.
+static int64_t parts_before(const lint *l, int64_t step)
+{
+    int64_t size = l->kt / l->split, larger = l->kt % l->split;
+    int64_t k = step % l->kt, in_larger = larger * (size + 1);
+    int64_t n = k <= in_larger ? dv_ceil_div(k, size + 1)
+                               : larger + dv_ceil_div(k - in_larger, size);
+    return step / l->kt * l->split + n;
+}
+
+const char *lint_unit_name(const lint *l)
+{
+    return !l->streams ? "tiles" : l->split ? "parts" : "steps";
+}
+
+int lint_units(const lint *l, int32_t core, int64_t *out)
+{
+    int64_t start, count, k0, k1;
+    if (!lint_arg(l, core, "start_id", &start) ||
+        !lint_arg(l, core, "count", &count))
+        return 0;
+    int cut =
+        lint_arg(l, core, "k_first", &k0) && lint_arg(l, core, "k_last", &k1);
+    if (cut != l->streams)
+        return 0; // of which policy it is is not clear
+    *out = count;
+    if (!cut || !count)
+        return 1;
+    int64_t begin = start * l->kt + k0, end = (start + count - 1) * l->kt + k1;
+    *out =
+        l->split ? parts_before(l, end) - parts_before(l, begin) : end - begin;
+    return 1;
 }
 
 // What streams of a core say about parts of tiles.
@@ -365,8 +435,7 @@ static void check_lines(lint *l)
 
 void lint_judge_args(lint *l)
 {
-    if (l->n_names)
-        check_args(l);
+    check_args(l);
     check_peers(l);
     check_lines(l);
 }

@@ -100,9 +100,11 @@ static void read_sizes(lint *l, const dv_jval *v)
     numbers(l, get(v, "shard_grid"), "shard_grid", 2, l->shards);
     numbers(l, get(v, "local_shape_tiles"), "local_shape_tiles", 2,
             l->shards + 2);
-    if (policy && policy->kind == DV_JSTRING)
-        l->streams = !strncmp(policy->s, "streamk", 7) ||
-                     !strncmp(policy->s, "splitk", 6);
+    if (policy && policy->kind == DV_JSTRING) {
+        int n, parts = sscanf(policy->s, "splitk(%9d)", &n) == 1 && n > 0;
+        l->split = parts ? n : 0;
+        l->streams = parts || !strncmp(policy->s, "streamk", 7);
+    }
 }
 
 // Rectangles as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
@@ -112,6 +114,8 @@ static int read_rects(lint *l, const dv_jval *v, const char *key,
 {
     if (!v)
         return 0;
+    if (v->kind != DV_JARRAY)
+        lint_say(l, "format", "%s is no list of rectangles", v->key);
     for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
         const dv_jval *r = &v->items[i];
         int64_t a[4], e[2];
@@ -145,32 +149,66 @@ static void read_args(lint *l, lint_core *c, const dv_jval *v)
     }
 }
 
+// Steps k0..k1 of each of the tiles first..first+count.
+static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
+                     int64_t k1, int32_t core)
+{
+    int64_t kt = l->kt;
+    if (k0 < 0 || k1 > kt || k0 >= k1 || count < 0) {
+        lint_say(l, "format",
+                 "a segment with steps %" PRId64 "..%" PRId64 " of %" PRId64,
+                 k0, k1, kt);
+        return;
+    }
+    if (k0 == 0 && k1 == kt)
+        lint_add_span(l, first * kt, (first + count) * kt, core);
+    for (int64_t i = 0; (k0 > 0 || k1 < kt) && i < count && i < 4096; i++)
+        lint_add_span(l, (first + i) * kt + k0, (first + i) * kt + k1, core);
+}
+
+// A list of work, [first, count, k0, k1] or [tile, k0, k1]. 0: there is none.
+static int read_list(lint *l, const dv_jval *v, int n, const char *what,
+                     int32_t core)
+{
+    int64_t a[4];
+    char who[48];
+    if (!v)
+        return 0;
+    if (v->kind != DV_JARRAY)
+        lint_say(l, "format", "%s of %s is no list", v->key,
+                 lint_core_name(l, core, who));
+    for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
+        if (!numbers(l, &v->items[i], what, n, a))
+            continue;
+        add_work(l, a[0], n == 4 ? a[1] : 1, a[n - 2], a[n - 1], core);
+    }
+    return 1;
+}
+
+// What a row says that its core does. The list of single tiles is there for
+// reading, and the work itself only where nothing else is.
 static void read_work(lint *l, const dv_jval *row, int32_t core)
 {
     int64_t a[4];
-    const dv_jval *segments = dv_jget(row, "segments");
+    char who[48];
+    int32_t from = l->n_spans;
     if (numbers(l, dv_jget(row, "rect"), "rect", 4, a)) {
         lint_add_box(l, a[0], a[1], a[2], a[3], core);
         l->cores[core].listed = 1;
     }
-    for (int32_t s = 0; segments && s < segments->n; s++) {
-        if (!numbers(l, &segments->items[s], "a segment", 4, a))
-            continue;
-        l->cores[core].listed = 1;
-        if (a[2] < 0 || a[3] > l->kt || a[2] >= a[3] || a[1] < 0) {
-            lint_say(l, "format",
-                     "a segment with steps %" PRId64 "..%" PRId64
-                     " of %" PRId64,
-                     a[2], a[3], l->kt);
-            continue;
-        }
-        if (a[2] == 0 && a[3] == l->kt)
-            lint_add_span(l, a[0] * l->kt, (a[0] + a[1]) * l->kt, core);
-        for (int64_t i = 0; (a[2] > 0 || a[3] < l->kt) && i < a[1] && i < 4096;
-             i++)
-            lint_add_span(l, (a[0] + i) * l->kt + a[2],
-                          (a[0] + i) * l->kt + a[3], core);
-    }
+    int segments = read_list(l, dv_jget(row, "segments"), 4, "a segment", core);
+    int32_t mid = l->n_spans;
+    int tiles = read_list(l, dv_jget(row, "work_tile_k0_k1"), 3,
+                          "an item of work_tile_k0_k1", core);
+    l->cores[core].listed |= segments | tiles;
+    if (!segments || !tiles || !l->n_spans)
+        return;
+    if (!lint_same_spans(l, &l->spans[from], mid - from, &l->spans[mid],
+                         l->n_spans - mid))
+        lint_say(l, "arguments",
+                 "work_tile_k0_k1 of %s is not the work of its segments",
+                 lint_core_name(l, core, who));
+    l->n_spans = mid;
 }
 
 static void read_buffers(lint *l, const dv_jval *v)
@@ -186,7 +224,7 @@ static void read_buffers(lint *l, const dv_jval *v)
             return;
         }
         *to = (lint_buffer){name && name->kind == DV_JSTRING ? name->s : "?",
-                            count_of(b, "tiles", -1),
+                            count_of(b, "index", -1), count_of(b, "tiles", -1),
                             count_of(b, "page_bytes", -1),
                             bytes_of(b, "bytes", -1)};
     }
@@ -200,15 +238,24 @@ static void read_buffers(lint *l, const dv_jval *v)
     l->block[2] = count_of(v, "block_depth", 1);
 }
 
+// Only compared, so that they may be large. -1: the file does not say.
+static int64_t read_units(lint *l, const dv_jval *v)
+{
+    int good = v && v->kind == DV_JINT && v->i >= 0;
+    if (v && !good)
+        lint_say(l, "format", "%s is no count", v->key);
+    return good ? v->i : -1;
+}
+
 static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
 {
     l->n_cores = count_of(v, "num_cores", -1);
     l->n_tiles = count_of(v, "tiles", -1);
-    l->units[0] = count_of(v, "units_group_1", -1);
-    l->units[1] = count_of(v, "units_group_2", -1);
+    l->units[0] = read_units(l, dv_jget(v, "units_group_1"));
+    l->units[1] = read_units(l, dv_jget(v, "units_group_2"));
     read_names(l, dv_jget(v, "runtime_args"));
     l->has_groups = read_rects(l, dv_jget(v, "group_1"), "a range of group_1",
-                               &l->group[0]) &
+                               &l->group[0]) |
                     read_rects(l, dv_jget(v, "group_2"), "a range of group_2",
                                &l->group[1]);
     l->has_all =
@@ -491,6 +538,7 @@ static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
                      .rows = -1,
                      .target = l->target,
                      .holes = l->holes,
+                     .n_given = l->n_given,
                      .shards = {-1, -1, -1, -1},
                      .n_cores = -1,
                      .n_tiles = -1,

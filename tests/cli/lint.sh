@@ -85,6 +85,68 @@ lint 0 'no defects'
 sed 's/"core_bytes": [0-9]*/&,\n  "memory_limit": 3221225472/' plan.json >x && mv x plan.json
 lint 4 'a core has 3221225472'
 
+# -- Ours, where a part of a row, a list or a number is gone or wrong
+# spoil FROM TO PATTERN: plan.json with FROM, which it has, as TO.
+spoil() {
+    sed "s/$1/$2/" sound.json >plan.json
+    cmp -s sound.json plan.json && complain "nothing like '$1' to spoil"
+    lint 4 "$3"
+}
+# rows POLICY: of sound.json, a plan with core 0,0 in it.
+rows() {
+    row='\("core_xy": \[0, 0\], \)'
+    args='"args": [^]]*\]'
+    spoil "$row$args, " '\1' 'arguments: core 0,0 has 0 arguments for [0-9]* names'
+    spoil "$row$args" '\1"args": []' 'arguments: core 0,0 has 0 arguments for [0-9]* names'
+    spoil '"runtime_args": .*' '"runtime_args": [],' 'arguments: core 0,0 has [0-9]* arguments for 0 names'
+    case $1 in rect) return ;; esac
+    spoil "$row\($args\), \"segments\": \[\(\[[^]]*\],* *\)*\]" '\1\2, "segments": []' \
+        'arguments: the arguments of core 0,0 are not the work listed for it'
+    spoil "$row\($args\), \"segments\": \[\(\[[^]]*\],* *\)*\]" '\1\2, "segments": 7' \
+        'format: segments of core 0,0 is no list'
+}
+for p in static rect streamk streamk1 'splitk(2)' dynamic; do
+    "$divvy" grid --tiles 6x14 --k 3 --cores 8x8 --policy "$p" --json >sound.json
+    rows "$p"
+    "$divvy" plan p.dv -t wormhole --scratch off --policy "$p" >p.plan
+    expect 0 '' "$divvy" emit p.plan --as json -o emitted
+    cp emitted/group_0.json sound.json
+    rows "$p"
+done
+# Units: tiles, steps of streams, parts of tiles, tiles of the largest.
+while read -r policy is says; do
+    "$divvy" grid --tiles 6x14 --k 7 --cores 5x4 --policy "$policy" --json >sound.json
+    cp sound.json plan.json
+    lint 0 'no defects'
+    grep -q '"units_group_1"' sound.json || continue
+    spoil "\"units_group_1\": $is," '"units_group_1": 77,' "$says"
+    spoil "\"units_group_1\": $is," '"units_group_1": -1,' 'format: units_group_1 is no count'
+    grep -v '"units_group_[12]"' sound.json >plan.json
+    lint 0 'no defects'
+    grep -v '"units_group_[12]"\|"group_[12]"' sound.json >plan.json
+    lint 0 'no defects'
+done <<'F'
+static 5 ranges: core 0,0 has 5 tiles, its group has 77 each
+streamk 30 ranges: core 0,0 has 30 steps, its group has 77 each
+splitk(3) 13 ranges: core 0,0 has 13 parts, its group has 77 each
+rect [0-9]* ranges: cores of group_1 have up to [0-9]* tiles, units_group_1 is 77
+F
+"$divvy" grid --tiles 4x4 --cores 2x2 --json >sound.json
+spoil '"units_group_2": 0' '"units_group_2": 3' 'ranges: units_group_2 is 3, no core is in group_2'
+# Holes that are none, or where no cores are; buffers at one place.
+"$divvy" grid --tiles 4x4 --cores 8x8 --holes 7,7 --json >sound.json
+spoil '"holes": .*' '"holes": "x",' 'format: holes is no list of rectangles'
+spoil '"holes": .*' '"holes": [[9, 9, 9, 9]],' 'off-grid: hole (9,9)-(9,9) on a grid of 8x8 cores'
+spoil '"holes": .*' '"holes": [[7, 7, 6, 7]],' 'off-grid: hole (7,7)-(6,7) on a grid of 8x8 cores'
+spoil '"index": 1,' '"index": 0,' 'memory: buffers a and b both have index 0'
+grep -q '^1 defect in plan.json' .out || complain 'not one defect in words'
+# The list of single tiles.
+"$divvy" grid --tiles 2x2 --k 8 --cores 3x1 --policy streamk --json >sound.json
+spoil '\[1, 0, 3\]\]' '[1, 0, 2]]' 'arguments: work_tile_k0_k1 of core 0,0 is not the work of its segments'
+spoil '"work_tile_k0_k1": \[.*\]\], "first"' '"work_tile_k0_k1": [], "first"' 'work_tile_k0_k1 of core 0,0 is not'
+sed 's/"segments": \[.*\]\], "iter_range"/"iter_range"/' sound.json >plan.json
+lint 0 'no defects'
+
 # -- The original's partition: shards that are no square lose half
 file <<'F'
 {"tt.partition_mode": "local_shard", "tt.core_grid": [2, 4], "tt.grid_tiles": [8, 8],

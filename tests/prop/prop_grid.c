@@ -220,7 +220,7 @@ static int break_it(dv_grid *g, rng *r)
     dv_grid_cb *b = &g->cbs[rng_below(r, g->n_cbs)];
     int64_t t;
     int32_t x, y;
-    switch (rng_below(r, 11)) {
+    switch (rng_below(r, 14)) {
     case 0: // lose a tile
         c->args[1]--;
         return 1;
@@ -258,6 +258,21 @@ static int break_it(dv_grid *g, rng *r)
         g->all.at[0].x1 = x > g->all.at[0].x1 ? x : g->all.at[0].x1;
         g->all.at[0].y0 = y < g->all.at[0].y0 ? y : g->all.at[0].y0;
         g->all.at[0].y1 = y > g->all.at[0].y1 ? y : g->all.at[0].y1;
+        return 1;
+    case 10: // arguments for work that the list has not
+        if (!c->n_segments)
+            return 0;
+        c->n_segments = 0;
+        return 1;
+    case 11: // a unit more than cores of a group have
+        if (g->policy == DV_POLICY_RECT && !g->local_shard)
+            return 0; // whose cores may differ
+        g->units_1++;
+        return 1;
+    case 12: // two buffers at one place
+        if (b == g->cbs)
+            return 0;
+        b->index = g->cbs[0].index;
         return 1;
     default: // another core's place
         if (c == d)
