@@ -244,6 +244,8 @@ static int break_it(dv_grid *g, rng *r)
         g->all.n--;
         return 1;
     case 6: // or is in no group
+        if (g->policy == DV_POLICY_RECT && !g->local_shard)
+            return 0; // which may have none
         g->group_1.n--;
         return 1;
     case 7: // the last argument: a role, a chunk, an owner, a size
