@@ -64,6 +64,8 @@ typedef struct lint {
     int32_t n, cap;
     lint_span *spans; // as listed
     int32_t n_spans, cap_spans;
+    lint_span *room; // to compare spans in
+    int64_t cap_room;
     lint_box *boxes; // as listed
     int32_t n_boxes, cap_boxes;
     lint_rects ranges, all, holes, group[2];

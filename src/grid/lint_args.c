@@ -182,15 +182,26 @@ static int32_t merge(lint_span *s, int32_t n)
     return left;
 }
 
+// Room for n spans, kept from one comparison to the next. NULL: none is left.
+static lint_span *room_for(lint *l, int64_t n)
+{
+    if (n >= l->cap_room) {
+        l->cap_room = 2 * n + 16;
+        l->room = DV_NEW(&l->arena, lint_span, (size_t)l->cap_room);
+    }
+    if (!l->room) {
+        l->failed = 1;
+        l->cap_room = 0;
+    }
+    return l->room;
+}
+
 int lint_same_spans(lint *l, const lint_span *a, int32_t n_a,
                     const lint_span *b, int32_t n_b)
 {
-    lint_span *x = DV_NEW(&l->arena, lint_span, (size_t)n_a + 1);
-    lint_span *y = DV_NEW(&l->arena, lint_span, (size_t)n_b + 1);
-    if (!x || !y) {
-        l->failed = 1;
+    lint_span *x = room_for(l, (int64_t)n_a + n_b), *y = x ? x + n_a : NULL;
+    if (!x)
         return 1;
-    }
     for (int32_t i = 0; i < n_a; i++)
         x[i] = a[i];
     for (int32_t i = 0; i < n_b; i++)

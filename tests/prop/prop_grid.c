@@ -265,6 +265,7 @@ static int break_it(dv_grid *g, rng *r)
         if (!c->n_segments)
             return 0;
         c->n_segments = 0;
+        c->steps = 0;
         return 1;
     case 11: // a unit more than cores of a group have
         if (g->policy == DV_POLICY_RECT && !g->local_shard)
