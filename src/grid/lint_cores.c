@@ -117,32 +117,22 @@ static void check_members(lint *l)
                  found);
 }
 
-// Cores of a group all have its number of units. Rectangles differ by their
-// rows and columns: the largest of a group has it.
+// Cores of a group all have its number of units.
 static void check_units(lint *l, int g)
 {
-    int64_t most = -1, n, unused;
     int32_t members = 0;
     for (int32_t i = 0; i < l->n; i++) {
+        int64_t n;
         if (!is_in(&l->group[g], &l->cores[i]))
             continue;
         members++;
-        if (!lint_units(l, i, &n))
-            continue;
-        if (lint_arg(l, i, "m0", &unused))
-            most = dv_max_i64(most, n);
-        else if (n != l->units[g])
+        if (lint_units(l, i, &n) && n != l->units[g])
             lint_say(l, "ranges",
                      "core %" PRId64 ",%" PRId64 " has %" PRId64
                      " %s, its group has %" PRId64 " each",
                      l->cores[i].x, l->cores[i].y, n, lint_unit_name(l),
                      l->units[g]);
     }
-    if (most >= 0 && most != l->units[g])
-        lint_say(l, "ranges",
-                 "cores of group_%d have up to %" PRId64
-                 " tiles, units_group_%d is %" PRId64,
-                 g + 1, most, g + 1, l->units[g]);
     if (!members && l->units[g])
         lint_say(l, "ranges",
                  "units_group_%d is %" PRId64 ", no core is in group_%d", g + 1,

@@ -113,12 +113,11 @@ for p in static rect streamk streamk1 'splitk(2)' dynamic; do
     cp emitted/group_0.json sound.json
     rows "$p"
 done
-# Units: tiles, steps of streams, parts of tiles, tiles of the largest.
-while read -r policy is says; do
-    "$divvy" grid --tiles 6x14 --k 7 --cores 5x4 --policy "$policy" --json >sound.json
+# Units: tiles, steps of streams, parts of tiles.
+while read -r policy tiles is says; do
+    "$divvy" grid --tiles "$tiles" --k 7 --cores 5x4 --policy "$policy" --json >sound.json
     cp sound.json plan.json
     lint 0 'no defects'
-    grep -q '"units_group_1"' sound.json || continue
     spoil "\"units_group_1\": $is," '"units_group_1": 77,' "$says"
     spoil "\"units_group_1\": $is," '"units_group_1": -1,' 'format: units_group_1 is no count'
     grep -v '"units_group_[12]"' sound.json >plan.json
@@ -126,10 +125,10 @@ while read -r policy is says; do
     grep -v '"units_group_[12]"\|"group_[12]"' sound.json >plan.json
     lint 0 'no defects'
 done <<'F'
-static 5 ranges: core 0,0 has 5 tiles, its group has 77 each
-streamk 30 ranges: core 0,0 has 30 steps, its group has 77 each
-splitk(3) 13 ranges: core 0,0 has 13 parts, its group has 77 each
-rect [0-9]* ranges: cores of group_1 have up to [0-9]* tiles, units_group_1 is 77
+static 6x14 5 ranges: core 0,0 has 5 tiles, its group has 77 each
+streamk 6x14 30 ranges: core 0,0 has 30 steps, its group has 77 each
+splitk(3) 6x14 13 ranges: core 0,0 has 13 parts, its group has 77 each
+rect 8x15 6 ranges: core 0,0 has 6 tiles, its group has 77 each
 F
 "$divvy" grid --tiles 4x4 --cores 2x2 --json >sound.json
 spoil '"units_group_2": 0' '"units_group_2": 3' 'ranges: units_group_2 is 3, no core is in group_2'

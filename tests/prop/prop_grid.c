@@ -269,7 +269,7 @@ static int break_it(dv_grid *g, rng *r)
         return 1;
     case 11: // a unit more than cores of a group have
         if (g->policy == DV_POLICY_RECT && !g->local_shard)
-            return 0; // whose cores may differ
+            return 0; // which may have none
         g->units_1++;
         return 1;
     case 12: // two buffers at one place
