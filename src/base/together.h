@@ -3,7 +3,7 @@
 #define DV_TOGETHER_H
 #include <stdint.h>
 
-// Parts 0..n of a job, each once, on up to n threads, the caller's among them;
+// Parts 0..n of a job, each once, on up to n threads, part 0 on the caller's;
 // one behind the other where there are none (fork.h). Returns when all are
 // done.
 void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n);

@@ -8,18 +8,15 @@
 // A tile is a product, a call of a vector kernel, or strips, as in a run of one
 // process. All is made before the first run.
 #define _POSIX_C_SOURCE 200809L
+#include "base/fork.h"
 #include "base/math.h"
+#include "base/together.h"
 #include "run/dist_in.h"
 #include "target/host.h"
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-#if defined(__SANITIZE_THREAD__)
-#include <pthread.h>
-#endif
 
 enum {
+    MAX_HANDS = 1024,
     PIECES = 8, // of a thread's share of a core, while messages travel
     // Sums that several ranks or tiles have parts of are cut by numbers that
     // no rank or thread has a say in, so that results do not depend on them.
@@ -37,50 +34,29 @@ typedef struct job {
     char *acc;
 } job;
 
-// What thread `id` of n does of a job.
+// What hand `id` of n does of a job.
 typedef void (*share)(const job *j, int32_t id, int32_t n);
 
-#if defined(__SANITIZE_THREAD__)
-// The sanitizer does not see what OpenMP's runtime does between threads.
-enum { MAX_HANDS = 64 };
-typedef struct helper {
+typedef struct shared {
     const job *j;
     share run;
-    int32_t id;
-    pthread_t thread;
-} helper;
+} shared;
 
-static void *help(void *arg)
+static void one_hand(void *arg, int32_t id)
 {
-    const helper *h = arg;
-    h->run(h->j, h->id, h->j->r->n_hands);
-    return NULL;
+    const shared *s = arg;
+    s->run(s->j, id, s->j->r->n_hands);
 }
 
-static void together(const job *j, share run)
+// All hands, if there is so much to do; else the caller alone.
+static void together(const job *j, share run, int much)
 {
-    helper h[MAX_HANDS];
-    for (int32_t i = 0; i < j->r->n_hands; i++) {
-        h[i] = (helper){.j = j, .run = run, .id = i};
-        if (i > 0)
-            pthread_create(&h[i].thread, NULL, help, &h[i]);
-    }
-    help(&h[0]);
-    for (int32_t i = 1; i < j->r->n_hands; i++)
-        pthread_join(h[i].thread, NULL);
+    shared s = {j, run};
+    if (much && j->r->n_hands > 1 && dv_has_threads())
+        dv_together(one_hand, &s, j->r->n_hands);
+    else
+        run(j, 0, 1);
 }
-#else
-enum { MAX_HANDS = 1024 };
-static void together(const job *j, share run)
-{
-#ifdef _OPENMP
-#pragma omp parallel num_threads(j->r->n_hands)
-    run(j, omp_get_thread_num(), omp_get_num_threads());
-#else
-    run(j, 0, 1);
-#endif
-}
-#endif
 
 // -- Computing -------------------------------------------------------------
 
@@ -214,10 +190,7 @@ void dv_hands_compute(dv_rank *r, const dv_rank_op *o, const dv_work *w,
     job j = {r, o, w, part, acc};
     if (r->status != DV_OK)
         return;
-    if (w->n_tiles > 1 && r->n_hands > 1)
-        together(&j, compute_share);
-    else
-        compute_share(&j, 0, 1);
+    together(&j, compute_share, w->n_tiles > 1);
     for (int32_t i = 0; i < r->n_hands; i++) {
         dv_hand *h = &r->hands[i];
         if (h->strips.status == DV_OK)
@@ -243,11 +216,8 @@ void dv_hands_snapshot(dv_rank *r, const dv_rank_op *o)
     job j = {.r = r, .o = o};
     if (o->k.old_off < 0)
         return;
-    if (r->n_hands > 1 &&
-        dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points)
-        together(&j, copy_share);
-    else
-        copy_share(&j, 0, 1);
+    together(&j, copy_share,
+             dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points);
 }
 
 // -- Tiles -----------------------------------------------------------------
