@@ -257,3 +257,13 @@ void case_free(void **data, const dv_program *p)
         free(data[i]);
     free(data);
 }
+
+dv_status case_bind(dv_exec *x, const dv_program *p, void *const *data,
+                    dv_diag *diag)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (data[i])
+            DV_TRY(dv_exec_bind(x, p->tensors[i].name, data[i],
+                                (size_t)dv_tensor_bytes(&p->tensors[i]), diag));
+    return DV_OK;
+}

@@ -23,4 +23,7 @@ int case_same_results(const dv_plan *a, const dv_plan *b);
 // One buffer per tensor of p, inputs filled; NULL for what an executor owns.
 void **case_buffers(const dv_program *p);
 void case_free(void **data, const dv_program *p);
+// Bind those that are there.
+dv_status case_bind(dv_exec *x, const dv_program *p, void *const *data,
+                    dv_diag *diag);
 #endif

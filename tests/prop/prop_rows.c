@@ -107,11 +107,8 @@ static void **run(const dv_plan *plan, int *in_rows)
     dv_text list = {0};
     void **data = case_buffers(plan->ops);
     dv_status st = dv_exec_create(&x, plan, diag);
-    for (int i = 0; st == DV_OK && i < plan->ops->n_tensors; i++)
-        if (data[i])
-            st = dv_exec_bind(x, plan->ops->tensors[i].name, data[i],
-                              (size_t)dv_tensor_bytes(&plan->ops->tensors[i]),
-                              diag);
+    if (st == DV_OK)
+        st = case_bind(x, plan->ops, data, diag);
     if (st == DV_OK)
         st = dv_exec_run(x, diag);
     if (st != DV_OK)

@@ -36,11 +36,8 @@ static int run(const dv_plan *plan, void *const *data, dv_diag *diag)
 {
     dv_exec *x = NULL;
     dv_status st = dv_exec_create(&x, plan, diag);
-    for (int i = 0; st == DV_OK && i < plan->ops->n_tensors; i++)
-        if (data[i])
-            st = dv_exec_bind(x, plan->ops->tensors[i].name, data[i],
-                              (size_t)dv_tensor_bytes(&plan->ops->tensors[i]),
-                              diag);
+    if (st == DV_OK)
+        st = case_bind(x, plan->ops, data, diag);
     if (st == DV_OK)
         st = dv_exec_run(x, diag);
     dv_exec_destroy(x);

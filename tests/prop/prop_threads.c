@@ -47,11 +47,8 @@ static void **run(const dv_plan *plan, dv_run_kind kind)
     dv_status st = dv_exec_create(&x, plan, diag);
     if (st == DV_OK && kind != DV_RUN_THREADS)
         st = dv_exec_use(x, kind, diag);
-    for (int i = 0; st == DV_OK && i < plan->ops->n_tensors; i++)
-        if (data[i])
-            st = dv_exec_bind(x, plan->ops->tensors[i].name, data[i],
-                              (size_t)dv_tensor_bytes(&plan->ops->tensors[i]),
-                              diag);
+    if (st == DV_OK)
+        st = case_bind(x, plan->ops, data, diag);
     if (st == DV_OK)
         st = dv_exec_run(x, diag);
     if (st != DV_OK) {
