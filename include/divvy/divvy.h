@@ -706,9 +706,10 @@ typedef struct dv_contract_options {
         0, 0, 0, 0, 0, 0                                                       \
     }
 
-// Lay a product out, make its kernels and get its buffers. The nest is copied;
-// `jit` is borrowed until dv_contract_destroy (NULL: it has its own). f32 and
-// f64; first touch none, zero or copy, last touch none, copy or relu; as_is, a
+// Lay a product out, make its kernels and get its buffers; or make those of a
+// unary. The nest is copied; `jit` is borrowed until dv_contract_destroy (NULL:
+// it has its own). f32 and f64, any touches: zero first and relu last are in
+// the product's kernels, others go over out before it and behind it. as_is, a
 // form that kernels are made for; otherwise DV_E_NEST.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,

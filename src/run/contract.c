@@ -223,18 +223,17 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
                            "the bytes of %s are too many to count",
                            dv_nest_operand_name(i));
     }
-    if (dv_nest_is_unary(n))
-        return dv_fail(diag, DV_E_NEST, at, "%s is no product",
-                       dv_prim_get(n->main)->name);
-    if (n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
-        n->first != DV_PRIM_COPY)
-        return dv_fail(diag, DV_E_NEST, at, "no kernel has first touch %s",
-                       dv_prim_get(n->first)->name);
-    if (n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
-        n->last != DV_PRIM_RELU)
-        return dv_fail(diag, DV_E_NEST, at, "no kernel has last touch %s",
-                       dv_prim_get(n->last)->name);
-    return DV_OK;
+    if (n->narrow && ct_touches_first(n))
+        return dv_fail(diag, DV_E_NEST, at,
+                       "invalid_first_touch_configuration: %s of sums of %s",
+                       dv_prim_get(n->first)->name,
+                       dv_dtype_get((dv_dtype)n->narrow)->name);
+    if (n->narrow && ct_touches_last(n))
+        return dv_fail(diag, DV_E_NEST, at,
+                       "invalid_last_touch_configuration: %s of sums of %s",
+                       dv_prim_get(n->last)->name,
+                       dv_dtype_get((dv_dtype)n->narrow)->name);
+    return o->as_is ? dv_nest_check_order(n, diag) : DV_OK;
 }
 
 // What the passes and the panels go by. NEON's tiles are the passes' own.
@@ -327,10 +326,12 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
-    if (s == DV_OK && !o->as_is)
+    if (s == DV_OK && !o->as_is && !dv_nest_is_unary(n))
         s = optimise(c, dv_jit_isa(jit), o, diag);
-    if (s == DV_OK)
+    if (s == DV_OK && !dv_nest_is_unary(n))
         s = build(c, jit, o, diag);
+    if (s == DV_OK)
+        s = ct_make_touches(c, jit, diag);
     c->n.src = NULL; // no longer borrowed
     if (s)
         dv_contract_destroy(c);
@@ -348,6 +349,7 @@ void dv_contract_destroy(dv_contract *c)
     for (int32_t i = 0; i < c->n_plans; i++)
         dv_gemm_plan_destroy(c->plans[i]);
     dv_release(c->plans);
+    ct_destroy_touches(c);
     dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
@@ -356,11 +358,6 @@ void dv_contract_destroy(dv_contract *c)
 int32_t dv_contract_threads(const dv_contract *c)
 {
     return c->threads;
-}
-
-int dv_contract_phases(const dv_contract *c)
-{
-    return c->n.combine ? 2 : 1;
 }
 
 const dv_nest *dv_contract_nest(const dv_contract *c)
@@ -506,8 +503,8 @@ static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
     turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
 }
 
-void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
-                      const void *in1, void *out)
+void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
+             void *out)
 {
     ct_thread *t = &c->team[thread];
     int64_t begin = c->n_shares * thread / c->threads;
@@ -534,12 +531,6 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
-{
-    if (c->n.combine)
-        ct_combine(c, thread, out);
-}
-
 typedef struct team {
     dv_contract *c;
     const void *in0, *in1;
@@ -549,17 +540,16 @@ typedef struct team {
 static void member(void *job, int32_t i)
 {
     const team *t = job;
-    dv_contract_part(t->c, i, t->in0, t->in1, t->out);
+    ct_part(t->c, i, t->in0, t->in1, t->out);
 }
 
 static void combiner(void *job, int32_t i)
 {
     const team *t = job;
-    dv_contract_combine(t->c, i, t->out);
+    ct_combine(t->c, i, t->out);
 }
 
-void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
-                     void *out)
+void ct_run(dv_contract *c, const void *in0, const void *in1, void *out)
 {
     int32_t n = c->threads;
     if (c->n_plans && ct_is_one_product(c)) {

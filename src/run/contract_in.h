@@ -67,6 +67,8 @@ typedef struct ct_thread {
     int64_t at[DV_NEST_MAX_DIMS]; // index of each loop among its elements
 } ct_thread;
 
+typedef struct ct_touch ct_touch;
+
 struct dv_contract {
     dv_nest n;
     dv_nest_form form;
@@ -103,6 +105,7 @@ struct dv_contract {
     int64_t part_step[DV_NEST_MAX_DIMS]; // of the nest's dimensions in a part
     unsigned char *sums;                 // in memory
     ct_thread *team;                     // owned
+    ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
     dv_jit *own_jit;                     // NULL: it is borrowed
     void *memory;                        // owned, mapped
     size_t memory_bytes;
@@ -139,4 +142,32 @@ int ct_k_way(const dv_contract *c, const ct_thread *t);
 void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last);
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
+
+// contract.c: a product, without touches beside it. ct_run has the threads.
+void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
+             void *out);
+void ct_run(dv_contract *c, const void *in0, const void *in1, void *out);
+
+// Touches that no kernel of a product has inside.
+static inline int ct_touches_first(const dv_nest *n)
+{
+    return n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
+           n->first != DV_PRIM_COPY;
+}
+static inline int ct_touches_last(const dv_nest *n)
+{
+    return n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
+           n->last != DV_PRIM_RELU;
+}
+
+// contract_touch.c: a function of all elements, of in0 (a unary main) or of out
+// in place. The parts of all threads, in any order, are all of it.
+dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
+                          int from, dv_prim p, int32_t threads, dv_diag *diag);
+void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
+                   unsigned char *to);
+
+// contract_run.c: touches around products.
+dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
+void ct_destroy_touches(dv_contract *c);
 #endif

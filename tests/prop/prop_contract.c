@@ -1,7 +1,8 @@
 // Contractions against the reference loops: random nests of all types of
 // dimensions, sizes 1 and primes, permuted and gapped operands, both types,
-// touches, threads; laid out by the passes, and cut and packed at random. All
-// numbers are small and whole, so that results are equal in any order.
+// touches, threads; laid out by the passes, and cut and packed at random; and
+// unaries. All numbers are small and whole, so that results are equal in any
+// order.
 // Operands end at a page that faults, or begin behind one.
 #define _GNU_SOURCE
 #include "gen.h"
@@ -52,14 +53,26 @@ static double points(const dv_nest *n)
     return all;
 }
 
-static void random_nest(rng *r, dv_nest *n)
+// Touches that kernels have inside, and exact functions that they have not.
+static void random_touches(rng *r, dv_nest *n)
 {
     static const dv_prim first[] = {DV_PRIM_NONE, DV_PRIM_ZERO, DV_PRIM_COPY};
     static const dv_prim last[] = {DV_PRIM_NONE, DV_PRIM_RELU, DV_PRIM_COPY};
-    *n = (dv_nest){.name = "random", .main = DV_PRIM_GEMM};
-    n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
+    static const dv_prim other[] = {DV_PRIM_RELU, DV_PRIM_NEG, DV_PRIM_ABS,
+                                    DV_PRIM_ZERO};
     n->first = first[rng_below(r, 3)];
     n->last = last[rng_below(r, 3)];
+    if (rng_percent(r, 15))
+        n->first = other[rng_below(r, 4)];
+    if (rng_percent(r, 15))
+        n->last = other[rng_below(r, 4)];
+}
+
+static void random_nest(rng *r, dv_nest *n)
+{
+    *n = (dv_nest){.name = "random", .main = DV_PRIM_GEMM};
+    n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
+    random_touches(r, n);
     for (int t = 0; t < 4; t++) {
         int64_t most = t == DV_NEST_C ? rng_percent(r, 30) : 3;
         for (int64_t i = rng_below(r, most + 1); i > 0; i--)
@@ -87,6 +100,24 @@ static void random_nest(rng *r, dv_nest *n)
                                              .exec = DV_NEST_SEQ,
                                              .size = 1,
                                              .stride = {1, 1, 0}};
+}
+
+// Copies and functions of in0; wide enough that blocks of several are turned.
+static void random_unary(rng *r, dv_nest *n)
+{
+    static const dv_prim mains[] = {DV_PRIM_COPY, DV_PRIM_RELU, DV_PRIM_NEG,
+                                    DV_PRIM_ABS, DV_PRIM_ZERO};
+    *n = (dv_nest){.name = "unary", .main = mains[rng_below(r, 5)]};
+    n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
+    for (int64_t i = 1 + rng_below(r, 4); i > 0; i--)
+        n->dims[n->n_dims++] =
+            (dv_nest_dim){.type = (dv_nest_type)rng_below(r, DV_NEST_K),
+                          .exec = DV_NEST_SEQ,
+                          .size = some_size(r)};
+    while (points(n) > 200000)
+        n->dims[--n->n_dims] = (dv_nest_dim){0};
+    lay_out(r, n, DV_IN0, "cmn");
+    lay_out(r, n, DV_OUT, "cmn");
 }
 
 // Cut and mark a nest as no pass would, but so that it still has a form.
@@ -178,6 +209,21 @@ static int same(const dv_nest *n, const operand *a, const operand *b)
     return 1;
 }
 
+// By threads of its own, or part by part, last ones first.
+static void run(dv_contract *c, int in_parts, const operand *in0,
+                const operand *in1, const operand *out)
+{
+    int32_t n = dv_contract_threads(c);
+    if (!in_parts) {
+        dv_contract_run(c, in0->at, in1->at, out->at);
+        return;
+    }
+    for (int32_t i = n - 1; i >= 0; i--)
+        dv_contract_part(c, i, in0->at, in1->at, out->at);
+    for (int32_t i = n - 1; dv_contract_phases(c) == 2 && i >= 0; i--)
+        dv_contract_combine(c, i, out->at);
+}
+
 // Run it and compare; out again at the other side of its page.
 static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
                   int at_end)
@@ -204,7 +250,7 @@ static int agrees(dv_jit *jit, const dv_nest *n, int threads, int as_is,
     map_operand(n, DV_OUT, at_end, &want);
     map_operand(n, DV_OUT, at_end, &got);
     assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
-    dv_contract_run(c, in0.at, in1.at, got.at);
+    run(c, threads % 3 == 0, &in0, &in1, &got);
     int ok = same(n, &want, &got);
     if (!ok)
         show(n, dv_contract_nest(c), threads);
@@ -232,6 +278,24 @@ static void test_best(void **state)
         if (!agrees(*state, &n, threads, 0, at_end))
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
     }
+}
+
+static void test_unary(void **state)
+{
+    uint64_t seed = gen_seed();
+    int ran = 0, cases = gen_cases(400);
+    for (int i = 0; i < cases; i++) {
+        rng r = {seed + (uint64_t)i};
+        dv_nest n;
+        random_unary(&r, &n);
+        if (dv_nest_check(&n, NULL))
+            continue;
+        ran++;
+        int threads = 1 + (int)rng_below(&r, 6), at_end = rng_percent(&r, 50);
+        if (!agrees(*state, &n, threads, 0, at_end))
+            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
+    }
+    assert_true(ran > cases / 2);
 }
 
 static void test_mangled(void **state)
@@ -282,7 +346,7 @@ static void test_bits(void **state)
                              DV_OK);
             map_operand(&n, DV_OUT, 0, &out[t]);
             dv_contract_run(c, in[0].at, in[1].at, out[t].at);
-            split |= dv_contract_phases(c) == 2;
+            split |= dv_contract_nest(c)->combine;
             if (!split && memcmp(out[0].data, out[t].data, out[t].bytes)) {
                 show(&n, dv_contract_nest(c), options.threads);
                 fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
@@ -318,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_best),
+        cmocka_unit_test(test_unary),
         cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };

@@ -4,8 +4,10 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "run/contract.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +211,72 @@ static void odd_kinds(void **state)
             agrees(*state, texts[i], threads, 0);
 }
 
+// All touches of the original, before and behind both its products, with loops
+// of k around the kernel and without; and what its kernels did alone.
+static void touches(void **state)
+{
+    static const char *const kinds[] = {"none", "zero", "copy", "relu", "neg"};
+    static const char *const mains[] = {
+        "gemm k 3 seq: in0 48, in1 6 m 8 prim: in0 1, out 1"
+        " n 6 prim: in1 18, out 8 k 6 prim: in0 8, in1 1",
+        "brgemm k 3 prim: in0 48, in1 6 m 8 prim: in0 1, out 1"
+        " n 6 prim: in1 18, out 8 k 6 prim: in0 8, in1 1"};
+    char text[300];
+    for (int i = 0; i < 2 * 5 * 5; i++) {
+        snprintf(text, sizeof text,
+                 "nest t f32 { first %s last %s m 4 seq: in0 144, out 48"
+                 " main %s }",
+                 kinds[i % 5], kinds[i / 5 % 5], mains[i / 25]);
+        agrees(*state, text, 1 + i % 3, i % 2);
+    }
+    static const char *const alone[] = {
+        "nest relu f32 { main relu m 32 shared: in0 26214, out 26214"
+        " n 3 seq: in0 8192, out 8192 m 8 seq: in0 1024, out 1024"
+        " m 32 prim: in0 1, out 1 n 32 prim: in0 32, out 32 }",
+        "nest turned f64 { main neg c 2 shared: in0 9000, out 9000"
+        " m 97 prim: in0 1, out 70 n 67 prim: in0 131, out 1 }",
+        "nest back f32 { main copy m 300 prim: in0 1, out -1"
+        " n 2 prim: in0 -300, out 300 }",
+        "nest apart f32 { main abs m 5 prim: in0 2, out 3"
+        " n 2 prim: in0 11, out 1 }",
+        "nest one f64 { main zero m 1 prim: in0 1, out 1 }"};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        for (int threads = 1; threads < 5; threads++)
+            agrees(*state, alone[i], threads, 0);
+}
+
+// Functions that are rounded: the same bits for any number of threads, near
+// what the loops have.
+static void touches_are_near(void **state)
+{
+    dv_nest *n = parse("nest g f32 { first exp main gemm last gelu"
+                       " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
+                       " k 40 seq: in0 70, in1 1 }");
+    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
+    operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    for (int threads = 1; threads < 5; threads++) {
+        operand got = made_up(n, DV_OUT);
+        dv_contract_options options = {.threads = threads};
+        dv_contract *c = NULL;
+        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+                         DV_OK);
+        dv_contract_run(c, in0.at, in1.at, threads > 1 ? got.at : once.at);
+        if (threads > 1)
+            assert_memory_equal(got.data, once.data, got.bytes);
+        dv_contract_destroy(c);
+        free(got.data);
+    }
+    const float *x = want.data, *y = once.data;
+    for (int i = 0; i < 70 * 33; i++)
+        assert_true(fabsf(x[i] - y[i]) <= 1e-5f * (fabsf(x[i]) + 1));
+    dv_nest_destroy(n);
+    free(in0.data);
+    free(in1.data);
+    free(want.data);
+    free(once.data);
+}
+
 // -- Wrong input -------------------------------------------------------------
 
 static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
@@ -228,19 +296,13 @@ static void wrong(void **state)
                        " n 4 seq: in1 4, out 4 k 4 seq: in0 4, in1 1 }";
     refuses(*state, good, -1, 0, DV_E_USAGE);
     refuses(*state, good, 2000, 0, DV_E_USAGE);
-    refuses(*state, "nest u f32 { main relu m 4 seq: in0 1, out 1 }", 1, 0,
-            DV_E_NEST);
-    refuses(*state,
-            "nest f f32 { first abs main gemm m 4 seq: in0 1, out 1"
-            " k 4 seq: in0 4, in1 1 }",
-            1, 0, DV_E_NEST);
-    refuses(*state,
-            "nest l f32 { main gemm last gelu m 4 seq: in0 1, out 1"
-            " k 4 seq: in0 4, in1 1 }",
-            1, 0, DV_E_NEST);
     refuses(*state, "nest t i32 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
             DV_E_NEST);
     // As it is: loops behind prims, two m inside, an operand out of reach.
+    refuses(*state,
+            "nest u f32 { main relu m 4 prim: in0 1, out 1"
+            " n 4 seq: in0 4, out 4 }",
+            1, 1, DV_E_NEST);
     refuses(*state,
             "nest o f32 { main gemm m 4 prim: in0 1, out 1"
             " k 4 seq: in0 4, in1 1 }",
@@ -334,17 +396,13 @@ static void public_calls(void **state)
     assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
 }
 
-static void out_of_memory(void **state)
+static void runs_out(const char *text)
 {
-    (void)state;
-    static const char text[] = "nest k f32 { main gemm m 3 seq: in0 1, out 1"
-                               " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
-                               " out 3 k 11 seq: in0 3, in1 50 }";
     for (int64_t nth = 0;; nth++) {
         dv_nest *n = NULL;
         dv_contract *c = NULL;
         dv_mem_fail_at(nth);
-        dv_status s = dv_nest_parse(&n, text, sizeof text - 1, "t", NULL);
+        dv_status s = dv_nest_parse(&n, text, strlen(text), "t", NULL);
         if (s == DV_OK)
             s = dv_contract_create(&c, NULL, n, NULL, NULL);
         dv_mem_fail_at(-1);
@@ -354,6 +412,18 @@ static void out_of_memory(void **state)
             break;
         assert_int_equal(s, DV_E_NOMEM);
     }
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    runs_out("nest k f32 { main gemm m 3 seq: in0 1, out 1"
+             " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
+             " out 3 k 11 seq: in0 3, in1 50 }");
+    runs_out("nest t f32 { first exp main gemm last tanh"
+             " m 3 seq: in0 1, out 1 k 11 seq: in0 3, in1 50 }");
+    runs_out("nest u f64 { main exp m 3 seq: in0 1, out 7"
+             " n 7 seq: in0 3, out 1 }");
 }
 
 static int begin(void **state)
@@ -376,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(original),       cmocka_unit_test(large_results),
         cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),        cmocka_unit_test(touches_are_near),
         cmocka_unit_test(wrong),          cmocka_unit_test(parts),
         cmocka_unit_test(public_calls),   cmocka_unit_test(out_of_memory),
     };

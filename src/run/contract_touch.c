@@ -1,0 +1,307 @@
+// Functions of single elements in a nest: a unary main, and touches of out that
+// no kernel of a product has inside. They go over memory on their own: before
+// the first product is added, and behind the last.
+//
+//   c 8: in0 64, out 64      axes, outermost first by their steps in out, as
+//   n 4: in0  1, out  8      few as there can be; a vector kernel has the last
+//   m 8: in0  4, out  1      two inside. Where another one is unit stride in
+//                            in0, blocks are turned by moves and finished
+//                            where they came to lie.
+#include "base/dtype.h"
+#include "base/math.h"
+#include "jit/vec.h"
+#include "run/contract_in.h"
+#include <stdlib.h>
+
+enum {
+    TURN = 32,        // rows and columns of a block that is turned
+    LEAST_PIECE = 16, // elements of a row that threads share
+};
+
+typedef struct axis {
+    int64_t size, from, to; // steps in elements
+} axis;
+
+struct ct_touch {
+    int32_t n, threads, cut; // cut: the axis that threads share
+    int64_t cut_unit;        // it is cut at whole ones of these
+    int64_t es;
+    int64_t from_off, to_off; // where the axes begin, in elements
+    axis axes[DV_NEST_MAX_DIMS + 2];
+    int32_t reads;         // 0: out becomes 0
+    dv_vec_fn run;         // NULL: moves are all
+    dv_move_fn turn[2][2]; // whole or rest of rows, of columns; NULL: none
+};
+
+// -- Axes --------------------------------------------------------------------
+
+static void insert(ct_touch *t, axis x)
+{
+    int i = t->n++;
+    for (; i > 0 && t->axes[i - 1].to < x.to; i--)
+        t->axes[i] = t->axes[i - 1];
+    t->axes[i] = x;
+}
+
+// Out is gone through forwards; large steps come first.
+static void list_axes(ct_touch *t, const dv_nest *n, int from)
+{
+    dv_nest all = *n;
+    dv_nest_unite(&all);
+    for (int i = 0; i < all.n_dims; i++) {
+        const dv_nest_dim *d = &all.dims[i];
+        axis x = {d->size, t->reads ? d->stride[from] : 0, d->stride[DV_OUT]};
+        if (d->type == DV_NEST_K || d->size == 1)
+            continue;
+        if (x.to < 0) {
+            t->from_off += x.from * (x.size - 1);
+            t->to_off += x.to * (x.size - 1);
+            x.from = -x.from;
+            x.to = -x.to;
+        }
+        insert(t, x);
+    }
+}
+
+static void join_axes(ct_touch *t)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        const axis x = t->axes[i];
+        axis *o = kept ? &t->axes[kept - 1] : NULL;
+        if (o && o->from == x.from * x.size && o->to == x.to * x.size)
+            *o = (axis){o->size * x.size, x.from, x.to};
+        else
+            t->axes[kept++] = x;
+    }
+    t->n = kept;
+}
+
+// Can a kernel step so far? Others are left to the loops.
+static int is_near(const axis *x)
+{
+    return llabs(x->from) <= DV_VEC_MAX_STRIDE && x->to <= DV_VEC_MAX_STRIDE;
+}
+
+static void add_single(ct_touch *t)
+{
+    t->axes[t->n++] = (axis){1, 0, 0};
+}
+
+// The two that the kernel has inside come last.
+static void choose_inside(ct_touch *t)
+{
+    int32_t n = t->n;
+    if (n < 1 || !is_near(&t->axes[n - 1])) {
+        add_single(t);
+        add_single(t);
+    } else if (n < 2 || !is_near(&t->axes[n - 2])) {
+        axis last = t->axes[--t->n];
+        add_single(t);
+        t->axes[t->n++] = last;
+    }
+}
+
+// -- Turning -----------------------------------------------------------------
+
+// The axis that is unit stride in in0 while the last one is that of out: it
+// becomes the last but one. 0: there is none, or a move cannot go so.
+static int choose_turn(ct_touch *t)
+{
+    const axis in = t->axes[t->n - 1];
+    int32_t i = t->n - 2;
+    if (in.to != 1 || in.from < 2 || !is_near(&in))
+        return 0;
+    while (i >= 0 && t->axes[i].from != 1)
+        i--;
+    if (i < 0)
+        return 0;
+    const axis x = t->axes[i];
+    if (in.from < dv_min_i64(x.size, TURN) || !is_near(&x))
+        return 0;
+    for (; i < t->n - 2; i++)
+        t->axes[i] = t->axes[i + 1];
+    t->axes[t->n - 2] = x;
+    return 1;
+}
+
+static dv_status make_turns(ct_touch *t, dv_jit *jit, dv_dtype dtype,
+                            dv_diag *diag)
+{
+    const axis *col = &t->axes[t->n - 2], *row = col + 1;
+    int64_t rows[2] = {dv_min_i64(row->size, TURN), row->size % TURN};
+    int64_t cols[2] = {dv_min_i64(col->size, TURN), col->size % TURN};
+    for (int r = 0; r < 2; r++)
+        for (int c = 0; c < 2; c++) {
+            dv_move_shape s = {.lds = row->from,
+                               .ldd = col->to,
+                               .rows = (int32_t)rows[r],
+                               .cols = (int32_t)cols[c],
+                               .dtype = (uint8_t)dtype,
+                               .move = DV_MOVE_TRANSPOSE};
+            if (s.rows && s.cols)
+                DV_TRY(dv_jit_move(jit, &s, &t->turn[r][c], diag));
+        }
+    return DV_OK;
+}
+
+// -- Making ------------------------------------------------------------------
+
+static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
+                             dv_prim p, dv_diag *diag)
+{
+    const dv_prim_info *info = dv_prim_get(p);
+    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    int turned = t->turn[0][0] != NULL;
+    dv_vec_operand to = {.inner = in->to, .outer = row->to};
+    dv_vec_operand from = {.inner = in->from, .outer = row->from};
+    to.dtype = from.dtype = (uint8_t)dtype;
+    const dv_vec_operand operands[] = {turned ? to : from, to};
+    dv_vec_node nodes[] = {{.kind = DV_VEC_LOAD}, {.kind = DV_VEC_APPLY}};
+    dv_vec_shape s = {.operands = operands,
+                      .nodes = nodes,
+                      .n_operands = 2,
+                      .n_nodes = 1,
+                      .compute = (uint8_t)dtype};
+    if (turned && info->fn < 0)
+        return DV_OK;
+    if (!t->reads) {
+        nodes[0].kind = DV_VEC_CONST;
+        s.operands = &operands[1];
+        s.n_operands = 1;
+    } else if (info->fn >= 0) {
+        nodes[1].fn = (uint8_t)info->fn;
+        s.n_nodes = 2;
+        s.value = s.result = 1;
+    }
+    return dv_jit_vec(jit, &s, &t->run, diag);
+}
+
+// The longest axis is shared, the outermost of such; the last only where its
+// pieces are of use.
+static void choose_cut(ct_touch *t)
+{
+    int turned = t->turn[0][0] != NULL;
+    t->cut = 0;
+    for (int32_t i = 1; i < t->n - 1; i++)
+        if (t->axes[i].size > t->axes[t->cut].size)
+            t->cut = i;
+    if (t->axes[t->cut].size < t->threads &&
+        t->axes[t->n - 1].size > t->axes[t->cut].size)
+        t->cut = t->n - 1;
+    t->cut_unit = turned && t->cut >= t->n - 2 ? TURN
+                  : t->cut == t->n - 1         ? LEAST_PIECE
+                                               : 1;
+}
+
+dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
+                          int from, dv_prim p, int32_t threads, dv_diag *diag)
+{
+    ct_touch *t = dv_alloc(sizeof *t);
+    if (!t)
+        return dv_nomem(diag);
+    *t = (ct_touch){.threads = threads, .reads = p != DV_PRIM_ZERO};
+    t->es = dv_dtype_get(n->dtype)->size_bytes;
+    list_axes(t, n, from);
+    join_axes(t);
+    dv_status s = DV_OK;
+    if (t->n > 1 && choose_turn(t))
+        s = make_turns(t, jit, n->dtype, diag);
+    else
+        choose_inside(t);
+    if (s == DV_OK)
+        s = make_kernel(t, jit, n->dtype, p, diag);
+    choose_cut(t);
+    if (s)
+        dv_release(t);
+    else
+        *out = t;
+    return s;
+}
+
+// -- Running -----------------------------------------------------------------
+
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+static void apply(const ct_touch *t, const unsigned char *from,
+                  unsigned char *to, int64_t rows, int64_t n)
+{
+    void *at[] = {(unsigned char *)from, to};
+    dv_vec_args args = {rows, n, t->reads ? at : &at[1], NULL};
+    t->run(&args);
+}
+
+// Blocks of the last two axes, turned one by one.
+static void turn(const ct_touch *t, const range *r, const unsigned char *from,
+                 unsigned char *to)
+{
+    const axis *col = &t->axes[t->n - 2], *row = col + 1;
+    const range *of_col = &r[t->n - 2], *of_row = of_col + 1;
+    for (int64_t j = of_col->begin; j < of_col->end; j += TURN)
+        for (int64_t i = of_row->begin; i < of_row->end; i += TURN) {
+            int64_t rows = dv_min_i64(TURN, of_row->end - i);
+            int64_t cols = dv_min_i64(TURN, of_col->end - j);
+            int64_t off = j * col->to + i * row->to;
+            int rest_i = rows < dv_min_i64(row->size, TURN);
+            int rest_j = cols < dv_min_i64(col->size, TURN);
+            t->turn[rest_i][rest_j](from +
+                                        (j * col->from + i * row->from) * t->es,
+                                    to + off * t->es);
+            if (t->run)
+                apply(t, to + off * t->es, to + off * t->es, cols, rows);
+        }
+}
+
+static void inside(const ct_touch *t, const range *r, const unsigned char *from,
+                   unsigned char *to)
+{
+    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    const range *of_row = &r[t->n - 2], *of_in = of_row + 1;
+    if (t->turn[0][0]) {
+        turn(t, r, from, to);
+        return;
+    }
+    from += (of_row->begin * row->from + of_in->begin * in->from) * t->es;
+    to += (of_row->begin * row->to + of_in->begin * in->to) * t->es;
+    apply(t, from, to, of_row->end - of_row->begin, of_in->end - of_in->begin);
+}
+
+static int64_t cut_at(const ct_touch *t, int64_t size, int32_t thread)
+{
+    int64_t units = dv_ceil_div(size, t->cut_unit);
+    return dv_min_i64(size, units * thread / t->threads * t->cut_unit);
+}
+
+void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
+                   unsigned char *to)
+{
+    range r[DV_NEST_MAX_DIMS + 2];
+    int64_t at[DV_NEST_MAX_DIMS + 2];
+    for (int32_t i = 0; i < t->n; i++) {
+        int64_t size = t->axes[i].size;
+        r[i] = (range){0, size};
+        if (i == t->cut)
+            r[i] =
+                (range){cut_at(t, size, thread), cut_at(t, size, thread + 1)};
+        at[i] = r[i].begin;
+    }
+    if (r[t->cut].begin == r[t->cut].end)
+        return;
+    for (;;) {
+        int64_t from_off = t->from_off, to_off = t->to_off;
+        int32_t i = t->n - 3;
+        for (int32_t k = 0; k <= i; k++) {
+            from_off += at[k] * t->axes[k].from;
+            to_off += at[k] * t->axes[k].to;
+        }
+        inside(t, r, from + from_off * t->es, to + to_off * t->es);
+        while (i >= 0 && ++at[i] == r[i].end) {
+            at[i] = r[i].begin;
+            i--;
+        }
+        if (i < 0)
+            return;
+    }
+}
