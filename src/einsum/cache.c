@@ -44,9 +44,10 @@ static void put_plan_options(dv_text *key, const dv_plan_options *o)
     const char *const texts[] = {
         o->stop_after,   o->divide, o->joint,  o->scratch, o->in_place,
         o->clone_inputs, o->ring,   o->evict,  o->reorder, o->recompute,
-        o->tenants,      o->solver, o->policy, o->order};
+        o->tenants,      o->solver, o->policy, o->order,   o->grid};
     dv_put(key, "plan %" PRId64 " %" PRId64 " %" PRId64 " %.17g ", o->cores,
            o->threads, o->place_budget, o->time_limit_s);
+    dv_put(key, "%" PRId64 " %" PRId64 " ", o->team, o->rank);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         put_text(key, texts[i]);
     for (size_t i = 0; i < o->n_pins; i++)

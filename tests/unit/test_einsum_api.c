@@ -100,7 +100,7 @@ static void caches(void **state)
     (void)state;
     dv_einsum_cache *cache = NULL;
     dv_einsum_options o = DV_EINSUM_OPTIONS_INIT;
-    dv_einsum_exec *e[7] = {NULL};
+    dv_einsum_exec *e[9] = {NULL};
     const int64_t two[] = {2}, three[] = {3};
     dv_array in = {DV_F64, 1, two, NULL, NULL};
     assert_int_equal(dv_einsum_cache_create(&cache, 2, NULL), DV_OK);
@@ -125,13 +125,20 @@ static void caches(void **state)
     plan.threads = 2;
     assert_int_equal(dv_einsum_create(&e[6], "i->", &in, 1, &o, NULL), DV_OK);
     assert_ptr_not_equal(dv_einsum_plan(e[5]), dv_einsum_plan(e[6]));
+    plan.team = 2; // for processes: the same with the cache and without
+    o.cache = NULL;
+    dv_status st = dv_einsum_create(&e[7], "i->", &in, 1, &o, NULL);
+    o.cache = cache;
+    assert_int_equal(dv_einsum_create(&e[8], "i->", &in, 1, &o, NULL), st);
+    if (st == DV_OK)
+        assert_ptr_not_equal(dv_einsum_plan(e[6]), dv_einsum_plan(e[8]));
     dv_einsum_cache_destroy(cache); // execs go on
     double x[2] = {3, 4}, y = 0;
     assert_int_equal(dv_einsum_bind(e[0], 0, x, NULL, NULL), DV_OK);
     assert_int_equal(dv_einsum_bind(e[0], 1, &y, NULL, NULL), DV_OK);
     assert_int_equal(dv_einsum_run(e[0], NULL), DV_OK);
     assert_true(y == 7);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 9; i++)
         dv_einsum_destroy(e[i]);
 }
 
