@@ -232,6 +232,10 @@ dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
     if (max_elems < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a limit of %" PRId64 " elements", max_elems);
+    if (how && f->is_tree)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a tree has its order, path '%s' is for expressions",
+                       how);
     *out = (dv_path){.how = "exact"};
     out->steps = DV_NEW(arena, dv_step, f->is_tree ? f->n_given : 2 * f->n_in);
     w.number = DV_NEW(arena, int32_t, f->n_in);
@@ -242,5 +246,10 @@ dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
     out->naive_flops = f->is_tree ? 0 : naive_flops(f);
     for (int32_t i = 0; i + 1 < out->n_steps; i++)
         out->largest_elems = fmax(out->largest_elems, out->steps[i].elems);
+    if (f->is_tree && max_elems && out->largest_elems > (double)max_elems)
+        return dv_fail(diag, DV_E_CAPACITY, (dv_loc){&f->src, 0},
+                       "a result between has %.0f elements, %" PRId64
+                       " are allowed",
+                       out->largest_elems, max_elems);
     return DV_OK;
 }

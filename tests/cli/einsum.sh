@@ -77,6 +77,10 @@ has 'given order'
 expect 1 "a '->' is missing" "$divvy" einsum --tree '[0,1],[1,2]' --sizes 3,4,5
 expect 1 "a tree begins with '\\['" "$divvy" einsum --tree '0,1->1' --sizes 3,4
 expect 1 'index 5 has no size: --sizes has 3 numbers' "$divvy" einsum --tree '[0,5]->[5,0]' --sizes 3,4,5
+expect 2 "a tree has its order, path 'exact' is for expressions" "$divvy" einsum --tree '[0]->[0]' --sizes 3 --order exact
+expect 1 'a result between has 8 elements, 7 are allowed' \
+    "$divvy" einsum --tree '[[0,1],[1,2]->[0,2]],[2,3]->[0,3]' --sizes 2,3,4,5 --max-elements 7
+good --tree '[[0,1],[1,2]->[0,2]],[2,3]->[0,3]' --sizes 2,3,4,5 --max-elements 8
 expect 2 '--tree needs --sizes' "$divvy" einsum --tree '[0]->[0]'
 expect 2 '--sizes is for --tree' "$divvy" einsum i 3 --sizes 3
 expect 2 "--sizes takes numbers like 8,4,7, not '3,'" "$divvy" einsum --tree '[0]->[0]' --sizes 3,
