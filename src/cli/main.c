@@ -1,10 +1,12 @@
 #define _POSIX_C_SOURCE 200809L // sigaction
 #include "base/file.h"
 #include "cli/cli.h"
+#include "jit/host.h"
 #include "run/mpi.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -42,6 +44,32 @@ static void help(FILE *out)
             "refused, 4 a check failed\n");
 }
 
+// A set that this machine lacks is another machine's; a name that no set has is
+// a slip. -1, or an exit code.
+static int check_cpu(const cli_command *c)
+{
+    const char *wish = getenv("DIVVY_CPU");
+    dv_text names = {0};
+    for (int i = 0; i < dv_n_isas; i++) {
+        if (!wish || !strcmp(wish, dv_isas[i].name))
+            wish = NULL;
+        if (!i || strcmp(dv_isas[i].name, dv_isas[i - 1].name) != 0)
+            dv_put(&names, " %s", dv_isas[i].name);
+    }
+    int code = -1;
+    if (wish)
+        code = cli_usage(c, "DIVVY_CPU is '%s'; there are:%s", wish,
+                         names.at ? names.at : "");
+    dv_text_free(&names);
+    return code;
+}
+
+static int run_command(const cli_command *c, int argc, char **argv)
+{
+    int code = check_cpu(c);
+    return code < 0 ? c->run(c, argc, argv) : code;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
@@ -60,7 +88,7 @@ static int dispatch(int argc, char **argv)
     }
     for (const cli_command *c = cli_commands; c->name; c++)
         if (strcmp(c->name, word) == 0)
-            return c->run(c, argc - 2, argv + 2);
+            return run_command(c, argc - 2, argv + 2);
     fprintf(stderr, "divvy: there is no command %s; divvy --help lists them\n",
             word);
     return 2;

@@ -15,6 +15,12 @@ grep -q 'divvy check' .err || complain 'no command: no help'
 "$divvy" --frobnicate >.out 2>.err
 [ $? = 2 ] && grep -q -- 'frobnicate' .err || complain 'an unknown option before the command'
 
+# An instruction set that there is not; one of another machine is no matter.
+wrong "DIVVY_CPU is 'noen'; there are: .* neon .* avx2" env DIVVY_CPU=noen "$divvy" run p.dv
+for cpu in neon avx2; do
+    expect 0 '' env DIVVY_CPU=$cpu "$divvy" run p.dv
+done
+
 for c in check plan run; do
     wrong 'is needed' "$divvy" $c
     wrong 'there is no option --frob' "$divvy" $c p.dv --frob
