@@ -678,6 +678,10 @@ DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
 // Does it mean something: sizes, strides and primitives agree, and no element
 // is written by two points? DV_E_NEST names the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
+// Beyond that, has it the form of the original's kernels: shared, then seq,
+// then prim; one m, one n and the k of its primitive inside, unit strides? What
+// the seed passes lead to; contractions take more than this.
+DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 // Lay the nest out in place: "best" (NULL), "seed" or "seed+brgemm", or passes
 // by name, "join,kernel". What it computes stays the same.
 DV_API dv_status dv_nest_optimise(dv_nest *n, const char *passes,

@@ -159,10 +159,10 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
 // -- Rules (verify.c) --------------------------------------------------------
 
-// dv_nest_check is public (divvy.h): the rules that all nests obey.
-// Beyond it: first shared, then seq, then prim; k shared only to combine.
+// dv_nest_check is public (divvy.h): the rules that all nests obey; so is
+// dv_nest_verify: all rules there are. Between them: first shared, then seq,
+// then prim; k shared only to combine.
 dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
-dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
 
 // -- Text (text.c) -----------------------------------------------------------
 

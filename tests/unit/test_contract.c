@@ -371,6 +371,7 @@ static void public_calls(void **state)
     options.after = count_passes;
     options.user = &passes;
     assert_int_equal(dv_nest_check(n, NULL), DV_OK);
+    assert_int_equal(dv_nest_verify(n, NULL), DV_E_NEST); // nothing is prim
     assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
     assert_int_equal(passes, 6);
