@@ -52,6 +52,26 @@ static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
     return DV_OK;
 }
 
+// Zeros stand for what is usual. A vector has one f64 at least.
+static dv_status check_options(const dv_nest_options *o, dv_diag *diag)
+{
+    if (o->threads < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%lld threads",
+                       (long long)o->threads);
+    if (o->l1_bytes < 0 || o->l2_bytes < 0 || o->l3_bytes < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "caches of %lld, %lld and %lld bytes",
+                       (long long)o->l1_bytes, (long long)o->l2_bytes,
+                       (long long)o->l3_bytes);
+    if ((o->vector_bytes && o->vector_bytes < 8) || o->vector_bytes > 256 ||
+        o->tile_rows < 0 || o->tile_rows > 256 || o->tile_vectors < 0 ||
+        o->tile_vectors > 256)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "tiles of %d rows and %d vectors of %d bytes",
+                       o->tile_rows, o->tile_vectors, o->vector_bytes);
+    return DV_OK;
+}
+
 dv_status dv_nest_optimise(dv_nest *n, const char *list,
                            const dv_nest_options *options, dv_diag *diag)
 {
@@ -59,9 +79,7 @@ dv_status dv_nest_optimise(dv_nest *n, const char *list,
     dv_nest_options o = options ? *options : none;
     if (!list || dv_nest_list(list))
         list = dv_nest_list(list ? list : "best");
-    if (o.threads < 0)
-        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%lld threads",
-                       (long long)o.threads);
+    DV_TRY(check_options(&o, diag));
     o.threads = o.threads ? o.threads : 1;
     DV_TRY(dv_nest_check(n, diag));
     while (*list) {

@@ -373,6 +373,13 @@ static void public_calls(void **state)
     assert_int_equal(dv_nest_check(n, NULL), DV_OK);
     assert_int_equal(dv_nest_verify(n, NULL), DV_E_NEST); // nothing is prim
     assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
+    options.vector_bytes = -1; // no machine's
+    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
+    options.vector_bytes = 0, options.tile_rows = -1;
+    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
+    options.tile_rows = 0, options.l2_bytes = -1;
+    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
+    options.l2_bytes = 0;
     assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
     assert_int_equal(passes, 6);
     char *text = dv_nest_text(n);
