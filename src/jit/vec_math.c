@@ -346,7 +346,8 @@ static int32_t gelu_of(dv_vec_build *b, int32_t x)
     int32_t most = K(type_of(b)->tail_most);
     int32_t size = P(FABS, P(FLEAST, x, most));
     int32_t tail = down(b, tail_lifted(b, P(FLEAST, size, most), 1));
-    return P(FNMA, size, tail, P(FMOST, x, K(0)));
+    // The sign is x's, that of 0 too.
+    return with_sign_of(b, x, P(FNMA, size, tail, P(FMOST, x, K(0))));
 }
 
 // The same with the distribution as 1/2 + x P(x^2) / Q(x^2): half the time,

@@ -263,6 +263,33 @@ static void f64(void **state)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : 1 << 18);
 }
 
+// -0 and 0 become what the plain formulas make of them, sign and all.
+static void zeros(void **state)
+{
+    (void)state;
+    if (!jit)
+        skip();
+    for (int i = 0; i < N_BOUNDS; i++) {
+        dv_fn fn = bounds[i].fn;
+        const float x[] = {0, -0.0F, 0, -0.0F, -0.0F};
+        const double u[] = {0, -0.0, -0.0};
+        float y[5];
+        double v[3];
+        kernel(fn,
+               DV_F32)(&(dv_vec_args){1, 5, (void *[]){(void *)x, y}, NULL});
+        kernel(fn,
+               DV_F64)(&(dv_vec_args){1, 3, (void *[]){(void *)u, v}, NULL});
+        for (int k = 0; k < 8; k++) {
+            double in = k < 5 ? (double)x[k] : u[k - 5];
+            double got = k < 5 ? (double)y[k] : v[k - 5];
+            double want = dv_fn_apply(fn, in, 0, 0);
+            if (!signbit(got) != !signbit(want))
+                fail_msg("%s(%g) of %s is %g, not %g", dv_fn_get(fn)->text, in,
+                         k < 5 ? "f32" : "f64", got, want);
+        }
+    }
+}
+
 // -- Neighbours --------------------------------------------------------------
 
 enum { BLOCK = 64 };
@@ -415,9 +442,9 @@ static void division_by_numbers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32), cmocka_unit_test(f64),
-        cmocka_unit_test(neighbours), cmocka_unit_test(division),
-        cmocka_unit_test(division_by_numbers)};
+        cmocka_unit_test(f32),      cmocka_unit_test(f64),
+        cmocka_unit_test(zeros),    cmocka_unit_test(neighbours),
+        cmocka_unit_test(division), cmocka_unit_test(division_by_numbers)};
     if (argc > 1)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
