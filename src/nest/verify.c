@@ -150,7 +150,7 @@ static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
     if (n->dtype == DV_F32 || n->dtype == DV_F64)
         return DV_OK;
-    return broken(n, -1, diag, RULE_DTYPE, "%s, f32 and f64 are possible",
+    return broken(n, -1, diag, RULE_DTYPE, "it is %s; f32 and f64 are possible",
                   dv_dtype_get(n->dtype)->name);
 }
 
