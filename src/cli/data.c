@@ -9,22 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
+dv_status cli_check_bytes(int64_t need, dv_diag *diag)
 {
-    int64_t need = 0, pages = sysconf(_SC_PHYS_PAGES), page, have, n;
-    page = sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        int copies = t->is_input && t->is_output ? 2 : 1;
-        if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
-            !dv_add_i64(&need, need, n))
-            need = INT64_MAX;
-        if (verify &&
-            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
-            need = INT64_MAX;
-        if (need == INT64_MAX)
-            break;
-    }
+    int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), have;
     if (pages <= 0 || page <= 0 || !dv_mul_i64(&have, pages, page) ||
         need <= have)
         return DV_OK;
@@ -37,6 +24,24 @@ dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
     dv_text_free(&a);
     dv_text_free(&b);
     return st;
+}
+
+dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
+{
+    int64_t need = 0, n;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int copies = t->is_input && t->is_output ? 2 : 1;
+        if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
+            !dv_add_i64(&need, need, n))
+            need = INT64_MAX;
+        if (verify &&
+            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
+            need = INT64_MAX;
+        if (need == INT64_MAX)
+            break;
+    }
+    return cli_check_bytes(need, diag);
 }
 
 int cli_range(const cli_command *c, const char *text, double *low_out,

@@ -30,6 +30,8 @@ dv_status cli_from_outside(dv_target *t, dv_plan_options *options,
 
 // Refuse what cannot fit before the machine starts to thrash (data.c).
 dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag);
+// The same for so many bytes.
+dv_status cli_check_bytes(int64_t need, dv_diag *diag);
 // LOW..HIGH of --random. Returns -1, or an exit code.
 int cli_range(const cli_command *c, const char *text, double *low,
               double *high);

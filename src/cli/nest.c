@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "nest/nest.h"
 #include "run/contract.h"
 #include <inttypes.h>
@@ -192,24 +193,40 @@ static dv_status optimise(job *j, dv_diag *diag)
     return check(j, passes, diag);
 }
 
+// Of an operand; INT64_MAX: more than can be counted.
+static int64_t bytes_of(const dv_nest *n, int o, int64_t *lo)
+{
+    int64_t hi, bytes, size = dv_dtype_get(n->dtype)->size_bytes;
+    if (!dv_nest_extent(n, o, lo, &hi) || !dv_sub_i64(&bytes, hi, *lo) ||
+        !dv_add_i64(&bytes, bytes, 1) || !dv_mul_i64(&bytes, bytes, size))
+        return INT64_MAX;
+    return bytes;
+}
+
 // An operand with made-up numbers; *at is the element of index 0.
 static dv_status make_up(const job *j, int o, void **data, char **at,
                          dv_diag *diag)
 {
     const dv_nest *n = &j->nest;
-    int64_t lo, hi, elems, bytes, size = dv_dtype_get(n->dtype)->size_bytes;
-    if (!dv_nest_extent(n, o, &lo, &hi) || !dv_sub_i64(&elems, hi, lo) ||
-        !dv_add_i64(&elems, elems, 1) || !dv_mul_i64(&bytes, elems, size) ||
-        bytes > (int64_t)1 << 33)
-        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "%s spans more than 8GiB, too much to make up",
-                       dv_nest_operand_name(o));
+    int64_t size = dv_dtype_get(n->dtype)->size_bytes, lo;
+    int64_t bytes = bytes_of(n, o, &lo);
     *data = dv_alloc((size_t)bytes);
     if (!*data)
         return dv_nomem(diag);
-    dv_nest_fill(n->dtype, (uint64_t)o, *data, elems);
+    dv_nest_fill(n->dtype, (uint64_t)o, *data, bytes / size);
     *at = (char *)*data - lo * size;
     return DV_OK;
+}
+
+// Out is there three times: it is run again, and compared.
+static dv_status check_memory(const job *j, dv_diag *diag)
+{
+    int64_t need = 0, lo;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int copies = o == DV_OUT ? 3 : 1; copies > 0; copies--)
+            if (!dv_add_i64(&need, need, bytes_of(&j->nest, o, &lo)))
+                need = INT64_MAX;
+    return cli_check_bytes(need, diag);
 }
 
 static void summarize(job *j, const void *out)
@@ -343,7 +360,7 @@ static dv_status run(job *j, dv_diag *diag)
 {
     void *data[DV_N_OPERANDS] = {0}, *work[2] = {0};
     char *at[DV_N_OPERANDS] = {0};
-    dv_status st = DV_OK;
+    dv_status st = check_memory(j, diag);
     for (int o = 0; o < DV_N_OPERANDS && st == DV_OK; o++)
         st = make_up(j, o, &data[o], &at[o], diag);
     for (int i = 0; i < 2 && st == DV_OK; i++)
