@@ -187,6 +187,23 @@ typedef struct dv_vec_plan {
 // Memory comes from the arena. p->failed: out of it.
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena);
+// The same from a plan of a shape that differs in strides: it gets the shape
+// and its operands.
+void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
+                       dv_arena *arena);
+
+// Plans made last, by key, of one back end. Memory: owned, freed whole.
+enum { DV_VEC_KEPT = 8, DV_VEC_KEPT_BYTES = 32 << 10 };
+typedef struct dv_vec_kept {
+    struct dv_vec_kept_plan *plans[DV_VEC_KEPT];
+    int next;
+} dv_vec_kept;
+// 0: there is none. *out borrows its operations and constants.
+int dv_vec_kept_find(const dv_vec_kept *k, const uint64_t *words, int n,
+                     dv_vec_plan *out);
+void dv_vec_kept_add(dv_vec_kept *k, const uint64_t *words, int n,
+                     const dv_vec_plan *plan);
+void dv_vec_kept_free(dv_vec_kept *k);
 
 // -- Back ends ---------------------------------------------------------------
 
@@ -199,6 +216,8 @@ int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
+// A shape's key without what its plan does not depend on.
+void dv_vec_plan_key(uint64_t *key);
 // A name from a key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);
 #endif
