@@ -81,8 +81,10 @@ typedef struct count {
     const prices *p;
     dv_nest_form f;
     dv_nest_tiles tiles;
-    double turns[DV_NEST_MAX_DIMS]; // of each loop
-    double es, row, col, k;         // bytes; the kernel's sizes
+    double turns[DV_NEST_MAX_DIMS];    // of each loop
+    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
+    double all[DV_N_OPERANDS];         // elements
+    double es, row, col, k;            // bytes; the kernel's sizes
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
 } count;
@@ -120,11 +122,7 @@ static double block_of(const count *c, int o)
 
 static double all_of(const count *c, int o)
 {
-    double n = block_of(c, o);
-    for (int l = 0; l < c->f.n_loops; l++)
-        if (c->n->dims[l].stride[o])
-            n *= c->turns[l];
-    return n;
+    return c->all[o];
 }
 
 // What a buffer holds that is filled in loop `at`.
@@ -139,10 +137,7 @@ static double packed_of(const count *c, int o, int at)
 
 static double turns_up_to(const count *c, int at)
 {
-    double n = 1;
-    for (int l = 0; l <= at; l++)
-        n *= c->turns[l];
-    return n;
+    return c->upto[at + 1];
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -442,49 +437,75 @@ static int too_large(const count *c, int o)
     return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
 }
 
-// Count what does not depend on who is packed where. 0: there is no form.
-static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+// Count what depends on who is packed, but not on where. 0: there is no form.
+static int take_form(count *c)
 {
-    int bad;
-    *c = (count){.n = n, .caches = caches};
-    if (dv_nest_form_of(n, &c->f, NULL) ||
-        !dv_nest_tiles_of(n, &c->tiles, &bad))
+    const dv_nest *n = c->n;
+    if (dv_nest_form_of(n, &c->f, NULL))
         return 0;
-    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
-    c->p = caches->vector > 16 ? &avx : &neon;
-    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
-    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    for (int l = 0; l < c->f.n_loops; l++)
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        c->all[o] = block_of(c, o);
+        for (int l = 0; l < c->f.n_loops; l++)
+            if (n->dims[l].stride[o])
+                c->all[o] *= c->turns[l];
+    }
+    return 1;
+}
+
+// Count what does not depend on that. 0: there is no such nest.
+static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+{
+    int bad;
+    c->n = n;
+    c->caches = caches;
+    if (!dv_nest_tiles_of(n, &c->tiles, &bad))
+        return 0;
+    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
+    c->p = caches->vector > 16 ? &avx : &neon;
+    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
+    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
+    c->upto[0] = 1;
+    for (int l = 0; l < n->n_dims && n->dims[l].exec != DV_NEST_PRIM; l++) {
         c->turns[l] = turns_of(c, l);
+        c->upto[l + 1] = c->upto[l] * c->turns[l];
+    }
     return 1;
 }
 
 double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
-    dv_nest packed = *n;
+    dv_nest packed;
     count c;
+    dv_nest_copy(&packed, n);
     packed.pack = 7;
-    return begin(&c, &packed, caches) ? kernels(&c) : 0;
+    return begin(&c, &packed, caches) && take_form(&c) ? kernels(&c) : 0;
+}
+
+// That of a nest as it is packed now.
+static double cost_of(count *c)
+{
+    const dv_nest *n = c->n;
+    if (!take_form(c) ||
+        (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
+        return DV_NEST_IMPOSSIBLE;
+    double sum = kernels(c) + results(c);
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (too_large(c, o))
+            return DV_NEST_IMPOSSIBLE;
+        sum += packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
+    }
+    return sum;
 }
 
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
-    if (!begin(&c, n, caches) ||
-        (n->dot && dv_nest_form_is_dot(&c.f) != (n->dot == DV_DOT_ALWAYS)))
-        return DV_NEST_IMPOSSIBLE;
-    double sum = kernels(&c) + results(&c);
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (too_large(&c, o))
-            return DV_NEST_IMPOSSIBLE;
-        sum += packing(&c, o) + (o == DV_OUT ? 0 : load(&c, o));
-    }
-    return sum;
+    return begin(&c, n, caches) ? cost_of(&c) : DV_NEST_IMPOSSIBLE;
 }
 
 // -- Choosing what is packed -------------------------------------------------
@@ -522,48 +543,63 @@ static int best_loop(count *c, int o)
     return best;
 }
 
+// What is packed, in which loop, and what that costs.
+typedef struct packs {
+    int at[DV_N_OPERANDS];
+    double cost;
+} packs;
+
 // Packed or not, each of in0 and in1, with out as it is: what costs least.
 // `was` and not -1: that is settled, operand by operand.
-static void try_inputs(dv_nest *n, const dv_nest_caches *caches, double *least,
-                       dv_nest *best, const int at[], int was)
+static void try_inputs(count *c, dv_nest *n, packs *best, const int at[],
+                       int was)
 {
     for (int packed = 0; packed < 4; packed++) {
         if (was >= 0 && packed != (was & 3))
             continue;
-        for (int o = DV_IN0; o <= DV_IN1; o++)
-            mark(n, o, packed >> o & 1 ? at[o] : DV_FORM_NEVER);
-        double cost = dv_nest_cost(n, caches);
-        if (cost < *least) {
-            *least = cost;
-            *best = *n;
+        packs p = {{at[DV_IN0], at[DV_IN1], at[DV_OUT]}, 0};
+        for (int o = DV_IN0; o <= DV_IN1; o++) {
+            p.at[o] = packed >> o & 1 ? at[o] : DV_FORM_NEVER;
+            mark(n, o, p.at[o]);
         }
+        p.cost = cost_of(c);
+        if (p.cost < best->cost)
+            *best = p;
     }
 }
 
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep)
 {
-    double least = DV_NEST_IMPOSSIBLE;
-    dv_nest best = *n;
+    packs best = {{0}, DV_NEST_IMPOSSIBLE};
+    count c;
+    uint8_t marks[DV_NEST_MAX_DIMS], top = n->pack;
     int was = n->pack;
     for (int i = 0; i < n->n_dims; i++)
-        was |= n->dims[i].pack;
-    for (int out = 0; out <= !n->combine; out++) {
+        was |= marks[i] = n->dims[i].pack;
+    int may = begin(&c, n, caches);
+    for (int out = 0; may && out <= !n->combine; out++) {
         int at[DV_N_OPERANDS];
         if (keep && !n->combine && out != (was >> DV_OUT & 1))
             continue;
         for (int o = 0; o < DV_N_OPERANDS; o++)
             mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
-        count c;
-        if (!begin(&c, n, caches))
+        if (!take_form(&c))
             continue;
         for (int o = 0; o < DV_N_OPERANDS; o++)
-            at[o] = best_loop(&c, o);
-        mark(n, DV_OUT, out ? at[DV_OUT] : DV_FORM_NEVER);
+            at[o] = o < DV_OUT || out ? best_loop(&c, o) : DV_FORM_NEVER;
+        mark(n, DV_OUT, at[DV_OUT]);
         if (!out || at[DV_OUT] != DV_FORM_NEVER)
-            try_inputs(n, caches, &least, &best, at, keep ? was : -1);
+            try_inputs(&c, n, &best, at, keep ? was : -1);
     }
-    *n = best;
-    return least;
+    if (best.cost < DV_NEST_IMPOSSIBLE) {
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            mark(n, o, best.at[o]);
+        return best.cost;
+    }
+    n->pack = top; // as it was
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].pack = marks[i];
+    return best.cost;
 }
 
 dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,

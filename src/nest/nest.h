@@ -41,6 +41,7 @@
 #define DV_NEST_H
 #include "ir/program.h"
 #include "lang/lexer.h"
+#include <string.h>
 
 enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
 enum {
@@ -122,6 +123,15 @@ struct dv_nest {
     const dv_source *src; // borrowed; NULL: made in C
     uint32_t off;
 };
+
+// The same as =, without the dimensions that are not there.
+static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
+{
+    memcpy(to, from, offsetof(dv_nest, dims));
+    memcpy(to->dims, from->dims, (size_t)from->n_dims * sizeof *from->dims);
+    to->src = from->src;
+    to->off = from->off;
+}
 
 // -- Tables (nest.c) ---------------------------------------------------------
 
