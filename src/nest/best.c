@@ -43,7 +43,6 @@ enum {
 };
 
 typedef struct ranked {
-    dv_nest_dim dim;
     int kind_at; // place of its kind in the template
     int level;   // of its tiles
     int before;  // where it stood
@@ -62,18 +61,17 @@ static int64_t reach(const dv_nest_dim *d)
     return out ? out : reach_in(d);
 }
 
-static int by_rank(const void *x, const void *y)
+static int comes_before(const ranked *a, const ranked *b)
 {
-    const ranked *a = x, *b = y;
     if (a->kind_at != b->kind_at)
-        return a->kind_at - b->kind_at;
+        return a->kind_at < b->kind_at;
     if (a->stays)
-        return a->before - b->before;
+        return a->before < b->before;
     if (a->level != b->level)
-        return a->level - b->level;
+        return a->level < b->level;
     if (a->reach != b->reach)
-        return a->reach > b->reach ? -1 : 1;
-    return a->before - b->before;
+        return a->reach > b->reach;
+    return a->before < b->before;
 }
 
 // A loop over tiles of another loop.
@@ -96,73 +94,97 @@ static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
     }
 }
 
-// `n` with its loops as template `which` has them.
-static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
+// The loops of `n` in the order that template `which` has them in: where each
+// stood. Returns how many.
+static int arrange(const dv_nest *n, const dv_nest_tiles *t, int which,
+                   uint8_t *order)
 {
     ranked r[DV_NEST_MAX_DIMS];
-    dv_nest out = *n;
     int loops = 0, mixed = which >= MIXED && which < BY_INPUT;
     for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
         const dv_nest_dim *d = &n->dims[loops];
-        int kind = kind_of(n, t, loops), at = 0;
+        int kind = kind_of(n, t, loops), at = 0, i = loops;
         if (mixed && kind >= M_OUTER)
             kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] = (ranked){*d,
-                            at,
-                            !mixed && t->outer[loops] >= 0,
-                            loops,
-                            kind == OF_K && n->k_order == DV_K_AS_IT_IS,
-                            which < BY_INPUT ? reach(d) : reach_in(d)};
+        ranked x = {at, !mixed && t->outer[loops] >= 0, loops,
+                    kind == OF_K && n->k_order == DV_K_AS_IT_IS,
+                    which < BY_INPUT ? reach(d) : reach_in(d)};
+        for (; i > 0 && comes_before(&x, &r[i - 1]); i--)
+            r[i] = r[i - 1];
+        r[i] = x;
     }
-    qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
-        out.dims[i] = r[i].dim;
-    return out;
+        order[i] = (uint8_t)r[i].before;
+    return loops;
+}
+
+// Are these the dimensions of `whole` once tiles are put together?
+static int makes_up(const dv_nest *whole, const dv_nest *tiled)
+{
+    int bad, found = 0;
+    dv_nest_tiles t;
+    dv_nest x;
+    if (!dv_nest_tiles_of(tiled, &t, &bad))
+        return 0;
+    dv_nest_copy(&x, tiled);
+    dv_nest_unite(&x);
+    for (int i = 0; i < whole->n_dims; i++)
+        for (int j = 0; j < x.n_dims; j++)
+            if (whole->dims[i].size == x.dims[j].size &&
+                whole->dims[i].type == x.dims[j].type &&
+                !memcmp(whole->dims[i].stride, x.dims[j].stride,
+                        sizeof x.dims[j].stride)) {
+                found++;
+                break;
+            }
+    return x.n_dims == whole->n_dims && found == x.n_dims;
 }
 
 // Moving loops may not change which tiles belong together.
 static int same_whole(const dv_nest *a, const dv_nest *b)
 {
-    dv_nest x = *a, y = *b;
-    int bad, found = 0;
+    int bad;
     dv_nest_tiles t;
-    if (!dv_nest_tiles_of(a, &t, &bad) || !dv_nest_tiles_of(b, &t, &bad))
+    dv_nest whole;
+    if (!dv_nest_tiles_of(a, &t, &bad))
         return 0;
-    dv_nest_unite(&x);
-    dv_nest_unite(&y);
-    for (int i = 0; i < x.n_dims; i++)
-        for (int j = 0; j < y.n_dims; j++)
-            if (x.dims[i].size == y.dims[j].size &&
-                x.dims[i].type == y.dims[j].type &&
-                !memcmp(x.dims[i].stride, y.dims[j].stride,
-                        sizeof x.dims[i].stride)) {
-                found++;
-                break;
-            }
-    return x.n_dims == y.n_dims && found == x.n_dims;
+    dv_nest_copy(&whole, a);
+    dv_nest_unite(&whole);
+    return makes_up(&whole, b);
 }
 
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
 {
     dv_nest_tiles t;
-    dv_nest best = *n;
+    dv_nest whole, given, a;
+    uint8_t orders[N_TEMPLATES][DV_NEST_MAX_DIMS];
     int bad;
     double least = DV_NEST_IMPOSSIBLE;
     if (!dv_nest_tiles_of(n, &t, &bad))
         return least;
+    dv_nest_copy(&given, n);
+    dv_nest_copy(&whole, n);
+    dv_nest_unite(&whole);
     for (int i = 0; i < N_TEMPLATES; i++) {
-        dv_nest a = arranged(n, &t, i), packed = a;
-        if (!same_whole(n, &a))
+        int loops = arrange(&given, &t, i, orders[i]), other = 0;
+        while (other < i && memcmp(orders[other], orders[i], (size_t)loops))
+            other++;
+        if (other < i)
+            continue; // this order was tried
+        dv_nest_copy(&a, &given);
+        for (int l = 0; l < loops; l++)
+            a.dims[l] = given.dims[orders[i][l]];
+        if (!makes_up(&whole, &a))
             continue;
-        double cost = dv_nest_mark_packs(&packed, caches, 0);
-        if (cost < least) {
-            least = cost;
-            best = a;
-        }
+        double cost = dv_nest_mark_packs(&a, caches, 0);
+        if (cost >= least)
+            continue;
+        least = cost;
+        for (int l = 0; l < loops; l++) // without marks
+            n->dims[l] = given.dims[orders[i][l]];
     }
-    *n = best;
     return least;
 }
 
@@ -217,7 +239,8 @@ static void cut_to(dv_nest *n, int i, int64_t size)
 {
     if (size >= n->dims[i].size || n->n_dims == DV_NEST_MAX_DIMS)
         return;
-    dv_nest before = *n;
+    dv_nest before;
+    dv_nest_copy(&before, n);
     dv_nest_cut(n, i, size);
     if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
         dv_nest_dim d = n->dims[i];
@@ -225,7 +248,7 @@ static void cut_to(dv_nest *n, int i, int64_t size)
         n->dims[0] = d;
     }
     if (!same_whole(&before, n))
-        *n = before;
+        dv_nest_copy(n, &before);
 }
 
 static int find_prim(const dv_nest *n, dv_nest_type type)
