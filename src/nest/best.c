@@ -155,15 +155,16 @@ static int same_whole(const dv_nest *a, const dv_nest *b)
     return makes_up(&whole, b);
 }
 
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
+                            double most)
 {
     dv_nest_tiles t;
     dv_nest whole, given, a;
     uint8_t orders[N_TEMPLATES][DV_NEST_MAX_DIMS];
     int bad;
-    double least = DV_NEST_IMPOSSIBLE;
+    double least = most;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        return least;
+        return DV_NEST_IMPOSSIBLE;
     dv_nest_copy(&given, n);
     dv_nest_copy(&whole, n);
     dv_nest_unite(&whole);
@@ -178,14 +179,14 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
             a.dims[l] = given.dims[orders[i][l]];
         if (!makes_up(&whole, &a))
             continue;
-        double cost = dv_nest_mark_packs(&a, caches, 0);
+        double cost = dv_nest_mark_packs(&a, caches, 0, least);
         if (cost >= least)
             continue;
         least = cost;
         for (int l = 0; l < loops; l++) // without marks
             n->dims[l] = given.dims[orders[i][l]];
     }
-    return least;
+    return least < most ? least : DV_NEST_IMPOSSIBLE;
 }
 
 dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
@@ -194,7 +195,7 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
     if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches);
+        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
 
@@ -364,26 +365,42 @@ typedef struct cutter {
     double least;
 } cutter;
 
+static int same_dims(const dv_nest *a, const dv_nest *b)
+{
+    int same = a->n_dims == b->n_dims;
+    for (int i = 0; same && i < a->n_dims; i++)
+        same = a->dims[i].size == b->dims[i].size &&
+               a->dims[i].whole == b->dims[i].whole &&
+               a->dims[i].type == b->dims[i].type &&
+               !memcmp(a->dims[i].stride, b->dims[i].stride,
+                       sizeof a->dims[i].stride);
+    return same;
+}
+
 // Blocks of loops around a kernel of settled size.
 static void try_blocks(cutter *w, const dv_nest *n)
 {
     int64_t elems = w->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    dv_nest tries[N_BLOCKS], tried;
     for (int block = 0; block < N_BLOCKS; block++) {
-        dv_nest a = *n;
+        dv_nest *a = &tries[block];
+        int other = 0;
+        dv_nest_copy(a, n);
         if (block < 4 && block & 1)
-            cut_block(&a, DV_NEST_M, elems);
+            cut_block(a, DV_NEST_M, elems);
         if (block < 4 && block & 2)
-            cut_block(&a, DV_NEST_N, elems);
+            cut_block(a, DV_NEST_N, elems);
         if (block >= 4)
-            cut_few(&a, block == 4 ? 8 : block == 5 ? 4 : 16);
-        if ((block && a.n_dims == n->n_dims) ||
-            dv_nest_least_cost(&a, w->caches) >= w->least)
+            cut_few(a, block == 4 ? 8 : block == 5 ? 4 : 16);
+        while (!same_dims(&tries[other], a))
+            other++;
+        if (other < block || dv_nest_least_cost(a, w->caches) >= w->least)
             continue;
-        dv_nest tried = a;
-        double cost = dv_nest_put_in_order(&tried, w->caches);
+        dv_nest_copy(&tried, a);
+        double cost = dv_nest_put_in_order(&tried, w->caches, w->least * 0.999);
         if (cost < w->least * 0.999) {
             w->least = cost;
-            w->best = a;
+            dv_nest_copy(&w->best, a);
         }
     }
 }

@@ -83,8 +83,9 @@ typedef struct count {
     dv_nest_tiles tiles;
     double turns[DV_NEST_MAX_DIMS];    // of each loop
     double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
-    double all[DV_N_OPERANDS];         // elements
-    double es, row, col, k;            // bytes; the kernel's sizes
+    // Elements of an operand: all, and those in its buffer, if it has one.
+    double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
+    double es, row, col, k; // bytes; the kernel's sizes
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
 } count;
@@ -125,14 +126,20 @@ static double all_of(const count *c, int o)
     return c->all[o];
 }
 
-// What a buffer holds that is filled in loop `at`.
-static double packed_of(const count *c, int o, int at)
+// What is behind loop `at`: a buffer that is filled there holds that.
+static double elems_behind(const count *c, int o, int at)
 {
     double n = block_of(c, o);
     for (int l = at + 1; l < c->f.n_loops; l++)
         if (c->n->dims[l].stride[o])
             n *= c->turns[l];
     return n;
+}
+
+static void pack_in(count *c, int o, int at)
+{
+    c->f.pack[o] = at;
+    c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
 }
 
 static double turns_up_to(const count *c, int at)
@@ -271,7 +278,7 @@ static double load(const count *c, int o)
 {
     int at = c->f.pack[o], is_col = o == c->f.in_col;
     double block = block_of(c, o), loads = loads_of(c, o);
-    double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
+    double where = at == DV_FORM_NEVER ? all_of(c, o) : c->held[o];
     double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
            sum = 0;
     // The rows go by once for each panel of columns.
@@ -409,7 +416,7 @@ static double packing(const count *c, int o)
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
         return 0;
-    double n = turns_up_to(c, at) * packed_of(c, o, at);
+    double n = turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
     double far = c->es * rate(c, all_of(c, o) * c->es);
     double calls = turns_up_to(c, at) * 20;
@@ -424,7 +431,7 @@ static double packing(const count *c, int o)
         if (c->n->dims[l].type == DV_NEST_K)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
-    if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
+    if (c->held[o] * c->es > (double)c->caches->l2 * 0.9)
         far += c->p->spill * c->es * c->p->l3; // the buffer is not near
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
@@ -432,9 +439,8 @@ static double packing(const count *c, int o)
 
 static int too_large(const count *c, int o)
 {
-    int at = c->f.pack[o];
     double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
-    return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
+    return c->held[o] * c->es > most;
 }
 
 // Count what depends on who is packed, but not on where. 0: there is no form.
@@ -449,10 +455,8 @@ static int take_form(count *c)
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        c->all[o] = block_of(c, o);
-        for (int l = 0; l < c->f.n_loops; l++)
-            if (n->dims[l].stride[o])
-                c->all[o] *= c->turns[l];
+        c->all[o] = elems_behind(c, o, -1);
+        pack_in(c, o, c->f.pack[o]);
     }
     return 1;
 }
@@ -486,16 +490,18 @@ double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
     return begin(&c, &packed, caches) && take_form(&c) ? kernels(&c) : 0;
 }
 
-// That of a nest as it is packed now.
-static double cost_of(count *c)
+// That of a nest as it is packed now; no less than `most` is as good as
+// impossible.
+static double cost_of(count *c, double most)
 {
     const dv_nest *n = c->n;
     if (!take_form(c) ||
         (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
         return DV_NEST_IMPOSSIBLE;
-    double sum = kernels(c) + results(c);
+    double sum = kernels(c);
+    sum += sum < most ? results(c) : 0;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (too_large(c, o))
+        if (too_large(c, o) || sum >= most)
             return DV_NEST_IMPOSSIBLE;
         sum += packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
     }
@@ -505,7 +511,8 @@ static double cost_of(count *c)
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
-    return begin(&c, n, caches) ? cost_of(&c) : DV_NEST_IMPOSSIBLE;
+    return begin(&c, n, caches) ? cost_of(&c, DV_NEST_IMPOSSIBLE)
+                                : DV_NEST_IMPOSSIBLE;
 }
 
 // -- Choosing what is packed -------------------------------------------------
@@ -533,9 +540,11 @@ static int best_loop(count *c, int o)
             at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
         if (next_shared && (at >= 0 || o == DV_OUT))
             continue;
-        c->f.pack[o] = at;
-        double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
-        if (!too_large(c, o) && cost < least) {
+        pack_in(c, o, at);
+        double cost = too_large(c, o) ? least : packing(c, o);
+        if (cost < least && o != DV_OUT)
+            cost += load(c, o);
+        if (cost < least) {
             least = cost;
             best = at;
         }
@@ -562,36 +571,46 @@ static void try_inputs(count *c, dv_nest *n, packs *best, const int at[],
             p.at[o] = packed >> o & 1 ? at[o] : DV_FORM_NEVER;
             mark(n, o, p.at[o]);
         }
-        p.cost = cost_of(c);
+        p.cost = cost_of(c, best->cost);
         if (p.cost < best->cost)
             *best = p;
     }
 }
 
-double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep)
+// Where each input is packed best, if both are.
+static void best_loops(count *c, int at[])
 {
-    packs best = {{0}, DV_NEST_IMPOSSIBLE};
+    for (int o = DV_IN0; o <= DV_IN1; o++)
+        at[o] = best_loop(c, o);
+}
+
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
+                          double most)
+{
+    packs best = {{0}, most};
     count c;
     uint8_t marks[DV_NEST_MAX_DIMS], top = n->pack;
     int was = n->pack;
     for (int i = 0; i < n->n_dims; i++)
         was |= marks[i] = n->dims[i].pack;
     int may = begin(&c, n, caches);
+    int at[DV_N_OPERANDS], rows = -1; // whose rows the loops were found for
     for (int out = 0; may && out <= !n->combine; out++) {
-        int at[DV_N_OPERANDS];
         if (keep && !n->combine && out != (was >> DV_OUT & 1))
             continue;
         for (int o = 0; o < DV_N_OPERANDS; o++)
             mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
         if (!take_form(&c))
             continue;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            at[o] = o < DV_OUT || out ? best_loop(&c, o) : DV_FORM_NEVER;
+        if (c.f.in_row != rows)
+            best_loops(&c, at);
+        rows = c.f.in_row;
+        at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
         mark(n, DV_OUT, at[DV_OUT]);
         if (!out || at[DV_OUT] != DV_FORM_NEVER)
             try_inputs(&c, n, &best, at, keep ? was : -1);
     }
-    if (best.cost < DV_NEST_IMPOSSIBLE) {
+    if (best.cost < most) {
         for (int o = 0; o < DV_N_OPERANDS; o++)
             mark(n, o, best.at[o]);
         return best.cost;
@@ -599,7 +618,7 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep)
     n->pack = top; // as it was
     for (int i = 0; i < n->n_dims; i++)
         n->dims[i].pack = marks[i];
-    return best.cost;
+    return DV_NEST_IMPOSSIBLE;
 }
 
 dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
@@ -608,6 +627,6 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
     if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_mark_packs(n, &caches, 0);
+        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
