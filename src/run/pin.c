@@ -1,11 +1,12 @@
 // Which core a thread runs on, through hwloc: threads that wander take their
 // caches' contents along too late.
 #include "run/exec_in.h"
+#include "target/host.h"
 #include <hwloc.h>
 
 struct dv_pins {
-    hwloc_topology_t topo;
-    hwloc_cpuset_t *core; // one hardware thread of each; owned
+    hwloc_topology_t topo; // the process's
+    hwloc_cpuset_t *core;  // one hardware thread of each; owned
     hwloc_cpuset_t before;
     int32_t n;
     int bound; // `before` is the user's thread's own set
@@ -49,11 +50,10 @@ int dv_pins_create(dv_pins **out, int32_t n)
         dv_release(core);
         return 0;
     }
-    *p = (dv_pins){.core = core, .before = hwloc_bitmap_alloc()};
-    int made = p->before && hwloc_topology_init(&p->topo) == 0;
-    if (!made)
-        p->topo = NULL;
-    if (made && hwloc_topology_load(p->topo) == 0 && find_cores(p, n))
+    *p = (dv_pins){.topo = dv_host_topology(),
+                   .core = core,
+                   .before = hwloc_bitmap_alloc()};
+    if (p->topo && p->before && find_cores(p, n))
         *out = p;
     else
         dv_pins_destroy(p);
@@ -67,8 +67,6 @@ void dv_pins_destroy(dv_pins *p)
     for (int32_t i = 0; i < p->n; i++)
         hwloc_bitmap_free(p->core[i]);
     hwloc_bitmap_free(p->before);
-    if (p->topo)
-        hwloc_topology_destroy(p->topo);
     dv_release(p->core);
     dv_release(p);
 }

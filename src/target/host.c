@@ -74,15 +74,31 @@ static void probe_topology(machine *m, hwloc_topology_t topo)
     hwloc_bitmap_free(set);
 }
 
-static machine probe(void)
+static hwloc_topology_t topology; // NULL: hwloc cannot read this machine
+
+static void load(void)
 {
-    machine m = {0};
     hwloc_topology_t topo;
     if (hwloc_topology_init(&topo) != 0)
-        return m;
+        return;
     if (hwloc_topology_load(topo) == 0)
+        topology = topo;
+    else
+        hwloc_topology_destroy(topo);
+}
+
+struct hwloc_topology *dv_host_topology(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return topology;
+}
+
+static machine probe(hwloc_topology_t topo)
+{
+    machine m = {0};
+    if (topo)
         probe_topology(&m, topo);
-    hwloc_topology_destroy(topo);
     return m;
 }
 
@@ -90,7 +106,7 @@ static dv_caches caches;
 
 static void find_caches(void)
 {
-    caches = probe().share;
+    caches = probe(dv_host_topology()).share;
 }
 
 dv_caches dv_host_caches(void)
@@ -124,7 +140,12 @@ static int has_matrix(void)
 
 void dv_host_probe(dv_target *out, dv_diag *diag)
 {
-    machine m = probe();
+    dv_host_from(out, dv_host_topology(), diag);
+}
+
+void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
+{
+    machine m = probe(topo);
     if (!m.cores)
         dv_warn(diag, "host", DV_NOWHERE,
                 "hwloc cannot read this machine: assuming one core");

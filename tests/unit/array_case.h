@@ -144,7 +144,7 @@ static void plain_copy(plain *to, const dv_slice *ts, const plain *from,
 // Slices of two arrays, or of one that they share.
 static void case_copy(tester *t, int same)
 {
-    int64_t shape[MAX_DIMS], more[MAX_DIMS], sizes[MAX_DIMS];
+    int64_t shape[MAX_DIMS], more[MAX_DIMS] = {0}, sizes[MAX_DIMS];
     int n = random_shape(t, shape);
     dv_elem type = random_type(t);
     static _Thread_local plain x, y;
@@ -506,7 +506,7 @@ static void case_reduce(tester *t)
     static _Thread_local plain w, v;
     make_plain(&w, random_type(t), n, shape);
     dv_slice s[MAX_DIMS];
-    int64_t sizes[MAX_DIMS];
+    int64_t sizes[MAX_DIMS] = {0};
     for (int d = 0; d < n; d++) { // every other element or all, of every dim
         over[d] = (int)pick(&t->what, 2);
         int64_t stride = 1 + pick(&t->what, 2);

@@ -1,11 +1,11 @@
 // Targets: what reads, what does not, and that print and read are inverse.
-// setenv is POSIX; hwloc takes a made-up machine from the environment.
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L // mkstemp
 #include "base/file.h"
 #include "target/builtin.h"
 #include "target/field.h"
 #include "target/host.h"
 #include "target_case.h"
+#include <hwloc.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -112,9 +112,12 @@ static void host_is_sane(void **state)
 
 static void host_of(dv_target *t, const char *machine)
 {
-    setenv("HWLOC_SYNTHETIC", machine, 1);
-    dv_host_probe(t, NULL);
-    unsetenv("HWLOC_SYNTHETIC");
+    hwloc_topology_t topo;
+    assert_int_equal(hwloc_topology_init(&topo), 0);
+    assert_int_equal(hwloc_topology_set_synthetic(topo, machine), 0);
+    assert_int_equal(hwloc_topology_load(topo), 0);
+    dv_host_from(t, topo, NULL);
+    hwloc_topology_destroy(topo);
     check_round_trip(t);
 }
 
@@ -131,6 +134,8 @@ static void host_shares_caches(void **state)
     assert_int_equal(t.stick_bytes, 64);
     host_of(&t, "pu:5"); // not even cores are known
     assert_int_equal(t.cores, 5);
+    dv_host_from(&t, NULL, NULL); // nothing is
+    assert_int_equal(t.cores, 1);
 }
 
 // -- Values ------------------------------------------------------------------
