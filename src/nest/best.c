@@ -15,6 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
+{
+    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
+                            o->l2_bytes ? o->l2_bytes : 1 << 20,
+                            o->l3_bytes ? o->l3_bytes : 16 << 20,
+                            o->vector_bytes ? o->vector_bytes : 16,
+                            o->tile_rows ? o->tile_rows : 4,
+                            o->tile_vectors ? o->tile_vectors : 6};
+}
+
 // -- Order -------------------------------------------------------------------
 
 // Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
@@ -196,6 +206,16 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
     dv_nest_caches caches = dv_nest_caches_of(options);
     if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
+    return DV_OK;
+}
+
+dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
 

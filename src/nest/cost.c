@@ -14,16 +14,6 @@
 #include "base/math.h"
 #include "nest/best.h"
 
-dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
-{
-    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
-                            o->l2_bytes ? o->l2_bytes : 1 << 20,
-                            o->l3_bytes ? o->l3_bytes : 16 << 20,
-                            o->vector_bytes ? o->vector_bytes : 16,
-                            o->tile_rows ? o->tile_rows : 4,
-                            o->tile_vectors ? o->tile_vectors : 6};
-}
-
 enum { LINE = 64 };
 
 typedef struct prices {
@@ -121,11 +111,6 @@ static double block_of(const count *c, int o)
                               : c->col * c->k;
 }
 
-static double all_of(const count *c, int o)
-{
-    return c->all[o];
-}
-
 // What is behind loop `at`: a buffer that is filled there holds that.
 static double elems_behind(const count *c, int o, int at)
 {
@@ -174,7 +159,7 @@ static int asks(const count *c)
     const dv_nest_form *f = &c->f;
     return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
-           all_of(c, f->in_row) * c->es > (double)c->caches->l3 / 4;
+           c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
 // Bytes of an input that lie together and are read by kernels one after the
@@ -278,7 +263,7 @@ static double load(const count *c, int o)
 {
     int at = c->f.pack[o], is_col = o == c->f.in_col;
     double block = block_of(c, o), loads = loads_of(c, o);
-    double where = at == DV_FORM_NEVER ? all_of(c, o) : c->held[o];
+    double where = at == DV_FORM_NEVER ? c->all[o] : c->held[o];
     double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
            sum = 0;
     // The rows go by once for each panel of columns.
@@ -348,7 +333,7 @@ static double results(const count *c)
 {
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
-    double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
+    double all = c->all[DV_OUT], moved = loads_of(c, DV_OUT);
     if (streams(c, all))
         return all * c->es * c->p->stream;
     moved *= block_of(c, DV_OUT);
@@ -396,7 +381,7 @@ static double price(const count *c, int o, int at)
                 run *= (double)n->dims[i].size; // rows that touch
         run *= c->es;
         return c->p->copied *
-               copied(run, all_of(c, o) * c->es > (double)c->caches->l3 / 2);
+               copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
     if (far < 1)
         return c->p->scalar;
@@ -418,7 +403,7 @@ static double packing(const count *c, int o)
         return 0;
     double n = turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
-    double far = c->es * rate(c, all_of(c, o) * c->es);
+    double far = c->es * rate(c, c->all[o] * c->es);
     double calls = turns_up_to(c, at) * 20;
     if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
@@ -577,13 +562,6 @@ static void try_inputs(count *c, dv_nest *n, packs *best, const int at[],
     }
 }
 
-// Where each input is packed best, if both are.
-static void best_loops(count *c, int at[])
-{
-    for (int o = DV_IN0; o <= DV_IN1; o++)
-        at[o] = best_loop(c, o);
-}
-
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
                           double most)
 {
@@ -602,8 +580,8 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
             mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
         if (!take_form(&c))
             continue;
-        if (c.f.in_row != rows)
-            best_loops(&c, at);
+        for (int o = DV_IN0; o <= DV_IN1 && c.f.in_row != rows; o++)
+            at[o] = best_loop(&c, o);
         rows = c.f.in_row;
         at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
         mark(n, DV_OUT, at[DV_OUT]);
@@ -619,14 +597,4 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
     for (int i = 0; i < n->n_dims; i++)
         n->dims[i].pack = marks[i];
     return DV_NEST_IMPOSSIBLE;
-}
-
-dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
-                       dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
 }
