@@ -4,8 +4,10 @@
 //
 // Kernels of one kind differ in a stride, so that none is found; each round
 // makes 100 in memory of its own. `mean` has the pages of code in it, `best`
-// is the fastest of all, `first` the first one together with the memory it is
-// made in, `again` finding one that is there. Nests, trees and contractions
+// is the fastest of all, `others` the mean of products that have nothing in
+// common with those before but their size, `first` the first one together with
+// the memory it is made in, `again` (ns) finding one that is there. Nests,
+// trees and contractions
 // are laid out and get their kernels, but are not run; each time the kernels
 // are new. Figures of others are medians on a Neoverse-V1: LIBXSMM and
 // mini_jit, and einsum_ir for trees and contractions. Names choose rows that
@@ -105,50 +107,76 @@ static const row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static dv_status make_gemm(dv_jit *jit, const row *r, int64_t stride)
+// A shape, ready to be asked for.
+typedef struct asked {
+    const row *r;
+    dv_gemm_shape gemm;
+    dv_move_shape move;
+    dv_vec_operand operands[2];
+    dv_vec_node nodes[3];
+    dv_vec_shape vec;
+} asked;
+
+// Number i of a row: rows of the first operand are some elements further
+// apart; or, `other`, also those of what is written, so that nothing of the
+// kernels before is of use.
+static void set_gemm(asked *a, const row *r, int64_t stride, int other)
 {
-    dv_gemm_shape s = {.m = r->m, .n = r->n, .k = r->k, .batch = r->batch};
-    dv_gemm_fn run;
-    s.dtype = DV_F32;
-    s.lda = stride;
-    s.stride_a = (int64_t)r->m * stride;
-    s.stride_b = (int64_t)r->k * r->n;
-    return dv_jit_gemm(jit, &s, &run, NULL);
+    a->gemm = (dv_gemm_shape){.m = r->m, .n = r->n, .k = r->k};
+    a->gemm.batch = r->batch;
+    a->gemm.dtype = DV_F32;
+    a->gemm.lda = stride;
+    a->gemm.ldc = other ? stride : 0;
+    a->gemm.ldb = other ? stride : 0;
+    a->gemm.stride_a = (int64_t)r->m * stride;
+    a->gemm.stride_b = (int64_t)r->k * (other ? stride : r->n);
 }
 
-static dv_status make_move(dv_jit *jit, const row *r, int64_t stride)
+static void set_vec(asked *a, const row *r, int64_t stride)
 {
-    dv_move_shape s = {.rows = r->m, .cols = r->n, .lds = stride};
-    dv_move_fn run;
-    s.dtype = DV_F32;
-    s.move = (uint8_t)r->code;
-    return dv_jit_move(jit, &s, &run, NULL);
+    int fold = r->reduce != DV_VEC_EACH;
+    a->operands[0] =
+        (dv_vec_operand){.inner = 1, .outer = stride, .dtype = DV_F32};
+    a->operands[1] = (dv_vec_operand){
+        .inner = !fold, .outer = fold ? 1 : r->n, .dtype = DV_F32};
+    a->nodes[0] = (dv_vec_node){.kind = DV_VEC_LOAD};
+    a->nodes[1] = (dv_vec_node){.kind = DV_VEC_APPLY, .fn = (uint8_t)r->code};
+    a->nodes[2] = (dv_vec_node){.kind = DV_VEC_REDUCED};
+    a->vec = (dv_vec_shape){.operands = a->operands, .nodes = a->nodes};
+    a->vec.n_operands = 2;
+    a->vec.n_nodes = (uint16_t)(2 + fold);
+    a->vec.value = 1;
+    a->vec.result = (uint16_t)(1 + fold);
+    a->vec.compute = DV_F32;
+    a->vec.reduce = (uint8_t)r->reduce;
 }
 
-static dv_status make_vec(dv_jit *jit, const row *r, int64_t stride)
+static void set(asked *a, const row *r, int64_t stride, int other)
 {
-    const dv_vec_operand o[] = {
-        {.inner = 1, .outer = stride, .dtype = DV_F32},
-        {.inner = !r->reduce, .outer = r->reduce ? 1 : r->n, .dtype = DV_F32}};
-    const dv_vec_node n[] = {{.kind = DV_VEC_LOAD},
-                             {.kind = DV_VEC_APPLY, .fn = (uint8_t)r->code},
-                             {.kind = DV_VEC_REDUCED}};
-    dv_vec_shape s = {.operands = o, .nodes = n, .n_operands = 2};
-    dv_vec_fn run;
-    s.n_nodes = r->reduce ? 3 : 2;
-    s.value = 1;
-    s.result = r->reduce ? 2 : 1;
-    s.compute = DV_F32;
-    s.reduce = (uint8_t)r->reduce;
-    return dv_jit_vec(jit, &s, &run, NULL);
+    a->r = r;
+    if (r->kind == GEMM)
+        set_gemm(a, r, stride, other);
+    else if (r->kind == VEC)
+        set_vec(a, r, stride);
+    else
+        a->move = (dv_move_shape){.rows = r->m,
+                                  .cols = r->n,
+                                  .lds = stride,
+                                  .dtype = DV_F32,
+                                  .move = (uint8_t)r->code};
 }
 
-static void make(dv_jit *jit, const row *r, int64_t stride)
+static void make(dv_jit *jit, const asked *a)
 {
-    need(r->kind == GEMM   ? make_gemm(jit, r, stride)
-         : r->kind == MOVE ? make_move(jit, r, stride)
-                           : make_vec(jit, r, stride),
-         r->name);
+    union {
+        dv_gemm_fn gemm;
+        dv_move_fn move;
+        dv_vec_fn vec;
+    } run;
+    need(a->r->kind == GEMM   ? dv_jit_gemm(jit, &a->gemm, &run.gemm, NULL)
+         : a->r->kind == MOVE ? dv_jit_move(jit, &a->move, &run.move, NULL)
+                              : dv_jit_vec(jit, &a->vec, &run.vec, NULL),
+         a->r->name);
 }
 
 static dv_jit *new_jit(void)
@@ -159,17 +187,24 @@ static dv_jit *new_jit(void)
 }
 
 enum { FIRST_STRIDE = 10000 };
+static asked all[KERNELS + 1];
+
+static void set_all(const row *r, int other)
+{
+    for (int i = 0; i <= KERNELS; i++)
+        set(&all[i], r, FIRST_STRIDE + i, other);
+}
 
 // Seconds a kernel, many at a time.
-static double mean_of(const row *r, int64_t *bytes)
+static double mean_of(int64_t *bytes)
 {
     dv_jit *jit = new_jit();
     dv_jit_stats s, t;
-    make(jit, r, FIRST_STRIDE);
+    make(jit, &all[0]);
     dv_jit_stats_get(jit, &s);
     double from = own();
     for (int i = 1; i <= KERNELS; i++)
-        make(jit, r, FIRST_STRIDE + i);
+        make(jit, &all[i]);
     from = own() - from;
     dv_jit_stats_get(jit, &t);
     *bytes = (t.code_bytes - s.code_bytes) / KERNELS;
@@ -177,15 +212,15 @@ static double mean_of(const row *r, int64_t *bytes)
     return from / KERNELS;
 }
 
-static double best_of(const row *r, double *first)
+static double best_of(double *first)
 {
     double from = wall(), best = 1;
     dv_jit *jit = new_jit();
-    make(jit, r, FIRST_STRIDE);
+    make(jit, &all[0]);
     *first = wall() - from;
     for (int i = 1; i <= KERNELS; i++) {
         from = wall();
-        make(jit, r, FIRST_STRIDE + i);
+        make(jit, &all[i]);
         from = wall() - from;
         best = from < best ? from : best;
     }
@@ -193,13 +228,13 @@ static double best_of(const row *r, double *first)
     return best;
 }
 
-static double again(const row *r)
+static double again(void)
 {
     dv_jit *jit = new_jit();
-    make(jit, r, FIRST_STRIDE);
+    make(jit, &all[0]);
     double from = own();
     for (int i = 0; i < HITS; i++)
-        make(jit, r, FIRST_STRIDE);
+        make(jit, &all[0]);
     from = (own() - from) / HITS;
     dv_jit_destroy(jit);
     return from;
@@ -207,17 +242,20 @@ static double again(const row *r)
 
 static void tell_row(const row *r)
 {
-    static double mean[MOST_ROUNDS], first[MOST_ROUNDS];
+    static double mean[MOST_ROUNDS], others[MOST_ROUNDS], first[MOST_ROUNDS];
     double best = 1;
-    int64_t bytes = 0;
+    int64_t bytes = 0, ignored;
     for (int i = 0; i < rounds; i++) {
-        mean[i] = mean_of(r, &bytes);
-        double b = best_of(r, &first[i]);
+        set_all(r, 1);
+        others[i] = mean_of(&ignored);
+        set_all(r, 0);
+        mean[i] = mean_of(&bytes);
+        double b = best_of(&first[i]);
         best = b < best ? b : best;
     }
-    printf("%-18s%8.2f%8.2f%8.0f%9.1f%8ld   %s\n", r->name,
-           median(mean, rounds) * 1e6, best * 1e6, median(first, rounds) * 1e6,
-           again(r) * 1e9, (long)bytes, r->peers);
+    printf("%-16s%8.2f%8.2f%8.2f%8.0f%8.1f%8ld   %s\n", r->name,
+           median(mean, rounds) * 1e6, best * 1e6, median(others, rounds) * 1e6,
+           median(first, rounds) * 1e6, again() * 1e9, (long)bytes, r->peers);
     fflush(stdout);
 }
 
@@ -227,16 +265,19 @@ static void tell_mixed(void)
     static double mean[MOST_ROUNDS];
     for (int i = 0; i < rounds; i++) {
         dv_jit *jit = new_jit();
-        for (int k = 0; k < N_ROWS; k++)
-            make(jit, &rows[k], FIRST_STRIDE);
-        double from = own();
-        for (int j = 1; j <= KERNELS / N_ROWS; j++)
+        double sum = 0;
+        for (int j = 0; j <= KERNELS / N_ROWS; j++) {
             for (int k = 0; k < N_ROWS; k++)
-                make(jit, &rows[k], FIRST_STRIDE + j);
-        mean[i] = (own() - from) / (KERNELS / N_ROWS * N_ROWS);
+                set(&all[k], &rows[k], FIRST_STRIDE + j, 0);
+            double from = own();
+            for (int k = 0; k < N_ROWS; k++)
+                make(jit, &all[k]);
+            sum += j ? own() - from : 0;
+        }
+        mean[i] = sum / (KERNELS / N_ROWS * N_ROWS);
         dv_jit_destroy(jit);
     }
-    printf("%-18s%8.2f\n", "all in turn", median(mean, rounds) * 1e6);
+    printf("%-16s%8.2f\n", "all in turn", median(mean, rounds) * 1e6);
 }
 
 // -- Nests and trees ---------------------------------------------------------
@@ -290,7 +331,8 @@ static cost cost_of_nest(const dv_nest *n)
     for (int i = 0; i < rounds; i++) {
         dv_contract *x;
         dv_jit *jit = new_jit();
-        make(jit, &rows[0], FIRST_STRIDE);
+        set(&all[0], &rows[0], FIRST_STRIDE, 0);
+        make(jit, &all[0]);
         double from = own();
         need(dv_contract_create(&x, jit, n, &o, NULL), "contraction");
         t[i] = own() - from;
@@ -308,8 +350,8 @@ static cost cost_of_nest(const dv_nest *n)
 
 static void tell_cost(const char *name, cost c, const char *peers)
 {
-    printf("%-18s%8.1f%8.1f%8.0f%9s%8ld   %s\n", name, c.median * 1e6,
-           c.best * 1e6, c.first * 1e6, "", (long)c.kernels, peers);
+    printf("%-16s%8.1f%8.1f%8.0f%8ld   %s\n", name, c.median * 1e6,
+           c.best * 1e6, c.first * 1e6, (long)c.kernels, peers);
     fflush(stdout);
 }
 
@@ -398,7 +440,7 @@ static void tell_tccg(const char *path)
     }
     fclose(f);
     double middle = median(mid, n);
-    printf("%-18s%8.1f%8.1f to %.1f, best %.1f to %.1f   131, 33 to 929\n",
+    printf("%-16s%8.1f%8.1f to %.1f, best %.1f to %.1f   131, 33 to 929\n",
            "TCCG, one of all", middle * 1e6, mid[0] * 1e6, mid[n - 1] * 1e6,
            (qsort(best, (size_t)n, sizeof *best, by_value), best[0] * 1e6),
            best[n - 1] * 1e6);
@@ -421,15 +463,15 @@ int main(int argc, char **argv)
     n_wanted = argc - optind;
     dv_jit_destroy(new_jit());
     printf("# us to make one\n");
-    printf("# %-16s%8s%8s%8s%9s%8s   LIBXSMM, mini_jit\n", "", "mean", "best",
-           "first", "again,ns", "bytes");
+    printf("# %-14s%8s%8s%8s%8s%8s%8s   LIBXSMM, mini_jit\n", "", "mean",
+           "best", "others", "first", "again", "bytes");
     for (int i = 0; i < N_ROWS; i++)
         if (is_wanted(rows[i].name))
             tell_row(&rows[i]);
     if (is_wanted("all in turn"))
         tell_mixed();
-    printf("# %-16s%8s%8s%8s%9s%8s   mini_jit; einsum_ir\n", "", "median",
-           "best", "first", "", "kernels");
+    printf("# %-14s%8s%8s%8s%8s   mini_jit; einsum_ir\n", "", "median", "best",
+           "first", "kernels");
     if (is_wanted("nest"))
         tell_1600();
     if (is_wanted("tree"))
