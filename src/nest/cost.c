@@ -75,6 +75,7 @@ typedef struct count {
     double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
     // Elements of an operand: all, and those in its buffer, if it has one.
     double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
+    int counted;            // the former: all forms agree on it
     double es, row, col, k; // bytes; the kernel's sizes
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
@@ -429,20 +430,21 @@ static int too_large(const count *c, int o)
 }
 
 // Count what depends on who is packed, but not on where. 0: there is no form.
-static int take_form(count *c)
+static int take_form(count *c, const int pack[])
 {
     const dv_nest *n = c->n;
-    if (dv_nest_form_of(n, &c->f, NULL))
+    if (dv_nest_form_packed(n, pack, &c->f, NULL))
         return 0;
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        c->all[o] = elems_behind(c, o, -1);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
         pack_in(c, o, c->f.pack[o]);
-    }
+    for (int o = 0; o < DV_N_OPERANDS && !c->counted; o++)
+        c->all[o] = elems_behind(c, o, -1);
+    c->counted = 1;
     return 1;
 }
 
@@ -452,6 +454,7 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
     int bad;
     c->n = n;
     c->caches = caches;
+    c->counted = 0;
     if (!dv_nest_tiles_of(n, &c->tiles, &bad))
         return 0;
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
@@ -468,19 +471,17 @@ static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
 
 double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
-    dv_nest packed;
+    static const int all[] = {DV_FORM_TOP, DV_FORM_TOP, DV_FORM_TOP};
     count c;
-    dv_nest_copy(&packed, n);
-    packed.pack = 7;
-    return begin(&c, &packed, caches) && take_form(&c) ? kernels(&c) : 0;
+    return begin(&c, n, caches) && take_form(&c, all) ? kernels(&c) : 0;
 }
 
-// That of a nest as it is packed now; no less than `most` is as good as
+// That of a nest that is packed like this; no less than `most` is as good as
 // impossible.
-static double cost_of(count *c, double most)
+static double cost_of(count *c, const int pack[], double most)
 {
     const dv_nest *n = c->n;
-    if (!take_form(c) ||
+    if (!take_form(c, pack) ||
         (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
         return DV_NEST_IMPOSSIBLE;
     double sum = kernels(c);
@@ -496,8 +497,10 @@ static double cost_of(count *c, double most)
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
-    return begin(&c, n, caches) ? cost_of(&c, DV_NEST_IMPOSSIBLE)
-                                : DV_NEST_IMPOSSIBLE;
+    dv_nest_form f;
+    if (dv_nest_form_of(n, &f, NULL) || !begin(&c, n, caches))
+        return DV_NEST_IMPOSSIBLE;
+    return cost_of(&c, f.pack, DV_NEST_IMPOSSIBLE);
 }
 
 // -- Choosing what is packed -------------------------------------------------
@@ -545,18 +548,16 @@ typedef struct packs {
 
 // Packed or not, each of in0 and in1, with out as it is: what costs least.
 // `was` and not -1: that is settled, operand by operand.
-static void try_inputs(count *c, dv_nest *n, packs *best, const int at[],
-                       int was)
+static void try_inputs(count *c, packs *best, const int at[], int was)
 {
     for (int packed = 0; packed < 4; packed++) {
         if (was >= 0 && packed != (was & 3))
             continue;
-        packs p = {{at[DV_IN0], at[DV_IN1], at[DV_OUT]}, 0};
-        for (int o = DV_IN0; o <= DV_IN1; o++) {
-            p.at[o] = packed >> o & 1 ? at[o] : DV_FORM_NEVER;
-            mark(n, o, p.at[o]);
-        }
-        p.cost = cost_of(c, best->cost);
+        packs p = {{DV_FORM_NEVER, DV_FORM_NEVER, at[DV_OUT]}, 0};
+        for (int o = DV_IN0; o <= DV_IN1; o++)
+            if (packed >> o & 1)
+                p.at[o] = at[o];
+        p.cost = cost_of(c, p.at, best->cost);
         if (p.cost < best->cost)
             *best = p;
     }
@@ -567,34 +568,28 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
 {
     packs best = {{0}, most};
     count c;
-    uint8_t marks[DV_NEST_MAX_DIMS], top = n->pack;
     int was = n->pack;
     for (int i = 0; i < n->n_dims; i++)
-        was |= marks[i] = n->dims[i].pack;
+        was |= n->dims[i].pack;
     int may = begin(&c, n, caches);
     int at[DV_N_OPERANDS], rows = -1; // whose rows the loops were found for
     for (int out = 0; may && out <= !n->combine; out++) {
+        const int all[] = {DV_FORM_TOP, DV_FORM_TOP,
+                           out ? DV_FORM_TOP : DV_FORM_NEVER};
         if (keep && !n->combine && out != (was >> DV_OUT & 1))
             continue;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
-        if (!take_form(&c))
+        if (!take_form(&c, all))
             continue;
         for (int o = DV_IN0; o <= DV_IN1 && c.f.in_row != rows; o++)
             at[o] = best_loop(&c, o);
         rows = c.f.in_row;
         at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
-        mark(n, DV_OUT, at[DV_OUT]);
         if (!out || at[DV_OUT] != DV_FORM_NEVER)
-            try_inputs(&c, n, &best, at, keep ? was : -1);
+            try_inputs(&c, &best, at, keep ? was : -1);
     }
-    if (best.cost < most) {
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            mark(n, o, best.at[o]);
-        return best.cost;
-    }
-    n->pack = top; // as it was
-    for (int i = 0; i < n->n_dims; i++)
-        n->dims[i].pack = marks[i];
-    return DV_NEST_IMPOSSIBLE;
+    if (best.cost >= most)
+        return DV_NEST_IMPOSSIBLE;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        mark(n, o, best.at[o]);
+    return best.cost;
 }

@@ -245,6 +245,9 @@ int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes);
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+// The same if operands were packed in these loops.
+dv_status dv_nest_form_packed(const dv_nest *n, const int pack[],
+                              dv_nest_form *out, dv_diag *diag);
 // Does the kernel sum along k in lanes: are both its operands read in place,
 // with k unit stride?
 int dv_nest_form_is_dot(const dv_nest_form *f);
