@@ -87,14 +87,13 @@ void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from);
 // What is kept from kernel to kernel (dv_code.keep): how the last product was
 // cut, since those of one plan follow each other, and the patterns and tiles
 // that were made last, in turn.
-enum { DV_KEPT = 12, DV_KEPT_TILES = 14, DV_SEEN_TILES = 8 };
+enum { DV_KEPT = 12, DV_KEPT_TILES = 14 };
 typedef struct dv_kept {
     int64_t k; // of the product; 0: none yet
     int32_t n_s, n_v, tile_rows, what;
     dv_cuts cuts;
     uint64_t made;  // patterns in all
     uint64_t tiles; // the same
-    uint64_t n_seen, tile_seen[DV_SEEN_TILES];
     uint64_t keys[DV_KEPT];
     dv_pattern patterns[DV_KEPT];
     uint64_t tile_mixed[DV_KEPT_TILES];

@@ -274,19 +274,11 @@ int dv_tile_copy(dv_code *code, const dv_tile_key *key)
     return 0;
 }
 
-// Only what is asked for a second time: most tiles are not.
 void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from)
 {
     dv_kept *k = code->keep;
-    int seen = 0;
     if (!k || code->failed || code->n - from > DV_TILE_BYTES)
         return;
-    for (int i = 0; i < DV_SEEN_TILES; i++)
-        seen |= k->tile_seen[i] == key->mixed;
-    if (!seen) {
-        k->tile_seen[k->n_seen++ % DV_SEEN_TILES] = key->mixed;
-        return;
-    }
     uint64_t i = k->tiles++ % DV_KEPT_TILES;
     k->tile_keys[i] = *key;
     k->tile_mixed[i] = key->mixed;
