@@ -73,7 +73,7 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
 
 // All that the code of a tile depends on, but for its first pointers; or that
 // of one product of its batch.
-enum { DV_TILE_KEY = 10, DV_TILE_BYTES = 2560 };
+enum { DV_TILE_KEY = 10, DV_TILE_BYTES = 3072 };
 typedef struct dv_tile_key {
     uint64_t words[DV_TILE_KEY];
     uint64_t mixed; // not 0
@@ -87,7 +87,7 @@ void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from);
 // What is kept from kernel to kernel (dv_code.keep): how the last product was
 // cut, since those of one plan follow each other, and the patterns and tiles
 // that were made last, in turn.
-enum { DV_KEPT = 12, DV_KEPT_TILES = 14 };
+enum { DV_KEPT = 12, DV_KEPT_TILES = 12 };
 typedef struct dv_kept {
     int64_t k; // of the product; 0: none yet
     int32_t n_s, n_v, tile_rows, what;

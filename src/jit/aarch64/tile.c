@@ -196,30 +196,28 @@ static uint64_t bit(int on, int at)
     return (uint64_t) !!on << at;
 }
 
-// Rows of k that have pointers of their own are found by these alone. A product
-// of many knows neither the others nor where results go.
-static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int one)
+// Rows of k that have pointers of their own are found by these alone. `fresh`:
+// as in one_product; -1: the whole tile, which stores its sums as they are. A
+// product knows neither the others of a batch, unless it flows into them, nor
+// where results go.
+static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
 {
     const dv_prod *p = l->p;
     const dv_tile *t = l->t;
     int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
-    int many = !one && p->batch > 1;
     dv_tile_key key = {
         {apart ? 0 : (uint64_t)p->ld_s, (uint64_t)p->ld_v,
-         one ? 0 : (uint64_t)p->ldc, many ? (uint64_t)p->stride_s : 0,
-         many ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
+         fresh < 0 ? (uint64_t)p->ldc : 0, l->flows ? (uint64_t)p->stride_s : 0,
+         l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
          (uint64_t)p->ask_step,
-         (uint64_t)p->k << 32 | (uint32_t)(one ? 0 : p->batch),
+         (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
          (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
              (uint64_t)t->nv << 16 | (uint64_t)t->sets,
-         (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 | bit(p->lane_k, 0) |
+         (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
+             (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
              bit(g->ints, 4) | bit(p->pairs, 5)},
         1};
-    if (!one)
-        key.words[DV_TILE_KEY - 1] |=
-            (uint64_t)p->bias << 28 | (uint64_t)p->alpha << 24 |
-            (uint64_t)p->beta << 20 | bit(p->relu, 6) | bit(p->c_turned, 7);
     for (int i = 0; i < DV_TILE_KEY; i++)
         key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
     return key;
@@ -253,13 +251,14 @@ static void add_sets(dv_gen *g, const dv_tile *t)
                   0);
 }
 
-static void one_of_many(dv_kloop *l, dv_gen *g)
+static void product(dv_kloop *l, dv_gen *g, int fresh)
 {
-    dv_tile_key key = key_of(l, g, 1);
+    dv_tile_key key = key_of(l, g, fresh);
     size_t from = g->code->n;
     if (dv_tile_copy(g->code, &key))
         return;
-    one_product(l, g, 0);
+    plan_rings(l, g);
+    one_product(l, g, fresh);
     dv_tile_keep(g->code, &key, from);
 }
 
@@ -268,7 +267,6 @@ static void sums(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
     const dv_tile *t = l->t;
-    plan_rings(l, g);
     int loops = l->turns || p->batch > 1 || p->pairs ||
                 (!l->stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l->flows;
@@ -277,10 +275,12 @@ static void sums(dv_kloop *l, dv_gen *g)
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
     size_t top = g->code->n;
-    if (batches)
-        one_of_many(l, g);
-    else
+    if (l->stores) { // kept as a whole
+        plan_rings(l, g);
         one_product(l, g, loops ? 0 : t->sets);
+    } else {
+        product(l, g, loops ? 0 : t->sets);
+    }
     if (batches) {
         int64_t done = (int64_t)l->turns * UNROLL;
         move_pointers(l, g,
@@ -310,10 +310,9 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     dv_kloop l = {.p = p, .t = t, .stores = stores};
     plan_steps(&l, g);
     start_pointers(&l, g);
-    int one = p->batch == 1 || l.flows; // strides of others change their loop
     dv_tile_key key;
-    if (one) {
-        key = key_of(&l, g, 0);
+    if (stores) {
+        key = key_of(&l, g, -1);
         if (dv_tile_copy(g->code, &key))
             return;
     }
@@ -321,8 +320,8 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     if ((int64_t)p->k * p->batch >= 64)
         dv_tile_prefetch(g, p, t);
     sums(&l, g);
-    if (!stores)
-        dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
-    if (one)
+    if (stores)
         dv_tile_keep(g->code, &key, from);
+    else
+        dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
 }
