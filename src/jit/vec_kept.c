@@ -6,10 +6,12 @@
 
 struct dv_vec_kept_plan {
     dv_vec_plan plan; // shape and operands are those of the kernel at hand
+    dv_vec_runs runs;
     uint64_t mixed;
     int n;
-    uint64_t words[]; // the key; then operations and constants
+    uint64_t words[]; // the key; then constants, operations and code
 };
+enum { CODE_PER_OP = 8 }; // bytes: most are one or two instructions
 
 static uint64_t mix(const uint64_t *words, int n)
 {
@@ -24,11 +26,12 @@ int dv_vec_kept_find(const dv_vec_kept *k, const uint64_t *words, int n,
 {
     uint64_t mixed = mix(words, n);
     for (int i = 0; i < DV_VEC_KEPT && k->plans[i]; i++) {
-        const struct dv_vec_kept_plan *p = k->plans[i];
+        struct dv_vec_kept_plan *p = k->plans[i];
         if (p->mixed != mixed || p->n != n ||
             memcmp(p->words, words, (size_t)n * sizeof *words) != 0)
             continue;
         *out = p->plan;
+        out->runs = &p->runs;
         return 1;
     }
     return 0;
@@ -42,9 +45,10 @@ void dv_vec_kept_add(dv_vec_kept *k, const uint64_t *words, int n,
     size_t ops = (size_t)plan->n * sizeof *plan->ops;
     size_t pool = (size_t)plan->n_pool * sizeof *plan->pool;
     int at = k->next;
-    if (key + ops + pool > DV_VEC_KEPT_BYTES)
+    size_t code = (size_t)plan->n * CODE_PER_OP;
+    if (key + ops + pool + code > DV_VEC_KEPT_BYTES)
         return;
-    struct dv_vec_kept_plan *p = dv_alloc(sizeof *p + key + pool + ops);
+    struct dv_vec_kept_plan *p = dv_alloc(sizeof *p + key + pool + ops + code);
     if (!p)
         return;
     p->plan = *plan;
@@ -56,6 +60,11 @@ void dv_vec_kept_add(dv_vec_kept *k, const uint64_t *words, int n,
     if (pool)
         memcpy(p->plan.pool, plan->pool, pool);
     memcpy(p->plan.ops, plan->ops, ops);
+    p->runs = (dv_vec_runs){
+        .n = -1,
+        .code = (unsigned char *)(p->plan.ops + plan->n),
+        .cap = (int32_t)code,
+    };
     dv_release(k->plans[at]);
     k->plans[at] = p;
     k->next = (at + 1) % DV_VEC_KEPT;
