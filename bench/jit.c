@@ -7,11 +7,10 @@
 // is the fastest of all, `others` the mean of products that have nothing in
 // common with those before but their size, `first` the first one together with
 // the memory it is made in, `again` (ns) finding one that is there. Nests,
-// trees and contractions
-// are laid out and get their kernels, but are not run; each time the kernels
-// are new. Figures of others are medians on a Neoverse-V1: LIBXSMM and
-// mini_jit, and einsum_ir for trees and contractions. Names choose rows that
-// begin with them.
+// trees and contractions are laid out and get their kernels, but are not run;
+// each time the kernels are new. Figures of others are medians on a
+// Neoverse-V1: LIBXSMM and mini_jit, and einsum_ir for trees and contractions.
+// Names choose rows that begin with them (nest, tree and tccg too).
 #define _GNU_SOURCE
 #include "jit/vec.h"
 #include "run/contract.h"

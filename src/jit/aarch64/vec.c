@@ -424,15 +424,8 @@ static void put_pool(maker *m)
             if (m->p->is64)
                 dv_code_put(code, (uint32_t)(bits >> 32));
         }
-    for (size_t i = 0; i < first && !code->failed; i += 4) {
-        uint32_t w;
-        memcpy(&w, code->at + i, sizeof w);
-        w = dv_code_low_first(w);
-        if (w >> 24 != 0x9c) // ldr_qp alone ends like this
-            continue;
-        size_t to = first + 16 * (size_t)(w >> 5 & 0x7ffff);
-        patch(code, i, DV_INSN_ldr_qp, (int)(w & 31), (int64_t)(to - i) / 4);
-    }
+    if (!code->failed && !dv_a64_vec_point(code->at, first))
+        code->failed = 1;
 }
 
 // -- The kernel --------------------------------------------------------------
