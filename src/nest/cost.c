@@ -528,6 +528,11 @@ static int best_loop(count *c, int o)
             at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
         if (next_shared && (at >= 0 || o == DV_OUT))
             continue;
+        // Before a loop that it has no part in there is as much to pack, and
+        // less often; only the innermost may do it on the way.
+        if (at >= 0 && at + 1 < c->f.n_loops && !c->n->dims[at].stride[o] &&
+            c->n->dims[at].exec != DV_NEST_SHARED)
+            continue;
         pack_in(c, o, at);
         double cost = too_large(c, o) ? least : packing(c, o);
         if (cost < least && o != DV_OUT)
