@@ -139,7 +139,7 @@ static int makes_up(const dv_nest *whole, const dv_nest *tiled)
     if (!dv_nest_tiles_of(tiled, &t, &bad))
         return 0;
     dv_nest_copy(&x, tiled);
-    dv_nest_unite(&x);
+    dv_nest_unite_tiles(&x, &t);
     for (int i = 0; i < whole->n_dims; i++)
         for (int j = 0; j < x.n_dims; j++)
             if (whole->dims[i].size == x.dims[j].size &&
@@ -161,7 +161,7 @@ static int same_whole(const dv_nest *a, const dv_nest *b)
     if (!dv_nest_tiles_of(a, &t, &bad))
         return 0;
     dv_nest_copy(&whole, a);
-    dv_nest_unite(&whole);
+    dv_nest_unite_tiles(&whole, &t);
     return makes_up(&whole, b);
 }
 
@@ -177,7 +177,7 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
         return DV_NEST_IMPOSSIBLE;
     dv_nest_copy(&given, n);
     dv_nest_copy(&whole, n);
-    dv_nest_unite(&whole);
+    dv_nest_unite_tiles(&whole, &t);
     for (int i = 0; i < N_TEMPLATES; i++) {
         int loops = arrange(&given, &t, i, orders[i]), other = 0;
         while (other < i && memcmp(orders[other], orders[i], (size_t)loops))

@@ -69,8 +69,7 @@ typedef struct count {
     const dv_nest *n;
     const dv_nest_caches *caches;
     const prices *p;
-    dv_nest_form f;
-    dv_nest_tiles tiles;
+    dv_nest_form dims, f;              // before packing, and with it
     double turns[DV_NEST_MAX_DIMS];    // of each loop
     double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
     // Elements of an operand: all, and those in its buffer, if it has one.
@@ -82,13 +81,13 @@ typedef struct count {
 } count;
 
 // How often loop l runs for one turn of the loops around it, on average.
-static double turns_of(const count *c, int l)
+static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
 {
-    const dv_nest_dim *d = &c->n->dims[l];
+    const dv_nest_dim *d = &n->dims[l];
     if (!d->whole)
         return (double)d->size;
-    double outer = (double)dv_ceil_div(d->whole, d->size * c->tiles.unit[l]);
-    return (double)dv_ceil_div(d->whole, c->tiles.unit[l]) / outer;
+    double outer = (double)dv_ceil_div(d->whole, d->size * t->unit[l]);
+    return (double)dv_ceil_div(d->whole, t->unit[l]) / outer;
 }
 
 static double elems(const dv_nest *n, int dim)
@@ -433,7 +432,7 @@ static int too_large(const count *c, int o)
 static int take_form(count *c, const int pack[])
 {
     const dv_nest *n = c->n;
-    if (dv_nest_form_packed(n, pack, &c->f, NULL))
+    if (dv_nest_form_packed(n, &c->dims, pack, &c->f, NULL))
         return 0;
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
@@ -452,18 +451,19 @@ static int take_form(count *c, const int pack[])
 static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
 {
     int bad;
+    dv_nest_tiles t;
     c->n = n;
     c->caches = caches;
     c->counted = 0;
-    if (!dv_nest_tiles_of(n, &c->tiles, &bad))
+    if (dv_nest_form_dims(n, &c->dims, NULL) || !dv_nest_tiles_of(n, &t, &bad))
         return 0;
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
     c->p = caches->vector > 16 ? &avx : &neon;
     c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
     c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
     c->upto[0] = 1;
-    for (int l = 0; l < n->n_dims && n->dims[l].exec != DV_NEST_PRIM; l++) {
-        c->turns[l] = turns_of(c, l);
+    for (int l = 0; l < c->dims.n_loops; l++) {
+        c->turns[l] = turns_of(n, &t, l);
         c->upto[l + 1] = c->upto[l] * c->turns[l];
     }
     return 1;
