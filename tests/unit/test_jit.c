@@ -539,7 +539,7 @@ static void kept_patterns(void **state)
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
         void *keep = calloc(1, DV_CODE_KEEP);
-        for (int n = 0; n < 60 * 21 / SHARE; n++) {
+        for (int n = 0; n < 30 * 21 / SHARE; n++) {
             static dv_gemm_shape first;
             if (n % 21 == 0)
                 first = random_shape(60, n % 2 ? DV_F32 : DV_F64);
