@@ -135,6 +135,14 @@ static double get_double(const void *data, const dv_tensor *t, int64_t i)
     return ((const double *)data)[i];
 }
 
+// Below the smallest normal number errors no longer shrink with the values.
+static double least_norm(dv_dtype t)
+{
+    if (!dv_is_float(t))
+        return 0;
+    return t == DV_F64 ? 0x1p-1022 : t == DV_F16 ? 0x1p-14 : 0x1p-126;
+}
+
 // Infinities and nans must be the same; they count in no norm.
 static double residual(const dv_tensor *t, const void *got, getter *get,
                        const double *want)
@@ -149,7 +157,7 @@ static double residual(const dv_tensor *t, const void *got, getter *get,
             return INFINITY;
         }
     }
-    return norm > 0 ? worst / norm : worst;
+    return norm > 0 ? worst / fmax(norm, least_norm(t->dtype)) : worst;
 }
 
 // Keep the output that is nearest to its threshold, or farthest past it.

@@ -45,6 +45,12 @@ expect 0 '' "$divvy" run r.dv -t wormhole --verify
 judge 0 '' $? 'plan of deep repeats'
 expect 0 '' "$divvy" run r.plan --verify
 
+# Numbers too small to be normal have fewer digits; that is no error of the run.
+printf 'input a: f32[4, 64]\ninput b: f32[64, 4]\ny[m,n] = sum[k] a[m,k] * b[k,n]\noutput y\n' >small.dv
+for top in 1e-19 1e-21 1e-22; do
+    expect 0 '' "$divvy" run small.dv --random 0..$top --verify
+done
+
 # A line of 4 MB, with the error at its end: the excerpt is cut around the caret.
 { printf 'input a: f32[4] '; many 250000 'temp b: f32[4] ' | head -c 4000000; printf ' ?'; } >line.dv
 expect 1 'line.dv:1:[0-9]*: error\[' "$divvy" check line.dv
