@@ -60,12 +60,14 @@ typedef struct dv_pattern {
     uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
     int slot_v[32], slot_s[32];     // before which loads of group 0 are due
     dv_step steps[DV_MOST_PERIOD];
-    dv_step bare[DV_MOST_PERIOD]; // without loads of S, for the last ones
+    // Without loads of S, for the last ones; bits: those that are made.
+    dv_step bare[DV_MOST_PERIOD];
+    uint32_t has_bare;
 } dv_pattern;
 
 // That of a loop: the one kept from a kernel before, or made in *room.
-const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
-                                dv_pattern *room);
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
+const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s);
 // Any one step, `wide` columns at a time; bare: without loads of S. 0: there is
 // no room for its words.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
@@ -125,7 +127,7 @@ typedef struct dv_loads {
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
-    const dv_pattern *p;
+    dv_pattern *p;
     dv_loads q[2];  // V and S
     int fresh;      // steps below start a sum
     int shift_from; // from here on lanes are others than the pattern's

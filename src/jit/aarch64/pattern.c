@@ -224,15 +224,23 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_v(l, out->slot_v);
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
+    out->has_bare = 0;
     for (int s = 0; s < out->period; s++)
-        if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]) ||
-            !dv_pattern_step(out, l, s, wide, 1, &out->bare[s]))
+        if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
             return 0;
     return 1;
 }
 
-const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
-                                dv_pattern *room)
+const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
+{
+    int wide = l->by_col ? l->by_col : l->t->nv;
+    if (!(p->has_bare >> s & 1)) // there is room: it has less than the step
+        dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
+    p->has_bare |= 1u << s;
+    return &p->bare[s];
+}
+
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
 {
     dv_kept *k = g->code->keep;
     dv_pattern *p = room;
