@@ -7,9 +7,14 @@
 #include <unistd.h>
 
 enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
-// Pages that are there before they are needed: so many at a time, as soon as
-// fewer than those for some kernels are left.
-enum { READY_BYTES = 192 << 10, LEFT_BYTES = 16 << 10, MOST_PAGES = 64 };
+// Pages that are there before they are needed: so many at first, then some at a
+// time, as soon as fewer than those for a few kernels are left.
+enum {
+    READY_BYTES = 192 << 10,
+    MORE_BYTES = 64 << 10,
+    LEFT_BYTES = 16 << 10,
+    MOST_PAGES = 64
+};
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -114,7 +119,8 @@ static void make_ready(dv_code_chunk *c)
         return;
     size_t page = page_bytes(), from = round_up(c->used_bytes, page);
     from = from > c->ready_bytes ? from : c->ready_bytes;
-    size_t to = round_up(c->used_bytes + LEFT_BYTES, READY_BYTES);
+    size_t to = round_up(c->used_bytes + LEFT_BYTES, MORE_BYTES);
+    to = to > READY_BYTES ? to : READY_BYTES;
     to = to < c->size_bytes ? to : c->size_bytes;
     write_zeros(c->fd, from, to);
     touch(c->write, from, to, page);

@@ -61,6 +61,7 @@ struct dv_jit {
     pthread_mutex_t lock; // over all that follows
     dv_arena arena;       // entries
     dv_code_arena memory;
+    dv_vec_kept plans;
     entry *first, *last;
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
@@ -307,16 +308,37 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 
 // -- Making ------------------------------------------------------------------
 
-static dv_status generate_vec(dv_jit *jit, const dv_vec_shape *shape,
-                              dv_code *code, dv_diag *diag)
+// Room for a key where it is short, as nearly all are.
+enum { USUAL = 128 };
+
+static void plan_vec(dv_jit *jit, const wanted *w, dv_vec_plan *plan,
+                     dv_arena *scratch)
+{
+    uint64_t words[USUAL];
+    int keeps = w->n <= USUAL;
+    if (keeps) {
+        memcpy(words, w->words, (size_t)w->n * sizeof *words);
+        dv_vec_plan_key(words);
+        if (dv_vec_kept_find(&jit->plans, words, w->n, plan)) {
+            dv_vec_plan_again(plan, w->vec, scratch);
+            return;
+        }
+    }
+    dv_vec_plan_make(plan, w->vec, jit->isa->vec, scratch);
+    if (keeps && !plan->failed)
+        dv_vec_kept_add(&jit->plans, words, w->n, plan);
+}
+
+static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
+                              dv_diag *diag)
 {
     if (!jit->isa->vec)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no such kernels for this machine yet");
-    DV_TRY(dv_vec_check(shape, diag));
+    DV_TRY(dv_vec_check(w->vec, diag));
     dv_vec_plan plan;
     dv_arena scratch = {0};
-    dv_vec_plan_make(&plan, shape, jit->isa->vec, &scratch);
+    plan_vec(jit, w, &plan, &scratch);
     if (!plan.failed)
         jit->isa->vec->emit(code, &plan);
     dv_arena_free(&scratch);
@@ -330,7 +352,7 @@ static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
     if (w->kind != KIND_VEC)
         memcpy(&full, w->words, (size_t)w->n * sizeof *w->words);
     if (w->kind == KIND_VEC) {
-        DV_TRY(generate_vec(jit, w->vec, code, diag));
+        DV_TRY(generate_vec(jit, w, code, diag));
     } else if (w->kind == KIND_GEMM) {
         DV_TRY(check_gemm(jit->isa, &full.gemm, diag));
         jit->isa->gemm(code, jit->isa, &full.gemm);
@@ -444,7 +466,6 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag)
 {
-    enum { USUAL = 128 };
     uint64_t few[USUAL], *words = few;
     const void *run = NULL;
     int n = dv_vec_key_words(shape);
@@ -502,6 +523,7 @@ void dv_jit_destroy(dv_jit *jit)
     if (jit->perf_map)
         fclose(jit->perf_map);
     dv_code_arena_free(&jit->memory);
+    dv_vec_kept_free(&jit->plans);
     dv_arena_free(&jit->arena);
     pthread_mutex_destroy(&jit->lock);
     dv_release(jit);

@@ -239,6 +239,22 @@ void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
     }
 }
 
+void dv_vec_plan_key(uint64_t *key)
+{
+    for (int more = 1; more;) {
+        int n_operands = (int)(key[0] & 65535),
+            n_nodes = (int)(key[0] >> 16 & 65535);
+        more = (int)(key[1] >> 40 & 1);
+        key += HEAD_WORDS;
+        for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
+            key[0] = key[0] < 2 ? key[0] : 2; // inner: no step, one, or any
+            key[1] = key[1] != 0;             // outer
+            key[2] = 0;                       // ahead
+        }
+        key += NODE_WORDS * n_nodes;
+    }
+}
+
 static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};
 
 // Of each statement, the functions in the order of the nodes, as far as they

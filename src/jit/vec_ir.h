@@ -170,6 +170,19 @@ typedef struct dv_vec_const {
     int32_t lanes; // 0: all
 } dv_vec_const;
 
+// Runs of a plan's operations whose code does not depend on strides: a back end
+// may leave their code the first time, and copy it from then on.
+enum { DV_VEC_MAX_RUNS = 16 };
+typedef struct dv_vec_runs {
+    int32_t n; // -1: not written yet
+    struct {
+        int32_t op, n_ops; // the first operation, and how many
+        int32_t at, bytes; // of `code`
+    } run[DV_VEC_MAX_RUNS];
+    unsigned char *code; // borrowed
+    int32_t used, cap;   // bytes of it
+} dv_vec_runs;
+
 typedef struct dv_vec_plan {
     const dv_vec_shape *shape; // the first statement
     // The statements' operands, then the accumulators.
@@ -180,6 +193,7 @@ typedef struct dv_vec_plan {
     dv_vec_const *pool;
     dv_vec_mop *ops;
     int32_t n, cap;
+    dv_vec_runs *runs; // borrowed; NULL: none are kept
     int is64;
     int failed;
 } dv_vec_plan;
@@ -187,6 +201,23 @@ typedef struct dv_vec_plan {
 // Memory comes from the arena. p->failed: out of it.
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena);
+// The same from a plan of a shape that differs in strides: it gets the shape
+// and its operands.
+void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
+                       dv_arena *arena);
+
+// Plans made last, by key, of one back end. Memory: owned, freed whole.
+enum { DV_VEC_KEPT = 8, DV_VEC_KEPT_BYTES = 32 << 10 };
+typedef struct dv_vec_kept {
+    struct dv_vec_kept_plan *plans[DV_VEC_KEPT];
+    int next;
+} dv_vec_kept;
+// 0: there is none. *out borrows its operations, constants and runs.
+int dv_vec_kept_find(const dv_vec_kept *k, const uint64_t *words, int n,
+                     dv_vec_plan *out);
+void dv_vec_kept_add(dv_vec_kept *k, const uint64_t *words, int n,
+                     const dv_vec_plan *plan);
+void dv_vec_kept_free(dv_vec_kept *k);
 
 // -- Back ends ---------------------------------------------------------------
 
@@ -199,6 +230,8 @@ int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
+// A shape's key without what its plan does not depend on.
+void dv_vec_plan_key(uint64_t *key);
 // A name from a key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);
 #endif

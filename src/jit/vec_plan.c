@@ -280,27 +280,34 @@ static void down_columns(planner *q)
 }
 
 // The operands, and the accumulators after them.
-static void take_operands(planner *q)
+static void take_operands(dv_vec_plan *p, dv_arena *arena)
 {
-    const dv_vec_shape *s = q->p->shape;
+    const dv_vec_shape *s = p->shape;
     int given = 0, parts = s->from_acc || s->to_acc;
-    for (int k = 0; k < q->a.n_statements; k++)
-        given += q->a.statement[k]->n_operands;
-    dv_vec_operand *o = DV_NEW(q->a.arena, dv_vec_operand, given + parts);
+    for (const dv_vec_shape *k = s; k; k = k->beside)
+        given += k->n_operands;
+    dv_vec_operand *o = DV_NEW(arena, dv_vec_operand, given + parts);
     if (!o) {
-        q->p->failed = 1;
+        p->failed = 1;
         return;
     }
-    q->p->operands = o;
-    q->p->n_given = given;
-    q->p->n_operands = given + parts;
-    for (int k = 0; k < q->a.n_statements; k++)
-        for (int i = 0; i < q->a.statement[k]->n_operands; i++)
-            *o++ = q->a.statement[k]->operands[i];
+    p->operands = o;
+    p->n_given = given;
+    p->n_operands = given + parts;
+    for (const dv_vec_shape *k = s; k; k = k->beside)
+        for (int i = 0; i < k->n_operands; i++)
+            *o++ = k->operands[i];
     if (parts)
         *o = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
                               .outer = s->reduce == DV_VEC_INNER,
                               .dtype = s->compute};
+}
+
+void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
+                       dv_arena *arena)
+{
+    p->shape = shape;
+    take_operands(p, arena);
 }
 
 // Of several statements, how many copies go side by side, and how far behind
@@ -389,7 +396,7 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
     q.b = (dv_vec_build){
         .shape = shape, .arena = arena, .may_watch = isa->checks};
     dv_vec_build_all(&q.b);
-    take_operands(&q);
+    take_operands(p, arena);
     if (q.b.failed || p->failed) {
         p->failed = 1;
         return;

@@ -15,6 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
+{
+    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
+                            o->l2_bytes ? o->l2_bytes : 1 << 20,
+                            o->l3_bytes ? o->l3_bytes : 16 << 20,
+                            o->vector_bytes ? o->vector_bytes : 16,
+                            o->tile_rows ? o->tile_rows : 4,
+                            o->tile_vectors ? o->tile_vectors : 6};
+}
+
 // -- Order -------------------------------------------------------------------
 
 // Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
@@ -43,7 +53,6 @@ enum {
 };
 
 typedef struct ranked {
-    dv_nest_dim dim;
     int kind_at; // place of its kind in the template
     int level;   // of its tiles
     int before;  // where it stood
@@ -62,18 +71,17 @@ static int64_t reach(const dv_nest_dim *d)
     return out ? out : reach_in(d);
 }
 
-static int by_rank(const void *x, const void *y)
+static int comes_before(const ranked *a, const ranked *b)
 {
-    const ranked *a = x, *b = y;
     if (a->kind_at != b->kind_at)
-        return a->kind_at - b->kind_at;
+        return a->kind_at < b->kind_at;
     if (a->stays)
-        return a->before - b->before;
+        return a->before < b->before;
     if (a->level != b->level)
-        return a->level - b->level;
+        return a->level < b->level;
     if (a->reach != b->reach)
-        return a->reach > b->reach ? -1 : 1;
-    return a->before - b->before;
+        return a->reach > b->reach;
+    return a->before < b->before;
 }
 
 // A loop over tiles of another loop.
@@ -96,74 +104,99 @@ static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
     }
 }
 
-// `n` with its loops as template `which` has them.
-static dv_nest arranged(const dv_nest *n, const dv_nest_tiles *t, int which)
+// The loops of `n` in the order that template `which` has them in: where each
+// stood. Returns how many.
+static int arrange(const dv_nest *n, const dv_nest_tiles *t, int which,
+                   uint8_t *order)
 {
     ranked r[DV_NEST_MAX_DIMS];
-    dv_nest out = *n;
     int loops = 0, mixed = which >= MIXED && which < BY_INPUT;
     for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
         const dv_nest_dim *d = &n->dims[loops];
-        int kind = kind_of(n, t, loops), at = 0;
+        int kind = kind_of(n, t, loops), at = 0, i = loops;
         if (mixed && kind >= M_OUTER)
             kind = M_OUTER;
         while (templates[which][at] != kind)
             at++;
-        r[loops] = (ranked){*d,
-                            at,
-                            !mixed && t->outer[loops] >= 0,
-                            loops,
-                            kind == OF_K && n->k_order == DV_K_AS_IT_IS,
-                            which < BY_INPUT ? reach(d) : reach_in(d)};
+        ranked x = {at, !mixed && t->outer[loops] >= 0, loops,
+                    kind == OF_K && n->k_order == DV_K_AS_IT_IS,
+                    which < BY_INPUT ? reach(d) : reach_in(d)};
+        for (; i > 0 && comes_before(&x, &r[i - 1]); i--)
+            r[i] = r[i - 1];
+        r[i] = x;
     }
-    qsort(r, (size_t)loops, sizeof *r, by_rank);
     for (int i = 0; i < loops; i++)
-        out.dims[i] = r[i].dim;
-    return out;
+        order[i] = (uint8_t)r[i].before;
+    return loops;
+}
+
+// Are these the dimensions of `whole` once tiles are put together?
+static int makes_up(const dv_nest *whole, const dv_nest *tiled)
+{
+    int bad, found = 0;
+    dv_nest_tiles t;
+    dv_nest x;
+    if (!dv_nest_tiles_of(tiled, &t, &bad))
+        return 0;
+    dv_nest_copy(&x, tiled);
+    dv_nest_unite_tiles(&x, &t);
+    for (int i = 0; i < whole->n_dims; i++)
+        for (int j = 0; j < x.n_dims; j++)
+            if (whole->dims[i].size == x.dims[j].size &&
+                whole->dims[i].type == x.dims[j].type &&
+                !memcmp(whole->dims[i].stride, x.dims[j].stride,
+                        sizeof x.dims[j].stride)) {
+                found++;
+                break;
+            }
+    return x.n_dims == whole->n_dims && found == x.n_dims;
 }
 
 // Moving loops may not change which tiles belong together.
 static int same_whole(const dv_nest *a, const dv_nest *b)
 {
-    dv_nest x = *a, y = *b;
-    int bad, found = 0;
+    int bad;
     dv_nest_tiles t;
-    if (!dv_nest_tiles_of(a, &t, &bad) || !dv_nest_tiles_of(b, &t, &bad))
+    dv_nest whole;
+    if (!dv_nest_tiles_of(a, &t, &bad))
         return 0;
-    dv_nest_unite(&x);
-    dv_nest_unite(&y);
-    for (int i = 0; i < x.n_dims; i++)
-        for (int j = 0; j < y.n_dims; j++)
-            if (x.dims[i].size == y.dims[j].size &&
-                x.dims[i].type == y.dims[j].type &&
-                !memcmp(x.dims[i].stride, y.dims[j].stride,
-                        sizeof x.dims[i].stride)) {
-                found++;
-                break;
-            }
-    return x.n_dims == y.n_dims && found == x.n_dims;
+    dv_nest_copy(&whole, a);
+    dv_nest_unite_tiles(&whole, &t);
+    return makes_up(&whole, b);
 }
 
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
+                            double most)
 {
     dv_nest_tiles t;
-    dv_nest best = *n;
+    dv_nest whole, given, a;
+    uint8_t orders[N_TEMPLATES][DV_NEST_MAX_DIMS];
     int bad;
-    double least = DV_NEST_IMPOSSIBLE;
+    double least = most;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        return least;
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_copy(&given, n);
+    dv_nest_copy(&whole, n);
+    dv_nest_unite_tiles(&whole, &t);
     for (int i = 0; i < N_TEMPLATES; i++) {
-        dv_nest a = arranged(n, &t, i), packed = a;
-        if (!same_whole(n, &a))
+        int loops = arrange(&given, &t, i, orders[i]), other = 0;
+        while (other < i && memcmp(orders[other], orders[i], (size_t)loops))
+            other++;
+        if (other < i)
+            continue; // this order was tried
+        dv_nest_copy(&a, &given);
+        for (int l = 0; l < loops; l++)
+            a.dims[l] = given.dims[orders[i][l]];
+        if (!makes_up(&whole, &a))
             continue;
-        double cost = dv_nest_mark_packs(&packed, caches, 0);
-        if (cost < least) {
-            least = cost;
-            best = a;
-        }
+        double cost = dv_nest_mark_packs(&a, caches, 0, least);
+        if (cost >= least)
+            continue;
+        least = cost;
+        for (int l = 0; l < loops; l++) // without marks
+            n->dims[l] = given.dims[orders[i][l]];
     }
-    *n = best;
-    return least;
+    return least < most ? least : DV_NEST_IMPOSSIBLE;
 }
 
 dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
@@ -172,7 +205,17 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
     if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches);
+        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
+    return DV_OK;
+}
+
+dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
 
@@ -217,7 +260,8 @@ static void cut_to(dv_nest *n, int i, int64_t size)
 {
     if (size >= n->dims[i].size || n->n_dims == DV_NEST_MAX_DIMS)
         return;
-    dv_nest before = *n;
+    dv_nest before;
+    dv_nest_copy(&before, n);
     dv_nest_cut(n, i, size);
     if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
         dv_nest_dim d = n->dims[i];
@@ -225,7 +269,7 @@ static void cut_to(dv_nest *n, int i, int64_t size)
         n->dims[0] = d;
     }
     if (!same_whole(&before, n))
-        *n = before;
+        dv_nest_copy(n, &before);
 }
 
 static int find_prim(const dv_nest *n, dv_nest_type type)
@@ -341,26 +385,42 @@ typedef struct cutter {
     double least;
 } cutter;
 
+static int same_dims(const dv_nest *a, const dv_nest *b)
+{
+    int same = a->n_dims == b->n_dims;
+    for (int i = 0; same && i < a->n_dims; i++)
+        same = a->dims[i].size == b->dims[i].size &&
+               a->dims[i].whole == b->dims[i].whole &&
+               a->dims[i].type == b->dims[i].type &&
+               !memcmp(a->dims[i].stride, b->dims[i].stride,
+                       sizeof a->dims[i].stride);
+    return same;
+}
+
 // Blocks of loops around a kernel of settled size.
 static void try_blocks(cutter *w, const dv_nest *n)
 {
     int64_t elems = w->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    dv_nest tries[N_BLOCKS], tried;
     for (int block = 0; block < N_BLOCKS; block++) {
-        dv_nest a = *n;
+        dv_nest *a = &tries[block];
+        int other = 0;
+        dv_nest_copy(a, n);
         if (block < 4 && block & 1)
-            cut_block(&a, DV_NEST_M, elems);
+            cut_block(a, DV_NEST_M, elems);
         if (block < 4 && block & 2)
-            cut_block(&a, DV_NEST_N, elems);
+            cut_block(a, DV_NEST_N, elems);
         if (block >= 4)
-            cut_few(&a, block == 4 ? 8 : block == 5 ? 4 : 16);
-        if ((block && a.n_dims == n->n_dims) ||
-            dv_nest_least_cost(&a, w->caches) >= w->least)
+            cut_few(a, block == 4 ? 8 : block == 5 ? 4 : 16);
+        while (!same_dims(&tries[other], a))
+            other++;
+        if (other < block || dv_nest_least_cost(a, w->caches) >= w->least)
             continue;
-        dv_nest tried = a;
-        double cost = dv_nest_put_in_order(&tried, w->caches);
+        dv_nest_copy(&tried, a);
+        double cost = dv_nest_put_in_order(&tried, w->caches, w->least * 0.999);
         if (cost < w->least * 0.999) {
             w->least = cost;
-            w->best = a;
+            dv_nest_copy(&w->best, a);
         }
     }
 }

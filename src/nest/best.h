@@ -26,10 +26,12 @@ double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches);
 // marked, nothing is packed yet.
 double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches);
 
-// The parts of passes that others try on a copy.
+// The parts of passes that others try on a copy. `most`: what costs no less is
+// as good as impossible.
 // `keep`: only in which loop, not what.
-double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep);
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches);
-// `most`: what costs more is of no interest.
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
+                          double most);
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
+                            double most);
 double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most);
 #endif

@@ -14,16 +14,6 @@
 #include "base/math.h"
 #include "nest/best.h"
 
-dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
-{
-    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
-                            o->l2_bytes ? o->l2_bytes : 1 << 20,
-                            o->l3_bytes ? o->l3_bytes : 16 << 20,
-                            o->vector_bytes ? o->vector_bytes : 16,
-                            o->tile_rows ? o->tile_rows : 4,
-                            o->tile_vectors ? o->tile_vectors : 6};
-}
-
 enum { LINE = 64 };
 
 typedef struct prices {
@@ -79,22 +69,25 @@ typedef struct count {
     const dv_nest *n;
     const dv_nest_caches *caches;
     const prices *p;
-    dv_nest_form f;
-    dv_nest_tiles tiles;
-    double turns[DV_NEST_MAX_DIMS]; // of each loop
-    double es, row, col, k;         // bytes; the kernel's sizes
+    dv_nest_form dims, f;              // before packing, and with it
+    double turns[DV_NEST_MAX_DIMS];    // of each loop
+    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
+    // Elements of an operand: all, and those in its buffer, if it has one.
+    double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
+    int counted;            // the former: all forms agree on it
+    double es, row, col, k; // bytes; the kernel's sizes
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
 } count;
 
 // How often loop l runs for one turn of the loops around it, on average.
-static double turns_of(const count *c, int l)
+static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
 {
-    const dv_nest_dim *d = &c->n->dims[l];
+    const dv_nest_dim *d = &n->dims[l];
     if (!d->whole)
         return (double)d->size;
-    double outer = (double)dv_ceil_div(d->whole, d->size * c->tiles.unit[l]);
-    return (double)dv_ceil_div(d->whole, c->tiles.unit[l]) / outer;
+    double outer = (double)dv_ceil_div(d->whole, d->size * t->unit[l]);
+    return (double)dv_ceil_div(d->whole, t->unit[l]) / outer;
 }
 
 static double elems(const dv_nest *n, int dim)
@@ -118,17 +111,8 @@ static double block_of(const count *c, int o)
                               : c->col * c->k;
 }
 
-static double all_of(const count *c, int o)
-{
-    double n = block_of(c, o);
-    for (int l = 0; l < c->f.n_loops; l++)
-        if (c->n->dims[l].stride[o])
-            n *= c->turns[l];
-    return n;
-}
-
-// What a buffer holds that is filled in loop `at`.
-static double packed_of(const count *c, int o, int at)
+// What is behind loop `at`: a buffer that is filled there holds that.
+static double elems_behind(const count *c, int o, int at)
 {
     double n = block_of(c, o);
     for (int l = at + 1; l < c->f.n_loops; l++)
@@ -137,12 +121,15 @@ static double packed_of(const count *c, int o, int at)
     return n;
 }
 
+static void pack_in(count *c, int o, int at)
+{
+    c->f.pack[o] = at;
+    c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
+}
+
 static double turns_up_to(const count *c, int at)
 {
-    double n = 1;
-    for (int l = 0; l <= at; l++)
-        n *= c->turns[l];
-    return n;
+    return c->upto[at + 1];
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -172,7 +159,7 @@ static int asks(const count *c)
     const dv_nest_form *f = &c->f;
     return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
-           all_of(c, f->in_row) * c->es > (double)c->caches->l3 / 4;
+           c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
 // Bytes of an input that lie together and are read by kernels one after the
@@ -276,7 +263,7 @@ static double load(const count *c, int o)
 {
     int at = c->f.pack[o], is_col = o == c->f.in_col;
     double block = block_of(c, o), loads = loads_of(c, o);
-    double where = at == DV_FORM_NEVER ? all_of(c, o) : packed_of(c, o, at);
+    double where = at == DV_FORM_NEVER ? c->all[o] : c->held[o];
     double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
            sum = 0;
     // The rows go by once for each panel of columns.
@@ -346,7 +333,7 @@ static double results(const count *c)
 {
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
-    double all = all_of(c, DV_OUT), moved = loads_of(c, DV_OUT);
+    double all = c->all[DV_OUT], moved = loads_of(c, DV_OUT);
     if (streams(c, all))
         return all * c->es * c->p->stream;
     moved *= block_of(c, DV_OUT);
@@ -394,7 +381,7 @@ static double price(const count *c, int o, int at)
                 run *= (double)n->dims[i].size; // rows that touch
         run *= c->es;
         return c->p->copied *
-               copied(run, all_of(c, o) * c->es > (double)c->caches->l3 / 2);
+               copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
     if (far < 1)
         return c->p->scalar;
@@ -414,9 +401,9 @@ static double packing(const count *c, int o)
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
         return 0;
-    double n = turns_up_to(c, at) * packed_of(c, o, at);
+    double n = turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
-    double far = c->es * rate(c, all_of(c, o) * c->es);
+    double far = c->es * rate(c, c->all[o] * c->es);
     double calls = turns_up_to(c, at) * 20;
     if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
@@ -429,7 +416,7 @@ static double packing(const count *c, int o)
         if (c->n->dims[l].type == DV_NEST_K)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
-    if (packed_of(c, o, at) * c->es > (double)c->caches->l2 * 0.9)
+    if (c->held[o] * c->es > (double)c->caches->l2 * 0.9)
         far += c->p->spill * c->es * c->p->l3; // the buffer is not near
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
@@ -437,54 +424,83 @@ static double packing(const count *c, int o)
 
 static int too_large(const count *c, int o)
 {
-    int at = c->f.pack[o];
     double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
-    return at != DV_FORM_NEVER && packed_of(c, o, at) * c->es > most;
+    return c->held[o] * c->es > most;
 }
 
-// Count what does not depend on who is packed where. 0: there is no form.
-static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+// Count what depends on who is packed, but not on where. 0: there is no form.
+static int take_form(count *c, const int pack[])
 {
-    int bad;
-    *c = (count){.n = n, .caches = caches};
-    if (dv_nest_form_of(n, &c->f, NULL) ||
-        !dv_nest_tiles_of(n, &c->tiles, &bad))
+    const dv_nest *n = c->n;
+    if (dv_nest_form_packed(n, &c->dims, pack, &c->f, NULL))
         return 0;
-    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
-    c->p = caches->vector > 16 ? &avx : &neon;
-    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
-    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    for (int l = 0; l < c->f.n_loops; l++)
-        c->turns[l] = turns_of(c, l);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        pack_in(c, o, c->f.pack[o]);
+    for (int o = 0; o < DV_N_OPERANDS && !c->counted; o++)
+        c->all[o] = elems_behind(c, o, -1);
+    c->counted = 1;
+    return 1;
+}
+
+// Count what does not depend on that. 0: there is no such nest.
+static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+{
+    int bad;
+    dv_nest_tiles t;
+    c->n = n;
+    c->caches = caches;
+    c->counted = 0;
+    if (dv_nest_form_dims(n, &c->dims, NULL) || !dv_nest_tiles_of(n, &t, &bad))
+        return 0;
+    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
+    c->p = caches->vector > 16 ? &avx : &neon;
+    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
+    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
+    c->upto[0] = 1;
+    for (int l = 0; l < c->dims.n_loops; l++) {
+        c->turns[l] = turns_of(n, &t, l);
+        c->upto[l + 1] = c->upto[l] * c->turns[l];
+    }
     return 1;
 }
 
 double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
-    dv_nest packed = *n;
+    static const int all[] = {DV_FORM_TOP, DV_FORM_TOP, DV_FORM_TOP};
     count c;
-    packed.pack = 7;
-    return begin(&c, &packed, caches) ? kernels(&c) : 0;
+    return begin(&c, n, caches) && take_form(&c, all) ? kernels(&c) : 0;
+}
+
+// That of a nest that is packed like this; no less than `most` is as good as
+// impossible.
+static double cost_of(count *c, const int pack[], double most)
+{
+    const dv_nest *n = c->n;
+    if (!take_form(c, pack) ||
+        (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
+        return DV_NEST_IMPOSSIBLE;
+    double sum = kernels(c);
+    sum += sum < most ? results(c) : 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (too_large(c, o) || sum >= most)
+            return DV_NEST_IMPOSSIBLE;
+        sum += packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
+    }
+    return sum;
 }
 
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
     count c;
-    if (!begin(&c, n, caches) ||
-        (n->dot && dv_nest_form_is_dot(&c.f) != (n->dot == DV_DOT_ALWAYS)))
+    dv_nest_form f;
+    if (dv_nest_form_of(n, &f, NULL) || !begin(&c, n, caches))
         return DV_NEST_IMPOSSIBLE;
-    double sum = kernels(&c) + results(&c);
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (too_large(&c, o))
-            return DV_NEST_IMPOSSIBLE;
-        sum += packing(&c, o) + (o == DV_OUT ? 0 : load(&c, o));
-    }
-    return sum;
+    return cost_of(&c, f.pack, DV_NEST_IMPOSSIBLE);
 }
 
 // -- Choosing what is packed -------------------------------------------------
@@ -512,9 +528,16 @@ static int best_loop(count *c, int o)
             at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
         if (next_shared && (at >= 0 || o == DV_OUT))
             continue;
-        c->f.pack[o] = at;
-        double cost = packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
-        if (!too_large(c, o) && cost < least) {
+        // Before a loop that it has no part in there is as much to pack, and
+        // less often; only the innermost may do it on the way.
+        if (at >= 0 && at + 1 < c->f.n_loops && !c->n->dims[at].stride[o] &&
+            c->n->dims[at].exec != DV_NEST_SHARED)
+            continue;
+        pack_in(c, o, at);
+        double cost = too_large(c, o) ? least : packing(c, o);
+        if (cost < least && o != DV_OUT)
+            cost += load(c, o);
+        if (cost < least) {
             least = cost;
             best = at;
         }
@@ -522,56 +545,56 @@ static int best_loop(count *c, int o)
     return best;
 }
 
+// What is packed, in which loop, and what that costs.
+typedef struct packs {
+    int at[DV_N_OPERANDS];
+    double cost;
+} packs;
+
 // Packed or not, each of in0 and in1, with out as it is: what costs least.
 // `was` and not -1: that is settled, operand by operand.
-static void try_inputs(dv_nest *n, const dv_nest_caches *caches, double *least,
-                       dv_nest *best, const int at[], int was)
+static void try_inputs(count *c, packs *best, const int at[], int was)
 {
     for (int packed = 0; packed < 4; packed++) {
         if (was >= 0 && packed != (was & 3))
             continue;
+        packs p = {{DV_FORM_NEVER, DV_FORM_NEVER, at[DV_OUT]}, 0};
         for (int o = DV_IN0; o <= DV_IN1; o++)
-            mark(n, o, packed >> o & 1 ? at[o] : DV_FORM_NEVER);
-        double cost = dv_nest_cost(n, caches);
-        if (cost < *least) {
-            *least = cost;
-            *best = *n;
-        }
+            if (packed >> o & 1)
+                p.at[o] = at[o];
+        p.cost = cost_of(c, p.at, best->cost);
+        if (p.cost < best->cost)
+            *best = p;
     }
 }
 
-double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep)
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
+                          double most)
 {
-    double least = DV_NEST_IMPOSSIBLE;
-    dv_nest best = *n;
+    packs best = {{0}, most};
+    count c;
     int was = n->pack;
     for (int i = 0; i < n->n_dims; i++)
         was |= n->dims[i].pack;
-    for (int out = 0; out <= !n->combine; out++) {
-        int at[DV_N_OPERANDS];
+    int may = begin(&c, n, caches);
+    int at[DV_N_OPERANDS], rows = -1; // whose rows the loops were found for
+    for (int out = 0; may && out <= !n->combine; out++) {
+        const int all[] = {DV_FORM_TOP, DV_FORM_TOP,
+                           out ? DV_FORM_TOP : DV_FORM_NEVER};
         if (keep && !n->combine && out != (was >> DV_OUT & 1))
             continue;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            mark(n, o, o == DV_OUT && !out ? DV_FORM_NEVER : DV_FORM_TOP);
-        count c;
-        if (!begin(&c, n, caches))
+        if (!take_form(&c, all))
             continue;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int o = DV_IN0; o <= DV_IN1 && c.f.in_row != rows; o++)
             at[o] = best_loop(&c, o);
-        mark(n, DV_OUT, out ? at[DV_OUT] : DV_FORM_NEVER);
+        rows = c.f.in_row;
+        at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
         if (!out || at[DV_OUT] != DV_FORM_NEVER)
-            try_inputs(n, caches, &least, &best, at, keep ? was : -1);
+            try_inputs(&c, &best, at, keep ? was : -1);
     }
-    *n = best;
-    return least;
-}
-
-dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
-                       dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_mark_packs(n, &caches, 0);
-    return DV_OK;
+    if (best.cost >= most)
+        return DV_NEST_IMPOSSIBLE;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        mark(n, o, best.at[o]);
+    return best.cost;
 }

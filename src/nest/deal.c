@@ -82,7 +82,7 @@ static double combine_cost(const dv_nest *n)
 
 static void consider(dealer *w, dv_nest *n)
 {
-    double all = dv_nest_mark_packs(n, &w->caches, 1);
+    double all = dv_nest_mark_packs(n, &w->caches, 1, DV_NEST_IMPOSSIBLE);
     if (all >= DV_NEST_IMPOSSIBLE || dv_nest_check_order(n, NULL))
         return;
     double cost = all * largest_share(n, w->threads) + combine_cost(n);

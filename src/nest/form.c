@@ -34,18 +34,19 @@ static int is_rows(const dv_nest *n, int operand, int rows, int cols)
             step_of(n, rows, operand) <= DV_FORM_MAX_STEP);
 }
 
-static int packed_where(const dv_nest *n, int operand, int n_loops)
+static int packed_where(const dv_nest *n, int operand)
 {
     if (n->pack >> operand & 1)
         return DV_FORM_TOP;
-    for (int i = 0; i < n_loops; i++)
+    for (int i = 0; i < n->n_dims && n->dims[i].exec != DV_NEST_PRIM; i++)
         if (n->dims[i].pack >> operand & 1)
             return i;
     return DV_FORM_NEVER;
 }
 
-static dv_status find_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
+dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
 {
+    *f = (dv_nest_form){0};
     int at[2] = {-1, -1}; // m, n
     while (f->n_loops < n->n_dims && n->dims[f->n_loops].exec != DV_NEST_PRIM)
         f->n_loops++;
@@ -124,10 +125,21 @@ static int k_inside(const dv_nest_form *f)
 
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag)
 {
-    dv_nest_form f = {0};
-    DV_TRY(find_dims(n, &f, diag));
+    dv_nest_form f;
+    int pack[DV_N_OPERANDS];
+    DV_TRY(dv_nest_form_dims(n, &f, diag));
     for (int o = 0; o < DV_N_OPERANDS; o++)
-        f.pack[o] = packed_where(n, o, f.n_loops);
+        pack[o] = packed_where(n, o);
+    return dv_nest_form_packed(n, &f, pack, out, diag);
+}
+
+dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
+                              const int pack[], dv_nest_form *out,
+                              dv_diag *diag)
+{
+    dv_nest_form f = *dims;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        f.pack[o] = pack[o];
     choose_columns(n, &f);
     int row_in = f.pack[f.in_row] == DV_FORM_NEVER;
     int col_in = f.pack[f.in_col] == DV_FORM_NEVER;

@@ -41,6 +41,7 @@
 #define DV_NEST_H
 #include "ir/program.h"
 #include "lang/lexer.h"
+#include <string.h>
 
 enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
 enum {
@@ -123,6 +124,15 @@ struct dv_nest {
     uint32_t off;
 };
 
+// The same as =, without the dimensions that are not there.
+static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
+{
+    memcpy(to, from, offsetof(dv_nest, dims));
+    memcpy(to->dims, from->dims, (size_t)from->n_dims * sizeof *from->dims);
+    to->src = from->src;
+    to->off = from->off;
+}
+
 // -- Tables (nest.c) ---------------------------------------------------------
 
 const dv_prim_info *dv_prim_get(dv_prim p);
@@ -154,6 +164,7 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
 int dv_nest_is_tiled(const dv_nest *n); // or packed, or combined
 // The nest without tiles, marks and buffers. The nest must pass the check.
 void dv_nest_unite(dv_nest *n);
+void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t); // that it has
 // Cut dimension i in two at `size`; the tiles are put before it. Needs room.
 void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
@@ -235,6 +246,12 @@ int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes);
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+// The same in two steps: what is the kernel's, and the form if operands were
+// packed in these loops.
+dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
+dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
+                              const int pack[], dv_nest_form *out,
+                              dv_diag *diag);
 // Does the kernel sum along k in lanes: are both its operands read in place,
 // with k unit stride?
 int dv_nest_form_is_dot(const dv_nest_form *f);

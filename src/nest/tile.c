@@ -54,11 +54,17 @@ int dv_nest_is_tiled(const dv_nest *n)
 void dv_nest_unite(dv_nest *n)
 {
     dv_nest_tiles t;
-    int bad, kept = 0;
+    int bad;
     dv_nest_tiles_of(n, &t, &bad);
+    dv_nest_unite_tiles(n, &t);
+}
+
+void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t)
+{
+    int kept = 0;
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim d = n->dims[i];
-        if (t.inner[i] >= 0)
+        if (t->inner[i] >= 0)
             continue;
         d.size = d.whole ? d.whole : d.size;
         d.whole = 0;

@@ -505,6 +505,32 @@ static void other_machines(void **state)
     dv_jit_destroy(jit);
 }
 
+// Almost the same product.
+static void vary(dv_gemm_shape *s, int how)
+{
+    int panels = !s->trans_b && s->m >= 4;
+    s->lda += how == 0 ? 4 : how == 1 ? 5000 : 0;
+    s->ldb += how == 2 ? 8 : how == 3 ? 3001 : 0;
+    s->ldc += how == 4 ? 4 : how == 5 ? 2001 : 0;
+    s->stride_a += how == 6 ? 16 : 0;
+    s->stride_b += how == 7 ? 16 : 0;
+    s->m += how == 8;
+    s->k += how == 9;
+    s->beta = how == 10 ? (uint8_t)pick(3) : s->beta;
+    s->alpha = how == 11 ? (uint8_t)(1 + pick(2)) : s->alpha;
+    s->relu ^= how == 12;
+    s->bias = how == 13 ? (uint8_t)pick(3) : s->bias;
+    s->ask_a = how == 14 && s->trans_a && !s->trans_b;
+    s->batch += how == 15;
+    if (how > 15 && panels) { // in panels, and packed on the way
+        s->batch = 1;
+        s->panel_a = 4;
+        s->pack_a = how == 17 || how == 19;
+        s->pack_b = how == 18 || how == 19;
+        s->next_b = how == 18 ? DV_NEXT_SPREAD : 0;
+    }
+}
+
 // What is kept from kernel to kernel changes none of them.
 static void kept_patterns(void **state)
 {
@@ -513,11 +539,15 @@ static void kept_patterns(void **state)
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_isa *isa = &dv_isas[i];
         void *keep = calloc(1, DV_CODE_KEEP);
-        for (int n = 0; n < 240 / SHARE; n++) {
-            dv_gemm_shape s = random_shape(60, n % 3 ? DV_F32 : DV_F64);
+        for (int n = 0; n < 30 * 21 / SHARE; n++) {
+            static dv_gemm_shape first;
+            if (n % 21 == 0)
+                first = random_shape(60, n % 2 ? DV_F32 : DV_F64);
+            dv_gemm_shape s = first;
             dv_code a = {.at = alone, .cap = sizeof alone};
             dv_code b = {.at = after, .cap = sizeof after, .keep = keep};
             s.batch = s.batch ? s.batch : 1;
+            vary(&s, n % 21 - 1); // the first of them stays as it is
             isa->gemm(&a, isa, &s);
             isa->gemm(&b, isa, &s);
             assert_false(a.failed);

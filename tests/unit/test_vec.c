@@ -391,6 +391,107 @@ static void refused(void **state)
     dv_text_free(&list);
 }
 
+// -- Plans that are kept -----------------------------------------------------
+
+enum { MOST_CODE = 1 << 17, MOST_WORDS = 64 };
+
+// With a plan of its own, or with one that is kept from a shape before.
+static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
+                      dv_vec_kept *kept, unsigned char *out, int *found)
+{
+    uint64_t key[MOST_WORDS];
+    int n = dv_vec_key_words(s);
+    dv_arena arena = {0};
+    dv_vec_plan plan;
+    dv_code code = {.at = out, .cap = MOST_CODE};
+    assert_true(n <= MOST_WORDS);
+    dv_vec_key(s, key);
+    dv_vec_plan_key(key);
+    *found = kept && dv_vec_kept_find(kept, key, n, &plan);
+    if (*found)
+        dv_vec_plan_again(&plan, s, &arena);
+    else
+        dv_vec_plan_make(&plan, s, isa, &arena);
+    if (kept && !*found)
+        dv_vec_kept_add(kept, key, n, &plan);
+    assert_false(plan.failed);
+    isa->emit(&code, &plan);
+    assert_false(code.failed);
+    dv_arena_free(&arena);
+    return code.n;
+}
+
+static const int64_t steps[] = {0, 1, 1, 1, 7, 64, -3, 100000};
+
+static int64_t pick_step(int64_t like)
+{
+    int64_t step = like;
+    while (step == like && like != 0 && like != 1)
+        step = steps[4 + pick(4)];
+    return step;
+}
+
+static void random_statement(problem *q)
+{
+    int n = 1 + pick(3);
+    memset(q, 0, sizeof *q);
+    q->s.compute = pick(2) ? DV_F32 : DV_F64;
+    q->s.reduce = (uint8_t)pick(4);
+    for (int i = 0; i <= n; i++)
+        q->o[i] = (dv_vec_operand){.inner = steps[pick(8)],
+                                   .outer = steps[pick(8)],
+                                   .dtype = q->s.compute};
+    dv_vec_operand *to = &q->o[n];
+    to->inner = q->s.reduce == DV_VEC_INNER || q->s.reduce == DV_VEC_BOTH
+                    ? 0
+                    : pick_step(7);
+    to->outer = q->s.reduce == DV_VEC_OUTER || q->s.reduce == DV_VEC_BOTH
+                    ? 0
+                    : pick_step(7);
+    for (int i = 0; i < n; i++)
+        q->n[i] = load_node(i);
+    for (int i = n; i < 2 * n + 2; i++)
+        q->n[i] = apply_node((dv_fn)pick(DV_FN_SELECT + 1), pick(i), pick(i),
+                             pick(i));
+    q->n[2 * n + 2] = (dv_vec_node){.kind = DV_VEC_REDUCED};
+    q->s.operands = q->o;
+    q->s.nodes = q->n;
+    q->s.n_operands = (uint16_t)(n + 1);
+    q->s.n_nodes = (uint16_t)(2 * n + 2 + !!q->s.reduce);
+    q->s.value = (uint16_t)(2 * n + 1);
+    q->s.result = (uint16_t)(q->s.n_nodes - 1);
+    q->s.from_acc = q->s.reduce && pick(3) == 0;
+}
+
+// A plan from a shape with other strides gives the same code.
+static void kept_plans(void **state)
+{
+    (void)state;
+    static unsigned char alone[MOST_CODE], after[MOST_CODE];
+    static problem q;
+    for (int i = 0; i < dv_n_isas; i++) {
+        const dv_vec_isa *isa = dv_isas[i].vec;
+        dv_vec_kept kept = {0};
+        int found, times = 0;
+        for (int t = 0; isa && t < 200 / SHARE; t++) {
+            if (t % 4 == 0)
+                random_statement(&q);
+            for (int o = 0; t % 4 && o < q.s.n_operands; o++) {
+                q.o[o].inner = pick_step(q.o[o].inner);
+                q.o[o].outer = q.o[o].outer ? pick_step(7) : 0;
+                q.o[o].ahead = pick(3) * 16;
+            }
+            size_t n = written(isa, &q.s, NULL, alone, &found);
+            size_t m = written(isa, &q.s, &kept, after, &found);
+            times += found;
+            assert_int_equal(n, m);
+            assert_memory_equal(alone, after, n);
+        }
+        assert_true(!isa || times >= 100 / SHARE);
+        dv_vec_kept_free(&kept);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,7 +499,7 @@ int main(void)
         cmocka_unit_test(mixed_types),  cmocka_unit_test(long_expressions),
         cmocka_unit_test(nested),       cmocka_unit_test(in_place),
         cmocka_unit_test(rounded_once), cmocka_unit_test(signed_zeros),
-        cmocka_unit_test(refused)};
+        cmocka_unit_test(kept_plans),   cmocka_unit_test(refused)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     free(values);

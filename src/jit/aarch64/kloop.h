@@ -60,28 +60,48 @@ typedef struct dv_pattern {
     uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
     int slot_v[32], slot_s[32];     // before which loads of group 0 are due
     dv_step steps[DV_MOST_PERIOD];
-    dv_step bare[DV_MOST_PERIOD]; // without loads of S, for the last ones
+    // Without loads of S, for the last ones; bits: those that are made.
+    dv_step bare[DV_MOST_PERIOD];
+    uint32_t has_bare;
 } dv_pattern;
 
 // That of a loop: the one kept from a kernel before, or made in *room.
-const dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g,
-                                dv_pattern *room);
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
+const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s);
 // Any one step, `wide` columns at a time; bare: without loads of S. 0: there is
 // no room for its words.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out);
 
+// All that the code of a tile depends on, but for its first pointers; or that
+// of one product of its batch.
+enum { DV_TILE_KEY = 10, DV_TILE_BYTES = 3072 };
+typedef struct dv_tile_key {
+    uint64_t words[DV_TILE_KEY];
+    uint64_t mixed; // not 0
+} dv_tile_key;
+
+// The same code in a kernel before is copied. 0: none has it.
+int dv_tile_copy(dv_code *code, const dv_tile_key *key);
+// It begins at byte `from`, and ends here.
+void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from);
+
 // What is kept from kernel to kernel (dv_code.keep): how the last product was
-// cut, since those of one plan follow each other, and the patterns that were
-// made last, in turn.
-enum { DV_KEPT = 12 };
+// cut, since those of one plan follow each other, and the patterns and tiles
+// that were made last, in turn.
+enum { DV_KEPT = 12, DV_KEPT_TILES = 12 };
 typedef struct dv_kept {
     int64_t k; // of the product; 0: none yet
     int32_t n_s, n_v, tile_rows, what;
     dv_cuts cuts;
-    uint64_t made; // patterns in all
+    uint64_t made;  // patterns in all
+    uint64_t tiles; // the same
     uint64_t keys[DV_KEPT];
     dv_pattern patterns[DV_KEPT];
+    uint64_t tile_mixed[DV_KEPT_TILES];
+    dv_tile_key tile_keys[DV_KEPT_TILES];
+    uint32_t tile_bytes[DV_KEPT_TILES];
+    unsigned char tile_code[DV_KEPT_TILES][DV_TILE_BYTES];
 } dv_kept;
 _Static_assert(sizeof(dv_kept) <= DV_CODE_KEEP, "patterns have grown");
 _Static_assert(offsetof(dv_kept, keys) <= DV_CODE_ZEROS, "these start as 0");
@@ -107,7 +127,7 @@ typedef struct dv_loads {
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
-    const dv_pattern *p;
+    dv_pattern *p;
     dv_loads q[2];  // V and S
     int fresh;      // steps below start a sum
     int shift_from; // from here on lanes are others than the pattern's

@@ -423,7 +423,7 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
 
 void dv_steps_put(dv_steps *w, int begin, int end)
 {
-    const dv_pattern *p = w->p;
+    dv_pattern *p = w->p;
     const dv_loads *v = &w->q[0], *q = &w->q[1];
     int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
     int group = begin / p->group, ask = w->l->p->ask;
@@ -435,7 +435,7 @@ void dv_steps_put(dv_steps *w, int begin, int end)
         if (ask && s % ask == 0)
             dv_tile_ask(w->g, w->l->p, w->l->t);
         if (one->s_from && group + one->s_from > q->end)
-            one = &p->bare[at]; // all its loads of S are past the end
+            one = dv_pattern_bare(p, w->l, at); // all of S is past the end
         if (s < w->whole_from || s >= w->whole_to ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);

@@ -13,7 +13,7 @@
 // once; the pointers have moved on by then.
 #include "jit/aarch64/kloop.h"
 
-enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 64 }; // steps
+enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 }; // steps
 enum { LOAD_L1 = 0, LOAD_L2 = 2 };
 
 // The largest size up to `want` that closes after a turn of the loop.
@@ -189,6 +189,40 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
 
+// -- What the code depends on ------------------------------------------------
+
+static uint64_t bit(int on, int at)
+{
+    return (uint64_t) !!on << at;
+}
+
+// Rows of k that have pointers of their own are found by these alone. `fresh`:
+// as in one_product; -1: the whole tile, which stores its sums as they are. A
+// product knows neither the others of a batch, unless it flows into them, nor
+// where results go.
+static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
+{
+    const dv_prod *p = l->p;
+    const dv_tile *t = l->t;
+    int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
+    dv_tile_key key = {
+        {apart ? 0 : (uint64_t)p->ld_s, (uint64_t)p->ld_v,
+         fresh < 0 ? (uint64_t)p->ldc : 0, l->flows ? (uint64_t)p->stride_s : 0,
+         l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
+         (uint64_t)p->ask_step,
+         (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
+         (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
+             (uint64_t)t->nv << 16 | (uint64_t)t->sets,
+         (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
+             (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
+             bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
+             bit(g->ints, 4) | bit(p->pairs, 5)},
+        1};
+    for (int i = 0; i < DV_TILE_KEY; i++)
+        key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
+    return key;
+}
+
 // -- The tile ----------------------------------------------------------------
 
 // At -0, to which a first product is added as it is: sums that start with a
@@ -217,36 +251,54 @@ static void add_sets(dv_gen *g, const dv_tile *t)
                   0);
 }
 
-static void sums(dv_gen *g, const dv_prod *p, const dv_tile *t, int stores)
+static void product(dv_kloop *l, dv_gen *g, int fresh)
 {
-    dv_kloop l = {.p = p, .t = t, .stores = stores};
-    plan_steps(&l, g);
-    plan_rings(&l, g);
-    int loops = l.turns || p->batch > 1 || p->pairs ||
-                (!stores && t->rows * t->nv >= 20);
-    int batches = p->batch > 1 && !l.flows;
+    dv_tile_key key = key_of(l, g, fresh);
+    size_t from = g->code->n;
+    if (dv_tile_copy(g->code, &key))
+        return;
+    plan_rings(l, g);
+    one_product(l, g, fresh);
+    dv_tile_keep(g->code, &key, from);
+}
+
+// Behind the pointers.
+static void sums(dv_kloop *l, dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    const dv_tile *t = l->t;
+    int loops = l->turns || p->batch > 1 || p->pairs ||
+                (!l->stores && t->rows * t->nv >= 20);
+    int batches = p->batch > 1 && !l->flows;
     if (loops)
         start_sums(g, t, p->pairs);
-    start_pointers(&l, g);
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
     size_t top = g->code->n;
-    one_product(&l, g, loops ? 0 : t->sets);
+    if (l->stores) { // kept as a whole
+        plan_rings(l, g);
+        one_product(l, g, loops ? 0 : t->sets);
+    } else {
+        product(l, g, loops ? 0 : t->sets);
+    }
     if (batches) {
-        int64_t done = (int64_t)l.turns * UNROLL;
-        move_pointers(&l, g,
-                      p->stride_s - s_bytes(&l, g, l.walk_s ? p->k : done),
-                      p->stride_v - (l.walk_v ? p->k : done) * p->ld_v);
+        int64_t done = (int64_t)l->turns * UNROLL;
+        move_pointers(l, g,
+                      p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done),
+                      p->stride_v - (l->walk_v ? p->k : done) * p->ld_v);
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    for (int j = 0; stores && j < t->nv; j++)
+    for (int j = 0; l->stores && j < t->nv; j++)
         dv_tile_store_one(g, p, t, t->rows - 1, j);
 }
 
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
-    sums(g, p, t, 0);
+    dv_kloop l = {.p = p, .t = t};
+    plan_steps(&l, g);
+    start_pointers(&l, g);
+    sums(&l, g);
 }
 
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
@@ -255,9 +307,21 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     int stores = p->beta == DV_SCALE_ZERO && p->alpha != DV_SCALE_ANY &&
                  !p->bias && !p->relu && !p->c_turned && t->sets == 1 &&
                  p->batch == 1;
+    dv_kloop l = {.p = p, .t = t, .stores = stores};
+    plan_steps(&l, g);
+    start_pointers(&l, g);
+    dv_tile_key key;
+    if (stores) {
+        key = key_of(&l, g, -1);
+        if (dv_tile_copy(g->code, &key))
+            return;
+    }
+    size_t from = g->code->n;
     if ((int64_t)p->k * p->batch >= 64)
         dv_tile_prefetch(g, p, t);
-    sums(g, p, t, stores);
-    if (!stores)
+    sums(&l, g);
+    if (stores)
+        dv_tile_keep(g->code, &key, from);
+    else
         dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
 }

@@ -16,7 +16,8 @@
 #define DV_JIT_TILE_H
 #include "jit/aarch64/gen.h"
 
-// The product as the generator sees it. Strides in bytes.
+// The product as the generator sees it. Strides in bytes. Tiles are kept for
+// kernels to come: what their code depends on must be in key_of (tile.c), too.
 typedef struct dv_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;

@@ -424,14 +424,8 @@ static void put_pool(maker *m)
             if (m->p->is64)
                 dv_code_put(code, (uint32_t)(bits >> 32));
         }
-    for (size_t i = 0; i < first && !code->failed; i += 4) {
-        const unsigned char *at = code->at + i;
-        if (at[3] != 0x9c) // ldr_qp alone ends like this
-            continue;
-        uint32_t w = (uint32_t)(at[0] | at[1] << 8 | at[2] << 16);
-        size_t to = first + 16 * (size_t)(w >> 5);
-        patch(code, i, DV_INSN_ldr_qp, (int)(w & 31), (int64_t)(to - i) / 4);
-    }
+    if (!code->failed && !dv_a64_vec_point(code->at, first))
+        code->failed = 1;
 }
 
 // -- The kernel --------------------------------------------------------------
@@ -487,6 +481,82 @@ static void one(maker *m, const dv_vec_mop *o)
     }
 }
 
+// -- Runs that strides have no part in ---------------------------------------
+
+static int is_steady(const dv_vec_plan *p, const dv_vec_mop *o)
+{
+    if (o->op == DV_V_LOAD || o->op == DV_V_STORE) {
+        int64_t inner = p->operands[o->imm].inner;
+        return inner == 0 || inner == 1;
+    }
+    return o->op < DV_V_BEGIN;
+}
+_Static_assert(DV_V_SPILL + 1 == DV_V_BEGIN, "what follows is control");
+
+// Operations from i on that are written one after the other.
+static int32_t steady_from(const dv_vec_plan *p, int32_t i)
+{
+    int32_t end = i;
+    while (end < p->n && is_steady(p, &p->ops[end]))
+        end++;
+    return end - i;
+}
+
+static void write_ops(maker *m, int32_t i, int32_t end)
+{
+    const dv_vec_mop *ops = m->p->ops;
+    for (; i < end && !m->gen.code->failed; i++) {
+        int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
+        if (moves && two(m, &ops[i])) // the last is neither
+            i++;
+        else
+            one(m, &ops[i]);
+    }
+}
+
+// The code written from byte `from` on belongs to n operations from i on.
+static void leave_run(dv_vec_runs *r, const dv_code *code, size_t from,
+                      int32_t i, int32_t n)
+{
+    size_t bytes = code->n - from;
+    if (code->failed || r->n == DV_VEC_MAX_RUNS ||
+        bytes > (size_t)(r->cap - r->used))
+        return;
+    r->run[r->n].op = i;
+    r->run[r->n].n_ops = n;
+    r->run[r->n].at = r->used;
+    r->run[r->n++].bytes = (int32_t)bytes;
+    memcpy(r->code + r->used, code->at + from, bytes);
+    r->used += (int32_t)bytes;
+}
+
+static void write_and_leave(maker *m, dv_vec_runs *r)
+{
+    const dv_vec_plan *p = m->p;
+    enum { LEAST = 4 };
+    r->n = 0;
+    for (int32_t i = 0, n; i < p->n; i += n) {
+        size_t from = m->gen.code->n;
+        n = steady_from(p, i);
+        write_ops(m, i, i + (n ? n : 1));
+        if (n >= LEAST)
+            leave_run(r, m->gen.code, from, i, n);
+        n = n ? n : 1;
+    }
+}
+
+static void copy_runs(maker *m, const dv_vec_runs *r)
+{
+    int32_t at = 0;
+    for (int k = 0; k < r->n; k++) {
+        write_ops(m, at, r->run[k].op);
+        dv_code_bytes(m->gen.code, r->code + r->run[k].at,
+                      (size_t)r->run[k].bytes);
+        at = r->run[k].op + r->run[k].n_ops;
+    }
+    write_ops(m, at, m->p->n);
+}
+
 static void make(dv_code *code, const dv_vec_plan *p)
 {
     maker m = {.gen = {.code = code, .es = p->is64 ? 8 : 4}, .p = p};
@@ -497,12 +567,11 @@ static void make(dv_code *code, const dv_vec_plan *p)
     m.running = m.places + 8 * (int64_t)p->n_operands;
     m.slots = (m.running + 8 * far + 15) / 16 * 16;
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
-    for (int32_t i = 0; i < p->n && !code->failed; i++) {
-        int moves = p->ops[i].op == DV_V_LOAD || p->ops[i].op == DV_V_STORE;
-        if (moves && two(&m, &p->ops[i])) // the last is neither
-            i++;
-        else
-            one(&m, &p->ops[i]);
-    }
+    if (p->runs && p->runs->n >= 0)
+        copy_runs(&m, p->runs);
+    else if (p->runs)
+        write_and_leave(&m, p->runs);
+    else
+        write_ops(&m, 0, p->n);
     put_pool(&m);
 }

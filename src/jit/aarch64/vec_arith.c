@@ -136,3 +136,23 @@ void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o)
     else
         bit_op(g, &o, o.dst, o.a, o.b);
 }
+
+int dv_a64_vec_point(unsigned char *code, size_t first)
+{
+    enum { LDR_QP = 0x9c, FIELD = 5, MOST_WORDS = 1 << 18 };
+    for (size_t i = 0; i < first; i += 4) {
+        uint32_t w;
+        memcpy(&w, code + i, sizeof w);
+        w = dv_code_low_first(w);
+        if (w >> 24 != LDR_QP) // no other ends like this
+            continue;
+        size_t number = w >> FIELD & 0x7ffff;
+        size_t words = (first + 16 * number - i) / 4;
+        if (words >= MOST_WORDS)
+            return 0;
+        w = (w & 0xff00001f) | (uint32_t)words << FIELD;
+        w = dv_code_low_first(w);
+        memcpy(code + i, &w, sizeof w);
+    }
+    return 1;
+}

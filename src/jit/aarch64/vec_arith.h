@@ -7,4 +7,7 @@
 // Write one down. Its registers are those of the machine; lanes are of g->es
 // bytes.
 void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o);
+// Loads of constants by number in code that ends where the pool begins get
+// their distances. 0: one is too far from it.
+int dv_a64_vec_point(unsigned char *code, size_t first);
 #endif
