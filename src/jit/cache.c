@@ -549,16 +549,26 @@ const dv_isa *dv_jit_isa(const dv_jit *jit)
     return jit->isa;
 }
 
-// Words as numbers, so low bytes last; single bytes as they are.
-static void list_code(const unsigned char *at, size_t size, int word,
-                      dv_text *out)
+// Bytes as they are, 32 a line.
+static void list_bytes(const unsigned char *at, size_t size, dv_text *out)
 {
-    enum { COLUMNS = 32 }; // bytes a line
-    for (size_t i = 0; i < size; i++) {
-        size_t in = i % (size_t)word;
-        const char *before = i % COLUMNS == 0 ? "    " : in ? "" : " ";
-        dv_put(out, "%s%02x%s", before, at[i - in + (size_t)word - 1 - in],
+    enum { COLUMNS = 32 };
+    for (size_t i = 0; i < size; i++)
+        dv_put(out, "%s%02x%s", i % COLUMNS == 0 ? "    " : " ", at[i],
                i % COLUMNS == COLUMNS - 1 || i + 1 == size ? "\n" : "");
+}
+
+// An instruction a line, where it lies and what it says.
+static void list_words(const dv_isa *isa, const unsigned char *at, size_t size,
+                       dv_text *out)
+{
+    for (size_t i = 0; i + 4 <= size; i += 4) {
+        uint32_t w;
+        memcpy(&w, at + i, sizeof w);
+        dv_put(out, "    %4zx  %08x  ", i, w);
+        if (!isa->list(out, w))
+            dv_put(out, ".word 0x%08x", w);
+        dv_put(out, "\n");
     }
 }
 
@@ -569,7 +579,10 @@ void dv_jit_list(dv_jit *jit, dv_text *out)
         char name[128];
         name_of(e, name, sizeof name);
         dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
-        list_code(e->run, e->size_bytes, jit->isa->word_bytes, out);
+        if (jit->isa->list)
+            list_words(jit->isa, e->run, e->size_bytes, out);
+        else
+            list_bytes(e->run, e->size_bytes, out);
     }
     pthread_mutex_unlock(&jit->lock);
 }

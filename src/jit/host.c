@@ -1,6 +1,7 @@
 // The instruction sets, and the machine this library runs on.
 #define _GNU_SOURCE
 #include "jit/host.h"
+#include "jit/aarch64/list.h"
 #include "jit/vec_ir.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -24,13 +25,13 @@ enum {
 // has panels of B that L1 does not hold whole: with a shorter k it would pass
 // over C more often, which costs more. As measured.
 #define A64(its_name, types, bytes, rows, vectors, packed)                     \
-    .name = its_name, .word_bytes = 4, .vector_bytes = bytes, .dtypes = types, \
+    .name = its_name, .vector_bytes = bytes, .dtypes = types,                  \
     .widened = NARROW, .panel_rows = rows, .panel_vectors = vectors,           \
     .most_read = 8, .most_packed = packed, .pairs_rows = 8, .pairs_cols = 12,  \
     .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                      \
     .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
     .block_of_l2 = 4, .fast_of_l2 = 2, .move = dv_a64_move,                    \
-    .vec = &dv_a64_vec_isa
+    .vec = &dv_a64_vec_isa, .list = dv_insn_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         A64(its_name, types, 16, 4, 5, 4), .gemm = dv_a64_gemm,                \
@@ -49,12 +50,12 @@ enum {
         SVE(its_name, types, 64), SVE(its_name, types, 32),                    \
         SVE(its_name, types, 16)
 #define AVX512(its_name, types)                                                \
-    .name = its_name, .word_bytes = 1, .vector_bytes = 64, .dtypes = types,    \
-    .widened = NARROW, .panel_rows = 8, .panel_vectors = 3, .most_read = 28,   \
-    .most_packed = 28, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20,              \
-    .panels_of_l1 = 8, .block_of_l2 = 4, .fast_of_l2 = 2, .parts_each = 8,     \
-    .gemm = dv_x64_gemm, .move = dv_x64_move, .peak = dv_x64_peak,             \
-    .vec = &dv_x64_vec_isa_64, .streams = 1
+    .name = its_name, .vector_bytes = 64, .dtypes = types, .widened = NARROW,  \
+    .panel_rows = 8, .panel_vectors = 3, .most_read = 28, .most_packed = 28,   \
+    .l1_bytes = 48 << 10, .l2_bytes = 2 << 20, .panels_of_l1 = 8,              \
+    .block_of_l2 = 4, .fast_of_l2 = 2, .parts_each = 8, .gemm = dv_x64_gemm,   \
+    .move = dv_x64_move, .peak = dv_x64_peak, .vec = &dv_x64_vec_isa_64,       \
+    .streams = 1
 #define DOTS                                                                   \
     .pairs_rows = 8, .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1,      \
     .pairs_of_l1 = 11, .pairs_of_l2 = 2
@@ -72,7 +73,6 @@ const dv_isa dv_isas[] = {
     {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), DOTS},
     {AVX512("avx512", FLOATS | WHOLE)},
     {.name = "avx2",
-     .word_bytes = 1,
      .vector_bytes = 32,
      .dtypes = FLOATS | WHOLE,
      .widened = NARROW,

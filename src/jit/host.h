@@ -3,13 +3,13 @@
 // compiled everywhere.
 #ifndef DV_JIT_HOST_H
 #define DV_JIT_HOST_H
+#include "base/text.h"
 #include "jit/code.h"
 #include "jit/jit.h"
 
 typedef struct dv_isa dv_isa;
 struct dv_isa {
     const char *name;
-    int word_bytes;   // of the units in listings
     int vector_bytes; // of a whole vector
     int on_wish;      // only when DIVVY_CPU names it
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
@@ -39,6 +39,9 @@ struct dv_isa {
     // a turn, 0 when there are none for the type.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
     const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
+    // Append a word of code as assembly, 0: it is none; NULL: listings have
+    // bytes alone.
+    int (*list)(dv_text *out, uint32_t word);
 };
 
 // Every set there are generators for; the better ones of a machine come first.

@@ -2,6 +2,7 @@
 // range, and memory for code.
 #define _GNU_SOURCE
 #include "jit/aarch64/insn.h"
+#include "jit/aarch64/list.h"
 #include "jit/arena.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,9 +26,10 @@ static const sample samples[] = {
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };
 
-static void insn_rows(void **state)
+// Words that llvm-mc makes of lines of assembly; skips the test without it.
+// n is what there is room for, and how many there were.
+static void assemble(const char *const *lines, uint32_t *words, int *n)
 {
-    (void)state;
     if (system("llvm-mc --version >/dev/null 2>&1")) {
         print_message("llvm-mc is not installed: rows are not checked\n");
         skip();
@@ -36,8 +38,8 @@ static void insn_rows(void **state)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     FILE *f = fdopen(fd, "w");
-    for (int i = 0; i < N_SAMPLES; i++)
-        fprintf(f, "%s\n", samples[i].text);
+    for (int i = 0; i < *n; i++)
+        fprintf(f, "%s\n", lines[i]);
     fclose(f);
     snprintf(cmd, sizeof cmd,
              "llvm-mc --arch=aarch64 --mattr=+v8.6a,+fp16fml,+fullfp16,+sve "
@@ -46,7 +48,8 @@ static void insn_rows(void **state)
     FILE *p = popen(cmd, "r");
     assert_non_null(p);
     char line[256];
-    int n = 0;
+    int room = *n;
+    *n = 0;
     while (fgets(line, sizeof line, p)) {
         char *at = strstr(line, "encoding: [");
         unsigned b[4];
@@ -54,16 +57,103 @@ static void insn_rows(void **state)
             continue;
         assert_int_equal(
             sscanf(at, "encoding: [%x,%x,%x,%x", b, b + 1, b + 2, b + 3), 4);
-        uint32_t want = b[0] | b[1] << 8 | b[2] << 16 | (uint32_t)b[3] << 24;
-        const sample *s = &samples[n++];
-        int ok = 1;
-        uint32_t got = dv_insn_word(s->op, s->a, s->b, s->c, s->d, &ok);
-        if (got != want || !ok)
-            fail_msg("%s: %08x, llvm-mc says %08x", s->name, got, want);
+        assert_true(*n < room);
+        words[(*n)++] = b[0] | b[1] << 8 | b[2] << 16 | (uint32_t)b[3] << 24;
     }
     pclose(p);
     unlink(path);
+}
+
+static void insn_rows(void **state)
+{
+    (void)state;
+    const char *lines[N_SAMPLES];
+    uint32_t words[N_SAMPLES];
+    int n = N_SAMPLES;
+    for (int i = 0; i < n; i++)
+        lines[i] = samples[i].text;
+    assemble(lines, words, &n);
     assert_int_equal(n, N_SAMPLES);
+    for (int i = 0; i < n; i++) {
+        const sample *s = &samples[i];
+        int ok = 1;
+        uint32_t got = dv_insn_word(s->op, s->a, s->b, s->c, s->d, &ok);
+        if (got != words[i] || !ok)
+            fail_msg("%s: %08x, llvm-mc says %08x", s->name, got, words[i]);
+    }
+}
+
+// -- Listings ----------------------------------------------------------------
+
+static uint64_t seed = 88172645463325252u;
+
+// Another operand that a row may have, near its sample's. What its text does
+// not show stays.
+static int64_t other(int64_t near, int shift)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    int64_t v = (int64_t)(seed >> 40) % 32;
+    return near < 0 ? -(v << shift) : v << shift;
+}
+
+// A word of the row with operands of all kinds, as far as it has them.
+static uint32_t random_word(const sample *s)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        int ok = 1, shift = (int)(seed >> 20 & 7);
+        int64_t a = s->a ? other(s->a, 0) : 0, b = s->b ? other(s->b, 0) : 0;
+        int64_t c = s->c ? other(s->c, shift) : 0;
+        int64_t d = s->d ? other(s->d, shift) : 0;
+        if (s->op == DV_INSN_prfm)
+            a = (int64_t)(seed >> 30) % 3 * 8 + (int64_t)(seed >> 9) % 6;
+        if (s->op == DV_INSN_prfm_r)
+            a = 2;
+        if (s->op == DV_INSN_mov_v)
+            c = b;
+        if (dv_insn_rows[s->op].form == DV_FORM_P8 ||
+            dv_insn_rows[s->op].form == DV_FORM_P16)
+            b = a ^ 1; // two registers
+        if (s->op == DV_INSN_whilelo_s || s->op == DV_INSN_whilelo_d)
+            b = 31;
+        if (s->op == DV_INSN_shl_v || s->op == DV_INSN_ushr_v)
+            c = 33 + c % 31; // shifts of four bytes
+        uint32_t w = dv_insn_word(s->op, a, b, c, d, &ok);
+        if (ok)
+            return w;
+    }
+    fail_msg("%s takes no operands", s->name);
+    return 0;
+}
+
+// What a listing says is what llvm-mc makes the same word of.
+static void listings(void **state)
+{
+    (void)state;
+    enum { EACH = 24, N = EACH * N_SAMPLES };
+    static uint32_t want[N], got[N];
+    static char *lines[N];
+    int n = N;
+    for (int i = 0; i < N; i++) {
+        dv_text t = {0};
+        want[i] = random_word(&samples[i / EACH]);
+        if (!dv_insn_list(&t, want[i]))
+            fail_msg("%s: %08x is not listed", samples[i / EACH].name, want[i]);
+        lines[i] = dv_text_take(&t);
+        assert_non_null(lines[i]);
+    }
+    assemble((const char *const *)lines, got, &n);
+    assert_int_equal(n, N);
+    for (int i = 0; i < N; i++) {
+        if (got[i] != want[i])
+            fail_msg("%s: %08x is listed as %s, which is %08x",
+                     samples[i / EACH].name, want[i], lines[i], got[i]);
+        dv_release(lines[i]);
+    }
+    dv_text t = {0};
+    assert_false(dv_insn_list(&t, 0)); // no instruction
+    assert_int_equal(t.len, 0);
 }
 
 static int encodes(dv_insn op, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -163,7 +253,8 @@ static void arena_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insn_rows), cmocka_unit_test(insn_ranges),
-        cmocka_unit_test(arena_grows), cmocka_unit_test(arena_room)};
+        cmocka_unit_test(insn_rows), cmocka_unit_test(listings),
+        cmocka_unit_test(insn_ranges), cmocka_unit_test(arena_grows),
+        cmocka_unit_test(arena_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -420,6 +420,7 @@ static void never_both(void **state)
 {
     (void)state;
     int before = pages_both();
+    unsetenv("DIVVY_JIT_ONE_VIEW");
     for (int one = 0; one < 2; one++) {
         if (one)
             setenv("DIVVY_JIT_ONE_VIEW", "1", 1);
@@ -484,13 +485,13 @@ static void listing(void **state)
     dv_text t = {0};
     dv_jit_list(jit, &t);
     assert_non_null(strstr(t.at, "gemm_f32_nn_4x4x4"));
-    int words = dv_jit_isa(jit)->word_bytes == 4;
-    char *to = t.at; // as one run of digits, whatever the lines are
+    int words = dv_jit_isa(jit)->list != NULL;
+    char *to = t.at; // as one run, whatever the lines are
     for (const char *c = t.at; *c; c++)
         if (*c != ' ' && *c != '\n')
             *to++ = *c;
     *to = 0;
-    assert_non_null(strstr(t.at, words ? "d65f03c0" : "c5f877c3")); // ret
+    assert_non_null(strstr(t.at, words ? "d65f03c0ret" : "c5f877c3")); // ret
     dv_text_free(&t);
     dv_jit_destroy(jit);
 }
