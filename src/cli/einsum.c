@@ -488,7 +488,7 @@ int cli_einsum(const cli_command *c, int argc, char **argv)
         {"max-elements", 0, "N", "of a result between", CLI_SIZE, &j.max_elems},
         {"tree", 0, "TEXT", "[[0,1],[1,2]->[0,2]],[2,3]->[0,3]: a given order",
          CLI_TEXT, &j.tree},
-        {"sizes", 0, "N,N,…", "of the tree's indices", CLI_TEXT, &j.sizes},
+        {"sizes", 0, "N,N,...", "of the tree's indices", CLI_TEXT, &j.sizes},
         {"path", 0, NULL, "show the steps and their cost; run nothing",
          CLI_FLAG, &j.path},
         {"print", 0, NULL, "show the program; run nothing", CLI_FLAG, &j.print},

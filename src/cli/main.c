@@ -14,7 +14,7 @@ const cli_command cli_commands[] = {
     {"bench", "FILE", "time a program beside what the machine can do",
      cli_bench},
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check},
-    {"dist", "[OP KEY=VALUE…]", "who owns what, and what has to travel",
+    {"dist", "[OP K=V ...]", "who owns what, and what has to travel",
      cli_dist_main},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
      cli_einsum},
@@ -36,7 +36,7 @@ static void help(FILE *out)
             "it\n\n",
             dv_version());
     for (const cli_command *c = cli_commands; c->name; c++)
-        fprintf(out, "  divvy %-8s %-11s %s\n", c->name, c->args, c->about);
+        fprintf(out, "  divvy %-8s %-12s %s\n", c->name, c->args, c->about);
     fprintf(out,
             "\n  divvy COMMAND --help says what a command takes.\n"
             "\nTry: divvy run examples/softmax.dv --target spyre --verify\n"
