@@ -196,13 +196,18 @@ static int lay_buffer(dv_contract *c, int o)
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
-    for (int l = c->n_loops - 1; l > at; l--) {
-        if (!c->n.dims[l].stride[o])
-            continue;
-        c->loops[l].step[o] = elems * c->es;
-        if (!dv_mul_i64(&elems, elems, c->loops[l].size) || elems > MOST_ELEMS)
-            return 0;
-    }
+    // Of results, the loop that they are turned to comes first: what makes up a
+    // line then lies near.
+    for (int turned = o == DV_OUT; turned >= 0; turned--)
+        for (int l = c->n_loops - 1; l > at; l--) {
+            int64_t step = c->n.dims[l].stride[o];
+            if (!step || (o == DV_OUT && (step == 1) != turned))
+                continue;
+            c->loops[l].step[o] = elems * c->es;
+            if (!dv_mul_i64(&elems, elems, c->loops[l].size) ||
+                elems > MOST_ELEMS)
+                return 0;
+        }
     c->buffer_bytes[o] = round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
 }
@@ -286,6 +291,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
     c->on_way = !plain && dv_nest_form_packs_on_way(&c->n, &c->form);
+    c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
     DV_TRY(lay_prims(c, diag));
     if (!lay_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
@@ -371,7 +377,7 @@ const dv_nest *dv_contract_nest(const dv_contract *c)
 // to be added to its results.
 typedef struct spot {
     unsigned char *at[DV_N_OPERANDS]; // inputs are not written
-    const unsigned char *next;        // the block of columns behind this one
+    const unsigned char *next; // what is read after this of operand `ahead`
     int first, last;
 } spot;
 
@@ -397,6 +403,18 @@ static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
     }
 }
 
+// The kernel asks for what lies behind its rows. Where those of the next one
+// are elsewhere, each on a page of its own, the pages are looked up here, all
+// at once: one by one, as they are read, they would be waited for.
+static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
+{
+    const unsigned char *p = s->next;
+    if (p == s->at[c->form.in_row] + c->row.size * c->es)
+        return;
+    for (int64_t i = 0; i < k; i++, p += c->ask_step)
+        __builtin_prefetch(p, 0, 2);
+}
+
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
     if (c->n_plans) {
@@ -418,6 +436,8 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
     const unsigned char *col = s->at[c->form.in_col];
     unsigned char *out = s->at[DV_OUT];
     int64_t k_bytes = c->k_size[way] * c->es;
+    if (c->ask_step)
+        ask_elsewhere(c, s, c->k_size[way]);
     for (int r = 0; r < cut->n; r++)
         for (int32_t i = 0; i < cut->count[r]; i++) {
             k->run[r](row, col, out, NULL);
@@ -469,8 +489,7 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
             w.first = s->first && i == 0;
             w.last = s->last && i == n - 1;
         }
-        w.next = i < n - 1 ? w.at[c->form.in_col] + p->step[c->form.in_col]
-                           : s->next;
+        w.next = i < n - 1 ? w.at[c->ahead] + p->step[c->ahead] : s->next;
         if (p->pack)
             turn(c, t, l, p->pack, &w);
         else
@@ -498,7 +517,7 @@ static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
         for (int o = 0; o < DV_N_OPERANDS; o++)
             w.at[o] += index[l] * p->step[o];
     }
-    w.next = w.at[c->form.in_col];
+    w.next = w.at[c->ahead];
     int l = c->n_shared - 1;
     turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
 }

@@ -78,9 +78,11 @@ struct dv_contract {
     int32_t lanes; // in a vector
     // Of packed panels: rows of the one operand, vectors of the other.
     int32_t panel_rows, panel_vectors;
-    int32_t on_way;  // kernels pack the columns' operand as they read it
-    int32_t streams; // out fits no cache and is written once: around them
-    int64_t k_block; // of a plain product: that one chain sums; 0: all of k
+    int32_t on_way;   // kernels pack the columns' operand as they read it
+    int32_t ahead;    // the operand that runs look ahead in
+    int64_t ask_step; // bytes from row to row of k that are asked for; 0: none
+    int32_t streams;  // out fits no cache and is written once: around them
+    int64_t k_block;  // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C

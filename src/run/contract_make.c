@@ -40,6 +40,14 @@ static int is_far(const dv_contract *c, int operand)
            hi - lo >= CT_COMMON_L3 / 4 / c->es;
 }
 
+// Are rows read in place from memory, where the kernel asks for what is behind?
+static int asks(const dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    return f->pack[f->in_row] == DV_FORM_NEVER && f->row_turned &&
+           !f->col_turned && is_far(c, f->in_row);
+}
+
 // How the operand of the rows is read.
 static void set_rows(const dv_contract *c, dv_gemm_shape *s)
 {
@@ -51,7 +59,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
         s->lda = 0; // as wide as the panel
     } else if (f->row_turned) {
         s->trans_a = 1;
-        s->ask_a = (uint8_t)(is_far(c, f->in_row) && !f->col_turned);
+        s->ask_a = (uint8_t)asks(c);
         s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
     } else {
         s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
@@ -172,6 +180,9 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
 
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
+    const dv_nest_form *f = &c->form;
+    if (asks(c) && f->n_k == 1 && dv_jit_isa(jit)->vector_bytes == 16)
+        c->ask_step = stride_of(c, f->k[0], f->in_row) * c->es;
     for (int row = 0; row <= (c->row.rest > 0); row++)
         for (int col = 0; col <= (c->col.rest > 0); col++)
             for (int k = 0; k < n_ways(c); k++)
@@ -196,13 +207,25 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
                      .k = -1};
 }
 
+static int is_near(const ct_axis *x)
+{
+    enum { PAGE_BYTES = 4096 };
+    return x->size > 1 && llabs(x->from) < PAGE_BYTES;
+}
+
 // Large steps in the tensor outermost: what lies together is moved together.
-// Tiles step further than what they are made of, so that they stay around it.
+// Results are gone through in the order of their buffer, but what is on one
+// page of the tensor stays together. Tiles step further than what they are made
+// of, in either, so that they stay around it.
 // The kernel's k come last: where they are in a panel depends on the loops.
-static int is_before(const ct_axis *a, const ct_axis *b)
+static int is_before(const ct_axis *a, const ct_axis *b, int results)
 {
     if ((a->k >= 0) != (b->k >= 0))
         return a->k < 0;
+    if (results && is_near(a) != is_near(b))
+        return is_near(b);
+    if (results && !is_near(a))
+        return a->to >= b->to;
     return llabs(a->from) >= llabs(b->from);
 }
 
@@ -211,7 +234,7 @@ static void sort_axes(ct_mover *m)
     for (int i = 1; i < m->n_axes; i++)
         for (int j = i; j > 0; j--) {
             ct_axis a = m->axes[j - 1], b = m->axes[j];
-            if (is_before(&a, &b))
+            if (is_before(&a, &b, m->operand == DV_OUT))
                 break;
             m->axes[j - 1] = b;
             m->axes[j] = a;

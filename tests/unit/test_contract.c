@@ -161,6 +161,23 @@ static void large_operands(void **state)
         " m 19 seq pack out: in0 53, out 1 m 3 seq: in0 20, out 380"
         " m 20 of 53 prim: in0 1, out 19 n 11 prim: in1 33, out 4000"
         " k 33 prim: in0 50000, in1 1 }",
+        // turned, with loops on one page and on many, tiles of both and of rows
+        "nest turned f32 { first zero main gemm pack in1"
+        " m 2 seq: in0 15000, out 38 m 2 seq pack out: in0 144, out 1140"
+        " m 19 seq: in0 900, out 1 m 2 of 4 seq: in0 7500, out 19"
+        " m 3 of 5 seq: in0 48, out 380"
+        " m 48 prim: in0 1, out 2000 n 13 prim: in1 29, out 96000"
+        " k 29 prim: in0 40009, in1 1 }",
+        "nest turned f32 { main gemm last relu pack in1"
+        " k 3 seq pack out: in0 320072, in1 8 m 3 seq: in0 20, out 8000"
+        " m 3 seq: in0 3600, out 8 m 8 of 19 seq: in0 450, out 1"
+        " m 20 of 53 prim: in0 1, out 400 n 7 prim: in1 23, out 25000"
+        " k 8 of 23 prim: in0 40009, in1 1 }",
+        "nest turned f64 { first zero main gemm last relu pack in1"
+        " m 1 seq pack out: in0 17100, out 19 m 19 of 19 seq: in0 900, out 1"
+        " m 2 seq: in0 450, out 20 m 3 seq: in0 50, out 6000"
+        " m 50 of 150 prim: in0 1, out 120 n 5 prim: in1 31, out 20000"
+        " k 31 prim: in0 40009, in1 1 }",
         "nest rows f32 { first zero main gemm m 3 seq: in0 9000, out 40000"
         " m 2 seq pack out: in0 2720, out 16 m 16 of 23 seq: in0 170, out 1"
         " m 17 prim: in0 10, out 23 n 24 prim: in1 1, out 1500"

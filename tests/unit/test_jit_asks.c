@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "unit/jit_problem.h"
 
-// How many prefetches a kernel of NEON has.
-static int count_asks(dv_gemm_shape s)
+enum { MOST_ASKS = 512 };
+
+// The prefetches of a kernel of NEON: how many, and how far ahead, in bytes.
+static int list_asks(dv_gemm_shape s, int *ahead)
 {
     dv_jit *jit = new_jit();
     dv_gemm_fn run;
@@ -12,10 +14,19 @@ static int count_asks(dv_gemm_shape s)
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
     dv_jit_list(jit, &text);
     for (const char *p = text.at; (p = strstr(p, "f98")); p += 3)
-        n += p[-1] == ' ' && strspn(p, "0123456789abcdef") == 8;
+        if (p[-1] == ' ' && strspn(p, "0123456789abcdef") == 8) {
+            assert_true(n < MOST_ASKS);
+            ahead[n++] = (int)(strtoul(p, NULL, 16) >> 10 & 0xfff) * 8;
+        }
     dv_text_free(&text);
     dv_jit_destroy(jit);
     return n;
+}
+
+static int count_asks(dv_gemm_shape s)
+{
+    int ahead[MOST_ASKS];
+    return list_asks(s, ahead);
 }
 
 static int has_neon(void)
@@ -49,6 +60,28 @@ static void gemm_asks(void **state)
     assert_true(spread > 0 && count_asks(s) > 0);
 }
 
+// Each of four tiles asks for a quarter of the lines behind the rows: a quarter
+// of the steps look as far ahead as the tile is from its line's end.
+static void gemm_asks_in_turns(void **state)
+{
+    (void)state;
+    if (!has_neon())
+        skip();
+    int ahead[MOST_ASKS], found[4] = {0};
+    dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
+    s.trans_a = s.ask_a = 1;
+    s.lda = 5000; // rows of k are walked: offsets are within a row
+    int n = list_asks(s, ahead), near = 0;
+    for (int i = 0; i < n; i++)
+        if (ahead[i] >= 64 && ahead[i] < 128) {
+            found[ahead[i] / 16 % 4]++;
+            near++;
+        }
+    assert_true(near >= 8);
+    for (int i = 0; i < 4; i++)
+        assert_in_range(found[i], near / 4 - 1, near / 4 + 1);
+}
+
 // A part of the next block, while this one, in panels, is multiplied.
 static void gemm_asks_for_parts(void **state)
 {
@@ -78,6 +111,7 @@ static void gemm_asks_for_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_asks),
+                                       cmocka_unit_test(gemm_asks_in_turns),
                                        cmocka_unit_test(gemm_asks_for_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,11 +25,13 @@ void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t)
 }
 
 // S is read once, four rows of the tile at a time: tiles to come find the line
-// behind it in L1, or in L2 where k is too long for that.
-void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off)
+// behind it in L1, or in L2 where k is too long for that. Tiles are 16 bytes
+// wide: which of four is the first to meet a new line differs from step to step
+// here, so that each of them asks for a quarter of the lines.
+void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off, int step)
 {
     enum { MOST_OFF = 32760, NEAR_BYTES = 16384 };
-    off = (off + LINE) / 8 * 8;
+    off = (off + LINE + 16 * (step % (LINE / 16))) / 8 * 8;
     if (p->ask_s && off >= 0 && off <= MOST_OFF)
         DV_E(prfm, p->k * LINE <= NEAR_BYTES ? LOAD_L1 : LOAD_L2, base, off, 0);
 }

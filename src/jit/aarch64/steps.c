@@ -86,7 +86,7 @@ static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
     if (in_next(l, step))
         off += l->hop_s;
     dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
-    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off);
+    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off, step);
     if (l->p->pack_s)
         dv_gen_store(g, v, X_SPACK, to, bytes);
     if (l->walk_s && i == l->s.per - 1)

@@ -70,7 +70,8 @@ int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
 // steps there are between two, so that so many tiles of them ask for all.
 void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_ask_every(int tiles);
-void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off);
+void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
+                   int step);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
