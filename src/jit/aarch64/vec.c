@@ -25,6 +25,7 @@ const dv_vec_isa dv_a64_vec_isa = {
     .emit = make,
     .n_regs = 31,
     .vector_bytes = 16,
+    .most_accs = 4,
     .checks = 1,
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
 };
