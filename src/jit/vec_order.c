@@ -113,23 +113,38 @@ static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
     return 1;
 }
 
+static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
+                          int to)
+{
+    for (int k = from; k < to; k++)
+        a->seq[n++] = op * DV_VEC_MAX_UNROLL + k;
+    return n;
+}
+
 // All copies of one operation before the next. Of what sums end with, half of
 // the copies are behind the others: additions, products and both in one take
 // different times, and those that end in the same cycle hinder each other, so
-// that a few of each kind in turns are the fastest.
+// that a few of each kind in turns are the fastest. Loads come before the
+// second half of the operation that they follow.
 static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
                             const int32_t *ops, int32_t n_ops)
 {
-    int half = run->copies / 2;
+    int half = run->copies / 2, is_there = 0;
     int32_t n = 0;
     for (int32_t t = 0; t < n_ops + BEHIND; t++) {
-        int all = t < n_ops && !ends_sum(a, ops, n_ops, t);
-        for (int k = 0; t < n_ops && k < (all ? run->copies : half); k++)
-            a->seq[n++] = ops[t] * DV_VEC_MAX_UNROLL + k;
-        int32_t op = t - BEHIND;
-        for (int k = half; op >= 0 && k < run->copies; k++)
-            if (ends_sum(a, ops, n_ops, op))
-                a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
+        int32_t late = t - BEHIND, next = t + 1;
+        int now = t < n_ops && !is_there;
+        int load = next < n_ops && a->vals[ops[next]].op == DV_V_LOAD;
+        if (now)
+            n = put_copies(a, n, ops[t], 0, half);
+        is_there = now && load;
+        if (is_there)
+            n = put_copies(a, n, ops[next], 0,
+                           ends_sum(a, ops, n_ops, next) ? half : run->copies);
+        if (now && !ends_sum(a, ops, n_ops, t))
+            n = put_copies(a, n, ops[t], half, run->copies);
+        if (late >= 0 && ends_sum(a, ops, n_ops, late))
+            n = put_copies(a, n, ops[late], half, run->copies);
     }
     return n;
 }
