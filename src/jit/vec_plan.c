@@ -91,8 +91,9 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
     return u > most ? most : u > 1 ? u : 1;
 }
 
-// A column's sum has an accumulator of its own. Those of rows are fewer than
-// copies: an addition is done before the next but one turn's.
+// Each column has an accumulator of its own. Those of rows may be fewer than
+// copies: an addition is done before its accumulator's turn comes again, and
+// the registers are of use for more copies side by side.
 static int pick_accs(const dv_vec_alloc *a)
 {
     int most = a->isa->most_accs;
