@@ -185,6 +185,7 @@ int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
 int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
 {
     int copies = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    int accs = isa->most_accs ? isa->most_accs : copies;
     int n = 0, pointers = 0, regs = isa->n_regs - copies - STEADY;
     for (const dv_vec_shape *s = shape; s; s = s->beside) {
         if (++n > DV_VEC_MAX_BESIDE || s->n_nodes > FEW_NODES ||
@@ -197,7 +198,7 @@ int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
                 !is_quick((dv_fn)s->nodes[i].fn))
                 return 0;
         pointers += s->n_operands;
-        regs -= s->reduce == DV_VEC_INNER ? copies : 0;
+        regs -= s->reduce == DV_VEC_INNER ? accs : 0;
     }
     return n > 1 && regs >= 0 && pointers <= MOST_POINTERS;
 }

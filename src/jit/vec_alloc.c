@@ -366,7 +366,8 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count)
 {
     const dv_vec_shape *s = a->statement[v->imm];
-    int acc = a->acc[v->imm][copy], y[2] = {x[0], x[1]}, temp[3], n = 0;
+    int acc = a->acc[v->imm][copy % a->n_accs], y[2] = {x[0], x[1]}, temp[3],
+        n = 0;
     int lanes = a->isa->vector_bytes / (a->plan->is64 ? 8 : 4);
     dv_vop step = dv_vec_step(s);
     for (int i = 0; i < v->n_args; i++)

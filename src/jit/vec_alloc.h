@@ -22,6 +22,7 @@ typedef struct dv_vec_alloc {
     const dv_vval *vals;
     int32_t n_vals;
     int unroll;
+    int n_accs; // of a statement; copies that have none share them in turn
     // By value.
     uint8_t *live;      // needed for what is stored
     uint8_t *outside;   // needed by another section than its own
@@ -39,7 +40,7 @@ typedef struct dv_vec_alloc {
     const int32_t *from; // first value of each statement, and the end
     int together;        // copies side by side, of several statements
     int32_t behind;      // operations from those to the next
-    // Registers of the accumulators, by statement and copy.
+    // Registers of the accumulators, by statement.
     int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
     int32_t watch;         // and of what is watched
     int watching;          // it has something
@@ -72,6 +73,8 @@ int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                        int32_t behind, int32_t *last);
 // Fill a->seq with the copies of a run's operations in order. Returns how many.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
+// The most values of a run that are alive at once in that order.
+int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run);
 int dv_vec_is_effect(const dv_vval *v); // stores, or adds to an accumulator
 // Take a register for the whole kernel, or for the moment; FREE it again.
 int dv_vec_alloc_home(dv_vec_alloc *a);

@@ -157,6 +157,7 @@ typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // of the body; 0: as many as the plan likes
+    int32_t most_accs;   // of a sum along rows; 0: one for each copy
     int32_t own_bf16;    // stores bf16 without instructions for the type
     int32_t checks;      // has CHECK
     // Arguments of which one must be the destination as well, as a mask; 0:

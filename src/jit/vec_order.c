@@ -93,6 +93,88 @@ int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
 
 enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
+// Is operation i what a sum ends with: an addition to it, or a load that is
+// for nothing else?
+static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
+                    int32_t i)
+{
+    const dv_vval *v = &a->vals[ops[i]];
+    int ends = v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2;
+    if (v->op != DV_V_LOAD)
+        return ends;
+    for (int32_t x = i + 1; x < n; x++) {
+        const dv_vval *w = &a->vals[ops[x]];
+        int is_use = 0;
+        for (int k = 0; k < w->n_args; k++)
+            is_use |= w->arg[k] == ops[i];
+        if (is_use && w->op != DV_V_ACCUM && w->op != DV_V_ACCUM2)
+            return 0;
+    }
+    return 1;
+}
+
+static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
+                          int to)
+{
+    for (int k = from; k < to; k++)
+        a->seq[n++] = op * DV_VEC_MAX_UNROLL + k;
+    return n;
+}
+
+// All copies of one operation before the next. Of what sums end with, half of
+// the copies are behind the others: additions, products and both in one take
+// different times, and those that end in the same cycle hinder each other, so
+// that a few of each kind in turns are the fastest. Loads come before the
+// second half of the operation that they follow.
+static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
+                            const int32_t *ops, int32_t n_ops)
+{
+    int half = run->copies / 2, is_there = 0;
+    int32_t n = 0;
+    for (int32_t t = 0; t < n_ops + BEHIND; t++) {
+        int32_t late = t - BEHIND, next = t + 1;
+        int now = t < n_ops && !is_there;
+        int load = next < n_ops && a->vals[ops[next]].op == DV_V_LOAD;
+        if (now)
+            n = put_copies(a, n, ops[t], 0, half);
+        is_there = now && load;
+        if (is_there)
+            n = put_copies(a, n, ops[next], 0,
+                           ends_sum(a, ops, n_ops, next) ? half : run->copies);
+        if (now && !ends_sum(a, ops, n_ops, t))
+            n = put_copies(a, n, ops[t], half, run->copies);
+        if (late >= 0 && ends_sum(a, ops, n_ops, late))
+            n = put_copies(a, n, ops[late], half, run->copies);
+    }
+    return n;
+}
+
+int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int32_t n = dv_vec_order(a, run), *last = a->last;
+    int most = 0, now = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = 0; i < n; i++) {
+            const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
+            int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
+            if (pass == 0)
+                last[a->seq[i]] = i;
+            for (int k = 0; k < v->n_args; k++) {
+                int32_t x = v->arg[k] * DV_VEC_MAX_UNROLL + copy;
+                int mine = a->vals[v->arg[k]].section == run->section;
+                if (mine && pass == 0)
+                    last[x] = i;
+                else if (mine && last[x] == i) {
+                    now--;
+                    last[x] = -1; // once
+                }
+            }
+            now += pass && last[a->seq[i]] > i;
+            most = now > most ? now : most;
+        }
+    return most;
+}
+
 // Of several statements: so many copies at a time as there are registers for,
 // the next ones some operations behind, in turns of two.
 static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
@@ -101,6 +183,8 @@ static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
     int turn = group < 2 ? group : 2;
     int32_t n = 0, *ops = a->after; // not in use yet
     int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops);
+    if (group == run->copies)
+        return all_in_order(a, run, ops, n_ops);
     int32_t steps = n_ops + a->behind * (run->copies / group - 1);
     for (int32_t t = 0; t < steps; t++)
         for (int i = 0; i < run->copies; i++) {

@@ -91,6 +91,16 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
     return u > most ? most : u > 1 ? u : 1;
 }
 
+// Each column has an accumulator of its own. Those of rows may be fewer than
+// copies: an addition is done before its accumulator's turn comes again, and
+// the registers are of use for more copies side by side.
+static int pick_accs(const dv_vec_alloc *a)
+{
+    int most = a->isa->most_accs;
+    int own = a->statement[0]->reduce == DV_VEC_OUTER;
+    return own || !most || most > a->unroll ? a->unroll : most;
+}
+
 // -- Homes -------------------------------------------------------------------
 
 // How much a home in a register would save: uses in the body that may not take
@@ -202,8 +212,8 @@ static void combine_of(planner *q, int k)
     const dv_vec_shape *s = q->a.statement[k];
     const int32_t *acc = q->a.acc[k];
     dv_vop step = dv_vec_step(s);
-    for (int by = 1; by < q->a.unroll; by *= 2)
-        for (int i = 0; i + by < q->a.unroll; i += 2 * by)
+    for (int by = 1; by < q->a.n_accs; by *= 2)
+        for (int i = 0; i + by < q->a.n_accs; i += 2 * by)
             emit(q, step, acc[i], acc[i], acc[i + by], 0);
     int t = dv_vec_alloc_temp(&q->a);
     for (int by = q->lanes / 2; by >= 1; by /= 2) {
@@ -237,11 +247,11 @@ static void along_rows(planner *q)
 {
     int both = q->p->shape->reduce == DV_VEC_BOTH;
     if (both)
-        start_accs(q, q->a.unroll, q->lanes);
+        start_accs(q, q->a.n_accs, q->lanes);
     emit(q, DV_V_ROWS, 0, 0, 0, 0);
     run(q, DV_SECTION_HOIST, 1, 0, 0);
     if (!both)
-        start_accs(q, q->a.unroll, q->lanes);
+        start_accs(q, q->a.n_accs, q->lanes);
     for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
         int copies = k > q->lanes ? k / q->lanes : 1;
         int first = k == q->a.unroll * q->lanes;
@@ -311,17 +321,23 @@ void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
 }
 
 // Of several statements, how many copies go side by side, and how far behind
-// the next ones are, where accumulators leave `regs` registers. The next ones
-// begin while these are half done where registers allow. Returns those that
-// are left for values from outside.
+// the next ones are, where accumulators leave `regs` registers: all, if there
+// are registers for them; or else the next ones begin while these are half
+// done where registers allow. Returns those that are left for values from
+// outside.
 static int pick_together(planner *q, int regs)
 {
     enum { STEADY = 3, SPARE = 1 };
     dv_vec_alloc *a = &q->a;
+    dv_vec_run all = {DV_SECTION_BODY, a->unroll, 0, q->lanes};
+    a->together = a->unroll;
+    int together = dv_vec_order_width(a, &all);
+    if (together + STEADY <= regs)
+        return regs - together;
     int32_t *ops = a->after, *last = ops + a->n_vals; // not in use yet
     int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
     int32_t behind = (n_ops + 1) / 2;
-    int n = DV_VEC_MAX_UNROLL / 2;
+    int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
     int width = dv_vec_alloc_width(a, ops, n_ops, n_ops, last);
     while (n > 1 && n * width + STEADY > regs)
         n /= 2;
@@ -351,19 +367,20 @@ static void lay_out(planner *q)
     int width = body_width(q, ends, &n_ops);
     // Side by side as often as each alone, for the same sums.
     a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
+    a->n_accs = pick_accs(a);
     dv_vec_alloc_init(a);
     if (q->p->failed)
         return;
     for (int k = 0; k < a->n_statements; k++) {
         int has = has_accs(a->statement[k]);
-        for (int i = 0; has && i < a->unroll; i++)
+        for (int i = 0; has && i < a->n_accs; i++)
             a->acc[k][i] = dv_vec_alloc_home(a);
         accs += has;
     }
     int most = a->isa->n_regs / 2; // leaves enough for any one operation
-    int room = a->isa->n_regs - a->unroll * (width + accs) - 3;
+    int room = a->isa->n_regs - a->unroll * width - a->n_accs * accs - 3;
     if (a->n_statements > 1)
-        room = pick_together(q, a->isa->n_regs - a->unroll * accs);
+        room = pick_together(q, a->isa->n_regs - a->n_accs * accs);
     if (q->main == DV_SECTION_FAST) {
         a->watch = dv_vec_alloc_home(a);
         room--;

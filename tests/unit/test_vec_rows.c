@@ -175,6 +175,79 @@ static void side_by_side(void **state)
     assert_true(joined > cases / 5);
 }
 
+// Rows of (x - m) * r, sum (x - m)^2 and sum x.
+static void set_norm(dv_vec_shape *s)
+{
+    static dv_vec_operand o[3][4];
+    static dv_vec_node n[3][5];
+    static const uint16_t n_operands[] = {4, 3, 2}, n_nodes[] = {5, 5, 2};
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < n_operands[k]; i++) {
+            int is_row = i == 0 || i == 3;
+            o[k][i] = (dv_vec_operand){
+                .inner = is_row, .outer = is_row ? 64 : 1, .dtype = DV_F32};
+        }
+        n[k][0] = load_node(0);
+        n[k][1] = load_node(1);
+        n[k][2] = apply_node(DV_FN_SUB, 0, 1, 0);
+        n[k][3] = k ? apply_node(DV_FN_MUL, 2, 2, 0) : load_node(2);
+        n[k][4] = apply_node(DV_FN_MUL, 2, 3, 0);
+        if (k)
+            n[k][n_nodes[k] - 1] = (dv_vec_node){.kind = DV_VEC_REDUCED};
+        s[k] = (dv_vec_shape){.operands = o[k],
+                              .nodes = n[k],
+                              .n_operands = n_operands[k],
+                              .n_nodes = n_nodes[k],
+                              .value = k == 1 ? 3 : 0,
+                              .result = (uint16_t)(n_nodes[k] - 1),
+                              .compute = DV_F32,
+                              .reduce = k ? DV_VEC_INNER : DV_VEC_EACH,
+                              .reducer = DV_RED_SUM,
+                              .beside = k < 2 ? &s[k + 1] : NULL};
+    }
+}
+
+// With NEON's registers a turn's copies are computed together: their loads
+// stand side by side, nothing goes to the stack, and a sum has four registers.
+// Half of what sums end with comes after the stores.
+static void together(void **state)
+{
+    (void)state;
+    enum { COPIES = 8 };
+    dv_vec_shape s[3];
+    dv_arena scratch = {0};
+    dv_vec_plan plan;
+    uint32_t sums = 0, squares = 0;
+    int n_sums = 0, stores = 0, after = 0;
+    set_norm(s);
+    assert_true(dv_vec_joins_on(&dv_a64_vec_isa, s));
+    dv_vec_plan_make(&plan, s, &dv_a64_vec_isa, &scratch);
+    assert_false(plan.failed);
+    int32_t at = 0;
+    while (plan.ops[at].op != DV_V_LOOP)
+        at++;
+    for (int i = 0; i < COPIES; i++) {
+        assert_int_equal(plan.ops[at + 1 + i].op, DV_V_LOAD);
+        assert_int_equal(plan.ops[at + 1 + i].copy, i);
+        assert_int_equal(plan.ops[at + 1 + i].imm, 0);
+    }
+    for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
+        const dv_vec_mop *op = &plan.ops[at];
+        assert_true(op->op != DV_V_FILL && op->op != DV_V_SPILL);
+        sums |= op->op == DV_V_FADD ? 1u << op->dst : 0;
+        squares |= op->op == DV_V_FMA ? 1u << op->dst : 0;
+        n_sums += op->op == DV_V_FADD || op->op == DV_V_FMA;
+        stores += op->op == DV_V_STORE;
+        after += stores == COPIES && op->op == DV_V_FMA;
+    }
+    assert_int_equal(n_sums, 2 * COPIES);
+    assert_int_equal(stores, COPIES);
+    assert_int_equal(after, COPIES / 2);
+    assert_int_equal(__builtin_popcount(sums), 4);
+    assert_int_equal(__builtin_popcount(squares), 4);
+    dv_arena_free(&scratch);
+}
+
 // What is no set of statements is said to be none.
 static void refusals(void **state)
 {
@@ -207,6 +280,7 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(side_by_side),
+                                       cmocka_unit_test(together),
                                        cmocka_unit_test(refusals)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);

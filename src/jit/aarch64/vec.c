@@ -25,6 +25,7 @@ const dv_vec_isa dv_a64_vec_isa = {
     .emit = make,
     .n_regs = 31,
     .vector_bytes = 16,
+    .most_accs = 4,
     .checks = 1,
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
 };
@@ -98,6 +99,44 @@ static void step_places(maker *m, int64_t by)
     }
 }
 
+// Does a pointer go from row to row by itself? Others are set to their places.
+static int walks(const maker *m, int operand)
+{
+    int64_t inner = m->p->operands[operand].inner;
+    return operand < N_POINTERS && (inner == 0 || inner == 1) &&
+           (m->p->shape->reduce == DV_VEC_EACH ||
+            m->p->shape->reduce == DV_VEC_INNER ||
+            m->p->shape->reduce == DV_VEC_ONCE);
+}
+
+// From the end of a row to the start of the next.
+static void walk(maker *m)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        if (!walks(m, i))
+            continue;
+        dv_gen_add(g, i, i, o->outer * size_of(o));
+        if (o->inner && size_of(o) == 1)
+            DV_E(sub_x, i, i, X_ALL, 0);
+        if (o->inner && size_of(o) == 2)
+            DV_E(sub2_x, i, i, X_ALL, 0);
+        if (o->inner && size_of(o) == 4)
+            DV_E(sub4_x, i, i, X_ALL, 0);
+        if (o->inner && size_of(o) == 8)
+            DV_E(sub8_x, i, i, X_ALL, 0);
+    }
+}
+
+static void start_walking(maker *m)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++)
+        if (walks(m, i))
+            DV_E(ldr_x, i, X_SP, m->places + 8 * i, 0);
+}
+
 // Running pointers to their places; the places on to the next row.
 static void point(maker *m, int to_next_row)
 {
@@ -105,6 +144,8 @@ static void point(maker *m, int to_next_row)
     for (int i = 0; i < m->p->n_operands; i++) {
         const dv_vec_operand *o = &m->p->operands[i];
         int r = i < N_POINTERS ? i : X_TMP;
+        if (walks(m, i))
+            continue;
         DV_E(ldr_x, r, X_SP, m->places + 8 * i, 0);
         if (i >= N_POINTERS)
             DV_E(str_x, r, X_SP, running(m, i), 0);
@@ -217,11 +258,13 @@ static void control(maker *m, const dv_vec_mop *o)
     dv_gen *g = &m->gen;
     switch ((dv_vop)o->op) {
     case DV_V_ROWS:
+        start_walking(m);
         m->top[m->depth++] = g->code->n;
         point(m, 1);
         DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
         break;
     case DV_V_ROWS_END:
+        walk(m);
         dv_gen_again(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
