@@ -314,58 +314,6 @@ static void slow_end(maker *m)
 
 // -- Memory ------------------------------------------------------------------
 
-// To integers or floats as wide as the lanes, from the low elements.
-static void widen(maker *m, int v, dv_dtype t)
-{
-    dv_gen *g = &m->gen;
-    dv_dtype to = (dv_dtype)m->p->shape->compute;
-    int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
-    if (t == DV_F16)
-        DV_E(fcvtl, v, v, 0, 0);
-    if (t == DV_BF16)
-        DV_E(shll, v, v, 0, 0);
-    if (t == DV_I8) {
-        DV_E(sxtl_8h, v, v, 0, 0);
-        DV_E(sxtl_4s, v, v, 0, 0);
-    }
-    if (to == DV_F64 && !whole && t != DV_F64)
-        DV_E(fcvtl_2d, v, v, 0, 0);
-    if (to == DV_F64 && whole && t != DV_I64)
-        DV_E(sxtl_2d, v, v, 0, 0);
-    if (to == DV_F64 && whole)
-        DV_E(scvtf_2d, v, v, 0, 0);
-    if (to == DV_F32 && whole)
-        DV_E(scvtf_4s, v, v, 0, 0);
-}
-
-// Returns the register that has the narrowed elements.
-static int narrow(maker *m, int v, dv_dtype t)
-{
-    dv_gen *g = &m->gen;
-    dv_dtype from = (dv_dtype)m->p->shape->compute;
-    int n = V_NARROW;
-    if (t == from)
-        return v;
-    if (from == DV_I32) { // to i8
-        DV_E(xtn_4h, n, v, 0, 0);
-        DV_E(xtn_8b, n, n, 0, 0);
-        return n;
-    }
-    if (from == DV_F64 && t == DV_F32) {
-        DV_E(fcvtn_2s, n, v, 0, 0);
-        return n;
-    }
-    if (from == DV_F64) { // to odd, so that rounding twice is rounding once
-        DV_E(fcvtxn_2s, n, v, 0, 0);
-        v = n;
-    }
-    if (t == DV_F16)
-        DV_E(fcvtn, n, v, 0, 0);
-    else
-        DV_E(bfcvtn, n, v, 0, 0);
-    return n;
-}
-
 // The address of a strided vector's first element, in X_TMP.
 static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 {
@@ -381,7 +329,8 @@ static void load(maker *m, const dv_vec_mop *o)
     int es = size_of(from), v = reg(o->dst);
     if (from->inner == 0) {
         dv_gen_get(g, v, pointer(m, o->imm), 0, es);
-        widen(m, v, (dv_dtype)from->dtype);
+        dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
+                         (dv_dtype)m->p->shape->compute);
         if (m->p->is64)
             DV_E(dupl_2d, v, v, 0, 0);
         else
@@ -399,14 +348,17 @@ static void load(maker *m, const dv_vec_mop *o)
             dv_gen_get_lane(g, v, X_TMP, i, es);
         }
     }
-    widen(m, v, (dv_dtype)from->dtype);
+    dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
+                     (dv_dtype)m->p->shape->compute);
 }
 
 static void store(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
-    int es = size_of(to), v = narrow(m, reg(o->a), (dv_dtype)to->dtype);
+    int es = size_of(to), v = dv_a64_vec_narrow(g, V_NARROW, reg(o->a),
+                                                (dv_dtype)m->p->shape->compute,
+                                                (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
         dv_gen_put(g, v, pointer(m, o->imm),
                    to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,

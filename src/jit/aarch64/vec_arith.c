@@ -156,3 +156,50 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
     }
     return 1;
 }
+
+// -- Narrow types ------------------------------------------------------------
+
+void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
+{
+    int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
+    if (t == DV_F16)
+        DV_E(fcvtl, v, v, 0, 0);
+    if (t == DV_BF16)
+        DV_E(shll, v, v, 0, 0);
+    if (t == DV_I8) {
+        DV_E(sxtl_8h, v, v, 0, 0);
+        DV_E(sxtl_4s, v, v, 0, 0);
+    }
+    if (to == DV_F64 && !whole && t != DV_F64)
+        DV_E(fcvtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole && t != DV_I64)
+        DV_E(sxtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole)
+        DV_E(scvtf_2d, v, v, 0, 0);
+    if (to == DV_F32 && whole)
+        DV_E(scvtf_4s, v, v, 0, 0);
+}
+
+int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
+{
+    if (t == from)
+        return v;
+    if (from == DV_I32) { // to i8
+        DV_E(xtn_4h, n, v, 0, 0);
+        DV_E(xtn_8b, n, n, 0, 0);
+        return n;
+    }
+    if (from == DV_F64 && t == DV_F32) {
+        DV_E(fcvtn_2s, n, v, 0, 0);
+        return n;
+    }
+    if (from == DV_F64) { // to odd, so that rounding twice is rounding once
+        DV_E(fcvtxn_2s, n, v, 0, 0);
+        v = n;
+    }
+    if (t == DV_F16)
+        DV_E(fcvtn, n, v, 0, 0);
+    else
+        DV_E(bfcvtn, n, v, 0, 0);
+    return n;
+}

@@ -7,6 +7,11 @@
 // Write one down. Its registers are those of the machine; lanes are of g->es
 // bytes.
 void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o);
+// Elements as they are in memory become lanes of type `to`, in place.
+void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to);
+// Lanes of type `from` become elements of t. Returns the register that has
+// them: v where nothing changes, else n.
+int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t);
 // Loads of constants by number in code that ends where the pool begins get
 // their distances. 0: one is too far from it.
 int dv_a64_vec_point(unsigned char *code, size_t first);
