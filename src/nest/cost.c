@@ -571,7 +571,7 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_mark_packs(n, &caches, 0);
     return DV_OK;
 }

@@ -1,6 +1,7 @@
 // Tables of the nest, and what follows from its numbers alone.
 #include "nest/nest.h"
 #include "base/math.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const dv_prim_info prims[] = {
@@ -44,6 +45,16 @@ const char *dv_nest_operand_name(int operand)
 int dv_nest_is_unary(const dv_nest *n)
 {
     return prims[n->main].kind == DV_PRIM_IS_UNARY;
+}
+
+int dv_nest_is_binary(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_BINARY;
+}
+
+int dv_nest_is_product(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_PRODUCT;
 }
 
 int dv_nest_is_transposed(const dv_nest *n)
@@ -93,9 +104,32 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
     return 1;
 }
 
+// Of any types: the first two, by their steps in out.
+static dv_nest_prims binary_prims(const dv_nest *n)
+{
+    dv_nest_prims p = {-1, -1, -1, -1};
+    for (int i = 0; i < n->n_dims; i++) {
+        if (n->dims[i].exec != DV_NEST_PRIM)
+            continue;
+        if (p.m < 0)
+            p.m = i;
+        else if (p.n < 0)
+            p.n = i;
+    }
+    if (p.n >= 0 && llabs(n->dims[p.n].stride[DV_OUT]) <
+                        llabs(n->dims[p.m].stride[DV_OUT])) {
+        int m = p.n;
+        p.n = p.m;
+        p.m = m;
+    }
+    return p;
+}
+
 dv_nest_prims dv_nest_find_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
+    if (dv_nest_is_binary(n))
+        return binary_prims(n);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if (d->exec != DV_NEST_PRIM)

@@ -1,6 +1,6 @@
 // The nest: one tensor operation as loops around a kernel. It computes
-// out += in0 * in1, or out = f(in0), over a list of dimensions, outermost
-// first. A dimension's type says which tensors have it:
+// out += in0 * in1, out = f(in0) or out = f(in0, in1), over a list of
+// dimensions, outermost first. A dimension's type says which tensors have it:
 //
 //        in0  in1  out
 //   c     x    x    x     batch            nest c f32 {
@@ -8,8 +8,8 @@
 //   n          x    x                          main gemm
 //   k     x    x          summed over          n 64 shared: in1 64, out 64
 //                                              m 64 prim: in0 1, out 1
-// (of a unary, in0 and out have c, m, n)       n  1 prim: in1 1, out 1
-//                                              k 64 prim: in0 64, in1 1
+// (of a unary, in0 and out have c, m, n;       n  1 prim: in1 1, out 1
+// a binary has c, m, n as a product has)       k 64 prim: in0 64, in1 1
 //                                          }
 //
 // and its execution who runs it: threads (shared), a loop (seq) or the kernel
@@ -74,7 +74,12 @@ typedef enum dv_prim {
 
 typedef struct dv_prim_info {
     const char *name;
-    enum { DV_PRIM_IS_NOTHING, DV_PRIM_IS_UNARY, DV_PRIM_IS_PRODUCT } kind;
+    enum {
+        DV_PRIM_IS_NOTHING,
+        DV_PRIM_IS_UNARY,
+        DV_PRIM_IS_BINARY,
+        DV_PRIM_IS_PRODUCT,
+    } kind;
     int k_prims;
     int fn; // dv_fn, or -1
 } dv_prim_info;
@@ -132,6 +137,8 @@ const char *dv_nest_exec_name(dv_nest_exec e);
 const char *dv_nest_operand_name(int operand);
 
 int dv_nest_is_unary(const dv_nest *n);
+int dv_nest_is_binary(const dv_nest *n);
+int dv_nest_is_product(const dv_nest *n);
 // Does the kernel of a unary exchange m and n? Its m is unit in in0, its n in
 // out.
 int dv_nest_is_transposed(const dv_nest *n);
@@ -196,7 +203,8 @@ const char *dv_nest_list(const char *name);
 #undef NEST_PASS
 
 // The dimensions inside the kernel by the part they play; -1: none is marked.
-// k1 is the innermost k, k2 the one a brgemm adds its batch over.
+// k1 is the innermost k, k2 the one a brgemm adds its batch over. A binary has
+// two inside, of any types: m is the one with the smaller step in out.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
@@ -251,7 +259,7 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 
 // Plain loops over a nest that dv_nest_check accepts; the reference for
 // everything faster. Pointers are to the element where all indices are 0;
-// in1 may be NULL for a unary. Sums are added up in the nest's dtype.
+// in1 may be NULL where it is not read. Sums are added up in the nest's dtype.
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag);
 // Fill n elements with made-up whole numbers in -4..4: sums of their products
@@ -268,9 +276,9 @@ typedef struct dv_nest_operands {
 } dv_nest_operands;
 
 // The nest of a lowered op: a sum of products of two reads, with or without
-// what was there and a function of the result; a function of one read; a move.
-// All dimensions are seq. Others fail, saying what stands in the way. The nest
-// borrows the program's text.
+// what was there and a function of the result; a function of one read or two; a
+// move. All dimensions are seq. Others fail, saying what stands in the way. The
+// nest borrows the program's text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
                         const dv_program *p, int32_t op, dv_diag *diag);
 #endif

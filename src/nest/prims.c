@@ -57,6 +57,17 @@ static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
         p->n = i;
 }
 
+// For the kernel of a binary, whatever its type: the smallest step in out.
+static int nearest(const dv_nest *n)
+{
+    int best = -1;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec != DV_NEST_PRIM && n->dims[i].type != DV_NEST_K &&
+            (best < 0 || step(n, i, DV_OUT) < step(n, best, DV_OUT)))
+            best = i;
+    return best;
+}
+
 static void mark(dv_nest *n, int dim)
 {
     if (dim >= 0)
@@ -66,7 +77,7 @@ static void mark(dv_nest *n, int dim)
 // What is marked prim stays. m: the first with unit stride in in0. n: the
 // smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
 // of the others; without one it becomes a gemm. A unary takes its m and n from
-// c dimensions as well, which change their type.
+// c dimensions as well, which change their type; a binary takes two of any.
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)
 {
@@ -74,6 +85,13 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     const dv_nest_prims given = dv_nest_find_prims(n);
     dv_nest_prims p = given;
+    if (dv_nest_is_binary(n)) {
+        if (given.m < 0)
+            mark(n, nearest(n));
+        if (given.n < 0)
+            mark(n, nearest(n));
+        return DV_OK;
+    }
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec != DV_NEST_PRIM)
             consider(n, i, &given, &p);

@@ -16,6 +16,9 @@ static void POINT(const dv_nest *n, const REAL *in0, const REAL *in1, REAL *out,
         *out = APPLY(n->first, *out);
     if (dv_nest_is_unary(n))
         *out = APPLY(n->main, *in0);
+    else if (dv_nest_is_binary(n))
+        *out =
+            (REAL)dv_fn_apply((dv_fn)dv_prim_get(n->main)->fn, *in0, *in1, 0);
     else
         *out += *in0 * *in1;
     if (last && n->last)

@@ -37,6 +37,20 @@ static int is_product(dv_prim p)
     return dv_prim_get(p)->kind == DV_PRIM_IS_PRODUCT;
 }
 
+static int is_touch(dv_prim p)
+{
+    return dv_prim_get(p)->kind <= DV_PRIM_IS_UNARY;
+}
+
+// What the main is called that packs, combines and is touched nowhere; NULL: it
+// is a product, or none.
+static const char *alone(const dv_nest *n)
+{
+    return dv_nest_is_unary(n)    ? "unary"
+           : dv_nest_is_binary(n) ? "binary"
+                                  : NULL;
+}
+
 // -- Any nest ----------------------------------------------------------------
 
 static dv_status check_dims(const dv_nest *n, dv_diag *diag)
@@ -96,20 +110,21 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
 static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 {
     int seen = n->pack, shared_k = 0;
-    if ((n->pack || n->combine) && dv_nest_is_unary(n))
+    if ((n->pack || n->combine) && alone(n))
         return broken(n, -1, diag, RULE_MARKS, "%s packs and combines nothing",
                       dv_prim_get(n->main)->name);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         shared_k += d->type == DV_NEST_K && d->exec == DV_NEST_SHARED;
-        if ((seen & d->pack) || (d->pack && dv_nest_is_unary(n)) ||
+        if ((seen & d->pack) || (d->pack && alone(n)) ||
             (d->pack && d->exec == DV_NEST_PRIM))
             return broken(n, i, diag, RULE_MARKS,
                           "dimension %d packs %s, which %s", i,
                           dv_nest_operand_name(__builtin_ctz(d->pack)),
                           d->exec == DV_NEST_PRIM ? "the kernel does not"
                           : seen & d->pack        ? "is packed before"
-                                                  : "a unary does not");
+                          : dv_nest_is_unary(n)   ? "a unary does not"
+                                                  : "a binary does not");
         seen |= d->pack;
     }
     if (n->combine && shared_k != 1)
@@ -179,6 +194,13 @@ static int count_prims(const dv_nest *n, dv_nest_type t)
 static dv_status check_mn_prims(const dv_nest *n, dv_diag *diag)
 {
     int n_m = count_prims(n, DV_NEST_M), n_n = count_prims(n, DV_NEST_N);
+    int all = n_m + n_n + count_prims(n, DV_NEST_C);
+    if (dv_nest_is_binary(n) && all == 2)
+        return DV_OK;
+    if (dv_nest_is_binary(n))
+        return broken(n, -1, diag, RULE_PRIM_CONFIG,
+                      "%d of c, m and n are prim, %s has 2", all,
+                      dv_prim_get(n->main)->name);
     if (n_m == 1 && n_n == 1)
         return DV_OK;
     return broken(n, -1, diag, RULE_PRIM_CONFIG,
@@ -190,6 +212,14 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
 {
     dv_nest_prims p = dv_nest_find_prims(n);
     const int64_t *m = n->dims[p.m].stride;
+    if (dv_nest_is_binary(n) && m[DV_OUT] != 1)
+        return broken(n, p.m, diag, RULE_STRIDES,
+                      "the prims of %s have stride %" PRId64 " and %" PRId64
+                      " in out, one must be 1",
+                      dv_prim_get(n->main)->name, m[DV_OUT],
+                      n->dims[p.n].stride[DV_OUT]);
+    if (dv_nest_is_binary(n))
+        return DV_OK;
     if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
         return DV_OK;
     return broken(n, p.m, diag, RULE_STRIDES,
@@ -229,11 +259,14 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     //                                  c  m  n  k
     static const char product[3][4] = {
         {1, 1, 0, 1}, {1, 0, 1, 1}, {1, 1, 1, 0}};
+    static const char binary[3][4] = {{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 1, 1, 0}};
     static const char unary[4] = {1, 1, 1, 0};
     if (n->main == DV_PRIM_NONE)
         return DV_OK;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        const char *has = dv_nest_is_unary(n) ? unary : product[o];
+        const char *has = dv_nest_is_unary(n)    ? unary
+                          : dv_nest_is_binary(n) ? binary[o]
+                                                 : product[o];
         if (o == DV_IN1 && dv_nest_is_unary(n))
             continue;
         for (int i = 0; i < n->n_dims; i++) {
@@ -252,25 +285,25 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
 
 // The original means to refuse both touches and by a slip looks for the last
 // one alone.
-static dv_status check_unary_alone(const dv_nest *n, dv_diag *diag)
+static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
-    if (!dv_nest_is_unary(n) || !touched)
+    if (!alone(n) || !touched)
         return DV_OK;
     return broken(n, -1, diag, RULE_MAIN_CONFIG,
-                  "main %s is unary and has first touch %s, last touch %s",
-                  dv_prim_get(n->main)->name, dv_prim_get(n->first)->name,
-                  dv_prim_get(n->last)->name);
+                  "main %s is %s and has first touch %s, last touch %s",
+                  dv_prim_get(n->main)->name, alone(n),
+                  dv_prim_get(n->first)->name, dv_prim_get(n->last)->name);
 }
 
 static dv_status check_prims(const dv_nest *n, dv_diag *diag)
 {
-    if (is_product(n->first))
+    if (!is_touch(n->first))
         return broken(n, -1, diag, RULE_FIRST, "%s is not unary",
                       dv_prim_get(n->first)->name);
     if (n->main == DV_PRIM_NONE)
         return broken(n, -1, diag, RULE_MAIN, "the main primitive is none");
-    if (is_product(n->last))
+    if (!is_touch(n->last))
         return broken(n, -1, diag, RULE_LAST, "%s is not unary",
                       dv_prim_get(n->last)->name);
     return DV_OK;
@@ -321,7 +354,7 @@ static const struct {
     {check_dims, 0},    {check_tiles, 0},      {check_marks, 0},
     {check_in1, 0},     {check_k_shared, 1},   {check_dtype, 0},
     {check_order, 1},   {check_mn_prims, 1},   {check_unit_strides, 1},
-    {check_k_prims, 1}, {check_membership, 0}, {check_unary_alone, 0},
+    {check_k_prims, 1}, {check_membership, 0}, {check_alone, 0},
     {check_prims, 0},   {check_overlap, 0},
 };
 

@@ -160,12 +160,13 @@ static inline int ct_touches_last(const dv_nest *n)
            n->last != DV_PRIM_RELU;
 }
 
-// contract_touch.c: a function of all elements, of in0 (a unary main) or of out
-// in place. The parts of all threads, in any order, are all of it.
+// contract_touch.c: a function of all elements, of in0 (a unary main), of in0
+// and in1 (a binary) or of out in place. `with` is in1, or is not read. The
+// parts of all threads, in any order, are all of it.
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
-                   unsigned char *to);
+                   const unsigned char *with, unsigned char *to);
 
 // contract_run.c: touches around products.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);

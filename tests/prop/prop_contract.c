@@ -1,9 +1,8 @@
 // Contractions against the reference loops: random nests of all types of
 // dimensions, sizes 1 and primes, permuted and gapped operands, both types,
 // touches, threads; laid out by the passes, and cut and packed at random; and
-// unaries. All numbers are small and whole, so that results are equal in any
-// order.
-// Operands end at a page that faults, or begin behind one.
+// unaries and binaries. All numbers are small and whole, so that results are
+// equal in any order. Operands end at a page that faults, or begin behind one.
 #define _GNU_SOURCE
 #include "gen.h"
 #include "run/contract.h"
@@ -118,6 +117,22 @@ static void random_unary(rng *r, dv_nest *n)
         n->dims[--n->n_dims] = (dv_nest_dim){0};
     lay_out(r, n, DV_IN0, "cmn");
     lay_out(r, n, DV_OUT, "cmn");
+}
+
+// Functions of in0 and in1, whose results are whole as well.
+static void random_binary(rng *r, dv_nest *n)
+{
+    static const dv_prim mains[] = {DV_PRIM_ADD, DV_PRIM_SUB, DV_PRIM_MUL,
+                                    DV_PRIM_MIN, DV_PRIM_MAX, DV_PRIM_LT,
+                                    DV_PRIM_GE,  DV_PRIM_EQ};
+    random_unary(r, n);
+    n->main = mains[rng_below(r, 8)];
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].stride[DV_IN0] = 0;
+    lay_out(r, n, DV_IN0, "cm");
+    lay_out(r, n, DV_IN1, "cn");
+    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles, cut short
+        dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
 }
 
 // Cut and mark a nest as no pass would, but so that it still has a form.
@@ -287,14 +302,17 @@ static void test_best(void **state)
     }
 }
 
-static void test_unary(void **state)
+static void test_functions(void **state)
 {
     uint64_t seed = gen_seed();
-    int ran = 0, cases = gen_cases(400);
+    int ran = 0, cases = gen_cases(600);
     for (int i = 0; i < cases; i++) {
         rng r = {seed + (uint64_t)i};
         dv_nest n;
-        random_unary(&r, &n);
+        if (rng_percent(&r, 50))
+            random_binary(&r, &n);
+        else
+            random_unary(&r, &n);
         if (dv_nest_check(&n, NULL))
             continue;
         ran++;
@@ -389,7 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_best),
-        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_functions),
         cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };
