@@ -295,7 +295,8 @@ static int is_rounded(dv_prim p)
     int fn = dv_prim_get(p)->fn;
     return fn >= 0 && fn != DV_FN_RELU && fn != DV_FN_NEG && fn != DV_FN_ABS &&
            fn != DV_FN_SQRT &&
-           (fn == DV_FN_DIV || dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
+           (fn == DV_FN_DIV || p == DV_PRIM_PROD ||
+            dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
 }
 
 // How far off an element may be. Sums of whole numbers are the same in any

@@ -169,10 +169,11 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches)
 dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
                         dv_diag *diag)
 {
+    (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_product(n))
-        return dv_nest_is_tiled(n) ? DV_OK : dv_nest_locality(n, options, diag);
-    if (!dv_nest_is_plain(n, NULL))
+    if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
+        dv_nest_sort_loops(n);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_put_in_order(n, &caches);
     return DV_OK;
 }

@@ -62,7 +62,8 @@ static int is_apply(const dv_expr *e, int n_args)
 static dv_prim prim_of(const dv_expr *e)
 {
     for (int i = 0; i < DV_N_PRIMS; i++)
-        if (dv_prim_get((dv_prim)i)->fn == e->fn)
+        if (dv_prim_get((dv_prim)i)->fn == e->fn &&
+            dv_prim_get((dv_prim)i)->kind != DV_PRIM_IS_REDUCE)
             return (dv_prim)i;
     return DV_PRIM_NONE;
 }
@@ -73,31 +74,78 @@ static int reads_write(const deriver *x, const dv_expr *e)
            dv_access_equal(x->op, &x->op->reads[e->read], &x->op->write);
 }
 
-// sum[…] a * b
-static dv_status take_sum(deriver *x, const dv_expr *e)
+static int is_product(const dv_expr *e)
 {
-    const dv_expr *f = e->kind == DV_EXPR_REDUCE ? e->arg[0] : NULL;
-    if (!f || e->fn != DV_RED_SUM || !is_apply(f, 2) || f->fn != DV_FN_MUL ||
-        f->arg[0]->kind != DV_EXPR_READ || f->arg[1]->kind != DV_EXPR_READ)
-        return refuse(x, e->off, "it is not a sum of products of two reads%s",
+    return is_apply(e, 2) && e->fn == DV_FN_MUL &&
+           e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
+}
+
+// The primitive of a reducer, or none: a mean is no such.
+static dv_prim prim_of_reducer(const dv_expr *e)
+{
+    switch (e->fn) {
+    case DV_RED_SUM:
+        return DV_PRIM_SUM;
+    case DV_RED_PROD:
+        return DV_PRIM_PROD;
+    case DV_RED_MIN:
+        return DV_PRIM_MIN_OVER;
+    case DV_RED_MAX:
+        return DV_PRIM_MAX_OVER;
+    default:
+        return DV_PRIM_NONE;
+    }
+}
+
+// sum[…] a * b, or a reducer of one read
+static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
+{
+    const dv_expr *f = e->arg[0];
+    x->n.main = prim_of_reducer(e);
+    if (x->n.main == DV_PRIM_NONE)
+        return refuse(x, e->off,
+                      "%s is no primitive; a sum that is divided "
+                      "by an input of one element is as good",
+                      dv_reducer_get((dv_reducer)e->fn)->text);
+    x->n.first = adds ? DV_PRIM_NONE : dv_prim_of_nothing(x->n.main);
+    if (x->n.main == DV_PRIM_SUM && is_product(f)) {
+        x->n.main = DV_PRIM_GEMM;
+        x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
+        x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
+    } else if (f->kind == DV_EXPR_READ) {
+        x->access[DV_IN0] = &x->op->reads[f->read];
+    } else {
+        return refuse(x, f->off,
+                      "it reduces neither one read nor, in a sum, products of "
+                      "two%s",
                       way_out(x));
-    x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
-    x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
+    }
     for (int o = DV_IN0; o <= DV_IN1; o++)
-        if (x->access[o]->tensor == x->op->write.tensor)
-            return refuse(x, x->access[o]->off,
-                          "it multiplies with %s, which it writes",
+        if (x->access[o] && x->access[o]->tensor == x->op->write.tensor)
+            return refuse(x, x->access[o]->off, "it %s %s, which it writes",
+                          x->access[DV_IN1] ? "multiplies with" : "reduces",
                           tensor_of(x, o)->name);
     return DV_OK;
 }
 
-// A function of the sum is its last touch; what the sum is added to is the
-// output as it was, so that the first touch is none.
-static dv_status take_product(deriver *x)
+// Is it the reducer's function of what is there and of what it reduces to?
+static const dv_expr *added_to(const deriver *x, const dv_expr *e)
+{
+    for (int i = 0; i < 2 && is_apply(e, 2); i++) {
+        const dv_expr *r = e->arg[!i];
+        if (reads_write(x, e->arg[i]) && r->kind == DV_EXPR_REDUCE &&
+            prim_of_reducer(r) != DV_PRIM_NONE &&
+            dv_prim_get(prim_of_reducer(r))->fn == e->fn)
+            return r;
+    }
+    return NULL;
+}
+
+// A function of the result is the last touch; what is there already is kept by
+// a first touch of none.
+static dv_status take_reduction(deriver *x)
 {
     const dv_expr *e = x->op->body;
-    x->n.first = DV_PRIM_ZERO;
-    x->n.main = DV_PRIM_GEMM;
     if (is_apply(e, 1)) {
         x->n.last = prim_of(e);
         if (x->n.last == DV_PRIM_NONE)
@@ -105,14 +153,10 @@ static dv_status take_product(deriver *x)
                           dv_fn_get((dv_fn)e->fn)->text);
         e = e->arg[0];
     }
-    if (is_apply(e, 2) && e->fn == DV_FN_ADD) {
-        int old = reads_write(x, e->arg[0]) ? 0 : 1;
-        if (reads_write(x, e->arg[old])) {
-            x->n.first = DV_PRIM_NONE;
-            e = e->arg[!old];
-        }
-    }
-    return take_sum(x, e);
+    const dv_expr *r = added_to(x, e);
+    if (!r && e->kind != DV_EXPR_REDUCE)
+        return refuse(x, e->off, "it is more than one function%s", way_out(x));
+    return take_reducer(x, r ? r : e, r != NULL);
 }
 
 // What a function is applied to: elements of a tensor, those of the one written
@@ -155,7 +199,7 @@ static dv_status take_body(deriver *x)
     if (x->op->is_extern)
         return refuse(x, x->op->off, "it is opaque");
     if (dv_op_reduce(x->op))
-        DV_TRY(take_product(x));
+        DV_TRY(take_reduction(x));
     else
         DV_TRY(take_function(x));
     x->n.dtype = tensor_of(x, DV_OUT)->dtype;
@@ -206,7 +250,9 @@ static int type_of(const deriver *x, int v)
     int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;
     int out = x->stride[DV_OUT][v] != 0;
     if (!x->access[DV_IN1])
-        return in0 && out ? DV_NEST_C : -1;
+        return in0 && out                        ? DV_NEST_C
+               : in0 && dv_nest_is_reduce(&x->n) ? DV_NEST_K
+                                                 : -1;
     if (dv_nest_is_binary(&x->n) && !out)
         return -1;
     if (in0 && in1)
@@ -321,6 +367,16 @@ static void add_missing(deriver *x)
         add_one(x, DV_NEST_M, 1, 0, 1);
         add_one(x, DV_NEST_N, 0, elems_of(x, DV_IN1), elems_of(x, DV_OUT));
         add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 1, 0);
+        return;
+    }
+    if (dv_nest_is_reduce(&x->n)) {
+        int n_k = 0;
+        for (int i = 0; i < x->n.n_dims; i++)
+            n_k += x->n.dims[i].type == DV_NEST_K;
+        if (n_k == x->n.n_dims)
+            add_one(x, DV_NEST_C, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
+        if (n_k == 0)
+            add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 0, 0);
         return;
     }
     while (dv_nest_is_binary(&x->n) && x->n.n_dims < 2)

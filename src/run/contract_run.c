@@ -1,11 +1,13 @@
 // The calls that run a contraction: products, with what touches do before and
-// behind them, or a unary or binary alone.
+// behind them, or what is no product alone.
 #include "base/together.h"
 #include "run/contract_in.h"
 
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
     const dv_nest *n = &c->n;
+    if (dv_nest_is_reduce(n))
+        return ct_reduce_create(&c->reduce, jit, n, c->threads, diag);
     if (!dv_nest_is_product(n))
         return ct_touch_create(&c->main, jit, n, DV_IN0, n->main, c->threads,
                                diag);
@@ -23,12 +25,14 @@ void ct_destroy_touches(dv_contract *c)
     dv_release(c->first);
     dv_release(c->main);
     dv_release(c->last);
+    dv_release(c->reduce);
 }
 
 // -- With dv_contract_run's threads ------------------------------------------
 
 typedef struct job {
-    const ct_touch *t;
+    const ct_touch *t; // NULL: it is a reduction
+    const ct_reduce *r;
     const void *from, *with;
     void *to;
 } job;
@@ -36,13 +40,16 @@ typedef struct job {
 static void touch_part(void *user, int32_t i)
 {
     const job *j = user;
-    ct_touch_part(j->t, i, j->from, j->with, j->to);
+    if (j->r)
+        ct_reduce_part(j->r, i, j->from, j->to);
+    else
+        ct_touch_part(j->t, i, j->from, j->with, j->to);
 }
 
 static void touch(const dv_contract *c, const ct_touch *t, const void *from,
                   const void *with, void *to)
 {
-    job j = {t, from, with, to};
+    job j = {t, NULL, from, with, to};
     if (t)
         dv_together(touch_part, &j, c->threads);
 }
@@ -50,8 +57,11 @@ static void touch(const dv_contract *c, const ct_touch *t, const void *from,
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
+    job reduce = {NULL, c->reduce, in0, NULL, out};
+    if (c->reduce)
+        dv_together(touch_part, &reduce, c->threads);
     touch(c, c->main, in0, in1, out);
-    if (c->main)
+    if (c->main || c->reduce)
         return;
     touch(c, c->first, out, NULL, out);
     ct_run(c, in0, in1, out);
@@ -88,6 +98,8 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
 {
     if (c->main)
         ct_touch_part(c->main, thread, in0, in1, out);
+    else if (c->reduce)
+        ct_reduce_part(c->reduce, thread, in0, out);
     else if (!is_alone(c))
         ct_part(c, thread, in0, in1, out);
     else if (thread == 0)

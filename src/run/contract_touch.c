@@ -29,7 +29,7 @@ struct ct_touch {
     int64_t es;
     int64_t from_off, with_off, to_off; // where the axes begin, in elements
     axis axes[DV_NEST_MAX_DIMS + 2];
-    int32_t reads;         // operands; 0: out becomes 0
+    int32_t reads;         // operands; 0: out becomes a constant
     dv_vec_fn run;         // NULL: moves are all
     dv_move_fn turn[2][2]; // whole or rest of rows, of columns; NULL: none
 };
@@ -176,6 +176,7 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
         return DV_OK;
     if (!t->reads) {
         nodes[0].kind = DV_VEC_CONST;
+        dv_prim_is_const(p, &nodes[0].value);
         s.operands = &operands[1];
     } else if (info->fn >= 0) {
         uint16_t last = (uint16_t)t->reads;
@@ -212,7 +213,8 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
     ct_touch *t = dv_alloc(sizeof *t);
     if (!t)
         return dv_nomem(diag);
-    *t = (ct_touch){.threads = threads, .reads = p != DV_PRIM_ZERO};
+    double value;
+    *t = (ct_touch){.threads = threads, .reads = !dv_prim_is_const(p, &value)};
     if (dv_prim_get(p)->kind == DV_PRIM_IS_BINARY)
         t->reads = 2;
     t->es = dv_dtype_get(n->dtype)->size_bytes;

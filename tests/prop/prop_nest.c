@@ -101,13 +101,16 @@ static void random_nest(rng *r, dv_nest *n)
     static const dv_prim two[] = {DV_PRIM_ADD, DV_PRIM_SUB, DV_PRIM_MAX,
                                   DV_PRIM_LT};
     int unary = rng_percent(r, 30), big = rng_percent(r, 40);
-    int binary = !unary && rng_percent(r, 25);
+    int binary = !unary && rng_percent(r, 20);
+    int reduce = !unary && !binary && rng_percent(r, 20);
     *n = (dv_nest){.name = "random", .main = DV_PRIM_GEMM};
     n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
     if (unary)
         n->main = touch[1 + rng_below(r, 4)];
     else if (binary)
         n->main = two[rng_below(r, 4)];
+    else if (reduce)
+        n->main = rng_percent(r, 50) ? DV_PRIM_SUM : DV_PRIM_MAX_OVER;
     else if (rng_percent(r, 50))
         n->main = DV_PRIM_BRGEMM;
     if (!unary && !binary) {
@@ -132,6 +135,9 @@ static void random_nest(rng *r, dv_nest *n)
     if (unary) {
         lay_out(r, n, DV_IN0, "cmn",
                 rng_percent(r, 50) ? DV_NEST_M : DV_NEST_C);
+        lay_out(r, n, DV_OUT, "cmn", DV_NEST_M);
+    } else if (reduce) {
+        lay_out(r, n, DV_IN0, "cmnk", DV_NEST_K);
         lay_out(r, n, DV_OUT, "cmn", DV_NEST_M);
     } else {
         lay_out(r, n, DV_IN0, "cmk", DV_NEST_M);
@@ -348,6 +354,29 @@ static void make_product(maker *m, const char *type)
     ranges(m);
 }
 
+// What is reduced is read; what is not, read and written.
+static void make_reduction(maker *m, const char *type)
+{
+    static const char *const main[][3] = {
+        {"sum", "", " + "}, {"max", "max", ", "}, {"min", "min", ", "}};
+    const char *const *how = main[rng_below(&m->r, 3)];
+    char shape[2][100], access[2][100], over[40] = "";
+    int add = rng_percent(&m->r, 40);
+    tensor(m, "mnck", shape[0], access[0]);
+    tensor(m, "cmn", shape[1], access[1]);
+    for (int i = 0, n = 0; i < m->n_vars; i++)
+        if (m->v[i].type == 'k')
+            n += sprintf(over + n, "%s%c", n ? "," : "", 'i' + i);
+    put(m, "input a: %s[%s]\n", type, shape[0]);
+    if (add)
+        put(m, "input c: %s[%s]\nc[%s] <- %s(c[%s]%s(", type, shape[1],
+            access[1], how[1], access[1], how[2]);
+    else
+        put(m, "c[%s]: %s = abs((", access[1], type);
+    put(m, "%s[%s] a[%s]))", how[0], over, access[0]);
+    ranges(m);
+}
+
 static void make_unary(maker *m, const char *type)
 {
     static const char *const main[] = {"", "relu", "abs", "-"};
@@ -402,8 +431,8 @@ static void make_program(maker *m)
         m->v[m->n_vars++].type = "cmnk"[rng_below(&m->r, 4)];
     for (int i = 0; i < m->n_vars; i++)
         m->v[i].size = 1 + (int)rng_below(&m->r, 5);
-    if (rng_percent(&m->r, 75)) {
-        make_product(m, type);
+    if (rng_percent(&m->r, 70)) {
+        (rng_percent(&m->r, 75) ? make_product : make_reduction)(m, type);
     } else {
         m->n_vars = 1 + (int)rng_below(&m->r, m->n_vars);
         (rng_percent(&m->r, 50) ? make_unary : make_binary)(m, type);

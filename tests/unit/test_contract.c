@@ -309,6 +309,40 @@ static void in_place(void **state)
     }
 }
 
+// Rows, columns, all of it, windows, k in parts that lie apart; with touches,
+// of which constants are some.
+static void reductions(void **state)
+{
+    static const char *const mains[] = {
+        "first zero main sum",
+        "main sum last relu",
+        "first lowest main max_over",
+        "first relu main max_over last neg",
+        "first highest main min_over last abs",
+        "first zero main min_over",
+        "first one main prod last zero",
+        "first copy main sum last one",
+    };
+    static const char *const dims[] = {
+        "c 40 seq: in0 97, out 1 k 97 seq: in0 1",
+        "c 97 seq: in0 1, out 1 k 40 seq: in0 97",
+        "k 30 seq: in0 97 k 97 seq: in0 1",
+        "k 7 seq: in0 2000 c 19 seq: in0 101, out -1 k 101 seq: in0 1",
+        "c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
+        " k 3 seq: in0 1",
+        "m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
+        " k 3 seq: in0 60",
+        "c 70 seq: in0 2, out 3",
+        "c 9 seq: in0 35, out 1 k 5 seq: in0 7 k 7 of 31 seq: in0 1"};
+    char text[300];
+    for (int i = 0; i < 8 * 8; i++)
+        for (int threads = 1; threads < 5; threads++) {
+            snprintf(text, sizeof text, "nest r %s { %s %s }",
+                     i % 3 ? "f32" : "f64", mains[i % 8], dims[i / 8]);
+            agrees(*state, text, threads, i % 2);
+        }
+}
+
 // Functions that are rounded: the same bits for any number of threads, near
 // what the loops have.
 static void touches_are_near(void **state)
@@ -516,12 +550,19 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),       cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),        cmocka_unit_test(touches_are_near),
-        cmocka_unit_test(binaries),       cmocka_unit_test(in_place),
-        cmocka_unit_test(wrong),          cmocka_unit_test(parts),
-        cmocka_unit_test(public_calls),   cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(original),
+        cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),
+        cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),
+        cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(public_calls),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
