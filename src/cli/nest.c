@@ -484,6 +484,24 @@ static char *as_json(const job *j)
     return dv_text_take(&out);
 }
 
+// All that the call asks for; an exit code.
+static int answer(job *j, const cli_params *params)
+{
+    int code;
+    dv_diag *diag = dv_diag_create();
+    if (load(j, params, diag) || optimise(j, diag) ||
+        (j->a.run && run(j, diag))) {
+        code = cli_fail(diag);
+    } else {
+        cli_warnings(diag);
+        code = cli_put(j->a.json ? as_json(j) : as_text(j), NULL, diag);
+    }
+    dv_diag_destroy(diag);
+    dv_program_destroy(j->p);
+    dv_release(j->text);
+    return code;
+}
+
 int cli_nest(const cli_command *c, int argc, char **argv)
 {
     static cli_params params;
@@ -534,16 +552,5 @@ int cli_nest(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a nest or a program is needed");
     a->file = files[0];
-    dv_diag *diag = dv_diag_create();
-    if (load(&j, &params, diag) || optimise(&j, diag) ||
-        (a->run && run(&j, diag))) {
-        code = cli_fail(diag);
-    } else {
-        cli_warnings(diag);
-        code = cli_put(a->json ? as_json(&j) : as_text(&j), NULL, diag);
-    }
-    dv_diag_destroy(diag);
-    dv_program_destroy(j.p);
-    dv_release(j.text);
-    return code;
+    return answer(&j, &params);
 }

@@ -29,6 +29,7 @@ struct ct_touch {
     int64_t es;
     int64_t from_off, with_off, to_off; // where the axes begin, in elements
     axis axes[DV_NEST_MAX_DIMS + 2];
+    int64_t piece;         // elements of a row that go into a kernel
     int32_t reads;         // operands; 0: out becomes a constant
     dv_vec_fn run;         // NULL: moves are all
     dv_move_fn turn[2][2]; // whole or rest of rows, of columns; NULL: none
@@ -207,6 +208,16 @@ static void choose_cut(ct_touch *t)
                                                : 1;
 }
 
+// An operand that lies across the rows is read in columns: a few at a time,
+// whose lines stay near from row to row.
+static void choose_piece(ct_touch *t)
+{
+    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    int across = (row->from && llabs(row->from) < llabs(in->from)) ||
+                 (row->with && llabs(row->with) < llabs(in->with));
+    t->piece = across ? TURN : in->size;
+}
+
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag)
 {
@@ -228,6 +239,7 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
     if (s == DV_OK)
         s = make_kernel(t, jit, n->dtype, p, diag);
     choose_cut(t);
+    choose_piece(t);
     if (s)
         dv_release(t);
     else
@@ -292,7 +304,11 @@ static void inside(const ct_touch *t, const range *r, spot s)
         return;
     }
     s = moved(t, moved(t, s, row, of_row->begin), in, of_in->begin);
-    apply(t, s, of_row->end - of_row->begin, of_in->end - of_in->begin);
+    for (int64_t n, i = of_in->begin; i < of_in->end; i += n) {
+        n = dv_min_i64(t->piece, of_in->end - i);
+        apply(t, s, of_row->end - of_row->begin, n);
+        s = moved(t, s, in, n);
+    }
 }
 
 static int64_t cut_at(const ct_touch *t, int64_t size, int32_t thread)
