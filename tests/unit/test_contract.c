@@ -256,8 +256,8 @@ static void binaries(void **state)
         "m 37 seq: in0 60, out 60 c 53 seq: in0 1, in1 1, out 1",
         "c 37 seq: in0 1, in1 53, out 53 n 53 seq: in1 1, out 1",
         "m 19 seq: in0 1, out 70 n 67 seq: in1 -1, out 1",
-        "c 2 shared: in0 5000, in1 1, out -5000"
-        " c 41 prim: in0 67, in1 4, out 67 c 67 prim: in0 1, in1 170, out 1",
+        ("c 2 shared: in0 5000, in1 1, out -5000"
+         " c 41 prim: in0 67, in1 4, out 67 c 67 prim: in0 1, in1 170, out 1"),
         "m 33 seq: in0 2, out 3 c 2 seq: in0 1, in1 5, out 1",
         "m 9 seq: in0 5, out 5 m 5 of 43 seq: in0 1, out 1"};
     char text[300];
@@ -328,10 +328,10 @@ static void reductions(void **state)
         "c 97 seq: in0 1, out 1 k 40 seq: in0 97",
         "k 30 seq: in0 97 k 97 seq: in0 1",
         "k 7 seq: in0 2000 c 19 seq: in0 101, out -1 k 101 seq: in0 1",
-        "c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
-        " k 3 seq: in0 1",
-        "m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
-        " k 3 seq: in0 60",
+        ("c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
+         " k 3 seq: in0 1"),
+        ("m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
+         " k 3 seq: in0 60"),
         "c 70 seq: in0 2, out 3",
         "c 9 seq: in0 35, out 1 k 5 seq: in0 7 k 7 of 31 seq: in0 1"};
     char text[300];
