@@ -632,9 +632,9 @@ DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
 // -- Nests -------------------------------------------------------------------
 //
-// One tensor operation, out += in0 * in1 or out = f(in0), as loops around a
-// kernel (docs/cli.md has the language). Contractions of two tensors with any
-// strides are such nests, and run alone:
+// One tensor operation, out += in0 * in1, out = f(in0), out = f(in0, in1) or a
+// reduction of in0, as loops around a kernel (docs/cli.md has the language).
+// Contractions of two tensors with any strides are such nests, and run alone:
 //
 //   static const char text[] = "nest c f32 {\n"
 //                              "    first zero\n"
@@ -711,10 +711,12 @@ typedef struct dv_contract_options {
     }
 
 // Lay a product out, make its kernels and get its buffers; or make those of a
-// unary. The nest is copied; `jit` is borrowed until dv_contract_destroy (NULL:
-// it has its own). f32 and f64, any touches: zero first and relu last are in
-// the product's kernels, others go over out before it and behind it. as_is, a
-// form that kernels are made for; otherwise DV_E_NEST.
+// unary or binary, where out may be an input with the same strides, or of a
+// reduction, for which in1 may be NULL as for a unary. The nest is copied;
+// `jit` is borrowed until dv_contract_destroy (NULL: it has its own). f32 and
+// f64, any touches: zero first and relu last are in the product's kernels,
+// others go over out before it and behind it. as_is, a form that kernels are
+// made for; otherwise DV_E_NEST.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,

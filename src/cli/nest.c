@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct args {
-    const char *file, *op, *passes, *list, *dump_after;
+    const char *file, *op, *grain, *passes, *list, *dump_after;
     int64_t threads, l1, l2, l3;
     int json, run, verify, time;
     cli_list sets;
@@ -51,6 +51,10 @@ static int understand(const cli_command *c, args *a)
 {
     if (a->passes && a->list)
         return cli_usage(c, "--passes and --nest exclude each other");
+    if (a->grain && strcmp(a->grain, "fused") != 0 &&
+        strcmp(a->grain, "primitive") != 0)
+        return cli_usage(c, "--grain takes primitive or fused, not '%s'",
+                         a->grain);
     if (a->dump_after && a->json)
         return cli_usage(c, "--dump-after prints nests, --json does not");
     if (a->list && strcmp(a->list, "none") != 0 && !dv_nest_list(a->list))
@@ -111,7 +115,9 @@ static dv_status load_program(job *j, const cli_params *params, dv_diag *diag)
     dv_program *written = NULL;
     DV_TRY(dv_program_parse(&written, j->src.text, j->src.len, j->src.name,
                             params->params, params->n, diag));
-    dv_status st = dv_program_lower(&j->p, written, DV_GRAIN_FUSED, diag);
+    int cut_up = j->a.grain && !strcmp(j->a.grain, "primitive");
+    dv_status st = dv_program_lower(
+        &j->p, written, cut_up ? DV_GRAIN_PRIMITIVE : DV_GRAIN_FUSED, diag);
     dv_program_destroy(written);
     return st;
 }
@@ -122,7 +128,7 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
     DV_TRY(dv_file_read(&j->text, &len, j->a.file, DV_MAX_TEXT_BYTES, diag));
     j->src = (dv_source){j->a.file, j->text, len};
     if (is_nest(&j->src)) {
-        if (j->a.op || params->n)
+        if (j->a.op || j->a.grain || params->n)
             return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                            "%s is a nest: it has no ops and no params",
                            j->a.file);
@@ -288,7 +294,9 @@ static int is_rounded(dv_prim p)
 {
     int fn = dv_prim_get(p)->fn;
     return fn >= 0 && fn != DV_FN_RELU && fn != DV_FN_NEG && fn != DV_FN_ABS &&
-           fn != DV_FN_SQRT;
+           fn != DV_FN_SQRT &&
+           (fn == DV_FN_DIV || p == DV_PRIM_PROD ||
+            dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
 }
 
 // How far off an element may be. Sums of whole numbers are the same in any
@@ -380,7 +388,7 @@ static dv_status run(job *j, dv_diag *diag)
 static double gflops(const job *j)
 {
     dv_nest n = j->nest;
-    double flop = 2;
+    double flop = dv_nest_is_product(&n) ? 2 : 1;
     dv_nest_unite(&n);
     for (int i = 0; i < n.n_dims; i++)
         flop *= (double)n.dims[i].size;
@@ -476,6 +484,24 @@ static char *as_json(const job *j)
     return dv_text_take(&out);
 }
 
+// All that the call asks for; an exit code.
+static int answer(job *j, const cli_params *params)
+{
+    int code;
+    dv_diag *diag = dv_diag_create();
+    if (load(j, params, diag) || optimise(j, diag) ||
+        (j->a.run && run(j, diag))) {
+        code = cli_fail(diag);
+    } else {
+        cli_warnings(diag);
+        code = cli_put(j->a.json ? as_json(j) : as_text(j), NULL, diag);
+    }
+    dv_diag_destroy(diag);
+    dv_program_destroy(j->p);
+    dv_release(j->text);
+    return code;
+}
+
 int cli_nest(const cli_command *c, int argc, char **argv)
 {
     static cli_params params;
@@ -487,6 +513,9 @@ int cli_nest(const cli_command *c, int argc, char **argv)
     const cli_option options[] = {
         {"op", 0, "NAME", "FILE is a program: the op to make a nest of",
          CLI_TEXT, &a->op},
+        {"grain", 0, "GRAIN",
+         "ops of a program: primitive (one function each), fused (default)",
+         CLI_TEXT, &a->grain},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a->sets},
         {"nest", 0, "HOW",
@@ -523,16 +552,5 @@ int cli_nest(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a nest or a program is needed");
     a->file = files[0];
-    dv_diag *diag = dv_diag_create();
-    if (load(&j, &params, diag) || optimise(&j, diag) ||
-        (a->run && run(&j, diag))) {
-        code = cli_fail(diag);
-    } else {
-        cli_warnings(diag);
-        code = cli_put(a->json ? as_json(&j) : as_text(&j), NULL, diag);
-    }
-    dv_diag_destroy(diag);
-    dv_program_destroy(j.p);
-    dv_release(j.text);
-    return code;
+    return answer(&j, &params);
 }

@@ -204,7 +204,9 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+    if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
+        dv_nest_sort_loops(n);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
@@ -214,7 +216,7 @@ dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
@@ -452,7 +454,7 @@ dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_unary(n) && !dv_nest_is_plain(n, NULL))
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
         dv_nest_cut_tiles(n, &caches, DV_NEST_IMPOSSIBLE);
     return DV_OK;
 }
@@ -564,7 +566,7 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     dv_nest_caches caches = dv_nest_caches_of(options);
     dv_nest best = *n;
     double least = DV_NEST_IMPOSSIBLE;
-    if (dv_nest_is_unary(n) || dv_nest_is_plain(n, n))
+    if (!dv_nest_is_product(n) || dv_nest_is_plain(n, n))
         return DV_OK;
     for (int i = 0; i == 0 || pick(n, DV_NEST_M, i) >= 0; i++)
         for (int j = 0; j == 0 || pick(n, DV_NEST_N, j) >= 0; j++) {

@@ -167,16 +167,17 @@ static double m_n_of(const dv_nest *n)
 dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
                        dv_diag *diag)
 {
-    (void)diag;
     dealer w = {.n = n,
                 .caches = dv_nest_caches_of(options),
                 .threads = options->threads,
                 .best = *n};
-    if (w.threads < 2 || dv_nest_is_unary(n))
+    if (w.threads < 2)
         return DV_OK;
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_SHARED)
             return DV_OK; // dealt already
+    if (!dv_nest_is_product(n))
+        return dv_nest_is_tiled(n) ? DV_OK : dv_nest_shared(n, options, diag);
     double all = w.least = dv_nest_cost(n, &w.caches);
     if (dv_nest_is_plain(n, NULL)) {
         if (k_of(n) < 64 * m_n_of(n) || k_of(n) < 1e4) {

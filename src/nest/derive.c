@@ -38,6 +38,14 @@ refuse(const deriver *x, uint32_t off, const char *fmt, ...)
                    "there is no nest for %s: %s", x->op->name, text);
 }
 
+// Ops of several functions have nests when they are cut up.
+static const char *way_out(const deriver *x)
+{
+    return x->p->grain == DV_GRAIN_PRIMITIVE
+               ? ""
+               : "; --grain primitive makes an op of each";
+}
+
 static const dv_tensor *tensor_of(const deriver *x, int o)
 {
     return &x->p->tensors[x->access[o]->tensor];
@@ -51,10 +59,11 @@ static int is_apply(const dv_expr *e, int n_args)
 }
 
 // The primitive that applies a function, or none.
-static dv_prim prim_of(uint8_t fn)
+static dv_prim prim_of(const dv_expr *e)
 {
     for (int i = 0; i < DV_N_PRIMS; i++)
-        if (dv_prim_get((dv_prim)i)->fn == fn)
+        if (dv_prim_get((dv_prim)i)->fn == e->fn &&
+            dv_prim_get((dv_prim)i)->kind != DV_PRIM_IS_REDUCE)
             return (dv_prim)i;
     return DV_PRIM_NONE;
 }
@@ -65,61 +74,122 @@ static int reads_write(const deriver *x, const dv_expr *e)
            dv_access_equal(x->op, &x->op->reads[e->read], &x->op->write);
 }
 
-// sum[…] a * b
-static dv_status take_sum(deriver *x, const dv_expr *e)
+static int is_product(const dv_expr *e)
 {
-    const dv_expr *f = e->kind == DV_EXPR_REDUCE ? e->arg[0] : NULL;
-    if (!f || e->fn != DV_RED_SUM || !is_apply(f, 2) || f->fn != DV_FN_MUL ||
-        f->arg[0]->kind != DV_EXPR_READ || f->arg[1]->kind != DV_EXPR_READ)
-        return refuse(x, e->off, "it is not a sum of products of two reads");
-    x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
-    x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
+    return is_apply(e, 2) && e->fn == DV_FN_MUL &&
+           e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
+}
+
+// The primitive of a reducer, or none: a mean is no such.
+static dv_prim prim_of_reducer(const dv_expr *e)
+{
+    switch (e->fn) {
+    case DV_RED_SUM:
+        return DV_PRIM_SUM;
+    case DV_RED_PROD:
+        return DV_PRIM_PROD;
+    case DV_RED_MIN:
+        return DV_PRIM_MIN_OVER;
+    case DV_RED_MAX:
+        return DV_PRIM_MAX_OVER;
+    default:
+        return DV_PRIM_NONE;
+    }
+}
+
+// sum[…] a * b, or a reducer of one read
+static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
+{
+    const dv_expr *f = e->arg[0];
+    x->n.main = prim_of_reducer(e);
+    if (x->n.main == DV_PRIM_NONE)
+        return refuse(x, e->off,
+                      "%s is no primitive; a sum that is divided "
+                      "by an input of one element is as good",
+                      dv_reducer_get((dv_reducer)e->fn)->text);
+    x->n.first = adds ? DV_PRIM_NONE : dv_prim_of_nothing(x->n.main);
+    if (x->n.main == DV_PRIM_SUM && is_product(f)) {
+        x->n.main = DV_PRIM_GEMM;
+        x->access[DV_IN0] = &x->op->reads[f->arg[0]->read];
+        x->access[DV_IN1] = &x->op->reads[f->arg[1]->read];
+    } else if (f->kind == DV_EXPR_READ) {
+        x->access[DV_IN0] = &x->op->reads[f->read];
+    } else {
+        return refuse(x, f->off,
+                      "it reduces neither one read nor, in a sum, products of "
+                      "two%s",
+                      way_out(x));
+    }
     for (int o = DV_IN0; o <= DV_IN1; o++)
-        if (x->access[o]->tensor == x->op->write.tensor)
-            return refuse(x, x->access[o]->off,
-                          "it multiplies with %s, which it writes",
+        if (x->access[o] && x->access[o]->tensor == x->op->write.tensor)
+            return refuse(x, x->access[o]->off, "it %s %s, which it writes",
+                          x->access[DV_IN1] ? "multiplies with" : "reduces",
                           tensor_of(x, o)->name);
     return DV_OK;
 }
 
-// A function of the sum is its last touch; what the sum is added to is the
-// output as it was, so that the first touch is none.
-static dv_status take_product(deriver *x)
+// Is it the reducer's function of what is there and of what it reduces to?
+static const dv_expr *added_to(const deriver *x, const dv_expr *e)
+{
+    for (int i = 0; i < 2 && is_apply(e, 2); i++) {
+        const dv_expr *r = e->arg[!i];
+        if (reads_write(x, e->arg[i]) && r->kind == DV_EXPR_REDUCE &&
+            prim_of_reducer(r) != DV_PRIM_NONE &&
+            dv_prim_get(prim_of_reducer(r))->fn == e->fn)
+            return r;
+    }
+    return NULL;
+}
+
+// A function of the result is the last touch; what is there already is kept by
+// a first touch of none.
+static dv_status take_reduction(deriver *x)
 {
     const dv_expr *e = x->op->body;
-    x->n.first = DV_PRIM_ZERO;
-    x->n.main = DV_PRIM_GEMM;
     if (is_apply(e, 1)) {
-        x->n.last = prim_of(e->fn);
+        x->n.last = prim_of(e);
         if (x->n.last == DV_PRIM_NONE)
             return refuse(x, e->off, "%s is no primitive",
                           dv_fn_get((dv_fn)e->fn)->text);
         e = e->arg[0];
     }
-    if (is_apply(e, 2) && e->fn == DV_FN_ADD) {
-        int old = reads_write(x, e->arg[0]) ? 0 : 1;
-        if (reads_write(x, e->arg[old])) {
-            x->n.first = DV_PRIM_NONE;
-            e = e->arg[!old];
-        }
-    }
-    return take_sum(x, e);
+    const dv_expr *r = added_to(x, e);
+    if (!r && e->kind != DV_EXPR_REDUCE)
+        return refuse(x, e->off, "it is more than one function%s", way_out(x));
+    return take_reducer(x, r ? r : e, r != NULL);
 }
 
-static dv_status take_unary(deriver *x)
+// What a function is applied to: elements of a tensor, those of the one written
+// only where they are written.
+static dv_status take_read(deriver *x, int o, const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_CONST)
+        return refuse(x, e->off,
+                      "it computes with a constant; an input of one element "
+                      "can stand in its place");
+    if (e->kind != DV_EXPR_READ)
+        return refuse(x, e->off, "it is more than one function%s", way_out(x));
+    x->access[o] = &x->op->reads[e->read];
+    if (x->access[o]->tensor == x->op->write.tensor && !reads_write(x, e))
+        return refuse(x, e->off, "it reads other elements of %s than it writes",
+                      tensor_of(x, o)->name);
+    return DV_OK;
+}
+
+// A function of one read or two, or a move.
+static dv_status take_function(deriver *x)
 {
     const dv_expr *e = x->op->body;
-    x->n.main = DV_PRIM_COPY;
-    if (is_apply(e, 1)) {
-        x->n.main = prim_of(e->fn);
-        e = e->arg[0];
+    if (e->kind != DV_EXPR_APPLY) {
+        x->n.main = DV_PRIM_COPY;
+        return take_read(x, DV_IN0, e);
     }
-    if (x->n.main == DV_PRIM_NONE || e->kind != DV_EXPR_READ)
-        return refuse(x, e->off, "it is not one primitive of one read");
-    x->access[DV_IN0] = &x->op->reads[e->read];
-    if (x->access[DV_IN0]->tensor == x->op->write.tensor && !reads_write(x, e))
-        return refuse(x, e->off, "it reads other elements of %s than it writes",
-                      tensor_of(x, DV_IN0)->name);
+    x->n.main = prim_of(e);
+    if (x->n.main == DV_PRIM_NONE)
+        return refuse(x, e->off, "%s is no primitive",
+                      dv_fn_get((dv_fn)e->fn)->text);
+    for (int i = 0; i < e->n_args; i++)
+        DV_TRY(take_read(x, DV_IN0 + i, e->arg[i]));
     return DV_OK;
 }
 
@@ -129,9 +199,9 @@ static dv_status take_body(deriver *x)
     if (x->op->is_extern)
         return refuse(x, x->op->off, "it is opaque");
     if (dv_op_reduce(x->op))
-        DV_TRY(take_product(x));
+        DV_TRY(take_reduction(x));
     else
-        DV_TRY(take_unary(x));
+        DV_TRY(take_function(x));
     x->n.dtype = tensor_of(x, DV_OUT)->dtype;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (!x->access[o])
@@ -180,7 +250,11 @@ static int type_of(const deriver *x, int v)
     int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;
     int out = x->stride[DV_OUT][v] != 0;
     if (!x->access[DV_IN1])
-        return in0 && out ? DV_NEST_C : -1;
+        return in0 && out                        ? DV_NEST_C
+               : in0 && dv_nest_is_reduce(&x->n) ? DV_NEST_K
+                                                 : -1;
+    if (dv_nest_is_binary(&x->n) && !out)
+        return -1;
     if (in0 && in1)
         return out ? DV_NEST_C : DV_NEST_K;
     if (!out || (!in0 && !in1))
@@ -222,7 +296,7 @@ static void swap_inputs(deriver *x)
 // a * b is b * a: whichever suits the kernel comes first.
 static void orient(deriver *x)
 {
-    if (!x->access[DV_IN1])
+    if (!dv_nest_is_product(&x->n))
         return;
     int written = unit_strides(x);
     swap_inputs(x);
@@ -273,12 +347,12 @@ static int64_t elems_of(const deriver *x, int o)
     return tensor_of(x, o)->n_elems;
 }
 
-// A dimension of size 1, where none of its type is there yet.
+// A dimension of size 1; of a product, where none of its type is there yet.
 static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
                     int64_t out)
 {
     for (int i = 0; i < x->n.n_dims; i++)
-        if (x->n.dims[i].type == type)
+        if (x->n.dims[i].type == type && dv_nest_is_product(&x->n))
             return;
     x->n.dims[x->n.n_dims++] = (dv_nest_dim){.type = type,
                                              .exec = DV_NEST_SEQ,
@@ -289,12 +363,25 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
 
 static void add_missing(deriver *x)
 {
-    if (x->access[DV_IN1]) {
+    if (dv_nest_is_product(&x->n)) {
         add_one(x, DV_NEST_M, 1, 0, 1);
         add_one(x, DV_NEST_N, 0, elems_of(x, DV_IN1), elems_of(x, DV_OUT));
         add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 1, 0);
         return;
     }
+    if (dv_nest_is_reduce(&x->n)) {
+        int n_k = 0;
+        for (int i = 0; i < x->n.n_dims; i++)
+            n_k += x->n.dims[i].type == DV_NEST_K;
+        if (n_k == x->n.n_dims)
+            add_one(x, DV_NEST_C, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
+        if (n_k == 0)
+            add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 0, 0);
+        return;
+    }
+    while (dv_nest_is_binary(&x->n) && x->n.n_dims < 2)
+        add_one(x, DV_NEST_C, elems_of(x, DV_IN0), elems_of(x, DV_IN1),
+                elems_of(x, DV_OUT));
     if (x->n.n_dims == 0)
         add_one(x, DV_NEST_M, 1, 0, 1);
     if (x->n.n_dims == 1)
@@ -327,7 +414,7 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     int n_k = 0;
     for (int i = 0; i < x.n.n_dims; i++)
         n_k += x.n.dims[i].type == DV_NEST_K;
-    if (x.access[DV_IN1] && n_k > 1)
+    if (dv_nest_is_product(&x.n) && n_k > 1)
         x.n.main = DV_PRIM_BRGEMM;
     DV_TRY(dv_nest_check(&x.n, diag));
     *out = x.n;

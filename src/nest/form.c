@@ -185,7 +185,7 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
                                          DV_NEST_K};
     dv_nest a = *n;
     dv_nest_form f;
-    if (dv_nest_is_unary(n) || dv_nest_is_tiled(n))
+    if (!dv_nest_is_product(n) || dv_nest_is_tiled(n))
         return 0;
     a.n_dims = 0;
     for (int t = 0; t < 4; t++) {

@@ -24,7 +24,7 @@ static int is_idle(const dv_nest *n, int i)
     if (n->dims[i].type == DV_NEST_K && n->k_order == DV_K_AS_IT_IS)
         return 0;
     return n->dims[i].size == 1 && n->n_dims > 1 &&
-           (others || dv_nest_is_unary(n));
+           (others || !dv_nest_is_product(n));
 }
 
 // Join one pair; 0: there is none.

@@ -1,6 +1,8 @@
 // Tables of the nest, and what follows from its numbers alone.
 #include "nest/nest.h"
 #include "base/math.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const dv_prim_info prims[] = {
@@ -13,6 +15,23 @@ static const dv_prim_info prims[] = {
 const dv_prim_info *dv_prim_get(dv_prim p)
 {
     return &prims[p];
+}
+
+int dv_prim_is_const(dv_prim p, double *value)
+{
+    *value = p == DV_PRIM_ONE       ? 1
+             : p == DV_PRIM_LOWEST  ? -INFINITY
+             : p == DV_PRIM_HIGHEST ? INFINITY
+                                    : 0;
+    return p == DV_PRIM_ZERO || *value != 0;
+}
+
+dv_prim dv_prim_of_nothing(dv_prim reduce)
+{
+    return reduce == DV_PRIM_PROD       ? DV_PRIM_ONE
+           : reduce == DV_PRIM_MIN_OVER ? DV_PRIM_HIGHEST
+           : reduce == DV_PRIM_MAX_OVER ? DV_PRIM_LOWEST
+                                        : DV_PRIM_ZERO;
 }
 
 int dv_prim_find(const char *name, size_t len)
@@ -44,6 +63,21 @@ const char *dv_nest_operand_name(int operand)
 int dv_nest_is_unary(const dv_nest *n)
 {
     return prims[n->main].kind == DV_PRIM_IS_UNARY;
+}
+
+int dv_nest_is_binary(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_BINARY;
+}
+
+int dv_nest_is_reduce(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_REDUCE;
+}
+
+int dv_nest_is_product(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_PRODUCT;
 }
 
 int dv_nest_is_transposed(const dv_nest *n)
@@ -93,9 +127,34 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
     return 1;
 }
 
+// m and n of any types: the first two, by their steps in out.
+static dv_nest_prims free_prims(const dv_nest *n)
+{
+    dv_nest_prims p = {-1, -1, -1, -1};
+    for (int i = 0; i < n->n_dims; i++) {
+        if (n->dims[i].exec != DV_NEST_PRIM)
+            continue;
+        if (n->dims[i].type == DV_NEST_K)
+            p.k1 = i;
+        else if (p.m < 0)
+            p.m = i;
+        else if (p.n < 0)
+            p.n = i;
+    }
+    if (p.n >= 0 && llabs(n->dims[p.n].stride[DV_OUT]) <
+                        llabs(n->dims[p.m].stride[DV_OUT])) {
+        int m = p.n;
+        p.n = p.m;
+        p.m = m;
+    }
+    return p;
+}
+
 dv_nest_prims dv_nest_find_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
+    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+        return free_prims(n);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if (d->exec != DV_NEST_PRIM)

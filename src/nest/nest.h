@@ -1,6 +1,7 @@
 // The nest: one tensor operation as loops around a kernel. It computes
-// out += in0 * in1, or out = f(in0), over a list of dimensions, outermost
-// first. A dimension's type says which tensors have it:
+// out += in0 * in1, out = f(in0), out = f(in0, in1) or, reducing in0 along k,
+// out = f(out, in0), over a list of dimensions, outermost first. A dimension's
+// type says which tensors have it:
 //
 //        in0  in1  out
 //   c     x    x    x     batch            nest c f32 {
@@ -8,9 +9,9 @@
 //   n          x    x                          main gemm
 //   k     x    x          summed over          n 64 shared: in1 64, out 64
 //                                              m 64 prim: in0 1, out 1
-// (of a unary, in0 and out have c, m, n)       n  1 prim: in1 1, out 1
-//                                              k 64 prim: in0 64, in1 1
-//                                          }
+// (of a unary, in0 and out have c, m, n;       n  1 prim: in1 1, out 1
+// a binary has c, m, n as a product has;       k 64 prim: in0 64, in1 1
+// a reduction's in0 has k as well)         }
 //
 // and its execution who runs it: threads (shared), a loop (seq) or the kernel
 // (prim). Before the first product of an output element is added comes the
@@ -75,7 +76,13 @@ typedef enum dv_prim {
 
 typedef struct dv_prim_info {
     const char *name;
-    enum { DV_PRIM_IS_NOTHING, DV_PRIM_IS_UNARY, DV_PRIM_IS_PRODUCT } kind;
+    enum {
+        DV_PRIM_IS_NOTHING,
+        DV_PRIM_IS_UNARY,
+        DV_PRIM_IS_BINARY,
+        DV_PRIM_IS_REDUCE,
+        DV_PRIM_IS_PRODUCT,
+    } kind;
     int k_prims;
     int fn; // dv_fn, or -1
 } dv_prim_info;
@@ -136,12 +143,19 @@ static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
 // -- Tables (nest.c) ---------------------------------------------------------
 
 const dv_prim_info *dv_prim_get(dv_prim p);
+// Does it make out a constant, and which?
+int dv_prim_is_const(dv_prim p, double *value);
+// The constant that a reduction begins with: of nothing, it is the result.
+dv_prim dv_prim_of_nothing(dv_prim reduce);
 int dv_prim_find(const char *name, size_t len); // -1: there is none
 const char *dv_nest_type_name(dv_nest_type t);
 const char *dv_nest_exec_name(dv_nest_exec e);
 const char *dv_nest_operand_name(int operand);
 
 int dv_nest_is_unary(const dv_nest *n);
+int dv_nest_is_binary(const dv_nest *n);
+int dv_nest_is_reduce(const dv_nest *n);
+int dv_nest_is_product(const dv_nest *n);
 // Does the kernel of a unary exchange m and n? Its m is unit in in0, its n in
 // out.
 int dv_nest_is_transposed(const dv_nest *n);
@@ -207,13 +221,18 @@ const char *dv_nest_list(const char *name);
 #undef NEST_PASS
 
 // The dimensions inside the kernel by the part they play; -1: none is marked.
-// k1 is the innermost k, k2 the one a brgemm adds its batch over.
+// k1 is the innermost k, k2 the one a brgemm adds its batch over. A binary has
+// two inside, of any types: m is the one with the smaller step in out. A
+// reduction has one of any type, m, and k1.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
 dv_nest_prims dv_nest_find_prims(const dv_nest *n);
 // Does a step of `outer` go over all of `inner`, in every operand?
 int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner);
+
+// Of what is no product: large steps outermost, k behind the others.
+void dv_nest_sort_loops(dv_nest *n);
 
 // -- What a kernel sees (form.c) ---------------------------------------------
 
@@ -268,7 +287,7 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 
 // Plain loops over a nest that dv_nest_check accepts; the reference for
 // everything faster. Pointers are to the element where all indices are 0;
-// in1 may be NULL for a unary. Sums are added up in the nest's dtype.
+// in1 may be NULL where it is not read. Sums are added up in the nest's dtype.
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag);
 // Fill n elements with made-up whole numbers in -4..4: sums of their products
@@ -285,9 +304,10 @@ typedef struct dv_nest_operands {
 } dv_nest_operands;
 
 // The nest of a lowered op: a sum of products of two reads, with or without
-// what was there and a function of the result; a function of one read; a move.
-// All dimensions are seq. Others fail, saying what stands in the way. The nest
-// borrows the program's text.
+// what was there and a function of the result; a reduction of one read
+// likewise; a function of one read or two; a move. All dimensions are seq.
+// Others fail, saying what stands in the way. The nest borrows the program's
+// text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
                         const dv_program *p, int32_t op, dv_diag *diag);
 #endif

@@ -57,6 +57,18 @@ static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
         p->n = i;
 }
 
+// The smallest step in an operand, of k or of all other types.
+static int nearest(const dv_nest *n, int operand, int of_k)
+{
+    int best = -1;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec != DV_NEST_PRIM &&
+            (n->dims[i].type == DV_NEST_K) == of_k &&
+            (best < 0 || step(n, i, operand) < step(n, best, operand)))
+            best = i;
+    return best;
+}
+
 static void mark(dv_nest *n, int dim)
 {
     if (dim >= 0)
@@ -66,7 +78,8 @@ static void mark(dv_nest *n, int dim)
 // What is marked prim stays. m: the first with unit stride in in0. n: the
 // smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
 // of the others; without one it becomes a gemm. A unary takes its m and n from
-// c dimensions as well, which change their type.
+// c dimensions as well, which change their type; a binary takes two of any,
+// by their steps in out, a reduction one and a k, by those in in0.
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)
 {
@@ -74,6 +87,14 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     const dv_nest_prims given = dv_nest_find_prims(n);
     dv_nest_prims p = given;
+    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n)) {
+        int binary = dv_nest_is_binary(n), by = binary ? DV_OUT : DV_IN0;
+        if (given.m < 0)
+            mark(n, nearest(n, by, 0));
+        if (binary ? given.n < 0 : given.k1 < 0)
+            mark(n, nearest(n, by, !binary));
+        return DV_OK;
+    }
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec != DV_NEST_PRIM)
             consider(n, i, &given, &p);

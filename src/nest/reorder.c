@@ -80,21 +80,34 @@ static double reach(const dv_nest_dim *d)
     return d->type == DV_NEST_K ? sum / 8 : sum;
 }
 
+static void by_reach(dv_nest *n, int k_last)
+{
+    int end = prims_last(n);
+    for (int i = 0; i < end; i++) {
+        int best = i;
+        for (int j = i + 1; j < end; j++) {
+            const dv_nest_dim *d = &n->dims[j], *b = &n->dims[best];
+            int both = (d->exec == DV_NEST_SHARED) ==
+                       (n->dims[i].exec == DV_NEST_SHARED);
+            int later =
+                k_last ? (d->type == DV_NEST_K) - (b->type == DV_NEST_K) : 0;
+            if (both && (later < 0 || (later == 0 && reach(d) > reach(b))))
+                best = j;
+        }
+        swap(n, i, best);
+    }
+}
+
 dv_status dv_nest_locality(dv_nest *n, const dv_nest_options *options,
                            dv_diag *diag)
 {
     (void)options;
     (void)diag;
-    int end = prims_last(n);
-    for (int i = 0; i < end; i++) {
-        int best = i;
-        for (int j = i + 1; j < end; j++) {
-            int both = (n->dims[j].exec == DV_NEST_SHARED) ==
-                       (n->dims[i].exec == DV_NEST_SHARED);
-            if (both && reach(&n->dims[j]) > reach(&n->dims[best]))
-                best = j;
-        }
-        swap(n, i, best);
-    }
+    by_reach(n, 0);
     return DV_OK;
+}
+
+void dv_nest_sort_loops(dv_nest *n)
+{
+    by_reach(n, 1);
 }

@@ -47,13 +47,14 @@ dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
     int bad;
     DV_TRY(dv_nest_check(n, diag));
     dv_nest_tiles_of(n, &tiles, &bad);
-    if (!in0 || !out || (!in1 && !dv_nest_is_unary(n)))
+    int reads_in1 = dv_nest_is_product(n) || dv_nest_is_binary(n);
+    if (!in0 || !out || (!in1 && reads_in1))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "nest %s has no memory for %s", n->name,
                        !in0   ? "in0"
                        : !out ? "out"
                               : "in1");
-    if (dv_nest_is_unary(n))
+    if (!reads_in1)
         in1 = NULL;
     walk w = {n, &tiles, index};
     if (n->dtype == DV_F32)

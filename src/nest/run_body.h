@@ -3,8 +3,9 @@
 static REAL APPLY(dv_prim p, REAL x)
 {
     const dv_prim_info *info = dv_prim_get(p);
-    if (p == DV_PRIM_ZERO)
-        return 0;
+    double value;
+    if (dv_prim_is_const(p, &value))
+        return (REAL)value;
     return info->fn < 0 ? x : (REAL)dv_fn_apply((dv_fn)info->fn, x, 0, 0);
 }
 
@@ -12,10 +13,15 @@ static REAL APPLY(dv_prim p, REAL x)
 static void POINT(const dv_nest *n, const REAL *in0, const REAL *in1, REAL *out,
                   int first, int last)
 {
+    dv_fn fn = (dv_fn)dv_prim_get(n->main)->fn;
     if (first && n->first)
         *out = APPLY(n->first, *out);
     if (dv_nest_is_unary(n))
         *out = APPLY(n->main, *in0);
+    else if (dv_nest_is_binary(n))
+        *out = (REAL)dv_fn_apply(fn, *in0, *in1, 0);
+    else if (dv_nest_is_reduce(n))
+        *out = (REAL)dv_fn_apply(fn, *out, *in0, 0);
     else
         *out += *in0 * *in1;
     if (last && n->last)

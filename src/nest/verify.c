@@ -37,6 +37,21 @@ static int is_product(dv_prim p)
     return dv_prim_get(p)->kind == DV_PRIM_IS_PRODUCT;
 }
 
+static int is_touch(dv_prim p)
+{
+    return dv_prim_get(p)->kind <= DV_PRIM_IS_UNARY;
+}
+
+// What the main is called that packs and combines nothing; NULL: it is a
+// product, or none.
+static const char *other_kind(const dv_nest *n)
+{
+    return dv_nest_is_unary(n)    ? "unary"
+           : dv_nest_is_binary(n) ? "binary"
+           : dv_nest_is_reduce(n) ? "reduction"
+                                  : NULL;
+}
+
 // -- Any nest ----------------------------------------------------------------
 
 static dv_status check_dims(const dv_nest *n, dv_diag *diag)
@@ -96,20 +111,23 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
 static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 {
     int seen = n->pack, shared_k = 0;
-    if ((n->pack || n->combine) && dv_nest_is_unary(n))
+    if ((n->pack || n->combine) && other_kind(n))
         return broken(n, -1, diag, RULE_MARKS, "%s packs and combines nothing",
                       dv_prim_get(n->main)->name);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         shared_k += d->type == DV_NEST_K && d->exec == DV_NEST_SHARED;
-        if ((seen & d->pack) || (d->pack && dv_nest_is_unary(n)) ||
-            (d->pack && d->exec == DV_NEST_PRIM))
+        if (d->pack && other_kind(n))
+            return broken(n, i, diag, RULE_MARKS,
+                          "dimension %d packs %s, which a %s does not", i,
+                          dv_nest_operand_name(__builtin_ctz(d->pack)),
+                          other_kind(n));
+        if ((seen & d->pack) || (d->pack && d->exec == DV_NEST_PRIM))
             return broken(n, i, diag, RULE_MARKS,
                           "dimension %d packs %s, which %s", i,
                           dv_nest_operand_name(__builtin_ctz(d->pack)),
                           d->exec == DV_NEST_PRIM ? "the kernel does not"
-                          : seen & d->pack        ? "is packed before"
-                                                  : "a unary does not");
+                                                  : "is packed before");
         seen |= d->pack;
     }
     if (n->combine && shared_k != 1)
@@ -179,6 +197,13 @@ static int count_prims(const dv_nest *n, dv_nest_type t)
 static dv_status check_mn_prims(const dv_nest *n, dv_diag *diag)
 {
     int n_m = count_prims(n, DV_NEST_M), n_n = count_prims(n, DV_NEST_N);
+    int all = n_m + n_n + count_prims(n, DV_NEST_C);
+    int want = dv_nest_is_binary(n) ? 2 : 1;
+    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+        return all == want ? DV_OK
+                           : broken(n, -1, diag, RULE_PRIM_CONFIG,
+                                    "%d of c, m and n are prim, %s has %d", all,
+                                    dv_prim_get(n->main)->name, want);
     if (n_m == 1 && n_n == 1)
         return DV_OK;
     return broken(n, -1, diag, RULE_PRIM_CONFIG,
@@ -190,6 +215,14 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
 {
     dv_nest_prims p = dv_nest_find_prims(n);
     const int64_t *m = n->dims[p.m].stride;
+    if (dv_nest_is_binary(n) && m[DV_OUT] != 1)
+        return broken(n, p.m, diag, RULE_STRIDES,
+                      "the prims of %s have stride %" PRId64 " and %" PRId64
+                      " in out, one must be 1",
+                      dv_prim_get(n->main)->name, m[DV_OUT],
+                      n->dims[p.n].stride[DV_OUT]);
+    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+        return DV_OK;
     if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
         return DV_OK;
     return broken(n, p.m, diag, RULE_STRIDES,
@@ -197,6 +230,19 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
                   " in out, 1 and 1 are needed%s",
                   m[DV_IN0], m[DV_OUT],
                   dv_nest_is_unary(n) ? ", or 1 in in0 and n 1 in out" : "");
+}
+
+// The kernel of a reduction runs along in0.
+static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
+{
+    dv_nest_prims p = dv_nest_find_prims(n);
+    int64_t m = n->dims[p.m].stride[DV_IN0], k = n->dims[p.k1].stride[DV_IN0];
+    if (m == 1 || k == 1)
+        return DV_OK;
+    return broken(n, p.k1, diag, RULE_STRIDES,
+                  "the prims of %s have stride %" PRId64 " and %" PRId64
+                  " in in0, one must be 1",
+                  dv_prim_get(n->main)->name, m, k);
 }
 
 // A main of none is not counted here; check_prims refuses it.
@@ -210,6 +256,8 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
         return broken(n, -1, diag, RULE_PRIM_CONFIG,
                       "%d k dimensions are prim, %s has %d", found, main->name,
                       main->k_prims);
+    if (dv_nest_is_reduce(n))
+        return check_reduce_strides(n, diag);
     if (!is_product(n->main))
         return DV_OK;
     while (n->dims[last].type != DV_NEST_K ||
@@ -229,11 +277,16 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     //                                  c  m  n  k
     static const char product[3][4] = {
         {1, 1, 0, 1}, {1, 0, 1, 1}, {1, 1, 1, 0}};
+    static const char binary[3][4] = {{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 1, 1, 0}};
+    static const char reduce[3][4] = {{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 0}};
     static const char unary[4] = {1, 1, 1, 0};
     if (n->main == DV_PRIM_NONE)
         return DV_OK;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        const char *has = dv_nest_is_unary(n) ? unary : product[o];
+        const char *has = dv_nest_is_unary(n)    ? unary
+                          : dv_nest_is_binary(n) ? binary[o]
+                          : dv_nest_is_reduce(n) ? reduce[o]
+                                                 : product[o];
         if (o == DV_IN1 && dv_nest_is_unary(n))
             continue;
         for (int i = 0; i < n->n_dims; i++) {
@@ -252,25 +305,25 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
 
 // The original means to refuse both touches and by a slip looks for the last
 // one alone.
-static dv_status check_unary_alone(const dv_nest *n, dv_diag *diag)
+static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
-    if (!dv_nest_is_unary(n) || !touched)
+    if ((!dv_nest_is_unary(n) && !dv_nest_is_binary(n)) || !touched)
         return DV_OK;
     return broken(n, -1, diag, RULE_MAIN_CONFIG,
-                  "main %s is unary and has first touch %s, last touch %s",
-                  dv_prim_get(n->main)->name, dv_prim_get(n->first)->name,
-                  dv_prim_get(n->last)->name);
+                  "main %s is %s and has first touch %s, last touch %s",
+                  dv_prim_get(n->main)->name, other_kind(n),
+                  dv_prim_get(n->first)->name, dv_prim_get(n->last)->name);
 }
 
 static dv_status check_prims(const dv_nest *n, dv_diag *diag)
 {
-    if (is_product(n->first))
+    if (!is_touch(n->first))
         return broken(n, -1, diag, RULE_FIRST, "%s is not unary",
                       dv_prim_get(n->first)->name);
     if (n->main == DV_PRIM_NONE)
         return broken(n, -1, diag, RULE_MAIN, "the main primitive is none");
-    if (is_product(n->last))
+    if (!is_touch(n->last))
         return broken(n, -1, diag, RULE_LAST, "%s is not unary",
                       dv_prim_get(n->last)->name);
     return DV_OK;
@@ -321,7 +374,7 @@ static const struct {
     {check_dims, 0},    {check_tiles, 0},      {check_marks, 0},
     {check_in1, 0},     {check_k_shared, 1},   {check_dtype, 0},
     {check_order, 1},   {check_mn_prims, 1},   {check_unit_strides, 1},
-    {check_k_prims, 1}, {check_membership, 0}, {check_unary_alone, 0},
+    {check_k_prims, 1}, {check_membership, 0}, {check_alone, 0},
     {check_prims, 0},   {check_overlap, 0},
 };
 

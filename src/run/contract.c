@@ -332,9 +332,9 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
-    if (s == DV_OK && !o->as_is && !dv_nest_is_unary(n))
+    if (s == DV_OK && !o->as_is && dv_nest_is_product(n))
         s = optimise(c, dv_jit_isa(jit), o, diag);
-    if (s == DV_OK && !dv_nest_is_unary(n))
+    if (s == DV_OK && dv_nest_is_product(n))
         s = build(c, jit, o, diag);
     if (s == DV_OK)
         s = ct_make_touches(c, jit, diag);

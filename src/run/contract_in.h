@@ -68,6 +68,7 @@ typedef struct ct_thread {
 } ct_thread;
 
 typedef struct ct_touch ct_touch;
+typedef struct ct_reduce ct_reduce;
 
 struct dv_contract {
     dv_nest n;
@@ -108,6 +109,7 @@ struct dv_contract {
     unsigned char *sums;                 // in memory
     ct_thread *team;                     // owned
     ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
+    ct_reduce *reduce;                   // owned; NULL: it is none
     dv_jit *own_jit;                     // NULL: it is borrowed
     void *memory;                        // owned, mapped
     size_t memory_bytes;
@@ -162,12 +164,20 @@ static inline int ct_touches_last(const dv_nest *n)
            n->last != DV_PRIM_RELU;
 }
 
-// contract_touch.c: a function of all elements, of in0 (a unary main) or of out
-// in place. The parts of all threads, in any order, are all of it.
+// contract_touch.c: a function of all elements, of in0 (a unary main), of in0
+// and in1 (a binary) or of out in place. `with` is in1, or is not read. The
+// parts of all threads, in any order, are all of it.
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
-                   unsigned char *to);
+                   const unsigned char *with, unsigned char *to);
+
+// contract_reduce.c: a reduction with its touches. The parts of all threads, in
+// any order, are all of it.
+dv_status ct_reduce_create(ct_reduce **out, dv_jit *jit, const dv_nest *n,
+                           int32_t threads, dv_diag *diag);
+void ct_reduce_part(const ct_reduce *r, int32_t thread,
+                    const unsigned char *from, unsigned char *to);
 
 // contract_run.c: touches around products.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);

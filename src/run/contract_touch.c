@@ -1,12 +1,13 @@
-// Functions of single elements in a nest: a unary main, and touches of out that
-// no kernel of a product has inside. They go over memory on their own: before
-// the first product is added, and behind the last.
+// Functions of single elements in a nest: a unary or binary main, and touches
+// of out that no kernel of a product has inside. They go over memory on their
+// own: before the first product is added, and behind the last.
 //
 //   c 8: in0 64, out 64      axes, outermost first by their steps in out, as
 //   n 4: in0  1, out  8      few as there can be; a vector kernel has the last
 //   m 8: in0  4, out  1      two inside. Where another one is unit stride in
 //                            in0, blocks are turned by moves and finished
-//                            where they came to lie.
+//                            where they came to lie. A binary steps over its
+//                            operands as they are.
 #include "base/dtype.h"
 #include "base/math.h"
 #include "jit/vec.h"
@@ -19,16 +20,17 @@ enum {
 };
 
 typedef struct axis {
-    int64_t size, from, to; // steps in elements
+    int64_t size, from, with, to; // steps in elements; with: in in1
 } axis;
 
 struct ct_touch {
     int32_t n, threads, cut; // cut: the axis that threads share
     int64_t cut_unit;        // it is cut at whole ones of these
     int64_t es;
-    int64_t from_off, to_off; // where the axes begin, in elements
+    int64_t from_off, with_off, to_off; // where the axes begin, in elements
     axis axes[DV_NEST_MAX_DIMS + 2];
-    int32_t reads;         // 0: out becomes 0
+    int64_t piece;         // elements of a row that go into a kernel
+    int32_t reads;         // operands; 0: out becomes a constant
     dv_vec_fn run;         // NULL: moves are all
     dv_move_fn turn[2][2]; // whole or rest of rows, of columns; NULL: none
 };
@@ -50,13 +52,17 @@ static void list_axes(ct_touch *t, const dv_nest *n, int from)
     dv_nest_unite(&all);
     for (int i = 0; i < all.n_dims; i++) {
         const dv_nest_dim *d = &all.dims[i];
-        axis x = {d->size, t->reads ? d->stride[from] : 0, d->stride[DV_OUT]};
+        axis x = {.size = d->size, .to = d->stride[DV_OUT]};
+        x.from = t->reads ? d->stride[from] : 0;
+        x.with = t->reads > 1 ? d->stride[DV_IN1] : 0;
         if (d->type == DV_NEST_K || d->size == 1)
             continue;
         if (x.to < 0) {
             t->from_off += x.from * (x.size - 1);
+            t->with_off += x.with * (x.size - 1);
             t->to_off += x.to * (x.size - 1);
             x.from = -x.from;
+            x.with = -x.with;
             x.to = -x.to;
         }
         insert(t, x);
@@ -69,8 +75,9 @@ static void join_axes(ct_touch *t)
     for (int32_t i = 0; i < t->n; i++) {
         const axis x = t->axes[i];
         axis *o = kept ? &t->axes[kept - 1] : NULL;
-        if (o && o->from == x.from * x.size && o->to == x.to * x.size)
-            *o = (axis){o->size * x.size, x.from, x.to};
+        if (o && o->from == x.from * x.size && o->with == x.with * x.size &&
+            o->to == x.to * x.size)
+            *o = (axis){o->size * x.size, x.from, x.with, x.to};
         else
             t->axes[kept++] = x;
     }
@@ -80,12 +87,13 @@ static void join_axes(ct_touch *t)
 // Can a kernel step so far? Others are left to the loops.
 static int is_near(const axis *x)
 {
-    return llabs(x->from) <= DV_VEC_MAX_STRIDE && x->to <= DV_VEC_MAX_STRIDE;
+    return llabs(x->from) <= DV_VEC_MAX_STRIDE &&
+           llabs(x->with) <= DV_VEC_MAX_STRIDE && x->to <= DV_VEC_MAX_STRIDE;
 }
 
 static void add_single(ct_touch *t)
 {
-    t->axes[t->n++] = (axis){1, 0, 0};
+    t->axes[t->n++] = (axis){.size = 1};
 }
 
 // The two that the kernel has inside come last.
@@ -110,7 +118,7 @@ static int choose_turn(ct_touch *t)
 {
     const axis in = t->axes[t->n - 1];
     int32_t i = t->n - 2;
-    if (in.to != 1 || in.from < 2 || !is_near(&in))
+    if (t->reads != 1 || in.to != 1 || in.from < 2 || !is_near(&in))
         return 0;
     while (i >= 0 && t->axes[i].from != 1)
         i--;
@@ -155,24 +163,30 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
     int turned = t->turn[0][0] != NULL;
     dv_vec_operand to = {.inner = in->to, .outer = row->to};
     dv_vec_operand from = {.inner = in->from, .outer = row->from};
-    to.dtype = from.dtype = (uint8_t)dtype;
-    const dv_vec_operand operands[] = {turned ? to : from, to};
-    dv_vec_node nodes[] = {{.kind = DV_VEC_LOAD}, {.kind = DV_VEC_APPLY}};
+    dv_vec_operand with = {.inner = in->with, .outer = row->with};
+    to.dtype = from.dtype = with.dtype = (uint8_t)dtype;
+    const dv_vec_operand operands[] = {turned ? to : from,
+                                       t->reads > 1 ? with : to, to};
+    dv_vec_node nodes[3] = {{.kind = DV_VEC_LOAD}};
     dv_vec_shape s = {.operands = operands,
                       .nodes = nodes,
-                      .n_operands = 2,
+                      .n_operands = (uint16_t)(t->reads + 1),
                       .n_nodes = 1,
                       .compute = (uint8_t)dtype};
     if (turned && info->fn < 0)
         return DV_OK;
     if (!t->reads) {
         nodes[0].kind = DV_VEC_CONST;
+        dv_prim_is_const(p, &nodes[0].value);
         s.operands = &operands[1];
-        s.n_operands = 1;
     } else if (info->fn >= 0) {
-        nodes[1].fn = (uint8_t)info->fn;
-        s.n_nodes = 2;
-        s.value = s.result = 1;
+        uint16_t last = (uint16_t)t->reads;
+        nodes[1] = (dv_vec_node){.kind = DV_VEC_LOAD, .arg = {1}};
+        nodes[last] = (dv_vec_node){.kind = DV_VEC_APPLY,
+                                    .fn = (uint8_t)info->fn,
+                                    .arg = {0, (uint16_t)(last - 1)}};
+        s.n_nodes = (uint16_t)(last + 1);
+        s.value = s.result = last;
     }
     return dv_jit_vec(jit, &s, &t->run, diag);
 }
@@ -194,13 +208,26 @@ static void choose_cut(ct_touch *t)
                                                : 1;
 }
 
+// An operand that lies across the rows is read in columns: a few at a time,
+// whose lines stay near from row to row.
+static void choose_piece(ct_touch *t)
+{
+    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    int across = (row->from && llabs(row->from) < llabs(in->from)) ||
+                 (row->with && llabs(row->with) < llabs(in->with));
+    t->piece = across ? TURN : in->size;
+}
+
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag)
 {
     ct_touch *t = dv_alloc(sizeof *t);
     if (!t)
         return dv_nomem(diag);
-    *t = (ct_touch){.threads = threads, .reads = p != DV_PRIM_ZERO};
+    double value;
+    *t = (ct_touch){.threads = threads, .reads = !dv_prim_is_const(p, &value)};
+    if (dv_prim_get(p)->kind == DV_PRIM_IS_BINARY)
+        t->reads = 2;
     t->es = dv_dtype_get(n->dtype)->size_bytes;
     list_axes(t, n, from);
     join_axes(t);
@@ -212,6 +239,7 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
     if (s == DV_OK)
         s = make_kernel(t, jit, n->dtype, p, diag);
     choose_cut(t);
+    choose_piece(t);
     if (s)
         dv_release(t);
     else
@@ -225,17 +253,31 @@ typedef struct range {
     int64_t begin, end;
 } range;
 
-static void apply(const ct_touch *t, const unsigned char *from,
-                  unsigned char *to, int64_t rows, int64_t n)
+// Elements of the operands; `with` is that of in1, where it is read.
+typedef struct spot {
+    const unsigned char *from, *with;
+    unsigned char *to;
+} spot;
+
+static spot moved(const ct_touch *t, spot s, const axis *x, int64_t by)
 {
-    void *at[] = {(unsigned char *)from, to};
-    dv_vec_args args = {rows, n, t->reads ? at : &at[1], NULL};
+    s.from += by * x->from * t->es;
+    s.to += by * x->to * t->es;
+    if (t->reads > 1)
+        s.with += by * x->with * t->es;
+    return s;
+}
+
+static void apply(const ct_touch *t, spot s, int64_t rows, int64_t n)
+{
+    void *both[] = {(unsigned char *)s.from, (unsigned char *)s.with, s.to};
+    void *one[] = {both[0], s.to};
+    dv_vec_args args = {rows, n, t->reads > 1 ? both : &one[!t->reads], NULL};
     t->run(&args);
 }
 
 // Blocks of the last two axes, turned one by one.
-static void turn(const ct_touch *t, const range *r, const unsigned char *from,
-                 unsigned char *to)
+static void turn(const ct_touch *t, const range *r, spot s)
 {
     const axis *col = &t->axes[t->n - 2], *row = col + 1;
     const range *of_col = &r[t->n - 2], *of_row = of_col + 1;
@@ -243,29 +285,30 @@ static void turn(const ct_touch *t, const range *r, const unsigned char *from,
         for (int64_t i = of_row->begin; i < of_row->end; i += TURN) {
             int64_t rows = dv_min_i64(TURN, of_row->end - i);
             int64_t cols = dv_min_i64(TURN, of_col->end - j);
-            int64_t off = j * col->to + i * row->to;
+            spot at = moved(t, moved(t, s, col, j), row, i);
             int rest_i = rows < dv_min_i64(row->size, TURN);
             int rest_j = cols < dv_min_i64(col->size, TURN);
-            t->turn[rest_i][rest_j](from +
-                                        (j * col->from + i * row->from) * t->es,
-                                    to + off * t->es);
+            t->turn[rest_i][rest_j](at.from, at.to);
+            at.from = at.to;
             if (t->run)
-                apply(t, to + off * t->es, to + off * t->es, cols, rows);
+                apply(t, at, cols, rows);
         }
 }
 
-static void inside(const ct_touch *t, const range *r, const unsigned char *from,
-                   unsigned char *to)
+static void inside(const ct_touch *t, const range *r, spot s)
 {
     const axis *row = &t->axes[t->n - 2], *in = row + 1;
     const range *of_row = &r[t->n - 2], *of_in = of_row + 1;
     if (t->turn[0][0]) {
-        turn(t, r, from, to);
+        turn(t, r, s);
         return;
     }
-    from += (of_row->begin * row->from + of_in->begin * in->from) * t->es;
-    to += (of_row->begin * row->to + of_in->begin * in->to) * t->es;
-    apply(t, from, to, of_row->end - of_row->begin, of_in->end - of_in->begin);
+    s = moved(t, moved(t, s, row, of_row->begin), in, of_in->begin);
+    for (int64_t n, i = of_in->begin; i < of_in->end; i += n) {
+        n = dv_min_i64(t->piece, of_in->end - i);
+        apply(t, s, of_row->end - of_row->begin, n);
+        s = moved(t, s, in, n);
+    }
 }
 
 static int64_t cut_at(const ct_touch *t, int64_t size, int32_t thread)
@@ -275,8 +318,9 @@ static int64_t cut_at(const ct_touch *t, int64_t size, int32_t thread)
 }
 
 void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
-                   unsigned char *to)
+                   const unsigned char *with, unsigned char *to)
 {
+    const axis begin = {1, t->from_off, t->with_off, t->to_off};
     range r[DV_NEST_MAX_DIMS + 2];
     int64_t at[DV_NEST_MAX_DIMS + 2];
     for (int32_t i = 0; i < t->n; i++) {
@@ -290,13 +334,11 @@ void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
     if (r[t->cut].begin == r[t->cut].end)
         return;
     for (;;) {
-        int64_t from_off = t->from_off, to_off = t->to_off;
+        spot s = moved(t, (spot){from, with, to}, &begin, 1);
         int32_t i = t->n - 3;
-        for (int32_t k = 0; k <= i; k++) {
-            from_off += at[k] * t->axes[k].from;
-            to_off += at[k] * t->axes[k].to;
-        }
-        inside(t, r, from + from_off * t->es, to + to_off * t->es);
+        for (int32_t k = 0; k <= i; k++)
+            s = moved(t, s, &t->axes[k], at[k]);
+        inside(t, r, s);
         while (i >= 0 && ++at[i] == r[i].end) {
             at[i] = r[i].begin;
             i--;

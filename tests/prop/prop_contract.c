@@ -1,9 +1,9 @@
 // Contractions against the reference loops: random nests of all types of
 // dimensions, sizes 1 and primes, permuted and gapped operands, both types,
 // touches, threads; laid out by the passes, and cut and packed at random; and
-// unaries. All numbers are small and whole, so that results are equal in any
-// order.
-// Operands end at a page that faults, or begin behind one.
+// unaries, binaries and reductions. All numbers are small and whole, so that
+// results are equal in any order. Operands end at a page that faults, or begin
+// behind one.
 #define _GNU_SOURCE
 #include "gen.h"
 #include "run/contract.h"
@@ -118,6 +118,48 @@ static void random_unary(rng *r, dv_nest *n)
         n->dims[--n->n_dims] = (dv_nest_dim){0};
     lay_out(r, n, DV_IN0, "cmn");
     lay_out(r, n, DV_OUT, "cmn");
+}
+
+// Functions of in0 and in1, whose results are whole as well.
+static void random_binary(rng *r, dv_nest *n)
+{
+    static const dv_prim mains[] = {DV_PRIM_ADD, DV_PRIM_SUB, DV_PRIM_MUL,
+                                    DV_PRIM_MIN, DV_PRIM_MAX, DV_PRIM_LT,
+                                    DV_PRIM_GE,  DV_PRIM_EQ};
+    random_unary(r, n);
+    n->main = mains[rng_below(r, 8)];
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].stride[DV_IN0] = 0;
+    lay_out(r, n, DV_IN0, "cm");
+    lay_out(r, n, DV_IN1, "cn");
+    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles, cut short
+        dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
+}
+
+// Reductions, with touches of all kinds. A product is exact while it is short.
+static void random_reduce(rng *r, dv_nest *n)
+{
+    static const dv_prim mains[] = {DV_PRIM_SUM, DV_PRIM_MIN_OVER,
+                                    DV_PRIM_MAX_OVER, DV_PRIM_PROD};
+    int prod = rng_percent(r, 15);
+    double k = 1;
+    random_unary(r, n);
+    random_touches(r, n);
+    n->main = mains[prod ? 3 : rng_below(r, 3)];
+    if (rng_percent(r, 50))
+        n->first = dv_prim_of_nothing(n->main);
+    for (int i = 0; i < n->n_dims; i++) {
+        dv_nest_dim *d = &n->dims[i];
+        d->stride[DV_OUT] = 0;
+        if (rng_percent(r, 50) && (!prod || k * (double)d->size < 9)) {
+            d->type = DV_NEST_K;
+            k *= (double)d->size;
+        }
+    }
+    lay_out(r, n, DV_IN0, "cmnk");
+    lay_out(r, n, DV_OUT, "cmn");
+    if (rng_percent(r, 20) && n->dims[0].size > 2) // tiles, cut short
+        dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
 }
 
 // Cut and mark a nest as no pass would, but so that it still has a form.
@@ -287,14 +329,16 @@ static void test_best(void **state)
     }
 }
 
-static void test_unary(void **state)
+static void test_functions(void **state)
 {
     uint64_t seed = gen_seed();
-    int ran = 0, cases = gen_cases(400);
+    int ran = 0, cases = gen_cases(900);
     for (int i = 0; i < cases; i++) {
         rng r = {seed + (uint64_t)i};
         dv_nest n;
-        random_unary(&r, &n);
+        static void (*const some[])(rng *, dv_nest *) = {
+            random_unary, random_binary, random_reduce};
+        some[rng_below(&r, 3)](&r, &n);
         if (dv_nest_check(&n, NULL))
             continue;
         ran++;
@@ -335,7 +379,7 @@ static void test_bits(void **state)
         rng r = {seed + (uint64_t)i};
         dv_nest n;
         operand in[2], out[2];
-        random_nest(&r, &n);
+        (rng_percent(&r, 20) ? random_reduce : random_nest)(&r, &n);
         if (dv_nest_check(&n, NULL))
             continue;
         for (int o = 0; o < 2; o++) {
@@ -389,7 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_best),
-        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_functions),
         cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };

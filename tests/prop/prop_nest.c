@@ -98,18 +98,26 @@ static void random_nest(rng *r, dv_nest *n)
     static const int64_t large[] = {256, 257, 260, 300, 512};
     static const dv_prim touch[] = {DV_PRIM_NONE, DV_PRIM_ZERO, DV_PRIM_COPY,
                                     DV_PRIM_RELU, DV_PRIM_ABS};
+    static const dv_prim two[] = {DV_PRIM_ADD, DV_PRIM_SUB, DV_PRIM_MAX,
+                                  DV_PRIM_LT};
     int unary = rng_percent(r, 30), big = rng_percent(r, 40);
+    int binary = !unary && rng_percent(r, 20);
+    int reduce = !unary && !binary && rng_percent(r, 20);
     *n = (dv_nest){.name = "random", .main = DV_PRIM_GEMM};
     n->dtype = rng_percent(r, 70) ? DV_F32 : DV_F64;
     if (unary)
         n->main = touch[1 + rng_below(r, 4)];
+    else if (binary)
+        n->main = two[rng_below(r, 4)];
+    else if (reduce)
+        n->main = rng_percent(r, 50) ? DV_PRIM_SUM : DV_PRIM_MAX_OVER;
     else if (rng_percent(r, 50))
         n->main = DV_PRIM_BRGEMM;
-    if (!unary) {
+    if (!unary && !binary) {
         n->first = touch[rng_below(r, 5)];
         n->last = touch[rng_below(r, 5)];
     }
-    for (int t = 0; t < (unary ? 3 : 4); t++) {
+    for (int t = 0; t < (unary || binary ? 3 : 4); t++) {
         int64_t count = rng_below(r, t == DV_NEST_C && !unary ? 2 : 3);
         count += t != DV_NEST_C && rng_percent(r, 80) && count == 0;
         for (int64_t i = 0; i < count; i++) {
@@ -127,6 +135,9 @@ static void random_nest(rng *r, dv_nest *n)
     if (unary) {
         lay_out(r, n, DV_IN0, "cmn",
                 rng_percent(r, 50) ? DV_NEST_M : DV_NEST_C);
+        lay_out(r, n, DV_OUT, "cmn", DV_NEST_M);
+    } else if (reduce) {
+        lay_out(r, n, DV_IN0, "cmnk", DV_NEST_K);
         lay_out(r, n, DV_OUT, "cmn", DV_NEST_M);
     } else {
         lay_out(r, n, DV_IN0, "cmk", DV_NEST_M);
@@ -212,7 +223,7 @@ static int passes_keep(const dv_nest *n, const char *list, int64_t threads,
     w.want = want;
     if (dv_nest_optimise(&work, list, &options, diag))
         w.ok = no("a pass fails: %s", dv_diag_text(diag));
-    int best = !strncmp(list, "join", 4) && !dv_nest_is_unary(n);
+    int best = !strncmp(list, "join", 4) && dv_nest_is_product(n);
     dv_nest_form form;
     if (w.ok && best &&
         (dv_nest_check_order(&work, diag) ||
@@ -343,6 +354,29 @@ static void make_product(maker *m, const char *type)
     ranges(m);
 }
 
+// What is reduced is read; what is not, read and written.
+static void make_reduction(maker *m, const char *type)
+{
+    static const char *const main[][3] = {
+        {"sum", "", " + "}, {"max", "max", ", "}, {"min", "min", ", "}};
+    const char *const *how = main[rng_below(&m->r, 3)];
+    char shape[2][100], access[2][100], over[40] = "";
+    int add = rng_percent(&m->r, 40);
+    tensor(m, "mnck", shape[0], access[0]);
+    tensor(m, "cmn", shape[1], access[1]);
+    for (int i = 0, n = 0; i < m->n_vars; i++)
+        if (m->v[i].type == 'k')
+            n += sprintf(over + n, "%s%c", n ? "," : "", 'i' + i);
+    put(m, "input a: %s[%s]\n", type, shape[0]);
+    if (add)
+        put(m, "input c: %s[%s]\nc[%s] <- %s(c[%s]%s(", type, shape[1],
+            access[1], how[1], access[1], how[2]);
+    else
+        put(m, "c[%s]: %s = abs((", access[1], type);
+    put(m, "%s[%s] a[%s]))", how[0], over, access[0]);
+    ranges(m);
+}
+
 static void make_unary(maker *m, const char *type)
 {
     static const char *const main[] = {"", "relu", "abs", "-"};
@@ -356,6 +390,37 @@ static void make_unary(maker *m, const char *type)
     ranges(m);
 }
 
+// Every variable is in one of the operands at least, the first in both.
+static void make_binary(maker *m, const char *type)
+{
+    static const char *const main[][3] = {{"", "+", ""},
+                                          {"", "-", ""},
+                                          {"", "*", ""},
+                                          {"min(", ",", ")"},
+                                          {"", "<=", ""}};
+    char shape[3][100], access[3][100], in0[120], in1[120], body[300];
+    for (int i = 0; i < m->n_vars; i++)
+        if (i == 0 || m->v[i].type == 'k')
+            m->v[i].type = 'c';
+    tensor(m, "cm", shape[0], access[0]);
+    tensor(m, "cn", shape[1], access[1]);
+    tensor(m, "cmn", shape[2], access[2]);
+    int in_place = rng_percent(&m->r, 20);
+    sprintf(in0, "%c[%s]", in_place ? 'c' : 'a', access[in_place ? 2 : 0]);
+    sprintf(in1, "b[%s]", access[1]);
+    const char *const *form = main[rng_below(&m->r, 5)];
+    int turned = rng_percent(&m->r, 50);
+    snprintf(body, sizeof body, "%s%s %s %s%s", form[0], turned ? in1 : in0,
+             form[1], turned ? in0 : in1, form[2]);
+    put(m, "input b: %s[%s]\n", type, shape[1]);
+    if (in_place)
+        put(m, "input c: %s[%s]\nc[%s] <- %s", type, shape[2], access[2], body);
+    else
+        put(m, "input a: %s[%s]\nc[%s]: %s = %s", type, shape[0], access[2],
+            type, body);
+    ranges(m);
+}
+
 static void make_program(maker *m)
 {
     const char *type = rng_percent(&m->r, 50) ? "f32" : "f64";
@@ -366,11 +431,11 @@ static void make_program(maker *m)
         m->v[m->n_vars++].type = "cmnk"[rng_below(&m->r, 4)];
     for (int i = 0; i < m->n_vars; i++)
         m->v[i].size = 1 + (int)rng_below(&m->r, 5);
-    if (rng_percent(&m->r, 75)) {
-        make_product(m, type);
+    if (rng_percent(&m->r, 70)) {
+        (rng_percent(&m->r, 75) ? make_product : make_reduction)(m, type);
     } else {
         m->n_vars = 1 + (int)rng_below(&m->r, m->n_vars);
-        make_unary(m, type);
+        (rng_percent(&m->r, 50) ? make_unary : make_binary)(m, type);
     }
 }
 

@@ -262,6 +262,104 @@ static void touches(void **state)
             agrees(*state, alone[i], threads, 0);
 }
 
+// All functions of two operands; operands that lack dimensions, lie otherwise
+// than out does or go backwards; tiles that are cut short.
+static void binaries(void **state)
+{
+    static const char *const mains[] = {"add", "sub", "mul", "min", "max", "lt",
+                                        "le",  "gt",  "ge",  "eq",  "ne"};
+    static const char *const dims[] = {
+        "c 700 seq: in0 1, in1 1, out 1",
+        "m 37 seq: in0 60, out 60 c 53 seq: in0 1, in1 1, out 1",
+        "c 37 seq: in0 1, in1 53, out 53 n 53 seq: in1 1, out 1",
+        "m 19 seq: in0 1, out 70 n 67 seq: in1 -1, out 1",
+        ("c 2 shared: in0 5000, in1 1, out -5000"
+         " c 41 prim: in0 67, in1 4, out 67 c 67 prim: in0 1, in1 170, out 1"),
+        "m 33 seq: in0 2, out 3 c 2 seq: in0 1, in1 5, out 1",
+        "m 9 seq: in0 5, out 5 m 5 of 43 seq: in0 1, out 1"};
+    char text[300];
+    for (int i = 0; i < 11 * 7; i++)
+        for (int threads = 1; threads < 5; threads++) {
+            snprintf(text, sizeof text, "nest b %s { main %s %s }",
+                     i % 2 ? "f32" : "f64", mains[i % 11], dims[i / 11]);
+            agrees(*state, text, threads, i % 3 == 0);
+        }
+}
+
+// Where in0 or in1 is out itself. A divisor that is the same along a row may be
+// inverted once.
+static void in_place(void **state)
+{
+    static const struct {
+        const char *text;
+        int at_in1; // in1 is out, else in0
+    } cases[] = {{"nest b f32 { main div c 7 seq: in0 50, in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  0},
+                 {"nest b f32 { main div c 7 seq: in0 50, in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  1},
+                 {"nest b f32 { main div c 7 seq: in0 50, in1 1, out 50"
+                  " m 45 seq: in0 1, out 1 }",
+                  0},
+                 {"nest b f32 { main div n 7 seq: in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  1}};
+    for (int i = 0; i < 4; i++) {
+        dv_nest *n = parse(cases[i].text);
+        float other[350], got[350], want[350];
+        for (int k = 0; k < 350; k++) {
+            got[k] = want[k] = (float)(k % 23) - 7.5f;
+            other[k] = (float)(k % 31) + 0.7f;
+        }
+        dv_contract *c = NULL;
+        dv_contract_options options = {.threads = 2};
+        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+                         DV_OK);
+        int swap = cases[i].at_in1;
+        dv_nest_run(n, swap ? other : want, swap ? want : other, want, NULL);
+        dv_contract_run(c, swap ? other : got, swap ? got : other, got);
+        for (int k = 0; k < 350; k++)
+            assert_true(fabsf(got[k] - want[k]) <= 0x1p-22f * fabsf(want[k]));
+        dv_contract_destroy(c);
+        dv_nest_destroy(n);
+    }
+}
+
+// Rows, columns, all of it, windows, k in parts that lie apart; with touches,
+// of which constants are some.
+static void reductions(void **state)
+{
+    static const char *const mains[] = {
+        "first zero main sum",
+        "main sum last relu",
+        "first lowest main max_over",
+        "first relu main max_over last neg",
+        "first highest main min_over last abs",
+        "first zero main min_over",
+        "first one main prod last zero",
+        "first copy main sum last one",
+    };
+    static const char *const dims[] = {
+        "c 40 seq: in0 97, out 1 k 97 seq: in0 1",
+        "c 97 seq: in0 1, out 1 k 40 seq: in0 97",
+        "k 30 seq: in0 97 k 97 seq: in0 1",
+        "k 7 seq: in0 2000 c 19 seq: in0 101, out -1 k 101 seq: in0 1",
+        ("c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
+         " k 3 seq: in0 1"),
+        ("m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
+         " k 3 seq: in0 60"),
+        "c 70 seq: in0 2, out 3",
+        "c 9 seq: in0 35, out 1 k 5 seq: in0 7 k 7 of 31 seq: in0 1"};
+    char text[300];
+    for (int i = 0; i < 8 * 8; i++)
+        for (int threads = 1; threads < 5; threads++) {
+            snprintf(text, sizeof text, "nest r %s { %s %s }",
+                     i % 3 ? "f32" : "f64", mains[i % 8], dims[i / 8]);
+            agrees(*state, text, threads, i % 2);
+        }
+}
+
 // Functions that are rounded: the same bits for any number of threads, near
 // what the loops have.
 static void touches_are_near(void **state)
@@ -469,11 +567,19 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),       cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands), cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),        cmocka_unit_test(touches_are_near),
-        cmocka_unit_test(wrong),          cmocka_unit_test(parts),
-        cmocka_unit_test(public_calls),   cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(original),
+        cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),
+        cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),
+        cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(public_calls),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -95,6 +95,79 @@ static void touches(void **state)
     assert_memory_equal(c, want, sizeof want);
 }
 
+// out = in0 / in1, where in1 has one row alone.
+static void binaries(void **state)
+{
+    (void)state;
+    float a[4] = {8, 9, -6, 1}, b[2] = {2, 4}, c[4] = {0};
+    dv_nest n = {.name = "x", .dtype = DV_F32, .main = DV_PRIM_DIV};
+    n.n_dims = 2;
+    n.dims[0] = (dv_nest_dim){.type = DV_NEST_M,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {2, 0, 2}};
+    n.dims[1] = (dv_nest_dim){.type = DV_NEST_C,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {1, 1, 1}};
+    assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
+    dv_nest_prims p = dv_nest_find_prims(&n);
+    assert_int_equal(p.m, 1);
+    assert_int_equal(p.n, 0);
+    assert_int_equal(dv_nest_run(&n, a, b, c, NULL), DV_OK);
+    const float want[4] = {4, 2.25, -3, 0.25};
+    assert_memory_equal(c, want, sizeof want);
+    assert_int_equal(dv_nest_run(&n, a, NULL, c, NULL), DV_E_USAGE);
+    n.dims[1].type = DV_NEST_M; // an in1 of one element
+    n.dims[1].stride[DV_IN1] = 0;
+    n.main = DV_PRIM_SUB;
+    assert_int_equal(dv_nest_run(&n, a, b, a, NULL), DV_OK); // in place
+    const float less[4] = {6, 7, -8, -1};
+    assert_memory_equal(a, less, sizeof less);
+    n.pack = 1;
+    breaks(&n, DV_E_NEST, "wrong_marks: sub packs and combines nothing");
+}
+
+// Rows are reduced, from nothing or from what is there, and touched once.
+static void reductions(void **state)
+{
+    (void)state;
+    double a[6] = {3, -7, 2, -1, 5, -2};
+    dv_nest n = {.name = "x", .dtype = DV_F64, .main = DV_PRIM_SUM};
+    n.n_dims = 2;
+    n.dims[0] = (dv_nest_dim){.type = DV_NEST_C,
+                              .exec = DV_NEST_PRIM,
+                              .size = 2,
+                              .stride = {3, 0, 1}};
+    n.dims[1] = (dv_nest_dim){.type = DV_NEST_K,
+                              .exec = DV_NEST_PRIM,
+                              .size = 3,
+                              .stride = {1, 0, 0}};
+    static const struct {
+        dv_prim first, main, last;
+        double want[2];
+    } cases[] = {
+        {DV_PRIM_ZERO, DV_PRIM_SUM, DV_PRIM_NONE, {-2, 2}},
+        {DV_PRIM_NONE, DV_PRIM_SUM, DV_PRIM_RELU, {0, 102}},
+        {DV_PRIM_ONE, DV_PRIM_PROD, DV_PRIM_NONE, {-42, 10}},
+        {DV_PRIM_LOWEST, DV_PRIM_MAX_OVER, DV_PRIM_NEG, {-3, -5}},
+        {DV_PRIM_NONE, DV_PRIM_MAX_OVER, DV_PRIM_NONE, {3, 100}},
+        {DV_PRIM_HIGHEST, DV_PRIM_MIN_OVER, DV_PRIM_NONE, {-7, -2}},
+        {DV_PRIM_NEG, DV_PRIM_MIN_OVER, DV_PRIM_ABS, {7, 100}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double out[2] = {-10, 100};
+        n.first = cases[i].first;
+        n.main = cases[i].main;
+        n.last = cases[i].last;
+        assert_int_equal(dv_nest_verify(&n, NULL), DV_OK);
+        assert_int_equal(dv_nest_run(&n, a, NULL, out, NULL), DV_OK);
+        assert_memory_equal(out, cases[i].want, sizeof out);
+    }
+    n.combine = 1;
+    breaks(&n, DV_E_NEST, "wrong_marks: min_over packs and combines nothing");
+}
+
 static void passes(void **state)
 {
     (void)state;
@@ -122,10 +195,9 @@ static void passes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules),
-        cmocka_unit_test(runs),
-        cmocka_unit_test(touches),
-        cmocka_unit_test(passes),
+        cmocka_unit_test(rules),    cmocka_unit_test(runs),
+        cmocka_unit_test(touches),  cmocka_unit_test(reductions),
+        cmocka_unit_test(binaries), cmocka_unit_test(passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
