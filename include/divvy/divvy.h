@@ -673,6 +673,19 @@ typedef struct dv_nest_options {
 // form.
 DV_API dv_status dv_nest_parse(dv_nest **out, const char *text, size_t len,
                                const char *name, dv_diag *diag);
+// Which tensor an operand is, as dv_program_tensor counts (-1: none, or one
+// that is not in the program as written), and where in it the nest begins.
+typedef struct dv_nest_place {
+    int tensor;
+    int64_t offset_elems;
+} dv_nest_place;
+// The nest of an op, by the name of the tensor it writes: of a program whose
+// statements are one op each (DV_GRAIN_FUSED) or one for each function
+// (DV_GRAIN_PRIMITIVE). Factors may change places: `places` (NULL: not asked)
+// are in0, in1 and out. DV_E_NEST says why an op has none.
+DV_API dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[3],
+                                const dv_program *p, dv_grain grain,
+                                const char *op, dv_diag *diag);
 DV_API void dv_nest_destroy(dv_nest *n);
 DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
 // Does it mean something: sizes, strides and primitives agree, and no element

@@ -424,3 +424,50 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     }
     return DV_OK;
 }
+
+// As text it depends on the program no longer.
+static dv_status detach(dv_nest **out, const dv_nest *n, dv_diag *diag)
+{
+    char *text = dv_nest_text(n);
+    if (!text)
+        return dv_nomem(diag);
+    dv_status st = dv_nest_parse(out, text, strlen(text), n->name, diag);
+    dv_release(text);
+    return st;
+}
+
+// Tensors by their numbers in the program as it was written.
+static void find_places(dv_nest_place *places, const dv_nest_operands *where,
+                        const dv_program *ops, const dv_program *p)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int32_t t = where->tensor[o];
+        places[o].tensor =
+            t < 0 ? -1 : (int)dv_program_find(p, ops->tensors[t].name);
+        places[o].offset_elems = t < 0 ? 0 : where->offset_elems[o];
+    }
+}
+
+dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[3],
+                         const dv_program *p, dv_grain grain, const char *op,
+                         dv_diag *diag)
+{
+    dv_program *ops = NULL;
+    dv_nest n;
+    dv_nest_operands where;
+    int32_t at = 0;
+    DV_TRY(dv_program_lower(&ops, p, grain, diag));
+    while (at < ops->n_ops && strcmp(ops->ops[at].name, op) != 0)
+        at++;
+    dv_status st = at < ops->n_ops ? dv_nest_of_op(&n, &where, ops, at, diag)
+                                   : dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                                             "the program has %" PRId32
+                                             " ops, and none is %s",
+                                             ops->n_ops, op);
+    if (st == DV_OK)
+        st = detach(out, &n, diag);
+    if (st == DV_OK && places)
+        find_places(places, &where, ops, p);
+    dv_program_destroy(ops);
+    return st;
+}

@@ -519,6 +519,48 @@ static void public_calls(void **state)
     assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
 }
 
+// Ops of a program, each with a nest of its own that outlives the program.
+static void derived(void **state)
+{
+    (void)state;
+    static const char text[] = "input a: f32[6, 8]\ninput b: f32[8, 5]\n"
+                               "p[i,j] = relu(sum[k] a[i,k] * b[k,j])\n"
+                               "m[i] = max[j] p[i,j]\n"
+                               "y[i,j] = exp(p[i,j] - m[i])\noutput y\n";
+    dv_program *p = NULL;
+    dv_nest *n = NULL;
+    assert_int_equal(
+        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
+    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "no", NULL),
+                     DV_E_USAGE);
+    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "y", NULL),
+                     DV_E_NEST); // two functions
+    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
+                     DV_OK);
+    dv_nest_destroy(n);
+    dv_nest_place at[3];
+    assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, "p", NULL),
+                     DV_OK);
+    const int want[] = {1, 0, 2}; // b, a, p
+    for (int o = 0; o < 3; o++) {
+        assert_int_equal(at[o].tensor, want[o]);
+        assert_int_equal(at[o].offset_elems, 0);
+    }
+    dv_program_destroy(p);
+    float a[6 * 8], b[8 * 5], out[6 * 5];
+    for (int i = 0; i < 6 * 8; i++)
+        a[i] = i % 8 == 3 ? -1 : 0; // takes row 3 of b, negated
+    for (int i = 0; i < 8 * 5; i++)
+        b[i] = (float)(i % 5 - 2);
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, NULL, n, NULL, NULL), DV_OK);
+    dv_contract_run(c, b, a, out);
+    for (int i = 0; i < 6 * 5; i++)
+        assert_true(out[i] == (float)(i % 5 < 2 ? 2 - i % 5 : 0));
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+}
+
 static void runs_out(const char *text)
 {
     for (int64_t nth = 0;; nth++) {
@@ -579,6 +621,7 @@ int main(void)
         cmocka_unit_test(wrong),
         cmocka_unit_test(parts),
         cmocka_unit_test(public_calls),
+        cmocka_unit_test(derived),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
