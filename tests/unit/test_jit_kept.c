@@ -123,10 +123,88 @@ static void short_products_in_turn(void **state)
     dv_jit_destroy(jit);
 }
 
+// Two products that one thing alone tells apart, as far as tiles see them. 0:
+// there are none of the kind.
+static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
+{
+    a->batch = how < 2 ? 3 : 1;
+    *b = *a;
+    switch (how) {
+    case 0:
+        b->stride_a += 16;
+        return 1;
+    case 1:
+        b->stride_b += 16;
+        return 1;
+    case 2: // rows of k, rows of m
+        b->trans_a ^= 1;
+        return 1;
+    case 3: // several sums of an element, one
+        b->one_sum = 1;
+        return 1;
+    case 4: // as many bytes from row to row
+        a->n = b->n = a->n / 8 + 1;
+        b->dtype = DV_F64;
+        b->lda /= 2;
+        b->ldb /= 2;
+        b->ldc /= 2;
+        return a->n < 3;
+    case 5:
+        b->dtype = DV_I32;
+        return 1;
+    case 6: // which columns are packed next
+        a->panel_a = b->panel_a = 4;
+        a->pack_b = b->pack_b = 1;
+        a->next_b = b->next_b = DV_NEXT_SPREAD;
+        b->ldb += 4;
+        return 1;
+    default: // pairs of rows and columns, as wide as these in panels
+        a->m = 4;
+        a->n = 24;
+        a->trans_a = 1;
+        a->lda = 16;
+        a->ldb = 24;
+        *b = (dv_gemm_shape){.m = 8, .n = 12, .k = 4 * a->k, .batch = 1};
+        b->ldc = a->ldc;
+        b->panel_a = 8;
+        b->alpha = DV_SCALE_ONE;
+        b->dtype = DV_BF16;
+        return 1;
+    }
+}
+
+static void kept_apart(void **state)
+{
+    (void)state;
+    static const int ms[] = {2, 4, 8}, ns[] = {4, 8, 20, 24},
+                     ks[] = {2, 4, 8, 16, 20, 33, 40};
+    for (int i = 0; i < dv_n_isas; i++)
+        for (int n = 0; n < 3 * 4 * 7 * 4 * 8; n++) {
+            const dv_isa *isa = &dv_isas[i];
+            dv_gemm_shape b, a = {.m = ms[n % 3],
+                                  .n = ns[n / 3 % 4],
+                                  .k = ks[n / 12 % 7],
+                                  .lda = 64,
+                                  .ldb = 80,
+                                  .ldc = 80,
+                                  .stride_a = 4096,
+                                  .stride_b = 4096,
+                                  .dtype = DV_F32,
+                                  .trans_a = (uint8_t)(n / 84 % 2),
+                                  .alpha = DV_SCALE_ONE,
+                                  .beta = (uint8_t)(n / 168 % 2)};
+            if (!tell_apart(&a, &b, n / 336) || !dv_isa_has(isa, b.dtype) ||
+                (b.dtype == DV_BF16 && isa->vector_bytes != 16))
+                continue;
+            try_behind(isa, &a, &b);
+            try_behind(isa, &b, &a);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_patterns), cmocka_unit_test(kept_short_products),
-        cmocka_unit_test(short_products_in_turn)};
+        cmocka_unit_test(kept_apart), cmocka_unit_test(short_products_in_turn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
