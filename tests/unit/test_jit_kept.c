@@ -158,17 +158,16 @@ static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
         a->next_b = b->next_b = DV_NEXT_SPREAD;
         b->ldb += 4;
         return 1;
-    default: // pairs of rows and columns, as wide as these in panels
-        a->m = 4;
-        a->n = 24;
-        a->trans_a = 1;
-        a->lda = 16;
-        a->ldb = 24;
-        *b = (dv_gemm_shape){.m = 8, .n = 12, .k = 4 * a->k, .batch = 1};
-        b->ldc = a->ldc;
-        b->panel_a = 8;
-        b->alpha = DV_SCALE_ONE;
-        b->dtype = DV_BF16;
+    default: // pairs, as many steps
+        a->m = 8;
+        a->n = 12;
+        a->trans_a = 0;
+        a->panel_a = 8;
+        *b = *a;
+        a->k *= 4;
+        a->dtype = DV_BF16;
+        b->k *= 8;
+        b->dtype = DV_I8;
         return 1;
     }
 }
@@ -193,8 +192,9 @@ static void kept_apart(void **state)
                                   .trans_a = (uint8_t)(n / 84 % 2),
                                   .alpha = DV_SCALE_ONE,
                                   .beta = (uint8_t)(n / 168 % 2)};
-            if (!tell_apart(&a, &b, n / 336) || !dv_isa_has(isa, b.dtype) ||
-                (b.dtype == DV_BF16 && isa->vector_bytes != 16))
+            if (!tell_apart(&a, &b, n / 336) || !dv_isa_has(isa, a.dtype) ||
+                !dv_isa_has(isa, b.dtype) ||
+                (b.dtype == DV_I8 && isa->vector_bytes != 16))
                 continue;
             try_behind(isa, &a, &b);
             try_behind(isa, &b, &a);
