@@ -21,9 +21,10 @@
 // strides.
 //
 // Statements over rows of the same length may be computed side by side by one
-// loop, each on a row of its own: while one waits, the others go on. What they
-// compute is, to the bit, what their kernels compute alone; so they must not
-// need what others write in the same step of the outer loop.
+// loop, each on a row of its own: while one waits, the others go on. They must
+// not need what others write in the same step of the outer loop. Where
+// dv_vec_joins, what they compute is, to the bit, what their kernels compute
+// alone; others may take another form of exp, or sum in another order.
 #ifndef DV_JIT_VEC_H
 #define DV_JIT_VEC_H
 #include "jit/jit.h"

@@ -506,60 +506,6 @@ static void other_machines(void **state)
     dv_jit_destroy(jit);
 }
 
-// Almost the same product.
-static void vary(dv_gemm_shape *s, int how)
-{
-    int panels = !s->trans_b && s->m >= 4;
-    s->lda += how == 0 ? 4 : how == 1 ? 5000 : 0;
-    s->ldb += how == 2 ? 8 : how == 3 ? 3001 : 0;
-    s->ldc += how == 4 ? 4 : how == 5 ? 2001 : 0;
-    s->stride_a += how == 6 ? 16 : 0;
-    s->stride_b += how == 7 ? 16 : 0;
-    s->m += how == 8;
-    s->k += how == 9;
-    s->beta = how == 10 ? (uint8_t)pick(3) : s->beta;
-    s->alpha = how == 11 ? (uint8_t)(1 + pick(2)) : s->alpha;
-    s->relu ^= how == 12;
-    s->bias = how == 13 ? (uint8_t)pick(3) : s->bias;
-    s->ask_a = how == 14 && s->trans_a && !s->trans_b;
-    s->batch += how == 15;
-    if (how > 15 && panels) { // in panels, and packed on the way
-        s->batch = 1;
-        s->panel_a = 4;
-        s->pack_a = how == 17 || how == 19;
-        s->pack_b = how == 18 || how == 19;
-        s->next_b = how == 18 ? DV_NEXT_SPREAD : 0;
-    }
-}
-
-// What is kept from kernel to kernel changes none of them.
-static void kept_patterns(void **state)
-{
-    (void)state;
-    static unsigned char alone[1 << 18], after[1 << 18];
-    for (int i = 0; i < dv_n_isas; i++) {
-        const dv_isa *isa = &dv_isas[i];
-        void *keep = calloc(1, DV_CODE_KEEP);
-        for (int n = 0; n < 30 * 21 / SHARE; n++) {
-            static dv_gemm_shape first;
-            if (n % 21 == 0)
-                first = random_shape(60, n % 2 ? DV_F32 : DV_F64);
-            dv_gemm_shape s = first;
-            dv_code a = {.at = alone, .cap = sizeof alone};
-            dv_code b = {.at = after, .cap = sizeof after, .keep = keep};
-            s.batch = s.batch ? s.batch : 1;
-            vary(&s, n % 21 - 1); // the first of them stays as it is
-            isa->gemm(&a, isa, &s);
-            isa->gemm(&b, isa, &s);
-            assert_false(a.failed);
-            assert_false(b.failed);
-            assert_int_equal(a.n, b.n);
-            assert_memory_equal(alone, after, a.n);
-        }
-        free(keep);
-    }
-}
-
 // Code that does not fit into what is left of the memory is made again.
 static void memory_fills_up(void **state)
 {
@@ -605,7 +551,6 @@ int main(void)
                                        cmocka_unit_test(never_both),
                                        cmocka_unit_test(cache_threads),
                                        cmocka_unit_test(listing),
-                                       cmocka_unit_test(kept_patterns),
                                        cmocka_unit_test(memory_fills_up),
                                        cmocka_unit_test(other_machines)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -481,13 +481,17 @@ static void kept_plans(void **state)
                 q.o[o].outer = q.o[o].outer ? pick_step(7) : 0;
                 q.o[o].ahead = pick(3) * 16;
             }
+            if (t % 4 == 3) { // one stays where it is, or no longer
+                dv_vec_operand *o = &q.o[pick(q.s.n_operands - 1)];
+                o->outer = o->outer ? 0 : 7;
+            }
             size_t n = written(isa, &q.s, NULL, alone, &found);
             size_t m = written(isa, &q.s, &kept, after, &found);
             times += found;
             assert_int_equal(n, m);
             assert_memory_equal(alone, after, n);
         }
-        assert_true(!isa || times >= 100 / SHARE);
+        assert_true(!isa || times >= 75 / SHARE); // of 100
         dv_vec_kept_free(&kept);
     }
 }

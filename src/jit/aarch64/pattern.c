@@ -225,6 +225,7 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     out->has_bare = 0;
+    out->steps[0].s_from = 0; // of a longer period no step is there
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
             return 0;

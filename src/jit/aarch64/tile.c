@@ -199,7 +199,7 @@ static uint64_t bit(int on, int at)
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
 // as in one_product; -1: the whole tile, which stores its sums as they are. A
 // product knows neither the others of a batch, unless it flows into them, nor
-// where results go.
+// where results go; but one alone may be flat.
 static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
 {
     const dv_prod *p = l->p;
@@ -216,7 +216,7 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
          (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
              (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
-             bit(g->ints, 4) | bit(p->pairs, 5)},
+             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6)},
         1};
     for (int i = 0; i < DV_TILE_KEY; i++)
         key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
