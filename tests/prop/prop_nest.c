@@ -398,7 +398,7 @@ static void make_binary(maker *m, const char *type)
                                           {"", "*", ""},
                                           {"min(", ",", ")"},
                                           {"", "<=", ""}};
-    char shape[3][100], access[3][100], in0[120], in1[120], body[300];
+    char shape[3][100], access[3][100], in0[320], in1[320], body[700];
     for (int i = 0; i < m->n_vars; i++)
         if (i == 0 || m->v[i].type == 'k')
             m->v[i].type = 'c';
