@@ -1,9 +1,9 @@
 // Contractions: the original's worked example and benchmark configurations,
-// products of all the odd kinds, wrong input, threads of the caller's own, the
-// public calls, running out of memory.
+// products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "run/contract.h"
+#include "contract_case.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,16 +18,6 @@ typedef struct operand {
     char *at;
     size_t bytes;
 } operand;
-
-static dv_nest *parse(const char *text)
-{
-    dv_nest *n = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_nest_parse(&n, text, strlen(text), "test", diag))
-        fail_msg("%s", dv_diag_text(diag));
-    dv_diag_destroy(diag);
-    return n;
-}
 
 static operand made_up(const dv_nest *n, int o)
 {
@@ -464,133 +454,6 @@ static void parts(void **state)
     free(in1.data);
 }
 
-// -- The public calls --------------------------------------------------------
-
-static void count_passes(void *user, const char *pass, const dv_nest *n)
-{
-    assert_non_null(pass);
-    assert_int_equal(dv_nest_check(n, NULL), DV_OK);
-    (*(int *)user)++;
-}
-
-static void public_calls(void **state)
-{
-    (void)state;
-    dv_nest *n = parse("nest c f32 {\n    first zero\n    main gemm\n"
-                       "    m 64 seq: in0 1, out 1\n"
-                       "    n 48 seq: in1 32, out 64\n"
-                       "    k 32 seq: in0 64, in1 1\n}\n");
-    dv_nest *again;
-    int passes = 0;
-    dv_nest_options options = DV_NEST_OPTIONS_INIT;
-    options.after = count_passes;
-    options.user = &passes;
-    assert_int_equal(dv_nest_check(n, NULL), DV_OK);
-    assert_int_equal(dv_nest_verify(n, NULL), DV_E_NEST); // nothing is prim
-    assert_int_equal(dv_nest_optimise(n, "nothing", NULL, NULL), DV_E_USAGE);
-    options.vector_bytes = -1; // no machine's
-    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
-    options.vector_bytes = 0, options.tile_rows = -1;
-    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
-    options.tile_rows = 0, options.l2_bytes = -1;
-    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_E_USAGE);
-    options.l2_bytes = 0;
-    assert_int_equal(dv_nest_optimise(n, NULL, &options, NULL), DV_OK);
-    assert_int_equal(passes, 6);
-    char *text = dv_nest_text(n);
-    again = parse(text);
-    assert_true(dv_nest_equal(n, again));
-    dv_contract *c = NULL;
-    static float a[32 * 64], b[48 * 32], out[48 * 64];
-    for (int i = 0; i < 32 * 64; i++)
-        a[i] = 1;
-    for (int i = 0; i < 48 * 32; i++)
-        b[i] = 2;
-    assert_int_equal(dv_contract_create(&c, NULL, again, NULL, NULL), DV_OK);
-    dv_contract_run(c, a, b, out);
-    for (int i = 0; i < 48 * 64; i++)
-        assert_true(out[i] == 64);
-    dv_contract_destroy(c);
-    dv_contract_destroy(NULL);
-    dv_nest_destroy(again);
-    dv_nest_destroy(n);
-    dv_nest_destroy(NULL);
-    dv_free(text);
-    assert_int_equal(dv_nest_parse(&n, "nest", 4, "x", NULL), DV_E_SYNTAX);
-}
-
-// Ops of a program, each with a nest of its own that outlives the program.
-static void derived(void **state)
-{
-    (void)state;
-    static const char text[] = "input a: f32[6, 8]\ninput b: f32[8, 5]\n"
-                               "p[i,j] = relu(sum[k] a[i,k] * b[k,j])\n"
-                               "m[i] = max[j] p[i,j]\n"
-                               "y[i,j] = exp(p[i,j] - m[i])\noutput y\n";
-    dv_program *p = NULL;
-    dv_nest *n = NULL;
-    assert_int_equal(
-        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
-    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "no", NULL),
-                     DV_E_USAGE);
-    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_FUSED, "y", NULL),
-                     DV_E_NEST); // two functions
-    assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
-                     DV_OK);
-    dv_nest_destroy(n);
-    dv_nest_place at[3];
-    assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, "p", NULL),
-                     DV_OK);
-    const int want[] = {1, 0, 2}; // b, a, p
-    for (int o = 0; o < 3; o++) {
-        assert_int_equal(at[o].tensor, want[o]);
-        assert_int_equal(at[o].offset_elems, 0);
-    }
-    dv_program_destroy(p);
-    float a[6 * 8], b[8 * 5], out[6 * 5];
-    for (int i = 0; i < 6 * 8; i++)
-        a[i] = i % 8 == 3 ? -1 : 0; // takes row 3 of b, negated
-    for (int i = 0; i < 8 * 5; i++)
-        b[i] = (float)(i % 5 - 2);
-    dv_contract *c = NULL;
-    assert_int_equal(dv_contract_create(&c, NULL, n, NULL, NULL), DV_OK);
-    dv_contract_run(c, b, a, out);
-    for (int i = 0; i < 6 * 5; i++)
-        assert_true(out[i] == (float)(i % 5 < 2 ? 2 - i % 5 : 0));
-    dv_contract_destroy(c);
-    dv_nest_destroy(n);
-}
-
-static void runs_out(const char *text)
-{
-    for (int64_t nth = 0;; nth++) {
-        dv_nest *n = NULL;
-        dv_contract *c = NULL;
-        dv_mem_fail_at(nth);
-        dv_status s = dv_nest_parse(&n, text, strlen(text), "t", NULL);
-        if (s == DV_OK)
-            s = dv_contract_create(&c, NULL, n, NULL, NULL);
-        dv_mem_fail_at(-1);
-        dv_contract_destroy(c);
-        dv_nest_destroy(n);
-        if (s == DV_OK)
-            break;
-        assert_int_equal(s, DV_E_NOMEM);
-    }
-}
-
-static void out_of_memory(void **state)
-{
-    (void)state;
-    runs_out("nest k f32 { main gemm m 3 seq: in0 1, out 1"
-             " m 7 seq: in0 40, out 200 n 50 seq: in1 1,"
-             " out 3 k 11 seq: in0 3, in1 50 }");
-    runs_out("nest t f32 { first exp main gemm last tanh"
-             " m 3 seq: in0 1, out 1 k 11 seq: in0 3, in1 50 }");
-    runs_out("nest u f64 { main exp m 3 seq: in0 1, out 7"
-             " n 7 seq: in0 3, out 1 }");
-}
-
 static int begin(void **state)
 {
     dv_jit *jit;
@@ -620,9 +483,6 @@ int main(void)
         cmocka_unit_test(in_place),
         cmocka_unit_test(wrong),
         cmocka_unit_test(parts),
-        cmocka_unit_test(public_calls),
-        cmocka_unit_test(derived),
-        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,0 +1,21 @@
+// What tests of nests and contractions begin with.
+#ifndef DV_CONTRACT_CASE_H
+#define DV_CONTRACT_CASE_H
+#include "nest/nest.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static inline dv_nest *parse(const char *text)
+{
+    dv_nest *n = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_nest_parse(&n, text, strlen(text), "test", diag))
+        fail_msg("%s", dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    return n;
+}
+#endif
