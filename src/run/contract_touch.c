@@ -11,24 +11,15 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "jit/vec.h"
+#include "run/contract_ways.h"
 #include "run/contract_in.h"
 #include <stdlib.h>
 
-enum {
-    TURN = 32,        // rows and columns of a block that is turned
-    LEAST_PIECE = 16, // elements of a row that threads share
-};
-
-typedef struct axis {
-    int64_t size, from, with, to; // steps in elements; with: in in1
-} axis;
+enum { TURN = 32 }; // rows and columns of a block that is turned
 
 struct ct_touch {
-    int32_t n, threads, cut; // cut: the axis that threads share
-    int64_t cut_unit;        // it is cut at whole ones of these
+    ct_ways a;
     int64_t es;
-    int64_t from_off, with_off, to_off; // where the axes begin, in elements
-    axis axes[DV_NEST_MAX_DIMS + 2];
     int64_t piece;         // elements of a row that go into a kernel
     int32_t reads;         // operands; 0: out becomes a constant
     dv_vec_fn run;         // NULL: moves are all
@@ -37,76 +28,42 @@ struct ct_touch {
 
 // -- Axes --------------------------------------------------------------------
 
-static void insert(ct_touch *t, axis x)
+static int has_larger_steps(const ct_way *x, const ct_way *y)
 {
-    int i = t->n++;
-    for (; i > 0 && t->axes[i - 1].to < x.to; i--)
-        t->axes[i] = t->axes[i - 1];
-    t->axes[i] = x;
+    return x->to > y->to;
 }
 
-// Out is gone through forwards; large steps come first.
 static void list_axes(ct_touch *t, const dv_nest *n, int from)
 {
     dv_nest all = *n;
     dv_nest_unite(&all);
     for (int i = 0; i < all.n_dims; i++) {
         const dv_nest_dim *d = &all.dims[i];
-        axis x = {.size = d->size, .to = d->stride[DV_OUT]};
+        ct_way x = {.size = d->size, .to = d->stride[DV_OUT]};
         x.from = t->reads ? d->stride[from] : 0;
         x.with = t->reads > 1 ? d->stride[DV_IN1] : 0;
         if (d->type == DV_NEST_K || d->size == 1)
             continue;
-        if (x.to < 0) {
-            t->from_off += x.from * (x.size - 1);
-            t->with_off += x.with * (x.size - 1);
-            t->to_off += x.to * (x.size - 1);
-            x.from = -x.from;
-            x.with = -x.with;
-            x.to = -x.to;
-        }
-        insert(t, x);
+        ct_ways_add(&t->a, x, has_larger_steps);
     }
-}
-
-static void join_axes(ct_touch *t)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < t->n; i++) {
-        const axis x = t->axes[i];
-        axis *o = kept ? &t->axes[kept - 1] : NULL;
-        if (o && o->from == x.from * x.size && o->with == x.with * x.size &&
-            o->to == x.to * x.size)
-            *o = (axis){o->size * x.size, x.from, x.with, x.to};
-        else
-            t->axes[kept++] = x;
-    }
-    t->n = kept;
-}
-
-// Can a kernel step so far? Others are left to the loops.
-static int is_near(const axis *x)
-{
-    return llabs(x->from) <= DV_VEC_MAX_STRIDE &&
-           llabs(x->with) <= DV_VEC_MAX_STRIDE && x->to <= DV_VEC_MAX_STRIDE;
 }
 
 static void add_single(ct_touch *t)
 {
-    t->axes[t->n++] = (axis){.size = 1};
+    t->a.at[t->a.n++] = (ct_way){.size = 1};
 }
 
 // The two that the kernel has inside come last.
 static void choose_inside(ct_touch *t)
 {
-    int32_t n = t->n;
-    if (n < 1 || !is_near(&t->axes[n - 1])) {
+    int32_t n = t->a.n;
+    if (n < 1 || !ct_way_is_near(&t->a.at[n - 1])) {
         add_single(t);
         add_single(t);
-    } else if (n < 2 || !is_near(&t->axes[n - 2])) {
-        axis last = t->axes[--t->n];
+    } else if (n < 2 || !ct_way_is_near(&t->a.at[n - 2])) {
+        ct_way last = t->a.at[--t->a.n];
         add_single(t);
-        t->axes[t->n++] = last;
+        t->a.at[t->a.n++] = last;
     }
 }
 
@@ -116,27 +73,27 @@ static void choose_inside(ct_touch *t)
 // becomes the last but one. 0: there is none, or a move cannot go so.
 static int choose_turn(ct_touch *t)
 {
-    const axis in = t->axes[t->n - 1];
-    int32_t i = t->n - 2;
-    if (t->reads != 1 || in.to != 1 || in.from < 2 || !is_near(&in))
+    const ct_way in = t->a.at[t->a.n - 1];
+    int32_t i = t->a.n - 2;
+    if (t->reads != 1 || in.to != 1 || in.from < 2 || !ct_way_is_near(&in))
         return 0;
-    while (i >= 0 && t->axes[i].from != 1)
+    while (i >= 0 && t->a.at[i].from != 1)
         i--;
     if (i < 0)
         return 0;
-    const axis x = t->axes[i];
-    if (in.from < dv_min_i64(x.size, TURN) || !is_near(&x))
+    const ct_way x = t->a.at[i];
+    if (in.from < dv_min_i64(x.size, TURN) || !ct_way_is_near(&x))
         return 0;
-    for (; i < t->n - 2; i++)
-        t->axes[i] = t->axes[i + 1];
-    t->axes[t->n - 2] = x;
+    for (; i < t->a.n - 2; i++)
+        t->a.at[i] = t->a.at[i + 1];
+    t->a.at[t->a.n - 2] = x;
     return 1;
 }
 
 static dv_status make_turns(ct_touch *t, dv_jit *jit, dv_dtype dtype,
                             dv_diag *diag)
 {
-    const axis *col = &t->axes[t->n - 2], *row = col + 1;
+    const ct_way *col = &t->a.at[t->a.n - 2], *row = col + 1;
     int64_t rows[2] = {dv_min_i64(row->size, TURN), row->size % TURN};
     int64_t cols[2] = {dv_min_i64(col->size, TURN), col->size % TURN};
     for (int r = 0; r < 2; r++)
@@ -159,7 +116,7 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
                              dv_prim p, dv_diag *diag)
 {
     const dv_prim_info *info = dv_prim_get(p);
-    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
     int turned = t->turn[0][0] != NULL;
     dv_vec_operand to = {.inner = in->to, .outer = row->to};
     dv_vec_operand from = {.inner = in->from, .outer = row->from};
@@ -196,23 +153,23 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
 static void choose_cut(ct_touch *t)
 {
     int turned = t->turn[0][0] != NULL;
-    t->cut = 0;
-    for (int32_t i = 1; i < t->n - 1; i++)
-        if (t->axes[i].size > t->axes[t->cut].size)
-            t->cut = i;
-    if (t->axes[t->cut].size < t->threads &&
-        t->axes[t->n - 1].size > t->axes[t->cut].size)
-        t->cut = t->n - 1;
-    t->cut_unit = turned && t->cut >= t->n - 2 ? TURN
-                  : t->cut == t->n - 1         ? LEAST_PIECE
-                                               : 1;
+    t->a.cut = 0;
+    for (int32_t i = 1; i < t->a.n - 1; i++)
+        if (t->a.at[i].size > t->a.at[t->a.cut].size)
+            t->a.cut = i;
+    if (t->a.at[t->a.cut].size < t->a.threads &&
+        t->a.at[t->a.n - 1].size > t->a.at[t->a.cut].size)
+        t->a.cut = t->a.n - 1;
+    t->a.cut_unit = turned && t->a.cut >= t->a.n - 2 ? TURN
+                    : t->a.cut == t->a.n - 1         ? CT_LEAST_PIECE
+                                                     : 1;
 }
 
 // An operand that lies across the rows is read in columns: a few at a time,
 // whose lines stay near from row to row.
 static void choose_piece(ct_touch *t)
 {
-    const axis *row = &t->axes[t->n - 2], *in = row + 1;
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
     int across = (row->from && llabs(row->from) < llabs(in->from)) ||
                  (row->with && llabs(row->with) < llabs(in->with));
     t->piece = across ? TURN : in->size;
@@ -225,14 +182,15 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
     if (!t)
         return dv_nomem(diag);
     double value;
-    *t = (ct_touch){.threads = threads, .reads = !dv_prim_is_const(p, &value)};
+    *t = (ct_touch){.a = {.threads = threads},
+                    .reads = !dv_prim_is_const(p, &value)};
     if (dv_prim_get(p)->kind == DV_PRIM_IS_BINARY)
         t->reads = 2;
     t->es = dv_dtype_get(n->dtype)->size_bytes;
     list_axes(t, n, from);
-    join_axes(t);
+    ct_ways_join(&t->a);
     dv_status s = DV_OK;
-    if (t->n > 1 && choose_turn(t))
+    if (t->a.n > 1 && choose_turn(t))
         s = make_turns(t, jit, n->dtype, diag);
     else
         choose_inside(t);
@@ -249,17 +207,13 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
 
 // -- Running -----------------------------------------------------------------
 
-typedef struct range {
-    int64_t begin, end;
-} range;
-
 // Elements of the operands; `with` is that of in1, where it is read.
 typedef struct spot {
     const unsigned char *from, *with;
     unsigned char *to;
 } spot;
 
-static spot moved(const ct_touch *t, spot s, const axis *x, int64_t by)
+static spot moved(const ct_touch *t, spot s, const ct_way *x, int64_t by)
 {
     s.from += by * x->from * t->es;
     s.to += by * x->to * t->es;
@@ -277,10 +231,10 @@ static void apply(const ct_touch *t, spot s, int64_t rows, int64_t n)
 }
 
 // Blocks of the last two axes, turned one by one.
-static void turn(const ct_touch *t, const range *r, spot s)
+static void turn(const ct_touch *t, const ct_range *r, spot s)
 {
-    const axis *col = &t->axes[t->n - 2], *row = col + 1;
-    const range *of_col = &r[t->n - 2], *of_row = of_col + 1;
+    const ct_way *col = &t->a.at[t->a.n - 2], *row = col + 1;
+    const ct_range *of_col = &r[t->a.n - 2], *of_row = of_col + 1;
     for (int64_t j = of_col->begin; j < of_col->end; j += TURN)
         for (int64_t i = of_row->begin; i < of_row->end; i += TURN) {
             int64_t rows = dv_min_i64(TURN, of_row->end - i);
@@ -295,10 +249,10 @@ static void turn(const ct_touch *t, const range *r, spot s)
         }
 }
 
-static void inside(const ct_touch *t, const range *r, spot s)
+static void inside(const ct_touch *t, const ct_range *r, spot s)
 {
-    const axis *row = &t->axes[t->n - 2], *in = row + 1;
-    const range *of_row = &r[t->n - 2], *of_in = of_row + 1;
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
+    const ct_range *of_row = &r[t->a.n - 2], *of_in = of_row + 1;
     if (t->turn[0][0]) {
         turn(t, r, s);
         return;
@@ -311,39 +265,18 @@ static void inside(const ct_touch *t, const range *r, spot s)
     }
 }
 
-static int64_t cut_at(const ct_touch *t, int64_t size, int32_t thread)
-{
-    int64_t units = dv_ceil_div(size, t->cut_unit);
-    return dv_min_i64(size, units * thread / t->threads * t->cut_unit);
-}
-
 void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
                    const unsigned char *with, unsigned char *to)
 {
-    const axis begin = {1, t->from_off, t->with_off, t->to_off};
-    range r[DV_NEST_MAX_DIMS + 2];
-    int64_t at[DV_NEST_MAX_DIMS + 2];
-    for (int32_t i = 0; i < t->n; i++) {
-        int64_t size = t->axes[i].size;
-        r[i] = (range){0, size};
-        if (i == t->cut)
-            r[i] =
-                (range){cut_at(t, size, thread), cut_at(t, size, thread + 1)};
-        at[i] = r[i].begin;
-    }
-    if (r[t->cut].begin == r[t->cut].end)
+    const ct_way begin = {1, t->a.from_off, t->a.with_off, t->a.to_off, 0};
+    ct_range of[CT_MAX_WAYS];
+    int64_t at[CT_MAX_WAYS];
+    if (!ct_ways_part(&t->a, thread, of, at))
         return;
-    for (;;) {
+    do {
         spot s = moved(t, (spot){from, with, to}, &begin, 1);
-        int32_t i = t->n - 3;
-        for (int32_t k = 0; k <= i; k++)
-            s = moved(t, s, &t->axes[k], at[k]);
-        inside(t, r, s);
-        while (i >= 0 && ++at[i] == r[i].end) {
-            at[i] = r[i].begin;
-            i--;
-        }
-        if (i < 0)
-            return;
-    }
+        for (int32_t k = 0; k < t->a.n - 2; k++)
+            s = moved(t, s, &t->a.at[k], at[k]);
+        inside(t, of, s);
+    } while (ct_ways_next(&t->a, of, at));
 }
