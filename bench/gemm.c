@@ -11,6 +11,7 @@
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
+#include "median.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "jit/gemm.h"
@@ -48,18 +49,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
 }
 
 // Our threads are bound to cores, one each, while ours is measured; peers see

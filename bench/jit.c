@@ -12,6 +12,8 @@
 // Neoverse-V1: LIBXSMM and mini_jit, and einsum_ir for trees and contractions.
 // Names choose rows that begin with them (nest, tree and tccg too).
 #define _GNU_SOURCE
+#include "contraction.h"
+#include "median.h"
 #include "jit/vec.h"
 #include "run/contract.h"
 #include <divvy/divvy.h>
@@ -43,18 +45,6 @@ static double wall(void)
 static double own(void)
 {
     return clock_of(CLOCK_THREAD_CPUTIME_ID);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
 }
 
 static void need(dv_status s, const char *what)
@@ -281,13 +271,7 @@ static void tell_mixed(void)
 
 // -- Nests and trees ---------------------------------------------------------
 
-// A contraction of two tensors in column-major order, or a tree.
-typedef struct tensors {
-    char *index[DV_N_OPERANDS];
-    int64_t size[128];
-} tensors;
-
-static dv_nest_dim dim_of(const tensors *x, int index)
+static dv_nest_dim dim_of(const contraction *x, int index)
 {
     dv_nest_dim d = {.exec = DV_NEST_SEQ, .size = x->size[index]};
     for (int o = 0; o < DV_N_OPERANDS; o++) {
@@ -304,7 +288,7 @@ static dv_nest_dim dim_of(const tensors *x, int index)
     return d;
 }
 
-static dv_nest nest_of(const tensors *x, dv_prim last)
+static dv_nest nest_of(const contraction *x, dv_prim last)
 {
     dv_nest n = {.name = "x", .dtype = DV_F32, .first = DV_PRIM_ZERO};
     n.main = DV_PRIM_GEMM;
@@ -357,7 +341,7 @@ static void tell_cost(const char *name, cost c, const char *peers)
 static void tell_1600(void)
 {
     char a[] = "mk", b[] = "kn", out[] = "mn";
-    tensors x = {{a, b, out}, {['m'] = 1600, ['n'] = 1600, ['k'] = 1600}};
+    contraction x = {{a, b, out}, {['m'] = 1600, ['n'] = 1600, ['k'] = 1600}};
     dv_nest n = nest_of(&x, DV_PRIM_RELU);
     tell_cost("gemm 1600 relu", cost_of_nest(&n), "15");
 }
@@ -400,29 +384,12 @@ static void tell_tree(void)
     tell_cost("tree of 4", c, "74; 409");
 }
 
-static int read_line(char *line, tensors *x)
-{
-    char *field[5], *p = line;
-    for (int i = 0; i < 5; i++) {
-        field[i] = p;
-        p = strchr(p, ',');
-        if (!p)
-            return 0;
-        *p++ = 0;
-    }
-    *x = (tensors){.index = {field[2], field[3], field[1]}};
-    for (p = field[4]; p[0] && p[1] == '=';) {
-        x->size[(unsigned char)p[0]] = strtoll(p + 2, &p, 10);
-        p += *p == ';';
-    }
-    return field[4][0] && field[4][1] == '=';
-}
-
 static void tell_tccg(const char *path)
 {
     static double mid[MOST_ROUNDS], best[MOST_ROUNDS];
     char line[400];
-    tensors x;
+    char *name;
+    contraction x;
     int n = 0;
     FILE *f = fopen(path, "r");
     if (!f) {
@@ -430,7 +397,7 @@ static void tell_tccg(const char *path)
         exit(3);
     }
     while (n < MOST_ROUNDS && fgets(line, sizeof line, f)) {
-        if (!read_line(line, &x))
+        if (!read_line(line, &x, &name))
             continue;
         dv_nest nest = nest_of(&x, DV_PRIM_NONE);
         cost c = cost_of_nest(&nest);

@@ -11,6 +11,7 @@
 // of rows of n before. The peak is measured in the same run; figures are
 // medians of the repeats.
 #define _GNU_SOURCE
+#include "median.h"
 #include "jit/jit.h"
 #include <math.h>
 #include <stdio.h>
@@ -31,18 +32,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
 }
 
 // -- The machine's peak ------------------------------------------------------

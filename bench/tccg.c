@@ -9,6 +9,7 @@
 // takes the CPU time of its busiest thread, so that others on the machine
 // disturb less; the best of the repeats counts.
 #define _GNU_SOURCE
+#include "contraction.h"
 #include "jit/peak.h"
 #include "run/contract.h"
 #include <inttypes.h>
@@ -84,11 +85,6 @@ static double peak(void)
 }
 
 // -- One contraction ---------------------------------------------------------
-
-typedef struct contraction {
-    const char *index[DV_N_OPERANDS]; // of A, B, C
-    int64_t size[128];
-} contraction;
 
 static int64_t elems_of(const contraction *x, int o)
 {
@@ -245,25 +241,6 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
     free(b);
     free(out);
     return f / top;
-}
-
-static int read_line(char *line, contraction *x, char **name)
-{
-    char *field[5], *p = line;
-    for (int i = 0; i < 5; i++) {
-        field[i] = p;
-        p = strchr(p, ',');
-        if (!p)
-            return 0;
-        *p++ = 0;
-    }
-    *x = (contraction){.index = {field[2], field[3], field[1]}};
-    *name = !strncmp(field[0], "tccg_", 5) ? field[0] + 5 : field[0];
-    for (p = field[4]; p[0] && p[1] == '=';) {
-        x->size[(unsigned char)p[0]] = strtoll(p + 2, &p, 10);
-        p += *p == ';';
-    }
-    return field[4][0] && field[4][1] == '=';
 }
 
 int main(int argc, char **argv)
