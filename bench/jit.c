@@ -4,8 +4,9 @@
 //
 // Kernels of one kind differ in a stride, so that none is found; each round
 // makes 100 in memory of its own. `mean` has the pages of code in it, `best`
-// is the fastest of all, `others` the mean of products that have nothing in
-// common with those before but their size, `first` the first one together with
+// is the fastest of all, `others` the mean of products with other strides of
+// all operands, `new` that of products whose strides are parts of instructions,
+// so that no code is that of a kernel before, `first` the first one together with
 // the memory it is made in, `again` (ns) finding one that is there. Nests,
 // trees and contractions are laid out and get their kernels, but are not run;
 // each time the kernels are new. Figures of others are medians on a

@@ -201,10 +201,52 @@ static void kept_apart(void **state)
         }
 }
 
+// Strides that are added as numbers of any kind, or from a register; two of
+// the same product that differ in one of them.
+static void kept_strides(void **state)
+{
+    (void)state;
+    static const int strides[] = {64,    68,    72,   1020, 1024,
+                                  1025,  1300,  4096, 5120, 5121,
+                                  10240, 10241, 9999, 7000, 65536};
+    enum { N = sizeof strides / sizeof *strides };
+    for (int i = 0; i < dv_n_isas; i++)
+        for (int n = 0; n < 6000 / SHARE; n++) {
+            const dv_isa *isa = &dv_isas[i];
+            dv_gemm_shape b,
+                a = {.m = 1 + pick(30),
+                     .n = 1 + pick(60),
+                     .k = 1 + pick(60),
+                     .batch = pick(4) ? 1 : 2 + pick(2),
+                     .lda = strides[pick(N)],
+                     .ldb = strides[pick(N)],
+                     .ldc = strides[pick(N)],
+                     .stride_a = 8192,
+                     .stride_b = 8192,
+                     .dtype = pick(2) ? DV_F32 : DV_F64,
+                     .trans_a = (uint8_t)pick(2),
+                     .alpha = DV_SCALE_ONE,
+                     .beta = pick(4) ? DV_SCALE_ZERO : DV_SCALE_ONE};
+            a.ask_a = a.trans_a && pick(4) == 0;
+            if (pick(4) == 0 && a.m >= 4 && a.batch == 1) {
+                a.panel_a = 4;
+                a.pack_a = pick(2) && !a.ask_a;
+                a.pack_b = (uint8_t)pick(2);
+                a.next_b = a.pack_b && pick(2) ? DV_NEXT_SPREAD : 0;
+                a.ask_a = 0;
+            }
+            b = a;
+            int64_t *one[] = {&b.lda, &b.ldb, &b.ldc};
+            *one[pick(3)] = strides[pick(N)];
+            try_behind(isa, &a, &b);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_patterns), cmocka_unit_test(kept_short_products),
-        cmocka_unit_test(kept_apart), cmocka_unit_test(short_products_in_turn)};
+        cmocka_unit_test(kept_apart), cmocka_unit_test(kept_strides),
+        cmocka_unit_test(short_products_in_turn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,12 @@ static uint64_t bit(int on, int at)
     return (uint64_t) !!on << at;
 }
 
+// A stride that only ever comes from a register: which one does not matter.
+static uint64_t wide(int64_t bytes, int only_added)
+{
+    return only_added && !dv_gen_fits_add(bytes) ? UINT64_MAX : (uint64_t)bytes;
+}
+
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
 // as in one_product; -1: the whole tile, which stores its sums as they are. A
 // product knows neither the others of a batch, unless it flows into them, nor
@@ -205,9 +211,11 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
     const dv_prod *p = l->p;
     const dv_tile *t = l->t;
     int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
+    int one_by_one = !l->flows && !p->pairs; // where pointers walk
     dv_tile_key key = {
-        {apart ? 0 : (uint64_t)p->ld_s, (uint64_t)p->ld_v,
-         fresh < 0 ? (uint64_t)p->ldc : 0, l->flows ? (uint64_t)p->stride_s : 0,
+        {apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
+         wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
+         fresh < 0 ? wide(p->ldc, 1) : 0, l->flows ? (uint64_t)p->stride_s : 0,
          l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
          (uint64_t)p->ask_step,
          (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
