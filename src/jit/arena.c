@@ -11,11 +11,12 @@
 #endif
 
 enum { LARGE_BYTES = 2 << 20, SMALL_PAGE = 4096 }; // a large page of small ones
-enum { FIRST_BYTES = LARGE_BYTES, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
-// Small pages that are there before they are needed: so many at first, then
-// some at a time, as soon as fewer than those for a few kernels are left.
+enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
+// Small pages that are there before they are needed: so many at first, for
+// about a hundred kernels, then some at a time, as soon as fewer than those for
+// a few kernels are left.
 enum {
-    READY_BYTES = 192 << 10,
+    READY_BYTES = 400 << 10,
     MORE_BYTES = 64 << 10,
     LEFT_BYTES = 16 << 10,
     MOST_PAGES = 64
@@ -87,10 +88,11 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
         a->cap = cap;
     }
     size_t size = a->n ? 2 * a->chunks[a->n - 1].size_bytes : FIRST_BYTES;
+    size = a->n && size < LARGE_BYTES ? LARGE_BYTES : size;
     size = size > MAX_BYTES ? MAX_BYTES : size;
-    size = size < need ? round_up(need, FIRST_BYTES) : size;
+    size = size < need ? round_up(need, LARGE_BYTES) : size;
     dv_code_chunk c = {.size_bytes = size, .fd = -1};
-    c.large = !a->small_pages && page_bytes() == SMALL_PAGE;
+    c.large = a->n && !a->small_pages && page_bytes() == SMALL_PAGE;
     if (!a->one_view && !map_two(&c))
         a->one_view = 1;
     if (a->one_view && !map_one(&c))
@@ -124,10 +126,12 @@ static void touch(const unsigned char *at, size_t from, size_t to, size_t page)
         (void)*(const volatile unsigned char *)(at + from);
 }
 
-// One large page: for both views it is there as fast as two hundred small ones,
-// and it is one entry of the machine's tables. The system makes it of what the
-// file has, which must not be nothing; the last kernel may have begun it. It
-// may refuse: memory is in pieces, or the program's share of it is used up.
+// One large page: for both views it takes a fifth of what small ones do. The
+// system makes it of what the file has, which must not be nothing; the last
+// kernel may have begun it. It may refuse: memory is in pieces, or the
+// program's share of it is used up. And it asks all processors first, which
+// takes milliseconds where they have work: so the first pages, which every
+// process waits for, are small.
 static int make_large(dv_code_chunk *c)
 {
     size_t at = c->ready_bytes, need = c->used_bytes + LEFT_BYTES;

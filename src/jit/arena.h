@@ -6,7 +6,8 @@
 //
 // Where the system gives no such file, each kernel gets pages of its own that
 // are written first and made executable afterwards, never to be written again.
-// Chunks double as they fill up; none moves. Not thread-safe: callers lock.
+// Chunks double as they fill up; none moves. All but the first are of large
+// pages where the system gives them. Not thread-safe: callers lock.
 #ifndef DV_JIT_ARENA_H
 #define DV_JIT_ARENA_H
 #include "base/mem.h"
