@@ -27,6 +27,7 @@ typedef struct dv_kloop {
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
     int by_col;           // so many columns at a time; 0: all of a row
+    int odd;              // V's last vector has a pointer of its own
 } dv_kloop;
 
 // A load between multiply-adds, or the step of a pointer behind a group. Both

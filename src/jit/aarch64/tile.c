@@ -58,6 +58,8 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
 static void start_pointers(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_B, dv_tile_off(g, l->t, l->t->nv - 1));
     if (l->flat)
         return;
     DV_E(mov_x, X_BRUN, 0, X_B, 0);
@@ -79,6 +81,8 @@ static void move_pointers(dv_kloop *l, dv_gen *g, int64_t s, int64_t v)
     for (int i = 0; i < n; i++)
         dv_gen_add(g, X_ROW + i, X_ROW + i, s);
     dv_gen_add(g, X_BRUN, X_BRUN, v);
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_ODD, v);
 }
 
 // Bytes that n steps of S are long.
@@ -113,13 +117,19 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
     l->hop_v = p->stride_v - p->k * p->ld_v;
 }
 
-static void plan_steps(dv_kloop *l, const dv_gen *g)
+// The last vector of a row may lie at any element. Near offsets are parts of a
+// load then; for others it has a pointer that makes them whole vectors.
+static void plan_odd(dv_kloop *l, const dv_gen *g)
+{
+    enum { NEAR = 256 };
+    int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
+    l->odd = at % 16 && !l->walk_v && !l->p->pairs &&
+             at + l->steps * l->p->ld_v >= NEAR;
+}
+
+static void plan_loop(dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
-    l->unroll = UNROLL;
-    plan_flow(l, g);
-    if (l->flows)
-        return;
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
@@ -132,6 +142,15 @@ static void plan_steps(dv_kloop *l, const dv_gen *g)
     l->flat = !l->turns && p->batch == 1 && !l->walk_v && !l->walk_s &&
               (!p->lane_k || far < 256 || (p->ld_s % 16 == 0 && far < 65536));
     l->flat = l->flat && !p->panel && !p->pack_v;
+}
+
+static void plan_steps(dv_kloop *l, const dv_gen *g)
+{
+    l->unroll = UNROLL;
+    plan_flow(l, g);
+    if (!l->flows)
+        plan_loop(l, g);
+    plan_odd(l, g);
 }
 
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
