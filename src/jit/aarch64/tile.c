@@ -218,7 +218,8 @@ static uint64_t bit(int on, int at)
 // A stride that only ever comes from a register: which one does not matter.
 static uint64_t wide(int64_t bytes, int only_added)
 {
-    return only_added && !dv_gen_fits_add(bytes) ? UINT64_MAX : (uint64_t)bytes;
+    return only_added && !dv_gen_fits_add(bytes) ? DV_KEY_WIDE
+                                                 : (uint64_t)bytes;
 }
 
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
@@ -231,10 +232,13 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
     const dv_tile *t = l->t;
     int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
     int one_by_one = !l->flows && !p->pairs; // where pointers walk
+    int moves = one_by_one && !p->pack_v && !p->ask &&
+                (l->walk_v || dv_steps_usual_v(l, g));
     dv_tile_key key = {
-        {apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
-         wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
-         fresh < 0 ? wide(p->ldc, 1) : 0, l->flows ? (uint64_t)p->stride_s : 0,
+        {wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
+         fresh < 0 ? wide(p->ldc, 1) : 0,
+         apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
+         l->flows ? (uint64_t)p->stride_s : 0,
          l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
          (uint64_t)p->ask_step,
          (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
@@ -243,9 +247,15 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
          (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
              (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
-             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6)},
-        1};
-    for (int i = 0; i < DV_TILE_KEY; i++)
+             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
+             bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
+             bit(l->walk_s, 10)},
+        1,
+        moves,
+        l->walk_v,
+        l->flat,
+        l->odd};
+    for (int i = DV_KEY_C + 1; i < DV_TILE_KEY; i++)
         key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
     return key;
 }
@@ -282,7 +292,7 @@ static void product(dv_kloop *l, dv_gen *g, int fresh)
 {
     dv_tile_key key = key_of(l, g, fresh);
     size_t from = g->code->n;
-    if (dv_tile_copy(g->code, &key))
+    if (dv_tile_copy(g, l, &key))
         return;
     plan_rings(l, g);
     one_product(l, g, fresh);
@@ -340,7 +350,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     dv_tile_key key;
     if (stores) {
         key = key_of(&l, g, -1);
-        if (dv_tile_copy(g->code, &key))
+        if (dv_tile_copy(g, &l, &key))
             return;
     }
     size_t from = g->code->n;
