@@ -73,33 +73,31 @@ static int how_of(uint32_t w, const dv_tile_key *key, uint32_t step_v,
     return key->odd && is_add(w, X_ODD) ? TURN_ODD : 0;
 }
 
-static void find_moves(dv_moves *m, const dv_tile_key *key,
-                       const unsigned char *code, size_t bytes)
+static int find_moves(dv_moves *m, const dv_tile_key *key,
+                      const unsigned char *code, size_t bytes)
 {
     uint32_t step_v = step_of(X_BRUN, key->words[DV_KEY_V], X_LDB);
     uint32_t step_c = step_of(X_CRUN, key->words[DV_KEY_C], X_LDC);
-    int last = 0;
-    m->n = 0;
+    int last = 0, n = 0;
     for (size_t i = 0; i < bytes / 4; i++) {
         int how = how_of(word_at(code, i), key, step_v, step_c);
         int again = how == last && (how == TURN_V || how == TURN_ODD);
         last = how;
         if (!how || again) // the second word of a turn
             continue;
-        if (m->n == DV_MOST_MOVES || how == TOO_FAR) {
-            m->n = DV_MOVES_TOO_MANY;
-            return;
-        }
-        m->at[m->n] = (uint16_t)i;
-        m->how[m->n++] = (uint8_t)how;
+        if (n == DV_MOST_MOVES || how == TOO_FAR)
+            return DV_MOVES_TOO_MANY;
+        m->at[n] = (uint16_t)i;
+        m->how[n++] = (uint8_t)how;
     }
+    return n;
 }
 
 // -- Changing them -----------------------------------------------------------
 
 // Other strides than those of the key, in code that is there already.
-static void move(unsigned char *code, const dv_moves *m, const dv_tile_key *key,
-                 const dv_kloop *l)
+static void move(unsigned char *code, const dv_moves *m, int n,
+                 const dv_tile_key *key, const dv_kloop *l)
 {
     const dv_prod *p = l->p;
     uint32_t step_v = dv_tile_step_word(X_BRUN, p->ld_v, X_LDB);
@@ -108,7 +106,7 @@ static void move(unsigned char *code, const dv_moves *m, const dv_tile_key *key,
     uint32_t by = 0;
     if (!key->walks)
         by = (uint32_t)((p->ld_v - (int64_t)key->words[DV_KEY_V]) / 16) << 10;
-    for (int i = 0; i < m->n; i++) {
+    for (int i = 0; i < n; i++) {
         int how = m->how[i], at = m->at[i];
         if (how < MOST_ROWS) {
             put_at(code, (size_t)at,
@@ -155,13 +153,14 @@ static int copy_moved(const dv_gen *g, const dv_kloop *l, dv_kept *k, int i)
     dv_moves *m = &k->tile_moves[i];
     const dv_tile_key *key = &k->tile_keys[i];
     size_t at = code->n;
-    if (m->n == DV_MOVES_UNKNOWN)
-        find_moves(m, key, k->tile_code[i], k->tile_bytes[i]);
-    if (m->n < 0 || !same_turn(key, l))
+    int *n = &k->tile_n_moves[i];
+    if (*n == DV_MOVES_UNKNOWN)
+        *n = find_moves(m, key, k->tile_code[i], k->tile_bytes[i]);
+    if (*n < 0 || !same_turn(key, l))
         return 0;
     dv_code_bytes(code, k->tile_code[i], k->tile_bytes[i]);
     if (!code->failed)
-        move(code->at + at, m, key, l);
+        move(code->at + at, m, *n, key, l);
     return 1;
 }
 
@@ -192,6 +191,6 @@ void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from)
     k->tile_keys[i] = *key;
     k->tile_mixed[i] = key->mixed;
     k->tile_bytes[i] = (uint32_t)(code->n - from);
-    k->tile_moves[i].n = DV_MOVES_UNKNOWN;
+    k->tile_n_moves[i] = DV_MOVES_UNKNOWN;
     memcpy(k->tile_code[i], code->at + from, code->n - from);
 }

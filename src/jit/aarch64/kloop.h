@@ -95,7 +95,6 @@ void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from);
 // Words of a tile that strides have a part in: where, and how.
 enum { DV_MOST_MOVES = 192, DV_MOVES_UNKNOWN = -1, DV_MOVES_TOO_MANY = -2 };
 typedef struct dv_moves {
-    int n;
     uint16_t at[DV_MOST_MOVES];
     uint8_t how[DV_MOST_MOVES];
 } dv_moves;
@@ -115,8 +114,9 @@ typedef struct dv_kept {
     uint64_t tile_mixed[DV_KEPT_TILES];
     dv_tile_key tile_keys[DV_KEPT_TILES];
     uint32_t tile_bytes[DV_KEPT_TILES];
-    dv_moves tile_moves[DV_KEPT_TILES];
+    int32_t tile_n_moves[DV_KEPT_TILES]; // or why there are none
     unsigned char tile_code[DV_KEPT_TILES][DV_TILE_BYTES];
+    dv_moves tile_moves[DV_KEPT_TILES];
 } dv_kept;
 _Static_assert(sizeof(dv_kept) <= DV_CODE_KEEP, "patterns have grown");
 _Static_assert(offsetof(dv_kept, keys) <= DV_CODE_ZEROS, "these start as 0");
