@@ -489,12 +489,8 @@ static void one(maker *m, const dv_vec_mop *o)
         if (o->op > DV_V_POINT)
             control(m, o);
         else
-            dv_a64_vec_compute(g, (dv_vec_mop){.op = o->op,
-                                               .dst = (uint8_t)reg(o->dst),
-                                               .a = (uint8_t)reg(o->a),
-                                               .b = (uint8_t)reg(o->b),
-                                               .c = (uint8_t)reg(o->c),
-                                               .imm = o->imm});
+            dv_a64_vec_compute(g, (dv_vop)o->op, reg(o->dst), reg(o->a),
+                               reg(o->b), reg(o->c), o->imm);
     }
 }
 

@@ -56,32 +56,33 @@ static void pick(dv_gen *g, int d, int a, int b, int c)
         DV_E(bif_v, d, c, a, 0);
 }
 
-static void with_number(dv_gen *g, const dv_vec_mop *o)
+static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
 {
     int width = 8 * g->es;
-    if (o->op == DV_V_SHL)
-        DV_E(shl_v, o->dst, o->a, width + o->imm, 0);
-    else if (o->op == DV_V_SHR)
-        DV_E(ushr_v, o->dst, o->a, 2 * width - o->imm, 0);
+    if (op == DV_V_SHL)
+        DV_E(shl_v, d, a, width + imm, 0);
+    else if (op == DV_V_SHR)
+        DV_E(ushr_v, d, a, 2 * width - imm, 0);
     else // ROT
-        DV_E(ext_v, o->dst, o->a, o->a, o->imm * g->es);
+        DV_E(ext_v, d, a, a, imm * g->es);
 }
 
-void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o)
+void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
+                        int imm)
 {
-    const row *r = &rows[o.op];
-    uint32_t a = o.a, b = o.b;
+    const row *r = &rows[op];
     if (r->args == NONE) {
-        if (o.op == DV_V_SEL)
-            pick(g, o.dst, o.a, o.b, o.c);
+        if (op == DV_V_SEL)
+            pick(g, d, a, b, c);
         else
-            with_number(g, &o);
+            with_number(g, op, d, a, imm);
         return;
     }
-    uint32_t first = r->args == BA ? b : a;
-    uint32_t second = r->args == AB ? b : r->args == A ? 0 : a;
+    int first = r->args == BA ? b : a;
+    int second = r->args == AB ? b : r->args == A ? 0 : a;
     uint32_t bits = dv_insn_rows[g->es == 8 ? r->eight : r->four].bits;
-    dv_code_put(g->code, bits | o.dst | first << 5 | second << 16);
+    dv_code_put(g->code, bits | (uint32_t)d | (uint32_t)first << 5 |
+                             (uint32_t)second << 16);
 }
 
 int dv_a64_vec_point(unsigned char *code, size_t first)

@@ -4,9 +4,10 @@
 #include "jit/aarch64/gen.h"
 #include "jit/vec_ir.h"
 
-// Write one down. Its registers are those of the machine; lanes are of g->es
-// bytes.
-void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o);
+// Write one down: d from a, b and c, which are registers of the machine; lanes
+// are of g->es bytes.
+void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
+                        int imm);
 // Elements as they are in memory become lanes of type `to`, in place.
 void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to);
 // Lanes of type `from` become elements of t. Returns the register that has
