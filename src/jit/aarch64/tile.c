@@ -118,13 +118,17 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
 }
 
 // The last vector of a row may lie at any element. Near offsets are parts of a
-// load then; for others it has a pointer that makes them whole vectors.
+// load then; where more than one is not near, it has a pointer that makes them
+// whole vectors.
 static void plan_odd(dv_kloop *l, const dv_gen *g)
 {
     enum { NEAR = 256 };
     int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
+    int n = l->steps; // from where the pointers stand
+    if (l->turns)
+        n = n - l->unroll > l->unroll ? n - l->unroll : l->unroll;
     l->odd = at % 16 && !l->walk_v && !l->p->pairs &&
-             at + l->steps * l->p->ld_v >= NEAR;
+             at + (n - 2) * l->p->ld_v >= NEAR;
 }
 
 static void plan_loop(dv_kloop *l, const dv_gen *g)
