@@ -95,9 +95,10 @@ static int find_moves(dv_moves *m, const dv_tile_key *key,
 
 // -- Changing them -----------------------------------------------------------
 
-// Other strides than those of the key, in code that is there already.
-static void move(unsigned char *code, const dv_moves *m, int n,
-                 const dv_tile_key *key, const dv_kloop *l)
+// Other strides than those of the key, in a copy of the code kept.
+static void move(unsigned char *code, const unsigned char *kept,
+                 const dv_moves *m, int n, const dv_tile_key *key,
+                 const dv_kloop *l)
 {
     const dv_prod *p = l->p;
     uint32_t step_v = dv_tile_step_word(X_BRUN, p->ld_v, X_LDB);
@@ -110,7 +111,7 @@ static void move(unsigned char *code, const dv_moves *m, int n,
         int how = m->how[i], at = m->at[i];
         if (how < MOST_ROWS) {
             put_at(code, (size_t)at,
-                   word_at(code, (size_t)at) + (uint32_t)how * by);
+                   word_at(kept, (size_t)at) + (uint32_t)how * by);
         } else if (how == STEP_V || how == STEP_C) {
             put_at(code, (size_t)at, how == STEP_V ? step_v : step_c);
         } else {
@@ -156,11 +157,11 @@ static int copy_moved(const dv_gen *g, const dv_kloop *l, dv_kept *k, int i)
     int *n = &k->tile_n_moves[i];
     if (*n == DV_MOVES_UNKNOWN)
         *n = find_moves(m, key, k->tile_code[i], k->tile_bytes[i]);
-    if (*n < 0 || !same_turn(key, l))
+    if (*n < 0)
         return 0;
     dv_code_bytes(code, k->tile_code[i], k->tile_bytes[i]);
     if (!code->failed)
-        move(code->at + at, m, *n, key, l);
+        move(code->at + at, k->tile_code[i], m, *n, key, l);
     return 1;
 }
 
@@ -177,9 +178,10 @@ int dv_tile_copy(const dv_gen *g, const dv_kloop *l, const dv_tile_key *key)
             dv_code_bytes(g->code, k->tile_code[i], k->tile_bytes[i]);
             return 1;
         }
-        like = i;
+        if (key->moves && same_turn(x, l))
+            like = i;
     }
-    return like >= 0 && key->moves && copy_moved(g, l, k, like);
+    return like >= 0 && copy_moved(g, l, k, like);
 }
 
 void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from)
