@@ -247,7 +247,7 @@ static void kept_strides(void **state)
     static unsigned char alone[MOST_CODE], behind[MOST_CODE];
     static uint64_t keep[DV_CODE_KEEP / 8];
     for (int i = 0; i < dv_n_isas; i++)
-        for (int n = 0; n < 3000 / SHARE; n++) {
+        for (int n = 0; n < 1500 / SHARE; n++) {
             dv_gemm_shape s = random_strides();
             memset(keep, 0, DV_CODE_ZEROS);
             for (int t = 0; t < 5; t++) {
