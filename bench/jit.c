@@ -3,14 +3,16 @@
 //   jit [-r ROUNDS] [-f TCCG_FILE] [NAME]...
 //
 // Kernels of one kind differ in a stride, so that none is found; each round
-// makes 100 in memory of its own. `mean` has the pages of code in it, `best`
-// is the fastest of all, `others` the mean of products that have nothing in
-// common with those before but their size, `first` the first one together with
-// the memory it is made in, `again` (ns) finding one that is there. Nests,
-// trees and contractions are laid out and get their kernels, but are not run;
-// each time the kernels are new. Figures of others are medians on a
-// Neoverse-V1: LIBXSMM and mini_jit, and einsum_ir for trees and contractions.
-// Names choose rows that begin with them (nest, tree and tccg too).
+// makes 100 in memory of its own. `mean` has those pages of code in it that do
+// not come with the first kernel, `best` is the fastest of all, `others` the
+// mean where strides of all operands differ, `new` that of products whose
+// strides are parts of instructions, so that no tile is copied, and for others
+// the first kernel where there is memory, `first` that together with the
+// memory, `again` (ns) finding one that is there. Nests, trees and contractions
+// are laid out and get their kernels, but are not run; each time the kernels
+// are new. Figures of others are medians on a Neoverse-V1: LIBXSMM and
+// mini_jit, and einsum_ir for trees and contractions. Names choose rows that
+// begin with them (many, nest, tree and tccg too).
 #define _GNU_SOURCE
 #include "contraction.h"
 #include "median.h"
@@ -106,19 +108,21 @@ typedef struct asked {
     dv_vec_shape vec;
 } asked;
 
+enum { FIRST_STRIDE = 10000 };
+typedef enum what { ONE, ALL, NEW } what;
+
 // Number i of a row: rows of the first operand are some elements further
-// apart; or, `other`, also those of what is written, so that nothing of the
-// kernels before is of use.
-static void set_gemm(asked *a, const row *r, int64_t stride, int other)
+// apart; or those of all; or those of all, and not too far for an instruction.
+static void set_gemm(asked *a, const row *r, int i, what w)
 {
+    int64_t stride = FIRST_STRIDE + i, near = (r->n + 3) / 4 * 4 + 4 * i;
     a->gemm = (dv_gemm_shape){.m = r->m, .n = r->n, .k = r->k};
     a->gemm.batch = r->batch;
     a->gemm.dtype = DV_F32;
     a->gemm.lda = stride;
-    a->gemm.ldc = other ? stride : 0;
-    a->gemm.ldb = other ? stride : 0;
-    a->gemm.stride_a = (int64_t)r->m * stride;
-    a->gemm.stride_b = (int64_t)r->k * (other ? stride : r->n);
+    a->gemm.ldb = a->gemm.ldc = w == ONE ? r->n : w == ALL ? stride : near;
+    a->gemm.stride_a = r->m * stride;
+    a->gemm.stride_b = r->k * a->gemm.ldb;
 }
 
 static void set_vec(asked *a, const row *r, int64_t stride)
@@ -140,11 +144,12 @@ static void set_vec(asked *a, const row *r, int64_t stride)
     a->vec.reduce = (uint8_t)r->reduce;
 }
 
-static void set(asked *a, const row *r, int64_t stride, int other)
+static void set(asked *a, const row *r, int i, what w)
 {
+    int64_t stride = FIRST_STRIDE + i;
     a->r = r;
     if (r->kind == GEMM)
-        set_gemm(a, r, stride, other);
+        set_gemm(a, r, i, w);
     else if (r->kind == VEC)
         set_vec(a, r, stride);
     else
@@ -175,13 +180,12 @@ static dv_jit *new_jit(void)
     return jit;
 }
 
-enum { FIRST_STRIDE = 10000 };
 static asked all[KERNELS + 1];
 
-static void set_all(const row *r, int other)
+static void set_all(const row *r, what w)
 {
     for (int i = 0; i <= KERNELS; i++)
-        set(&all[i], r, FIRST_STRIDE + i, other);
+        set(&all[i], r, i, w);
 }
 
 // Seconds a kernel, many at a time.
@@ -217,6 +221,21 @@ static double best_of(double *first)
     return best;
 }
 
+// The first of its kind, in memory that is there.
+static double new_of(const row *r)
+{
+    static asked before;
+    dv_jit *jit = new_jit();
+    set(&before, &rows[0], 0, ONE);
+    make(jit, &before);
+    set(&all[0], r, 0, ONE);
+    double from = wall();
+    make(jit, &all[0]);
+    from = wall() - from;
+    dv_jit_destroy(jit);
+    return from;
+}
+
 static double again(void)
 {
     dv_jit *jit = new_jit();
@@ -232,20 +251,45 @@ static double again(void)
 static void tell_row(const row *r)
 {
     static double mean[MOST_ROUNDS], others[MOST_ROUNDS], first[MOST_ROUNDS];
+    static double unlike[MOST_ROUNDS];
     double best = 1;
     int64_t bytes = 0, ignored;
     for (int i = 0; i < rounds; i++) {
-        set_all(r, 1);
+        set_all(r, NEW);
+        unlike[i] = r->kind == GEMM ? mean_of(&ignored) : new_of(r);
+        set_all(r, ALL);
         others[i] = mean_of(&ignored);
-        set_all(r, 0);
+        set_all(r, ONE);
         mean[i] = mean_of(&bytes);
         double b = best_of(&first[i]);
         best = b < best ? b : best;
     }
-    printf("%-16s%8.2f%8.2f%8.2f%8.0f%8.1f%8ld   %s\n", r->name,
+    printf("%-16s%8.2f%8.2f%8.2f%8.2f%8.0f%8.1f%8ld   %s\n", r->name,
            median(mean, rounds) * 1e6, best * 1e6, median(others, rounds) * 1e6,
-           median(first, rounds) * 1e6, again() * 1e9, (long)bytes, r->peers);
+           median(unlike, rounds) * 1e6, median(first, rounds) * 1e6,
+           again() * 1e9, (long)bytes, r->peers);
     fflush(stdout);
+}
+
+// So many that nearly all of their pages are in it.
+static void tell_many(const row *r)
+{
+    enum { MANY = 1000 };
+    static double mean[MOST_ROUNDS];
+    static asked one;
+    for (int i = 0; i < rounds; i++) {
+        dv_jit *jit = new_jit();
+        double sum = 0;
+        for (int j = 0; j <= MANY; j++) {
+            set(&one, r, j, ONE);
+            double from = j == 1 ? own() : 0;
+            make(jit, &one);
+            sum -= from;
+        }
+        mean[i] = (sum + own()) / MANY;
+        dv_jit_destroy(jit);
+    }
+    printf("%-10s 1000%9.2f\n", r->name, median(mean, rounds) * 1e6);
 }
 
 // All kinds in turn, none like the one before.
@@ -257,7 +301,7 @@ static void tell_mixed(void)
         double sum = 0;
         for (int j = 0; j <= KERNELS / N_ROWS; j++) {
             for (int k = 0; k < N_ROWS; k++)
-                set(&all[k], &rows[k], FIRST_STRIDE + j, 0);
+                set(&all[k], &rows[k], j, ONE);
             double from = own();
             for (int k = 0; k < N_ROWS; k++)
                 make(jit, &all[k]);
@@ -314,7 +358,7 @@ static cost cost_of_nest(const dv_nest *n)
     for (int i = 0; i < rounds; i++) {
         dv_contract *x;
         dv_jit *jit = new_jit();
-        set(&all[0], &rows[0], FIRST_STRIDE, 0);
+        set(&all[0], &rows[0], 0, ONE);
         make(jit, &all[0]);
         double from = own();
         need(dv_contract_create(&x, jit, n, &o, NULL), "contraction");
@@ -429,11 +473,14 @@ int main(int argc, char **argv)
     n_wanted = argc - optind;
     dv_jit_destroy(new_jit());
     printf("# us to make one\n");
-    printf("# %-14s%8s%8s%8s%8s%8s%8s   LIBXSMM, mini_jit\n", "", "mean",
-           "best", "others", "first", "again", "bytes");
+    printf("# %-14s%8s%8s%8s%8s%8s%8s%8s   LIBXSMM, mini_jit\n", "", "mean",
+           "best", "others", "new", "first", "again", "bytes");
     for (int i = 0; i < N_ROWS; i++)
         if (is_wanted(rows[i].name))
             tell_row(&rows[i]);
+    for (int i = 0; i < N_ROWS; i++)
+        if (is_wanted("many") && rows[i].m == 128)
+            tell_many(&rows[i]);
     if (is_wanted("all in turn"))
         tell_mixed();
     printf("# %-14s%8s%8s%8s%8s   mini_jit; einsum_ir\n", "", "median", "best",

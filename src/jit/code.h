@@ -15,7 +15,7 @@ typedef struct dv_code {
                 // nothing
 } dv_code;
 
-enum { DV_CODE_KEEP = 116 << 10, DV_CODE_ZEROS = 128 };
+enum { DV_CODE_KEEP = 124 << 10, DV_CODE_ZEROS = 128 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

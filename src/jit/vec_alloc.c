@@ -31,13 +31,20 @@ int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
     return p->n_pool - 1;
 }
 
-static void emit(dv_vec_alloc *a, dv_vop op, int dst, int x, int32_t imm)
+static __attribute__((noinline)) void emit(dv_vec_alloc *a, dv_vop op, int dst,
+                                           int x, int32_t imm)
 {
-    dv_vec_emit(a->plan, a->arena,
-                (dv_vec_mop){.op = (uint8_t)op,
-                             .dst = (uint8_t)dst,
-                             .a = (uint8_t)x,
-                             .imm = imm});
+    dv_vec_plan *p = a->plan;
+    dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
+    if (!o) {
+        p->failed = 1;
+        return;
+    }
+    *o = (dv_vec_mop){0};
+    o->op = (uint8_t)op;
+    o->dst = (uint8_t)dst;
+    o->a = (uint8_t)x;
+    o->imm = imm;
 }
 
 // -- Reducers ----------------------------------------------------------------
@@ -79,10 +86,10 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
 
 // -- Registers ---------------------------------------------------------------
 
-static int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
+// What does not change in the loop has one copy.
+static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
-    int shared = a->vals[v].section <= DV_SECTION_HOIST;
-    return v * DV_VEC_MAX_UNROLL + (shared ? 0 : copy);
+    return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
 }
 
 static void use(dv_vec_alloc *a, int reg)
@@ -122,24 +129,32 @@ static void evict(dv_vec_alloc *a, int reg)
     set_free(a, reg);
 }
 
-static int take(dv_vec_alloc *a)
+// One whose value is needed last.
+static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
 {
-    int worst = -1;
-    if (a->free & ~a->locked) {
-        int r = __builtin_ctz(a->free & ~a->locked);
-        use(a, r);
-        return r;
+    int32_t worst = -1, far = -1;
+    for (int r = 0; r < a->isa->n_regs; r++) {
+        int may = a->owner[r] >= 0 && !(a->locked >> r & 1);
+        int32_t next = may ? a->next[r] : -1;
+        worst = next > far ? r : worst;
+        far = next > far ? next : far;
     }
-    for (int r = 0; r < a->isa->n_regs; r++)
-        if (a->owner[r] >= 0 && !(a->locked >> r & 1) &&
-            (worst < 0 || a->next[r] > a->next[worst]))
-            worst = r;
     if (worst < 0) { // homes leave enough: a bug of ours
         a->plan->failed = 1;
         return 0;
     }
     evict(a, worst);
     return worst;
+}
+
+static inline int take(dv_vec_alloc *a)
+{
+    uint32_t free = a->free & ~a->locked;
+    if (!free)
+        return take_used(a);
+    int r = __builtin_ctz(free);
+    use(a, r);
+    return r;
 }
 
 int dv_vec_alloc_home(dv_vec_alloc *a)
@@ -187,19 +202,26 @@ static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
     emit(a, DV_V_FILL, reg, 0, slot);
 }
 
-// Where an argument is, in a register from now on.
-static int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
+static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
+                                           int32_t next)
 {
-    if (a->home_reg[v] >= 0)
-        return a->home_reg[v];
-    int32_t c = copy_of(a, v, copy);
-    if (a->reg[c] < 0) {
-        int r = take(a);
-        fetch(a, r, c);
-        give(a, r, c, next);
-    }
-    a->next[a->reg[c]] = next;
-    return a->reg[c];
+    int r = take(a);
+    fetch(a, r, copy);
+    give(a, r, copy, next);
+    return r;
+}
+
+// Where an argument is, in a register from now on.
+static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
+{
+    int home = a->home_reg[v];
+    if (home >= 0)
+        return home;
+    int32_t c = copy_of(a, v, copy), r = a->reg[c];
+    if (r < 0)
+        return bring(a, c, next);
+    a->next[r] = next;
+    return r;
 }
 
 // -- One operation -----------------------------------------------------------
@@ -301,6 +323,28 @@ static uint8_t named(int reg) // what is not used has some name too
     return (uint8_t)(reg < 0 ? 0 : reg);
 }
 
+// Field by field where it belongs: a value put together elsewhere would wait to
+// be read as a whole.
+static inline void put(dv_vec_alloc *a, const dv_vval *v, int dst, const int *x,
+                       int copy, const dv_vec_run *run)
+{
+    dv_vec_plan *p = a->plan;
+    dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
+    int hoisted = v->op == DV_V_LOAD && v->section == DV_SECTION_HOIST;
+    if (!o) {
+        p->failed = 1;
+        return;
+    }
+    o->op = v->op;
+    o->dst = named(dst);
+    o->a = named(x[0]);
+    o->b = named(x[1]);
+    o->c = named(x[2]);
+    o->copy = (uint8_t)(run->base + copy);
+    o->count = (uint16_t)(hoisted ? 0 : run->count);
+    o->imm = v->imm;
+}
+
 static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
 {
     int32_t c = a->seq[place], n = c / DV_VEC_MAX_UNROLL;
@@ -311,6 +355,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
         check(a);
     if (a->isa->tied[v->op])
         t = pick_tied(a, v, copy, after);
+    uint32_t others = a->locked;
     for (int i = 0; i < v->n_args; i++)
         if (i != t) {
             x[i] = get(a, v->arg[i], copy, after[i]);
@@ -318,9 +363,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
         }
     if (t >= 0)
         dst = tie(a, v, t, copy, after, x);
-    for (int i = 0; i < v->n_args; i++)
-        if (i != t)
-            unlock(a, x[i]);
+    a->locked = others;
     if (v->op == DV_V_WATCH)
         watch(a, x[0]);
     if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2)
@@ -337,18 +380,7 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
     int home = a->home_reg[n];
     if (t < 0 && v->op != DV_V_STORE)
         dst = home >= 0 ? home : take(a);
-    int full = run->count;
-    if (v->op == DV_V_LOAD && v->section == DV_SECTION_HOIST)
-        full = 0;
-    dv_vec_emit(a->plan, a->arena,
-                (dv_vec_mop){.op = v->op,
-                             .dst = named(dst),
-                             .a = named(x[0]),
-                             .b = named(x[1]),
-                             .c = named(x[2]),
-                             .copy = (uint8_t)(run->base + copy),
-                             .count = (uint16_t)full,
-                             .imm = v->imm});
+    put(a, v, dst, x, copy, run);
     if (v->op == DV_V_STORE)
         return;
     if (home >= 0 && dst != home)
@@ -424,10 +456,13 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     for (int32_t i = n - 1; i >= 0; i--) {
         const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
         int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
-        for (int k = 0; k < v->n_args; k++)
-            a->after[3 * i + k] = a->last[copy_of(a, v->arg[k], copy)];
-        for (int k = 0; k < v->n_args; k++)
-            a->last[copy_of(a, v->arg[k], copy)] = i;
+        int32_t *after = a->after + 3 * (int64_t)i, of[3];
+        for (int k = 0; k < v->n_args; k++) {
+            of[k] = copy_of(a, v->arg[k], copy);
+            after[k] = a->last[of[k]];
+        }
+        for (int k = 0; k < v->n_args; k++) // may be the same ones
+            a->last[of[k]] = i;
     }
     // Values of the run keep their first use in `last`: nothing before their
     // making changes it.
@@ -445,19 +480,22 @@ void dv_vec_alloc_init(dv_vec_alloc *a)
     a->home_reg = DV_NEW(a->arena, int32_t, n);
     a->home_slot = DV_NEW(a->arena, int32_t, n);
     a->pool = DV_NEW(a->arena, int32_t, n);
+    a->copies = DV_NEW(a->arena, uint8_t, n);
     a->reg = DV_NEW(a->arena, int32_t, copies);
     a->slot = DV_NEW(a->arena, int32_t, copies);
     a->last = DV_NEW(a->arena, int32_t, copies);
     a->seq = DV_NEW(a->arena, int32_t, copies);
     a->after = DV_NEW(a->arena, int32_t, 3 * copies);
-    if (!a->home_reg || !a->home_slot || !a->pool || !a->reg || !a->slot ||
-        !a->last || !a->seq || !a->after) {
+    if (!a->home_reg || !a->home_slot || !a->pool || !a->copies || !a->reg ||
+        !a->slot || !a->last || !a->seq || !a->after) {
         a->plan->failed = 1;
         return;
     }
     memset(a->home_reg, -1, n * sizeof *a->home_reg);
     memset(a->home_slot, -1, n * sizeof *a->home_slot);
     memset(a->pool, -1, n * sizeof *a->pool);
+    for (size_t v = 0; v < n; v++)
+        a->copies[v] = a->vals[v].section > DV_SECTION_HOIST ? UINT8_MAX : 0;
     for (int r = 0; r < a->isa->n_regs; r++)
         set_free(a, r);
 }

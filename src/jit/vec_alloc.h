@@ -29,6 +29,7 @@ typedef struct dv_vec_alloc {
     int32_t *home_reg;  // -1: none
     int32_t *home_slot; // of the stack; -1: none
     int32_t *pool;      // number of a constant; -1: not there yet
+    uint8_t *copies;    // 0: one for all; else bits of a copy's number
     // By copy of a value: number * DV_VEC_MAX_UNROLL + copy.
     int32_t *reg, *slot, *last;
     // By register.

@@ -43,14 +43,15 @@ static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
     v.arg[0] = x;
     v.arg[1] = y;
     v.arg[2] = z;
-    v.section = section_of(b, &v);
+    uint8_t section = section_of(b, &v);
     // The same again, not long ago: squares, mostly.
     for (int32_t i = b->n - 1; i >= 0 && i > b->n - RECENT; i--) {
         const dv_vval *w = &b->vals[i];
-        if (w->op == v.op && w->section == v.section && w->imm == imm &&
-            w->arg[0] == x && w->arg[1] == y && w->arg[2] == z)
+        if (w->arg[0] == x && w->arg[1] == y && w->arg[2] == z &&
+            w->imm == imm && w->op == op && w->section == section)
             return i;
     }
+    v.section = section;
     return add(b, v);
 }
 

@@ -227,9 +227,12 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
     }
     if (watched + behind * (groups - 1) >= effect) // all is watched before
         groups = 1;
+    int32_t late[DV_VEC_MAX_UNROLL]; // operations that a copy is behind
+    for (int k = 0; k < run->copies; k++)
+        late[k] = behind * (k * groups / run->copies);
     for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
-            int32_t op = i - behind * (k * groups / run->copies);
+            int32_t op = i - late[k];
             if (op >= 0 && op < n_ops)
                 a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
         }

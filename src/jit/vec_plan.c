@@ -156,6 +156,22 @@ static void run(planner *q, dv_vec_section s, int copies, int base, int count)
     dv_vec_alloc_run(&q->a, &(dv_vec_run){s, copies, base, count});
 }
 
+// Operations once more, for parts of vectors. Each run begins with the same
+// registers free, so that the same one is laid out the same again.
+typedef struct part {
+    int32_t from, to;
+} part;
+
+static void again(planner *q, part x, int count)
+{
+    for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
+        dv_vec_mop op = q->p->ops[i];
+        if (op.op == DV_V_LOAD || op.op == DV_V_STORE)
+            op.count = (uint16_t)count;
+        dv_vec_emit(q->p, q->a.arena, op);
+    }
+}
+
 static int has_accs(const dv_vec_shape *s)
 {
     return s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
@@ -243,6 +259,29 @@ static int less(const planner *q, int k)
     return k > q->lanes ? q->lanes : k / 2;
 }
 
+// The loops over a row: all copies, one, and parts of a vector. Those add other
+// lanes up, if they add.
+static void loops(planner *q)
+{
+    part one = {-1, -1};
+    int accs = 0;
+    for (int k = 0; k < q->a.n_statements; k++)
+        accs |= has_accs(q->a.statement[k]);
+    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
+        int copies = k > q->lanes ? k / q->lanes : 1;
+        int first = k == q->a.unroll * q->lanes;
+        emit(q, DV_V_LOOP, 0, 0, 0, k);
+        if (k < q->lanes && one.from >= 0 && !accs) {
+            again(q, one, k);
+        } else {
+            one.from = k == q->lanes && !first ? q->p->n : -1;
+            run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);
+            one.to = q->p->n;
+        }
+        emit(q, DV_V_LOOP_END, 0, 0, 0, k);
+    }
+}
+
 static void along_rows(planner *q)
 {
     int both = q->p->shape->reduce == DV_VEC_BOTH;
@@ -252,13 +291,7 @@ static void along_rows(planner *q)
     run(q, DV_SECTION_HOIST, 1, 0, 0);
     if (!both)
         start_accs(q, q->a.n_accs, q->lanes);
-    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
-        int copies = k > q->lanes ? k / q->lanes : 1;
-        int first = k == q->a.unroll * q->lanes;
-        emit(q, DV_V_LOOP, 0, 0, 0, k);
-        run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);
-        emit(q, DV_V_LOOP_END, 0, 0, 0, k);
-    }
+    loops(q);
     if (!both) {
         combine(q);
         finish(q, 0, 1);

@@ -201,10 +201,79 @@ static void kept_apart(void **state)
         }
 }
 
+// -- Strides -----------------------------------------------------------------
+
+// That are parts of loads, are added as numbers of any kind, or come from a
+// register.
+static const int strides[] = {64,   68,   72,   73,    80,    96,   128,
+                              132,  200,  256,  508,   512,   516,  1020,
+                              1024, 1025, 1300, 1532,  2048,  4096, 5120,
+                              5121, 7000, 9999, 10240, 10241, 65536};
+enum { N_STRIDES = sizeof strides / sizeof *strides };
+
+static dv_gemm_shape random_strides(void)
+{
+    dv_gemm_shape a = {.m = 1 + pick(30),
+                       .n = 1 + pick(60),
+                       .k = 1 + pick(pick(3) ? 40 : 140),
+                       .batch = pick(4) ? 1 : 2 + pick(2),
+                       .lda = 160,
+                       .ldb = strides[pick(N_STRIDES)],
+                       .ldc = strides[pick(N_STRIDES)],
+                       .stride_a = 8192,
+                       .stride_b = 8192,
+                       .dtype = pick(2) ? DV_F32 : DV_F64,
+                       .trans_a = (uint8_t)pick(2),
+                       .alpha = DV_SCALE_ONE,
+                       .beta = pick(4) ? DV_SCALE_ZERO : DV_SCALE_ONE};
+    a.trans_b = a.trans_a && pick(4) == 0; // V is A then
+    a.ldb += a.trans_b ? 140 : 0;
+    a.ask_a = a.trans_a && !a.trans_b && pick(4) == 0;
+    if (pick(4) == 0 && a.m >= 4 && a.batch == 1 && !a.trans_b) {
+        a.panel_a = 4;
+        a.pack_a = (uint8_t)pick(2);
+        a.pack_b = (uint8_t)pick(2);
+        a.next_b = a.pack_b && pick(2) ? DV_NEXT_SPREAD : 0;
+        a.ask_a = 0;
+    }
+    return a;
+}
+
+// Kernels one after the other that differ in one stride, or in two: each is
+// what it is by itself.
+static void kept_strides(void **state)
+{
+    (void)state;
+    static unsigned char alone[MOST_CODE], behind[MOST_CODE];
+    static uint64_t keep[DV_CODE_KEEP / 8];
+    for (int i = 0; i < dv_n_isas; i++)
+        for (int n = 0; n < 1500 / SHARE; n++) {
+            dv_gemm_shape s = random_strides();
+            memset(keep, 0, DV_CODE_ZEROS);
+            for (int t = 0; t < 5; t++) {
+                dv_code x = {.at = alone, .cap = MOST_CODE};
+                dv_code y = {.at = behind, .cap = MOST_CODE, .keep = keep};
+                dv_isas[i].gemm(&x, &dv_isas[i], &s);
+                dv_isas[i].gemm(&y, &dv_isas[i], &s);
+                assert_false(x.failed || y.failed);
+                assert_int_equal(x.n, y.n);
+                assert_memory_equal(alone, behind, x.n);
+                int more = s.trans_b ? 140 : 0, which = pick(4);
+                if (which == 0)
+                    s.lda = 140 + strides[pick(N_STRIDES)];
+                if (which & 1)
+                    s.ldb = more + strides[pick(N_STRIDES)];
+                if (which & 2)
+                    s.ldc = strides[pick(N_STRIDES)];
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_patterns), cmocka_unit_test(kept_short_products),
-        cmocka_unit_test(kept_apart), cmocka_unit_test(short_products_in_turn)};
+        cmocka_unit_test(kept_apart), cmocka_unit_test(kept_strides),
+        cmocka_unit_test(short_products_in_turn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

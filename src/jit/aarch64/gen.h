@@ -24,6 +24,7 @@ enum {
     X_BRUN = 14,  // running pointer into B
     X_CRUN = 15,
     X_TMP = 16,
+    X_ODD = 16, // running pointer to the last vector of a row of B
     X_TMP2 = 17,
     X_M = 19, // counts down
     X_N = 20, // counts down

@@ -3,7 +3,7 @@
 //
 // All of it follows from the tile, the type and the rings. k, strides and
 // packing only change offsets, so a pattern is made once and kept for the
-// kernels that come after (dv_code.keep). So is the code of whole tiles.
+// kernels that come after (dv_code.keep).
 #include "jit/aarch64/kloop.h"
 
 // -- When loads are due ------------------------------------------------------
@@ -260,37 +260,4 @@ dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
             *at = 0; // no pattern's
     }
     return p;
-}
-
-// -- Tiles -------------------------------------------------------------------
-
-static int same_key(const dv_tile_key *a, const dv_tile_key *b)
-{
-    uint64_t differ = 0;
-    for (int i = 0; i < DV_TILE_KEY; i++)
-        differ |= a->words[i] ^ b->words[i];
-    return !differ;
-}
-
-int dv_tile_copy(dv_code *code, const dv_tile_key *key)
-{
-    const dv_kept *k = code->keep;
-    for (uint64_t i = 0; k && i < k->tiles && i < DV_KEPT_TILES; i++)
-        if (k->tile_mixed[i] == key->mixed && same_key(&k->tile_keys[i], key)) {
-            dv_code_bytes(code, k->tile_code[i], k->tile_bytes[i]);
-            return 1;
-        }
-    return 0;
-}
-
-void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from)
-{
-    dv_kept *k = code->keep;
-    if (!k || code->failed || code->n - from > DV_TILE_BYTES)
-        return;
-    uint64_t i = k->tiles++ % DV_KEPT_TILES;
-    k->tile_keys[i] = *key;
-    k->tile_mixed[i] = key->mixed;
-    k->tile_bytes[i] = (uint32_t)(code->n - from);
-    memcpy(k->tile_code[i], code->at + from, code->n - from);
 }

@@ -28,13 +28,13 @@ static int in_next(const dv_kloop *l, int step)
 static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
 {
     const dv_tile *t = l->t;
-    int bytes = dv_tile_bytes(g, t);
-    int64_t at = dv_tile_off(g, t, j), off = at;
+    int bytes = dv_tile_bytes(g, t), odd = l->odd && j == t->nv - 1;
+    int64_t at = dv_tile_off(g, t, j), off = odd ? 0 : at;
     if (!l->walk_v)
         off += (step - l->base) * l->p->ld_v;
     if (in_next(l, step))
         off += l->hop_v;
-    dv_gen_load(g, v, l->flat ? X_B : X_BRUN, off, bytes);
+    dv_gen_load(g, v, odd ? X_ODD : l->flat ? X_B : X_BRUN, off, bytes);
     if (l->p->pack_v)
         dv_gen_store(g, v, X_VPACK, at + (step - l->base) * l->p->pack_v,
                      bytes);
@@ -130,10 +130,19 @@ static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
            n * step + hop >= 0;
 }
 
+int dv_steps_usual_v(const dv_kloop *l, const dv_gen *g)
+{
+    int even = l->t->nv - l->odd; // vectors at offsets from the row's start
+    return dv_tile_bytes(g, l->t) == 16 && !l->p->pack_v &&
+           all_usual(l->p->ld_v, l->hop_v, l->unroll, l->steps,
+                     even ? dv_tile_off(g, l->t, even - 1) : 0);
+}
+
 static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
+    int even = nv - l->odd;
     out->word[DV_THEN] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
     out->step = l->walk_v ? 0 : field(p->ld_v);
@@ -141,9 +150,10 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     if (l->walk_v)
         ok = ok && out->word[DV_THEN] && !l->flows;
     else
-        ok = ok && all_usual(p->ld_v, l->hop_v, l->unroll, l->steps,
-                             dv_tile_off(g, l->t, nv - 1));
-    for (int j = 0; ok && j < nv; j++) {
+        ok = dv_steps_usual_v(l, g);
+    if (l->odd)
+        out->word[nv - 1] = load_word(X_ODD, 0);
+    for (int j = 0; ok && j < even; j++) {
         out->word[j] =
             load_word(l->flat ? X_B : X_BRUN, dv_tile_off(g, l->t, j));
         ok = out->word[j] != 0;

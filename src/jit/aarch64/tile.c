@@ -58,6 +58,8 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
 static void start_pointers(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_B, dv_tile_off(g, l->t, l->t->nv - 1));
     if (l->flat)
         return;
     DV_E(mov_x, X_BRUN, 0, X_B, 0);
@@ -79,6 +81,8 @@ static void move_pointers(dv_kloop *l, dv_gen *g, int64_t s, int64_t v)
     for (int i = 0; i < n; i++)
         dv_gen_add(g, X_ROW + i, X_ROW + i, s);
     dv_gen_add(g, X_BRUN, X_BRUN, v);
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_ODD, v);
 }
 
 // Bytes that n steps of S are long.
@@ -113,13 +117,23 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
     l->hop_v = p->stride_v - p->k * p->ld_v;
 }
 
-static void plan_steps(dv_kloop *l, const dv_gen *g)
+// The last vector of a row may lie at any element. Near offsets are parts of a
+// load then; where more than one is not near, it has a pointer that makes them
+// whole vectors.
+static void plan_odd(dv_kloop *l, const dv_gen *g)
+{
+    enum { NEAR = 256 };
+    int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
+    int n = l->steps; // from where the pointers stand
+    if (l->turns)
+        n = n - l->unroll > l->unroll ? n - l->unroll : l->unroll;
+    l->odd = at % 16 && !l->walk_v && !l->p->pairs &&
+             at + (n - 2) * l->p->ld_v >= NEAR;
+}
+
+static void plan_loop(dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
-    l->unroll = UNROLL;
-    plan_flow(l, g);
-    if (l->flows)
-        return;
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
@@ -132,6 +146,15 @@ static void plan_steps(dv_kloop *l, const dv_gen *g)
     l->flat = !l->turns && p->batch == 1 && !l->walk_v && !l->walk_s &&
               (!p->lane_k || far < 256 || (p->ld_s % 16 == 0 && far < 65536));
     l->flat = l->flat && !p->panel && !p->pack_v;
+}
+
+static void plan_steps(dv_kloop *l, const dv_gen *g)
+{
+    l->unroll = UNROLL;
+    plan_flow(l, g);
+    if (!l->flows)
+        plan_loop(l, g);
+    plan_odd(l, g);
 }
 
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
@@ -196,6 +219,13 @@ static uint64_t bit(int on, int at)
     return (uint64_t) !!on << at;
 }
 
+// A stride that only ever comes from a register: which one does not matter.
+static uint64_t wide(int64_t bytes, int only_added)
+{
+    return only_added && !dv_gen_fits_add(bytes) ? DV_KEY_WIDE
+                                                 : (uint64_t)bytes;
+}
+
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
 // as in one_product; -1: the whole tile, which stores its sums as they are. A
 // product knows neither the others of a batch, unless it flows into them, nor
@@ -205,9 +235,14 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
     const dv_prod *p = l->p;
     const dv_tile *t = l->t;
     int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
+    int one_by_one = !l->flows && !p->pairs; // where pointers walk
+    int moves = one_by_one && !p->pack_v && !p->ask &&
+                (l->walk_v || dv_steps_usual_v(l, g));
     dv_tile_key key = {
-        {apart ? 0 : (uint64_t)p->ld_s, (uint64_t)p->ld_v,
-         fresh < 0 ? (uint64_t)p->ldc : 0, l->flows ? (uint64_t)p->stride_s : 0,
+        {wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
+         fresh < 0 ? wide(p->ldc, 1) : 0,
+         apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
+         l->flows ? (uint64_t)p->stride_s : 0,
          l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
          (uint64_t)p->ask_step,
          (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
@@ -216,9 +251,15 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
          (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
              (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
-             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6)},
-        1};
-    for (int i = 0; i < DV_TILE_KEY; i++)
+             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
+             bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
+             bit(l->walk_s, 10)},
+        1,
+        moves,
+        l->walk_v,
+        l->flat,
+        l->odd};
+    for (int i = DV_KEY_C + 1; i < DV_TILE_KEY; i++)
         key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
     return key;
 }
@@ -255,7 +296,7 @@ static void product(dv_kloop *l, dv_gen *g, int fresh)
 {
     dv_tile_key key = key_of(l, g, fresh);
     size_t from = g->code->n;
-    if (dv_tile_copy(g->code, &key))
+    if (dv_tile_copy(g, l, &key))
         return;
     plan_rings(l, g);
     one_product(l, g, fresh);
@@ -313,7 +354,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     dv_tile_key key;
     if (stores) {
         key = key_of(&l, g, -1);
-        if (dv_tile_copy(g->code, &key))
+        if (dv_tile_copy(g, &l, &key))
             return;
     }
     size_t from = g->code->n;

@@ -1,15 +1,51 @@
 // Operations of a kernel's plan that compute: one NEON instruction each.
 #include "jit/aarch64/vec_arith.h"
 
-// The instruction for lanes of 4 or 8 bytes: name_4s or name_2d.
-#define BY_LANE(op, a, b, c, d)                                                \
-    do {                                                                       \
-        if (g->es == 8)                                                        \
-            DV_E(op##2d, a, b, c, d);                                          \
-        else                                                                   \
-            DV_E(op##4s, a, b, c, d);                                          \
-    } while (0)
+// Arguments of the instruction: both, both the other way round, the first, or
+// the first twice.
+typedef enum args { NONE, AB, BA, A, AA } args;
 
+// An operation in lanes of 4 and of 8 bytes. There are no whole numbers of 8.
+typedef struct row {
+    uint16_t four, eight; // dv_insn
+    uint8_t args;
+} row;
+
+#define BOTH(name) DV_INSN_##name##4s, DV_INSN_##name##2d
+#define FOUR(name) DV_INSN_##name, DV_INSN_##name
+static const row rows[DV_V_MOV + 1] = {
+    [DV_V_FADD] = {BOTH(fadd_), AB},
+    [DV_V_FSUB] = {BOTH(fsub_), AB},
+    [DV_V_FMUL] = {BOTH(fmul_), AB},
+    [DV_V_FDIV] = {BOTH(fdiv_), AB},
+    [DV_V_FSQRT] = {BOTH(fsqrt_), A},
+    [DV_V_FMA] = {BOTH(fmla_), AB}, // the destination is the addend
+    [DV_V_FNMA] = {BOTH(fmls_), AB},
+    [DV_V_FMIN] = {BOTH(fmin_), AB},
+    [DV_V_FMAX] = {BOTH(fmax_), AB},
+    [DV_V_FLEAST] = {BOTH(fmin_), AB},
+    [DV_V_FMOST] = {BOTH(fmax_), AB},
+    [DV_V_FNEG] = {BOTH(fneg_), A},
+    [DV_V_FABS] = {BOTH(fabs_), A},
+    [DV_V_FLT] = {BOTH(fcmgt_), BA},
+    [DV_V_FLE] = {BOTH(fcmge_), BA},
+    [DV_V_FEQ] = {BOTH(fcmeq_), AB},
+    [DV_V_AND] = {FOUR(and_v), AB},
+    [DV_V_OR] = {FOUR(orr_v), AB},
+    [DV_V_XOR] = {FOUR(eor_v), AB},
+    [DV_V_IADD] = {BOTH(add_), AB},
+    [DV_V_ISUB] = {BOTH(sub_), AB},
+    [DV_V_IMUL] = {FOUR(mul_4s), AB},
+    [DV_V_IMIN] = {FOUR(smin_4s), AB},
+    [DV_V_IMAX] = {FOUR(smax_4s), AB},
+    [DV_V_IABS] = {FOUR(abs_4s), A},
+    [DV_V_ILT] = {FOUR(cmgt_4s), BA},
+    [DV_V_IEQ] = {FOUR(cmeq_4s), AB},
+    [DV_V_MOV] = {FOUR(mov_v), AA},
+};
+
+// Bits of one of three registers where a's are set: which instruction it is
+// follows from the one that is overwritten.
 static void pick(dv_gen *g, int d, int a, int b, int c)
 {
     if (d == a)
@@ -20,121 +56,33 @@ static void pick(dv_gen *g, int d, int a, int b, int c)
         DV_E(bif_v, d, c, a, 0);
 }
 
-static void whole_op(dv_gen *g, dv_vop op, int d, int a, int b)
-{
-    switch (op) {
-    case DV_V_IADD:
-        BY_LANE(add_, d, a, b, 0);
-        break;
-    case DV_V_ISUB:
-        BY_LANE(sub_, d, a, b, 0);
-        break;
-    case DV_V_IMUL:
-        DV_E(mul_4s, d, a, b, 0);
-        break;
-    case DV_V_IMIN:
-        DV_E(smin_4s, d, a, b, 0);
-        break;
-    case DV_V_IMAX:
-        DV_E(smax_4s, d, a, b, 0);
-        break;
-    case DV_V_IABS:
-        DV_E(abs_4s, d, a, 0, 0);
-        break;
-    case DV_V_ILT:
-        DV_E(cmgt_4s, d, b, a, 0);
-        break;
-    default: // IEQ
-        DV_E(cmeq_4s, d, a, b, 0);
-    }
-}
-
-static void bit_op(dv_gen *g, const dv_vec_mop *o, int d, int a, int b)
+static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
 {
     int width = 8 * g->es;
-    switch ((dv_vop)o->op) {
-    case DV_V_AND:
-        DV_E(and_v, d, a, b, 0);
-        break;
-    case DV_V_OR:
-        DV_E(orr_v, d, a, b, 0);
-        break;
-    case DV_V_XOR:
-        DV_E(eor_v, d, a, b, 0);
-        break;
-    case DV_V_SHL:
-        DV_E(shl_v, d, a, width + o->imm, 0);
-        break;
-    case DV_V_SHR:
-        DV_E(ushr_v, d, a, 2 * width - o->imm, 0);
-        break;
-    case DV_V_ROT:
-        DV_E(ext_v, d, a, a, o->imm * g->es);
-        break;
-    default: // MOV
-        DV_E(mov_v, d, a, a, 0);
-    }
+    if (op == DV_V_SHL)
+        DV_E(shl_v, d, a, width + imm, 0);
+    else if (op == DV_V_SHR)
+        DV_E(ushr_v, d, a, 2 * width - imm, 0);
+    else // ROT
+        DV_E(ext_v, d, a, a, imm * g->es);
 }
 
-static void float_op(dv_gen *g, dv_vop op, int d, int a, int b)
+void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
+                        int imm)
 {
-    switch (op) {
-    case DV_V_FADD:
-        BY_LANE(fadd_, d, a, b, 0);
-        break;
-    case DV_V_FSUB:
-        BY_LANE(fsub_, d, a, b, 0);
-        break;
-    case DV_V_FMUL:
-        BY_LANE(fmul_, d, a, b, 0);
-        break;
-    case DV_V_FDIV:
-        BY_LANE(fdiv_, d, a, b, 0);
-        break;
-    case DV_V_FSQRT:
-        BY_LANE(fsqrt_, d, a, 0, 0);
-        break;
-    case DV_V_FMA: // d is the addend
-        BY_LANE(fmla_, d, a, b, 0);
-        break;
-    case DV_V_FNMA:
-        BY_LANE(fmls_, d, a, b, 0);
-        break;
-    case DV_V_FMIN:
-    case DV_V_FLEAST:
-        BY_LANE(fmin_, d, a, b, 0);
-        break;
-    case DV_V_FMAX:
-    case DV_V_FMOST:
-        BY_LANE(fmax_, d, a, b, 0);
-        break;
-    case DV_V_FNEG:
-        BY_LANE(fneg_, d, a, 0, 0);
-        break;
-    case DV_V_FABS:
-        BY_LANE(fabs_, d, a, 0, 0);
-        break;
-    case DV_V_FLT:
-        BY_LANE(fcmgt_, d, b, a, 0);
-        break;
-    case DV_V_FLE:
-        BY_LANE(fcmge_, d, b, a, 0);
-        break;
-    default: // FEQ
-        BY_LANE(fcmeq_, d, a, b, 0);
+    const row *r = &rows[op];
+    if (r->args == NONE) {
+        if (op == DV_V_SEL)
+            pick(g, d, a, b, c);
+        else
+            with_number(g, op, d, a, imm);
+        return;
     }
-}
-
-void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o)
-{
-    if (o.op == DV_V_SEL)
-        pick(g, o.dst, o.a, o.b, o.c);
-    else if (o.op >= DV_V_FADD && o.op <= DV_V_FEQ)
-        float_op(g, (dv_vop)o.op, o.dst, o.a, o.b);
-    else if (o.op >= DV_V_IADD && o.op <= DV_V_IEQ)
-        whole_op(g, (dv_vop)o.op, o.dst, o.a, o.b);
-    else
-        bit_op(g, &o, o.dst, o.a, o.b);
+    int first = r->args == BA ? b : a;
+    int second = r->args == AB ? b : r->args == A ? 0 : a;
+    uint32_t bits = dv_insn_rows[g->es == 8 ? r->eight : r->four].bits;
+    dv_code_put(g->code, bits | (uint32_t)d | (uint32_t)first << 5 |
+                             (uint32_t)second << 16);
 }
 
 int dv_a64_vec_point(unsigned char *code, size_t first)

@@ -4,9 +4,10 @@
 #include "jit/aarch64/gen.h"
 #include "jit/vec_ir.h"
 
-// Write one down. Its registers are those of the machine; lanes are of g->es
-// bytes.
-void dv_a64_vec_compute(dv_gen *g, dv_vec_mop o);
+// Write one down: d from a, b and c, which are registers of the machine; lanes
+// are of g->es bytes.
+void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
+                        int imm);
 // Elements as they are in memory become lanes of type `to`, in place.
 void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to);
 // Lanes of type `from` become elements of t. Returns the register that has
@@ -15,4 +16,9 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t);
 // Loads of constants by number in code that ends where the pool begins get
 // their distances. 0: one is too far from it.
 int dv_a64_vec_point(unsigned char *code, size_t first);
+// Leave a kernel that has been written, with so many holes, and write one from
+// what was left. 0: a distance takes more instructions than there, or less.
+void dv_a64_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes);
+int dv_a64_vec_fill(dv_code *code, const dv_vec_whole *w,
+                    const dv_vec_shape *s);
 #endif
