@@ -366,7 +366,7 @@ static void moves(void **state)
 {
     (void)state;
     dv_jit *jit = new_jit();
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000 / SHARE; i++) {
         dv_move_shape s = {.rows = 1 + pick(40), .cols = 1 + pick(40)};
         s.dtype = (uint8_t)(i % 3 ? DV_F32 : DV_F64);
         s.move = (uint8_t)pick(3);
