@@ -9,7 +9,7 @@
 // Each pass tries the later ones on copies and keeps only its own choice; the
 // later pass then finds the same. Nothing here depends on the number of
 // threads: sums are in the same order for any.
-#include "nest/best.h"
+#include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include <stdlib.h>
@@ -25,133 +25,6 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
                             o->tile_vectors ? o->tile_vectors : 6};
 }
 
-// -- Order -------------------------------------------------------------------
-
-// Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
-enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
-
-static const unsigned char templates[][N_KINDS] = {
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-    {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER},
-    {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER},
-    {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER},
-    {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
-    {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
-    {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
-    // m and n as one kind, by their steps in out alone
-    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
-    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
-    // by their steps in what is read: results are packed
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-};
-enum {
-    N_TEMPLATES = sizeof templates / sizeof *templates,
-    MIXED = 8,
-    BY_INPUT = 10
-};
-
-typedef struct ranked {
-    int kind_at; // place of its kind in the template
-    int level;   // of its tiles
-    int before;  // where it stood
-    int stays;   // behind what it stood behind
-    int64_t reach;
-} ranked;
-
-static int64_t reach_in(const dv_nest_dim *d)
-{
-    return llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
-}
-
-static int64_t reach(const dv_nest_dim *d)
-{
-    int64_t out = llabs(d->stride[DV_OUT]);
-    return out ? out : reach_in(d);
-}
-
-static int comes_before(const ranked *a, const ranked *b)
-{
-    if (a->kind_at != b->kind_at)
-        return a->kind_at < b->kind_at;
-    if (a->stays)
-        return a->before < b->before;
-    if (a->level != b->level)
-        return a->level < b->level;
-    if (a->reach != b->reach)
-        return a->reach > b->reach;
-    return a->before < b->before;
-}
-
-// A loop over tiles of another loop.
-static int is_outer(const dv_nest *n, const dv_nest_tiles *t, int i)
-{
-    return t->inner[i] >= 0 && n->dims[t->inner[i]].exec != DV_NEST_PRIM;
-}
-
-static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
-{
-    switch (n->dims[i].type) {
-    case DV_NEST_C:
-        return OF_C;
-    case DV_NEST_K:
-        return OF_K;
-    case DV_NEST_M:
-        return is_outer(n, t, i) ? M_OUTER : M_INNER;
-    default:
-        return is_outer(n, t, i) ? N_OUTER : N_INNER;
-    }
-}
-
-// The loops of `n` in the order that template `which` has them in: where each
-// stood. Returns how many.
-static int arrange(const dv_nest *n, const dv_nest_tiles *t, int which,
-                   uint8_t *order)
-{
-    ranked r[DV_NEST_MAX_DIMS];
-    int loops = 0, mixed = which >= MIXED && which < BY_INPUT;
-    for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
-        const dv_nest_dim *d = &n->dims[loops];
-        int kind = kind_of(n, t, loops), at = 0, i = loops;
-        if (mixed && kind >= M_OUTER)
-            kind = M_OUTER;
-        while (templates[which][at] != kind)
-            at++;
-        ranked x = {at, !mixed && t->outer[loops] >= 0, loops,
-                    kind == OF_K && n->k_order == DV_K_AS_IT_IS,
-                    which < BY_INPUT ? reach(d) : reach_in(d)};
-        for (; i > 0 && comes_before(&x, &r[i - 1]); i--)
-            r[i] = r[i - 1];
-        r[i] = x;
-    }
-    for (int i = 0; i < loops; i++)
-        order[i] = (uint8_t)r[i].before;
-    return loops;
-}
-
-// Are these the dimensions of `whole` once tiles are put together?
-static int makes_up(const dv_nest *whole, const dv_nest *tiled)
-{
-    int bad, found = 0;
-    dv_nest_tiles t;
-    dv_nest x;
-    if (!dv_nest_tiles_of(tiled, &t, &bad))
-        return 0;
-    dv_nest_copy(&x, tiled);
-    dv_nest_unite_tiles(&x, &t);
-    for (int i = 0; i < whole->n_dims; i++)
-        for (int j = 0; j < x.n_dims; j++)
-            if (whole->dims[i].size == x.dims[j].size &&
-                whole->dims[i].type == x.dims[j].type &&
-                !memcmp(whole->dims[i].stride, x.dims[j].stride,
-                        sizeof x.dims[j].stride)) {
-                found++;
-                break;
-            }
-    return x.n_dims == whole->n_dims && found == x.n_dims;
-}
-
 // Moving loops may not change which tiles belong together.
 static int same_whole(const dv_nest *a, const dv_nest *b)
 {
@@ -162,63 +35,7 @@ static int same_whole(const dv_nest *a, const dv_nest *b)
         return 0;
     dv_nest_copy(&whole, a);
     dv_nest_unite_tiles(&whole, &t);
-    return makes_up(&whole, b);
-}
-
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most)
-{
-    dv_nest_tiles t;
-    dv_nest whole, given, a;
-    uint8_t orders[N_TEMPLATES][DV_NEST_MAX_DIMS];
-    int bad;
-    double least = most;
-    if (!dv_nest_tiles_of(n, &t, &bad))
-        return DV_NEST_IMPOSSIBLE;
-    dv_nest_copy(&given, n);
-    dv_nest_copy(&whole, n);
-    dv_nest_unite_tiles(&whole, &t);
-    for (int i = 0; i < N_TEMPLATES; i++) {
-        int loops = arrange(&given, &t, i, orders[i]), other = 0;
-        while (other < i && memcmp(orders[other], orders[i], (size_t)loops))
-            other++;
-        if (other < i)
-            continue; // this order was tried
-        dv_nest_copy(&a, &given);
-        for (int l = 0; l < loops; l++)
-            a.dims[l] = given.dims[orders[i][l]];
-        if (!makes_up(&whole, &a))
-            continue;
-        double cost = dv_nest_mark_packs(&a, caches, 0, least);
-        if (cost >= least)
-            continue;
-        least = cost;
-        for (int l = 0; l < loops; l++) // without marks
-            n->dims[l] = given.dims[orders[i][l]];
-    }
-    return least < most ? least : DV_NEST_IMPOSSIBLE;
-}
-
-dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
-                        dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
-        dv_nest_sort_loops(n);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
-}
-
-dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
-                       dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
+    return dv_nest_makes_up(&whole, b);
 }
 
 // -- Tiles -------------------------------------------------------------------
@@ -337,7 +154,8 @@ static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         if (d->type == type && d->exec != DV_NEST_PRIM && t.inner[i] < 0 &&
-            !d->whole && (at < 0 || reach(d) < reach(&n->dims[at])))
+            !d->whole &&
+            (at < 0 || dv_nest_reach(d) < dv_nest_reach(&n->dims[at])))
             at = i;
     }
     if (at >= 0)

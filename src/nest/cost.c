@@ -10,75 +10,47 @@
 //   results    the same for out, which is read and written
 //
 // Rates are those of one core of today; only their proportions matter.
+#include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
-#include "nest/best.h"
 
 enum { LINE = 64 };
 
-typedef struct prices {
-    double fma, tile, call; // a vector of multiply-adds
-    // Per byte, beyond what is hidden behind multiply-adds.
-    double l1, l2, l3, memory;
-    double stream; // the same, written around the caches
-    // Per 4 bytes moved.
-    double copied, turned, gathered, scalar;
-    // Shares of those: copied by the kernel as it reads, with what it reads
-    // next asked for before; put back, where it was turned.
-    double on_way, put_back;
-    double pages; // of a line of results, on a page of its own
-    double spill; // passes over a buffer of results that L2 does not hold
-    int asks;     // kernels ask for the rows that they read in place
-} prices;
-
 // Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
-static const prices neon = {.fma = 0.0962,
-                            .tile = 2.5,
-                            .call = 6,
-                            .l1 = 0.004,
-                            .l2 = 0.002,
-                            .l3 = 0.009,
-                            .memory = 0.03,
-                            .copied = 0.11,
-                            .turned = 0.20,
-                            .gathered = 0.6,
-                            .scalar = 2.0,
-                            .on_way = 0.5,
-                            .put_back = 1.0,
-                            .pages = 0.15,
-                            .spill = 1,
-                            .asks = 1};
-static const prices avx = {.fma = 0.19,
-                           .tile = 12,
-                           .call = 12,
-                           .l1 = 0.003,
-                           .l2 = 0.004,
-                           .l3 = 0.03,
-                           .memory = 0.15,
-                           .stream = 0.025,
-                           .copied = 0.045,
-                           .turned = 0.22,
-                           .gathered = 0.6,
-                           .scalar = 2.0,
-                           .on_way = 0.8,
-                           .put_back = 2.2,
-                           .pages = 0.5,
-                           .spill = 3};
+static const dv_nest_prices neon = {.fma = 0.0962,
+                                    .tile = 2.5,
+                                    .call = 6,
+                                    .l1 = 0.004,
+                                    .l2 = 0.002,
+                                    .l3 = 0.009,
+                                    .memory = 0.03,
+                                    .copied = 0.11,
+                                    .turned = 0.20,
+                                    .gathered = 0.6,
+                                    .scalar = 2.0,
+                                    .on_way = 0.5,
+                                    .put_back = 1.0,
+                                    .pages = 0.15,
+                                    .spill = 1,
+                                    .asks = 1};
+static const dv_nest_prices avx = {.fma = 0.19,
+                                   .tile = 12,
+                                   .call = 12,
+                                   .l1 = 0.003,
+                                   .l2 = 0.004,
+                                   .l3 = 0.03,
+                                   .memory = 0.15,
+                                   .stream = 0.025,
+                                   .copied = 0.045,
+                                   .turned = 0.22,
+                                   .gathered = 0.6,
+                                   .scalar = 2.0,
+                                   .on_way = 0.8,
+                                   .put_back = 2.2,
+                                   .pages = 0.5,
+                                   .spill = 3};
 
-typedef struct count {
-    const dv_nest *n;
-    const dv_nest_caches *caches;
-    const prices *p;
-    dv_nest_form dims, f;              // before packing, and with it
-    double turns[DV_NEST_MAX_DIMS];    // of each loop
-    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
-    // Elements of an operand: all, and those in its buffer, if it has one.
-    double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
-    int counted;            // the former: all forms agree on it
-    double es, row, col, k; // bytes; the kernel's sizes
-    double lanes;
-    int64_t panel; // vectors of a panel of columns, at most
-} count;
+typedef dv_nest_count count;
 
 // How often loop l runs for one turn of the loops around it, on average.
 static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
@@ -121,7 +93,7 @@ static double elems_behind(const count *c, int o, int at)
     return n;
 }
 
-static void pack_in(count *c, int o, int at)
+void dv_nest_pack_in(count *c, int o, int at)
 {
     c->f.pack[o] = at;
     c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
@@ -154,9 +126,8 @@ static double waste_of(const count *c, double vectors)
 }
 
 // Rows that are read in place from memory, where their lines are asked for.
-static int asks(const count *c)
+static int asks(const count *c, const dv_nest_form *f)
 {
-    const dv_nest_form *f = &c->f;
     return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
@@ -182,10 +153,10 @@ static double read_run(const count *c, int o)
     return run * c->es;
 }
 
-static double kernels(const count *c)
+// One call.
+static double kernel(const count *c, int asking)
 {
     const dv_nest_form *f = &c->f;
-    double calls = turns_up_to(c, f->n_loops - 1);
     double vectors =
         (double)dv_ceil_div((int64_t)(c->col + 0.99), (int64_t)c->lanes);
     double panels = (double)dv_ceil_div((int64_t)vectors, c->panel);
@@ -196,8 +167,8 @@ static double kernels(const count *c)
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
-        waste += asks(c) ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
-    if (asks(c) && c->k * LINE > (double)c->caches->l1 / 4)
+        waste += asking ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
+    if (asking && c->k * LINE > (double)c->caches->l1 / 4)
         waste += 0.3; // lines of rows far apart do not stay in L1
     if (!packed)      // long vectors turn out as well then
         waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
@@ -214,13 +185,23 @@ static double kernels(const count *c)
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
     double fma = c->row * vectors * c->k * c->p->fma;
-    return calls * (fma * (1 + waste) + c->p->tile * rows * panels +
-                    c->p->call * (packed ? panels : 1));
+    return fma * (1 + waste) + c->p->tile * rows * panels +
+           c->p->call * (packed ? panels : 1);
+}
+
+double dv_nest_kernels(count *c, dv_nest_way *w)
+{
+    int asking = asks(c, &w->f);
+    if (w->call[asking] == 0) {
+        dv_nest_way_take(c, w, w->f.pack);
+        w->call[asking] = kernel(c, asking);
+    }
+    return turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
 }
 
 // -- Traffic -----------------------------------------------------------------
 
-static double rate(const count *c, double bytes)
+double dv_nest_rate(const count *c, double bytes)
 {
     return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
            : bytes <= (double)c->caches->l3 / 2 ? c->p->l3
@@ -248,7 +229,7 @@ static double waits(const count *c, int o)
     // Where that goes on elsewhere, lines were not asked for, and others in
     // vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
-        (asks(c) || !f->row_turned))
+        (asks(c, f) || !f->row_turned))
         return 0.6 +
                (f->row_turned ? 20.0 : 8.0) * LINE / (read_run(c, o) + LINE);
     double run = elems(c->n, inner);
@@ -259,13 +240,13 @@ static double waits(const count *c, int o)
 
 // Columns are waited for by the first rows that meet them; rows come by one
 // after the other, asked for in time.
-static double load(const count *c, int o)
+double dv_nest_load(const count *c, int o)
 {
     int at = c->f.pack[o], is_col = o == c->f.in_col;
     double block = block_of(c, o), loads = loads_of(c, o);
     double where = at == DV_FORM_NEVER ? c->all[o] : c->held[o];
-    double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
-           sum = 0;
+    double each = dv_nest_rate(c, where * c->es),
+           panel = (double)c->panel * c->lanes, sum = 0;
     // The rows go by once for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
@@ -329,7 +310,7 @@ static int streams(const count *c, double all)
                      c->col <= 2 * c->lanes);
 }
 
-static double results(const count *c)
+double dv_nest_results(const count *c)
 {
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
@@ -340,8 +321,8 @@ static double results(const count *c)
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
-           ragged(c, run_of(c) * c->es);
+    return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
+           hidden * ragged(c, run_of(c) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -396,14 +377,14 @@ static double price(const count *c, int o, int at)
                                                   : 1);
 }
 
-static double packing(const count *c, int o)
+double dv_nest_packing(const count *c, int o)
 {
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
         return 0;
     double n = turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
-    double far = c->es * rate(c, c->all[o] * c->es);
+    double far = c->es * dv_nest_rate(c, c->all[o] * c->es);
     double calls = turns_up_to(c, at) * 20;
     if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
@@ -422,179 +403,94 @@ static double packing(const count *c, int o)
            calls;
 }
 
-static int too_large(const count *c, int o)
+int dv_nest_too_large(const count *c, int o)
 {
     double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
     return c->held[o] * c->es > most;
 }
 
-// Count what depends on who is packed, but not on where. 0: there is no form.
-static int take_form(count *c, const int pack[])
+// -- Ways to pack ------------------------------------------------------------
+
+void dv_nest_way_take(count *c, const dv_nest_way *w, const int at[])
 {
-    const dv_nest *n = c->n;
-    if (dv_nest_form_packed(n, &c->dims, pack, &c->f, NULL))
-        return 0;
-    c->row = average(n, c->f.row);
-    c->col = average(n, c->f.col);
-    c->k = 1;
-    for (int i = 0; i < c->f.n_k; i++)
-        c->k *= average(n, c->f.k[i]);
+    c->f = w->f;
+    c->row = w->row;
+    c->col = w->col;
     for (int o = 0; o < DV_N_OPERANDS; o++)
-        pack_in(c, o, c->f.pack[o]);
-    for (int o = 0; o < DV_N_OPERANDS && !c->counted; o++)
-        c->all[o] = elems_behind(c, o, -1);
-    c->counted = 1;
-    return 1;
+        dv_nest_pack_in(c, o, at[o]);
 }
 
-// Count what does not depend on that. 0: there is no such nest.
-static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
+dv_nest_way *dv_nest_way_of(count *c, int packed)
 {
-    int bad;
-    dv_nest_tiles t;
+    dv_nest_way *w = &c->ways[packed];
+    if (w->state == DV_WAY_NEW) {
+        int at[DV_N_OPERANDS];
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            at[o] = packed >> o & 1 ? DV_FORM_TOP : DV_FORM_NEVER;
+        int none = dv_nest_form_packed(c->n, &c->dims, at, &w->f, NULL);
+        w->state = none ? DV_WAY_NONE : DV_WAY_KNOWN;
+        w->row = none ? 0 : average(c->n, w->f.row);
+        w->col = none ? 0 : average(c->n, w->f.col);
+        w->call[0] = w->call[1] = 0;
+    }
+    return w->state == DV_WAY_KNOWN ? w : NULL;
+}
+
+// What depends on the order of loops.
+static void count_loops(count *c)
+{
+    c->upto[0] = 1;
+    for (int l = 0; l < c->dims.n_loops; l++)
+        c->upto[l + 1] = c->upto[l] * c->turns[l];
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        c->all[o] = elems_behind(c, o, -1);
+}
+
+int dv_nest_count_begin(count *c, const dv_nest *n,
+                        const dv_nest_caches *caches, const dv_nest_tiles *t)
+{
     c->n = n;
     c->caches = caches;
-    c->counted = 0;
-    if (dv_nest_form_dims(n, &c->dims, NULL) || !dv_nest_tiles_of(n, &t, &bad))
+    if (dv_nest_form_dims(n, &c->dims, NULL))
         return 0;
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
     c->p = caches->vector > 16 ? &avx : &neon;
     c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
     c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
-    c->upto[0] = 1;
-    for (int l = 0; l < c->dims.n_loops; l++) {
-        c->turns[l] = turns_of(n, &t, l);
-        c->upto[l + 1] = c->upto[l] * c->turns[l];
-    }
+    c->f = c->dims;
+    c->row = average(n, c->f.row);
+    c->col = average(n, c->f.col);
+    c->k = 1;
+    for (int i = 0; i < c->f.n_k; i++)
+        c->k *= average(n, c->f.k[i]);
+    for (int l = 0; l < c->dims.n_loops; l++)
+        c->turns[l] = turns_of(n, t, l);
+    for (int i = 0; i < DV_NEST_WAYS; i++)
+        c->ways[i].state = DV_WAY_NEW;
+    count_loops(c);
     return 1;
+}
+
+void dv_nest_count_again(count *c, const dv_nest *n, const double *turns,
+                         const uint8_t *order)
+{
+    c->n = n;
+    c->f = c->dims;
+    c->row = average(n, c->f.row);
+    c->col = average(n, c->f.col);
+    for (int l = 0; l < c->dims.n_loops; l++)
+        c->turns[l] = turns[order[l]];
+    count_loops(c);
 }
 
 double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
 {
-    static const int all[] = {DV_FORM_TOP, DV_FORM_TOP, DV_FORM_TOP};
     count c;
-    return begin(&c, n, caches) && take_form(&c, all) ? kernels(&c) : 0;
-}
-
-// That of a nest that is packed like this; no less than `most` is as good as
-// impossible.
-static double cost_of(count *c, const int pack[], double most)
-{
-    const dv_nest *n = c->n;
-    if (!take_form(c, pack) ||
-        (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
-        return DV_NEST_IMPOSSIBLE;
-    double sum = kernels(c);
-    sum += sum < most ? results(c) : 0;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (too_large(c, o) || sum >= most)
-            return DV_NEST_IMPOSSIBLE;
-        sum += packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
-    }
-    return sum;
-}
-
-double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
-{
-    count c;
-    dv_nest_form f;
-    if (dv_nest_form_of(n, &f, NULL) || !begin(&c, n, caches))
-        return DV_NEST_IMPOSSIBLE;
-    return cost_of(&c, f.pack, DV_NEST_IMPOSSIBLE);
-}
-
-// -- Choosing what is packed -------------------------------------------------
-
-static void mark(dv_nest *n, int o, int at)
-{
-    uint8_t bit = (uint8_t)(1 << o);
-    n->pack &= (uint8_t)~bit;
-    for (int i = 0; i < n->n_dims; i++)
-        n->dims[i].pack &= (uint8_t)~bit;
-    if (at == DV_FORM_TOP)
-        n->pack |= bit;
-    else if (at >= 0)
-        n->dims[at].pack |= bit;
-}
-
-// The loop in which packing an operand costs least, by what is its alone.
-static int best_loop(count *c, int o)
-{
-    int best = DV_FORM_NEVER;
-    double least = DV_NEST_IMPOSSIBLE;
-    for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        // Shared loops are gone through as one; results are a thread's own.
-        int next_shared =
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
-        if (next_shared && (at >= 0 || o == DV_OUT))
-            continue;
-        // Before a loop that it has no part in there is as much to pack, and
-        // less often; only the innermost may do it on the way.
-        if (at >= 0 && at + 1 < c->f.n_loops && !c->n->dims[at].stride[o] &&
-            c->n->dims[at].exec != DV_NEST_SHARED)
-            continue;
-        pack_in(c, o, at);
-        double cost = too_large(c, o) ? least : packing(c, o);
-        if (cost < least && o != DV_OUT)
-            cost += load(c, o);
-        if (cost < least) {
-            least = cost;
-            best = at;
-        }
-    }
-    return best;
-}
-
-// What is packed, in which loop, and what that costs.
-typedef struct packs {
-    int at[DV_N_OPERANDS];
-    double cost;
-} packs;
-
-// Packed or not, each of in0 and in1, with out as it is: what costs least.
-// `was` and not -1: that is settled, operand by operand.
-static void try_inputs(count *c, packs *best, const int at[], int was)
-{
-    for (int packed = 0; packed < 4; packed++) {
-        if (was >= 0 && packed != (was & 3))
-            continue;
-        packs p = {{DV_FORM_NEVER, DV_FORM_NEVER, at[DV_OUT]}, 0};
-        for (int o = DV_IN0; o <= DV_IN1; o++)
-            if (packed >> o & 1)
-                p.at[o] = at[o];
-        p.cost = cost_of(c, p.at, best->cost);
-        if (p.cost < best->cost)
-            *best = p;
-    }
-}
-
-double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
-                          double most)
-{
-    packs best = {{0}, most};
-    count c;
-    int was = n->pack;
-    for (int i = 0; i < n->n_dims; i++)
-        was |= n->dims[i].pack;
-    int may = begin(&c, n, caches);
-    int at[DV_N_OPERANDS], rows = -1; // whose rows the loops were found for
-    for (int out = 0; may && out <= !n->combine; out++) {
-        const int all[] = {DV_FORM_TOP, DV_FORM_TOP,
-                           out ? DV_FORM_TOP : DV_FORM_NEVER};
-        if (keep && !n->combine && out != (was >> DV_OUT & 1))
-            continue;
-        if (!take_form(&c, all))
-            continue;
-        for (int o = DV_IN0; o <= DV_IN1 && c.f.in_row != rows; o++)
-            at[o] = best_loop(&c, o);
-        rows = c.f.in_row;
-        at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
-        if (!out || at[DV_OUT] != DV_FORM_NEVER)
-            try_inputs(&c, &best, at, keep ? was : -1);
-    }
-    if (best.cost >= most)
-        return DV_NEST_IMPOSSIBLE;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        mark(n, o, best.at[o]);
-    return best.cost;
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad) ||
+        !dv_nest_count_begin(&c, n, caches, &t))
+        return 0;
+    dv_nest_way *w = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
+    return w ? dv_nest_kernels(&c, w) : 0;
 }

@@ -1,0 +1,94 @@
+// What the files that count costs share: cost.c prices a nest, packs.c chooses
+// what is packed, order.c the order of loops, bound.c says what it takes at
+// least.
+#ifndef DV_NEST_COST_H
+#define DV_NEST_COST_H
+#include "nest/best.h"
+
+// In ns; only their proportions matter.
+typedef struct dv_nest_prices {
+    double fma, tile, call; // a vector of multiply-adds
+    // Per byte, beyond what is hidden behind multiply-adds.
+    double l1, l2, l3, memory;
+    double stream; // the same, written around the caches
+    // Per 4 bytes moved.
+    double copied, turned, gathered, scalar;
+    // Shares of those: copied by the kernel as it reads, with what it reads
+    // next asked for before; put back, where it was turned.
+    double on_way, put_back;
+    double pages; // of a line of results, on a page of its own
+    double spill; // passes over a buffer of results that L2 does not hold
+    int asks;     // kernels ask for the rows that they read in place
+} dv_nest_prices;
+
+// A bit an operand that is packed.
+enum { DV_NEST_WAYS = 1 << DV_N_OPERANDS };
+
+// What follows from which operands are packed, for any order of loops and
+// wherever they are packed.
+typedef struct dv_nest_way {
+    enum { DV_WAY_NEW, DV_WAY_KNOWN, DV_WAY_NONE } state;
+    dv_nest_form f;
+    double row, col; // the kernel's sizes
+    double call[2];  // ns of a call that does not ask, and does; 0: not counted
+} dv_nest_way;
+
+typedef struct dv_nest_count {
+    const dv_nest *n;
+    const dv_nest_caches *caches;
+    const dv_nest_prices *p;
+    dv_nest_form dims, f;              // before packing, and with it
+    double turns[DV_NEST_MAX_DIMS];    // of each loop
+    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
+    // Elements of an operand: all, and those in its buffer, if it has one.
+    double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
+    double es, row, col, k; // bytes; the kernel's sizes
+    double lanes;
+    int64_t panel; // vectors of a panel of columns, at most
+    dv_nest_way ways[DV_NEST_WAYS];
+} dv_nest_count;
+
+// -- Counting (cost.c) -------------------------------------------------------
+
+// Count what does not depend on packing. 0: there is no such nest. `t` are its
+// tiles.
+int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
+                        const dv_nest_caches *caches, const dv_nest_tiles *t);
+// The same again for a nest whose loops stand otherwise: loop l was order[l].
+// `turns` are those of the loops as they stood.
+void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
+                         const double *turns, const uint8_t *order);
+
+// The way with these operands packed; NULL: there is no form.
+dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
+void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w, const int at[]);
+// Pack operand `o` in loop `at` of the form that was taken.
+void dv_nest_pack_in(dv_nest_count *c, int o, int at);
+
+// Of the form that was taken; of kernels, of any way.
+double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
+double dv_nest_results(const dv_nest_count *c);
+double dv_nest_packing(const dv_nest_count *c, int o);
+double dv_nest_load(const dv_nest_count *c, int o);
+double dv_nest_rate(const dv_nest_count *c, double bytes);
+int dv_nest_too_large(const dv_nest_count *c, int o);
+
+// -- Choosing what is packed (packs.c) ---------------------------------------
+
+// What is packed, in which loop, and what that costs.
+typedef struct dv_nest_packs {
+    int at[DV_N_OPERANDS];
+    double cost;
+} dv_nest_packs;
+
+// The cheapest below best->cost, where there is one. `was` and not -1: what is
+// packed is settled, only in which loop is not.
+void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
+
+// -- Orders (order.c) --------------------------------------------------------
+
+// How far a step goes in out, or else in what is read.
+int64_t dv_nest_reach(const dv_nest_dim *d);
+// Are these the dimensions of `whole` once tiles are put together?
+int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled);
+#endif
