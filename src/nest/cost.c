@@ -219,8 +219,8 @@ static double loads_of(const count *c, int o)
 }
 
 // Where a kernel reads a little of each row in memory, it waits for every one,
-// unless the rows touch.
-static double waits(const count *c, int o)
+// unless the rows touch. `least`: in any order of loops.
+static double waits(const count *c, int o, int least)
 {
     const dv_nest_form *f = &c->f;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
@@ -230,8 +230,9 @@ static double waits(const count *c, int o)
     // vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
         (asks(c, f) || !f->row_turned))
-        return 0.6 +
-               (f->row_turned ? 20.0 : 8.0) * LINE / (read_run(c, o) + LINE);
+        return least ? 0.6
+                     : 0.6 + (f->row_turned ? 20.0 : 8.0) * LINE /
+                                 (read_run(c, o) + LINE);
     double run = elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
         run *= elems(c->n, k);
@@ -239,22 +240,28 @@ static double waits(const count *c, int o)
 }
 
 // Columns are waited for by the first rows that meet them; rows come by one
-// after the other, asked for in time.
-double dv_nest_load(const count *c, int o)
+// after the other, asked for in time. `least`: in any order of loops, once.
+static double load(const count *c, int o, int least)
 {
-    int at = c->f.pack[o], is_col = o == c->f.in_col;
-    double block = block_of(c, o), loads = loads_of(c, o);
-    double where = at == DV_FORM_NEVER ? c->all[o] : c->held[o];
-    double each = dv_nest_rate(c, where * c->es),
-           panel = (double)c->panel * c->lanes, sum = 0;
+    int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
+    double block = block_of(c, o);
+    double loads = least ? c->all[o] / block : loads_of(c, o);
+    double where = in_place ? c->all[o] : least ? block : c->held[o];
+    double each = dv_nest_rate(c, where * c->es);
+    double panel = (double)c->panel * c->lanes, sum = 0;
     // The rows go by once for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
-    if (at == DV_FORM_NEVER && each == c->p->memory)
-        each *= waits(c, o);
+    if (in_place && each == c->p->memory)
+        each *= waits(c, o, least);
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
         sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
+}
+
+double dv_nest_load(const count *c, int o)
+{
+    return load(c, o, 0);
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
@@ -271,8 +278,8 @@ static double ragged(const count *c, double bytes)
 }
 
 // Elements of out that are written in one go: rows that touch, and loops that
-// continue them.
-static double run_of(const count *c)
+// continue them. `most`: in any order of loops.
+static double run_of(const count *c, int most)
 {
     double run = c->col, panel = (double)c->panel * c->lanes;
     int l = c->f.n_loops;
@@ -284,6 +291,8 @@ static double run_of(const count *c)
             return run;
         run *= c->row;
     }
+    if (most)
+        return c->all[DV_OUT];
     while (l-- > 0 && (double)c->n->dims[l].stride[DV_OUT] == run)
         run *= c->turns[l];
     return run;
@@ -310,19 +319,25 @@ static int streams(const count *c, double all)
                      c->col <= 2 * c->lanes);
 }
 
-double dv_nest_results(const count *c)
+// `least`: in any order of loops.
+static double results(const count *c, int least)
 {
+    double all = c->all[DV_OUT];
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
-    double all = c->all[DV_OUT], moved = loads_of(c, DV_OUT);
     if (streams(c, all))
         return all * c->es * c->p->stream;
-    moved *= block_of(c, DV_OUT);
+    double moved = least ? all : loads_of(c, DV_OUT) * block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
-           hidden * ragged(c, run_of(c) * c->es);
+           hidden * ragged(c, run_of(c, least) * c->es);
+}
+
+double dv_nest_results(const count *c)
+{
+    return results(c, 0);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -335,6 +350,23 @@ static double copied(double run_bytes, int from_memory)
     if (!from_memory)
         return run_bytes >= 256 ? 1.4 : 2;
     return run_bytes >= 512 ? 2 : run_bytes >= 256 ? 2.6 : 6;
+}
+
+// The price of an element where what is unit stride in the buffer is `far`
+// apart, and `longest` elements of another dimension are side by side.
+static double turned_price(const count *c, int o, int64_t far, int64_t longest)
+{
+    if (far < 1)
+        return c->p->scalar;
+    // A line here and a line there, each on its own page.
+    double line = longest < 16 ? 16 : (double)longest;
+    double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
+    pages *= o == DV_OUT ? c->p->pages : 1.8;
+    if (longest < 2)
+        return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
+    return pages + c->p->turned * (longest < 16   ? 1.6
+                                   : longest < 48 ? 1.15
+                                                  : 1);
 }
 
 // The price of an element by the way it lies: `across` is unit stride in the
@@ -364,17 +396,7 @@ static double price(const count *c, int o, int at)
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
-    if (far < 1)
-        return c->p->scalar;
-    // A line here and a line there, each on its own page.
-    double line = longest < 16 ? 16 : (double)longest;
-    double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
-    pages *= o == DV_OUT ? c->p->pages : 1.8;
-    if (longest < 2)
-        return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
-    return pages + c->p->turned * (longest < 16   ? 1.6
-                                   : longest < 48 ? 1.15
-                                                  : 1);
+    return turned_price(c, o, far, longest);
 }
 
 double dv_nest_packing(const count *c, int o)
@@ -465,8 +487,10 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
         c->k *= average(n, c->f.k[i]);
     for (int l = 0; l < c->dims.n_loops; l++)
         c->turns[l] = turns_of(n, t, l);
-    for (int i = 0; i < DV_NEST_WAYS; i++)
+    for (int i = 0; i < DV_NEST_WAYS; i++) {
         c->ways[i].state = DV_WAY_NEW;
+        c->least[i] = 0;
+    }
     count_loops(c);
     return 1;
 }
@@ -493,4 +517,65 @@ double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
         return 0;
     dv_nest_way *w = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
     return w ? dv_nest_kernels(&c, w) : 0;
+}
+
+// -- What it takes at least --------------------------------------------------
+
+// An element moved, in any loop.
+static double least_price(const count *c, int o)
+{
+    const dv_nest *n = c->n;
+    int across = o == c->f.in_row ? c->f.row : c->f.col;
+    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
+    if (far == 1 || elems(n, across) == 1)
+        return c->p->copied;
+    for (int i = 0; i < n->n_dims; i++)
+        if (i != across && n->dims[i].stride[o] == 1 &&
+            n->dims[i].size > longest)
+            longest = n->dims[i].size;
+    if (o == DV_OUT && longest && far > 0)
+        return c->p->turned;
+    return turned_price(c, o, far, longest);
+}
+
+// Packing an operand and loading it from its buffer. Every element is packed
+// once at least, and loaded once.
+static double least_packed(const count *c, int o)
+{
+    double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
+    double moved = least_price(c, o) * c->es / 4;
+    if (o == DV_OUT) {
+        double reads = c->n->first == DV_PRIM_ZERO ? 0 : 1;
+        return all *
+               (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
+    }
+    double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
+    double each = moved + far;
+    if (o == c->f.in_col && c->f.n_k == 1 && on_way < each)
+        each = on_way;
+    return all * each + load(c, o, 1);
+}
+
+static double least_of_way(count *c, dv_nest_way *w)
+{
+    double sum = dv_nest_kernels(c, w);
+    dv_nest_way_take(c, w, w->f.pack);
+    sum += results(c, 1);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (w->f.pack[o] != DV_FORM_NEVER)
+            sum += least_packed(c, o);
+        else if (o != DV_OUT)
+            sum += load(c, o, 1);
+    return sum * (1 - 1e-9); // sums in another order are rounded otherwise
+}
+
+double dv_nest_bound(count *c)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    for (int i = 0; i < DV_NEST_WAYS; i++) {
+        dv_nest_way *w = dv_nest_way_of(c, i);
+        c->least[i] = w ? least_of_way(c, w) : DV_NEST_IMPOSSIBLE;
+        least = c->least[i] < least ? c->least[i] : least;
+    }
+    return least;
 }

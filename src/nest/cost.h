@@ -46,6 +46,7 @@ typedef struct dv_nest_count {
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
     dv_nest_way ways[DV_NEST_WAYS];
+    double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;
 
 // -- Counting (cost.c) -------------------------------------------------------
@@ -72,6 +73,10 @@ double dv_nest_packing(const dv_nest_count *c, int o);
 double dv_nest_load(const dv_nest_count *c, int o);
 double dv_nest_rate(const dv_nest_count *c, double bytes);
 int dv_nest_too_large(const dv_nest_count *c, int o);
+
+// What the nest costs at least, in any order of loops, also if loops are cut
+// further. Sets c->least.
+double dv_nest_bound(dv_nest_count *c);
 
 // -- Choosing what is packed (packs.c) ---------------------------------------
 

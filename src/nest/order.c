@@ -229,7 +229,7 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
     int bad;
     dv_nest_packs best = {{0}, most};
     if (!dv_nest_tiles_of(n, &x.t, &bad) ||
-        !dv_nest_count_begin(&c, n, caches, &x.t))
+        !dv_nest_count_begin(&c, n, caches, &x.t) || dv_nest_bound(&c) >= most)
         return DV_NEST_IMPOSSIBLE;
     dv_nest_copy(&x.given, n);
     dv_nest_copy(&x.tried, n);

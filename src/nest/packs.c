@@ -128,6 +128,7 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
         rows = whole->f.in_row;
         for (int packed = 0; packed <= INPUTS; packed++)
             if ((was < 0 || packed == (was & INPUTS)) &&
+                c->least[packed | out << DV_OUT] < best->cost &&
                 !try_way(c, best, &x, whole, packed | out << DV_OUT))
                 break;
     }
