@@ -240,12 +240,11 @@ static double waits(const count *c, int o, int least)
 }
 
 // Columns are waited for by the first rows that meet them; rows come by one
-// after the other, asked for in time. `least`: in any order of loops, once.
-static double load(const count *c, int o, int least)
+// after the other, asked for in time. `least`: in any order of loops.
+static double load(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
     double block = block_of(c, o);
-    double loads = least ? c->all[o] / block : loads_of(c, o);
     double where = in_place ? c->all[o] : least ? block : c->held[o];
     double each = dv_nest_rate(c, where * c->es);
     double panel = (double)c->panel * c->lanes, sum = 0;
@@ -261,7 +260,7 @@ static double load(const count *c, int o, int least)
 
 double dv_nest_load(const count *c, int o)
 {
-    return load(c, o, 0);
+    return load(c, o, loads_of(c, o), 0);
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
@@ -320,14 +319,14 @@ static int streams(const count *c, double all)
 }
 
 // `least`: in any order of loops.
-static double results(const count *c, int least)
+static double results(const count *c, double loads, int least)
 {
     double all = c->all[DV_OUT];
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
     if (streams(c, all))
         return all * c->es * c->p->stream;
-    double moved = least ? all : loads_of(c, DV_OUT) * block_of(c, DV_OUT);
+    double moved = loads * block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
@@ -337,7 +336,7 @@ static double results(const count *c, int least)
 
 double dv_nest_results(const count *c)
 {
-    return results(c, 0);
+    return results(c, loads_of(c, DV_OUT), 0);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -485,8 +484,11 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    for (int l = 0; l < c->dims.n_loops; l++)
+    c->types = 0;
+    for (int l = 0; l < c->dims.n_loops; l++) {
         c->turns[l] = turns_of(n, t, l);
+        c->types |= 1 << n->dims[l].type;
+    }
     for (int i = 0; i < DV_NEST_WAYS; i++) {
         c->ways[i].state = DV_WAY_NEW;
         c->least[i] = 0;
@@ -538,34 +540,55 @@ static double least_price(const count *c, int o)
     return turned_price(c, o, far, longest);
 }
 
-// Packing an operand and loading it from its buffer. Every element is packed
-// once at least, and loaded once.
-static double least_packed(const count *c, int o)
+// Every element is packed once at least.
+static double least_packing(const count *c, int o)
 {
     double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
     double moved = least_price(c, o) * c->es / 4;
+    if (c->f.pack[o] == DV_FORM_NEVER)
+        return 0;
     if (o == DV_OUT) {
         double reads = c->n->first == DV_PRIM_ZERO ? 0 : 1;
         return all *
                (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
     }
     double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
-    double each = moved + far;
-    if (o == c->f.in_col && c->f.n_k == 1 && on_way < each)
-        each = on_way;
-    return all * each + load(c, o, 1);
+    if (o == c->f.in_col && c->f.n_k == 1 && on_way < moved + far)
+        return all * on_way;
+    return all * (moved + far);
+}
+
+// Loads and results: what steps in the innermost loop is loaded in each turn
+// of all loops, the others once at least. One of the types that loops have is
+// innermost.
+static double least_traffic(const count *c)
+{
+    static const int steps[] = {7, 5, 6, 3}; // of c, m, n, k: a bit an operand
+    double each[DV_N_OPERANDS][2], least = DV_NEST_IMPOSSIBLE;
+    double calls = turns_up_to(c, c->f.n_loops - 1);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int often = 0; often < 2; often++) {
+            double loads = often ? calls : c->all[o] / block_of(c, o);
+            each[o][often] =
+                o == DV_OUT ? results(c, loads, 1) : load(c, o, loads, 1);
+        }
+    for (int type = 0; type < 4; type++) {
+        double sum = 0;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            sum += each[o][steps[type] >> o & 1];
+        if ((!c->types || c->types >> type & 1) && sum < least)
+            least = sum;
+    }
+    return least;
 }
 
 static double least_of_way(count *c, dv_nest_way *w)
 {
     double sum = dv_nest_kernels(c, w);
     dv_nest_way_take(c, w, w->f.pack);
-    sum += results(c, 1);
     for (int o = 0; o < DV_N_OPERANDS; o++)
-        if (w->f.pack[o] != DV_FORM_NEVER)
-            sum += least_packed(c, o);
-        else if (o != DV_OUT)
-            sum += load(c, o, 1);
+        sum += least_packing(c, o);
+    sum += least_traffic(c);
     return sum * (1 - 1e-9); // sums in another order are rounded otherwise
 }
 

@@ -45,6 +45,7 @@ typedef struct dv_nest_count {
     double es, row, col, k; // bytes; the kernel's sizes
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
+    int types;     // that loops have, a bit each
     dv_nest_way ways[DV_NEST_WAYS];
     double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;
