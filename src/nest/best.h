@@ -33,5 +33,4 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
                           double most);
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
                             double most);
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most);
 #endif

@@ -97,4 +97,19 @@ void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
 int64_t dv_nest_reach(const dv_nest_dim *d);
 // Are these the dimensions of `whole` once tiles are put together?
 int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled);
+
+// -- Cuts (cut.c) ------------------------------------------------------------
+
+// The outermost k inside is cut, so that all together are `most`.
+void dv_nest_cut_k(dv_nest *n, int64_t most);
+// Unit stride loops are cut, so that a block has whole lines of them.
+void dv_nest_cut_lines(dv_nest *n, int64_t line);
+// A block of the loops of m or n, of so many elements with what is inside.
+void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems);
+// A few turns of the loop that continues the rows of an input.
+void dv_nest_cut_few(dv_nest *n, int64_t few);
+// The m or n of the kernel, to size number `which`; 0: that is none for it.
+enum { DV_NEST_WIDTHS = 6 };
+int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
+int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type);
 #endif
