@@ -241,46 +241,44 @@ static void take_block(const search *s, int block, dv_nest *n)
 
 // -- Choices -----------------------------------------------------------------
 
-static double bound_of(const search *s, const dv_nest *n)
+// The sizes that the m or n of a nest is cut to; 0: none, or there was the
+// same.
+static void list_widths(const search *s, const dv_nest *given,
+                        dv_nest_type type, int64_t *sizes)
 {
-    dv_nest_count c;
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad) ||
-        !dv_nest_count_begin(&c, n, s->caches, &t))
-        return DV_NEST_IMPOSSIBLE;
-    return dv_nest_bound(&c);
-}
-
-// Was the m or n cut to that size before?
-static int is_old(int64_t *sizes, int which, const dv_nest *n,
-                  dv_nest_type type)
-{
-    sizes[which] = dv_nest_prim_size(n, type);
-    for (int i = 0; i < which; i++)
-        if (sizes[i] == sizes[which])
-            return 1;
-    return 0;
+    dv_nest a;
+    for (int i = 0; i < DV_NEST_WIDTHS; i++) {
+        dv_nest_copy(&a, given);
+        sizes[i] = 0;
+        if (!dv_nest_cut_prim(&a, type, i, s->caches->vector / 4))
+            continue;
+        sizes[i] = dv_nest_prim_size(&a, type);
+        for (int j = 0; j < i; j++)
+            if (sizes[j] == sizes[i])
+                sizes[i] = 0;
+    }
 }
 
 static void list_sizes(search *s, const dv_nest *given, int kernel, int line)
 {
-    int64_t unit = s->caches->vector / 4;
-    int64_t of_m[DV_NEST_WIDTHS] = {0}, of_n[DV_NEST_WIDTHS] = {0};
-    dv_nest a, b;
-    for (int m = 0; m < DV_NEST_WIDTHS; m++) {
-        dv_nest_copy(&a, given);
-        if (!dv_nest_cut_prim(&a, DV_NEST_M, m, unit) ||
-            is_old(of_m, m, &a, DV_NEST_M))
+    int64_t of_m[DV_NEST_WIDTHS], of_n[DV_NEST_WIDTHS];
+    dv_nest a;
+    dv_nest_count c;
+    dv_nest_tiles t;
+    int bad;
+    dv_nest_copy(&a, given);
+    if (!dv_nest_tiles_of(given, &t, &bad) ||
+        !dv_nest_count_begin(&c, &a, s->caches, &t))
+        return;
+    list_widths(s, given, DV_NEST_M, of_m);
+    list_widths(s, given, DV_NEST_N, of_n);
+    for (int i = 0; i < N_SIZES; i++) {
+        int m = i / DV_NEST_WIDTHS, n = i % DV_NEST_WIDTHS;
+        if (!of_m[m] || !of_n[n])
             continue;
-        for (int n = 0; n < DV_NEST_WIDTHS; n++) {
-            dv_nest_copy(&b, &a);
-            if (dv_nest_cut_prim(&b, DV_NEST_N, n, unit) &&
-                !is_old(of_n, n, &b, DV_NEST_N))
-                s->all[s->n_all++] =
-                    (choice){bound_of(s, &b), (uint8_t)kernel, (uint8_t)line,
-                             (uint8_t)m, (uint8_t)n};
-        }
+        dv_nest_count_sizes(&c, &a, (const int64_t[]){of_m[m], of_n[n]});
+        s->all[s->n_all++] = (choice){dv_nest_bound(&c), (uint8_t)kernel,
+                                      (uint8_t)line, (uint8_t)m, (uint8_t)n};
     }
 }
 

@@ -17,92 +17,43 @@
 enum { LINE = 64 };
 
 // Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
-static const dv_nest_prices neon = {.fma = 0.0962,
-                                    .tile = 2.5,
-                                    .call = 6,
-                                    .l1 = 0.004,
-                                    .l2 = 0.002,
-                                    .l3 = 0.009,
-                                    .memory = 0.03,
-                                    .copied = 0.11,
-                                    .turned = 0.20,
+const dv_nest_prices dv_nest_neon = {.fma = 0.0962,
+                                     .tile = 2.5,
+                                     .call = 6,
+                                     .l1 = 0.004,
+                                     .l2 = 0.002,
+                                     .l3 = 0.009,
+                                     .memory = 0.03,
+                                     .copied = 0.11,
+                                     .turned = 0.20,
+                                     .gathered = 0.6,
+                                     .scalar = 2.0,
+                                     .on_way = 0.5,
+                                     .put_back = 1.0,
+                                     .pages = 0.15,
+                                     .spill = 1,
+                                     .asks = 1};
+const dv_nest_prices dv_nest_avx = {.fma = 0.19,
+                                    .tile = 12,
+                                    .call = 12,
+                                    .l1 = 0.003,
+                                    .l2 = 0.004,
+                                    .l3 = 0.03,
+                                    .memory = 0.15,
+                                    .stream = 0.025,
+                                    .copied = 0.045,
+                                    .turned = 0.22,
                                     .gathered = 0.6,
                                     .scalar = 2.0,
-                                    .on_way = 0.5,
-                                    .put_back = 1.0,
-                                    .pages = 0.15,
-                                    .spill = 1,
-                                    .asks = 1};
-static const dv_nest_prices avx = {.fma = 0.19,
-                                   .tile = 12,
-                                   .call = 12,
-                                   .l1 = 0.003,
-                                   .l2 = 0.004,
-                                   .l3 = 0.03,
-                                   .memory = 0.15,
-                                   .stream = 0.025,
-                                   .copied = 0.045,
-                                   .turned = 0.22,
-                                   .gathered = 0.6,
-                                   .scalar = 2.0,
-                                   .on_way = 0.8,
-                                   .put_back = 2.2,
-                                   .pages = 0.5,
-                                   .spill = 3};
+                                    .on_way = 0.8,
+                                    .put_back = 2.2,
+                                    .pages = 0.5,
+                                    .spill = 3};
 
 typedef dv_nest_count count;
-
-// How often loop l runs for one turn of the loops around it, on average.
-static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
-{
-    const dv_nest_dim *d = &n->dims[l];
-    if (!d->whole)
-        return (double)d->size;
-    double outer = (double)dv_ceil_div(d->whole, d->size * t->unit[l]);
-    return (double)dv_ceil_div(d->whole, t->unit[l]) / outer;
-}
-
-static double elems(const dv_nest *n, int dim)
-{
-    return dim < 0 ? 1 : (double)n->dims[dim].size;
-}
-
-static double average(const dv_nest *n, int dim)
-{
-    if (dim < 0 || !n->dims[dim].whole)
-        return elems(n, dim);
-    const dv_nest_dim *d = &n->dims[dim];
-    return (double)d->whole / (double)dv_ceil_div(d->whole, d->size);
-}
-
-// Elements of an operand in one block of the kernel.
-static double block_of(const count *c, int o)
-{
-    return o == DV_OUT        ? c->row * c->col
-           : o == c->f.in_row ? c->row * c->k
-                              : c->col * c->k;
-}
-
-// What is behind loop `at`: a buffer that is filled there holds that.
-static double elems_behind(const count *c, int o, int at)
-{
-    double n = block_of(c, o);
-    for (int l = at + 1; l < c->f.n_loops; l++)
-        if (c->n->dims[l].stride[o])
-            n *= c->turns[l];
-    return n;
-}
-
-void dv_nest_pack_in(count *c, int o, int at)
-{
-    c->f.pack[o] = at;
-    c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
-}
-
-static double turns_up_to(const count *c, int at)
-{
-    return c->upto[at + 1];
-}
+#define elems       dv_nest_elems
+#define block_of    dv_nest_block_of
+#define turns_up_to dv_nest_turns_up_to
 
 // -- Kernels -----------------------------------------------------------------
 
@@ -193,7 +144,7 @@ double dv_nest_kernels(count *c, dv_nest_way *w)
 {
     int asking = asks(c, &w->f);
     if (w->call[asking] == 0) {
-        dv_nest_way_take(c, w, w->f.pack);
+        dv_nest_way_take(c, w);
         w->call[asking] = kernel(c, asking);
     }
     return turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
@@ -210,7 +161,7 @@ double dv_nest_rate(const count *c, double bytes)
 
 // Blocks of an operand that are loaded: one a turn, but for the innermost
 // loops that keep it.
-static double loads_of(const count *c, int o)
+double dv_nest_loads_of(const count *c, int o)
 {
     int l = c->f.n_loops - 1;
     while (l >= 0 && !c->n->dims[l].stride[o])
@@ -241,7 +192,7 @@ static double waits(const count *c, int o, int least)
 
 // Columns are waited for by the first rows that meet them; rows come by one
 // after the other, asked for in time. `least`: in any order of loops.
-static double load(const count *c, int o, double loads, int least)
+double dv_nest_load(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
     double block = block_of(c, o);
@@ -256,11 +207,6 @@ static double load(const count *c, int o, double loads, int least)
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
         sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
-}
-
-double dv_nest_load(const count *c, int o)
-{
-    return load(c, o, loads_of(c, o), 0);
 }
 
 // What it costs more to write in runs of so many bytes, each somewhere else.
@@ -319,7 +265,7 @@ static int streams(const count *c, double all)
 }
 
 // `least`: in any order of loops.
-static double results(const count *c, double loads, int least)
+double dv_nest_results(const count *c, double loads, int least)
 {
     double all = c->all[DV_OUT];
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
@@ -332,11 +278,6 @@ static double results(const count *c, double loads, int least)
     double hidden = c->k < 96 ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
            hidden * ragged(c, run_of(c, least) * c->es);
-}
-
-double dv_nest_results(const count *c)
-{
-    return results(c, loads_of(c, DV_OUT), 0);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -353,7 +294,7 @@ static double copied(double run_bytes, int from_memory)
 
 // The price of an element where what is unit stride in the buffer is `far`
 // apart, and `longest` elements of another dimension are side by side.
-static double turned_price(const count *c, int o, int64_t far, int64_t longest)
+double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest)
 {
     if (far < 1)
         return c->p->scalar;
@@ -395,7 +336,7 @@ static double price(const count *c, int o, int at)
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
-    return turned_price(c, o, far, longest);
+    return dv_nest_turned_price(c, o, far, longest);
 }
 
 double dv_nest_packing(const count *c, int o)
@@ -428,177 +369,4 @@ int dv_nest_too_large(const count *c, int o)
 {
     double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
     return c->held[o] * c->es > most;
-}
-
-// -- Ways to pack ------------------------------------------------------------
-
-void dv_nest_way_take(count *c, const dv_nest_way *w, const int at[])
-{
-    c->f = w->f;
-    c->row = w->row;
-    c->col = w->col;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        dv_nest_pack_in(c, o, at[o]);
-}
-
-dv_nest_way *dv_nest_way_of(count *c, int packed)
-{
-    dv_nest_way *w = &c->ways[packed];
-    if (w->state == DV_WAY_NEW) {
-        int at[DV_N_OPERANDS];
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            at[o] = packed >> o & 1 ? DV_FORM_TOP : DV_FORM_NEVER;
-        int none = dv_nest_form_packed(c->n, &c->dims, at, &w->f, NULL);
-        w->state = none ? DV_WAY_NONE : DV_WAY_KNOWN;
-        w->row = none ? 0 : average(c->n, w->f.row);
-        w->col = none ? 0 : average(c->n, w->f.col);
-        w->call[0] = w->call[1] = 0;
-    }
-    return w->state == DV_WAY_KNOWN ? w : NULL;
-}
-
-// What depends on the order of loops.
-static void count_loops(count *c)
-{
-    c->upto[0] = 1;
-    for (int l = 0; l < c->dims.n_loops; l++)
-        c->upto[l + 1] = c->upto[l] * c->turns[l];
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        c->all[o] = elems_behind(c, o, -1);
-}
-
-int dv_nest_count_begin(count *c, const dv_nest *n,
-                        const dv_nest_caches *caches, const dv_nest_tiles *t)
-{
-    c->n = n;
-    c->caches = caches;
-    if (dv_nest_form_dims(n, &c->dims, NULL))
-        return 0;
-    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
-    c->p = caches->vector > 16 ? &avx : &neon;
-    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
-    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
-    c->f = c->dims;
-    c->row = average(n, c->f.row);
-    c->col = average(n, c->f.col);
-    c->k = 1;
-    for (int i = 0; i < c->f.n_k; i++)
-        c->k *= average(n, c->f.k[i]);
-    c->types = 0;
-    for (int l = 0; l < c->dims.n_loops; l++) {
-        c->turns[l] = turns_of(n, t, l);
-        c->types |= 1 << n->dims[l].type;
-    }
-    for (int i = 0; i < DV_NEST_WAYS; i++) {
-        c->ways[i].state = DV_WAY_NEW;
-        c->least[i] = 0;
-    }
-    count_loops(c);
-    return 1;
-}
-
-void dv_nest_count_again(count *c, const dv_nest *n, const double *turns,
-                         const uint8_t *order)
-{
-    c->n = n;
-    c->f = c->dims;
-    c->row = average(n, c->f.row);
-    c->col = average(n, c->f.col);
-    for (int l = 0; l < c->dims.n_loops; l++)
-        c->turns[l] = turns[order[l]];
-    count_loops(c);
-}
-
-double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
-{
-    count c;
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad) ||
-        !dv_nest_count_begin(&c, n, caches, &t))
-        return 0;
-    dv_nest_way *w = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
-    return w ? dv_nest_kernels(&c, w) : 0;
-}
-
-// -- What it takes at least --------------------------------------------------
-
-// An element moved, in any loop.
-static double least_price(const count *c, int o)
-{
-    const dv_nest *n = c->n;
-    int across = o == c->f.in_row ? c->f.row : c->f.col;
-    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
-    if (far == 1 || elems(n, across) == 1)
-        return c->p->copied;
-    for (int i = 0; i < n->n_dims; i++)
-        if (i != across && n->dims[i].stride[o] == 1 &&
-            n->dims[i].size > longest)
-            longest = n->dims[i].size;
-    if (o == DV_OUT && longest && far > 0)
-        return c->p->turned;
-    return turned_price(c, o, far, longest);
-}
-
-// Every element is packed once at least.
-static double least_packing(const count *c, int o)
-{
-    double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
-    double moved = least_price(c, o) * c->es / 4;
-    if (c->f.pack[o] == DV_FORM_NEVER)
-        return 0;
-    if (o == DV_OUT) {
-        double reads = c->n->first == DV_PRIM_ZERO ? 0 : 1;
-        return all *
-               (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
-    }
-    double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
-    if (o == c->f.in_col && c->f.n_k == 1 && on_way < moved + far)
-        return all * on_way;
-    return all * (moved + far);
-}
-
-// Loads and results: what steps in the innermost loop is loaded in each turn
-// of all loops, the others once at least. One of the types that loops have is
-// innermost.
-static double least_traffic(const count *c)
-{
-    static const int steps[] = {7, 5, 6, 3}; // of c, m, n, k: a bit an operand
-    double each[DV_N_OPERANDS][2], least = DV_NEST_IMPOSSIBLE;
-    double calls = turns_up_to(c, c->f.n_loops - 1);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        for (int often = 0; often < 2; often++) {
-            double loads = often ? calls : c->all[o] / block_of(c, o);
-            each[o][often] =
-                o == DV_OUT ? results(c, loads, 1) : load(c, o, loads, 1);
-        }
-    for (int type = 0; type < 4; type++) {
-        double sum = 0;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            sum += each[o][steps[type] >> o & 1];
-        if ((!c->types || c->types >> type & 1) && sum < least)
-            least = sum;
-    }
-    return least;
-}
-
-static double least_of_way(count *c, dv_nest_way *w)
-{
-    double sum = dv_nest_kernels(c, w);
-    dv_nest_way_take(c, w, w->f.pack);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        sum += least_packing(c, o);
-    sum += least_traffic(c);
-    return sum * (1 - 1e-9); // sums in another order are rounded otherwise
-}
-
-double dv_nest_bound(count *c)
-{
-    double least = DV_NEST_IMPOSSIBLE;
-    for (int i = 0; i < DV_NEST_WAYS; i++) {
-        dv_nest_way *w = dv_nest_way_of(c, i);
-        c->least[i] = w ? least_of_way(c, w) : DV_NEST_IMPOSSIBLE;
-        least = c->least[i] < least ? c->least[i] : least;
-    }
-    return least;
 }

@@ -50,7 +50,7 @@ typedef struct dv_nest_count {
     double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;
 
-// -- Counting (cost.c) -------------------------------------------------------
+// -- Counting (count.c) -------------------------------------------------------
 
 // Count what does not depend on packing. 0: there is no such nest. `t` are its
 // tiles.
@@ -61,19 +61,52 @@ int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
 void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
                          const double *turns, const uint8_t *order);
 
+// The same for other sizes of the kernel's m and n, as if they were cut: for
+// dv_nest_bound alone. `n`, which the count is of, is changed.
+void dv_nest_count_sizes(dv_nest_count *c, dv_nest *n, const int64_t size[2]);
+
 // The way with these operands packed; NULL: there is no form.
 dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
-void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w, const int at[]);
+// Count for that; where it is packed is not known yet.
+void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w);
 // Pack operand `o` in loop `at` of the form that was taken.
 void dv_nest_pack_in(dv_nest_count *c, int o, int at);
 
-// Of the form that was taken; of kernels, of any way.
+static inline double dv_nest_elems(const dv_nest *n, int dim)
+{
+    return dim < 0 ? 1 : (double)n->dims[dim].size;
+}
+
+// Elements of an operand in one block of the kernel.
+static inline double dv_nest_block_of(const dv_nest_count *c, int o)
+{
+    return o == DV_OUT        ? c->row * c->col
+           : o == c->f.in_row ? c->row * c->k
+                              : c->col * c->k;
+}
+
+static inline double dv_nest_turns_up_to(const dv_nest_count *c, int at)
+{
+    return c->upto[at + 1];
+}
+
+// -- Prices (cost.c) ---------------------------------------------------------
+
+extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
+
+// Of the form that was taken; of kernels, of any way. `least`: in any order of
+// loops.
 double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
-double dv_nest_results(const dv_nest_count *c);
+double dv_nest_loads_of(const dv_nest_count *c, int o);
+double dv_nest_load(const dv_nest_count *c, int o, double loads, int least);
+double dv_nest_results(const dv_nest_count *c, double loads, int least);
 double dv_nest_packing(const dv_nest_count *c, int o);
-double dv_nest_load(const dv_nest_count *c, int o);
+double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
+                            int64_t longest);
 double dv_nest_rate(const dv_nest_count *c, double bytes);
 int dv_nest_too_large(const dv_nest_count *c, int o);
+
+// -- Bounds (bound.c) --------------------------------------------------------
 
 // What the nest costs at least, in any order of loops, also if loops are cut
 // further. Sets c->least.

@@ -29,7 +29,7 @@ static int best_loop(count *c, int o)
             continue;
         double cost = dv_nest_packing(c, o);
         if (cost < least && o != DV_OUT)
-            cost += dv_nest_load(c, o);
+            cost += dv_nest_load(c, o, dv_nest_loads_of(c, o), 0);
         if (cost < least) {
             least = cost;
             best = at;
@@ -48,7 +48,7 @@ typedef struct found {
 static int loop_for(count *c, found *x, dv_nest_way *whole, int o)
 {
     if (!(x->known >> o & 1)) {
-        dv_nest_way_take(c, whole, whole->f.pack);
+        dv_nest_way_take(c, whole);
         x->at[o] = best_loop(c, o);
         x->known |= 1 << o;
     }
@@ -66,19 +66,23 @@ static double sure_cost(count *c, dv_nest_way *w, double most)
     double sum = dv_nest_kernels(c, w);
     if (sum >= most)
         return DV_NEST_IMPOSSIBLE;
-    dv_nest_way_take(c, w, w->f.pack);
-    return sum + dv_nest_results(c);
+    dv_nest_way_take(c, w);
+    return sum + dv_nest_results(c, dv_nest_loads_of(c, DV_OUT), 0);
 }
 
 // With these loops; `sum` is what is sure.
 static double whole_cost(count *c, const dv_nest_way *w, const int at[],
                          double sum, double most)
 {
-    dv_nest_way_take(c, w, at);
+    dv_nest_way_take(c, w);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        dv_nest_pack_in(c, o, at[o]);
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (dv_nest_too_large(c, o) || sum >= most)
             return DV_NEST_IMPOSSIBLE;
-        sum += dv_nest_packing(c, o) + (o == DV_OUT ? 0 : dv_nest_load(c, o));
+        sum +=
+            dv_nest_packing(c, o) +
+            (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
     }
     return sum;
 }
