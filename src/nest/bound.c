@@ -5,6 +5,14 @@
 
 typedef dv_nest_count count;
 
+// Is dimension i a loop whose turns do not fit a buffer, even alone?
+static int is_too_long(const count *c, int o, int i)
+{
+    return i < c->dims.n_loops &&
+           dv_nest_block_of(c, o) * c->turns[i] * DV_NEST_SLACK >
+               dv_nest_most_held(c, o);
+}
+
 // An element moved, in any loop.
 static double least_price(const count *c, int o)
 {
@@ -15,7 +23,7 @@ static double least_price(const count *c, int o)
         return c->p->copied;
     for (int i = 0; i < n->n_dims; i++)
         if (i != across && n->dims[i].stride[o] == 1 &&
-            n->dims[i].size > longest)
+            n->dims[i].size > longest && !is_too_long(c, o, i))
             longest = n->dims[i].size;
     if (o == DV_OUT && longest && far > 0)
         return c->p->turned;
@@ -68,10 +76,12 @@ static double least_of_way(count *c, dv_nest_way *w)
 {
     double sum = dv_nest_kernels(c, w);
     dv_nest_way_take(c, w);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        sum += least_packing(c, o);
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        w->moved[o] = least_packing(c, o);
+        sum += w->moved[o];
+    }
     sum += least_traffic(c);
-    return sum * (1 - 1e-9); // sums in another order are rounded otherwise
+    return sum * DV_NEST_SLACK;
 }
 
 double dv_nest_bound(count *c)

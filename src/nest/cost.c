@@ -365,8 +365,7 @@ double dv_nest_packing(const count *c, int o)
            calls;
 }
 
-int dv_nest_too_large(const count *c, int o)
+double dv_nest_most_held(const count *c, int o)
 {
-    double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
-    return c->held[o] * c->es > most;
+    return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
 }

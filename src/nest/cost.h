@@ -31,6 +31,8 @@ typedef struct dv_nest_way {
     dv_nest_form f;
     double row, col; // the kernel's sizes
     double call[2];  // ns of a call that does not ask, and does; 0: not counted
+    // Of each operand, what packing it costs at least (dv_nest_bound); or 0.
+    double moved[DV_N_OPERANDS];
 } dv_nest_way;
 
 typedef struct dv_nest_count {
@@ -104,10 +106,13 @@ double dv_nest_packing(const dv_nest_count *c, int o);
 double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
                             int64_t longest);
 double dv_nest_rate(const dv_nest_count *c, double bytes);
-int dv_nest_too_large(const dv_nest_count *c, int o);
+// Elements that a buffer may hold.
+double dv_nest_most_held(const dv_nest_count *c, int o);
 
 // -- Bounds (bound.c) --------------------------------------------------------
 
+// Sums in another order are rounded otherwise: what is sure is so much of them.
+#define DV_NEST_SLACK (1 - 1e-9)
 // What the nest costs at least, in any order of loops, also if loops are cut
 // further. Sets c->least.
 double dv_nest_bound(dv_nest_count *c);

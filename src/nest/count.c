@@ -59,6 +59,8 @@ dv_nest_way *dv_nest_way_of(count *c, int packed)
         w->row = none ? 0 : average(c->n, w->f.row);
         w->col = none ? 0 : average(c->n, w->f.col);
         w->call[0] = w->call[1] = 0;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            w->moved[o] = 0;
     }
     return w->state == DV_WAY_KNOWN ? w : NULL;
 }

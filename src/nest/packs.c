@@ -5,6 +5,11 @@
 
 typedef dv_nest_count count;
 
+static int is_too_large(const count *c, int o)
+{
+    return c->held[o] > dv_nest_most_held(c, o);
+}
+
 // The loop in which packing an operand costs least, by what is its alone.
 static int best_loop(count *c, int o)
 {
@@ -24,7 +29,7 @@ static int best_loop(count *c, int o)
             c->n->dims[at].exec != DV_NEST_SHARED)
             continue;
         dv_nest_pack_in(c, o, at);
-        if (dv_nest_too_large(c, o) ||
+        if (is_too_large(c, o) ||
             c->upto[at + 1] * c->held[o] * far * 0.999 >= least)
             continue;
         double cost = dv_nest_packing(c, o);
@@ -78,13 +83,25 @@ static double whole_cost(count *c, const dv_nest_way *w, const int at[],
     for (int o = 0; o < DV_N_OPERANDS; o++)
         dv_nest_pack_in(c, o, at[o]);
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (dv_nest_too_large(c, o) || sum >= most)
+        if (is_too_large(c, o) || sum >= most)
             return DV_NEST_IMPOSSIBLE;
         sum +=
             dv_nest_packing(c, o) +
             (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
     }
     return sum;
+}
+
+// What it costs at least in this order of loops; `sum` is what is sure.
+static double least_cost(const count *c, const dv_nest_way *w, double sum)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        sum += w->moved[o];
+        if (o != DV_OUT)
+            sum += dv_nest_load(c, o, dv_nest_loads_of(c, o),
+                                w->f.pack[o] != DV_FORM_NEVER);
+    }
+    return sum * DV_NEST_SLACK;
 }
 
 // 0: out is packed and there is no loop for it.
@@ -95,8 +112,10 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
     dv_nest_packs p;
     int really = 0;
     double sum = sure_cost(c, w, best->cost);
-    if (sum >= best->cost)
-        return 1;
+    if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
+        sum = DV_NEST_IMPOSSIBLE;
+    if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
+        return 1; // with less packed it was tried
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =
             packed >> o & 1 ? loop_for(c, x, whole, o) : (int)DV_FORM_NEVER;
@@ -108,9 +127,9 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
     if (really != packed) { // too large for any
         w = dv_nest_way_of(c, really);
         sum = sure_cost(c, w, best->cost);
-        if (sum >= best->cost)
-            return 1;
     }
+    if (sum >= best->cost)
+        return 1;
     p.cost = whole_cost(c, w, p.at, sum, best->cost);
     if (p.cost < best->cost)
         *best = p;
