@@ -262,23 +262,24 @@ static void list_widths(const search *s, const dv_nest *given,
 static void list_sizes(search *s, const dv_nest *given, int kernel, int line)
 {
     int64_t of_m[DV_NEST_WIDTHS], of_n[DV_NEST_WIDTHS];
-    dv_nest a;
     dv_nest_count c;
+    dv_nest_sizes sizes;
     dv_nest_tiles t;
     int bad;
-    dv_nest_copy(&a, given);
     if (!dv_nest_tiles_of(given, &t, &bad) ||
-        !dv_nest_count_begin(&c, &a, s->caches, &t))
+        !dv_nest_count_begin(&c, given, s->caches, &t))
         return;
+    dv_nest_sizes_begin(&sizes, &c);
     list_widths(s, given, DV_NEST_M, of_m);
     list_widths(s, given, DV_NEST_N, of_n);
     for (int i = 0; i < N_SIZES; i++) {
         int m = i / DV_NEST_WIDTHS, n = i % DV_NEST_WIDTHS;
         if (!of_m[m] || !of_n[n])
             continue;
-        dv_nest_count_sizes(&c, &a, (const int64_t[]){of_m[m], of_n[n]});
-        s->all[s->n_all++] = (choice){dv_nest_bound(&c), (uint8_t)kernel,
-                                      (uint8_t)line, (uint8_t)m, (uint8_t)n};
+        double bound =
+            dv_nest_sizes_bound(&sizes, (const int64_t[]){of_m[m], of_n[n]});
+        s->all[s->n_all++] = (choice){bound, (uint8_t)kernel, (uint8_t)line,
+                                      (uint8_t)m, (uint8_t)n};
     }
 }
 

@@ -8,7 +8,7 @@ typedef dv_nest_count count;
 // Is dimension i a loop whose turns do not fit a buffer, even alone?
 static int is_too_long(const count *c, int o, int i)
 {
-    return i < c->dims.n_loops &&
+    return !c->uncut && i < c->dims.n_loops &&
            dv_nest_block_of(c, o) * c->turns[i] * DV_NEST_SLACK >
                dv_nest_most_held(c, o);
 }
@@ -105,4 +105,137 @@ double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
         return 0;
     dv_nest_way *w = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
     return w ? dv_nest_kernels(&c, w) : 0;
+}
+
+// -- Sizes of the kernel -----------------------------------------------------
+
+// Can the kernel read an input where it is: rows of what is in dimension `own`,
+// or (turned) columns of it?
+static void find_places(const count *c, dv_nest_sizes *s, int o, int own)
+{
+    const dv_nest *n = c->n;
+    int k = c->dims.n_k ? c->dims.k[c->dims.n_k - 1] : -1;
+    int alone = own < 0 || n->dims[own].size == 1;
+    int one = k < 0 || n->dims[k].size == 1;
+    s->along_own[o] = alone || n->dims[own].stride[o] == 1;
+    s->along_k[o] = one || n->dims[k].stride[o] == 1;
+    if (c->dims.n_k > 2)
+        s->along_own[o] = s->along_k[o] = 0;
+}
+
+void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
+{
+    int m = c->dims.col, n = c->dims.row;
+    s->c = c;
+    c->uncut = 1;
+    s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
+    s->types = c->types;
+    for (int cols = 0; cols < 2; cols++) { // of m, of n
+        dv_nest_form *f = &c->f;
+        *f = c->dims;
+        f->col = cols ? n : m;
+        f->row = cols ? m : n;
+        f->in_col = cols ? DV_IN1 : DV_IN0;
+        f->in_row = cols ? DV_IN0 : DV_IN1;
+        f->pack[DV_IN0] = f->pack[DV_IN1] = f->pack[DV_OUT] = DV_FORM_TOP;
+        s->form[cols] = *f;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            s->moved[cols][o] = least_packing(c, o);
+        s->out_here[cols] = f->col < 0 || c->n->dims[f->col].size == 1 ||
+                            c->n->dims[f->col].stride[DV_OUT] == 1;
+    }
+    find_places(c, s, DV_IN0, m);
+    find_places(c, s, DV_IN1, n);
+}
+
+// What is wasted at least where an input is read in place; or as good as
+// impossible.
+static double least_waste(const dv_nest_sizes *s, int o)
+{
+    const count *c = s->c;
+    double waste = DV_NEST_IMPOSSIBLE;
+    if (o == c->f.in_row) {
+        if (s->along_own[o])
+            waste = c->p->asks && c->dims.n_k == 1 ? 0.03
+                    : c->row > 4                   ? 0.15
+                                                   : 0.05;
+        return s->along_k[o] && waste > 0.05 ? 0.05 : waste;
+    }
+    if (s->along_k[o])
+        waste = c->caches->vector > 16 ? 0.6 : 0.12;
+    return s->along_own[o] && waste > 0.04 ? 0.04 : waste;
+}
+
+// Loading an input so often, with its packing or its waste.
+static double least_input(const dv_nest_sizes *s, int cols, int o, double fma,
+                          double calls, double loads)
+{
+    const count *c = s->c;
+    int is_col = o == c->f.in_col;
+    double block = dv_nest_block_of(c, o), panel = (double)c->panel * c->lanes;
+    double here = dv_nest_rate(c, c->all[o] * c->es);
+    double waste = least_waste(s, o);
+    if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
+        loads *= c->col / panel;
+    double bytes = loads * block * c->es * (is_col ? 1 : 0.6);
+    if (here == c->p->memory)
+        here *= 0.6; // it waits no less
+    double packed = s->moved[cols][o] + bytes * dv_nest_rate(c, block * c->es);
+    double placed = waste * fma + bytes * here;
+    double sum = packed < placed ? packed : placed;
+    if (is_col && block * c->es > (double)c->caches->l1 / 2)
+        sum += calls * block * c->es * c->p->l1;
+    return sum;
+}
+
+// With the columns of m, or of n.
+static double least_with(dv_nest_sizes *s, int cols, double calls, int types)
+{
+    static const int steps[] = {7, 5, 6, 3}; // of c, m, n, k: a bit an operand
+    count *c = s->c;
+    double each[DV_N_OPERANDS][2], least = DV_NEST_IMPOSSIBLE;
+    double fma, kernels = calls * dv_nest_least_kernel(c, &fma);
+    for (int often = 0; often < 2; often++) {
+        for (int o = 0; o < DV_OUT; o++) {
+            double once = c->all[o] / dv_nest_block_of(c, o);
+            each[o][often] = least_input(s, cols, o, fma * calls, calls,
+                                         often ? calls : once);
+        }
+        double here = DV_NEST_IMPOSSIBLE, once = c->all[DV_OUT];
+        once /= dv_nest_block_of(c, DV_OUT);
+        if (s->out_here[cols] || c->n->combine)
+            here = dv_nest_results(c, often ? calls : once, 1);
+        each[DV_OUT][often] =
+            here < s->moved[cols][DV_OUT] ? here : s->moved[cols][DV_OUT];
+    }
+    for (int type = 0; type < 4; type++) {
+        double sum = 0;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            sum += each[o][steps[type] >> o & 1];
+        if ((!types || types >> type & 1) && sum < least)
+            least = sum;
+    }
+    return (kernels + least) * DV_NEST_SLACK;
+}
+
+double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2])
+{
+    count *c = s->c;
+    int dims[2] = {c->dims.col, c->dims.row}, types = s->types; // m, n
+    double calls = s->calls, average[2] = {1, 1}, least[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t whole = dims[i] < 0 ? 1 : c->n->dims[dims[i]].size;
+        int64_t turns = (whole + size[i] - 1) / size[i];
+        calls *= (double)turns;
+        average[i] = (double)whole / (double)turns;
+        types |= turns > 1 ? 1 << (i ? DV_NEST_N : DV_NEST_M) : 0;
+    }
+    for (int cols = 0; cols < 2; cols++) {
+        c->f = s->form[cols];
+        c->f.pack[DV_OUT] = DV_FORM_NEVER;
+        c->col = average[cols];
+        c->row = average[!cols];
+        least[cols] = least_with(s, cols, calls, types);
+    }
+    return least[0] < least[1] ? least[0] : least[1];
 }

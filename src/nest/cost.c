@@ -140,6 +140,20 @@ static double kernel(const count *c, int asking)
            c->p->call * (packed ? panels : 1);
 }
 
+double dv_nest_least_kernel(const count *c, double *fma)
+{
+    int64_t lanes = (int64_t)c->lanes;
+    int64_t vectors = dv_ceil_div((int64_t)(c->col + 0.99), lanes);
+    int64_t panels = dv_ceil_div(vectors, c->panel);
+    int64_t rows = dv_ceil_div((int64_t)(c->row + 0.99), c->caches->rows);
+    double waste = waste_of(c, (double)vectors / (double)panels);
+    if (c->row < 4)
+        waste += (4 - c->row) / c->row;
+    *fma = c->row * (double)vectors * c->k * c->p->fma;
+    return *fma * (1 + waste) + c->p->tile * (double)(rows * panels) +
+           c->p->call;
+}
+
 double dv_nest_kernels(count *c, dv_nest_way *w)
 {
     int asking = asks(c, &w->f);

@@ -48,6 +48,7 @@ typedef struct dv_nest_count {
     double lanes;
     int64_t panel; // vectors of a panel of columns, at most
     int types;     // that loops have, a bit each
+    int uncut;     // dimensions may still be cut
     dv_nest_way ways[DV_NEST_WAYS];
     double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;
@@ -62,10 +63,6 @@ int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
 // `turns` are those of the loops as they stood.
 void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
                          const double *turns, const uint8_t *order);
-
-// The same for other sizes of the kernel's m and n, as if they were cut: for
-// dv_nest_bound alone. `n`, which the count is of, is changed.
-void dv_nest_count_sizes(dv_nest_count *c, dv_nest *n, const int64_t size[2]);
 
 // The way with these operands packed; NULL: there is no form.
 dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
@@ -99,6 +96,8 @@ extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
 // Of the form that was taken; of kernels, of any way. `least`: in any order of
 // loops.
 double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
+// A call with nothing wasted on operands in place; the multiply-adds of it.
+double dv_nest_least_kernel(const dv_nest_count *c, double *fma);
 double dv_nest_loads_of(const dv_nest_count *c, int o);
 double dv_nest_load(const dv_nest_count *c, int o, double loads, int least);
 double dv_nest_results(const dv_nest_count *c, double loads, int least);
@@ -116,6 +115,22 @@ double dv_nest_most_held(const dv_nest_count *c, int o);
 // What the nest costs at least, in any order of loops, also if loops are cut
 // further. Sets c->least.
 double dv_nest_bound(dv_nest_count *c);
+
+// The same for all sizes of the kernel's m and n, before they are cut; faster,
+// and not as sharp. The count is changed.
+typedef struct dv_nest_sizes {
+    dv_nest_count *c;
+    double calls; // with m and n whole
+    int types;    // of loops
+    // With columns of m, and of n: the form, what packing costs, whether
+    // results can be written where they are.
+    dv_nest_form form[2];
+    double moved[2][DV_N_OPERANDS];
+    int out_here[2];
+    int along_own[2], along_k[2]; // inputs: what may be unit stride in place
+} dv_nest_sizes;
+void dv_nest_sizes_begin(dv_nest_sizes *s, dv_nest_count *c);
+double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2]); // m, n
 
 // -- Choosing what is packed (packs.c) ---------------------------------------
 

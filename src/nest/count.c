@@ -92,7 +92,7 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    c->types = 0;
+    c->types = c->uncut = 0;
     for (int l = 0; l < c->dims.n_loops; l++) {
         c->turns[l] = turns_of(n, t, l);
         c->types |= 1 << n->dims[l].type;
@@ -115,28 +115,4 @@ void dv_nest_count_again(count *c, const dv_nest *n, const double *turns,
     for (int l = 0; l < c->dims.n_loops; l++)
         c->turns[l] = turns[order[l]];
     count_loops(c);
-}
-
-void dv_nest_count_sizes(count *c, dv_nest *n, const int64_t size[2])
-{
-    int dims[2] = {c->dims.col, c->dims.row}; // m, n
-    double calls = 1;
-    c->types = 0;
-    for (int l = 0; l < c->dims.n_loops; l++) {
-        calls *= c->turns[l];
-        c->types |= 1 << n->dims[l].type;
-    }
-    for (int i = 0; i < 2; i++) {
-        dv_nest_dim *d = dims[i] < 0 ? NULL : &n->dims[dims[i]];
-        int64_t whole = !d ? 1 : d->whole ? d->whole : d->size;
-        if (!d)
-            continue;
-        d->size = size[i];
-        d->whole = size[i] < whole ? whole : 0;
-        calls *= (double)dv_ceil_div(whole, size[i]);
-        c->types |= (size[i] < whole) << d->type;
-    }
-    c->upto[c->dims.n_loops] = calls;
-    for (int i = 0; i < DV_NEST_WAYS; i++)
-        c->ways[i].state = DV_WAY_NEW;
 }
