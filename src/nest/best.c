@@ -161,6 +161,7 @@ enum {
 // A kernel and its sizes, and what that costs at least.
 typedef struct choice {
     double bound;
+    int16_t known; // number of its outcomes; -1: it was not tried
     uint8_t kernel, line, m, n;
 } choice;
 
@@ -175,12 +176,16 @@ typedef struct outcomes {
     int n;
 } outcomes;
 
+enum { MOST_KNOWN = 64 }; // others are tried again
+
 typedef struct search {
     const dv_nest_caches *caches;
     const dv_nest *n;
     int kernels; // are they chosen, or is there one?
     choice all[MOST_KERNELS * N_LINES * N_SIZES];
     int n_all;
+    outcomes known[MOST_KNOWN];
+    int n_known;
     double reached;  // the best costs no more in the end
     double spared;   // what costs so many times that is not counted
     double low, top; // what the best so far costs is between
@@ -194,7 +199,7 @@ static void begin(search *s, const dv_nest *n, const dv_nest_caches *caches,
     s->caches = caches;
     s->n = n;
     s->kernels = kernels;
-    s->n_all = 0; // the others are set as they come
+    s->n_all = s->n_known = 0; // the others are set as they come
 }
 
 // The nest with kernel number `kernel`.
@@ -278,8 +283,8 @@ static void list_sizes(search *s, const dv_nest *given, int kernel, int line)
             continue;
         double bound =
             dv_nest_sizes_bound(&sizes, (const int64_t[]){of_m[m], of_n[n]});
-        s->all[s->n_all++] = (choice){bound, (uint8_t)kernel, (uint8_t)line,
-                                      (uint8_t)m, (uint8_t)n};
+        s->all[s->n_all++] = (choice){
+            bound, -1, (uint8_t)kernel, (uint8_t)line, (uint8_t)m, (uint8_t)n};
     }
 }
 
@@ -331,9 +336,10 @@ static double most_of_interest(const search *s)
     return top < spared ? top : spared;
 }
 
-static void try_choice(search *s, const choice *c, outcomes *out)
+static void try_choice(search *s, choice *c, outcomes *out)
 {
     dv_nest tries[N_BLOCKS], given, tried;
+    dv_nest_ordered x;
     take_choice(s, c, &given);
     out->n = 0;
     for (int block = 0; block < N_BLOCKS; block++) {
@@ -347,13 +353,16 @@ static void try_choice(search *s, const choice *c, outcomes *out)
             continue;
         double most = most_of_interest(s);
         dv_nest_copy(&tried, a);
-        double cost = dv_nest_put_in_order(&tried, s->caches, most);
-        outcome *o = &out->at[out->n++];
-        *o = (outcome){cost < most ? cost : most,
-                       dv_nest_least_cost(a, s->caches), block, cost < most};
-        double sure = cost > o->least ? cost : o->least;
-        if (o->exact && sure < s->reached)
+        double cost = dv_nest_put_in_order(&tried, s->caches, most, &x);
+        out->at[out->n++] =
+            (outcome){cost < most ? cost : most, x.least, block, cost < most};
+        double sure = cost > x.least ? cost : x.least;
+        if (cost < most && sure < s->reached)
             s->reached = sure;
+    }
+    if (s->n_known < MOST_KNOWN) {
+        c->known = (int16_t)s->n_known++;
+        s->known[c->known] = *out;
     }
 }
 
@@ -371,20 +380,22 @@ static void meet(search *s, const choice *c, const outcome *o)
     }
 }
 
-static void go_through(search *s, const choice *known, const outcomes *of_known)
+// Go through all choices, or those of one kernel. Without `count`, nothing is
+// tried that was not.
+static void go_through(search *s, int kernel, int count)
 {
     outcomes found;
     s->low = s->top = DV_NEST_IMPOSSIBLE;
     s->best = NULL;
     s->sure = 1;
     for (int i = 0; i < s->n_all; i++) {
-        const choice *c = &s->all[i];
+        choice *c = &s->all[i];
         const outcomes *o = &found;
-        if (c->bound >= s->top * NEARLY)
+        if ((kernel >= 0 && c->kernel != kernel) || c->bound >= s->top * NEARLY)
             continue;
-        if (c == known) {
-            o = of_known;
-        } else if (c->bound >= s->reached * s->spared) {
+        if (c->known >= 0) {
+            o = &s->known[c->known];
+        } else if (!count || c->bound >= s->reached * s->spared) {
             found.n = 1;
             found.at[0] = (outcome){c->bound, 0, 0, 0};
         } else {
@@ -393,6 +404,13 @@ static void go_through(search *s, const choice *known, const outcomes *of_known)
         for (int j = 0; j < o->n; j++)
             meet(s, c, &o->at[j]);
     }
+}
+
+static void forget(search *s)
+{
+    s->n_known = 0;
+    for (int i = 0; i < s->n_all; i++)
+        s->all[i].known = -1;
 }
 
 // The best choice; 0: there is none.
@@ -409,28 +427,34 @@ static int find_best(search *s)
     s->reached = s->top = DV_NEST_IMPOSSIBLE;
     s->spared = SPARED;
     try_choice(s, &s->all[at], &first);
-    go_through(s, &s->all[at], &first);
-    s->spared = DV_NEST_IMPOSSIBLE;
-    if (!s->sure)
-        go_through(s, NULL, NULL);
+    go_through(s, -1, 1);
+    if (!s->sure) {
+        forget(s);
+        s->spared = DV_NEST_IMPOSSIBLE;
+        go_through(s, -1, 1);
+    }
     return s->best != NULL;
 }
 
 // -- Passes ------------------------------------------------------------------
+
+static void take_best(const search *s, dv_nest *n)
+{
+    dv_nest found;
+    take_choice(s, s->best, &found);
+    take_block(s, s->best_block, &found);
+    dv_nest_copy(n, &found);
+}
 
 dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
                        dv_diag *diag)
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    dv_nest found;
     search s;
     begin(&s, n, &caches, 0);
-    if (!dv_nest_is_product(n) || dv_nest_is_plain(n, NULL) || !find_best(&s))
-        return DV_OK;
-    take_choice(&s, s.best, &found);
-    take_block(&s, s.best_block, &found);
-    dv_nest_copy(n, &found);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL) && find_best(&s))
+        take_best(&s, n);
     return DV_OK;
 }
 
@@ -447,4 +471,36 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     take_kernel(&s, s.best->kernel, &found);
     dv_nest_copy(n, &found);
     return DV_OK;
+}
+
+// Kernel and tiles by one search; 0: the tiles have to be searched for.
+static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest_ordered x;
+    search s;
+    begin(&s, n, caches, 1);
+    if (!find_best(&s))
+        return 0;
+    // What the pass tile would find, that has this kernel alone.
+    go_through(&s, s.best->kernel, 0);
+    if (!s.sure || !s.best)
+        return 0;
+    take_best(&s, n);
+    // No order costs less.
+    double most = s.top * (1 + 1e-12);
+    if (dv_nest_put_in_order(n, caches, most, &x) < most)
+        dv_nest_mark(n, &x.packs);
+    return 1;
+}
+
+void dv_nest_lay(dv_nest *n, const dv_nest_options *options)
+{
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, n) &&
+        lay_at_once(n, &caches))
+        return;
+    dv_nest_kernel(n, options, NULL);
+    dv_nest_tile(n, options, NULL);
+    dv_nest_order(n, options, NULL);
+    dv_nest_pack(n, options, NULL);
 }

@@ -95,18 +95,6 @@ double dv_nest_bound(count *c)
     return least;
 }
 
-double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
-{
-    count c;
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad) ||
-        !dv_nest_count_begin(&c, n, caches, &t))
-        return 0;
-    dv_nest_way *w = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
-    return w ? dv_nest_kernels(&c, w) : 0;
-}
-
 // -- Sizes of the kernel -----------------------------------------------------
 
 // Can the kernel read an input where it is: rows of what is in dimension `own`,

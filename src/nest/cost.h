@@ -143,8 +143,19 @@ typedef struct dv_nest_packs {
 // The cheapest below best->cost, where there is one. `was` and not -1: what is
 // packed is settled, only in which loop is not.
 void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
+void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs);
 
 // -- Orders (order.c) --------------------------------------------------------
+
+typedef struct dv_nest_ordered {
+    dv_nest_packs packs; // of the order found
+    double least;        // what kernels take with all packed
+} dv_nest_ordered;
+
+// The cheapest order of loops, with what it packs, which is not marked; what
+// costs no less than `most` is as good as impossible.
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
+                            double most, dv_nest_ordered *out);
 
 // How far a step goes in out, or else in what is read.
 int64_t dv_nest_reach(const dv_nest_dim *d);

@@ -221,32 +221,46 @@ static int count_order(dv_nest_count *c, orders *x, int which)
            dv_nest_count_begin(c, &x->tried, c->caches, &t);
 }
 
+// What does not depend on the order. 0: there is none that costs less than
+// `most`.
+static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
+{
+    if (dv_nest_bound(c) >= most)
+        return 0;
+    dv_nest_copy(&x->given, n);
+    dv_nest_copy(&x->tried, n);
+    x->loops = rank_loops(n, &x->t, x->ranks);
+    x->simple = is_simple(n, &x->t);
+    memcpy(x->turns, c->turns, (size_t)x->loops * sizeof *x->turns);
+    for (int sort = 0; sort < N_SORTS; sort++)
+        sort_loops(x->ranks, x->loops, sort, x->sorted[sort]);
+    return 1;
+}
+
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most)
+                            double most, dv_nest_ordered *out)
 {
     orders x;
     dv_nest_count c;
     int bad;
-    dv_nest_packs best = {{0}, most};
+    out->packs.cost = most;
+    out->least = 0;
     if (!dv_nest_tiles_of(n, &x.t, &bad) ||
-        !dv_nest_count_begin(&c, n, caches, &x.t) || dv_nest_bound(&c) >= most)
+        !dv_nest_count_begin(&c, n, caches, &x.t))
         return DV_NEST_IMPOSSIBLE;
-    dv_nest_copy(&x.given, n);
-    dv_nest_copy(&x.tried, n);
-    x.loops = rank_loops(n, &x.t, x.ranks);
-    x.simple = is_simple(n, &x.t);
-    memcpy(x.turns, c.turns, (size_t)x.loops * sizeof *x.turns);
-    for (int sort = 0; sort < N_SORTS; sort++)
-        sort_loops(x.ranks, x.loops, sort, x.sorted[sort]);
+    dv_nest_way *all = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
+    out->least = all ? dv_nest_kernels(&c, all) : 0;
+    if (!begin(&x, &c, n, most))
+        return DV_NEST_IMPOSSIBLE;
     for (int i = 0; i < N_TEMPLATES; i++) {
-        double before = best.cost;
+        double before = out->packs.cost;
         if (!take_order(&x, i) || !count_order(&c, &x, i))
             continue;
-        dv_nest_choose_packs(&c, &best, -1);
-        if (best.cost < before) // without marks
+        dv_nest_choose_packs(&c, &out->packs, -1);
+        if (out->packs.cost < before) // without marks
             memcpy(n->dims, x.tried.dims, (size_t)x.loops * sizeof *n->dims);
     }
-    return best.cost < most ? best.cost : DV_NEST_IMPOSSIBLE;
+    return out->packs.cost < most ? out->packs.cost : DV_NEST_IMPOSSIBLE;
 }
 
 dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
@@ -254,10 +268,11 @@ dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
+    dv_nest_ordered found;
     if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
         dv_nest_sort_loops(n);
     if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
+        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE, &found);
     return DV_OK;
 }
 

@@ -157,16 +157,19 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
     }
 }
 
-static void mark(dv_nest *n, int o, int at)
+void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs)
 {
-    uint8_t bit = (uint8_t)(1 << o);
-    n->pack &= (uint8_t)~bit;
+    n->pack = 0;
     for (int i = 0; i < n->n_dims; i++)
-        n->dims[i].pack &= (uint8_t)~bit;
-    if (at == DV_FORM_TOP)
-        n->pack |= bit;
-    else if (at >= 0)
-        n->dims[at].pack |= bit;
+        n->dims[i].pack = 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int at = packs->at[o];
+        uint8_t bit = (uint8_t)(1 << o);
+        if (at == DV_FORM_TOP)
+            n->pack |= bit;
+        else if (at >= 0)
+            n->dims[at].pack |= bit;
+    }
 }
 
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
@@ -184,8 +187,7 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
     dv_nest_choose_packs(&c, &best, keep ? was : -1);
     if (best.cost >= most)
         return DV_NEST_IMPOSSIBLE;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        mark(n, o, best.at[o]);
+    dv_nest_mark(n, &best);
     return best.cost;
 }
 

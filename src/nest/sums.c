@@ -332,7 +332,7 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
     if (dv_nest_is_plain(&n, &n)) {
         choose_plain(&n, machine);
     } else {
-        dv_sums_lay_out(&n, &o);
+        dv_nest_lay(&n, &o);
         int ok = dv_nest_form_of(&n, &f, NULL) == DV_OK;
         n.dot = ok && dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
     }

@@ -158,14 +158,6 @@ int dv_sums_apply(const dv_sums *s, dv_nest *n)
 
 // -- Laying tiles out --------------------------------------------------------
 
-void dv_sums_lay_out(dv_nest *n, const dv_nest_options *o)
-{
-    dv_nest_kernel(n, o, NULL);
-    dv_nest_tile(n, o, NULL);
-    dv_nest_order(n, o, NULL);
-    dv_nest_pack(n, o, NULL);
-}
-
 static int64_t size_of(const dv_nest *n, int dim)
 {
     return dim < 0 ? 1 : n->dims[dim].size;
@@ -270,7 +262,7 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
         return dv_nest_check(n, diag);
     }
     *block = 0;
-    dv_sums_lay_out(n, options);
+    dv_nest_lay(n, options);
     DV_TRY(dv_nest_check(n, diag));
     if (!dv_nest_form_of(n, &f, NULL) &&
         dv_nest_form_is_dot(&f) == (n->dot == DV_DOT_ALWAYS))
