@@ -35,8 +35,6 @@ static double least_packing(const count *c, int o)
 {
     double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
     double moved = least_price(c, o) * c->es / 4;
-    if (c->f.pack[o] == DV_FORM_NEVER)
-        return 0;
     if (o == DV_OUT) {
         double reads = c->n->first == DV_PRIM_ZERO ? 0 : 1;
         return all *
@@ -72,24 +70,44 @@ static double least_traffic(const count *c)
     return least;
 }
 
-static double least_of_way(count *c, dv_nest_way *w)
+// What packing each operand costs at least, where the columns are of m (0) or
+// of n (1).
+typedef struct moves {
+    int known[2];
+    double each[2][DV_N_OPERANDS];
+} moves;
+
+static const double *moves_of(count *c, moves *m)
+{
+    int cols = c->f.in_col == DV_IN1;
+    for (int o = 0; !m->known[cols] && o < DV_N_OPERANDS; o++)
+        m->each[cols][o] = least_packing(c, o);
+    m->known[cols] = 1;
+    return m->each[cols];
+}
+
+static double least_of_way(count *c, dv_nest_way *w, moves *m, double most)
 {
     double sum = dv_nest_kernels(c, w);
+    if (sum * DV_NEST_SLACK >= most)
+        return DV_NEST_IMPOSSIBLE;
     dv_nest_way_take(c, w);
+    const double *moved = moves_of(c, m);
     for (int o = 0; o < DV_N_OPERANDS; o++) {
-        w->moved[o] = least_packing(c, o);
+        w->moved[o] = w->f.pack[o] == DV_FORM_NEVER ? 0 : moved[o];
         sum += w->moved[o];
     }
     sum += least_traffic(c);
     return sum * DV_NEST_SLACK;
 }
 
-double dv_nest_bound(count *c)
+double dv_nest_bound(count *c, double most)
 {
     double least = DV_NEST_IMPOSSIBLE;
+    moves m = {.known = {0}};
     for (int i = 0; i < DV_NEST_WAYS; i++) {
         dv_nest_way *w = dv_nest_way_of(c, i);
-        c->least[i] = w ? least_of_way(c, w) : DV_NEST_IMPOSSIBLE;
+        c->least[i] = w ? least_of_way(c, w, &m, most) : DV_NEST_IMPOSSIBLE;
         least = c->least[i] < least ? c->least[i] : least;
     }
     return least;

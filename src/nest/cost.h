@@ -113,8 +113,9 @@ double dv_nest_most_held(const dv_nest_count *c, int o);
 // Sums in another order are rounded otherwise: what is sure is so much of them.
 #define DV_NEST_SLACK (1 - 1e-9)
 // What the nest costs at least, in any order of loops, also if loops are cut
-// further. Sets c->least.
-double dv_nest_bound(dv_nest_count *c);
+// further; what costs no less than `most` is as good as impossible. Sets
+// c->least.
+double dv_nest_bound(dv_nest_count *c, double most);
 
 // The same for all sizes of the kernel's m and n, before they are cut; faster,
 // and not as sharp. The count is changed.

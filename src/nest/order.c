@@ -103,29 +103,44 @@ static int comes_before(const ranked *a, const ranked *b, int sort)
                                : a->reach > b->reach;
 }
 
-// The loops kind by kind.
-static void sort_loops(const ranked *r, int loops, int sort, uint8_t *sorted)
+// The loops kind by kind; kind k begins at number from[k].
+typedef struct sorted {
+    uint8_t loop[DV_NEST_MAX_DIMS];
+    uint8_t from[N_KINDS + 1];
+} sorted;
+
+static void sort_loops(const ranked *r, int loops, int sort, sorted *out)
 {
+    uint8_t *to = out->loop;
     for (int l = 0; l < loops; l++) {
         int i = l;
-        for (; i > 0 && comes_before(&r[l], &r[sorted[i - 1]], sort); i--)
-            sorted[i] = sorted[i - 1];
-        sorted[i] = (uint8_t)l;
+        for (; i > 0 && comes_before(&r[l], &r[to[i - 1]], sort); i--)
+            to[i] = to[i - 1];
+        to[i] = (uint8_t)l;
+    }
+    for (int kind = 0, l = 0; kind <= N_KINDS; kind++) {
+        while (l < loops && kind_in(&r[to[l]], sort) < kind)
+            l++;
+        out->from[kind] = (uint8_t)l;
     }
 }
 
 // The loops in the order that template `which` has them in: where each stood.
-static void arrange(const ranked *r, int loops, const uint8_t *sorted, int sort,
-                    int which, uint8_t *order)
+// Returns a number that other orders are unlikely to have.
+static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 {
+    uint64_t sum = 0;
     int n = 0, done = 0; // kinds, a bit each
-    for (int at = 0; at < N_KINDS && n < loops; at++) {
+    for (int at = 0; at < N_KINDS; at++) {
         int kind = templates[which][at];
-        for (int i = 0; i < loops && !(done >> kind & 1); i++)
-            if (kind_in(&r[sorted[i]], sort) == kind)
-                order[n++] = sorted[i];
+        for (int i = s->from[kind];
+             i < s->from[kind + 1] && !(done >> kind & 1); i++) {
+            order[n++] = s->loop[i];
+            sum = sum * 61 + s->loop[i];
+        }
         done |= 1 << kind;
     }
+    return sum;
 }
 
 // Are these the dimensions of `whole` once tiles are put together?
@@ -180,8 +195,9 @@ typedef struct orders {
     double turns[DV_NEST_MAX_DIMS];
     int loops, simple;
     ranked ranks[DV_NEST_MAX_DIMS];
-    uint8_t sorted[N_SORTS][DV_NEST_MAX_DIMS];
+    sorted sorted[N_SORTS];
     uint8_t all[N_TEMPLATES][DV_NEST_MAX_DIMS];
+    uint64_t sums[N_TEMPLATES];
 } orders;
 
 // The order of template `which` becomes the one tried; 0: it was, or it takes
@@ -192,9 +208,10 @@ static int take_order(orders *x, int which)
                : which >= MIXED  ? BY_REACH_MIXED
                                  : BY_REACH;
     uint8_t *order = x->all[which];
-    arrange(x->ranks, x->loops, x->sorted[sort], sort, which, order);
+    x->sums[which] = arrange(&x->sorted[sort], which, order);
     for (int other = 0; other < which; other++)
-        if (!memcmp(x->all[other], order, (size_t)x->loops))
+        if (x->sums[other] == x->sums[which] &&
+            !memcmp(x->all[other], order, (size_t)x->loops))
             return 0;
     if (x->simple && !keeps_tiles(&x->t, order, x->loops))
         return 0;
@@ -225,7 +242,7 @@ static int count_order(dv_nest_count *c, orders *x, int which)
 // `most`.
 static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
 {
-    if (dv_nest_bound(c) >= most)
+    if (dv_nest_bound(c, most) >= most)
         return 0;
     dv_nest_copy(&x->given, n);
     dv_nest_copy(&x->tried, n);
@@ -233,7 +250,7 @@ static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
     x->simple = is_simple(n, &x->t);
     memcpy(x->turns, c->turns, (size_t)x->loops * sizeof *x->turns);
     for (int sort = 0; sort < N_SORTS; sort++)
-        sort_loops(x->ranks, x->loops, sort, x->sorted[sort]);
+        sort_loops(x->ranks, x->loops, sort, &x->sorted[sort]);
     return 1;
 }
 

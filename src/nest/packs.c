@@ -10,31 +10,40 @@ static int is_too_large(const count *c, int o)
     return c->held[o] > dv_nest_most_held(c, o);
 }
 
+// Is there no use in packing operand `o` in loop `at`?
+static int is_useless(const count *c, int o, int at)
+{
+    const dv_nest_dim *d = c->n->dims;
+    int last = c->f.n_loops - 1;
+    // Shared loops are gone through as one; results are a thread's own.
+    if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
+        (at >= 0 || o == DV_OUT))
+        return 1;
+    // Before a loop that it has no part in there is as much to pack, and less
+    // often; only the innermost may do it on the way.
+    return at >= 0 && at < last && !d[at].stride[o] &&
+           d[at].exec != DV_NEST_SHARED;
+}
+
 // The loop in which packing an operand costs least, by what is its alone.
-static int best_loop(count *c, int o)
+// `moved`: what it costs to pack it once, at least.
+static int best_loop(count *c, int o, double moved)
 {
     int best = DV_FORM_NEVER;
     double least = DV_NEST_IMPOSSIBLE;
-    // An element moved costs no less.
-    double far = c->es * dv_nest_rate(c, c->all[o] * c->es) * c->p->on_way;
+    double loads = dv_nest_loads_of(c, o), each = moved / c->all[o];
+    double load = o == DV_OUT ? 0 : dv_nest_load(c, o, loads, 1);
     for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        // Shared loops are gone through as one; results are a thread's own.
-        int next_shared =
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
-        if (next_shared && (at >= 0 || o == DV_OUT))
-            continue;
-        // Before a loop that it has no part in there is as much to pack, and
-        // less often; only the innermost may do it on the way.
-        if (at >= 0 && at + 1 < c->f.n_loops && !c->n->dims[at].stride[o] &&
-            c->n->dims[at].exec != DV_NEST_SHARED)
+        if (is_useless(c, o, at))
             continue;
         dv_nest_pack_in(c, o, at);
         if (is_too_large(c, o) ||
-            c->upto[at + 1] * c->held[o] * far * 0.999 >= least)
+            (c->upto[at + 1] * c->held[o] * each + load) * DV_NEST_SLACK >=
+                least)
             continue;
         double cost = dv_nest_packing(c, o);
         if (cost < least && o != DV_OUT)
-            cost += dv_nest_load(c, o, dv_nest_loads_of(c, o), 0);
+            cost += dv_nest_load(c, o, loads, 0);
         if (cost < least) {
             least = cost;
             best = at;
@@ -54,7 +63,7 @@ static int loop_for(count *c, found *x, dv_nest_way *whole, int o)
 {
     if (!(x->known >> o & 1)) {
         dv_nest_way_take(c, whole);
-        x->at[o] = best_loop(c, o);
+        x->at[o] = best_loop(c, o, whole->moved[o]);
         x->known |= 1 << o;
     }
     return x->at[o];
