@@ -41,7 +41,9 @@ static double least_packing(const count *c, int o)
                (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
     }
     double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
-    if (o == c->f.in_col && c->f.n_k == 1 && on_way < moved + far)
+    int may = o == c->f.in_col && c->f.n_k == 1 && c->f.col >= 0 &&
+              c->n->dims[c->f.col].stride[o] == 1;
+    if (may && on_way < moved + far)
         return all * on_way;
     return all * (moved + far);
 }
