@@ -48,28 +48,100 @@ static double least_packing(const count *c, int o)
     return all * (moved + far);
 }
 
-// Loads and results: what steps in the innermost loop is loaded in each turn
-// of all loops, the others once at least. One of the types that loops have is
+// Operands that step in loops of c, m, n, k: a bit each.
+static const int steps[] = {7, 5, 6, 3};
+
+// What an operand costs that is loaded so often: base + loads * each.
+typedef struct line {
+    double base, each;
+} line;
+
+// What an operand costs at least.
+typedef struct costs {
+    double moved;       // packing all of it once
+    line near, far;     // loads from a small buffer, and from one that has all
+    line here;          // loads in place, or results
+    int packed, placed; // is either possible?
+} costs;
+
+// The least if it steps in the outermost loop or not (0), and the same for the
 // innermost.
-static double least_traffic(const count *c)
+typedef double ends[2][2];
+
+// It is loaded in each turn of all loops, if it steps in the innermost; or else
+// once at least, or once in each turn of the outermost. Packed there or further
+// in, it is packed in each turn of that; or else all of it is held at once.
+static void fill_ends(const count *c, int o, const costs *x, ends out)
 {
-    static const int steps[] = {7, 5, 6, 3}; // of c, m, n, k: a bit an operand
-    double each[DV_N_OPERANDS][2], least = DV_NEST_IMPOSSIBLE;
-    double calls = dv_nest_turns_up_to(c, c->f.n_loops - 1);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        for (int often = 0; often < 2; often++) {
-            double loads = often ? calls : c->all[o] / dv_nest_block_of(c, o);
-            each[o][often] = o == DV_OUT ? dv_nest_results(c, loads, 1)
-                                         : dv_nest_load(c, o, loads, 1);
+    double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
+    double once = c->all[o] / dv_nest_block_of(c, o);
+    int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_most_held(c, o), loops = 0;
+    for (int type = 0; type < 4; type++)
+        loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
+    for (int i = 0; i < 4; i++) {
+        int outer = i / 2, inner = i % 2;
+        double loads = inner             ? calls
+                       : outer || !loops ? once
+                                         : once * c->fewest;
+        double least = DV_NEST_IMPOSSIBLE;
+        if (x->placed)
+            least = x->here.base + x->here.each * loads;
+        if (x->packed) {
+            double again = (outer ? 1 : c->fewest) * x->moved + x->near.base +
+                           x->near.each * loads;
+            double whole = x->moved + x->far.base + x->far.each * loads;
+            least = again < least ? again : least;
+            least = fits && whole < least ? whole : least;
         }
-    for (int type = 0; type < 4; type++) {
-        double sum = 0;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            sum += each[o][steps[type] >> o & 1];
-        if ((!c->types || c->types >> type & 1) && sum < least)
-            least = sum;
+        out[outer][inner] = least;
     }
+}
+
+static double least_of_ends(const count *c, ends *each)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    int types = c->types ? c->types : 15;
+    for (int outer = 0; outer < 4; outer++)
+        for (int inner = 0; types >> outer & 1 && inner < 4; inner++) {
+            int a = steps[outer], b = steps[inner];
+            double sum = each[0][a & 1][b & 1] +
+                         each[1][a >> 1 & 1][b >> 1 & 1] +
+                         each[2][a >> 2][b >> 2];
+            if (types >> inner & 1 && sum < least)
+                least = sum;
+        }
     return least;
+}
+
+static line load_line(const count *c, int o, int least)
+{
+    double base = dv_nest_load(c, o, 0, least);
+    return (line){base, dv_nest_load(c, o, 1, least) - base};
+}
+
+static line result_line(const count *c)
+{
+    double base = dv_nest_results(c, 0, 1);
+    return (line){base, dv_nest_results(c, 1, 1) - base};
+}
+
+// Packing, loads and results.
+static double least_traffic(count *c, const double *moved)
+{
+    ends each[DV_N_OPERANDS];
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int packed = c->f.pack[o] != DV_FORM_NEVER;
+        costs x = {.moved = moved[o], .packed = packed, .placed = !packed};
+        c->held[o] = c->all[o];
+        if (o != DV_OUT)
+            x.near = x.here = load_line(c, o, 1);
+        if (o != DV_OUT && packed)
+            x.far = load_line(c, o, 0);
+        if (o == DV_OUT && !packed)
+            x.here = result_line(c);
+        fill_ends(c, o, &x, each[o]);
+    }
+    return least_of_ends(c, each);
 }
 
 // What packing each operand costs at least, where the columns are of m (0) or
@@ -95,11 +167,9 @@ static double least_of_way(count *c, dv_nest_way *w, moves *m, double most)
         return DV_NEST_IMPOSSIBLE;
     dv_nest_way_take(c, w);
     const double *moved = moves_of(c, m);
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
+    for (int o = 0; o < DV_N_OPERANDS; o++)
         w->moved[o] = w->f.pack[o] == DV_FORM_NEVER ? 0 : moved[o];
-        sum += w->moved[o];
-    }
-    sum += least_traffic(c);
+    sum += least_traffic(c, moved);
     return sum * DV_NEST_SLACK;
 }
 
@@ -136,6 +206,7 @@ void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
     int m = c->dims.col, n = c->dims.row;
     s->c = c;
     c->uncut = 1;
+    c->fewest = c->fewest < 2 ? c->fewest : 2;
     s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     s->types = c->types;
     for (int cols = 0; cols < 2; cols++) { // of m, of n
@@ -174,76 +245,77 @@ static double least_waste(const dv_nest_sizes *s, int o)
     return s->along_own[o] && waste > 0.04 ? 0.04 : waste;
 }
 
-// Loading an input so often, with its packing or its waste.
-static double least_input(const dv_nest_sizes *s, int cols, int o, double fma,
-                          double calls, double loads)
+// An input, with its packing or its waste.
+static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
+                        ends each)
 {
     const count *c = s->c;
     int is_col = o == c->f.in_col;
     double block = dv_nest_block_of(c, o), panel = (double)c->panel * c->lanes;
-    double here = dv_nest_rate(c, c->all[o] * c->es);
+    double far = dv_nest_rate(c, c->all[o] * c->es), base = 0;
+    double near = dv_nest_rate(c, block * c->es);
+    double bytes = block * c->es * (is_col ? 1 : 0.6);
     double waste = least_waste(s, o);
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
-        loads *= c->col / panel;
-    double bytes = loads * block * c->es * (is_col ? 1 : 0.6);
-    if (here == c->p->memory)
-        here *= 0.6; // it waits no less
-    double packed = s->moved[cols][o] + bytes * dv_nest_rate(c, block * c->es);
-    double placed = waste * fma + bytes * here;
-    double sum = packed < placed ? packed : placed;
+        bytes *= c->col / panel;
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
-        sum += calls * block * c->es * c->p->l1;
-    return sum;
+        base = dv_nest_turns_up_to(c, c->dims.n_loops - 1) * block * c->es *
+               c->p->l1;
+    costs x = {.moved = s->moved[cols][o],
+               .near = {base, bytes * near},
+               .far = {base, bytes * far},
+               .here = {base + waste * fma, bytes * far},
+               .packed = 1,
+               .placed = waste < 1};
+    if (far == c->p->memory)
+        x.here.each *= 0.6; // it waits no less
+    fill_ends(c, o, &x, each);
+}
+
+static void least_output(const dv_nest_sizes *s, int cols, ends each)
+{
+    const count *c = s->c;
+    costs x = {.moved = s->moved[cols][DV_OUT],
+               .packed = !c->n->combine,
+               .placed = s->out_here[cols] || c->n->combine};
+    if (x.placed)
+        x.here = result_line(c);
+    fill_ends(c, DV_OUT, &x, each);
 }
 
 // With the columns of m, or of n.
-static double least_with(dv_nest_sizes *s, int cols, double calls, int types)
+static double least_with(const dv_nest_sizes *s, int cols)
 {
-    static const int steps[] = {7, 5, 6, 3}; // of c, m, n, k: a bit an operand
-    count *c = s->c;
-    double each[DV_N_OPERANDS][2], least = DV_NEST_IMPOSSIBLE;
+    const count *c = s->c;
+    ends each[DV_N_OPERANDS];
+    double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     double fma, kernels = calls * dv_nest_least_kernel(c, &fma);
-    for (int often = 0; often < 2; often++) {
-        for (int o = 0; o < DV_OUT; o++) {
-            double once = c->all[o] / dv_nest_block_of(c, o);
-            each[o][often] = least_input(s, cols, o, fma * calls, calls,
-                                         often ? calls : once);
-        }
-        double here = DV_NEST_IMPOSSIBLE, once = c->all[DV_OUT];
-        once /= dv_nest_block_of(c, DV_OUT);
-        if (s->out_here[cols] || c->n->combine)
-            here = dv_nest_results(c, often ? calls : once, 1);
-        each[DV_OUT][often] =
-            here < s->moved[cols][DV_OUT] ? here : s->moved[cols][DV_OUT];
-    }
-    for (int type = 0; type < 4; type++) {
-        double sum = 0;
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            sum += each[o][steps[type] >> o & 1];
-        if ((!types || types >> type & 1) && sum < least)
-            least = sum;
-    }
-    return (kernels + least) * DV_NEST_SLACK;
+    least_input(s, cols, DV_IN0, fma * calls, each[DV_IN0]);
+    least_input(s, cols, DV_IN1, fma * calls, each[DV_IN1]);
+    least_output(s, cols, each[DV_OUT]);
+    return (kernels + least_of_ends(c, each)) * DV_NEST_SLACK;
 }
 
 double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2])
 {
     count *c = s->c;
-    int dims[2] = {c->dims.col, c->dims.row}, types = s->types; // m, n
+    int dims[2] = {c->dims.col, c->dims.row}; // m, n
     double calls = s->calls, average[2] = {1, 1}, least[2];
+    c->types = s->types;
     for (int i = 0; i < 2; i++) {
         int64_t whole = dims[i] < 0 ? 1 : c->n->dims[dims[i]].size;
         int64_t turns = (whole + size[i] - 1) / size[i];
         calls *= (double)turns;
         average[i] = (double)whole / (double)turns;
-        types |= turns > 1 ? 1 << (i ? DV_NEST_N : DV_NEST_M) : 0;
+        c->types |= turns > 1 ? 1 << (i ? DV_NEST_N : DV_NEST_M) : 0;
     }
+    c->upto[c->dims.n_loops] = calls;
     for (int cols = 0; cols < 2; cols++) {
         c->f = s->form[cols];
         c->f.pack[DV_OUT] = DV_FORM_NEVER;
         c->col = average[cols];
         c->row = average[!cols];
-        least[cols] = least_with(s, cols, calls, types);
+        least[cols] = least_with(s, cols);
     }
     return least[0] < least[1] ? least[0] : least[1];
 }

@@ -49,6 +49,7 @@ typedef struct dv_nest_count {
     int64_t panel; // vectors of a panel of columns, at most
     int types;     // that loops have, a bit each
     int uncut;     // dimensions may still be cut
+    double fewest; // turns that a loop has
     dv_nest_way ways[DV_NEST_WAYS];
     double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;

@@ -93,9 +93,11 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
     c->types = c->uncut = 0;
+    c->fewest = DV_NEST_IMPOSSIBLE;
     for (int l = 0; l < c->dims.n_loops; l++) {
         c->turns[l] = turns_of(n, t, l);
         c->types |= 1 << n->dims[l].type;
+        c->fewest = c->turns[l] < c->fewest ? c->turns[l] : c->fewest;
     }
     for (int i = 0; i < DV_NEST_WAYS; i++) {
         c->ways[i].state = DV_WAY_NEW;
