@@ -43,7 +43,8 @@ static void best_split(const dv_order *o, subset *at, uint32_t s)
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
-    double elems = s == full ? 0 : dv_ids_points(to->keep, o->extent);
+    double left = dv_ids_points(to->keep, o->extent); // no product is less
+    double elems = s == full ? 0 : left;
     to->cost.flops = INFINITY;
     if (s != full && !fits(o, to, elems))
         return;
@@ -52,7 +53,7 @@ static void best_split(const dv_order *o, subset *at, uint32_t s)
         dv_order_cost c = {x->cost.flops + y->cost.flops,
                            x->cost.elems + y->cost.elems + elems,
                            x->cost.outers + y->cost.outers};
-        if (!(c.flops < to->cost.flops))
+        if (!(c.flops + left <= to->cost.flops))
             continue;
         c.flops +=
             dv_pair_flops(dv_ids_or(x->keep, y->keep), to->keep, o->extent);
