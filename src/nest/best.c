@@ -251,13 +251,8 @@ static void take_block(const search *s, int block, dv_nest *n)
 static void list_widths(const search *s, const dv_nest *given,
                         dv_nest_type type, int64_t *sizes)
 {
-    dv_nest a;
     for (int i = 0; i < DV_NEST_WIDTHS; i++) {
-        dv_nest_copy(&a, given);
-        sizes[i] = 0;
-        if (!dv_nest_cut_prim(&a, type, i, s->caches->vector / 4))
-            continue;
-        sizes[i] = dv_nest_prim_size(&a, type);
+        sizes[i] = dv_nest_prim_width(given, type, i, s->caches->vector / 4);
         for (int j = 0; j < i; j++)
             if (sizes[j] == sizes[i])
                 sizes[i] = 0;

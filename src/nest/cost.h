@@ -178,4 +178,7 @@ void dv_nest_cut_few(dv_nest *n, int64_t few);
 enum { DV_NEST_WIDTHS = 6 };
 int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
 int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type);
+// The size that the m or n has once it is cut so; 0: it is not.
+int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
+                           int64_t unit);
 #endif

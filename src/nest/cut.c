@@ -159,16 +159,50 @@ void dv_nest_cut_few(dv_nest *n, int64_t few)
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 
+// The size that a prim of `size` is to be cut to; 0: it is not cut so.
+static int64_t width_of(int64_t size, int which, int64_t unit)
+{
+    if (which == 0)
+        return size <= widths[0] ? size : 0; // whole
+    return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
+}
+
 int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
 {
     int i = find_prim(n, type);
+    int64_t width = width_of(i < 0 ? 1 : n->dims[i].size, which, unit);
+    if (width && i >= 0)
+        cut_to(n, i, width);
+    return width > 0;
+}
+
+// Would tiles of that size be taken for those of another loop? Then only a try
+// says whether there are such.
+static int is_doubtful(const dv_nest *n, int prim, int64_t width)
+{
+    dv_nest_dim d = n->dims[prim];
+    d.size = width;
+    for (int i = 0; i < n->n_dims; i++)
+        if (i != prim && n->dims[i].type == d.type &&
+            dv_nest_steps_over(&n->dims[i], &d))
+            return 1;
+    return d.whole || n->n_dims == DV_NEST_MAX_DIMS;
+}
+
+int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
+                           int64_t unit)
+{
+    int i = find_prim(n, type);
     int64_t size = i < 0 ? 1 : n->dims[i].size;
-    if (which == 0 && size <= widths[0])
-        return 1; // whole
-    if (which == 0 || size <= widths[which] * 3 / 2)
-        return 0;
-    cut_to(n, i, even(size, widths[which], unit));
-    return 1;
+    int64_t width = width_of(size, which, unit);
+    if (width >= size)
+        return size;
+    if (!width || !is_doubtful(n, i, width))
+        return width;
+    dv_nest a;
+    dv_nest_copy(&a, n);
+    cut_to(&a, i, width);
+    return dv_nest_prim_size(&a, type);
 }
 
 int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type)
