@@ -54,7 +54,8 @@ dv_nest_way *dv_nest_way_of(count *c, int packed)
         int at[DV_N_OPERANDS];
         for (int o = 0; o < DV_N_OPERANDS; o++)
             at[o] = packed >> o & 1 ? DV_FORM_TOP : DV_FORM_NEVER;
-        int none = dv_nest_form_packed(c->n, &c->dims, at, &w->f, NULL);
+        int none =
+            dv_nest_form_packed(c->n, &c->dims, at, &w->f, NULL) != DV_OK;
         w->state = none ? DV_WAY_NONE : DV_WAY_KNOWN;
         w->row = none ? 0 : average(c->n, w->f.row);
         w->col = none ? 0 : average(c->n, w->f.col);
