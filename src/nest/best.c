@@ -9,6 +9,10 @@
 // Each pass tries the later ones on copies and keeps only its own choice; the
 // later pass then finds the same. Nothing here depends on the number of
 // threads: sums are in the same order for any.
+//
+// Most of what is possible is not counted. All kernels and sizes have a bound
+// (bound.c), which is quick to find; the one that may cost least is counted
+// first, and others where their bound is not above that.
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"

@@ -2,6 +2,7 @@
 // is packed: kernels, every element moved once and loaded once, and what steps
 // in the innermost loop loaded in each turn.
 #include "nest/cost.h"
+#include <math.h>
 
 typedef dv_nest_count count;
 
@@ -78,22 +79,21 @@ static void fill_ends(const count *c, int o, const costs *x, ends out)
     int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_most_held(c, o), loops = 0;
     for (int type = 0; type < 4; type++)
         loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
-    for (int i = 0; i < 4; i++) {
-        int outer = i / 2, inner = i % 2;
-        double loads = inner             ? calls
-                       : outer || !loops ? once
-                                         : once * c->fewest;
-        double least = DV_NEST_IMPOSSIBLE;
-        if (x->placed)
-            least = x->here.base + x->here.each * loads;
-        if (x->packed) {
-            double again = (outer ? 1 : c->fewest) * x->moved + x->near.base +
-                           x->near.each * loads;
-            double whole = x->moved + x->far.base + x->far.each * loads;
-            least = again < least ? again : least;
-            least = fits && whole < least ? whole : least;
-        }
-        out[outer][inner] = least;
+    // Loaded once, in each turn of the outermost loop, in each turn of all.
+    const double loads[] = {once, loops ? once * c->fewest : once, calls};
+    for (int i = 0; i < 3; i++) {
+        double never = DV_NEST_IMPOSSIBLE;
+        double here =
+            x->placed ? x->here.base + x->here.each * loads[i] : never;
+        double far =
+            x->packed && fits ? x->far.base + x->far.each * loads[i] : never;
+        double near =
+            x->packed ? x->near.base + x->near.each * loads[i] : never;
+        double whole = fmin(here, x->moved + far); // held at once, or in place
+        if (i != 0)
+            out[0][i == 2] = fmin(whole, c->fewest * x->moved + near);
+        if (i != 1)
+            out[1][i == 2] = fmin(whole, x->moved + near);
     }
 }
 
