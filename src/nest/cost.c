@@ -94,10 +94,10 @@ static double read_run(const count *c, int o)
     for (int i = 0; i < 3; i++) { // either may be the one side by side
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
-            run *= elems(c->n, d);
+            run *= dv_nest_elems(c->n, d);
     }
     // Rows of k are not asked for, those of a kernel must follow each other.
-    if (o == c->f.in_row && !c->f.row_turned && run < block_of(c, o))
+    if (o == c->f.in_row && !c->f.row_turned && run < dv_nest_block_of(c, o))
         return run * c->es;
     for (; l >= 0 && (double)c->n->dims[l].stride[o] == run; l--)
         run *= c->turns[l];
@@ -161,7 +161,7 @@ double dv_nest_kernels(count *c, dv_nest_way *w)
         dv_nest_way_take(c, w);
         w->call[asking] = kernel(c, asking);
     }
-    return turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
+    return dv_nest_turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
 }
 
 // -- Traffic -----------------------------------------------------------------
@@ -180,7 +180,7 @@ double dv_nest_loads_of(const count *c, int o)
     int l = c->f.n_loops - 1;
     while (l >= 0 && !c->n->dims[l].stride[o])
         l--;
-    return turns_up_to(c, l);
+    return dv_nest_turns_up_to(c, l);
 }
 
 // Where a kernel reads a little of each row in memory, it waits for every one,
@@ -198,9 +198,9 @@ static double waits(const count *c, int o, int least)
         return least ? 0.6
                      : 0.6 + (f->row_turned ? 20.0 : 8.0) * LINE /
                                  (read_run(c, o) + LINE);
-    double run = elems(c->n, inner);
+    double run = dv_nest_elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
-        run *= elems(c->n, k);
+        run *= dv_nest_elems(c->n, k);
     return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
@@ -209,7 +209,7 @@ static double waits(const count *c, int o, int least)
 double dv_nest_load(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
-    double block = block_of(c, o);
+    double block = dv_nest_block_of(c, o);
     double where = in_place ? c->all[o] : least ? block : c->held[o];
     double each = dv_nest_rate(c, where * c->es);
     double panel = (double)c->panel * c->lanes, sum = 0;
@@ -219,7 +219,8 @@ double dv_nest_load(const count *c, int o, double loads, int least)
     if (in_place && each == c->p->memory)
         each *= waits(c, o, least);
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
-        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
+        sum =
+            dv_nest_turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
@@ -286,7 +287,7 @@ double dv_nest_results(const count *c, double loads, int least)
         return 0;
     if (streams(c, all))
         return all * c->es * c->p->stream;
-    double moved = loads * block_of(c, DV_OUT);
+    double moved = loads * dv_nest_block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
@@ -330,7 +331,7 @@ static double price(const count *c, int o, int at)
     const dv_nest *n = c->n;
     int across = o == c->f.in_row ? c->f.row : c->f.col;
     int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
-    double width = elems(n, across);
+    double width = dv_nest_elems(n, across);
     if (o == c->f.in_row && width > 4)
         width = 4; // panels
     for (int i = at + 1; i < n->n_dims; i++)
@@ -342,7 +343,7 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == longest)
             longest *= n->dims[i].size;
     if (far == 1 || width == 1) {
-        double run = elems(n, across);
+        double run = dv_nest_elems(n, across);
         for (int i = at + 1; i < n->n_dims; i++)
             if (i != across && (double)n->dims[i].stride[o] == run)
                 run *= (double)n->dims[i].size; // rows that touch
@@ -358,10 +359,10 @@ double dv_nest_packing(const count *c, int o)
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
         return 0;
-    double n = turns_up_to(c, at) * c->held[o];
+    double n = dv_nest_turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
     double far = c->es * dv_nest_rate(c, c->all[o] * c->es);
-    double calls = turns_up_to(c, at) * 20;
+    double calls = dv_nest_turns_up_to(c, at) * 20;
     if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
                copied(read_run(c, o), far > c->es * c->p->l3);

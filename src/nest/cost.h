@@ -54,7 +54,7 @@ typedef struct dv_nest_count {
     double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
 } dv_nest_count;
 
-// -- Counting (count.c) -------------------------------------------------------
+// -- Counting (count.c) ------------------------------------------------------
 
 // Count what does not depend on packing. 0: there is no such nest. `t` are its
 // tiles.
