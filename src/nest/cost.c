@@ -166,13 +166,6 @@ double dv_nest_kernels(count *c, dv_nest_way *w)
 
 // -- Traffic -----------------------------------------------------------------
 
-double dv_nest_rate(const count *c, double bytes)
-{
-    return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
-           : bytes <= (double)c->caches->l3 / 2 ? c->p->l3
-                                                : c->p->memory;
-}
-
 // Blocks of an operand that are loaded: one a turn, but for the innermost
 // loops that keep it.
 double dv_nest_loads_of(const count *c, int o)
@@ -378,9 +371,4 @@ double dv_nest_packing(const count *c, int o)
         far += c->p->spill * c->es * c->p->l3; // the buffer is not near
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
-}
-
-double dv_nest_most_held(const count *c, int o)
-{
-    return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
 }

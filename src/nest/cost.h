@@ -67,10 +67,30 @@ void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
 
 // The way with these operands packed; NULL: there is no form.
 dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
-// Count for that; where it is packed is not known yet.
-void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w);
 // Pack operand `o` in loop `at` of the form that was taken.
 void dv_nest_pack_in(dv_nest_count *c, int o, int at);
+
+// Count for a way; where it is packed is not known yet.
+static inline void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w)
+{
+    c->f = w->f;
+    c->row = w->row;
+    c->col = w->col;
+}
+
+// What a byte costs that comes from so many.
+static inline double dv_nest_rate(const dv_nest_count *c, double bytes)
+{
+    return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
+           : bytes <= (double)c->caches->l3 / 2 ? c->p->l3
+                                                : c->p->memory;
+}
+
+// Elements that a buffer may hold.
+static inline double dv_nest_most_held(const dv_nest_count *c, int o)
+{
+    return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
+}
 
 static inline double dv_nest_elems(const dv_nest *n, int dim)
 {
@@ -105,9 +125,6 @@ double dv_nest_results(const dv_nest_count *c, double loads, int least);
 double dv_nest_packing(const dv_nest_count *c, int o);
 double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
                             int64_t longest);
-double dv_nest_rate(const dv_nest_count *c, double bytes);
-// Elements that a buffer may hold.
-double dv_nest_most_held(const dv_nest_count *c, int o);
 
 // -- Bounds (bound.c) --------------------------------------------------------
 

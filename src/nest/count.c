@@ -40,13 +40,6 @@ void dv_nest_pack_in(count *c, int o, int at)
     c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
 }
 
-void dv_nest_way_take(count *c, const dv_nest_way *w)
-{
-    c->f = w->f;
-    c->row = w->row;
-    c->col = w->col;
-}
-
 dv_nest_way *dv_nest_way_of(count *c, int packed)
 {
     dv_nest_way *w = &c->ways[packed];
