@@ -1,6 +1,6 @@
 // Programs for formulas: a statement a step.
 #include "einsum/einsum.h"
-#include <inttypes.h>
+#include <string.h>
 
 // -- Types -------------------------------------------------------------------
 
@@ -33,24 +33,50 @@ static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 
 // -- Statements --------------------------------------------------------------
 
+// Without formats, which would take more time than finding the path.
+static void put(dv_text *out, const char *s)
+{
+    dv_put_bytes(out, s, strlen(s));
+}
+
+static void put_number(dv_text *out, int64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    dv_put_bytes(out, digits + at, sizeof digits - at);
+}
+
+static void put_numbered(dv_text *out, const char *letter, int64_t n)
+{
+    put(out, letter);
+    put_number(out, n);
+}
+
 static void put_inputs(dv_text *out, const dv_array *in, int32_t n_in)
 {
     for (int32_t i = 0; i < n_in; i++) {
-        dv_put(out, "input x%d: %s[", (int)i, dv_dtype_get(in[i].dtype)->name);
+        put_numbered(out, "input x", i);
+        put(out, ": ");
+        put(out, dv_dtype_get(in[i].dtype)->name);
+        put(out, "[");
         for (int d = 0; d < in[i].n_dims; d++)
-            dv_put(out, "%s%" PRId64, d ? ", " : "", in[i].shape[d]);
-        dv_put(out, "]\n");
+            put_numbered(out, d ? ", " : "", in[i].shape[d]);
+        put(out, "]\n");
     }
 }
 
 static void put_ids(dv_text *out, const dv_formula *f, const dv_term *t)
 {
     dv_id_name name;
-    dv_put(out, "[");
-    for (int d = 0; d < t->n_dims; d++)
-        dv_put(out, "%s%s", d ? "," : "",
-               t->id[d] == DV_NO_ID ? "0" : dv_id_text(f, t->id[d], name));
-    dv_put(out, "]");
+    put(out, "[");
+    for (int d = 0; d < t->n_dims; d++) {
+        put(out, d ? "," : "");
+        put(out, t->id[d] == DV_NO_ID ? "0" : dv_id_text(f, t->id[d], name));
+    }
+    put(out, "]");
 }
 
 static void put_sums(dv_text *out, const dv_formula *f, dv_ids sums)
@@ -59,20 +85,21 @@ static void put_sums(dv_text *out, const dv_formula *f, dv_ids sums)
     const char *before = "sum[";
     for (int id = 0; id < DV_MAX_IDS; id++)
         if (dv_ids_has(sums, id)) {
-            dv_put(out, "%s%s", before, dv_id_text(f, id, name));
+            put(out, before);
+            put(out, dv_id_text(f, id, name));
             before = ",";
         }
     if (!dv_ids_none(sums))
-        dv_put(out, "] ");
+        put(out, "] ");
 }
 
 static void put_factor(dv_text *out, const dv_formula *f, const dv_path *p,
                        int32_t n)
 {
     if (n < f->n_in)
-        dv_put(out, "x%d", (int)n);
+        put_numbered(out, "x", n);
     else
-        dv_put(out, "t%d", (int)(n - f->n_in));
+        put_numbered(out, "t", n - f->n_in);
     put_ids(out, f, dv_path_term(f, p, n));
 }
 
@@ -85,20 +112,22 @@ void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
         const dv_step *s = &p->steps[i];
         int last = i + 1 == p->n_steps;
         if (last)
-            dv_put(out, "y");
+            put(out, "y");
         else
-            dv_put(out, "t%d", (int)i);
+            put_numbered(out, "t", i);
         put_ids(out, f, &s->out);
-        dv_put(out, ": %s = ", last ? dv_dtype_get(dtype)->name : between);
+        put(out, ": ");
+        put(out, last ? dv_dtype_get(dtype)->name : between);
+        put(out, " = ");
         put_sums(out, f, s->sums);
         put_factor(out, f, p, s->a);
         if (s->b >= 0) {
-            dv_put(out, " * ");
+            put(out, " * ");
             put_factor(out, f, p, s->b);
         }
-        dv_put(out, "\n");
+        put(out, "\n");
     }
-    dv_put(out, "output y\n");
+    put(out, "output y\n");
 }
 
 void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,

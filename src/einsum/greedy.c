@@ -2,7 +2,9 @@
 // that share an index come first; what shares none with anything is multiplied
 // at the end, small ones first. Looking best has three meanings, none of which
 // is always right, so all are tried and the cheapest order of the three is
-// taken.
+// taken. What a pair leaves behind does not depend on other products (indices
+// that a third tensor has are kept by every product of that), so pairs are
+// weighed once, and those of a product when it is made.
 #include "einsum/einsum.h"
 #include <math.h>
 #include <string.h>
@@ -30,7 +32,14 @@ typedef struct live {
     dv_ids ids;
     double elems;
     int32_t number;
+    int32_t row; // its row and column in work.pairs
 } live;
+
+// What there is to choose by.
+typedef struct weight {
+    double key, elems;
+    int outer, fits; // does it share no index; may it be stored?
+} weight;
 
 typedef struct work {
     const dv_order *o;
@@ -38,12 +47,12 @@ typedef struct work {
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // tensors left with this index
     price *key;
+    weight *pairs; // of rows r < c: in row r
 } work;
 
 typedef struct choice {
     int32_t a, b; // places in work.at; a < b
-    int outer;
-    double key, elems, flops;
+    double flops, elems;
     dv_ids keep;
 } choice;
 
@@ -68,7 +77,7 @@ static dv_ids needed(const work *w, dv_ids a, dv_ids b)
     return keep;
 }
 
-static int better(const choice *x, const choice *y)
+static int better(const weight *x, const weight *y)
 {
     if (x->outer != y->outer)
         return !x->outer;
@@ -77,33 +86,50 @@ static int better(const choice *x, const choice *y)
     return x->elems < y->elems;
 }
 
-// 0: the product may not be stored.
-static int weigh(const work *w, choice *c)
+static weight *weight_of(const work *w, int32_t a, int32_t b)
+{
+    int32_t r = w->at[a].row, c = w->at[b].row;
+    return &w->pairs[r < c ? (size_t)r * (size_t)w->o->n + (size_t)c
+                           : (size_t)c * (size_t)w->o->n + (size_t)r];
+}
+
+static void measure(const work *w, choice *c)
 {
     const live *a = &w->at[c->a], *b = &w->at[c->b];
-    c->outer = dv_ids_none(dv_ids_and(a->ids, b->ids));
     c->keep = needed(w, a->ids, b->ids);
     c->elems = dv_ids_points(c->keep, w->o->extent);
     c->flops = dv_pair_flops(dv_ids_or(a->ids, b->ids), c->keep, w->o->extent);
-    c->key = w->key(c->flops, c->elems, a->elems, b->elems);
-    if (c->outer)
-        c->key = c->elems;
-    return w->n == 2 || (dv_ids_count(c->keep) <= DV_MAX_DIMS &&
-                         (w->o->max_elems <= 0 || c->elems <= w->o->max_elems));
+}
+
+static void weigh(const work *w, int32_t i, int32_t j)
+{
+    const live *a = &w->at[i], *b = &w->at[j];
+    choice c = {.a = i, .b = j};
+    weight *to = weight_of(w, i, j);
+    measure(w, &c);
+    to->outer = dv_ids_none(dv_ids_and(a->ids, b->ids));
+    to->elems = c.elems;
+    to->key =
+        to->outer ? c.elems : w->key(c.flops, c.elems, a->elems, b->elems);
+    to->fits = dv_ids_count(c.keep) <= DV_MAX_DIMS &&
+               (w->o->max_elems <= 0 || c.elems <= w->o->max_elems);
 }
 
 static int choose(const work *w, choice *best)
 {
-    int found = 0;
+    const weight *least = NULL;
     for (int32_t a = 0; a < w->n; a++)
         for (int32_t b = a + 1; b < w->n; b++) {
-            choice c = {.a = a, .b = b};
-            if (weigh(w, &c) && (!found || better(&c, best))) {
-                *best = c;
-                found = 1;
+            const weight *x = weight_of(w, a, b);
+            if ((x->fits || w->n == 2) && (!least || better(x, least))) {
+                least = x;
+                best->a = a;
+                best->b = b;
             }
         }
-    return found;
+    if (least)
+        measure(w, best);
+    return least != NULL;
 }
 
 // One whole order; flops are infinite when it comes to no end.
@@ -114,9 +140,12 @@ static dv_order_cost walk(work *w, dv_pair *pairs)
     memset(w->uses, 0, sizeof w->uses);
     w->n = o->n;
     for (int32_t i = 0; i < o->n; i++) {
-        w->at[i] = (live){o->ids[i], dv_ids_points(o->ids[i], o->extent), i};
+        w->at[i] = (live){o->ids[i], dv_ids_points(o->ids[i], o->extent), i, i};
         count(w, o->ids[i], 1);
     }
+    for (int32_t i = 0; i < o->n; i++)
+        for (int32_t j = i + 1; j < o->n; j++)
+            weigh(w, i, j);
     for (int32_t made = 0; w->n > 1; made++) {
         choice c = {0};
         if (!choose(w, &c))
@@ -126,12 +155,15 @@ static dv_order_cost walk(work *w, dv_pair *pairs)
         count(w, a->ids, -1);
         count(w, b->ids, -1);
         count(w, c.keep, 1);
-        *a = (live){c.keep, c.elems, o->n + made};
+        cost.outers += weight_of(w, c.a, c.b)->outer;
+        *a = (live){c.keep, c.elems, o->n + made, a->row};
         memmove(b, b + 1, (size_t)(w->n - c.b - 1) * sizeof *b);
         w->n--;
         cost.flops += c.flops;
         cost.elems += w->n > 1 ? c.elems : 0;
-        cost.outers += c.outer;
+        for (int32_t i = 0; i < w->n; i++)
+            if (i != c.a)
+                weigh(w, i < c.a ? i : c.a, i < c.a ? c.a : i);
     }
     return cost;
 }
@@ -142,7 +174,8 @@ dv_status dv_order_greedy(const dv_order *o, dv_pair *pairs,
     static price *const keys[] = {by_freed, by_growth, by_flops};
     work w = {.o = o, .at = DV_NEW(arena, live, o->n)};
     dv_pair *tried = DV_NEW(arena, dv_pair, o->n);
-    if (!w.at || !tried)
+    w.pairs = DV_NEW(arena, weight, (int64_t)o->n * o->n);
+    if (!w.at || !tried || !w.pairs)
         return dv_nomem(diag);
     *cost = (dv_order_cost){INFINITY, 0, 0};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {

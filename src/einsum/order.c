@@ -6,7 +6,8 @@
 // What is left of S is known without its order: the indices that something
 // outside S, or the output, still needs. Costs are compared flops first, then
 // elements between, then outer products; all three add up over the halves, so
-// the best of halves is the best of all. 3^n / 2 splits, about 30000 for 10.
+// the best of halves is the best of all. 3^n / 2 splits, about 30000 for 10;
+// what takes more flops than a greedy order of all is left out.
 #include "einsum/einsum.h"
 #include <math.h>
 
@@ -39,11 +40,13 @@ static int fits(const dv_order *o, const subset *s, double elems)
            (o->max_elems <= 0 || elems <= o->max_elems);
 }
 
-static void best_split(const dv_order *o, subset *at, uint32_t s)
+// `most`: what takes more flops is no part of the best.
+static void best_split(const dv_order *o, subset *at, uint32_t s, double most)
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
-    double elems = s == full ? 0 : dv_ids_points(to->keep, o->extent);
+    double left = dv_ids_points(to->keep, o->extent); // no product is less
+    double elems = s == full ? 0 : left;
     to->cost.flops = INFINITY;
     if (s != full && !fits(o, to, elems))
         return;
@@ -52,7 +55,7 @@ static void best_split(const dv_order *o, subset *at, uint32_t s)
         dv_order_cost c = {x->cost.flops + y->cost.flops,
                            x->cost.elems + y->cost.elems + elems,
                            x->cost.outers + y->cost.outers};
-        if (!(c.flops < to->cost.flops))
+        if (!(c.flops + left <= fmin(to->cost.flops, most)))
             continue;
         c.flops +=
             dv_pair_flops(dv_ids_or(x->keep, y->keep), to->keep, o->extent);
@@ -86,14 +89,19 @@ static int32_t put_pairs(const dv_order *o, const subset *at, uint32_t s,
 dv_status dv_order_exact(const dv_order *o, dv_pair *pairs, dv_order_cost *cost,
                          dv_arena *arena, dv_diag *diag)
 {
+    enum { MANY = 8 }; // a greedy order is worth knowing
     subset *at = make_subsets(o, arena);
     uint32_t full = (1u << o->n) - 1;
     int32_t n = 0;
+    cost->flops = INFINITY;
     if (!at)
         return dv_nomem(diag);
+    if (o->n >= MANY)
+        DV_TRY(dv_order_greedy(o, pairs, cost, arena, diag));
+    double most = cost->flops * (1 + 1e-9);
     for (uint32_t s = 1; s <= full; s++)
         if (s & (s - 1))
-            best_split(o, at, s);
+            best_split(o, at, s, most);
     *cost = at[full].cost;
     if (isfinite(cost->flops))
         put_pairs(o, at, full, pairs, &n);

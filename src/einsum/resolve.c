@@ -25,14 +25,18 @@ static dv_loc at(const work *w, uint32_t off)
 
 const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
 {
-    if (f->is_tree)
-        snprintf(buf, sizeof(dv_id_name), "d%d", id % DV_MAX_IDS);
-    else if (id >= DV_ID_DOTS)
-        snprintf(buf, sizeof(dv_id_name), "e%d",
-                 (id - DV_ID_DOTS) % DV_MAX_IDS);
-    else
-        snprintf(buf, sizeof(dv_id_name), "%c",
-                 id < 26 ? 'A' + id : 'a' + id - 26);
+    int n = (f->is_tree ? id : id - DV_ID_DOTS) % DV_MAX_IDS, at = 0;
+    if (!f->is_tree && id < DV_ID_DOTS) {
+        buf[at++] = (char)(id < 26 ? 'A' + id : 'a' + id - 26);
+    } else { // a letter and a number of up to three digits
+        buf[at++] = f->is_tree ? 'd' : 'e';
+        if (n >= 100)
+            buf[at++] = (char)('0' + n / 100);
+        if (n >= 10)
+            buf[at++] = (char)('0' + n / 10 % 10);
+        buf[at++] = (char)('0' + n % 10);
+    }
+    buf[at] = 0;
     return buf;
 }
 

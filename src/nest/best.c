@@ -9,7 +9,11 @@
 // Each pass tries the later ones on copies and keeps only its own choice; the
 // later pass then finds the same. Nothing here depends on the number of
 // threads: sums are in the same order for any.
-#include "nest/best.h"
+//
+// Most of what is possible is not counted. All kernels and sizes have a bound
+// (bound.c), which is quick to find; the one that may cost least is counted
+// first, and others where their bound is not above that.
+#include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
 #include <stdlib.h>
@@ -25,441 +29,7 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
                             o->tile_vectors ? o->tile_vectors : 6};
 }
 
-// -- Order -------------------------------------------------------------------
-
-// Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
-enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
-
-static const unsigned char templates[][N_KINDS] = {
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-    {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER},
-    {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER},
-    {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER},
-    {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
-    {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
-    {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
-    // m and n as one kind, by their steps in out alone
-    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
-    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
-    // by their steps in what is read: results are packed
-    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
-    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-};
-enum {
-    N_TEMPLATES = sizeof templates / sizeof *templates,
-    MIXED = 8,
-    BY_INPUT = 10
-};
-
-typedef struct ranked {
-    int kind_at; // place of its kind in the template
-    int level;   // of its tiles
-    int before;  // where it stood
-    int stays;   // behind what it stood behind
-    int64_t reach;
-} ranked;
-
-static int64_t reach_in(const dv_nest_dim *d)
-{
-    return llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
-}
-
-static int64_t reach(const dv_nest_dim *d)
-{
-    int64_t out = llabs(d->stride[DV_OUT]);
-    return out ? out : reach_in(d);
-}
-
-static int comes_before(const ranked *a, const ranked *b)
-{
-    if (a->kind_at != b->kind_at)
-        return a->kind_at < b->kind_at;
-    if (a->stays)
-        return a->before < b->before;
-    if (a->level != b->level)
-        return a->level < b->level;
-    if (a->reach != b->reach)
-        return a->reach > b->reach;
-    return a->before < b->before;
-}
-
-// A loop over tiles of another loop.
-static int is_outer(const dv_nest *n, const dv_nest_tiles *t, int i)
-{
-    return t->inner[i] >= 0 && n->dims[t->inner[i]].exec != DV_NEST_PRIM;
-}
-
-static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
-{
-    switch (n->dims[i].type) {
-    case DV_NEST_C:
-        return OF_C;
-    case DV_NEST_K:
-        return OF_K;
-    case DV_NEST_M:
-        return is_outer(n, t, i) ? M_OUTER : M_INNER;
-    default:
-        return is_outer(n, t, i) ? N_OUTER : N_INNER;
-    }
-}
-
-// The loops of `n` in the order that template `which` has them in: where each
-// stood. Returns how many.
-static int arrange(const dv_nest *n, const dv_nest_tiles *t, int which,
-                   uint8_t *order)
-{
-    ranked r[DV_NEST_MAX_DIMS];
-    int loops = 0, mixed = which >= MIXED && which < BY_INPUT;
-    for (; loops < n->n_dims && n->dims[loops].exec != DV_NEST_PRIM; loops++) {
-        const dv_nest_dim *d = &n->dims[loops];
-        int kind = kind_of(n, t, loops), at = 0, i = loops;
-        if (mixed && kind >= M_OUTER)
-            kind = M_OUTER;
-        while (templates[which][at] != kind)
-            at++;
-        ranked x = {at, !mixed && t->outer[loops] >= 0, loops,
-                    kind == OF_K && n->k_order == DV_K_AS_IT_IS,
-                    which < BY_INPUT ? reach(d) : reach_in(d)};
-        for (; i > 0 && comes_before(&x, &r[i - 1]); i--)
-            r[i] = r[i - 1];
-        r[i] = x;
-    }
-    for (int i = 0; i < loops; i++)
-        order[i] = (uint8_t)r[i].before;
-    return loops;
-}
-
-// Are these the dimensions of `whole` once tiles are put together?
-static int makes_up(const dv_nest *whole, const dv_nest *tiled)
-{
-    int bad, found = 0;
-    dv_nest_tiles t;
-    dv_nest x;
-    if (!dv_nest_tiles_of(tiled, &t, &bad))
-        return 0;
-    dv_nest_copy(&x, tiled);
-    dv_nest_unite_tiles(&x, &t);
-    for (int i = 0; i < whole->n_dims; i++)
-        for (int j = 0; j < x.n_dims; j++)
-            if (whole->dims[i].size == x.dims[j].size &&
-                whole->dims[i].type == x.dims[j].type &&
-                !memcmp(whole->dims[i].stride, x.dims[j].stride,
-                        sizeof x.dims[j].stride)) {
-                found++;
-                break;
-            }
-    return x.n_dims == whole->n_dims && found == x.n_dims;
-}
-
-// Moving loops may not change which tiles belong together.
-static int same_whole(const dv_nest *a, const dv_nest *b)
-{
-    int bad;
-    dv_nest_tiles t;
-    dv_nest whole;
-    if (!dv_nest_tiles_of(a, &t, &bad))
-        return 0;
-    dv_nest_copy(&whole, a);
-    dv_nest_unite_tiles(&whole, &t);
-    return makes_up(&whole, b);
-}
-
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most)
-{
-    dv_nest_tiles t;
-    dv_nest whole, given, a;
-    uint8_t orders[N_TEMPLATES][DV_NEST_MAX_DIMS];
-    int bad;
-    double least = most;
-    if (!dv_nest_tiles_of(n, &t, &bad))
-        return DV_NEST_IMPOSSIBLE;
-    dv_nest_copy(&given, n);
-    dv_nest_copy(&whole, n);
-    dv_nest_unite_tiles(&whole, &t);
-    for (int i = 0; i < N_TEMPLATES; i++) {
-        int loops = arrange(&given, &t, i, orders[i]), other = 0;
-        while (other < i && memcmp(orders[other], orders[i], (size_t)loops))
-            other++;
-        if (other < i)
-            continue; // this order was tried
-        dv_nest_copy(&a, &given);
-        for (int l = 0; l < loops; l++)
-            a.dims[l] = given.dims[orders[i][l]];
-        if (!makes_up(&whole, &a))
-            continue;
-        double cost = dv_nest_mark_packs(&a, caches, 0, least);
-        if (cost >= least)
-            continue;
-        least = cost;
-        for (int l = 0; l < loops; l++) // without marks
-            n->dims[l] = given.dims[orders[i][l]];
-    }
-    return least < most ? least : DV_NEST_IMPOSSIBLE;
-}
-
-dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
-                        dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
-        dv_nest_sort_loops(n);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
-}
-
-dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
-                       dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
-}
-
-// -- Tiles -------------------------------------------------------------------
-
-// Elements of a unit stride loop that go together: one line, or a few.
-static const int64_t lines[] = {16, 48};
-enum { N_LINES = sizeof lines / sizeof *lines };
-
-// k that keeps a panel of B in L1: five vectors of it are 80 bytes. Of long
-// vectors L2 holds some, since it costs more to pass over out again.
-static int64_t k_limit(const dv_nest_caches *caches)
-{
-    if (caches->vector > 16)
-        return dv_max_i64(
-            caches->l1 * 11 / 8 /
-                (caches->vector * caches->vectors + 8 * caches->rows),
-            16);
-    return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
-}
-
-// Few rows use every element once: it pays to go along what lies together, a
-// few k at a time, rather than down the columns.
-static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
-{
-    int64_t size[2] = {1, 1};
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type != DV_NEST_K)
-            size[n->dims[i].type == DV_NEST_N] = n->dims[i].size;
-    return dv_min_i64(size[0], size[1]) < 4 ? DV_FORM_THIN_K : k_limit(caches);
-}
-
-// Parts of at most `most`, as even as multiples of `unit` can be.
-static int64_t even(int64_t n, int64_t most, int64_t unit)
-{
-    int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
-    return dv_ceil_div(dv_ceil_div(n, parts), unit) * unit;
-}
-
-// Cut a dimension where it stands, its tiles become a loop in front.
-static void cut_to(dv_nest *n, int i, int64_t size)
-{
-    if (size >= n->dims[i].size || n->n_dims == DV_NEST_MAX_DIMS)
-        return;
-    dv_nest before;
-    dv_nest_copy(&before, n);
-    dv_nest_cut(n, i, size);
-    if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
-        dv_nest_dim d = n->dims[i];
-        memmove(&n->dims[1], &n->dims[0], (size_t)i * sizeof d);
-        n->dims[0] = d;
-    }
-    if (!same_whole(&before, n))
-        dv_nest_copy(n, &before);
-}
-
-static int find_prim(const dv_nest *n, dv_nest_type type)
-{
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type == type)
-            return i;
-    return -1;
-}
-
-// The outermost k inside is cut, so that all together fit.
-static void cut_k(dv_nest *n, int64_t most)
-{
-    int first = find_prim(n, DV_NEST_K);
-    int64_t others = 1;
-    if (n->k_order == DV_K_AS_IT_IS)
-        return;
-    for (int i = first + 1; first >= 0 && i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
-            others *= n->dims[i].size;
-    if (first >= 0 && n->dims[first].size > most * 5 / 4 / others)
-        cut_to(n, first,
-               even(n->dims[first].size, dv_max_i64(most / others, 1),
-                    others >= 8 ? 1 : 8));
-}
-
-static int64_t k_inside(const dv_nest *n)
-{
-    int64_t k = 1;
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM &&
-            !dv_mul_i64(&k, k, n->dims[i].size))
-            return INT64_MAX;
-    return k;
-}
-
-// A unit stride loop is cut, so that a block has whole lines of it.
-static void cut_lines(dv_nest *n, int64_t line)
-{
-    for (int i = 0; i < n->n_dims; i++) {
-        const dv_nest_dim *d = &n->dims[i];
-        int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
-                   d->stride[DV_OUT] == 1;
-        int stays = d->type == DV_NEST_K && n->k_order == DV_K_AS_IT_IS;
-        if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C && !stays &&
-            !d->whole && d->size > line * 3 / 2) {
-            cut_to(n, i, line);
-            i++;
-        }
-    }
-}
-
-// A block of the loops of m or n for L2: of the one with the smallest steps.
-static void cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
-{
-    int at = -1, prim = find_prim(n, type);
-    int64_t block;
-    dv_nest_tiles t;
-    int bad;
-    if (!dv_nest_tiles_of(n, &t, &bad) ||
-        !dv_mul_i64(&block, k_inside(n), prim < 0 ? 1 : n->dims[prim].size))
-        return;
-    for (int i = 0; i < n->n_dims; i++) {
-        const dv_nest_dim *d = &n->dims[i];
-        if (d->type == type && d->exec != DV_NEST_PRIM && t.inner[i] < 0 &&
-            !d->whole && (at < 0 || reach(d) < reach(&n->dims[at])))
-            at = i;
-    }
-    if (at >= 0)
-        cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
-}
-
-// A few turns of the loop that continues the rows of an input: they are packed
-// together, where out is packed and does not leave room for all of them.
-static void cut_few(dv_nest *n, int64_t few)
-{
-    for (int i = 0; i < n->n_dims; i++) {
-        const dv_nest_dim *p = &n->dims[i];
-        for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
-            const dv_nest_dim *d = &n->dims[j];
-            if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
-                d->size <= few || p->type == DV_NEST_K || p->whole)
-                continue;
-            int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
-            if (p->stride[o] == 1 && d->stride[o] == p->size &&
-                p->stride[DV_OUT] != 1) {
-                cut_to(n, j, even(d->size, few, 1));
-                return;
-            }
-        }
-    }
-}
-
-// Sizes worth trying for the m or n of the kernel; 0 ends the list.
-static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
-enum { N_WIDTHS = sizeof widths / sizeof *widths, N_BLOCKS = 7 };
-
-static int cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
-{
-    int i = find_prim(n, type);
-    int64_t size = i < 0 ? 1 : n->dims[i].size;
-    if (which == 0 && size <= widths[0])
-        return 1; // whole
-    if (which == 0 || size <= widths[which] * 3 / 2)
-        return 0;
-    cut_to(n, i, even(size, widths[which], unit));
-    return 1;
-}
-
-typedef struct cutter {
-    const dv_nest_caches *caches;
-    dv_nest best;
-    double least;
-} cutter;
-
-static int same_dims(const dv_nest *a, const dv_nest *b)
-{
-    int same = a->n_dims == b->n_dims;
-    for (int i = 0; same && i < a->n_dims; i++)
-        same = a->dims[i].size == b->dims[i].size &&
-               a->dims[i].whole == b->dims[i].whole &&
-               a->dims[i].type == b->dims[i].type &&
-               !memcmp(a->dims[i].stride, b->dims[i].stride,
-                       sizeof a->dims[i].stride);
-    return same;
-}
-
-// Blocks of loops around a kernel of settled size.
-static void try_blocks(cutter *w, const dv_nest *n)
-{
-    int64_t elems = w->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
-    dv_nest tries[N_BLOCKS], tried;
-    for (int block = 0; block < N_BLOCKS; block++) {
-        dv_nest *a = &tries[block];
-        int other = 0;
-        dv_nest_copy(a, n);
-        if (block < 4 && block & 1)
-            cut_block(a, DV_NEST_M, elems);
-        if (block < 4 && block & 2)
-            cut_block(a, DV_NEST_N, elems);
-        if (block >= 4)
-            cut_few(a, block == 4 ? 8 : block == 5 ? 4 : 16);
-        while (!same_dims(&tries[other], a))
-            other++;
-        if (other < block || dv_nest_least_cost(a, w->caches) >= w->least)
-            continue;
-        dv_nest_copy(&tried, a);
-        double cost = dv_nest_put_in_order(&tried, w->caches, w->least * 0.999);
-        if (cost < w->least * 0.999) {
-            w->least = cost;
-            dv_nest_copy(&w->best, a);
-        }
-    }
-}
-
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most)
-{
-    cutter w = {caches, *n, most};
-    int64_t unit = caches->vector / 4;
-    for (int line = 0; line < N_LINES; line++) {
-        dv_nest given = *n;
-        cut_k(&given, k_wanted(n, caches));
-        int before = given.n_dims;
-        cut_lines(&given, lines[line]);
-        for (int i = 0; i < N_WIDTHS * N_WIDTHS; i++) {
-            dv_nest a = given;
-            if (cut_prim(&a, DV_NEST_M, i / N_WIDTHS, unit) &&
-                cut_prim(&a, DV_NEST_N, i % N_WIDTHS, unit))
-                try_blocks(&w, &a);
-        }
-        if (given.n_dims == before)
-            break; // no lines to cut
-    }
-    *n = w.best;
-    return w.least;
-}
-
-dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
-                       dv_diag *diag)
-{
-    (void)diag;
-    dv_nest_caches caches = dv_nest_caches_of(options);
-    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
-        dv_nest_cut_tiles(n, &caches, DV_NEST_IMPOSSIBLE);
-    return DV_OK;
-}
-
-// -- Kernel ------------------------------------------------------------------
+// -- Kernels -----------------------------------------------------------------
 
 static void to_prim(dv_nest *n, int i)
 {
@@ -548,15 +118,343 @@ static int pick(const dv_nest *n, dv_nest_type type, int i)
     return -1;
 }
 
-static dv_nest with_prims(const dv_nest *n, int m, int k_n, int64_t enough)
+static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
+                       int64_t enough)
 {
-    dv_nest a = *n;
+    dv_nest_copy(a, n);
     if (m >= 0)
-        to_prim(&a, m);
+        to_prim(a, m);
     if (k_n >= 0)
-        to_prim(&a, m >= 0 && m < k_n ? k_n - 1 : k_n);
-    mark_k(&a, enough);
-    return a;
+        to_prim(a, m >= 0 && m < k_n ? k_n - 1 : k_n);
+    mark_k(a, enough);
+}
+
+// -- Sizes -------------------------------------------------------------------
+
+// k that keeps a panel of B in L1: five vectors of it are 80 bytes. Of long
+// vectors L2 holds some, since it costs more to pass over out again.
+static int64_t k_limit(const dv_nest_caches *caches)
+{
+    if (caches->vector > 16)
+        return dv_max_i64(
+            caches->l1 * 11 / 8 /
+                (caches->vector * caches->vectors + 8 * caches->rows),
+            16);
+    return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
+}
+
+// Few rows use every element once: it pays to go along what lies together, a
+// few k at a time, rather than down the columns.
+static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
+{
+    int64_t least = dv_min_i64(dv_nest_prim_size(n, DV_NEST_M),
+                               dv_nest_prim_size(n, DV_NEST_N));
+    return least < 4 ? DV_FORM_THIN_K : k_limit(caches);
+}
+
+// Elements of a unit stride loop that go together: one line, or a few.
+static const int64_t lines[] = {16, 48};
+enum { N_LINES = sizeof lines / sizeof *lines };
+
+enum {
+    MOST_KERNELS = MOST_TRIED * MOST_TRIED,
+    N_SIZES = DV_NEST_WIDTHS * DV_NEST_WIDTHS,
+    N_BLOCKS = 7
+};
+
+// A kernel and its sizes, and what that costs at least.
+typedef struct choice {
+    double bound;
+    int16_t known; // number of its outcomes; -1: it was not tried
+    uint8_t kernel, line, m, n;
+} choice;
+
+// What a choice was found to cost, for each of its blocks.
+typedef struct outcome {
+    double cost, least; // least: of its kernels
+    int block, exact;   // not exact: it costs no less
+} outcome;
+
+typedef struct outcomes {
+    outcome at[N_BLOCKS];
+    int n;
+} outcomes;
+
+enum { MOST_KNOWN = 64 }; // others are tried again
+
+typedef struct search {
+    const dv_nest_caches *caches;
+    const dv_nest *n;
+    int kernels; // are they chosen, or is there one?
+    choice all[MOST_KERNELS * N_LINES * N_SIZES];
+    int n_all;
+    outcomes known[MOST_KNOWN];
+    int n_known;
+    double reached;  // the best costs no more in the end
+    double spared;   // what costs so many times that is not counted
+    double low, top; // what the best so far costs is between
+    const choice *best;
+    int best_block, sure;
+} search;
+
+static void begin(search *s, const dv_nest *n, const dv_nest_caches *caches,
+                  int kernels)
+{
+    s->caches = caches;
+    s->n = n;
+    s->kernels = kernels;
+    s->n_all = s->n_known = 0; // the others are set as they come
+}
+
+// The nest with kernel number `kernel`.
+static void take_kernel(const search *s, int kernel, dv_nest *out)
+{
+    if (s->kernels)
+        with_prims(out, s->n, pick(s->n, DV_NEST_M, kernel / MOST_TRIED),
+                   pick(s->n, DV_NEST_N, kernel % MOST_TRIED),
+                   k_limit(s->caches));
+    else
+        dv_nest_copy(out, s->n);
+}
+
+// The same with k and lines cut. Returns whether there were lines.
+static int take_lines(const search *s, int kernel, int line, dv_nest *out)
+{
+    take_kernel(s, kernel, out);
+    dv_nest_cut_k(out, k_wanted(out, s->caches));
+    int before = out->n_dims;
+    dv_nest_cut_lines(out, lines[line]);
+    return out->n_dims > before;
+}
+
+static void take_choice(const search *s, const choice *c, dv_nest *out)
+{
+    int64_t unit = s->caches->vector / 4;
+    take_lines(s, c->kernel, c->line, out);
+    dv_nest_cut_prim(out, DV_NEST_M, c->m, unit);
+    dv_nest_cut_prim(out, DV_NEST_N, c->n, unit);
+}
+
+// Blocks of loops around a kernel of settled size.
+static void take_block(const search *s, int block, dv_nest *n)
+{
+    static const int64_t few[] = {8, 4, 16};
+    int64_t elems = s->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    if (block < 4 && block & 1)
+        dv_nest_cut_block(n, DV_NEST_M, elems);
+    if (block < 4 && block & 2)
+        dv_nest_cut_block(n, DV_NEST_N, elems);
+    if (block >= 4)
+        dv_nest_cut_few(n, few[block - 4]);
+}
+
+// -- Choices -----------------------------------------------------------------
+
+// The sizes that the m or n of a nest is cut to; 0: none, or there was the
+// same.
+static void list_widths(const search *s, const dv_nest *given,
+                        dv_nest_type type, int64_t *sizes)
+{
+    for (int i = 0; i < DV_NEST_WIDTHS; i++) {
+        sizes[i] = dv_nest_prim_width(given, type, i, s->caches->vector / 4);
+        for (int j = 0; j < i; j++)
+            if (sizes[j] == sizes[i])
+                sizes[i] = 0;
+    }
+}
+
+static void list_sizes(search *s, const dv_nest *given, int kernel, int line)
+{
+    int64_t of_m[DV_NEST_WIDTHS], of_n[DV_NEST_WIDTHS];
+    dv_nest_count c;
+    dv_nest_sizes sizes;
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(given, &t, &bad) ||
+        !dv_nest_count_begin(&c, given, s->caches, &t))
+        return;
+    dv_nest_sizes_begin(&sizes, &c);
+    list_widths(s, given, DV_NEST_M, of_m);
+    list_widths(s, given, DV_NEST_N, of_n);
+    for (int i = 0; i < N_SIZES; i++) {
+        int m = i / DV_NEST_WIDTHS, n = i % DV_NEST_WIDTHS;
+        if (!of_m[m] || !of_n[n])
+            continue;
+        double bound =
+            dv_nest_sizes_bound(&sizes, (const int64_t[]){of_m[m], of_n[n]});
+        s->all[s->n_all++] = (choice){
+            bound, -1, (uint8_t)kernel, (uint8_t)line, (uint8_t)m, (uint8_t)n};
+    }
+}
+
+static void list_kernel(search *s, int kernel)
+{
+    dv_nest given;
+    for (int line = 0, more = 1; line < N_LINES && more; line++) {
+        more = take_lines(s, kernel, line, &given);
+        list_sizes(s, &given, kernel, line);
+    }
+}
+
+static void list_choices(search *s)
+{
+    if (!s->kernels) {
+        list_kernel(s, 0);
+        return;
+    }
+    for (int i = 0; i == 0 || pick(s->n, DV_NEST_M, i) >= 0; i++)
+        for (int j = 0; j == 0 || pick(s->n, DV_NEST_N, j) >= 0; j++)
+            list_kernel(s, i * MOST_TRIED + j);
+}
+
+// -- Searching ---------------------------------------------------------------
+
+// One choice after the other becomes the best if it costs less than NEARLY what
+// that does. What is known to cost SPARED times what is reached somewhere need
+// not be counted: it is not the best in the end. But it may keep others from
+// being the best in between; so `low` and `top` say what the best so far may
+// cost, and where the last word depends on it (`sure` is 0), all is counted.
+#define NEARLY 0.999
+#define SPARED 1.003
+
+static int same_dims(const dv_nest *a, const dv_nest *b)
+{
+    int same = a->n_dims == b->n_dims;
+    for (int i = 0; same && i < a->n_dims; i++)
+        same = a->dims[i].size == b->dims[i].size &&
+               a->dims[i].whole == b->dims[i].whole &&
+               a->dims[i].type == b->dims[i].type &&
+               !memcmp(a->dims[i].stride, b->dims[i].stride,
+                       sizeof a->dims[i].stride);
+    return same;
+}
+
+static double most_of_interest(const search *s)
+{
+    double top = s->top * NEARLY, spared = s->reached * s->spared;
+    return top < spared ? top : spared;
+}
+
+static void try_choice(search *s, choice *c, outcomes *out)
+{
+    dv_nest tries[N_BLOCKS], given, tried;
+    dv_nest_ordered x;
+    take_choice(s, c, &given);
+    out->n = 0;
+    for (int block = 0; block < N_BLOCKS; block++) {
+        dv_nest *a = &tries[block];
+        int other = 0;
+        dv_nest_copy(a, &given);
+        take_block(s, block, a);
+        while (!same_dims(&tries[other], a))
+            other++;
+        if (other < block)
+            continue;
+        double most = most_of_interest(s);
+        dv_nest_copy(&tried, a);
+        double cost = dv_nest_put_in_order(&tried, s->caches, most, &x);
+        out->at[out->n++] =
+            (outcome){cost < most ? cost : most, x.least, block, cost < most};
+        double sure = cost > x.least ? cost : x.least;
+        if (cost < most && sure < s->reached)
+            s->reached = sure;
+    }
+    if (s->n_known < MOST_KNOWN) {
+        c->known = (int16_t)s->n_known++;
+        s->known[c->known] = *out;
+    }
+}
+
+static void meet(search *s, const choice *c, const outcome *o)
+{
+    if (o->cost >= s->top * NEARLY || o->least >= s->top)
+        return;
+    s->sure = o->exact && o->cost < s->low * NEARLY && o->least < s->low;
+    if (s->sure) {
+        s->low = s->top = o->cost;
+        s->best = c;
+        s->best_block = o->block;
+    } else if (o->cost < s->low) {
+        s->low = o->cost;
+    }
+}
+
+// Go through all choices, or those of one kernel. Without `count`, nothing is
+// tried that was not.
+static void go_through(search *s, int kernel, int count)
+{
+    outcomes found;
+    s->low = s->top = DV_NEST_IMPOSSIBLE;
+    s->best = NULL;
+    s->sure = 1;
+    for (int i = 0; i < s->n_all; i++) {
+        choice *c = &s->all[i];
+        const outcomes *o = &found;
+        if ((kernel >= 0 && c->kernel != kernel) || c->bound >= s->top * NEARLY)
+            continue;
+        if (c->known >= 0) {
+            o = &s->known[c->known];
+        } else if (!count || c->bound >= s->reached * s->spared) {
+            found.n = 1;
+            found.at[0] = (outcome){c->bound, 0, 0, 0};
+        } else {
+            try_choice(s, c, &found);
+        }
+        for (int j = 0; j < o->n; j++)
+            meet(s, c, &o->at[j]);
+    }
+}
+
+static void forget(search *s)
+{
+    s->n_known = 0;
+    for (int i = 0; i < s->n_all; i++)
+        s->all[i].known = -1;
+}
+
+// The best choice; 0: there is none.
+static int find_best(search *s)
+{
+    outcomes first;
+    list_choices(s);
+    int at = 0;
+    for (int i = 1; i < s->n_all; i++)
+        if (s->all[i].bound < s->all[at].bound)
+            at = i;
+    if (!s->n_all)
+        return 0;
+    s->reached = s->top = DV_NEST_IMPOSSIBLE;
+    s->spared = SPARED;
+    try_choice(s, &s->all[at], &first);
+    go_through(s, -1, 1);
+    if (!s->sure) {
+        forget(s);
+        s->spared = DV_NEST_IMPOSSIBLE;
+        go_through(s, -1, 1);
+    }
+    return s->best != NULL;
+}
+
+// -- Passes ------------------------------------------------------------------
+
+static void take_best(const search *s, dv_nest *n)
+{
+    dv_nest found;
+    take_choice(s, s->best, &found);
+    take_block(s, s->best_block, &found);
+    dv_nest_copy(n, &found);
+}
+
+dv_status dv_nest_tile(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    search s;
+    begin(&s, n, &caches, 0);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL) && find_best(&s))
+        take_best(&s, n);
+    return DV_OK;
 }
 
 dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
@@ -564,21 +462,44 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
 {
     (void)diag;
     dv_nest_caches caches = dv_nest_caches_of(options);
-    dv_nest best = *n;
-    double least = DV_NEST_IMPOSSIBLE;
-    if (!dv_nest_is_product(n) || dv_nest_is_plain(n, n))
+    dv_nest found;
+    search s;
+    begin(&s, n, &caches, 1);
+    if (!dv_nest_is_product(n) || dv_nest_is_plain(n, n) || !find_best(&s))
         return DV_OK;
-    for (int i = 0; i == 0 || pick(n, DV_NEST_M, i) >= 0; i++)
-        for (int j = 0; j == 0 || pick(n, DV_NEST_N, j) >= 0; j++) {
-            dv_nest a = with_prims(n, pick(n, DV_NEST_M, i),
-                                   pick(n, DV_NEST_N, j), k_limit(&caches));
-            dv_nest tried = a;
-            double cost = dv_nest_cut_tiles(&tried, &caches, least);
-            if (cost < least) {
-                least = cost;
-                best = a;
-            }
-        }
-    *n = best;
+    take_kernel(&s, s.best->kernel, &found);
+    dv_nest_copy(n, &found);
     return DV_OK;
+}
+
+// Kernel and tiles by one search; 0: the tiles have to be searched for.
+static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest_ordered x;
+    search s;
+    begin(&s, n, caches, 1);
+    if (!find_best(&s))
+        return 0;
+    // What the pass tile would find, that has this kernel alone.
+    go_through(&s, s.best->kernel, 0);
+    if (!s.sure || !s.best)
+        return 0;
+    take_best(&s, n);
+    // No order costs less.
+    double most = s.top * (1 + 1e-12);
+    if (dv_nest_put_in_order(n, caches, most, &x) < most)
+        dv_nest_mark(n, &x.packs);
+    return 1;
+}
+
+void dv_nest_lay(dv_nest *n, const dv_nest_options *options)
+{
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, n) &&
+        lay_at_once(n, &caches))
+        return;
+    dv_nest_kernel(n, options, NULL);
+    dv_nest_tile(n, options, NULL);
+    dv_nest_order(n, options, NULL);
+    dv_nest_pack(n, options, NULL);
 }

@@ -22,16 +22,12 @@ static inline int64_t dv_nest_lanes(const dv_nest_caches *c, int64_t elem_bytes)
 #define DV_NEST_IMPOSSIBLE 1e30
 double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches);
 
-// No less, whatever the order of loops and whatever is packed; prims are
-// marked, nothing is packed yet.
-double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches);
-
-// The parts of passes that others try on a copy. `most`: what costs no less is
-// as good as impossible.
-// `keep`: only in which loop, not what.
+// The part of pass `pack` that others try on a copy. `most`: what costs no less
+// is as good as impossible. `keep`: only in which loop, not what.
 double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
                           double most);
-double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
-                            double most);
-double dv_nest_cut_tiles(dv_nest *n, const dv_nest_caches *caches, double most);
+
+// The passes kernel, tile, order and pack, one after the other. Each but the
+// last tries what comes behind it; here that is done once.
+void dv_nest_lay(dv_nest *n, const dv_nest_options *options);
 #endif

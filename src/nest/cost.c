@@ -10,127 +10,50 @@
 //   results    the same for out, which is read and written
 //
 // Rates are those of one core of today; only their proportions matter.
+#include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
-#include "nest/best.h"
 
 enum { LINE = 64 };
 
-typedef struct prices {
-    double fma, tile, call; // a vector of multiply-adds
-    // Per byte, beyond what is hidden behind multiply-adds.
-    double l1, l2, l3, memory;
-    double stream; // the same, written around the caches
-    // Per 4 bytes moved.
-    double copied, turned, gathered, scalar;
-    // Shares of those: copied by the kernel as it reads, with what it reads
-    // next asked for before; put back, where it was turned.
-    double on_way, put_back;
-    double pages; // of a line of results, on a page of its own
-    double spill; // passes over a buffer of results that L2 does not hold
-    int asks;     // kernels ask for the rows that they read in place
-} prices;
-
 // Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
-static const prices neon = {.fma = 0.0962,
-                            .tile = 2.5,
-                            .call = 6,
-                            .l1 = 0.004,
-                            .l2 = 0.002,
-                            .l3 = 0.009,
-                            .memory = 0.03,
-                            .copied = 0.11,
-                            .turned = 0.20,
-                            .gathered = 0.6,
-                            .scalar = 2.0,
-                            .on_way = 0.5,
-                            .put_back = 1.0,
-                            .pages = 0.15,
-                            .spill = 1,
-                            .asks = 1};
-static const prices avx = {.fma = 0.19,
-                           .tile = 12,
-                           .call = 12,
-                           .l1 = 0.003,
-                           .l2 = 0.004,
-                           .l3 = 0.03,
-                           .memory = 0.15,
-                           .stream = 0.025,
-                           .copied = 0.045,
-                           .turned = 0.22,
-                           .gathered = 0.6,
-                           .scalar = 2.0,
-                           .on_way = 0.8,
-                           .put_back = 2.2,
-                           .pages = 0.5,
-                           .spill = 3};
+const dv_nest_prices dv_nest_neon = {.fma = 0.0962,
+                                     .tile = 2.5,
+                                     .call = 6,
+                                     .l1 = 0.004,
+                                     .l2 = 0.002,
+                                     .l3 = 0.009,
+                                     .memory = 0.03,
+                                     .copied = 0.11,
+                                     .turned = 0.20,
+                                     .gathered = 0.6,
+                                     .scalar = 2.0,
+                                     .on_way = 0.5,
+                                     .put_back = 1.0,
+                                     .pages = 0.15,
+                                     .spill = 1,
+                                     .asks = 1};
+const dv_nest_prices dv_nest_avx = {.fma = 0.19,
+                                    .tile = 12,
+                                    .call = 12,
+                                    .l1 = 0.003,
+                                    .l2 = 0.004,
+                                    .l3 = 0.03,
+                                    .memory = 0.15,
+                                    .stream = 0.025,
+                                    .copied = 0.045,
+                                    .turned = 0.22,
+                                    .gathered = 0.6,
+                                    .scalar = 2.0,
+                                    .on_way = 0.8,
+                                    .put_back = 2.2,
+                                    .pages = 0.5,
+                                    .spill = 3};
 
-typedef struct count {
-    const dv_nest *n;
-    const dv_nest_caches *caches;
-    const prices *p;
-    dv_nest_form dims, f;              // before packing, and with it
-    double turns[DV_NEST_MAX_DIMS];    // of each loop
-    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
-    // Elements of an operand: all, and those in its buffer, if it has one.
-    double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
-    int counted;            // the former: all forms agree on it
-    double es, row, col, k; // bytes; the kernel's sizes
-    double lanes;
-    int64_t panel; // vectors of a panel of columns, at most
-} count;
-
-// How often loop l runs for one turn of the loops around it, on average.
-static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
-{
-    const dv_nest_dim *d = &n->dims[l];
-    if (!d->whole)
-        return (double)d->size;
-    double outer = (double)dv_ceil_div(d->whole, d->size * t->unit[l]);
-    return (double)dv_ceil_div(d->whole, t->unit[l]) / outer;
-}
-
-static double elems(const dv_nest *n, int dim)
-{
-    return dim < 0 ? 1 : (double)n->dims[dim].size;
-}
-
-static double average(const dv_nest *n, int dim)
-{
-    if (dim < 0 || !n->dims[dim].whole)
-        return elems(n, dim);
-    const dv_nest_dim *d = &n->dims[dim];
-    return (double)d->whole / (double)dv_ceil_div(d->whole, d->size);
-}
-
-// Elements of an operand in one block of the kernel.
-static double block_of(const count *c, int o)
-{
-    return o == DV_OUT        ? c->row * c->col
-           : o == c->f.in_row ? c->row * c->k
-                              : c->col * c->k;
-}
-
-// What is behind loop `at`: a buffer that is filled there holds that.
-static double elems_behind(const count *c, int o, int at)
-{
-    double n = block_of(c, o);
-    for (int l = at + 1; l < c->f.n_loops; l++)
-        if (c->n->dims[l].stride[o])
-            n *= c->turns[l];
-    return n;
-}
-
-static void pack_in(count *c, int o, int at)
-{
-    c->f.pack[o] = at;
-    c->held[o] = at == DV_FORM_NEVER ? 0 : elems_behind(c, o, at);
-}
-
-static double turns_up_to(const count *c, int at)
-{
-    return c->upto[at + 1];
-}
+typedef dv_nest_count count;
+#define elems       dv_nest_elems
+#define block_of    dv_nest_block_of
+#define turns_up_to dv_nest_turns_up_to
 
 // -- Kernels -----------------------------------------------------------------
 
@@ -154,9 +77,8 @@ static double waste_of(const count *c, double vectors)
 }
 
 // Rows that are read in place from memory, where their lines are asked for.
-static int asks(const count *c)
+static int asks(const count *c, const dv_nest_form *f)
 {
-    const dv_nest_form *f = &c->f;
     return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
            f->pack[f->in_row] == DV_FORM_NEVER &&
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
@@ -172,20 +94,20 @@ static double read_run(const count *c, int o)
     for (int i = 0; i < 3; i++) { // either may be the one side by side
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
-            run *= elems(c->n, d);
+            run *= dv_nest_elems(c->n, d);
     }
     // Rows of k are not asked for, those of a kernel must follow each other.
-    if (o == c->f.in_row && !c->f.row_turned && run < block_of(c, o))
+    if (o == c->f.in_row && !c->f.row_turned && run < dv_nest_block_of(c, o))
         return run * c->es;
     for (; l >= 0 && (double)c->n->dims[l].stride[o] == run; l--)
         run *= c->turns[l];
     return run * c->es;
 }
 
-static double kernels(const count *c)
+// One call.
+static double kernel(const count *c, int asking)
 {
     const dv_nest_form *f = &c->f;
-    double calls = turns_up_to(c, f->n_loops - 1);
     double vectors =
         (double)dv_ceil_div((int64_t)(c->col + 0.99), (int64_t)c->lanes);
     double panels = (double)dv_ceil_div((int64_t)vectors, c->panel);
@@ -196,8 +118,8 @@ static double kernels(const count *c)
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
-        waste += asks(c) ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
-    if (asks(c) && c->k * LINE > (double)c->caches->l1 / 4)
+        waste += asking ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
+    if (asking && c->k * LINE > (double)c->caches->l1 / 4)
         waste += 0.3; // lines of rows far apart do not stay in L1
     if (!packed)      // long vectors turn out as well then
         waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
@@ -214,32 +136,49 @@ static double kernels(const count *c)
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
         waste += 1.5; // sums across vectors
     double fma = c->row * vectors * c->k * c->p->fma;
-    return calls * (fma * (1 + waste) + c->p->tile * rows * panels +
-                    c->p->call * (packed ? panels : 1));
+    return fma * (1 + waste) + c->p->tile * rows * panels +
+           c->p->call * (packed ? panels : 1);
+}
+
+double dv_nest_least_kernel(const count *c, double *fma)
+{
+    int64_t lanes = (int64_t)c->lanes;
+    int64_t vectors = dv_ceil_div((int64_t)(c->col + 0.99), lanes);
+    int64_t panels = dv_ceil_div(vectors, c->panel);
+    int64_t rows = dv_ceil_div((int64_t)(c->row + 0.99), c->caches->rows);
+    double waste = waste_of(c, (double)vectors / (double)panels);
+    if (c->row < 4)
+        waste += (4 - c->row) / c->row;
+    *fma = c->row * (double)vectors * c->k * c->p->fma;
+    return *fma * (1 + waste) + c->p->tile * (double)(rows * panels) +
+           c->p->call;
+}
+
+double dv_nest_kernels(count *c, dv_nest_way *w)
+{
+    int asking = asks(c, &w->f);
+    if (w->call[asking] == 0) {
+        dv_nest_way_take(c, w);
+        w->call[asking] = kernel(c, asking);
+    }
+    return dv_nest_turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
 }
 
 // -- Traffic -----------------------------------------------------------------
 
-static double rate(const count *c, double bytes)
-{
-    return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
-           : bytes <= (double)c->caches->l3 / 2 ? c->p->l3
-                                                : c->p->memory;
-}
-
 // Blocks of an operand that are loaded: one a turn, but for the innermost
 // loops that keep it.
-static double loads_of(const count *c, int o)
+double dv_nest_loads_of(const count *c, int o)
 {
     int l = c->f.n_loops - 1;
     while (l >= 0 && !c->n->dims[l].stride[o])
         l--;
-    return turns_up_to(c, l);
+    return dv_nest_turns_up_to(c, l);
 }
 
 // Where a kernel reads a little of each row in memory, it waits for every one,
-// unless the rows touch.
-static double waits(const count *c, int o)
+// unless the rows touch. `least`: in any order of loops.
+static double waits(const count *c, int o, int least)
 {
     const dv_nest_form *f = &c->f;
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
@@ -248,31 +187,33 @@ static double waits(const count *c, int o)
     // Where that goes on elsewhere, lines were not asked for, and others in
     // vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
-        (asks(c) || !f->row_turned))
-        return 0.6 +
-               (f->row_turned ? 20.0 : 8.0) * LINE / (read_run(c, o) + LINE);
-    double run = elems(c->n, inner);
+        (asks(c, f) || !f->row_turned))
+        return least ? 0.6
+                     : 0.6 + (f->row_turned ? 20.0 : 8.0) * LINE /
+                                 (read_run(c, o) + LINE);
+    double run = dv_nest_elems(c->n, inner);
     if (k >= 0 && (double)c->n->dims[k].stride[o] == run)
-        run *= elems(c->n, k);
+        run *= dv_nest_elems(c->n, k);
     return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
 // Columns are waited for by the first rows that meet them; rows come by one
-// after the other, asked for in time.
-static double load(const count *c, int o)
+// after the other, asked for in time. `least`: in any order of loops.
+double dv_nest_load(const count *c, int o, double loads, int least)
 {
-    int at = c->f.pack[o], is_col = o == c->f.in_col;
-    double block = block_of(c, o), loads = loads_of(c, o);
-    double where = at == DV_FORM_NEVER ? c->all[o] : c->held[o];
-    double each = rate(c, where * c->es), panel = (double)c->panel * c->lanes,
-           sum = 0;
+    int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
+    double block = dv_nest_block_of(c, o);
+    double where = in_place ? c->all[o] : least ? block : c->held[o];
+    double each = dv_nest_rate(c, where * c->es);
+    double panel = (double)c->panel * c->lanes, sum = 0;
     // The rows go by once for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
-    if (at == DV_FORM_NEVER && each == c->p->memory)
-        each *= waits(c, o);
+    if (in_place && each == c->p->memory)
+        each *= waits(c, o, least);
     if (is_col && block * c->es > (double)c->caches->l1 / 2)
-        sum = turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
+        sum =
+            dv_nest_turns_up_to(c, c->f.n_loops - 1) * block * c->es * c->p->l1;
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
@@ -290,8 +231,8 @@ static double ragged(const count *c, double bytes)
 }
 
 // Elements of out that are written in one go: rows that touch, and loops that
-// continue them.
-static double run_of(const count *c)
+// continue them. `most`: in any order of loops.
+static double run_of(const count *c, int most)
 {
     double run = c->col, panel = (double)c->panel * c->lanes;
     int l = c->f.n_loops;
@@ -303,6 +244,8 @@ static double run_of(const count *c)
             return run;
         run *= c->row;
     }
+    if (most)
+        return c->all[DV_OUT];
     while (l-- > 0 && (double)c->n->dims[l].stride[DV_OUT] == run)
         run *= c->turns[l];
     return run;
@@ -329,19 +272,20 @@ static int streams(const count *c, double all)
                      c->col <= 2 * c->lanes);
 }
 
-static double results(const count *c)
+// `least`: in any order of loops.
+double dv_nest_results(const count *c, double loads, int least)
 {
+    double all = c->all[DV_OUT];
     if (c->f.pack[DV_OUT] != DV_FORM_NEVER)
         return 0;
-    double all = c->all[DV_OUT], moved = loads_of(c, DV_OUT);
     if (streams(c, all))
         return all * c->es * c->p->stream;
-    moved *= block_of(c, DV_OUT);
+    double moved = loads * dv_nest_block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
     double hidden = c->k < 96 ? 1 : 0.5;
-    return (moved * 1.5 + reads) * c->es * rate(c, all * c->es) * hidden *
-           ragged(c, run_of(c) * c->es);
+    return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
+           hidden * ragged(c, run_of(c, least) * c->es);
 }
 
 // -- Packing -----------------------------------------------------------------
@@ -356,33 +300,10 @@ static double copied(double run_bytes, int from_memory)
     return run_bytes >= 512 ? 2 : run_bytes >= 256 ? 2.6 : 6;
 }
 
-// The price of an element by the way it lies: `across` is unit stride in the
-// buffer, inside are the dimensions behind loop `at`.
-static double price(const count *c, int o, int at)
+// The price of an element where what is unit stride in the buffer is `far`
+// apart, and `longest` elements of another dimension are side by side.
+double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest)
 {
-    const dv_nest *n = c->n;
-    int across = o == c->f.in_row ? c->f.row : c->f.col;
-    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
-    double width = elems(n, across);
-    if (o == c->f.in_row && width > 4)
-        width = 4; // panels
-    for (int i = at + 1; i < n->n_dims; i++)
-        if (i != across && n->dims[i].stride[o] == 1 &&
-            n->dims[i].size > longest)
-            longest = n->dims[i].size;
-    // Results: also the loops that continue what is written.
-    for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
-        if (i != across && n->dims[i].stride[o] == longest)
-            longest *= n->dims[i].size;
-    if (far == 1 || width == 1) {
-        double run = elems(n, across);
-        for (int i = at + 1; i < n->n_dims; i++)
-            if (i != across && (double)n->dims[i].stride[o] == run)
-                run *= (double)n->dims[i].size; // rows that touch
-        run *= c->es;
-        return c->p->copied *
-               copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
-    }
     if (far < 1)
         return c->p->scalar;
     // A line here and a line there, each on its own page.
@@ -396,15 +317,45 @@ static double price(const count *c, int o, int at)
                                                   : 1);
 }
 
-static double packing(const count *c, int o)
+// The price of an element by the way it lies: `across` is unit stride in the
+// buffer, inside are the dimensions behind loop `at`.
+static double price(const count *c, int o, int at)
+{
+    const dv_nest *n = c->n;
+    int across = o == c->f.in_row ? c->f.row : c->f.col;
+    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
+    double width = dv_nest_elems(n, across);
+    if (o == c->f.in_row && width > 4)
+        width = 4; // panels
+    for (int i = at + 1; i < n->n_dims; i++)
+        if (i != across && n->dims[i].stride[o] == 1 &&
+            n->dims[i].size > longest)
+            longest = n->dims[i].size;
+    // Results: also the loops that continue what is written.
+    for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
+        if (i != across && n->dims[i].stride[o] == longest)
+            longest *= n->dims[i].size;
+    if (far == 1 || width == 1) {
+        double run = dv_nest_elems(n, across);
+        for (int i = at + 1; i < n->n_dims; i++)
+            if (i != across && (double)n->dims[i].stride[o] == run)
+                run *= (double)n->dims[i].size; // rows that touch
+        run *= c->es;
+        return c->p->copied *
+               copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
+    }
+    return dv_nest_turned_price(c, o, far, longest);
+}
+
+double dv_nest_packing(const count *c, int o)
 {
     int at = c->f.pack[o];
     if (at == DV_FORM_NEVER)
         return 0;
-    double n = turns_up_to(c, at) * c->held[o];
+    double n = dv_nest_turns_up_to(c, at) * c->held[o];
     double moved = price(c, o, at) * c->es / 4;
-    double far = c->es * rate(c, c->all[o] * c->es);
-    double calls = turns_up_to(c, at) * 20;
+    double far = c->es * dv_nest_rate(c, c->all[o] * c->es);
+    double calls = dv_nest_turns_up_to(c, at) * 20;
     if (o == c->f.in_col && dv_nest_form_packs_on_way(c->n, &c->f))
         return n * (c->p->copied * c->es / 4 + far) * c->p->on_way *
                copied(read_run(c, o), far > c->es * c->p->l3);
@@ -420,181 +371,4 @@ static double packing(const count *c, int o)
         far += c->p->spill * c->es * c->p->l3; // the buffer is not near
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
-}
-
-static int too_large(const count *c, int o)
-{
-    double most = (double)c->caches->l3 / (o == DV_OUT ? 4 : 2);
-    return c->held[o] * c->es > most;
-}
-
-// Count what depends on who is packed, but not on where. 0: there is no form.
-static int take_form(count *c, const int pack[])
-{
-    const dv_nest *n = c->n;
-    if (dv_nest_form_packed(n, &c->dims, pack, &c->f, NULL))
-        return 0;
-    c->row = average(n, c->f.row);
-    c->col = average(n, c->f.col);
-    c->k = 1;
-    for (int i = 0; i < c->f.n_k; i++)
-        c->k *= average(n, c->f.k[i]);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        pack_in(c, o, c->f.pack[o]);
-    for (int o = 0; o < DV_N_OPERANDS && !c->counted; o++)
-        c->all[o] = elems_behind(c, o, -1);
-    c->counted = 1;
-    return 1;
-}
-
-// Count what does not depend on that. 0: there is no such nest.
-static int begin(count *c, const dv_nest *n, const dv_nest_caches *caches)
-{
-    int bad;
-    dv_nest_tiles t;
-    c->n = n;
-    c->caches = caches;
-    c->counted = 0;
-    if (dv_nest_form_dims(n, &c->dims, NULL) || !dv_nest_tiles_of(n, &t, &bad))
-        return 0;
-    c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
-    c->p = caches->vector > 16 ? &avx : &neon;
-    c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
-    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
-    c->upto[0] = 1;
-    for (int l = 0; l < c->dims.n_loops; l++) {
-        c->turns[l] = turns_of(n, &t, l);
-        c->upto[l + 1] = c->upto[l] * c->turns[l];
-    }
-    return 1;
-}
-
-double dv_nest_least_cost(const dv_nest *n, const dv_nest_caches *caches)
-{
-    static const int all[] = {DV_FORM_TOP, DV_FORM_TOP, DV_FORM_TOP};
-    count c;
-    return begin(&c, n, caches) && take_form(&c, all) ? kernels(&c) : 0;
-}
-
-// That of a nest that is packed like this; no less than `most` is as good as
-// impossible.
-static double cost_of(count *c, const int pack[], double most)
-{
-    const dv_nest *n = c->n;
-    if (!take_form(c, pack) ||
-        (n->dot && dv_nest_form_is_dot(&c->f) != (n->dot == DV_DOT_ALWAYS)))
-        return DV_NEST_IMPOSSIBLE;
-    double sum = kernels(c);
-    sum += sum < most ? results(c) : 0;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (too_large(c, o) || sum >= most)
-            return DV_NEST_IMPOSSIBLE;
-        sum += packing(c, o) + (o == DV_OUT ? 0 : load(c, o));
-    }
-    return sum;
-}
-
-double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
-{
-    count c;
-    dv_nest_form f;
-    if (dv_nest_form_of(n, &f, NULL) || !begin(&c, n, caches))
-        return DV_NEST_IMPOSSIBLE;
-    return cost_of(&c, f.pack, DV_NEST_IMPOSSIBLE);
-}
-
-// -- Choosing what is packed -------------------------------------------------
-
-static void mark(dv_nest *n, int o, int at)
-{
-    uint8_t bit = (uint8_t)(1 << o);
-    n->pack &= (uint8_t)~bit;
-    for (int i = 0; i < n->n_dims; i++)
-        n->dims[i].pack &= (uint8_t)~bit;
-    if (at == DV_FORM_TOP)
-        n->pack |= bit;
-    else if (at >= 0)
-        n->dims[at].pack |= bit;
-}
-
-// The loop in which packing an operand costs least, by what is its alone.
-static int best_loop(count *c, int o)
-{
-    int best = DV_FORM_NEVER;
-    double least = DV_NEST_IMPOSSIBLE;
-    for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
-        // Shared loops are gone through as one; results are a thread's own.
-        int next_shared =
-            at + 1 < c->f.n_loops && c->n->dims[at + 1].exec == DV_NEST_SHARED;
-        if (next_shared && (at >= 0 || o == DV_OUT))
-            continue;
-        // Before a loop that it has no part in there is as much to pack, and
-        // less often; only the innermost may do it on the way.
-        if (at >= 0 && at + 1 < c->f.n_loops && !c->n->dims[at].stride[o] &&
-            c->n->dims[at].exec != DV_NEST_SHARED)
-            continue;
-        pack_in(c, o, at);
-        double cost = too_large(c, o) ? least : packing(c, o);
-        if (cost < least && o != DV_OUT)
-            cost += load(c, o);
-        if (cost < least) {
-            least = cost;
-            best = at;
-        }
-    }
-    return best;
-}
-
-// What is packed, in which loop, and what that costs.
-typedef struct packs {
-    int at[DV_N_OPERANDS];
-    double cost;
-} packs;
-
-// Packed or not, each of in0 and in1, with out as it is: what costs least.
-// `was` and not -1: that is settled, operand by operand.
-static void try_inputs(count *c, packs *best, const int at[], int was)
-{
-    for (int packed = 0; packed < 4; packed++) {
-        if (was >= 0 && packed != (was & 3))
-            continue;
-        packs p = {{DV_FORM_NEVER, DV_FORM_NEVER, at[DV_OUT]}, 0};
-        for (int o = DV_IN0; o <= DV_IN1; o++)
-            if (packed >> o & 1)
-                p.at[o] = at[o];
-        p.cost = cost_of(c, p.at, best->cost);
-        if (p.cost < best->cost)
-            *best = p;
-    }
-}
-
-double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
-                          double most)
-{
-    packs best = {{0}, most};
-    count c;
-    int was = n->pack;
-    for (int i = 0; i < n->n_dims; i++)
-        was |= n->dims[i].pack;
-    int may = begin(&c, n, caches);
-    int at[DV_N_OPERANDS], rows = -1; // whose rows the loops were found for
-    for (int out = 0; may && out <= !n->combine; out++) {
-        const int all[] = {DV_FORM_TOP, DV_FORM_TOP,
-                           out ? DV_FORM_TOP : DV_FORM_NEVER};
-        if (keep && !n->combine && out != (was >> DV_OUT & 1))
-            continue;
-        if (!take_form(&c, all))
-            continue;
-        for (int o = DV_IN0; o <= DV_IN1 && c.f.in_row != rows; o++)
-            at[o] = best_loop(&c, o);
-        rows = c.f.in_row;
-        at[DV_OUT] = out ? best_loop(&c, DV_OUT) : DV_FORM_NEVER;
-        if (!out || at[DV_OUT] != DV_FORM_NEVER)
-            try_inputs(&c, &best, at, keep ? was : -1);
-    }
-    if (best.cost >= most)
-        return DV_NEST_IMPOSSIBLE;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        mark(n, o, best.at[o]);
-    return best.cost;
 }

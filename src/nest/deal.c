@@ -14,6 +14,7 @@
 #include "nest/best.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct dealer {
@@ -80,16 +81,20 @@ static double combine_cost(const dv_nest *n)
     return elems * 0.6 + 5000; // and one more meeting of the threads
 }
 
+// Does it cost less than the best by more than a little?
 static void consider(dealer *w, dv_nest *n)
 {
-    double all = dv_nest_mark_packs(n, &w->caches, 1, DV_NEST_IMPOSSIBLE);
-    if (all >= DV_NEST_IMPOSSIBLE || dv_nest_check_order(n, NULL))
+    double share = largest_share(n, w->threads), more = combine_cost(n);
+    double most = (w->least * 0.995 - more) / share;
+    double all = DV_NEST_IMPOSSIBLE;
+    if (most > 0) // a little more, since it is rounded
+        all = dv_nest_mark_packs(n, &w->caches, 1, fmin(most * 1.001, all));
+    double cost = all * share + more;
+    if (all >= DV_NEST_IMPOSSIBLE || cost >= w->least * 0.995 ||
+        dv_nest_check_order(n, NULL))
         return;
-    double cost = all * largest_share(n, w->threads) + combine_cost(n);
-    if (cost < w->least * 0.995) {
-        w->least = cost;
-        w->best = *n;
-    }
+    w->least = cost;
+    dv_nest_copy(&w->best, n);
 }
 
 // Dimensions whose parts may be dealt: not made up by other loops.
@@ -102,16 +107,21 @@ static int is_top(const dv_nest *n, int i, int of_k)
 static void try_two(dealer *w, int64_t a, int64_t b)
 {
     for (int i = 0; i < w->n->n_dims; i++) {
-        dv_nest one = *w->n;
-        if (!is_top(&one, i, 0) || !part(&one, i, a))
+        dv_nest one, two;
+        if (!is_top(w->n, i, 0))
+            continue;
+        dv_nest_copy(&one, w->n);
+        if (!part(&one, i, a))
             continue;
         if (b == 1) {
             consider(w, &one);
             continue;
         }
         for (int j = 0; j < one.n_dims; j++) {
-            dv_nest two = one;
-            if (is_top(&two, j, 0) && part(&two, j, b))
+            if (!is_top(&one, j, 0))
+                continue;
+            dv_nest_copy(&two, &one);
+            if (part(&two, j, b))
                 consider(w, &two);
         }
     }
@@ -121,16 +131,19 @@ static void try_two(dealer *w, int64_t a, int64_t b)
 static void try_k(dealer *w)
 {
     double without = w->least;
-    dv_nest before = w->best;
+    dv_nest a, before;
+    dv_nest_copy(&before, &w->best);
     w->least *= 0.75;
     for (int i = 0; i < w->n->n_dims; i++) {
-        dv_nest a = *w->n;
+        if (!is_top(w->n, i, 1))
+            continue;
+        dv_nest_copy(&a, w->n);
         a.combine = 1;
-        if (is_top(&a, i, 1) && part(&a, i, w->threads) > 1)
+        if (part(&a, i, w->threads) > 1)
             consider(w, &a);
     }
     if (!w->best.combine) {
-        w->best = before;
+        dv_nest_copy(&w->best, &before);
         w->least = without;
     }
 }
@@ -167,12 +180,13 @@ static double m_n_of(const dv_nest *n)
 dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
                        dv_diag *diag)
 {
-    dealer w = {.n = n,
-                .caches = dv_nest_caches_of(options),
-                .threads = options->threads,
-                .best = *n};
+    dealer w;
+    w.n = n;
+    w.caches = dv_nest_caches_of(options);
+    w.threads = options->threads;
     if (w.threads < 2)
         return DV_OK;
+    dv_nest_copy(&w.best, n);
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec == DV_NEST_SHARED)
             return DV_OK; // dealt already
@@ -185,7 +199,7 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
             return DV_OK;
         }
         try_k(&w); // almost all of it is k
-        *n = w.best;
+        dv_nest_copy(n, &w.best);
         return DV_OK;
     }
     for (int64_t a = 1; a <= w.threads; a++)
@@ -194,6 +208,6 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
     // Only where the others leave threads idle.
     if (w.least > 1.5 * all / (double)w.threads)
         try_k(&w);
-    *n = w.best;
+    dv_nest_copy(n, &w.best);
     return DV_OK;
 }

@@ -183,10 +183,11 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
 {
     static const dv_nest_type order[] = {DV_NEST_C, DV_NEST_M, DV_NEST_N,
                                          DV_NEST_K};
-    dv_nest a = *n;
+    dv_nest a;
     dv_nest_form f;
     if (!dv_nest_is_product(n) || dv_nest_is_tiled(n))
         return 0;
+    dv_nest_copy(&a, n);
     a.n_dims = 0;
     for (int t = 0; t < 4; t++) {
         int count = 0;
@@ -209,6 +210,6 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;
     if (as)
-        *as = a;
+        dv_nest_copy(as, &a);
     return 1;
 }

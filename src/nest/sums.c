@@ -243,7 +243,7 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
     for (int i = 0; i < whole->n_dims; i++)
         if (whole->dims[i].type != DV_NEST_C)
             size[whole->dims[i].type - DV_NEST_M] *= whole->dims[i].size;
-    *out = *whole;
+    dv_nest_copy(out, whole);
     in_one_chain(out);
     for (int i = 1; i < out->n_dims; i++)
         inner *= out->dims[i].size;
@@ -305,7 +305,7 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag)
 {
-    dv_nest whole, n;
+    dv_nest whole, n, tried;
     dv_nest_form f;
     dv_nest_options o = {.threads = 1,
                          .l1_bytes = machine->caches.l1,
@@ -327,18 +327,18 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
     whole.narrow = 0;
     if (!*found)
         return DV_OK;
-    n = whole;
+    dv_nest_copy(&n, &whole);
     dv_nest_join(&n, &o, NULL);
     if (dv_nest_is_plain(&n, &n)) {
         choose_plain(&n, machine);
     } else {
-        dv_sums_lay_out(&n, &o);
+        dv_nest_lay(&n, &o);
         int ok = dv_nest_form_of(&n, &f, NULL) == DV_OK;
         n.dot = ok && dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
     }
     if (!take_levels(out, &n, arena))
         return dv_nomem(diag);
-    dv_nest tried = whole;
+    dv_nest_copy(&tried, &whole);
     if (has_k_inside(&n) && dv_sums_apply(out, &tried))
         return DV_OK;
     in_one_chain(&whole);

@@ -69,8 +69,6 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
 
 // -- Between sums.c and sums_lay.c -------------------------------------------
 
-// Kernel, tiles, order and packs, of joined dimensions.
-void dv_sums_lay_out(dv_nest *n, const dv_nest_options *o);
 // One m and one n beside the one k in the kernel, the largest that can be read
 // and written in place; 0: it has more than one k.
 int dv_sums_lay_narrow(dv_nest *n, int64_t *block);

@@ -122,9 +122,10 @@ static int tiles_are_right(const dv_nest *n)
 int dv_sums_apply(const dv_sums *s, dv_nest *n)
 {
     int64_t size[2 * DV_MAX_VARS];
-    dv_nest out = *n;
+    dv_nest out;
     if (s->n_levels > 2 * DV_MAX_VARS)
         return 0;
+    dv_nest_copy(&out, n);
     for (int i = 0; i < s->n_levels; i++)
         size[i] = 1;
     out.n_dims = 0;
@@ -152,19 +153,11 @@ int dv_sums_apply(const dv_sums *s, dv_nest *n)
     out.dot = s->dot ? DV_DOT_ALWAYS : DV_DOT_NEVER;
     if (!out.n_dims || !tiles_are_right(&out) || dv_nest_check(&out, NULL))
         return 0;
-    *n = out;
+    dv_nest_copy(n, &out);
     return 1;
 }
 
 // -- Laying tiles out --------------------------------------------------------
-
-void dv_sums_lay_out(dv_nest *n, const dv_nest_options *o)
-{
-    dv_nest_kernel(n, o, NULL);
-    dv_nest_tile(n, o, NULL);
-    dv_nest_order(n, o, NULL);
-    dv_nest_pack(n, o, NULL);
-}
 
 static int64_t size_of(const dv_nest *n, int dim)
 {
@@ -176,7 +169,7 @@ static int64_t size_of(const dv_nest *n, int dim)
 static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
 {
     int loop = -1, prim = -1;
-    *out = *n;
+    dv_nest_copy(out, n);
     *block = 0;
     for (int i = 0; i < n->n_dims; i++) {
         if (n->dims[i].type != DV_NEST_K)
@@ -266,11 +259,11 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
     if (n->narrow)
         return dv_nest_check(n, diag);
     if (is_plain(n, &as, block)) {
-        *n = as;
+        dv_nest_copy(n, &as);
         return dv_nest_check(n, diag);
     }
     *block = 0;
-    dv_sums_lay_out(n, options);
+    dv_nest_lay(n, options);
     DV_TRY(dv_nest_check(n, diag));
     if (!dv_nest_form_of(n, &f, NULL) &&
         dv_nest_form_is_dot(&f) == (n->dot == DV_DOT_ALWAYS))

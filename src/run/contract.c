@@ -320,19 +320,20 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     return ct_make_kernels(c, jit, diag);
 }
 
-dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
-                             const dv_contract_options *options, dv_diag *diag)
+// `other` and not NULL: the nest is its, and laid out.
+static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                      const dv_contract *other, const dv_contract_options *o,
+                      dv_diag *diag)
 {
-    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
-    const dv_contract_options *o = options ? options : &none;
-    DV_TRY(check(n, o, diag));
     dv_contract *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
-    if (s == DV_OK && !o->as_is && dv_nest_is_product(n))
+    if (other)
+        c->k_block = other->k_block;
+    else if (s == DV_OK && !o->as_is && dv_nest_is_product(n))
         s = optimise(c, dv_jit_isa(jit), o, diag);
     if (s == DV_OK && dv_nest_is_product(n))
         s = build(c, jit, o, diag);
@@ -344,6 +345,22 @@ dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
     else
         *out = c;
     return s;
+}
+
+dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
+{
+    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
+    const dv_contract_options *o = options ? options : &none;
+    DV_TRY(check(n, o, diag));
+    return make(out, jit, n, NULL, o, diag);
+}
+
+dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
+                           const dv_contract *other,
+                           const dv_contract_options *options, dv_diag *diag)
+{
+    return make(out, jit, &other->n, other, options, diag);
 }
 
 void dv_contract_destroy(dv_contract *c)
@@ -359,16 +376,6 @@ void dv_contract_destroy(dv_contract *c)
     dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);
-}
-
-int32_t dv_contract_threads(const dv_contract *c)
-{
-    return c->threads;
-}
-
-const dv_nest *dv_contract_nest(const dv_contract *c)
-{
-    return &c->n;
 }
 
 // -- Running -----------------------------------------------------------------

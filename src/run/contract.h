@@ -15,5 +15,10 @@
 #define DV_RUN_CONTRACT_H
 #include "jit/jit.h"
 #include "nest/nest.h"
-// The calls are public: divvy.h has them.
+// The calls are public: divvy.h has them. Between the files of this folder:
+// the same as another, which was made with these options, but with memory of
+// its own. It is not laid out again.
+dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
+                           const dv_contract *other,
+                           const dv_contract_options *options, dv_diag *diag);
 #endif

@@ -115,3 +115,13 @@ void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
     else if (c->last)
         ct_touch_part(c->last, thread, out, NULL, out);
 }
+
+int32_t dv_contract_threads(const dv_contract *c)
+{
+    return c->threads;
+}
+
+const dv_nest *dv_contract_nest(const dv_contract *c)
+{
+    return &c->n;
+}

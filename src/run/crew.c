@@ -210,6 +210,7 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
         x->workers[i].set.l1_bytes = caches.l1_bytes;
         x->workers[i].set.l2_bytes = caches.l2_bytes;
         x->workers[i].set.l3_bytes = caches.l3_bytes;
+        x->workers[i].set.other = i ? &x->workers[i - 1].set : NULL;
     }
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;

@@ -347,6 +347,14 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
     return n;
 }
 
+static dv_contract *find_made(const dv_product_set *s, const dv_nest *n)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        if (same_nest(s->of[i], n))
+            return s->at[i];
+    return NULL;
+}
+
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag)
 {
@@ -360,11 +368,12 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                        "%s cannot be summed in the order of the plan",
                        p->o->name);
     set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
-    for (int32_t i = 0; i < set->n; i++)
-        if (same_nest(set->of[i], &n)) {
-            *to = set->at[i];
-            return DV_OK;
-        }
+    *to = find_made(set, &n);
+    if (*to)
+        return DV_OK;
+    const dv_contract *like = NULL; // what another thread has
+    for (const dv_product_set *s = set->other; s && !like; s = s->other)
+        like = find_made(s, &n);
     dv_contract_options options = {.threads = 1,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
@@ -373,7 +382,8 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     if (!copy || !make_room(set, p->how.arena))
         return dv_nomem(diag);
     *copy = n;
-    DV_TRY(dv_contract_create(to, p->how.jit, &n, &options, diag));
+    DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
+                : dv_contract_create(to, p->how.jit, &n, &options, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
     return DV_OK;

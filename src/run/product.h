@@ -28,6 +28,7 @@ typedef struct dv_product_set {
     int32_t n, cap;
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: not known
     int64_t memory_bytes; // that a tile needs for accumulators and operands
+    const struct dv_product_set *other; // of a thread that came before, or NULL
 } dv_product_set;
 void dv_product_set_free(dv_product_set *s);
 

@@ -1,0 +1,321 @@
+// What a nest costs at least, whatever the order of its loops and wherever it
+// is packed: kernels, every element moved once and loaded once, and what steps
+// in the innermost loop loaded in each turn.
+#include "nest/cost.h"
+#include <math.h>
+
+typedef dv_nest_count count;
+
+// Is dimension i a loop whose turns do not fit a buffer, even alone?
+static int is_too_long(const count *c, int o, int i)
+{
+    return !c->uncut && i < c->dims.n_loops &&
+           dv_nest_block_of(c, o) * c->turns[i] * DV_NEST_SLACK >
+               dv_nest_most_held(c, o);
+}
+
+// An element moved, in any loop.
+static double least_price(const count *c, int o)
+{
+    const dv_nest *n = c->n;
+    int across = o == c->f.in_row ? c->f.row : c->f.col;
+    int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
+    if (far == 1 || dv_nest_elems(n, across) == 1)
+        return c->p->copied;
+    for (int i = 0; i < n->n_dims; i++)
+        if (i != across && n->dims[i].stride[o] == 1 &&
+            n->dims[i].size > longest && !is_too_long(c, o, i))
+            longest = n->dims[i].size;
+    if (o == DV_OUT && longest && far > 0)
+        return c->p->turned;
+    return dv_nest_turned_price(c, o, far, longest);
+}
+
+// Every element is packed once at least.
+static double least_packing(const count *c, int o)
+{
+    double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
+    double moved = least_price(c, o) * c->es / 4;
+    if (o == DV_OUT) {
+        double reads = c->n->first == DV_PRIM_ZERO ? 0 : 1;
+        return all *
+               (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads));
+    }
+    double on_way = (c->p->copied * c->es / 4 + far) * c->p->on_way;
+    int may = o == c->f.in_col && c->f.n_k == 1 && c->f.col >= 0 &&
+              c->n->dims[c->f.col].stride[o] == 1;
+    if (may && on_way < moved + far)
+        return all * on_way;
+    return all * (moved + far);
+}
+
+// Operands that step in loops of c, m, n, k: a bit each.
+static const int steps[] = {7, 5, 6, 3};
+
+// What an operand costs that is loaded so often: base + loads * each.
+typedef struct line {
+    double base, each;
+} line;
+
+// What an operand costs at least.
+typedef struct costs {
+    double moved;       // packing all of it once
+    line near, far;     // loads from a small buffer, and from one that has all
+    line here;          // loads in place, or results
+    int packed, placed; // is either possible?
+} costs;
+
+// The least if it steps in the outermost loop or not (0), and the same for the
+// innermost.
+typedef double ends[2][2];
+
+// It is loaded in each turn of all loops, if it steps in the innermost; or else
+// once at least, or once in each turn of the outermost. Packed there or further
+// in, it is packed in each turn of that; or else all of it is held at once.
+static void fill_ends(const count *c, int o, const costs *x, ends out)
+{
+    double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
+    double once = c->all[o] / dv_nest_block_of(c, o);
+    int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_most_held(c, o), loops = 0;
+    for (int type = 0; type < 4; type++)
+        loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
+    // Loaded once, in each turn of the outermost loop, in each turn of all.
+    const double loads[] = {once, loops ? once * c->fewest : once, calls};
+    for (int i = 0; i < 3; i++) {
+        double never = DV_NEST_IMPOSSIBLE;
+        double here =
+            x->placed ? x->here.base + x->here.each * loads[i] : never;
+        double far =
+            x->packed && fits ? x->far.base + x->far.each * loads[i] : never;
+        double near =
+            x->packed ? x->near.base + x->near.each * loads[i] : never;
+        double whole = fmin(here, x->moved + far); // held at once, or in place
+        if (i != 0)
+            out[0][i == 2] = fmin(whole, c->fewest * x->moved + near);
+        if (i != 1)
+            out[1][i == 2] = fmin(whole, x->moved + near);
+    }
+}
+
+static double least_of_ends(const count *c, ends *each)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    int types = c->types ? c->types : 15;
+    for (int outer = 0; outer < 4; outer++)
+        for (int inner = 0; types >> outer & 1 && inner < 4; inner++) {
+            int a = steps[outer], b = steps[inner];
+            double sum = each[0][a & 1][b & 1] +
+                         each[1][a >> 1 & 1][b >> 1 & 1] +
+                         each[2][a >> 2][b >> 2];
+            if (types >> inner & 1 && sum < least)
+                least = sum;
+        }
+    return least;
+}
+
+static line load_line(const count *c, int o, int least)
+{
+    double base = dv_nest_load(c, o, 0, least);
+    return (line){base, dv_nest_load(c, o, 1, least) - base};
+}
+
+static line result_line(const count *c)
+{
+    double base = dv_nest_results(c, 0, 1);
+    return (line){base, dv_nest_results(c, 1, 1) - base};
+}
+
+// Packing, loads and results.
+static double least_traffic(count *c, const double *moved)
+{
+    ends each[DV_N_OPERANDS];
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int packed = c->f.pack[o] != DV_FORM_NEVER;
+        costs x = {.moved = moved[o], .packed = packed, .placed = !packed};
+        c->held[o] = c->all[o];
+        if (o != DV_OUT)
+            x.near = x.here = load_line(c, o, 1);
+        if (o != DV_OUT && packed)
+            x.far = load_line(c, o, 0);
+        if (o == DV_OUT && !packed)
+            x.here = result_line(c);
+        fill_ends(c, o, &x, each[o]);
+    }
+    return least_of_ends(c, each);
+}
+
+// What packing each operand costs at least, where the columns are of m (0) or
+// of n (1).
+typedef struct moves {
+    int known[2];
+    double each[2][DV_N_OPERANDS];
+} moves;
+
+static const double *moves_of(count *c, moves *m)
+{
+    int cols = c->f.in_col == DV_IN1;
+    for (int o = 0; !m->known[cols] && o < DV_N_OPERANDS; o++)
+        m->each[cols][o] = least_packing(c, o);
+    m->known[cols] = 1;
+    return m->each[cols];
+}
+
+static double least_of_way(count *c, dv_nest_way *w, moves *m, double most)
+{
+    double sum = dv_nest_kernels(c, w);
+    if (sum * DV_NEST_SLACK >= most)
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_way_take(c, w);
+    const double *moved = moves_of(c, m);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        w->moved[o] = w->f.pack[o] == DV_FORM_NEVER ? 0 : moved[o];
+    sum += least_traffic(c, moved);
+    return sum * DV_NEST_SLACK;
+}
+
+double dv_nest_bound(count *c, double most)
+{
+    double least = DV_NEST_IMPOSSIBLE;
+    moves m = {.known = {0}};
+    for (int i = 0; i < DV_NEST_WAYS; i++) {
+        dv_nest_way *w = dv_nest_way_of(c, i);
+        c->least[i] = w ? least_of_way(c, w, &m, most) : DV_NEST_IMPOSSIBLE;
+        least = c->least[i] < least ? c->least[i] : least;
+    }
+    return least;
+}
+
+// -- Sizes of the kernel -----------------------------------------------------
+
+// Can the kernel read an input where it is: rows of what is in dimension `own`,
+// or (turned) columns of it?
+static void find_places(const count *c, dv_nest_sizes *s, int o, int own)
+{
+    const dv_nest *n = c->n;
+    int k = c->dims.n_k ? c->dims.k[c->dims.n_k - 1] : -1;
+    int alone = own < 0 || n->dims[own].size == 1;
+    int one = k < 0 || n->dims[k].size == 1;
+    s->along_own[o] = alone || n->dims[own].stride[o] == 1;
+    s->along_k[o] = one || n->dims[k].stride[o] == 1;
+    if (c->dims.n_k > 2)
+        s->along_own[o] = s->along_k[o] = 0;
+}
+
+void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
+{
+    int m = c->dims.col, n = c->dims.row;
+    s->c = c;
+    c->uncut = 1;
+    c->fewest = c->fewest < 2 ? c->fewest : 2;
+    s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
+    s->types = c->types;
+    for (int cols = 0; cols < 2; cols++) { // of m, of n
+        dv_nest_form *f = &c->f;
+        *f = c->dims;
+        f->col = cols ? n : m;
+        f->row = cols ? m : n;
+        f->in_col = cols ? DV_IN1 : DV_IN0;
+        f->in_row = cols ? DV_IN0 : DV_IN1;
+        f->pack[DV_IN0] = f->pack[DV_IN1] = f->pack[DV_OUT] = DV_FORM_TOP;
+        s->form[cols] = *f;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            s->moved[cols][o] = least_packing(c, o);
+        s->out_here[cols] = f->col < 0 || c->n->dims[f->col].size == 1 ||
+                            c->n->dims[f->col].stride[DV_OUT] == 1;
+    }
+    find_places(c, s, DV_IN0, m);
+    find_places(c, s, DV_IN1, n);
+}
+
+// What is wasted at least where an input is read in place; or as good as
+// impossible.
+static double least_waste(const dv_nest_sizes *s, int o)
+{
+    const count *c = s->c;
+    double waste = DV_NEST_IMPOSSIBLE;
+    if (o == c->f.in_row) {
+        if (s->along_own[o])
+            waste = c->p->asks && c->dims.n_k == 1 ? 0.03
+                    : c->row > 4                   ? 0.15
+                                                   : 0.05;
+        return s->along_k[o] && waste > 0.05 ? 0.05 : waste;
+    }
+    if (s->along_k[o])
+        waste = c->caches->vector > 16 ? 0.6 : 0.12;
+    return s->along_own[o] && waste > 0.04 ? 0.04 : waste;
+}
+
+// An input, with its packing or its waste.
+static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
+                        ends each)
+{
+    const count *c = s->c;
+    int is_col = o == c->f.in_col;
+    double block = dv_nest_block_of(c, o), panel = (double)c->panel * c->lanes;
+    double far = dv_nest_rate(c, c->all[o] * c->es), base = 0;
+    double near = dv_nest_rate(c, block * c->es);
+    double bytes = block * c->es * (is_col ? 1 : 0.6);
+    double waste = least_waste(s, o);
+    if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
+        bytes *= c->col / panel;
+    if (is_col && block * c->es > (double)c->caches->l1 / 2)
+        base = dv_nest_turns_up_to(c, c->dims.n_loops - 1) * block * c->es *
+               c->p->l1;
+    costs x = {.moved = s->moved[cols][o],
+               .near = {base, bytes * near},
+               .far = {base, bytes * far},
+               .here = {base + waste * fma, bytes * far},
+               .packed = 1,
+               .placed = waste < 1};
+    if (far == c->p->memory)
+        x.here.each *= 0.6; // it waits no less
+    fill_ends(c, o, &x, each);
+}
+
+static void least_output(const dv_nest_sizes *s, int cols, ends each)
+{
+    const count *c = s->c;
+    costs x = {.moved = s->moved[cols][DV_OUT],
+               .packed = !c->n->combine,
+               .placed = s->out_here[cols] || c->n->combine};
+    if (x.placed)
+        x.here = result_line(c);
+    fill_ends(c, DV_OUT, &x, each);
+}
+
+// With the columns of m, or of n.
+static double least_with(const dv_nest_sizes *s, int cols)
+{
+    const count *c = s->c;
+    ends each[DV_N_OPERANDS];
+    double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
+    double fma, kernels = calls * dv_nest_least_kernel(c, &fma);
+    least_input(s, cols, DV_IN0, fma * calls, each[DV_IN0]);
+    least_input(s, cols, DV_IN1, fma * calls, each[DV_IN1]);
+    least_output(s, cols, each[DV_OUT]);
+    return (kernels + least_of_ends(c, each)) * DV_NEST_SLACK;
+}
+
+double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2])
+{
+    count *c = s->c;
+    int dims[2] = {c->dims.col, c->dims.row}; // m, n
+    double calls = s->calls, average[2] = {1, 1}, least[2];
+    c->types = s->types;
+    for (int i = 0; i < 2; i++) {
+        int64_t whole = dims[i] < 0 ? 1 : c->n->dims[dims[i]].size;
+        int64_t turns = (whole + size[i] - 1) / size[i];
+        calls *= (double)turns;
+        average[i] = (double)whole / (double)turns;
+        c->types |= turns > 1 ? 1 << (i ? DV_NEST_N : DV_NEST_M) : 0;
+    }
+    c->upto[c->dims.n_loops] = calls;
+    for (int cols = 0; cols < 2; cols++) {
+        c->f = s->form[cols];
+        c->f.pack[DV_OUT] = DV_FORM_NEVER;
+        c->col = average[cols];
+        c->row = average[!cols];
+        least[cols] = least_with(s, cols);
+    }
+    return least[0] < least[1] ? least[0] : least[1];
+}

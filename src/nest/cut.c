@@ -1,0 +1,212 @@
+// Cutting dimensions: k for L1, loops into lines and into blocks for L2, and
+// the kernel's m and n to sizes worth trying. Each cut leaves a nest as it is
+// where tiles would no longer belong together.
+#include "nest/cost.h"
+#include "base/math.h"
+#include <string.h>
+
+// Parts of at most `most`, as even as multiples of `unit` can be.
+static int64_t even(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
+    return dv_ceil_div(dv_ceil_div(n, parts), unit) * unit;
+}
+
+// Is dimension i cut, and all other tiles belong together as they did? The
+// tiles were `was`; their loop now stands at `loop`, what they are made of at i
+// + 1.
+static int is_cut(const dv_nest_tiles *was, const dv_nest_tiles *now,
+                  int n_dims, int i, int loop)
+{
+    for (int j = 0; j < n_dims; j++) {
+        // Dimensions behind i move on, and those that the loop came before.
+        int at = j > i || (j < i && loop < i) ? j + 1 : j == i ? loop : j;
+        int outer = was->outer[j];
+        if (outer >= 0)
+            outer = outer >= i || loop < i ? outer + 1 : outer;
+        if (now->outer[at] != outer)
+            return 0;
+    }
+    return now->outer[i + 1] == loop;
+}
+
+// The slow way: are they the same dimensions once tiles are put together?
+static int same_whole(const dv_nest *a, const dv_nest_tiles *t,
+                      const dv_nest *b)
+{
+    dv_nest whole;
+    dv_nest_copy(&whole, a);
+    dv_nest_unite_tiles(&whole, t);
+    return dv_nest_makes_up(&whole, b);
+}
+
+// Cut a dimension where it stands, its tiles become a loop in front.
+static void cut_to(dv_nest *n, int i, int64_t size)
+{
+    dv_nest before;
+    dv_nest_tiles was, now;
+    int bad, loop = i;
+    if (size >= n->dims[i].size || n->n_dims == DV_NEST_MAX_DIMS ||
+        !dv_nest_tiles_of(n, &was, &bad))
+        return;
+    dv_nest_copy(&before, n);
+    dv_nest_cut(n, i, size);
+    if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
+        dv_nest_dim d = n->dims[i];
+        memmove(&n->dims[1], &n->dims[0], (size_t)i * sizeof d);
+        n->dims[0] = d;
+        loop = 0;
+    }
+    int fits = dv_nest_tiles_of(n, &now, &bad) &&
+               is_cut(&was, &now, before.n_dims, i, loop);
+    if (!fits && !same_whole(&before, &was, n))
+        dv_nest_copy(n, &before);
+}
+
+static int find_prim(const dv_nest *n, dv_nest_type type)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].type == type)
+            return i;
+    return -1;
+}
+
+// The outermost k inside is cut, so that all together fit.
+void dv_nest_cut_k(dv_nest *n, int64_t most)
+{
+    int first = find_prim(n, DV_NEST_K);
+    int64_t others = 1;
+    if (n->k_order == DV_K_AS_IT_IS)
+        return;
+    for (int i = first + 1; first >= 0 && i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM)
+            others *= n->dims[i].size;
+    if (first >= 0 && n->dims[first].size > most * 5 / 4 / others)
+        cut_to(n, first,
+               even(n->dims[first].size, dv_max_i64(most / others, 1),
+                    others >= 8 ? 1 : 8));
+}
+
+static int64_t k_inside(const dv_nest *n)
+{
+    int64_t k = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type == DV_NEST_K && n->dims[i].exec == DV_NEST_PRIM &&
+            !dv_mul_i64(&k, k, n->dims[i].size))
+            return INT64_MAX;
+    return k;
+}
+
+// A unit stride loop is cut, so that a block has whole lines of it.
+void dv_nest_cut_lines(dv_nest *n, int64_t line)
+{
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        int unit = d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1 ||
+                   d->stride[DV_OUT] == 1;
+        int stays = d->type == DV_NEST_K && n->k_order == DV_K_AS_IT_IS;
+        if (unit && d->exec != DV_NEST_PRIM && d->type != DV_NEST_C && !stays &&
+            !d->whole && d->size > line * 3 / 2) {
+            cut_to(n, i, line);
+            i++;
+        }
+    }
+}
+
+// A block of the loops of m or n for L2: of the one with the smallest steps.
+void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
+{
+    int at = -1, prim = find_prim(n, type);
+    int64_t block;
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad) ||
+        !dv_mul_i64(&block, k_inside(n), prim < 0 ? 1 : n->dims[prim].size))
+        return;
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        if (d->type == type && d->exec != DV_NEST_PRIM && t.inner[i] < 0 &&
+            !d->whole &&
+            (at < 0 || dv_nest_reach(d) < dv_nest_reach(&n->dims[at])))
+            at = i;
+    }
+    if (at >= 0)
+        cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
+}
+
+// A few turns of the loop that continues the rows of an input: they are packed
+// together, where out is packed and does not leave room for all of them.
+void dv_nest_cut_few(dv_nest *n, int64_t few)
+{
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *p = &n->dims[i];
+        for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
+            const dv_nest_dim *d = &n->dims[j];
+            if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
+                d->size <= few || p->type == DV_NEST_K || p->whole)
+                continue;
+            int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
+            if (p->stride[o] == 1 && d->stride[o] == p->size &&
+                p->stride[DV_OUT] != 1) {
+                cut_to(n, j, even(d->size, few, 1));
+                return;
+            }
+        }
+    }
+}
+
+// Sizes worth trying for the m or n of the kernel; 0 ends the list.
+static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
+_Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
+
+// The size that a prim of `size` is to be cut to; 0: it is not cut so.
+static int64_t width_of(int64_t size, int which, int64_t unit)
+{
+    if (which == 0)
+        return size <= widths[0] ? size : 0; // whole
+    return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
+}
+
+int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
+{
+    int i = find_prim(n, type);
+    int64_t width = width_of(i < 0 ? 1 : n->dims[i].size, which, unit);
+    if (width && i >= 0)
+        cut_to(n, i, width);
+    return width > 0;
+}
+
+// Would tiles of that size be taken for those of another loop? Then only a try
+// says whether there are such.
+static int is_doubtful(const dv_nest *n, int prim, int64_t width)
+{
+    dv_nest_dim d = n->dims[prim];
+    d.size = width;
+    for (int i = 0; i < n->n_dims; i++)
+        if (i != prim && n->dims[i].type == d.type &&
+            dv_nest_steps_over(&n->dims[i], &d))
+            return 1;
+    return d.whole || n->n_dims == DV_NEST_MAX_DIMS;
+}
+
+int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
+                           int64_t unit)
+{
+    int i = find_prim(n, type);
+    int64_t size = i < 0 ? 1 : n->dims[i].size;
+    int64_t width = width_of(size, which, unit);
+    if (width >= size)
+        return size;
+    if (!width || !is_doubtful(n, i, width))
+        return width;
+    dv_nest a;
+    dv_nest_copy(&a, n);
+    cut_to(&a, i, width);
+    return dv_nest_prim_size(&a, type);
+}
+
+int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type)
+{
+    int i = find_prim(n, type);
+    return i < 0 ? 1 : n->dims[i].size;
+}

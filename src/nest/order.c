@@ -1,0 +1,304 @@
+// The order of loops: templates are tried, with what each would pack. All that
+// does not depend on the order is counted once.
+#include "nest/cost.h"
+#include <stdlib.h>
+#include <string.h>
+
+// Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
+enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
+
+static const unsigned char templates[][N_KINDS] = {
+    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
+    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
+    {OF_C, M_OUTER, N_OUTER, OF_K, N_INNER, M_INNER},
+    {OF_C, N_OUTER, M_OUTER, OF_K, M_INNER, N_INNER},
+    {OF_C, N_OUTER, OF_K, M_OUTER, N_INNER, M_INNER},
+    {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
+    {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
+    {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
+    // m and n as one kind, by their steps in out alone
+    {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
+    {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
+    // by their steps in what is read: results are packed
+    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
+    {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
+};
+enum {
+    N_TEMPLATES = sizeof templates / sizeof *templates,
+    MIXED = 8,
+    BY_INPUT = 10
+};
+
+// What decides where a loop goes, apart from the template.
+typedef struct ranked {
+    int64_t reach, reach_in;
+    uint8_t kind;
+    uint8_t level; // of its tiles
+    uint8_t stays; // behind what it stood behind
+} ranked;
+
+static int64_t reach_in(const dv_nest_dim *d)
+{
+    return llabs(d->stride[DV_IN0]) + llabs(d->stride[DV_IN1]);
+}
+
+int64_t dv_nest_reach(const dv_nest_dim *d)
+{
+    int64_t out = llabs(d->stride[DV_OUT]);
+    return out ? out : reach_in(d);
+}
+
+// A loop over tiles of another loop.
+static int is_outer(const dv_nest *n, const dv_nest_tiles *t, int i)
+{
+    return t->inner[i] >= 0 && n->dims[t->inner[i]].exec != DV_NEST_PRIM;
+}
+
+static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
+{
+    switch (n->dims[i].type) {
+    case DV_NEST_C:
+        return OF_C;
+    case DV_NEST_K:
+        return OF_K;
+    case DV_NEST_M:
+        return is_outer(n, t, i) ? M_OUTER : M_INNER;
+    default:
+        return is_outer(n, t, i) ? N_OUTER : N_INNER;
+    }
+}
+
+static int rank_loops(const dv_nest *n, const dv_nest_tiles *t, ranked *r)
+{
+    int l = 0;
+    for (; l < n->n_dims && n->dims[l].exec != DV_NEST_PRIM; l++) {
+        int kind = kind_of(n, t, l);
+        r[l] = (ranked){dv_nest_reach(&n->dims[l]), reach_in(&n->dims[l]),
+                        (uint8_t)kind, t->outer[l] >= 0,
+                        kind == OF_K && n->k_order == DV_K_AS_IT_IS};
+    }
+    return l;
+}
+
+// How loops of one kind are compared.
+enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, N_SORTS };
+
+static int kind_in(const ranked *r, int sort)
+{
+    return sort == BY_REACH_MIXED && r->kind >= M_OUTER ? (int)M_OUTER
+                                                        : r->kind;
+}
+
+// a stands behind b now.
+static int comes_before(const ranked *a, const ranked *b, int sort)
+{
+    int of = kind_in(a, sort), than = kind_in(b, sort);
+    if (of != than)
+        return of < than;
+    if (a->stays)
+        return 0;
+    if (sort != BY_REACH_MIXED && a->level != b->level)
+        return a->level < b->level;
+    return sort == BY_REACH_IN ? a->reach_in > b->reach_in
+                               : a->reach > b->reach;
+}
+
+// The loops kind by kind; kind k begins at number from[k].
+typedef struct sorted {
+    uint8_t loop[DV_NEST_MAX_DIMS];
+    uint8_t from[N_KINDS + 1];
+} sorted;
+
+static void sort_loops(const ranked *r, int loops, int sort, sorted *out)
+{
+    uint8_t *to = out->loop;
+    for (int l = 0; l < loops; l++) {
+        int i = l;
+        for (; i > 0 && comes_before(&r[l], &r[to[i - 1]], sort); i--)
+            to[i] = to[i - 1];
+        to[i] = (uint8_t)l;
+    }
+    for (int kind = 0, l = 0; kind <= N_KINDS; kind++) {
+        while (l < loops && kind_in(&r[to[l]], sort) < kind)
+            l++;
+        out->from[kind] = (uint8_t)l;
+    }
+}
+
+// The loops in the order that template `which` has them in: where each stood.
+// Returns a number that other orders are unlikely to have.
+static uint64_t arrange(const sorted *s, int which, uint8_t *order)
+{
+    uint64_t sum = 0;
+    int n = 0, done = 0; // kinds, a bit each
+    for (int at = 0; at < N_KINDS; at++) {
+        int kind = templates[which][at];
+        for (int i = s->from[kind];
+             i < s->from[kind + 1] && !(done >> kind & 1); i++) {
+            order[n++] = s->loop[i];
+            sum = sum * 61 + s->loop[i];
+        }
+        done |= 1 << kind;
+    }
+    return sum;
+}
+
+// Are these the dimensions of `whole` once tiles are put together?
+int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
+{
+    int bad, found = 0;
+    dv_nest_tiles t;
+    dv_nest x;
+    if (!dv_nest_tiles_of(tiled, &t, &bad))
+        return 0;
+    dv_nest_copy(&x, tiled);
+    dv_nest_unite_tiles(&x, &t);
+    for (int i = 0; i < whole->n_dims; i++)
+        for (int j = 0; j < x.n_dims; j++)
+            if (whole->dims[i].size == x.dims[j].size &&
+                whole->dims[i].type == x.dims[j].type &&
+                !memcmp(whole->dims[i].stride, x.dims[j].stride,
+                        sizeof x.dims[j].stride)) {
+                found++;
+                break;
+            }
+    return x.n_dims == whole->n_dims && found == x.n_dims;
+}
+
+// Loops that step over tiles of others: where there is one for each, tiles
+// stay together in all orders that have it before them, and in no other.
+static int is_simple(const dv_nest *n, const dv_nest_tiles *t)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        for (int j = 0; n->dims[i].whole && j < n->n_dims; j++)
+            if (j != i && j != t->outer[i] &&
+                n->dims[j].type == n->dims[i].type &&
+                dv_nest_steps_over(&n->dims[j], &n->dims[i]))
+                return 0;
+    return 1;
+}
+
+static int keeps_tiles(const dv_nest_tiles *t, const uint8_t *order, int loops)
+{
+    uint8_t place[DV_NEST_MAX_DIMS];
+    for (int l = 0; l < loops; l++)
+        place[order[l]] = (uint8_t)l;
+    for (int l = 0; l < loops; l++)
+        if (t->outer[l] >= 0 && place[t->outer[l]] > place[l])
+            return 0;
+    return 1;
+}
+
+typedef struct orders {
+    dv_nest given, tried;
+    dv_nest_tiles t;
+    double turns[DV_NEST_MAX_DIMS];
+    int loops, simple;
+    ranked ranks[DV_NEST_MAX_DIMS];
+    sorted sorted[N_SORTS];
+    uint8_t all[N_TEMPLATES][DV_NEST_MAX_DIMS];
+    uint64_t sums[N_TEMPLATES];
+} orders;
+
+// The order of template `which` becomes the one tried; 0: it was, or it takes
+// tiles apart.
+static int take_order(orders *x, int which)
+{
+    int sort = which >= BY_INPUT ? BY_REACH_IN
+               : which >= MIXED  ? BY_REACH_MIXED
+                                 : BY_REACH;
+    uint8_t *order = x->all[which];
+    x->sums[which] = arrange(&x->sorted[sort], which, order);
+    for (int other = 0; other < which; other++)
+        if (x->sums[other] == x->sums[which] &&
+            !memcmp(x->all[other], order, (size_t)x->loops))
+            return 0;
+    if (x->simple && !keeps_tiles(&x->t, order, x->loops))
+        return 0;
+    for (int l = 0; l < x->loops; l++)
+        x->tried.dims[l] = x->given.dims[order[l]];
+    if (x->simple)
+        return 1;
+    dv_nest whole;
+    dv_nest_copy(&whole, &x->given);
+    dv_nest_unite_tiles(&whole, &x->t);
+    return dv_nest_makes_up(&whole, &x->tried);
+}
+
+// Count the nest as it is tried.
+static int count_order(dv_nest_count *c, orders *x, int which)
+{
+    dv_nest_tiles t;
+    int bad;
+    if (x->simple) {
+        dv_nest_count_again(c, &x->tried, x->turns, x->all[which]);
+        return 1;
+    }
+    return dv_nest_tiles_of(&x->tried, &t, &bad) &&
+           dv_nest_count_begin(c, &x->tried, c->caches, &t);
+}
+
+// What does not depend on the order. 0: there is none that costs less than
+// `most`.
+static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
+{
+    if (dv_nest_bound(c, most) >= most)
+        return 0;
+    dv_nest_copy(&x->given, n);
+    dv_nest_copy(&x->tried, n);
+    x->loops = rank_loops(n, &x->t, x->ranks);
+    x->simple = is_simple(n, &x->t);
+    memcpy(x->turns, c->turns, (size_t)x->loops * sizeof *x->turns);
+    for (int sort = 0; sort < N_SORTS; sort++)
+        sort_loops(x->ranks, x->loops, sort, &x->sorted[sort]);
+    return 1;
+}
+
+double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
+                            double most, dv_nest_ordered *out)
+{
+    orders x;
+    dv_nest_count c;
+    int bad;
+    out->packs.cost = most;
+    out->least = 0;
+    if (!dv_nest_tiles_of(n, &x.t, &bad) ||
+        !dv_nest_count_begin(&c, n, caches, &x.t))
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_way *all = dv_nest_way_of(&c, DV_NEST_WAYS - 1);
+    out->least = all ? dv_nest_kernels(&c, all) : 0;
+    if (!begin(&x, &c, n, most))
+        return DV_NEST_IMPOSSIBLE;
+    for (int i = 0; i < N_TEMPLATES; i++) {
+        double before = out->packs.cost;
+        if (!take_order(&x, i) || !count_order(&c, &x, i))
+            continue;
+        dv_nest_choose_packs(&c, &out->packs, -1);
+        if (out->packs.cost < before) // without marks
+            memcpy(n->dims, x.tried.dims, (size_t)x.loops * sizeof *n->dims);
+    }
+    return out->packs.cost < most ? out->packs.cost : DV_NEST_IMPOSSIBLE;
+}
+
+dv_status dv_nest_order(dv_nest *n, const dv_nest_options *options,
+                        dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    dv_nest_ordered found;
+    if (!dv_nest_is_product(n) && !dv_nest_is_tiled(n))
+        dv_nest_sort_loops(n);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
+        dv_nest_put_in_order(n, &caches, DV_NEST_IMPOSSIBLE, &found);
+    return DV_OK;
+}
+
+dv_status dv_nest_pack(dv_nest *n, const dv_nest_options *options,
+                       dv_diag *diag)
+{
+    (void)diag;
+    dv_nest_caches caches = dv_nest_caches_of(options);
+    if (dv_nest_is_product(n) && !dv_nest_is_plain(n, NULL))
+        dv_nest_mark_packs(n, &caches, 0, DV_NEST_IMPOSSIBLE);
+    return DV_OK;
+}

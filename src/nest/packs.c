@@ -1,0 +1,219 @@
+// What is packed, and in which loop: all ways are tried, each operand in the
+// loop that costs it least. What costs no less than the best so far without its
+// packing is left at once.
+#include "nest/cost.h"
+
+typedef dv_nest_count count;
+
+static int is_too_large(const count *c, int o)
+{
+    return c->held[o] > dv_nest_most_held(c, o);
+}
+
+// Is there no use in packing operand `o` in loop `at`?
+static int is_useless(const count *c, int o, int at)
+{
+    const dv_nest_dim *d = c->n->dims;
+    int last = c->f.n_loops - 1;
+    // Shared loops are gone through as one; results are a thread's own.
+    if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
+        (at >= 0 || o == DV_OUT))
+        return 1;
+    // Before a loop that it has no part in there is as much to pack, and less
+    // often; only the innermost may do it on the way.
+    return at >= 0 && at < last && !d[at].stride[o] &&
+           d[at].exec != DV_NEST_SHARED;
+}
+
+// The loop in which packing an operand costs least, by what is its alone.
+// `moved`: what it costs to pack it once, at least.
+static int best_loop(count *c, int o, double moved)
+{
+    int best = DV_FORM_NEVER;
+    double least = DV_NEST_IMPOSSIBLE;
+    double loads = dv_nest_loads_of(c, o), each = moved / c->all[o];
+    double load = o == DV_OUT ? 0 : dv_nest_load(c, o, loads, 1);
+    for (int at = DV_FORM_TOP; at < c->f.n_loops; at++) {
+        if (is_useless(c, o, at))
+            continue;
+        dv_nest_pack_in(c, o, at);
+        if (is_too_large(c, o) ||
+            (c->upto[at + 1] * c->held[o] * each + load) * DV_NEST_SLACK >=
+                least)
+            continue;
+        double cost = dv_nest_packing(c, o);
+        if (cost < least && o != DV_OUT)
+            cost += dv_nest_load(c, o, loads, 0);
+        if (cost < least) {
+            least = cost;
+            best = at;
+        }
+    }
+    return best;
+}
+
+// The loops found for the operands while rows are those of one operand.
+typedef struct found {
+    int known; // a bit an operand
+    int at[DV_N_OPERANDS];
+} found;
+
+// The loop for operand `o`; `whole` has all packed that can be.
+static int loop_for(count *c, found *x, dv_nest_way *whole, int o)
+{
+    if (!(x->known >> o & 1)) {
+        dv_nest_way_take(c, whole);
+        x->at[o] = best_loop(c, o, whole->moved[o]);
+        x->known |= 1 << o;
+    }
+    return x->at[o];
+}
+
+// What is sure, whatever loops they are packed in; no less than `most` is as
+// good as impossible. Takes the way.
+static double sure_cost(count *c, dv_nest_way *w, double most)
+{
+    const dv_nest *n = c->n;
+    if (!w ||
+        (n->dot && dv_nest_form_is_dot(&w->f) != (n->dot == DV_DOT_ALWAYS)))
+        return DV_NEST_IMPOSSIBLE;
+    double sum = dv_nest_kernels(c, w);
+    if (sum >= most)
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_way_take(c, w);
+    return sum + dv_nest_results(c, dv_nest_loads_of(c, DV_OUT), 0);
+}
+
+// With these loops; `sum` is what is sure.
+static double whole_cost(count *c, const dv_nest_way *w, const int at[],
+                         double sum, double most)
+{
+    dv_nest_way_take(c, w);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        dv_nest_pack_in(c, o, at[o]);
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (is_too_large(c, o) || sum >= most)
+            return DV_NEST_IMPOSSIBLE;
+        sum +=
+            dv_nest_packing(c, o) +
+            (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
+    }
+    return sum;
+}
+
+// What it costs at least in this order of loops; `sum` is what is sure.
+static double least_cost(const count *c, const dv_nest_way *w, double sum)
+{
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        sum += w->moved[o];
+        if (o != DV_OUT)
+            sum += dv_nest_load(c, o, dv_nest_loads_of(c, o),
+                                w->f.pack[o] != DV_FORM_NEVER);
+    }
+    return sum * DV_NEST_SLACK;
+}
+
+// 0: out is packed and there is no loop for it.
+static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
+                   int packed)
+{
+    dv_nest_way *w = dv_nest_way_of(c, packed);
+    dv_nest_packs p;
+    int really = 0;
+    double sum = sure_cost(c, w, best->cost);
+    if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
+        sum = DV_NEST_IMPOSSIBLE;
+    if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
+        return 1; // with less packed it was tried
+    for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
+        p.at[o] =
+            packed >> o & 1 ? loop_for(c, x, whole, o) : (int)DV_FORM_NEVER;
+        if (p.at[o] != DV_FORM_NEVER)
+            really |= 1 << o;
+        else if (o == DV_OUT && packed >> o & 1)
+            return 0;
+    }
+    if (really != packed) { // too large for any
+        w = dv_nest_way_of(c, really);
+        sum = sure_cost(c, w, best->cost);
+    }
+    if (sum >= best->cost)
+        return 1;
+    p.cost = whole_cost(c, w, p.at, sum, best->cost);
+    if (p.cost < best->cost)
+        *best = p;
+    return 1;
+}
+
+void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
+{
+    enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
+    found x = {0};
+    int rows = -1; // whose rows the loops were found for
+    for (int out = 0; out <= !c->n->combine; out++) {
+        dv_nest_way *whole = dv_nest_way_of(c, INPUTS | out << DV_OUT);
+        if (!whole ||
+            (was >= 0 && !c->n->combine && out != (was >> DV_OUT & 1)))
+            continue;
+        if (rows != whole->f.in_row)
+            x.known = 0;
+        rows = whole->f.in_row;
+        for (int packed = 0; packed <= INPUTS; packed++)
+            if ((was < 0 || packed == (was & INPUTS)) &&
+                c->least[packed | out << DV_OUT] < best->cost &&
+                !try_way(c, best, &x, whole, packed | out << DV_OUT))
+                break;
+    }
+}
+
+void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs)
+{
+    n->pack = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].pack = 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        int at = packs->at[o];
+        uint8_t bit = (uint8_t)(1 << o);
+        if (at == DV_FORM_TOP)
+            n->pack |= bit;
+        else if (at >= 0)
+            n->dims[at].pack |= bit;
+    }
+}
+
+double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
+                          double most)
+{
+    dv_nest_packs best = {{0}, most};
+    dv_nest_count c;
+    dv_nest_tiles t;
+    int bad, was = n->pack;
+    for (int i = 0; i < n->n_dims; i++)
+        was |= n->dims[i].pack;
+    if (!dv_nest_tiles_of(n, &t, &bad) ||
+        !dv_nest_count_begin(&c, n, caches, &t))
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_choose_packs(&c, &best, keep ? was : -1);
+    if (best.cost >= most)
+        return DV_NEST_IMPOSSIBLE;
+    dv_nest_mark(n, &best);
+    return best.cost;
+}
+
+double dv_nest_cost(const dv_nest *n, const dv_nest_caches *caches)
+{
+    dv_nest_count c;
+    dv_nest_form f;
+    dv_nest_tiles t;
+    int bad, packed = 0;
+    if (dv_nest_form_of(n, &f, NULL) || !dv_nest_tiles_of(n, &t, &bad) ||
+        !dv_nest_count_begin(&c, n, caches, &t))
+        return DV_NEST_IMPOSSIBLE;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        packed |= (f.pack[o] != DV_FORM_NEVER) << o;
+    dv_nest_way *w = dv_nest_way_of(&c, packed);
+    double sum = sure_cost(&c, w, DV_NEST_IMPOSSIBLE);
+    return sum < DV_NEST_IMPOSSIBLE
+               ? whole_cost(&c, w, f.pack, sum, DV_NEST_IMPOSSIBLE)
+               : DV_NEST_IMPOSSIBLE;
+}
