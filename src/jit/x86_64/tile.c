@@ -147,10 +147,9 @@ static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
 static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
                           int64_t off)
 {
-    dv_x_rm m = dv_x_mem(X_AT, off);
-    m.splat = 1;
+    dv_x_insn op = DV_XF(g, vfma);
     for (int j = 0; j < t->nv; j++)
-        dv_x_emit(g->code, DV_XF(g, vfma), g->vb, acc + j, v + j, m, none);
+        dv_x_emit_splat(g->code, op, g->vb, acc + j, v + j, X_AT, off);
 }
 
 // Multiply-adds of one step.
