@@ -48,7 +48,7 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
         }
     int at = dv_x_constant(g, c, BYTES);
     dv_x_emit(g->code, DV_X_ldtilecfg, 16, 0, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, at);
+    dv_x_fix_constant(g, at, BYTES);
 }
 
 typedef struct product {
