@@ -3,20 +3,27 @@
 
 static const dv_x_more none = {0};
 
-dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es)
+// Constants and who reads them are there once they are counted.
+static void start(dv_x *g, dv_code *code, int vb, int es)
 {
-    dv_x g = {.code = code, .vb = isa->vector_bytes, .es = es};
-    g.l1_bytes = isa->l1_bytes;
-    g.masks = g.vb == 64;
-    g.n_regs = g.masks ? 32 : 16;
-    g.lanes = g.vb / es;
-    return g;
+    memset(g, 0, offsetof(dv_x, fixes));
+    g->code = code;
+    g->vb = vb;
+    g->es = es;
+    g->lanes = vb / es;
+    g->masks = vb == 64;
+    g->n_regs = g->masks ? 32 : 16;
 }
 
-dv_x dv_x_gen_32(dv_code *code, int es)
+void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es)
 {
-    return (dv_x){
-        .code = code, .vb = 32, .n_regs = 16, .es = es, .lanes = 32 / es};
+    start(g, code, isa->vector_bytes, es);
+    g->l1_bytes = isa->l1_bytes;
+}
+
+void dv_x_start_32(dv_x *g, dv_code *code, int es)
+{
+    start(g, code, 32, es);
 }
 
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)

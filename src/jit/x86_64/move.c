@@ -204,7 +204,8 @@ static void transpose(dv_x *g, const dv_move_shape *s)
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
 {
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
-    dv_x gen = dv_x_gen(code, isa, es), *g = &gen;
+    dv_x gen, *g = &gen;
+    dv_x_start(g, code, isa, es);
     switch ((dv_move)s->move) {
     case DV_MOVE_ZERO:
     case DV_MOVE_COPY:
@@ -218,12 +219,12 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         break;
     case DV_MOVE_WIDEN:
     case DV_MOVE_NARROW:
-        gen = dv_x_gen_32(code, 4);
+        dv_x_start_32(g, code, 4);
         dv_x_convert(g, s);
         break;
     case DV_MOVE_PAIRS:
     case DV_MOVE_PAIRS_TURNED:
-        gen = dv_x_gen(code, isa, 4);
+        dv_x_start(g, code, isa, 4);
         dv_x_pairs_move(g, isa, s);
         break;
     }
