@@ -4,7 +4,7 @@
 static const dv_x_more none = {0};
 
 // Constants and who reads them are there once they are counted.
-static void start(dv_x *g, dv_code *code, int vb, int es)
+void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
 {
     memset(g, 0, offsetof(dv_x, fixes));
     g->code = code;
@@ -17,13 +17,8 @@ static void start(dv_x *g, dv_code *code, int vb, int es)
 
 void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es)
 {
-    start(g, code, isa->vector_bytes, es);
+    dv_x_start_vb(g, code, isa->vector_bytes, es);
     g->l1_bytes = isa->l1_bytes;
-}
-
-void dv_x_start_32(dv_x *g, dv_code *code, int es)
-{
-    start(g, code, 32, es);
 }
 
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)

@@ -65,9 +65,9 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// For vectors as long as the set's, or of 32 bytes.
+// For vectors as long as the set's, or of vb bytes.
 void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es);
-void dv_x_start_32(dv_x *g, dv_code *code, int es);
+void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es);
 
 // Vector instructions at the full length.
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);

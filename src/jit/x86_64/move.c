@@ -219,7 +219,7 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         break;
     case DV_MOVE_WIDEN:
     case DV_MOVE_NARROW:
-        dv_x_start_32(g, code, 4);
+        dv_x_start_vb(g, code, 32, 4);
         dv_x_convert(g, s);
         break;
     case DV_MOVE_PAIRS:

@@ -40,9 +40,20 @@ static int reg(int r)
     return r + N_TEMPS;
 }
 
+void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
+{
+    dv_code *code = m->gen.code;
+    if (c.reg == DV_X_NONE)
+        dv_x_emit_m(code, op, vl, a, b, c.base, c.disp);
+    else if (dv_x_rows[op].form == DV_X_VRVM)
+        dv_x_emit_3(code, op, vl, a, b, c.reg);
+    else
+        dv_x_emit(code, op, vl, a, b, c, none);
+}
+
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
 {
-    dv_x_emit(m->gen.code, op, m->gen.vb, a, b, c, none);
+    dv_x_vec_op_n(m, op, m->gen.vb, a, b, c);
 }
 
 // -- Pointers ----------------------------------------------------------------
@@ -113,8 +124,7 @@ static void begin(dv_x_vec *m)
     dv_x_enter(g, ~0u);
     dv_x_mov(g, X_TMP, X_SP);
     dv_x_add(g, X_SP, -m->frame);
-    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_SP),
-              (dv_x_more){.imm = -64});
+    dv_x_emit_gi(g->code, DV_X_andi, X_SP, -64);
     dv_x_put(g, X_TMP, X_SP, m->old_sp);
     dv_x_emit(g->code, DV_X_lea, 0, X_POOL, 0, dv_x_mem(DV_X_RIP, 0), none);
     m->pool_fix = g->code->n;
@@ -151,8 +161,7 @@ static void patch(dv_code *code, size_t end, size_t to)
 
 static void compare(dv_x *g, int count, int64_t k)
 {
-    dv_x_emit(g->code, DV_X_cmpi, 0, 0, 0, dv_x_reg(count),
-              (dv_x_more){.imm = k});
+    dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
 }
 
 // Enter a loop unless `count` is less than k.
@@ -566,11 +575,11 @@ static void one(dv_x_vec *m, const dv_vec_mop *o)
 static void make(dv_code *code, const dv_vec_plan *p, int vb)
 {
     int es = p->is64 ? 8 : 4;
-    dv_x_vec m = {.gen = {.code = code, .vb = vb, .es = es, .lanes = vb / es},
-                  .p = p};
+    dv_x_vec m;
+    memset(&m, 0, offsetof(dv_x_vec, own)); // they come as they are used
+    dv_x_start_vb(&m.gen, code, vb, es);
+    m.p = p;
     int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
-    m.gen.masks = vb == 64;
-    m.gen.n_regs = m.gen.masks ? 32 : 16;
     m.stage = 0;
     m.slots = vb;
     m.places = m.slots + (int64_t)vb * p->n_slots;

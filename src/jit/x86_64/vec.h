@@ -18,7 +18,6 @@ typedef struct dv_x_own {
 } dv_x_own;
 
 typedef struct dv_x_vec {
-    dv_x gen;
     const dv_vec_plan *p;
     int64_t places, running, slots, all, old_sp, stage, frame; // from sp
     size_t top[MAX_NEST]; // of the loops around, and the ends of jumps out
@@ -28,6 +27,7 @@ typedef struct dv_x_vec {
     size_t pool_fix;
     int n_own;
     dv_x_own own[MAX_OWN];
+    dv_x gen;
 } dv_x_vec;
 
 static inline int dv_x_size(const dv_vec_operand *o)
@@ -41,8 +41,10 @@ int dv_x_vec_pointer(dv_x_vec *m, int operand);
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);
 dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits);
 dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
-// Any instruction of form VRM or VRVM at the full length.
+// Any instruction of form VRM or VRVM at the full length, or at another one.
+// Memory has no index.
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
+void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
 
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
 void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v);
