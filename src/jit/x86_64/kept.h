@@ -29,7 +29,7 @@ enum {
     DV_X_PIECES = 12,
     DV_X_PIECE_BYTES = 4096,
     DV_X_NOTES = 384,
-    DV_X_PIECE_FIXES = 4
+    DV_X_PIECE_FIXES = 6
 };
 typedef struct dv_x_key {
     uint64_t words[DV_X_KEY];
