@@ -6,9 +6,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
-// Pages that are there before they are needed: so many at first, then some at a
-// time, as soon as fewer than those for a few kernels are left.
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 // since Linux 6.1; older headers do not have it
+#endif
+
+enum { LARGE_BYTES = 2 << 20, SMALL_PAGE = 4096 }; // a large page of small ones
+enum { FIRST_BYTES = LARGE_BYTES, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
+// Small pages that are there before they are needed: so many at first, then
+// some at a time, as soon as fewer than those for a few kernels are left.
 enum {
     READY_BYTES = 192 << 10,
     MORE_BYTES = 64 << 10,
@@ -26,25 +31,33 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+// Both views begin where a large page can.
 static int map_two(dv_code_chunk *c)
 {
+    size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
     int fd = memfd_create("divvy-jit", MFD_CLOEXEC);
     if (fd < 0)
         return 0;
-    void *w = MAP_FAILED, *x = MAP_FAILED;
-    if (!ftruncate(fd, (off_t)c->size_bytes)) {
-        w = mmap(NULL, c->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+    void *p = MAP_FAILED, *w = MAP_FAILED, *x = MAP_FAILED;
+    if (!ftruncate(fd, (off_t)size))
+        p = mmap(NULL, whole, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) {
+        size_t skip = (size_t)(-(uintptr_t)p % LARGE_BYTES);
+        unsigned char *at = (unsigned char *)p + skip;
+        w = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                  0);
-        x = mmap(NULL, c->size_bytes, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+        x = mmap(at + size, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED,
+                 fd, 0);
     }
     if (w == MAP_FAILED || x == MAP_FAILED) {
-        if (w != MAP_FAILED)
-            munmap(w, c->size_bytes);
-        if (x != MAP_FAILED)
-            munmap(x, c->size_bytes);
+        if (p != MAP_FAILED)
+            munmap(p, whole);
         close(fd);
         return 0;
     }
+    c->whole = p;
+    c->whole_bytes = whole;
     c->write = w;
     c->run = x;
     c->fd = fd;
@@ -57,7 +70,8 @@ static int map_one(dv_code_chunk *c)
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return 0;
-    c->write = c->run = p;
+    c->whole = c->write = c->run = p;
+    c->whole_bytes = c->size_bytes;
     return 1;
 }
 
@@ -75,7 +89,8 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
     size_t size = a->n ? 2 * a->chunks[a->n - 1].size_bytes : FIRST_BYTES;
     size = size > MAX_BYTES ? MAX_BYTES : size;
     size = size < need ? round_up(need, FIRST_BYTES) : size;
-    dv_code_chunk c = {NULL, NULL, size, 0, 0, -1};
+    dv_code_chunk c = {.size_bytes = size, .fd = -1};
+    c.large = !a->small_pages && page_bytes() == SMALL_PAGE;
     if (!a->one_view && !map_two(&c))
         a->one_view = 1;
     if (a->one_view && !map_one(&c))
@@ -89,7 +104,7 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
 // Zeros from `from` to `to` in as few calls as can be.
 static void write_zeros(int fd, size_t from, size_t to)
 {
-    static const unsigned char zeros[4096];
+    static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
@@ -109,14 +124,30 @@ static void touch(const unsigned char *at, size_t from, size_t to, size_t page)
         (void)*(const volatile unsigned char *)(at + from);
 }
 
-// Pages of both views, many at a time: a fault for each costs more than a
+// One large page: for both views it is there as fast as two hundred small ones,
+// and it is one entry of the machine's tables. The system makes it of what the
+// file has, which must not be nothing; the last kernel may have begun it. It
+// may refuse: memory is in pieces, or the program's share of it is used up.
+static int make_large(dv_code_chunk *c)
+{
+    size_t at = c->ready_bytes, need = c->used_bytes + LEFT_BYTES;
+    for (; at < need && at < c->size_bytes; at += LARGE_BYTES) {
+        touch(c->write, at, at + LARGE_BYTES, LARGE_BYTES);
+        if (madvise(c->write + at, LARGE_BYTES, MADV_COLLAPSE))
+            return 0;
+        touch(c->write, at, at + LARGE_BYTES, LARGE_BYTES);
+        touch(c->run, at, at + LARGE_BYTES, LARGE_BYTES);
+        c->ready_bytes = at + LARGE_BYTES;
+    }
+    return 1;
+}
+
+// Small pages of both views, many at a time: a fault for each costs more than a
 // kernel. Pages that a file has are mapped by sixteens when one of them is
 // touched, and a file that is written gets them without a fault; so this is two
 // thirds of what asking for them with madvise takes.
-static void make_ready(dv_code_chunk *c)
+static void make_small(dv_code_chunk *c)
 {
-    if (c->fd < 0 || c->used_bytes + LEFT_BYTES <= c->ready_bytes)
-        return;
     size_t page = page_bytes(), from = round_up(c->used_bytes, page);
     from = from > c->ready_bytes ? from : c->ready_bytes;
     size_t to = round_up(c->used_bytes + LEFT_BYTES, MORE_BYTES);
@@ -126,7 +157,16 @@ static void make_ready(dv_code_chunk *c)
     touch(c->write, from, to, page);
     touch(c->run, from, to, page);
     c->ready_bytes = to;
-    if (to == c->size_bytes) {
+}
+
+static void make_ready(dv_code_chunk *c)
+{
+    if (c->fd < 0 || c->used_bytes + LEFT_BYTES <= c->ready_bytes)
+        return;
+    c->large = c->large && make_large(c);
+    if (!c->large)
+        make_small(c);
+    if (c->ready_bytes == c->size_bytes) {
         close(c->fd);
         c->fd = -1;
     }
@@ -174,9 +214,7 @@ void dv_code_arena_free(dv_code_arena *a)
 {
     for (int32_t i = 0; i < a->n; i++) {
         dv_code_chunk *c = &a->chunks[i];
-        munmap(c->run, c->size_bytes);
-        if (c->write != c->run)
-            munmap(c->write, c->size_bytes);
+        munmap(c->whole, c->whole_bytes);
         if (c->fd >= 0)
             close(c->fd);
     }

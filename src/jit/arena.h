@@ -16,12 +16,17 @@ typedef struct dv_code_chunk {
     size_t size_bytes, used_bytes;
     size_t ready_bytes; // whose pages are there
     int fd;             // the file, while pages are missing; -1: none
+    int large;          // pages are large ones
+    void *whole;        // what is mapped in all
+    size_t whole_bytes;
 } dv_code_chunk;
 
 typedef struct dv_code_arena {
     dv_code_chunk *chunks; // owned; the last one is being filled
     int32_t n, cap;
-    int one_view; // the fallback; may be set before first use, for tests
+    // Fallbacks; may be set before first use, for tests.
+    int one_view;
+    int small_pages;
 } dv_code_arena;
 
 // Where code can be written, *room bytes and `least` at the least; NULL when

@@ -308,27 +308,6 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 
 // -- Making ------------------------------------------------------------------
 
-// Room for a key where it is short, as nearly all are.
-enum { USUAL = 128 };
-
-static void plan_vec(dv_jit *jit, const wanted *w, dv_vec_plan *plan,
-                     dv_arena *scratch)
-{
-    uint64_t words[USUAL];
-    int keeps = w->n <= USUAL;
-    if (keeps) {
-        memcpy(words, w->words, (size_t)w->n * sizeof *words);
-        dv_vec_plan_key(words);
-        if (dv_vec_kept_find(&jit->plans, words, w->n, plan)) {
-            dv_vec_plan_again(plan, w->vec, scratch);
-            return;
-        }
-    }
-    dv_vec_plan_make(plan, w->vec, jit->isa->vec, scratch);
-    if (keeps && !plan->failed)
-        dv_vec_kept_add(&jit->plans, words, w->n, plan);
-}
-
 static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
                               dv_diag *diag)
 {
@@ -336,13 +315,11 @@ static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no such kernels for this machine yet");
     DV_TRY(dv_vec_check(w->vec, diag));
-    dv_vec_plan plan;
-    dv_arena scratch = {0};
-    plan_vec(jit, w, &plan, &scratch);
-    if (!plan.failed)
-        jit->isa->vec->emit(code, &plan);
-    dv_arena_free(&scratch);
-    return plan.failed ? dv_nomem(diag) : DV_OK;
+    dv_vec_kept_from from;
+    return dv_vec_kept_write(&jit->plans, jit->isa->vec, w->vec, w->words, w->n,
+                             code, &from)
+               ? DV_OK
+               : dv_nomem(diag);
 }
 
 static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
@@ -466,10 +443,10 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag)
 {
-    uint64_t few[USUAL], *words = few;
+    uint64_t few[DV_VEC_USUAL], *words = few;
     const void *run = NULL;
     int n = dv_vec_key_words(shape);
-    if (n > USUAL)
+    if (n > DV_VEC_USUAL)
         words = dv_alloc((size_t)n * sizeof *words);
     if (!words) {
         *out = NULL;

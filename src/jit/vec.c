@@ -240,7 +240,9 @@ void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
     }
 }
 
-void dv_vec_plan_key(uint64_t *key)
+// The distance from row to row: none, or any. Then what a plan needs of the
+// others.
+static void reduce_key(uint64_t *key, int plans)
 {
     for (int more = 1; more;) {
         int n_operands = (int)(key[0] & 65535),
@@ -248,12 +250,24 @@ void dv_vec_plan_key(uint64_t *key)
         more = (int)(key[1] >> 40 & 1);
         key += HEAD_WORDS;
         for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
+            key[1] = key[1] != 0; // outer
+            if (!plans)
+                continue;
             key[0] = key[0] < 2 ? key[0] : 2; // inner: no step, one, or any
-            key[1] = key[1] != 0;             // outer
             key[2] = 0;                       // ahead
         }
         key += NODE_WORDS * n_nodes;
     }
+}
+
+void dv_vec_row_key(uint64_t *key)
+{
+    reduce_key(key, 0);
+}
+
+void dv_vec_plan_key(uint64_t *key)
+{
+    reduce_key(key, 1);
 }
 
 static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};

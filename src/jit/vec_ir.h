@@ -153,8 +153,13 @@ typedef struct dv_vec_mop {
 
 // What a back end is like.
 struct dv_vec_plan;
+struct dv_vec_whole;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
+    // A kernel from one that is like it; 0: it has no room for the distances.
+    // NULL: none is ever left.
+    int (*fill)(dv_code *code, const struct dv_vec_whole *w,
+                const dv_vec_shape *shape);
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // of the body; 0: as many as the plan likes
     int32_t most_accs;   // of a sum along rows; 0: one for each copy
@@ -184,6 +189,21 @@ typedef struct dv_vec_runs {
     int32_t used, cap;   // bytes of it
 } dv_vec_runs;
 
+// The code of a whole kernel, for those that differ only in how far rows are
+// apart: a back end may leave it, and where it adds such a distance.
+enum { DV_VEC_MAX_HOLES = 64 };
+typedef struct dv_vec_hole {
+    int32_t at, bytes; // of the code
+    uint8_t to, from;  // registers: to = from + the distance
+    uint16_t operand;  // whose rows; numbered through all statements
+} dv_vec_hole;
+typedef struct dv_vec_whole {
+    int32_t n; // holes; -1: nothing is left
+    dv_vec_hole hole[DV_VEC_MAX_HOLES];
+    unsigned char *code; // owned
+    int32_t bytes, cap;
+} dv_vec_whole;
+
 typedef struct dv_vec_plan {
     const dv_vec_shape *shape; // the first statement
     // The statements' operands, then the accumulators.
@@ -194,7 +214,8 @@ typedef struct dv_vec_plan {
     dv_vec_const *pool;
     dv_vec_mop *ops;
     int32_t n, cap;
-    dv_vec_runs *runs; // borrowed; NULL: none are kept
+    dv_vec_runs *runs;   // borrowed; NULL: none are kept
+    dv_vec_whole *whole; // the same
     int is64;
     int failed;
 } dv_vec_plan;
@@ -209,15 +230,21 @@ void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
 
 // Plans made last, by key, of one back end. Memory: owned, freed whole.
 enum { DV_VEC_KEPT = 8, DV_VEC_KEPT_BYTES = 32 << 10 };
+enum { DV_VEC_USUAL = 128 }; // words of a key that is short, as nearly all are
 typedef struct dv_vec_kept {
     struct dv_vec_kept_plan *plans[DV_VEC_KEPT];
     int next;
 } dv_vec_kept;
-// 0: there is none. *out borrows its operations, constants and runs.
-int dv_vec_kept_find(const dv_vec_kept *k, const uint64_t *words, int n,
-                     dv_vec_plan *out);
-void dv_vec_kept_add(dv_vec_kept *k, const uint64_t *words, int n,
-                     const dv_vec_plan *plan);
+// What a kernel was made from: nothing, the plan of one before, its code.
+typedef enum dv_vec_kept_from {
+    DV_VEC_FROM_NONE,
+    DV_VEC_FROM_PLAN,
+    DV_VEC_FROM_WHOLE
+} dv_vec_kept_from;
+// The kernel of a shape whose key this is; `from` is told. 0: out of memory.
+int dv_vec_kept_write(dv_vec_kept *k, const dv_vec_isa *isa,
+                      const dv_vec_shape *shape, const uint64_t *key, int n,
+                      dv_code *code, dv_vec_kept_from *from);
 void dv_vec_kept_free(dv_vec_kept *k);
 
 // -- Back ends ---------------------------------------------------------------
@@ -231,7 +258,9 @@ int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
-// A shape's key without what its plan does not depend on.
+// A shape's key without the distance from row to row.
+void dv_vec_row_key(uint64_t *key);
+// And without all else that its plan does not depend on.
 void dv_vec_plan_key(uint64_t *key);
 // A name from a key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);

@@ -393,32 +393,38 @@ static void refused(void **state)
 
 // -- Plans that are kept -----------------------------------------------------
 
-enum { MOST_CODE = 1 << 17, MOST_WORDS = 64 };
+enum { MOST_CODE = 1 << 17 };
 
-// With a plan of its own, or with one that is kept from a shape before.
+// By itself, or with what is kept from shapes before.
 static size_t written(const dv_vec_isa *isa, const dv_vec_shape *s,
-                      dv_vec_kept *kept, unsigned char *out, int *found)
+                      dv_vec_kept *kept, unsigned char *out,
+                      dv_vec_kept_from *from)
 {
-    uint64_t key[MOST_WORDS];
+    uint64_t key[DV_VEC_USUAL];
     int n = dv_vec_key_words(s);
-    dv_arena arena = {0};
-    dv_vec_plan plan;
+    dv_vec_kept none = {0};
     dv_code code = {.at = out, .cap = MOST_CODE};
-    assert_true(n <= MOST_WORDS);
+    assert_true(n <= DV_VEC_USUAL);
     dv_vec_key(s, key);
-    dv_vec_plan_key(key);
-    *found = kept && dv_vec_kept_find(kept, key, n, &plan);
-    if (*found)
-        dv_vec_plan_again(&plan, s, &arena);
-    else
-        dv_vec_plan_make(&plan, s, isa, &arena);
-    if (kept && !*found)
-        dv_vec_kept_add(kept, key, n, &plan);
-    assert_false(plan.failed);
-    isa->emit(&code, &plan);
+    assert_true(
+        dv_vec_kept_write(kept ? kept : &none, isa, s, key, n, &code, from));
     assert_false(code.failed);
-    dv_arena_free(&arena);
+    dv_vec_kept_free(&none);
     return code.n;
+}
+
+// Both give the same code.
+static dv_vec_kept_from try_kept(const dv_vec_isa *isa, const dv_vec_shape *s,
+                                 dv_vec_kept *kept)
+{
+    static unsigned char alone[MOST_CODE], after[MOST_CODE];
+    dv_vec_kept_from from;
+    size_t n = written(isa, s, NULL, alone, &from);
+    assert_int_equal(from, DV_VEC_FROM_NONE);
+    size_t m = written(isa, s, kept, after, &from);
+    assert_int_equal(n, m);
+    assert_memory_equal(alone, after, n);
+    return from;
 }
 
 static const int64_t steps[] = {0, 1, 1, 1, 7, 64, -3, 100000};
@@ -463,16 +469,15 @@ static void random_statement(problem *q)
     q->s.from_acc = q->s.reduce && pick(3) == 0;
 }
 
-// A plan from a shape with other strides gives the same code.
+// Shapes with other strides than those before.
 static void kept_plans(void **state)
 {
     (void)state;
-    static unsigned char alone[MOST_CODE], after[MOST_CODE];
     static problem q;
     for (int i = 0; i < dv_n_isas; i++) {
         const dv_vec_isa *isa = dv_isas[i].vec;
         dv_vec_kept kept = {0};
-        int found, times = 0;
+        int times = 0;
         for (int t = 0; isa && t < 200 / SHARE; t++) {
             if (t % 4 == 0)
                 random_statement(&q);
@@ -485,13 +490,74 @@ static void kept_plans(void **state)
                 dv_vec_operand *o = &q.o[pick(q.s.n_operands - 1)];
                 o->outer = o->outer ? 0 : 7;
             }
-            size_t n = written(isa, &q.s, NULL, alone, &found);
-            size_t m = written(isa, &q.s, &kept, after, &found);
-            times += found;
-            assert_int_equal(n, m);
-            assert_memory_equal(alone, after, n);
+            times += try_kept(isa, &q.s, &kept) != DV_VEC_FROM_NONE;
         }
         assert_true(!isa || times >= 75 / SHARE); // of 100
+        dv_vec_kept_free(&kept);
+    }
+}
+
+// A sum of all operands but the last: more of them than there are pointers.
+static void wide_statement(problem *q, dv_vec_operand *o, dv_vec_node *nodes,
+                           int n, int reduce)
+{
+    memset(q, 0, sizeof *q);
+    int last = 2 * n - 2, fold = reduce != DV_VEC_EACH;
+    for (int i = 0; i < n; i++) {
+        nodes[i] = load_node(i);
+        o[i] = (dv_vec_operand){.inner = 1, .outer = 900, .dtype = DV_F32};
+    }
+    o[n] = (dv_vec_operand){
+        .inner = reduce != DV_VEC_INNER && reduce != DV_VEC_BOTH,
+        .outer = reduce == DV_VEC_EACH || reduce == DV_VEC_INNER,
+        .dtype = DV_F32};
+    for (int i = n; i <= last; i++)
+        nodes[i] = apply_node(DV_FN_ADD, i == n ? 0 : i - 1, i - n + 1, 0);
+    nodes[last + 1] = (dv_vec_node){.kind = DV_VEC_REDUCED};
+    q->s = (dv_vec_shape){.operands = o, .nodes = nodes};
+    q->s.n_operands = (uint16_t)(n + 1);
+    q->s.n_nodes = (uint16_t)(last + 1 + fold);
+    q->s.value = (uint16_t)last;
+    q->s.result = (uint16_t)(last + fold);
+    q->s.compute = DV_F32;
+    q->s.reduce = (uint8_t)reduce;
+}
+
+// Each operand's rows in turn, alone, by as many instructions as before and by
+// others; of one statement and of two side by side.
+static void kept_rows(void **state)
+{
+    (void)state;
+    enum { MOST = 14 };
+    static const int64_t far[] = {901, 1, -3, 1025, 5000000, 7777, 900};
+    static problem q[2];
+    static dv_vec_operand o[2][MOST + 1];
+    static dv_vec_node nodes[2][2 * MOST + 1];
+    for (int t = 0; t < 4 * MOST; t++) {
+        int n = 2 + t / 4 % (MOST - 1), two = n < 8 && t % 4 < 2;
+        dv_vec_kept kept = {0};
+        for (int k = 0; k < 2; k++)
+            wide_statement(&q[k], o[k], nodes[k], n, t % 4);
+        q[0].s.beside = two ? &q[1].s : NULL;
+        assert_int_equal(try_kept(&dv_a64_vec_isa, &q[0].s, &kept),
+                         DV_VEC_FROM_NONE);
+        for (int i = 0; i < (1 + two) * n; i++)
+            for (size_t f = 0; f < sizeof far / sizeof *far; f++) {
+                o[i / n][i % n].outer = far[f];
+                dv_vec_kept_from from =
+                    try_kept(&dv_a64_vec_isa, &q[0].s, &kept);
+                assert_true(from != DV_VEC_FROM_NONE);
+                // Columns go to the next row in each of five loops.
+                assert_true(f > 1 || from == DV_VEC_FROM_WHOLE ||
+                            5 * n > DV_VEC_MAX_HOLES);
+            }
+        o[0][0].inner = 3; // another step: another kernel
+        assert_true(try_kept(&dv_a64_vec_isa, &q[0].s, &kept) !=
+                    DV_VEC_FROM_WHOLE);
+        o[0][0].inner = 1;
+        o[0][0].ahead = 64;
+        assert_true(try_kept(&dv_a64_vec_isa, &q[0].s, &kept) !=
+                    DV_VEC_FROM_WHOLE);
         dv_vec_kept_free(&kept);
     }
 }
@@ -503,7 +569,8 @@ int main(void)
         cmocka_unit_test(mixed_types),  cmocka_unit_test(long_expressions),
         cmocka_unit_test(nested),       cmocka_unit_test(in_place),
         cmocka_unit_test(rounded_once), cmocka_unit_test(signed_zeros),
-        cmocka_unit_test(kept_plans),   cmocka_unit_test(refused)};
+        cmocka_unit_test(kept_plans),   cmocka_unit_test(kept_rows),
+        cmocka_unit_test(refused)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     free(values);

@@ -23,6 +23,7 @@ static void make(dv_code *code, const dv_vec_plan *p);
 
 const dv_vec_isa dv_a64_vec_isa = {
     .emit = make,
+    .fill = dv_a64_vec_fill,
     .n_regs = 31,
     .vector_bytes = 16,
     .most_accs = 4,
@@ -40,6 +41,7 @@ typedef struct maker {
     int depth;
     const dv_vec_mop *loop; // the last one entered
     size_t check, end; // the jump to the slow body, the end of the first loop
+    int n_holes;       // of what is left of the kernel
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -71,16 +73,35 @@ static int pointer(maker *m, int operand)
     return X_TMP;
 }
 
+// From a row of an operand to the next. Kernels that differ only in how far
+// that is are copied, so it is noted where the code has it.
+static void add_row(maker *m, int to, int from, int operand)
+{
+    const dv_vec_operand *o = &m->p->operands[operand];
+    dv_vec_whole *w = m->p->whole;
+    size_t at = m->gen.code->n;
+    dv_gen_add(&m->gen, to, from, o->outer * size_of(o));
+    if (!w || operand >= m->p->n_given || m->n_holes > DV_VEC_MAX_HOLES)
+        return;
+    if (m->n_holes < DV_VEC_MAX_HOLES)
+        w->hole[m->n_holes] =
+            (dv_vec_hole){(int32_t)at, (int32_t)(m->gen.code->n - at),
+                          (uint8_t)to, (uint8_t)from, (uint16_t)operand};
+    m->n_holes++;
+}
+
 static void step_running(maker *m, int outer, int64_t by)
 {
     dv_gen *g = &m->gen;
     for (int i = 0; i < m->p->n_operands; i++) {
         const dv_vec_operand *o = &m->p->operands[i];
-        int64_t bytes = (outer ? o->outer : o->inner) * by * size_of(o);
-        if (!bytes)
+        if (!(outer ? o->outer : o->inner))
             continue;
         int r = pointer(m, i);
-        dv_gen_add(g, r, r, bytes);
+        if (outer)
+            add_row(m, r, r, i);
+        else
+            dv_gen_add(g, r, r, o->inner * by * size_of(o));
         if (i >= N_POINTERS)
             DV_E(str_x, r, X_SP, running(m, i), 0);
     }
@@ -117,7 +138,8 @@ static void walk(maker *m)
         const dv_vec_operand *o = &m->p->operands[i];
         if (!walks(m, i))
             continue;
-        dv_gen_add(g, i, i, o->outer * size_of(o));
+        if (o->outer)
+            add_row(m, i, i, i);
         if (o->inner && size_of(o) == 1)
             DV_E(sub_x, i, i, X_ALL, 0);
         if (o->inner && size_of(o) == 2)
@@ -151,7 +173,7 @@ static void point(maker *m, int to_next_row)
             DV_E(str_x, r, X_SP, running(m, i), 0);
         if (!to_next_row || !o->outer)
             continue;
-        dv_gen_add(g, X_TMP, r, o->outer * size_of(o));
+        add_row(m, X_TMP, r, i);
         DV_E(str_x, X_TMP, X_SP, m->places + 8 * i, 0);
     }
 }
@@ -292,7 +314,7 @@ static void control(maker *m, const dv_vec_mop *o)
         enter(m, X_COUNT, 1);
         break;
     default: // STEPS_END
-        step_running(m, 1, 1);
+        step_running(m, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
 }
@@ -569,4 +591,6 @@ static void make(dv_code *code, const dv_vec_plan *p)
     else
         write_ops(&m, 0, p->n);
     put_pool(&m);
+    if (p->whole)
+        dv_a64_vec_leave(p->whole, code, m.n_holes);
 }
