@@ -1,5 +1,5 @@
-// Inside the back end for jit/vec.h's kernels: vec.c has the frame, the loops
-// and arithmetic, vec_mem.c loads and stores.
+// Inside the back end for jit/vec.h's kernels: vec.c has the frame and the
+// loops, vec_arith.c arithmetic, vec_mem.c loads and stores.
 #ifndef DV_X64_VEC_H
 #define DV_X64_VEC_H
 #include "jit/vec_ir.h"
@@ -35,6 +35,12 @@ static inline int dv_x_size(const dv_vec_operand *o)
     return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
 }
 
+// The machine's register of one of the plan's.
+static inline int dv_x_vec_reg(int r)
+{
+    return r + N_TEMPS;
+}
+
 // The register of an operand's running pointer; X_FAR when it has none.
 int dv_x_vec_pointer(dv_x_vec *m, int operand);
 // Memory with `bits` in each lane of 4 or 8 bytes, as a vector.
@@ -46,6 +52,7 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
 
+void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o);
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
 void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v);
 #endif
