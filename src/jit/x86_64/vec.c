@@ -16,6 +16,7 @@ static void make_64(dv_code *code, const dv_vec_plan *p);
 
 const dv_vec_isa dv_x64_vec_isa_32 = {
     .emit = make_32,
+    .fill = dv_x_vec_fill,
     .n_regs = 16 - N_TEMPS,
     .vector_bytes = 32,
     .most_copies = 4,
@@ -25,6 +26,7 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
 
 const dv_vec_isa dv_x64_vec_isa_64 = {
     .emit = make_64,
+    .fill = dv_x_vec_fill,
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
     .own_bf16 = 1,
@@ -70,11 +72,13 @@ static void step_running(dv_x_vec *m, int outer, int64_t by)
 {
     for (int i = 0; i < m->p->n_operands; i++) {
         const dv_vec_operand *o = &m->p->operands[i];
-        int64_t bytes = (outer ? o->outer : o->inner) * by * dv_x_size(o);
-        if (!bytes)
+        if (!(outer ? o->outer : o->inner))
             continue;
         int r = dv_x_vec_pointer(m, i);
-        dv_x_add(&m->gen, r, bytes);
+        if (outer)
+            dv_x_vec_add_row(m, r, r, i);
+        else
+            dv_x_add(&m->gen, r, o->inner * by * dv_x_size(o));
         if (i >= N_POINTERS)
             dv_x_put(&m->gen, r, X_SP, running(m, i));
     }
@@ -103,7 +107,7 @@ static void point(dv_x_vec *m, int to_next_row)
             dv_x_put(&m->gen, r, X_SP, running(m, i));
         if (!to_next_row || !o->outer)
             continue;
-        dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
+        dv_x_vec_add_row(m, X_FAR, r, i);
         dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * i);
     }
 }
@@ -217,7 +221,7 @@ static void control(dv_x_vec *m, const dv_vec_mop *o)
         enter(m, X_COUNT, 1);
         break;
     default: // STEPS_END
-        step_running(m, 1, 1);
+        step_running(m, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
 }
@@ -369,6 +373,8 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     for (int32_t i = 0; i < p->n && !code->failed; i++)
         one(&m, &p->ops[i]);
     put_pool(&m);
+    if (p->whole)
+        dv_vec_leave(p->whole, code, m.n_holes);
 }
 
 static void make_32(dv_code *code, const dv_vec_plan *p)
