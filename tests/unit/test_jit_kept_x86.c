@@ -244,6 +244,36 @@ static void strides_are_set(void **state)
         }
 }
 
+// Strides around those with which numbers take another size.
+static void sizes_of_numbers(void **state)
+{
+    (void)state;
+    static const int64_t far[] = {INT64_C(1) << 33, 1 << 28, 600, 0};
+    for (int i = 0; i < dv_n_isas; i++)
+        for (int n = 0; is_x86(&dv_isas[i]) && n < 4 * 4; n++) {
+            dv_gemm_shape a = plain(12, 16, 12, 3000), b;
+            a.trans_a = n & 1;
+            a.trans_b = n >> 1 & 1;
+            a.batch = 2;
+            a.dtype = n / 4 % 2 ? DV_F64 : DV_F32;
+            b = a;
+            for (int64_t ld = 16; ld < 600; ld += ld < 260 ? 1 : 61) {
+                forget();
+                try_kernel(&dv_isas[i], &a);
+                *(n / 8 ? &b.lda : &b.ldb) = ld;
+                b.ldc = ld;
+                try_kernel(&dv_isas[i], &b);
+            }
+            for (int k = 0; k < 4; k++) {
+                b = a;
+                b.stride_a = far[k];
+                b.stride_b = far[(k + n) % 4];
+                try_kernel(&dv_isas[i], &b);
+                try_kernel(&dv_isas[i], &a);
+            }
+        }
+}
+
 // Words of narrow elements are multiplied in tiles as wide ones are.
 static void narrow_is_not_wide(void **state)
 {
@@ -291,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_thing_apart),
                                        cmocka_unit_test(one_after_the_other),
                                        cmocka_unit_test(strides_are_set),
+                                       cmocka_unit_test(sizes_of_numbers),
                                        cmocka_unit_test(narrow_is_not_wide),
                                        cmocka_unit_test(limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

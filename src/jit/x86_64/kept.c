@@ -45,10 +45,58 @@ void dv_x_note_put(dv_x *g, int which, int64_t times, int64_t value, int unit)
                                          .size = (uint8_t)size_of(value, unit)};
 }
 
+// Where all numbers have four bytes and grow with their strides: strides with
+// which they have four bytes for sure.
+static void find_range(dv_x_piece *p)
+{
+    p->all_long = 1;
+    for (int i = 0; i < DV_X_STRIDES; i++) {
+        p->least[i] = INT64_MIN;
+        p->most[i] = INT64_MAX;
+    }
+    for (int i = 0; i < p->n_notes; i++) {
+        const dv_x_note *n = &p->notes[i];
+        if (n->size != 4 || n->times < 0) {
+            p->all_long = 0;
+            return;
+        }
+        int64_t more = (INT64_C(128) << n->unit) - n->fixed;
+        int64_t least = more > 0 ? (more + n->times - 1) / n->times : 0;
+        int64_t most = (INT32_MAX - (int64_t)n->fixed) / n->times;
+        if (p->least[n->which] < least)
+            p->least[n->which] = least;
+        if (p->most[n->which] > most)
+            p->most[n->which] = most;
+    }
+}
+
+static int is_long(const dv_x_piece *p, const int64_t *strides)
+{
+    int in = p->all_long;
+    for (int i = 0; i < DV_X_STRIDES; i++)
+        in &= strides[i] >= p->least[i] && strides[i] <= p->most[i];
+    return in;
+}
+
+static void set_long(const dv_x_piece *p, unsigned char *code,
+                     const int64_t *strides)
+{
+    for (int i = 0; i < p->n_notes; i++) {
+        const dv_x_note *n = &p->notes[i];
+        int64_t v = n->fixed + n->times * strides[n->which];
+        uint32_t word = dv_code_low_first((uint32_t)v);
+        memcpy(code + n->at - 4, &word, sizeof word);
+    }
+}
+
 // Numbers of other strides into code that was copied. 0: some do not fit.
 static int set_numbers(const dv_x_piece *p, unsigned char *code,
                        const int64_t *strides)
 {
+    if (is_long(p, strides)) {
+        set_long(p, code, strides);
+        return 1;
+    }
     for (int i = 0; i < p->n_notes; i++) {
         const dv_x_note *n = &p->notes[i];
         int64_t v = n->fixed + n->times * strides[n->which];
@@ -124,6 +172,7 @@ void dv_x_piece_keep(dv_x *g)
         g->n_fixes - g->piece_fixes > DV_X_PIECE_FIXES)
         return;
     p->bytes = (uint32_t)bytes;
+    find_range(p);
     p->n_fixes = g->n_fixes - g->piece_fixes;
     for (int i = 0; i < p->n_fixes; i++) {
         int from = g->piece_fixes + i, n = g->fixes[from].n;

@@ -49,6 +49,9 @@ typedef struct dv_x_piece {
     dv_x_key key;
     uint32_t bytes;
     int n_notes, n_fixes;
+    int all_long; // all numbers have four bytes, and so they have
+    // with strides from `least` to `most`
+    int64_t least[DV_X_STRIDES], most[DV_X_STRIDES];
     dv_x_note notes[DV_X_NOTES];
     struct {
         uint32_t at;
