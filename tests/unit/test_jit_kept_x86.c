@@ -37,6 +37,14 @@ static int try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
 
 // -- Shapes ------------------------------------------------------------------
 
+// C rounded to bf16, which goes with little else.
+static void round_c(dv_gemm_shape *s)
+{
+    s->alpha = DV_SCALE_ONE;
+    s->beta = s->bias = s->relu = 0;
+    s->ctype = DV_BF16;
+}
+
 static int64_t far_or_near(int64_t least)
 {
     static const int64_t far[] = {0, 0, 1, 4, 16, 60, 500, 3000, 1 << 26};
@@ -77,7 +85,8 @@ static dv_gemm_shape any_shape(const dv_isa *isa)
         s.beta = (uint8_t)(s.dtype == DV_I8 ? pick(2) : s.beta);
         s.alpha = s.dtype == DV_I8 ? 1 : s.alpha;
         s.batch = 1;
-        s.n = 1 + pick(isa->pairs_cols);
+        s.n = pick(2) ? 16 : 1 + pick(isa->pairs_cols);
+        s.next_b = (uint8_t)pick(2);
         s.trans_a = s.trans_b = s.stream = 0;
         s.panel_a = (uint8_t)isa->pairs_rows;
     } else if (!s.trans_b && pick(3) == 0) {
@@ -86,6 +95,10 @@ static dv_gemm_shape any_shape(const dv_isa *isa)
     s.lda = far_or_near(s.trans_a ? s.m : s.k);
     s.ldb = far_or_near(s.trans_b ? s.k : s.n);
     s.ldc = far_or_near(s.n);
+    dv_gemm_shape rounded = s;
+    round_c(&rounded);
+    if (dv_isa_rounds(isa, &rounded) && pick(2))
+        s = rounded;
     s.stride_a = (s.trans_a ? s.k : s.m) * s.lda + pick(2) * 4;
     s.stride_b = (s.trans_b ? s.n : s.k) * s.ldb + pick(2) * 4;
     return s;
@@ -136,14 +149,21 @@ static int change_layout(dv_gemm_shape *s, const dv_isa *isa, int how)
     case 4: // pointers take steps that are this far
         s->ldb += 1 << 26;
         return 1;
-    default:
+    case 5:
         s->lda += 1 << 26;
         return 1;
+    case 6: // what is read next
+        s->next_b ^= 1;
+        s->m += narrow ? 64 : 0;
+        return s->panel_a;
+    default: // C rounded, or not
+        round_c(s);
+        return dv_isa_rounds(isa, s);
     }
 }
 
 // The same with one thing changed. 0: there is no such product.
-enum { N_CHANGES = 30, N_SMALL = 24 };
+enum { N_CHANGES = 32, N_SMALL = 24 };
 static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
 {
     if (how >= N_SMALL)
@@ -158,8 +178,8 @@ static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
     s->stride_a += how == 9 ? 4 : 0;
     s->stride_b += how == 10 ? 4 : 0;
     s->m += how == 11;
-    s->n += how == 12 && !narrow;
-    s->k += how == 13 ? k : 0;
+    s->n += how == 12 && (!narrow || s->n < isa->pairs_cols);
+    s->k += how == 13 ? (narrow ? 64 : k) : 0;
     s->batch += how == 14 && !narrow && (s->k % 4 == 0 || !panels);
     s->beta = how == 15 ? !s->beta : s->beta;
     s->alpha = how == 16 && !whole ? (uint8_t)(3 - s->alpha) : s->alpha;
@@ -174,7 +194,8 @@ static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
         s->alpha = 1;
         s->beta = s->beta != 0;
     }
-    return s->lda <= 1 << 27 && s->ldb <= 1 << 27 && s->ldc <= 1 << 27;
+    return s->lda <= 1 << 27 && s->ldb <= 1 << 27 && s->ldc <= 1 << 27 &&
+           (!s->ctype || dv_isa_rounds(isa, s)) && s->ldc >= s->n;
 }
 
 // Each pair of products that one thing tells apart, one behind the other.
@@ -187,6 +208,9 @@ static void one_thing_apart(void **state)
             dv_gemm_shape a = any_shape(&dv_isas[i]), b = a;
             if (!change(&b, &dv_isas[i], n % N_CHANGES))
                 continue;
+            if (b.ctype && !a.ctype) // the same but for that
+                a = b, a.ctype = 0;
+            a.m = n % N_CHANGES == N_SMALL + 6 ? b.m : a.m;
             forget();
             try_kernel(&dv_isas[i], &a);
             try_kernel(&dv_isas[i], &b);
