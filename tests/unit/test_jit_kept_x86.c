@@ -13,6 +13,12 @@ static int is_x86(const dv_isa *isa)
     return isa->gemm == dv_x64_gemm;
 }
 
+// Others make the same of wide types.
+static int is_plain(const dv_isa *isa)
+{
+    return is_x86(isa) && !dv_isa_has(isa, DV_I8);
+}
+
 static void forget(void)
 {
     memset(keep, 0, DV_CODE_ZEROS);
@@ -36,6 +42,14 @@ static int try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
 }
 
 // -- Shapes ------------------------------------------------------------------
+
+// C rounded to bf16, which goes with little else.
+static void round_c(dv_gemm_shape *s)
+{
+    s->alpha = DV_SCALE_ONE;
+    s->beta = s->bias = s->relu = 0;
+    s->ctype = DV_BF16;
+}
 
 static int64_t far_or_near(int64_t least)
 {
@@ -77,7 +91,8 @@ static dv_gemm_shape any_shape(const dv_isa *isa)
         s.beta = (uint8_t)(s.dtype == DV_I8 ? pick(2) : s.beta);
         s.alpha = s.dtype == DV_I8 ? 1 : s.alpha;
         s.batch = 1;
-        s.n = 1 + pick(isa->pairs_cols);
+        s.n = pick(2) ? 16 : 1 + pick(isa->pairs_cols);
+        s.next_b = (uint8_t)pick(2);
         s.trans_a = s.trans_b = s.stream = 0;
         s.panel_a = (uint8_t)isa->pairs_rows;
     } else if (!s.trans_b && pick(3) == 0) {
@@ -86,6 +101,10 @@ static dv_gemm_shape any_shape(const dv_isa *isa)
     s.lda = far_or_near(s.trans_a ? s.m : s.k);
     s.ldb = far_or_near(s.trans_b ? s.k : s.n);
     s.ldc = far_or_near(s.n);
+    dv_gemm_shape rounded = s;
+    round_c(&rounded);
+    if (dv_isa_rounds(isa, &rounded) && pick(2))
+        s = rounded;
     s.stride_a = (s.trans_a ? s.k : s.m) * s.lda + pick(2) * 4;
     s.stride_b = (s.trans_b ? s.n : s.k) * s.ldb + pick(2) * 4;
     return s;
@@ -127,7 +146,7 @@ static int change_layout(dv_gemm_shape *s, const dv_isa *isa, int how)
         s->trans_b ^= 1;
         return !s->panel_a && s->ldb >= most_b;
     case 2: // one panel, or as stored
-        s->panel_a = s->panel_a ? 0 : (uint8_t)(s->m % 7 + 1);
+        s->panel_a = (uint8_t)(s->panel_a ? 0 : s->m % 7 + 1);
         s->pack_a = s->pack_b = s->panel_b = s->next_b = 0;
         return !narrow && !s->trans_b &&
                (s->batch == 1 || s->k % 4 == 0 || s->trans_a);
@@ -136,14 +155,21 @@ static int change_layout(dv_gemm_shape *s, const dv_isa *isa, int how)
     case 4: // pointers take steps that are this far
         s->ldb += 1 << 26;
         return 1;
-    default:
+    case 5:
         s->lda += 1 << 26;
         return 1;
+    case 6: // what is read next
+        s->next_b ^= 1;
+        s->m += narrow ? 64 : 0;
+        return s->panel_a;
+    default: // C rounded, or not
+        round_c(s);
+        return dv_isa_rounds(isa, s);
     }
 }
 
 // The same with one thing changed. 0: there is no such product.
-enum { N_CHANGES = 30, N_SMALL = 24 };
+enum { N_CHANGES = 32, N_SMALL = 24 };
 static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
 {
     if (how >= N_SMALL)
@@ -158,8 +184,8 @@ static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
     s->stride_a += how == 9 ? 4 : 0;
     s->stride_b += how == 10 ? 4 : 0;
     s->m += how == 11;
-    s->n += how == 12 && !narrow;
-    s->k += how == 13 ? k : 0;
+    s->n += how == 12 && (!narrow || s->n < isa->pairs_cols);
+    s->k += how == 13 ? (narrow ? 64 : k) : 0;
     s->batch += how == 14 && !narrow && (s->k % 4 == 0 || !panels);
     s->beta = how == 15 ? !s->beta : s->beta;
     s->alpha = how == 16 && !whole ? (uint8_t)(3 - s->alpha) : s->alpha;
@@ -174,7 +200,8 @@ static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
         s->alpha = 1;
         s->beta = s->beta != 0;
     }
-    return s->lda <= 1 << 27 && s->ldb <= 1 << 27 && s->ldc <= 1 << 27;
+    return s->lda <= 1 << 27 && s->ldb <= 1 << 27 && s->ldc <= 1 << 27 &&
+           (!s->ctype || dv_isa_rounds(isa, s)) && s->ldc >= s->n;
 }
 
 // Each pair of products that one thing tells apart, one behind the other.
@@ -187,6 +214,9 @@ static void one_thing_apart(void **state)
             dv_gemm_shape a = any_shape(&dv_isas[i]), b = a;
             if (!change(&b, &dv_isas[i], n % N_CHANGES))
                 continue;
+            if (b.ctype && !a.ctype) // the same but for that
+                a = b, a.ctype = 0;
+            a.m = n % N_CHANGES == N_SMALL + 6 ? b.m : a.m;
             forget();
             try_kernel(&dv_isas[i], &a);
             try_kernel(&dv_isas[i], &b);
@@ -225,7 +255,7 @@ static void strides_are_set(void **state)
 {
     (void)state;
     for (int i = 0; i < dv_n_isas; i++)
-        for (int n = 0; is_x86(&dv_isas[i]) && n < 2 * 2 * 3; n++) {
+        for (int n = 0; is_plain(&dv_isas[i]) && n < 2 * 2 * 3; n++) {
             dv_gemm_shape s = plain(23, 21, 24, 3000);
             s.trans_a = n & 1;
             s.trans_b = n >> 1 & 1;
@@ -241,6 +271,36 @@ static void strides_are_set(void **state)
             assert_int_equal(try_kernel(&dv_isas[i], &s), 0);
             s.lda = s.ldb = s.ldc = 24; // short offsets
             assert_true(try_kernel(&dv_isas[i], &s) > 0);
+        }
+}
+
+// Strides around those with which numbers take another size.
+static void sizes_of_numbers(void **state)
+{
+    (void)state;
+    static const int64_t far[] = {INT64_C(1) << 33, 1 << 28, 600, 0};
+    for (int i = 0; i < dv_n_isas; i++)
+        for (int n = 0; is_plain(&dv_isas[i]) && n < 4 * 4; n++) {
+            dv_gemm_shape a = plain(12, 16, 12, 3000), b;
+            a.trans_a = n & 1;
+            a.trans_b = n >> 1 & 1;
+            a.batch = 2;
+            a.dtype = n / 4 % 2 ? DV_F64 : DV_F32;
+            b = a;
+            for (int64_t ld = 16; ld < 600; ld += ld < 260 ? 1 : 61) {
+                forget();
+                try_kernel(&dv_isas[i], &a);
+                *(n / 8 ? &b.lda : &b.ldb) = ld;
+                b.ldc = ld;
+                try_kernel(&dv_isas[i], &b);
+            }
+            for (int k = 0; k < 4; k++) {
+                b = a;
+                b.stride_a = far[k];
+                b.stride_b = far[(k + n) % 4];
+                try_kernel(&dv_isas[i], &b);
+                try_kernel(&dv_isas[i], &a);
+            }
         }
 }
 
@@ -272,7 +332,7 @@ static void limits(void **state)
 {
     (void)state;
     for (int i = 0; i < dv_n_isas; i++)
-        for (size_t cap = 0; is_x86(&dv_isas[i]) && cap < 4096; cap += 61) {
+        for (size_t cap = 0; is_plain(&dv_isas[i]) && cap < 4096; cap += 61) {
             dv_gemm_shape s = plain(31, 29, 33, 3000);
             forget();
             try_kernel(&dv_isas[i], &s);
@@ -291,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_thing_apart),
                                        cmocka_unit_test(one_after_the_other),
                                        cmocka_unit_test(strides_are_set),
+                                       cmocka_unit_test(sizes_of_numbers),
                                        cmocka_unit_test(narrow_is_not_wide),
                                        cmocka_unit_test(limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

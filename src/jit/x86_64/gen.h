@@ -48,7 +48,6 @@ typedef struct dv_x {
     uint32_t saved;   // registers that were pushed
     // A piece that is being written (kept.h), and where it begins; NULL: none.
     struct dv_x_piece *piece;
-    const int64_t *strides;
     size_t piece_from;
     int piece_fixes;
     int n_fixes, size; // of the constants, in bytes

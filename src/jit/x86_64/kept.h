@@ -28,7 +28,6 @@ enum {
     DV_X_KEY = 6,
     DV_X_PIECES = 12,
     DV_X_PIECE_BYTES = 4096,
-    DV_X_NOTES = 384,
     DV_X_PIECE_FIXES = 6
 };
 typedef struct dv_x_key {
@@ -40,16 +39,30 @@ typedef struct dv_x_note {
     int32_t fixed;
     uint16_t at;
     int16_t times;
-    uint8_t which;
-    uint8_t unit; // short ones count in 1 << unit bytes
-    uint8_t size; // bytes: 4, 1, or 0 where it is 0
 } dv_x_note;
+
+// Those of each stride lie together: where they begin, and where all end.
+enum {
+    DV_X_NOTES_S = 0,
+    DV_X_NOTES_V = 256,
+    DV_X_NOTES_C = 384,
+    DV_X_NOTES_HOPS = 512, // one each
+    DV_X_NOTES = 514
+};
 
 typedef struct dv_x_piece {
     dv_x_key key;
     uint32_t bytes;
-    int n_notes, n_fixes;
+    int n_fixes;
+    int64_t strides[DV_X_STRIDES]; // that the code has
+    int n_notes[DV_X_STRIDES];
+    int all_long; // all numbers have four bytes, and so they have
+    // with strides from `least` to `most`
+    int64_t least[DV_X_STRIDES], most[DV_X_STRIDES];
     dv_x_note notes[DV_X_NOTES];
+    // The bytes of a number, 4, 1 or, where it is 0, 0; and, times 8, the unit:
+    // short ones count in 1 << unit bytes.
+    uint8_t sizes[DV_X_NOTES];
     struct {
         uint32_t at;
         int n; // bytes of the constant
@@ -73,7 +86,7 @@ _Static_assert(sizeof(dv_x_kept) <= DV_CODE_KEEP, "pieces have grown");
 _Static_assert(offsetof(dv_x_kept, cut) <= DV_CODE_ZEROS, "these start as 0");
 
 // 1: the code is there. 0: it is to be written now, and notes are taken until
-// dv_x_piece_keep. `strides` stay where they are until then.
+// dv_x_piece_keep.
 int dv_x_piece_copy(dv_x *g, const dv_x_key *key, const int64_t *strides);
 void dv_x_piece_keep(dv_x *g);
 

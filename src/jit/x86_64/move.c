@@ -118,6 +118,11 @@ static void op32(dv_x *g, dv_x_insn op, int a, int b, int c, int imm)
     dv_x_emit(g->code, op, BLOCK, a, b, dv_x_reg(c), (dv_x_more){.imm = imm});
 }
 
+static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
+{
+    dv_x_emit_3(g->code, op, BLOCK, a, b, c);
+}
+
 // Exchange halves of 16 bytes between rows n apart: in from `from`, out to
 // `to`.
 static void turn_halves(dv_x *g, int from, int to, int n)
@@ -134,20 +139,20 @@ static void turn_regs(dv_x *g)
 {
     if (g->es == 8) {
         for (int i = 0; i < 4; i += 2) {
-            op32(g, DV_X_vunpcklpd, 4 + i, i, i + 1, 0);
-            op32(g, DV_X_vunpckhpd, 5 + i, i, i + 1, 0);
+            weave(g, DV_X_vunpcklpd, 4 + i, i, i + 1);
+            weave(g, DV_X_vunpckhpd, 5 + i, i, i + 1);
         }
         turn_halves(g, 4, 8, 2);
         return;
     }
     for (int i = 0; i < 8; i += 2) { // pairs of rows
-        op32(g, DV_X_vunpcklps, 8 + i, i, i + 1, 0);
-        op32(g, DV_X_vunpckhps, 9 + i, i, i + 1, 0);
+        weave(g, DV_X_vunpcklps, 8 + i, i, i + 1);
+        weave(g, DV_X_vunpckhps, 9 + i, i, i + 1);
     }
     for (int i = 0; i < 8; i += 4) // four rows: columns 0 to 3 of each half
         for (int j = 0; j < 2; j++) {
-            op32(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j, 0);
-            op32(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j, 0);
+            weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
+            weave(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j);
         }
     turn_halves(g, 0, 8, 4);
 }
