@@ -28,7 +28,7 @@ static void forget(void)
 static int try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
 {
     const dv_x_kept *k = (const void *)keep;
-    uint64_t before = k->pieces;
+    uint64_t before = k->written;
     dv_code a = {.at = alone, .cap = MOST_CODE};
     dv_code b = {.at = behind, .cap = MOST_CODE, .keep = keep};
     isa->gemm(&a, isa, s);
@@ -38,7 +38,7 @@ static int try_kernel(const dv_isa *isa, const dv_gemm_shape *s)
         return -1;
     assert_int_equal(a.n, b.n);
     assert_memory_equal(alone, behind, a.n);
-    return (int)(k->pieces - before);
+    return (int)(k->written - before);
 }
 
 // -- Shapes ------------------------------------------------------------------
@@ -304,6 +304,30 @@ static void sizes_of_numbers(void **state)
         }
 }
 
+// Some products in turn find all their tiles again. Of many, each finds what
+// is left of it.
+static void in_turn(void **state)
+{
+    (void)state;
+    enum { MANY = 120 };
+    static dv_gemm_shape s[MANY];
+    for (int i = 0; i < dv_n_isas; i++) {
+        const dv_isa *isa = &dv_isas[i];
+        forget();
+        for (int n = 0; is_plain(isa) && n < 2 * 12; n++) {
+            dv_gemm_shape one = plain(23, 30, 20 + n % 12, 3000 + n);
+            int written = try_kernel(isa, &one);
+            assert_true(n < 12 ? written > 0 : written == 0);
+        }
+        for (int n = 0; n < MANY; n++) // half of them with long tiles
+            s[n] = n % 2 ? any_shape(isa)
+                         : plain(24 + pick(30), 40 + pick(30), 100 + pick(9),
+                                 3000);
+        for (int n = 0; is_x86(isa) && n < 20 * MANY / SHARE; n++)
+            try_kernel(isa, &s[n % 3 ? pick(MANY) : pick(20)]);
+    }
+}
+
 // Words of narrow elements are multiplied in tiles as wide ones are.
 static void narrow_is_not_wide(void **state)
 {
@@ -352,6 +376,7 @@ int main(void)
                                        cmocka_unit_test(one_after_the_other),
                                        cmocka_unit_test(strides_are_set),
                                        cmocka_unit_test(sizes_of_numbers),
+                                       cmocka_unit_test(in_turn),
                                        cmocka_unit_test(narrow_is_not_wide),
                                        cmocka_unit_test(limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

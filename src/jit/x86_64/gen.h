@@ -47,9 +47,9 @@ typedef struct dv_x {
     int64_t l1_bytes; // of the cache it is made for
     uint32_t saved;   // registers that were pushed
     // A piece that is being written (kept.h), and where it begins; NULL: none.
-    struct dv_x_piece *piece;
-    size_t piece_from;
-    int piece_fixes;
+    struct dv_x_draft *draft;
+    size_t draft_from;
+    int draft_fixes;
     int n_fixes, size; // of the constants, in bytes
     struct {
         uint32_t at; // the offset's last byte + 1

@@ -24,12 +24,7 @@
 // of a batch to the next one, of S and V.
 enum { DV_X_LD_S, DV_X_LD_V, DV_X_LDC, DV_X_HOP_S, DV_X_HOP_V, DV_X_STRIDES };
 
-enum {
-    DV_X_KEY = 6,
-    DV_X_PIECES = 12,
-    DV_X_PIECE_BYTES = 4096,
-    DV_X_PIECE_FIXES = 6
-};
+enum { DV_X_KEY = 6 };
 typedef struct dv_x_key {
     uint64_t words[DV_X_KEY];
 } dv_x_key;
@@ -41,7 +36,30 @@ typedef struct dv_x_note {
     int16_t times;
 } dv_x_note;
 
-// Those of each stride lie together: where they begin, and where all end.
+// A constant behind the code that a piece reads, by the offset that ends at
+// byte `at`.
+typedef struct dv_x_fix {
+    uint32_t at;
+    int32_t n; // bytes
+    unsigned char data[64];
+} dv_x_fix;
+
+// A piece that is kept. Behind it are its notes, those of a stride together;
+// its constants; a byte a note that says which size the number has, 4, 1 or,
+// where it is 0, 0, and, times 8, the unit: short ones count in 1 << unit
+// bytes; and the code.
+typedef struct dv_x_piece {
+    dv_x_key key;
+    uint32_t bytes; // of the code
+    int32_t n_fixes;
+    int32_t n_notes[DV_X_STRIDES];
+    int32_t all_long; // all numbers have four bytes, and so they have with
+                      // strides from `least` to `most`
+    int64_t strides[DV_X_STRIDES]; // that the code has
+    int64_t least[DV_X_STRIDES], most[DV_X_STRIDES];
+} dv_x_piece;
+
+// One that is being written: those of each stride have room of their own.
 enum {
     DV_X_NOTES_S = 0,
     DV_X_NOTES_V = 256,
@@ -49,38 +67,35 @@ enum {
     DV_X_NOTES_HOPS = 512, // one each
     DV_X_NOTES = 514
 };
-
-typedef struct dv_x_piece {
-    dv_x_key key;
-    uint32_t bytes;
-    int n_fixes;
-    int64_t strides[DV_X_STRIDES]; // that the code has
-    int n_notes[DV_X_STRIDES];
-    int all_long; // all numbers have four bytes, and so they have
-    // with strides from `least` to `most`
-    int64_t least[DV_X_STRIDES], most[DV_X_STRIDES];
+typedef struct dv_x_draft {
+    dv_x_piece piece;
     dv_x_note notes[DV_X_NOTES];
-    // The bytes of a number, 4, 1 or, where it is 0, 0; and, times 8, the unit:
-    // short ones count in 1 << unit bytes.
     uint8_t sizes[DV_X_NOTES];
-    struct {
-        uint32_t at;
-        int n; // bytes of the constant
-        unsigned char data[64];
-    } fixes[DV_X_PIECE_FIXES]; // constants behind the code that it reads
-    unsigned char code[DV_X_PIECE_BYTES];
-} dv_x_piece;
+} dv_x_draft;
 
-// What is kept from kernel to kernel (dv_code.keep), the last ones in turn.
-enum { DV_X_CUTS = 8 };
+// What is kept from kernel to kernel (dv_code.keep): the pieces that were
+// written last, one behind the other in a ring; and how the last products were
+// cut, in turn.
+enum {
+    DV_X_PIECES = 64,
+    DV_X_PIECE_BYTES = 6 << 10, // of code, at most
+    DV_X_PIECE_FIXES = 6,
+    DV_X_RING = 13 << 10, // words of 8 bytes
+    DV_X_CUTS = 16
+};
 typedef struct dv_x_kept {
-    uint64_t pieces, cuts;       // in all, so far
-    uint64_t mixed[DV_X_PIECES]; // their keys'; 0: none
+    uint64_t written; // pieces, in all
+    uint64_t pieces;  // those kept
+    uint64_t top;     // where the next one goes
+    uint64_t cuts;    // so far
     struct {
         uint64_t words[3];
         dv_cuts cuts;
     } cut[DV_X_CUTS];
-    dv_x_piece piece[DV_X_PIECES];
+    uint64_t mixed[DV_X_PIECES];                 // keys; 0: the piece is gone
+    uint32_t from[DV_X_PIECES], to[DV_X_PIECES]; // places in the ring
+    dv_x_draft draft;
+    uint64_t ring[DV_X_RING];
 } dv_x_kept;
 _Static_assert(sizeof(dv_x_kept) <= DV_CODE_KEEP, "pieces have grown");
 _Static_assert(offsetof(dv_x_kept, cut) <= DV_CODE_ZEROS, "these start as 0");
@@ -96,7 +111,7 @@ void dv_x_note_put(dv_x *g, int which, int64_t times, int64_t value, int unit);
 static inline void dv_x_noted(dv_x *g, int which, int64_t times, int64_t value,
                               int unit)
 {
-    if (g->piece && times)
+    if (g->draft && times)
         dv_x_note_put(g, which, times, value, unit);
 }
 
