@@ -247,6 +247,12 @@ int dv_vec_kept_write(dv_vec_kept *k, const dv_vec_isa *isa,
                       dv_code *code, dv_vec_kept_from *from);
 void dv_vec_kept_free(dv_vec_kept *k);
 
+// For back ends: leave a kernel that has been written, and a hole of it; `n`
+// counts them. Operands are numbered through all statements.
+void dv_vec_leave_hole(const dv_vec_plan *p, int *n, dv_vec_hole hole);
+void dv_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes);
+const dv_vec_operand *dv_vec_operand_of(const dv_vec_shape *s, int number);
+
 // -- Back ends ---------------------------------------------------------------
 
 extern const dv_vec_isa dv_a64_vec_isa;

@@ -153,3 +153,41 @@ void dv_vec_kept_free(dv_vec_kept *k)
         release(k->plans[i]);
     *k = (dv_vec_kept){0};
 }
+
+// -- What back ends leave ----------------------------------------------------
+
+// Accumulators have no distance that is given.
+void dv_vec_leave_hole(const dv_vec_plan *p, int *n, dv_vec_hole hole)
+{
+    if (!p->whole || hole.operand >= p->n_given || *n > DV_VEC_MAX_HOLES)
+        return;
+    if (*n < DV_VEC_MAX_HOLES)
+        p->whole->hole[*n] = hole;
+    ++*n; // one more than there can be: nothing is left
+}
+
+// Without memory nothing is left.
+void dv_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes)
+{
+    if (code->failed || n_holes > DV_VEC_MAX_HOLES ||
+        code->n > DV_VEC_KEPT_BYTES)
+        return;
+    int32_t bytes = (int32_t)code->n;
+    if (bytes > w->cap) {
+        dv_release(w->code);
+        w->code = dv_alloc(code->n);
+        w->cap = w->code ? bytes : 0;
+    }
+    if (!w->code)
+        return;
+    memcpy(w->code, code->at, code->n);
+    w->bytes = bytes;
+    w->n = n_holes;
+}
+
+const dv_vec_operand *dv_vec_operand_of(const dv_vec_shape *s, int number)
+{
+    for (; number >= s->n_operands; s = s->beside)
+        number -= s->n_operands;
+    return &s->operands[number];
+}

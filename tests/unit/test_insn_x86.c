@@ -275,20 +275,43 @@ static void add_rows(void)
 
 // -- Against the assembler ---------------------------------------------------
 
+// The shorter way to write it; 0: there is none.
+static int write_short(dv_code *code, const sample *s)
+{
+    int form = dv_x_rows[s->op].form, memory = s->m.reg == DV_X_NONE;
+    int vector = form == DV_X_VRM || form == DV_X_VRVM;
+    int general = form == DV_X_GRM || form == DV_X_GM;
+    int base = s->m.base, mask = s->more.mask;
+    int reg = form == DV_X_GRM ? s->a : 0;
+    int64_t disp = s->m.disp;
+    if ((memory && s->m.index != DV_X_NONE) || base == DV_X_RIP ||
+        (s->more.imm && form != DV_X_GI) || (mask && s->m.splat))
+        return 0;
+    if (form == DV_X_GI && !memory)
+        dv_x_emit_gi(code, s->op, s->m.reg, s->more.imm);
+    else if (general && memory)
+        dv_x_emit_gm(code, s->op, reg, base, disp);
+    else if (general)
+        dv_x_emit_gr(code, s->op, reg, s->m.reg);
+    else if (vector && memory && s->m.splat)
+        dv_x_emit_splat(code, s->op, s->vl, s->a, s->b, base, disp);
+    else if (vector && memory && mask)
+        dv_x_emit_mask(code, s->op, s->vl, s->a, s->b, base, disp, mask);
+    else if (vector && memory)
+        dv_x_emit_m(code, s->op, s->vl, s->a, s->b, base, disp);
+    else if (!memory && form == DV_X_VRVM && !mask)
+        dv_x_emit_3(code, s->op, s->vl, s->a, s->b, s->m.reg);
+    else
+        return 0;
+    return 1;
+}
+
 // What the shorter ways make of it is the same.
 static void check_short(const sample *s, const dv_code *code)
 {
     unsigned char out[32];
     dv_code other = {.at = out, .cap = sizeof out};
-    int form = dv_x_rows[s->op].form, memory = s->m.reg == DV_X_NONE;
-    if (s->more.mask || s->more.imm || (memory && s->m.index != DV_X_NONE) ||
-        s->m.base == DV_X_RIP || s->m.splat || code->cap != sizeof out)
-        return;
-    if (memory && (form == DV_X_VRM || form == DV_X_VRVM))
-        dv_x_emit_m(&other, s->op, s->vl, s->a, s->b, s->m.base, s->m.disp);
-    else if (!memory && form == DV_X_VRVM)
-        dv_x_emit_3(&other, s->op, s->vl, s->a, s->b, s->m.reg);
-    else
+    if (code->cap != sizeof out || !write_short(&other, s))
         return;
     assert_int_equal(other.failed, code->failed);
     if (code->failed)

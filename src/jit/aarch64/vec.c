@@ -78,16 +78,11 @@ static int pointer(maker *m, int operand)
 static void add_row(maker *m, int to, int from, int operand)
 {
     const dv_vec_operand *o = &m->p->operands[operand];
-    dv_vec_whole *w = m->p->whole;
     size_t at = m->gen.code->n;
     dv_gen_add(&m->gen, to, from, o->outer * size_of(o));
-    if (!w || operand >= m->p->n_given || m->n_holes > DV_VEC_MAX_HOLES)
-        return;
-    if (m->n_holes < DV_VEC_MAX_HOLES)
-        w->hole[m->n_holes] =
-            (dv_vec_hole){(int32_t)at, (int32_t)(m->gen.code->n - at),
-                          (uint8_t)to, (uint8_t)from, (uint16_t)operand};
-    m->n_holes++;
+    dv_vec_hole hole = {(int32_t)at, (int32_t)(m->gen.code->n - at),
+                        (uint8_t)to, (uint8_t)from, (uint16_t)operand};
+    dv_vec_leave_hole(m->p, &m->n_holes, hole);
 }
 
 static void step_running(maker *m, int outer, int64_t by)
@@ -588,5 +583,5 @@ static void make(dv_code *code, const dv_vec_plan *p)
         write_ops(&m, 0, p->n);
     put_pool(&m);
     if (p->whole)
-        dv_a64_vec_leave(p->whole, code, m.n_holes);
+        dv_vec_leave(p->whole, code, m.n_holes);
 }

@@ -16,9 +16,8 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t);
 // Loads of constants by number in code that ends where the pool begins get
 // their distances. 0: one is too far from it.
 int dv_a64_vec_point(unsigned char *code, size_t first);
-// Leave a kernel that has been written, with so many holes, and write one from
-// what was left. 0: a distance takes more instructions than there, or less.
-void dv_a64_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes);
+// A kernel from one that was left. 0: a distance takes more instructions than
+// there, or less.
 int dv_a64_vec_fill(dv_code *code, const dv_vec_whole *w,
                     const dv_vec_shape *s);
 #endif

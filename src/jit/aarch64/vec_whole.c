@@ -2,25 +2,6 @@
 // copy of the code, in which the instructions are others that add it.
 #include "jit/aarch64/vec_arith.h"
 
-// Without memory nothing is left.
-void dv_a64_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes)
-{
-    if (code->failed || n_holes > DV_VEC_MAX_HOLES ||
-        code->n > DV_VEC_KEPT_BYTES)
-        return;
-    int32_t bytes = (int32_t)code->n;
-    if (bytes > w->cap) {
-        dv_release(w->code);
-        w->code = dv_alloc(code->n);
-        w->cap = w->code ? bytes : 0;
-    }
-    if (!w->code)
-        return;
-    memcpy(w->code, code->at, code->n);
-    w->bytes = bytes;
-    w->n = n_holes;
-}
-
 int dv_a64_vec_fill(dv_code *code, const dv_vec_whole *w, const dv_vec_shape *s)
 {
     dv_gen g = {.code = code};
@@ -29,11 +10,7 @@ int dv_a64_vec_fill(dv_code *code, const dv_vec_whole *w, const dv_vec_shape *s)
     memcpy(code->at, w->code, (size_t)w->bytes);
     for (int i = 0; i < w->n; i++) {
         const dv_vec_hole *h = &w->hole[i];
-        const dv_vec_shape *of = s;
-        int k = h->operand;
-        for (; k >= of->n_operands; of = of->beside)
-            k -= of->n_operands;
-        const dv_vec_operand *o = &of->operands[k];
+        const dv_vec_operand *o = dv_vec_operand_of(s, h->operand);
         code->n = (size_t)h->at;
         dv_gen_add(&g, h->to, h->from,
                    o->outer * dv_dtype_get((dv_dtype)o->dtype)->size_bytes);

@@ -3,20 +3,22 @@
 
 static const dv_x_more none = {0};
 
-dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es)
+// Constants and who reads them are there once they are counted.
+void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
 {
-    dv_x g = {.code = code, .vb = isa->vector_bytes, .es = es};
-    g.l1_bytes = isa->l1_bytes;
-    g.masks = g.vb == 64;
-    g.n_regs = g.masks ? 32 : 16;
-    g.lanes = g.vb / es;
-    return g;
+    memset(g, 0, offsetof(dv_x, fixes));
+    g->code = code;
+    g->vb = vb;
+    g->es = es;
+    g->lanes = vb / es;
+    g->masks = vb == 64;
+    g->n_regs = g->masks ? 32 : 16;
 }
 
-dv_x dv_x_gen_32(dv_code *code, int es)
+void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es)
 {
-    return (dv_x){
-        .code = code, .vb = 32, .n_regs = 16, .es = es, .lanes = 32 / es};
+    dv_x_start_vb(g, code, isa->vector_bytes, es);
+    g->l1_bytes = isa->l1_bytes;
 }
 
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
@@ -70,8 +72,7 @@ void dv_x_scale(dv_x *g, int v, size_t off)
 
 static void set_mask(dv_x *g, int k, int n)
 {
-    dv_x_emit(g->code, DV_X_movi, 0, 0, 0, dv_x_reg(X_TMP),
-              (dv_x_more){.imm = (1 << n) - 1});
+    dv_x_emit_gi(g->code, DV_X_movi, X_TMP, (1 << n) - 1);
     dv_x_emit(g->code, DV_X_kmovw, 0, k, 0, dv_x_reg(X_TMP), none);
 }
 
@@ -85,36 +86,34 @@ void dv_x_mask(dv_x *g, int v, int vl, int n)
 
 void dv_x_set_part(dv_x *g, int lanes)
 {
-    g->part = lanes;
     if (g->masks)
         set_mask(g, K_PART, lanes);
     else
         dv_x_mask(g, g->n_regs - 1, g->vb, lanes);
 }
 
-static void masked_load(dv_x *g, int v, dv_x_rm m, int vl, int mask)
+static void masked_load(dv_x *g, int v, int base, int64_t off, int vl, int mask)
 {
     if (g->masks)
-        dv_x_emit(g->code, DV_XF(g, vmovu), vl, v, 0, m,
-                  (dv_x_more){.mask = mask | DV_X_ZERO});
+        dv_x_emit_mask(g->code, DV_XF(g, vmovu), vl, v, 0, base, off,
+                       mask | DV_X_ZERO);
     else
-        dv_x_emit(g->code, DV_XF(g, vmask), vl, v, mask, m, none);
+        dv_x_emit_m(g->code, DV_XF(g, vmask), vl, v, mask, base, off);
 }
 
-static void masked_store(dv_x *g, int v, dv_x_rm m, int vl, int mask)
+static void masked_store(dv_x *g, int v, int base, int64_t off, int vl,
+                         int mask)
 {
     if (g->masks)
-        dv_x_emit(g->code, DV_XF_S(g, vmovu), vl, v, 0, m,
-                  (dv_x_more){.mask = mask});
+        dv_x_emit_mask(g->code, DV_XF_S(g, vmovu), vl, v, 0, base, off, mask);
     else
-        dv_x_emit(g->code, DV_XF_S(g, vmask), vl, v, mask, m, none);
+        dv_x_emit_m(g->code, DV_XF_S(g, vmask), vl, v, mask, base, off);
 }
 
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
 {
     if (part)
-        masked_load(g, v, dv_x_mem(base, off), g->vb,
-                    g->masks ? K_PART : g->n_regs - 1);
+        masked_load(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
     else
         dv_x_emit_m(g->code, DV_X_vmovups, g->vb, v, 0, base, off);
 }
@@ -122,8 +121,7 @@ void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
 {
     if (part)
-        masked_store(g, v, dv_x_mem(base, off), g->vb,
-                     g->masks ? K_PART : g->n_regs - 1);
+        masked_store(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
     else
         dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
 }
@@ -142,20 +140,18 @@ static int mask_n(dv_x *g, int vl, int n, int tmp)
 
 void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
 {
-    dv_x_rm m = dv_x_mem(base, off);
     if (mask_n(g, vl, n, tmp))
-        masked_load(g, v, m, vl, g->masks ? K_OTHER : tmp);
+        masked_load(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
     else
-        dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, m, none);
+        dv_x_emit_m(g->code, DV_X_vmovups, vl, v, 0, base, off);
 }
 
 void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
 {
-    dv_x_rm m = dv_x_mem(base, off);
     if (mask_n(g, vl, n, tmp))
-        masked_store(g, v, m, vl, g->masks ? K_OTHER : tmp);
+        masked_store(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
     else
-        dv_x_emit(g->code, DV_X_vmovups_s, vl, v, 0, m, none);
+        dv_x_emit_m(g->code, DV_X_vmovups_s, vl, v, 0, base, off);
 }
 
 void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
@@ -172,8 +168,8 @@ void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
         dv_x_insn store = piece >= 16  ? DV_X_vmovups_s
                           : piece == 8 ? DV_X_vmovsd_s
                                        : DV_X_vmovss_s;
-        dv_x_emit(g->code, load, vl, v, 0, dv_x_mem(from, off), none);
-        dv_x_emit(g->code, store, vl, v, 0, dv_x_mem(to, off_to), none);
+        dv_x_emit_m(g->code, load, vl, v, 0, from, off);
+        dv_x_emit_m(g->code, store, vl, v, 0, to, off_to);
     }
 }
 
@@ -187,8 +183,7 @@ static int fits32(int64_t v)
 void dv_x_set(dv_x *g, int reg, int64_t imm)
 {
     if (fits32(imm))
-        dv_x_emit(g->code, DV_X_movi, 0, 0, 0, dv_x_reg(reg),
-                  (dv_x_more){.imm = imm});
+        dv_x_emit_gi(g->code, DV_X_movi, reg, imm);
     else
         dv_x_emit(g->code, DV_X_movq, 0, reg, 0, dv_x_reg(0),
                   (dv_x_more){.imm = imm});
@@ -197,7 +192,7 @@ void dv_x_set(dv_x *g, int reg, int64_t imm)
 void dv_x_mov(dv_x *g, int to, int from)
 {
     if (to != from)
-        dv_x_emit(g->code, DV_X_mov_s, 0, from, 0, dv_x_reg(to), none);
+        dv_x_emit_gr(g->code, DV_X_mov_s, from, to);
 }
 
 void dv_x_add(dv_x *g, int reg, int64_t imm)
@@ -205,18 +200,17 @@ void dv_x_add(dv_x *g, int reg, int64_t imm)
     if (imm == 0)
         return;
     if (fits32(imm)) {
-        dv_x_emit(g->code, DV_X_addi, 0, 0, 0, dv_x_reg(reg),
-                  (dv_x_more){.imm = imm});
+        dv_x_emit_gi(g->code, DV_X_addi, reg, imm);
         return;
     }
     dv_x_set(g, X_TMP, imm);
-    dv_x_emit(g->code, DV_X_add_s, 0, X_TMP, 0, dv_x_reg(reg), none);
+    dv_x_emit_gr(g->code, DV_X_add_s, X_TMP, reg);
 }
 
 void dv_x_lea(dv_x *g, int reg, int base, int64_t off)
 {
     if (off && fits32(off) && reg != base) {
-        dv_x_emit(g->code, DV_X_lea, 0, reg, 0, dv_x_mem(base, off), none);
+        dv_x_emit_gm(g->code, DV_X_lea, reg, base, off);
         return;
     }
     dv_x_mov(g, reg, base);
@@ -225,12 +219,12 @@ void dv_x_lea(dv_x *g, int reg, int base, int64_t off)
 
 void dv_x_get(dv_x *g, int reg, int base, int64_t off)
 {
-    dv_x_emit(g->code, DV_X_mov, 0, reg, 0, dv_x_mem(base, off), none);
+    dv_x_emit_gm(g->code, DV_X_mov, reg, base, off);
 }
 
 void dv_x_put(dv_x *g, int reg, int base, int64_t off)
 {
-    dv_x_emit(g->code, DV_X_mov_s, 0, reg, 0, dv_x_mem(base, off), none);
+    dv_x_emit_gm(g->code, DV_X_mov_s, reg, base, off);
 }
 
 void dv_x_again(dv_x *g, int reg, size_t to)
@@ -262,7 +256,7 @@ void dv_x_land(dv_x *g, size_t from)
 
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
 {
-    dv_x_emit(g->code, op, 0, 0, 0, dv_x_mem(base, off), none);
+    dv_x_emit_gm(g->code, op, 0, base, off);
 }
 
 // -- Constants ---------------------------------------------------------------
@@ -286,17 +280,23 @@ int dv_x_constant(dv_x *g, const void *data, int n)
 void dv_x_load_constant(dv_x *g, int v, int vl, int to)
 {
     dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, to);
+    dv_x_fix_constant(g, to, vl);
 }
 
-void dv_x_fix_constant(dv_x *g, int to)
+void dv_x_fix_constant(dv_x *g, int to, int n)
+{
+    dv_x_fix_constant_at(g, g->code->n, to, n);
+}
+
+void dv_x_fix_constant_at(dv_x *g, size_t at, int to, int n)
 {
     if (g->n_fixes == MAX_FIXES) {
         g->code->failed = 1;
         return;
     }
-    g->fixes[g->n_fixes].at = (uint32_t)g->code->n;
-    g->fixes[g->n_fixes++].to = to;
+    g->fixes[g->n_fixes].at = (uint32_t)at;
+    g->fixes[g->n_fixes].to = to;
+    g->fixes[g->n_fixes++].n = n;
 }
 
 // Constants follow the code; what reads them learns how far they are.

@@ -38,19 +38,22 @@ enum { MAX_FIXES = 128 };
 
 typedef struct dv_x {
     dv_code *code;
-    int vb, n_regs;    // bytes of a vector, how many there are
-    int es, lanes;     // bytes of an element, elements of a vector
-    int ints;          // elements are i32
-    int dot;           // a multiply-add is this instruction, of words: pairs.c
-    int fix;           // and what it adds too much stands behind V
-    int masks;         // AVX-512: masks have registers of their own
-    int64_t l1_bytes;  // of the cache it is made for
-    int part;          // lanes of part vectors, set by dv_x_set_part
-    uint32_t saved;    // registers that were pushed
+    int vb, n_regs;   // bytes of a vector, how many there are
+    int es, lanes;    // bytes of an element, elements of a vector
+    int ints;         // elements are i32
+    int dot;          // a multiply-add is this instruction, of words: pairs.c
+    int fix;          // and what it adds too much stands behind V
+    int masks;        // AVX-512: masks have registers of their own
+    int64_t l1_bytes; // of the cache it is made for
+    uint32_t saved;   // registers that were pushed
+    // A piece that is being written (kept.h), and where it begins; NULL: none.
+    struct dv_x_draft *draft;
+    size_t draft_from;
+    int draft_fixes;
     int n_fixes, size; // of the constants, in bytes
     struct {
         uint32_t at; // the offset's last byte + 1
-        int to;      // in the constants
+        int to, n;   // in the constants, bytes
     } fixes[MAX_FIXES];
     unsigned char constants[512];
 } dv_x;
@@ -61,9 +64,9 @@ typedef struct dv_x {
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// For vectors as long as the set's, or of 32 bytes.
-dv_x dv_x_gen(dv_code *code, const dv_isa *isa, int es);
-dv_x dv_x_gen_32(dv_code *code, int es);
+// For vectors as long as the set's, or of vb bytes.
+void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es);
+void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es);
 
 // Vector instructions at the full length.
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
@@ -109,8 +112,10 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 // `n` bytes behind the code; vector loads from `to` of them.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
-// The instruction before reads `to` of them; its offset is its last.
-void dv_x_fix_constant(dv_x *g, int to);
+// The instruction before, or one that ends at `at`, reads n bytes from `to` of
+// them on; its offset is its last.
+void dv_x_fix_constant(dv_x *g, int to, int n);
+void dv_x_fix_constant_at(dv_x *g, size_t at, int to, int n);
 // Lanes all ones for n elements of es bytes, in a vector of vl.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
 

@@ -6,9 +6,25 @@
 //               count in units of what the instruction reads
 #include "jit/x86_64/insn.h"
 
+// With 1 where fields are stored inverted.
+#define EVEX(map, pp, w, op)                                                   \
+    (0x62 | (0xf0u | (map)) << 8 | (((w) != 0) << 7 | 0x7cu | (pp)) << 16 |    \
+     8u << 24 | (uint64_t)(op) << 32)
+#define VEX(map, pp, w, op)                                                    \
+    (0xc4 | (0xe0u | (map)) << 8 | (((w) == 1) << 7 | 0x78u | (pp)) << 16 |    \
+     (uint64_t)(op) << 24)
+
 const dv_x_row dv_x_rows[] = {
 #define INSN(name, form, map, pp, w, op, enc, tuple, text)                     \
-    {DV_X_##form, map, pp, w, op, DV_X_##enc, DV_X_##tuple},
+    {DV_X_##form,                                                              \
+     map,                                                                      \
+     pp,                                                                       \
+     w,                                                                        \
+     op,                                                                       \
+     DV_X_##enc,                                                               \
+     DV_X_##tuple,                                                             \
+     EVEX(map, pp, w, op),                                                     \
+     VEX(map, pp, w, op)},
 #include "jit/x86_64/insn.def"
 #undef INSN
 };
@@ -253,7 +269,44 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     return ok ? p : NULL;
 }
 
-// -- The two kinds that most instructions are --------------------------------
+// -- Those that most instructions are ----------------------------------------
+
+// Prefix and opcode are one number, low byte first, which a row has for
+// registers 0. Fields that are stored inverted are ones then: registers go in
+// by exclusive or, whatever they are.
+
+static inline void put_8(unsigned char *p, uint64_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    memcpy(p, &v, sizeof v);
+}
+
+// Registers in the fields reg and vvvv, and the high bits of rm.
+static inline uint64_t evex_bits(unsigned a, unsigned v, unsigned rm)
+{
+    uint64_t reg = (a & 8) << 12 | (a & 16) << 8, b = (rm & 8) << 10;
+    return reg | b | (rm & 16) << 10 | (v & 15) << 19 |
+           (uint64_t)(v & 16) << 23;
+}
+
+static inline uint64_t vex_bits(unsigned a, unsigned v, unsigned rm, int vl)
+{
+    return (a & 8) << 12 | (rm & 8) << 10 | (v & 15) << 19 |
+           (unsigned)(vl == 32) << 18;
+}
+
+// Two bytes are enough for most of map 1. The opcode comes with them.
+static inline uint64_t vex_word(const dv_x_row *row, uint64_t w, int *n)
+{
+    *n = 4;
+    if (row->map != 1 || row->w == 1 || (w >> 13 & 3) != 3)
+        return w;
+    *n = 3;
+    return 0xc5 | (w >> 8 & 0x80) << 8 | (w >> 16 & 0x7f) << 8 |
+           (w >> 24 & 255) << 16;
+}
 
 // Room, registers and lengths that there are?
 static inline int good(const dv_code *code, const dv_x_row *row, int vl,
@@ -264,72 +317,164 @@ static inline int good(const dv_code *code, const dv_x_row *row, int vl,
            (vl == 16 || vl == 32 || (vl == 64 && evex));
 }
 
-// EVEX and the opcode in one number, five bytes.
-static inline uint64_t evex_of(const dv_x_row *row, int vl, unsigned a,
-                               unsigned v, unsigned high)
-{
-    unsigned first = ((a >> 3 & 1) << 7 | high << 5 | (a >> 4) << 4) ^ 0xf0;
-    unsigned second = (unsigned)(row->w != 0) << 7 | (~v & 15) << 3 | 4;
-    unsigned third = (unsigned)vl / 32 << 5 | (~v >> 4 & 1) << 3;
-    return 0x62 | (first | row->map) << 8 | (second | row->pp) << 16 |
-           (uint64_t)third << 24 | (uint64_t)row->opcode << 32;
-}
-
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
 {
     const dv_x_row *row = &dv_x_rows[op];
     unsigned ra = (unsigned)a, rb = (unsigned)b, rc = (unsigned)c;
-    unsigned all = ra | rb | rc, modrm = 0xc0 | (ra & 7) << 3 | (rc & 7);
-    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
-    if (!good(code, row, vl, all, evex) || row->form != DV_X_VRVM) {
+    uint64_t modrm = 0xc0 | (ra & 7) << 3 | (rc & 7), w;
+    int evex = vl == 64 || (ra | rb | rc) > 15 || row->enc == DV_X_E, n = 5;
+    if (!good(code, row, vl, ra | rb | rc, evex) || row->form != DV_X_VRVM) {
         code->failed = 1;
         return;
     }
-    unsigned char *p = code->at + code->n;
-    if (evex) {
-        uint64_t w = evex_of(row, vl, ra, rb, rc >> 3);
-        put_le(p, w | (uint64_t)modrm << 40, 8);
-        code->n += 6;
-        return;
-    }
-    p = put_vex(p, row, vl, a, b, dv_x_reg(c));
-    p = put(put(p, row->opcode), modrm);
-    code->n = (size_t)(p - code->at);
+    if (evex)
+        w = (row->evex ^ evex_bits(ra, rb, rc)) | (uint64_t)(vl / 32) << 29;
+    else
+        w = vex_word(row, row->vex ^ vex_bits(ra, rb, rc, vl), &n);
+    put_8(code->at + code->n, w | modrm << 8 * n);
+    code->n += (size_t)n + 1;
 }
 
-void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
-                 int64_t disp)
+// modrm, sib and offset at p. Short offsets count in 1 << unit bytes.
+static inline unsigned char *put_place(unsigned char *p, int reg, int base,
+                                       int64_t disp, int unit)
+{
+    unsigned low = (unsigned)base & 7;
+    int64_t far = disp >> unit;
+    int small = far == (int8_t)far && far * (INT64_C(1) << unit) == disp;
+    unsigned mod = disp == 0 && low != 5 ? 0 : small ? 1 : 2;
+    uint64_t w = mod << 6 | ((unsigned)reg & 7) << 3 | low;
+    int n = 1;
+    if (low == 4) {
+        w |= 0x2400;
+        n = 2;
+    }
+    w |= (mod == 1 ? (uint64_t)far & 255 : (uint64_t)(uint32_t)disp) << 8 * n;
+    put_8(p, w);
+    return p + n + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
+}
+
+// Memory at base + disp. `how`: EVEX's mask and whether one element is for all
+// lanes, 0: neither, then VEX will do.
+static inline void memory(dv_code *code, dv_x_insn op, int vl, int a, int b,
+                          int base, int64_t disp, unsigned how, int unit)
 {
     const dv_x_row *row = &dv_x_rows[op];
-    unsigned all = (unsigned)(a | b), low = (unsigned)base & 7;
-    int evex = vl == 64 || all > 15 || row->enc == DV_X_E;
-    int64_t unit = evex ? unit_of(row, vl, 0) : 1;
-    if (!good(code, row, vl, all, evex) || !in(base, DV_X_RIP) ||
+    unsigned ra = (unsigned)a, rb = (unsigned)b, rm = (unsigned)base;
+    int evex = vl == 64 || (ra | rb) > 15 || how || row->enc == DV_X_E, n = 5;
+    if (!good(code, row, vl, ra | rb, evex) || rm > 15 ||
         (row->form != DV_X_VRVM && (row->form != DV_X_VRM || b)) ||
         disp != (int32_t)disp) {
         code->failed = 1;
         return;
     }
     unsigned char *p = code->at + code->n;
-    if (evex) {
-        put_le(p,
-               evex_of(row, vl, (unsigned)a, (unsigned)b, (unsigned)base >> 3),
-               8);
-        p += 5;
-    } else {
-        p = put_vex(p, row, vl, a, b, dv_x_mem(base, 0));
-        p = put(p, row->opcode);
+    if (evex)
+        put_8(p, (row->evex ^ evex_bits(ra, rb, rm)) |
+                     (uint64_t)(vl / 32) << 29 | (uint64_t)how << 24);
+    else
+        put_8(p, vex_word(row, row->vex ^ vex_bits(ra, rb, rm, vl), &n));
+    p = put_place(p + n, a, base, disp, evex ? unit : 0);
+    code->n = (size_t)(p - code->at);
+}
+
+// unit_of, as a shift.
+static inline int unit_log(const dv_x_row *row, int vl)
+{
+    static const uint8_t fixed[] = {
+        [DV_X_S4] = 2, [DV_X_S8] = 3, [DV_X_M16] = 4, [DV_X_M32] = 5};
+    static const uint8_t part[] = {
+        [DV_X_FV] = 0, [DV_X_VM] = 0, [DV_X_HV] = 1, [DV_X_QV] = 2};
+    int vector = vl == 64 ? 6 : vl == 32 ? 5 : 4;
+    return row->tuple >= DV_X_S4 ? fixed[row->tuple]
+                                 : vector - part[row->tuple];
+}
+
+void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                 int64_t disp)
+{
+    memory(code, op, vl, a, b, base, disp, 0, unit_log(&dv_x_rows[op], vl));
+}
+
+void dv_x_emit_splat(dv_code *code, dv_x_insn op, int vl, int a, int b,
+                     int base, int64_t disp)
+{
+    enum { SPLAT = 16 };
+    const dv_x_row *row = &dv_x_rows[op];
+    code->failed |= row->tuple != DV_X_FV;
+    memory(code, op, vl, a, b, base, disp, SPLAT, row->w ? 3 : 2);
+}
+
+void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                    int64_t disp, int mask)
+{
+    unsigned how = ((unsigned)mask & DV_X_ZERO) << 4 | ((unsigned)mask & 7);
+    code->failed |= !(mask & 7) || !in(mask, 16);
+    memory(code, op, vl, a, b, base, disp, how, unit_log(&dv_x_rows[op], vl));
+}
+
+// REX where there is need, then the opcode.
+static inline unsigned char *put_op(unsigned char *p, const dv_x_row *row,
+                                    unsigned reg, unsigned rm)
+{
+    unsigned rex = (unsigned)row->w << 3 | (reg & 8) >> 1 | (rm & 8) >> 3;
+    p[0] = (unsigned char)(0x40 | rex);
+    p += rex != 0;
+    p[0] = 0x0f;
+    p += row->map;
+    p[0] = row->opcode;
+    return p + 1;
+}
+
+static int good_general(const dv_code *code, const dv_x_row *row, int reg,
+                        int rm)
+{
+    return code->cap - code->n >= ROOM && in(rm, 16) &&
+           (row->form == DV_X_GRM ? in(reg, 16)
+                                  : row->form == DV_X_GM && reg == 0);
+}
+
+void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base, int64_t disp)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    if (!good_general(code, row, reg, base) || disp != (int32_t)disp) {
+        code->failed = 1;
+        return;
     }
-    int small =
-        !(disp & (unit - 1)) && disp >= -128 * unit && disp <= 127 * unit;
-    unsigned mod = disp == 0 && low != 5 ? 0 : small ? 1 : 2;
-    p = put(p, mod << 6 | ((unsigned)a & 7) << 3 | low);
-    if (low == 4)
-        p = put(p, 0x24);
-    if (mod == 1)
-        p = put(p, (unsigned)(disp / unit) & 255);
-    else if (mod == 2)
-        p = put_4(p, (uint32_t)disp);
+    reg = row->form == DV_X_GM ? row->pp : reg;
+    unsigned char *p = code->at + code->n;
+    p = put_op(p, row, (unsigned)reg, (unsigned)base);
+    code->n = (size_t)(put_place(p, reg, base, disp, 0) - code->at);
+}
+
+void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    if (!good_general(code, row, reg, rm)) {
+        code->failed = 1;
+        return;
+    }
+    reg = row->form == DV_X_GM ? row->pp : reg;
+    unsigned char *p = code->at + code->n;
+    p = put_op(p, row, (unsigned)reg, (unsigned)rm);
+    p = put(p, 0xc0 | ((unsigned)reg & 7) << 3 | ((unsigned)rm & 7));
+    code->n = (size_t)(p - code->at);
+}
+
+void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm)
+{
+    const dv_x_row *row = &dv_x_rows[op];
+    if (code->cap - code->n < ROOM || row->form != DV_X_GI || !in(rm, 16) ||
+        imm != (int32_t)imm) {
+        code->failed = 1;
+        return;
+    }
+    unsigned char *p = code->at + code->n;
+    int small = row->opcode == 0x81 && fits8(imm);
+    p = put_op(p, row, 0, (unsigned)rm);
+    p[-1] = small ? 0x83 : row->opcode;
+    p = put(p, 0xc0 | (unsigned)row->pp << 3 | ((unsigned)rm & 7));
+    p = small ? put(p, (unsigned)imm & 255) : put_4(p, (uint32_t)imm);
     code->n = (size_t)(p - code->at);
 }
 

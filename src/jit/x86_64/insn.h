@@ -46,6 +46,7 @@ typedef enum dv_x_insn {
 
 typedef struct dv_x_row {
     uint8_t form, map, pp, w, opcode, enc, tuple;
+    uint64_t evex, vex; // prefix and opcode of vectors, registers 0
 } dv_x_row;
 extern const dv_x_row dv_x_rows[];
 
@@ -87,9 +88,18 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 // `b` is 0 where the form has none.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
-// The same in less time: of form VRVM with three registers, and of VRM or VRVM
-// with memory at base + disp.
+// The same in less time. Of form VRVM with three registers; of VRM or VRVM with
+// memory at base + disp: as it is, one element to all lanes, or with a mask.
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);
+void dv_x_emit_splat(dv_code *code, dv_x_insn op, int vl, int a, int b,
+                     int base, int64_t disp);
+void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
+                    int64_t disp, int mask);
+// Of GRM and GM (whose `reg` is 0) with memory or a register, and of GI with a
+// register.
+void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base, int64_t disp);
+void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm);
+void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm);
 #endif

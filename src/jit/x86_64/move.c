@@ -118,6 +118,11 @@ static void op32(dv_x *g, dv_x_insn op, int a, int b, int c, int imm)
     dv_x_emit(g->code, op, BLOCK, a, b, dv_x_reg(c), (dv_x_more){.imm = imm});
 }
 
+static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
+{
+    dv_x_emit_3(g->code, op, BLOCK, a, b, c);
+}
+
 // Exchange halves of 16 bytes between rows n apart: in from `from`, out to
 // `to`.
 static void turn_halves(dv_x *g, int from, int to, int n)
@@ -134,20 +139,20 @@ static void turn_regs(dv_x *g)
 {
     if (g->es == 8) {
         for (int i = 0; i < 4; i += 2) {
-            op32(g, DV_X_vunpcklpd, 4 + i, i, i + 1, 0);
-            op32(g, DV_X_vunpckhpd, 5 + i, i, i + 1, 0);
+            weave(g, DV_X_vunpcklpd, 4 + i, i, i + 1);
+            weave(g, DV_X_vunpckhpd, 5 + i, i, i + 1);
         }
         turn_halves(g, 4, 8, 2);
         return;
     }
     for (int i = 0; i < 8; i += 2) { // pairs of rows
-        op32(g, DV_X_vunpcklps, 8 + i, i, i + 1, 0);
-        op32(g, DV_X_vunpckhps, 9 + i, i, i + 1, 0);
+        weave(g, DV_X_vunpcklps, 8 + i, i, i + 1);
+        weave(g, DV_X_vunpckhps, 9 + i, i, i + 1);
     }
     for (int i = 0; i < 8; i += 4) // four rows: columns 0 to 3 of each half
         for (int j = 0; j < 2; j++) {
-            op32(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j, 0);
-            op32(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j, 0);
+            weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
+            weave(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j);
         }
     turn_halves(g, 0, 8, 4);
 }
@@ -204,7 +209,8 @@ static void transpose(dv_x *g, const dv_move_shape *s)
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
 {
     int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
-    dv_x gen = dv_x_gen(code, isa, es), *g = &gen;
+    dv_x gen, *g = &gen;
+    dv_x_start(g, code, isa, es);
     switch ((dv_move)s->move) {
     case DV_MOVE_ZERO:
     case DV_MOVE_COPY:
@@ -218,12 +224,12 @@ void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
         break;
     case DV_MOVE_WIDEN:
     case DV_MOVE_NARROW:
-        gen = dv_x_gen_32(code, 4);
+        dv_x_start_vb(g, code, 32, 4);
         dv_x_convert(g, s);
         break;
     case DV_MOVE_PAIRS:
     case DV_MOVE_PAIRS_TURNED:
-        gen = dv_x_gen(code, isa, 4);
+        dv_x_start(g, code, isa, 4);
         dv_x_pairs_move(g, isa, s);
         break;
     }

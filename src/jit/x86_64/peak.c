@@ -7,7 +7,8 @@ enum { X_TURNS = 7, TILES = 4 };
 // Tiles of 32 rows by 32 columns.
 static int tiles(dv_code *code, const dv_isa *isa, int dtype)
 {
-    dv_x gen = dv_x_gen(code, isa, 4), *g = &gen;
+    dv_x gen, *g = &gen;
+    dv_x_start(g, code, isa, 4);
     dv_x_insn op = dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
     dv_x_tiles_set(g, 32, 32);
     size_t start = code->n;

@@ -1,4 +1,5 @@
 // The end of a tile: scale, add C and the bias, clamp, store.
+#include "jit/x86_64/kept.h"
 #include "jit/x86_64/tile.h"
 
 static const dv_x_more none = {0};
@@ -23,9 +24,11 @@ static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
             dv_x_insn op = beta >= 0 ? DV_XF(g, vfma) : DV_XI(g, vadd);
             if (part) {
                 dv_x_load(g, free, X_C, off, part);
+                dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
                 dv_x_vvv(g, op, acc, b, free);
             } else {
                 dv_x_vvm(g, op, acc, b, X_C, off);
+                dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
             }
         }
 }
@@ -56,9 +59,12 @@ static void clamp(dv_x *g, int v, int n, int free)
 static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     for (int i = 0; i < t->rows; i++)
-        for (int j = 0; j < t->nv; j++)
-            dv_x_store(g, dv_x_acc(t, 0, i, j), X_C,
-                       i * p->ldc + (int64_t)j * g->vb, dv_x_is_part(g, t, j));
+        for (int j = 0; j < t->nv; j++) {
+            int64_t off = i * p->ldc + (int64_t)j * g->vb;
+            dv_x_store(g, dv_x_acc(t, 0, i, j), X_C, off,
+                       dv_x_is_part(g, t, j));
+            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
+        }
 }
 
 // -- Around the caches -------------------------------------------------------
@@ -203,6 +209,7 @@ static void turn(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     column(g, p, t);
     dv_x_add(g, X_AT, g->es);
     dv_x_add(g, X_BT, p->ldc);
+    dv_x_noted(g, DV_X_LDC, 1, p->ldc, 0);
     if (p->bias == 2)
         dv_x_add(g, X_K, g->es);
     dv_x_again(g, X_BATCH, top);

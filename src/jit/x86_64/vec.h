@@ -1,5 +1,5 @@
-// Inside the back end for jit/vec.h's kernels: vec.c has the frame, the loops
-// and arithmetic, vec_mem.c loads and stores.
+// Inside the back end for jit/vec.h's kernels: vec.c has the frame and the
+// loops, vec_arith.c arithmetic, vec_mem.c loads and stores.
 #ifndef DV_X64_VEC_H
 #define DV_X64_VEC_H
 #include "jit/vec_ir.h"
@@ -18,7 +18,6 @@ typedef struct dv_x_own {
 } dv_x_own;
 
 typedef struct dv_x_vec {
-    dv_x gen;
     const dv_vec_plan *p;
     int64_t places, running, slots, all, old_sp, stage, frame; // from sp
     size_t top[MAX_NEST]; // of the loops around, and the ends of jumps out
@@ -26,13 +25,21 @@ typedef struct dv_x_vec {
     int depth;
     uint32_t zeros; // registers in which 0 is
     size_t pool_fix;
+    int n_holes; // of what is left of the kernel
     int n_own;
     dv_x_own own[MAX_OWN];
+    dv_x gen;
 } dv_x_vec;
 
 static inline int dv_x_size(const dv_vec_operand *o)
 {
     return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+}
+
+// The machine's register of one of the plan's.
+static inline int dv_x_vec_reg(int r)
+{
+    return r + N_TEMPS;
 }
 
 // The register of an operand's running pointer; X_FAR when it has none.
@@ -41,9 +48,17 @@ int dv_x_vec_pointer(dv_x_vec *m, int operand);
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);
 dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits);
 dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
-// Any instruction of form VRM or VRVM at the full length.
+// Any instruction of form VRM or VRVM at the full length, or at another one.
+// Memory has no index.
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
+void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
 
+// to = from + the distance of an operand's rows; kernels that differ only in
+// that are copied (vec_whole.c), so it is noted where the code has it.
+void dv_x_vec_add_row(dv_x_vec *m, int to, int from, int operand);
+int dv_x_vec_fill(dv_code *code, const dv_vec_whole *w, const dv_vec_shape *s);
+
+void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o);
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
 void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v);
 #endif

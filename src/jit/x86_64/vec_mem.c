@@ -4,8 +4,6 @@
 
 enum { CHUNK = 16 }; // what elements are put together in, in bytes
 
-static const dv_x_more none = {0};
-
 static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
 {
     dv_x_vec_op(m, insn, a, b, c);
@@ -14,7 +12,7 @@ static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
 // The same with a length of its own.
 static void op_n(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c)
 {
-    dv_x_emit(m->gen.code, insn, vl, a, b, c, none);
+    dv_x_vec_op_n(m, insn, vl, a, b, c);
 }
 
 static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
@@ -59,7 +57,7 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
     if (off >= INT32_MIN && off <= INT32_MAX)
         return dv_x_mem(base, off);
     dv_x_set(&m->gen, X_TMP, off);
-    dv_x_emit(m->gen.code, DV_X_add_s, 0, base, 0, dv_x_reg(X_TMP), none);
+    dv_x_emit_gr(m->gen.code, DV_X_add_s, base, X_TMP);
     return dv_x_mem(X_TMP, 0);
 }
 
