@@ -41,7 +41,7 @@ dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
         d[1].size /= outer;
         d[0].size = outer;
         // In range: the nest's extents are, and they go further.
-        for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int o = 0; o < DV_MAX_OPERANDS; o++)
             d[0].stride[o] *= d[1].size;
         i++; // the parts are not cut again
     }

@@ -77,11 +77,11 @@ static void derived(void **state)
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
                      DV_OK);
     dv_nest_destroy(n);
-    dv_nest_place at[3];
+    dv_nest_place at[DV_NEST_PLACES];
     assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, "p", NULL),
                      DV_OK);
-    const int want[] = {1, 0, 2}; // b, a, p
-    for (int o = 0; o < 3; o++) {
+    const int want[] = {1, 0, 2, -1}; // b, a, p
+    for (int o = 0; o < DV_NEST_PLACES; o++) {
         assert_int_equal(at[o].tensor, want[o]);
         assert_int_equal(at[o].offset_elems, 0);
     }
