@@ -200,12 +200,22 @@ static dv_status take_function(deriver *x)
 
 // -- Operands ----------------------------------------------------------------
 
+// Has a gemm its operands: in memory row by row, of one type of two?
+static int suits_gemm(const deriver *x)
+{
+    dv_dtype t = tensor_of(x, DV_OUT)->dtype;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (tensor_of(x, o)->dtype != t || dv_access_is_indirect(x->access[o]))
+            return 0;
+    return t == DV_F32 || t == DV_F64;
+}
+
 // The one index of an operand that is read: in2 has it.
 static dv_status take_index(deriver *x, int o)
 {
     const dv_access *a = x->access[o];
     const char *name = tensor_of(x, o)->name;
-    if (dv_nest_is_product(&x->n) || dv_nest_is_select(&x->n))
+    if (dv_nest_is_select(&x->n))
         return refuse(x, a->off,
                       "%s, which %s reads, has an index that is read%s", name,
                       dv_prim_get(x->n.main)->name, way_out(x));
@@ -234,6 +244,8 @@ static dv_status take_index(deriver *x, int o)
 
 static dv_status take_operands(deriver *x)
 {
+    if (dv_nest_is_product(&x->n) && !suits_gemm(x))
+        x->n.main = DV_PRIM_DOT;
     for (int o = 0; o < DV_N_OPERANDS; o++)
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
@@ -346,6 +358,15 @@ static void swap_inputs(deriver *x)
     memcpy(x->stride[DV_IN1], stride, sizeof stride);
 }
 
+// Variables that are in one operand alone are for sums of products of any kind.
+static void check_members(deriver *x)
+{
+    for (int v = 0; v < x->op->n_vars; v++)
+        if (dv_nest_is_product(&x->n) && type_of(x, v) < 0 &&
+            x->op->vars[v].end - x->op->vars[v].begin > 1)
+            x->n.main = DV_PRIM_DOT;
+}
+
 // a * b is b * a: whichever suits the kernel comes first.
 static void orient(deriver *x)
 {
@@ -444,9 +465,9 @@ static void add_missing(deriver *x)
     }
     if (dv_nest_is_reduce(&x->n)) {
         if (count_even(x, 0) == 0)
-            add_one(x, DV_NEST_C, in0, 0, out);
+            add_one(x, DV_NEST_C, in0, in1, out);
         if (count_even(x, 1) == 0)
-            add_one(x, DV_NEST_K, in0, 0, 0);
+            add_one(x, DV_NEST_K, in0, in1, 0);
         return;
     }
     if (!dv_nest_is_unary(&x->n)) {
@@ -479,6 +500,7 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
             return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&p->src, x.op->off},
                            "the steps in %s do not fit 64 bits",
                            tensor_of(&x, o)->name);
+    check_members(&x);
     orient(&x);
     DV_TRY(add_vars(&x));
     add_missing(&x);

@@ -110,10 +110,12 @@ int dv_nest_is_of_one_type(const dv_nest *n)
 int dv_nest_has(const dv_nest *n, int operand)
 {
     double value;
-    int reads = dv_prim_is_const(n->main, &value)               ? 0
-                : dv_nest_is_select(n)                          ? 3
-                : dv_nest_is_binary(n) || dv_nest_is_product(n) ? 2
-                                                                : 1;
+    int reads = dv_prim_is_const(n->main, &value) ? 0
+                : dv_nest_is_select(n)            ? 3
+                : dv_nest_is_binary(n) || dv_nest_is_product(n) ||
+                        n->main == DV_PRIM_DOT
+                    ? 2
+                    : 1;
     if (n->constants >> operand & 1)
         return 0;
     switch (operand) {

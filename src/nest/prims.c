@@ -73,6 +73,13 @@ static int stays(const dv_nest *n)
     return 0;
 }
 
+// Steps, but none at all are the farthest.
+static int64_t reach(const dv_nest *n, int dim, int operand)
+{
+    int64_t s = step(n, dim, operand);
+    return s ? s : INT64_MAX;
+}
+
 // The smallest step in an operand, of k or of all other types.
 static int nearest(const dv_nest *n, int operand, int of_k)
 {
@@ -80,7 +87,7 @@ static int nearest(const dv_nest *n, int operand, int of_k)
     for (int i = 0; i < n->n_dims; i++)
         if (n->dims[i].exec != DV_NEST_PRIM && !is_looked_up(n, i) &&
             (n->dims[i].type == DV_NEST_K) == of_k &&
-            (best < 0 || step(n, i, operand) < step(n, best, operand)))
+            (best < 0 || reach(n, i, operand) < reach(n, best, operand)))
             best = i;
     return best;
 }

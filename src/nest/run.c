@@ -106,10 +106,10 @@ static double point_any(any *x)
     double in0 = operand(x, DV_IN0);
     if (dv_nest_is_unary(n))
         return rounded(x, apply_any(n->main, in0));
-    if (dv_nest_is_reduce(n))
+    if (dv_nest_is_reduce(n) && n->main != DV_PRIM_DOT)
         return dv_fn_apply(fn, x->sum, in0, 0);
     double in1 = operand(x, DV_IN1);
-    if (dv_nest_is_product(n))
+    if (dv_nest_is_product(n) || n->main == DV_PRIM_DOT)
         return x->sum + in0 * in1;
     double in2 = dv_nest_is_select(n) ? operand(x, DV_IN2) : 0;
     return rounded(x, dv_fn_apply(fn, in0, in1, in2));
@@ -195,7 +195,8 @@ static int is_common(const dv_nest *n)
 {
     return (n->dtype == DV_F32 || n->dtype == DV_F64) &&
            dv_nest_is_of_one_type(n) && !n->look && !n->mean && !n->constants &&
-           !dv_nest_is_select(n) && dv_nest_has(n, DV_IN0);
+           !dv_nest_is_select(n) && n->main != DV_PRIM_DOT &&
+           dv_nest_has(n, DV_IN0);
 }
 
 dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],

@@ -146,7 +146,7 @@ static dv_status read_value(dv_lexer *lx, double *value)
         *value = lx->tok.f;
     else
         return expected(lx, "a number");
-    if (minus)
+    if (minus && !isnan(*value)) // nan is printed without a sign
         *value = -*value;
     return dv_lex(lx);
 }

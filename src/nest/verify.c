@@ -178,7 +178,8 @@ static dv_status check_operands(const dv_nest *n, dv_diag *diag)
 
 static dv_status check_mean(const dv_nest *n, dv_diag *diag)
 {
-    if (n->mean && !is_product(n->main) && n->main != DV_PRIM_SUM)
+    if (n->mean && !is_product(n->main) && n->main != DV_PRIM_SUM &&
+        n->main != DV_PRIM_DOT)
         return broken(n, -1, diag, RULE_MEAN, "main is %s, a mean is of a sum",
                       dv_prim_get(n->main)->name);
     if (n->mean && n->first != DV_PRIM_ZERO)
@@ -420,7 +421,11 @@ static const membership *members_of(const dv_nest *n)
                                      [DV_IN2] = {MAY, NO, NO, NO}};
     static const membership reduce = {
         [DV_IN0] = {MAY, MAY, MAY, MAY}, [DV_OUT] = {YES, YES, YES, NO}};
-    return dv_nest_is_unary(n)    ? &unary
+    static const membership dot = {[DV_IN0] = {MAY, MAY, MAY, MAY},
+                                   [DV_IN1] = {MAY, MAY, MAY, MAY},
+                                   [DV_OUT] = {YES, YES, YES, NO}};
+    return n->main == DV_PRIM_DOT ? &dot
+           : dv_nest_is_unary(n)  ? &unary
            : dv_nest_is_binary(n) ? &binary
            : dv_nest_is_select(n) ? &three
            : dv_nest_is_reduce(n) ? &reduce

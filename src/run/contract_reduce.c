@@ -4,6 +4,8 @@
 //   k 96: in0 1             A kernel has it and one more inside: it reduces
 //                           along one of them, or both. Loops go over others.
 //
+// A dot reduces products of in0 and in1.
+//
 // Where loops over k are left, the kernels of their later turns begin with what
 // is in out. So the first touch is in the kernel of the first turn, the last
 // touch in that of the last.
@@ -21,14 +23,15 @@
 enum {
     SHORT = 8,         // an axis of less fills no vectors
     FEW = 64,          // elements of out that are no work for threads
-    BLOCK = 1 << 14,   // elements of in0 that are
+    BLOCK = 1 << 15,   // elements of in0 that are
     MOST_BLOCKS = 1024 // of such
 };
 
 struct ct_reduce {
     ct_ways a; // loops, k behind others; row, in
     ct_look look;
-    int64_t es_from, es_to;
+    int64_t es_from, es_with, es_to;
+    int dot;
     double count;        // that a mean divides by; 0: it is none
     dv_vec_fn run[2][2]; // in the first turn of k, in the last
     // In blocks of an axis; 0: not.
@@ -48,9 +51,14 @@ static int comes_before(const ct_way *a, const ct_way *b)
     return llabs(a->step[DV_IN0]) > llabs(b->step[DV_IN0]);
 }
 
+static int64_t step_of(const ct_way *x)
+{
+    return llabs(x->step[DV_IN0]) + llabs(x->step[DV_IN1]);
+}
+
 // -- What a kernel has inside ------------------------------------------------
 
-// What vectors run along: the smallest step in in0; but windows of a few
+// What vectors run along: the smallest step in the inputs; but windows of a few
 // elements are gone over side by side, along out. -1: there is none.
 static int32_t find_in(const ct_reduce *r)
 {
@@ -58,8 +66,7 @@ static int32_t find_in(const ct_reduce *r)
     const ct_way *at = r->a.at;
     for (int32_t i = 0; i < r->a.n; i++)
         if (ct_way_is_near(&at[i]) &&
-            (best < 0 ||
-             llabs(at[i].step[DV_IN0]) < llabs(at[best].step[DV_IN0])))
+            (best < 0 || step_of(&at[i]) < step_of(&at[best])))
             best = i;
     if (best < 0 || !at[best].is_k || at[best].size >= SHORT)
         return best;
@@ -122,7 +129,7 @@ static void choose_cut(ct_reduce *r)
 // -- Making ------------------------------------------------------------------
 
 typedef struct maker {
-    dv_vec_node nodes[8];
+    dv_vec_node nodes[10];
     dv_vec_shape s;
 } maker;
 
@@ -150,10 +157,10 @@ static uint16_t touched(maker *m, dv_prim p, uint16_t node)
 
 static uint8_t reducer_of(dv_prim p)
 {
-    return p == DV_PRIM_SUM        ? DV_RED_SUM
-           : p == DV_PRIM_PROD     ? DV_RED_PROD
+    return p == DV_PRIM_PROD       ? DV_RED_PROD
            : p == DV_PRIM_MIN_OVER ? DV_RED_MIN
-                                   : DV_RED_MAX;
+           : p == DV_PRIM_MAX_OVER ? DV_RED_MAX
+                                   : DV_RED_SUM;
 }
 
 static dv_status make_kernel(ct_reduce *r, dv_jit *jit, const dv_nest *n,
@@ -165,9 +172,12 @@ static dv_status make_kernel(ct_reduce *r, dv_jit *jit, const dv_nest *n,
                                  .dtype = (uint8_t)dv_nest_dtype(n, DV_IN0)};
     const dv_vec_operand to = {in->step[DV_OUT], row->step[DV_OUT],
                                .dtype = (uint8_t)n->dtype};
-    const dv_vec_operand operands[] = {from, to, to};
+    const dv_vec_operand with = {in->step[DV_IN1], row->step[DV_IN1],
+                                 .dtype = (uint8_t)dv_nest_dtype(n, DV_IN1)};
+    int dot = n->main == DV_PRIM_DOT;
+    const dv_vec_operand operands[] = {from, dot ? with : to, to, to};
     maker m = {.s = {.operands = operands,
-                     .n_operands = 3,
+                     .n_operands = (uint16_t)(3 + dot),
                      .compute = (uint8_t)ct_compute_of(n),
                      .reducer = reducer_of(n->main)}};
     m.s.nodes = m.nodes;
@@ -175,9 +185,14 @@ static dv_status make_kernel(ct_reduce *r, dv_jit *jit, const dv_nest *n,
                  : row->is_k ? DV_VEC_BOTH
                              : DV_VEC_INNER;
     m.s.value = add(&m, (dv_vec_node){.kind = DV_VEC_LOAD});
+    if (dot) {
+        dv_vec_node in1 = {.kind = DV_VEC_LOAD, .arg = {1}};
+        m.s.value = apply(&m, DV_FN_MUL, m.s.value, add(&m, in1));
+    }
     m.s.result = add(&m, (dv_vec_node){.kind = DV_VEC_REDUCED});
     if (begin != dv_prim_of_nothing(n->main)) {
-        uint16_t old = add(&m, (dv_vec_node){.kind = DV_VEC_LOAD, .arg = {1}});
+        uint16_t old = add(&m, (dv_vec_node){.kind = DV_VEC_LOAD,
+                                             .arg = {(uint16_t)(1 + dot)}});
         old = touched(&m, begin, old);
         m.s.result = apply(&m, dv_prim_get(n->main)->fn, old, m.s.result);
     }
@@ -205,7 +220,8 @@ static dv_status check_type(const ct_reduce *r, const dv_nest *n, dv_diag *diag)
                        dv_dtype_get(n->dtype)->name, loops);
     // A function of what 32 bits have no room for.
     if (in == DV_I32 && dv_prim_get(n->last)->fn >= 0 &&
-        (n->main == DV_PRIM_SUM || n->main == DV_PRIM_PROD))
+        (n->main == DV_PRIM_SUM || n->main == DV_PRIM_PROD ||
+         n->main == DV_PRIM_DOT))
         return dv_fail(diag, DV_E_DTYPE, (dv_loc){n->src, n->off},
                        "%s of a %s: kernels of whole numbers have 32 bits",
                        dv_prim_get(n->last)->name, dv_prim_get(n->main)->name);
@@ -216,7 +232,9 @@ static dv_status make(ct_reduce *r, dv_jit *jit, const dv_nest *n,
                       dv_diag *diag)
 {
     r->es_from = dv_dtype_get(dv_nest_dtype(n, DV_IN0))->size_bytes;
+    r->es_with = dv_dtype_get(dv_nest_dtype(n, DV_IN1))->size_bytes;
     r->es_to = dv_dtype_get(n->dtype)->size_bytes;
+    r->dot = n->main == DV_PRIM_DOT;
     r->look = ct_look_of(n);
     ct_ways_list(&r->a, n, comes_before);
     ct_ways_join(&r->a);
@@ -261,12 +279,14 @@ static int64_t cut_nest(dv_nest *blocks, dv_nest *results)
         results->dims[results->n_dims++].stride[DV_IN0] = dense;
         dense *= d->size;
     }
-    blocks->types[DV_IN0] =
-        (uint8_t)(1 + dv_nest_dtype(blocks, DV_IN0)); // before its own changes
+    for (int o = DV_IN0; o <= DV_IN1; o++) // before that of out changes
+        blocks->types[o] = (uint8_t)(1 + dv_nest_dtype(blocks, o));
     blocks->dtype = in;
     blocks->first = dv_prim_of_nothing(blocks->main);
     blocks->last = DV_PRIM_NONE;
     results->types[DV_IN0] = (uint8_t)(1 + in);
+    if (results->main == DV_PRIM_DOT)
+        results->main = DV_PRIM_SUM;
     return dense;
 }
 
@@ -345,12 +365,13 @@ void ct_reduce_destroy(ct_reduce *r)
 static void inside(const ct_reduce *r, const ct_range *of, const int64_t *at,
                    const ct_data *d)
 {
-    int64_t from = r->a.off[DV_IN0], to = r->a.off[DV_OUT], in2, look;
+    int64_t from = r->a.off[DV_IN0], to = r->a.off[DV_OUT], look;
+    int64_t with = r->a.off[DV_IN1], in2 = r->a.off[DV_IN2];
     int first = 1, last = 1;
-    in2 = r->a.off[DV_IN2];
     for (int32_t i = 0; i < r->a.n; i++) {
         const ct_way *x = &r->a.at[i];
         from += at[i] * x->step[DV_IN0];
+        with += at[i] * x->step[DV_IN1];
         to += at[i] * x->step[DV_OUT];
         in2 += at[i] * x->step[DV_IN2];
         if (x->is_k && i < r->a.n - 2) {
@@ -361,10 +382,12 @@ static void inside(const ct_reduce *r, const ct_range *of, const int64_t *at,
     if (r->look.operand >= 0) {
         if (!ct_look_up(&r->look, d->in2, in2, &look, d->bad))
             return;
-        from += look;
+        *(r->look.operand == DV_IN0 ? &from : &with) += look;
     }
     unsigned char *out = d->out + to * r->es_to;
-    void *operands[] = {d->in0 + from * r->es_from, out, out};
+    void *operands[4] = {d->in0 + from * r->es_from, out, out, out};
+    if (r->dot)
+        operands[1] = d->in1 + with * r->es_with;
     const ct_range *row = &of[r->a.n - 2], *in = row + 1;
     dv_vec_args args = {row->end - row->begin, in->end - in->begin, operands,
                         NULL};

@@ -19,7 +19,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TURN = 32, MAX_ES = 8 }; // rows and columns of a block that is turned
+// Rows and columns of a block that is turned; bytes of an element in a buffer.
+enum { TURN = 32, TURN_ES = 4 };
 enum { N_ARGS = 3 };
 static const int inputs[N_ARGS] = {DV_IN0, DV_IN1, DV_IN2};
 
@@ -62,15 +63,22 @@ static void choose_inside(ct_touch *t)
 
 // -- Turning -----------------------------------------------------------------
 
-// Is an input unit stride along x, while out is along `in`, and is there a move
-// for that?
+// The blocks of a function of one input of out's type are turned into out.
+static int turns_into_out(const dv_nest *n)
+{
+    return dv_nest_is_unary(n) && !n->types[DV_IN0];
+}
+
+// Is an input unit stride along x, while out is along `in`, and does turning
+// it pay? By way of a buffer only 4 bytes do: vectors have too few of 8.
 static int lies_across(const ct_touch *t, const dv_nest *n, int o,
                        const ct_way *x, const ct_way *in)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     return (t->reads >> o & 1) && x->step[o] == 1 && in->step[o] >= 2 &&
            in->step[o] >= dv_min_i64(x->size, TURN) &&
-           (type == DV_F32 || type == DV_F64 || type == DV_I32);
+           (type == DV_F32 || type == DV_I32 ||
+            (type == DV_F64 && turns_into_out(n)));
 }
 
 // The axis that is unit stride in an input while the last one is that of out:
@@ -266,7 +274,7 @@ static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
     ct_ways_join(&t->a);
     if (!choose_turn(t, n))
         choose_inside(t);
-    t->in_out = t->turned && dv_nest_is_unary(n) && !n->types[DV_IN0];
+    t->in_out = t->turned && turns_into_out(n);
     for (int i = 0; i < N_ARGS; i++)
         if (t->turned >> inputs[i] & 1)
             DV_TRY(make_turns(t, jit, n, inputs[i], diag));
@@ -329,7 +337,7 @@ static void turn(const ct_touch *t, const ct_range *r, spot s)
 {
     const ct_way *col = &t->a.at[t->a.n - 2], *row = col + 1;
     const ct_range *of_col = &r[t->a.n - 2], *of_row = of_col + 1;
-    _Alignas(64) unsigned char buffer[N_ARGS][TURN * TURN * MAX_ES];
+    _Alignas(64) unsigned char buffer[N_ARGS][TURN * TURN * TURN_ES];
     for (int64_t j = of_col->begin; j < of_col->end; j += TURN)
         for (int64_t i = of_row->begin; i < of_row->end; i += TURN) {
             int64_t rows = dv_min_i64(TURN, of_row->end - i);
