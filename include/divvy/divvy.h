@@ -632,7 +632,7 @@ DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
 // -- Nests -------------------------------------------------------------------
 //
-// One tensor operation, out += in0 * in1, out = f(in0), out = f(in0, in1) or a
+// One tensor operation, out += in0 * in1, a function of up to three inputs or a
 // reduction of in0, as loops around a kernel (docs/cli.md has the language).
 // Contractions of two tensors with any strides are such nests, and run alone:
 //

@@ -169,7 +169,7 @@ static void random_long_reduce(rng *r, dv_nest *n)
     random_reduce(r, n);
     n->main = rng_percent(r, 60) ? DV_PRIM_SUM : DV_PRIM_MAX_OVER;
     n->n_dims = 0;
-    int64_t out = few[rng_below(r, 7)], left = 150000 + rng_below(r, 150000);
+    int64_t out = few[rng_below(r, 7)], left = 70000 + rng_below(r, 60000);
     if (out > 1 || rng_percent(r, 50))
         n->dims[n->n_dims++] = (dv_nest_dim){.type = DV_NEST_C, .size = out};
     for (int64_t k = left / out; k > 1; k /= n->dims[n->n_dims++].size)
@@ -354,7 +354,7 @@ static void test_best(void **state)
 static void test_long(void **state)
 {
     uint64_t seed = gen_seed();
-    int ran = 0, cases = gen_cases(60);
+    int ran = 0, cases = gen_cases(40);
     for (int i = 0; i < cases; i++) {
         rng r = {seed + (uint64_t)i};
         dv_nest n;

@@ -461,7 +461,7 @@ static void ops(void **state)
         if (!ok) {
             gen_report("the nest of an op", seed + (uint64_t)i, GEN_FLOATS,
                        m.text, why);
-            fail();
+            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
         }
     }
     printf("%d nests, %d with kernels, %d in the original's form\n",
