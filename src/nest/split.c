@@ -59,7 +59,9 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
         dv_nest_dim *d = &n->dims[i];
         int64_t size = 0;
         int down = dv_nest_steps_over(&d[0], &d[1]);
-        int up = dv_nest_steps_over(&d[1], &d[0]);
+        // Where out is looked up, loops keep their order: what comes last
+        // stays.
+        int up = n->look != 1 + DV_OUT && dv_nest_steps_over(&d[1], &d[0]);
         if (d[0].type != d[1].type || (!down && !up) ||
             !dv_mul_i64(&size, d[0].size, d[1].size) ||
             size > DV_NEST_FUSE_LIMIT) {

@@ -18,6 +18,7 @@
 #include "run/contract_ways.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Rows and columns of a block that is turned; bytes of an element in a buffer.
 enum { TURN = 32, TURN_ES = 4 };
@@ -33,6 +34,9 @@ struct ct_touch {
     uint8_t turned; // a bit an input: its blocks are
     uint8_t in_out; // they are turned into out
     dv_vec_fn run;  // NULL: moves are all
+    // Of whole rows that are only copied, to or from where an index says; 0:
+    // they are not such.
+    int64_t row_bytes;
     // Whole or rest of rows, of columns.
     dv_move_fn turn[DV_MAX_OPERANDS][2][2];
 };
@@ -227,6 +231,17 @@ static void choose_piece(ct_touch *t)
             t->piece = TURN;
 }
 
+// Whole rows of one run each, where an index has all loops.
+static void choose_rows(ct_touch *t, const dv_nest *n)
+{
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
+    int one = in->size == 1 || (in->step[DV_IN0] == 1 && in->step[DV_OUT] == 1);
+    if (n->look && n->main == DV_PRIM_COPY && !n->types[DV_IN0] &&
+        !n->constants && !t->turned && one && row->size == 1 &&
+        t->a.cut < t->a.n - 2)
+        t->row_bytes = in->size * t->es[DV_OUT];
+}
+
 // Of whole numbers, constants must be such.
 static dv_status check_constants(const dv_nest *n, dv_diag *diag)
 {
@@ -281,6 +296,7 @@ static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
     DV_TRY(make_kernel(t, jit, n, p, count, diag));
     choose_cut(t);
     choose_piece(t);
+    choose_rows(t, n);
     return DV_OK;
 }
 
@@ -374,10 +390,40 @@ static void inside(const ct_touch *t, const ct_range *r, spot s)
     }
 }
 
+// The turns of the innermost loop; without one there is a single turn.
+static void turns(const ct_touch *t, const ct_range *of, spot s, ct_bad *bad)
+{
+    static const ct_way none = {.size = 1};
+    int32_t last = t->a.n - 3, o = t->look.operand;
+    const ct_way *x = last < 0 ? &none : &t->a.at[last];
+    int64_t begin = last < 0 ? 0 : of[last].begin, off;
+    int64_t end = last < 0 ? 1 : of[last].end;
+    int64_t step[DV_MAX_OPERANDS];
+    for (int k = 0; k < DV_MAX_OPERANDS; k++)
+        step[k] = s.at[k] ? x->step[k] * t->es[k] : 0;
+    s = moved(t, s, x, begin);
+    for (int64_t i = begin; i < end; i++) {
+        spot w = s;
+        int there = o < 0 || ct_look_up(&t->look, s.at[DV_IN2], 0, &off, bad);
+        if (there && o >= 0)
+            w.at[o] += off * t->es[o];
+        if (there && t->row_bytes == sizeof(int32_t))
+            memcpy(w.at[DV_OUT], w.at[DV_IN0], sizeof(int32_t));
+        else if (there && t->row_bytes)
+            memcpy(w.at[DV_OUT], w.at[DV_IN0], (size_t)t->row_bytes);
+        else if (there)
+            inside(t, of, w);
+        for (int k = 0; k < DV_MAX_OPERANDS; k++)
+            if (step[k])
+                s.at[k] += step[k];
+    }
+}
+
 void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d)
 {
     ct_range of[CT_MAX_WAYS];
     int64_t at[CT_MAX_WAYS];
+    int32_t last = t->a.n - 3;
     spot begin = {{d->in0, d->in1, d->out, d->in2}};
     if (!ct_ways_part(&t->a, thread, of, at))
         return;
@@ -386,14 +432,10 @@ void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d)
             begin.at[o] += t->a.off[o] * t->es[o];
     do {
         spot s = begin;
-        for (int32_t k = 0; k < t->a.n - 2; k++)
+        for (int32_t k = 0; k < last; k++)
             s = moved(t, s, &t->a.at[k], at[k]);
-        int64_t off = 0;
-        int o = t->look.operand;
-        if (o >= 0 && !ct_look_up(&t->look, s.at[DV_IN2], 0, &off, d->bad))
-            continue;
-        if (o >= 0)
-            s.at[o] += off * t->es[o];
-        inside(t, of, s);
+        turns(t, of, s, d->bad);
+        if (last >= 0)
+            at[last] = of[last].end - 1; // all its turns are done
     } while (ct_ways_next(&t->a, of, at));
 }

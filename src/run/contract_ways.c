@@ -1,5 +1,4 @@
 #include "run/contract_ways.h"
-#include "base/dtype.h"
 #include "base/math.h"
 #include "jit/vec.h"
 #include <stdlib.h>
@@ -121,15 +120,23 @@ ct_look ct_look_of(const dv_nest *n)
                      n->look_size};
 }
 
+static int64_t index_at(dv_dtype t, const unsigned char *in2, int64_t at)
+{
+    if (t == DV_I32)
+        return ((const int32_t *)(const void *)in2)[at];
+    return t == DV_I64 ? ((const int64_t *)(const void *)in2)[at]
+                       : ((const int8_t *)in2)[at];
+}
+
 int ct_look_up(const ct_look *l, const unsigned char *in2, int64_t at,
                int64_t *off, ct_bad *bad)
 {
-    double i = dv_load(l->type, in2, at);
-    if (i < 0 || i >= (double)l->size) {
-        atomic_store(&bad->index, i < 0x1p62 ? (int64_t)i : INT64_MAX);
+    int64_t i = index_at(l->type, in2, at);
+    if (i < 0 || i >= l->size) {
+        atomic_store(&bad->index, i);
         atomic_store(&bad->found, 1);
         return 0;
     }
-    *off = (int64_t)i * l->step;
+    *off = i * l->step;
     return 1;
 }
