@@ -108,8 +108,8 @@ typedef struct dv_nest_dim {
     dv_nest_exec exec;
     int64_t size;
     int64_t stride[DV_MAX_OPERANDS]; // in elements; 0: the operand lacks it
-    uint32_t off;                    // in the text
     int64_t whole; // the tiles of this end here; 0: they are not cut short
+    uint32_t off;  // in the text
     uint8_t pack;  // a bit an operand: packed in each turn of the loop
 } dv_nest_dim;
 

@@ -497,7 +497,8 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
     dv_nest all = *n; // tiles may reach beyond the end, elements do not
     dv_nest_unite(&all);
     n = &all;
-    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+    int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
+    for (int o = 0; o < operands; o++)
         if (!dv_nest_extent(n, o, &lo, &hi) || !dv_sub_i64(&hi, hi, lo))
             return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
                            "the elements of %s are too many to count",
