@@ -239,6 +239,10 @@ static dv_status take_index(deriver *x, int o)
         return refuse(x, x->access[DV_IN2]->off,
                       "the index %s of %s has an index that is read",
                       tensor_of(x, DV_IN2)->name, name);
+    if (x->access[DV_IN2]->tensor == x->op->write.tensor)
+        return refuse(x, x->access[DV_IN2]->off,
+                      "the index of %s is %s, which it writes", name,
+                      tensor_of(x, DV_IN2)->name);
     return DV_OK;
 }
 
