@@ -727,12 +727,12 @@ typedef struct dv_contract_options {
 
 // Lay a product out, make its kernels and get its buffers; or make those of a
 // function of up to three inputs, where out may be an input with the same
-// strides, or of a reduction. What a nest does not read may be NULL. The nest is
-// copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its own).
-// Products of f32 and f64, any touches: zero first and relu last are in the
-// product's kernels, others go over out before it and behind it; others of all
-// types that vector kernels load, DV_E_DTYPE otherwise. as_is, a form that
-// kernels are made for; otherwise DV_E_NEST.
+// strides, or of a reduction. What a nest does not read may be NULL. The nest
+// is copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its
+// own). Products are of f32 or f64, with any touches: zero first and relu last
+// are in their kernels, others go over out before and behind. All others are of
+// any types that vector kernels load and store; DV_E_DTYPE otherwise. as_is, a
+// form that kernels are made for; otherwise DV_E_NEST.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
