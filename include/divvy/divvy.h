@@ -632,7 +632,7 @@ DV_API void dv_einsum_cache_destroy(dv_einsum_cache *cache);
 
 // -- Nests -------------------------------------------------------------------
 //
-// One tensor operation, out += in0 * in1, out = f(in0), out = f(in0, in1) or a
+// One tensor operation, out += in0 * in1, a function of up to three inputs or a
 // reduction of in0, as loops around a kernel (docs/cli.md has the language).
 // Contractions of two tensors with any strides are such nests, and run alone:
 //
@@ -682,8 +682,10 @@ typedef struct dv_nest_place {
 // The nest of an op, by the name of the tensor it writes: of a program whose
 // statements are one op each (DV_GRAIN_FUSED) or one for each function
 // (DV_GRAIN_PRIMITIVE). Factors may change places: `places` (NULL: not asked)
-// are in0, in1 and out. DV_E_NEST says why an op has none.
-DV_API dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[3],
+// are in0, in1, out and in2. DV_E_NEST says why an op has none.
+enum { DV_NEST_PLACES = 4 };
+DV_API dv_status dv_nest_derive(dv_nest **out,
+                                dv_nest_place places[DV_NEST_PLACES],
                                 const dv_program *p, dv_grain grain,
                                 const char *op, dv_diag *diag);
 DV_API void dv_nest_destroy(dv_nest *n);
@@ -724,12 +726,13 @@ typedef struct dv_contract_options {
     }
 
 // Lay a product out, make its kernels and get its buffers; or make those of a
-// unary or binary, where out may be an input with the same strides, or of a
-// reduction, for which in1 may be NULL as for a unary. The nest is copied;
-// `jit` is borrowed until dv_contract_destroy (NULL: it has its own). f32 and
-// f64, any touches: zero first and relu last are in the product's kernels,
-// others go over out before it and behind it. as_is, a form that kernels are
-// made for; otherwise DV_E_NEST.
+// function of up to three inputs, where out may be an input with the same
+// strides, or of a reduction. What a nest does not read may be NULL. The nest
+// is copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its
+// own). Products are of f32 or f64, with any touches: zero first and relu last
+// are in their kernels, others go over out before and behind. All others are of
+// any types that vector kernels load and store; DV_E_DTYPE otherwise. as_is, a
+// form that kernels are made for; otherwise DV_E_NEST.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,
@@ -740,6 +743,11 @@ DV_API void dv_contract_destroy(dv_contract *c);
 // bits every time, and for any number of threads unless k is summed in parts.
 DV_API void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                             void *out);
+// in2 of the runs behind this: what a select reads third, or an index.
+DV_API void dv_contract_more(dv_contract *c, const void *in2);
+// Did runs since the last call find an index that is none? What it would have
+// led to was left out. DV_E_BOUNDS says which.
+DV_API dv_status dv_contract_found(dv_contract *c, dv_diag *diag);
 // The same for callers with threads of their own: the parts of all threads in
 // any order; if there are two phases, wait for all, then combine likewise.
 DV_API int32_t dv_contract_threads(const dv_contract *c);

@@ -1,13 +1,11 @@
 // divvy nest: a loop nest from its text or from an op of a program; passes over
 // it, its rules, a run of it.
 #include "base/file.h"
-#include "base/math.h"
 #include "cli/cli.h"
 #include "cli/load.h"
+#include "cli/nest_run.h"
 #include "nest/nest.h"
-#include "run/contract.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +23,7 @@ typedef struct job {
     char *text;    // owned
     dv_program *p; // NULL when the file is a nest; owned
     dv_nest nest;
-    int64_t n_out; // what a run made of out
-    double sum, seconds;
-    uint64_t hash;
-    const char *how;   // it was run: kernels or loops
-    int64_t n_checked; // elements that agree with the loops
+    cli_nest_result r;
 } job;
 
 // -- The call ----------------------------------------------------------------
@@ -199,200 +193,10 @@ static dv_status optimise(job *j, dv_diag *diag)
     return check(j, passes, diag);
 }
 
-// Of an operand; INT64_MAX: more than can be counted.
-static int64_t bytes_of(const dv_nest *n, int o, int64_t *lo)
-{
-    int64_t hi, bytes, size = dv_dtype_get(n->dtype)->size_bytes;
-    if (!dv_nest_extent(n, o, lo, &hi) || !dv_sub_i64(&bytes, hi, *lo) ||
-        !dv_add_i64(&bytes, bytes, 1) || !dv_mul_i64(&bytes, bytes, size))
-        return INT64_MAX;
-    return bytes;
-}
-
-// An operand with made-up numbers; *at is the element of index 0.
-static dv_status make_up(const job *j, int o, void **data, char **at,
-                         dv_diag *diag)
-{
-    const dv_nest *n = &j->nest;
-    int64_t size = dv_dtype_get(n->dtype)->size_bytes, lo;
-    int64_t bytes = bytes_of(n, o, &lo);
-    *data = dv_alloc((size_t)bytes);
-    if (!*data)
-        return dv_nomem(diag);
-    dv_nest_fill(n->dtype, (uint64_t)o, *data, bytes / size);
-    *at = (char *)*data - lo * size;
-    return DV_OK;
-}
-
-// Out is there three times: it is run again, and compared.
-static dv_status check_memory(const job *j, dv_diag *diag)
-{
-    int64_t need = 0, lo;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        for (int copies = o == DV_OUT ? 3 : 1; copies > 0; copies--)
-            if (!dv_add_i64(&need, need, bytes_of(&j->nest, o, &lo)))
-                need = INT64_MAX;
-    return cli_check_bytes(need, diag);
-}
-
-static void summarize(job *j, const void *out)
-{
-    int64_t lo, hi, size = dv_dtype_get(j->nest.dtype)->size_bytes;
-    const unsigned char *bytes = out;
-    dv_nest_extent(&j->nest, DV_OUT, &lo, &hi);
-    j->n_out = hi - lo + 1;
-    j->hash = 0xcbf29ce484222325u; // FNV-1a
-    for (int64_t i = 0; i < j->n_out; i++)
-        j->sum += dv_load(j->nest.dtype, out, i);
-    for (int64_t i = 0; i < j->n_out * size; i++)
-        j->hash = (j->hash ^ bytes[i]) * 0x100000001b3u;
-}
-
-enum { REPEATS = 9 };
-
-static int by_value(const void *x, const void *y)
-{
-    const double *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
-// With kernels. The first run is the answer; others are for the time.
-static void run_kernels(job *j, dv_contract *c, char *at[], void *out,
-                        const void *before, size_t bytes)
-{
-    double t[REPEATS];
-    int n = j->a.time ? REPEATS : 1;
-    for (int i = 0; i < n; i++) {
-        memcpy(out, before, bytes);
-        double begin = cli_seconds();
-        dv_contract_run(c, at[DV_IN0], at[DV_IN1], at[DV_OUT]);
-        t[i] = cli_seconds() - begin;
-    }
-    qsort(t, (size_t)n, sizeof *t, by_value);
-    j->seconds = t[n / 2];
-    j->how = "kernels";
-}
-
-static dv_status run_loops(job *j, char *at[], dv_diag *diag)
-{
-    double begin = cli_seconds();
-    DV_TRY(dv_nest_run(&j->nest, at[DV_IN0], at[DV_IN1], at[DV_OUT], diag));
-    j->seconds = cli_seconds() - begin;
-    j->how = "loops";
-    return DV_OK;
-}
-
-static int64_t bytes_of_out(const dv_nest *n)
-{
-    int64_t lo, hi;
-    dv_nest_extent(n, DV_OUT, &lo, &hi);
-    return (hi - lo + 1) * dv_dtype_get(n->dtype)->size_bytes;
-}
-
-// Is it a function that kernels compute to some last places only?
-static int is_rounded(dv_prim p)
-{
-    int fn = dv_prim_get(p)->fn;
-    return fn >= 0 && fn != DV_FN_RELU && fn != DV_FN_NEG && fn != DV_FN_ABS &&
-           fn != DV_FN_SQRT &&
-           (fn == DV_FN_DIV || p == DV_PRIM_PROD ||
-            dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
-}
-
-// How far off an element may be. Sums of whole numbers are the same in any
-// order; what functions made of them is not, nor are sums that begin with it.
-static double allowed(const dv_nest *n, double want)
-{
-    double eps = n->dtype == DV_F32 ? 0x1p-23 : 0x1p-52, steps = 8;
-    dv_nest all = *n;
-    if (!is_rounded(n->first) && !is_rounded(n->main) && !is_rounded(n->last))
-        return 0;
-    dv_nest_unite(&all);
-    for (int i = 0; i < all.n_dims; i++)
-        if (all.dims[i].type == DV_NEST_K)
-            steps *= (double)all.dims[i].size;
-    return eps * steps * (fabs(want) + 8);
-}
-
-static dv_status compare(job *j, const void *got, const void *want,
-                         dv_diag *diag)
-{
-    int64_t n = bytes_of_out(&j->nest);
-    n /= dv_dtype_get(j->nest.dtype)->size_bytes;
-    for (int64_t i = 0; i < n; i++) {
-        double x = dv_load(j->nest.dtype, got, i);
-        double y = dv_load(j->nest.dtype, want, i);
-        if (x == y || (isnan(x) && isnan(y)))
-            continue;
-        if (!(fabs(x - y) <= allowed(&j->nest, y)))
-            return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
-                           "element %" PRId64 " of out is %.9g, not %.9g", i, x,
-                           y);
-    }
-    j->n_checked = n;
-    return DV_OK;
-}
-
-// Kernels where there are some for the nest and the machine, else the loops.
-static dv_status run_one(job *j, char *at[], void *out, void *work[],
-                         dv_diag *diag)
-{
-    dv_contract_options o = {.threads = (int32_t)j->a.threads, .as_is = 1};
-    dv_contract *c = NULL;
-    dv_jit *jit = NULL;
-    dv_status st = DV_OK;
-    size_t bytes = (size_t)bytes_of_out(&j->nest);
-    memcpy(work[0], out, bytes);
-    if (dv_jit_create(&jit, NULL) == DV_OK &&
-        dv_contract_create(&c, jit, &j->nest, &o, NULL) == DV_OK) {
-        run_kernels(j, c, at, out, work[0], bytes);
-        if (j->a.verify) {
-            memcpy(work[1], out, bytes);
-            memcpy(out, work[0], bytes);
-            double seconds = j->seconds;
-            st = run_loops(j, at, diag);
-            j->seconds = seconds;
-            j->how = "kernels";
-            if (st == DV_OK)
-                st = compare(j, work[1], out, diag);
-        }
-    } else {
-        st = run_loops(j, at, diag);
-    }
-    dv_contract_destroy(c);
-    dv_jit_destroy(jit);
-    return st;
-}
-
 static dv_status run(job *j, dv_diag *diag)
 {
-    void *data[DV_N_OPERANDS] = {0}, *work[2] = {0};
-    char *at[DV_N_OPERANDS] = {0};
-    dv_status st = check_memory(j, diag);
-    for (int o = 0; o < DV_N_OPERANDS && st == DV_OK; o++)
-        st = make_up(j, o, &data[o], &at[o], diag);
-    for (int i = 0; i < 2 && st == DV_OK; i++)
-        if (!(work[i] = dv_alloc((size_t)bytes_of_out(&j->nest))))
-            st = dv_nomem(diag);
-    if (st == DV_OK)
-        st = run_one(j, at, data[DV_OUT], work, diag);
-    if (st == DV_OK)
-        summarize(j, data[DV_OUT]);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        dv_release(data[o]);
-    dv_release(work[0]);
-    dv_release(work[1]);
-    return st;
-}
-
-static double gflops(const job *j)
-{
-    dv_nest n = j->nest;
-    double flop = dv_nest_is_product(&n) ? 2 : 1;
-    dv_nest_unite(&n);
-    for (int i = 0; i < n.n_dims; i++)
-        flop *= (double)n.dims[i].size;
-    return flop / j->seconds / 1e9;
+    cli_nest_how how = {(int32_t)j->a.threads, j->a.verify, j->a.time};
+    return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
 // -- Answers -----------------------------------------------------------------
@@ -406,13 +210,13 @@ static char *as_text(const job *j)
         dv_put(&out,
                "# out: %" PRId64 " elements, sum %.9g  hash %016" PRIx64
                ", ran in %.2g s\n",
-               j->n_out, j->sum, j->hash, j->seconds);
+               j->r.n_out, j->r.sum, j->r.hash, j->r.seconds);
     if (j->a.time)
-        dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->how, j->seconds,
-               gflops(j));
-    if (j->a.verify && j->n_checked)
+        dv_put(&out, "# %s: %.4g s, %.1f GFLOP/s\n", j->r.how, j->r.seconds,
+               cli_nest_gflops(&j->nest, j->r.seconds));
+    if (j->a.verify && j->r.n_checked)
         dv_put(&out, "# %" PRId64 " elements as the loops have them\n",
-               j->n_checked);
+               j->r.n_checked);
     else if (j->a.verify)
         dv_put(&out, "# run by loops: there is nothing to compare\n");
     dv_put(&out, "%s", "");
@@ -439,13 +243,36 @@ static void json_dims(dv_json *w, const dv_nest *n)
         dv_json_string(w, "type", dv_nest_type_name(d->type));
         dv_json_string(w, "exec", dv_nest_exec_name(d->exec));
         dv_json_int(w, "size", d->size);
-        for (int o = 0; o < DV_N_OPERANDS; o++)
-            dv_json_int(w, dv_nest_operand_name(o), d->stride[o]);
+        for (int o = 0; o < DV_MAX_OPERANDS; o++)
+            if (o < DV_N_OPERANDS || dv_nest_has(n, o))
+                dv_json_int(w, dv_nest_operand_name(o), d->stride[o]);
         if (d->whole)
             dv_json_int(w, "of", d->whole);
         json_pack(w, d->pack);
         dv_json_close(w);
     }
+    dv_json_close(w);
+}
+
+// What operands have of their own.
+static void json_operands(dv_json *w, const dv_nest *n)
+{
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        if (!n->types[o] && !(n->constants >> o & 1))
+            continue;
+        dv_json_open_flat(w, dv_nest_operand_name(o), '{');
+        if (n->constants >> o & 1)
+            dv_json_double(w, "value", n->value[o]);
+        else
+            dv_json_string(w, "dtype", dv_dtype_get(dv_nest_dtype(n, o))->name);
+        dv_json_close(w);
+    }
+    if (!n->look)
+        return;
+    dv_json_open_flat(w, "look", '{');
+    dv_json_string(w, "operand", dv_nest_operand_name(n->look - 1));
+    dv_json_int(w, "step", n->look_step);
+    dv_json_int(w, "of", n->look_size);
     dv_json_close(w);
 }
 
@@ -463,21 +290,24 @@ static char *as_json(const job *j)
     dv_json_string(&w, "main", dv_prim_get(n->main)->name);
     dv_json_string(&w, "last", dv_prim_get(n->last)->name);
     dv_json_bool(&w, "transposed", dv_nest_is_transposed(n));
+    if (n->mean)
+        dv_json_bool(&w, "mean", 1);
     if (n->combine)
         dv_json_bool(&w, "combine", 1);
+    json_operands(&w, n);
     json_pack(&w, n->pack);
     json_dims(&w, n);
     if (j->a.run) {
-        snprintf(hash, sizeof hash, "%016" PRIx64, j->hash);
+        snprintf(hash, sizeof hash, "%016" PRIx64, j->r.hash);
         dv_json_open_flat(&w, "run", '{');
-        dv_json_int(&w, "elements", j->n_out);
-        dv_json_double(&w, "sum", j->sum);
+        dv_json_int(&w, "elements", j->r.n_out);
+        dv_json_double(&w, "sum", j->r.sum);
         dv_json_string(&w, "hash", hash);
-        dv_json_double(&w, "seconds", j->seconds);
+        dv_json_double(&w, "seconds", j->r.seconds);
         if (j->a.time)
-            dv_json_string(&w, "how", j->how);
+            dv_json_string(&w, "how", j->r.how);
         if (j->a.verify)
-            dv_json_int(&w, "checked", j->n_checked);
+            dv_json_int(&w, "checked", j->r.n_checked);
         dv_json_close(&w);
     }
     dv_json_close(&w);

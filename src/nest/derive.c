@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +21,9 @@ typedef struct deriver {
     const dv_program *p;
     const dv_op *op;
     dv_diag *diag;
-    const dv_access *access[DV_N_OPERANDS]; // NULL: not used
-    int64_t stride[DV_N_OPERANDS][DV_MAX_VARS];
-    int64_t offset[DV_N_OPERANDS];
+    const dv_access *access[DV_MAX_OPERANDS]; // NULL: not used, or a constant
+    int64_t stride[DV_MAX_OPERANDS][DV_MAX_VARS];
+    int64_t offset[DV_MAX_OPERANDS];
     dv_nest n;
 } deriver;
 
@@ -80,11 +81,12 @@ static int is_product(const dv_expr *e)
            e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
 }
 
-// The primitive of a reducer, or none: a mean is no such.
+// The primitive of a reducer, or none. A mean is a sum, divided.
 static dv_prim prim_of_reducer(const dv_expr *e)
 {
     switch (e->fn) {
     case DV_RED_SUM:
+    case DV_RED_MEAN:
         return DV_PRIM_SUM;
     case DV_RED_PROD:
         return DV_PRIM_PROD;
@@ -102,11 +104,7 @@ static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
 {
     const dv_expr *f = e->arg[0];
     x->n.main = prim_of_reducer(e);
-    if (x->n.main == DV_PRIM_NONE)
-        return refuse(x, e->off,
-                      "%s is no primitive; a sum that is divided "
-                      "by an input of one element is as good",
-                      dv_reducer_get((dv_reducer)e->fn)->text);
+    x->n.mean = e->fn == DV_RED_MEAN;
     x->n.first = adds ? DV_PRIM_NONE : dv_prim_of_nothing(x->n.main);
     if (x->n.main == DV_PRIM_SUM && is_product(f)) {
         x->n.main = DV_PRIM_GEMM;
@@ -134,7 +132,7 @@ static const dv_expr *added_to(const deriver *x, const dv_expr *e)
     for (int i = 0; i < 2 && is_apply(e, 2); i++) {
         const dv_expr *r = e->arg[!i];
         if (reads_write(x, e->arg[i]) && r->kind == DV_EXPR_REDUCE &&
-            prim_of_reducer(r) != DV_PRIM_NONE &&
+            r->fn != DV_RED_MEAN && prim_of_reducer(r) != DV_PRIM_NONE &&
             dv_prim_get(prim_of_reducer(r))->fn == e->fn)
             return r;
     }
@@ -163,10 +161,11 @@ static dv_status take_reduction(deriver *x)
 // only where they are written.
 static dv_status take_read(deriver *x, int o, const dv_expr *e)
 {
-    if (e->kind == DV_EXPR_CONST)
-        return refuse(x, e->off,
-                      "it computes with a constant; an input of one element "
-                      "can stand in its place");
+    if (e->kind == DV_EXPR_CONST) {
+        x->n.constants |= (uint8_t)(1 << o);
+        x->n.value[o] = e->value;
+        return DV_OK;
+    }
     if (e->kind != DV_EXPR_READ)
         return refuse(x, e->off, "it is more than one function%s", way_out(x));
     x->access[o] = &x->op->reads[e->read];
@@ -176,10 +175,16 @@ static dv_status take_read(deriver *x, int o, const dv_expr *e)
     return DV_OK;
 }
 
-// A function of one read or two, or a move.
+// A function of up to three reads or constants, or a move; of nothing but a
+// constant it is one, too: of an in0 that is none. Only zero has a name.
 static dv_status take_function(deriver *x)
 {
     const dv_expr *e = x->op->body;
+    static const int operands[] = {DV_IN0, DV_IN1, DV_IN2};
+    if (e->kind == DV_EXPR_CONST && e->value == 0 && !signbit(e->value)) {
+        x->n.main = DV_PRIM_ZERO;
+        return DV_OK;
+    }
     if (e->kind != DV_EXPR_APPLY) {
         x->n.main = DV_PRIM_COPY;
         return take_read(x, DV_IN0, e);
@@ -189,7 +194,77 @@ static dv_status take_function(deriver *x)
         return refuse(x, e->off, "%s is no primitive",
                       dv_fn_get((dv_fn)e->fn)->text);
     for (int i = 0; i < e->n_args; i++)
-        DV_TRY(take_read(x, DV_IN0 + i, e->arg[i]));
+        DV_TRY(take_read(x, operands[i], e->arg[i]));
+    return DV_OK;
+}
+
+// -- Operands ----------------------------------------------------------------
+
+// Has a gemm its operands: in memory row by row, of one type of two?
+static int suits_gemm(const deriver *x)
+{
+    dv_dtype t = tensor_of(x, DV_OUT)->dtype;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (tensor_of(x, o)->dtype != t || dv_access_is_indirect(x->access[o]))
+            return 0;
+    return t == DV_F32 || t == DV_F64;
+}
+
+// The one index of an operand that is read: in2 has it.
+static dv_status take_index(deriver *x, int o)
+{
+    const dv_access *a = x->access[o];
+    const char *name = tensor_of(x, o)->name;
+    if (dv_nest_is_select(&x->n))
+        return refuse(x, a->off,
+                      "%s, which %s reads, has an index that is read%s", name,
+                      dv_prim_get(x->n.main)->name, way_out(x));
+    if (x->n.look)
+        return refuse(x, a->off,
+                      "%s and %s have indices that are read, a nest has one%s",
+                      tensor_of(x, x->n.look - 1)->name, name, way_out(x));
+    for (int d = 0; d < a->n_dims; d++) {
+        if (a->index[d].via < 0)
+            continue;
+        if (x->n.look)
+            return refuse(x, a->off,
+                          "%s has several indices that are read, a nest has "
+                          "one",
+                          name);
+        x->n.look = (uint8_t)(1 + o);
+        x->n.look_size = tensor_of(x, o)->shape[d];
+        x->access[DV_IN2] = &x->op->reads[a->index[d].via];
+    }
+    if (dv_access_is_indirect(x->access[DV_IN2]))
+        return refuse(x, x->access[DV_IN2]->off,
+                      "the index %s of %s has an index that is read",
+                      tensor_of(x, DV_IN2)->name, name);
+    if (x->access[DV_IN2]->tensor == x->op->write.tensor)
+        return refuse(x, x->access[DV_IN2]->off,
+                      "the index of %s is %s, which it writes", name,
+                      tensor_of(x, DV_IN2)->name);
+    return DV_OK;
+}
+
+static dv_status take_operands(deriver *x)
+{
+    if (dv_nest_is_product(&x->n) && !suits_gemm(x))
+        x->n.main = DV_PRIM_DOT;
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        if (x->access[o] && dv_access_is_indirect(x->access[o]))
+            DV_TRY(take_index(x, o));
+    x->n.dtype = tensor_of(x, DV_OUT)->dtype;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        if (!x->access[o] || o == DV_OUT)
+            continue;
+        dv_dtype t = tensor_of(x, o)->dtype;
+        x->n.types[o] = (uint8_t)(t == x->n.dtype ? 0 : 1 + t);
+        if (x->n.look == 1 + DV_OUT &&
+            x->access[o]->tensor == x->op->write.tensor)
+            return refuse(x, x->access[o]->off,
+                          "it reads %s, which it writes by an index%s",
+                          tensor_of(x, o)->name, way_out(x));
+    }
     return DV_OK;
 }
 
@@ -197,26 +272,14 @@ static dv_status take_body(deriver *x)
 {
     x->access[DV_OUT] = &x->op->write;
     if (x->op->is_extern)
-        return refuse(x, x->op->off, "it is opaque");
+        return refuse(x, x->op->off,
+                      "it is opaque: what it reads and writes is known, what "
+                      "it computes is not");
     if (dv_op_reduce(x->op))
         DV_TRY(take_reduction(x));
     else
         DV_TRY(take_function(x));
-    x->n.dtype = tensor_of(x, DV_OUT)->dtype;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        if (!x->access[o])
-            continue;
-        if (dv_access_is_indirect(x->access[o]))
-            return refuse(x, x->access[o]->off, "%s has an index that is read",
-                          tensor_of(x, o)->name);
-        if (tensor_of(x, o)->dtype != x->n.dtype)
-            return refuse(x, x->access[o]->off, "%s is %s, %s is %s",
-                          tensor_of(x, o)->name,
-                          dv_dtype_get(tensor_of(x, o)->dtype)->name,
-                          tensor_of(x, DV_OUT)->name,
-                          dv_dtype_get(x->n.dtype)->name);
-    }
-    return DV_OK;
+    return take_operands(x);
 }
 
 // -- Strides -----------------------------------------------------------------
@@ -228,8 +291,10 @@ static int find_strides(deriver *x, int o)
     const dv_tensor *t = tensor_of(x, o);
     int64_t row = 1, part;
     for (int d = t->n_dims - 1; d >= 0; d--) {
-        int64_t begin = a->index[d].base;
-        for (int v = 0; v < x->op->n_vars; v++) {
+        int64_t begin = a->index[d].via < 0 ? a->index[d].base : 0;
+        if (a->index[d].via >= 0)
+            x->n.look_step = row;
+        for (int v = 0; a->index[d].via < 0 && v < x->op->n_vars; v++) {
             int64_t coef = a->index[d].coef[v], *s = &x->stride[o][v];
             if (!dv_mul_i64(&part, coef, row) || !dv_add_i64(s, *s, part) ||
                 !dv_mul_i64(&part, coef, x->op->vars[v].begin) ||
@@ -248,18 +313,19 @@ static int find_strides(deriver *x, int o)
 static int type_of(const deriver *x, int v)
 {
     int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;
-    int out = x->stride[DV_OUT][v] != 0;
-    if (!x->access[DV_IN1])
-        return in0 && out                        ? DV_NEST_C
-               : in0 && dv_nest_is_reduce(&x->n) ? DV_NEST_K
-                                                 : -1;
-    if (dv_nest_is_binary(&x->n) && !out)
+    int out = x->stride[DV_OUT][v] != 0 ||
+              (x->n.look == 1 + DV_OUT && x->stride[DV_IN2][v] != 0);
+    if (dv_nest_is_reduce(&x->n))
+        return x->op->vars[v].reduce ? DV_NEST_K : out ? DV_NEST_C : -1;
+    if (!dv_nest_is_product(&x->n) && !out)
         return -1;
+    if (dv_nest_is_unary(&x->n) || dv_nest_is_select(&x->n))
+        return DV_NEST_C;
     if (in0 && in1)
         return out ? DV_NEST_C : DV_NEST_K;
-    if (!out || (!in0 && !in1))
-        return -1;
-    return in0 ? DV_NEST_M : DV_NEST_N;
+    if (!in0 && !in1)
+        return dv_nest_is_binary(&x->n) ? DV_NEST_C : -1;
+    return !out ? -1 : in0 ? DV_NEST_M : DV_NEST_N;
 }
 
 // What a kernel asks for: an m of unit stride in in0 and out, a k of unit
@@ -284,6 +350,9 @@ static void swap_inputs(deriver *x)
 {
     const dv_access *a = x->access[DV_IN0];
     int64_t offset = x->offset[DV_IN0], stride[DV_MAX_VARS];
+    uint8_t type = x->n.types[DV_IN0];
+    x->n.types[DV_IN0] = x->n.types[DV_IN1];
+    x->n.types[DV_IN1] = type;
     x->access[DV_IN0] = x->access[DV_IN1];
     x->access[DV_IN1] = a;
     x->offset[DV_IN0] = x->offset[DV_IN1];
@@ -291,6 +360,15 @@ static void swap_inputs(deriver *x)
     memcpy(stride, x->stride[DV_IN0], sizeof stride);
     memcpy(x->stride[DV_IN0], x->stride[DV_IN1], sizeof stride);
     memcpy(x->stride[DV_IN1], stride, sizeof stride);
+}
+
+// Variables that are in one operand alone are for sums of products of any kind.
+static void check_members(deriver *x)
+{
+    for (int v = 0; v < x->op->n_vars; v++)
+        if (dv_nest_is_product(&x->n) && type_of(x, v) < 0 &&
+            x->op->vars[v].end - x->op->vars[v].begin > 1)
+            x->n.main = DV_PRIM_DOT;
 }
 
 // a * b is b * a: whichever suits the kernel comes first.
@@ -309,10 +387,16 @@ static void orient(deriver *x)
 // The one tensor that a variable steps in, or NULL.
 static const char *only_in(const deriver *x, int v)
 {
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         if (x->stride[o][v])
             return tensor_of(x, o)->name;
     return NULL;
+}
+
+// Does a variable step in what is read?
+static int steps_in(const deriver *x, int v)
+{
+    return x->stride[DV_IN0][v] || x->stride[DV_IN1][v] || x->stride[DV_IN2][v];
 }
 
 static dv_status add_vars(deriver *x)
@@ -321,7 +405,7 @@ static dv_status add_vars(deriver *x)
         const dv_var *var = &x->op->vars[v];
         int64_t size = var->end - var->begin;
         int t = type_of(x, v);
-        if (t < 0 && size == 1)
+        if ((t < 0 || !steps_in(x, v)) && size == 1)
             continue; // it only says where to begin
         if (t < 0) {
             const char *one = only_in(x, v);
@@ -336,15 +420,16 @@ static dv_status add_vars(deriver *x)
                            .exec = DV_NEST_SEQ,
                            .size = size,
                            .off = var->off};
-        for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int o = 0; o < DV_MAX_OPERANDS; o++)
             d->stride[o] = x->stride[o][v];
     }
     return DV_OK;
 }
 
+// A step over all of an operand; 0: it is not in memory.
 static int64_t elems_of(const deriver *x, int o)
 {
-    return tensor_of(x, o)->n_elems;
+    return x->access[o] ? tensor_of(x, o)->n_elems : 0;
 }
 
 // A dimension of size 1; of a product, where none of its type is there yet.
@@ -361,31 +446,43 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
                                              .off = x->op->off};
 }
 
+// Dimensions that a kernel can have inside, of k or of all others: those that
+// no index steps in.
+static int count_even(const deriver *x, int of_k)
+{
+    int count = 0;
+    for (int i = 0; i < x->n.n_dims; i++)
+        count += (x->n.dims[i].type == DV_NEST_K) == of_k &&
+                 (!x->n.look || !x->n.dims[i].stride[DV_IN2]);
+    return count;
+}
+
 static void add_missing(deriver *x)
 {
+    int64_t in0 = elems_of(x, DV_IN0), in1 = elems_of(x, DV_IN1);
+    int64_t out = elems_of(x, DV_OUT);
     if (dv_nest_is_product(&x->n)) {
         add_one(x, DV_NEST_M, 1, 0, 1);
-        add_one(x, DV_NEST_N, 0, elems_of(x, DV_IN1), elems_of(x, DV_OUT));
-        add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 1, 0);
+        add_one(x, DV_NEST_N, 0, in1, out);
+        add_one(x, DV_NEST_K, in0, 1, 0);
         return;
     }
     if (dv_nest_is_reduce(&x->n)) {
-        int n_k = 0;
-        for (int i = 0; i < x->n.n_dims; i++)
-            n_k += x->n.dims[i].type == DV_NEST_K;
-        if (n_k == x->n.n_dims)
-            add_one(x, DV_NEST_C, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
-        if (n_k == 0)
-            add_one(x, DV_NEST_K, elems_of(x, DV_IN0), 0, 0);
+        if (count_even(x, 0) == 0)
+            add_one(x, DV_NEST_C, in0, in1, out);
+        if (count_even(x, 1) == 0)
+            add_one(x, DV_NEST_K, in0, in1, 0);
         return;
     }
-    while (dv_nest_is_binary(&x->n) && x->n.n_dims < 2)
-        add_one(x, DV_NEST_C, elems_of(x, DV_IN0), elems_of(x, DV_IN1),
-                elems_of(x, DV_OUT));
-    if (x->n.n_dims == 0)
-        add_one(x, DV_NEST_M, 1, 0, 1);
-    if (x->n.n_dims == 1)
-        add_one(x, DV_NEST_N, elems_of(x, DV_IN0), 0, elems_of(x, DV_OUT));
+    if (!dv_nest_is_unary(&x->n)) {
+        while (count_even(x, 0) < 2)
+            add_one(x, DV_NEST_C, in0, in1, out);
+        return;
+    }
+    if (count_even(x, 0) == 0)
+        add_one(x, DV_NEST_M, in0 ? 1 : 0, 0, 1);
+    if (count_even(x, 0) == 1)
+        add_one(x, DV_NEST_N, in0, 0, out);
 }
 
 static void set_name(dv_nest *n, const char *name)
@@ -402,11 +499,12 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     x.n.off = x.op->off;
     set_name(&x.n, x.op->name);
     DV_TRY(take_body(&x));
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         if (x.access[o] && !find_strides(&x, o))
             return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){&p->src, x.op->off},
                            "the steps in %s do not fit 64 bits",
                            tensor_of(&x, o)->name);
+    check_members(&x);
     orient(&x);
     DV_TRY(add_vars(&x));
     add_missing(&x);
@@ -418,7 +516,7 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
         x.n.main = DV_PRIM_BRGEMM;
     DV_TRY(dv_nest_check(&x.n, diag));
     *out = x.n;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
         where->tensor[o] = x.access[o] ? x.access[o]->tensor : -1;
         where->offset_elems[o] = x.offset[o];
     }
@@ -440,7 +538,7 @@ static dv_status detach(dv_nest **out, const dv_nest *n, dv_diag *diag)
 static void find_places(dv_nest_place *places, const dv_nest_operands *where,
                         const dv_program *ops, const dv_program *p)
 {
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
         int32_t t = where->tensor[o];
         places[o].tensor =
             t < 0 ? -1 : (int)dv_program_find(p, ops->tensors[t].name);
@@ -448,7 +546,7 @@ static void find_places(dv_nest_place *places, const dv_nest_operands *where,
     }
 }
 
-dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[3],
+dv_status dv_nest_derive(dv_nest **out, dv_nest_place places[DV_NEST_PLACES],
                          const dv_program *p, dv_grain grain, const char *op,
                          dv_diag *diag)
 {

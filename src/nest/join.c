@@ -58,7 +58,8 @@ dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
     for (int i = n->n_dims - 1; i >= 0; i--)
         if (is_idle(n, i))
             drop(n, i);
-    while (join_some(n))
+    // Where out is looked up, loops keep their order: what comes last stays.
+    while (n->look != 1 + DV_OUT && join_some(n))
         ;
     return DV_OK;
 }

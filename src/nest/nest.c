@@ -56,7 +56,7 @@ const char *dv_nest_exec_name(dv_nest_exec e)
 
 const char *dv_nest_operand_name(int operand)
 {
-    static const char *const names[] = {"in0", "in1", "out"};
+    static const char *const names[] = {"in0", "in1", "out", "in2"};
     return names[operand];
 }
 
@@ -68,6 +68,11 @@ int dv_nest_is_unary(const dv_nest *n)
 int dv_nest_is_binary(const dv_nest *n)
 {
     return prims[n->main].kind == DV_PRIM_IS_BINARY;
+}
+
+int dv_nest_is_select(const dv_nest *n)
+{
+    return prims[n->main].kind == DV_PRIM_IS_SELECT;
 }
 
 int dv_nest_is_reduce(const dv_nest *n)
@@ -87,6 +92,91 @@ int dv_nest_is_transposed(const dv_nest *n)
            n->dims[p.m].stride[DV_OUT] != 1 && n->dims[p.n].stride[DV_OUT] == 1;
 }
 
+// -- Operands ----------------------------------------------------------------
+
+dv_dtype dv_nest_dtype(const dv_nest *n, int operand)
+{
+    return n->types[operand] ? (dv_dtype)(n->types[operand] - 1) : n->dtype;
+}
+
+int dv_nest_is_of_one_type(const dv_nest *n)
+{
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        if (dv_nest_dtype(n, o) != n->dtype)
+            return 0;
+    return 1;
+}
+
+int dv_nest_has(const dv_nest *n, int operand)
+{
+    double value;
+    int reads = dv_prim_is_const(n->main, &value) ? 0
+                : dv_nest_is_select(n)            ? 3
+                : dv_nest_is_binary(n) || dv_nest_is_product(n) ||
+                        n->main == DV_PRIM_DOT
+                    ? 2
+                    : 1;
+    if (n->constants >> operand & 1)
+        return 0;
+    switch (operand) {
+    case DV_IN0:
+        return reads > 0;
+    case DV_IN1:
+        return reads > 1;
+    case DV_IN2:
+        return reads > 2 || n->look;
+    default:
+        return 1;
+    }
+}
+
+// Is it a function that makes fractions of whole numbers?
+static int is_real(dv_prim p)
+{
+    int fn = prims[p].fn;
+    return fn >= 0 && dv_fn_get((dv_fn)fn)->real;
+}
+
+static int has_fraction(double x)
+{
+    return x != trunc(x) || isinf(x);
+}
+
+dv_dtype dv_nest_compute(const dv_nest *n)
+{
+    int floats =
+        n->mean || is_real(n->first) || is_real(n->main) || is_real(n->last);
+    int wide = 0, read = 0;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        dv_dtype t = dv_nest_dtype(n, o);
+        if (n->constants >> o & 1)
+            floats |= has_fraction(n->value[o]);
+        if (!dv_nest_has(n, o) || (n->look && o == DV_IN2))
+            continue;
+        if (t == DV_F64)
+            return DV_F64;
+        wide |= t == DV_I32 || t == DV_I64;
+        read |= o != DV_OUT;
+        floats |= o != DV_OUT && dv_is_float(t);
+    }
+    if (!read && dv_is_float(n->dtype)) // of a constant: what is written
+        floats = 1;
+    return !floats ? DV_I64 : wide ? DV_F64 : DV_F32;
+}
+
+double dv_nest_count_k(const dv_nest *n)
+{
+    dv_nest all = *n;
+    double count = 1;
+    dv_nest_unite(&all);
+    for (int i = 0; i < all.n_dims; i++)
+        if (all.dims[i].type == DV_NEST_K)
+            count *= (double)all.dims[i].size;
+    return count;
+}
+
+// -- Comparing ---------------------------------------------------------------
+
 static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
 {
     return a->type == b->type && a->exec == b->exec && a->size == b->size &&
@@ -94,8 +184,24 @@ static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
            !memcmp(a->stride, b->stride, sizeof a->stride);
 }
 
+// Bits, so that nan is like nan.
+static int operands_equal(const dv_nest *a, const dv_nest *b)
+{
+    if (a->mean != b->mean || a->constants != b->constants ||
+        a->look != b->look || memcmp(a->types, b->types, sizeof a->types) != 0)
+        return 0;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        if ((a->constants >> o & 1) &&
+            memcmp(&a->value[o], &b->value[o], sizeof *a->value) != 0)
+            return 0;
+    return !a->look ||
+           (a->look_step == b->look_step && a->look_size == b->look_size);
+}
+
 int dv_nest_equal(const dv_nest *a, const dv_nest *b)
 {
+    if (!operands_equal(a, b))
+        return 0;
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype ||
         a->first != b->first || a->main != b->main || a->last != b->last ||
         a->n_dims != b->n_dims || a->pack != b->pack ||
@@ -124,7 +230,10 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
             !dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far))
             return 0;
     }
-    return 1;
+    int64_t s = n->look_step, far;
+    return n->look != 1 + operand ||
+           (dv_mul_i64(&far, s, n->look_size - 1) &&
+            dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far));
 }
 
 // m and n of any types: the first two, by their steps in out.
@@ -153,7 +262,7 @@ static dv_nest_prims free_prims(const dv_nest *n)
 dv_nest_prims dv_nest_find_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
-    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+    if (dv_nest_is_binary(n) || dv_nest_is_select(n) || dv_nest_is_reduce(n))
         return free_prims(n);
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
@@ -182,7 +291,7 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
 int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner)
 {
     int64_t far;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         if (!dv_mul_i64(&far, inner->size, inner->stride[o]) ||
             outer->stride[o] != far)
             return 0;

@@ -1,7 +1,7 @@
 // The nest: one tensor operation as loops around a kernel. It computes
-// out += in0 * in1, out = f(in0), out = f(in0, in1) or, reducing in0 along k,
-// out = f(out, in0), over a list of dimensions, outermost first. A dimension's
-// type says which tensors have it:
+// out += in0 * in1, out = f(in0), out = f(in0, in1), out = f(in0, in1, in2) or,
+// reducing in0 along k, out = f(out, in0), over a list of dimensions, outermost
+// first. A dimension's type says which tensors have it:
 //
 //        in0  in1  out
 //   c     x    x    x     batch            nest c f32 {
@@ -12,6 +12,9 @@
 // (of a unary, in0 and out have c, m, n;       n  1 prim: in1 1, out 1
 // a binary has c, m, n as a product has;       k 64 prim: in0 64, in1 1
 // a reduction's in0 has k as well)         }
+//
+// What is no product has c where an input stays at the same element, too: then
+// its stride is 0. A select has c alone.
 //
 // and its execution who runs it: threads (shared), a loop (seq) or the kernel
 // (prim). Before the first product of an output element is added comes the
@@ -36,6 +39,15 @@
 // gathered, added to, and put back. A nest whose k is shared sums parts of it
 // apart and combines them in order: the line `combine` says so.
 //
+// Operands need not be alike:
+//
+//   in0 f16                  of another type than the nest's, which is out's
+//   in1 = 0.5                a constant, not in memory
+//   look in0 by in2 64 of 10 the index in in2, 0 to 9, says where in in0, in
+//                            steps of 64 elements
+//   mean                     sums are divided by how many there are, before
+//                            the last touch
+//
 // Memory: a nest is a plain value, copied with =. It borrows the text that its
 // positions refer to.
 #ifndef DV_NEST_H
@@ -44,7 +56,10 @@
 #include "lang/lexer.h"
 #include <string.h>
 
+// Those of a product, and what others have as well: the third that a select
+// reads, or an index.
 enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
+enum { DV_IN2 = DV_N_OPERANDS, DV_MAX_OPERANDS };
 enum {
     DV_NEST_MAX_DIMS = 64,
     DV_NEST_MAX_NAME = 63,
@@ -80,6 +95,7 @@ typedef struct dv_prim_info {
         DV_PRIM_IS_NOTHING,
         DV_PRIM_IS_UNARY,
         DV_PRIM_IS_BINARY,
+        DV_PRIM_IS_SELECT,
         DV_PRIM_IS_REDUCE,
         DV_PRIM_IS_PRODUCT,
     } kind;
@@ -91,9 +107,9 @@ typedef struct dv_nest_dim {
     dv_nest_type type;
     dv_nest_exec exec;
     int64_t size;
-    int64_t stride[DV_N_OPERANDS]; // in elements; 0: the operand lacks it
-    uint32_t off;                  // in the text
+    int64_t stride[DV_MAX_OPERANDS]; // in elements; 0: the operand lacks it
     int64_t whole; // the tiles of this end here; 0: they are not cut short
+    uint32_t off;  // in the text
     uint8_t pack;  // a bit an operand: packed in each turn of the loop
 } dv_nest_dim;
 
@@ -125,6 +141,14 @@ struct dv_nest {
     // (of f32 or i32, whatever `dtype` says); 0: all have `dtype`. No part of
     // the text.
     uint8_t narrow;
+    uint8_t mean;      // sums are divided by how many there are
+    uint8_t constants; // a bit an operand: it is value[operand]
+    // 1 + the operand that in2 is the index of, in steps of so many elements,
+    // up to this one; 0: none.
+    uint8_t look;
+    uint8_t types[DV_MAX_OPERANDS]; // 1 + dv_dtype; 0: the nest's
+    int64_t look_step, look_size;
+    double value[DV_MAX_OPERANDS];
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
     const dv_source *src; // borrowed; NULL: made in C
@@ -154,11 +178,23 @@ const char *dv_nest_operand_name(int operand);
 
 int dv_nest_is_unary(const dv_nest *n);
 int dv_nest_is_binary(const dv_nest *n);
+int dv_nest_is_select(const dv_nest *n);
 int dv_nest_is_reduce(const dv_nest *n);
 int dv_nest_is_product(const dv_nest *n);
 // Does the kernel of a unary exchange m and n? Its m is unit in in0, its n in
 // out.
 int dv_nest_is_transposed(const dv_nest *n);
+// The type of an operand.
+dv_dtype dv_nest_dtype(const dv_nest *n, int operand);
+// Have all operands the nest's type?
+int dv_nest_is_of_one_type(const dv_nest *n);
+// What it is computed in: f64 where an operand is; whole numbers in i64; floats
+// in f32, but in f64 beside whole numbers that f32 has no room for.
+dv_dtype dv_nest_compute(const dv_nest *n);
+// Is the operand read from memory, or written?
+int dv_nest_has(const dv_nest *n, int operand);
+// How many elements make up a result.
+double dv_nest_count_k(const dv_nest *n);
 // Same nest, wherever it stands in its text.
 int dv_nest_equal(const dv_nest *a, const dv_nest *b);
 // Least and greatest element that an operand is reached at, counted from the
@@ -221,9 +257,9 @@ const char *dv_nest_list(const char *name);
 #undef NEST_PASS
 
 // The dimensions inside the kernel by the part they play; -1: none is marked.
-// k1 is the innermost k, k2 the one a brgemm adds its batch over. A binary has
-// two inside, of any types: m is the one with the smaller step in out. A
-// reduction has one of any type, m, and k1.
+// k1 is the innermost k, k2 the one a brgemm adds its batch over. A binary and
+// a select have two inside, of any types: m is the one with the smaller step in
+// out. A reduction has one of any type, m, and k1.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
@@ -286,8 +322,13 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 // -- Running (run.c) ---------------------------------------------------------
 
 // Plain loops over a nest that dv_nest_check accepts; the reference for
-// everything faster. Pointers are to the element where all indices are 0;
-// in1 may be NULL where it is not read. Sums are added up in the nest's dtype.
+// everything faster. Pointers are to the element where all indices are 0, by
+// number of operand; NULL where it is not read. Sums are added up in the nest's
+// dtype where it is that of all operands, else in f64. DV_E_BOUNDS: an index
+// was found that is none.
+dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
+                          dv_diag *diag);
+// The same without in2.
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag);
 // Fill n elements with made-up whole numbers in -4..4: sums of their products
@@ -299,13 +340,14 @@ void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);
 // Where a nest's operands are: tensor numbers of the program (-1: none), and
 // the element of each where all indices are 0.
 typedef struct dv_nest_operands {
-    int32_t tensor[DV_N_OPERANDS];
-    int64_t offset_elems[DV_N_OPERANDS];
+    int32_t tensor[DV_MAX_OPERANDS];
+    int64_t offset_elems[DV_MAX_OPERANDS];
 } dv_nest_operands;
 
 // The nest of a lowered op: a sum of products of two reads, with or without
 // what was there and a function of the result; a reduction of one read
-// likewise; a function of one read or two; a move. All dimensions are seq.
+// likewise; a function of up to three reads or constants; a move, also one that
+// goes by an index that is read. All dimensions are seq.
 // Others fail, saying what stands in the way. The nest borrows the program's
 // text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,

@@ -57,14 +57,37 @@ static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
         p->n = i;
 }
 
+// Does a kernel stand still in it: does the index step?
+static int is_looked_up(const dv_nest *n, int dim)
+{
+    return n->look && n->dims[dim].stride[DV_IN2] != 0;
+}
+
+// Is a unary without steps of in0 in some dimension: of a constant, or of
+// elements that stay?
+static int stays(const dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (dv_nest_is_unary(n) && !n->dims[i].stride[DV_IN0])
+            return 1;
+    return 0;
+}
+
+// Steps, but none at all are the farthest.
+static int64_t reach(const dv_nest *n, int dim, int operand)
+{
+    int64_t s = step(n, dim, operand);
+    return s ? s : INT64_MAX;
+}
+
 // The smallest step in an operand, of k or of all other types.
 static int nearest(const dv_nest *n, int operand, int of_k)
 {
     int best = -1;
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec != DV_NEST_PRIM &&
+        if (n->dims[i].exec != DV_NEST_PRIM && !is_looked_up(n, i) &&
             (n->dims[i].type == DV_NEST_K) == of_k &&
-            (best < 0 || step(n, i, operand) < step(n, best, operand)))
+            (best < 0 || reach(n, i, operand) < reach(n, best, operand)))
             best = i;
     return best;
 }
@@ -75,11 +98,20 @@ static void mark(dv_nest *n, int dim)
         n->dims[dim].exec = DV_NEST_PRIM;
 }
 
+static void mark_as(dv_nest *n, int dim, dv_nest_type type)
+{
+    mark(n, dim);
+    if (dim >= 0)
+        n->dims[dim].type = type;
+}
+
 // What is marked prim stays. m: the first with unit stride in in0. n: the
 // smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
 // of the others; without one it becomes a gemm. A unary takes its m and n from
-// c dimensions as well, which change their type; a binary takes two of any,
-// by their steps in out, a reduction one and a k, by those in in0.
+// c dimensions as well, which change their type, and by their steps in out
+// where in0 stays; a binary or select takes two of any, by their steps in out,
+// a reduction one and a k, by those in in0. What an index steps in is left
+// alone.
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)
 {
@@ -87,16 +119,21 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
     (void)diag;
     const dv_nest_prims given = dv_nest_find_prims(n);
     dv_nest_prims p = given;
-    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n)) {
-        int binary = dv_nest_is_binary(n), by = binary ? DV_OUT : DV_IN0;
+    if (dv_nest_is_binary(n) || dv_nest_is_select(n) || dv_nest_is_reduce(n)) {
+        int reduce = dv_nest_is_reduce(n), by = reduce ? DV_IN0 : DV_OUT;
         if (given.m < 0)
             mark(n, nearest(n, by, 0));
-        if (binary ? given.n < 0 : given.k1 < 0)
-            mark(n, nearest(n, by, !binary));
+        if (reduce ? given.k1 < 0 : given.n < 0)
+            mark(n, nearest(n, by, reduce));
+        return DV_OK;
+    }
+    if (stays(n)) {
+        mark_as(n, given.m < 0 ? nearest(n, DV_OUT, 0) : -1, DV_NEST_M);
+        mark_as(n, given.n < 0 ? nearest(n, DV_OUT, 0) : -1, DV_NEST_N);
         return DV_OK;
     }
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec != DV_NEST_PRIM)
+        if (n->dims[i].exec != DV_NEST_PRIM && !is_looked_up(n, i))
             consider(n, i, &given, &p);
     mark(n, p.m);
     mark(n, p.n);
@@ -124,6 +161,7 @@ dv_status dv_nest_shared(dv_nest *n, const dv_nest_options *options,
     for (int i = 0; i < n->n_dims; i++) {
         dv_nest_dim *d = &n->dims[i];
         if (d->exec == DV_NEST_PRIM || d->type == DV_NEST_K ||
+            (n->look == 1 + DV_OUT && is_looked_up(n, i)) ||
             !dv_mul_i64(&parts, parts, d->size))
             break;
         d->exec = DV_NEST_SHARED;

@@ -5,6 +5,9 @@
 //             n5 steps over all of n32, so that fusing can make them one
 //   locality  m40(40) n40(64000) …           ->  n40 m40 …
 //             large steps outermost
+//
+// Where out is looked up, an index may come again, and what is written last
+// stays: then all loops keep their order.
 #include "nest/nest.h"
 #include <string.h>
 
@@ -27,6 +30,11 @@ static void move(dv_nest *n, int from, int to)
     n->dims[to] = d;
 }
 
+static int keeps_order(const dv_nest *n)
+{
+    return n->look == 1 + DV_OUT;
+}
+
 // Swap the kernel's dimensions to the end; returns where they begin.
 static int prims_last(dv_nest *n)
 {
@@ -35,8 +43,13 @@ static int prims_last(dv_nest *n)
         // Every swap may have moved the others.
         dv_nest_prims p = dv_nest_find_prims(n);
         int which[] = {p.k1, p.n, p.m, p.k2};
-        if (which[turn] >= 0)
-            swap(n, which[turn], --end);
+        if (which[turn] < 0)
+            continue;
+        end--;
+        if (keeps_order(n))
+            move(n, which[turn], end);
+        else
+            swap(n, which[turn], end);
     }
     return end;
 }
@@ -53,6 +66,8 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
     (void)options;
     (void)diag;
     int end = prims_last(n);
+    if (keeps_order(n))
+        return DV_OK;
     for (int i = 0; i < end; i++)
         for (int j = i + 1; j < end; j++) {
             if (!alike(&n->dims[i], &n->dims[j]))
@@ -75,7 +90,7 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
 static double reach(const dv_nest_dim *d)
 {
     double sum = 0;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         sum += (double)d->stride[o] * (double)d->stride[o];
     return d->type == DV_NEST_K ? sum / 8 : sum;
 }
@@ -83,7 +98,7 @@ static double reach(const dv_nest_dim *d)
 static void by_reach(dv_nest *n, int k_last)
 {
     int end = prims_last(n);
-    for (int i = 0; i < end; i++) {
+    for (int i = 0; i < end && !keeps_order(n); i++) {
         int best = i;
         for (int j = i + 1; j < end; j++) {
             const dv_nest_dim *d = &n->dims[j], *b = &n->dims[best];

@@ -41,7 +41,7 @@ dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
         d[1].size /= outer;
         d[0].size = outer;
         // In range: the nest's extents are, and they go further.
-        for (int o = 0; o < DV_N_OPERANDS; o++)
+        for (int o = 0; o < DV_MAX_OPERANDS; o++)
             d[0].stride[o] *= d[1].size;
         i++; // the parts are not cut again
     }
@@ -59,7 +59,9 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
         dv_nest_dim *d = &n->dims[i];
         int64_t size = 0;
         int down = dv_nest_steps_over(&d[0], &d[1]);
-        int up = dv_nest_steps_over(&d[1], &d[0]);
+        // Where out is looked up, loops keep their order: what comes last
+        // stays.
+        int up = n->look != 1 + DV_OUT && dv_nest_steps_over(&d[1], &d[0]);
         if (d[0].type != d[1].type || (!down && !up) ||
             !dv_mul_i64(&size, d[0].size, d[1].size) ||
             size > DV_NEST_FUSE_LIMIT) {

@@ -5,6 +5,7 @@
 //       first zero
 //       main brgemm
 //       pack in1
+//       in0 f16
 //       m 32 shared: in0 8192, out 32768
 //       m 20 of 31 seq pack in0 out: in0 8, out 32
 //       …
@@ -12,6 +13,7 @@
 #include "nest/nest.h"
 #include "base/file.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 // -- Reading -----------------------------------------------------------------
@@ -51,9 +53,9 @@ static const char *touch_name(int i)
 static dv_status read_stride(dv_lexer *lx, dv_nest_dim *d, int seen[])
 {
     char buf[48];
-    int o = which(lx, dv_nest_operand_name, DV_N_OPERANDS), minus;
+    int o = which(lx, dv_nest_operand_name, DV_MAX_OPERANDS), minus;
     if (o < 0)
-        return expected(lx, "in0, in1 or out");
+        return expected(lx, "in0, in1, in2 or out");
     if (seen[o]++)
         return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
                        "%s has a stride already, %" PRId64,
@@ -83,7 +85,7 @@ static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
 // m 32 of 1601 shared pack in0: in0 8192, out 32768
 static dv_status read_dim(dv_lexer *lx, dv_nest *n)
 {
-    int seen[DV_N_OPERANDS] = {0}, exec;
+    int seen[DV_MAX_OPERANDS] = {0}, exec;
     if (n->n_dims == DV_NEST_MAX_DIMS)
         return dv_fail(lx->diag, DV_E_LIMIT, dv_lex_at(lx),
                        "dimension %d: a nest has %d at most", (int)n->n_dims,
@@ -130,6 +132,93 @@ static dv_status read_prim(dv_lexer *lx, dv_prim *to)
     return dv_lex(lx);
 }
 
+// -0.5, inf
+static dv_status read_value(dv_lexer *lx, double *value)
+{
+    int minus = lx->tok.kind == '-';
+    if (minus)
+        DV_TRY(dv_lex(lx));
+    if (dv_lex_is(lx, "inf"))
+        *value = INFINITY;
+    else if (dv_lex_is(lx, "nan"))
+        *value = NAN;
+    else if (lx->tok.kind == DV_TOK_INT || lx->tok.kind == DV_TOK_FLOAT)
+        *value = lx->tok.f;
+    else
+        return expected(lx, "a number");
+    if (minus && !isnan(*value)) // nan is printed without a sign
+        *value = -*value;
+    return dv_lex(lx);
+}
+
+// in0 f16, or in0 = 0.5
+static dv_status read_operand(dv_lexer *lx, dv_nest *n, int o)
+{
+    char buf[48];
+    dv_loc at = dv_lex_at(lx);
+    if (n->types[o] || n->constants >> o & 1)
+        return dv_fail(lx->diag, DV_E_NAME, at, "%s is said to be %s already",
+                       dv_nest_operand_name(o),
+                       n->types[o] ? dv_dtype_get(dv_nest_dtype(n, o))->name
+                                   : "a constant");
+    DV_TRY(dv_lex(lx));
+    if (lx->tok.kind == '=') {
+        DV_TRY(dv_lex(lx));
+        n->constants |= (uint8_t)(1 << o);
+        return read_value(lx, &n->value[o]);
+    }
+    int t = lx->tok.kind == DV_TOK_NAME
+                ? dv_dtype_find(lx->src->text + lx->tok.off, lx->tok.len)
+                : -1;
+    if (t < 0)
+        return dv_fail(lx->diag, DV_E_DTYPE, dv_lex_at(lx),
+                       "%s is no element type", dv_lex_show(lx, buf));
+    // One way to say it: what the nest says is not said again.
+    n->types[o] = (uint8_t)(t == (int)n->dtype ? 0 : 1 + t);
+    return dv_lex(lx);
+}
+
+// look in0 by in2 64 of 10
+static dv_status read_look(dv_lexer *lx, dv_nest *n)
+{
+    if (n->look)
+        return dv_fail(lx->diag, DV_E_NAME, dv_lex_at(lx),
+                       "%s is looked up already, one operand can be",
+                       dv_nest_operand_name(n->look - 1));
+    DV_TRY(dv_lex(lx));
+    int o = which(lx, dv_nest_operand_name, DV_N_OPERANDS);
+    if (o < 0)
+        return expected(lx, "in0, in1 or out");
+    n->look = (uint8_t)(1 + o);
+    DV_TRY(dv_lex(lx));
+    DV_TRY(dv_lex_word(lx, "by"));
+    DV_TRY(dv_lex_word(lx, "in2"));
+    DV_TRY(dv_lex_int(lx, &n->look_step, "the elements that an index goes"));
+    DV_TRY(dv_lex_word(lx, "of"));
+    return dv_lex_int(lx, &n->look_size, "how many indices there are");
+}
+
+static dv_status read_item(dv_lexer *lx, dv_nest *n)
+{
+    int o = which(lx, dv_nest_operand_name, DV_MAX_OPERANDS);
+    if (o >= 0)
+        return read_operand(lx, n, o);
+    if (which(lx, type_name, 4) >= 0)
+        return read_dim(lx, n);
+    if (dv_lex_is(lx, "pack"))
+        return read_pack(lx, &n->pack);
+    if (dv_lex_is(lx, "look"))
+        return read_look(lx, n);
+    if (dv_lex_is(lx, "combine"))
+        n->combine = 1;
+    else if (dv_lex_is(lx, "mean"))
+        n->mean = 1;
+    else
+        return expected(lx, "a dimension (c, m, n, k), first, main, last, an "
+                            "operand, pack, look, combine, mean or '}'");
+    return dv_lex(lx);
+}
+
 static dv_status read_items(dv_lexer *lx, dv_nest *n)
 {
     dv_prim *touch[] = {&n->first, &n->main, &n->last};
@@ -143,16 +232,8 @@ static dv_status read_items(dv_lexer *lx, dv_nest *n)
                                dv_prim_get(*touch[t])->name);
             DV_TRY(dv_lex(lx));
             DV_TRY(read_prim(lx, touch[t]));
-        } else if (dv_lex_is(lx, "combine")) {
-            n->combine = 1;
-            DV_TRY(dv_lex(lx));
-        } else if (dv_lex_is(lx, "pack")) {
-            DV_TRY(read_pack(lx, &n->pack));
-        } else if (which(lx, type_name, 4) >= 0) {
-            DV_TRY(read_dim(lx, n));
         } else {
-            return expected(lx, "a dimension (c, m, n, k), first, main, last "
-                                "or '}'");
+            DV_TRY(read_item(lx, n));
         }
     }
     return dv_lex(lx);
@@ -214,6 +295,31 @@ static void print_pack(dv_text *out, int pack)
             dv_put(out, " %s", dv_nest_operand_name(o));
 }
 
+// Inputs come before out.
+static int in_print_order(int i)
+{
+    static const int order[] = {DV_IN0, DV_IN1, DV_IN2, DV_OUT};
+    return order[i];
+}
+
+static void print_operands(dv_text *out, const dv_nest *n)
+{
+    for (int i = 0; i < DV_MAX_OPERANDS; i++) {
+        int o = in_print_order(i);
+        if (n->constants >> o & 1) {
+            dv_put(out, "    %s = ", dv_nest_operand_name(o));
+            dv_put_double(out, n->value[o]);
+            dv_put(out, "\n");
+        } else if (n->types[o]) {
+            dv_put(out, "    %s %s\n", dv_nest_operand_name(o),
+                   dv_dtype_get(dv_nest_dtype(n, o))->name);
+        }
+    }
+    if (n->look)
+        dv_put(out, "    look %s by in2 %" PRId64 " of %" PRId64 "\n",
+               dv_nest_operand_name(n->look - 1), n->look_step, n->look_size);
+}
+
 static void print_dim(dv_text *out, const dv_nest_dim *d, int width)
 {
     dv_put(out, "    %s %*" PRId64, dv_nest_type_name(d->type), width, d->size);
@@ -225,7 +331,8 @@ static void print_dim(dv_text *out, const dv_nest_dim *d, int width)
         print_pack(out, d->pack);
     }
     const char *sep = ": ";
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
+    for (int i = 0; i < DV_MAX_OPERANDS; i++) {
+        int o = in_print_order(i);
         if (!d->stride[o])
             continue;
         dv_put(out, "%s%s %" PRId64, sep, dv_nest_operand_name(o),
@@ -244,8 +351,11 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
         if (touch[t] != DV_PRIM_NONE)
             dv_put(out, "    %s %s\n", touch_name(t),
                    dv_prim_get(touch[t])->name);
+    if (n->mean)
+        dv_put(out, "    mean\n");
     if (n->combine)
         dv_put(out, "    combine\n");
+    print_operands(out, n);
     if (n->pack) {
         dv_put(out, "    ");
         print_pack(out, n->pack);

@@ -91,6 +91,6 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     d[1].size = size;
     d[1].whole = whole;
     // In range: the nest's extents are, but for the tile that is cut short.
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         d[0].stride[o] *= size;
 }

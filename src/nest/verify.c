@@ -48,6 +48,7 @@ static const char *other_kind(const dv_nest *n)
 {
     return dv_nest_is_unary(n)    ? "unary"
            : dv_nest_is_binary(n) ? "binary"
+           : dv_nest_is_select(n) ? "select"
            : dv_nest_is_reduce(n) ? "reduction"
                                   : NULL;
 }
@@ -136,6 +137,109 @@ static dv_status check_marks(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
+// -- Operands ----------------------------------------------------------------
+
+// What is said of operands must be of those that are there.
+static dv_status check_operands(const dv_nest *n, dv_diag *diag)
+{
+    if (n->types[DV_OUT] || n->constants >> DV_OUT & 1)
+        return broken(n, -1, diag, RULE_OPERANDS,
+                      "out is %s, the nest is %s: its type is out's",
+                      n->types[DV_OUT]
+                          ? dv_dtype_get(dv_nest_dtype(n, DV_OUT))->name
+                          : "a constant",
+                      dv_dtype_get(n->dtype)->name);
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        int constant = n->constants >> o & 1;
+        if (!n->types[o] && !constant)
+            continue;
+        dv_nest without = *n;
+        without.constants = 0;
+        if (!dv_nest_has(&without, o))
+            return broken(n, -1, diag, RULE_OPERANDS,
+                          "%s is %s, but %s does not read it",
+                          dv_nest_operand_name(o),
+                          constant ? "a constant"
+                                   : dv_dtype_get(dv_nest_dtype(n, o))->name,
+                          dv_prim_get(n->main)->name);
+        if (constant && (is_product(n->main) || dv_nest_is_reduce(n)))
+            return broken(n, -1, diag, RULE_OPERANDS,
+                          "%s is a constant, which %s does not take",
+                          dv_nest_operand_name(o), dv_prim_get(n->main)->name);
+        for (int i = 0; constant && i < n->n_dims; i++)
+            if (n->dims[i].stride[o])
+                return broken(n, i, diag, RULE_OPERANDS,
+                              "%s is a constant and has stride %" PRId64
+                              " in dimension %d",
+                              dv_nest_operand_name(o), n->dims[i].stride[o], i);
+    }
+    return DV_OK;
+}
+
+static dv_status check_mean(const dv_nest *n, dv_diag *diag)
+{
+    if (n->mean && !is_product(n->main) && n->main != DV_PRIM_SUM &&
+        n->main != DV_PRIM_DOT)
+        return broken(n, -1, diag, RULE_MEAN, "main is %s, a mean is of a sum",
+                      dv_prim_get(n->main)->name);
+    if (n->mean && n->first != DV_PRIM_ZERO)
+        return broken(n, -1, diag, RULE_MEAN,
+                      "the first touch is %s, a mean begins with zero",
+                      dv_prim_get(n->first)->name);
+    return DV_OK;
+}
+
+static dv_status check_look(const dv_nest *n, dv_diag *diag)
+{
+    if (!n->look)
+        return DV_OK;
+    int o = n->look - 1;
+    dv_dtype t = dv_nest_dtype(n, DV_IN2);
+    if (is_product(n->main) || dv_nest_is_select(n) || !dv_nest_has(n, o))
+        return broken(n, -1, diag, RULE_LOOK,
+                      "%s is looked up, which %s does not",
+                      dv_nest_operand_name(o), dv_prim_get(n->main)->name);
+    if (o == DV_OUT && dv_nest_is_reduce(n))
+        return broken(n, -1, diag, RULE_LOOK,
+                      "out is looked up, which %s does not",
+                      dv_prim_get(n->main)->name);
+    if (dv_is_float(t) || n->constants >> DV_IN2 & 1)
+        return broken(n, -1, diag, RULE_LOOK,
+                      "in2 is %s, an index is a whole number in memory",
+                      n->constants >> DV_IN2 & 1 ? "a constant"
+                                                 : dv_dtype_get(t)->name);
+    if (n->look_size < 1 || n->look_size > DV_NEST_MAX_SIZE || !n->look_step)
+        return broken(n, -1, diag, RULE_LOOK,
+                      "%" PRId64 " indices in steps of %" PRId64
+                      ": 1 to %" PRId64 " are possible, and no step of 0",
+                      n->look_size, n->look_step, DV_NEST_MAX_SIZE);
+    return DV_OK;
+}
+
+// An index may come again: who writes there last must not be left to chance.
+static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
+{
+    for (int i = 0; n->look == 1 + DV_OUT && i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_SHARED && n->dims[i].stride[DV_IN2])
+            return broken(n, i, diag, RULE_LOOK_SHARED,
+                          "dimension %d, of size %" PRId64
+                          ", is shared and steps %" PRId64 " in the index",
+                          i, n->dims[i].size, n->dims[i].stride[DV_IN2]);
+    return DV_OK;
+}
+
+// A kernel steps evenly.
+static dv_status check_look_prims(const dv_nest *n, dv_diag *diag)
+{
+    for (int i = 0; n->look && i < n->n_dims; i++)
+        if (n->dims[i].exec == DV_NEST_PRIM && n->dims[i].stride[DV_IN2])
+            return broken(n, i, diag, RULE_LOOK,
+                          "dimension %d is prim and steps %" PRId64
+                          " in the index",
+                          i, n->dims[i].stride[DV_IN2]);
+    return DV_OK;
+}
+
 // A text always has as many strides as dimensions; that in1 has none at all
 // shows in all of them being 0.
 static dv_status check_in1(const dv_nest *n, dv_diag *diag)
@@ -163,13 +267,26 @@ static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// The original refuses f64 as well; the reference runs it.
+// The original refuses f64 as well. The reference runs all types; kernels of
+// products have these two, others load and store all but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
-    if (n->dtype == DV_F32 || n->dtype == DV_F64)
-        return DV_OK;
-    return broken(n, -1, diag, RULE_DTYPE, "it is %s; f32 and f64 are possible",
-                  dv_dtype_get(n->dtype)->name);
+    int product = is_product(n->main);
+    for (int o = 0; o < DV_MAX_OPERANDS; o++) {
+        dv_dtype t = dv_nest_dtype(n, o);
+        if (!dv_nest_has(n, o) || (n->look && o == DV_IN2))
+            continue;
+        if (product ? (t == DV_F32 || t == DV_F64) && t == n->dtype
+                    : t != DV_I64)
+            continue;
+        return broken(n, -1, diag, RULE_DTYPE, "%s is %s; %s",
+                      o == DV_OUT || t == n->dtype ? "it"
+                                                   : dv_nest_operand_name(o),
+                      dv_dtype_get(t)->name,
+                      product ? "f32 and f64 are possible"
+                              : "no kernel computes with it");
+    }
+    return DV_OK;
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -194,12 +311,18 @@ static int count_prims(const dv_nest *n, dv_nest_type t)
     return count;
 }
 
+// Are its prims any two?
+static int takes_any(const dv_nest *n)
+{
+    return dv_nest_is_binary(n) || dv_nest_is_select(n);
+}
+
 static dv_status check_mn_prims(const dv_nest *n, dv_diag *diag)
 {
     int n_m = count_prims(n, DV_NEST_M), n_n = count_prims(n, DV_NEST_N);
     int all = n_m + n_n + count_prims(n, DV_NEST_C);
-    int want = dv_nest_is_binary(n) ? 2 : 1;
-    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+    int want = dv_nest_is_reduce(n) ? 1 : 2;
+    if (takes_any(n) || dv_nest_is_reduce(n))
         return all == want ? DV_OK
                            : broken(n, -1, diag, RULE_PRIM_CONFIG,
                                     "%d of c, m and n are prim, %s has %d", all,
@@ -215,13 +338,16 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
 {
     dv_nest_prims p = dv_nest_find_prims(n);
     const int64_t *m = n->dims[p.m].stride;
-    if (dv_nest_is_binary(n) && m[DV_OUT] != 1)
+    if (takes_any(n) && m[DV_OUT] != 1)
         return broken(n, p.m, diag, RULE_STRIDES,
                       "the prims of %s have stride %" PRId64 " and %" PRId64
                       " in out, one must be 1",
                       dv_prim_get(n->main)->name, m[DV_OUT],
                       n->dims[p.n].stride[DV_OUT]);
-    if (dv_nest_is_binary(n) || dv_nest_is_reduce(n))
+    if (takes_any(n) || dv_nest_is_reduce(n))
+        return DV_OK;
+    // One element for all of m: it need not step.
+    if (dv_nest_is_unary(n) && m[DV_IN0] == 0 && m[DV_OUT] == 1)
         return DV_OK;
     if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
         return DV_OK;
@@ -272,34 +398,61 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
 
 // -- What it means -----------------------------------------------------------
 
+// Which operands have a type of dimension: they must not step in it, must, or
+// may.
+enum { NO, YES, MAY };
+typedef char membership[DV_MAX_OPERANDS][4];
+
+static const membership *members_of(const dv_nest *n)
+{
+    //                                        c    m    n    k
+    static const membership product = {[DV_IN0] = {YES, YES, NO, YES},
+                                       [DV_IN1] = {YES, NO, YES, YES},
+                                       [DV_OUT] = {YES, YES, YES, NO}};
+    static const membership unary = {[DV_IN0] = {MAY, MAY, MAY, NO},
+                                     [DV_IN1] = {MAY, MAY, MAY, MAY},
+                                     [DV_OUT] = {YES, YES, YES, NO}};
+    static const membership binary = {[DV_IN0] = {MAY, YES, NO, NO},
+                                      [DV_IN1] = {MAY, NO, YES, NO},
+                                      [DV_OUT] = {YES, YES, YES, NO}};
+    static const membership three = {[DV_IN0] = {MAY, NO, NO, NO},
+                                     [DV_IN1] = {MAY, NO, NO, NO},
+                                     [DV_OUT] = {YES, NO, NO, NO},
+                                     [DV_IN2] = {MAY, NO, NO, NO}};
+    static const membership reduce = {
+        [DV_IN0] = {MAY, MAY, MAY, MAY}, [DV_OUT] = {YES, YES, YES, NO}};
+    static const membership dot = {[DV_IN0] = {MAY, MAY, MAY, MAY},
+                                   [DV_IN1] = {MAY, MAY, MAY, MAY},
+                                   [DV_OUT] = {YES, YES, YES, NO}};
+    return n->main == DV_PRIM_DOT ? &dot
+           : dv_nest_is_unary(n)  ? &unary
+           : dv_nest_is_binary(n) ? &binary
+           : dv_nest_is_select(n) ? &three
+           : dv_nest_is_reduce(n) ? &reduce
+                                  : &product;
+}
+
 static dv_status check_membership(const dv_nest *n, dv_diag *diag)
 {
-    //                                  c  m  n  k
-    static const char product[3][4] = {
-        {1, 1, 0, 1}, {1, 0, 1, 1}, {1, 1, 1, 0}};
-    static const char binary[3][4] = {{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 1, 1, 0}};
-    static const char reduce[3][4] = {{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 0}};
-    static const char unary[4] = {1, 1, 1, 0};
+    const membership *all = members_of(n);
     if (n->main == DV_PRIM_NONE)
         return DV_OK;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        const char *has = dv_nest_is_unary(n)    ? unary
-                          : dv_nest_is_binary(n) ? binary[o]
-                          : dv_nest_is_reduce(n) ? reduce[o]
-                                                 : product[o];
-        if (o == DV_IN1 && dv_nest_is_unary(n))
-            continue;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
         for (int i = 0; i < n->n_dims; i++) {
             const dv_nest_dim *d = &n->dims[i];
-            if ((d->stride[o] != 0) != has[d->type])
-                return broken(n, i, diag, RULE_STRIDES,
-                              "%s has stride %" PRId64
-                              " in dimension %d, of type %s: it must %sbe 0",
-                              dv_nest_operand_name(o), d->stride[o], i,
-                              dv_nest_type_name(d->type),
-                              has[d->type] ? "not " : "");
+            int has = (*all)[o][d->type];
+            if (n->look && o == DV_IN2)
+                has = MAY;
+            if (n->look == 1 + o && has == YES && d->stride[DV_IN2])
+                has = MAY; // the index steps for it
+            if (has == MAY || (d->stride[o] != 0) == (has == YES))
+                continue;
+            return broken(n, i, diag, RULE_STRIDES,
+                          "%s has stride %" PRId64
+                          " in dimension %d, of type %s: it must %sbe 0",
+                          dv_nest_operand_name(o), d->stride[o], i,
+                          dv_nest_type_name(d->type), has ? "not " : "");
         }
-    }
     return DV_OK;
 }
 
@@ -308,7 +461,7 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
 static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
-    if ((!dv_nest_is_unary(n) && !dv_nest_is_binary(n)) || !touched)
+    if ((!dv_nest_is_unary(n) && !takes_any(n)) || !touched)
         return DV_OK;
     return broken(n, -1, diag, RULE_MAIN_CONFIG,
                   "main %s is %s and has first touch %s, last touch %s",
@@ -339,30 +492,41 @@ static int by_stride(const void *x, const void *y)
 // some skewed layouts that do not overlap; no tensor of a program has them.
 static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 {
-    int64_t steps[DV_NEST_MAX_DIMS][2], span = 0, lo, hi;
+    int64_t steps[DV_NEST_MAX_DIMS + 1][2], span = 0, lo, hi;
     int n_steps = 0;
     dv_nest all = *n; // tiles may reach beyond the end, elements do not
     dv_nest_unite(&all);
     n = &all;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
+    for (int o = 0; o < operands; o++)
         if (!dv_nest_extent(n, o, &lo, &hi) || !dv_sub_i64(&hi, hi, lo))
             return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
                            "the elements of %s are too many to count",
                            dv_nest_operand_name(o));
     for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type != DV_NEST_K && n->dims[i].size > 1) {
+        if (n->dims[i].stride[DV_OUT] && n->dims[i].size > 1) {
             steps[n_steps][0] = llabs(n->dims[i].stride[DV_OUT]);
             steps[n_steps++][1] = i;
         }
+    if (n->look == 1 + DV_OUT && n->look_size > 1) { // an index is one more
+        steps[n_steps][0] = llabs(n->look_step);
+        steps[n_steps++][1] = -1;
+    }
     qsort(steps, (size_t)n_steps, sizeof *steps, by_stride);
     for (int s = 0; s < n_steps; s++) {
         int dim = (int)steps[s][1];
+        if (steps[s][0] <= span && dim < 0)
+            return broken(n, -1, diag, RULE_OVERLAP,
+                          "an index steps by %" PRId64
+                          " in out, smaller steps reach %" PRId64,
+                          steps[s][0], span);
         if (steps[s][0] <= span)
             return broken(n, dim, diag, RULE_OVERLAP,
                           "dimension %d steps by %" PRId64
                           " in out, smaller steps reach %" PRId64,
                           dim, steps[s][0], span);
-        span += steps[s][0] * (n->dims[dim].size - 1);
+        span +=
+            steps[s][0] * ((dim < 0 ? n->look_size : n->dims[dim].size) - 1);
     }
     return DV_OK;
 }
@@ -371,11 +535,13 @@ static const struct {
     dv_status (*check)(const dv_nest *n, dv_diag *diag);
     int kernel; // only what a kernel is made of must obey it
 } rules[] = {
-    {check_dims, 0},    {check_tiles, 0},      {check_marks, 0},
-    {check_in1, 0},     {check_k_shared, 1},   {check_dtype, 0},
-    {check_order, 1},   {check_mn_prims, 1},   {check_unit_strides, 1},
-    {check_k_prims, 1}, {check_membership, 0}, {check_alone, 0},
-    {check_prims, 0},   {check_overlap, 0},
+    {check_dims, 0},       {check_tiles, 0},        {check_marks, 0},
+    {check_operands, 0},   {check_mean, 0},         {check_look, 0},
+    {check_in1, 0},        {check_k_shared, 1},     {check_look_shared, 1},
+    {check_dtype, 1},      {check_order, 1},        {check_mn_prims, 1},
+    {check_look_prims, 1}, {check_unit_strides, 1}, {check_k_prims, 1},
+    {check_membership, 0}, {check_alone, 0},        {check_prims, 0},
+    {check_overlap, 0},
 };
 
 static dv_status check(const dv_nest *n, int kernel, dv_diag *diag)
@@ -395,6 +561,7 @@ dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag)
 {
     DV_TRY(check(n, 0, diag));
     DV_TRY(check_k_shared(n, diag));
+    DV_TRY(check_look_shared(n, diag));
     return check_order(n, diag);
 }
 

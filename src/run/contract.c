@@ -221,7 +221,9 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     if (o->threads < 0 || o->threads > CT_MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
     DV_TRY(dv_nest_check(n, diag));
-    for (int i = 0; i < DV_N_OPERANDS; i++) {
+    DV_TRY(ct_check_operands(n, diag));
+    int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
+    for (int i = 0; i < operands; i++) {
         int64_t lo, hi;
         if (!dv_nest_extent(n, i, &lo, &hi) || hi - lo > INT64_MAX / 16)
             return dv_fail(diag, DV_E_OVERFLOW, at,

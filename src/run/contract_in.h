@@ -4,6 +4,7 @@
 #include "jit/gemm.h"
 #include "jit/host.h"
 #include "run/contract.h"
+#include <stdatomic.h>
 
 enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
 enum { CT_COMMON_L3 = 16 << 20 };
@@ -67,6 +68,18 @@ typedef struct ct_thread {
     int64_t at[DV_NEST_MAX_DIMS]; // index of each loop among its elements
 } ct_thread;
 
+// An index that was found and is none.
+typedef struct ct_bad {
+    atomic_int found;
+    _Atomic int64_t index;
+} ct_bad;
+
+// Where the operands of a function or a reduction are. Inputs are not written.
+typedef struct ct_data {
+    unsigned char *in0, *in1, *out, *in2;
+    ct_bad *bad;
+} ct_data;
+
 typedef struct ct_touch ct_touch;
 typedef struct ct_reduce ct_reduce;
 
@@ -110,8 +123,10 @@ struct dv_contract {
     ct_thread *team;                     // owned
     ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
     ct_reduce *reduce;                   // owned; NULL: it is none
-    dv_jit *own_jit;                     // NULL: it is borrowed
-    void *memory;                        // owned, mapped
+    const void *in2;                     // borrowed, by dv_contract_more
+    ct_bad bad;
+    dv_jit *own_jit; // NULL: it is borrowed
+    void *memory;    // owned, mapped
     size_t memory_bytes;
 };
 
@@ -160,25 +175,29 @@ static inline int ct_touches_first(const dv_nest *n)
 }
 static inline int ct_touches_last(const dv_nest *n)
 {
-    return n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
-           n->last != DV_PRIM_RELU;
+    return (n->last != DV_PRIM_NONE && n->last != DV_PRIM_COPY &&
+            n->last != DV_PRIM_RELU) ||
+           n->mean;
 }
 
-// contract_touch.c: a function of all elements, of in0 (a unary main), of in0
-// and in1 (a binary) or of out in place. `with` is in1, or is not read. The
+// contract_touch.c: a function of all elements, the nest's main (`from` is
+// DV_IN0) or p of out in place (DV_OUT; behind the division of a mean). The
 // parts of all threads, in any order, are all of it.
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
-void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
-                   const unsigned char *with, unsigned char *to);
+void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
 
 // contract_reduce.c: a reduction with its touches. The parts of all threads, in
-// any order, are all of it.
+// any order, are all of it; but where they are combined, those come behind.
 dv_status ct_reduce_create(ct_reduce **out, dv_jit *jit, const dv_nest *n,
                            int32_t threads, dv_diag *diag);
-void ct_reduce_part(const ct_reduce *r, int32_t thread,
-                    const unsigned char *from, unsigned char *to);
+void ct_reduce_destroy(ct_reduce *r);
+void ct_reduce_part(const ct_reduce *r, int32_t thread, const ct_data *d);
+int ct_reduce_combines(const ct_reduce *r);
+void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
 
+// contract_run.c: are there kernels of products for these operands?
+dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
 // contract_run.c: touches around products.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
 void ct_destroy_touches(dv_contract *c);

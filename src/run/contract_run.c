@@ -1,7 +1,9 @@
 // The calls that run a contraction: products, with what touches do before and
 // behind them, or what is no product alone.
+#include "base/dtype.h"
 #include "base/together.h"
 #include "run/contract_in.h"
+#include <inttypes.h>
 
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
@@ -25,7 +27,52 @@ void ct_destroy_touches(dv_contract *c)
     dv_release(c->first);
     dv_release(c->main);
     dv_release(c->last);
-    dv_release(c->reduce);
+    ct_reduce_destroy(c->reduce);
+}
+
+// What is no product finds out from its vector kernels.
+dv_status ct_check_operands(const dv_nest *n, dv_diag *diag)
+{
+    dv_loc at = {n->src, n->off};
+    if (!dv_nest_is_product(n) || n->narrow)
+        return DV_OK;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        dv_dtype t = dv_nest_dtype(n, o);
+        if (t == n->dtype && (t == DV_F32 || t == DV_F64))
+            continue;
+        return dv_fail(
+            diag, DV_E_NEST, at,
+            "wrong_dtype: %s is %s, out is %s; kernels of products have f32 or "
+            "f64 for all",
+            dv_nest_operand_name(o), dv_dtype_get(t)->name,
+            dv_dtype_get(n->dtype)->name);
+    }
+    return DV_OK;
+}
+
+// -- More operands -----------------------------------------------------------
+
+void dv_contract_more(dv_contract *c, const void *in2)
+{
+    c->in2 = in2;
+}
+
+dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
+{
+    if (!atomic_exchange(&c->bad.found, 0))
+        return DV_OK;
+    return dv_fail(diag, DV_E_BOUNDS, DV_NOWHERE,
+                   "an index found %" PRId64 ", %s of nest %s has 0..%" PRId64,
+                   atomic_load(&c->bad.index),
+                   dv_nest_operand_name(c->n.look - 1), c->n.name,
+                   c->n.look_size);
+}
+
+static ct_data data_of(dv_contract *c, const void *in0, const void *in1,
+                       void *out)
+{
+    return (ct_data){(unsigned char *)in0, (unsigned char *)in1, out,
+                     (unsigned char *)c->in2, &c->bad};
 }
 
 // -- With dv_contract_run's threads ------------------------------------------
@@ -33,39 +80,50 @@ void ct_destroy_touches(dv_contract *c)
 typedef struct job {
     const ct_touch *t; // NULL: it is a reduction
     const ct_reduce *r;
-    const void *from, *with;
-    void *to;
+    ct_data d;
 } job;
 
 static void touch_part(void *user, int32_t i)
 {
     const job *j = user;
     if (j->r)
-        ct_reduce_part(j->r, i, j->from, j->to);
+        ct_reduce_part(j->r, i, &j->d);
     else
-        ct_touch_part(j->t, i, j->from, j->with, j->to);
+        ct_touch_part(j->t, i, &j->d);
 }
 
-static void touch(const dv_contract *c, const ct_touch *t, const void *from,
-                  const void *with, void *to)
+static void reduce_combine(void *user, int32_t i)
 {
-    job j = {t, NULL, from, with, to};
+    const job *j = user;
+    ct_reduce_combine(j->r, i, &j->d);
+}
+
+static void touch(const dv_contract *c, const ct_touch *t, ct_data d)
+{
+    job j = {t, NULL, d};
     if (t)
         dv_together(touch_part, &j, c->threads);
+}
+
+static void reduce(const dv_contract *c, ct_data d)
+{
+    job j = {NULL, c->reduce, d};
+    dv_together(touch_part, &j, c->threads);
+    if (ct_reduce_combines(c->reduce))
+        dv_together(reduce_combine, &j, c->threads);
 }
 
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
-    job reduce = {NULL, c->reduce, in0, NULL, out};
     if (c->reduce)
-        dv_together(touch_part, &reduce, c->threads);
-    touch(c, c->main, in0, in1, out);
+        reduce(c, data_of(c, in0, in1, out));
+    touch(c, c->main, data_of(c, in0, in1, out));
     if (c->main || c->reduce)
         return;
-    touch(c, c->first, out, NULL, out);
+    touch(c, c->first, data_of(c, out, NULL, out));
     ct_run(c, in0, in1, out);
-    touch(c, c->last, out, NULL, out);
+    touch(c, c->last, data_of(c, out, NULL, out));
 }
 
 // -- With the caller's -------------------------------------------------------
@@ -78,28 +136,32 @@ static int is_alone(const dv_contract *c)
 
 int dv_contract_phases(const dv_contract *c)
 {
+    if (c->reduce)
+        return ct_reduce_combines(c->reduce) ? 2 : 1;
     return !is_alone(c) && (c->last || c->n.combine) ? 2 : 1;
 }
 
 static void do_all(dv_contract *c, const void *in0, const void *in1, void *out)
 {
+    const ct_data d = data_of(c, out, NULL, out);
     for (int32_t i = 0; c->first && i < c->threads; i++)
-        ct_touch_part(c->first, i, out, NULL, out);
+        ct_touch_part(c->first, i, &d);
     for (int32_t i = 0; i < c->threads; i++)
         ct_part(c, i, in0, in1, out);
     for (int32_t i = 0; c->n.combine && i < c->threads; i++)
         ct_combine(c, i, out);
     for (int32_t i = 0; c->last && i < c->threads; i++)
-        ct_touch_part(c->last, i, out, NULL, out);
+        ct_touch_part(c->last, i, &d);
 }
 
 void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
                       const void *in1, void *out)
 {
+    const ct_data d = data_of(c, in0, in1, out);
     if (c->main)
-        ct_touch_part(c->main, thread, in0, in1, out);
+        ct_touch_part(c->main, thread, &d);
     else if (c->reduce)
-        ct_reduce_part(c->reduce, thread, in0, out);
+        ct_reduce_part(c->reduce, thread, &d);
     else if (!is_alone(c))
         ct_part(c, thread, in0, in1, out);
     else if (thread == 0)
@@ -108,12 +170,15 @@ void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,
 
 void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
 {
+    const ct_data d = data_of(c, out, NULL, out);
     if (is_alone(c))
         return;
-    if (c->n.combine)
+    if (c->reduce)
+        ct_reduce_combine(c->reduce, thread, &d);
+    else if (c->n.combine)
         ct_combine(c, thread, out);
     else if (c->last)
-        ct_touch_part(c->last, thread, out, NULL, out);
+        ct_touch_part(c->last, thread, &d);
 }
 
 int32_t dv_contract_threads(const dv_contract *c)

@@ -1,51 +1,49 @@
-// Functions of single elements in a nest: a unary or binary main, and touches
-// of out that no kernel of a product has inside. They go over memory on their
-// own: before the first product is added, and behind the last.
+// Functions of single elements in a nest: a main that is no product and no
+// reduction, and touches of out that no kernel of a product has inside. They go
+// over memory on their own: before the first product is added, and behind the
+// last.
 //
 //   c 8: in0 64, out 64      axes, outermost first by their steps in out, as
 //   n 4: in0  1, out  8      few as there can be; a vector kernel has the last
-//   m 8: in0  4, out  1      two inside. Where another one is unit stride in
-//                            in0, blocks are turned by moves and finished
-//                            where they came to lie. A binary steps over its
-//                            operands as they are.
+//   m 8: in0  4, out  1      two inside. Where another one is unit stride in an
+//                            input, its blocks are turned by moves: those of a
+//                            function of one input into out, to be finished
+//                            there, others into a buffer.
+//
+// What an index steps in is left to the loops; in each turn it is looked up.
 #include "base/dtype.h"
 #include "base/math.h"
 #include "jit/vec.h"
-#include "run/contract_ways.h"
 #include "run/contract_in.h"
+#include "run/contract_ways.h"
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TURN = 32 }; // rows and columns of a block that is turned
+// Rows and columns of a block that is turned; bytes of an element in a buffer.
+enum { TURN = 32, TURN_ES = 4 };
+enum { N_ARGS = 3 };
+static const int inputs[N_ARGS] = {DV_IN0, DV_IN1, DV_IN2};
 
 struct ct_touch {
     ct_ways a;
-    int64_t es;
-    int64_t piece;         // elements of a row that go into a kernel
-    int32_t reads;         // operands; 0: out becomes a constant
-    dv_vec_fn run;         // NULL: moves are all
-    dv_move_fn turn[2][2]; // whole or rest of rows, of columns; NULL: none
+    ct_look look;
+    int64_t es[DV_MAX_OPERANDS];
+    int64_t piece;  // elements of a row that go into a kernel
+    uint8_t reads;  // a bit an input: it is in memory
+    uint8_t turned; // a bit an input: its blocks are
+    uint8_t in_out; // they are turned into out
+    dv_vec_fn run;  // NULL: moves are all
+    // Of whole rows that are only copied, to or from where an index says; 0:
+    // they are not such.
+    int64_t row_bytes;
+    // Whole or rest of rows, of columns.
+    dv_move_fn turn[DV_MAX_OPERANDS][2][2];
 };
-
-// -- Axes --------------------------------------------------------------------
 
 static int has_larger_steps(const ct_way *x, const ct_way *y)
 {
-    return x->to > y->to;
-}
-
-static void list_axes(ct_touch *t, const dv_nest *n, int from)
-{
-    dv_nest all = *n;
-    dv_nest_unite(&all);
-    for (int i = 0; i < all.n_dims; i++) {
-        const dv_nest_dim *d = &all.dims[i];
-        ct_way x = {.size = d->size, .to = d->stride[DV_OUT]};
-        x.from = t->reads ? d->stride[from] : 0;
-        x.with = t->reads > 1 ? d->stride[DV_IN1] : 0;
-        if (d->type == DV_NEST_K || d->size == 1)
-            continue;
-        ct_ways_add(&t->a, x, has_larger_steps);
-    }
+    return x->step[DV_OUT] > y->step[DV_OUT];
 }
 
 static void add_single(ct_touch *t)
@@ -69,28 +67,49 @@ static void choose_inside(ct_touch *t)
 
 // -- Turning -----------------------------------------------------------------
 
-// The axis that is unit stride in in0 while the last one is that of out: it
-// becomes the last but one. 0: there is none, or a move cannot go so.
-static int choose_turn(ct_touch *t)
+// The blocks of a function of one input of out's type are turned into out.
+static int turns_into_out(const dv_nest *n)
 {
-    const ct_way in = t->a.at[t->a.n - 1];
-    int32_t i = t->a.n - 2;
-    if (t->reads != 1 || in.to != 1 || in.from < 2 || !ct_way_is_near(&in))
-        return 0;
-    while (i >= 0 && t->a.at[i].from != 1)
-        i--;
-    if (i < 0)
-        return 0;
-    const ct_way x = t->a.at[i];
-    if (in.from < dv_min_i64(x.size, TURN) || !ct_way_is_near(&x))
-        return 0;
-    for (; i < t->a.n - 2; i++)
-        t->a.at[i] = t->a.at[i + 1];
-    t->a.at[t->a.n - 2] = x;
-    return 1;
+    return dv_nest_is_unary(n) && !n->types[DV_IN0];
 }
 
-static dv_status make_turns(ct_touch *t, dv_jit *jit, dv_dtype dtype,
+// Is an input unit stride along x, while out is along `in`, and does turning
+// it pay? By way of a buffer only 4 bytes do: vectors have too few of 8.
+static int lies_across(const ct_touch *t, const dv_nest *n, int o,
+                       const ct_way *x, const ct_way *in)
+{
+    dv_dtype type = dv_nest_dtype(n, o);
+    return (t->reads >> o & 1) && x->step[o] == 1 && in->step[o] >= 2 &&
+           in->step[o] >= dv_min_i64(x->size, TURN) &&
+           (type == DV_F32 || type == DV_I32 ||
+            (type == DV_F64 && turns_into_out(n)));
+}
+
+// The axis that is unit stride in an input while the last one is that of out:
+// it becomes the last but one. 0: there is none, or a move cannot go so.
+static int choose_turn(ct_touch *t, const dv_nest *n)
+{
+    if (t->a.n < 2)
+        return 0;
+    const ct_way in = t->a.at[t->a.n - 1];
+    if (in.step[DV_OUT] != 1 || !ct_way_is_near(&in))
+        return 0;
+    for (int32_t i = t->a.n - 2; i >= 0; i--) {
+        const ct_way x = t->a.at[i];
+        for (int k = 0; k < N_ARGS && ct_way_is_near(&x); k++)
+            if (lies_across(t, n, inputs[k], &x, &in))
+                t->turned |= (uint8_t)(1 << inputs[k]);
+        if (!t->turned)
+            continue;
+        for (; i < t->a.n - 2; i++)
+            t->a.at[i] = t->a.at[i + 1];
+        t->a.at[t->a.n - 2] = x;
+        return 1;
+    }
+    return 0;
+}
+
+static dv_status make_turns(ct_touch *t, dv_jit *jit, const dv_nest *n, int o,
                             dv_diag *diag)
 {
     const ct_way *col = &t->a.at[t->a.n - 2], *row = col + 1;
@@ -98,71 +117,106 @@ static dv_status make_turns(ct_touch *t, dv_jit *jit, dv_dtype dtype,
     int64_t cols[2] = {dv_min_i64(col->size, TURN), col->size % TURN};
     for (int r = 0; r < 2; r++)
         for (int c = 0; c < 2; c++) {
-            dv_move_shape s = {.lds = row->from,
-                               .ldd = col->to,
+            dv_move_shape s = {.lds = row->step[o],
+                               .ldd = t->in_out ? col->step[DV_OUT] : TURN,
                                .rows = (int32_t)rows[r],
                                .cols = (int32_t)cols[c],
-                               .dtype = (uint8_t)dtype,
+                               .dtype = (uint8_t)dv_nest_dtype(n, o),
                                .move = DV_MOVE_TRANSPOSE};
             if (s.rows && s.cols)
-                DV_TRY(dv_jit_move(jit, &s, &t->turn[r][c], diag));
+                DV_TRY(dv_jit_move(jit, &s, &t->turn[o][r][c], diag));
         }
     return DV_OK;
 }
 
 // -- Making ------------------------------------------------------------------
 
-static dv_status make_kernel(ct_touch *t, dv_jit *jit, dv_dtype dtype,
-                             dv_prim p, dv_diag *diag)
+typedef struct maker {
+    dv_vec_operand operands[DV_MAX_OPERANDS];
+    dv_vec_node nodes[N_ARGS + 3];
+    dv_vec_shape s;
+} maker;
+
+static uint16_t add(maker *m, dv_vec_node n)
+{
+    m->nodes[m->s.n_nodes] = n;
+    return m->s.n_nodes++;
+}
+
+static void add_operand(maker *m, const ct_touch *t, const dv_nest *n, int o)
+{
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
+    int from_out = t->in_out && (t->turned >> o & 1);
+    int buffered = !t->in_out && (t->turned >> o & 1),
+        at = from_out ? DV_OUT : o;
+    m->operands[m->s.n_operands++] =
+        (dv_vec_operand){.inner = buffered ? 1 : in->step[at],
+                         .outer = buffered ? TURN : row->step[at],
+                         .dtype = (uint8_t)dv_nest_dtype(n, o)};
+}
+
+// An argument: what is read, or a constant.
+static uint16_t argument(maker *m, const ct_touch *t, const dv_nest *n, int o)
+{
+    if (t->reads >> o & 1) {
+        add_operand(m, t, n, o);
+        return add(m, (dv_vec_node){.kind = DV_VEC_LOAD,
+                                    .arg = {(uint16_t)(m->s.n_operands - 1)}});
+    }
+    return add(m, (dv_vec_node){.kind = DV_VEC_CONST, .value = n->value[o]});
+}
+
+// The function p of arguments; those of a mean are divided by `count` before.
+static dv_status make_kernel(ct_touch *t, dv_jit *jit, const dv_nest *n,
+                             dv_prim p, double count, dv_diag *diag)
 {
     const dv_prim_info *info = dv_prim_get(p);
-    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
-    int turned = t->turn[0][0] != NULL;
-    dv_vec_operand to = {.inner = in->to, .outer = row->to};
-    dv_vec_operand from = {.inner = in->from, .outer = row->from};
-    dv_vec_operand with = {.inner = in->with, .outer = row->with};
-    to.dtype = from.dtype = with.dtype = (uint8_t)dtype;
-    const dv_vec_operand operands[] = {turned ? to : from,
-                                       t->reads > 1 ? with : to, to};
-    dv_vec_node nodes[3] = {{.kind = DV_VEC_LOAD}};
-    dv_vec_shape s = {.operands = operands,
-                      .nodes = nodes,
-                      .n_operands = (uint16_t)(t->reads + 1),
-                      .n_nodes = 1,
-                      .compute = (uint8_t)dtype};
-    if (turned && info->fn < 0)
+    maker m = {.s = {.compute = (uint8_t)ct_compute_of(n)}};
+    dv_vec_node f = {.kind = DV_VEC_APPLY, .fn = (uint8_t)info->fn};
+    dv_vec_node constant = {.kind = DV_VEC_CONST};
+    int n_args = info->fn < 0 ? 1 : dv_fn_get((dv_fn)info->fn)->n_args;
+    if (t->in_out && info->fn < 0)
         return DV_OK;
-    if (!t->reads) {
-        nodes[0].kind = DV_VEC_CONST;
-        dv_prim_is_const(p, &nodes[0].value);
-        s.operands = &operands[1];
-    } else if (info->fn >= 0) {
-        uint16_t last = (uint16_t)t->reads;
-        nodes[1] = (dv_vec_node){.kind = DV_VEC_LOAD, .arg = {1}};
-        nodes[last] = (dv_vec_node){.kind = DV_VEC_APPLY,
-                                    .fn = (uint8_t)info->fn,
-                                    .arg = {0, (uint16_t)(last - 1)}};
-        s.n_nodes = (uint16_t)(last + 1);
-        s.value = s.result = last;
+    if (dv_prim_is_const(p, &constant.value)) {
+        m.s.result = add(&m, constant);
+    } else {
+        for (int i = 0; i < n_args; i++)
+            f.arg[i] = argument(&m, t, n, inputs[i]);
+        m.s.result = f.arg[0];
     }
-    return dv_jit_vec(jit, &s, &t->run, diag);
+    if (count > 0) {
+        constant.value = count;
+        dv_vec_node over = {.kind = DV_VEC_APPLY, .fn = DV_FN_DIV};
+        over.arg[0] = m.s.result;
+        over.arg[1] = add(&m, constant);
+        f.arg[0] = m.s.result = add(&m, over);
+    }
+    if (info->fn >= 0)
+        m.s.result = add(&m, f);
+    m.s.value = m.s.result;
+    add_operand(&m, t, n, DV_OUT);
+    m.s.operands = m.operands;
+    m.s.nodes = m.nodes;
+    return dv_jit_vec(jit, &m.s, &t->run, diag);
 }
 
 // The longest axis is shared, the outermost of such; the last only where its
-// pieces are of use.
+// pieces are of use. Where out is looked up, one thread has all indices.
 static void choose_cut(ct_touch *t)
 {
-    int turned = t->turn[0][0] != NULL;
-    t->a.cut = 0;
-    for (int32_t i = 1; i < t->a.n - 1; i++)
-        if (t->a.at[i].size > t->a.at[t->a.cut].size)
+    int64_t size = 0;
+    t->a.cut = -1;
+    for (int32_t i = 0; i < t->a.n - 1; i++)
+        if (t->a.at[i].size > size &&
+            !(t->look.operand == DV_OUT && t->a.at[i].is_index)) {
             t->a.cut = i;
-    if (t->a.at[t->a.cut].size < t->a.threads &&
-        t->a.at[t->a.n - 1].size > t->a.at[t->a.cut].size)
+            size = t->a.at[i].size;
+        }
+    if (size < t->a.threads && t->a.at[t->a.n - 1].size > size)
         t->a.cut = t->a.n - 1;
-    t->a.cut_unit = turned && t->a.cut >= t->a.n - 2 ? TURN
-                    : t->a.cut == t->a.n - 1         ? CT_LEAST_PIECE
-                                                     : 1;
+    t->a.cut_unit = t->turned && t->a.cut >= t->a.n - 2 ? TURN
+                    : t->a.cut == t->a.n - 1            ? CT_LEAST_PIECE
+                                                        : 1;
 }
 
 // An operand that lies across the rows is read in columns: a few at a time,
@@ -170,34 +224,96 @@ static void choose_cut(ct_touch *t)
 static void choose_piece(ct_touch *t)
 {
     const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
-    int across = (row->from && llabs(row->from) < llabs(in->from)) ||
-                 (row->with && llabs(row->with) < llabs(in->with));
-    t->piece = across ? TURN : in->size;
+    t->piece = in->size;
+    for (int i = 0; i < N_ARGS; i++)
+        if (row->step[inputs[i]] &&
+            llabs(row->step[inputs[i]]) < llabs(in->step[inputs[i]]))
+            t->piece = TURN;
 }
 
-dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
+// Whole rows of one run each, where an index has all loops.
+static void choose_rows(ct_touch *t, const dv_nest *n)
+{
+    const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
+    int one = in->size == 1 || (in->step[DV_IN0] == 1 && in->step[DV_OUT] == 1);
+    if (n->look && n->main == DV_PRIM_COPY && !n->types[DV_IN0] &&
+        !n->constants && !t->turned && one && row->size == 1 &&
+        t->a.cut < t->a.n - 2)
+        t->row_bytes = in->size * t->es[DV_OUT];
+}
+
+// Of whole numbers, constants must be such.
+static dv_status check_constants(const dv_nest *n, dv_diag *diag)
+{
+    for (int i = 0; i < N_ARGS; i++)
+        if ((n->constants >> inputs[i] & 1) && ct_compute_of(n) == DV_I32 &&
+            !(fabs(n->value[inputs[i]]) < 0x1p31))
+            return dv_fail(diag, DV_E_DTYPE, (dv_loc){n->src, n->off},
+                           "%s is %g, kernels of whole numbers have 32 bits",
+                           dv_nest_operand_name(inputs[i]),
+                           n->value[inputs[i]]);
+    return DV_OK;
+}
+
+// A touch of out is a function of an in0 that is out.
+static void seen_from_out(dv_nest *n, dv_prim p)
+{
+    n->main = p;
+    n->types[DV_IN0] = 0;
+    n->constants = n->look = n->mean = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].stride[DV_IN0] = n->dims[i].stride[DV_OUT];
+}
+
+static void drop_k(dv_nest *n)
+{
+    int32_t kept = 0;
+    dv_nest_unite(n);
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].type != DV_NEST_K)
+            n->dims[kept++] = n->dims[i];
+    n->n_dims = kept;
+}
+
+static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
+                      double count, dv_diag *diag)
+{
+    DV_TRY(check_constants(n, diag));
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        t->es[o] = dv_dtype_get(dv_nest_dtype(n, o))->size_bytes;
+    for (int i = 0; i < N_ARGS; i++)
+        if (dv_nest_has(n, inputs[i]) && !(n->look && inputs[i] == DV_IN2))
+            t->reads |= (uint8_t)(1 << inputs[i]);
+    t->look = ct_look_of(n);
+    ct_ways_list(&t->a, n, has_larger_steps);
+    ct_ways_join(&t->a);
+    if (!choose_turn(t, n))
+        choose_inside(t);
+    t->in_out = t->turned && turns_into_out(n);
+    for (int i = 0; i < N_ARGS; i++)
+        if (t->turned >> inputs[i] & 1)
+            DV_TRY(make_turns(t, jit, n, inputs[i], diag));
+    DV_TRY(make_kernel(t, jit, n, p, count, diag));
+    choose_cut(t);
+    choose_piece(t);
+    choose_rows(t, n);
+    return DV_OK;
+}
+
+dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *of,
                           int from, dv_prim p, int32_t threads, dv_diag *diag)
 {
     ct_touch *t = dv_alloc(sizeof *t);
+    dv_nest n = *of;
     if (!t)
         return dv_nomem(diag);
-    double value;
-    *t = (ct_touch){.a = {.threads = threads},
-                    .reads = !dv_prim_is_const(p, &value)};
-    if (dv_prim_get(p)->kind == DV_PRIM_IS_BINARY)
-        t->reads = 2;
-    t->es = dv_dtype_get(n->dtype)->size_bytes;
-    list_axes(t, n, from);
-    ct_ways_join(&t->a);
-    dv_status s = DV_OK;
-    if (t->a.n > 1 && choose_turn(t))
-        s = make_turns(t, jit, n->dtype, diag);
-    else
-        choose_inside(t);
-    if (s == DV_OK)
-        s = make_kernel(t, jit, n->dtype, p, diag);
-    choose_cut(t);
-    choose_piece(t);
+    *t = (ct_touch){.a = {.threads = threads}};
+    double count = from == DV_OUT && n.mean ? dv_nest_count_k(&n) : 0;
+    if (from == DV_OUT) {
+        drop_k(&n);
+        seen_from_out(&n, p == DV_PRIM_NONE ? DV_PRIM_COPY : p);
+    }
+    dv_status s = make(t, jit, &n, n.main, count, diag);
     if (s)
         dv_release(t);
     else
@@ -207,26 +323,28 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
 
 // -- Running -----------------------------------------------------------------
 
-// Elements of the operands; `with` is that of in1, where it is read.
+// Elements of the operands.
 typedef struct spot {
-    const unsigned char *from, *with;
-    unsigned char *to;
+    unsigned char *at[DV_MAX_OPERANDS]; // inputs are not written
 } spot;
 
 static spot moved(const ct_touch *t, spot s, const ct_way *x, int64_t by)
 {
-    s.from += by * x->from * t->es;
-    s.to += by * x->to * t->es;
-    if (t->reads > 1)
-        s.with += by * x->with * t->es;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        if (s.at[o])
+            s.at[o] += by * x->step[o] * t->es[o];
     return s;
 }
 
-static void apply(const ct_touch *t, spot s, int64_t rows, int64_t n)
+static void apply(const ct_touch *t, const spot *s, int64_t rows, int64_t n)
 {
-    void *both[] = {(unsigned char *)s.from, (unsigned char *)s.with, s.to};
-    void *one[] = {both[0], s.to};
-    dv_vec_args args = {rows, n, t->reads > 1 ? both : &one[!t->reads], NULL};
+    void *at[DV_MAX_OPERANDS];
+    int count = 0;
+    for (int i = 0; i < N_ARGS; i++)
+        if (t->reads >> inputs[i] & 1)
+            at[count++] = s->at[inputs[i]];
+    at[count] = s->at[DV_OUT];
+    dv_vec_args args = {rows, n, at, NULL};
     t->run(&args);
 }
 
@@ -235,6 +353,7 @@ static void turn(const ct_touch *t, const ct_range *r, spot s)
 {
     const ct_way *col = &t->a.at[t->a.n - 2], *row = col + 1;
     const ct_range *of_col = &r[t->a.n - 2], *of_row = of_col + 1;
+    _Alignas(64) unsigned char buffer[N_ARGS][TURN * TURN * TURN_ES];
     for (int64_t j = of_col->begin; j < of_col->end; j += TURN)
         for (int64_t i = of_row->begin; i < of_row->end; i += TURN) {
             int64_t rows = dv_min_i64(TURN, of_row->end - i);
@@ -242,10 +361,16 @@ static void turn(const ct_touch *t, const ct_range *r, spot s)
             spot at = moved(t, moved(t, s, col, j), row, i);
             int rest_i = rows < dv_min_i64(row->size, TURN);
             int rest_j = cols < dv_min_i64(col->size, TURN);
-            t->turn[rest_i][rest_j](at.from, at.to);
-            at.from = at.to;
+            for (int k = 0; k < N_ARGS; k++) {
+                int o = inputs[k];
+                if (!(t->turned >> o & 1))
+                    continue;
+                unsigned char *to = t->in_out ? at.at[DV_OUT] : buffer[k];
+                t->turn[o][rest_i][rest_j](at.at[o], to);
+                at.at[o] = to;
+            }
             if (t->run)
-                apply(t, at, cols, rows);
+                apply(t, &at, cols, rows);
         }
 }
 
@@ -253,30 +378,64 @@ static void inside(const ct_touch *t, const ct_range *r, spot s)
 {
     const ct_way *row = &t->a.at[t->a.n - 2], *in = row + 1;
     const ct_range *of_row = &r[t->a.n - 2], *of_in = of_row + 1;
-    if (t->turn[0][0]) {
+    if (t->turned) {
         turn(t, r, s);
         return;
     }
     s = moved(t, moved(t, s, row, of_row->begin), in, of_in->begin);
     for (int64_t n, i = of_in->begin; i < of_in->end; i += n) {
         n = dv_min_i64(t->piece, of_in->end - i);
-        apply(t, s, of_row->end - of_row->begin, n);
+        apply(t, &s, of_row->end - of_row->begin, n);
         s = moved(t, s, in, n);
     }
 }
 
-void ct_touch_part(const ct_touch *t, int32_t thread, const unsigned char *from,
-                   const unsigned char *with, unsigned char *to)
+// The turns of the innermost loop; without one there is a single turn.
+static void turns(const ct_touch *t, const ct_range *of, spot s, ct_bad *bad)
 {
-    const ct_way begin = {1, t->a.from_off, t->a.with_off, t->a.to_off, 0};
+    static const ct_way none = {.size = 1};
+    int32_t last = t->a.n - 3, o = t->look.operand;
+    const ct_way *x = last < 0 ? &none : &t->a.at[last];
+    int64_t begin = last < 0 ? 0 : of[last].begin, off;
+    int64_t end = last < 0 ? 1 : of[last].end;
+    int64_t step[DV_MAX_OPERANDS];
+    for (int k = 0; k < DV_MAX_OPERANDS; k++)
+        step[k] = s.at[k] ? x->step[k] * t->es[k] : 0;
+    s = moved(t, s, x, begin);
+    for (int64_t i = begin; i < end; i++) {
+        spot w = s;
+        int there = o < 0 || ct_look_up(&t->look, s.at[DV_IN2], 0, &off, bad);
+        if (there && o >= 0)
+            w.at[o] += off * t->es[o];
+        if (there && t->row_bytes == sizeof(int32_t))
+            memcpy(w.at[DV_OUT], w.at[DV_IN0], sizeof(int32_t));
+        else if (there && t->row_bytes)
+            memcpy(w.at[DV_OUT], w.at[DV_IN0], (size_t)t->row_bytes);
+        else if (there)
+            inside(t, of, w);
+        for (int k = 0; k < DV_MAX_OPERANDS; k++)
+            if (step[k])
+                s.at[k] += step[k];
+    }
+}
+
+void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d)
+{
     ct_range of[CT_MAX_WAYS];
     int64_t at[CT_MAX_WAYS];
+    int32_t last = t->a.n - 3;
+    spot begin = {{d->in0, d->in1, d->out, d->in2}};
     if (!ct_ways_part(&t->a, thread, of, at))
         return;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        if (begin.at[o])
+            begin.at[o] += t->a.off[o] * t->es[o];
     do {
-        spot s = moved(t, (spot){from, with, to}, &begin, 1);
-        for (int32_t k = 0; k < t->a.n - 2; k++)
+        spot s = begin;
+        for (int32_t k = 0; k < last; k++)
             s = moved(t, s, &t->a.at[k], at[k]);
-        inside(t, of, s);
+        turns(t, of, s, d->bad);
+        if (last >= 0)
+            at[last] = of[last].end - 1; // all its turns are done
     } while (ct_ways_next(&t->a, of, at));
 }

@@ -52,7 +52,9 @@ json 1 "$divvy" targets nowhere
 printf 'nest x f32 {\n main copy\n m 2 prim: in0 1, out 1\n n 2 prim: in0 2, out 2\n}\n' >x.nest
 json 0 "$divvy" nest x.nest
 json 0 "$divvy" nest x.nest --nest seed --run
-json 1 "$divvy" nest p.dv
+json 0 "$divvy" nest p.dv
+printf 'input x: f32[4]\ny[i] = exp(x[i]) * 2\noutput y\n' >two.dv
+json 1 "$divvy" nest two.dv
 json 2 "$divvy" nest x.nest --op y
 # A file's name may hold anything.
 name=$(printf 'a"b\\c\td.dv')

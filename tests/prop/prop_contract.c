@@ -162,6 +162,28 @@ static void random_reduce(rng *r, dv_nest *n)
         dv_nest_cut(n, 0, 1 + rng_below(r, n->dims[0].size - 1));
 }
 
+// Long ones to few elements, which are cut into blocks.
+static void random_long_reduce(rng *r, dv_nest *n)
+{
+    static const int64_t few[] = {1, 1, 2, 3, 7, 40, 64};
+    random_reduce(r, n);
+    n->main = rng_percent(r, 60) ? DV_PRIM_SUM : DV_PRIM_MAX_OVER;
+    n->n_dims = 0;
+    int64_t out = few[rng_below(r, 7)], left = 70000 + rng_below(r, 60000);
+    if (out > 1 || rng_percent(r, 50))
+        n->dims[n->n_dims++] = (dv_nest_dim){.type = DV_NEST_C, .size = out};
+    for (int64_t k = left / out; k > 1; k /= n->dims[n->n_dims++].size)
+        n->dims[n->n_dims] = (dv_nest_dim){
+            .type = DV_NEST_K, .size = rng_percent(r, 50) ? k : 1 + k / 37};
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].exec = DV_NEST_SEQ;
+    lay_out(r, n, DV_IN0, "ck");
+    lay_out(r, n, DV_OUT, "c");
+    if (n->first == DV_PRIM_ZERO && n->main == DV_PRIM_SUM &&
+        rng_percent(r, 30))
+        n->mean = 1;
+}
+
 // Cut and mark a nest as no pass would, but so that it still has a form.
 static void mangle(rng *r, dv_nest *n)
 {
@@ -329,6 +351,24 @@ static void test_best(void **state)
     }
 }
 
+static void test_long(void **state)
+{
+    uint64_t seed = gen_seed();
+    int ran = 0, cases = gen_cases(40);
+    for (int i = 0; i < cases; i++) {
+        rng r = {seed + (uint64_t)i};
+        dv_nest n;
+        random_long_reduce(&r, &n);
+        if (dv_nest_check(&n, NULL))
+            continue;
+        ran++;
+        int threads = 1 + (int)rng_below(&r, 6), at_end = rng_percent(&r, 50);
+        if (!agrees(*state, &n, threads, 0, at_end))
+            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
+    }
+    assert_true(ran > cases / 2);
+}
+
 static void test_functions(void **state)
 {
     uint64_t seed = gen_seed();
@@ -379,7 +419,9 @@ static void test_bits(void **state)
         rng r = {seed + (uint64_t)i};
         dv_nest n;
         operand in[2], out[2];
-        (rng_percent(&r, 20) ? random_reduce : random_nest)(&r, &n);
+        (rng_percent(&r, 20)   ? random_reduce
+         : rng_percent(&r, 15) ? random_long_reduce
+                               : random_nest)(&r, &n);
         if (dv_nest_check(&n, NULL))
             continue;
         for (int o = 0; o < 2; o++) {
@@ -432,9 +474,8 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_best),
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_mangled),
+        cmocka_unit_test(test_best), cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_long), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -77,11 +77,11 @@ static void derived(void **state)
     assert_int_equal(dv_nest_derive(&n, NULL, p, DV_GRAIN_PRIMITIVE, "y", NULL),
                      DV_OK);
     dv_nest_destroy(n);
-    dv_nest_place at[3];
+    dv_nest_place at[DV_NEST_PLACES];
     assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, "p", NULL),
                      DV_OK);
-    const int want[] = {1, 0, 2}; // b, a, p
-    for (int o = 0; o < 3; o++) {
+    const int want[] = {1, 0, 2, -1}; // b, a, p
+    for (int o = 0; o < DV_NEST_PLACES; o++) {
         assert_int_equal(at[o].tensor, want[o]);
         assert_int_equal(at[o].offset_elems, 0);
     }
@@ -99,6 +99,122 @@ static void derived(void **state)
     dv_contract_destroy(c);
     dv_nest_destroy(n);
 }
+
+// -- More operands -----------------------------------------------------------
+
+static dv_nest *derive(const char *text, const char *op, dv_nest_place *at)
+{
+    dv_program *p = NULL;
+    dv_nest *n = NULL;
+    assert_int_equal(
+        dv_program_parse(&p, text, strlen(text), "t", NULL, 0, NULL), DV_OK);
+    assert_int_equal(dv_nest_derive(&n, at, p, DV_GRAIN_FUSED, op, NULL),
+                     DV_OK);
+    dv_program_destroy(p);
+    return n;
+}
+
+static dv_contract *create(const dv_nest *n, int32_t threads)
+{
+    dv_contract_options options = {.threads = threads};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, NULL, n, &options, NULL), DV_OK);
+    return c;
+}
+
+// A select reads three; m is of a type of its own.
+static void three(void **state)
+{
+    (void)state;
+    dv_nest_place at[DV_NEST_PLACES];
+    dv_nest *n = derive("input m: i8[6]\ninput a: f32[6]\ninput b: f32[6]\n"
+                        "y[i] = select(m[i], a[i], b[i])\noutput y\n",
+                        "y", at);
+    const int want[] = {0, 1, 3, 2}; // m, a, y, b
+    for (int o = 0; o < DV_NEST_PLACES; o++)
+        assert_int_equal(at[o].tensor, want[o]);
+    const int8_t m[6] = {1, 0, 0, -1, 0, 3};
+    float a[6], b[6], y[6];
+    for (int i = 0; i < 6; i++)
+        a[i] = (float)i, b[i] = -1;
+    dv_contract *c = create(n, 1);
+    dv_contract_more(c, b);
+    dv_contract_run(c, m, a, y);
+    for (int i = 0; i < 6; i++)
+        assert_true(y[i] == (m[i] ? a[i] : b[i]));
+    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+}
+
+// Rows by an index; one that is none is left out and reported once.
+static void looked_up(void **state)
+{
+    (void)state;
+    dv_nest *n = derive("input t: f32[5, 4]\ninput i: i32[3]\n"
+                        "y[r,x] = t[i[r],x]\noutput y\n",
+                        "y", NULL);
+    float t[20], y[12] = {0};
+    for (int i = 0; i < 20; i++)
+        t[i] = (float)i;
+    int32_t index[] = {4, 0, 4};
+    dv_contract *c = create(n, 2);
+    dv_contract_more(c, index);
+    dv_contract_run(c, t, NULL, y);
+    for (int i = 0; i < 12; i++)
+        assert_true(y[i] == t[index[i / 4] * 4 + i % 4]);
+    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
+    index[0] = 5, index[1] = 3, index[2] = -1;
+    dv_contract_run(c, t, NULL, y);
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_contract_found(c, diag), DV_E_BOUNDS);
+    assert_non_null(strstr(dv_diag_text(diag), "0..5"));
+    assert_int_equal(dv_contract_found(c, NULL), DV_OK);
+    assert_true(y[0] == 16 && y[4] == 12 && y[8] == 16);
+    dv_diag_destroy(diag);
+    void *const at[] = {t, NULL, y, index};
+    assert_int_equal(dv_nest_run_all(n, at, NULL), DV_E_BOUNDS);
+    void *const none[] = {t, NULL, y, NULL};
+    assert_int_equal(dv_nest_run_all(n, none, NULL), DV_E_USAGE);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+}
+
+// A sum to one element is shared, and has the same bits however it is.
+static void one_element(void **state)
+{
+    (void)state;
+    enum { N = 200003 };
+    dv_nest *n = derive("input a: f32[1, 200003]\n"
+                        "y[q] = mean[k] a[q,k]\noutput y\n",
+                        "y", NULL);
+    float *a = malloc(N * sizeof *a), first = 0;
+    double sum = 0;
+    for (int i = 0; i < N; i++) {
+        a[i] = (float)(i % 1013) / 1013 - 0.3f;
+        sum += a[i];
+    }
+    for (int32_t threads = 1; threads <= 5; threads++) {
+        float y = 7;
+        dv_contract *c = create(n, threads);
+        assert_int_equal(dv_contract_phases(c), 2);
+        for (int32_t i = threads - 1; i >= 0; i--)
+            dv_contract_part(c, i, a, NULL, &y);
+        for (int32_t i = 0; i < threads; i++)
+            dv_contract_combine(c, i, &y);
+        if (threads == 1)
+            first = y;
+        assert_memory_equal(&y, &first, sizeof y);
+        dv_contract_run(c, a, NULL, &y);
+        assert_memory_equal(&y, &first, sizeof y);
+        dv_contract_destroy(c);
+    }
+    assert_true(first - sum / N < 1e-5 && sum / N - first < 1e-5);
+    free(a);
+    dv_nest_destroy(n);
+}
+
+// -- Out of memory -----------------------------------------------------------
 
 static void runs_out(const char *text)
 {
@@ -128,6 +244,11 @@ static void out_of_memory(void **state)
              " m 3 seq: in0 1, out 1 k 11 seq: in0 3, in1 50 }");
     runs_out("nest u f64 { main exp m 3 seq: in0 1, out 7"
              " n 7 seq: in0 3, out 1 }");
+    runs_out("nest s f32 { main select in0 i8 in1 = 3"
+             " c 70 seq: in0 1, in2 40, out 40 c 40 seq: in0 70, in2 1,"
+             " out 1 }");
+    runs_out("nest r f32 { first zero main sum mean in0 f16"
+             " k 200000 seq: in0 1 }");
 }
 
 int main(void)
@@ -137,9 +258,9 @@ int main(void)
         return 77; // no kernels for this machine
     dv_jit_destroy(jit);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(public_calls),
-        cmocka_unit_test(derived),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(public_calls), cmocka_unit_test(derived),
+        cmocka_unit_test(three),        cmocka_unit_test(looked_up),
+        cmocka_unit_test(one_element),  cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,250 @@
+// Runs a nest on made-up numbers: by kernels where there are some, else by the
+// loops of the reference, which can also say what kernels should have made.
+#include "cli/nest_run.h"
+#include "base/math.h"
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "run/contract.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    const dv_nest *n;
+    const cli_nest_how *how;
+    cli_nest_result *r;
+    void *data[DV_MAX_OPERANDS]; // owned; NULL: it has none
+    void *at[DV_MAX_OPERANDS];   // the element of index 0
+    void *work[2];               // owned; out before a run, and behind it
+} job;
+
+static int64_t elem_bytes(const dv_nest *n, int o)
+{
+    return dv_dtype_get(dv_nest_dtype(n, o))->size_bytes;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+// Of an operand; INT64_MAX: more than can be counted.
+static int64_t bytes_of(const dv_nest *n, int o, int64_t *lo)
+{
+    int64_t hi, bytes;
+    if (!dv_nest_extent(n, o, lo, &hi) || !dv_sub_i64(&bytes, hi, *lo) ||
+        !dv_add_i64(&bytes, bytes, 1) ||
+        !dv_mul_i64(&bytes, bytes, elem_bytes(n, o)))
+        return INT64_MAX;
+    return bytes;
+}
+
+// Indices that are some, in no order, and some of them more than once.
+static void fill_index(const dv_nest *n, void *data, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        dv_store(dv_nest_dtype(n, DV_IN2), data, i,
+                 (double)((i * 7 + i / 3) % dv_min_i64(n->look_size, 127)));
+}
+
+// An operand with made-up numbers.
+static dv_status make_up(job *j, int o, dv_diag *diag)
+{
+    const dv_nest *n = j->n;
+    int64_t lo, bytes = bytes_of(n, o, &lo), count = bytes / elem_bytes(n, o);
+    j->data[o] = dv_alloc((size_t)bytes);
+    if (!j->data[o])
+        return dv_nomem(diag);
+    if (n->look && o == DV_IN2)
+        fill_index(n, j->data[o], count);
+    else
+        dv_nest_fill(dv_nest_dtype(n, o), (uint64_t)o, j->data[o], count);
+    j->at[o] = (char *)j->data[o] - lo * elem_bytes(n, o);
+    return DV_OK;
+}
+
+// Out is there three times: it is run again, and compared.
+static dv_status check_memory(const dv_nest *n, dv_diag *diag)
+{
+    int64_t need = 0, lo;
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        for (int copies = o == DV_OUT ? 3 : dv_nest_has(n, o); copies > 0;
+             copies--)
+            if (!dv_add_i64(&need, need, bytes_of(n, o, &lo)))
+                need = INT64_MAX;
+    return cli_check_bytes(need, diag);
+}
+
+static int64_t count_out(const dv_nest *n)
+{
+    int64_t lo;
+    return bytes_of(n, DV_OUT, &lo) / elem_bytes(n, DV_OUT);
+}
+
+static size_t bytes_of_out(const dv_nest *n)
+{
+    int64_t lo;
+    return (size_t)bytes_of(n, DV_OUT, &lo);
+}
+
+// -- Runs --------------------------------------------------------------------
+
+enum { REPEATS = 9 };
+
+static int by_value(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+// With kernels. The first run is the answer; others are for the time.
+static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
+{
+    double t[REPEATS];
+    int n = j->how->time ? REPEATS : 1;
+    dv_contract_more(c, j->at[DV_IN2]);
+    for (int i = 0; i < n; i++) {
+        memcpy(j->data[DV_OUT], j->work[0], bytes_of_out(j->n));
+        double begin = cli_seconds();
+        dv_contract_run(c, j->at[DV_IN0], j->at[DV_IN1], j->at[DV_OUT]);
+        t[i] = cli_seconds() - begin;
+    }
+    qsort(t, (size_t)n, sizeof *t, by_value);
+    j->r->seconds = t[n / 2];
+    j->r->how = "kernels";
+    return dv_contract_found(c, diag);
+}
+
+static dv_status run_loops(job *j, dv_diag *diag)
+{
+    double begin = cli_seconds();
+    DV_TRY(dv_nest_run_all(j->n, j->at, diag));
+    j->r->seconds = cli_seconds() - begin;
+    j->r->how = "loops";
+    return DV_OK;
+}
+
+// -- Comparing ---------------------------------------------------------------
+
+// Is it a function that kernels compute to some last places only?
+static int is_rounded(dv_prim p)
+{
+    int fn = dv_prim_get(p)->fn;
+    return fn >= 0 && fn != DV_FN_RELU && fn != DV_FN_NEG && fn != DV_FN_ABS &&
+           fn != DV_FN_SQRT &&
+           (fn == DV_FN_DIV || p == DV_PRIM_PROD ||
+            dv_prim_get(p)->kind == DV_PRIM_IS_UNARY);
+}
+
+// How far off an element may be. Sums of whole numbers are the same in any
+// order; what functions made of them is not, nor are sums that begin with it.
+static double allowed(const dv_nest *n, double want)
+{
+    double eps = dv_dtype_eps(n->dtype), steps = 8;
+    dv_nest all = *n;
+    if (!is_rounded(n->first) && !is_rounded(n->main) && !is_rounded(n->last))
+        return 0;
+    if (!dv_is_float(n->dtype)) // cut off on this side of it, or on that
+        return 1 + 0x1p-20 * fabs(want);
+    dv_nest_unite(&all);
+    for (int i = 0; i < all.n_dims; i++)
+        if (all.dims[i].type == DV_NEST_K)
+            steps *= (double)all.dims[i].size;
+    return eps * steps * (fabs(want) + 8);
+}
+
+static dv_status compare(job *j, const void *got, const void *want,
+                         dv_diag *diag)
+{
+    int64_t n = count_out(j->n);
+    for (int64_t i = 0; i < n; i++) {
+        double x = dv_load(j->n->dtype, got, i);
+        double y = dv_load(j->n->dtype, want, i);
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        if (!(fabs(x - y) <= allowed(j->n, y)))
+            return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                           "element %" PRId64 " of out is %.9g, not %.9g", i, x,
+                           y);
+    }
+    j->r->n_checked = n;
+    return DV_OK;
+}
+
+// What the loops make of the same.
+static dv_status verify(job *j, dv_diag *diag)
+{
+    cli_nest_result kernels = *j->r;
+    void *out = j->data[DV_OUT];
+    memcpy(j->work[1], out, bytes_of_out(j->n));
+    memcpy(out, j->work[0], bytes_of_out(j->n));
+    DV_TRY(run_loops(j, diag));
+    *j->r = kernels;
+    return compare(j, j->work[1], out, diag);
+}
+
+// Kernels where there are some for the nest and the machine, else the loops.
+static dv_status run_one(job *j, dv_diag *diag)
+{
+    dv_contract_options o = {.threads = j->how->threads, .as_is = 1};
+    dv_contract *c = NULL;
+    dv_jit *jit = NULL;
+    dv_status st;
+    memcpy(j->work[0], j->data[DV_OUT], bytes_of_out(j->n));
+    if (dv_jit_create(&jit, NULL) == DV_OK &&
+        dv_contract_create(&c, jit, j->n, &o, NULL) == DV_OK) {
+        st = run_kernels(j, c, diag);
+        if (st == DV_OK && j->how->verify)
+            st = verify(j, diag);
+    } else {
+        st = run_loops(j, diag);
+    }
+    dv_contract_destroy(c);
+    dv_jit_destroy(jit);
+    return st;
+}
+
+// -- All ---------------------------------------------------------------------
+
+static void summarize(job *j)
+{
+    const unsigned char *bytes = j->data[DV_OUT];
+    cli_nest_result *r = j->r;
+    r->n_out = count_out(j->n);
+    r->hash = 0xcbf29ce484222325u; // FNV-1a
+    for (int64_t i = 0; i < r->n_out; i++)
+        r->sum += dv_load(j->n->dtype, bytes, i);
+    for (size_t i = 0; i < bytes_of_out(j->n); i++)
+        r->hash = (r->hash ^ bytes[i]) * 0x100000001b3u;
+}
+
+dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
+                       const cli_nest_how *how, dv_diag *diag)
+{
+    job j = {.n = n, .how = how, .r = out};
+    *out = (cli_nest_result){0};
+    dv_status st = check_memory(n, diag);
+    for (int o = 0; o < DV_MAX_OPERANDS && st == DV_OK; o++)
+        if (dv_nest_has(n, o))
+            st = make_up(&j, o, diag);
+    for (int i = 0; i < 2 && st == DV_OK; i++)
+        if (!(j.work[i] = dv_alloc(bytes_of_out(n))))
+            st = dv_nomem(diag);
+    if (st == DV_OK)
+        st = run_one(&j, diag);
+    if (st == DV_OK)
+        summarize(&j);
+    for (int o = 0; o < DV_MAX_OPERANDS; o++)
+        dv_release(j.data[o]);
+    dv_release(j.work[0]);
+    dv_release(j.work[1]);
+    return st;
+}
+
+double cli_nest_gflops(const dv_nest *n, double seconds)
+{
+    dv_nest all = *n;
+    double flop = dv_nest_is_product(n) ? 2 : 1;
+    dv_nest_unite(&all);
+    for (int i = 0; i < all.n_dims; i++)
+        flop *= (double)all.dims[i].size;
+    return flop / seconds / 1e9;
+}
