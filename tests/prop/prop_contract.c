@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "gen.h"
 #include "run/contract.h"
+#include "with_jit.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -351,14 +352,15 @@ static void test_best(void **state)
     }
 }
 
-static void test_long(void **state)
+// Nests as `make` has them, against the reference loops.
+static void hold(void **state, int cases, void (*make)(rng *, dv_nest *))
 {
     uint64_t seed = gen_seed();
-    int ran = 0, cases = gen_cases(40);
+    int ran = 0;
     for (int i = 0; i < cases; i++) {
         rng r = {seed + (uint64_t)i};
         dv_nest n;
-        random_long_reduce(&r, &n);
+        make(&r, &n);
         if (dv_nest_check(&n, NULL))
             continue;
         ran++;
@@ -369,24 +371,21 @@ static void test_long(void **state)
     assert_true(ran > cases / 2);
 }
 
+static void test_long(void **state)
+{
+    hold(state, gen_cases(40), random_long_reduce);
+}
+
+static void random_function(rng *r, dv_nest *n)
+{
+    static void (*const some[])(rng *, dv_nest *) = {
+        random_unary, random_binary, random_reduce};
+    some[rng_below(r, 3)](r, n);
+}
+
 static void test_functions(void **state)
 {
-    uint64_t seed = gen_seed();
-    int ran = 0, cases = gen_cases(900);
-    for (int i = 0; i < cases; i++) {
-        rng r = {seed + (uint64_t)i};
-        dv_nest n;
-        static void (*const some[])(rng *, dv_nest *) = {
-            random_unary, random_binary, random_reduce};
-        some[rng_below(&r, 3)](&r, &n);
-        if (dv_nest_check(&n, NULL))
-            continue;
-        ran++;
-        int threads = 1 + (int)rng_below(&r, 6), at_end = rng_percent(&r, 50);
-        if (!agrees(*state, &n, threads, 0, at_end))
-            fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
-    }
-    assert_true(ran > cases / 2);
+    hold(state, gen_cases(900), random_function);
 }
 
 static void test_mangled(void **state)
@@ -454,21 +453,6 @@ static void test_bits(void **state)
     }
     if (cases > 100)
         assert_true(compared > cases / 3);
-}
-
-static int begin(void **state)
-{
-    dv_jit *jit;
-    if (dv_jit_create(&jit, NULL))
-        exit(77); // no kernels for this machine
-    *state = jit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    dv_jit_destroy(*state);
-    return 0;
 }
 
 int main(void)

@@ -6,6 +6,7 @@
 #include "gen.h"
 #include "ir/eval.h"
 #include "run/contract.h"
+#include "with_jit.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -470,21 +471,6 @@ static void ops(void **state)
         assert_true(all.kernels > cases / 2);
         assert_true(all.ready > cases / 4);
     }
-}
-
-static int begin(void **state)
-{
-    dv_jit *jit;
-    if (dv_jit_create(&jit, NULL))
-        exit(77); // no kernels for this machine
-    *state = jit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    dv_jit_destroy(*state);
-    return 0;
 }
 
 int main(void)
