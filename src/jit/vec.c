@@ -47,11 +47,15 @@ static dv_status check_types(const dv_vec_shape *s, dv_diag *diag)
     for (int i = 0; i < s->n_operands; i++) {
         dv_dtype t = (dv_dtype)s->operands[i].dtype;
         int last = i == s->n_operands - 1;
-        if (s->operands[i].dtype > DV_I8 ||
-            !(last ? dv_vec_stores(t, to) : dv_vec_loads(t, to)))
+        if (s->operands[i].dtype > DV_I8)
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
-                           "operand %d has type %d, computed is in %s", i,
-                           s->operands[i].dtype, dv_dtype_get(to)->name);
+                           "operand %d has type %d, there are 0 to %d", i,
+                           s->operands[i].dtype, (int)DV_I8);
+        if (!(last ? dv_vec_stores(t, to) : dv_vec_loads(t, to)))
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "kernels that compute in %s do not %s %s",
+                           dv_dtype_get(to)->name, last ? "store" : "load",
+                           dv_dtype_get(t)->name);
     }
     return DV_OK;
 }

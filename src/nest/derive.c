@@ -217,8 +217,10 @@ static dv_status take_index(deriver *x, int o)
     const char *name = tensor_of(x, o)->name;
     if (dv_nest_is_select(&x->n))
         return refuse(x, a->off,
-                      "%s, which %s reads, has an index that is read%s", name,
-                      dv_prim_get(x->n.main)->name, way_out(x));
+                      "%s has an index that is read, and %s has all operands "
+                      "that there are%s",
+                      name, dv_prim_get(x->n.main)->name,
+                      o == DV_OUT ? "" : way_out(x));
     if (x->n.look)
         return refuse(x, a->off,
                       "%s and %s have indices that are read, a nest has one%s",
@@ -250,7 +252,8 @@ static dv_status take_operands(deriver *x)
 {
     if (dv_nest_is_product(&x->n) && !suits_gemm(x))
         x->n.main = DV_PRIM_DOT;
-    for (int o = 0; o < DV_N_OPERANDS; o++)
+    int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
+    for (int o = 0; o < n_read; o++) // an index may become in2 on the way
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
     x->n.dtype = tensor_of(x, DV_OUT)->dtype;

@@ -278,6 +278,9 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     int bad, plain = dv_nest_is_plain(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
+    // As it is, k may be a loop around products: each adds to the one before.
+    for (int i = 0; i < c->form.n_loops; i++)
+        plain = plain && c->n.dims[i].type != DV_NEST_K;
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
     c->es = c->es_in = dv_dtype_get(c->n.dtype)->size_bytes;
     if (c->n.narrow) {

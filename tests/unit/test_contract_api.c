@@ -251,6 +251,23 @@ static void out_of_memory(void **state)
              " k 200000 seq: in0 1 }");
 }
 
+// A type that kernels do not store is called by its name.
+static void no_such_type(void **state)
+{
+    static const char text[] = "nest t i8 { main copy in0 f32"
+                               " m 3 seq: in0 1, out 1 }";
+    dv_nest *n = NULL;
+    dv_contract *c = NULL;
+    dv_diag *diag = dv_diag_create();
+    (void)state;
+    assert_int_equal(dv_nest_parse(&n, text, sizeof text - 1, "t", diag),
+                     DV_OK);
+    assert_int_equal(dv_contract_create(&c, NULL, n, NULL, diag), DV_E_DTYPE);
+    assert_non_null(strstr(dv_diag_text(diag), "in f32 do not store i8"));
+    dv_nest_destroy(n);
+    dv_diag_destroy(diag);
+}
+
 int main(void)
 {
     dv_jit *jit;
@@ -261,6 +278,7 @@ int main(void)
         cmocka_unit_test(public_calls), cmocka_unit_test(derived),
         cmocka_unit_test(three),        cmocka_unit_test(looked_up),
         cmocka_unit_test(one_element),  cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(no_such_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
