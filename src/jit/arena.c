@@ -62,6 +62,7 @@ static int map_two(dv_code_chunk *c)
     c->write = w;
     c->run = x;
     c->fd = fd;
+    c->owner = (int)getpid();
     return 1;
 }
 
@@ -178,10 +179,16 @@ static void make_ready(dv_code_chunk *c)
 
 // -- Entry -------------------------------------------------------------------
 
+// One view is the process's own; the file behind two is its parent's, too.
+static int is_own(const dv_code_chunk *c)
+{
+    return c->write == c->run || c->owner == (int)getpid();
+}
+
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room)
 {
     dv_code_chunk *c = a->n ? &a->chunks[a->n - 1] : NULL;
-    if (!c || c->size_bytes - c->used_bytes < least + LEFT_BYTES)
+    if (!c || !is_own(c) || c->size_bytes - c->used_bytes < least + LEFT_BYTES)
         c = grow(a, round_up(least + LEFT_BYTES, page_bytes()));
     if (!c)
         return NULL;
