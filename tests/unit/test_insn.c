@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -314,11 +315,38 @@ static void arena_forks(void **state)
     }
 }
 
+// Files may not be larger than some bytes, from the start or from when there
+// is code: to try is to be ended by a signal.
+static void arena_of_short_files(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        int end = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct rlimit most = {100 << 10, 100 << 10};
+            dv_code_arena a = {.small_pages = late};
+            const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
+            if (late)
+                add_parts(&a, 1, first);
+            int ok = setrlimit(RLIMIT_FSIZE, &most) == 0;
+            add_parts(&a, 2, parts);
+            ok = ok && parts_are(parts, 2) && (!late || parts_are(first, 1));
+            dv_code_arena_free(&a);
+            _exit(!ok);
+        }
+        assert_int_equal(waitpid(child, &end, 0), child);
+        assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insn_rows),   cmocka_unit_test(listings),
-        cmocka_unit_test(insn_ranges), cmocka_unit_test(arena_grows),
-        cmocka_unit_test(arena_room),  cmocka_unit_test(arena_forks)};
+        cmocka_unit_test(insn_rows),           cmocka_unit_test(listings),
+        cmocka_unit_test(insn_ranges),         cmocka_unit_test(arena_grows),
+        cmocka_unit_test(arena_room),          cmocka_unit_test(arena_forks),
+        cmocka_unit_test(arena_of_short_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
