@@ -3,6 +3,7 @@
 #include "jit/arena.h"
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -32,11 +33,18 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+// May files be as long? A process that makes longer ones gets a signal.
+static int may_be_long(size_t bytes)
+{
+    struct rlimit most;
+    return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur >= bytes;
+}
+
 // Both views begin where a large page can.
 static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
-    int fd = memfd_create("divvy-jit", MFD_CLOEXEC);
+    int fd = may_be_long(size) ? memfd_create("divvy-jit", MFD_CLOEXEC) : -1;
     if (fd < 0)
         return 0;
     void *p = MAP_FAILED, *w = MAP_FAILED, *x = MAP_FAILED;
@@ -62,6 +70,7 @@ static int map_two(dv_code_chunk *c)
     c->write = w;
     c->run = x;
     c->fd = fd;
+    c->owner = (int)getpid();
     return 1;
 }
 
@@ -110,7 +119,7 @@ static void write_zeros(int fd, size_t from, size_t to)
     struct iovec parts[MOST_PAGES];
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
-    while (from < to) {
+    while (from < to && may_be_long(to)) {
         size_t n = (to - from) / sizeof zeros;
         n = n < MOST_PAGES ? n : MOST_PAGES;
         ssize_t done = pwritev(fd, parts, (int)n, (off_t)from);
@@ -178,10 +187,16 @@ static void make_ready(dv_code_chunk *c)
 
 // -- Entry -------------------------------------------------------------------
 
+// One view is the process's own; the file behind two is its parent's, too.
+static int is_own(const dv_code_chunk *c)
+{
+    return c->write == c->run || c->owner == (int)getpid();
+}
+
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room)
 {
     dv_code_chunk *c = a->n ? &a->chunks[a->n - 1] : NULL;
-    if (!c || c->size_bytes - c->used_bytes < least + LEFT_BYTES)
+    if (!c || !is_own(c) || c->size_bytes - c->used_bytes < least + LEFT_BYTES)
         c = grow(a, round_up(least + LEFT_BYTES, page_bytes()));
     if (!c)
         return NULL;

@@ -7,7 +7,9 @@
 // Where the system gives no such file, each kernel gets pages of its own that
 // are written first and made executable afterwards, never to be written again.
 // Chunks double as they fill up; none moves. All but the first are of large
-// pages where the system gives them. Not thread-safe: callers lock.
+// pages where the system gives them. A child of fork shares the files with its
+// parent: it runs what is there, and writes to chunks of its own. Not
+// thread-safe: callers lock.
 #ifndef DV_JIT_ARENA_H
 #define DV_JIT_ARENA_H
 #include "base/mem.h"
@@ -18,6 +20,7 @@ typedef struct dv_code_chunk {
     size_t ready_bytes; // whose pages are there
     int fd;             // the file, while pages are missing; -1: none
     int large;          // pages are large ones
+    int owner;          // the process that writes here, if there are two views
     void *whole;        // what is mapped in all
     size_t whole_bytes;
 } dv_code_chunk;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -260,11 +262,91 @@ static void arena_room(void **state)
     }
 }
 
+// Code of one byte over and over, more than is ready at first.
+enum { FORK_PARTS = 9, FORK_BYTES = 60000 };
+
+static void add_parts(dv_code_arena *a, int byte, const unsigned char **out)
+{
+    static unsigned char code[FORK_BYTES];
+    memset(code, byte, sizeof code);
+    for (int i = 0; i < FORK_PARTS; i++)
+        out[i] = dv_code_arena_add(a, code, sizeof code);
+}
+
+// 0: some are not there, or another process has written over them.
+static int parts_are(const unsigned char **parts, int byte)
+{
+    for (int i = 0; i < FORK_PARTS; i++)
+        for (int j = 0; j < FORK_BYTES; j++)
+            if (!parts[i] || parts[i][j] != byte)
+                return 0;
+    return 1;
+}
+
+// A child of fork sees the memory that its parent writes to: what one of them
+// adds must not lie where the other one does.
+static void arena_forks(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1};
+        const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
+        int go[2], end = 0;
+        char none;
+        add_parts(&a, 1, first);
+        assert_int_equal(pipe(go), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) { // behind the parent, which closes the pipe
+            alarm(60);
+            close(go[1]);
+            int ok = read(go[0], &none, 1) == 0;
+            add_parts(&a, 2, parts);
+            _exit(!(ok && parts_are(first, 1) && parts_are(parts, 2)));
+        }
+        add_parts(&a, 3, parts);
+        close(go[1]);
+        assert_int_equal(waitpid(child, &end, 0), child);
+        close(go[0]);
+        assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+        assert_true(parts_are(first, 1));
+        assert_true(parts_are(parts, 3));
+        dv_code_arena_free(&a);
+    }
+}
+
+// Files may not be larger than some bytes, from the start or from when there
+// is code: to try is to be ended by a signal.
+static void arena_of_short_files(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        int end = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct rlimit most = {100 << 10, 100 << 10};
+            dv_code_arena a = {.small_pages = late};
+            const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
+            if (late)
+                add_parts(&a, 1, first);
+            int ok = setrlimit(RLIMIT_FSIZE, &most) == 0;
+            add_parts(&a, 2, parts);
+            ok = ok && parts_are(parts, 2) && (!late || parts_are(first, 1));
+            dv_code_arena_free(&a);
+            _exit(!ok);
+        }
+        assert_int_equal(waitpid(child, &end, 0), child);
+        assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(insn_rows), cmocka_unit_test(listings),
-        cmocka_unit_test(insn_ranges), cmocka_unit_test(arena_grows),
-        cmocka_unit_test(arena_room)};
+        cmocka_unit_test(insn_rows),           cmocka_unit_test(listings),
+        cmocka_unit_test(insn_ranges),         cmocka_unit_test(arena_grows),
+        cmocka_unit_test(arena_room),          cmocka_unit_test(arena_forks),
+        cmocka_unit_test(arena_of_short_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
