@@ -3,6 +3,8 @@
 
 // Stand-ins for what a target does not say, per core and second.
 static const double some_macs = 8e9, some_bytes = 5e9;
+// Threads of this machine that wait for each other's parts of a sum.
+static const double meeting_us = 2;
 
 static double mac_rate(const dv_target *t)
 {
@@ -37,10 +39,11 @@ double dv_cost_memory_us(const dv_target *t, const dv_work *w)
 double dv_cost_combine_us(const dv_target *t, const dv_work *w)
 {
     double steps = (double)(w->partials - 1);
+    double wait = t->here && w->partials > 1 ? meeting_us : 0;
     // Over the ring once; without one, out to memory and back.
     if (t->ring && t->ring_bandwidth_bytes_per_s > 0)
         return 1e6 * steps * w->partial_bytes / t->ring_bandwidth_bytes_per_s;
-    return 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);
+    return wait + 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);
 }
 
 double dv_cost_us(const dv_target *t, const dv_work *w)
