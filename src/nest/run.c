@@ -43,8 +43,9 @@ static int64_t turns(const walk *w, int dim, int64_t *from)
 
 // -- Operands of any types ---------------------------------------------------
 
-// Everything is a double, and rounded where it is stored. All k are innermost:
-// an element sees them in the same order, and its sum is never stored.
+// Everything is a double, and rounded where it is stored; what is computed of
+// whole numbers alone wraps around in 64 bits. All k are innermost: an element
+// sees them in the same order, and its sum is never stored.
 typedef struct any {
     walk w;
     dv_nest n; // with k behind the others
@@ -52,6 +53,7 @@ typedef struct any {
     int32_t n_free;               // dimensions that are no k
     int64_t off[DV_MAX_OPERANDS]; // elements, where the loops stand
     double sum, count;            // of k
+    int64_t whole;                // the sum, where compute is DV_I64
     dv_dtype compute;
     int64_t bad_index; // that was found; -1: none was
     int is_bad;
@@ -115,7 +117,83 @@ static double point_any(any *x)
     return rounded(x, dv_fn_apply(fn, in0, in1, in2));
 }
 
+static int64_t to_whole(double v)
+{
+    return v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+static int64_t step_whole(dv_fn fn, int64_t x, int64_t y)
+{
+    uint64_t a = (uint64_t)x, b = (uint64_t)y;
+    switch (fn) {
+    case DV_FN_ADD:
+        return (int64_t)(a + b);
+    case DV_FN_SUB:
+        return (int64_t)(a - b);
+    case DV_FN_MUL:
+        return (int64_t)(a * b);
+    case DV_FN_NEG:
+        return (int64_t)(0 - a);
+    case DV_FN_ABS:
+        return x < 0 ? (int64_t)(0 - a) : x;
+    case DV_FN_MIN:
+        return x < y ? x : y;
+    case DV_FN_MAX:
+        return x > y ? x : y;
+    default: // relu, comparisons
+        return to_whole(dv_fn_apply(fn, (double)x, (double)y, 0));
+    }
+}
+
+static int64_t apply_whole(dv_prim p, int64_t x)
+{
+    double value;
+    if (dv_prim_is_const(p, &value))
+        return to_whole(value);
+    int fn = dv_prim_get(p)->fn;
+    return fn < 0 ? x : step_whole((dv_fn)fn, x, 0);
+}
+
+static int64_t point_whole(any *x)
+{
+    const dv_nest *n = &x->n;
+    dv_fn fn = (dv_fn)dv_prim_get(n->main)->fn;
+    int64_t in0 = to_whole(operand(x, DV_IN0));
+    if (dv_nest_is_unary(n))
+        return apply_whole(n->main, in0);
+    if (dv_nest_is_reduce(n) && n->main != DV_PRIM_DOT)
+        return step_whole(fn, x->whole, in0);
+    int64_t in1 = to_whole(operand(x, DV_IN1));
+    if (dv_nest_is_product(n) || n->main == DV_PRIM_DOT)
+        return step_whole(DV_FN_ADD, x->whole, step_whole(DV_FN_MUL, in0, in1));
+    if (dv_nest_is_select(n))
+        return in0 ? in1 : to_whole(operand(x, DV_IN2));
+    return step_whole(fn, in0, in1);
+}
+
+// As a tensor of the type holds it.
+static double stored_whole(dv_dtype t, int64_t v)
+{
+    return t == DV_I32  ? (double)(int32_t)(uint32_t)(uint64_t)v
+           : t == DV_I8 ? (double)(int8_t)(uint8_t)(uint64_t)v
+                        : (double)v;
+}
+
 static void loop_any(any *x, int dim);
+
+static void element_whole(any *x, int64_t off)
+{
+    const dv_nest *n = &x->n;
+    x->whole = to_whole(dv_load(n->dtype, x->at[DV_OUT], off));
+    if (n->first)
+        x->whole = apply_whole(n->first, x->whole);
+    loop_any(x, x->n_free);
+    if (n->last)
+        x->whole = apply_whole(n->last, x->whole);
+    if (!x->is_bad)
+        dv_store(n->dtype, x->at[DV_OUT], off,
+                 stored_whole(n->dtype, x->whole));
+}
 
 // One element of out.
 static void element(any *x)
@@ -124,6 +202,10 @@ static void element(any *x)
     int64_t off;
     if (!find(x, DV_OUT, &off))
         return;
+    if (x->compute == DV_I64) {
+        element_whole(x, off);
+        return;
+    }
     x->sum = dv_load(n->dtype, x->at[DV_OUT], off);
     if (n->first)
         x->sum = apply_any(n->first, x->sum);
@@ -139,7 +221,9 @@ static void element(any *x)
 // The loops from one on. As deep as there are dimensions.
 static void loop_any(any *x, int dim)
 {
-    if (dim == x->n.n_dims)
+    if (dim == x->n.n_dims && x->compute == DV_I64)
+        x->whole = point_whole(x);
+    else if (dim == x->n.n_dims)
         x->sum = point_any(x);
     if (dim == x->n.n_dims)
         return;

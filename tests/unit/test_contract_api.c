@@ -268,6 +268,31 @@ static void no_such_type(void **state)
     dv_diag_destroy(diag);
 }
 
+// Whole numbers wrap around in 64 bits, and are cut where they are stored.
+static void whole_numbers(void **state)
+{
+    int64_t in[16], wide = 0;
+    int32_t narrow = 0;
+    uint64_t want = 1;
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        in[i] = 1001 + i;
+        want *= (uint64_t)in[i];
+    }
+    static const char *const texts[] = {
+        "nest t i64 { first one main prod k 16 seq: in0 1 }",
+        "nest t i32 { first one main prod in0 i64 k 16 seq: in0 1 }"};
+    for (int i = 0; i < 2; i++) {
+        void *const at[DV_MAX_OPERANDS] = {
+            [DV_IN0] = in, [DV_OUT] = i ? (void *)&narrow : (void *)&wide};
+        dv_nest *n = parse(texts[i]);
+        assert_int_equal(dv_nest_run_all(n, at, NULL), DV_OK);
+        dv_nest_destroy(n);
+    }
+    assert_true(wide == (int64_t)(double)(int64_t)want);
+    assert_int_equal(narrow, (int32_t)(uint32_t)want);
+}
+
 int main(void)
 {
     dv_jit *jit;
@@ -278,7 +303,7 @@ int main(void)
         cmocka_unit_test(public_calls), cmocka_unit_test(derived),
         cmocka_unit_test(three),        cmocka_unit_test(looked_up),
         cmocka_unit_test(one_element),  cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(no_such_type),
+        cmocka_unit_test(no_such_type), cmocka_unit_test(whole_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
