@@ -119,7 +119,8 @@ typedef struct dv_param {
 typedef enum dv_grain {
     DV_GRAIN_SOURCE,    // as written
     DV_GRAIN_FUSED,     // one op a statement, where one reducer allows it
-    DV_GRAIN_PRIMITIVE, // one operator an op
+    DV_GRAIN_PRIMITIVE, // one operator an op, and what follows a contraction
+    DV_GRAIN_FUNCTION,  // one operator an op: each has a nest
 } dv_grain;
 
 typedef enum dv_role {
@@ -681,7 +682,7 @@ typedef struct dv_nest_place {
 } dv_nest_place;
 // The nest of an op, by the name of the tensor it writes: of a program whose
 // statements are one op each (DV_GRAIN_FUSED) or one for each function
-// (DV_GRAIN_PRIMITIVE). Factors may change places: `places` (NULL: not asked)
+// (DV_GRAIN_FUNCTION). Factors may change places: `places` (NULL: not asked)
 // are in0, in1, out and in2. DV_E_NEST says why an op has none.
 enum { DV_NEST_PLACES = 4 };
 DV_API dv_status dv_nest_derive(dv_nest **out,

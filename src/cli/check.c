@@ -53,8 +53,8 @@ int cli_check(const cli_command *c, int argc, char **argv)
     int json = 0, print = 0, n_files;
     const cli_option options[] = {
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST, &sets},
-        {"grain", 0, "GRAIN", "show ops as: primitive, fused (default)",
-         CLI_TEXT, &grain},
+        {"grain", 0, "GRAIN",
+         "show ops as: function, primitive, fused (default)", CLI_TEXT, &grain},
         {"print", 0, NULL, "print the program itself, tidied", CLI_FLAG,
          &print},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &json},
@@ -66,11 +66,11 @@ int cli_check(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program is needed");
-    dv_grain g = !strcmp(grain, "fused")       ? DV_GRAIN_FUSED
-                 : !strcmp(grain, "primitive") ? DV_GRAIN_PRIMITIVE
-                                               : DV_GRAIN_SOURCE;
-    if (g == DV_GRAIN_SOURCE)
-        return cli_usage(c, "--grain takes primitive or fused, not '%s'",
+    dv_grain g;
+    if (!cli_grain(grain, &g))
+        return cli_usage(c,
+                         "--grain takes function, primitive or fused, not "
+                         "'%s'",
                          grain);
     dv_diag *diag = dv_diag_create();
     dv_program *p = NULL, *lowered = NULL;

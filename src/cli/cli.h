@@ -61,6 +61,9 @@ extern int64_t cli_ranks, cli_rank;
 // "x,y" or "x0,y0-x1,y1" as cores. 0: it is neither.
 int cli_rect(const char *text, dv_core_rect *out);
 
+// A grain's name: function, primitive or fused. 0: it is none.
+int cli_grain(const char *text, dv_grain *out);
+
 // The --set options as params. Returns -1, or an exit code.
 typedef struct cli_params {
     char names[CLI_MAX_LIST][64];

@@ -45,9 +45,11 @@ static int understand(const cli_command *c, args *a)
 {
     if (a->passes && a->list)
         return cli_usage(c, "--passes and --nest exclude each other");
-    if (a->grain && strcmp(a->grain, "fused") != 0 &&
-        strcmp(a->grain, "primitive") != 0)
-        return cli_usage(c, "--grain takes primitive or fused, not '%s'",
+    dv_grain grain;
+    if (a->grain && !cli_grain(a->grain, &grain))
+        return cli_usage(c,
+                         "--grain takes function, primitive or fused, not "
+                         "'%s'",
                          a->grain);
     if (a->dump_after && a->json)
         return cli_usage(c, "--dump-after prints nests, --json does not");
@@ -109,9 +111,10 @@ static dv_status load_program(job *j, const cli_params *params, dv_diag *diag)
     dv_program *written = NULL;
     DV_TRY(dv_program_parse(&written, j->src.text, j->src.len, j->src.name,
                             params->params, params->n, diag));
-    int cut_up = j->a.grain && !strcmp(j->a.grain, "primitive");
-    dv_status st = dv_program_lower(
-        &j->p, written, cut_up ? DV_GRAIN_PRIMITIVE : DV_GRAIN_FUSED, diag);
+    dv_grain grain = DV_GRAIN_FUSED;
+    if (j->a.grain)
+        cli_grain(j->a.grain, &grain);
+    dv_status st = dv_program_lower(&j->p, written, grain, diag);
     dv_program_destroy(written);
     return st;
 }
@@ -344,7 +347,7 @@ int cli_nest(const cli_command *c, int argc, char **argv)
         {"op", 0, "NAME", "FILE is a program: the op to make a nest of",
          CLI_TEXT, &a->op},
         {"grain", 0, "GRAIN",
-         "ops of a program: primitive (one function each), fused (default)",
+         "ops of a program: function (one each), primitive, fused (default)",
          CLI_TEXT, &a->grain},
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a->sets},

@@ -119,6 +119,19 @@ const char *cli_split(const char *pair, char *name, size_t room)
     return eq + 1;
 }
 
+int cli_grain(const char *text, dv_grain *out)
+{
+    static const char *const names[] = {[DV_GRAIN_FUSED] = "fused",
+                                        [DV_GRAIN_PRIMITIVE] = "primitive",
+                                        [DV_GRAIN_FUNCTION] = "function"};
+    for (dv_grain g = DV_GRAIN_FUSED; g <= DV_GRAIN_FUNCTION; g++)
+        if (!strcmp(text, names[g])) {
+            *out = g;
+            return 1;
+        }
+    return 0;
+}
+
 int cli_rect(const char *text, dv_core_rect *out)
 {
     int end = 0;

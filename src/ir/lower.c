@@ -8,8 +8,14 @@
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])
 //                  y[i]   = y_1[i] + c[i]
 //
-// In both, a contraction keeps its product and its reducer together, and a
-// function of its result alone becomes its last touch. A part that is cut out
+//   function   y[i] = 2 * (sum[k] a[i,k] * b[k] * c[k])
+//              ->  y_1[i,k] = a[i,k] * b[k]
+//                  y_2[i]   = sum[k] y_1[i,k] * c[k]
+//                  y[i]     = 2 * y_2[i]
+//
+// A contraction keeps its product and its reducer together, and a function of
+// its result alone becomes its last touch (of one argument, where functions are
+// cut up). A part that is cut out
 // ("hoisted") becomes an op over just the variables it depends on, and writes
 // a temporary of its own dtype. Opaque (extern) statements are cut only where
 // one op could not hold them, and what is cut out stays opaque.
@@ -96,12 +102,21 @@ static int is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
+// A constant, or a function of such: it folds.
+static int is_constant(const dv_expr *e)
+{
+    for (int i = 0; i < e->n_args; i++)
+        if (!is_constant(e->arg[i]))
+            return 0;
+    return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_APPLY;
+}
+
 // Factors of a product that are no constants: two make a contraction.
 static int count_factors(const dv_expr *e)
 {
     if (is_product(e))
         return count_factors(e->arg[0]) + count_factors(e->arg[1]);
-    return e->kind != DV_EXPR_CONST;
+    return !is_constant(e);
 }
 
 static int is_contraction(const dv_expr *e)
@@ -181,7 +196,9 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         return atom(lw, e, out);
     const dv_expr *args[2];
     for (int i = 0; i < 2; i++)
-        DV_TRY(product(lw, e->arg[i], &args[i]));
+        DV_TRY(lw->grain == DV_GRAIN_FUNCTION
+                   ? atom(lw, e->arg[i], &args[i])
+                   : product(lw, e->arg[i], &args[i]));
     return rebuild(lw, e, args, out);
 }
 
@@ -201,6 +218,14 @@ static int is_last_touch(const dv_expr *e)
     return touched;
 }
 
+static int has_constant(const dv_expr *e)
+{
+    for (int i = 0; i < e->n_args; i++)
+        if (e->arg[i]->kind == DV_EXPR_CONST)
+            return 1;
+    return 0;
+}
+
 // e as the body of one op, its parts computed by others before.
 static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
@@ -210,9 +235,14 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         return DV_OK;
     if (is_contraction(e)) {
         DV_TRY(product(lw, e->arg[0], &args[0]));
+        if (lw->grain == DV_GRAIN_FUNCTION && has_constant(args[0]))
+            DV_TRY(dv_lower_hoist(lw, args[0], &args[0]));
         return rebuild(lw, e, args, out);
     }
-    int touch = is_last_touch(e);
+    int touch = lw->grain == DV_GRAIN_FUNCTION
+                    ? e->kind == DV_EXPR_APPLY && e->n_args == 1 &&
+                          is_contraction(e->arg[0])
+                    : is_last_touch(e);
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));
@@ -236,6 +266,32 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 
 // -- One statement -----------------------------------------------------------
 
+// Is it made of what the op writes? There each element may find what the last
+// one left.
+static int reads_written(const dv_lowering *lw, const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_READ &&
+        lw->reads[e->read].tensor == lw->work.write.tensor)
+        return 1;
+    for (int i = 0; i < e->n_args; i++)
+        if (reads_written(lw, e->arg[i]))
+            return 1;
+    return 0;
+}
+
+// What an index scatters is an op of its own, where functions are cut up.
+static dv_status scattered(dv_lowering *lw, const dv_expr **body)
+{
+    const dv_expr *e = *body;
+    int plain = e->kind == DV_EXPR_CONST ||
+                (e->kind == DV_EXPR_READ &&
+                 !dv_access_is_indirect(&lw->reads[e->read]));
+    if (lw->grain != DV_GRAIN_FUNCTION || plain || reads_written(lw, e) ||
+        !dv_access_is_indirect(&lw->work.write))
+        return DV_OK;
+    return dv_lower_hoist(lw, e, body);
+}
+
 static dv_status lower_op(dv_lowering *lw, const dv_op *op)
 {
     lw->work = *op;
@@ -245,8 +301,9 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
     if (!lw->reads)
         return dv_nomem(lw->diag);
     const dv_expr *body = NULL;
-    if (lw->primitive && !op->is_extern) {
+    if (lw->grain != DV_GRAIN_FUSED && !op->is_extern) {
         DV_TRY(one_op(lw, op->body, &body));
+        DV_TRY(scattered(lw, &body));
     } else {
         const dv_expr *keep = NULL;
         int64_t points = 0;
@@ -407,10 +464,8 @@ static dv_status lower_all(dv_lowering *lw)
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag)
 {
-    dv_lowering lw = {.src = p,
-                      .out = dv_program_new(),
-                      .diag = diag,
-                      .primitive = g == DV_GRAIN_PRIMITIVE};
+    dv_lowering lw = {
+        .src = p, .out = dv_program_new(), .diag = diag, .grain = g};
     if (!lw.out)
         return dv_nomem(diag);
     lw.out->grain = g;

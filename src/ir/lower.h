@@ -7,7 +7,7 @@ typedef struct dv_lowering {
     const dv_program *src;
     dv_program *out;
     dv_diag *diag;
-    int primitive; // of this op
+    dv_grain grain;
     // The op being lowered: its variables, and its reads, which grow by the
     // temporaries that its parts were hoisted into.
     dv_op work;

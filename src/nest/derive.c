@@ -42,9 +42,9 @@ refuse(const deriver *x, uint32_t off, const char *fmt, ...)
 // Ops of several functions have nests when they are cut up.
 static const char *way_out(const deriver *x)
 {
-    return x->p->grain == DV_GRAIN_PRIMITIVE
+    return x->p->grain == DV_GRAIN_FUNCTION
                ? ""
-               : "; --grain primitive makes an op of each";
+               : "; --grain function makes an op of each";
 }
 
 static const dv_tensor *tensor_of(const deriver *x, int o)

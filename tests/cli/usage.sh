@@ -37,7 +37,7 @@ for c in check plan run; do
     "$divvy" $c --help >.out 2>.err
     [ $? = 0 ] && [ ! -s .err ] && grep -q -- '--set' .out || complain "$c --help"
 done
-wrong "--grain takes primitive or fused, not 'coarse'" "$divvy" check p.dv --grain coarse
+wrong "--grain takes function, primitive or fused, not 'coarse'" "$divvy" check p.dv --grain coarse
 wrong 'no option' "$divvy" check p.dv --target spyre
 for c in plan run; do
     wrong '--target needs NAME' "$divvy" $c p.dv --target

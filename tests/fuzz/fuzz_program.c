@@ -95,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         print_and_reparse(p);
         lower_twice(p, DV_GRAIN_FUSED);
         lower_twice(p, DV_GRAIN_PRIMITIVE);
+        lower_twice(p, DV_GRAIN_FUNCTION);
         plan_and_run(p, "spyre");
         plan_and_run(p, "blackhole");
     }

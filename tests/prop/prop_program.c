@@ -97,7 +97,9 @@ static int lowers_once(const dv_program *p, dv_grain grain)
 static int lowers_to_the_same(const dv_program *p, uint64_t seed)
 {
     (void)seed;
-    return lowers_once(p, DV_GRAIN_FUSED) && lowers_once(p, DV_GRAIN_PRIMITIVE);
+    return lowers_once(p, DV_GRAIN_FUSED) &&
+           lowers_once(p, DV_GRAIN_PRIMITIVE) &&
+           lowers_once(p, DV_GRAIN_FUNCTION);
 }
 
 static int n_applies(const dv_expr *e)
@@ -228,7 +230,8 @@ static int lowering_keeps_values(const dv_program *p, uint64_t seed)
     int ok =
         !dv_eval(p, want, &plain, diag) || case_no("%s", dv_diag_text(diag));
     ok = ok && means_the_same(p, want, DV_GRAIN_FUSED) &&
-         means_the_same(p, want, DV_GRAIN_PRIMITIVE);
+         means_the_same(p, want, DV_GRAIN_PRIMITIVE) &&
+         means_the_same(p, want, DV_GRAIN_FUNCTION);
     free_values(want, p);
     dv_diag_destroy(diag);
     return ok;
