@@ -14,7 +14,7 @@
 #include "jit/aarch64/kloop.h"
 
 enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 }; // steps
-enum { LOAD_L1 = 0, LOAD_L2 = 2 };
+enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
 
 // The largest size up to `want` that closes after a turn of the loop.
 static int ring_size(int want, int room, int least, int period)
@@ -165,12 +165,13 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
     return l.s.first + l.s.size;
 }
 
-// While S is packed, the rows of the next tile are asked for (into L2: V's
+// While S is packed, the rows of the next tile are asked for (into L2 where V's
 // panel fills L1); and where they are short, since the machine sees no streams.
 static void ask_below(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
     int64_t far = l->t->rows * p->ld_s, bytes = p->k * (int64_t)g->es;
+    int to = p->k * (int64_t)l->t->nv * 16 <= NEAR_BYTES ? LOAD_L1 : LOAD_L2;
     if (!p->lane_k || p->panel)
         return;
     if (l->flows && far + bytes < 32768 && far % 8 == 0)
@@ -179,7 +180,7 @@ static void ask_below(dv_kloop *l, dv_gen *g)
                 DV_E(prfm, LOAD_L1, X_ROW + i, far + off, 0);
     else if (p->pack_s)
         for (int i = 0; i < l->t->rows; i++)
-            DV_E(prfm_r, LOAD_L2, X_ROW + i, X_BELOW, 0);
+            DV_E(prfm_r, to, X_ROW + i, X_BELOW, 0);
 }
 
 // One product of the batch.
