@@ -1,6 +1,8 @@
 // Mapping code memory; arena.h has the idea.
 #define _GNU_SOURCE
 #include "jit/arena.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -40,11 +42,30 @@ static int may_be_long(size_t bytes)
     return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur >= bytes;
 }
 
+// How many forks this process is from the first one. Asking for its number
+// would take as long as half a kernel.
+static _Atomic int forks;
+static pthread_once_t watching = PTHREAD_ONCE_INIT;
+static int is_watched;
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    is_watched = pthread_atfork(NULL, NULL, count_fork) == 0;
+}
+
 // Both views begin where a large page can.
 static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
-    int fd = may_be_long(size) ? memfd_create("divvy-jit", MFD_CLOEXEC) : -1;
+    pthread_once(&watching, watch_forks);
+    if (!is_watched || !may_be_long(size))
+        return 0;
+    int fd = memfd_create("divvy-jit", MFD_CLOEXEC);
     if (fd < 0)
         return 0;
     void *p = MAP_FAILED, *w = MAP_FAILED, *x = MAP_FAILED;
@@ -70,7 +91,7 @@ static int map_two(dv_code_chunk *c)
     c->write = w;
     c->run = x;
     c->fd = fd;
-    c->owner = (int)getpid();
+    c->owner = atomic_load_explicit(&forks, memory_order_relaxed);
     return 1;
 }
 
@@ -190,7 +211,8 @@ static void make_ready(dv_code_chunk *c)
 // One view is the process's own; the file behind two is its parent's, too.
 static int is_own(const dv_code_chunk *c)
 {
-    return c->write == c->run || c->owner == (int)getpid();
+    return c->write == c->run ||
+           c->owner == atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room)

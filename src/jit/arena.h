@@ -20,7 +20,7 @@ typedef struct dv_code_chunk {
     size_t ready_bytes; // whose pages are there
     int fd;             // the file, while pages are missing; -1: none
     int large;          // pages are large ones
-    int owner;          // the process that writes here, if there are two views
+    int owner;          // forks up to the process that writes here
     void *whole;        // what is mapped in all
     size_t whole_bytes;
 } dv_code_chunk;
