@@ -140,7 +140,9 @@ static int64_t step_whole(dv_fn fn, int64_t x, int64_t y)
         return x < y ? x : y;
     case DV_FN_MAX:
         return x > y ? x : y;
-    default: // relu, comparisons
+    case DV_FN_RELU:
+        return x > 0 ? x : 0;
+    default: // comparisons
         return to_whole(dv_fn_apply(fn, (double)x, (double)y, 0));
     }
 }
