@@ -15,10 +15,10 @@
 //
 // A contraction keeps its product and its reducer together, and a function of
 // its result alone becomes its last touch (of one argument, where functions are
-// cut up). A part that is cut out
-// ("hoisted") becomes an op over just the variables it depends on, and writes
-// a temporary of its own dtype. Opaque (extern) statements are cut only where
-// one op could not hold them, and what is cut out stays opaque.
+// cut up). A part that is cut out ("hoisted") becomes an op over just the
+// variables it depends on, and writes a temporary of its own dtype. Opaque
+// (extern) statements are cut only where one op could not hold them, and what
+// is cut out stays opaque.
 //
 // Requires a verified program. Establishes: at most one REDUCE an op; tensors
 // numbered in the order the printed text names them. Cost: linear.
@@ -250,14 +250,19 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     return rebuild(lw, e, args, out);
 }
 
-// e as something an op can take as it is: a constant or a read. A read
-// through another tensor (a gather) is work of its own.
+// Can an op take it as it is: is it a constant or a read? A read through
+// another tensor (a gather) is work of its own.
+static int is_atom(const dv_lowering *lw, const dv_expr *e)
+{
+    return e->kind == DV_EXPR_CONST ||
+           (e->kind == DV_EXPR_READ &&
+            !dv_access_is_indirect(&lw->reads[e->read]));
+}
+
 static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
     *out = e;
-    if (e->kind == DV_EXPR_CONST)
-        return DV_OK;
-    if (e->kind == DV_EXPR_READ && !dv_access_is_indirect(&lw->reads[e->read]))
+    if (is_atom(lw, e))
         return DV_OK;
     DV_TRY(one_op(lw, e, out));
     return (*out)->kind == DV_EXPR_CONST ? DV_OK
@@ -283,11 +288,8 @@ static int reads_written(const dv_lowering *lw, const dv_expr *e)
 static dv_status scattered(dv_lowering *lw, const dv_expr **body)
 {
     const dv_expr *e = *body;
-    int plain = e->kind == DV_EXPR_CONST ||
-                (e->kind == DV_EXPR_READ &&
-                 !dv_access_is_indirect(&lw->reads[e->read]));
-    if (lw->grain != DV_GRAIN_FUNCTION || plain || reads_written(lw, e) ||
-        !dv_access_is_indirect(&lw->work.write))
+    if (lw->grain != DV_GRAIN_FUNCTION || is_atom(lw, e) ||
+        reads_written(lw, e) || !dv_access_is_indirect(&lw->work.write))
         return DV_OK;
     return dv_lower_hoist(lw, e, body);
 }

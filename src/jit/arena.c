@@ -138,9 +138,11 @@ static void write_zeros(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
+    if (!may_be_long(to))
+        return; // pages come when they are touched
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
-    while (from < to && may_be_long(to)) {
+    while (from < to) {
         size_t n = (to - from) / sizeof zeros;
         n = n < MOST_PAGES ? n : MOST_PAGES;
         ssize_t done = pwritev(fd, parts, (int)n, (off_t)from);

@@ -132,6 +132,19 @@ static dv_status read_prim(dv_lexer *lx, dv_prim *to)
     return dv_lex(lx);
 }
 
+static dv_status read_dtype(dv_lexer *lx, dv_dtype *out)
+{
+    char buf[48];
+    int t = lx->tok.kind == DV_TOK_NAME
+                ? dv_dtype_find(lx->src->text + lx->tok.off, lx->tok.len)
+                : -1;
+    if (t < 0)
+        return dv_fail(lx->diag, DV_E_DTYPE, dv_lex_at(lx),
+                       "%s is no element type", dv_lex_show(lx, buf));
+    *out = (dv_dtype)t;
+    return dv_lex(lx);
+}
+
 // -0.5, inf
 static dv_status read_value(dv_lexer *lx, double *value)
 {
@@ -154,7 +167,6 @@ static dv_status read_value(dv_lexer *lx, double *value)
 // in0 f16, or in0 = 0.5
 static dv_status read_operand(dv_lexer *lx, dv_nest *n, int o)
 {
-    char buf[48];
     dv_loc at = dv_lex_at(lx);
     if (n->types[o] || n->constants >> o & 1)
         return dv_fail(lx->diag, DV_E_NAME, at, "%s is said to be %s already",
@@ -167,15 +179,11 @@ static dv_status read_operand(dv_lexer *lx, dv_nest *n, int o)
         n->constants |= (uint8_t)(1 << o);
         return read_value(lx, &n->value[o]);
     }
-    int t = lx->tok.kind == DV_TOK_NAME
-                ? dv_dtype_find(lx->src->text + lx->tok.off, lx->tok.len)
-                : -1;
-    if (t < 0)
-        return dv_fail(lx->diag, DV_E_DTYPE, dv_lex_at(lx),
-                       "%s is no element type", dv_lex_show(lx, buf));
+    dv_dtype t = n->dtype;
+    DV_TRY(read_dtype(lx, &t));
     // One way to say it: what the nest says is not said again.
-    n->types[o] = (uint8_t)(t == (int)n->dtype ? 0 : 1 + t);
-    return dv_lex(lx);
+    n->types[o] = (uint8_t)(t == n->dtype ? 0 : 1 + t);
+    return DV_OK;
 }
 
 // look in0 by in2 64 of 10
@@ -242,7 +250,6 @@ static dv_status read_items(dv_lexer *lx, dv_nest *n)
 dv_status dv_nest_read(dv_lexer *lx, dv_nest *out)
 {
     dv_nest n = {.src = lx->src, .off = lx->tok.off};
-    char buf[48];
     DV_TRY(dv_lex_word(lx, "nest"));
     const char *word = lx->src->text + lx->tok.off;
     if (lx->tok.kind == DV_TOK_NAME && lx->tok.len > DV_NEST_MAX_NAME)
@@ -252,14 +259,7 @@ dv_status dv_nest_read(dv_lexer *lx, dv_nest *out)
     if (lx->tok.kind == DV_TOK_NAME)
         memcpy(n.name, word, lx->tok.len);
     DV_TRY(dv_lex_expect(lx, DV_TOK_NAME, "the name of the nest"));
-    int t = lx->tok.kind == DV_TOK_NAME
-                ? dv_dtype_find(lx->src->text + lx->tok.off, lx->tok.len)
-                : -1;
-    if (t < 0)
-        return dv_fail(lx->diag, DV_E_DTYPE, dv_lex_at(lx),
-                       "%s is no element type", dv_lex_show(lx, buf));
-    n.dtype = (dv_dtype)t;
-    DV_TRY(dv_lex(lx));
+    DV_TRY(read_dtype(lx, &n.dtype));
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     DV_TRY(read_items(lx, &n));
     *out = n;
