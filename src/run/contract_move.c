@@ -32,6 +32,7 @@ typedef struct hand {
     unsigned char *tensor, *buffer;
     int64_t k_at; // elements of k before the one at hand, in a panel
     int back;
+    dv_move_fn whole; // does all that is inside the axes; NULL: none does
 } hand;
 
 // An element at a time: for steps that no move takes.
@@ -109,9 +110,14 @@ static void along_axes(const hand *h, int a)
         return;
     }
     const ct_axis *x = &h->m->axes[a];
-    hand w = *h;
     int64_t from,
         n = ct_turns(h->t, x->size, x->whole, x->unit, x->outer, &from);
+    if (h->whole && a == h->m->n_axes - 1) {
+        for (int64_t i = 0; i < n; i++)
+            h->whole(h->buffer + i * x->to, h->tensor + i * x->from);
+        return;
+    }
+    hand w = *h;
     int64_t k_step_elems = x->k < 0 ? 0 : k_step(h->c, h->t, x->k);
     for (int64_t i = 0; i < n; i++) {
         if (x->loop >= 0)
@@ -126,14 +132,34 @@ static void along_axes(const hand *h, int a)
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from)
 {
-    hand h = {
-        c, &c->movers[operand], t, (unsigned char *)from, t->buffer[operand], 0,
-        0};
+    hand h = {.c = c,
+              .m = &c->movers[operand],
+              .t = t,
+              .tensor = (unsigned char *)from,
+              .buffer = t->buffer[operand]};
     along_axes(&h, 0);
+}
+
+// The one move that puts a block of results back, wherever it is.
+static dv_move_fn whole_move(const ct_mover *m)
+{
+    int one = !m->scalar && !(m->prim && m->prim->rest) && !m->along.whole &&
+              m->chunk == m->along.size && m->cuts[0].n == 1 &&
+              m->cuts[0].count[0] == 1;
+    for (int i = 0; i < m->n_axes; i++)
+        one = one && m->axes[i].k < 0;
+    return one ? m->back[0][0][0] : NULL;
 }
 
 void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to)
 {
-    hand h = {c, &c->movers[DV_OUT], t, to, t->buffer[DV_OUT], 0, 1};
+    const ct_mover *m = &c->movers[DV_OUT];
+    hand h = {.c = c,
+              .m = m,
+              .t = t,
+              .tensor = to,
+              .buffer = t->buffer[DV_OUT],
+              .back = 1,
+              .whole = whole_move(m)};
     along_axes(&h, 0);
 }
