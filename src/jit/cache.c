@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_WORDS = 9, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
+enum { KEY_WORDS = 10, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
 
 typedef enum key_kind { KIND_GEMM, KIND_MOVE, KIND_VEC } key_kind;
 
@@ -29,7 +29,7 @@ typedef union key {
 } key;
 _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
 // The parts fill the whole, so that equal shapes are equal bytes.
-_Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 5 * 8 + 16, "padding");
+_Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 6 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
 // A shape's bytes, and the shape itself.
@@ -155,7 +155,8 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->pack_b    ? "_packb"
              : s->panel_b ? "_panelb"
                           : "",
-             s->ask_a || s->next_b == DV_NEXT_SPREAD ||
+             s->ahead_a == DV_AHEAD_BRING ? "_brings"
+             : s->ahead_a || s->next_b == DV_NEXT_SPREAD ||
                      (s->panel_b && s->next_b)
                  ? "_asks"
                  : "");
@@ -252,9 +253,10 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         s->beta > DV_SCALE_ANY || s->bias > DV_BIAS_N || s->relu > 1 ||
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
-        (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 || s->ask_a > 1 ||
+        (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
+        s->ahead_a > DV_AHEAD_BRING ||
         (s->next_b > DV_NEXT_SPREAD && !s->panel_b) ||
-        (s->ask_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
+        (s->ahead_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
         s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
         (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
@@ -267,6 +269,12 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
+    if (s->ahead_a == DV_AHEAD_BRING ? !dv_isa_brings(isa, s) : s->step_c != 0)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "no kernel brings the next rows of %dx%dx%d", s->m, s->n,
+                       s->k);
+    if (s->step_c)
+        DV_TRY(check_ld("step_c", s->step_c, s->ldc * isa->bring_rows, diag));
     if ((s->dtype == DV_I8 || s->dtype == DV_I32) &&
         (s->alpha == DV_SCALE_ANY || s->beta == DV_SCALE_ANY))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,

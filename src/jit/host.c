@@ -34,8 +34,8 @@ enum {
     .vec = &dv_a64_vec_isa, .list = dv_insn_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \
-        A64(its_name, types, 16, 4, 5, 4), .gemm = dv_a64_gemm,                \
-                                           .peak = dv_a64_peak                 \
+        A64(its_name, types, 16, 4, 5, 4),                                     \
+            .bring_rows = 4, .gemm = dv_a64_gemm, .peak = dv_a64_peak          \
     }
 // The machine decides how long SVE's vectors are: one row a length. With 16
 // bytes they are no better than NEON's, which has more kinds of tiles. Moves,

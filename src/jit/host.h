@@ -30,6 +30,7 @@ struct dv_isa {
     // and one that is read faster than f32; both of narrow panels.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
     int parts_each; // parts of a large product a thread, at most (gemm.h)
+    int bring_rows; // of the tiles of kernels that bring A; 0: there are none
     int streams;    // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
     // defaults).
@@ -63,6 +64,20 @@ static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
     return isa->has_tiles && s->dtype == DV_BF16 && s->ctype == DV_BF16 &&
            s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ZERO && !s->bias &&
            !s->relu && s->n % 16 == 0;
+}
+
+// Can a kernel bring what the next one reads of A? Its tiles have all columns,
+// and with each there is as much to bring: whole rows.
+static inline int dv_isa_brings(const dv_isa *isa, const dv_gemm_shape *s)
+{
+    enum { ES = 4, MOST_ROW = 31 * 16 / ES, MOST = 32768 / ES, LEAST_TURN = 8 };
+    int32_t rows = isa->bring_rows, cols = 6 * isa->vector_bytes / ES;
+    return rows && (s->dtype == DV_F32 || s->dtype == DV_I32) && s->trans_a &&
+           !s->trans_b && s->batch <= 1 && !s->panel_a && !s->next_b &&
+           !s->bias && s->n == cols && s->m <= MOST_ROW && s->k < MOST &&
+           (s->k + 1) * s->m < MOST && (s->k + 1) * s->ldb < MOST &&
+           s->m % rows == 0 && s->k % (s->m / rows) == 0 &&
+           (s->k - 2) / (s->k * rows / s->m) >= LEAST_TURN;
 }
 
 static inline int dv_jit_host_has_kernels(void)

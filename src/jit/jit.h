@@ -28,6 +28,12 @@ typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
 enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
+// With trans_a and A as stored, while a kernel runs. Ask: it comes from memory,
+// and what lies behind its rows is read next. Bring, where dv_isa_brings: A is
+// tight, and what the next kernel reads is made so, from args->next, with rows
+// lda apart, to args->pack_a.
+typedef enum dv_ahead { DV_AHEAD_NONE, DV_AHEAD_ASK, DV_AHEAD_BRING } dv_ahead;
+
 // All fields are part of the key: set them with an initialiser, so that
 // unnamed ones are zero.
 typedef struct dv_gemm_shape {
@@ -35,6 +41,8 @@ typedef struct dv_gemm_shape {
     int32_t batch;         // products summed; 0 means 1
     int64_t lda, ldb, ldc; // elements from row to row; 0 means packed tight
     int64_t stride_a, stride_b; // elements from one product to the next
+    int64_t step_c; // with DV_AHEAD_BRING: from the rows of C of one tile to
+                    // those of the next; 0 means that they follow
     uint8_t dtype; // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
                    // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
                    // in f32 and DV_I8 with C in i32: n up to dv_isa's
@@ -64,8 +72,7 @@ typedef struct dv_gemm_shape {
                          // where dv_isa_rounds.
     uint8_t stream;      // C is not needed soon: write around the caches where
                          // it is whole lines. Others see it behind a fence.
-    uint8_t ask_a;       // with trans_a, A as stored: it comes from memory, and
-                         // what lies behind the rows is read next
+    uint8_t ahead_a;     // dv_ahead: what is done of A for the next kernel
 } dv_gemm_shape;
 
 // Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
@@ -96,7 +103,7 @@ typedef struct dv_gemm_args {
     // Where to: room for m rows of all k rounded up to whole vectors, and for
     // all k rows of n rounded up.
     void *pack_a, *pack_b;
-    const void *next; // of next_b; asked for, not read
+    const void *next; // of next_b: asked for, not read; of DV_AHEAD_BRING: read
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

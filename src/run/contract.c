@@ -196,9 +196,16 @@ static int lay_buffer(dv_contract *c, int o)
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
                                      : c->row.size * c->k_size[0];
+    int in_tiles = o == DV_OUT && c->near_bytes;
+    if (in_tiles)
+        elems = cols * c->tile_rows;
     // Of results, the loop that they are turned to comes first: what makes up a
     // line then lies near.
-    for (int turned = o == DV_OUT; turned >= 0; turned--)
+    for (int turned = o == DV_OUT; turned >= 0; turned--) {
+        if (in_tiles && !turned) {
+            c->tile_step = elems + 64 / c->es;
+            elems = c->tile_step * (c->row.size / c->tile_rows);
+        }
         for (int l = c->n_loops - 1; l > at; l--) {
             int64_t step = c->n.dims[l].stride[o];
             if (!step || (o == DV_OUT && (step == 1) != turned))
@@ -208,6 +215,7 @@ static int lay_buffer(dv_contract *c, int o)
                 elems > MOST_ELEMS)
                 return 0;
         }
+    }
     c->buffer_bytes[o] = round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
 }
@@ -308,11 +316,15 @@ static dv_status build(dv_contract *c, dv_jit *jit,
                        c->n.name);
     ct_stream(c, isa, o);
     lay_panels(c);
+    if (!plain)
+        ct_bring(c, isa, o);
     for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
         if (!lay_buffer(c, i))
             return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
+    if (c->near_bytes)
+        c->buffer_bytes[c->form.in_row] = round_up(2 * c->near_bytes, 256);
     DV_TRY(ct_map_buffers(c, diag));
     if (c->points)
         return DV_OK;
@@ -427,6 +439,23 @@ static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
         __builtin_prefetch(p, 0, 2);
 }
 
+// Rows in a block of their own, which this kernel's last one has filled.
+static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    const unsigned char *row = s->at[c->form.in_row];
+    unsigned char *block = t->buffer[c->form.in_row];
+    unsigned char *here = block + t->half * c->near_bytes;
+    size_t bytes = (size_t)(c->row.size * c->es);
+    for (int64_t i = 0; t->brought != row && i < c->k_size[0]; i++)
+        memcpy(here + (size_t)i * bytes, row + i * c->ask_step, bytes);
+    t->half ^= 1;
+    t->brought = s->next;
+    dv_gemm_args args = {.next = s->next,
+                         .pack_a = block + t->half * c->near_bytes};
+    c->kernels[0][0][0][s->first][s->last].run[0](here, s->at[c->form.in_col],
+                                                  s->at[DV_OUT], &args);
+}
+
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
     if (c->n_plans) {
@@ -438,6 +467,10 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
     }
     if (c->on_way) {
         multiply_on_way(c, t, s);
+        return;
+    }
+    if (c->near_bytes) {
+        multiply_brought(c, t, s);
         return;
     }
     int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
@@ -545,6 +578,7 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
         begin = 0, end = 1;
     if (begin == end)
         return;
+    t->brought = NULL; // may be another one's now
     if (c->n.combine)
         s.at[DV_OUT] = c->sums;
     for (int o = 0; o < DV_N_OPERANDS; o++) {

@@ -66,6 +66,8 @@ typedef struct ct_kernel {
 typedef struct ct_thread {
     unsigned char *buffer[DV_N_OPERANDS];
     int64_t at[DV_NEST_MAX_DIMS]; // index of each loop among its elements
+    const unsigned char *brought; // the rows that are in half `half`; or NULL
+    int32_t half;                 // of the buffer of rows
 } ct_thread;
 
 // An index that was found and is none.
@@ -95,8 +97,13 @@ struct dv_contract {
     int32_t on_way;   // kernels pack the columns' operand as they read it
     int32_t ahead;    // the operand that runs look ahead in
     int64_t ask_step; // bytes from row to row of k that are asked for; 0: none
-    int32_t streams;  // out fits no cache and is written once: around them
-    int64_t k_block;  // of a plain product: that one chain sums; 0: all of k
+    int64_t near_bytes; // of the rows of a kernel, tight, where each brings
+                        // those of the next (jit.h, dv_ahead); 0: none does
+    int64_t tile_step;  // of results that are packed tile by tile then, in
+                        // elements; 0: rows follow
+    int32_t tile_rows;
+    int32_t streams; // out fits no cache and is written once: around them
+    int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
     int64_t n_shares; // turns of the shared loops together
     int32_t points;   // there is no kernel: the innermost loop is plain C
@@ -133,6 +140,8 @@ struct dv_contract {
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+// Whether kernels bring the rows of each other. Behind the panels.
+void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
 // Whether out is written around the caches, and the panels for that.
 void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
 // Nothing but one product, in place.

@@ -48,6 +48,32 @@ static int asks(const dv_contract *c)
            !f->col_turned && is_far(c, f->in_row);
 }
 
+// Rows of k that are each on a page of its own, more than are at hand: kernels
+// read them from a block in L1, that the one before has filled. Results are
+// packed tile by tile then, all that make up a line side by side.
+void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+{
+    enum { PAGE_BYTES = 4096, PAGES = 32 };
+    const dv_nest_form *f = &c->form;
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way || c->n.combine ||
+        f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
+        c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
+        c->k[0].size <= PAGES ||
+        llabs(stride_of(c, f->k[0], f->in_row)) * c->es < PAGE_BYTES)
+        return;
+    int64_t bytes = c->row.size * c->k[0].size * c->es;
+    dv_gemm_shape s = {.m = (int32_t)c->row.size,
+                       .n = (int32_t)c->col.size,
+                       .k = (int32_t)c->k[0].size,
+                       .ldb = round_up(c->col.size, c->lanes),
+                       .dtype = (uint8_t)c->n.dtype,
+                       .trans_a = 1};
+    if (bytes <= l1 / 4 && dv_isa_brings(isa, &s))
+        c->near_bytes = round_up(bytes, 64);
+    c->tile_rows = isa->bring_rows;
+}
+
 // How the operand of the rows is read.
 static void set_rows(const dv_contract *c, dv_gemm_shape *s)
 {
@@ -57,9 +83,14 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
         s->trans_a = 1;
         s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
         s->lda = 0; // as wide as the panel
+    } else if (c->near_bytes) {
+        s->trans_a = 1;
+        s->ahead_a = DV_AHEAD_BRING;
+        s->lda = stride_of(c, k, f->in_row);
+        s->step_c = c->tile_step;
     } else if (f->row_turned) {
         s->trans_a = 1;
-        s->ask_a = (uint8_t)asks(c);
+        s->ahead_a = asks(c) ? DV_AHEAD_ASK : DV_AHEAD_NONE;
         s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
     } else {
         s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
@@ -77,8 +108,8 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
     } else if (c->panels) {
         s->ldb = round_up(s->n, c->lanes);
         // Unless this panel is all there is.
-        s->next_b =
-            c->buffer_bytes[f->in_col] >= 2 * s->ldb * c->k_size[0] * c->es;
+        s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
+                                          2 * s->ldb * c->k_size[0] * c->es;
     } else if (f->col_turned) {
         s->trans_b = 1;
         s->ldb = s->n > 1 ? stride_of(c, f->col, f->in_col) : 0;
@@ -241,6 +272,19 @@ static void sort_axes(ct_mover *m)
         }
 }
 
+// Rows are those of a tile, and an axis of tiles. None is cut short.
+static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
+{
+    ct_axis *x = &m->axes[m->n_axes++];
+    rows->whole = 0;
+    rows->outer = -1;
+    *x = *rows;
+    rows->size = c->tile_rows;
+    x->size /= c->tile_rows;
+    x->from *= c->tile_rows;
+    x->to = c->tile_step * c->es;
+}
+
 static void list_axes(const dv_contract *c, ct_mover *m)
 {
     int o = m->operand, at = -1;
@@ -259,6 +303,8 @@ static void list_axes(const dv_contract *c, ct_mover *m)
         ct_axis *x = &m->axes[m->n_axes++];
         *x = axis_of(c, c->form.row, o);
         x->to = round_up(c->col.size, c->lanes) * c->es;
+        if (c->tile_step)
+            add_tiles(c, m, x);
     }
     for (int i = 0; o != DV_OUT && i < c->form.n_k; i++) {
         ct_axis *x = &m->axes[m->n_axes++];

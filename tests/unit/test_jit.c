@@ -35,7 +35,7 @@ static void gemm_random(void **state)
     for (int i = 0; i < 3000 / SHARE; i++) {
         dv_gemm_shape s =
             random_shape(i < 2500 / SHARE ? 40 : 90, i % 3 ? DV_F32 : DV_F64);
-        s.ask_a = s.trans_a && !s.trans_b && pick(2);
+        s.ahead_a = s.trans_a && !s.trans_b && pick(2);
         try_gemm(jit, s, 0);
     }
     dv_jit_destroy(jit);
@@ -206,7 +206,7 @@ static void gemm_refuses(void **state)
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_DTYPE);
     s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .beta = 9};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
-    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .ask_a = 1};
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .ahead_a = 1};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     dv_jit_destroy(jit);
 }

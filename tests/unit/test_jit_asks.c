@@ -47,9 +47,9 @@ static void gemm_asks(void **state)
     s.trans_a = 1;
     s.lda = 5000;
     int plain = count_asks(s);
-    s.ask_a = 1;
+    s.ahead_a = 1;
     assert_true(count_asks(s) >= plain + 8);
-    s.ask_a = 0;
+    s.ahead_a = 0;
     s.lda = 24;
     s.ldb = 5000;
     s.panel_a = 4;
@@ -69,7 +69,7 @@ static void gemm_asks_in_turns(void **state)
         skip();
     int ahead[MOST_ASKS], found[4] = {0};
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
-    s.trans_a = s.ask_a = 1;
+    s.trans_a = s.ahead_a = 1;
     s.lda = 5000; // rows of k are walked: offsets are within a row
     int n = list_asks(s, ahead), near = 0;
     for (int i = 0; i < n; i++)

@@ -19,7 +19,7 @@ static void vary(dv_gemm_shape *s, int how)
     s->alpha = how == 11 ? (uint8_t)(1 + pick(2)) : s->alpha;
     s->relu ^= how == 12;
     s->bias = how == 13 ? (uint8_t)pick(3) : s->bias;
-    s->ask_a = how == 14 && s->trans_a && !s->trans_b;
+    s->ahead_a = how == 14 && s->trans_a && !s->trans_b;
     s->batch += how == 15;
     if (how > 15 && panels) { // in panels, and packed on the way
         s->batch = 1;
@@ -228,13 +228,13 @@ static dv_gemm_shape random_strides(void)
                        .beta = pick(4) ? DV_SCALE_ZERO : DV_SCALE_ONE};
     a.trans_b = a.trans_a && pick(4) == 0; // V is A then
     a.ldb += a.trans_b ? 140 : 0;
-    a.ask_a = a.trans_a && !a.trans_b && pick(4) == 0;
+    a.ahead_a = a.trans_a && !a.trans_b && pick(4) == 0;
     if (pick(4) == 0 && a.m >= 4 && a.batch == 1 && !a.trans_b) {
         a.panel_a = 4;
         a.pack_a = (uint8_t)pick(2);
         a.pack_b = (uint8_t)pick(2);
         a.next_b = a.pack_b && pick(2) ? DV_NEXT_SPREAD : 0;
-        a.ask_a = 0;
+        a.ahead_a = 0;
     }
     return a;
 }

@@ -53,7 +53,10 @@ static void next_s(walk *w, int rows)
                        : p->panel            ? k * g->es
                        : p->lane_k           ? p->ld_s
                                              : g->es));
-    dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
+    if (p->step_c)
+        dv_gen_add(g, X_C, X_C, p->step_c);
+    else
+        dv_gen_add(g, X_C, X_C, rows * (p->c_turned ? (int64_t)g->es : p->ldc));
     if (p->bias == 1)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)rows * g->es);
 }
@@ -421,7 +424,7 @@ static void blocked(walk *w)
 
 // -- Entry -------------------------------------------------------------------
 
-static dv_prod prod_of(const dv_gemm_shape *s, int es)
+static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s, int es)
 {
     dv_prod p = {.k = s->k,
                  .batch = s->batch,
@@ -443,7 +446,13 @@ static dv_prod prod_of(const dv_gemm_shape *s, int es)
     p.lane_k = p.c_turned || !s->trans_a;
     p.tile_rows = s->panel_a;
     p.one_sum = s->one_sum;
-    p.ask_s = s->ask_a;
+    p.ask_s = s->ahead_a == DV_AHEAD_ASK;
+    if (s->ahead_a == DV_AHEAD_BRING) {
+        p.bring = s->k / (s->m / isa->bring_rows);
+        p.ld_s = s->m * es;
+        p.step_c = s->step_c * es;
+        p.tile_rows = isa->bring_rows;
+    }
     if (s->pack_b)
         p.pack_v = (s->n + 16 / es - 1) / (16 / es) * 16;
     p.bias = !s->bias ? 0 : (s->bias == DV_BIAS_M) != p.c_turned ? 1 : 2;
@@ -482,9 +491,15 @@ static void constants(dv_gen *g, const dv_prod *p)
         DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
 }
 
+static void start_bringing(dv_gen *g, const dv_gemm_shape *s)
+{
+    DV_E(ldr_x, X_NEXT, X_ARGS, offsetof(dv_gemm_args, next), 0);
+    DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    dv_gen_mov(g, X_LDA, s->lda * g->es);
+}
+
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
 {
-    (void)isa; // one vector length, and no instructions beside the types'
     int es = s->dtype == DV_F64 ? 8 : 4; // of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     gen.ints = s->dtype == DV_I32 || s->dtype == DV_I8;
@@ -496,7 +511,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
         dv_dot_emit(g, s);
         return;
     }
-    dv_prod p = prod_of(s, es);
+    dv_prod p = prod_of(isa, s, es);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
     int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
@@ -520,7 +535,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     w.parts = s->panel_b ? s->next_b : 0;
     w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
     g->n_vregs = w.blocked ? 32 : count_regs(g, &p, &grid);
-    g->saves_x = w.many_s || w.many_v || w.spread || p.bias ||
+    g->saves_x = w.many_s || w.many_v || w.spread || p.bias || p.bring ||
                  !dv_gen_fits_add(p.ld_s) || !dv_gen_fits_add(p.ld_v) ||
                  !dv_gen_fits_add(p.ldc);
     dv_gen_enter(g);
@@ -535,6 +550,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     if (p.pack_v)
         DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
     start_next(&w, count_tiles(&grid.s));
+    if (p.bring)
+        start_bringing(g, s);
     if (w.many_s) {
         DV_E(mov_x, X_ABASE, 0, X_A, 0);
         DV_E(mov_x, X_CBASE, 0, X_C, 0);

@@ -444,6 +444,8 @@ void dv_steps_put(dv_steps *w, int begin, int end)
         uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
         if (ask && s % ask == 0)
             dv_tile_ask(w->g, w->l->p, w->l->t);
+        if (w->l->p->bring && !w->l->base)
+            dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
         if (one->s_from && group + one->s_from > q->end)
             one = dv_pattern_bare(p, w->l, at); // all of S is past the end
         if (s < w->whole_from || s >= w->whole_to ||

@@ -137,7 +137,11 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
-    l->steps = l->turns ? p->k - (l->turns - 1) * UNROLL : p->k;
+    if (p->bring) { // a row with each turn
+        l->turns = p->bring;
+        l->unroll = (p->k - 2) / p->bring / 2 * 2;
+    }
+    l->steps = l->turns ? p->k - (l->turns - 1) * l->unroll : p->k;
     int64_t far = (l->steps + 1) * p->ld_v;
     l->walk_v = p->ld_v % 16 || far >= 32768;
     far = (l->steps + 1) * p->ld_s;
@@ -195,6 +199,8 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         size_t top = g->code->n;
         ask_below(l, g);
         dv_steps_put(&w, 0, l->unroll);
+        if (l->p->bring)
+            dv_tile_bring_next(g, l->p);
         move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s,
                       l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
         if (l->p->pack_v) {
@@ -254,7 +260,7 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
              bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
              bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
-             bit(l->walk_s, 10)},
+             bit(l->walk_s, 10) | (uint64_t)p->bring << 48},
         1,
         moves,
         l->walk_v,
@@ -359,7 +365,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
             return;
     }
     size_t from = g->code->n;
-    if ((int64_t)p->k * p->batch >= 64)
+    if ((int64_t)p->k * p->batch >= 64 || p->bring)
         dv_tile_prefetch(g, p, t);
     sums(&l, g);
     if (stores)

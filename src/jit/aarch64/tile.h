@@ -36,7 +36,9 @@ typedef struct dv_prod {
     // after this product, `ask_step` behind the last; 0: none.
     int ask;
     int64_t ask_step;
-    int ask_s; // with each step, the line behind what is read of S
+    int ask_s;      // with each step, the line behind what is read of S
+    int bring;      // so many rows of the next S come with each tile (ask.c)
+    int64_t step_c; // from tile to tile in C; 0: rows follow
 } dv_prod;
 
 typedef struct dv_tile {
@@ -72,6 +74,10 @@ void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_ask_every(int tiles);
 void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                    int step);
+// Bring a row of what is read next with `steps` of them, its part of one step;
+// and go on to the next row, behind them.
+void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
+void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
 // Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 

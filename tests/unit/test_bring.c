@@ -1,0 +1,273 @@
+// Kernels that bring the rows which the next one reads: every shape there is,
+// between pages that may not be touched; and contractions made of them.
+#define _GNU_SOURCE
+#include "run/contract_in.h"
+#include "unit/contract_case.h"
+#include "unit/jit_problem.h"
+
+static const dv_isa *isa_of(dv_jit *jit)
+{
+    const dv_isa *isa = dv_jit_isa(jit);
+    if (!isa->bring_rows) {
+        dv_jit_destroy(jit);
+        skip();
+    }
+    return isa;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+static dv_gemm_shape shape_of(int m, int k)
+{
+    dv_gemm_shape s = {.m = m, .n = 24, .k = k, .dtype = DV_F32};
+    s.dtype = pick(5) ? DV_F32 : DV_I32;
+    s.trans_a = s.one_sum = 1;
+    s.ahead_a = DV_AHEAD_BRING;
+    s.lda = m + (pick(2) ? pick(70) : 1000 + pick(100));
+    s.ldb = 24 + 4 * pick(3);
+    s.ldc = 24 + pick(3) * pick(9);
+    s.step_c = pick(3) ? 4 * s.ldc + pick(3000) : 0;
+    s.beta = (uint8_t)pick(2);
+    s.relu = (uint8_t)(pick(3) == 0);
+    return s;
+}
+
+// C of a kernel whose tiles are `step` apart as one whose rows follow.
+static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
+                    float *out)
+{
+    for (int i = 0; i < s->m; i++)
+        memcpy(out + i * 24, c + i / 4 * step + i % 4 * s->ldc,
+               24 * sizeof *out);
+}
+
+// The same bits as a kernel that brings nothing, and the next rows, tight.
+static void brings(dv_jit *jit, dv_gemm_shape s)
+{
+    int64_t step = s.step_c ? s.step_c : 4 * s.ldc, tight = (int64_t)s.m * s.k;
+    int64_t n_c = (s.m / 4 - 1) * step + span(4, 24, s.ldc);
+    int64_t n_next = span(s.k, s.m, s.lda);
+    fenced a = fence((size_t)tight * 4, pick(2)),
+           to = fence((size_t)tight * 4, pick(2)),
+           b = fence((size_t)span(s.k, 24, s.ldb) * 4, pick(2)),
+           c = fence((size_t)n_c * 4, pick(2)),
+           next = fence((size_t)n_next * 4, pick(2));
+    size_t row = (size_t)s.m * 4, out = 24 * row;
+    float *got = malloc(out), *want = malloc(out);
+    fill(s.dtype, a.data, tight, 0);
+    fill(s.dtype, b.data, span(s.k, 24, s.ldb), 0);
+    fill(s.dtype, c.data, n_c, 0);
+    fill(s.dtype, next.data, n_next, 0);
+    by_rows(&s, (float *)c.data, step, want);
+    dv_gemm_shape plain = s;
+    dv_gemm_fn run, other;
+    plain.ahead_a = DV_AHEAD_NONE;
+    plain.lda = s.m;
+    plain.ldc = 24;
+    plain.step_c = 0;
+    dv_gemm_args args = {.next = next.data, .pack_a = to.data};
+    assert_int_equal(dv_jit_gemm(jit, &plain, &other, NULL), DV_OK);
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    other(a.data, b.data, want, NULL);
+    run(a.data, b.data, c.data, &args);
+    by_rows(&s, (float *)c.data, step, got);
+    assert_memory_equal(got, want, out);
+    for (int p = 0; p < s.k; p++)
+        assert_memory_equal(to.data + (size_t)p * row,
+                            next.data + p * s.lda * 4, row);
+    free(got);
+    free(want);
+    unfence(&a);
+    unfence(&to);
+    unfence(&b);
+    unfence(&c);
+    unfence(&next);
+}
+
+static void kernels(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    const dv_isa *isa = isa_of(jit);
+    int n = 0;
+    for (int m = 4; m <= 132; m += 4)
+        for (int k = 1; k <= 200; k++) {
+            dv_gemm_shape s = shape_of(m, k);
+            if (!dv_isa_brings(isa, &s))
+                continue;
+            n++;
+            if (pick(SHARE) == 0)
+                brings(jit, s);
+        }
+    assert_true(n > 60);
+    dv_jit_destroy(jit);
+}
+
+// What is kept from kernel to kernel changes none of them, and goes into none
+// that brings nothing.
+static void kept(void **state)
+{
+    (void)state;
+    enum { MOST_CODE = 1 << 18 };
+    static unsigned char alone[MOST_CODE], behind[MOST_CODE];
+    static uint64_t keep[DV_CODE_KEEP / 8];
+    static const int sizes[][2] = {{48, 48}, {48, 36}, {36, 36}, {64, 64}};
+    dv_jit *jit = new_jit();
+    const dv_isa *isa = isa_of(jit);
+    for (int n = 0; n < 1000 / SHARE; n++) {
+        const int *mk = sizes[n / 10 % 4];
+        dv_gemm_shape s = shape_of(mk[0], mk[1]);
+        dv_code x = {.at = alone, .cap = MOST_CODE};
+        dv_code y = {.at = behind, .cap = MOST_CODE, .keep = keep};
+        s.batch = s.alpha = 1;
+        s.dtype = DV_F32;
+        assert_true(dv_isa_brings(isa, &s));
+        if (pick(4) == 0) {
+            s.ahead_a = DV_AHEAD_NONE;
+            s.step_c = 0;
+        }
+        isa->gemm(&x, isa, &s);
+        isa->gemm(&y, isa, &s);
+        assert_false(x.failed || y.failed);
+        assert_int_equal(x.n, y.n);
+        assert_memory_equal(alone, behind, x.n);
+    }
+    dv_jit_destroy(jit);
+}
+
+// What none can do is said.
+static void refused(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    isa_of(jit);
+    dv_gemm_fn run;
+    for (int i = 0; i < 15; i++) {
+        dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
+        s.trans_a = 1;
+        s.lda = 5000;
+        s.ahead_a = DV_AHEAD_BRING;
+        assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+        s.m = i == 0 ? 46 : i == 1 ? 16 : i == 2 ? 500 : i == 4 ? 24 : 48;
+        s.k = i == 3 ? 47 : i == 4 ? 24 : i == 5 ? 240 : 48;
+        s.n = i == 6 ? 25 : i == 7 ? 20 : i == 8 ? 23 : 24;
+        s.batch = i == 9 ? 2 : 1;
+        s.trans_a = i != 10;
+        s.dtype = i == 11 ? DV_F64 : DV_F32;
+        s.step_c = i == 12 ? 95 : 0;
+        s.next_b = i == 13;
+        s.bias = i == 14;
+        assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    }
+    dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
+    s.step_c = 200; // brings nothing
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s.step_c = 0;
+    s.ahead_a = DV_AHEAD_BRING + 1;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+// -- Contractions ------------------------------------------------------------
+
+typedef struct operand {
+    char *data, *at;
+    int64_t n;
+} operand;
+
+static operand made_up(const dv_nest *n, int o, uint64_t of)
+{
+    int64_t lo, hi;
+    operand x;
+    assert_true(dv_nest_extent(n, o, &lo, &hi));
+    x.n = hi - lo + 1;
+    x.data = malloc((size_t)x.n * 4);
+    x.at = x.data - lo * 4;
+    dv_nest_fill(n->dtype, of, x.data, x.n);
+    return x;
+}
+
+// Twice with the same memory for rows, but not the same rows.
+static void agrees(dv_jit *jit, const char *text, int threads, int as_is)
+{
+    dv_nest *n = parse(text);
+    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract *c = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_contract_create(&c, jit, n, &options, diag))
+        fail_msg("%s", dv_diag_text(diag));
+    assert_true(c->near_bytes > 0);
+    operand in0 = made_up(n, DV_IN0, 0), in1 = made_up(n, DV_IN1, 1);
+    for (uint64_t turn = 0; turn < 2; turn++) {
+        operand want = made_up(n, DV_OUT, 2), got = made_up(n, DV_OUT, 2);
+        dv_nest_fill(n->dtype, 3 + turn, in0.data, in0.n);
+        assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+        dv_contract_run(c, in0.at, in1.at, got.at);
+        for (int64_t i = 0; i < want.n; i++) // -0 is 0
+            if (dv_load(n->dtype, want.data, i) !=
+                dv_load(n->dtype, got.data, i))
+                fail_msg("%s: element %d", text, (int)i);
+        free(want.data);
+        free(got.data);
+    }
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    dv_diag_destroy(diag);
+    free(in0.data);
+    free(in1.data);
+}
+
+#define KERNEL                                                                 \
+    " m 48 prim: in0 1, out 11520 n 24 prim: in1 48, out 480"                  \
+    " k 48 prim: in0 1440, in1 1 }"
+
+static void contractions(void **state)
+{
+    (void)state;
+    static const char *const free_ones[] = {
+        "nest zero f32 { first zero main gemm m 16 seq: in0 69120, out 1"
+        " m 5 seq: in0 288, out 16 m 6 seq: in0 48, out 80"
+        " m 48 seq: in0 1, out 11520 n 24 seq: in1 48, out 480"
+        " k 48 seq: in0 1440, in1 1 }",
+        "nest adds f32 { main gemm last relu m 17 seq: in0 69120, out 1"
+        " m 5 seq: in0 288, out 17 m 6 seq: in0 48, out 85"
+        " m 48 seq: in0 1, out 12240 n 24 seq: in1 48, out 510"
+        " k 48 seq: in0 1440, in1 1 }",
+    };
+    static const char *const laid_out[] = {
+        // Loops that do not divide, in another order.
+        "nest odd f32 { first zero main gemm pack in1"
+        " m 2 seq pack out: in0 192, out 320 m 2 seq: in0 864, out 48"
+        " m 16 seq: in0 69120, out 1 m 3 of 5 seq: in0 288, out 16"
+        " m 4 of 6 seq: in0 48, out 80" KERNEL,
+        // Shared ones, and columns around.
+        "nest shared f32 { main gemm pack in1 m 6 shared: in0 48, out 80"
+        " m 5 seq pack out: in0 288, out 16 m 16 seq: in0 69120, out 1" KERNEL,
+        // Half of the rows, and k in two parts.
+        "nest parts f32 { first zero main gemm last relu pack in1"
+        " m 30 seq pack out: in0 96, out 16 k 2 seq: in0 138240, in1 48"
+        " m 16 seq: in0 276480, out 1 m 2 seq: in0 48, out 23040"
+        " m 48 of 96 prim: in0 1, out 480 n 24 prim: in1 96, out 46080"
+        " k 48 of 96 prim: in0 2880, in1 1 }",
+    };
+    dv_jit *jit = new_jit();
+    isa_of(jit);
+    for (int threads = 1; threads < 4; threads++) {
+        for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++)
+            agrees(jit, free_ones[i], threads, 0);
+        for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out; i++)
+            agrees(jit, laid_out[i], threads, 1);
+    }
+    dv_jit_destroy(jit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels),
+        cmocka_unit_test(kept),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(contractions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
