@@ -159,7 +159,7 @@ enum { N_LINES = sizeof lines / sizeof *lines };
 enum {
     MOST_KERNELS = MOST_TRIED * MOST_TRIED,
     N_SIZES = DV_NEST_WIDTHS * DV_NEST_WIDTHS,
-    N_BLOCKS = 7
+    N_BLOCKS = 8
 };
 
 // A kernel and its sizes, and what that costs at least.
@@ -239,12 +239,15 @@ static void take_choice(const search *s, const choice *c, dv_nest *out)
 static void take_block(const search *s, int block, dv_nest *n)
 {
     static const int64_t few[] = {8, 4, 16};
-    int64_t elems = s->caches->l2 / 2 / dv_dtype_get(n->dtype)->size_bytes;
+    int64_t size = dv_dtype_get(n->dtype)->size_bytes;
+    int64_t elems = s->caches->l2 / 2 / size;
     if (block < 4 && block & 1)
         dv_nest_cut_block(n, DV_NEST_M, elems);
     if (block < 4 && block & 2)
         dv_nest_cut_block(n, DV_NEST_N, elems);
-    if (block >= 4)
+    if (block == 7)
+        dv_nest_cut_runs(n, s->caches->l3 / 4 / size);
+    else if (block >= 4)
         dv_nest_cut_few(n, few[block - 4]);
 }
 

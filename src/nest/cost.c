@@ -84,6 +84,18 @@ static int asks(const count *c, const dv_nest_form *f)
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
+int dv_nest_brings(const count *c, const dv_nest_form *f)
+{
+    enum { PAGE_BYTES = 4096, PAGES = 32 };
+    int64_t k = (int64_t)c->k, tiles = (int64_t)c->row / c->caches->rows;
+    return asks(c, f) && f->pack[DV_OUT] != DV_FORM_NEVER &&
+           f->pack[f->in_col] != DV_FORM_NEVER && c->k > PAGES && tiles &&
+           (double)(tiles * c->caches->rows) == c->row && k % tiles == 0 &&
+           c->col > 5 * c->lanes && c->col <= 6 * c->lanes &&
+           c->row * c->k * c->es <= (double)c->caches->l1 / 4 &&
+           (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es >= PAGE_BYTES;
+}
+
 // Bytes of an input that lie together and are read by kernels one after the
 // other.
 static double read_run(const count *c, int o)
@@ -118,7 +130,10 @@ static double kernel(const count *c, int asking)
     if (c->row < 4)
         waste += (4 - c->row) / c->row;
     if (f->pack[f->in_row] == DV_FORM_NEVER)
-        waste += asking ? 0.03 : f->row_turned && c->row > 4 ? 0.15 : 0.05;
+        waste += dv_nest_brings(c, f)          ? 0.06
+                 : asking                      ? 0.03
+                 : f->row_turned && c->row > 4 ? 0.15
+                                               : 0.05;
     if (asking && c->k * LINE > (double)c->caches->l1 / 4)
         waste += 0.3; // lines of rows far apart do not stay in L1
     if (!packed)      // long vectors turn out as well then
@@ -176,6 +191,17 @@ double dv_nest_loads_of(const count *c, int o)
     return dv_nest_turns_up_to(c, l);
 }
 
+// Rows that are brought: where the loop around those that continue them goes on
+// with the k of the kernel, the machine sees one stream of rows.
+static double walk_price(const count *c)
+{
+    const dv_nest_dim *k = &c->n->dims[c->f.k[0]];
+    for (int l = c->f.n_loops - 1, i = 0; l >= 0 && i < 2; l--, i++)
+        if (dv_nest_continues(&c->n->dims[l], k, c->f.in_row))
+            return 2;
+    return 5;
+}
+
 // Where a kernel reads a little of each row in memory, it waits for every one,
 // unless the rows touch. `least`: in any order of loops.
 static double waits(const count *c, int o, int least)
@@ -184,6 +210,9 @@ static double waits(const count *c, int o, int least)
     int k = f->n_k ? f->k[f->n_k - 1] : -1;
     int turned = o == f->in_col ? f->col_turned : !f->row_turned;
     int inner = o == f->in_col ? f->col : f->row;
+    if (o == f->in_row && dv_nest_brings(c, f))
+        return least ? 0.6
+                     : 0.6 + walk_price(c) * LINE / (read_run(c, o) + LINE);
     // Where that goes on elsewhere, lines were not asked for, and others in
     // vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
@@ -309,7 +338,10 @@ double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest)
     // A line here and a line there, each on its own page.
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
-    pages *= o == DV_OUT ? c->p->pages : 1.8;
+    pages *= o != DV_OUT ? 1.8
+             : dv_nest_brings(c, &c->f)
+                 ? 2.3 * c->p->pages // it keeps pages busy
+                 : c->p->pages;
     if (longest < 2)
         return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + c->p->turned * (longest < 16   ? 1.6
@@ -367,7 +399,8 @@ double dv_nest_packing(const count *c, int o)
         if (c->n->dims[l].type == DV_NEST_K)
             fresh /= c->turns[l];
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
-    if (c->held[o] * c->es > (double)c->caches->l2 * 0.9)
+    if (c->held[o] * c->es > (double)c->caches->l2 * 0.9 &&
+        !dv_nest_brings(c, &c->f))
         far += c->p->spill * c->es * c->p->l3; // the buffer is not near
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;

@@ -3,6 +3,7 @@
 // least.
 #ifndef DV_NEST_COST_H
 #define DV_NEST_COST_H
+#include "base/math.h"
 #include "nest/best.h"
 
 // In ns; only their proportions matter.
@@ -114,6 +115,9 @@ static inline double dv_nest_turns_up_to(const dv_nest_count *c, int at)
 
 extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
 
+// Are rows brought into L1 by the kernel before (run/contract_make.c)? Of the
+// sizes that were taken.
+int dv_nest_brings(const dv_nest_count *c, const dv_nest_form *f);
 // Of the form that was taken; of kernels, of any way. `least`: in any order of
 // loops.
 double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
@@ -176,6 +180,14 @@ typedef struct dv_nest_ordered {
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
                             double most, dv_nest_ordered *out);
 
+// Does a step of d go where the steps of p end in operand `o`?
+static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
+                                    int o)
+{
+    int64_t end;
+    return p->stride[o] && dv_mul_i64(&end, p->size, p->stride[o]) &&
+           d->stride[o] == end;
+}
 // How far a step goes in out, or else in what is read.
 int64_t dv_nest_reach(const dv_nest_dim *d);
 // Are these the dimensions of `whole` once tiles are put together?
@@ -191,6 +203,9 @@ void dv_nest_cut_lines(dv_nest *n, int64_t line);
 void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems);
 // A few turns of the loop that continues the rows of an input.
 void dv_nest_cut_few(dv_nest *n, int64_t few);
+// The same so that a run of them is not short, and so many turns of the loop
+// that continues lines of results that a block of those is at most `elems`.
+void dv_nest_cut_runs(dv_nest *n, int64_t elems);
 // The m or n of the kernel, to size number `which`; 0: that is none for it.
 enum { DV_NEST_WIDTHS = 6 };
 int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);

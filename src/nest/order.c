@@ -22,19 +22,23 @@ static const unsigned char templates[][N_KINDS] = {
     // by their steps in what is read: results are packed
     {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
     {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
+    // by what goes on where kernels read
+    {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
 };
 enum {
     N_TEMPLATES = sizeof templates / sizeof *templates,
     MIXED = 8,
-    BY_INPUT = 10
+    BY_INPUT = 10,
+    BY_STREAM = 12
 };
 
 // What decides where a loop goes, apart from the template.
 typedef struct ranked {
     int64_t reach, reach_in;
     uint8_t kind;
-    uint8_t level; // of its tiles
-    uint8_t stays; // behind what it stood behind
+    uint8_t level;   // of its tiles
+    uint8_t stays;   // behind what it stood behind
+    uint8_t goes_on; // 2: its rows are behind those of a kernel, 1: its k
 } ranked;
 
 static int64_t reach_in(const dv_nest_dim *d)
@@ -68,20 +72,40 @@ static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
     }
 }
 
+// Does loop l go on in an input where the kernel's rows end (2), or its k (1)?
+// Tiles of these do in any case.
+static int goes_on(const dv_nest *n, const dv_nest_tiles *t, int l)
+{
+    const dv_nest_dim *d = &n->dims[l];
+    for (int i = 0; i < n->n_dims; i++) {
+        const dv_nest_dim *p = &n->dims[i];
+        int o = d->type == DV_NEST_M ? DV_IN0 : DV_IN1;
+        if (p->exec != DV_NEST_PRIM || t->inner[l] == i ||
+            !dv_nest_continues(d, p, o))
+            continue;
+        if (p->type == DV_NEST_K || p->stride[o] == 1)
+            return p->type == DV_NEST_K ? 1 : 2;
+    }
+    return 0;
+}
+
 static int rank_loops(const dv_nest *n, const dv_nest_tiles *t, ranked *r)
 {
     int l = 0;
     for (; l < n->n_dims && n->dims[l].exec != DV_NEST_PRIM; l++) {
         int kind = kind_of(n, t, l);
-        r[l] = (ranked){dv_nest_reach(&n->dims[l]), reach_in(&n->dims[l]),
-                        (uint8_t)kind, t->outer[l] >= 0,
-                        kind == OF_K && n->k_order == DV_K_AS_IT_IS};
+        r[l] = (ranked){dv_nest_reach(&n->dims[l]),
+                        reach_in(&n->dims[l]),
+                        (uint8_t)kind,
+                        t->outer[l] >= 0,
+                        kind == OF_K && n->k_order == DV_K_AS_IT_IS,
+                        (uint8_t)goes_on(n, t, l)};
     }
     return l;
 }
 
 // How loops of one kind are compared.
-enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, N_SORTS };
+enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, BY_GOING_ON, N_SORTS };
 
 static int kind_in(const ranked *r, int sort)
 {
@@ -97,6 +121,10 @@ static int comes_before(const ranked *a, const ranked *b, int sort)
         return of < than;
     if (a->stays)
         return 0;
+    if (sort == BY_GOING_ON && a->goes_on != b->goes_on)
+        return a->goes_on < b->goes_on;
+    if (sort == BY_GOING_ON)
+        return a->reach > b->reach;
     if (sort != BY_REACH_MIXED && a->level != b->level)
         return a->level < b->level;
     return sort == BY_REACH_IN ? a->reach_in > b->reach_in
@@ -204,9 +232,10 @@ typedef struct orders {
 // tiles apart.
 static int take_order(orders *x, int which)
 {
-    int sort = which >= BY_INPUT ? BY_REACH_IN
-               : which >= MIXED  ? BY_REACH_MIXED
-                                 : BY_REACH;
+    int sort = which >= BY_STREAM  ? BY_GOING_ON
+               : which >= BY_INPUT ? BY_REACH_IN
+               : which >= MIXED    ? BY_REACH_MIXED
+                                   : BY_REACH;
     uint8_t *order = x->all[which];
     x->sums[which] = arrange(&x->sorted[sort], which, order);
     for (int other = 0; other < which; other++)

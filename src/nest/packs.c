@@ -58,9 +58,15 @@ typedef struct found {
     int at[DV_N_OPERANDS];
 } found;
 
-// The loop for operand `o`; `whole` has all packed that can be.
-static int loop_for(count *c, found *x, dv_nest_way *whole, int o)
+// The loop for operand `o` of way `w`; `whole` has all packed that can be.
+static int loop_for(count *c, found *x, dv_nest_way *whole, dv_nest_way *w,
+                    int o)
 {
+    if (o == DV_OUT && w) {
+        dv_nest_way_take(c, w);
+        if (dv_nest_brings(c, &w->f))
+            return best_loop(c, o, w->moved[o]);
+    }
     if (!(x->known >> o & 1)) {
         dv_nest_way_take(c, whole);
         x->at[o] = best_loop(c, o, whole->moved[o]);
@@ -127,7 +133,7 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
         return 1; // with less packed it was tried
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =
-            packed >> o & 1 ? loop_for(c, x, whole, o) : (int)DV_FORM_NEVER;
+            packed >> o & 1 ? loop_for(c, x, whole, w, o) : (int)DV_FORM_NEVER;
         if (p.at[o] != DV_FORM_NEVER)
             really |= 1 << o;
         else if (o == DV_OUT && packed >> o & 1)
