@@ -1,8 +1,17 @@
 // Which core a thread runs on, through hwloc: threads that wander take their
 // caches' contents along too late.
+//
+// hwloc allocates a set whenever a thread is bound, and a run must allocate
+// nothing: on Linux its sets are turned into the system's when they are made.
+#define _GNU_SOURCE // sched_setaffinity
 #include "run/exec_in.h"
 #include "target/host.h"
+#include <errno.h>
 #include <hwloc.h>
+#ifdef __linux__
+#include <sched.h>
+#include <hwloc/glibc-sched.h>
+#endif
 
 struct dv_pins {
     hwloc_topology_t topo; // the process's
@@ -10,6 +19,10 @@ struct dv_pins {
     hwloc_cpuset_t before;
     int32_t n;
     int bound; // `before` is the user's thread's own set
+#ifdef __linux__
+    size_t set_bytes; // of each of
+    char *sets;       // n cores, then `before`; owned
+#endif
 };
 
 static _Thread_local const dv_pins *pinned; // by whom this thread is bound
@@ -40,6 +53,84 @@ static int find_cores(dv_pins *p, int32_t n)
     return p->n == n;
 }
 
+// -- The system's sets -------------------------------------------------------
+
+#ifdef __linux__
+static cpu_set_t *set_of(const dv_pins *p, int32_t i)
+{
+    return (cpu_set_t *)(void *)(p->sets + (size_t)i * p->set_bytes);
+}
+
+// A set smaller than the system's own is refused, and how large that is only a
+// trial tells.
+static int make_sets(dv_pins *p)
+{
+    enum { MOST_BYTES = 1 << 17 }; // a million processors
+    for (size_t bytes = sizeof(cpu_set_t);; bytes *= 2) {
+        p->sets = dv_alloc((size_t)(p->n + 1) * bytes);
+        p->set_bytes = bytes;
+        if (!p->sets)
+            return 0;
+        if (sched_getaffinity(0, bytes, set_of(p, p->n)) == 0)
+            break;
+        if (errno != EINVAL || bytes >= MOST_BYTES)
+            return 0;
+        dv_release(p->sets);
+    }
+    for (int32_t i = 0; i < p->n; i++)
+        hwloc_cpuset_to_glibc_sched_affinity(p->topo, p->core[i], set_of(p, i),
+                                             p->set_bytes);
+    return 1;
+}
+
+static void free_sets(dv_pins *p)
+{
+    dv_release(p->sets);
+}
+
+static int remember(dv_pins *p)
+{
+    return sched_getaffinity(0, p->set_bytes, set_of(p, p->n)) == 0;
+}
+
+static int bind_to(dv_pins *p, int32_t i)
+{
+    return sched_setaffinity(0, p->set_bytes, set_of(p, i)) == 0;
+}
+
+static void let_go(dv_pins *p)
+{
+    bind_to(p, p->n);
+}
+#else
+static int make_sets(dv_pins *p)
+{
+    return p->before != NULL;
+}
+
+static void free_sets(dv_pins *p)
+{
+    (void)p;
+}
+
+static int remember(dv_pins *p)
+{
+    return hwloc_get_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD) == 0;
+}
+
+static int bind_to(dv_pins *p, int32_t i)
+{
+    return hwloc_set_cpubind(p->topo, p->core[i], HWLOC_CPUBIND_THREAD) == 0;
+}
+
+static void let_go(dv_pins *p)
+{
+    hwloc_set_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD);
+}
+#endif
+
+// -- Pins --------------------------------------------------------------------
+
 int dv_pins_create(dv_pins **out, int32_t n)
 {
     dv_pins *p = dv_alloc(sizeof *p);
@@ -53,7 +144,7 @@ int dv_pins_create(dv_pins **out, int32_t n)
     *p = (dv_pins){.topo = dv_host_topology(),
                    .core = core,
                    .before = hwloc_bitmap_alloc()};
-    if (p->topo && p->before && find_cores(p, n))
+    if (p->topo && p->before && find_cores(p, n) && make_sets(p))
         *out = p;
     else
         dv_pins_destroy(p);
@@ -67,6 +158,7 @@ void dv_pins_destroy(dv_pins *p)
     for (int32_t i = 0; i < p->n; i++)
         hwloc_bitmap_free(p->core[i]);
     hwloc_bitmap_free(p->before);
+    free_sets(p);
     dv_release(p->core);
     dv_release(p);
 }
@@ -76,9 +168,8 @@ void dv_pin(dv_pins *p, int32_t i)
     if (!p || (pinned == p && pinned_to == i))
         return;
     if (i == 0)
-        p->bound =
-            hwloc_get_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD) == 0;
-    if (hwloc_set_cpubind(p->topo, p->core[i], HWLOC_CPUBIND_THREAD) != 0)
+        p->bound = remember(p);
+    if (!bind_to(p, i))
         return;
     pinned = i == 0 ? NULL : p;
     pinned_to = i;
@@ -87,5 +178,5 @@ void dv_pin(dv_pins *p, int32_t i)
 void dv_unpin(dv_pins *p)
 {
     if (p && p->bound)
-        hwloc_set_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD);
+        let_go(p);
 }

@@ -427,6 +427,29 @@ static void wrong(void **state)
             1, 1, DV_E_NEST);
 }
 
+// Sums of narrow types have zero and relu inside, and no pass of their own.
+static void touches_of_narrow(void **state)
+{
+    dv_nest *n = parse("nest b f32 { main gemm m 8 seq: in0 8, out 8"
+                       " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
+    n->narrow = DV_BF16;
+    for (int last = 0; last < 2; last++) {
+        dv_contract *c = NULL;
+        dv_diag *diag = dv_diag_create();
+        n->first = last ? DV_PRIM_NONE : DV_PRIM_EXP;
+        n->last = last ? DV_PRIM_EXP : DV_PRIM_NONE;
+        assert_int_equal(dv_contract_create(&c, *state, n, NULL, diag),
+                         DV_E_NEST);
+        assert_non_null(strstr(
+            dv_diag_text(diag),
+            last ? "invalid_last_touch_configuration: exp of sums of bf16"
+                 : "invalid_first_touch_configuration: exp of sums of bf16"));
+        assert_null(c);
+        dv_diag_destroy(diag);
+    }
+    dv_nest_destroy(n);
+}
+
 // -- Threads of the caller's own ---------------------------------------------
 
 static void parts(void **state)
@@ -472,17 +495,12 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),
-        cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),
-        cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),
-        cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),
-        cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),
-        cmocka_unit_test(wrong),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(original),          cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
