@@ -288,6 +288,26 @@ static void contractions(void **state)
     dv_jit_destroy(jit);
 }
 
+// Tiles of results further apart than kernels step: these bring nothing then.
+static void far_tiles(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    isa_of(jit);
+    dv_nest *n = parse(
+        "nest far f32 { first zero main gemm pack in1 out"
+        " m 3000000 seq: in0 48, out 1 m 48 prim: in0 1, out 3000000"
+        " n 24 prim: in1 48, out 144000000 k 48 prim: in0 144000000, in1 1 }");
+    dv_contract_options options = {.threads = 1, .as_is = 1};
+    dv_contract *c = NULL;
+    dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
+    if (s != DV_E_NOMEM) // the buffer is large, and never touched
+        assert_int_equal(s, DV_OK);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    dv_jit_destroy(jit);
+}
+
 // What the search for loops takes for rows that are brought are brought, if
 // they are not few.
 static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
@@ -338,9 +358,9 @@ static void prices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels), cmocka_unit_test(kept),
-        cmocka_unit_test(refused), cmocka_unit_test(contractions),
-        cmocka_unit_test(prices),
+        cmocka_unit_test(kernels),   cmocka_unit_test(kept),
+        cmocka_unit_test(refused),   cmocka_unit_test(contractions),
+        cmocka_unit_test(far_tiles), cmocka_unit_test(prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
