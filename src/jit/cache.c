@@ -240,6 +240,19 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
+// Behind the steps of all operands, which are multiplied here.
+static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
+                             dv_diag *diag)
+{
+    if (s->ahead_a == DV_AHEAD_BRING ? !dv_isa_brings(isa, s) : s->step_c != 0)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "no kernel brings the next rows of %dx%dx%d", s->m, s->n,
+                       s->k);
+    return s->step_c
+               ? check_ld("step_c", s->step_c, s->ldc * isa->bring_rows, diag)
+               : DV_OK;
+}
+
 // Fill in defaults and check. *s is the caller's copy.
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
@@ -269,22 +282,19 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
-    if (s->ahead_a == DV_AHEAD_BRING ? !dv_isa_brings(isa, s) : s->step_c != 0)
-        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "no kernel brings the next rows of %dx%dx%d", s->m, s->n,
-                       s->k);
-    if (s->step_c)
-        DV_TRY(check_ld("step_c", s->step_c, s->ldc * isa->bring_rows, diag));
     if ((s->dtype == DV_I8 || s->dtype == DV_I32) &&
         (s->alpha == DV_SCALE_ANY || s->beta == DV_SCALE_ANY))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "products of whole numbers are not scaled");
-    if (pairs_only(s->dtype))
-        return check_pairs(isa, s, diag);
+    if (pairs_only(s->dtype)) {
+        DV_TRY(check_pairs(isa, s, diag));
+        return check_bring(isa, s, diag);
+    }
     if (!s->panel_a || s->pack_a)
         DV_TRY(check_ld("lda", s->lda, row_a, diag));
     DV_TRY(check_ld("ldb", s->ldb, row_b, diag));
-    return check_ld("ldc", s->ldc, s->n, diag);
+    DV_TRY(check_ld("ldc", s->ldc, s->n, diag));
+    return check_bring(isa, s, diag);
 }
 
 static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)

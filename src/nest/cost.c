@@ -84,16 +84,20 @@ static int asks(const count *c, const dv_nest_form *f)
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
+// As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
+// whole numbers that are small, once a block is known to fit L1.
 int dv_nest_brings(const count *c, const dv_nest_form *f)
 {
     enum { PAGE_BYTES = 4096, PAGES = 32 };
+    if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
+        f->pack[f->in_col] == DV_FORM_NEVER || c->es != 4 ||
+        c->col != 6 * c->lanes || c->k <= PAGES ||
+        c->row * c->k * c->es > (double)c->caches->l1 / 4 ||
+        (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es < PAGE_BYTES)
+        return 0;
     int64_t k = (int64_t)c->k, tiles = (int64_t)c->row / c->caches->rows;
-    return asks(c, f) && f->pack[DV_OUT] != DV_FORM_NEVER &&
-           f->pack[f->in_col] != DV_FORM_NEVER && c->k > PAGES && tiles &&
-           (double)(tiles * c->caches->rows) == c->row && k % tiles == 0 &&
-           c->col > 5 * c->lanes && c->col <= 6 * c->lanes &&
-           c->row * c->k * c->es <= (double)c->caches->l1 / 4 &&
-           (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es >= PAGE_BYTES;
+    return tiles && (double)(tiles * c->caches->rows) == c->row &&
+           k % tiles == 0;
 }
 
 // Bytes of an input that lie together and are read by kernels one after the

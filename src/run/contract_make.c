@@ -48,6 +48,16 @@ static int asks(const dv_contract *c)
            !f->col_turned && is_far(c, f->in_row);
 }
 
+// Are tiles of results too far apart for kernels, with all of a line between?
+static int is_too_far(const dv_contract *c, int64_t tile)
+{
+    for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
+        if (c->n.dims[l].stride[DV_OUT] == 1 &&
+            !dv_mul_i64(&tile, tile, c->n.dims[l].size))
+            return 1;
+    return tile >= MAX_STEP - 64;
+}
+
 // Rows of k that are each on a page of its own, more than are at hand: kernels
 // read them from a block in L1, that the one before has filled. Results are
 // packed tile by tile then, all that make up a line side by side.
@@ -69,7 +79,8 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
                        .ldb = round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
-    if (bytes <= l1 / 4 && dv_isa_brings(isa, &s))
+    if (bytes <= l1 / 4 && dv_isa_brings(isa, &s) &&
+        !is_too_far(c, s.ldb * isa->bring_rows))
         c->near_bytes = round_up(bytes, 64);
     c->tile_rows = isa->bring_rows;
 }

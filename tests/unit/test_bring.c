@@ -1,6 +1,7 @@
 // Kernels that bring the rows which the next one reads: every shape there is,
 // between pages that may not be touched; and contractions made of them.
 #define _GNU_SOURCE
+#include "nest/cost.h"
 #include "run/contract_in.h"
 #include "unit/contract_case.h"
 #include "unit/jit_problem.h"
@@ -24,10 +25,13 @@ static dv_gemm_shape shape_of(int m, int k)
     s.trans_a = s.one_sum = 1;
     s.ahead_a = DV_AHEAD_BRING;
     s.lda = m + (pick(2) ? pick(70) : 1000 + pick(100));
-    s.ldb = 24 + 4 * pick(3);
+    s.ldb = 24 + pick(2) * pick(9);
     s.ldc = 24 + pick(3) * pick(9);
     s.step_c = pick(3) ? 4 * s.ldc + pick(3000) : 0;
-    s.beta = (uint8_t)pick(2);
+    s.alpha = (uint8_t)(s.dtype == DV_F32 && pick(4) == 0 ? DV_SCALE_ANY
+                                                          : DV_SCALE_ONE);
+    s.beta = (uint8_t)pick(s.dtype == DV_F32 ? 3 : 2);
+    s.stream = (uint8_t)(pick(4) == 0);
     s.relu = (uint8_t)(pick(3) == 0);
     return s;
 }
@@ -39,6 +43,18 @@ static void by_rows(const dv_gemm_shape *s, const float *c, int64_t step,
     for (int i = 0; i < s->m; i++)
         memcpy(out + i * 24, c + i / 4 * step + i % 4 * s->ldc,
                24 * sizeof *out);
+}
+
+// What is not of C's rows, `c` has as it was.
+static void only_rows(const dv_gemm_shape *s, const unsigned char *c,
+                      const unsigned char *before, int64_t step, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t in = i % step, row = in / s->ldc;
+        if ((i / step == s->m / 4 || row > 3 || in % s->ldc >= 24) &&
+            memcmp(c + 4 * i, before + 4 * i, 4))
+            fail_msg("element %d outside was written", (int)i);
+    }
 }
 
 // The same bits as a kernel that brings nothing, and the next rows, tight.
@@ -59,24 +75,29 @@ static void brings(dv_jit *jit, dv_gemm_shape s)
     fill(s.dtype, c.data, n_c, 0);
     fill(s.dtype, next.data, n_next, 0);
     by_rows(&s, (float *)c.data, step, want);
+    unsigned char *before = malloc((size_t)n_c * 4);
+    memcpy(before, c.data, (size_t)n_c * 4);
     dv_gemm_shape plain = s;
     dv_gemm_fn run, other;
     plain.ahead_a = DV_AHEAD_NONE;
     plain.lda = s.m;
     plain.ldc = 24;
     plain.step_c = 0;
-    dv_gemm_args args = {.next = next.data, .pack_a = to.data};
+    dv_gemm_args args = {
+        .alpha = 1.5, .beta = -0.75, .next = next.data, .pack_a = to.data};
     assert_int_equal(dv_jit_gemm(jit, &plain, &other, NULL), DV_OK);
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
-    other(a.data, b.data, want, NULL);
+    other(a.data, b.data, want, &args);
     run(a.data, b.data, c.data, &args);
     by_rows(&s, (float *)c.data, step, got);
     assert_memory_equal(got, want, out);
+    only_rows(&s, c.data, before, step, n_c);
     for (int p = 0; p < s.k; p++)
         assert_memory_equal(to.data + (size_t)p * row,
                             next.data + p * s.lda * 4, row);
     free(got);
     free(want);
+    free(before);
     unfence(&a);
     unfence(&to);
     unfence(&b);
@@ -119,8 +140,7 @@ static void kept(void **state)
         dv_gemm_shape s = shape_of(mk[0], mk[1]);
         dv_code x = {.at = alone, .cap = MOST_CODE};
         dv_code y = {.at = behind, .cap = MOST_CODE, .keep = keep};
-        s.batch = s.alpha = 1;
-        s.dtype = DV_F32;
+        s.batch = 1;
         assert_true(dv_isa_brings(isa, &s));
         if (pick(4) == 0) {
             s.ahead_a = DV_AHEAD_NONE;
@@ -162,7 +182,14 @@ static void refused(void **state)
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
     s.step_c = 200; // brings nothing
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
-    s.step_c = 0;
+    s.trans_a = 1;
+    s.ahead_a = DV_AHEAD_BRING;
+    s.ldc = INT64_MAX / 2; // nor do products of these wrap
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s.ldc = 24;
+    s.ldb = INT64_MAX / 2;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s.ldb = s.step_c = 0;
     s.ahead_a = DV_AHEAD_BRING + 1;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     dv_jit_destroy(jit);
@@ -261,13 +288,79 @@ static void contractions(void **state)
     dv_jit_destroy(jit);
 }
 
+// Tiles of results further apart than kernels step: these bring nothing then.
+static void far_tiles(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    isa_of(jit);
+    dv_nest *n = parse(
+        "nest far f32 { first zero main gemm pack in1 out"
+        " m 3000000 seq: in0 48, out 1 m 48 prim: in0 1, out 3000000"
+        " n 24 prim: in1 48, out 144000000 k 48 prim: in0 144000000, in1 1 }");
+    dv_contract_options options = {.threads = 1, .as_is = 1};
+    dv_contract *c = NULL;
+    dv_status s = dv_contract_create(&c, jit, n, &options, NULL);
+    if (s != DV_E_NOMEM) // the buffer is large, and never touched
+        assert_int_equal(s, DV_OK);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    dv_jit_destroy(jit);
+}
+
+// What the search for loops takes for rows that are brought are brought, if
+// they are not few.
+static void is_priced(dv_jit *jit, const char *type, int m, int n, int k)
+{
+    enum { PACKED = 1 << DV_IN1 | 1 << DV_OUT, RUN = 96 };
+    char text[512];
+    snprintf(text, sizeof text,
+             "nest x %s { first zero main gemm pack in1 m 16 seq pack out:"
+             " in0 %d, out 1 m %d seq: in0 %d, out 16 m %d prim: in0 1, out %d"
+             " n %d prim: in1 %d, out %d k %d prim: in0 %d, in1 1 }",
+             type, RUN * m * k, RUN, m, m, RUN * 16, n, k, RUN * 16 * m, k,
+             RUN * m);
+    dv_nest *nest = parse(text);
+    dv_nest_caches caches = dv_nest_caches_of(&(dv_nest_options){.threads = 1});
+    dv_contract *c = NULL;
+    dv_nest_count count;
+    dv_nest_tiles t;
+    int bad;
+    assert_true(dv_nest_tiles_of(nest, &t, &bad));
+    assert_true(dv_nest_count_begin(&count, nest, &caches, &t));
+    dv_nest_way *w = dv_nest_way_of(&count, PACKED);
+    assert_non_null(w);
+    dv_nest_way_take(&count, w);
+    dv_contract_options options = {.as_is = 1};
+    assert_int_equal(dv_contract_create(&c, jit, nest, &options, NULL), DV_OK);
+    if (dv_nest_brings(&count, &w->f) != (c->near_bytes > 0))
+        fail_msg("%s", text);
+    dv_contract_destroy(c);
+    dv_nest_destroy(nest);
+}
+
+static void prices(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    isa_of(jit);
+    for (int m = 36; m <= 128; m += 4)
+        for (int k = m / 4 * (128 / m); k <= 128; k += m / 4)
+            is_priced(jit, "f32", m, 24, k);
+    for (int n = 9; n < 28; n++) {
+        is_priced(jit, "f32", 48, n, 48);
+        is_priced(jit, "f64", 36, n, 36);
+        is_priced(jit, "f32", 34 + n, 24, 60);
+    }
+    dv_jit_destroy(jit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels),
-        cmocka_unit_test(kept),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(contractions),
+        cmocka_unit_test(kernels),   cmocka_unit_test(kept),
+        cmocka_unit_test(refused),   cmocka_unit_test(contractions),
+        cmocka_unit_test(far_tiles), cmocka_unit_test(prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
