@@ -153,7 +153,7 @@ static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
 }
 
 // Elements of a unit stride loop that go together: one line, or a few.
-static const int64_t lines[] = {16, 48};
+static const int64_t lines[] = {16, 96};
 enum { N_LINES = sizeof lines / sizeof *lines };
 
 enum {

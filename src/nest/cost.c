@@ -86,14 +86,20 @@ static int asks(const count *c, const dv_nest_form *f)
 
 // As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
 // whole numbers that are small, once a block is known to fit L1.
-int dv_nest_brings(const count *c, const dv_nest_form *f)
+// Are the rows of k each on a page of its own, and more than pages at hand?
+static int has_many_pages(const count *c, const dv_nest_form *f)
 {
     enum { PAGE_BYTES = 4096, PAGES = 32 };
+    return c->k > PAGES &&
+           (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es >= PAGE_BYTES;
+}
+
+int dv_nest_brings(const count *c, const dv_nest_form *f)
+{
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
         f->pack[f->in_col] == DV_FORM_NEVER || c->es != 4 ||
-        c->col != 6 * c->lanes || c->k <= PAGES ||
-        c->row * c->k * c->es > (double)c->caches->l1 / 4 ||
-        (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es < PAGE_BYTES)
+        c->col != 6 * c->lanes || !has_many_pages(c, f) ||
+        c->row * c->k * c->es > (double)c->caches->l1 * 3 / 8)
         return 0;
     int64_t k = (int64_t)c->k, tiles = (int64_t)c->row / c->caches->rows;
     return tiles && (double)(tiles * c->caches->rows) == c->row &&
@@ -140,7 +146,9 @@ static double kernel(const count *c, int asking)
                                                : 0.05;
     if (asking && c->k * LINE > (double)c->caches->l1 / 4)
         waste += 0.3; // lines of rows far apart do not stay in L1
-    if (!packed)      // long vectors turn out as well then
+    if (asking && has_many_pages(c, f) && !dv_nest_brings(c, f))
+        waste += 0.06;
+    if (!packed) // long vectors turn out as well then
         waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
     // Rows far apart take whole lines, and places in the cache that they fight
     // for.
@@ -199,11 +207,12 @@ double dv_nest_loads_of(const count *c, int o)
 // with the k of the kernel, the machine sees one stream of rows.
 static double walk_price(const count *c)
 {
-    const dv_nest_dim *k = &c->n->dims[c->f.k[0]];
-    for (int l = c->f.n_loops - 1, i = 0; l >= 0 && i < 2; l--, i++)
-        if (dv_nest_continues(&c->n->dims[l], k, c->f.in_row))
-            return 2;
-    return 5;
+    const dv_nest_dim *k = &c->n->dims[c->f.k[0]], *d = c->n->dims;
+    int o = c->f.in_row, l = c->f.n_loops - 1;
+    double run = dv_nest_elems(c->n, c->f.row);
+    for (; l >= 0 && (double)d[l].stride[o] == run; l--)
+        run *= c->turns[l];
+    return l >= 0 && dv_nest_continues(&d[l], k, o) ? 2 : 5;
 }
 
 // Where a kernel reads a little of each row in memory, it waits for every one,

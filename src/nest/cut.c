@@ -135,20 +135,20 @@ void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
 }
 
 // The loop that continues the rows of an input, where lines of results lie
-// across: inside it is prim *at. -1: none.
-static int find_rows(const dv_nest *n, int *at)
+// across: inside it is prim *at, whole or (cut) a tile of the row. -1: none.
+static int find_rows(const dv_nest *n, int cut, int *at)
 {
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *p = &n->dims[i];
         for (int j = 0; p->exec == DV_NEST_PRIM && j < n->n_dims; j++) {
             const dv_nest_dim *d = &n->dims[j];
             if (d->type != p->type || d->exec == DV_NEST_PRIM || d->whole ||
-                p->type == DV_NEST_K || p->whole)
+                p->type == DV_NEST_K || (p->whole && !cut))
                 continue;
             int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
             *at = i;
-            if (p->stride[o] == 1 && dv_nest_continues(d, p, o) &&
-                p->stride[DV_OUT] != 1)
+            if (p->stride[o] == 1 && p->stride[DV_OUT] != 1 &&
+                d->stride[o] == (p->whole ? p->whole : p->size))
                 return j;
         }
     }
@@ -159,7 +159,7 @@ static int find_rows(const dv_nest *n, int *at)
 // together, where out is packed and does not leave room for all of them.
 void dv_nest_cut_few(dv_nest *n, int64_t few)
 {
-    int at, i = find_rows(n, &at);
+    int at, i = find_rows(n, 0, &at);
     if (i >= 0 && n->dims[i].size > few)
         cut_to(n, i, even(n->dims[i].size, few, 1));
 }
@@ -174,23 +174,29 @@ static int find_out(const dv_nest *n, int64_t step)
     return -1;
 }
 
+// Where one loop continues both, a few turns are enough.
 void dv_nest_cut_runs(dv_nest *n, int64_t elems)
 {
     enum { RUN = 128 }; // elements
-    int at, rows = find_rows(n, &at), line = find_out(n, 1);
+    int at, rows = find_rows(n, 1, &at), line = find_out(n, 1);
     int lines = line < 0 ? -1 : find_out(n, n->dims[line].size);
-    if (rows < 0 || lines < 0 || lines == rows)
+    if (rows < 0 || lines < 0)
         return;
-    int64_t few = dv_ceil_div(RUN, n->dims[at].size), block;
+    const dv_nest_dim *p = &n->dims[at];
+    int64_t few = dv_ceil_div(RUN, p->whole ? p->whole : p->size), block;
     if (n->dims[rows].size <= few ||
         !dv_mul_i64(&block, few, n->dims[line].size) ||
         !dv_mul_i64(&block, block, dv_nest_prim_size(n, DV_NEST_M)) ||
         !dv_mul_i64(&block, block, dv_nest_prim_size(n, DV_NEST_N)))
         return;
     int64_t many = dv_max_i64(elems / block, 1);
-    if (n->dims[lines].size > many)
+    few = even(n->dims[rows].size, few, 1);
+    if (lines != rows && n->dims[lines].size > many) {
         cut_to(n, lines, even(n->dims[lines].size, many, 1));
-    dv_nest_cut_few(n, few);
+        rows = find_rows(n, 1, &at);
+    }
+    if (rows >= 0)
+        cut_to(n, rows, few);
 }
 
 // Sizes worth trying for the m or n of the kernel; 0 ends the list.

@@ -38,7 +38,7 @@ typedef struct ranked {
     uint8_t kind;
     uint8_t level;   // of its tiles
     uint8_t stays;   // behind what it stood behind
-    uint8_t goes_on; // 2: its rows are behind those of a kernel, 1: its k
+    uint8_t goes_on; // where the kernel ends: see there
 } ranked;
 
 static int64_t reach_in(const dv_nest_dim *d)
@@ -72,19 +72,23 @@ static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
     }
 }
 
-// Does loop l go on in an input where the kernel's rows end (2), or its k (1)?
-// Tiles of these do in any case.
+// Does loop l go on in an input where the kernel's k ends (1), its row (2), its
+// part of a row (3)?
 static int goes_on(const dv_nest *n, const dv_nest_tiles *t, int l)
 {
     const dv_nest_dim *d = &n->dims[l];
+    int o = d->type == DV_NEST_M ? DV_IN0 : DV_IN1;
     for (int i = 0; i < n->n_dims; i++) {
         const dv_nest_dim *p = &n->dims[i];
-        int o = d->type == DV_NEST_M ? DV_IN0 : DV_IN1;
-        if (p->exec != DV_NEST_PRIM || t->inner[l] == i ||
-            !dv_nest_continues(d, p, o))
+        if (p->exec != DV_NEST_PRIM)
             continue;
-        if (p->type == DV_NEST_K || p->stride[o] == 1)
-            return p->type == DV_NEST_K ? 1 : 2;
+        if (p->type == DV_NEST_K && dv_nest_continues(d, p, o))
+            return t->inner[l] != i;
+        if (p->type == d->type && p->stride[o] == 1 && t->inner[l] == i)
+            return 3;
+        if (p->type == d->type && p->stride[o] == 1 &&
+            d->stride[o] == (p->whole ? p->whole : p->size))
+            return 2;
     }
     return 0;
 }

@@ -79,7 +79,7 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
                        .ldb = round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
-    if (bytes <= l1 / 4 && dv_isa_brings(isa, &s) &&
+    if (bytes <= l1 * 3 / 8 && dv_isa_brings(isa, &s) &&
         !is_too_far(c, s.ldb * isa->bring_rows))
         c->near_bytes = round_up(bytes, 64);
     c->tile_rows = isa->bring_rows;

@@ -151,7 +151,7 @@ static int cut(dv_nest *n, const dv_nest_caches *c, int line, int m, int k_n,
     int64_t size = dv_dtype_get(n->dtype)->size_bytes;
     int64_t elems = c->l2 / 2 / size;
     static const int64_t few[] = {8, 4, 16};
-    dv_nest_cut_lines(n, line ? 48 : 16);
+    dv_nest_cut_lines(n, line ? 96 : 16);
     if (!dv_nest_cut_prim(n, DV_NEST_M, m, c->vector / 4) ||
         !dv_nest_cut_prim(n, DV_NEST_N, k_n, c->vector / 4))
         return 0;
@@ -341,7 +341,7 @@ static void bounds_hold(void **state)
             m = rng_percent(&r, 20) ? m : 0,
             k_n = rng_percent(&r, 10) ? k_n : 0;
         given = n;
-        dv_nest_cut_lines(&given, line ? 48 : 16);
+        dv_nest_cut_lines(&given, line ? 96 : 16);
         if (!cut(&n, &c, line, m, k_n, block))
             continue;
         met += check_bounds(&given, &n, &c, (int)gen_seed() + i);
