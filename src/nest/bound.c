@@ -28,7 +28,7 @@ static double least_price(const count *c, int o)
             longest = n->dims[i].size;
     if (o == DV_OUT && longest && far > 0)
         return c->p->turned;
-    return dv_nest_turned_price(c, o, far, longest);
+    return dv_nest_turned_price(c, o, far, longest, 0);
 }
 
 // Every element is packed once at least.

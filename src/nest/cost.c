@@ -344,7 +344,8 @@ static double copied(double run_bytes, int from_memory)
 
 // The price of an element where what is unit stride in the buffer is `far`
 // apart, and `longest` elements of another dimension are side by side.
-double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest)
+double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest,
+                            int brings)
 {
     if (far < 1)
         return c->p->scalar;
@@ -352,9 +353,8 @@ double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest)
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8
-             : dv_nest_brings(c, &c->f)
-                 ? 2.3 * c->p->pages // it keeps pages busy
-                 : c->p->pages;
+             : brings    ? 2.3 * c->p->pages // it keeps pages busy
+                         : c->p->pages;
     if (longest < 2)
         return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + c->p->turned * (longest < 16   ? 1.6
@@ -389,7 +389,7 @@ static double price(const count *c, int o, int at)
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
     }
-    return dv_nest_turned_price(c, o, far, longest);
+    return dv_nest_turned_price(c, o, far, longest, dv_nest_brings(c, &c->f));
 }
 
 double dv_nest_packing(const count *c, int o)

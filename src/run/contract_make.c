@@ -70,7 +70,7 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
         f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
         c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
         c->k[0].size <= PAGES ||
-        llabs(stride_of(c, f->k[0], f->in_row)) * c->es < PAGE_BYTES)
+        stride_of(c, f->k[0], f->in_row) * c->es < PAGE_BYTES)
         return;
     int64_t bytes = c->row.size * c->k[0].size * c->es;
     dv_gemm_shape s = {.m = (int32_t)c->row.size,
@@ -80,9 +80,10 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
     if (bytes <= l1 * 3 / 8 && dv_isa_brings(isa, &s) &&
-        !is_too_far(c, s.ldb * isa->bring_rows))
+        !is_too_far(c, s.ldb * isa->bring_rows)) {
         c->near_bytes = round_up(bytes, 64);
-    c->tile_rows = isa->bring_rows;
+        c->tile_rows = isa->bring_rows;
+    }
 }
 
 // How the operand of the rows is read.
