@@ -137,6 +137,17 @@ struct dv_contract {
     size_t memory_bytes;
 };
 
+static inline int64_t ct_round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+// contract_lay.c: where everything lies. 0: it is too much to count.
+dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
+int ct_lay_loops(dv_contract *c);
+int ct_lay_parts(dv_contract *c);
+void ct_lay_panels(dv_contract *c);
+int ct_lay_buffer(dv_contract *c, int operand);
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);

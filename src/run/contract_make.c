@@ -25,11 +25,6 @@ static int64_t stride_of(const dv_contract *c, int dim, int operand)
     return c->n.dims[dim].stride[operand];
 }
 
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 // -- Kernels -----------------------------------------------------------------
 
 // Does an operand come from memory, or from the far end of the caches?
@@ -76,12 +71,12 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
     dv_gemm_shape s = {.m = (int32_t)c->row.size,
                        .n = (int32_t)c->col.size,
                        .k = (int32_t)c->k[0].size,
-                       .ldb = round_up(c->col.size, c->lanes),
+                       .ldb = ct_round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
     if (bytes <= l1 * 3 / 8 && dv_isa_brings(isa, &s) &&
         !is_too_far(c, s.ldb * isa->bring_rows)) {
-        c->near_bytes = round_up(bytes, 64);
+        c->near_bytes = ct_round_up(bytes, 64);
         c->tile_rows = isa->bring_rows;
     }
 }
@@ -118,7 +113,7 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
         s->pack_b = 1;
         s->next_b = DV_NEXT_SPREAD;
     } else if (c->panels) {
-        s->ldb = round_up(s->n, c->lanes);
+        s->ldb = ct_round_up(s->n, c->lanes);
         // Unless this panel is all there is.
         s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
                                           2 * s->ldb * c->k_size[0] * c->es;
@@ -134,7 +129,7 @@ static int64_t ldc_of(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
-        return round_up(c->col.size, c->lanes);
+        return ct_round_up(c->col.size, c->lanes);
     if (f->row < 0 || c->row.size == 1)
         return 0;
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
@@ -314,7 +309,7 @@ static void list_axes(const dv_contract *c, ct_mover *m)
     if (o == DV_OUT && c->form.row >= 0) {
         ct_axis *x = &m->axes[m->n_axes++];
         *x = axis_of(c, c->form.row, o);
-        x->to = round_up(c->col.size, c->lanes) * c->es;
+        x->to = ct_round_up(c->col.size, c->lanes) * c->es;
         if (c->tile_step)
             add_tiles(c, m, x);
     }
@@ -406,7 +401,7 @@ static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
                                 int back)
 {
     int64_t padded =
-        m->operand == c->form.in_col ? round_up(wide, c->lanes) : wide;
+        m->operand == c->form.in_col ? ct_round_up(wide, c->lanes) : wide;
     int64_t from = m->along.size > 1 ? m->along.from / c->es : wide;
     int64_t to =
         m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
@@ -478,7 +473,7 @@ enum { HUGE_BYTES = 2 << 20 };
 // All buffers in one mapping, huge pages where the system has them.
 dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
 {
-    int64_t each = 0, sums = round_up(c->parts * c->part_elems * c->es, 256);
+    int64_t each = 0, sums = ct_round_up(c->parts * c->part_elems * c->es, 256);
     for (int o = 0; o < DV_N_OPERANDS; o++)
         each += c->buffer_bytes[o];
     size_t team = (size_t)c->threads * sizeof *c->team;
@@ -488,7 +483,8 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
     memset(c->team, 0, team);
     if (!each && !sums)
         return DV_OK;
-    int64_t total = round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    int64_t total =
+        ct_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)

@@ -498,6 +498,53 @@ static void start_bringing(dv_gen *g, const dv_gemm_shape *s)
     dv_gen_mov(g, X_LDA, s->lda * g->es);
 }
 
+static walk walk_of(dv_gen *g, const dv_prod *p, const dv_cuts *grid,
+                    const dv_gemm_shape *s)
+{
+    int one_v = grid->v.n == 1 && grid->v.count[0] == 1;
+    walk w = {.g = g, .p = p, .grid = grid, .panel_v = s->panel_b};
+    w.blocked = s->panel_a && (s->batch > 1 || s->panel_b ||
+                               (!one_v && (s->pack_a || s->pack_b)));
+    w.many_s =
+        grid->s.n > 1 || grid->s.count[0] > 1 || w.blocked; // which keeps bases
+    w.many_v = !one_v || p->n_v % g->lanes;
+    w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b && !w.blocked;
+    w.parts = s->panel_b ? s->next_b : 0;
+    w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
+    return w;
+}
+
+// Registers, and what they start with.
+static void enter(walk *w, const dv_gemm_shape *s)
+{
+    dv_gen *g = w->g;
+    const dv_prod *p = w->p;
+    g->n_vregs = w->blocked ? 32 : count_regs(g, p, w->grid);
+    g->saves_x = w->many_s || w->many_v || w->spread || p->bias || p->bring ||
+                 !dv_gen_fits_add(p->ld_s) || !dv_gen_fits_add(p->ld_v) ||
+                 !dv_gen_fits_add(p->ldc);
+    dv_gen_enter(g);
+    if (p->c_turned) {
+        DV_E(mov_x, X_TMP, 0, X_A, 0);
+        DV_E(mov_x, X_A, 0, X_B, 0);
+        DV_E(mov_x, X_B, 0, X_TMP, 0);
+    }
+    constants(g, p);
+    if (p->pack_s)
+        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
+    if (p->pack_v)
+        DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+    start_next(w, count_tiles(&w->grid->s));
+    if (p->bring)
+        start_bringing(g, s);
+    if (w->many_s) {
+        DV_E(mov_x, X_ABASE, 0, X_A, 0);
+        DV_E(mov_x, X_CBASE, 0, X_C, 0);
+    }
+    if (p->bias == 1 && w->many_s)
+        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
+}
+
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
 {
     int es = s->dtype == DV_F64 ? 8 : 4; // of C
@@ -514,50 +561,12 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, es);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    int one_v = grid.v.n == 1 && grid.v.count[0] == 1;
     if (!grid.s.n) {
         code->failed = 1;
         return;
     }
-    walk w = {g,
-              &p,
-              &grid,
-              grid.s.n > 1 || grid.s.count[0] > 1,
-              grid.v.n > 1 || grid.v.count[0] > 1 || p.n_v % g->lanes,
-              0,
-              s->panel_a && (s->batch > 1 || s->panel_b ||
-                             (!one_v && (s->pack_a || s->pack_b))),
-              s->panel_b,
-              0,
-              0};
-    w.many_s |= w.blocked; // keeps bases
-    w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b && !w.blocked;
-    w.parts = s->panel_b ? s->next_b : 0;
-    w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
-    g->n_vregs = w.blocked ? 32 : count_regs(g, &p, &grid);
-    g->saves_x = w.many_s || w.many_v || w.spread || p.bias || p.bring ||
-                 !dv_gen_fits_add(p.ld_s) || !dv_gen_fits_add(p.ld_v) ||
-                 !dv_gen_fits_add(p.ldc);
-    dv_gen_enter(g);
-    if (p.c_turned) {
-        DV_E(mov_x, X_TMP, 0, X_A, 0);
-        DV_E(mov_x, X_A, 0, X_B, 0);
-        DV_E(mov_x, X_B, 0, X_TMP, 0);
-    }
-    constants(g, &p);
-    if (p.pack_s)
-        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
-    if (p.pack_v)
-        DV_E(ldr_x, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
-    start_next(&w, count_tiles(&grid.s));
-    if (p.bring)
-        start_bringing(g, s);
-    if (w.many_s) {
-        DV_E(mov_x, X_ABASE, 0, X_A, 0);
-        DV_E(mov_x, X_CBASE, 0, X_C, 0);
-    }
-    if (p.bias == 1 && w.many_s)
-        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
+    walk w = walk_of(g, &p, &grid, s);
+    enter(&w, s);
     if (w.blocked)
         blocked(&w);
     else
