@@ -62,8 +62,8 @@ static cpu_set_t *set_of(const dv_pins *p, int32_t i)
 }
 
 // A set smaller than the system's own is refused, and how large that is only a
-// trial tells.
-static int make_sets(dv_pins *p)
+// trial tells. 0: there is no memory. *made: the system has told.
+static int make_sets(dv_pins *p, int *made)
 {
     enum { MOST_BYTES = 1 << 17 }; // a million processors
     for (size_t bytes = sizeof(cpu_set_t);; bytes *= 2) {
@@ -71,10 +71,11 @@ static int make_sets(dv_pins *p)
         p->set_bytes = bytes;
         if (!p->sets)
             return 0;
-        if (sched_getaffinity(0, bytes, set_of(p, p->n)) == 0)
+        *made = sched_getaffinity(0, bytes, set_of(p, p->n)) == 0;
+        if (*made)
             break;
         if (errno != EINVAL || bytes >= MOST_BYTES)
-            return 0;
+            return 1;
         dv_release(p->sets);
     }
     for (int32_t i = 0; i < p->n; i++)
@@ -103,9 +104,10 @@ static void let_go(dv_pins *p)
     bind_to(p, p->n);
 }
 #else
-static int make_sets(dv_pins *p)
+static int make_sets(dv_pins *p, int *made)
 {
-    return p->before != NULL;
+    *made = p->before != NULL;
+    return 1;
 }
 
 static void free_sets(dv_pins *p)
@@ -144,11 +146,14 @@ int dv_pins_create(dv_pins **out, int32_t n)
     *p = (dv_pins){.topo = dv_host_topology(),
                    .core = core,
                    .before = hwloc_bitmap_alloc()};
-    if (p->topo && p->before && find_cores(p, n) && make_sets(p))
+    int made = 0, memory = 1;
+    if (p->topo && p->before && find_cores(p, n))
+        memory = make_sets(p, &made);
+    if (memory && made)
         *out = p;
     else
         dv_pins_destroy(p);
-    return 1;
+    return memory;
 }
 
 void dv_pins_destroy(dv_pins *p)
