@@ -43,13 +43,13 @@ typedef struct dv_gemm_shape {
     int64_t stride_a, stride_b; // elements from one product to the next
     int64_t step_c; // with DV_AHEAD_BRING: from the rows of C of one tile to
                     // those of the next; 0 means that they follow
-    uint8_t dtype; // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
-                   // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
-                   // in f32 and DV_I8 with C in i32: n up to dv_isa's
-                   // pairs_cols then, A in panels of pairs_rows, both packed
-                   // in pairs (B with overlap), lda and ldb play no part.
-                   // Plans (gemm.h) take narrow types, DV_F16 too, as they
-                   // are stored.
+    uint8_t dtype;  // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
+                    // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
+                    // in f32 and DV_I8 with C in i32: n up to dv_isa's
+                    // pairs_cols then, A in panels of pairs_rows, both packed
+                    // in pairs (B with overlap), lda and ldb play no part.
+                    // Plans (gemm.h) take narrow types, DV_F16 too, as they
+                    // are stored.
     uint8_t trans_a, trans_b;
     uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
     uint8_t bias;        // dv_bias: one value a row, or one a column
