@@ -84,8 +84,6 @@ static int asks(const count *c, const dv_nest_form *f)
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
-// As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
-// whole numbers that are small, once a block is known to fit L1.
 // Are the rows of k each on a page of its own, and more than pages at hand?
 static int has_many_pages(const count *c, const dv_nest_form *f)
 {
@@ -94,6 +92,8 @@ static int has_many_pages(const count *c, const dv_nest_form *f)
            (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es >= PAGE_BYTES;
 }
 
+// As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
+// whole numbers that are small, once a block is known to fit L1.
 int dv_nest_brings(const count *c, const dv_nest_form *f)
 {
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
@@ -353,7 +353,7 @@ double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest,
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8
-             : brings    ? 2.3 * c->p->pages // it keeps pages busy
+             : brings    ? 2.3 * c->p->pages // others were looked up
                          : c->p->pages;
     if (longest < 2)
         return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
