@@ -31,6 +31,11 @@ static inline int64_t dv_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b > 0);
 }
 
+static inline int64_t dv_round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
 static inline int64_t dv_min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -12,7 +12,7 @@ enum { MAX_THREADS = 1024, MAX_EACH = 64, MAX_TILE = 32 };
 static int32_t even(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
-    return (int32_t)dv_min_i64(n, dv_gemm_up(dv_ceil_div(n, parts), unit));
+    return (int32_t)dv_min_i64(n, dv_round_up(dv_ceil_div(n, parts), unit));
 }
 
 // The grid of threads whose blocks read least: rows of A and columns of B.
@@ -76,8 +76,8 @@ static void deal(dv_gemm_plan *plan)
 {
     const dv_gemm_shape *s = &plan->s;
     int32_t tm = threads_along_m(s, plan->n_parts), tn = plan->n_parts / tm;
-    int64_t h = dv_gemm_up(dv_ceil_div(s->m, tm), plan->height);
-    int64_t w = dv_gemm_up(dv_ceil_div(s->n, tn), plan->lanes);
+    int64_t h = dv_round_up(dv_ceil_div(s->m, tm), plan->height);
+    int64_t w = dv_round_up(dv_ceil_div(s->n, tn), plan->lanes);
     for (int32_t i = 0; i < plan->n_parts; i++) {
         dv_gemm_share *p = &plan->parts[i];
         p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
@@ -95,16 +95,16 @@ enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
 static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
                          int64_t out[4])
 {
-    int64_t k = dv_gemm_up(plan->kc, plan->step) * plan->es_mul;
+    int64_t k = dv_round_up(plan->kc, plan->step) * plan->es_mul;
     int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
     int narrow = plan->out != plan->sum;
-    out[0] = dv_gemm_up(plan->mc, plan->height) * k;
-    out[1] = dv_gemm_up(p->n, plan->lanes) * (k + dv_gemm_fix_bytes(plan));
+    out[0] = dv_round_up(plan->mc, plan->height) * k;
+    out[1] = dv_round_up(p->n, plan->lanes) * (k + dv_gemm_fix_bytes(plan));
     out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
     out[3] = narrow * (plan->kc < plan->s.k ? p->m : plan->mc) *
-             dv_gemm_up(p->n, plan->lanes) * plan->es_sum;
+             dv_round_up(p->n, plan->lanes) * plan->es_sum;
     for (int i = 0; i < 4; i++)
-        out[i] = dv_gemm_up(out[i], LINE_BYTES);
+        out[i] = dv_round_up(out[i], LINE_BYTES);
 }
 
 // The most that a part needs: any thread may have it.
@@ -125,7 +125,7 @@ static int map_buffers(dv_gemm_plan *plan)
     int64_t size[4];
     most_bytes(plan, size);
     int64_t each = size[0] + size[1] + size[2] + size[3];
-    int64_t total = dv_gemm_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
+    int64_t total = dv_round_up(plan->busy * each, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
@@ -184,7 +184,7 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
         plan->sum = plan->out;
         plan->es_sum = plan->es_out;
     }
-    int64_t rows = l2 / (dv_gemm_up(plan->kc, plan->step) * plan->es_mul);
+    int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
     plan->packs = packs(plan, o);
     for (int32_t i = 0; i < plan->n_parts; i++)

@@ -53,7 +53,7 @@ static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
     v.dtype = w->plan->s.dtype;
     v.move = DV_MOVE_WIDEN;
     if (then != DV_MOVE_ZERO) {
-        on.lds = v.ldd = dv_gemm_up(v.cols, w->plan->lanes);
+        on.lds = v.ldd = dv_round_up(v.cols, w->plan->lanes);
         on.dtype = (uint8_t)w->plan->mul;
         on.move = (uint8_t)then;
         DV_TRY(dv_jit_move(w->jit, &on, &out->then, w->diag));

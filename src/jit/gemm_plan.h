@@ -72,11 +72,6 @@ struct dv_gemm_plan {
     size_t memory_bytes;
 };
 
-static inline int64_t dv_gemm_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 // Piece i of `n` cut into pieces of `most`: which kind, and how long.
 static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
                                 int32_t *size)
@@ -102,14 +97,15 @@ static inline void dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows,
 
 static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
 {
-    return dv_gemm_up(cols, plan->lanes);
+    return dv_round_up(cols, plan->lanes);
 }
 
 // Rows of the buffer that sums wait in before they are rounded.
 static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
                                   const dv_gemm_share *p)
 {
-    return plan->out == plan->sum ? plan->s.ldc : dv_gemm_up(p->n, plan->lanes);
+    return plan->out == plan->sum ? plan->s.ldc
+                                  : dv_round_up(p->n, plan->lanes);
 }
 
 // Bytes behind each column of a panel of B, which put sums right.
@@ -122,7 +118,7 @@ static inline int64_t dv_gemm_fix_bytes(const dv_gemm_plan *plan)
 static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
                                       int32_t k)
 {
-    int64_t whole = dv_gemm_up(k, plan->pairs ? plan->step : 1);
+    int64_t whole = dv_round_up(k, plan->pairs ? plan->step : 1);
     return dv_gemm_ldb(plan, cols) *
            (whole * plan->es_mul + dv_gemm_fix_bytes(plan));
 }
@@ -130,11 +126,11 @@ static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
 static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
                                       int32_t k)
 {
-    int64_t h = plan->pairs ? dv_gemm_up(rows, 2) : rows;
+    int64_t h = plan->pairs ? dv_round_up(rows, 2) : rows;
     int64_t step = plan->pairs       ? plan->step
                    : plan->s.trans_a ? 1
                                      : 16 / plan->es_mul;
-    return h * dv_gemm_up(k, step) * plan->es_mul;
+    return h * dv_round_up(k, step) * plan->es_mul;
 }
 
 // Cut the parts' columns and make all kernels (gemm_make.c).

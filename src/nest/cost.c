@@ -84,12 +84,10 @@ static int asks(const count *c, const dv_nest_form *f)
            c->all[f->in_row] * c->es > (double)c->caches->l3 / 4;
 }
 
-// Are the rows of k each on a page of its own, and more than pages at hand?
 static int has_many_pages(const count *c, const dv_nest_form *f)
 {
-    enum { PAGE_BYTES = 4096, PAGES = 32 };
-    return c->k > PAGES &&
-           (double)c->n->dims[f->k[0]].stride[f->in_row] * c->es >= PAGE_BYTES;
+    int64_t step = c->n->dims[f->k[0]].stride[f->in_row];
+    return dv_form_many_pages(c->k, (double)step * c->es);
 }
 
 // As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
@@ -99,7 +97,7 @@ int dv_nest_brings(const count *c, const dv_nest_form *f)
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
         f->pack[f->in_col] == DV_FORM_NEVER || c->es != 4 ||
         c->col != 6 * c->lanes || !has_many_pages(c, f) ||
-        c->row * c->k * c->es > (double)c->caches->l1 * 3 / 8)
+        c->row * c->k * c->es > (double)dv_form_most_near(c->caches->l1))
         return 0;
     int64_t k = (int64_t)c->k, tiles = (int64_t)c->row / c->caches->rows;
     return tiles && (double)(tiles * c->caches->rows) == c->row &&

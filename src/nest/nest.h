@@ -279,6 +279,19 @@ enum {
     DV_FORM_THIN_K = 16,        // inside a kernel of less than 4 rows
 };
 
+// Rows of k in place, each on a page of its own: more than pages at hand?
+static inline int dv_form_many_pages(double k, double step_bytes)
+{
+    enum { PAGE_BYTES = 4096, PAGES = 32 };
+    return k > PAGES && step_bytes >= PAGE_BYTES;
+}
+// A block of them that kernels bring for each other is at most so large: there
+// are two in L1.
+static inline int64_t dv_form_most_near(int64_t l1_bytes)
+{
+    return l1_bytes * 3 / 8;
+}
+
 // A product as row-major kernels compute it, rows by columns. The columns are
 // the m or the n of the nest, whichever is unit stride in out.
 typedef struct dv_nest_form {

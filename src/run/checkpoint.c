@@ -7,6 +7,7 @@
 // The checksum of the elements is a sum over elements of a mix of their bits
 // with where they stand: every rank adds up its own, in any order.
 #define _POSIX_C_SOURCE 200809L
+#include "base/math.h"
 #include "base/file.h"
 #include "run/mpi.h"
 #include <errno.h>
@@ -30,17 +31,12 @@ typedef struct header {
     uint64_t self;      // of the header, with this field 0
 } header;
 
-static int64_t round_up(int64_t n)
-{
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 // Where a tensor's elements begin; for one past the last, the end of the file.
 static int64_t offset_of(const dv_program *p, int32_t tensor)
 {
-    int64_t off = round_up((int64_t)sizeof(header));
+    int64_t off = dv_round_up((int64_t)sizeof(header), ALIGN);
     for (int32_t i = 0; i < tensor; i++)
-        off = round_up(off + dv_tensor_bytes(&p->tensors[i]));
+        off = dv_round_up(off + dv_tensor_bytes(&p->tensors[i]), ALIGN);
     return off;
 }
 

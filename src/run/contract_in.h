@@ -137,11 +137,6 @@ struct dv_contract {
     size_t memory_bytes;
 };
 
-static inline int64_t ct_round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 // contract_lay.c: where everything lies. 0: it is too much to count.
 dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
 int ct_lay_loops(dv_contract *c);

@@ -169,7 +169,7 @@ int ct_lay_buffer(dv_contract *c, int o)
     int at = f->pack[o];
     if (at == DV_FORM_NEVER) {
         if (o == f->in_row) // two blocks, by turns; or none
-            c->buffer_bytes[o] = ct_round_up(2 * c->near_bytes, 256);
+            c->buffer_bytes[o] = dv_round_up(2 * c->near_bytes, 256);
         return 1;
     }
     // Shared loops are gone through as one; results are each thread's own.
@@ -179,7 +179,7 @@ int ct_lay_buffer(dv_contract *c, int o)
         c->top_pack |= (uint8_t)(1 << o);
     else
         c->loops[at].pack |= (uint8_t)(1 << o);
-    int64_t cols = ct_round_up(c->col.size, c->lanes);
+    int64_t cols = dv_round_up(c->col.size, c->lanes);
     // A line more for each block of results: they are gone through across, and
     // must not all fall on the same few places of the cache.
     if (o == f->in_col && c->on_way) // a panel after the other
@@ -207,6 +207,6 @@ int ct_lay_buffer(dv_contract *c, int o)
                 return 0;
         }
     }
-    c->buffer_bytes[o] = ct_round_up(elems * c->es, 256);
+    c->buffer_bytes[o] = dv_round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
 }

@@ -58,25 +58,24 @@ static int is_too_far(const dv_contract *c, int64_t tile)
 // packed tile by tile then, all that make up a line side by side.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
 {
-    enum { PAGE_BYTES = 4096, PAGES = 32 };
     const dv_nest_form *f = &c->form;
     int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way || c->n.combine ||
         f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
         c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
-        c->k[0].size <= PAGES ||
-        stride_of(c, f->k[0], f->in_row) * c->es < PAGE_BYTES)
+        !dv_form_many_pages((double)c->k[0].size,
+                            (double)(stride_of(c, f->k[0], f->in_row) * c->es)))
         return;
     int64_t bytes = c->row.size * c->k[0].size * c->es;
     dv_gemm_shape s = {.m = (int32_t)c->row.size,
                        .n = (int32_t)c->col.size,
                        .k = (int32_t)c->k[0].size,
-                       .ldb = ct_round_up(c->col.size, c->lanes),
+                       .ldb = dv_round_up(c->col.size, c->lanes),
                        .dtype = (uint8_t)c->n.dtype,
                        .trans_a = 1};
-    if (bytes <= l1 * 3 / 8 && dv_isa_brings(isa, &s) &&
+    if (bytes <= dv_form_most_near(l1) && dv_isa_brings(isa, &s) &&
         !is_too_far(c, s.ldb * isa->bring_rows)) {
-        c->near_bytes = ct_round_up(bytes, 64);
+        c->near_bytes = dv_round_up(bytes, 64);
         c->tile_rows = isa->bring_rows;
     }
 }
@@ -113,7 +112,7 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
         s->pack_b = 1;
         s->next_b = DV_NEXT_SPREAD;
     } else if (c->panels) {
-        s->ldb = ct_round_up(s->n, c->lanes);
+        s->ldb = dv_round_up(s->n, c->lanes);
         // Unless this panel is all there is.
         s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
                                           2 * s->ldb * c->k_size[0] * c->es;
@@ -129,7 +128,7 @@ static int64_t ldc_of(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
-        return ct_round_up(c->col.size, c->lanes);
+        return dv_round_up(c->col.size, c->lanes);
     if (f->row < 0 || c->row.size == 1)
         return 0;
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
@@ -309,7 +308,7 @@ static void list_axes(const dv_contract *c, ct_mover *m)
     if (o == DV_OUT && c->form.row >= 0) {
         ct_axis *x = &m->axes[m->n_axes++];
         *x = axis_of(c, c->form.row, o);
-        x->to = ct_round_up(c->col.size, c->lanes) * c->es;
+        x->to = dv_round_up(c->col.size, c->lanes) * c->es;
         if (c->tile_step)
             add_tiles(c, m, x);
     }
@@ -401,7 +400,7 @@ static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
                                 int back)
 {
     int64_t padded =
-        m->operand == c->form.in_col ? ct_round_up(wide, c->lanes) : wide;
+        m->operand == c->form.in_col ? dv_round_up(wide, c->lanes) : wide;
     int64_t from = m->along.size > 1 ? m->along.from / c->es : wide;
     int64_t to =
         m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
@@ -473,7 +472,7 @@ enum { HUGE_BYTES = 2 << 20 };
 // All buffers in one mapping, huge pages where the system has them.
 dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
 {
-    int64_t each = 0, sums = ct_round_up(c->parts * c->part_elems * c->es, 256);
+    int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
     for (int o = 0; o < DV_N_OPERANDS; o++)
         each += c->buffer_bytes[o];
     size_t team = (size_t)c->threads * sizeof *c->team;
@@ -484,7 +483,7 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
     if (!each && !sums)
         return DV_OK;
     int64_t total =
-        ct_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+        dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
     void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)

@@ -146,8 +146,6 @@ static dv_move_fn whole_move(const ct_mover *m)
     int one = !m->scalar && !(m->prim && m->prim->rest) && !m->along.whole &&
               m->chunk == m->along.size && m->cuts[0].n == 1 &&
               m->cuts[0].count[0] == 1;
-    for (int i = 0; i < m->n_axes; i++)
-        one = one && m->axes[i].k < 0;
     return one ? m->back[0][0][0] : NULL;
 }
 

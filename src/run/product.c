@@ -291,11 +291,6 @@ void dv_product_set_free(dv_product_set *s)
     *s = (dv_product_set){0};
 }
 
-static int64_t round_up(int64_t n)
-{
-    return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-}
-
 static int64_t results_of(const dv_product *p, const dv_tile *t)
 {
     int64_t n = 1;
@@ -322,12 +317,16 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
     *bytes = 0;
     for (int i = 0; i < 2; i++)
         if (p->copied[i])
-            *bytes += round_up(p->copy[i].copy_bytes *
-                               dv_widen_steps(&p->copy[i], t->begin, t->end,
-                                              p->o->n_vars, steps[i]));
+            *bytes +=
+                dv_round_up(p->copy[i].copy_bytes *
+                                dv_widen_steps(&p->copy[i], t->begin, t->end,
+                                               p->o->n_vars, steps[i]),
+                            ALIGN_BYTES);
     if (!p->direct) {
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
-        *bytes += p->how.parts ? 0 : round_up(p->sum_bytes * results_of(p, t));
+        *bytes += p->how.parts ? 0
+                               : dv_round_up(p->sum_bytes * results_of(p, t),
+                                             ALIGN_BYTES);
     }
     for (int i = 0; i < n.n_dims; i++) {
         int v = p->var[i];
@@ -402,9 +401,10 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
             continue;
         dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
         op[i] = room;
-        room += round_up(
-            p->copy[i].copy_bytes *
-            dv_widen_steps(&p->copy[i], t->begin, t->end, p->o->n_vars, steps));
+        room += dv_round_up(p->copy[i].copy_bytes *
+                                dv_widen_steps(&p->copy[i], t->begin, t->end,
+                                               p->o->n_vars, steps),
+                            ALIGN_BYTES);
     }
     char *sums = p->direct ? op[2] : p->how.parts ? acc : room;
     dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);
