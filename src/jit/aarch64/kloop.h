@@ -26,6 +26,7 @@ typedef struct dv_kloop {
     int turns;            // of the loop; 0: none
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
+    dv_tile_free free;    // registers that it does not read then
     int by_col;           // so many columns at a time; 0: all of a row
     int odd;              // V's last vector has a pointer of its own
 } dv_kloop;

@@ -15,18 +15,33 @@ int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t)
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
 }
 
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
+                        const dv_tile_free *free)
+{
+    int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
+    int n = free->n - !!p->relu; // the last ones, for C
+    if (i == 1)
+        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    if (i)
+        next_row(g, p);
+    for (int j = 0; p->beta && j < t->nv; j++) {
+        int acc = dv_tile_acc(t, 0, i, j);
+        int c = free->reg[free->n - 1 - j % n];
+        dv_gen_load(g, c, base, dv_tile_off(g, t, j), bytes);
+        DV_EF(fadd_, acc, acc, c, 0);
+    }
+    for (int j = 0; p->relu && j < t->nv; j++) {
+        int acc = dv_tile_acc(t, 0, i, j);
+        DV_EF(fmax_, acc, acc, free->reg[0], 0);
+    }
+}
+
 // Two vectors in one instruction are one less for the machine to handle.
-void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
-                       int j)
+void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
     int whole = t->cols == t->nv * g->lanes; // no vector overlaps
     int pairs = bytes == 16 ? t->nv - !whole : 0, first = i * t->nv + j;
-    if (i && j == 0) {
-        if (i == 1)
-            DV_E(mov_x, X_CRUN, 0, X_C, 0);
-        next_row(g, p);
-    }
     if (j & 1 && j < pairs)
         return; // stored with the one before
     if (j + 1 < pairs)
@@ -35,12 +50,9 @@ void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
-                      dv_tile_stores *out)
+int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out)
 {
     int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
-    out->start = dv_insn_word(DV_INSN_mov_x, X_CRUN, 0, X_C, 0, &ok);
-    out->next = dv_tile_step_word(X_CRUN, p->ldc, X_LDC);
     out->two = 0;
     for (int j = 0; j < t->nv; j++) {
         int64_t off = dv_tile_off(g, t, j);
@@ -54,7 +66,7 @@ int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
             out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
         out->two |= j + 1 < pairs && !(j & 1) ? 1u << j : 0;
     }
-    return ok && out->next && dv_tile_bytes(g, t) == 16;
+    return ok && dv_tile_bytes(g, t) == 16;
 }
 
 static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)

@@ -260,7 +260,8 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
              bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
              bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
              bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
-             bit(l->walk_s, 10) | (uint64_t)p->bring << 48},
+             bit(l->walk_s, 10) | bit(fresh < 0 && p->relu, 11) |
+             bit(fresh < 0 && p->beta, 12) | (uint64_t)p->bring << 48},
         1,
         moves,
         l->walk_v,
@@ -299,6 +300,21 @@ static void add_sets(dv_gen *g, const dv_tile *t)
                   0);
 }
 
+// Registers that the last step does not read: those of a ring that would be
+// next.
+static void plan_free(dv_kloop *l)
+{
+    const dv_ring *rings[] = {&l->v, &l->s};
+    int last = l->steps - 1, groups[] = {last, last / l->group};
+    l->free.n = 0;
+    for (int i = 0; i < 2; i++)
+        for (int j = rings[i]->per; j < rings[i]->size; j++) {
+            int at = (groups[i] * rings[i]->per + j) % rings[i]->size;
+            if (l->free.n < 8)
+                l->free.reg[l->free.n++] = dv_gen_reg(rings[i]->first + at);
+        }
+}
+
 static void product(dv_kloop *l, dv_gen *g, int fresh)
 {
     dv_tile_key key = key_of(l, g, fresh);
@@ -325,6 +341,7 @@ static void sums(dv_kloop *l, dv_gen *g)
     size_t top = g->code->n;
     if (l->stores) { // kept as a whole
         plan_rings(l, g);
+        plan_free(l);
         one_product(l, g, loops ? 0 : t->sets);
     } else {
         product(l, g, loops ? 0 : t->sets);
@@ -337,8 +354,10 @@ static void sums(dv_kloop *l, dv_gen *g)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
+    if (l->stores)
+        dv_tile_finish_row(g, p, t, t->rows - 1, &l->free);
     for (int j = 0; l->stores && j < t->nv; j++)
-        dv_tile_store_one(g, p, t, t->rows - 1, j);
+        dv_tile_store_one(g, t, t->rows - 1, j);
 }
 
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
@@ -349,17 +368,31 @@ void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
     sums(&l, g);
 }
 
+// Rows that are stored as they are, or with C and clamped, need not wait for
+// each other: that fills the units while the last products are on their way.
+static int can_store(const dv_kloop *of, const dv_gen *g)
+{
+    const dv_prod *p = of->p;
+    int need = (p->beta == DV_SCALE_ONE) + !!p->relu;
+    dv_kloop l = *of;
+    if (p->alpha == DV_SCALE_ANY || p->beta == DV_SCALE_ANY || p->bias ||
+        p->c_turned || l.t->sets > 1 || p->batch > 1)
+        return 0;
+    if (need) {
+        plan_rings(&l, g);
+        plan_free(&l);
+    }
+    return l.free.n >= need;
+}
+
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
-    // Sums that are stored as they are need not wait for each other.
-    int stores = p->beta == DV_SCALE_ZERO && p->alpha != DV_SCALE_ANY &&
-                 !p->bias && !p->relu && !p->c_turned && t->sets == 1 &&
-                 p->batch == 1;
-    dv_kloop l = {.p = p, .t = t, .stores = stores};
+    dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
+    l.stores = can_store(&l, g);
     start_pointers(&l, g);
     dv_tile_key key;
-    if (stores) {
+    if (l.stores) {
         key = key_of(&l, g, -1);
         if (dv_tile_copy(g, &l, &key))
             return;
@@ -368,7 +401,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
     if ((int64_t)p->k * p->batch >= 64 || p->bring)
         dv_tile_prefetch(g, p, t);
     sums(&l, g);
-    if (stores)
+    if (l.stores)
         dv_tile_keep(g->code, &key, from);
     else
         dv_tile_store(g, p, t, t->sets * t->rows * t->nv);

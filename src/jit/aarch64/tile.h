@@ -55,19 +55,23 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
-// Are all rows of C offsets from X_C? Then one vector of the sums can be
-// stored alone, as it is.
+// Are all rows of C offsets from X_C?
 int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t);
-void dv_tile_store_one(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
-                       int j);
+// Or row by row, while others are not done. Finish row i: go there, add C and
+// clamp, with registers that are free, the first of which is 0 if it clamps.
+// Then store vector j of it.
+typedef struct dv_tile_free {
+    int n, reg[8];
+} dv_tile_free;
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
+                        const dv_tile_free *free);
+void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j);
 // The same from words that are made once. 0: not all are one instruction.
 typedef struct dv_tile_stores {
-    uint32_t word[32];    // of a vector or two of row 0; 0: with the one before
-    uint32_t two;         // bits: those that store two
-    uint32_t start, next; // to row 1: where from, and a row on
+    uint32_t word[32]; // of a vector or two of row 0; 0: with the one before
+    uint32_t two;      // bits: those that store two
 } dv_tile_stores;
-int dv_tile_stores_of(dv_gen *g, const dv_prod *p, const dv_tile *t,
-                      dv_tile_stores *out);
+int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out);
 // Ask for a row at X_NEXT, and go on to the one behind it (ask.c); how many
 // steps there are between two, so that so many tiles of them ask for all.
 void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);
@@ -102,11 +106,6 @@ static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
                                        const dv_tile *t, int i, int j)
 {
     uint32_t base = i ? X_CRUN : X_C, first = (uint32_t)(i * t->nv + j);
-    if (i && j == 0) {
-        if (i == 1)
-            dv_code_put(code, s->start);
-        dv_code_put(code, s->next);
-    }
     if (!s->word[j])
         return;
     uint32_t word = s->word[j] | base << 5 | (uint32_t)dv_gen_reg((int)first);
