@@ -19,8 +19,9 @@
 // made and all memory is had when the plan is made: a run allocates nothing,
 // locks nothing, looks nothing up. Threads get blocks of C, cut along m and n
 // together; every element is summed in the same order for any number of them.
-// Where another thread would cost more than it gives, it has no part. Where
-// cores are many, each has several: who is done first helps the others.
+// Threads with the same columns pack B for each other (gemm_plan.h). Where
+// another thread would cost more than it gives, it has no part. Where cores are
+// many, each has several: who is done first helps the others.
 #ifndef DV_JIT_GEMM_H
 #define DV_JIT_GEMM_H
 #include "jit/jit.h"

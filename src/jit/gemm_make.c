@@ -112,7 +112,8 @@ static dv_status make_c(maker *w, int32_t row)
 
 // The product of block `row` of rows and a panel of B, in chunk i of k. C is
 // scaled by the first chunk; bias and relu come with the last.
-static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
+static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
+                          dv_gemm_way way)
 {
     dv_gemm_plan *plan = w->plan;
     dv_gemm_shape s = plan->s;
@@ -123,12 +124,12 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
-    s.pack_a = (uint8_t)pack;
-    s.lda = pack ? s.lda : 0;
-    s.pack_b = row == 0 && !s.trans_b && !plan->apart;
+    s.pack_a = way == DV_PACKS_A;
+    s.lda = s.pack_a ? s.lda : 0;
+    s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
     s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
     s.ldc = dv_gemm_ldc(plan, w->p);
-    s.next_b = !plan->one_block && (row > 0 || !plan->apart);
+    s.next_b = (!plan->one_block || plan->common) && (row > 0 || !plan->apart);
     s.trans_b = 0;
     s.trans_a = s.trans_a && !plan->pairs;
     if (i > 0)
@@ -137,7 +138,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col, int pack)
         s.bias = DV_BIAS_NONE;
         s.relu = 0;
     }
-    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][pack], w->diag);
+    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][way], w->diag);
 }
 
 // The next number of a run of n whose kernels differ: 0, 1 and the last.
@@ -157,6 +158,20 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
     return DV_OK;
 }
 
+// The first panel packs A, and in the first block all of them B, unless that is
+// done before, or by others.
+static dv_status make_ways(maker *w, int32_t i, int32_t row, int col)
+{
+    const dv_gemm_plan *plan = w->plan;
+    int packs_b = row == 0 && !plan->apart && !plan->s.trans_b;
+    if (!packs_b || plan->common)
+        DV_TRY(make_mul(w, i, row, col, DV_PACKS_NONE));
+    if (packs_b)
+        DV_TRY(make_mul(w, i, row, col, DV_PACKS_B));
+    return col == 0 && !plan->apart ? make_mul(w, i, row, col, DV_PACKS_A)
+                                    : DV_OK;
+}
+
 static dv_status make_chunk(maker *w, int32_t i)
 {
     const dv_gemm_plan *plan = w->plan;
@@ -166,8 +181,7 @@ static dv_status make_chunk(maker *w, int32_t i)
         if (plan->apart || plan->s.trans_b)
             DV_TRY(make_b(w, w->p->cols[col].size, k, &w->p->b[kind][col]));
         for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
-            for (int pack = 0; pack <= (col == 0 && !plan->apart); pack++)
-                DV_TRY(make_mul(w, i, row, col, pack));
+            DV_TRY(make_ways(w, i, row, col));
     }
     for (int32_t row = 0; row < blocks; row = next_kind(row, blocks)) {
         if (plan->apart)
@@ -190,11 +204,17 @@ static dv_status make_part(maker *w)
         s.ctype = 0;
         return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
     }
-    cut_cols(plan, w->p);
     int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
     for (int32_t i = 0; i < n; i = next_kind(i, n))
         DV_TRY(make_chunk(w, i));
     return DV_OK;
+}
+
+void dv_gemm_cut(dv_gemm_plan *plan)
+{
+    for (int32_t i = 0; plan->packs && i < plan->n_parts; i++)
+        if (plan->parts[i].m > 0 && plan->parts[i].n > 0)
+            cut_cols(plan, &plan->parts[i]);
 }
 
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)

@@ -25,27 +25,48 @@ typedef struct dv_prepare {
     dv_move_fn move, then; // `then` may be NULL
 } dv_prepare;
 
+// What a kernel of a plan packs on the way.
+typedef enum dv_gemm_way {
+    DV_PACKS_NONE,
+    DV_PACKS_B,
+    DV_PACKS_A, // and B, in the first block
+    DV_N_WAYS
+} dv_gemm_way;
+
 // A block of C, its kernels, and the buffers of the thread whose it is.
 typedef struct dv_gemm_share {
     int32_t m0, n0, m, n;
     dv_panels cols[3]; // panels of B, in order
     int32_t n_cols;
-    // Chunk of k, block of rows, width, and whether A is packed on the way. B
-    // is packed on the way by the first block.
-    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][2];
+    // Chunk of k, block of rows, width, dv_gemm_way.
+    dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_WAYS];
     dv_prepare b[DV_N_KINDS][3];             // chunk, width: before use
     dv_prepare a[DV_N_KINDS][DV_N_KINDS][2]; // chunk, block, run of its panels
     dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS]; // block
     dv_gemm_fn direct;                    // not packed: the whole block
     unsigned char *buf_a, *buf_b, *t, *c; // buffers, in plan->memory
+    // Of the panels of B: where it begins, and the end of those that it packs
+    // for others; and by panel, that it is in buf_b. In plan->memory, too.
+    int32_t from, to;
+    unsigned char *alone;
 } dv_gemm_share;
 
-// How many of a thread's parts are taken in a run, by itself or by others; in
-// lines of its own.
-typedef struct dv_gemm_taken {
-    _Atomic int32_t n;
-    char apart[124];
-} dv_gemm_taken;
+// Parts one below the other have the same panels of B. Each packs some for all
+// of them, begins with these, and finds the others' ready by then; one that is
+// not, it packs for itself: nobody waits. Chunks are counted through all runs,
+// from 1; those of a run take the two halves in turn, and a panel is packed
+// over one that is two chunks old if all have done that chunk.
+typedef struct dv_gemm_common {
+    unsigned char *b[2];
+    _Atomic int64_t *ready[2]; // by panel: its chunk
+} dv_gemm_common;
+
+// What a thread counts for the others to see, in lines of its own: how many of
+// its parts are taken in a run, or the last chunk that it has done.
+typedef struct dv_gemm_count {
+    _Atomic int64_t n;
+    char apart[120];
+} dv_gemm_count;
 
 struct dv_gemm_plan {
     const dv_isa *isa;
@@ -61,14 +82,18 @@ struct dv_gemm_plan {
     int32_t apart;  // A and B are packed before use, not on the way
     int32_t rounds; // kernels store C as `out`: what they sum in is theirs
     int32_t threads;
-    int32_t busy;         // threads that have parts, the first ones
-    int32_t n_parts;      // of C, so many a thread, in order
-    int32_t packs;        // 0: parts are direct
-    int32_t one_block;    // rows are not cut: panels of B are packed in turn
-    int32_t kc, mc;       // chunk of k, block of rows
-    dv_gemm_share *parts; // owned
-    dv_gemm_taken *taken; // owned, one a busy thread, if it has several parts
-    void *memory;         // owned, mapped
+    int32_t busy;           // threads that have parts, the first ones
+    int32_t n_parts;        // of C, so many a thread, in order
+    int32_t packs;          // 0: parts are direct
+    int32_t one_block;      // rows are not cut: panels of B are packed in turn
+    int32_t kc, mc;         // chunk of k, block of rows
+    dv_gemm_share *parts;   // owned
+    dv_gemm_count *taken;   // owned, one a busy thread, if it has several parts
+    int32_t wide;           // parts side by side
+    dv_gemm_common *common; // owned, so many; NULL: parts share nothing
+    dv_gemm_count *done;    // owned, one a part then
+    int64_t chunks;         // of all runs before
+    void *memory;           // owned, mapped
     size_t memory_bytes;
 };
 
@@ -133,6 +158,15 @@ static inline int64_t dv_gemm_a_bytes(const dv_gemm_plan *plan, int32_t rows,
     return h * dv_round_up(k, step) * plan->es_mul;
 }
 
-// Cut the parts' columns and make all kernels (gemm_make.c).
+static inline int32_t dv_gemm_n_panels(const dv_gemm_share *p)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->n_cols; i++)
+        n += p->cols[i].n;
+    return n;
+}
+
+// Cut the parts' columns, and make all kernels (gemm_make.c).
+void dv_gemm_cut(dv_gemm_plan *plan);
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

@@ -11,6 +11,8 @@ typedef struct job {
     const dv_gemm_args *args;
     int32_t k0, k; // chunk
     int kind, last;
+    int64_t bytes[3]; // of its panels of B, by run
+    int64_t number;   // of the chunk, where parts share panels; 0: they do not
 } job;
 
 static const void *b_at(const job *w, int32_t n0)
@@ -48,35 +50,116 @@ static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
         }
 }
 
-// A block of rows with all panels of B, into c. The first panel leaves A
-// packed, the first block B, unless that was done before.
-static void block(const job *w, int kind, int32_t m0, unsigned char *c)
+// -- Panels of B -------------------------------------------------------------
+
+typedef struct panel {
+    int32_t i, run;   // among all, and its run of equal ones
+    int32_t n0;       // column
+    int64_t off;      // bytes in a buffer of all
+    unsigned char *b; // where it is, or is packed to
+    int packs;        // it is not there yet
+    int shared;       // and others will read it
+} panel;
+
+static panel panel_at(const job *w, int32_t i)
+{
+    panel at = {.i = i};
+    for (; at.run < w->p->n_cols; at.run++) {
+        const dv_panels *r = &w->p->cols[at.run];
+        int32_t before = i < r->n ? i : r->n;
+        at.n0 += before * r->size;
+        at.off += before * w->bytes[at.run];
+        if (i < r->n)
+            break;
+        i -= before;
+    }
+    return at;
+}
+
+// Have all parts that share it done the chunk two before, whose half it takes?
+static int is_free(const job *w)
+{
+    const dv_gemm_plan *plan = w->plan;
+    int32_t i = (int32_t)(w->p - plan->parts) % plan->wide;
+    for (; i < plan->n_parts; i += plan->wide)
+        if (atomic_load_explicit(&plan->done[i].n, memory_order_acquire) <
+            w->number - 2)
+            return 0;
+    return 1;
+}
+
+static const dv_gemm_common *common_of(const job *w)
+{
+    return &w->plan->common[(w->p - w->plan->parts) % w->plan->wide];
+}
+
+// Its place in the run decides which half a chunk has.
+static int half_of(const job *w)
+{
+    return (int)(w->number - w->plan->chunks - 1) & 1;
+}
+
+static _Atomic int64_t *ready_of(const job *w, const panel *at)
+{
+    return &common_of(w)->ready[half_of(w)][at->i];
+}
+
+static void find_panel(const job *w, int kind, panel *at)
+{
+    const dv_gemm_share *p = w->p;
+    int first = kind == DV_FIRST, mine = at->i >= p->from && at->i < p->to;
+    at->packs = first;
+    at->b = p->buf_b + (w->plan->one_block && !w->number ? 0 : at->off);
+    if (!w->number)
+        return;
+    if (first && mine)
+        p->alone[at->i] = !is_free(w);
+    else if (first)
+        p->alone[at->i] =
+            atomic_load_explicit(ready_of(w, at), memory_order_acquire) <
+            w->number;
+    if (p->alone[at->i])
+        return;
+    at->b = common_of(w)->b[half_of(w)] + at->off;
+    at->packs = at->shared = first && mine;
+}
+
+// A block of rows with a panel of B, into c.
+static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
+                     const panel *at, int packs_a)
 {
     const dv_gemm_plan *plan = w->plan;
     const dv_gemm_shape *s = &plan->s;
     int before = plan->apart || s->trans_b;
-    unsigned char *b = w->p->buf_b;
     dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
-    const unsigned char *bias = args.bias;
-    int32_t n0 = 0;
+    dv_gemm_way way = packs_a                ? DV_PACKS_A
+                      : at->packs && !before ? DV_PACKS_B
+                                             : DV_PACKS_NONE;
+    if (at->packs && before)
+        prepare(w, &w->p->b[w->kind][at->run], b_at(w, at->n0), at->b);
+    if (s->bias)
+        args.bias = (const unsigned char *)args.bias +
+                    (s->bias == DV_BIAS_M ? m0 : at->n0) * plan->es_sum;
     args.pack_a = w->p->buf_a;
-    for (int32_t i = 0; i < w->p->n_cols; i++)
-        for (int32_t j = 0; j < w->p->cols[i].n; j++) {
-            int32_t n = w->p->cols[i].size;
-            int pack = n0 == 0 && !plan->apart;
-            if (kind == DV_FIRST && before)
-                prepare(w, &w->p->b[w->kind][i], b_at(w, n0), b);
-            if (s->bias)
-                args.bias =
-                    bias + (s->bias == DV_BIAS_M ? m0 : n0) * plan->es_sum;
-            args.pack_b = b;
-            w->p->mul[w->kind][kind][i][pack](
-                pack ? a_at(w, m0) : w->p->buf_a,
-                kind == DV_FIRST && !before ? b_at(w, n0) : b,
-                c + n0 * plan->es_sum, &args);
-            n0 += n;
-            b += plan->one_block ? 0 : dv_gemm_b_bytes(plan, n, w->k);
-        }
+    args.pack_b = at->b;
+    w->p->mul[w->kind][kind][at->run][way](
+        packs_a ? a_at(w, m0) : w->p->buf_a,
+        at->packs && !before ? b_at(w, at->n0) : at->b,
+        c + at->n0 * plan->es_sum, &args);
+    if (at->shared)
+        atomic_store_explicit(ready_of(w, at), w->number, memory_order_release);
+}
+
+// A block of rows with all panels, the part's own first. The first one leaves A
+// packed, the first block B, unless that was done before.
+static void block(const job *w, int kind, int32_t m0, unsigned char *c)
+{
+    int32_t n = dv_gemm_n_panels(w->p);
+    for (int32_t i = 0, j = w->p->from; i < n; i++, j++) {
+        panel at = panel_at(w, j < n ? j : j - n);
+        find_panel(w, kind, &at);
+        multiply(w, kind, m0, c, &at, i == 0 && !w->plan->apart);
+    }
 }
 
 // The same where C is narrow: sums wait in a buffer, that of the block when k
@@ -101,6 +184,8 @@ static void packed(job *w)
     for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
         w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
         w->last = w->k0 + w->k == plan->s.k;
+        for (int32_t j = 0; j < w->p->n_cols; j++)
+            w->bytes[j] = dv_gemm_b_bytes(plan, w->p->cols[j].size, w->k);
         for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
             int32_t rows;
             int kind = dv_gemm_piece(w->p->m, plan->mc, m0 / plan->mc, &rows);
@@ -111,12 +196,15 @@ static void packed(job *w)
             else
                 block(w, kind, m0, w->c + m0 * plan->s.ldc * plan->es_sum);
         }
+        if (w->number)
+            atomic_store_explicit(&plan->done[w->p - plan->parts].n,
+                                  w->number++, memory_order_release);
     }
 }
 
 static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
                      const void *a, const void *b, void *c,
-                     const dv_gemm_args *args)
+                     const dv_gemm_args *args, int64_t number)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t es = plan->es;
@@ -129,7 +217,7 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
                      (s->bias == DV_BIAS_M ? p->m0 : p->n0) * plan->es_sum;
         args = &moved;
     }
-    job w = {.plan = plan, .p = p, .args = args};
+    job w = {.plan = plan, .p = p, .args = args, .number = number};
     w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
     w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
     w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
@@ -146,7 +234,7 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 {
     int32_t each = plan->n_parts / plan->busy;
     for (int32_t i = 0; thread < plan->busy && i < each; i++)
-        run_part(plan, &plan->parts[thread * each + i], a, b, c, args);
+        run_part(plan, &plan->parts[thread * each + i], a, b, c, args, 0);
 }
 
 // A thread's own parts come first, as they do without others: their operands
@@ -157,14 +245,14 @@ static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
     int32_t n = plan->busy, each = plan->n_parts / n;
     const dv_gemm_share *own = &plan->parts[thread * each];
     for (int32_t i = 0; i < n; i++) {
-        int32_t of = (thread + i) % n, j;
+        int64_t of = (thread + i) % n, j;
         while ((j = atomic_fetch_add(&plan->taken[of].n, 1)) < each) {
             dv_gemm_share p = plan->parts[of * each + j];
             p.buf_a = own->buf_a;
             p.buf_b = own->buf_b;
             p.t = own->t;
             p.c = own->c;
-            run_part(plan, &p, a, b, c, args);
+            run_part(plan, &p, a, b, c, args, 0);
         }
     }
 }
@@ -181,6 +269,9 @@ static void member(void *arg, int32_t i)
     const team *t = arg;
     if (t->plan->taken)
         take_parts(t->plan, i, t->a, t->b, t->c, t->args);
+    else if (t->plan->common)
+        run_part(t->plan, &t->plan->parts[i], t->a, t->b, t->c, t->args,
+                 t->plan->chunks + 1);
     else
         dv_gemm_part(t->plan, i, t->a, t->b, t->c, t->args);
 }
@@ -192,4 +283,5 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
     for (int32_t i = 0; plan->taken && i < plan->busy; i++)
         atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
     dv_together(member, &t, plan->busy);
+    plan->chunks += dv_ceil_div(plan->s.k, plan->kc);
 }

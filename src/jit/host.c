@@ -30,7 +30,7 @@ enum {
     .most_read = 8, .most_packed = packed, .pairs_rows = 8, .pairs_cols = 12,  \
     .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                      \
     .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
-    .block_of_l2 = 4, .fast_of_l2 = 2, .move = dv_a64_move,                    \
+    .block_of_l2 = 4, .fast_of_l2 = 2, .shares = 1, .move = dv_a64_move,       \
     .vec = &dv_a64_vec_isa, .list = dv_insn_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \

@@ -30,6 +30,7 @@ struct dv_isa {
     // and one that is read faster than f32; both of narrow panels.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
     int parts_each; // parts of a large product a thread, at most (gemm.h)
+    int shares;     // threads pack B for each other, where each has one part
     int bring_rows; // of the tiles of kernels that bring A; 0: there are none
     int streams;    // kernels write around the caches if asked to
     // Generate into `code`. Shapes are checked and complete (no zero
