@@ -5,10 +5,11 @@
 //
 // Sizes and strides are those of the specification, m n k (k in blocks, batch)
 // and the blocks m n k inside; `in0` has rows of m, `in1` rows of k, `out` rows
-// of m. For the row-major kernels that is C = in1 in0, block by block. A thread
-// runs rows of blocks of m: the first kernel of a row leaves in0's block
-// packed, the others ask for a share of the next one; in1 is turned into panels
-// of rows of n before. The peak is measured in the same run; figures are
+// of m. For the row-major kernels that is C = in1 in0. Blocks of n follow each
+// other in out, so that a kernel takes some as one. A thread runs rows of
+// blocks of m: the first kernel of a row leaves in0's block packed, the others
+// ask for a share of the next one; in1 is turned into panels of rows of n
+// before. The peak is measured in the same run; figures are
 // medians of the repeats.
 #define _GNU_SOURCE
 #include "median.h"
@@ -17,13 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-enum { MAX_REPEATS = 101, MAX_THREADS = 64, PANEL = 4 };
+enum { MAX_REPEATS = 101, MAX_THREADS = 64 };
 static int threads = 1, repeats = 15;
 
 // With one thread its own time, so that others on the machine count less.
@@ -77,33 +79,38 @@ typedef struct config {
     int outer, inner, batch; // blocks of m and of n, size of a block, k blocks
     int each;                // a kernel for each block of k, not for all
     int zero, relu;          // first and last touch
+    int panel, at_once;      // of n: rows of a panel, blocks of a kernel
 } config;
 
 static const config configs[] = {
-    {"gemm", 32, 32, 8, 0, 0, 0}, // its loop over k is the kernel's batch
-    {"gemm, k by k", 32, 32, 8, 1, 0, 0},
-    {"brgemm", 32, 32, 8, 0, 0, 0},
-    {"zero brgemm", 32, 32, 8, 0, 1, 0},
-    {"zero brgemm relu", 32, 32, 8, 0, 1, 1},
-    {"brgemm relu", 32, 32, 8, 0, 0, 1},
-    {"brgemm relu 64", 16, 64, 8, 0, 0, 1},
-    {"zero brgemm 64", 16, 64, 8, 0, 1, 0},
+    {"gemm", 32, 32, 8, 0, 0, 0, 4, 4}, // its loop over k is the kernel's batch
+    {"gemm, k by k", 32, 32, 8, 1, 0, 0, 4, 1},
+    {"brgemm", 32, 32, 8, 0, 0, 0, 4, 4},
+    {"zero brgemm", 32, 32, 8, 0, 1, 0, 4, 4},
+    {"zero brgemm relu", 32, 32, 8, 0, 1, 1, 4, 4},
+    {"brgemm relu", 32, 32, 8, 0, 0, 1, 4, 4},
+    {"brgemm relu 64", 16, 64, 8, 0, 0, 1, 5, 1},
+    {"zero brgemm 64", 16, 64, 8, 0, 1, 0, 5, 1},
 };
 
 typedef struct work {
     const config *c;
     dv_gemm_fn run[2];  // in0 is packed already
     dv_gemm_fn each[2]; // a kernel for each block of k: the first, others
-    dv_move_fn turn;    // a panel of in1
+    dv_move_fn turn[2]; // a panel of in1: rows as even as can be, or one more
     float *in0, *in1, *out;
     float *packs[MAX_THREADS]; // room for packed operands
 } work;
 
 static void *room(size_t bytes)
 {
-    void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    size_t page =
+        bytes >> 21 ? 2 << 20 : 4096; // large ones, as dv_alloc has it
+    bytes = (bytes + page - 1) / page * page;
+    void *p = aligned_alloc(page, bytes);
     if (!p)
         exit(3);
+    madvise(p, bytes, MADV_HUGEPAGE); // a wish
     memset(p, 0, bytes);
     return p;
 }
@@ -119,53 +126,71 @@ static dv_gemm_shape shape_of(const config *c)
     return s;
 }
 
+// For a row of blocks.
+static int kernels(const config *c)
+{
+    return c->outer / c->at_once;
+}
+
 static void make(dv_jit *jit, work *w)
 {
     dv_gemm_shape s = shape_of(w->c);
     int failed = dv_jit_gemm(jit, &s, &w->each[1], NULL) != DV_OK;
     w->each[0] = w->each[1];
-    dv_move_shape v = {.rows = PANEL, .cols = s.k, .ldd = PANEL};
-    v.move = DV_MOVE_TRANSPOSE;
-    v.dtype = DV_F32;
-    failed |= dv_jit_move(jit, &v, &w->turn, NULL) != DV_OK;
-    s.panel_a = PANEL;
+    dv_cut cut = dv_cut_even(s.m, w->c->panel);
+    for (int i = 0; i < 2; i++) {
+        dv_move_shape v = {.rows = cut.size + i, .cols = s.k};
+        v.move = DV_MOVE_TRANSPOSE;
+        v.dtype = DV_F32;
+        failed |= dv_jit_move(jit, &v, &w->turn[i], NULL) != DV_OK;
+    }
+    s.m *= w->c->at_once;
+    s.panel_a = (uint8_t)w->c->panel;
     s.trans_a = 1;
     for (int i = 0; i < 2 && !w->c->each; i++) {
         s.pack_b = !i;
         s.panel_b = !s.pack_b;
-        s.next_b = (uint8_t)(i * (w->c->outer - 1)); // parts of the next block
+        s.next_b =
+            (uint8_t)(i * (kernels(w->c) - 1)); // parts of the next block
         failed |= dv_jit_gemm(jit, &s, &w->run[i], NULL) != DV_OK;
     }
     if (failed)
         exit(3);
 }
 
-// The blocks of k of one block of n, panel by panel.
+// The blocks of k of one block of n, in the order in which they lie there.
 static void turn_panels(const work *w, const float *from, float *to)
 {
-    int size = w->c->inner;
-    for (int row = 0; row < size; row += PANEL)
-        for (int k = 0; k < w->c->batch; k++, to += PANEL * size)
-            w->turn(from + (k * size + row) * size, to);
+    int size = w->c->inner, all = w->c->batch * size;
+    dv_cut cut = dv_cut_even(size, w->c->panel);
+    for (int k = 0; k < w->c->batch; k++)
+        for (int i = 0, row = 0; row < size; i++) {
+            int high = cut.size + (i >= cut.n);
+            w->turn[i >= cut.n](from + (k * size + row) * size,
+                                to + row * all + k * high * size);
+            row += high;
+        }
 }
 
-// Blocks im of m and in of n. `first` row of the thread: in1 is not packed yet.
+// Block im of m and those of kernel `in` along n. `first` row of the thread:
+// in1 is not packed yet.
 static void block(const work *w, int im, int in, int first, float *pack)
 {
     const config *c = w->c;
     size_t size = (size_t)(c->inner * c->inner), all = size * (size_t)c->batch;
-    const float *b = w->in0 + (size_t)im * all, *a = w->in1 + (size_t)in * all;
-    float *o = w->out + (size_t)(im * c->outer + in) * size;
-    float *pack_b = pack, *pack_a = pack + (size_t)(in + 1) * all;
+    size_t n = (size_t)c->at_once, at = (size_t)in * n;
+    const float *b = w->in0 + (size_t)im * all, *a = w->in1 + at * all;
+    float *o = w->out + ((size_t)(im * c->outer) + at) * size;
+    float *pack_b = pack, *pack_a = pack + (at + 1) * all;
     dv_gemm_args args = {.pack_b = pack_b};
     for (int k = 0; c->each && k < c->batch; k++)
         w->each[k > 0](a + (size_t)k * size, b + (size_t)k * size, o, &args);
     if (c->each)
         return;
-    if (first)
-        turn_panels(w, a, pack_a);
+    for (size_t i = 0; first && i < n; i++)
+        turn_panels(w, a + i * all, pack_a + i * all);
     if (in) // past the last block there is nothing: asking does no harm
-        args.next = b + all + all / (size_t)(c->outer - 1) * (size_t)(in - 1);
+        args.next = b + all + all / (size_t)(kernels(c) - 1) * (size_t)(in - 1);
     w->run[in > 0](pack_a, in ? pack_b : b, o, &args);
 }
 
@@ -180,7 +205,7 @@ static void once(const work *w)
 #endif
         int begin = w->c->outer * t / n, end = w->c->outer * (t + 1) / n;
         for (int im = begin; im < end; im++)
-            for (int in = 0; in < w->c->outer; in++)
+            for (int in = 0; in < kernels(w->c); in++)
                 block(w, im, in, im == begin, w->packs[t]);
     }
 }
