@@ -261,7 +261,9 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
              bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
              bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
              bit(l->walk_s, 10) | bit(fresh < 0 && p->relu, 11) |
-             bit(fresh < 0 && p->beta, 12) | (uint64_t)p->bring << 48},
+             bit(fresh < 0 && p->beta, 12) |
+             bit(fresh < 0 && dv_tile_c_waits(p), 13) |
+             (uint64_t)p->bring << 48},
         1,
         moves,
         l->walk_v,
