@@ -281,6 +281,15 @@ static const type *type_of(const char *name)
     return NULL;
 }
 
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: gemm [-k] [-t THREADS] [-r REPEATS, to %d] [-d TYPE] "
+            "[-1 L1_BYTES] [-2 L2_BYTES] [-l LIBRARY]... [SIZE|MxNxK]...\n",
+            MAX_REPEATS);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     static const int all[] = {4,   5,   6,   7,   8,   11,  12,   13,
@@ -304,9 +313,9 @@ int main(int argc, char **argv)
         else if (opt == 'd')
             used = type_of(optarg);
         else
-            return 2;
+            return usage();
     if (!used || threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
-        return 2;
+        return usage();
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
@@ -326,7 +335,7 @@ int main(int argc, char **argv)
         if (got == 1)
             n = k = m;
         if (got == 2 || got < 1 || m < 1 || n < 1 || k < 1)
-            return 2;
+            return usage();
         row(jit, m, n, k, top);
     }
     for (size_t i = 0; optind == argc && i < sizeof all / sizeof *all; i++)

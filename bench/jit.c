@@ -456,6 +456,13 @@ static void tell_tccg(const char *path)
            best[n - 1] * 1e6);
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: jit [-r ROUNDS, to %d] [-f TCCG_FILE] [NAME]...\n",
+            MOST_ROUNDS);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     const char *file = NULL;
@@ -466,9 +473,9 @@ int main(int argc, char **argv)
         else if (opt == 'f')
             file = optarg;
         else
-            return 2;
+            return usage();
     if (rounds < 1 || rounds > MOST_ROUNDS)
-        return 2;
+        return usage();
     wanted = argv + optind;
     n_wanted = argc - optind;
     dv_jit_destroy(new_jit());

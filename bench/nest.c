@@ -271,6 +271,13 @@ static void measure(dv_jit *jit, const config *c, double top)
         free(w.packs[i]);
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: nest [-t THREADS, to %d] [-r REPEATS, to %d]\n",
+            MAX_THREADS, MAX_REPEATS);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     int opt;
@@ -280,10 +287,10 @@ int main(int argc, char **argv)
         else if (opt == 'r')
             repeats = atoi(optarg);
         else
-            return 2;
+            return usage();
     if (threads < 1 || threads > MAX_THREADS || repeats < 1 ||
         repeats > MAX_REPEATS)
-        return 2;
+        return usage();
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");

@@ -243,6 +243,13 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
     return f / top;
 }
 
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: tccg [-t THREADS] [-r REPEATS] [-v] FILE [NAME]...\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     int opt, count = 0, compared = 0;
@@ -254,11 +261,11 @@ int main(int argc, char **argv)
         else if (opt == 'v')
             verbose = 1;
         else
-            return 2;
+            return usage();
     FILE *f = optind < argc ? fopen(argv[optind], "r") : NULL;
     dv_jit *jit;
     if (!f || threads < 1 || repeats < 1)
-        return 2;
+        return usage();
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
