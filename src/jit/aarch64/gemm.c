@@ -464,9 +464,11 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
-// Registers over all tiles of the grid.
+// Registers over all tiles of the grid; products that are one have larger rings
+// than those of a batch.
 static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
 {
+    dv_prod one = joined(p);
     int most = 0;
     for (int i = 0; i < grid->s.n; i++)
         for (int j = 0; j < grid->v.n; j++) {
@@ -474,6 +476,8 @@ static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
             dv_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
             int acc = t.sets * rows * nv;
             most = max_int(most, dv_tile_regs(g, p, &t));
+            if (one.batch != p->batch)
+                most = max_int(most, dv_tile_regs(g, &one, &t));
             most = max_int(most, acc + (p->c_turned ? 8 : 1 + nv));
         }
     return most;
