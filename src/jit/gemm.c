@@ -125,13 +125,18 @@ static int halves(const dv_gemm_plan *plan)
     return plan->kc < plan->s.k ? 2 : 1;
 }
 
+static int64_t ready_bytes(int64_t panels)
+{
+    return dv_round_up(panels * (int64_t)sizeof(_Atomic int64_t), LINE_BYTES);
+}
+
 // What parts one below the other have in common: panels, which of them are
 // ready, and which are not common of each part.
 static int64_t common_bytes(const dv_gemm_plan *plan, int64_t b_bytes)
 {
     int64_t n = dv_gemm_n_panels(&plan->parts[0]);
     int64_t high = plan->n_parts / plan->wide;
-    return halves(plan) * (b_bytes + dv_round_up(n * 8, LINE_BYTES)) +
+    return halves(plan) * (b_bytes + ready_bytes(n)) +
            high * dv_round_up(n, LINE_BYTES);
 }
 
@@ -143,8 +148,10 @@ static unsigned char *lay_common(dv_gemm_plan *plan, int32_t i,
     for (int half = 0; half < halves(plan); half++) {
         c->b[half] = at;
         at += b_bytes;
-        c->ready[half] = (_Atomic int64_t *)(void *)at; // 0, as it is mapped
-        at += dv_round_up(n * 8, LINE_BYTES);
+        c->ready[half] = (_Atomic int64_t *)(void *)at;
+        for (int64_t j = 0; j < n; j++)
+            atomic_init(&c->ready[half][j], 0);
+        at += ready_bytes(n);
     }
     for (; i < plan->n_parts; i += plan->wide, at += dv_round_up(n, LINE_BYTES))
         plan->parts[i].alone = at;
@@ -283,6 +290,9 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "%d threads with %d parts each", o->threads,
                        o->parts_each);
+    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0 || o->work < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "options of a product are not negative");
     if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
         o->tile_vectors > MAX_TILE)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "tiles of %d rows of %d",

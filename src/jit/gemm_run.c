@@ -196,9 +196,11 @@ static void packed(job *w)
             else
                 block(w, kind, m0, w->c + m0 * plan->s.ldc * plan->es_sum);
         }
-        if (w->number)
-            atomic_store_explicit(&plan->done[w->p - plan->parts].n,
-                                  w->number++, memory_order_release);
+        if (w->number) {
+            atomic_store_explicit(&plan->done[w->p - plan->parts].n, w->number,
+                                  memory_order_release);
+            w->number++;
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 // The thread executor: one thread is one core of the plan. All of them walk
 // the plan side by side in one parallel region; each runs the tiles that the
-// plan deals to its core, and they wait for each other where a group ends.
-// Nothing is allocated, locked or looked up on the way.
+// plan deals to its core, and they wait for each other where a group ends (and
+// within one where it has sums in parts, or reads what it writes). Nothing is
+// allocated or locked on the way; kernels and places are known before.
 //
 // What a core has is a loop over numbers: for id in start..start+count, and the
 // place of a number says which tile. Numbers are those of the plan's deal, or

@@ -317,6 +317,11 @@ static void plans_refuse(void **state)
     s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_I64};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_DTYPE);
+    s.dtype = DV_F32;
+    o.k_block = -5;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
+    o = (dv_gemm_options){.l1_bytes = -1};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_USAGE);
     dv_jit_destroy(jit);
 }
 

@@ -116,8 +116,10 @@ static void one_after_the_other(void **state)
     skip(); // its children may start no threads
 #endif
     dv_jit *jit = new_jit();
-    if (!dv_jit_isa(jit)->shares)
+    if (!dv_jit_isa(jit)->shares) {
+        dv_jit_destroy(jit);
         skip();
+    }
     for (int chunks = 1; chunks <= 5; chunks++) {
         dv_gemm_options o = options_of(2);
         dv_gemm_shape s = {.m = 240, .n = 210, .k = 16 * chunks};

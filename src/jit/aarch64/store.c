@@ -1,5 +1,6 @@
-// The end of a tile: scale, add C and the bias, clamp, store. All reads of C
-// come before all writes, since overlapping vectors hold the same elements.
+// The end of a tile: scale, add C and the bias, clamp, store. All reads of a
+// row of C come before its writes, since overlapping vectors hold the same
+// elements.
 #include "jit/aarch64/tile.h"
 
 // Add ldc to X_CRUN.

@@ -234,7 +234,7 @@ static uint64_t wide(int64_t bytes, int only_added)
 }
 
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
-// as in one_product; -1: the whole tile, which stores its sums as they are. A
+// as in one_product; -1: the whole tile with its end, row by row. A
 // product knows neither the others of a batch, unless it flows into them, nor
 // where results go; but one alone may be flat.
 static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)

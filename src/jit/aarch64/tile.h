@@ -82,7 +82,7 @@ void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
 // and go on to the next row, behind them.
 void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
-// Ask for the lines of C, and how that is done.
+// Ask for the lines of C; are they better kept in L2 until they are written?
 int dv_tile_c_waits(const dv_prod *p);
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
