@@ -7,6 +7,7 @@
 #include "jit/host.h"
 #include "jit/vec.h"
 #include "jit/vec_ir.h"
+#include "unit/saves.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,7 +294,14 @@ static inline void solve(problem *q, double ulps, double scale,
     if (pick(4) == 0)
         write_for_all(&q->s);
     assert_int_equal(dv_jit_vec(jit, &q->s, &fn, NULL), DV_OK);
-    fn(&(dv_vec_args){q->rows, q->cols, q->at, NULL});
+    dv_vec_args args = {q->rows, q->cols, q->at, NULL};
+#if defined(__aarch64__)
+    void *code;
+    memcpy(&code, &fn, sizeof code);
+    assert_int_equal(called_with_numbers(code, &args, NULL, NULL, NULL), 0);
+#else
+    fn(&args);
+#endif
     check(q, want, ulps, scale, what);
     free(want);
     free_operands(q);
