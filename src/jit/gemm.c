@@ -120,6 +120,11 @@ static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
     }
 }
 
+static int32_t parts_below(const dv_gemm_plan *plan)
+{
+    return plan->n_parts / plan->wide;
+}
+
 static int halves(const dv_gemm_plan *plan)
 {
     return plan->kc < plan->s.k ? 2 : 1;
@@ -135,9 +140,8 @@ static int64_t ready_bytes(int64_t panels)
 static int64_t common_bytes(const dv_gemm_plan *plan, int64_t b_bytes)
 {
     int64_t n = dv_gemm_n_panels(&plan->parts[0]);
-    int64_t high = plan->n_parts / plan->wide;
     return halves(plan) * (b_bytes + ready_bytes(n)) +
-           high * dv_round_up(n, LINE_BYTES);
+           parts_below(plan) * dv_round_up(n, LINE_BYTES);
 }
 
 static unsigned char *lay_common(dv_gemm_plan *plan, int32_t i,
@@ -326,7 +330,7 @@ static dv_gemm_count *new_counts(int32_t n)
 // One part a thread, and enough panels for all to begin with their own.
 static int32_t can_share(const dv_gemm_plan *plan)
 {
-    int32_t high = plan->n_parts / plan->wide;
+    int32_t high = parts_below(plan);
     if (!plan->packs || high < 2 || plan->n_parts > plan->busy ||
         !plan->isa->shares)
         return 0;
@@ -339,7 +343,7 @@ static int32_t can_share(const dv_gemm_plan *plan)
 
 static dv_status share(dv_gemm_plan *plan, dv_diag *diag)
 {
-    int32_t high = plan->n_parts / plan->wide;
+    int32_t high = parts_below(plan);
     if (!can_share(plan))
         return DV_OK;
     plan->common = dv_alloc((size_t)plan->wide * sizeof *plan->common);

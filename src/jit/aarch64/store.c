@@ -10,7 +10,7 @@ static void next_row(dv_gen *g, const dv_prod *p)
 }
 
 // Rows of C as offsets from X_C, where they fit; else X_CRUN walks.
-int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t)
+static int rows_fit(const dv_prod *p, const dv_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
@@ -72,7 +72,7 @@ int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out)
 
 static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
-    int fit = dv_tile_rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < t->rows; i++) {
@@ -88,7 +88,7 @@ static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
 static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
                      int beta)
 {
-    int fit = dv_tile_rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     for (int i = 0; i < t->rows; i++) {

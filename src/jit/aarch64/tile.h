@@ -55,8 +55,6 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
-// Are all rows of C offsets from X_C?
-int dv_tile_rows_fit(const dv_prod *p, const dv_tile *t);
 // Or row by row, while others are not done. Finish row i: go there, add C and
 // clamp, with registers that are free, the first of which is 0 if it clamps.
 // Then store vector j of it.
