@@ -10,7 +10,7 @@
 // blocks of m: the first kernel of a row leaves in0's block packed, the others
 // ask for a share of the next one; in1 is turned into panels of rows of n
 // before. The peak is measured in the same run; figures are
-// medians of the repeats.
+// medians of the repeats, and between which half of them are.
 #define _GNU_SOURCE
 #include "median.h"
 #include "jit/jit.h"
@@ -93,8 +93,11 @@ static const config configs[] = {
     {"zero brgemm 64", 16, 64, 8, 0, 1, 0, 5, 1},
 };
 
+enum { N_CONFIGS = sizeof configs / sizeof *configs };
+
 typedef struct work {
     const config *c;
+    double t[MAX_REPEATS];
     dv_gemm_fn run[2];  // in0 is packed already
     dv_gemm_fn each[2]; // a kernel for each block of k: the first, others
     dv_move_fn turn[2]; // a panel of in1: rows as even as can be, or one more
@@ -241,34 +244,60 @@ static void check(const work *w)
     }
 }
 
-static void measure(dv_jit *jit, const config *c, double top)
+static void set_up(dv_jit *jit, const config *c, work *w)
 {
-    static double t[MAX_REPEATS];
     size_t n = (size_t)(c->outer * c->inner), k = (size_t)(c->batch * c->inner);
-    work w = {.c = c, .in0 = room(n * k * 4), .in1 = room(n * k * 4)};
-    w.out = room(n * n * 4);
+    *w = (work){.c = c, .in0 = room(n * k * 4), .in1 = room(n * k * 4)};
+    w->out = room(n * n * 4);
     for (size_t i = 0; i < n * k; i++) {
-        w.in0[i] = (float)((int)(i * 7 % 17) - 8);
-        w.in1[i] = (float)((int)(i * 5 % 13) - 6);
+        w->in0[i] = (float)((int)(i * 7 % 17) - 8);
+        w->in1[i] = (float)((int)(i * 5 % 13) - 6);
     }
     for (int i = 0; i < threads; i++)
-        w.packs[i] = room((n + (size_t)c->inner) * k * 4);
-    make(jit, &w);
-    check(&w);
-    for (int r = 0; r < repeats; r++) {
-        t[r] = now();
-        once(&w);
-        t[r] = now() - t[r];
-    }
-    double flop = 2.0 * (double)n * (double)n * (double)k;
-    double f = flop / median(t, repeats) / 1e9; // sorts
-    printf("%-18s%8.1f%8.3f%10.3f\n", c->name, f, f / top,
-           flop / t[0] / 1e9 / top);
-    free(w.in0);
-    free(w.in1);
-    free(w.out);
+        w->packs[i] = room((n + (size_t)c->inner) * k * 4);
+    make(jit, w);
+    check(w);
+}
+
+static void tear_down(work *w)
+{
+    free(w->in0);
+    free(w->in1);
+    free(w->out);
     for (int i = 0; i < threads; i++)
-        free(w.packs[i]);
+        free(w->packs[i]);
+}
+
+// The repeat that so many quarters are faster than, as a share of the peak.
+static double share_at(const work *w, double top, int quarters)
+{
+    const config *c = w->c;
+    double n = c->outer * c->inner, k = c->batch * c->inner;
+    return 2 * n * n * k / w->t[(repeats - 1) * quarters / 4] / 1e9 / top;
+}
+
+// All take turns, so that they suffer alike; each once before, as others have
+// been where its operands were.
+static void measure(dv_jit *jit, double top)
+{
+    static work all[N_CONFIGS];
+    for (int i = 0; i < N_CONFIGS; i++)
+        set_up(jit, &configs[i], &all[i]);
+    for (int r = 0; r < repeats; r++)
+        for (int i = 0; i < N_CONFIGS; i++) {
+            once(&all[i]);
+            double t = now();
+            once(&all[i]);
+            all[i].t[r] = now() - t;
+        }
+    for (int i = 0; i < N_CONFIGS; i++) {
+        work *w = &all[i];
+        median(w->t, repeats); // sorts
+        printf("%-18s%8.1f%8.3f%10.3f%8.3f%8.3f\n", w->c->name,
+               share_at(w, top, 2) * top, share_at(w, top, 2),
+               share_at(w, top, 3), share_at(w, top, 1), share_at(w, top, 0));
+        tear_down(w);
+    }
 }
 
 static int usage(void)
@@ -298,9 +327,9 @@ int main(int argc, char **argv)
     }
     double top = peak();
     printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
-    printf("# %-16s%8s%8s%10s\n", "work", "GFLOP/s", "share", "best");
-    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
-        measure(jit, &configs[i], top);
+    printf("# %-16s%8s%8s%18s%8s\n", "work", "GFLOP/s", "share", "quartiles",
+           "best");
+    measure(jit, top);
     dv_jit_destroy(jit);
     return 0;
 }
