@@ -14,6 +14,7 @@
 #define _GNU_SOURCE
 #include "median.h"
 #include "jit/jit.h"
+#include "run/contract.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +98,8 @@ enum { N_CONFIGS = sizeof configs / sizeof *configs };
 
 typedef struct work {
     const config *c;
-    double t[MAX_REPEATS];
+    dv_contract *nest; // the same, as the library runs it
+    double t[2][MAX_REPEATS];
     dv_gemm_fn run[2];  // in0 is packed already
     dv_gemm_fn each[2]; // a kernel for each block of k: the first, others
     dv_move_fn turn[2]; // a panel of in1: rows as even as can be, or one more
@@ -213,13 +215,45 @@ static void once(const work *w)
     }
 }
 
-static void check(const work *w)
+static dv_nest nest_of(const config *c)
+{
+    int64_t n = c->inner, block = n * n, row = block * c->batch;
+    dv_nest x = {.name = "bench", .dtype = DV_F32, .main = DV_PRIM_BRGEMM};
+    x.first = c->zero ? DV_PRIM_ZERO : DV_PRIM_NONE;
+    x.last = c->relu ? DV_PRIM_RELU : DV_PRIM_NONE;
+    const dv_nest_dim dims[] = {
+        {.type = DV_NEST_M,
+         .size = c->outer,
+         .stride = {row, 0, block * c->outer}},
+        {.type = DV_NEST_N, .size = c->outer, .stride = {0, row, block}},
+        {.type = DV_NEST_K, .size = c->batch, .stride = {block, block, 0}},
+        {.type = DV_NEST_M, .size = n, .stride = {1, 0, 1}},
+        {.type = DV_NEST_N, .size = n, .stride = {0, n, n}},
+        {.type = DV_NEST_K, .size = n, .stride = {n, 1, 0}}};
+    x.n_dims = sizeof dims / sizeof *dims;
+    for (int i = 0; i < x.n_dims; i++) {
+        x.dims[i] = dims[i];
+        x.dims[i].exec = DV_NEST_SEQ;
+    }
+    return x;
+}
+
+// By hand, or as the library does it.
+static void run(const work *w, int by_library)
+{
+    if (by_library)
+        dv_contract_run(w->nest, w->in0, w->in1, w->out);
+    else
+        once(w);
+}
+
+static void check(const work *w, int by_library)
 {
     const config *c = w->c;
     int size = c->inner, n = c->outer * size, kk = c->batch;
     size_t block = (size_t)(size * size);
     memset(w->out, 0, (size_t)n * (size_t)n * 4);
-    once(w);
+    run(w, by_library);
     for (int t = 0; t < 200; t++) {
         int i = t * 7919 % n, j = t * 104729 % n;
         size_t im = (size_t)(i / size), in = (size_t)(j / size);
@@ -256,11 +290,18 @@ static void set_up(dv_jit *jit, const config *c, work *w)
     for (int i = 0; i < threads; i++)
         w->packs[i] = room((n + (size_t)c->inner) * k * 4);
     make(jit, w);
-    check(w);
+    dv_contract_options o = DV_CONTRACT_OPTIONS_INIT;
+    dv_nest x = nest_of(c);
+    o.threads = threads;
+    if (dv_contract_create(&w->nest, jit, &x, &o, NULL))
+        exit(3);
+    check(w, 0);
+    check(w, 1);
 }
 
 static void tear_down(work *w)
 {
+    dv_contract_destroy(w->nest);
     free(w->in0);
     free(w->in1);
     free(w->out);
@@ -269,11 +310,12 @@ static void tear_down(work *w)
 }
 
 // The repeat that so many quarters are faster than, as a share of the peak.
-static double share_at(const work *w, double top, int quarters)
+static double share_at(const work *w, int by_library, double top, int quarters)
 {
     const config *c = w->c;
+    const double *t = w->t[by_library];
     double n = c->outer * c->inner, k = c->batch * c->inner;
-    return 2 * n * n * k / w->t[(repeats - 1) * quarters / 4] / 1e9 / top;
+    return 2 * n * n * k / t[(repeats - 1) * quarters / 4] / 1e9 / top;
 }
 
 // All take turns, so that they suffer alike; each once before, as others have
@@ -284,19 +326,24 @@ static void measure(dv_jit *jit, double top)
     for (int i = 0; i < N_CONFIGS; i++)
         set_up(jit, &configs[i], &all[i]);
     for (int r = 0; r < repeats; r++)
-        for (int i = 0; i < N_CONFIGS; i++) {
-            once(&all[i]);
+        for (int i = 0; i < 2 * N_CONFIGS; i++) {
+            work *w = &all[i / 2];
+            run(w, i % 2);
             double t = now();
-            once(&all[i]);
-            all[i].t[r] = now() - t;
+            run(w, i % 2);
+            w->t[i % 2][r] = now() - t;
         }
     for (int i = 0; i < N_CONFIGS; i++) {
-        work *w = &all[i];
-        median(w->t, repeats); // sorts
-        printf("%-18s%8.1f%8.3f%10.3f%8.3f%8.3f\n", w->c->name,
-               share_at(w, top, 2) * top, share_at(w, top, 2),
-               share_at(w, top, 3), share_at(w, top, 1), share_at(w, top, 0));
-        tear_down(w);
+        printf("%-18s", all[i].c->name);
+        for (int j = 0; j < 2; j++) {
+            median(all[i].t[j], repeats); // sorts
+            double s[5];
+            for (int q = 0; q < 5; q++)
+                s[q] = share_at(&all[i], j, top, q);
+            printf("%8.1f%8.3f%8.3f%6.3f", s[2] * top, s[2], s[3], s[1]);
+        }
+        printf("\n");
+        tear_down(&all[i]);
     }
 }
 
@@ -327,8 +374,8 @@ int main(int argc, char **argv)
     }
     double top = peak();
     printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
-    printf("# %-16s%8s%8s%18s%8s\n", "work", "GFLOP/s", "share", "quartiles",
-           "best");
+    printf("# %-16s%14s%16s%14s%16s\n", "", "kernels: share", "quartiles",
+           "nest: share", "quartiles");
     measure(jit, top);
     dv_jit_destroy(jit);
     return 0;

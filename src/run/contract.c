@@ -122,6 +122,7 @@ static dv_status build(dv_contract *c, dv_jit *jit,
         if (c->form.pack[i] != DV_FORM_NEVER &&
             !(c->on_way && i == c->form.in_col))
             DV_TRY(ct_make_mover(c, jit, i, diag));
+    ct_join(c);
     return ct_make_kernels(c, jit, diag);
 }
 
@@ -134,6 +135,7 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
     if (!c)
         return dv_nomem(diag);
     *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
+    c->at_once = 1;
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
     if (other)

@@ -102,6 +102,7 @@ struct dv_contract {
     int64_t tile_step;  // of results that are packed tile by tile then, in
                         // elements; 0: rows follow
     int32_t tile_rows;
+    int32_t at_once; // turns of the innermost loop that a kernel takes
     int32_t streams; // out fits no cache and is written once: around them
     int64_t k_block; // of a plain product: that one chain sums; 0: all of k
     int32_t threads, n_loops, n_shared;
@@ -146,6 +147,9 @@ int ct_lay_buffer(dv_contract *c, int operand);
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
+// Whether a kernel takes all of the innermost loop, which is none then. Behind
+// the buffers.
+void ct_join(dv_contract *c);
 // Whether kernels bring the rows of each other. Behind the panels.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
 // Whether out is written around the caches, and the panels for that.

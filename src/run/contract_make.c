@@ -80,6 +80,38 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
     }
 }
 
+static int64_t ldc_of(const dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    if (f->pack[DV_OUT] != DV_FORM_NEVER)
+        return dv_round_up(c->col.size, c->lanes);
+    if (f->row < 0 || c->row.size == 1)
+        return 0;
+    return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
+}
+
+// Blocks of rows that are packed follow each other in their buffer. Where their
+// results do so, too, they are rows of one kernel.
+void ct_join(dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    if (c->n_loops <= c->n_shared)
+        return;
+    const ct_loop *p = &c->loops[c->n_loops - 1];
+    if (p->is_k || p->pack || c->n.combine || c->on_way || c->near_bytes ||
+        f->row < 0 || f->col_turned || c->row.rest || c->k_rest[0] >= 0 ||
+        f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
+        p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
+        return;
+    int64_t rows = c->row.size * p->size;
+    if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
+        p->step[DV_OUT] == c->row.size * ldc_of(c) * c->es &&
+        rows < INT32_MAX / 64) {
+        c->at_once = (int32_t)p->size;
+        c->n_loops--;
+    }
+}
+
 // How the operand of the rows is read.
 static void set_rows(const dv_contract *c, dv_gemm_shape *s)
 {
@@ -124,16 +156,6 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
     }
 }
 
-static int64_t ldc_of(const dv_contract *c)
-{
-    const dv_nest_form *f = &c->form;
-    if (f->pack[DV_OUT] != DV_FORM_NEVER)
-        return dv_round_up(c->col.size, c->lanes);
-    if (f->row < 0 || c->row.size == 1)
-        return 0;
-    return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
-}
-
 typedef struct way {
     int row, col, k, first, last; // 1: the rest; first and last to be added
 } way;
@@ -146,7 +168,7 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     ct_kernel *to = &c->kernels[w.row][w.col][w.k][w.first][w.last];
     for (int r = 0; r < c->cols[w.col].n; r++) {
         dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype, .one_sum = 1};
-        s.m = (int32_t)(w.row ? c->row.rest : c->row.size);
+        s.m = (int32_t)(w.row ? c->row.rest : c->row.size * c->at_once);
         s.n = c->cols[w.col].size[r];
         s.k = (int32_t)c->k_size[w.k];
         if (batched) {
