@@ -257,6 +257,42 @@ double dv_nest_load(const count *c, int o, double loads, int least)
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
+static int divides(const dv_nest_dim *d)
+{
+    return d->whole % d->size == 0; // or it is not cut
+}
+
+// Are the turns of the innermost loop rows of one kernel (run/contract_make.c,
+// ct_join)?
+static int joins(const count *c)
+{
+    const dv_nest_form *f = &c->f;
+    const dv_nest_dim *row = &c->n->dims[f->row < 0 ? 0 : f->row];
+    const dv_nest_dim *d = &c->n->dims[f->n_loops - 1];
+    if (f->n_loops < 1 || f->row < 0 || f->col_turned || d->type != row->type ||
+        c->k < DV_FORM_LONG_K || f->pack[f->in_row] == DV_FORM_NEVER ||
+        f->pack[DV_OUT] != DV_FORM_NEVER)
+        return 0;
+    for (int i = 0; i < f->n_k; i++)
+        if (!divides(&c->n->dims[f->k[i]]))
+            return 0;
+    return divides(d) && divides(row) && row->size % c->caches->rows == 0 &&
+           dv_nest_continues(d, row, DV_OUT);
+}
+
+// What it costs to come back to panels of columns that do not all stay in L1,
+// for a few rows at a time. Rows of one kernel have each panel once.
+double dv_nest_returns(const count *c)
+{
+    double block = dv_nest_block_of(c, c->f.in_col), all = c->all[c->f.in_col];
+    if (c->f.pack[c->f.in_col] == DV_FORM_NEVER ||
+        c->col <= (double)c->panel * c->lanes ||
+        block * c->es <= (double)c->caches->l1 / 2 || joins(c))
+        return 0;
+    double again = dv_nest_turns_up_to(c, c->f.n_loops - 1) * block - all;
+    return again > 0 ? again * c->es * c->p->l1 : 0;
+}
+
 // What it costs more to write in runs of so many bytes, each somewhere else.
 static double ragged(const count *c, double bytes)
 {
@@ -323,7 +359,7 @@ double dv_nest_results(const count *c, double loads, int least)
     double moved = loads * dv_nest_block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
     // With a long k there is time to write.
-    double hidden = c->k < 96 ? 1 : 0.5;
+    double hidden = c->k < DV_FORM_LONG_K ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
            hidden * ragged(c, run_of(c, least) * c->es);
 }

@@ -126,6 +126,7 @@ double dv_nest_least_kernel(const dv_nest_count *c, double *fma);
 double dv_nest_loads_of(const dv_nest_count *c, int o);
 double dv_nest_load(const dv_nest_count *c, int o, double loads, int least);
 double dv_nest_results(const dv_nest_count *c, double loads, int least);
+double dv_nest_returns(const dv_nest_count *c);
 double dv_nest_packing(const dv_nest_count *c, int o);
 double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
                             int64_t longest, int brings);

@@ -277,6 +277,7 @@ enum {
     DV_FORM_MAX_K = 8,
     DV_FORM_MAX_STEP = 1 << 28, // elements from row to row, in place
     DV_FORM_THIN_K = 16,        // inside a kernel of less than 4 rows
+    DV_FORM_LONG_K = 96,        // there is time to write results beside it
 };
 
 // Rows of k in place, each on a page of its own: more than pages at hand?

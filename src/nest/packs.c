@@ -104,7 +104,7 @@ static double whole_cost(count *c, const dv_nest_way *w, const int at[],
             dv_nest_packing(c, o) +
             (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
     }
-    return sum;
+    return sum + dv_nest_returns(c);
 }
 
 // What it costs at least in this order of loops; `sum` is what is sure.

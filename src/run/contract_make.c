@@ -91,11 +91,14 @@ static int64_t ldc_of(const dv_contract *c)
 }
 
 // Blocks of rows that are packed follow each other in their buffer. Where their
-// results do so, too, they are rows of one kernel.
+// results do so, too, they are rows of one kernel. But a panel of columns
+// writes a part of each row: with a short k these must come together in L1.
 void ct_join(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
-    if (c->n_loops <= c->n_shared)
+    int one_panel = c->cols[0].n == 1 && c->cols[0].count[0] == 1;
+    if (c->n_loops <= c->n_shared ||
+        (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
         return;
     const ct_loop *p = &c->loops[c->n_loops - 1];
     if (p->is_k || p->pack || c->n.combine || c->on_way || c->near_bytes ||
