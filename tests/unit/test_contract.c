@@ -2,7 +2,7 @@
 // products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "run/contract.h"
+#include "run/contract_in.h"
 #include "contract_case.h"
 #include <math.h>
 #include <setjmp.h>
@@ -94,6 +94,76 @@ static void original(void **state)
            " m 32 prim: in0 1, out 1 n 32 prim: in1 32, out 32"
            " k 8 prim: in0 1024, in1 1024 k 32 prim: in0 32, in1 1 }",
            2, 1);
+}
+
+// Turns of the innermost loop that a kernel of the nest, as it is, takes.
+static int at_once(dv_jit *jit, const char *text)
+{
+    dv_nest *n = parse(text);
+    dv_contract_options options = {.threads = 1, .as_is = 1};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
+    int turns = c->at_once;
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    return turns;
+}
+
+// Blocks of rows in a buffer are one kernel's, if their results follow each
+// other and none is cut short.
+static void joined(void **state)
+{
+    static const struct {
+        int turns;
+        const char *text;
+    } cases[] = {
+        {4, "nest all f32 { first zero main gemm last relu pack in0"
+            " n 2 seq pack in1: in1 9600, out 3072"
+            " m 3 seq: in0 3072, out 6144"
+            " n 4 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {8, "nest shared f64 { main gemm pack in0 in1"
+            " m 3 shared: in0 3072, out 6144 n 8 seq: in1 2400, out 768"
+            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {4, "nest panel f32 { first zero main gemm last relu pack in0 in1"
+            " n 4 seq: in1 24, out 192 m 8 prim: in0 1, out 1"
+            " n 24 prim: in1 1, out 8 k 5 prim: in0 8, in1 96 }"},
+        {1, "nest short f32 { main gemm pack in0"
+            " n 3 seq pack in1: in1 7200, out 2304"
+            " m 3 seq: in0 3072, out 6144"
+            " n 3 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest apart f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6400 n 8 seq: in1 2400, out 800"
+            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {1, "nest odd f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6656 n 8 seq: in1 2600, out 832"
+            " m 32 prim: in0 1, out 1 n 26 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {1, "nest tail f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6144 n 8 seq: in1 24, out 768"
+            " m 32 prim: in0 1, out 1 n 24 of 185 prim: in1 1, out 32"
+            " k 96 prim: in0 32, in1 192 }"},
+        {1, "nest rest f32 { main gemm pack in0 in1 k 2 seq: in0 3072, in1 96"
+            " n 8 seq: in1 4800, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 200, out 32 k 96 of 190 prim: in0 32, in1 1 }"},
+        {1, "nest turns f32 { main gemm pack in0"
+            " n 8 seq pack in1: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest sums f32 { main gemm pack in0 in1 n 8 seq: in1 4800, out 768"
+            " k 2 seq: in0 3072, in1 96 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 200, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest cols f32 { main gemm pack in0 in1 n 2 seq: in1 2400, out 2304"
+            " m 3 seq: in0 3072, out 32 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 96 k 96 prim: in0 32, in1 1 }"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(at_once(*state, cases[i].text), cases[i].turns);
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, cases[i].text, threads, 1);
+    }
 }
 
 // Results that may go around the caches: rows that follow each other, rows of
@@ -495,12 +565,13 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),          cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
-        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(parts),
+        cmocka_unit_test(original),      cmocka_unit_test(joined),
+        cmocka_unit_test(large_results), cmocka_unit_test(large_operands),
+        cmocka_unit_test(odd_kinds),     cmocka_unit_test(touches),
+        cmocka_unit_test(reductions),    cmocka_unit_test(touches_are_near),
+        cmocka_unit_test(binaries),      cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),         cmocka_unit_test(touches_of_narrow),
+        cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
