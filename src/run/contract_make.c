@@ -101,8 +101,8 @@ void ct_join(dv_contract *c)
         (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
         return;
     const ct_loop *p = &c->loops[c->n_loops - 1];
-    if (p->is_k || p->pack || c->n.combine || c->on_way || c->near_bytes ||
-        f->row < 0 || f->col_turned || c->row.rest || c->k_rest[0] >= 0 ||
+    if (p->pack || c->n.combine || c->on_way || c->near_bytes || f->row < 0 ||
+        f->col_turned || c->row.rest || c->k_rest[0] >= 0 ||
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;

@@ -150,11 +150,14 @@ static void joined(void **state)
             " n 8 seq: in1 4800, out 768 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 200, out 32 k 96 of 190 prim: in0 32, in1 1 }"},
         {1, "nest turns f32 { main gemm pack in0"
-            " n 8 seq pack in1: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 8 seq pack in1: in1 2304, out 768 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
         {1, "nest sums f32 { main gemm pack in0 in1 n 8 seq: in1 4800, out 768"
             " k 2 seq: in0 3072, in1 96 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 200, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest batch f32 { main gemm pack in0 in1"
+            " c 3 seq: in0 3072, in1 2304, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
         {1, "nest cols f32 { main gemm pack in0 in1 n 2 seq: in1 2400, out 2304"
             " m 3 seq: in0 3072, out 32 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 96, out 96 k 96 prim: in0 32, in1 1 }"},
