@@ -177,6 +177,25 @@ static dv_status check(const job *j, const char *passes, dv_diag *diag)
     return dv_nest_form_of(n, &form, diag);
 }
 
+static int packs_nothing(const dv_nest *n)
+{
+    int packs = n->pack;
+    for (int i = 0; i < n->n_dims; i++)
+        packs |= n->dims[i].pack;
+    return !packs;
+}
+
+// Loops that are decided are run as they are; what is packed for them is not
+// decided yet. Where nothing can be, it stays so.
+static void pack_for_run(job *j, const dv_nest_options *options)
+{
+    dv_nest packed = j->nest;
+    if (dv_nest_is_product(&packed) && packs_nothing(&packed) &&
+        !dv_nest_is_plain(&packed, NULL) &&
+        dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
+        j->nest = packed;
+}
+
 static dv_status optimise(job *j, dv_diag *diag)
 {
     args *a = &j->a;
@@ -193,7 +212,10 @@ static dv_status optimise(job *j, dv_diag *diag)
                                .l3_bytes = a->l3};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
-    return check(j, passes, diag);
+    DV_TRY(check(j, passes, diag));
+    if (a->run && !passes && !a->list)
+        pack_for_run(j, &options);
+    return DV_OK;
 }
 
 static dv_status run(job *j, dv_diag *diag)
@@ -352,8 +374,8 @@ int cli_nest(const cli_command *c, int argc, char **argv)
         {"set", 0, "NAME=VALUE", "give a param another value", CLI_LIST,
          &a->sets},
         {"nest", 0, "HOW",
-         "passes: best (default, of nests that nothing is decided of), seed "
-         "(as the original), seed+brgemm or none",
+         "passes: best (default, of nests that nothing is decided of; others "
+         "are packed to be run), seed (as the original), seed+brgemm or none",
          CLI_TEXT, &a->list},
         {"passes", 0, "A,B", "run just these passes, in this order", CLI_TEXT,
          &a->passes},
