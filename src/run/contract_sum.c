@@ -36,13 +36,19 @@ void ct_points(const dv_contract *c, const unsigned char *const at[],
                    (double *)(void *)out);
 }
 
-// The dimensions of out, outermost first; the columns, dense in the parts,
-// come last.
+static int64_t whole_size(const dv_nest_dim *d)
+{
+    return d->whole ? d->whole : d->size;
+}
+
+// The dimensions of out that have a size, outermost first; the one that is
+// dense in the parts comes last.
 static int out_dims(const dv_contract *c, int dims[])
 {
     int n = 0, last = -1;
     for (int i = 0; i < c->n.n_dims; i++) {
-        if (c->n.dims[i].type == DV_NEST_K || c->tiles.inner[i] >= 0)
+        if (c->n.dims[i].type == DV_NEST_K || c->tiles.inner[i] >= 0 ||
+            whole_size(&c->n.dims[i]) == 1)
             continue;
         if (c->part_step[i] == 1)
             last = i;
@@ -60,8 +66,7 @@ void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);
     int64_t size[DV_NEST_MAX_DIMS], rows = 1;
     for (int i = 0; i < n; i++) {
-        const dv_nest_dim *d = &c->n.dims[dims[i]];
-        size[i] = d->whole ? d->whole : d->size;
+        size[i] = whole_size(&c->n.dims[dims[i]]);
         rows *= i < n - 1 ? size[i] : 1;
     }
     combine w = {.c = c, .n = n ? size[n - 1] : 1, .step = 0};

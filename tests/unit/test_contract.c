@@ -2,8 +2,8 @@
 // products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "run/contract_in.h"
-#include "contract_case.h"
+#include "run/contract.h"
+#include "contract_run.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,53 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-typedef struct operand {
-    void *data;
-    char *at;
-    size_t bytes;
-} operand;
-
-static operand made_up(const dv_nest *n, int o)
-{
-    int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
-    operand x;
-    assert_true(dv_nest_extent(n, o, &lo, &hi));
-    x.bytes = (size_t)((hi - lo + 1) * size);
-    x.data = aligned_alloc(64, (x.bytes + 63) / 64 * 64);
-    x.at = (char *)x.data - lo * size;
-    dv_nest_fill(n->dtype, (uint64_t)o, x.data, hi - lo + 1);
-    return x;
-}
-
-enum { SMALL_CACHE = 2 }; // as it is, and out fits no cache
-
-// Run a nest's text as it is and laid out, and compare with the loops.
-static void agrees(dv_jit *jit, const char *text, int threads, int as_is)
-{
-    dv_nest *n = parse(text);
-    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
-    operand want = made_up(n, DV_OUT), got = made_up(n, DV_OUT);
-    dv_contract_options options = {.threads = threads, .as_is = as_is != 0};
-    options.l3_bytes = as_is == SMALL_CACHE;
-    dv_contract *c = NULL;
-    dv_diag *diag = dv_diag_create();
-    if (dv_contract_create(&c, jit, n, &options, diag))
-        fail_msg("%s", dv_diag_text(diag));
-    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
-    dv_contract_run(c, in0.at, in1.at, got.at);
-    int64_t elems = (int64_t)want.bytes / dv_dtype_get(n->dtype)->size_bytes;
-    for (int64_t i = 0; i < elems; i++) // -0 is 0
-        assert_true(dv_load(n->dtype, want.data, i) ==
-                    dv_load(n->dtype, got.data, i));
-    dv_contract_destroy(c);
-    dv_nest_destroy(n);
-    dv_diag_destroy(diag);
-    free(in0.data);
-    free(in1.data);
-    free(want.data);
-    free(got.data);
-}
 
 static void original(void **state)
 {
@@ -94,79 +47,6 @@ static void original(void **state)
            " m 32 prim: in0 1, out 1 n 32 prim: in1 32, out 32"
            " k 8 prim: in0 1024, in1 1024 k 32 prim: in0 32, in1 1 }",
            2, 1);
-}
-
-// Turns of the innermost loop that a kernel of the nest, as it is, takes.
-static int at_once(dv_jit *jit, const char *text)
-{
-    dv_nest *n = parse(text);
-    dv_contract_options options = {.threads = 1, .as_is = 1};
-    dv_contract *c = NULL;
-    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
-    int turns = c->at_once;
-    dv_contract_destroy(c);
-    dv_nest_destroy(n);
-    return turns;
-}
-
-// Blocks of rows in a buffer are one kernel's, if their results follow each
-// other and none is cut short.
-static void joined(void **state)
-{
-    static const struct {
-        int turns;
-        const char *text;
-    } cases[] = {
-        {4, "nest all f32 { first zero main gemm last relu pack in0"
-            " n 2 seq pack in1: in1 9600, out 3072"
-            " m 3 seq: in0 3072, out 6144"
-            " n 4 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
-        {8, "nest shared f64 { main gemm pack in0 in1"
-            " m 3 shared: in0 3072, out 6144 n 8 seq: in1 2400, out 768"
-            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
-            " k 96 prim: in0 32, in1 1 }"},
-        {4, "nest panel f32 { first zero main gemm last relu pack in0 in1"
-            " n 4 seq: in1 24, out 192 m 8 prim: in0 1, out 1"
-            " n 24 prim: in1 1, out 8 k 5 prim: in0 8, in1 96 }"},
-        {1, "nest short f32 { main gemm pack in0"
-            " n 3 seq pack in1: in1 7200, out 2304"
-            " m 3 seq: in0 3072, out 6144"
-            " n 3 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
-        {1, "nest apart f32 { main gemm pack in0 in1"
-            " m 3 seq: in0 3072, out 6400 n 8 seq: in1 2400, out 800"
-            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
-            " k 96 prim: in0 32, in1 1 }"},
-        {1, "nest odd f32 { main gemm pack in0 in1"
-            " m 3 seq: in0 3072, out 6656 n 8 seq: in1 2600, out 832"
-            " m 32 prim: in0 1, out 1 n 26 prim: in1 96, out 32"
-            " k 96 prim: in0 32, in1 1 }"},
-        {1, "nest tail f32 { main gemm pack in0 in1"
-            " m 3 seq: in0 3072, out 6144 n 8 seq: in1 24, out 768"
-            " m 32 prim: in0 1, out 1 n 24 of 185 prim: in1 1, out 32"
-            " k 96 prim: in0 32, in1 192 }"},
-        {1, "nest rest f32 { main gemm pack in0 in1 k 2 seq: in0 3072, in1 96"
-            " n 8 seq: in1 4800, out 768 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 200, out 32 k 96 of 190 prim: in0 32, in1 1 }"},
-        {1, "nest turns f32 { main gemm pack in0"
-            " n 8 seq pack in1: in1 2304, out 768 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
-        {1, "nest sums f32 { main gemm pack in0 in1 n 8 seq: in1 4800, out 768"
-            " k 2 seq: in0 3072, in1 96 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 200, out 32 k 96 prim: in0 32, in1 1 }"},
-        {1, "nest batch f32 { main gemm pack in0 in1"
-            " c 3 seq: in0 3072, in1 2304, out 768 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
-        {1, "nest cols f32 { main gemm pack in0 in1 n 2 seq: in1 2400, out 2304"
-            " m 3 seq: in0 3072, out 32 m 32 prim: in0 1, out 1"
-            " n 24 prim: in1 96, out 96 k 96 prim: in0 32, in1 1 }"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(at_once(*state, cases[i].text), cases[i].turns);
-        for (int threads = 1; threads < 4; threads++)
-            agrees(*state, cases[i].text, threads, 1);
-    }
 }
 
 // Results that may go around the caches: rows that follow each other, rows of
@@ -550,31 +430,15 @@ static void parts(void **state)
     free(in1.data);
 }
 
-static int begin(void **state)
-{
-    dv_jit *jit;
-    if (dv_jit_create(&jit, NULL))
-        exit(77); // no kernels for this machine
-    *state = jit;
-    return 0;
-}
-
-static int end(void **state)
-{
-    dv_jit_destroy(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),      cmocka_unit_test(joined),
-        cmocka_unit_test(large_results), cmocka_unit_test(large_operands),
-        cmocka_unit_test(odd_kinds),     cmocka_unit_test(touches),
-        cmocka_unit_test(reductions),    cmocka_unit_test(touches_are_near),
-        cmocka_unit_test(binaries),      cmocka_unit_test(in_place),
-        cmocka_unit_test(wrong),         cmocka_unit_test(touches_of_narrow),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(original),          cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

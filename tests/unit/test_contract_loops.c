@@ -1,0 +1,148 @@
+// Contractions whose loops are given: which blocks of rows are one kernel's,
+// what is packed for them, sums of parts of k.
+#include "run/contract_in.h"
+#include "contract_run.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+// Turns of the innermost loop that a kernel of the nest, as it is, takes.
+static int at_once(dv_jit *jit, const char *text)
+{
+    dv_nest *n = parse(text);
+    dv_contract_options options = {.threads = 1, .as_is = 1};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), DV_OK);
+    int turns = c->at_once;
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    return turns;
+}
+
+// Blocks of rows in a buffer are one kernel's, if their results follow each
+// other and none is cut short.
+static void joined(void **state)
+{
+    static const struct {
+        int turns;
+        const char *text;
+    } cases[] = {
+        {4, "nest all f32 { first zero main gemm last relu pack in0"
+            " n 2 seq pack in1: in1 9600, out 3072"
+            " m 3 seq: in0 3072, out 6144"
+            " n 4 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {8, "nest shared f64 { main gemm pack in0 in1"
+            " m 3 shared: in0 3072, out 6144 n 8 seq: in1 2400, out 768"
+            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {4, "nest panel f32 { first zero main gemm last relu pack in0 in1"
+            " n 4 seq: in1 24, out 192 m 8 prim: in0 1, out 1"
+            " n 24 prim: in1 1, out 8 k 5 prim: in0 8, in1 96 }"},
+        {1, "nest short f32 { main gemm pack in0"
+            " n 3 seq pack in1: in1 7200, out 2304"
+            " m 3 seq: in0 3072, out 6144"
+            " n 3 of 8 seq: in1 2400, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest apart f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6400 n 8 seq: in1 2400, out 800"
+            " m 32 prim: in0 1, out 1 n 24 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {1, "nest odd f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6656 n 8 seq: in1 2600, out 832"
+            " m 32 prim: in0 1, out 1 n 26 prim: in1 96, out 32"
+            " k 96 prim: in0 32, in1 1 }"},
+        {1, "nest tail f32 { main gemm pack in0 in1"
+            " m 3 seq: in0 3072, out 6144 n 8 seq: in1 24, out 768"
+            " m 32 prim: in0 1, out 1 n 24 of 185 prim: in1 1, out 32"
+            " k 96 prim: in0 32, in1 192 }"},
+        {1, "nest rest f32 { main gemm pack in0 in1 k 2 seq: in0 3072, in1 96"
+            " n 8 seq: in1 4800, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 200, out 32 k 96 of 190 prim: in0 32, in1 1 }"},
+        {1, "nest turns f32 { main gemm pack in0"
+            " n 8 seq pack in1: in1 2304, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest sums f32 { main gemm pack in0 in1 n 8 seq: in1 4800, out 768"
+            " k 2 seq: in0 3072, in1 96 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 200, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest batch f32 { main gemm pack in0 in1"
+            " c 3 seq: in0 3072, in1 2304, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {1, "nest cols f32 { main gemm pack in0 in1 n 2 seq: in1 2400, out 2304"
+            " m 3 seq: in0 3072, out 32 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 96 k 96 prim: in0 32, in1 1 }"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(at_once(*state, cases[i].text), cases[i].turns);
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, cases[i].text, threads, 1);
+    }
+}
+
+// Of loops that are kept, what is packed is chosen; not where that is, too, and
+// of one product it is its plan's.
+static void packed_loops(void **state)
+{
+    static const struct {
+        int chosen;
+        const char *text;
+    } cases[] = {
+        {1, "nest blocks f32 { main brgemm last relu"
+            " m 16 seq: in0 32768, out 65536 n 16 seq: in1 32768, out 4096"
+            " k 8 prim: in0 4096, in1 4096 m 64 prim: in0 1, out 1"
+            " n 64 prim: in1 64, out 64 k 64 prim: in0 64, in1 1 }"},
+        {0, "nest packed f32 { main gemm pack in0"
+            " n 8 seq pack in1: in1 2304, out 768 m 32 prim: in0 1, out 1"
+            " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
+        {0, "nest plain f32 { main gemm m 64 prim: in0 1, out 1"
+            " n 64 prim: in1 64, out 64 k 64 prim: in0 64, in1 1 }"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dv_nest *n = parse(cases[i].text);
+        dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
+        dv_contract *c = NULL;
+        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+                         DV_OK);
+        const dv_nest *as = dv_contract_nest(c);
+        int packs = as->pack != n->pack;
+        assert_int_equal(as->n_dims, n->n_dims);
+        for (int d = 0; d < n->n_dims; d++) {
+            packs |= as->dims[d].pack != n->dims[d].pack;
+            assert_int_equal(as->dims[d].size, n->dims[d].size);
+            assert_int_equal(as->dims[d].type, n->dims[d].type);
+        }
+        assert_int_equal(packs, cases[i].chosen);
+        dv_contract_destroy(c);
+        dv_nest_destroy(n);
+        agrees(*state, cases[i].text, 2, LOOPS);
+    }
+}
+
+// Parts of k where rows or columns are one, so that both are dense in a part.
+static void parts_of_lines(void **state)
+{
+    static const char *const texts[] = {
+        "nest rows f64 { main gemm last relu combine"
+        " k 4 shared pack in0 in1: in0 100, in1 3 m 5 prim: in0 3, out 3"
+        " n 1 prim: in1 1, out 1 k 3 prim: in0 1, in1 1 }",
+        "nest columns f32 { first zero main gemm combine"
+        " k 4 shared: in0 3, in1 100 m 1 prim: in0 1, out 9"
+        " n 5 prim: in1 3, out 1 k 3 prim: in0 1, in1 1 }",
+        "nest one f32 { main gemm combine k 4 shared: in0 3, in1 3"
+        " m 1 prim: in0 1, out 1 n 1 prim: in1 1, out 1"
+        " k 3 prim: in0 1, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, texts[i], threads, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(joined),
+                                       cmocka_unit_test(packed_loops),
+                                       cmocka_unit_test(parts_of_lines)};
+    return cmocka_run_group_tests(tests, begin, end);
+}
