@@ -713,10 +713,18 @@ typedef struct dv_contract dv_contract; // a nest ready to run
 DV_API dv_status dv_jit_create(dv_jit **out, dv_diag *diag);
 DV_API void dv_jit_destroy(dv_jit *jit);
 
+// What of a nest's layout is kept.
+typedef enum dv_as_is {
+    DV_LAID_OUT_ANEW,     // nothing: all passes run
+    DV_AS_IT_IS,          // everything
+    DV_LOOPS_AS_THEY_ARE, // loops; if it packs nothing, what is packed is
+                          // chosen
+} dv_as_is;
+
 typedef struct dv_contract_options {
     int32_t threads;                      // 0 means 1
     int64_t l1_bytes, l2_bytes, l3_bytes; // of a core; 0: a common size
-    int as_is; // the nest is laid out already: no passes
+    int as_is;                            // dv_as_is
     // A result is one chain of additions in the order of k, whatever the sizes
     // of m and n are: for tiles of a larger product.
     int one_sum;
@@ -732,8 +740,8 @@ typedef struct dv_contract_options {
 // is copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its
 // own). Products are of f32 or f64, with any touches: zero first and relu last
 // are in their kernels, others go over out before and behind. All others are of
-// any types that vector kernels load and store; DV_E_DTYPE otherwise. as_is, a
-// form that kernels are made for; otherwise DV_E_NEST.
+// any types that vector kernels load and store; DV_E_DTYPE otherwise. A nest
+// that is kept has a form that kernels are made for; otherwise DV_E_NEST.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,

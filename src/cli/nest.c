@@ -23,6 +23,7 @@ typedef struct job {
     char *text;    // owned
     dv_program *p; // NULL when the file is a nest; owned
     dv_nest nest;
+    int packs; // its loops were decided, not what it packs
     cli_nest_result r;
 } job;
 
@@ -177,25 +178,6 @@ static dv_status check(const job *j, const char *passes, dv_diag *diag)
     return dv_nest_form_of(n, &form, diag);
 }
 
-static int packs_nothing(const dv_nest *n)
-{
-    int packs = n->pack;
-    for (int i = 0; i < n->n_dims; i++)
-        packs |= n->dims[i].pack;
-    return !packs;
-}
-
-// Loops that are decided are run as they are; what is packed for them is not
-// decided yet. Where nothing can be, it stays so.
-static void pack_for_run(job *j, const dv_nest_options *options)
-{
-    dv_nest packed = j->nest;
-    if (dv_nest_is_product(&packed) && packs_nothing(&packed) &&
-        !dv_nest_is_plain(&packed, NULL) &&
-        dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
-        j->nest = packed;
-}
-
 static dv_status optimise(job *j, dv_diag *diag)
 {
     args *a = &j->a;
@@ -212,15 +194,14 @@ static dv_status optimise(job *j, dv_diag *diag)
                                .l3_bytes = a->l3};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
-    DV_TRY(check(j, passes, diag));
-    if (a->run && !passes && !a->list)
-        pack_for_run(j, &options);
-    return DV_OK;
+    j->packs = !passes && !a->list;
+    return check(j, passes, diag);
 }
 
 static dv_status run(job *j, dv_diag *diag)
 {
-    cli_nest_how how = {(int32_t)j->a.threads, j->a.verify, j->a.time};
+    cli_nest_how how = {(int32_t)j->a.threads, j->a.verify, j->a.time,
+                        j->packs};
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 

@@ -184,7 +184,8 @@ static dv_status verify(job *j, dv_diag *diag)
 // Kernels where there are some for the nest and the machine, else the loops.
 static dv_status run_one(job *j, dv_diag *diag)
 {
-    dv_contract_options o = {.threads = j->how->threads, .as_is = 1};
+    dv_contract_options o = {.threads = j->how->threads};
+    o.as_is = j->how->packs ? DV_LOOPS_AS_THEY_ARE : DV_AS_IT_IS;
     dv_contract *c = NULL;
     dv_jit *jit = NULL;
     dv_status st;

@@ -6,6 +6,7 @@
 typedef struct cli_nest_how {
     int32_t threads;
     int verify, time;
+    int packs; // what it packs is chosen for the run
 } cli_nest_how;
 
 typedef struct cli_nest_result {

@@ -18,6 +18,8 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     dv_loc at = {n->src, n->off};
     if (o->threads < 0 || o->threads > CT_MAX_THREADS)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if (o->as_is < 0 || o->as_is > DV_LOOPS_AS_THEY_ARE)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "as_is is %d", o->as_is);
     DV_TRY(dv_nest_check(n, diag));
     DV_TRY(ct_check_operands(n, diag));
     int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
@@ -47,8 +49,8 @@ static int is_wide(const dv_isa *isa)
     return isa->vector_bytes > 16;
 }
 
-static dv_status optimise(dv_contract *c, const dv_isa *isa,
-                          const dv_contract_options *o, dv_diag *diag)
+static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
+                                  const dv_contract_options *o)
 {
     dv_nest_options options = {.threads = c->threads,
                                .l1_bytes = o->l1_bytes,
@@ -61,6 +63,35 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
         options.vector_bytes = isa->vector_bytes;
         options.tile_rows = isa->panel_rows;
         options.tile_vectors = isa->panel_vectors;
+    }
+    return options;
+}
+
+static int packs_nothing(const dv_nest *n)
+{
+    int packs = n->pack;
+    for (int i = 0; i < n->n_dims; i++)
+        packs |= n->dims[i].pack;
+    return !packs;
+}
+
+// What is packed for loops as they are; nothing, where nothing can be.
+static void pack_loops(dv_contract *c, const dv_nest_options *options)
+{
+    dv_nest packed = c->n;
+    if (packs_nothing(&c->n) && !c->n.narrow &&
+        !dv_nest_is_plain(&c->n, NULL) &&
+        dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
+        c->n = packed;
+}
+
+static dv_status optimise(dv_contract *c, const dv_isa *isa,
+                          const dv_contract_options *o, dv_diag *diag)
+{
+    dv_nest_options options = options_of(c, isa, o);
+    if (o->as_is == DV_LOOPS_AS_THEY_ARE) {
+        pack_loops(c, &options);
+        return DV_OK;
     }
     if (c->n.k_order == DV_K_AS_IT_IS)
         return dv_sums_lay(&c->n, &c->k_block, &options, diag);
@@ -140,7 +171,7 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
     jit = jit ? jit : c->own_jit;
     if (other)
         c->k_block = other->k_block;
-    else if (s == DV_OK && !o->as_is && dv_nest_is_product(n))
+    else if (s == DV_OK && o->as_is != DV_AS_IT_IS && dv_nest_is_product(n))
         s = optimise(c, dv_jit_isa(jit), o, diag);
     if (s == DV_OK && dv_nest_is_product(n))
         s = build(c, jit, o, diag);

@@ -388,6 +388,13 @@ static void test_functions(void **state)
     hold(state, gen_cases(900), random_function);
 }
 
+static void unpack(dv_nest *n)
+{
+    n->pack = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        n->dims[i].pack = 0;
+}
+
 static void test_mangled(void **state)
 {
     uint64_t seed = gen_seed();
@@ -401,7 +408,10 @@ static void test_mangled(void **state)
             continue;
         ran++;
         int threads = 1 + (int)rng_below(&r, 3), at_end = rng_percent(&r, 50);
-        if (!agrees(*state, &n, threads, 1, at_end))
+        int kept = rng_percent(&r, 70) ? DV_AS_IT_IS : DV_LOOPS_AS_THEY_ARE;
+        if (kept != DV_AS_IT_IS && rng_percent(&r, 50))
+            unpack(&n);
+        if (!agrees(*state, &n, threads, kept, at_end))
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
     }
     if (cases > 100)
