@@ -12,11 +12,11 @@
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
 #include "median.h"
+#include "peak.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "jit/gemm.h"
 #include "jit/host.h"
-#include "jit/peak.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <sched.h>
@@ -43,14 +43,6 @@ static peer peers[MAX_PEERS];
 static int n_peers, threads = 1, repeats = 9, one_kernel;
 static int64_t l1_bytes, l2_bytes; // 0: as the library sees fit
 
-// With one thread its own time, so that others on the machine count less.
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Our threads are bound to cores, one each, while ours is measured; peers see
 // all cores and do as they like.
 static void bind(int core)
@@ -71,7 +63,7 @@ static void bind_team(void)
 #endif
 }
 
-// -- The machine's peak ------------------------------------------------------
+// -- Types -------------------------------------------------------------------
 
 typedef struct type {
     const char *name;
@@ -82,26 +74,6 @@ static const type types[] = {
     {"f16", DV_F16, DV_F32}, {"i8", DV_I8, DV_I32},   {"i32", DV_I32, DV_I32}};
 enum { N_TYPES = sizeof types / sizeof *types };
 static const type *used = types;
-
-static double peak(void)
-{
-    enum { TURNS = 300000, ROUNDS = 15 };
-    dv_peak *p;
-    double best = 0;
-    if (dv_peak_create(&p, used->in, NULL))
-        return 0;
-    bind_team();
-    for (int r = 0; r < ROUNDS; r++) {
-        double t = now();
-#pragma omp parallel num_threads(threads)
-        dv_peak_run(p, TURNS);
-        t = now() - t;
-        double f = dv_peak_flops(p) * TURNS * threads / t / 1e9;
-        best = f > best ? f : best;
-    }
-    dv_peak_destroy(p);
-    return best;
-}
 
 // -- One size ----------------------------------------------------------------
 
@@ -140,7 +112,7 @@ typedef struct ours {
 static double measure(int who, const ours *o, const mats *x, long n)
 {
     bind(who < 0 ? 0 : -1);
-    double t = now();
+    double t = seconds(threads);
     for (long i = 0; i < n; i++)
         if (who < 0 && o->kernel)
             o->kernel(x->a, x->b, x->c, NULL);
@@ -148,7 +120,7 @@ static double measure(int who, const ours *o, const mats *x, long n)
             dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
         else
             run_peer(&peers[who], x);
-    return (now() - t) / (double)n;
+    return (seconds(threads) - t) / (double)n;
 }
 
 // Threads of libraries look for more work for a while, on our cores, too.
@@ -262,10 +234,11 @@ static void latency(void)
                sizes[i], sum / N * 1e6, best * 1e6, first * 1e6);
     }
     dv_gemm_shape s = {.m = 8, .n = 8, .k = 8, .lda = 10000, .dtype = DV_F32};
-    double t = now();
+    double t = seconds(threads);
     for (int j = 0; j < HITS; j++)
         dv_jit_gemm(jit, &s, &run, NULL);
-    printf("a kernel made before: %.1f ns\n", (now() - t) / HITS * 1e9);
+    printf("a kernel made before: %.1f ns\n",
+           (seconds(threads) - t) / HITS * 1e9);
     dv_jit_destroy(jit);
 }
 
@@ -332,7 +305,8 @@ int main(int argc, char **argv)
     }
     if (used != types)
         n_peers = 0; // theirs is f32
-    double top = peak();
+    bind_team();
+    double top = best_peak(used->in, threads);
     printf("# %s, %d threads, peak %.1f GFLOP/s %s\n", dv_jit_isa(jit)->name,
            threads, top, used->name);
     printf("# size\t\tours\tshare");

@@ -1,18 +1,20 @@
-// The tensor operations that the loop-nest work is measured by, each as one
-// kernel in a loop: blocked products with and without ReLU, and ReLU alone.
+// The tensor operations that the loop-nest work is measured by: blocked
+// products with and without ReLU, as kernels in loops by hand, and as nests
+// that the library lays out.
 //
 //   nest [-t THREADS] [-r REPEATS]
 //
 // Sizes and strides are those of the specification, m n k (k in blocks, batch)
 // and the blocks m n k inside; `in0` has rows of m, `in1` rows of k, `out` rows
-// of m. For the row-major kernels that is C = in1 in0. Blocks of n follow each
-// other in out, so that a kernel takes some as one. A thread runs rows of
-// blocks of m: the first kernel of a row leaves in0's block packed, the others
-// ask for a share of the next one; in1 is turned into panels of rows of n
-// before. The peak is measured in the same run; figures are
-// medians of the repeats, and between which half of them are.
+// of m. For the row-major kernels that is C = in1 in0. By hand, blocks of n
+// follow each other in out, so that a kernel takes some as one. A thread runs
+// rows of blocks of m: the first kernel of a row leaves in0's block packed, the
+// others ask for a share of the next one; in1 is turned into panels of rows of
+// n before. The peak is measured in the same run; figures are medians of the
+// repeats, and between which half of them are.
 #define _GNU_SOURCE
 #include "median.h"
+#include "peak.h"
 #include "jit/jit.h"
 #include "run/contract.h"
 #include <math.h>
@@ -20,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -28,50 +29,6 @@
 
 enum { MAX_REPEATS = 101, MAX_THREADS = 64 };
 static int threads = 1, repeats = 15;
-
-// With one thread its own time, so that others on the machine count less.
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-// -- The machine's peak ------------------------------------------------------
-
-enum { CHAINS = 20, TURNS = 400000 };
-
-static void chains(void)
-{
-#ifdef __aarch64__
-#define FMA(i) "fmla v" #i ".4s, v30.4s, v31.4s\n"
-    long n = TURNS;
-    __asm__ volatile("movi v30.2d, #0\nmovi v31.2d, #0\n"
-                     "1:\n" FMA(0) FMA(1) FMA(2) FMA(3) FMA(4) FMA(5) FMA(6)
-                         FMA(7) FMA(16) FMA(17) FMA(18) FMA(19) FMA(20) FMA(21)
-                             FMA(22) FMA(23) FMA(24) FMA(25) FMA(26)
-                                 FMA(27) "subs %0, %0, #1\nb.ne 1b\n"
-                     : "+r"(n)
-                     :
-                     : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                       "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
-                       "v24", "v25", "v26", "v27", "v30", "v31");
-#endif
-}
-
-static double peak(void)
-{
-    double best = 0;
-    for (int r = 0; r < 15; r++) {
-        double t = now();
-#pragma omp parallel num_threads(threads)
-        chains();
-        t = now() - t;
-        double f = 8.0 * CHAINS * TURNS * threads / t / 1e9;
-        best = f > best ? f : best;
-    }
-    return best;
-}
 
 // -- Configurations ----------------------------------------------------------
 
@@ -329,9 +286,9 @@ static void measure(dv_jit *jit, double top)
         for (int i = 0; i < 2 * N_CONFIGS; i++) {
             work *w = &all[i / 2];
             run(w, i % 2);
-            double t = now();
+            double t = seconds(threads);
             run(w, i % 2);
-            w->t[i % 2][r] = now() - t;
+            w->t[i % 2][r] = seconds(threads) - t;
         }
     for (int i = 0; i < N_CONFIGS; i++) {
         printf("%-18s", all[i].c->name);
@@ -372,7 +329,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
-    double top = peak();
+    double top = best_peak(DV_F32, threads);
     printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
     printf("# %-16s%14s%16s%14s%16s\n", "", "kernels: share", "quartiles",
            "nest: share", "quartiles");
