@@ -87,7 +87,8 @@ static double sure_cost(count *c, dv_nest_way *w, double most)
     if (sum >= most)
         return DV_NEST_IMPOSSIBLE;
     dv_nest_way_take(c, w);
-    return sum + dv_nest_results(c, dv_nest_loads_of(c, DV_OUT), 0);
+    return sum + dv_nest_results(c, dv_nest_loads_of(c, DV_OUT), 0) +
+           dv_nest_returns(c);
 }
 
 // With these loops; `sum` is what is sure.
@@ -104,7 +105,7 @@ static double whole_cost(count *c, const dv_nest_way *w, const int at[],
             dv_nest_packing(c, o) +
             (o == DV_OUT ? 0 : dv_nest_load(c, o, dv_nest_loads_of(c, o), 0));
     }
-    return sum + dv_nest_returns(c);
+    return sum;
 }
 
 // What it costs at least in this order of loops; `sum` is what is sure.
