@@ -277,11 +277,13 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
 // -- The tile ----------------------------------------------------------------
 
 // At -0, to which a first product is added as it is: sums that start with a
-// multiply have the same bits, the sign of a 0 among them. (Pairs have no
-// other start than this one.)
-static void start_sums(dv_gen *g, const dv_tile *t, int pairs)
+// multiply have the same bits, the sign of a 0 among them. Not so where ReLU
+// makes it 0 anyway: a 0 is had for nothing, so that clamping is paid for.
+// (Pairs have no other start than 0.)
+static void start_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
-    int first = dv_gen_reg(0), floats = !g->ints && !pairs, ok = 1;
+    int first = dv_gen_reg(0), ok = 1;
+    int floats = !g->ints && !p->pairs && !p->relu;
     uint32_t zero = dv_insn_word(DV_INSN_movi_0, 0, 0, 0, 0, &ok);
     uint32_t copy = dv_insn_word(DV_INSN_orr_v, 0, first, first, 0, &ok);
     dv_code_put(g->code, zero | (uint32_t)first);
@@ -337,7 +339,7 @@ static void sums(dv_kloop *l, dv_gen *g)
                 (!l->stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l->flows;
     if (loops)
-        start_sums(g, t, p->pairs);
+        start_sums(g, p, t);
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
     size_t top = g->code->n;
