@@ -8,6 +8,7 @@
 //              (turns of innermost loops that do not change an operand load
 //              nothing), at the rate of the cache they come from
 //   results    the same for out, which is read and written
+//   returns    panels that kernels of few rows come back to
 //
 // Rates are those of one core of today; only their proportions matter.
 #include "nest/cost.h"
@@ -257,39 +258,51 @@ double dv_nest_load(const count *c, int o, double loads, int least)
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
-static int divides(const dv_nest_dim *d)
+// No tile is cut short; those of `unit` elements, if it has tiles inside.
+static int divides(const dv_nest_dim *d, int64_t unit)
 {
-    return d->whole % d->size == 0; // or it is not cut
+    return d->whole % (d->size * unit) == 0; // or it is not cut
 }
 
-// Are the turns of the innermost loop rows of one kernel (run/contract_make.c,
-// ct_join)?
-static int joins(const count *c)
+// Would the turns of loop l be rows of one kernel, if it were the innermost
+// (run/contract_make.c, ct_join)?
+static int would_join(const count *c, int l)
 {
-    const dv_nest_form *f = &c->f;
-    const dv_nest_dim *row = &c->n->dims[f->row < 0 ? 0 : f->row];
-    const dv_nest_dim *d = &c->n->dims[f->n_loops - 1];
-    if (f->n_loops < 1 || f->row < 0 || f->col_turned || d->type != row->type ||
-        c->k < DV_FORM_LONG_K || f->pack[f->in_row] == DV_FORM_NEVER ||
-        f->pack[DV_OUT] != DV_FORM_NEVER)
-        return 0;
-    for (int i = 0; i < f->n_k; i++)
-        if (!divides(&c->n->dims[f->k[i]]))
-            return 0;
-    return divides(d) && divides(row) && row->size % c->caches->rows == 0 &&
+    const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
+    int64_t unit = d->whole && d->whole == row->whole ? row->size : 1;
+    return d->type == row->type && d->size > 1 && divides(d, unit) &&
            dv_nest_continues(d, row, DV_OUT);
 }
 
-// What it costs to come back to panels of columns that do not all stay in L1,
-// for a few rows at a time. Rows of one kernel have each panel once.
+static int may_join(const count *c)
+{
+    const dv_nest_form *f = &c->f;
+    if (f->row < 0 || f->col_turned || c->k < DV_FORM_LONG_K || c->n->combine ||
+        f->pack[f->in_row] == DV_FORM_NEVER || f->pack[DV_OUT] != DV_FORM_NEVER)
+        return 0;
+    const dv_nest_dim *row = &c->n->dims[f->row];
+    for (int i = 0; i < f->n_k; i++)
+        if (!divides(&c->n->dims[f->k[i]], 1))
+            return 0;
+    return divides(row, 1) && row->size % c->caches->rows == 0;
+}
+
+// What it costs, beyond dv_nest_load, to come back to panels of columns that do
+// not all stay in L1 for a few rows at a time, where another loop inside would
+// make all rows one kernel's, which has each panel once.
 double dv_nest_returns(const count *c)
 {
+    int last = c->f.n_loops - 1, others = 0;
     double block = dv_nest_block_of(c, c->f.in_col), all = c->all[c->f.in_col];
     if (c->f.pack[c->f.in_col] == DV_FORM_NEVER ||
         c->col <= (double)c->panel * c->lanes ||
-        block * c->es <= (double)c->caches->l1 / 2 || joins(c))
+        block * c->es <= (double)c->caches->l1 / 2 || !may_join(c))
         return 0;
-    double again = dv_nest_turns_up_to(c, c->f.n_loops - 1) * block - all;
+    for (int l = 0; l < last && !others; l++)
+        others = would_join(c, l);
+    if (!others || would_join(c, last))
+        return 0;
+    double again = dv_nest_turns_up_to(c, last) * block - all;
     return again > 0 ? again * c->es * c->p->l1 : 0;
 }
 

@@ -165,8 +165,8 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
     dv_contract *c = dv_alloc(sizeof *c);
     if (!c)
         return dv_nomem(diag);
-    *c = (dv_contract){.n = *n, .threads = o->threads ? o->threads : 1};
-    c->at_once = 1;
+    *c = (dv_contract){
+        .n = *n, .threads = o->threads ? o->threads : 1, .at_once = 1};
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
     if (other)

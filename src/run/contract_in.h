@@ -34,6 +34,7 @@ typedef struct ct_cut {
 typedef struct ct_axis {
     int64_t size, whole, unit;
     int64_t from, to; // steps in the source and in the buffer
+    int64_t reach;    // elements of a step in the source, also of one turn
     int32_t loop;     // its loop, whose index it keeps; -1: of the kernel
     int32_t outer;
     int32_t k; // which k of the kernel: `to` depends on the panel; -1: none
@@ -148,7 +149,7 @@ int ct_lay_buffer(dv_contract *c, int operand);
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
 // Whether a kernel takes all of the innermost loop, which is none then. Behind
-// the buffers.
+// the movers.
 void ct_join(dv_contract *c);
 // Whether kernels bring the rows of each other. Behind the panels.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);

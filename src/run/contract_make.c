@@ -96,13 +96,13 @@ static int64_t ldc_of(const dv_contract *c)
 void ct_join(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
-    int one_panel = c->cols[0].n == 1 && c->cols[0].count[0] == 1;
+    int one_panel = c->col.size <= (int64_t)c->panel_vectors * c->lanes;
     if (c->n_loops <= c->n_shared ||
         (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
         return;
     const ct_loop *p = &c->loops[c->n_loops - 1];
-    if (p->pack || c->n.combine || c->on_way || c->near_bytes || f->row < 0 ||
-        f->col_turned || c->row.rest || c->k_rest[0] >= 0 ||
+    if (p->pack || c->n.combine || c->on_way || f->row < 0 || f->col_turned ||
+        c->row.rest || c->k_rest[0] >= 0 ||
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
@@ -264,6 +264,7 @@ static ct_axis axis_of(const dv_contract *c, int dim, int operand)
                      .whole = d->whole,
                      .unit = c->tiles.unit[dim],
                      .from = d->size > 1 ? d->stride[operand] * c->es : 0,
+                     .reach = d->stride[operand],
                      .loop = -1,
                      .outer = c->tiles.outer[dim],
                      .k = -1};
@@ -288,7 +289,7 @@ static int is_before(const ct_axis *a, const ct_axis *b, int results)
         return is_near(b);
     if (results && !is_near(a))
         return a->to >= b->to;
-    return llabs(a->from) >= llabs(b->from);
+    return llabs(a->reach) >= llabs(b->reach);
 }
 
 static void sort_axes(ct_mover *m)
