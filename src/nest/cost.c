@@ -264,14 +264,21 @@ static int divides(const dv_nest_dim *d, int64_t unit)
     return d->whole % (d->size * unit) == 0; // or it is not cut
 }
 
-// Would the turns of loop l be rows of one kernel, if it were the innermost
-// (run/contract_make.c, ct_join)?
-static int would_join(const count *c, int l)
+// Are the turns of loop l rows that follow each other in out?
+static int follows(const count *c, int l)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
-    int64_t unit = d->whole && d->whole == row->whole ? row->size : 1;
-    return d->type == row->type && d->size > 1 && divides(d, unit) &&
+    return d->type == row->type && d->size > 1 &&
            dv_nest_continues(d, row, DV_OUT);
+}
+
+// Are those of the innermost loop rows of one kernel (run/contract_make.c,
+// ct_join)?
+static int joins(const count *c, int last)
+{
+    const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[last];
+    int64_t unit = d->whole && d->whole == row->whole ? row->size : 1;
+    return follows(c, last) && divides(d, unit);
 }
 
 static int may_join(const count *c)
@@ -288,8 +295,8 @@ static int may_join(const count *c)
 }
 
 // What it costs, beyond dv_nest_load, to come back to panels of columns that do
-// not all stay in L1 for a few rows at a time, where another loop inside would
-// make all rows one kernel's, which has each panel once.
+// not all stay in L1 for a few rows at a time, where rows that follow each
+// other could be one kernel's, which has each panel once.
 double dv_nest_returns(const count *c)
 {
     int last = c->f.n_loops - 1, others = 0;
@@ -298,9 +305,9 @@ double dv_nest_returns(const count *c)
         c->col <= (double)c->panel * c->lanes ||
         block * c->es <= (double)c->caches->l1 / 2 || !may_join(c))
         return 0;
-    for (int l = 0; l < last && !others; l++)
-        others = would_join(c, l);
-    if (!others || would_join(c, last))
+    for (int l = 0; l <= last && !others; l++)
+        others = follows(c, l);
+    if (!others || joins(c, last))
         return 0;
     double again = dv_nest_turns_up_to(c, last) * block - all;
     return again > 0 ? again * c->es * c->p->l1 : 0;
