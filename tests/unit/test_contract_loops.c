@@ -61,6 +61,10 @@ static void joined(void **state)
         {1, "nest rest f32 { main gemm pack in0 in1 k 2 seq: in0 3072, in1 96"
             " n 8 seq: in1 4800, out 768 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 200, out 32 k 96 of 190 prim: in0 32, in1 1 }"},
+        {1, "nest wide f32 { first zero main gemm pack in0"
+            " n 3 seq: in1 1600, out 48000 m 5 seq: in0 48, out 9600"
+            " m 24 prim: in0 2, out 400 n 400 prim: in1 1, out 1"
+            " k 2 prim: in0 1, in1 800 }"},
         {1, "nest turns f32 { main gemm pack in0"
             " n 8 seq pack in1: in1 2304, out 768 m 32 prim: in0 1, out 1"
             " n 24 prim: in1 96, out 32 k 96 prim: in0 32, in1 1 }"},
@@ -139,10 +143,23 @@ static void parts_of_lines(void **state)
             agrees(*state, texts[i], threads, 1);
 }
 
+// Tiles of one turn stay around what they are made of, in packing as well: the
+// last one inside is cut short.
+static void one_tile(void **state)
+{
+    agrees(*state,
+           "nest tiles f32 { first zero main gemm pack in1"
+           " m 3 seq: in0 512, out 16 n 3 seq: in1 12800, out 9600"
+           " n 1 of 410 seq: in1 12800, out 9600"
+           " n 10 of 410 seq: in1 1280, out 960 m 16 prim: in0 1, out 1"
+           " n 20 of 410 prim: in1 64, out 48 k 32 prim: in0 16, in1 1 }",
+           2, 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(joined),
-                                       cmocka_unit_test(packed_loops),
-                                       cmocka_unit_test(parts_of_lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joined), cmocka_unit_test(packed_loops),
+        cmocka_unit_test(parts_of_lines), cmocka_unit_test(one_tile)};
     return cmocka_run_group_tests(tests, begin, end);
 }
