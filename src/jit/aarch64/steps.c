@@ -44,6 +44,25 @@ static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
         ask_ahead(l, g);
 }
 
+// Two rows of S into their panel in one instruction, once both are there; the
+// last one may be alone.
+static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
+                     int64_t to)
+{
+    enum { FAR = 1024 }; // beyond the offsets of pairs
+    int two = row & 1, last = row == l->t->rows - 1;
+    int before = (group * l->s.per + row - two) % l->s.size;
+    int reg = dv_gen_reg(l->s.first + before);
+    if (two && to < FAR) {
+        DV_E(stp_q, reg, v, X_SPACK, to - 16);
+        return;
+    }
+    if (two)
+        dv_gen_store(g, reg, X_SPACK, to - 16, 16);
+    if (two || last)
+        dv_gen_store(g, v, X_SPACK, to, 16);
+}
+
 // One vector of S with lanes of k: `lanes` steps of one row.
 static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
 {
@@ -67,7 +86,7 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
     else
         dv_gen_load(g, v, X_ROW + row, off, bytes);
     if (l->p->pack_s)
-        dv_gen_store(g, v, X_SPACK, packed, 16);
+        pack_row(l, g, v, group, row, packed);
 }
 
 // One vector of S with lanes of rows: `lanes` rows of one step.
