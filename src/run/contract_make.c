@@ -106,10 +106,10 @@ void ct_join(dv_contract *c)
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
-    int64_t rows = c->row.size * p->size;
+    // Steps that agree are those of a buffer: there are not too many.
     if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
-        p->step[DV_OUT] == c->row.size * ldc_of(c) * c->es &&
-        rows < INT32_MAX / 64) {
+        p->step[DV_OUT] / c->es == c->row.size * ldc_of(c) &&
+        c->row.size * p->size < INT32_MAX / 64) {
         c->at_once = (int32_t)p->size;
         c->n_loops--;
     }
