@@ -108,18 +108,27 @@ typedef struct ours {
     dv_gemm_fn kernel; // or NULL
 } ours;
 
+static void run_kernel(dv_gemm_fn f, const mats *x, long n)
+{
+    const void *a = x->a, *b = x->b;
+    void *c = x->c;
+    for (long i = 0; i < n; i++)
+        f(a, b, c, NULL);
+}
+
 // Seconds of one product by ours (who < 0) or a peer.
 static double measure(int who, const ours *o, const mats *x, long n)
 {
     bind(who < 0 ? 0 : -1);
     double t = seconds(threads);
-    for (long i = 0; i < n; i++)
-        if (who < 0 && o->kernel)
-            o->kernel(x->a, x->b, x->c, NULL);
-        else if (who < 0)
-            dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
-        else
-            run_peer(&peers[who], x);
+    if (who < 0 && o->kernel)
+        run_kernel(o->kernel, x, n);
+    else
+        for (long i = 0; i < n; i++)
+            if (who < 0)
+                dv_gemm_run(o->plan, x->a, x->b, x->c, NULL);
+            else
+                run_peer(&peers[who], x);
     return (seconds(threads) - t) / (double)n;
 }
 
@@ -167,8 +176,11 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
                    : dv_gemm_plan_create(&us.plan, jit, &s, &o, NULL))
         exit(3);
     double flop = 2.0 * m * n * k;
-    // Some ticks of the system's clock long, so that each has as many.
-    long count = (long)(1e9 * threads / flop) + 1, warm = count / 2 + 1;
+    // Small products are timed between two ticks of the system's clock, large
+    // ones over several, so that each has as many.
+    double window = flop < 1e8 * threads ? 4e7 : 1e9;
+    long count = (long)(window * threads / flop) + 1;
+    long warm = (long)(5e8 * threads / flop) + 1;
     for (int w = -1; w < n_peers; w++) { // warm up and check
         memset(x.c, 0,
                (size_t)m * (size_t)n *
