@@ -10,7 +10,7 @@
 // disturb less; the best of the repeats counts.
 #define _GNU_SOURCE
 #include "contraction.h"
-#include "jit/peak.h"
+#include "peak.h"
 #include "run/contract.h"
 #include <inttypes.h>
 #include <math.h>
@@ -55,33 +55,6 @@ static const peer *peer_of(const char *name)
         if (!strcmp(name, peers[i].name))
             return &peers[i];
     return NULL;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-// -- The machine's peak ------------------------------------------------------
-
-static double peak(void)
-{
-    enum { TURNS = 4000000 }; // as long as a contraction
-    dv_peak *p;
-    double best = 0;
-    if (dv_peak_create(&p, DV_F32, NULL))
-        return 0;
-    for (int r = 0; r < 15; r++) {
-        double t = now();
-        dv_peak_run(p, TURNS);
-        t = now() - t;
-        double f = dv_peak_flops(p) * TURNS * threads / t / 1e9;
-        best = f > best ? f : best;
-    }
-    dv_peak_destroy(p);
-    return best;
 }
 
 // -- One contraction ---------------------------------------------------------
@@ -187,12 +160,12 @@ static double run_once(dv_contract *c, const float *a, const float *b,
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
 #endif
         for (int i = 0; i < threads; i++) {
-            double t = now();
+            double t = seconds(1);
             if (phase == 0)
                 dv_contract_part(c, i, a, b, out);
             else
                 dv_contract_combine(c, i, out);
-            spent[i] = now() - t + (phase ? spent[i] : 0);
+            spent[i] = seconds(1) - t + (phase ? spent[i] : 0);
         }
     }
     for (int i = 0; i < threads; i++)
@@ -208,12 +181,12 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
     dv_contract_options o = {.threads = threads};
     dv_contract *c;
     dv_diag *diag = dv_diag_create();
-    double begin = now(), best = 1e30, flop = 2;
+    double begin = seconds(1), best = 1e30, flop = 2;
     if (dv_contract_create(&c, jit, &n, &o, diag)) {
         printf("%s: %s", name, dv_diag_text(diag));
         exit(3);
     }
-    double made = now() - begin;
+    double made = seconds(1) - begin;
     float *a = new_tensor(x, DV_IN0), *b = new_tensor(x, DV_IN1);
     float *out = new_tensor(x, DV_OUT);
     for (int i = 0; i < n.n_dims; i++)
@@ -270,7 +243,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
-    double top = peak(), shares = 0, ratios = 0, least = 1;
+    double top = best_peak(DV_F32, 1) * threads, shares = 0, ratios = 0,
+           least = 1;
     char line[400], *name;
     contraction x;
     printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);

@@ -148,7 +148,7 @@ static int find_rows(const dv_nest *n, int cut, int *at)
             int o = p->type == DV_NEST_M ? DV_IN0 : DV_IN1;
             *at = i;
             if (p->stride[o] == 1 && p->stride[DV_OUT] != 1 &&
-                d->stride[o] == (p->whole ? p->whole : p->size))
+                d->stride[o] == dv_nest_whole(p))
                 return j;
         }
     }
@@ -183,7 +183,7 @@ void dv_nest_cut_runs(dv_nest *n, int64_t elems)
     if (rows < 0 || lines < 0)
         return;
     const dv_nest_dim *p = &n->dims[at];
-    int64_t few = dv_ceil_div(RUN, p->whole ? p->whole : p->size), block;
+    int64_t few = dv_ceil_div(RUN, dv_nest_whole(p)), block;
     if (n->dims[rows].size <= few ||
         !dv_mul_i64(&block, few, n->dims[line].size) ||
         !dv_mul_i64(&block, block, dv_nest_prim_size(n, DV_NEST_M)) ||

@@ -155,6 +155,21 @@ struct dv_nest {
     uint32_t off;
 };
 
+// Of all its tiles together.
+static inline int64_t dv_nest_whole(const dv_nest_dim *d)
+{
+    return d->whole ? d->whole : d->size;
+}
+
+// A bit an operand that is packed, wherever.
+static inline int dv_nest_packed(const dv_nest *n)
+{
+    int packed = n->pack;
+    for (int i = 0; i < n->n_dims; i++)
+        packed |= n->dims[i].pack;
+    return packed;
+}
+
 // The same as =, without the dimensions that are not there.
 static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
 {

@@ -87,7 +87,7 @@ static int goes_on(const dv_nest *n, const dv_nest_tiles *t, int l)
         if (p->type == d->type && p->stride[o] == 1 && t->inner[l] == i)
             return 3;
         if (p->type == d->type && p->stride[o] == 1 &&
-            d->stride[o] == (p->whole ? p->whole : p->size))
+            d->stride[o] == dv_nest_whole(p))
             return 2;
     }
     return 0;

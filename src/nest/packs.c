@@ -194,9 +194,7 @@ double dv_nest_mark_packs(dv_nest *n, const dv_nest_caches *caches, int keep,
     dv_nest_packs best = {{0}, most};
     dv_nest_count c;
     dv_nest_tiles t;
-    int bad, was = n->pack;
-    for (int i = 0; i < n->n_dims; i++)
-        was |= n->dims[i].pack;
+    int bad, was = dv_nest_packed(n);
     if (!dv_nest_tiles_of(n, &t, &bad) ||
         !dv_nest_count_begin(&c, n, caches, &t))
         return DV_NEST_IMPOSSIBLE;

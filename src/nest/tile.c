@@ -66,7 +66,7 @@ void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t)
         dv_nest_dim d = n->dims[i];
         if (t->inner[i] >= 0)
             continue;
-        d.size = d.whole ? d.whole : d.size;
+        d.size = dv_nest_whole(&d);
         d.whole = 0;
         d.pack = 0;
         n->dims[kept++] = d;
@@ -80,7 +80,7 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     dv_nest_dim *d = &n->dims[i];
     dv_nest_tiles t;
     int bad;
-    int64_t whole = d->whole ? d->whole : d->size;
+    int64_t whole = dv_nest_whole(d);
     if (dv_nest_tiles_of(n, &t, &bad) && t.inner[i] >= 0)
         whole = n->dims[t.inner[i]].whole; // tiles are cut, not elements
     memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);

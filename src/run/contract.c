@@ -67,22 +67,15 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
     return options;
 }
 
-static int packs_nothing(const dv_nest *n)
-{
-    int packs = n->pack;
-    for (int i = 0; i < n->n_dims; i++)
-        packs |= n->dims[i].pack;
-    return !packs;
-}
-
 // What is packed for loops as they are; nothing, where nothing can be.
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
-    dv_nest packed = c->n;
-    if (packs_nothing(&c->n) && !c->n.narrow &&
-        !dv_nest_is_plain(&c->n, NULL) &&
-        dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
-        c->n = packed;
+    dv_nest packed;
+    if (dv_nest_packed(&c->n) || c->n.narrow || dv_nest_is_plain(&c->n, NULL))
+        return;
+    dv_nest_copy(&packed, &c->n);
+    if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
+        dv_nest_copy(&c->n, &packed);
 }
 
 static dv_status optimise(dv_contract *c, const dv_isa *isa,

@@ -93,7 +93,7 @@ int ct_lay_parts(dv_contract *c)
             order[n++] = i;
     for (int i = 0; i < n; i++) {
         const dv_nest_dim *d = &c->n.dims[order[i]];
-        int64_t size = d->whole ? d->whole : d->size;
+        int64_t size = dv_nest_whole(d);
         for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
             if (!dv_mul_i64(&c->part_step[j], step, c->tiles.unit[j]))
                 return 0;
