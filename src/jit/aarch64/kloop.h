@@ -24,6 +24,8 @@ typedef struct dv_kloop {
     int64_t hop_s, hop_v; // what a product's end is from the next one's start
     int walk_v, walk_s;   // the pointer moves with each step
     int turns;            // of the loop; 0: none
+    int first;            // steps before it, which start the sums
+    int asks_c;           // the lines of C are asked for
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
     dv_tile_free free;    // registers that it does not read then

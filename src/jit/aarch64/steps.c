@@ -357,8 +357,7 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
 
-// A row at a time; the sums of the one before are finished and stored
-// meanwhile.
+// A row at a time; the sums of one before are finished and stored meanwhile.
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
@@ -367,19 +366,21 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
     dv_code *code = w->g->code;
     dv_tile_stores stores;
     int quick = dv_tile_stores_of(w->g, t, &stores);
+    int behind = dv_tile_behind(w->l->p);
     if (w->l->p->relu)
         dv_emit(code, DV_INSN_movi_0, w->l->free.reg[0], 0, 0, 0);
     for (int i = 0, at = 0; i < t->rows; i++)
         for (int j = 0; j < t->nv; j++) {
-            if (i > 0 && j == 0)
-                dv_tile_finish_row(w->g, w->l->p, t, i - 1, &w->l->free);
+            int done = i - behind;
+            if (done >= 0 && j == 0)
+                dv_tile_finish_row(w->g, w->l->p, t, done, &w->l->free);
             for (; d < end && d->at == at; d++, at++)
                 put_load(w, d, here);
             dv_code_put(code, p->words[at++] ^ with);
-            if (i > 0 && quick)
-                dv_tile_store_quick(code, &stores, t, i - 1, j);
-            else if (i > 0)
-                dv_tile_store_one(w->g, t, i - 1, j);
+            if (done >= 0 && quick)
+                dv_tile_store_quick(code, &stores, t, done, j);
+            else if (done >= 0)
+                dv_tile_store_one(w->g, t, done, j);
         }
 }
 

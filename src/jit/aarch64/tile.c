@@ -6,8 +6,9 @@
 // number of a multiply-add; each load has the slot before which it is issued.
 //
 //   K = 21, unroll 8:  loads before slot 0
-//                      loop: steps 0..8, also loads for steps 8 and 9
-//                      steps 8..13 + the rest, without loads past the end
+//                      step 0, which starts the sums
+//                      loop: steps 1..9, also loads for steps 9 and 10
+//                      steps 9..13, without loads past the end
 //
 // Numbers of steps go on from the loop into what follows it as if it had run
 // once; the pointers have moved on by then.
@@ -125,10 +126,24 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
     enum { NEAR = 256 };
     int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
     int n = l->steps; // from where the pointers stand
+    int loop = l->first + l->unroll;
     if (l->turns)
-        n = n - l->unroll > l->unroll ? n - l->unroll : l->unroll;
+        n = n - l->unroll > loop ? n - l->unroll : loop;
     l->odd = at % 16 && !l->walk_v && !l->p->pairs &&
              at + (n - 2) * l->p->ld_v >= NEAR;
+}
+
+// Sums start with multiplies in front of the loop, in place of registers that
+// are set before it: whole groups, one step of each set. Not if the loop had
+// fewer turns for it.
+static int steps_before(const dv_kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    int n = p->lane_k ? g->lanes : 1;
+    n = n < l->t->sets ? l->t->sets : n;
+    if (!l->turns || p->batch > 1 || p->pairs || p->bring)
+        return 0;
+    return (p->k - n - g->lanes) / UNROLL == l->turns ? n : 0;
 }
 
 static void plan_loop(dv_kloop *l, const dv_gen *g)
@@ -142,6 +157,7 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
         l->unroll = (p->k - 2) / p->bring / 2 * 2;
     }
     l->steps = l->turns ? p->k - (l->turns - 1) * l->unroll : p->k;
+    l->first = steps_before(l, g);
     int64_t far = (l->steps + 1) * p->ld_v;
     l->walk_v = p->ld_v % 16 || far >= 32768;
     far = (l->steps + 1) * p->ld_s;
@@ -195,10 +211,13 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_add(g, X_SOON, X_BRUN, AHEAD * l->p->ld_v);
     dv_steps_start(&w, l, g, fresh);
     if (l->turns) {
+        dv_steps_put(&w, 0, l->first);
+        if (l->first && l->stores && l->asks_c)
+            dv_tile_prefetch(g, l->p, l->t);
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
         ask_below(l, g);
-        dv_steps_put(&w, 0, l->unroll);
+        dv_steps_put(&w, l->first, l->first + l->unroll);
         if (l->p->bring)
             dv_tile_bring_next(g, l->p);
         move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s,
@@ -212,7 +231,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_again(g, X_K, top);
         dv_steps_rebase(&w, l->unroll);
     }
-    dv_steps_put(&w, l->base, l->steps);
+    dv_steps_put(&w, l->base + (l->base ? l->first : 0), l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
     if (l->p->pack_s) // to the next panel
@@ -337,8 +356,8 @@ static void sums(dv_kloop *l, dv_gen *g)
     const dv_tile *t = l->t;
     int loops = l->turns || p->batch > 1 || p->pairs ||
                 (!l->stores && t->rows * t->nv >= 20);
-    int batches = p->batch > 1 && !l->flows;
-    if (loops)
+    int batches = p->batch > 1 && !l->flows, set = loops && !l->first;
+    if (set)
         start_sums(g, p, t);
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
@@ -346,9 +365,9 @@ static void sums(dv_kloop *l, dv_gen *g)
     if (l->stores) { // kept as a whole
         plan_rings(l, g);
         plan_free(l);
-        one_product(l, g, loops ? 0 : t->sets);
+        one_product(l, g, set ? 0 : t->sets);
     } else {
-        product(l, g, loops ? 0 : t->sets);
+        product(l, g, set ? 0 : t->sets);
     }
     if (batches) {
         int64_t done = (int64_t)l->turns * UNROLL;
@@ -358,10 +377,12 @@ static void sums(dv_kloop *l, dv_gen *g)
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    if (l->stores)
-        dv_tile_finish_row(g, p, t, t->rows - 1, &l->free);
-    for (int j = 0; l->stores && j < t->nv; j++)
-        dv_tile_store_one(g, t, t->rows - 1, j);
+    int done = l->stores ? t->rows - dv_tile_behind(p) : t->rows;
+    for (int i = done < 0 ? 0 : done; i < t->rows; i++) {
+        dv_tile_finish_row(g, p, t, i, &l->free);
+        for (int j = 0; j < t->nv; j++)
+            dv_tile_store_one(g, t, i, j);
+    }
 }
 
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
@@ -402,7 +423,8 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
             return;
     }
     size_t from = g->code->n;
-    if ((int64_t)p->k * p->batch >= 64 || p->bring)
+    l.asks_c = (int64_t)p->k * p->batch >= 64 || p->bring;
+    if (l.asks_c && !(l.stores && l.first))
         dv_tile_prefetch(g, p, t);
     sums(&l, g);
     if (l.stores)
