@@ -140,7 +140,7 @@ static int64_t k_limit(const dv_nest_caches *caches)
             caches->l1 * 11 / 8 /
                 (caches->vector * caches->vectors + 8 * caches->rows),
             16);
-    return dv_max_i64(caches->l1 * 5 / 8 / 80, 16);
+    return dv_max_i64(dv_form_most_panel(caches->l1) / 80, 16);
 }
 
 // Few rows use every element once: it pays to go along what lies together, a

@@ -58,9 +58,13 @@ typedef dv_nest_count count;
 
 // -- Kernels -----------------------------------------------------------------
 
-int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes)
+int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double k,
+                              int64_t l1)
 {
-    return vectors == 6 && elem_bytes != 4 ? 5 : vectors;
+    int fits = n->first == DV_PRIM_ZERO ||
+               k * 6 * 16 <= (double)dv_form_most_panel(l1);
+    int narrow = dv_dtype_get(n->dtype)->size_bytes != 4 || !fits;
+    return vectors == 6 && narrow ? 5 : vectors;
 }
 
 // Tiles of whole long vectors are fewer multiply-adds at once, and those of one

@@ -79,13 +79,13 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     c->es = (double)dv_dtype_get(n->dtype)->size_bytes;
     c->p = caches->vector > 16 ? &dv_nest_avx : &dv_nest_neon;
     c->lanes = (double)dv_nest_lanes(caches, (int64_t)c->es);
-    c->panel = dv_nest_panel_vectors(caches->vectors, (int64_t)c->es);
     c->f = c->dims;
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
+    c->panel = dv_nest_panel_vectors(n, caches->vectors, c->k, caches->l1);
     c->types = c->uncut = 0;
     c->fewest = DV_NEST_IMPOSSIBLE;
     for (int l = 0; l < c->dims.n_loops; l++) {

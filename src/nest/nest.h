@@ -295,6 +295,12 @@ enum {
     DV_FORM_LONG_K = 96,        // there is time to write results beside it
 };
 
+// What of L1 a packed panel of columns may take while rows pass it.
+static inline int64_t dv_form_most_panel(int64_t l1_bytes)
+{
+    return l1_bytes * 5 / 8;
+}
+
 // Rows of k in place, each on a page of its own: more than pages at hand?
 static inline int dv_form_many_pages(double k, double step_bytes)
 {
@@ -324,8 +330,10 @@ typedef struct dv_nest_form {
 } dv_nest_form;
 
 // Columns are packed in panels of at most so many vectors, where `vectors` are
-// what a kernel keeps in registers of f32 (cost.c).
-int32_t dv_nest_panel_vectors(int32_t vectors, int64_t elem_bytes);
+// what a kernel of k keeps in registers of f32 (cost.c): not all of them where
+// results are added to what is there, and find no room beside the panel.
+int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double k,
+                              int64_t l1);
 
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.

@@ -112,14 +112,15 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     const dv_isa *isa = dv_jit_isa(jit);
     c->lanes = (int32_t)(isa->vector_bytes / c->es);
     c->panel_rows = isa->panel_rows;
-    c->panel_vectors =
-        dv_nest_panel_vectors(is_wide(isa) ? isa->panel_vectors : 6, c->es);
     c->zero_first = c->n.first == DV_PRIM_ZERO;
     c->relu_last = c->n.last == DV_PRIM_RELU;
     c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
     c->on_way = !plain && dv_nest_form_packs_on_way(&c->n, &c->form);
     c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
     DV_TRY(ct_lay_prims(c, diag));
+    c->panel_vectors = dv_nest_panel_vectors(
+        &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->k_size[0],
+        o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
     if (!ct_lay_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "there are too many turns to share");

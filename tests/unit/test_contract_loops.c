@@ -156,10 +156,41 @@ static void one_tile(void **state)
            2, 1);
 }
 
+// Results that are added to what is there want room in L1 beside a panel.
+static void wide_panels(void **state)
+{
+    enum { L1 = 64 << 10 };
+    static const struct {
+        int most;
+        dv_prim first;
+        dv_dtype dtype;
+        int vectors;
+        double k;
+    } cases[] = {
+        {6, DV_PRIM_NONE, DV_F32, 6, 256}, {6, DV_PRIM_NONE, DV_F32, 6, 426},
+        {5, DV_PRIM_NONE, DV_F32, 6, 427}, {5, DV_PRIM_NONE, DV_F32, 6, 512},
+        {6, DV_PRIM_ZERO, DV_F32, 6, 512}, {5, DV_PRIM_ZERO, DV_F64, 6, 16},
+        {3, DV_PRIM_NONE, DV_F32, 3, 512},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dv_nest n = {.first = (uint8_t)cases[i].first, .dtype = cases[i].dtype};
+        assert_int_equal(
+            dv_nest_panel_vectors(&n, cases[i].vectors, cases[i].k, L1),
+            cases[i].most);
+    }
+    agrees(*state,
+           "nest deep f32 { main gemm last relu pack in0 in1"
+           " m 2 seq: in0 32768, out 8192 n 2 seq: in1 32768, out 4096"
+           " m 64 prim: in0 1, out 1 n 64 prim: in1 512, out 64"
+           " k 512 prim: in0 64, in1 1 }",
+           1, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joined), cmocka_unit_test(packed_loops),
-        cmocka_unit_test(parts_of_lines), cmocka_unit_test(one_tile)};
+        cmocka_unit_test(parts_of_lines), cmocka_unit_test(one_tile),
+        cmocka_unit_test(wide_panels)};
     return cmocka_run_group_tests(tests, begin, end);
 }
