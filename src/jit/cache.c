@@ -152,14 +152,10 @@ static void name_gemm(const dv_gemm_shape *s, char *out, size_t size)
              s->batch, (int)s->lda, (int)s->ldb, (int)s->ldc,
              s->beta ? "_acc" : "", s->bias ? "_bias" : "",
              s->relu ? "_relu" : "", s->pack_a ? "_packa" : "",
-             s->pack_b    ? "_packb"
-             : s->panel_b ? "_panelb"
-                          : "",
-             s->ahead_a == DV_AHEAD_BRING ? "_brings"
-             : s->ahead_a || s->next_b == DV_NEXT_SPREAD ||
-                     (s->panel_b && s->next_b)
-                 ? "_asks"
-                 : "");
+             s->pack_b ? "_packb" : "",
+             s->ahead_a == DV_AHEAD_BRING                ? "_brings"
+             : s->ahead_a || s->next_b == DV_NEXT_SPREAD ? "_asks"
+                                                         : "");
 }
 
 static void name_of(const entry *e, char *out, size_t size)
@@ -257,7 +253,6 @@ static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
     DV_TRY(check_type(isa, s->dtype, diag));
-    int lanes = 16 / dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
     if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
@@ -267,13 +262,11 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
         (s->panel_a > isa->most_read && !pairs_only(s->dtype)) ||
         s->pack_a > 1 || s->pack_b > 1 || s->one_sum > 1 ||
         (s->ctype && !dv_isa_rounds(isa, s)) || s->stream > 1 ||
-        s->ahead_a > DV_AHEAD_BRING ||
-        (s->next_b > DV_NEXT_SPREAD && !s->panel_b) ||
+        s->ahead_a > DV_AHEAD_BRING || s->next_b > DV_NEXT_SPREAD ||
         (s->ahead_a && (!s->trans_a || s->trans_b || s->panel_a)) ||
         (s->pack_a && (!s->panel_a || s->panel_a > isa->most_packed)) ||
-        s->panel_b > 1 || ((s->pack_b || s->panel_b) && !s->panel_a) ||
-        (s->pack_b && s->panel_b) || (s->panel_a && s->trans_b) ||
-        (s->panel_a && s->batch > 1 && !s->trans_a && s->k % lanes))
+        (s->pack_b && !s->panel_a) ||
+        (s->panel_a && (s->trans_b || s->batch > 1)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the product's options contradict each other");
     int32_t row_a = s->trans_a ? s->m : s->k, row_b = s->trans_b ? s->k : s->n;

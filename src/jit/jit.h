@@ -57,13 +57,10 @@ typedef struct dv_gemm_shape {
     uint8_t panel_a;     // A is packed in panels of at most so many rows
     uint8_t next_b;      // what is read next follows B: it is prefetched; or
                          // DV_NEXT_SPREAD with pack_b: it is args->next, a
-                         // block as this one is, asked for while k runs; or
-                         // n with panel_b: args->next is a n-th of such a
-                         // block, stored tight, that is asked for meanwhile
+                         // block as this one is, asked for while k runs
     uint8_t pack_a;      // read A as stored, write it in panels on the way
-    uint8_t pack_b;      // read B as stored, write it in panels with the first
-                         // panel of A
-    uint8_t panel_b;     // B is in such panels
+    uint8_t pack_b;      // read B as stored, write it with the first panel of
+                         // A. Both only of as many columns as a tile has
     uint8_t one_sum;     // one chain of additions an element, in order of k,
                          // whatever m and n are
     uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
@@ -80,9 +77,7 @@ typedef struct dv_gemm_shape {
 // DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn, 16 bytes
 // on any machine; with trans_a, as rows of m that are as wide as the panel. lda
 // plays no part, unless pack_a says that the kernel makes the panels itself.
-// Panels of B are the columns as the kernel for this n cuts them, rows of whole
-// vectors one after the other. The products of a batch follow each other in
-// panels; without trans_a their k must be whole 16 bytes.
+// B is packed as rows of whole vectors, one after the other.
 typedef struct dv_cut {
     int32_t size, n;  // n parts of `size`,
     int32_t n_larger; // then so many of size + 1
@@ -100,8 +95,8 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 typedef struct dv_gemm_args {
     double alpha, beta;
     const void *bias;
-    // Where to: room for m rows of all k rounded up to whole vectors, and for
-    // all k rows of n rounded up.
+    // Where to: room for m rows of k rounded up to whole vectors, and for k
+    // rows of n rounded up.
     void *pack_a, *pack_b;
     const void *next; // of next_b: asked for, not read; of DV_AHEAD_BRING: read
 } dv_gemm_args;

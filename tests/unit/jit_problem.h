@@ -306,6 +306,12 @@ static inline void try_gemm(dv_jit *jit, dv_gemm_shape s, int odd)
     tear_down(&q);
 }
 
+// As many columns as kernels take that pack.
+static inline int panel_cols(const dv_isa *isa, int dtype)
+{
+    return isa->panel_vectors * isa->vector_bytes / (dtype == DV_F64 ? 8 : 4);
+}
+
 static inline dv_gemm_shape random_shape(int most, int dtype)
 {
     static const int odd[] = {1, 2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 47, 61};

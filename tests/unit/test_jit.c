@@ -128,39 +128,28 @@ static void gemm_panel(void **state)
 }
 
 // A and B packed on the way, all four ways to have them: as stored and packed,
-// or in panels already. Packed bytes are read back by the kernels without the
+// or packed already. Packed bytes are read back by the kernels without the
 // sources.
-static void gemm_blocks(void **state)
+static void gemm_packs(void **state)
 {
     (void)state;
     dv_jit *jit = new_jit();
+    const dv_isa *isa = dv_jit_isa(jit);
     for (int i = 0; i < 800 / SHARE; i++) {
         dv_gemm_shape s = random_shape(45, i % 2 ? DV_F32 : DV_F64), t;
-        size_t es = i % 2 ? 4 : 8;
+        size_t es = i % 2 ? 4 : 8, wide = (size_t)isa->vector_bytes / es;
         s.trans_b = 0;
-        if (pick(5) == 0) { // rows of several lines are packed before
-            s.n += 60;
-            s.ldc += 60;
-        }
-        if (!s.batch) {
-            s.batch = 1 + pick(3);
-            s.stride_a = s.lda * (s.trans_a ? s.k : s.m);
-        }
+        s.batch = 0;
+        s.n = 1 + s.n % panel_cols(isa, s.dtype);
         s.ldb = s.n + (pick(3) ? pick(9) : 1100);
-        s.stride_b = s.ldb * s.k + pick(2) * 4;
-        if (!s.trans_a) {
-            s.k = (s.k + 3) / 4 * 4;
-            s.lda = s.k + pick(9);
-            s.stride_a = s.lda * s.m;
-            s.stride_b = s.ldb * s.k;
-        }
+        s.ldc = s.n + pick(9);
         s.panel_a = (uint8_t)(1 + pick(4));
         problem q = {.s = s};
         set_up(&q, 0);
-        size_t k = (size_t)s.k * (size_t)s.batch;
-        size_t wide = (size_t)dv_jit_isa(jit)->vector_bytes / es;
         size_t cols = ((size_t)s.n + wide - 1) / wide * wide;
-        fenced a = fence((size_t)s.m * k * es, 1);
+        size_t quad = 16 / es, k = (size_t)s.k;
+        size_t deep = s.trans_a ? k : (k + quad - 1) / quad * quad;
+        fenced a = fence((size_t)s.m * deep * es, 1);
         fenced b = fence(cols * k * es, 1);
         q.args.pack_a = a.data;
         q.args.pack_b = b.data;
@@ -173,11 +162,8 @@ static void gemm_blocks(void **state)
             t = s;
             t.pack_a = !(way & 1);
             t.pack_b = !(way & 2);
-            t.panel_b = !t.pack_b;
-            if (t.pack_b && pick(2))
-                t.next_b = DV_NEXT_SPREAD;
-            if (t.panel_b) // parts of what is next
-                t.next_b = (uint8_t)(pick(2) * (1 + pick(255)));
+            t.next_b = (uint8_t)(pick(2) * (t.pack_b ? DV_NEXT_SPREAD : 1));
+            t.ldb = t.pack_b ? t.ldb : (int64_t)cols;
             assert_int_equal(dv_jit_gemm(jit, &t, &run, NULL), DV_OK);
             memcpy(q.c.data, start, size);
             run(t.pack_a ? q.a.data : a.data, t.pack_b ? q.b.data : b.data,
@@ -208,6 +194,18 @@ static void gemm_refuses(void **state)
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
     s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .ahead_a = 1};
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .dtype = DV_F32, .panel_a = 4};
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    s.batch = 2;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
+    s.batch = 1;
+    s.n = 1000; // packed by no one kernel
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+    s.pack_b = 1;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_LIMIT);
+    s.pack_b = 0;
+    s.pack_a = 1;
+    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_LIMIT);
     dv_jit_destroy(jit);
 }
 
@@ -547,7 +545,7 @@ int main(void)
                                        cmocka_unit_test(gemm_batches),
                                        cmocka_unit_test(gemm_nan),
                                        cmocka_unit_test(gemm_panel),
-                                       cmocka_unit_test(gemm_blocks),
+                                       cmocka_unit_test(gemm_packs),
                                        cmocka_unit_test(gemm_refuses),
                                        cmocka_unit_test(plans),
                                        cmocka_unit_test(plans_repeat),

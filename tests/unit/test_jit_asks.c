@@ -82,36 +82,9 @@ static void gemm_asks_in_turns(void **state)
         assert_in_range(found[i], near / 4 - 1, near / 4 + 1);
 }
 
-// A part of the next block, while this one, in panels, is multiplied.
-static void gemm_asks_for_parts(void **state)
-{
-    (void)state;
-    if (!has_neon())
-        skip();
-    dv_gemm_shape s = {.m = 8, .n = 32, .k = 32, .dtype = DV_F32};
-    s.trans_a = s.panel_b = 1;
-    s.panel_a = 4;
-    s.batch = 8;
-    s.stride_a = s.stride_b = 1024;
-    int plain = count_asks(s);
-    s.next_b = 1; // 512 lines, 4 tiles of one code: the most a tile asks for
-    assert_int_equal(count_asks(s), plain + 64);
-    s.next_b = 32;
-    assert_int_equal(count_asks(s), plain + 4);
-    s.next_b = 255;
-    assert_int_equal(count_asks(s), plain + 1);
-    s.panel_b = 0;
-    s.pack_b = 1;
-    dv_gemm_fn run;
-    dv_jit *jit = new_jit();
-    assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_E_SHAPE);
-    dv_jit_destroy(jit);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_asks),
-                                       cmocka_unit_test(gemm_asks_in_turns),
-                                       cmocka_unit_test(gemm_asks_for_parts)};
+                                       cmocka_unit_test(gemm_asks_in_turns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

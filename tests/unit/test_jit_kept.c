@@ -5,7 +5,7 @@
 enum { MOST_CODE = 1 << 18 };
 
 // Almost the same product.
-static void vary(dv_gemm_shape *s, int how)
+static void vary(dv_gemm_shape *s, const dv_isa *isa, int how)
 {
     int panels = !s->trans_b && s->m >= 4;
     s->lda += how == 0 ? 4 : how == 1 ? 5000 : 0;
@@ -27,6 +27,7 @@ static void vary(dv_gemm_shape *s, int how)
         s->pack_a = how == 17 || how == 19;
         s->pack_b = how == 18 || how == 19;
         s->next_b = how == 18 ? DV_NEXT_SPREAD : 0;
+        s->n = 1 + s->n % panel_cols(isa, s->dtype);
     }
 }
 
@@ -46,7 +47,7 @@ static void kept_patterns(void **state)
             dv_code a = {.at = alone, .cap = sizeof alone};
             dv_code b = {.at = after, .cap = sizeof after, .keep = keep};
             s.batch = s.batch ? s.batch : 1;
-            vary(&s, n % 21 - 1); // the first of them stays as it is
+            vary(&s, isa, n % 21 - 1); // the first of them stays as it is
             isa->gemm(&a, isa, &s);
             isa->gemm(&b, isa, &s);
             assert_false(a.failed);
@@ -153,6 +154,7 @@ static int tell_apart(dv_gemm_shape *a, dv_gemm_shape *b, int how)
         b->dtype = DV_I32;
         return 1;
     case 6: // which columns are packed next
+        a->n = b->n = 1 + a->n % 12;
         a->panel_a = b->panel_a = 4;
         a->pack_b = b->pack_b = 1;
         a->next_b = b->next_b = DV_NEXT_SPREAD;
@@ -211,7 +213,7 @@ static const int strides[] = {64,   68,   72,   73,    80,    96,   128,
                               5121, 7000, 9999, 10240, 10241, 65536};
 enum { N_STRIDES = sizeof strides / sizeof *strides };
 
-static dv_gemm_shape random_strides(void)
+static dv_gemm_shape random_strides(const dv_isa *isa)
 {
     dv_gemm_shape a = {.m = 1 + pick(30),
                        .n = 1 + pick(60),
@@ -234,6 +236,7 @@ static dv_gemm_shape random_strides(void)
         a.pack_a = (uint8_t)pick(2);
         a.pack_b = (uint8_t)pick(2);
         a.next_b = a.pack_b && pick(2) ? DV_NEXT_SPREAD : 0;
+        a.n = 1 + a.n % panel_cols(isa, a.dtype);
         a.ahead_a = 0;
     }
     return a;
@@ -248,7 +251,7 @@ static void kept_strides(void **state)
     static uint64_t keep[DV_CODE_KEEP / 8];
     for (int i = 0; i < dv_n_isas; i++)
         for (int n = 0; n < 1500 / SHARE; n++) {
-            dv_gemm_shape s = random_strides();
+            dv_gemm_shape s = random_strides(&dv_isas[i]);
             memset(keep, 0, DV_CODE_ZEROS);
             for (int t = 0; t < 5; t++) {
                 dv_code x = {.at = alone, .cap = MOST_CODE};

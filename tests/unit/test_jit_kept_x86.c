@@ -59,14 +59,15 @@ static int64_t far_or_near(int64_t least)
 
 static void in_panels(dv_gemm_shape *s, const dv_isa *isa)
 {
-    int lanes = s->dtype == DV_F64 ? 2 : 4;
+    s->batch = 1;
     s->panel_a = (uint8_t)(1 + pick(isa->most_read));
-    if (s->batch > 1 && !s->trans_a)
-        s->k = (s->k + lanes - 1) / lanes * lanes;
-    s->pack_a = (uint8_t)(s->panel_a <= isa->most_packed && pick(2));
-    s->pack_b = (uint8_t)pick(2);
-    s->panel_b = (uint8_t)(!s->pack_b && pick(2));
     s->next_b = (uint8_t)pick(2);
+    if (pick(2)) { // as many columns as a tile has
+        s->n = 1 + s->n % panel_cols(isa, s->dtype);
+        s->panel_a = (uint8_t)(1 + pick(isa->panel_rows));
+        s->pack_a = (uint8_t)pick(2);
+        s->pack_b = (uint8_t)pick(2);
+    }
 }
 
 // Any product, wide or narrow.
@@ -140,16 +141,14 @@ static int change_layout(dv_gemm_shape *s, const dv_isa *isa, int how)
     switch (how) {
     case 0:
         s->trans_a ^= 1;
-        return !narrow && s->lda >= most_a &&
-               (s->batch == 1 || s->k % 4 == 0 || !s->panel_a);
+        return !narrow && s->lda >= most_a;
     case 1:
         s->trans_b ^= 1;
         return !s->panel_a && s->ldb >= most_b;
     case 2: // one panel, or as stored
         s->panel_a = (uint8_t)(s->panel_a ? 0 : s->m % 7 + 1);
-        s->pack_a = s->pack_b = s->panel_b = s->next_b = 0;
-        return !narrow && !s->trans_b &&
-               (s->batch == 1 || s->k % 4 == 0 || s->trans_a);
+        s->pack_a = s->pack_b = s->next_b = 0;
+        return !narrow && !s->trans_b && s->batch == 1;
     case 3:
         return change_type(s, isa);
     case 4: // pointers take steps that are this far
@@ -177,24 +176,26 @@ static int change(dv_gemm_shape *s, const dv_isa *isa, int how)
                s->ldb <= 1 << 27;
     int narrow = s->dtype == DV_BF16 || s->dtype == DV_I8;
     int whole = s->dtype == DV_I32 || s->dtype == DV_I8;
-    int panels = s->panel_a && !narrow, k = panels && s->batch > 1 ? 4 : 1;
+    int panels = s->panel_a && !narrow, packs = s->pack_a || s->pack_b;
+    int may_pack = panels && s->panel_a <= isa->panel_rows &&
+                   s->n <= panel_cols(isa, s->dtype);
     s->lda += how == 0 ? 1 : how == 1 ? 16 : how == 2 ? 4000 : 0;
     s->ldb += how == 3 ? 1 : how == 4 ? 16 : how == 5 ? 4000 : 0;
     s->ldc += how == 6 ? 1 : how == 7 ? 16 : how == 8 ? 4000 : 0;
     s->stride_a += how == 9 ? 4 : 0;
     s->stride_b += how == 10 ? 4 : 0;
     s->m += how == 11;
-    s->n += how == 12 && (!narrow || s->n < isa->pairs_cols);
-    s->k += how == 13 ? (narrow ? 64 : k) : 0;
-    s->batch += how == 14 && !narrow && (s->k % 4 == 0 || !panels);
+    s->n += how == 12 && !packs && (!narrow || s->n < isa->pairs_cols);
+    s->k += how == 13 ? (narrow ? 64 : 1) : 0;
+    s->batch += how == 14 && !narrow && !panels;
     s->beta = how == 15 ? !s->beta : s->beta;
     s->alpha = how == 16 && !whole ? (uint8_t)(3 - s->alpha) : s->alpha;
     s->bias = (uint8_t)(how == 17 ? (s->bias + 1) % 3 : s->bias);
     s->relu ^= how == 18;
     s->one_sum ^= how == 19;
     s->stream ^= how == 20 && !narrow;
-    s->pack_a ^= how == 21 && panels && s->panel_a <= isa->most_packed;
-    s->pack_b ^= how == 22 && panels && !s->panel_b;
+    s->pack_a ^= how == 21 && may_pack;
+    s->pack_b ^= how == 22 && may_pack;
     s->dtype = how == 23 && s->dtype == DV_F32 ? DV_I32 : s->dtype;
     if (how == 23 && s->dtype == DV_I32) {
         s->alpha = 1;

@@ -59,6 +59,7 @@ static void rows_write(void **state)
                 s.panel_a = (uint8_t)(1 + pick(isa->most_packed));
                 s.pack_a = (uint8_t)pick(2);
                 s.pack_b = (uint8_t)pick(2);
+                s.n = 1 + s.n % panel_cols(isa, s.dtype);
             }
             dv_code code = {.at = bytes, .cap = sizeof bytes};
             isa->gemm(&code, isa, &s);

@@ -25,8 +25,6 @@ static int sets_for(const dv_prod *p, int rows, int nv)
                                                   : 1;
 }
 
-enum { SP_V = 144, SP_VPACK = 152 }; // V's panel as stored, and packed
-
 // -- Loops over tiles --------------------------------------------------------
 
 typedef struct walk {
@@ -35,10 +33,7 @@ typedef struct walk {
     const dv_cuts *grid;
     int many_s, many_v; // more than one tile
     int next;           // lines or rows to ask for, a tile
-    int blocked;        // see there
-    int panel_v;        // V comes in panels
     int spread;         // asks for what is packed next in its steps (ask.c)
-    int parts;          // asks for one of so many parts of the next block
 } walk;
 
 // Advance one tile along S.
@@ -81,16 +76,15 @@ static void next_v(walk *w, int cols)
 }
 
 // Ask for a share of what is read after this kernel, with every tile: the
-// packed panel of V that follows (into L1 if it is small), the columns that are
-// packed next, or a part of the next block.
+// packed panel of V that follows (into L1 if it is small), or the columns that
+// are packed next.
 static void ask_for_next(walk *w)
 {
     enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST = 16, LINE = 64, SMALL = 8192 };
     dv_gen *g = w->g;
-    int n = w->next < MOST || w->parts ? w->next : MOST;
+    int n = w->next < MOST ? w->next : MOST;
     if (!w->p->pack_v) {
-        int near = w->p->k * w->p->ld_v <= SMALL && !w->parts;
-        int to = near ? LOAD_L1 : LOAD_L2;
+        int to = w->p->k * w->p->ld_v <= SMALL ? LOAD_L1 : LOAD_L2;
         for (int i = 0; i < n; i++)
             DV_E(prfm, to, X_NEXT, i * LINE, 0);
         dv_gen_add(g, X_NEXT, X_NEXT, n * LINE);
@@ -111,29 +105,14 @@ static int count_tiles(const dv_runs *s)
     return n;
 }
 
-// Lines of the next block with a tile: not more than there are, as what lies
-// behind them is not needed.
-static int share(int64_t lines, int tiles)
-{
-    enum { MOST = 64 };
-    int64_t n = (lines + tiles / 2) / tiles;
-    return (int)dv_min_i64(n ? n : 1, MOST);
-}
-
 // Where that is, and how much of it is a tile's share: lines or rows.
 static void start_next(walk *w, int tiles)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
     int64_t lines = p->k * p->ld_v / 64;
-    if (w->spread || w->parts)
+    if (w->spread)
         DV_E(ldr_x, X_NEXT, X_ARGS, offsetof(dv_gemm_args, next), 0);
-    if (w->parts) {
-        lines = (int64_t)p->k * p->batch * p->n_v * g->es / 64 / w->parts;
-        tiles *= count_tiles(&w->grid->v);
-        w->next = share(lines, tiles);
-        return;
-    }
     if (!w->next)
         return;
     w->next = (int)(((p->pack_v ? p->k : lines) + tiles - 1) / tiles);
@@ -162,7 +141,7 @@ static dv_prod joined(const dv_prod *p)
 {
     dv_prod q = *p;
     int64_t k = (int64_t)p->k * p->batch;
-    int follows = p->panel || (!p->lane_k && p->stride_s == p->k * p->ld_s);
+    int follows = !p->lane_k && p->stride_s == p->k * p->ld_s;
     if (follows && p->stride_v == p->k * p->ld_v && k < INT32_MAX) {
         q.k = (int32_t)k;
         q.batch = 1;
@@ -200,16 +179,10 @@ static void along_s(walk *w, int cols, int nv)
         dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
-        if (p.panel)
-            p.stride_s = (int64_t)p.k * g->es * rows;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
-            if (w->blocked)
-                DV_E(ldr_x, X_B, X_SP, SP_VPACK, 0);
-            else
-                DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+            DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
             p.ld_v = p.pack_v;
-            p.stride_v = p.k * p.ld_v;
             p.pack_v = 0;
             count--;
             if (w->spread)
@@ -265,160 +238,6 @@ static void along_v(walk *w)
             dv_gen_again(g, X_N, top);
         if (last && part)
             along_s(w, cols - lanes + part, v->size[i]);
-    }
-}
-
-// -- Blocks that are packed on the way ---------------------------------------
-
-// Several panels of V, several products, or both: the first panel of V leaves
-// S in panels, the first tile of each panel V. Two pointers wait on the stack.
-
-static int64_t row_bytes(const dv_gen *g, int nv)
-{
-    return (int64_t)nv * g->lanes * g->es;
-}
-
-// S is in panels: its products follow each other.
-static void read_panels(dv_prod *p)
-{
-    p->panel = p->tile_rows;
-    p->pack_s = 0;
-}
-
-static void panel_of_v(walk *w, const dv_prod *p, int cols, int nv)
-{
-    dv_gen *g = w->g;
-    walk one = *w;
-    dv_prod q = *p;
-    if (q.pack_v)
-        q.pack_v = row_bytes(g, nv);
-    if (w->panel_v) {
-        q.ld_v = row_bytes(g, nv);
-        q.stride_v = q.k * q.ld_v;
-    }
-    one.p = &q;
-    DV_E(ldr_x, X_B, X_SP, SP_V, 0);
-    if (q.pack_s)
-        DV_E(ldr_x, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
-    if (w->p->pack_s && !q.pack_s)
-        DV_E(ldr_x, X_A, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
-    else
-        DV_E(mov_x, X_A, 0, X_ABASE, 0);
-    if (q.pack_v)
-        DV_E(ldr_x, X_VPACK, X_SP, SP_VPACK, 0);
-    along_s(&one, cols, nv);
-    DV_E(ldr_x, X_TMP, X_SP, SP_V, 0);
-    dv_gen_add(g, X_TMP, X_TMP,
-               w->panel_v ? q.ld_v * q.k * q.batch : (int64_t)cols * g->es);
-    DV_E(str_x, X_TMP, X_SP, SP_V, 0);
-    if (q.pack_v)
-        DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
-    dv_gen_add(g, X_CBASE, X_CBASE, (int64_t)cols * g->es);
-    DV_E(mov_x, X_C, 0, X_CBASE, 0);
-    if (p->bias == 1)
-        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
-    if (p->bias == 2)
-        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
-}
-
-// Panels of V with pointers of their own while a row is cut into them.
-enum { MOST_PANELS = X_SPACK - X_ROW, WIDE = 128 }; // bytes
-
-static int count_panels(const walk *w)
-{
-    const dv_runs *v = &w->grid->v;
-    return v->count[0] + (v->n > 1 ? v->count[1] : 0);
-}
-
-// The row at X_BRUN into panels, and what follows after 2 KiB is asked for.
-static void pack_row(walk *w)
-{
-    enum { LOAD_L1 = 0, LINE = 64, FAR = 2048 };
-    dv_gen *g = w->g;
-    const dv_runs *v = &w->grid->v;
-    int64_t ld = w->p->ld_v, ahead = (FAR + ld - 1) / ld * ld;
-    int64_t bytes = (int64_t)w->p->n_v * g->es;
-    int lanes = g->lanes, part = w->p->n_v % lanes, panel = 0, col = 0;
-    for (int64_t at = 0; ahead % 8 == 0 && at < bytes; at += LINE)
-        if (ahead + at < 32768)
-            DV_E(prfm, LOAD_L1, X_BRUN, ahead + at, 0);
-    for (int i = 0; i < v->n; i++)
-        for (int n = 0; n < v->count[i]; n++, panel++) {
-            int nv = v->size[i], cols = nv * lanes;
-            if (part && i + 1 == v->n && n + 1 == v->count[i])
-                cols += part - lanes;
-            dv_tile t = {1, cols, nv, 1};
-            for (int j = 0; j < nv; j++)
-                dv_gen_load(g, dv_gen_reg(j), X_BRUN,
-                            (int64_t)col * g->es + dv_tile_off(g, &t, j),
-                            dv_tile_bytes(g, &t));
-            for (int j = 0; j < nv; j++)
-                dv_gen_store(g, dv_gen_reg(j), X_ROW + panel,
-                             dv_tile_off(g, &t, j), dv_tile_bytes(g, &t));
-            dv_gen_add(g, X_ROW + panel, X_ROW + panel, row_bytes(g, nv));
-            col += cols;
-        }
-}
-
-// V is packed before the first tile if its rows are several lines: read in
-// order they come faster than one line of each row at a time. It is less code,
-// too, which comes from memory when blocks are packed now and then. 1 when it
-// is done.
-static int pack_first(walk *w)
-{
-    dv_gen *g = w->g;
-    const dv_prod *p = w->p;
-    const dv_runs *v = &w->grid->v;
-    int64_t rows = (int64_t)p->k * p->batch, at = 0;
-    int n = count_panels(w);
-    if (!p->pack_v || n > MOST_PANELS || p->n_v * g->es < WIDE ||
-        (p->batch > 1 && p->stride_v != p->k * p->ld_v))
-        return 0;
-    for (int i = 0, panel = 0; i < v->n; i++)
-        for (int k = 0; k < v->count[i]; k++) {
-            dv_gen_add(g, X_ROW + panel++, X_VPACK, at);
-            at += rows * row_bytes(g, v->size[i]);
-        }
-    DV_E(mov_x, X_BRUN, 0, X_B, 0);
-    dv_gen_mov(g, X_K, rows);
-    size_t top = g->code->n;
-    pack_row(w);
-    dv_tile_step(g, X_BRUN, p->ld_v, X_LDB);
-    dv_gen_again(g, X_K, top);
-    DV_E(mov_x, X_B, 0, X_VPACK, 0);
-    return 1;
-}
-
-static void blocked(walk *w)
-{
-    dv_gen *g = w->g;
-    const dv_runs *v = &w->grid->v;
-    dv_prod p = *w->p;
-    int lanes = g->lanes, part = p.n_v % lanes;
-    if (pack_first(w)) {
-        p.pack_v = 0;
-        w->panel_v = 1;
-    }
-    DV_E(str_x, X_B, X_SP, SP_V, 0);
-    if (p.pack_v)
-        DV_E(str_x, X_VPACK, X_SP, SP_VPACK, 0);
-    for (int i = 0; i < v->n; i++) {
-        int nv = v->size[i], last = i + 1 == v->n;
-        int count = v->count[i] - (last && part);
-        if (count > 0 && p.pack_s) {
-            panel_of_v(w, &p, nv * lanes, nv);
-            read_panels(&p);
-            count--;
-        }
-        if (count > 1)
-            dv_gen_mov(g, X_N, count);
-        size_t top = g->code->n;
-        if (count > 0)
-            panel_of_v(w, &p, nv * lanes, nv);
-        if (count > 1)
-            dv_gen_again(g, X_N, top);
-        if (last && part)
-            panel_of_v(w, &p, (nv - 1) * lanes + part, nv);
     }
 }
 
@@ -505,16 +324,11 @@ static void start_bringing(dv_gen *g, const dv_gemm_shape *s)
 static walk walk_of(dv_gen *g, const dv_prod *p, const dv_cuts *grid,
                     const dv_gemm_shape *s)
 {
-    int one_v = grid->v.n == 1 && grid->v.count[0] == 1;
-    walk w = {.g = g, .p = p, .grid = grid, .panel_v = s->panel_b};
-    w.blocked = s->panel_a && (s->batch > 1 || s->panel_b ||
-                               (!one_v && (s->pack_a || s->pack_b)));
-    w.many_s =
-        grid->s.n > 1 || grid->s.count[0] > 1 || w.blocked; // which keeps bases
-    w.many_v = !one_v || p->n_v % g->lanes;
-    w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b && !w.blocked;
-    w.parts = s->panel_b ? s->next_b : 0;
-    w.next = w.many_s && !w.blocked && !w.spread && (s->next_b || s->pack_b);
+    walk w = {.g = g, .p = p, .grid = grid};
+    w.many_s = grid->s.n > 1 || grid->s.count[0] > 1;
+    w.many_v = grid->v.n > 1 || grid->v.count[0] > 1 || p->n_v % g->lanes;
+    w.spread = s->next_b == DV_NEXT_SPREAD && s->pack_b;
+    w.next = w.many_s && !w.spread && (s->next_b || s->pack_b);
     return w;
 }
 
@@ -523,7 +337,7 @@ static void enter(walk *w, const dv_gemm_shape *s)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
-    g->n_vregs = w->blocked ? 32 : count_regs(g, p, w->grid);
+    g->n_vregs = count_regs(g, p, w->grid);
     g->saves_x = w->many_s || w->many_v || w->spread || p->bias || p->bring ||
                  !dv_gen_fits_add(p->ld_s) || !dv_gen_fits_add(p->ld_v) ||
                  !dv_gen_fits_add(p->ldc);
@@ -565,15 +379,13 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, es);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    if (!grid.s.n) {
+    int packs = p.pack_s || p.pack_v; // one panel of V
+    if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;
         return;
     }
     walk w = walk_of(g, &p, &grid, s);
     enter(&w, s);
-    if (w.blocked)
-        blocked(&w);
-    else
-        along_v(&w);
+    along_v(&w);
     dv_gen_leave(g);
 }

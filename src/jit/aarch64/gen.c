@@ -119,7 +119,7 @@ void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-enum { FRAME_BYTES = 160, FRAME_V = 80 }; // x19 to x28, then d8 to d15
+enum { FRAME_BYTES = 144, FRAME_V = 80 }; // x19 to x28, then d8 to d15
 
 // Registers from `first` on, two at a time: all fields of the next pair are two
 // more than those of the one before.

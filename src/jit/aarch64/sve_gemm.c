@@ -123,8 +123,6 @@ typedef struct walk {
     grid c;
     int unit;           // columns of a vector; of dot products one
     int many_s, many_v; // more than one tile
-    int panel_v;        // V comes in panels
-    int packed_s;       // S was left in panels by the first column
 } walk;
 
 // Advance one tile along S.
@@ -168,7 +166,7 @@ static dv_z_prod joined(const dv_z_prod *p)
 {
     dv_z_prod q = *p;
     int64_t k = (int64_t)p->k * p->batch;
-    int follows = p->panel || (!p->lane_k && p->stride_s == p->k * p->ld_s);
+    int follows = !p->lane_k && p->stride_s == p->k * p->ld_s;
     if (follows && p->stride_v == p->k * p->ld_v && k < INT32_MAX) {
         q.k = (int32_t)k;
         q.batch = 1;
@@ -181,26 +179,18 @@ static void column(walk *w, const dv_z_prod *whole, int cols, int nv)
 {
     dv_gen *g = w->g;
     dv_z_prod p = *whole;
-    int64_t row = nv * dv_z_vector(g);
-    if (w->panel_v) {
-        p.ld_v = row;
-        p.stride_v = p.k * row;
-    }
     for (int i = 0; i < w->c.n_s; i++) {
         int rows = w->c.s[i].size, count = w->c.s[i].count;
         int more = i + 1 < w->c.n_s;
         dv_z_tile t = {.rows = rows, .cols = cols};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
-        if (p.panel)
-            p.stride_s = (int64_t)p.k * g->es * rows;
         if (!p.dots && !dv_z_tile_make(g, &p, rows, cols, &t))
             g->code->failed = 1;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
-            dv_gen_add(g, X_B, X_VPACK, -p.k * row * p.batch);
-            p.ld_v = row;
-            p.stride_v = p.k * row;
+            DV_E(ldr_x, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b), 0);
+            p.ld_v = nv * dv_z_vector(g);
             p.pack_v = 0;
             count--;
         }
@@ -221,16 +211,11 @@ static void next_column(walk *w, int cols, int nv)
     }
     DV_E(mov_x, X_B, 0, X_VBASE, 0);
     DV_E(mov_x, X_C, 0, X_CBASE, 0);
-    if (w->packed_s)
-        DV_E(ldr_x, X_A, X_ARGS, offsetof(dv_gemm_args, pack_a), 0);
-    else
-        DV_E(mov_x, X_A, 0, X_ABASE, 0);
+    DV_E(mov_x, X_A, 0, X_ABASE, 0);
     if (p->bias == 1)
         DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
     column(w, p, cols, nv);
-    dv_gen_add(g, X_VBASE, X_VBASE,
-               w->panel_v ? nv * dv_z_vector(g) * p->k * p->batch
-                          : cols * (p->dots ? p->ld_v : g->es));
+    dv_gen_add(g, X_VBASE, X_VBASE, cols * (p->dots ? p->ld_v : g->es));
     dv_gen_add(g, X_CBASE, X_CBASE, cols * (p->c_turned ? p->ldc : g->es));
     if (p->bias == 2)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
@@ -244,12 +229,6 @@ static void columns(walk *w)
     for (int i = 0; i < w->c.n_v; i++) {
         int nv = w->c.v[i].size, last = i + 1 == w->c.n_v && part;
         int count = w->c.v[i].count - last;
-        if (count > 0 && w->p.pack_s && w->many_v) {
-            next_column(w, nv * lanes, nv);
-            w->p.pack_s = 0;
-            w->p.panel = w->packed_s = 1;
-            count--;
-        }
         if (count > 1)
             dv_gen_mov(g, X_N, count);
         size_t top = g->code->n;
@@ -340,16 +319,17 @@ static void start(walk *w)
 
 static void product(dv_gen *g, const dv_gemm_shape *s)
 {
-    walk w = {.g = g, .p = prod_of(s, g->es), .panel_v = s->panel_b};
+    walk w = {.g = g, .p = prod_of(s, g->es)};
     const dv_z_prod *p = &w.p;
     w.unit = p->dots ? 1 : g->lanes;
     choose(g, p, &w.c);
-    if (!w.c.n_s) {
+    w.many_s = w.c.n_s > 1 || w.c.s[0].count > 1;
+    w.many_v = w.c.n_v > 1 || w.c.v[0].count > 1;
+    int packs = p->pack_s || p->pack_v; // one panel of V
+    if (!w.c.n_s || (packs && w.many_v)) {
         g->code->failed = 1;
         return;
     }
-    w.many_s = w.c.n_s > 1 || w.c.s[0].count > 1;
-    w.many_v = w.c.n_v > 1 || w.c.v[0].count > 1;
     g->n_vregs = count_regs(&w);
     g->saves_x = w.many_s || w.many_v || p->bias || !dv_gen_fits_add(p->ld_s) ||
                  !dv_gen_fits_add(p->ld_v) || !dv_gen_fits_add(p->ldc);

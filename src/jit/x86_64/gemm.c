@@ -105,20 +105,14 @@ static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
         dv_x_cuts_keep(g->code, words, out);
 }
 
-// What waits below the stack, which nobody else uses meanwhile: V's panel as
-// stored and packed, S, C, panels that are left.
-enum { AT_V = -8, AT_VPACK = -16, AT_S = -24, AT_C = -32, AT_N = -40 };
-
 // -- Loops over tiles --------------------------------------------------------
 
 typedef struct walk {
     dv_x *g;
     const dv_x_prod *p;
     const dv_cuts *grid;
-    int many_s;  // more than one tile
-    int next;    // lines or rows to ask for, a tile
-    int blocked; // see there
-    int panel_v; // V comes in panels
+    int many_s; // more than one tile
+    int next;   // lines or rows to ask for, a tile
 } walk;
 
 // Advance one tile along S.
@@ -212,7 +206,7 @@ static dv_x_prod joined(const dv_x_prod *p)
 {
     dv_x_prod q = *p;
     int64_t k = (int64_t)p->k * p->batch;
-    int follows = p->panel || (!p->lane_k && p->stride_s == p->k * p->ld_s);
+    int follows = !p->lane_k && p->stride_s == p->k * p->ld_s;
     if (follows && p->stride_v == p->k * p->ld_v && k < INT32_MAX) {
         q.k = (int32_t)k;
         q.batch = 1;
@@ -231,16 +225,10 @@ static void along_s(walk *w, int cols, int nv)
         dv_x_tile t = {rows, cols, nv, sets_for(g, &p, rows, nv)};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
-        if (p.panel)
-            p.stride_s = (int64_t)p.k * g->es * rows;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
-            if (w->blocked)
-                dv_x_get(g, X_B, X_SP, AT_VPACK);
-            else
-                dv_x_get(g, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b));
+            dv_x_get(g, X_B, X_ARGS, offsetof(dv_gemm_args, pack_b));
             p.ld_v = p.pack_v;
-            p.stride_v = p.k * p.ld_v;
             p.pack_v = p.far_v = 0;
             count--;
         }
@@ -271,86 +259,6 @@ static void along_v(walk *w)
             dv_x_again(g, X_N, top);
         if (last && part)
             along_s(w, cols - lanes + part, v->size[i]);
-    }
-}
-
-// -- Blocks that are packed on the way ---------------------------------------
-
-// Several panels of V, several products, or both: the first panel of V leaves
-// S in panels, the first tile of each panel V.
-
-static void add_to(dv_x *g, int64_t slot, int64_t bytes)
-{
-    dv_x_get(g, X_AT, X_SP, slot);
-    dv_x_add(g, X_AT, bytes);
-    dv_x_put(g, X_AT, X_SP, slot);
-}
-
-static void panel_of_v(walk *w, const dv_x_prod *p, int cols, int nv)
-{
-    dv_x *g = w->g;
-    walk one = *w;
-    dv_x_prod q = *p;
-    int64_t row = (int64_t)nv * g->vb;
-    if (q.pack_v)
-        q.pack_v = row;
-    if (w->panel_v) {
-        q.ld_v = row;
-        q.stride_v = q.k * row;
-    }
-    one.p = &q;
-    dv_x_get(g, X_B, X_SP, AT_V);
-    dv_x_get(g, X_C, X_SP, AT_C);
-    if (q.pack_s)
-        dv_x_get(g, X_SPACK, X_ARGS, offsetof(dv_gemm_args, pack_a));
-    if (w->p->pack_s && !q.pack_s)
-        dv_x_get(g, X_A, X_ARGS, offsetof(dv_gemm_args, pack_a));
-    else
-        dv_x_get(g, X_A, X_SP, AT_S);
-    if (q.pack_v)
-        dv_x_get(g, X_VPACK, X_SP, AT_VPACK);
-    if (p->bias == 1)
-        dv_x_mov(g, X_BIAS, X_BIASBASE);
-    along_s(&one, cols, nv);
-    if (q.pack_v)
-        dv_x_put(g, X_VPACK, X_SP, AT_VPACK);
-    add_to(g, AT_V, w->panel_v ? row * q.k * q.batch : (int64_t)cols * g->es);
-    add_to(g, AT_C, (int64_t)cols * g->es);
-    if (p->bias == 2)
-        dv_x_add(g, X_BIAS, (int64_t)cols * g->es);
-}
-
-static void blocked(walk *w)
-{
-    dv_x *g = w->g;
-    const dv_runs *v = &w->grid->v;
-    dv_x_prod p = *w->p;
-    int lanes = g->lanes, part = p.n_v % lanes;
-    dv_x_put(g, X_B, X_SP, AT_V);
-    dv_x_put(g, X_A, X_SP, AT_S);
-    dv_x_put(g, X_C, X_SP, AT_C);
-    if (p.pack_v)
-        dv_x_put(g, X_VPACK, X_SP, AT_VPACK);
-    for (int i = 0; i < v->n; i++) {
-        int nv = v->size[i], last = i + 1 == v->n;
-        int count = v->count[i] - (last && part);
-        if (count > 0 && p.pack_s) { // from here on S is in panels
-            panel_of_v(w, &p, nv * lanes, nv);
-            p.panel = p.tile_rows;
-            p.pack_s = 0;
-            count--;
-        }
-        if (count > 1) {
-            dv_x_set(g, X_AT, count);
-            dv_x_put(g, X_AT, X_SP, AT_N);
-        }
-        size_t top = g->code->n;
-        if (count > 0)
-            panel_of_v(w, &p, nv * lanes, nv);
-        if (count > 1)
-            dv_x_again_m(g, dv_x_mem(X_SP, AT_N), top);
-        if (last && part)
-            panel_of_v(w, &p, (nv - 1) * lanes + part, nv);
     }
 }
 
@@ -419,7 +327,7 @@ static void start(walk *w, int many_v)
     if (p->pack_v)
         dv_x_get(g, X_VPACK, X_ARGS, offsetof(dv_gemm_args, pack_b));
     start_next(w, s->count[0] + (s->n > 1 ? s->count[1] : 0));
-    if (w->many_s && many_v && !w->blocked) {
+    if (w->many_s && many_v) {
         dv_x_mov(g, X_ABASE, X_A);
         dv_x_mov(g, X_CBASE, X_C);
     }
@@ -466,20 +374,13 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     if (narrow && grid.s.n) // panels are as high as can be
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    if (!grid.s.n) {
+    if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) { // one panel of V
         code->failed = 1;
         return;
     }
     walk w = {g, &p, &grid, grid.s.n > 1 || grid.s.count[0] > 1, .next = 0};
-    w.panel_v = s->panel_b;
-    w.blocked = s->panel_a && (s->batch > 1 || s->panel_b ||
-                               (many_v && (s->pack_a || s->pack_b)));
-    w.next = w.many_s && !many_v && !w.blocked && !p.far_v &&
-             (s->next_b || s->pack_b);
+    w.next = w.many_s && !many_v && !p.far_v && (s->next_b || s->pack_b);
     start(&w, many_v);
-    if (w.blocked)
-        blocked(&w);
-    else
-        along_v(&w);
+    along_v(&w);
     dv_x_leave(g);
 }

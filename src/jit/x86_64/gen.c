@@ -229,13 +229,8 @@ void dv_x_put(dv_x *g, int reg, int base, int64_t off)
 
 void dv_x_again(dv_x *g, int reg, size_t to)
 {
-    dv_x_again_m(g, dv_x_reg(reg), to);
-}
-
-void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to)
-{
     enum { JUMP_BYTES = 6 };
-    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, count, none);
+    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
     int64_t from = (int64_t)g->code->n + JUMP_BYTES;
     dv_x_emit(g->code, DV_X_jnz, 0, 0, 0, dv_x_reg(0),
               (dv_x_more){.imm = (int64_t)to - from});

@@ -103,7 +103,6 @@ void dv_x_get(dv_x *g, int reg, int base, int64_t off); // 64 bits of memory
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Count `reg` down and go back to byte `to` of the code until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
-void dv_x_again_m(dv_x *g, dv_x_rm count, size_t to); // the same in memory
 // Go on somewhere else: where `land` is called with what this returns.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
 void dv_x_land(dv_x *g, size_t from);
