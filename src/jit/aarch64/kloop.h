@@ -24,7 +24,7 @@ typedef struct dv_kloop {
     int64_t hop_s, hop_v; // what a product's end is from the next one's start
     int walk_v, walk_s;   // the pointer moves with each step
     int turns;            // of the loop; 0: none
-    int first;            // steps before it, which start the sums
+    int first;            // steps before it; as many as sets start the sums
     int asks_c;           // the lines of C are asked for
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
@@ -148,6 +148,7 @@ typedef struct dv_steps {
     dv_pattern *p;
     dv_loads q[2];  // V and S
     int fresh;      // steps below start a sum
+    int moving;     // in this one, pointers of rows of k move on; -1: none
     int shift_from; // from here on lanes are others than the pattern's
     int whole_from, whole_to; // steps whose loads of V are in the tables
     uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S]; // of both
@@ -158,6 +159,8 @@ typedef struct dv_steps {
 // below `fresh` start a sum.
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end);
+// Do the pointers of rows of k move on in the last step of a turn?
+int dv_steps_moves_rows(const dv_kloop *l);
 // Pointers stand at another step.
 void dv_steps_rebase(dv_steps *w, int base);
 // Is each load of V one instruction, whose offset grows with each step?

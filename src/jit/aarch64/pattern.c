@@ -1,9 +1,9 @@
 // The steps of a tile: which registers multiply-adds take, and when loads are
 // due between them.
 //
-// All of it follows from the tile, the type and the rings. k, strides and
-// packing only change offsets, so a pattern is made once and kept for the
-// kernels that come after (dv_code.keep).
+// All of it follows from the tile, the type, the rings and whether rows of k
+// are read in place. k and strides only change offsets, so a pattern is made
+// once and kept for the kernels that come after (dv_code.keep).
 #include "jit/aarch64/kloop.h"
 
 // -- When loads are due ------------------------------------------------------
@@ -39,10 +39,23 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
+// Rows of k in place, of f64.
+static int a_step_later(const dv_kloop *l)
+{
+    return l->p->lane_k && l->lanes == 2 && !l->p->panel && !l->p->pack_s;
+}
+
+// Those of S come two rows later than early, or a step, and not where the loop
+// goes round: beside its pointers and loads of V there would be a cycle with
+// too few multiply-adds, and 16 sums of f64 then run at half speed for as long
+// as k does.
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
+    int later = t->rows < 4 || l->p->pairs ? 0
+                : a_step_later(l)          ? size
+                                           : 2 * t->nv;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
@@ -51,7 +64,7 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
         int free = ((group + 1) * steps - 1) * size + (row + 1) * t->nv;
         int early =
             steps == 1 ? i * each * t->nv - size : 2 * (i * t->nv - size);
-        slot[i] = max_int(early, free);
+        slot[i] = max_int(early + later, free);
         slot[i] = i ? max_int(slot[i], slot[i - 1]) : slot[i];
     }
 }
@@ -204,11 +217,12 @@ static int period_of(const dv_kloop *l)
 static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
 {
     const unsigned fields[] = {
-        (unsigned)l->t->rows, (unsigned)l->t->nv,  (unsigned)l->t->sets,
-        (unsigned)l->v.size,  (unsigned)l->s.size, (unsigned)l->by_col,
-        l->p->lane_k ? 1 : 0, l->p->pairs ? 1 : 0, g->es == 8,
-        g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0};
-    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1};
+        (unsigned)l->t->rows,   (unsigned)l->t->nv,  (unsigned)l->t->sets,
+        (unsigned)l->v.size,    (unsigned)l->s.size, (unsigned)l->by_col,
+        l->p->lane_k ? 1 : 0,   l->p->pairs ? 1 : 0, g->es == 8,
+        g->ints ? 1 : 0,        l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
+        a_step_later(l) ? 1 : 0};
+    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
     uint64_t key = 1; // never 0
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
         key = key << bits[i] | fields[i];

@@ -357,7 +357,49 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
 
-// A row at a time; the sums of one before are finished and stored meanwhile.
+// A row whose pointer may move on: no load from it is left, from number `due`
+// of the step on. -1: none.
+static int row_done(const dv_step *p, int rows, uint32_t moved, int due)
+{
+    for (int i = due; i < p->n_due; i++)
+        if (p->due[i].i >= DV_OF_S)
+            moved |= 1u << (p->due[i].i - DV_OF_S);
+    for (int i = 0; i < rows; i++)
+        if (!(moved >> i & 1))
+            return i;
+    return -1;
+}
+
+// The last step of a turn: pointers of rows of k move on between its
+// multiply-adds. All at once they would be a cycle without any.
+static void put_moving(dv_steps *w, const dv_step *p, const int *here,
+                       uint32_t with)
+{
+    dv_gen *g = w->g;
+    int rows = w->l->t->rows, due = 0, left = rows, row;
+    int64_t bytes = w->l->unroll * g->es;
+    uint32_t moved = 0;
+    for (int at = 0, n = 0; at < p->n; at++) {
+        if (due < p->n_due && p->due[due].at == at) {
+            put_load(w, &p->due[due++], here);
+            continue;
+        }
+        dv_code_put(g->code, p->words[at] ^ with);
+        if (++n % 4 == 0 && (row = row_done(p, rows, moved, due)) >= 0) {
+            dv_gen_add(g, X_ROW + row, X_ROW + row, bytes);
+            moved |= 1u << row;
+            left--;
+        }
+    }
+    while (left-- > 0) {
+        row = row_done(p, rows, moved, due);
+        dv_gen_add(g, X_ROW + row, X_ROW + row, bytes);
+        moved |= 1u << row;
+    }
+}
+
+// A row at a time; the sums of the one before, or before that (dv_tile_behind),
+// are finished and stored meanwhile.
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
@@ -417,11 +459,18 @@ static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
         return;
     if (last && l->stores)
         put_last(w, one, here, with);
+    else if (s == w->moving)
+        put_moving(w, one, here, with);
     else
         put_parts(w, one, here, with);
 }
 
 // -- Entry -------------------------------------------------------------------
+
+int dv_steps_moves_rows(const dv_kloop *l)
+{
+    return l->p->lane_k && !l->p->panel && !l->p->pack_s && !l->flows;
+}
 
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
 {
@@ -441,6 +490,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     rebase(l, &w->q[0]);
     rebase(l, &w->q[1]);
     w->fresh = fresh;
+    w->moving =
+        l->turns && dv_steps_moves_rows(l) ? l->first + l->unroll - 1 : -1;
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
@@ -473,7 +524,7 @@ void dv_steps_put(dv_steps *w, int begin, int end)
             dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
         if (one->s_from && group + one->s_from > q->end)
             one = dv_pattern_bare(p, w->l, at); // all of S is past the end
-        if (s < w->whole_from || s >= w->whole_to ||
+        if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);
         else if (has_room(w->g->code))

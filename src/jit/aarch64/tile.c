@@ -5,9 +5,10 @@
 // they go to is free: registers of V and of S are two rings. A slot is the
 // number of a multiply-add; each load has the slot before which it is issued.
 //
-//   K = 21, unroll 8:  loads before slot 0
-//                      step 0, which starts the sums
-//                      loop: steps 1..9, also loads for steps 9 and 10
+//   K = 21, unroll 8, lanes of rows:
+//                      loads before slot 0
+//                      step 0, which starts the sums (or none, or several)
+//                      loop: steps 1..9, also loads for step 9
 //                      steps 9..13, without loads past the end
 //
 // Numbers of steps go on from the loop into what follows it as if it had run
@@ -75,15 +76,18 @@ static void start_pointers(dv_kloop *l, dv_gen *g)
     }
 }
 
-// Move S by `s` bytes and V by `v`.
-static void move_pointers(dv_kloop *l, dv_gen *g, int64_t s, int64_t v)
+static void move_s(const dv_kloop *l, dv_gen *g, int64_t bytes)
 {
     int n = l->p->lane_k && !l->p->panel ? l->t->rows : 1;
     for (int i = 0; i < n; i++)
-        dv_gen_add(g, X_ROW + i, X_ROW + i, s);
-    dv_gen_add(g, X_BRUN, X_BRUN, v);
+        dv_gen_add(g, X_ROW + i, X_ROW + i, bytes);
+}
+
+static void move_v(const dv_kloop *l, dv_gen *g, int64_t bytes)
+{
+    dv_gen_add(g, X_BRUN, X_BRUN, bytes);
     if (l->odd)
-        dv_gen_add(g, X_ODD, X_ODD, v);
+        dv_gen_add(g, X_ODD, X_ODD, bytes);
 }
 
 // Bytes that n steps of S are long.
@@ -134,8 +138,8 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
 }
 
 // Sums start with multiplies in front of the loop, in place of registers that
-// are set before it: whole groups, one step of each set. Not if the loop had
-// fewer turns for it.
+// are set before it: whole groups, at least a step of each set. Not if the loop
+// had fewer turns for it.
 static int steps_before(const dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -220,8 +224,9 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_steps_put(&w, l->first, l->first + l->unroll);
         if (l->p->bring)
             dv_tile_bring_next(g, l->p);
-        move_pointers(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s,
-                      l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
+        if (!dv_steps_moves_rows(l))
+            move_s(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s);
+        move_v(l, g, l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
         if (l->p->pack_v) {
             dv_gen_add(g, X_VPACK, X_VPACK, l->unroll * l->p->pack_v);
             dv_gen_add(g, X_SOON, X_SOON, l->hop_v);
@@ -231,7 +236,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_again(g, X_K, top);
         dv_steps_rebase(&w, l->unroll);
     }
-    dv_steps_put(&w, l->base + (l->base ? l->first : 0), l->steps);
+    dv_steps_put(&w, l->base + l->first, l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
     if (l->p->pack_s) // to the next panel
@@ -255,7 +260,8 @@ static uint64_t wide(int64_t bytes, int only_added)
 // Rows of k that have pointers of their own are found by these alone. `fresh`:
 // as in one_product; -1: the whole tile with its end, row by row. A
 // product knows neither the others of a batch, unless it flows into them, nor
-// where results go; but one alone may be flat.
+// where results go; but one alone may be flat, or have steps before its loop,
+// which are fresh.
 static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
 {
     const dv_prod *p = l->p;
@@ -295,10 +301,10 @@ static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
 
 // -- The tile ----------------------------------------------------------------
 
-// At -0, to which a first product is added as it is: sums that start with a
-// multiply have the same bits, the sign of a 0 among them. Not so where ReLU
-// makes it 0 anyway: a 0 is had for nothing, so that clamping is paid for.
-// (Pairs have no other start than 0.)
+// Where no step is before the loop. At -0, to which a first product is added as
+// it is: sums that start with a multiply have the same bits, the sign of a 0
+// among them. Not so where ReLU makes it 0 anyway: a 0 takes no unit. (Pairs
+// have no other start than 0.)
 static void start_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     int first = dv_gen_reg(0), ok = 1;
@@ -371,14 +377,13 @@ static void sums(dv_kloop *l, dv_gen *g)
     }
     if (batches) {
         int64_t done = (int64_t)l->turns * UNROLL;
-        move_pointers(l, g,
-                      p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done),
-                      p->stride_v - (l->walk_v ? p->k : done) * p->ld_v);
+        move_s(l, g, p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done));
+        move_v(l, g, p->stride_v - (l->walk_v ? p->k : done) * p->ld_v);
         dv_gen_again(g, X_BATCH, top);
     }
     add_sets(g, t);
-    int done = l->stores ? t->rows - dv_tile_behind(p) : t->rows;
-    for (int i = done < 0 ? 0 : done; i < t->rows; i++) {
+    int row = l->stores ? t->rows - dv_tile_behind(p) : t->rows;
+    for (int i = row < 0 ? 0 : row; i < t->rows; i++) {
         dv_tile_finish_row(g, p, t, i, &l->free);
         for (int j = 0; j < t->nv; j++)
             dv_tile_store_one(g, t, i, j);

@@ -55,6 +55,12 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
+// How many rows behind the multiply-adds that is: two where stores wait for
+// sums to be clamped.
+static inline int dv_tile_behind(const dv_prod *p)
+{
+    return p->relu ? 2 : 1;
+}
 // Or row by row, while others are not done. Finish row i: go there, add C and
 // clamp, with registers that are free, the first of which is 0 if it clamps.
 // Then store vector j of it.
@@ -64,12 +70,6 @@ typedef struct dv_tile_free {
 void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
                         const dv_tile_free *free);
 void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j);
-// Rows that multiply-adds are ahead of those that are finished meanwhile: two
-// where stores wait for sums to be clamped.
-static inline int dv_tile_behind(const dv_prod *p)
-{
-    return p->relu ? 2 : 1;
-}
 // The same from words that are made once. 0: not all are one instruction.
 typedef struct dv_tile_stores {
     uint32_t word[32]; // of a vector or two of row 0; 0: with the one before
