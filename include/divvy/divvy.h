@@ -662,7 +662,7 @@ typedef struct dv_nest_options {
     void (*after)(void *user, const char *pass, const dv_nest *n);
     void *user;
     // Of the kernels: bytes of a vector, rows of a register tile and vectors of
-    // its rows; 0: those of NEON, 16, 4 and 5 (of 4 bytes: 6).
+    // its rows; 0: those of NEON, 16, 4 and 5 (of 4 bytes: to 6).
     int32_t vector_bytes, tile_rows, tile_vectors;
 } dv_nest_options;
 #define DV_NEST_OPTIONS_INIT                                                   \

@@ -58,13 +58,15 @@ typedef dv_nest_count count;
 
 // -- Kernels -----------------------------------------------------------------
 
-int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double k,
-                              int64_t l1)
+int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
+                              double k, int64_t l1)
 {
-    int fits = n->first == DV_PRIM_ZERO ||
-               k * 6 * 16 <= (double)dv_form_most_panel(l1);
-    int narrow = dv_dtype_get(n->dtype)->size_bytes != 4 || !fits;
-    return vectors == 6 && narrow ? 5 : vectors;
+    enum { BYTES = 16 };
+    int64_t es = dv_dtype_get(n->dtype)->size_bytes;
+    int64_t in_all = dv_ceil_div((int64_t)cols * es, BYTES);
+    int fits = n->first == DV_PRIM_ZERO || in_all % 6 == 0 ||
+               k * 6 * BYTES <= (double)dv_form_most_panel(l1);
+    return vectors == 6 && (es != 4 || !fits) ? 5 : vectors;
 }
 
 // Tiles of whole long vectors are fewer multiply-adds at once, and those of one

@@ -69,6 +69,12 @@ static void count_loops(count *c)
         c->all[o] = elems_behind(c, o, -1);
 }
 
+static void set_panel(count *c)
+{
+    c->panel = dv_nest_panel_vectors(c->n, c->caches->vectors, c->col, c->k,
+                                     c->caches->l1);
+}
+
 int dv_nest_count_begin(count *c, const dv_nest *n,
                         const dv_nest_caches *caches, const dv_nest_tiles *t)
 {
@@ -85,7 +91,8 @@ int dv_nest_count_begin(count *c, const dv_nest *n,
     c->k = 1;
     for (int i = 0; i < c->f.n_k; i++)
         c->k *= average(n, c->f.k[i]);
-    c->panel = dv_nest_panel_vectors(n, caches->vectors, c->k, caches->l1);
+    c->panel =
+        dv_nest_panel_vectors(n, caches->vectors, c->col, c->k, caches->l1);
     c->types = c->uncut = 0;
     c->fewest = DV_NEST_IMPOSSIBLE;
     for (int l = 0; l < c->dims.n_loops; l++) {
@@ -108,6 +115,7 @@ void dv_nest_count_again(count *c, const dv_nest *n, const double *turns,
     c->f = c->dims;
     c->row = average(n, c->f.row);
     c->col = average(n, c->f.col);
+    set_panel(c);
     for (int l = 0; l < c->dims.n_loops; l++)
         c->turns[l] = turns[order[l]];
     count_loops(c);

@@ -295,10 +295,10 @@ enum {
     DV_FORM_LONG_K = 96,        // there is time to write results beside it
 };
 
-// What of L1 a packed panel of columns may take while rows pass it.
+// What of L1 a packed panel of columns takes at best, while rows pass it.
 static inline int64_t dv_form_most_panel(int64_t l1_bytes)
 {
-    return l1_bytes * 5 / 8;
+    return l1_bytes / 8 * 5;
 }
 
 // Rows of k in place, each on a page of its own: more than pages at hand?
@@ -330,10 +330,11 @@ typedef struct dv_nest_form {
 } dv_nest_form;
 
 // Columns are packed in panels of at most so many vectors, where `vectors` are
-// what a kernel of k keeps in registers of f32 (cost.c): not all of them where
-// results are added to what is there, and find no room beside the panel.
-int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double k,
-                              int64_t l1);
+// what a kernel keeps in registers of f32 (cost.c). One less, if that many do
+// not go into the columns and k of them leave no room in L1 for results that
+// are read; as measured.
+int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
+                              double k, int64_t l1);
 
 // The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
 // and why: an operand is not packed though the kernel cannot read it in place.

@@ -119,8 +119,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
     DV_TRY(ct_lay_prims(c, diag));
     c->panel_vectors = dv_nest_panel_vectors(
-        &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->k_size[0],
-        o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
+        &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->col.size,
+        (double)c->k_size[0], o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
     if (!ct_lay_loops(c))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "there are too many turns to share");

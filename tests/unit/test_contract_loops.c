@@ -165,18 +165,25 @@ static void wide_panels(void **state)
         dv_prim first;
         dv_dtype dtype;
         int vectors;
-        double k;
+        double cols, k;
     } cases[] = {
-        {6, DV_PRIM_NONE, DV_F32, 6, 256}, {6, DV_PRIM_NONE, DV_F32, 6, 426},
-        {5, DV_PRIM_NONE, DV_F32, 6, 427}, {5, DV_PRIM_NONE, DV_F32, 6, 512},
-        {6, DV_PRIM_ZERO, DV_F32, 6, 512}, {5, DV_PRIM_ZERO, DV_F64, 6, 16},
-        {3, DV_PRIM_NONE, DV_F32, 3, 512},
+        {6, DV_PRIM_NONE, DV_F32, 6, 64, 256},
+        {6, DV_PRIM_NONE, DV_F32, 6, 64, 426},
+        {5, DV_PRIM_NONE, DV_F32, 6, 64, 427},
+        {5, DV_PRIM_NONE, DV_F32, 6, 61, 512},
+        {6, DV_PRIM_NONE, DV_F32, 6, 24, 512},
+        {6, DV_PRIM_NONE, DV_F32, 6, 93, 512},
+        {6, DV_PRIM_ZERO, DV_F32, 6, 64, 512},
+        {5, DV_PRIM_ZERO, DV_F64, 6, 64, 16},
+        {3, DV_PRIM_NONE, DV_F32, 3, 64, 512},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        dv_nest n = {.first = (uint8_t)cases[i].first, .dtype = cases[i].dtype};
-        assert_int_equal(
-            dv_nest_panel_vectors(&n, cases[i].vectors, cases[i].k, L1),
-            cases[i].most);
+        dv_nest n = {.first = cases[i].first, .dtype = cases[i].dtype};
+        assert_int_equal(dv_nest_panel_vectors(&n, cases[i].vectors,
+                                               cases[i].cols, cases[i].k, L1),
+                         cases[i].most);
+        assert_int_equal(dv_nest_panel_vectors(&n, 6, 64, 1, INT64_MAX),
+                         cases[i].dtype == DV_F32 ? 6 : 5);
     }
     agrees(*state,
            "nest deep f32 { main gemm last relu pack in0 in1"
