@@ -94,13 +94,19 @@ static int dispatch(int argc, char **argv)
     return 2;
 }
 
+// Launchers kill the others when the first is gone, and rank 0 has the files
+// and says what is wrong.
+static void let_rank_0_end(void)
+{
+    if (cli_rank)
+        nanosleep(&(struct timespec){0, 300000000}, NULL);
+}
+
 // Nothing half written stays behind; then the signal does what it would.
 static void on_end(int signal)
 {
     dv_writers_remove();
-    // Launchers kill the others when the first is gone; rank 0 has the files.
-    if (cli_rank)
-        nanosleep(&(struct timespec){0, 300000000}, NULL);
+    let_rank_0_end();
     raise(signal);
 }
 
@@ -134,5 +140,7 @@ int main(int argc, char **argv)
                 strerror(errno));
         return 3;
     }
+    if (code)
+        let_rank_0_end();
     return code;
 }

@@ -45,18 +45,20 @@ static int a_step_later(const dv_kloop *l)
     return l->p->lane_k && l->lanes == 2 && !l->p->panel && !l->p->pack_s;
 }
 
-// Those of S come two rows later than early, or a step, and not where the loop
-// goes round: beside its pointers and loads of V there would be a cycle with
-// too few multiply-adds, and 16 sums of f64 then run at half speed for as long
-// as k does.
+// Those of S come half a step later than early, or all of it, and not where the
+// loop goes round: beside its pointers and loads of V there would be a cycle
+// with too few multiply-adds, and 16 sums of f64 then run at half speed for as
+// long as k does.
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
-    int later = t->rows < 4 || l->p->pairs ? 0
-                : a_step_later(l)          ? size
-                                           : 2 * t->nv;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
+    int later = t->rows / 2 * t->nv;
+    if (t->rows < 4 || l->p->pairs || (each == 4 && t->nv < 5))
+        later = 0; // from L2, such loads are better early
+    else if (a_step_later(l))
+        later = size;
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
         int row = (old + 1) * each - 1;
