@@ -41,11 +41,10 @@ static void next_s(walk *w, int rows)
 {
     dv_gen *g = w->g;
     const dv_prod *p = w->p;
-    int64_t k = (int64_t)p->k * p->batch;
-    int64_t vectors = (k + g->lanes - 1) / g->lanes;
+    int64_t vectors = ((int64_t)p->k + g->lanes - 1) / g->lanes;
     dv_gen_add(g, X_A, X_A,
                rows * (p->panel && p->lane_k ? 16 * vectors
-                       : p->panel            ? k * g->es
+                       : p->panel            ? (int64_t)p->k * g->es
                        : p->lane_k           ? p->ld_s
                                              : g->es));
     if (p->step_c)

@@ -25,7 +25,6 @@ typedef struct dv_kloop {
     int walk_v, walk_s;   // the pointer moves with each step
     int turns;            // of the loop; 0: none
     int first;            // steps before it; as many as sets start the sums
-    int asks_c;           // the lines of C are asked for
     int flat;             // addresses are offsets from X_A and X_B
     int stores;           // the last step stores the rows as they are done
     dv_tile_free free;    // registers that it does not read then

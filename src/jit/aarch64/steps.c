@@ -357,17 +357,19 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
 
-// A row whose pointer may move on: no load from it is left, from number `due`
-// of the step on. -1: none.
-static int row_done(const dv_step *p, int rows, uint32_t moved, int due)
+// Move on the pointer of a row that has not, and that no load is left from,
+// from number `due` of the step on. Its bit; 0: there is none.
+static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 {
     for (int i = due; i < p->n_due; i++)
         if (p->due[i].i >= DV_OF_S)
             moved |= 1u << (p->due[i].i - DV_OF_S);
-    for (int i = 0; i < rows; i++)
-        if (!(moved >> i & 1))
-            return i;
-    return -1;
+    for (int i = 0; i < w->l->t->rows; i++)
+        if (!(moved >> i & 1)) {
+            dv_gen_add(w->g, X_ROW + i, X_ROW + i, w->l->unroll * w->g->es);
+            return 1u << i;
+        }
+    return 0;
 }
 
 // The last step of a turn: pointers of rows of k move on between its
@@ -375,27 +377,19 @@ static int row_done(const dv_step *p, int rows, uint32_t moved, int due)
 static void put_moving(dv_steps *w, const dv_step *p, const int *here,
                        uint32_t with)
 {
-    dv_gen *g = w->g;
-    int rows = w->l->t->rows, due = 0, left = rows, row;
-    int64_t bytes = w->l->unroll * g->es;
+    int due = 0;
     uint32_t moved = 0;
     for (int at = 0, n = 0; at < p->n; at++) {
         if (due < p->n_due && p->due[due].at == at) {
             put_load(w, &p->due[due++], here);
             continue;
         }
-        dv_code_put(g->code, p->words[at] ^ with);
-        if (++n % 4 == 0 && (row = row_done(p, rows, moved, due)) >= 0) {
-            dv_gen_add(g, X_ROW + row, X_ROW + row, bytes);
-            moved |= 1u << row;
-            left--;
-        }
+        dv_code_put(w->g->code, p->words[at] ^ with);
+        if (++n % 4 == 0)
+            moved |= move_row(w, p, moved, due);
     }
-    while (left-- > 0) {
-        row = row_done(p, rows, moved, due);
-        dv_gen_add(g, X_ROW + row, X_ROW + row, bytes);
-        moved |= 1u << row;
-    }
+    for (int i = 0; i < w->l->t->rows; i++) // all that are left
+        moved |= move_row(w, p, moved, due);
 }
 
 // A row at a time; the sums of the one before, or before that (dv_tile_behind),

@@ -129,7 +129,7 @@ typedef struct walk {
 static void next_s(walk *w, const dv_z_prod *p, int rows)
 {
     dv_gen *g = w->g;
-    int64_t k = (int64_t)p->k * p->batch, quad = dv_z_quad(g);
+    int64_t k = p->k, quad = dv_z_quad(g);
     int64_t wide = p->lane_k ? (k + quad - 1) / quad * quad : k; // of a panel
     dv_gen_add(g, X_A, X_A,
                rows * (p->panel    ? wide * g->es

@@ -207,6 +207,16 @@ static void ask_below(dv_kloop *l, dv_gen *g)
             DV_E(prfm_r, to, X_ROW + i, X_BELOW, 0);
 }
 
+// The lines of C are asked for where there is time until they are needed:
+// behind the steps before the loop, or else before the tile.
+static void ask_for_c(const dv_kloop *l, dv_gen *g, int behind)
+{
+    const dv_prod *p = l->p;
+    if (behind == (l->stores && l->first) &&
+        ((int64_t)p->k * p->batch >= 64 || p->bring))
+        dv_tile_prefetch(g, p, l->t);
+}
+
 // One product of the batch.
 static void one_product(dv_kloop *l, dv_gen *g, int fresh)
 {
@@ -216,8 +226,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
     dv_steps_start(&w, l, g, fresh);
     if (l->turns) {
         dv_steps_put(&w, 0, l->first);
-        if (l->first && l->stores && l->asks_c)
-            dv_tile_prefetch(g, l->p, l->t);
+        ask_for_c(l, g, 1);
         dv_gen_mov(g, X_K, l->turns);
         size_t top = g->code->n;
         ask_below(l, g);
@@ -227,10 +236,8 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         if (!dv_steps_moves_rows(l))
             move_s(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s);
         move_v(l, g, l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
-        if (l->p->pack_v) {
+        if (l->p->pack_v)
             dv_gen_add(g, X_VPACK, X_VPACK, l->unroll * l->p->pack_v);
-            dv_gen_add(g, X_SOON, X_SOON, l->hop_v);
-        }
         if (l->p->pack_s)
             dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
         dv_gen_again(g, X_K, top);
@@ -428,9 +435,7 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
             return;
     }
     size_t from = g->code->n;
-    l.asks_c = (int64_t)p->k * p->batch >= 64 || p->bring;
-    if (l.asks_c && !(l.stores && l.first))
-        dv_tile_prefetch(g, p, t);
+    ask_for_c(&l, g, 0);
     sums(&l, g);
     if (l.stores)
         dv_tile_keep(g->code, &key, from);

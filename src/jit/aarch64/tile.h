@@ -55,12 +55,6 @@ void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
-// How many rows behind the multiply-adds that is: two where stores wait for
-// sums to be clamped.
-static inline int dv_tile_behind(const dv_prod *p)
-{
-    return p->relu ? 2 : 1;
-}
 // Or row by row, while others are not done. Finish row i: go there, add C and
 // clamp, with registers that are free, the first of which is 0 if it clamps.
 // Then store vector j of it.
@@ -76,6 +70,12 @@ typedef struct dv_tile_stores {
     uint32_t two;      // bits: those that store two
 } dv_tile_stores;
 int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out);
+// How many rows that is behind the multiply-adds: two where stores wait for
+// sums to be clamped.
+static inline int dv_tile_behind(const dv_prod *p)
+{
+    return p->relu ? 2 : 1;
+}
 // Ask for a row at X_NEXT, and go on to the one behind it (ask.c); how many
 // steps there are between two, so that so many tiles of them ask for all.
 void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);

@@ -121,7 +121,7 @@ static void next_s(walk *w, int rows)
     dv_x *g = w->g;
     const dv_x_prod *p = w->p;
     int per = 16 / g->es;
-    int64_t k = (int64_t)p->k * p->batch;
+    int64_t k = p->k;
     k = p->lane_k ? (k + per - 1) / per * per : k;
     dv_x_add(g, X_A,
              rows * (p->panel    ? k * g->es
