@@ -39,26 +39,42 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
-// Rows of k in place, of f64.
-static int a_step_later(const dv_kloop *l)
+// Rows of k in place.
+static int in_place(const dv_kloop *l)
 {
-    return l->p->lane_k && l->lanes == 2 && !l->p->panel && !l->p->pack_s;
+    return l->p->lane_k && !l->p->panel && !l->p->pack_s;
 }
 
-// Those of S come half a step later than early, or all of it, and not where the
-// loop goes round: beside its pointers and loads of V there would be a cycle
-// with too few multiply-adds, and 16 sums of f64 then run at half speed for as
-// long as k does.
+// How much later than early loads of S come, `each` rows a load. Where they
+// stand together with the loop's pointers and loads of V, there is a cycle with
+// too few multiply-adds, and tiles of few sums then run at half speed for as
+// long as k does. So they are half a step late, or as late as they may; what is
+// best for tiles of a few rows was measured.
+static int later_by(const dv_kloop *l, int each)
+{
+    int rows = l->t->rows, nv = l->t->nv, size = rows * nv;
+    int f64 = l->lanes == 2;
+    if (l->p->pairs || rows == 1)
+        return 0;
+    if (in_place(l) && rows == 2)
+        return nv < 3 ? 0 : size + nv / 2;
+    if (in_place(l) && (f64 || rows == 3))
+        return rows == 3 && nv < 3 ? 0 : nv > 1 && nv < 5 ? size + nv : size;
+    if (rows < 4 && !l->p->lane_k)
+        return (rows == 2 && nv > 4) || (f64 && rows == 3 && nv > 2 && nv < 5)
+                   ? 3 * size / 4
+                   : 0;
+    if (rows < 4 || (each == 4 && nv < 5))
+        return 0; // from L2, such loads are better early
+    return rows / 2 * nv;
+}
+
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
-    int later = t->rows / 2 * t->nv;
-    if (t->rows < 4 || l->p->pairs || (each == 4 && t->nv < 5))
-        later = 0; // from L2, such loads are better early
-    else if (a_step_later(l))
-        later = size;
+    int later = later_by(l, each);
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
         int row = (old + 1) * each - 1;
@@ -219,11 +235,11 @@ static int period_of(const dv_kloop *l)
 static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
 {
     const unsigned fields[] = {
-        (unsigned)l->t->rows,   (unsigned)l->t->nv,  (unsigned)l->t->sets,
-        (unsigned)l->v.size,    (unsigned)l->s.size, (unsigned)l->by_col,
-        l->p->lane_k ? 1 : 0,   l->p->pairs ? 1 : 0, g->es == 8,
-        g->ints ? 1 : 0,        l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
-        a_step_later(l) ? 1 : 0};
+        (unsigned)l->t->rows, (unsigned)l->t->nv,  (unsigned)l->t->sets,
+        (unsigned)l->v.size,  (unsigned)l->s.size, (unsigned)l->by_col,
+        l->p->lane_k ? 1 : 0, l->p->pairs ? 1 : 0, g->es == 8,
+        g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
+        in_place(l) ? 1 : 0};
     static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
     uint64_t key = 1; // never 0
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
