@@ -114,40 +114,62 @@ static double error_f32(dv_fn fn, float x, float y, double want)
     return fabs((double)y - want) / ulp_f32(size);
 }
 
-static void one_f32(dv_fn fn, double bound)
+typedef struct largest {
+    double error, at;
+} largest;
+
+// Patterns from one to another, all or some.
+static largest sweep_f32(dv_fn fn, double bound, uint64_t from, uint64_t to,
+                         uint32_t by)
 {
     static float x[CHUNK], y[CHUNK];
     dv_vec_fn run = kernel(fn, DV_F32);
-    double worst = 0, at = 0;
-    uint64_t next = 0;
-    while (next <= UINT32_MAX) {
+    largest w = {0, 0};
+    while (from <= to) {
         int n = 0;
-        for (; n < CHUNK && next <= UINT32_MAX; next += stride, n++) {
-            uint32_t bits = (uint32_t)next;
+        for (; n < CHUNK && from <= to; from += by, n++) {
+            uint32_t bits = (uint32_t)from;
             memcpy(&x[n], &bits, sizeof bits);
         }
         run(&(dv_vec_args){1, n, (void *[]){x, y}, NULL});
         for (int i = 0; i < n; i++) {
             double want = dv_fn_apply(fn, (double)x[i], 0, 0);
             double e = error_f32(fn, x[i], y[i], want);
-            if (e > worst)
-                worst = e, at = (double)x[i];
+            if (e > w.error)
+                w = (largest){e, (double)x[i]};
             if (e > bound)
                 fail_msg("%s(%a) is %a, want %a: %g ulp", dv_fn_get(fn)->text,
                          (double)x[i], (double)y[i], want, e);
         }
     }
-    print_message("f32 %-8s %.3f ulp at %.9g\n", dv_fn_get(fn)->text, worst,
-                  at);
+    return w;
+}
+
+// A few patterns of all, and more of those from 1/4 to 4, where functions pass
+// from one form to another: what is worst is rare.
+static void one_f32(dv_fn fn, double bound)
+{
+    enum { QUARTER = 0x3e800000, FOUR = 0x40800000, OFTEN = 61 };
+    largest w = sweep_f32(fn, bound, 0, UINT32_MAX, stride);
+    if (stride > OFTEN) {
+        largest v = sweep_f32(fn, bound, QUARTER, FOUR, OFTEN);
+        w = v.error > w.error ? v : w;
+    }
+    print_message("f32 %-8s %.3f ulp at %.9g\n", dv_fn_get(fn)->text, w.error,
+                  w.at);
 }
 
 static void f32(void **state)
 {
     (void)state;
+    // Where erf was off by 2.02, seen among all patterns; and is by most now.
+    static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
     if (!jit)
         skip();
     for (int i = 0; i < N_BOUNDS; i++)
         one_f32(bounds[i].fn, bounds[i].f32);
+    for (int i = 0; i < 2; i++)
+        sweep_f32(DV_FN_ERF, 2, far[i], far[i], 1);
 }
 
 // -- f64 ---------------------------------------------------------------------
