@@ -286,9 +286,10 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
 static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        dv_diag *diag)
 {
-    if (s->batch > 1 || s->panel_a)
+    if (s->panel_a || (s->batch > 1 && s->ctype))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                       "a plan takes neither batches nor panels");
+                       s->panel_a ? "a plan takes no panels"
+                                  : "sums of several products are not rounded");
     if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_each < 0 ||
         o->parts_each > MAX_EACH)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
@@ -383,6 +384,26 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
 
+// C is scaled by the first of several products; bias and relu come with the
+// last.
+static dv_status build_turns(dv_gemm_plan *plan, dv_jit *jit,
+                             const dv_gemm_options *o, dv_diag *diag)
+{
+    for (int i = 0; i < DV_TURNS; i++) {
+        dv_gemm_shape s = plan->s;
+        s.batch = 0;
+        if (i == DV_TURN_NEXT && plan->s.batch < DV_TURNS)
+            continue;
+        if (i != DV_TURN_FIRST)
+            s.beta = DV_SCALE_ONE;
+        if (i != DV_TURN_LAST)
+            s.bias = s.relu = s.stream = 0;
+        DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
+    }
+    plan->busy = plan->turn[DV_TURN_FIRST]->busy;
+    return DV_OK;
+}
+
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag)
@@ -397,7 +418,8 @@ dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
         return dv_nomem(diag);
     *plan = (dv_gemm_plan){
         .isa = isa, .s = *shape, .threads = o->threads ? o->threads : 1};
-    dv_status s = build(plan, jit, o, diag);
+    dv_status s = shape->batch > 1 ? build_turns(plan, jit, o, diag)
+                                   : build(plan, jit, o, diag);
     if (s)
         dv_gemm_plan_destroy(plan);
     else
@@ -409,6 +431,8 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan)
 {
     if (!plan)
         return;
+    for (int i = 0; i < DV_TURNS; i++)
+        dv_gemm_plan_destroy(plan->turn[i]);
     if (plan->memory)
         munmap(plan->memory, plan->memory_bytes);
     dv_release(plan->common);

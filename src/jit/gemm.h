@@ -41,7 +41,8 @@ typedef struct dv_gemm_options {
     int32_t parts_each;
 } dv_gemm_options;
 
-// Borrows `jit`. `shape` may not have batches or panels.
+// Borrows `jit`. `shape` may not have panels. Batches are run one after the
+// other, each adding to C, which is stored as what sums are then.
 dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
                               const dv_gemm_shape *shape,
                               const dv_gemm_options *options, dv_diag *diag);

@@ -68,9 +68,19 @@ typedef struct dv_gemm_count {
     char apart[120];
 } dv_gemm_count;
 
+// Of several products that are summed: plans for the first one, those that add
+// to it, and the last, which finishes the sums.
+typedef enum dv_gemm_turn {
+    DV_TURN_FIRST,
+    DV_TURN_NEXT,
+    DV_TURN_LAST,
+    DV_TURNS
+} dv_gemm_turn;
+
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
+    dv_gemm_plan *turn[DV_TURNS]; // owned; NULL: one product
     dv_dtype mul, sum; // what is multiplied and what sums are: mul differs from
                        // s.dtype when operands are widened
     dv_dtype out;      // what C is stored as

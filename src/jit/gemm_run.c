@@ -231,9 +231,30 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
         atomic_thread_fence(memory_order_seq_cst);
 }
 
+// One of several products that are summed: its plan, and its operands.
+static dv_gemm_plan *turn_of(const dv_gemm_plan *plan, int32_t i,
+                             const void **a, const void **b)
+{
+    const dv_gemm_shape *s = &plan->s;
+    dv_gemm_plan *const *turn = plan->turn;
+    int64_t es = turn[DV_TURN_FIRST]->es;
+    *a = (const unsigned char *)*a + i * s->stride_a * es;
+    *b = (const unsigned char *)*b + i * s->stride_b * es;
+    return turn[i == 0             ? DV_TURN_FIRST
+                : i + 1 < s->batch ? DV_TURN_NEXT
+                                   : DV_TURN_LAST];
+}
+
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args)
 {
+    for (int32_t i = 0; plan->turn[0] && i < plan->s.batch; i++) {
+        const void *x = a, *y = b;
+        dv_gemm_plan *one = turn_of(plan, i, &x, &y);
+        dv_gemm_part(one, thread, x, y, c, args);
+    }
+    if (plan->turn[0])
+        return;
     int32_t each = plan->n_parts / plan->busy;
     for (int32_t i = 0; thread < plan->busy && i < each; i++)
         run_part(plan, &plan->parts[thread * each + i], a, b, c, args, 0);
@@ -282,6 +303,13 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
     team t = {plan, a, b, c, args};
+    for (int32_t i = 0; plan->turn[0] && i < plan->s.batch; i++) {
+        const void *x = a, *y = b;
+        dv_gemm_plan *one = turn_of(plan, i, &x, &y);
+        dv_gemm_run(one, x, y, c, args);
+    }
+    if (plan->turn[0])
+        return;
     for (int32_t i = 0; plan->taken && i < plan->busy; i++)
         atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
     dv_together(member, &t, plan->busy);

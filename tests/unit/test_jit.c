@@ -305,10 +305,14 @@ static void plans_refuse(void **state)
     (void)state;
     dv_jit *jit = new_jit();
     dv_gemm_plan *plan;
-    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .batch = 2, .dtype = DV_F32};
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .panel_a = 4, .dtype = DV_F32};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
                      DV_E_USAGE);
     assert_null(plan);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .batch = 2, .dtype = DV_F32};
+    s.ctype = DV_F16;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_USAGE);
     s = (dv_gemm_shape){.m = 99, .n = 99, .k = 99, .lda = 7, .dtype = DV_F32};
     dv_gemm_options o = {.pack = 1};
     assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL), DV_E_SHAPE);
