@@ -300,6 +300,8 @@ static char *as_json(const job *j)
         dv_json_bool(&w, "mean", 1);
     if (n->combine)
         dv_json_bool(&w, "combine", 1);
+    if (n->laid)
+        dv_json_bool(&w, "laid", 1);
     json_operands(&w, n);
     json_pack(&w, n->pack);
     json_dims(&w, n);

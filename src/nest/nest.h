@@ -135,6 +135,7 @@ struct dv_nest {
     dv_prim first, main, last;
     uint8_t pack;    // a bit an operand: packed once, before all loops
     uint8_t combine; // parts of a shared k are summed apart
+    uint8_t laid;    // by our own passes: it need not be what the original runs
     uint8_t k_order; // dv_nest_k_order; no part of the text
     uint8_t dot;     // dv_nest_dot; no part of the text
     // Of in0 and in1, where they are DV_BF16 or DV_I8 and sums have four bytes

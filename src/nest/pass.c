@@ -35,6 +35,18 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
+// What our own passes lay out may be run otherwise than the original would:
+// then its text says so, for those who read and check it.
+static void mark(dv_nest *n, const char *pass)
+{
+    int decided = 0;
+    for (int i = 0; i < n->n_dims; i++)
+        decided |= n->dims[i].exec != DV_NEST_SEQ;
+    n->laid = 0;
+    n->laid = decided && strstr(dv_nest_list("best"), pass) &&
+              !dv_nest_is_tiled(n) && dv_nest_verify(n, NULL) != DV_OK;
+}
+
 // One pass, the nest checked behind it.
 static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
                           const dv_nest_options *options, dv_diag *diag)
@@ -46,6 +58,7 @@ static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
                        n->name, p->name);
     DV_TRY(p->run(n, options, diag));
     DV_TRY(dv_nest_check(n, diag));
+    mark(n, p->name);
     dv_diag_pass(diag, NULL);
     if (options->after)
         options->after(options->user, p->name, n);

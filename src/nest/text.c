@@ -221,9 +221,11 @@ static dv_status read_item(dv_lexer *lx, dv_nest *n)
         n->combine = 1;
     else if (dv_lex_is(lx, "mean"))
         n->mean = 1;
+    else if (dv_lex_is(lx, "laid"))
+        n->laid = 1;
     else
         return expected(lx, "a dimension (c, m, n, k), first, main, last, an "
-                            "operand, pack, look, combine, mean or '}'");
+                            "operand, pack, look, combine, laid, mean or '}'");
     return dv_lex(lx);
 }
 
@@ -355,6 +357,8 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
         dv_put(out, "    mean\n");
     if (n->combine)
         dv_put(out, "    combine\n");
+    if (n->laid)
+        dv_put(out, "    laid\n");
     print_operands(out, n);
     if (n->pack) {
         dv_put(out, "    ");

@@ -567,5 +567,5 @@ dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag)
 
 dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag)
 {
-    return check(n, 1, diag);
+    return n->laid ? dv_nest_check_order(n, diag) : check(n, 1, diag);
 }
