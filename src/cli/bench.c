@@ -20,7 +20,8 @@ typedef struct job {
     double least_s; // time to spend
     int json;
     double flops, bytes; // of one run: of its ops; in and out
-    dv_dtype dtype;      // that products are computed in
+    int32_t op;          // with the most work; its type and the one that it
+    dv_dtype dtype, in;  // is computed in, which is the peak's
     double peak, copy;
     dv_diag *diag;
 } job;
@@ -40,13 +41,27 @@ static void count_work(job *j)
         j->flops += times * flops;
         if (flops * times > most) {
             most = flops * times;
-            j->dtype =
-                dv_op_compute(p, &p->ops[i]) == DV_IN_F64 ? DV_F64 : DV_F32;
+            j->op = i;
         }
     }
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         j->bytes += (double)dv_tensor_bytes(t) * (t->is_input + t->is_output);
+    }
+}
+
+// What the largest op reads, and what that is computed in: how it is run
+// decides. Indices of a float op are not meant.
+static void find_types(job *j)
+{
+    const dv_op *o = &j->p->ops[j->op];
+    if (j->p->n_ops == 0)
+        return; // f32 then
+    j->dtype = j->in = dv_exec_type(j->exec, j->op);
+    for (int i = o->n_reads - 1; i >= 0; i--) {
+        dv_dtype t = j->p->tensors[o->reads[i].tensor].dtype;
+        if (dv_is_float(t) == dv_is_float(j->in))
+            j->dtype = t;
     }
 }
 
@@ -69,6 +84,7 @@ static dv_status get_ready(job *j, double low, double high)
             dv_fill(j->p, i, 0, low, high, j->data[i]);
         DV_TRY(dv_exec_bind(j->exec, t->name, j->data[i], bytes, j->diag));
     }
+    find_types(j);
     return DV_OK;
 }
 
@@ -80,10 +96,20 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Before the runs and behind them: others may have the cores for a while.
+static void see_peak(job *j)
+{
+    double rate = 0;
+    if (dv_exec_kind(j->exec) != DV_RUN_SIM)
+        rate = dv_rate_peak(j->in, dv_exec_threads(j->exec));
+    j->peak = rate > j->peak ? rate : j->peak;
+}
+
 // One run to warm up, then until both the time and the number are reached.
 static dv_status measure(job *j)
 {
     cli_progress progress;
+    see_peak(j);
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
     double start = cli_seconds(), now = start;
@@ -98,9 +124,9 @@ static dv_status measure(job *j)
     }
     cli_progress_end(&progress);
     qsort(j->seconds, (size_t)j->n_runs, sizeof *j->seconds, by_value);
+    see_peak(j);
     int32_t threads = dv_exec_threads(j->exec);
     if (dv_exec_kind(j->exec) != DV_RUN_SIM) {
-        j->peak = dv_rate_peak(j->dtype, threads);
         // As far apart as what the program reads and writes, within reason.
         double bytes = j->bytes / 2;
         bytes = bytes < 1 << 14 ? 1 << 14 : bytes > 1 << 28 ? 1 << 28 : bytes;
@@ -134,7 +160,8 @@ static void report_json(const job *j)
     dv_json_double(&w, "three_quarters_s", at(j, 0.75));
     dv_json_double(&w, "flops", j->flops);
     dv_json_double(&w, "gflops", j->flops / s / 1e9);
-    dv_json_string(&w, "peak_dtype", dv_dtype_get(j->dtype)->name);
+    dv_json_string(&w, "dtype", dv_dtype_get(j->dtype)->name);
+    dv_json_string(&w, "peak_dtype", dv_dtype_get(j->in)->name);
     dv_json_double(&w, "peak_gflops", j->peak);
     dv_json_double(&w, "bytes", j->bytes);
     dv_json_double(&w, "gb_per_s", j->bytes / s / 1e9);
@@ -161,7 +188,10 @@ static void report_text(const job *j)
     printf("  %.4g GFLOP/s", gflops);
     if (j->peak > 0)
         printf(", %.1f %% of the %s peak of %.4g measured alongside",
-               100 * gflops / j->peak, dv_dtype_get(j->dtype)->name, j->peak);
+               100 * gflops / j->peak, dv_dtype_get(j->in)->name, j->peak);
+    if (j->peak > 0 &&
+        dv_dtype_get(j->dtype)->size_bytes < dv_dtype_get(j->in)->size_bytes)
+        printf(" (%s is widened)", dv_dtype_get(j->dtype)->name);
     printf("\n  %.4g GB/s in and out", gbs);
     if (j->copy > 0)
         printf(", %.1f %% of the %.4g of a copy of that size",
@@ -189,7 +219,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     static job j;
-    j = (job){.c = c, .least_runs = 5};
+    j = (job){.c = c, .least_runs = 5, .dtype = DV_F32, .in = DV_F32};
     const char *files[1], *range = NULL, *seconds = NULL;
     int n_files;
     double low = -1, high = 1;

@@ -9,6 +9,14 @@ struct dv_peak {
     double flops;
 };
 
+dv_dtype dv_peak_type(dv_dtype dtype)
+{
+    const dv_isa *isa = dv_isa_host();
+    if (!isa || dv_isa_has(isa, (int)dtype) || !(isa->widened >> dtype & 1))
+        return dtype;
+    return dtype == DV_I8 ? DV_I32 : DV_F32;
+}
+
 dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
 {
     enum { ROOM = 1024 };
@@ -18,8 +26,7 @@ dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
     if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");
-    if (!dv_isa_has(isa, (int)dtype) && isa->widened >> dtype & 1)
-        dtype = dtype == DV_I8 ? DV_I32 : DV_F32; // what kernels multiply
+    dtype = dv_peak_type(dtype);
     int flops = isa->peak ? isa->peak(&code, isa, (int)dtype) : 0;
     if (flops == 0 || code.failed)
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE, "%s has no products of %s",

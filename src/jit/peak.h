@@ -13,4 +13,7 @@ void dv_peak_destroy(dv_peak *p);
 // Run the loop so many times, on the calling thread; any number of threads may.
 void dv_peak_run(const dv_peak *p, int64_t turns);
 double dv_peak_flops(const dv_peak *p); // of one turn
+// What factors of a type are multiplied as on this machine: as they are, or as
+// what kernels widen them to. A peak of the type is of that.
+dv_dtype dv_peak_type(dv_dtype dtype);
 #endif

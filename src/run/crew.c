@@ -316,6 +316,13 @@ dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
     return DV_OK;
 }
 
+dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
+{
+    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
+    const dv_product *p = x->ways[op].product;
+    return p ? dv_product_type(p) : wide[x->kernels[op].compute];
+}
+
 void dv_exec_list(const dv_exec *x, dv_text *out)
 {
     const dv_program *p = x->plan->ops;

@@ -236,6 +236,11 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     return DV_OK;
 }
 
+dv_dtype dv_product_type(const dv_product *p)
+{
+    return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
+}
+
 // -- Tiles -----------------------------------------------------------------
 
 static dv_contract **made_for(const dv_product *p, const dv_tile *t,

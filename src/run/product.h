@@ -45,6 +45,8 @@ typedef struct dv_product_how {
 // *out is NULL when the op cannot be run this way.
 dv_status dv_product_create(dv_product **out, const dv_product_how *how,
                             dv_diag *diag);
+// What factors are multiplied as.
+dv_dtype dv_product_type(const dv_product *p);
 // Get ready for a tile on a thread.
 dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                              dv_product_set *set, dv_diag *diag);

@@ -22,6 +22,10 @@ typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;
 dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag);
 dv_run_kind dv_exec_kind(const dv_exec *x);
 int32_t dv_exec_threads(const dv_exec *x); // that a run takes
+// The type that an op's multiply-adds are of: bf16 or i8 where the machine
+// multiplies them as they are, else what they are widened to; i32 for all
+// other integers.
+dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
 // How each op is run, and the kernels that were made so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
 const char *dv_exec_name(const dv_exec *x); // "seq", "threads" or "sim"
