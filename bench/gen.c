@@ -1,12 +1,18 @@
 // Writes a program of N statements: chains of pointwise ops with a reduction
-// and a contraction now and then, the mix of a model's layers. gen N
+// and a contraction now and then, the mix of a model's layers. gen [N]
+#include "usage.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int main(int argc, char **argv)
 {
-    int64_t n = argc > 1 ? strtoll(argv[1], NULL, 10) : 100000;
+    char *end = NULL;
+    int64_t n = argc > 1 ? strtoll(argv[1], &end, 10) : 100000;
+    if (argc > 2 || (end && *end) || n < 1)
+        return tell_usage(argc == 2 && !strcmp(argv[1], "-h"),
+                          "gen [STATEMENTS]\n");
     printf("param M = 256\nparam N = 1024\n");
     printf("input x: f16[M, N]\ninput w: f16[N, N]\n\n");
     printf("t0[i,j] = relu(x[i,j])\n");

@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include "contraction.h"
 #include "median.h"
+#include "usage.h"
 #include "jit/vec.h"
 #include "run/contract.h"
 #include <divvy/divvy.h>
@@ -456,26 +457,25 @@ static void tell_tccg(const char *path)
            best[n - 1] * 1e6);
 }
 
-static int usage(void)
+static int usage(int help)
 {
-    fprintf(stderr, "usage: jit [-r ROUNDS, to %d] [-f TCCG_FILE] [NAME]...\n",
-            MOST_ROUNDS);
-    return 2;
+    return tell_usage(help, "jit [-r ROUNDS, to %d] [-f TCCG_FILE] [NAME]...\n",
+                      MOST_ROUNDS);
 }
 
 int main(int argc, char **argv)
 {
     const char *file = NULL;
     int opt;
-    while ((opt = getopt(argc, argv, "r:f:")) != -1)
+    while ((opt = getopt(argc, argv, "hr:f:")) != -1)
         if (opt == 'r')
             rounds = atoi(optarg);
         else if (opt == 'f')
             file = optarg;
         else
-            return usage();
+            return usage(opt == 'h');
     if (rounds < 1 || rounds > MOST_ROUNDS)
-        return usage();
+        return usage(0);
     wanted = argv + optind;
     n_wanted = argc - optind;
     dv_jit_destroy(new_jit());

@@ -5,10 +5,12 @@
 //                                placed, bytes left out, gap
 #define _POSIX_C_SOURCE 200809L
 #include "../tests/unit/synth.h"
+#include "usage.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now_s(void)
 {
@@ -49,13 +51,31 @@ static int measure(const synth *s, const char *solver)
     return 0;
 }
 
+static const char *const all[] = {"greedy", "firstfit", "bestfit", "auto"};
+
+static int usage(int asked)
+{
+    return tell_usage(asked, "keep [-s greedy|firstfit|bestfit|auto] N...\n");
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const all[] = {"greedy", "firstfit", "bestfit", "auto"};
-    const char *only = argc > 2 && !strcmp(argv[1], "-s") ? argv[2] : NULL;
+    const char *only = NULL;
+    int opt, known = 0;
+    while ((opt = getopt(argc, argv, "hs:")) != -1)
+        if (opt == 's')
+            only = optarg;
+        else
+            return usage(opt == 'h');
+    for (int k = 0; k < 4; k++)
+        known |= !only || !strcmp(only, all[k]);
+    for (int a = optind; a < argc; a++)
+        known &= atoi(argv[a]) > 0;
+    if (!known || optind == argc)
+        return usage(0);
     printf("%9s %-9s %9s %9s %12s %7s\n", "n", "solver", "best s", "placed",
            "bytes out", "gap");
-    for (int a = only ? 3 : 1; a < argc; a++) {
+    for (int a = optind; a < argc; a++) {
         synth s = synth_make(atoi(argv[a]));
         for (int k = 0; k < 4; k++)
             if ((!only || !strcmp(only, all[k])) && measure(&s, all[k]))

@@ -14,4 +14,10 @@ static inline double median(double *v, int n)
     qsort(v, (size_t)n, sizeof *v, by_value);
     return v[n / 2];
 }
+
+// The one that so many quarters of them are below, once they are in order.
+static inline double quarter(const double *v, int n, int quarters)
+{
+    return v[(n - 1) * quarters / 4];
+}
 #endif

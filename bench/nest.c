@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "median.h"
 #include "peak.h"
+#include "usage.h"
 #include "run/contract.h"
 #include <math.h>
 #include <stdio.h>
@@ -166,7 +167,7 @@ static double share_at(const work *w, int way, double top, int quarters)
 {
     const config *c = w->c;
     double n = c->outer * c->inner, k = K_BLOCKS * c->inner;
-    double t = w->t[way][(repeats - 1) * quarters / 4];
+    double t = quarter(w->t[way], repeats, quarters);
     return 2 * n * n * k / t / 1e9 / top;
 }
 
@@ -198,26 +199,25 @@ static void measure(dv_jit *jit, double top)
     }
 }
 
-static int usage(void)
+static int usage(int asked)
 {
-    fprintf(stderr, "usage: nest [-t THREADS, to %d] [-r REPEATS, to %d]\n",
-            MAX_THREADS, MAX_REPEATS);
-    return 2;
+    return tell_usage(asked, "nest [-t THREADS, to %d] [-r REPEATS, to %d]\n",
+                      MAX_THREADS, MAX_REPEATS);
 }
 
 int main(int argc, char **argv)
 {
     int opt;
-    while ((opt = getopt(argc, argv, "t:r:")) != -1)
+    while ((opt = getopt(argc, argv, "ht:r:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
             repeats = atoi(optarg);
         else
-            return usage();
+            return usage(opt == 'h');
     if (threads < 1 || threads > MAX_THREADS || repeats < 1 ||
         repeats > MAX_REPEATS)
-        return usage();
+        return usage(0);
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");

@@ -10,6 +10,7 @@
 // Generated cases are dissections of a full rectangle, so they fit, and all
 // sections are full unless pieces are left out.
 #define _POSIX_C_SOURCE 200809L
+#include "usage.h"
 #include "place/pack.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,11 +210,18 @@ static void generate(uint64_t seed, const char *dir)
     }
 }
 
+static int usage(int asked)
+{
+    return tell_usage(
+        asked, "place [-n REPEATS] [-l] [-m NODES] NAME.CAPACITY.csv...\n"
+               "       place -g SEED DIR\n");
+}
+
 int main(int argc, char **argv)
 {
     int repeats = 3, least = 0, opt;
     int64_t nodes = 0;
-    while ((opt = getopt(argc, argv, "n:lm:g:")) != -1) {
+    while ((opt = getopt(argc, argv, "hn:lm:g:")) != -1) {
         if (opt == 'n') {
             repeats = atoi(optarg);
         } else if (opt == 'l') {
@@ -224,9 +232,11 @@ int main(int argc, char **argv)
             generate(strtoull(optarg, NULL, 10), argv[optind]);
             return 0;
         } else {
-            return 2;
+            return usage(opt == 'h');
         }
     }
+    if (optind == argc || repeats < 1)
+        return usage(0);
     for (int i = optind; i < argc; i++)
         measure(argv[i], repeats, least, nodes);
     return 0;

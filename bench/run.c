@@ -1,8 +1,9 @@
 // Runs a command with its output thrown away, and prints how long it took and
 // how much memory it had at most: "SECONDS KIB". run COMMAND…
 #define _DEFAULT_SOURCE // wait4
+#include "usage.h"
 #include <fcntl.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -10,8 +11,9 @@
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        return 2;
+    if (argc < 2 || argv[1][0] == '-')
+        return tell_usage(argc == 2 && !strcmp(argv[1], "-h"),
+                          "run COMMAND [ARGUMENT]...\n");
     struct timespec a, b;
     clock_gettime(CLOCK_MONOTONIC, &a);
     pid_t child = fork();

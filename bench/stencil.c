@@ -8,6 +8,7 @@
 //   mpirun -n 2 bench_stencil [N [ROUNDS]]
 #define _POSIX_C_SOURCE 200809L
 #include "divvy/divvy.h"
+#include "usage.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,14 +222,18 @@ static int compare(grid *g, dv_member *const *m, int rounds, dv_diag *diag)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
     grid g;
+    int64_t n = argc > 1 ? atoll(argv[1]) : 4096;
     int rounds = argc > 2 ? atoi(argv[2]) : 10;
+    if (argc > 3 || n <= 2 * R || rounds < 1 || rounds > MAX_ROUNDS)
+        return tell_usage(argc == 2 && !strcmp(argv[1], "-h"),
+                          "mpirun -n RANKS bench_stencil [N, from %d [ROUNDS, "
+                          "to %d]]\n",
+                          2 * R + 1, MAX_ROUNDS);
+    MPI_Init(&argc, &argv);
     dv_diag *diag = dv_diag_create();
     dv_member *m[N_WAYS] = {NULL};
-    if (rounds < 1 || rounds > MAX_ROUNDS)
-        rounds = 10;
-    if (make(&g, argc > 1 ? atoll(argv[1]) : 4096)) {
+    if (make(&g, n)) {
         m[WAITING] = member_for(&g, 1, diag);
         m[MEANWHILE] = member_for(&g, 0, diag);
     }
