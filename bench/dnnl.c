@@ -3,20 +3,26 @@
 //
 //   dnnl [-t THREADS] [-r REPEATS] [ROWSxCOLS]...
 //
-// Medians of the repeats, wall clock. Results are compared first: a peer that
-// computes something else is no peer.
+// Medians of the repeats and between what half of them are, wall clock, and the
+// share of the peak or of a copy, measured in the same run. Results are
+// compared first: a peer that computes something else is no peer.
 #define _POSIX_C_SOURCE 200809L
 #include "divvy/divvy.h"
+#include "median.h"
+#include "usage.h"
+#include "run/rate.h"
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int threads = 1, repeats = 41;
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
+static double peak_rate, copy_rate; // GFLOP/s; GB/s at the size at hand
 
 static void die(const char *what, const char *why)
 {
@@ -35,12 +41,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 // -- Ours ------------------------------------------------------------------
@@ -136,10 +136,22 @@ static double difference(const float *y, const float *z, size_t n)
     return worst;
 }
 
-// Both in turn; `work` is bytes or operations of one run, for the rates.
-static void compare(const char *name, program *ours, peer *theirs,
-                    const float *y, const float *z, size_t n, double work)
+// Microseconds in the middle and between what half of them are, and the rate.
+static void tell(double *t, double work, const char *unit)
 {
+    double s = median(t, repeats);
+    printf(" %9.1f us %9.1f to %9.1f %7.2f %s", s * 1e6,
+           quarter(t, repeats, 1) * 1e6, quarter(t, repeats, 3) * 1e6,
+           work / s * 1e-9, unit);
+}
+
+// Both in turn. `work` is what one run does, operations if `flops`, else bytes;
+// our share is of the peak or of a copy.
+static void compare(const char *name, program *ours, peer *theirs,
+                    const float *y, const float *z, size_t n, double work,
+                    int flops)
+{
+    const char *unit = flops ? "GFLOP/s" : "GB/s   ";
     double *us = malloc(2 * (size_t)repeats * sizeof *us);
     double *them = us + repeats;
     if (!us)
@@ -155,13 +167,12 @@ static void compare(const char *name, program *ours, peer *theirs,
             us[i] = b - a, them[i] = c - b;
     }
     double worst = difference(y, z, n);
-    qsort(us, (size_t)repeats, sizeof *us, by_size);
-    qsort(them, (size_t)repeats, sizeof *them, by_size);
-    double m = us[repeats / 2], o = them[repeats / 2];
-    printf("  %-10s %9.1f us %7.2f G/s   oneDNN %9.1f us %7.2f G/s   %6.2f "
-           "times   differ %.1e\n",
-           name, m * 1e6, work / m * 1e-9, o * 1e6, work / o * 1e-9, o / m,
-           worst);
+    double m = median(us, repeats), top = flops ? peak_rate : copy_rate;
+    printf("  %-10s", name);
+    tell(us, work, unit);
+    printf(" %5.3f   oneDNN", top > 0 ? work / m * 1e-9 / top : 0);
+    tell(them, work, unit);
+    printf("   %6.2f times   differ %.1e\n", median(them, repeats) / m, worst);
     free(us);
     dv_exec_destroy(ours->exec);
     dv_plan_destroy(ours->plan);
@@ -192,7 +203,7 @@ static void unary(const space *w, const char *name, dnnl_alg_kind_t alg)
                                            0, 0),
             name);
     finish(&theirs, &e, name);
-    compare(name, &ours, &theirs, w->y, w->z, n, 8.0 * (double)n);
+    compare(name, &ours, &theirs, w->y, w->z, n, 8.0 * (double)n, 0);
 }
 
 static void softmax(const space *w)
@@ -218,7 +229,7 @@ static void softmax(const space *w)
     peer_ok(dnnl_softmax_forward_desc_init(&e, dnnl_forward_inference, &d, 1),
             "softmax");
     finish(&theirs, &e, "softmax");
-    compare("softmax", &ours, &theirs, w->y, w->z, n, 8.0 * (double)n);
+    compare("softmax", &ours, &theirs, w->y, w->z, n, 8.0 * (double)n, 0);
 }
 
 static void layernorm(const space *w)
@@ -245,7 +256,7 @@ static void layernorm(const space *w)
                 &e, dnnl_forward_inference, &d, NULL, 1e-5F, 0),
             "layernorm");
     finish(&theirs, &e, "layernorm");
-    compare("layernorm", &ours, &theirs, w->y, w->z, n, 8.0 * (double)n);
+    compare("layernorm", &ours, &theirs, w->y, w->z, n, 8.0 * (double)n, 0);
 }
 
 // x is as large as any of the three.
@@ -271,8 +282,8 @@ static void matmul(const space *w, int64_t size)
     finish(&theirs, &e, "matmul");
     char name[24];
     snprintf(name, sizeof name, "gemm %d", (int)size);
-    compare(name, &ours, &theirs, w->y, w->z, n,
-            2.0 * (double)n * (double)size);
+    compare(name, &ours, &theirs, w->y, w->z, n, 2.0 * (double)n * (double)size,
+            1);
 }
 
 static void size(int64_t rows, int64_t cols)
@@ -294,8 +305,10 @@ static void size(int64_t rows, int64_t cols)
         w.x[i] = (float)(i * 7919 % 20011) / 5000 - 2;
         w.y[i] = w.z[i] = 0;
     }
-    printf("%dx%d f32, %d threads (G/s: bytes read and written, or flops)\n",
-           (int)rows, (int)cols, threads);
+    copy_rate = dv_rate_copy((int64_t)(n * sizeof(float)), threads);
+    printf("%dx%d f32, %d threads; shares of a peak of %.1f GFLOP/s, of a copy "
+           "of %.1f GB/s in and out\n",
+           (int)rows, (int)cols, threads, peak_rate, copy_rate);
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++)
         unary(&w, fns[i].name, fns[i].alg);
     softmax(&w);
@@ -306,23 +319,28 @@ static void size(int64_t rows, int64_t cols)
         free(*all[i]);
 }
 
+static int usage(int asked)
+{
+    return tell_usage(asked, "dnnl [-t THREADS] [-r REPEATS] [ROWSxCOLS]..., "
+                             "up to 8\n");
+}
+
 int main(int argc, char **argv)
 {
-    int rows[8], cols[8], n = 0;
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "-t") && i + 1 < argc)
-            threads = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "-r") && i + 1 < argc)
-            repeats = atoi(argv[++i]);
-        else if (n < 8 && sscanf(argv[i], "%dx%d", &rows[n], &cols[n]) == 2 &&
-                 rows[n] > 0 && cols[n] > 0)
-            n++;
+    int rows[8], cols[8], n = 0, opt;
+    while ((opt = getopt(argc, argv, "ht:r:")) != -1)
+        if (opt == 't')
+            threads = atoi(optarg);
+        else if (opt == 'r')
+            repeats = atoi(optarg);
         else
-            die(argv[i], "usage: dnnl [-t THREADS] [-r REPEATS] "
-                         "[ROWSxCOLS]...");
-    }
+            return usage(opt == 'h');
+    for (int i = optind; i < argc; i++, n++)
+        if (n == 8 || sscanf(argv[i], "%dx%d", &rows[n], &cols[n]) != 2 ||
+            rows[n] < 1 || cols[n] < 1)
+            return usage(0);
     if (threads < 1 || repeats < 1)
-        die("usage", "a number of 1 or more");
+        return usage(0);
     // The peer counts its threads when it is first asked.
     char number[16];
     snprintf(number, sizeof number, "%d", threads);
@@ -330,6 +348,7 @@ int main(int argc, char **argv)
     peer_ok(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
     peer_ok(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags),
             "stream");
+    peak_rate = dv_rate_peak(DV_F32, threads);
     for (int i = 0; i < n; i++)
         size(rows[i], cols[i]);
     if (n == 0) {

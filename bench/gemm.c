@@ -7,27 +7,26 @@
 // are left out then; narrow types add up in f32 and i32). The peak is measured
 // first, with the same threads: chains of the type's multiply-add in
 // registers. With -k ours is one kernel, C += A B, not a plan. Each figure
-// is the median of the repeats, which take turns, so that all suffer alike.
+// is the median of the repeats, which take turns, so that all suffer alike;
+// half of them are in the range behind it.
 // Libraries are opened by name and must have cblas_sgemm; threads are theirs
 // to choose through their environment (bench/gemm.sh sets it).
 #define _GNU_SOURCE
+#include "bind.h"
 #include "median.h"
 #include "peak.h"
+#include "usage.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "jit/gemm.h"
 #include "jit/host.h"
 #include <dlfcn.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { MAX_PEERS = 8, MAX_REPEATS = 101 };
 typedef void (*sgemm_fn)(int order, int ta, int tb, int m, int n, int k,
@@ -42,26 +41,6 @@ typedef struct peer {
 static peer peers[MAX_PEERS];
 static int n_peers, threads = 1, repeats = 9, one_kernel;
 static int64_t l1_bytes, l2_bytes; // 0: as the library sees fit
-
-// Our threads are bound to cores, one each, while ours is measured; peers see
-// all cores and do as they like.
-static void bind(int core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (size_t i = 0; i < CPU_SETSIZE; i++)
-        if (core < 0 || i == (size_t)core)
-            CPU_SET(i, &set);
-    sched_setaffinity(0, sizeof set, &set);
-}
-
-static void bind_team(void)
-{
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-    bind(omp_get_thread_num());
-#endif
-}
 
 // -- Types -------------------------------------------------------------------
 
@@ -116,7 +95,8 @@ static void run_kernel(dv_gemm_fn f, const mats *x, long n)
         f(a, b, c, NULL);
 }
 
-// Seconds of one product by ours (who < 0) or a peer.
+// Seconds of one product by ours (who < 0) or a peer. Ours is bound to its core
+// while it is measured; peers see all cores and do as they like.
 static double measure(int who, const ours *o, const mats *x, long n)
 {
     bind(who < 0 ? 0 : -1);
@@ -154,6 +134,18 @@ static void check(const mats *x, const char *who)
             exit(4);
         }
     }
+}
+
+// GFLOP/s in the middle, as a share of the peak if there is one, and between
+// what half of the repeats are.
+static void tell_rate(double *t, double gflop, double top)
+{
+    double rate = gflop / median(t, repeats);
+    printf("\t%8.1f", rate);
+    if (top > 0)
+        printf("\t%6.3f", rate / top);
+    printf("\t%.1f..%.1f", gflop / quarter(t, repeats, 3),
+           gflop / quarter(t, repeats, 1));
 }
 
 static void row(dv_jit *jit, int m, int n, int k, double top)
@@ -194,10 +186,9 @@ static void row(dv_jit *jit, int m, int n, int k, double top)
             measure(w, &us, &x, warm);
             t[w + 1][r] = measure(w, &us, &x, count);
         }
-    double rate = flop / median(t[0], repeats) / 1e9;
-    printf("%5dx%dx%d\t%8.1f\t%6.3f", m, n, k, rate, rate / top);
-    for (int w = 0; w < n_peers; w++)
-        printf("\t%8.1f", flop / median(t[w + 1], repeats) / 1e9);
+    printf("%5dx%dx%d", m, n, k);
+    for (int w = -1; w < n_peers; w++)
+        tell_rate(t[w + 1], flop / 1e9, w < 0 ? top : 0);
     printf("\n");
     fflush(stdout);
     dv_gemm_plan_destroy(us.plan);
@@ -275,13 +266,22 @@ static const type *type_of(const char *name)
     return NULL;
 }
 
-static int usage(void)
+// "64" is a cube.
+static int read_size(const char *text, int *m, int *n, int *k)
 {
-    fprintf(stderr,
-            "usage: gemm [-k] [-t THREADS] [-r REPEATS, to %d] [-d TYPE] "
-            "[-1 L1_BYTES] [-2 L2_BYTES] [-l LIBRARY]... [SIZE|MxNxK]...\n",
-            MAX_REPEATS);
-    return 2;
+    int got = sscanf(text, "%dx%dx%d", m, n, k);
+    if (got == 1)
+        *n = *k = *m;
+    return (got == 1 || got == 3) && *m > 0 && *n > 0 && *k > 0;
+}
+
+static int usage(int asked)
+{
+    return tell_usage(asked,
+                      "gemm [-k] [-t THREADS] [-r REPEATS, to %d] [-d TYPE] "
+                      "[-1 L1_BYTES] [-2 L2_BYTES] [-l LIBRARY]... "
+                      "[SIZE|MxNxK]...\n",
+                      MAX_REPEATS);
 }
 
 int main(int argc, char **argv)
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
                               36,  40,  47,  48,  56,  63,  64,   96,
                               128, 192, 256, 384, 512, 768, 1024, 2048};
     int opt;
-    while ((opt = getopt(argc, argv, "kt:r:l:d:1:2:")) != -1)
+    while ((opt = getopt(argc, argv, "hkt:r:l:d:1:2:")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
@@ -307,9 +307,13 @@ int main(int argc, char **argv)
         else if (opt == 'd')
             used = type_of(optarg);
         else
-            return usage();
+            return usage(opt == 'h');
     if (!used || threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
-        return usage();
+        return usage(0);
+    int m, n, k;
+    for (int i = optind; i < argc; i++)
+        if (!read_size(argv[i], &m, &n, &k))
+            return usage(0);
     dv_jit *jit;
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
@@ -317,22 +321,18 @@ int main(int argc, char **argv)
     }
     if (used != types)
         n_peers = 0; // theirs is f32
-    bind_team();
+    bind_team(threads);
     double top = best_peak(used->in, threads);
-    printf("# %s, %d threads, peak %.1f GFLOP/s %s\n", dv_jit_isa(jit)->name,
-           threads, top, used->name);
-    printf("# size\t\tours\tshare");
+    printf("# %s, %d threads, %s, peak %.1f GFLOP/s %s\n",
+           dv_jit_isa(jit)->name, threads, used->name, top,
+           dv_dtype_get(dv_peak_type(used->in))->name);
+    printf("# size\t\tours\tshare\thalf in");
     for (int w = 0; w < n_peers; w++)
-        printf("\t%s", peers[w].name);
+        printf("\t%s\thalf in", peers[w].name);
     printf("\n");
-    for (int i = optind; i < argc; i++) {
-        int m, n, k, got = sscanf(argv[i], "%dx%dx%d", &m, &n, &k);
-        if (got == 1)
-            n = k = m;
-        if (got == 2 || got < 1 || m < 1 || n < 1 || k < 1)
-            return usage();
-        row(jit, m, n, k, top);
-    }
+    for (int i = optind; i < argc; i++)
+        if (read_size(argv[i], &m, &n, &k))
+            row(jit, m, n, k, top);
     for (size_t i = 0; optind == argc && i < sizeof all / sizeof *all; i++)
         row(jit, all[i], all[i], all[i], top);
     latency();

@@ -5,26 +5,27 @@
 //
 // FILE has a line for each: name,C,A,B,sizes,… with indices in column-major
 // order (the first is unit stride) and sizes as "a=384;b=24". f32, C starts at
-// zero. The peak is measured first, of one thread, times the threads. A run
-// takes the CPU time of its busiest thread, so that others on the machine
-// disturb less; the best of the repeats counts.
+// zero. The peak is measured first, with the same threads, which are bound to
+// cores. One thread is timed by its own clock, so that others on the machine
+// disturb less; several by the wall's, as they wait for each other. Figures are
+// medians of the repeats, and between what half of them are; `best` is the
+// best one's GFLOP/s. GB/s count each operand once.
 #define _GNU_SOURCE
+#include "bind.h"
 #include "contraction.h"
+#include "median.h"
 #include "peak.h"
+#include "usage.h"
 #include "run/contract.h"
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
+enum { MAX_REPEATS = 101 };
 static int threads = 1, repeats = 5, verbose;
 
 // Best of TBLIS, einsum_ir and others, GFLOP/s in f32 on one and two cores of
@@ -148,40 +149,16 @@ static void check(const contraction *x, const dv_nest *n, const float *a,
     }
 }
 
-// One run: the seconds of the busiest thread.
-static double run_once(dv_contract *c, const float *a, const float *b,
-                       float *out)
-{
-    enum { MOST = 1024 };
-    static double spent[MOST];
-    double most = 0;
-    for (int phase = 0; phase < dv_contract_phases(c); phase++) {
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-#endif
-        for (int i = 0; i < threads; i++) {
-            double t = seconds(1);
-            if (phase == 0)
-                dv_contract_part(c, i, a, b, out);
-            else
-                dv_contract_combine(c, i, out);
-            spent[i] = seconds(1) - t + (phase ? spent[i] : 0);
-        }
-    }
-    for (int i = 0; i < threads; i++)
-        most = spent[i] > most ? spent[i] : most;
-    return most;
-}
-
 // Share of the peak.
 static double measure(dv_jit *jit, const contraction *x, const char *name,
                       double top)
 {
+    static double t[MAX_REPEATS];
     dv_nest n = nest_of(x);
     dv_contract_options o = {.threads = threads};
     dv_contract *c;
     dv_diag *diag = dv_diag_create();
-    double begin = seconds(1), best = 1e30, flop = 2;
+    double begin = seconds(1), flop = 2, bytes = 0;
     if (dv_contract_create(&c, jit, &n, &o, diag)) {
         printf("%s: %s", name, dv_diag_text(diag));
         exit(3);
@@ -191,16 +168,22 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
     float *out = new_tensor(x, DV_OUT);
     for (int i = 0; i < n.n_dims; i++)
         flop *= (double)n.dims[i].size;
-    for (int r = 0; r < repeats + 1; r++) {
-        double t = run_once(c, a, b, out);
-        best = r && t < best ? t : best; // the first warms up
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        bytes += 4.0 * (double)elems_of(x, i);
+    dv_contract_run(c, a, b, out); // warms up
+    for (int r = 0; r < repeats; r++) {
+        double from = seconds(threads);
+        dv_contract_run(c, a, b, out);
+        t[r] = seconds(threads) - from;
     }
     check(x, &n, a, b, out);
     const peer *p = peer_of(name);
-    double f = flop / best / 1e9,
-           theirs = p ? threads == 2 ? p->two : p->one : 0;
-    printf("%-18s %7.1f  %5.3f  %7.1f  %5.2f  %8.0f us to make\n", name, f,
-           f / top, theirs, theirs > 0 ? f / theirs : 0, made * 1e6);
+    double s = median(t, repeats), f = flop / s / 1e9;
+    double theirs = p ? threads == 2 ? p->two : p->one : 0;
+    printf("%-18s %7.1f  %5.3f  %5.3f %5.3f %7.1f %6.1f %7.1f %5.2f %8.0f\n",
+           name, f, f / top, flop / quarter(t, repeats, 3) / 1e9 / top,
+           flop / quarter(t, repeats, 1) / 1e9 / top, flop / t[0] / 1e9,
+           bytes / s / 1e9, theirs, theirs > 0 ? f / theirs : 0, made * 1e6);
     if (verbose) {
         dv_text text = {0};
         dv_nest_print(&text, dv_contract_nest(c));
@@ -216,17 +199,17 @@ static double measure(dv_jit *jit, const contraction *x, const char *name,
     return f / top;
 }
 
-static int usage(void)
+static int usage(int asked)
 {
-    fprintf(stderr,
-            "usage: tccg [-t THREADS] [-r REPEATS] [-v] FILE [NAME]...\n");
-    return 2;
+    return tell_usage(
+        asked, "tccg [-t THREADS] [-r REPEATS, to %d] [-v] FILE [NAME]...\n",
+        MAX_REPEATS);
 }
 
 int main(int argc, char **argv)
 {
     int opt, count = 0, compared = 0;
-    while ((opt = getopt(argc, argv, "t:r:v")) != -1)
+    while ((opt = getopt(argc, argv, "ht:r:v")) != -1)
         if (opt == 't')
             threads = atoi(optarg);
         else if (opt == 'r')
@@ -234,21 +217,24 @@ int main(int argc, char **argv)
         else if (opt == 'v')
             verbose = 1;
         else
-            return usage();
+            return usage(opt == 'h');
     FILE *f = optind < argc ? fopen(argv[optind], "r") : NULL;
     dv_jit *jit;
-    if (!f || threads < 1 || repeats < 1)
-        return usage();
+    if (!f || threads < 1 || repeats < 1 || repeats > MAX_REPEATS)
+        return usage(0);
     if (dv_jit_create(&jit, NULL)) {
         fprintf(stderr, "no kernels for this machine yet\n");
         return 3;
     }
-    double top = best_peak(DV_F32, 1) * threads, shares = 0, ratios = 0,
-           least = 1;
+    if (threads > 1)
+        bind_team(threads);
+    double top = best_peak(DV_F32, threads), shares = 0, ratios = 0;
+    double least = INFINITY;
     char line[400], *name;
     contraction x;
     printf("# %d threads, peak %.1f GFLOP/s f32\n", threads, top);
-    printf("# C-A-B             GFLOP/s  share   peer  times\n");
+    printf("# C-A-B            GFLOP/s  share  quartiles      best   GB/s    "
+           "peer times us to make\n");
     while (fgets(line, sizeof line, f)) {
         int wanted = optind + 1 == argc;
         if (!read_line(line, &x, &name))

@@ -3,12 +3,15 @@
 //
 //   vec [-r REPEATS] [ROWSxCOLS]...
 //
-// Each figure is the median of the repeats: time in the thread's own clock, ns
-// an element, and bytes read and written a second. `share` is that of the copy
+// Each figure is the median of the repeats: time in the thread's own clock and
+// between what half of the repeats are, ns an element, and bytes read and
+// written a second. `share` is that of the copy
 // of as many bytes in and out. Softmax and layernorm are programs, planned and
 // run by the library for one thread; counted are their input, read once, and
 // their result, written once.
 #define _GNU_SOURCE
+#include "median.h"
+#include "usage.h"
 #include "jit/vec.h"
 #include <divvy/divvy.h>
 #include <math.h>
@@ -16,10 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+enum { MAX_REPEATS = 10000 };
 static dv_jit *jit;
 static int repeats = 30;
-static double copy_rate; // bytes a second, in and out
+static double times[MAX_REPEATS]; // of the case at hand
+static double copy_rate; // bytes a second, in and out; 0: not known yet
 
 static double now(void)
 {
@@ -28,11 +34,17 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void tell(const char *name, double s, int64_t elems, double bytes)
+// What was measured last. The median, not the least: the clock of a thread is
+// sometimes late.
+static void tell(const char *name, int64_t elems, double bytes)
 {
-    printf("  %-12s %8.1f us  %6.3f ns  %6.1f GB/s  %4.2f of copy\n", name,
-           s * 1e6, s * 1e9 / (double)elems, bytes / s * 1e-9,
-           bytes / s / copy_rate);
+    double s = median(times, repeats);
+    copy_rate = copy_rate > 0 ? copy_rate : bytes / s;
+    printf("  %-12s %8.1f us  %8.1f to %8.1f  %6.3f ns  %6.1f GB/s  %4.2f of "
+           "copy\n",
+           name, s * 1e6, quarter(times, repeats, 1) * 1e6,
+           quarter(times, repeats, 3) * 1e6, s * 1e9 / (double)elems,
+           bytes / s * 1e-9, bytes / s / copy_rate);
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -82,29 +94,13 @@ static void make(statement *t, const char *operands, int64_t cols, int n_nodes,
     }
 }
 
-static double times[10000];
-
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-// Not the least: the clock of a thread is sometimes late.
-static double median(void)
-{
-    qsort(times, (size_t)repeats, sizeof *times, by_size);
-    return times[repeats / 2];
-}
-
-static double time_of(const statement *t, dv_vec_args *args)
+static void measure(const statement *t, dv_vec_args *args)
 {
     for (int i = 0; i < repeats; i++) {
         double from = now();
         t->run(args);
         times[i] = now() - from;
     }
-    return median();
 }
 
 // -- Cases -------------------------------------------------------------------
@@ -120,7 +116,8 @@ static void unary(const space *w, const char *name, dv_fn fn)
     int64_t n = w->rows * w->cols;
     make(&t, "rr", n, 2, -1);
     dv_vec_args args = {1, n, (void *[]){w->x, w->y}, NULL};
-    tell(name, time_of(&t, &args), n, 8.0 * (double)n);
+    measure(&t, &args);
+    tell(name, n, 8.0 * (double)n);
 }
 
 static void add(const space *w)
@@ -129,7 +126,8 @@ static void add(const space *w)
     int64_t n = w->rows * w->cols;
     make(&t, "rrr", n, 3, -1);
     dv_vec_args args = {1, n, (void *[]){w->x, w->z, w->y}, NULL};
-    tell("add", time_of(&t, &args), n, 12.0 * (double)n);
+    measure(&t, &args);
+    tell("add", n, 12.0 * (double)n);
 }
 
 static void sum(const space *w, const char *name, dv_vec_reduce reduce)
@@ -144,7 +142,8 @@ static void sum(const space *w, const char *name, dv_vec_reduce reduce)
     if (dv_jit_vec(jit, &t.s, &t.run, NULL) != DV_OK)
         exit(1);
     dv_vec_args args = {w->rows, w->cols, (void *[]){w->x, w->y}, NULL};
-    tell(name, time_of(&t, &args), n, 4.0 * (double)n);
+    measure(&t, &args);
+    tell(name, n, 4.0 * (double)n);
 }
 
 // -- Programs ----------------------------------------------------------------
@@ -207,7 +206,7 @@ static void program(const space *w, const char *name, const char *text)
             fail(diag);
         times[k] = now() - from;
     }
-    tell(name, median(), n, 8.0 * (double)n);
+    tell(name, n, 8.0 * (double)n);
     dv_exec_destroy(x);
     dv_plan_destroy(plan);
     dv_target_destroy(t);
@@ -225,9 +224,8 @@ static void measure_copy(const space *w)
         memcpy(w->y, w->x, bytes);
         times[i] = now() - from;
     }
-    double s = median();
-    copy_rate = 2 * (double)bytes / s;
-    tell("copy", s, w->rows * w->cols, 2 * (double)bytes);
+    copy_rate = 0; // this one is it
+    tell("copy", w->rows * w->cols, 2 * (double)bytes);
 }
 
 static void size(int64_t rows, int64_t cols)
@@ -283,31 +281,43 @@ static void generation(void)
     }
 }
 
+static int read_size(const char *text, int *rows, int *cols)
+{
+    return sscanf(text, "%dx%d", rows, cols) == 2 && *rows > 0 && *cols > 0;
+}
+
+static int usage(int asked)
+{
+    return tell_usage(asked, "vec [-r REPEATS, to %d] [ROWSxCOLS]...\n",
+                      MAX_REPEATS);
+}
+
 int main(int argc, char **argv)
 {
-    int done = 0;
+    static const char *const usual[] = {"8x4096", "512x1024", "4096x4096"};
+    const char *const *sizes = usual;
+    int opt, rows, cols, n = 3;
+    while ((opt = getopt(argc, argv, "hr:")) != -1)
+        if (opt == 'r')
+            repeats = atoi(optarg);
+        else
+            return usage(opt == 'h');
+    if (optind < argc) {
+        sizes = (const char *const *)argv + optind;
+        n = argc - optind;
+    }
+    for (int i = 0; i < n; i++)
+        if (!read_size(sizes[i], &rows, &cols))
+            return usage(0);
+    if (repeats < 1 || repeats > MAX_REPEATS)
+        return usage(0);
     if (dv_jit_create(&jit, NULL) != DV_OK) {
         fprintf(stderr, "no kernels for this machine\n");
         return 3;
     }
-    for (int i = 1; i < argc; i++) {
-        int rows, cols;
-        if (!strcmp(argv[i], "-r") && i + 1 < argc)
-            repeats = atoi(argv[++i]);
-        else if (repeats < 1 || repeats > (int)(sizeof times / sizeof *times))
-            return fprintf(stderr, "repeats: 1 to 10000\n"), 2;
-        else if (sscanf(argv[i], "%dx%d", &rows, &cols) == 2 && rows > 0 &&
-                 cols > 0)
-            size(rows, cols), done = 1;
-        else
-            return fprintf(stderr, "usage: vec [-r REPEATS] [ROWSxCOLS]...\n"),
-                   2;
-    }
-    if (!done) {
-        size(8, 4096);
-        size(512, 1024);
-        size(4096, 4096);
-    }
+    for (int i = 0; i < n; i++)
+        if (read_size(sizes[i], &rows, &cols))
+            size(rows, cols);
     generation();
     dv_jit_destroy(jit);
     return 0;
