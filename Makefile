@@ -33,9 +33,10 @@ fuzz:
 	@sh scripts/deps.sh test
 	@sh scripts/fuzz.sh $(or $(SECONDS_EACH),60)
 
+# Builds all that measures, and says how each is run: together they take long.
 bench: release
-	@cmake --build --preset release --target bench_gen bench_run -j $(JOBS)
-	@sh bench/check.sh build/release
+	@cmake --build --preset release --target bench -j $(JOBS)
+	@sh bench/how.sh build/release
 
 # Products beside the BLAS libraries that are installed.
 bench-gemm: release
