@@ -4,12 +4,14 @@
 
 // -- Types -------------------------------------------------------------------
 
+// numpy's: what holds all numbers of all types, of whole ones of 64 bits most.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
 {
     int has[16] = {0};
     for (size_t i = 0; i < n_in; i++)
         has[in[i].dtype] = 1;
-    if (has[DV_F64])
+    int some_real = has[DV_F32] || has[DV_F16] || has[DV_BF16];
+    if (has[DV_F64] || (some_real && (has[DV_I32] || has[DV_I64])))
         return DV_F64;
     if (has[DV_F32] || (has[DV_F16] && has[DV_BF16]))
         return DV_F32;

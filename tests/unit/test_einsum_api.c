@@ -18,7 +18,9 @@ static void types(void **state)
         {DV_F32, DV_F32, DV_F32},  {DV_F16, DV_F16, DV_F16},
         {DV_BF16, DV_F16, DV_F32}, {DV_F16, DV_F64, DV_F64},
         {DV_I8, DV_I8, DV_I8},     {DV_I8, DV_I32, DV_I32},
-        {DV_I64, DV_F16, DV_F16},  {DV_I32, DV_I64, DV_I64},
+        {DV_I64, DV_F16, DV_F64},  {DV_I32, DV_I64, DV_I64},
+        {DV_I32, DV_F32, DV_F64},  {DV_I8, DV_F32, DV_F32},
+        {DV_I8, DV_F16, DV_F16},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const dv_array in[] = {{.dtype = cases[i].a}, {.dtype = cases[i].b}};
@@ -33,6 +35,15 @@ static void types(void **state)
     const dv_array out = {DV_I32, 0, NULL, NULL, &y};
     assert_int_equal(dv_einsum("i,i->", in, 2, &out, NULL, NULL), DV_OK);
     assert_int_equal(y, 40000);
+    // No type of 32 bits holds both.
+    int32_t many = 16777217;
+    float one = 1;
+    double both = 0;
+    const dv_array mixed[] = {{DV_I32, 0, NULL, NULL, &many},
+                              {DV_F32, 0, NULL, NULL, &one}};
+    const dv_array result = {DV_F64, 0, NULL, NULL, &both};
+    assert_int_equal(dv_einsum(",->", mixed, 2, &result, NULL, NULL), DV_OK);
+    assert_true(both == 16777217);
 }
 
 // -- The API -----------------------------------------------------------------
