@@ -11,9 +11,9 @@ typedef struct cli_option {
     char letter;       // or 0
     const char *value; // what it takes, for the help text; NULL: nothing
     const char *help;
-    // CLI_SIZE is a count that starts at 1.
-    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_SIZE, CLI_LIST } kind;
-    void *to; // int, const char *, int64_t, int64_t, cli_list; by kind
+    // CLI_SIZE is a count that starts at 1, CLI_BYTES one that may have a unit.
+    enum { CLI_FLAG, CLI_TEXT, CLI_COUNT, CLI_SIZE, CLI_BYTES, CLI_LIST } kind;
+    void *to; // int, const char *, int64_t thrice, cli_list; by kind
 } cli_option;
 
 // Options that may be given more than once.
@@ -34,6 +34,9 @@ typedef struct cli_command {
 // mistake, which has been reported.
 int cli_parse(const cli_command *c, const cli_option *options, int argc,
               char **argv, const char **operands, int *n_operands, int max);
+
+// A number of bytes with or without a unit; 0 when it is none.
+int64_t cli_bytes(const char *text);
 
 // NAME=VALUE cut in two in place of the `=`: the name is copied into `name`.
 // Returns the value, or NULL when there is no `=`.

@@ -1,5 +1,6 @@
 // Options: one table serves parsing and the help text.
 #include "cli/cli.h"
+#include "target/field.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,16 @@ static const cli_option *find(const cli_option *options, const char *word,
     return NULL;
 }
 
+int64_t cli_bytes(const char *text)
+{
+    size_t n = strspn(text, "0123456789.");
+    double scale = 1, v = n ? dv_parse_double(text, n) : 0;
+    if (text[n])
+        scale = dv_unit_scale(DV_KIND_bytes, text + n, strlen(text + n));
+    v *= scale;
+    return v >= 1 && v <= 0x1p60 && v == (double)(int64_t)v ? (int64_t)v : 0;
+}
+
 static int store(const cli_command *c, const cli_option *o, const char *value)
 {
     cli_list *list = o->to;
@@ -56,6 +67,14 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
             return cli_usage(c, "--%s: %s is above 2^63 - 1", o->name, value);
         if (o->kind == CLI_SIZE && *(int64_t *)o->to == 0)
             return cli_usage(c, "--%s takes 1 or more", o->name);
+        break;
+    case CLI_BYTES:
+        *(int64_t *)o->to = cli_bytes(value);
+        if (*(int64_t *)o->to == 0)
+            return cli_usage(c,
+                             "--%s takes a number of bytes above 0, or one of "
+                             "KiB, MiB, GiB, not '%s'",
+                             o->name, value);
         break;
     case CLI_LIST:
         if (list->n == CLI_MAX_LIST)

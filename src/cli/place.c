@@ -5,7 +5,6 @@
 #include "cli/picture.h"
 #include "place/csv.h"
 #include "place/place.h"
-#include "target/field.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,17 +30,6 @@ typedef struct job {
 } job;
 
 // -- The call ----------------------------------------------------------------
-
-// A number of bytes with or without a unit; 0 when it is none.
-static int64_t read_bytes(const char *text)
-{
-    size_t n = strspn(text, "0123456789.");
-    double scale = 1, v = n ? dv_parse_double(text, n) : 0;
-    if (text[n])
-        scale = dv_unit_scale(DV_KIND_bytes, text + n, strlen(text + n));
-    v *= scale;
-    return v >= 1 && v <= 0x1p60 && v == (double)(int64_t)v ? (int64_t)v : 0;
-}
 
 // NAME.1048576.csv says 1048576; 0 when it says nothing.
 static int64_t capacity_of_name(const char *path)
@@ -98,7 +86,7 @@ static int understand(const cli_command *c, job *j)
     if (a->minimize)
         return -1;
     o->capacity_bytes =
-        a->capacity ? read_bytes(a->capacity) : capacity_of_name(a->file);
+        a->capacity ? cli_bytes(a->capacity) : capacity_of_name(a->file);
     j->from_name = !a->capacity;
     if (o->capacity_bytes > 0)
         return -1;
