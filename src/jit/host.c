@@ -1,17 +1,11 @@
 // The instruction sets, and the machine this library runs on.
-#define _GNU_SOURCE
 #include "jit/host.h"
+#include "base/cpu.h"
 #include "jit/aarch64/list.h"
 #include "jit/vec_ir.h"
 #include <stdatomic.h>
 #include <stdlib.h>
-#if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-#include <sys/auxv.h>
-#elif defined(__x86_64__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include <string.h>
 
 enum {
     FLOATS = 1 << DV_F32 | 1 << DV_F64,
@@ -97,17 +91,6 @@ const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 // -- Which of them this machine has ------------------------------------------
 
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-enum { CAP_SVE = 1 << 22, CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
-
-static int has(const char *name)
-{
-    enum { BOTH = CAP2_I8MM | CAP2_BF16 };
-    int sve = !strncmp(name, "sve", 3) && getauxval(AT_HWCAP) & CAP_SVE;
-    if (!sve && strncmp(name, "neon", 4) != 0)
-        return 0;
-    return !strstr(name, "-bf16") || (getauxval(AT_HWCAP2) & BOTH) == BOTH;
-}
-
 // Are vectors as long as the row's? Asked of rows that the machine has.
 static int fits(const dv_isa *isa)
 {
@@ -117,96 +100,7 @@ static int fits(const dv_isa *isa)
     __asm__ volatile(".inst 0x0420e3e0 // cntb x0" : "=r"(bytes));
     return bytes == (uint64_t)isa->vector_bytes;
 }
-#elif defined(__x86_64__)
-enum { // bits of cpuid and of what the system keeps across switches
-    C1_FMA = 1 << 12,
-    C1_OSXSAVE = 1 << 27,
-    C1_F16C = 1 << 29,
-    C1_AVX = 1 << 28,
-    B7_AVX2 = 1 << 5,
-    B7_AVX512F = 1 << 16,
-    B7_AVX512DQ = 1 << 17,
-    B7_AVX512BW = 1 << 30,
-    C7_VNNI = 1 << 11,
-    D7_AMX = 1 << 22 | 1 << 24 | 1 << 25, // of bf16, tiles, of i8
-    A71_BF16 = 1 << 5,
-    KEPT_AVX = 0x6,
-    KEPT_AVX512 = 0xe6,
-    KEPT_TILES = 0x60000
-};
-static const unsigned B7_AVX512VL = 1u << 31;
-
-static unsigned kept(void)
-{
-    unsigned low, high;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
-
-static int all(unsigned v, unsigned bits)
-{
-    return (v & bits) == bits;
-}
-
-// Registers of tiles are large: the system keeps them for whoever asks.
-static int may_use_tiles(void)
-{
-#ifdef __linux__
-    enum { REQUEST = 0x1023, TILES = 18 }; // of arch_prctl
-    return all(kept(), KEPT_TILES) &&
-           syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
 #else
-    return 0;
-#endif
-}
-
-static int has(const char *name)
-{
-    unsigned a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) ||
-        !all(c, C1_FMA | C1_OSXSAVE | C1_AVX | C1_F16C) ||
-        !all(kept(), KEPT_AVX))
-        return 0;
-    if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0 || !all(b7, B7_AVX2))
-        return 0;
-    if (!strcmp(name, "avx2"))
-        return 1;
-    if (!all(b7, B7_AVX512F | B7_AVX512DQ | B7_AVX512BW | B7_AVX512VL) ||
-        !all(kept(), KEPT_AVX512))
-        return 0;
-    if (a >= 1)
-        __get_cpuid_count(7, 1, &a71, &b, &c, &d);
-    int bf16 = all(a71, A71_BF16), vnni = all(c7, C7_VNNI);
-    if (!strcmp(name, "avx512-amx"))
-        return all(d7, D7_AMX) && bf16 && may_use_tiles();
-    return (!strcmp(name, "avx512-bf16") && bf16 && vnni) ||
-           (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
-}
-
-// Intel's cores take four times as long for vdpbf16ps as for a multiply-add:
-// without tiles they had better widen bf16.
-static int is_good(const char *name)
-{
-    unsigned a, b = 0, c, d;
-    return strcmp(name, "avx512-bf16") || !__get_cpuid(0, &a, &b, &c, &d) ||
-           b != signature_INTEL_ebx;
-}
-#else
-static int has(const char *name)
-{
-    (void)name;
-    return 0;
-}
-#endif
-#ifndef __x86_64__
-static int is_good(const char *name)
-{
-    (void)name;
-    return 1;
-}
-#endif
-
-#if !defined(__aarch64__) || !defined(__linux__) || !defined(__AARCH64EL__)
 static int fits(const dv_isa *isa)
 {
     (void)isa;
@@ -222,7 +116,7 @@ static unsigned rows_here(void)
     const unsigned asked = 1u << 31;
     unsigned rows = atomic_load(&known);
     for (int i = 0; !(rows & asked) && i < dv_n_isas; i++)
-        rows |= has(dv_isas[i].name) && fits(&dv_isas[i]) ? 1u << i : 0;
+        rows |= dv_cpu_has(dv_isas[i].name) && fits(&dv_isas[i]) ? 1u << i : 0;
     atomic_store(&known, rows | asked);
     return rows;
 }
@@ -238,7 +132,7 @@ const dv_isa *dv_isa_host(void)
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
-        best = best || isa->on_wish || !is_good(isa->name) ? best : isa;
+        best = best || isa->on_wish || !dv_cpu_is_good(isa->name) ? best : isa;
     }
     return best;
 }

@@ -1,0 +1,9 @@
+// Instruction sets by name, as DIVVY_CPU has them (jit/host.c lists them).
+#ifndef DV_CPU_H
+#define DV_CPU_H
+
+// Has the machine got it? On a virtual one this may take long: ask once.
+int dv_cpu_has(const char *name);
+// Is it as fast as one would think?
+int dv_cpu_is_good(const char *name);
+#endif
