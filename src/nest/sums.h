@@ -17,12 +17,13 @@
 //   dot     a chain in each lane of a vector along the last level, which are
 //           added up at the end
 //   pairs   a chain of matrix instructions over all that is inside, as one
-//           sequence filled up with zeros. Of bf16, one takes four products:
+//           sequence filled up with zeros. Of bf16, NEON's takes four products:
 //           each is exact, the two of a pair are added and then added to the
 //           sum, each addition rounded to odd in f32 (so that it is within one
 //           unit in the last place, where a nearest one is within a half),
-//           numbers below the least normal one being 0. Of i8, one takes
-//           eight, exact in i32.
+//           numbers below the least normal one being 0; those of AVX-512 and
+//           AMX add pair by pair. Of i8, one takes eight or more, exact in
+//           i32.
 //
 // and the first block is stored, the others are added to what is there. All
 // else (what are rows and columns, how m and n are cut, what is packed, the

@@ -5,13 +5,12 @@
 //            core core   core core
 //   bound to  x    x      x              bandwidths and rates are not probed
 #include "target/host.h"
+#include "base/cpu.h"
 #include "base/math.h"
 #include <hwloc.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 enum { ASSUMED_LINE_BYTES = 64, ASSUMED_L2_BYTES = 256 << 10 };
 
@@ -128,14 +127,18 @@ static int64_t vector_bytes(void)
 #endif
 }
 
+// Do the kernels that will be made have instructions for both types?
 static int has_matrix(void)
 {
-#if defined(__aarch64__) && defined(__linux__)
-    const unsigned long i8mm = 1ul << 13, bf16 = 1ul << 14;
-    return (getauxval(AT_HWCAP2) & (i8mm | bf16)) == (i8mm | bf16);
-#else
+    static const char *const names[] = {"neon-bf16", "sve-bf16", "avx512-amx",
+                                        "avx512-bf16"};
+    const char *wish = getenv("DIVVY_CPU");
+    int heard = wish && dv_cpu_has(wish);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (heard ? !strcmp(wish, names[i])
+                  : dv_cpu_has(names[i]) && dv_cpu_is_good(names[i]))
+            return 1;
     return 0;
-#endif
 }
 
 void dv_host_probe(dv_target *out, dv_diag *diag)
