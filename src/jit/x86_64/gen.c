@@ -154,22 +154,66 @@ void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
         dv_x_emit_m(g->code, DV_X_vmovups_s, vl, v, 0, base, off);
 }
 
+void dv_x_load_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm from)
+{
+    dv_x_insn small = bytes == 2 ? DV_X_vpinsrw : DV_X_vpinsrb;
+    if (bytes == 8 && lane) {
+        dv_x_emit_m(g->code, DV_X_vmovhpd, 16, v, v, from.base, from.disp);
+    } else if (bytes == 4 && lane) {
+        dv_x_emit(g->code, DV_X_vinsertps, 16, v, v, from,
+                  (dv_x_more){.imm = lane << 4});
+    } else if (bytes >= 4) {
+        dv_x_insn op = bytes >= 16  ? DV_X_vmovups
+                       : bytes == 8 ? DV_X_vmovsd
+                                    : DV_X_vmovss;
+        dv_x_emit_m(g->code, op, bytes > 16 ? bytes : 16, v, 0, from.base,
+                    from.disp);
+    } else {
+        if (!lane)
+            dv_x_zero(g, v);
+        dv_x_emit(g->code, small, 16, v, v, from, (dv_x_more){.imm = lane});
+    }
+}
+
+void dv_x_store_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm to)
+{
+    dv_x_insn small = bytes == 4   ? DV_X_vextractps
+                      : bytes == 2 ? DV_X_vpextrw
+                                   : DV_X_vpextrb;
+    if (bytes < 4 || (bytes == 4 && lane)) {
+        dv_x_emit(g->code, small, 16, v, 0, to, (dv_x_more){.imm = lane});
+        return;
+    }
+    dv_x_insn op = bytes >= 16  ? DV_X_vmovups_s
+                   : bytes == 4 ? DV_X_vmovss_s
+                   : lane       ? DV_X_vmovhpd_s
+                                : DV_X_vmovsd_s;
+    dv_x_emit_m(g->code, op, bytes > 16 ? bytes : 16, v, 0, to.base, to.disp);
+}
+
 void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
                int n)
 {
     for (int piece; n > 0; n -= piece, off += piece, off_to += piece) {
-        int vl = g->vb;
-        while (vl > 16 && vl > n)
-            vl /= 2;
-        piece = n >= 16 ? vl : n >= 8 ? 8 : 4;
-        dv_x_insn load = piece >= 16  ? DV_X_vmovups
-                         : piece == 8 ? DV_X_vmovsd
-                                      : DV_X_vmovss;
-        dv_x_insn store = piece >= 16  ? DV_X_vmovups_s
-                          : piece == 8 ? DV_X_vmovsd_s
-                                       : DV_X_vmovss_s;
-        dv_x_emit_m(g->code, load, vl, v, 0, from, off);
-        dv_x_emit_m(g->code, store, vl, v, 0, to, off_to);
+        piece = dv_x_fit(n, g->vb);
+        dv_x_load_lane(g, v, 0, piece, dv_x_mem(from, off));
+        dv_x_store_lane(g, v, 0, piece, dv_x_mem(to, off_to));
+    }
+}
+
+void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes)
+{
+    for (int at = 0, piece; at < bytes; at += piece) {
+        piece = dv_x_fit(bytes - at, 16);
+        dv_x_load_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
+    }
+}
+
+void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes)
+{
+    for (int at = 0, piece; at < bytes; at += piece) {
+        piece = dv_x_fit(bytes - at, 16);
+        dv_x_store_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
     }
 }
 

@@ -90,7 +90,21 @@ void dv_x_store(dv_x *g, int v, int base, int64_t off, int part);
 void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp);
 void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n,
                   int tmp);
-// Copy n bytes, a multiple of the element's, through v. No mask is needed.
+// One lane of 1, 2, 4 or 8 bytes in memory, or all of a vector of `bytes`.
+// Loads of lane 0 clear the rest. One and two bytes only in registers below 16.
+void dv_x_load_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm from);
+void dv_x_store_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm to);
+// The first `bytes` of 16, any number, lane by lane; as above.
+void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes);
+void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes);
+// The largest power of two in n bytes, `most` at most.
+static inline int dv_x_fit(int n, int most)
+{
+    while (most > n)
+        most /= 2;
+    return most;
+}
+// Copy n bytes through v, which is below 16. No mask is needed.
 void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
                int n);
 

@@ -21,31 +21,6 @@ static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
     dv_x_emit(m->gen.code, insn, vl, a, b, c, (dv_x_more){.imm = imm});
 }
 
-// -- Bytes -------------------------------------------------------------------
-
-// One or two bytes only to registers below 16.
-static void load_bytes(dv_x_vec *m, int v, dv_x_rm from, int bytes)
-{
-    if (bytes >= 16) {
-        op_n(m, DV_X_vmovups, bytes, v, 0, from);
-    } else if (bytes >= 4) {
-        op_n(m, bytes == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0, from);
-    } else {
-        dv_x_zero(&m->gen, v);
-        op_i(m, bytes == 2 ? DV_X_vpinsrw : DV_X_vpinsrb, 16, v, v, from, 0);
-    }
-}
-
-static void store_bytes(dv_x_vec *m, int v, dv_x_rm to, int bytes)
-{
-    if (bytes >= 16)
-        op_n(m, DV_X_vmovups_s, bytes, v, 0, to);
-    else if (bytes >= 4)
-        op_n(m, bytes == 8 ? DV_X_vmovsd_s : DV_X_vmovss_s, 16, v, 0, to);
-    else
-        op_i(m, bytes == 2 ? DV_X_vpextrw : DV_X_vpextrb, 16, v, 0, to, 0);
-}
-
 // -- Elements far apart ------------------------------------------------------
 
 // Element i of a vector; may change X_TMP.
@@ -61,30 +36,6 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
     return dv_x_mem(X_TMP, 0);
 }
 
-static void insert(dv_x_vec *m, int v, int lane, int bytes, dv_x_rm from)
-{
-    if (lane == 0)
-        load_bytes(m, v, from, bytes);
-    else if (bytes == 8)
-        op_n(m, DV_X_vmovhpd, 16, v, v, from);
-    else if (bytes == 4)
-        op_i(m, DV_X_vinsertps, 16, v, v, from, lane << 4);
-    else
-        op_i(m, bytes == 2 ? DV_X_vpinsrw : DV_X_vpinsrb, 16, v, v, from, lane);
-}
-
-static void extract(dv_x_vec *m, int v, int lane, int bytes, dv_x_rm to)
-{
-    if (lane == 0)
-        store_bytes(m, v, to, bytes);
-    else if (bytes == 8)
-        op_n(m, DV_X_vmovhpd_s, 16, v, 0, to);
-    else if (bytes == 4)
-        op_i(m, DV_X_vextractps, 16, v, 0, to, lane);
-    else
-        op_i(m, bytes == 2 ? DV_X_vpextrw : DV_X_vpextrb, 16, v, 0, to, lane);
-}
-
 // Into V_T0, side by side.
 static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
 {
@@ -93,7 +44,7 @@ static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
     for (int i = 0; i < o->count; i += per) {
         int v = i ? V_T1 : V_T0, chunk = i / per;
         for (int k = 0; k < per && i + k < o->count; k++)
-            insert(m, v, k, es, element(m, o, base, i + k));
+            dv_x_load_lane(&m->gen, v, k, es, element(m, o, base, i + k));
         if (i && m->gen.masks)
             op_i(m, DV_X_vinsert32x4, 64, V_T0, V_T0, dv_x_reg(V_T1), chunk);
         else if (i)
@@ -112,7 +63,7 @@ static void store_apart(dv_x_vec *m, const dv_vec_mop *o, int v)
         else if (i)
             op_i(m, DV_X_vextract128, 32, v, 0, dv_x_reg(V_T1), chunk);
         for (int k = 0; k < per && i + k < o->count; k++)
-            extract(m, from, k, es, element(m, o, base, i + k));
+            dv_x_store_lane(&m->gen, from, k, es, element(m, o, base, i + k));
     }
 }
 
@@ -175,7 +126,7 @@ static void load_one(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
         op(m, splat, v, 0, from);
         return;
     }
-    load_bytes(m, V_T0, from, dv_dtype_get(t)->size_bytes);
+    dv_x_load_lane(&m->gen, V_T0, 0, dv_dtype_get(t)->size_bytes, from);
     widen(m, V_T0, t, dv_x_reg(V_T0));
     op(m, splat, v, 0, dv_x_reg(V_T0));
 }
@@ -201,9 +152,9 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     if (o->count == m->gen.lanes && safe) {
         widen(m, v, t, from);
     } else if (same) {
-        load_bytes(m, v, from, o->count * es);
+        dv_x_load_lane(&m->gen, v, 0, o->count * es, from);
     } else {
-        load_bytes(m, V_T0, from, o->count * es);
+        dv_x_load_lane(&m->gen, V_T0, 0, o->count * es, from);
         widen(m, v, t, dv_x_reg(V_T0));
     }
 }
@@ -318,6 +269,6 @@ void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v)
         return;
     }
     int64_t off = to->inner ? (int64_t)o->copy * m->gen.lanes * es : 0;
-    store_bytes(m, v, dv_x_mem(dv_x_vec_pointer(m, o->imm), off),
-                o->count * es);
+    dv_x_store_lane(&m->gen, v, 0, o->count * es,
+                    dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
 }
