@@ -200,9 +200,9 @@ static FILE *open_perf_map(void)
 
 enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset in 32 bits
 
-static dv_status check_type(const dv_isa *isa, int dtype, dv_diag *diag)
+static dv_status check_type(int has, dv_diag *diag)
 {
-    if (dv_isa_has(isa, dtype))
+    if (has)
         return DV_OK;
     return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                    "there are no kernels for this element type");
@@ -252,7 +252,7 @@ static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
 // Fill in defaults and check. *s is the caller's copy.
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
-    DV_TRY(check_type(isa, s->dtype, diag));
+    DV_TRY(check_type(dv_isa_has(isa, s->dtype), diag));
     if (s->m < 1 || s->n < 1 || s->k < 1 || s->batch < 0)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "a product of %dx%dx%d, %d times", s->m, s->n, s->k,
@@ -290,19 +290,28 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     return check_bring(isa, s, diag);
 }
 
+// Packing is for types of products; bits of any size that they or narrow types
+// have are moved as they are.
+static int moves_type(const dv_isa *isa, const dv_move_shape *s)
+{
+    int narrow = s->dtype < 32 && (isa->widened >> s->dtype & 1);
+    if (s->move >= DV_MOVE_WIDEN)
+        return narrow && (s->move != DV_MOVE_NARROW || s->dtype != DV_I8);
+    return dv_isa_has(isa, s->dtype) ||
+           (narrow && s->move <= DV_MOVE_TRANSPOSE);
+}
+
 static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 {
-    int converts = s->move >= DV_MOVE_WIDEN;
-    if (!converts || !(isa->widened >> s->dtype & 1) ||
-        (s->move == DV_MOVE_NARROW && s->dtype == DV_I8))
-        DV_TRY(check_type(isa, converts ? -1 : s->dtype, diag));
+    int packs = s->move >= DV_MOVE_PANEL && s->move <= DV_MOVE_PAIRS_TURNED;
+    DV_TRY(check_type(moves_type(isa, s), diag));
     if (s->rows < 1 || s->cols < 1 || s->move > DV_MOVE_NARROW ||
         s->overlap > 1)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a move of %dx%d", s->rows,
                        s->cols);
     int pairs = s->move == DV_MOVE_PAIRS || s->move == DV_MOVE_PAIRS_TURNED;
     int lines = s->move == DV_MOVE_PAIRS ? s->rows : s->cols;
-    if (!converts &&
+    if (packs &&
         (pairs != pairs_only(s->dtype) ||
          (pairs && lines > (s->overlap ? isa->pairs_cols : isa->pairs_rows))))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,

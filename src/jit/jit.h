@@ -134,7 +134,9 @@ typedef enum dv_move {
 typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
-    uint8_t dtype; // DV_F32, DV_F64, DV_I32; the narrow one of the others
+    uint8_t dtype; // zero, copy, transpose: of any that kernels have, bits as
+                   // they are; panel: DV_F32, DV_F64, DV_I32; the narrow one of
+                   // the others
     uint8_t move;  // dv_move
     uint8_t overlap;
     uint8_t pad[5];

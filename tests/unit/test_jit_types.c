@@ -249,6 +249,87 @@ static void converts(void **state)
     }
 }
 
+// Zero, copy and transpose take bits as they are: any, nan too, stay the same.
+static void move_bits(dv_jit *jit, const dv_move_shape *s)
+{
+    int turn = s->move == DV_MOVE_TRANSPOSE;
+    int rows = turn ? s->cols : s->rows, cols = turn ? s->rows : s->cols;
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    size_t n_src = (size_t)(span(s->rows, s->cols, s->lds) * es),
+           n_dst = (size_t)(span(rows, cols, s->ldd) * es);
+    fenced src = fence(n_src, pick(2)), dst = fence(n_dst, pick(2));
+    unsigned char *want = malloc(n_dst);
+    for (size_t i = 0; i < n_src; i++)
+        src.data[i] = (unsigned char)(rnd() >> 40);
+    for (size_t i = 0; i < n_dst; i++)
+        want[i] = dst.data[i] = (unsigned char)(rnd() >> 40);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            int64_t from = turn ? c * s->lds + r : r * s->lds + c;
+            unsigned char *to = want + (r * s->ldd + c) * es;
+            if (s->move == DV_MOVE_ZERO)
+                memset(to, 0, (size_t)es);
+            else
+                memcpy(to, src.data + from * es, (size_t)es);
+        }
+    dv_move_fn run;
+    assert_int_equal(dv_jit_move(jit, s, &run, NULL), DV_OK);
+    run(s->move == DV_MOVE_ZERO ? NULL : src.data, dst.data);
+    if (memcmp(dst.data, want, n_dst) != 0)
+        fail_msg("%s: move %d of %dx%d, rows %d and %d apart",
+                 dv_dtype_get((dv_dtype)s->dtype)->name, s->move, s->rows,
+                 s->cols, (int)s->lds, (int)s->ldd);
+    free(want);
+    unfence(&src);
+    unfence(&dst);
+}
+
+static void try_move(dv_jit *jit, int type, int move, int rows, int cols)
+{
+    static const int far[] = {0, 0, 1, 3, 77, 2048, 5000};
+    dv_move_shape s = {.rows = rows, .cols = cols};
+    s.dtype = (uint8_t)type;
+    s.move = (uint8_t)move;
+    s.lds = cols + far[pick(7)];
+    s.ldd = (move == DV_MOVE_TRANSPOSE ? rows : cols) + far[pick(7)];
+    move_bits(jit, &s);
+}
+
+// All tails of blocks and vectors, and some that take many of them.
+static void moves(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        for (int i = 0; jit && i < 6 * 3 * 40 * 40; i += 1 + pick(2 * SHARE)) {
+            int t = i / 3 % 6, rows = 1 + i / 18 % 40, cols = 1 + i / 720;
+            if (t < 2 || i % 5 == 0)
+                try_move(jit, types[t], i % 3, rows, cols);
+            if (i % 97 == 0)
+                try_move(jit, types[t], pick(3), 1 + pick(200), 1 + pick(900));
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+static void moves_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_move_fn run;
+    dv_move_shape s = {.rows = 4, .cols = 4, .dtype = DV_F16};
+    s.move = DV_MOVE_PANEL;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_DTYPE);
+    s.dtype = DV_I64;
+    s.move = DV_MOVE_COPY;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_DTYPE);
+    s.dtype = DV_I8;
+    s.lds = 3;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +338,7 @@ int main(void)
         cmocka_unit_test(plans_i8),     cmocka_unit_test(plans_i32),
         cmocka_unit_test(plans_small),  cmocka_unit_test(plans_edges),
         cmocka_unit_test(kernels_i32),  cmocka_unit_test(plans_repeat),
-        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts)};
+        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts),
+        cmocka_unit_test(moves),        cmocka_unit_test(moves_refuse)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

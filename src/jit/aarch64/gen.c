@@ -113,9 +113,14 @@ void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes)
     int done = bytes / 4 * 4;
     if (done)
         dv_gen_store(g, v, base, off, done);
-    if (bytes > done) {
+    if (bytes - done >= 2) {
         dv_gen_add(g, X_TMP, base, off + done);
         DV_E(st1_h, v, X_TMP, done / 2, 0);
+        done += 2;
+    }
+    if (bytes > done) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(st1_b, v, X_TMP, done, 0);
     }
 }
 

@@ -123,8 +123,7 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_any(g, v, base, off, bytes);
 }
-// The same for any number of bytes up to 16 (stores: an even one), at `off`.
-// They change X_TMP too.
+// The same for any number of bytes up to 16. They change X_TMP too.
 void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes);
 // 1, 2, 4, 8 or 16 bytes at an offset that the instruction holds; an element of

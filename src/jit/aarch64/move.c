@@ -20,6 +20,21 @@ static void row_vectors(dv_gen *g, int n, int zero)
         dv_gen_store(g, dv_gen_reg(zero ? 0 : i), X_D, 16 * i, 16);
 }
 
+typedef struct piece {
+    int64_t off;
+    int bytes;
+} piece;
+
+// What is behind the whole vectors of a row. Bytes that one or two loads do
+// not get come with bytes before them, if there are such: they are moved twice.
+static piece last_piece(int64_t off, int bytes, int behind)
+{
+    if (bytes % 4 && behind)
+        return (piece){off + bytes - 16, 16};
+    return (piece){off, bytes};
+}
+
+// Rows of at least one whole vector.
 static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
 {
     int vectors = s->cols / g->lanes, many = vectors / UNROLL;
@@ -36,9 +51,10 @@ static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
     }
     row_vectors(g, left, zero);
     if (part) {
+        piece p = last_piece(16 * left, part, 1);
         if (!zero)
-            dv_gen_load(g, 0, X_S, 16 * left, part);
-        dv_gen_store(g, 0, X_D, 16 * left, part);
+            dv_gen_load(g, 0, X_S, p.off, p.bytes);
+        dv_gen_store(g, 0, X_D, p.off, p.bytes);
     }
 }
 
@@ -52,6 +68,13 @@ static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
     dv_gen_again(g, X_I, top);
 }
 
+// Vector j of a row.
+static piece row_piece(int bytes, int j)
+{
+    int left = bytes - 16 * j;
+    return left < 16 ? last_piece(16 * j, left, j > 0) : (piece){16 * j, 16};
+}
+
 // n narrow rows at once: all loads, then all stores. Rows far apart are no
 // stream that the machine would see, so those to come are asked for.
 static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
@@ -59,9 +82,10 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
     int bytes = s->cols * g->es;
     for (int i = 0; !zero && i < n; i++) {
-        for (int j = 0; j < vectors; j++, v++)
-            dv_gen_load(g, dv_gen_reg(v), X_SRC, 16 * j,
-                        bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        for (int j = 0; j < vectors; j++, v++) {
+            piece p = row_piece(bytes, j);
+            dv_gen_load_part(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
+        }
         for (int off = 0; off < bytes; off += 64)
             DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
         DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
@@ -69,9 +93,10 @@ static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
     }
     v = 0;
     for (int i = 0; i < n; i++) {
-        for (int j = 0; j < vectors; j++, v += !zero)
-            dv_gen_store(g, dv_gen_reg(v), X_DST, 16 * j,
-                         bytes - 16 * j < 16 ? bytes - 16 * j : 16);
+        for (int j = 0; j < vectors; j++, v += !zero) {
+            piece p = row_piece(bytes, j);
+            dv_gen_store_part(g, dv_gen_reg(v), X_DST, p.off, p.bytes);
+        }
         dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
     }
 }
@@ -159,28 +184,64 @@ static void panel(dv_gen *g, const dv_move_shape *s)
 
 // -- Transpose ---------------------------------------------------------------
 
+// Rows of `lanes` elements in as many registers v become columns; other names
+// are registers, too, by the end. In step s, bit s of the number of a row and
+// that of a column change places, so that two rows at a time are exchanged
+// with themselves:
+//
+//   a0 a1 a2 a3             a0 b0 a2 b2             a0 b0 c0 d0
+//   b0 b1 b2 b3  step 0 of  a1 b1 a3 b3  step 1 of  a1 b1 c1 d1
+//   c0 c1 c2 c3  an element c0 d0 c2 d2  two        a2 b2 c2 d2
+//   d0 d1 d2 d3             c1 d1 c3 d3             a3 b3 c3 d3
+//
+// Of what comes out only the first r elements of c registers count.
+static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
+{
+    static const dv_insn trn[][2] = {{DV_INSN_trn1_16b, DV_INSN_trn2_16b},
+                                     {DV_INSN_trn1_8h, DV_INSN_trn2_8h},
+                                     {DV_INSN_trn1_4s, DV_INSN_trn2_4s},
+                                     {DV_INSN_trn1_2d, DV_INSN_trn2_2d}};
+    int log = __builtin_ctz((unsigned)g->es);
+    for (int s = 0; 1 << s < g->lanes; s++)
+        for (int i = 0; i < g->lanes; i++) {
+            int j = i | 1 << s, below = (2 << s) - 1, a = v[i], b = v[j];
+            // Rows from i without its low bits on come in here, and what comes
+            // out goes into columns from these low bits on.
+            if (i == j || (i & ~below) >= r)
+                continue;
+            if ((i & below) < c)
+                dv_emit(g->code, trn[log + s][0], *spare, a, b, 0);
+            if ((j & below) < c)
+                dv_emit(g->code, trn[log + s][1], b, a, b, 0);
+            v[i] = *spare;
+            *spare = a;
+        }
+}
+
+enum { MOST_LANES = 16 };
+
 // A block of r x c elements at X_S to c x r at X_D; both at most `lanes`. Bytes
 // from there on: `from` and `to`.
 static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
                        int64_t from, int64_t to)
 {
-    static const int in[] = {0, 1, 2, 3}, out[] = {4, 5, 6, 7},
-                     tmp[] = {16, 17, 18, 19};
-    int src = X_S, dst = X_D;
+    int v[MOST_LANES], spare = dv_gen_reg(g->lanes), src = X_S, dst = X_D;
+    for (int i = 0; i < g->lanes; i++)
+        v[i] = dv_gen_reg(i);
     if (from)
-        dv_gen_add(g, src = 14, X_S, from);
-    for (int i = 0; i < r; i++, src = 14) {
-        dv_gen_load(g, in[i], src, 0, c * g->es);
+        dv_gen_add(g, src = X_FROM, X_S, from);
+    for (int i = 0; i < r; i++, src = X_FROM) {
+        dv_gen_load_part(g, v[i], src, 0, c * g->es);
         if (i + 1 < r)
-            dv_gen_add(g, 14, src, s->lds * g->es);
+            dv_gen_add(g, X_FROM, src, s->lds * g->es);
     }
-    dv_gen_transpose(g, in, out, tmp);
+    turn_regs(g, v, &spare, r, c);
     if (to)
-        dv_gen_add(g, dst = 15, X_D, to);
-    for (int j = 0; j < c; j++, dst = 15) {
-        dv_gen_store(g, out[j], dst, 0, r * g->es);
+        dv_gen_add(g, dst = X_TO, X_D, to);
+    for (int j = 0; j < c; j++, dst = X_TO) {
+        dv_gen_store_part(g, v[j], dst, 0, r * g->es);
         if (j + 1 < c)
-            dv_gen_add(g, 15, dst, s->ldd * g->es);
+            dv_gen_add(g, X_TO, dst, s->ldd * g->es);
     }
 }
 
@@ -210,39 +271,46 @@ static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
                    i * s->lds * g->es, i * g->es);
 }
 
+// Vectors of a line of the destination that registers have room for: all four,
+// but for narrow elements, of which as many columns as a vector has are more.
+static int line_parts(const dv_gen *g)
+{
+    return g->es < 4 ? g->es : 4;
+}
+
 // A line of `cols` rows of the destination, at most `lanes`: each is written at
 // once, so that memory need not be read for what the line was before.
 static void turn_line(dv_gen *g, int cols)
 {
-    enum { PARTS = 4 }; // vectors of a line
-    static const int in[] = {0, 1, 2, 3}, tmp[] = {4, 5, 6, 7};
-    int out[PARTS][4], src = X_S, dst = X_D;
-    for (int p = 0; p < PARTS; p++) {
-        for (int i = 0; i < g->lanes; i++) {
-            if (p || i) {
-                DV_E(add_x, X_FROM, src, X_LDS, 0);
-                src = X_FROM;
-            }
-            dv_gen_load(g, in[i], src, 0, cols * g->es);
+    int v[MOST_LANES], spare = dv_gen_reg(MOST_LANES), n = line_parts(g);
+    int src = X_S, dst = X_D;
+    for (int i = 0; i < n * g->lanes; i++) {
+        if (i) {
+            DV_E(add_x, X_FROM, src, X_LDS, 0);
+            src = X_FROM;
         }
-        for (int i = 0; i < 4; i++)
-            out[p][i] = 16 + 4 * p + i;
-        dv_gen_transpose(g, in, out[p], tmp);
+        dv_gen_load_part(g, v[i] = dv_gen_reg(i), src, 0, cols * g->es);
     }
+    for (int p = 0; p < n; p++)
+        turn_regs(g, v + p * g->lanes, &spare, g->lanes, cols);
     for (int j = 0; j < cols; j++) {
+        const int *of = v + j;
         if (j) {
             DV_E(add_x, X_TO, dst, X_LDD, 0);
             dst = X_TO;
         }
-        DV_E(stp_q, out[0][j], out[1][j], dst, 0);
-        DV_E(stp_q, out[2][j], out[3][j], dst, 32);
+        if (n == 1)
+            DV_E(str_q, of[0], dst, 0, 0);
+        for (int p = 0; p + 1 < n; p += 2)
+            DV_E(stp_q, of[p * g->lanes], of[(p + 1) * g->lanes], dst, 16 * p);
     }
 }
 
 // A strip of n source columns, at most `lanes`, from X_SRC to X_DST.
 static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
 {
-    int line = 64 / g->es, many = s->rows / line, rest = s->rows % line;
+    int bytes = 16 * line_parts(g), line = bytes / g->es;
+    int many = s->rows / line, rest = s->rows % line;
     DV_E(mov_x, X_S, 0, X_SRC, 0);
     DV_E(mov_x, X_D, 0, X_DST, 0);
     if (many) {
@@ -250,7 +318,7 @@ static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
         size_t top = g->code->n;
         turn_line(g, n);
         dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
-        dv_gen_add(g, X_D, X_D, 64);
+        dv_gen_add(g, X_D, X_D, bytes);
         dv_gen_again(g, X_J, top);
     }
     if (rest)

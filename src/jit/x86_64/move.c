@@ -25,12 +25,8 @@ static void row_bytes(dv_x *g, int64_t off, int n, int zero)
         return;
     }
     for (int piece; n > 0; n -= piece, off += piece) {
-        piece = n >= 32 ? 32 : n >= 16 ? 16 : n >= 8 ? 8 : 4;
-        dv_x_insn op = piece >= 16  ? DV_X_vmovups_s
-                       : piece == 8 ? DV_X_vmovsd_s
-                                    : DV_X_vmovss_s;
-        dv_x_emit(g->code, op, piece == 32 ? 32 : 16, 0, 0, dv_x_mem(X_D, off),
-                  none);
+        piece = dv_x_fit(n, g->vb);
+        dv_x_store_lane(g, 0, 0, piece, dv_x_mem(X_D, off));
     }
 }
 
@@ -111,7 +107,8 @@ static void panel(dv_x *g, const dv_move_shape *s)
 
 // -- Transpose ---------------------------------------------------------------
 
-enum { BLOCK = 32 }; // bytes: blocks are 8 x 8, or 4 x 4 of f64
+// Bytes: blocks are 8 x 8, 4 x 4 of f64, and for i8 of 16 rows and 8 columns.
+enum { BLOCK = 32, THIN = 16, SIDE = 8 };
 
 static void op32(dv_x *g, dv_x_insn op, int a, int b, int c, int imm)
 {
@@ -157,18 +154,55 @@ static void turn_regs(dv_x *g)
     turn_halves(g, 0, 8, 4);
 }
 
+// Eight rows of words from 0 on, transposed, into 8 on. Each step makes rows
+// 2i and 2i + 1 of i and i + 4, word by word in turn: bits of a row's and of a
+// word's number go round, and after three of them have changed places.
+static void turn_words(dv_x *g)
+{
+    for (int step = 0; step < 3; step++)
+        for (int i = 0; i < SIDE / 2; i++) {
+            int a = step % 2 * SIDE + i, b = a + SIDE / 2;
+            int to = SIDE - step % 2 * SIDE + 2 * i;
+            dv_x_emit_3(g->code, DV_X_vpunpcklwd, THIN, to, a, b);
+            dv_x_emit_3(g->code, DV_X_vpunpckhwd, THIN, to + 1, a, b);
+        }
+}
+
+// Of narrow elements: r rows, c columns. Two rows of bytes are one of words.
+static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
+{
+    for (int i = 0; i < r; i++) {
+        int second = g->es == 1 && i % 2, v = g->es == 1 ? i / 2 : i;
+        dv_x_load_part(g, second ? SIDE : v, 1, 0, c * g->es);
+        if (second)
+            dv_x_emit_3(g->code, DV_X_vpunpcklbw, THIN, v, v, SIDE);
+        else if (g->es == 1 && i + 1 == r)
+            dv_x_emit_3(g->code, DV_X_vpunpcklbw, THIN, v, v, v);
+        dv_x_add(g, 1, s->lds * g->es);
+    }
+}
+
 // A block of r x c elements at X_S to c x r at X_D.
 static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
 {
+    int thin = g->es < 4;
     dv_x_mov(g, 1, X_S); // rcx and rdx walk
     dv_x_mov(g, 2, X_D);
-    for (int i = 0; i < r; i++) {
+    if (thin)
+        load_thin(g, s, r, c);
+    for (int i = 0; !thin && i < r; i++) {
         dv_x_load_n(g, i, 1, 0, BLOCK, c, 15);
         dv_x_add(g, 1, s->lds * g->es);
     }
-    turn_regs(g);
+    if (thin)
+        turn_words(g);
+    else
+        turn_regs(g);
     for (int j = 0; j < c; j++) {
-        dv_x_store_n(g, 8 + j, 2, 0, BLOCK, r, 0);
+        if (thin)
+            dv_x_store_part(g, SIDE + j, 2, 0, r * g->es);
+        else
+            dv_x_store_n(g, 8 + j, 2, 0, BLOCK, r, 0);
         dv_x_add(g, 2, s->ldd * g->es);
     }
 }
@@ -176,14 +210,15 @@ static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
 // A strip of r source rows from X_SRC to X_DST.
 static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
 {
-    int side = BLOCK / g->es, many = s->cols / side, rest = s->cols % side;
+    int side = g->es < 8 ? SIDE : SIDE / 2;
+    int many = s->cols / side, rest = s->cols % side;
     dv_x_mov(g, X_S, X_SRC);
     dv_x_mov(g, X_D, X_DST);
     if (many) {
         dv_x_set(g, X_J, many);
         size_t top = g->code->n;
         turn_block(g, s, r, side);
-        dv_x_add(g, X_S, BLOCK);
+        dv_x_add(g, X_S, side * g->es);
         dv_x_add(g, X_D, side * s->ldd * g->es);
         dv_x_again(g, X_J, top);
     }
@@ -193,13 +228,14 @@ static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
 
 static void transpose(dv_x *g, const dv_move_shape *s)
 {
-    int side = BLOCK / g->es, many = s->rows / side, rest = s->rows % side;
+    int bytes = g->es < 4 ? THIN : BLOCK, side = bytes / g->es;
+    int many = s->rows / side, rest = s->rows % side;
     if (many) {
         dv_x_set(g, X_I, many);
         size_t top = g->code->n;
         turn_strip(g, s, side);
         dv_x_add(g, X_SRC, side * s->lds * g->es);
-        dv_x_add(g, X_DST, BLOCK);
+        dv_x_add(g, X_DST, bytes);
         dv_x_again(g, X_I, top);
     }
     if (rest)
