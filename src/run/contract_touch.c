@@ -74,15 +74,14 @@ static int turns_into_out(const dv_nest *n)
 }
 
 // Is an input unit stride along x, while out is along `in`, and does turning
-// it pay? By way of a buffer only 4 bytes do: vectors have too few of 8.
+// it pay? By way of a buffer 8 bytes do not: vectors have too few of them.
 static int lies_across(const ct_touch *t, const dv_nest *n, int o,
                        const ct_way *x, const ct_way *in)
 {
     dv_dtype type = dv_nest_dtype(n, o);
     return (t->reads >> o & 1) && x->step[o] == 1 && in->step[o] >= 2 &&
-           in->step[o] >= dv_min_i64(x->size, TURN) &&
-           (type == DV_F32 || type == DV_I32 ||
-            (type == DV_F64 && turns_into_out(n)));
+           in->step[o] >= dv_min_i64(x->size, TURN) && type != DV_I64 &&
+           (type != DV_F64 || turns_into_out(n));
 }
 
 // The axis that is unit stride in an input while the last one is that of out:

@@ -2,6 +2,7 @@
 // products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "jit/vec.h"
 #include "run/contract.h"
 #include "contract_run.h"
 #include <math.h>
@@ -303,6 +304,35 @@ static void reductions(void **state)
         }
 }
 
+// Narrow types are moved as others are: what lies across is turned in blocks,
+// not read element by element.
+static void narrow_moves(void **state)
+{
+    static const char *const types[] = {"f16", "i8", "bf16"};
+    static const char *const bodies[] = {
+        "main zero m 77 seq: out 1 n 5 seq: out 80",
+        "main copy m 77 seq: in0 1, out 1 n 5 seq: in0 99, out 77",
+        "main copy m 97 seq: in0 1, out 70 n 67 seq: in0 131, out 1",
+        "main relu m 33 seq: in0 1, out 5000 n 130 seq: in0 40, out 1",
+        "main add c 45 seq: in0 1, in1 50, out 70"
+        " c 67 seq: in0 131, in1 1, out 1"};
+    char text[200];
+    dv_text list = {0};
+    int n = dv_vec_stores(DV_BF16, DV_F32) ? 3 : 2;
+    for (int i = 0; i < n * 5; i++) {
+        snprintf(text, sizeof text, "nest n %s { %s }", types[i % n],
+                 bodies[i / n]);
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, text, threads, 0);
+    }
+    dv_jit_list(*state, &list);
+    for (int i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "transpose_%s_", types[i]);
+        assert_non_null(strstr(list.at, text));
+    }
+    dv_text_free(&list);
+}
+
 // Functions that are rounded: the same bits for any number of threads, near
 // what the loops have.
 static void touches_are_near(void **state)
@@ -433,12 +463,19 @@ static void parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),          cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
-        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(parts),
+        cmocka_unit_test(original),
+        cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),
+        cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),
+        cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow),
+        cmocka_unit_test(narrow_moves),
+        cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
