@@ -275,10 +275,6 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     s->ldb = s->ldb ? s->ldb : row_b;
     s->ldc = s->ldc ? s->ldc : s->n;
     s->alpha = s->alpha ? s->alpha : DV_SCALE_ONE;
-    if ((s->dtype == DV_I8 || s->dtype == DV_I32) &&
-        (s->alpha == DV_SCALE_ANY || s->beta == DV_SCALE_ANY))
-        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
-                       "products of whole numbers are not scaled");
     if (pairs_only(s->dtype)) {
         DV_TRY(check_pairs(isa, s, diag));
         return check_bring(isa, s, diag);

@@ -43,11 +43,11 @@ typedef struct dv_gemm_shape {
     int64_t stride_a, stride_b; // elements from one product to the next
     int64_t step_c; // with DV_AHEAD_BRING: from the rows of C of one tile to
                     // those of the next; 0 means that they follow
-    uint8_t dtype;  // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps, and
-                    // takes only alpha 1 and beta 0 or 1); or DV_BF16 with C
-                    // in f32 and DV_I8 with C in i32: n up to dv_isa's
-                    // pairs_cols then, A in panels of pairs_rows, both packed
-                    // in pairs (B with overlap), lda and ldb play no part.
+    uint8_t dtype;  // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps); or
+                    // DV_BF16 with C in f32 and DV_I8 with C in i32: n up to
+                    // dv_isa's pairs_cols then, A in panels of pairs_rows, both
+                    // packed in pairs (B with overlap), lda and ldb play no
+                    // part.
                     // Plans (gemm.h) take narrow types, DV_F16 too, as they
                     // are stored.
     uint8_t trans_a, trans_b;
@@ -93,7 +93,7 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 // What a kernel reads beside its operands; NULL when alpha and beta are not
 // ANY and there is no bias.
 typedef struct dv_gemm_args {
-    double alpha, beta;
+    double alpha, beta; // where sums are whole numbers, such of 32 bits
     const void *bias;
     // Where to: room for m rows of k rounded up to whole vectors, and for k
     // rows of n rounded up.

@@ -166,6 +166,10 @@ static inline void set_up(problem *q, int odd)
     fill((int)type_sum(s), q->bias.data, s->bias == DV_BIAS_M ? s->m : s->n,
          odd);
     q->args = (dv_gemm_args){.alpha = 1.5, .beta = -0.75, .bias = q->bias.data};
+    if (!dv_is_float((dv_dtype)s->dtype)) { // which wrap
+        q->args.alpha = pick(2) ? -3 : INT32_MAX - pick(1000);
+        q->args.beta = pick(2) ? 5 : INT32_MIN + pick(1000);
+    }
     q->before = malloc((size_t)q->n_c * sizeof *q->before);
     for (int64_t i = 0; i < q->n_c; i++)
         q->before[i] = at(type_c(s), q->c.data, i);
@@ -208,8 +212,11 @@ static inline double sum_whole(const problem *q, const double *x,
     uint32_t sum = 0;
     for (int64_t p = 0; p < n; p++)
         sum += (uint32_t)(int32_t)x[p] * (uint32_t)(int32_t)y[p];
-    if (s->beta)
-        sum += (uint32_t)(int32_t)q->before[i * s->ldc + j];
+    if (s->alpha == DV_SCALE_ANY)
+        sum *= (uint32_t)(int32_t)q->args.alpha;
+    uint32_t beta = s->beta == DV_SCALE_ANY ? (uint32_t)(int32_t)q->args.beta
+                                            : s->beta != DV_SCALE_ZERO;
+    sum += beta * (uint32_t)(int32_t)q->before[i * s->ldc + j];
     if (s->bias)
         sum += (uint32_t)(int32_t)at(DV_I32, q->args.bias,
                                      s->bias == DV_BIAS_M ? i : j);
@@ -347,10 +354,6 @@ static inline dv_gemm_shape random_shape(int most, int dtype)
     s.beta = (uint8_t)pick(3);
     s.bias = (uint8_t)(pick(2) ? 0 : pick(3));
     s.relu = (uint8_t)(pick(3) == 0);
-    if (!dv_is_float((dv_dtype)dtype)) {
-        s.alpha = DV_SCALE_ONE;
-        s.beta = (uint8_t)pick(2);
-    }
     return s;
 }
 

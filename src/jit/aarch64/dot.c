@@ -86,20 +86,13 @@ static int sum_lanes(dots *d, dv_gen *g, int i)
     return out;
 }
 
-static void load_scale(dv_gen *g, int v, size_t off)
-{
-    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
-    if (g->es == 4)
-        DV_E(fcvt_sd, v, v, 0, 0);
-}
-
 static void finish_row(dots *d, dv_gen *g, int i)
 {
     const dv_gemm_shape *s = d->s;
     int sum = sum_lanes(d, g, i), bytes = d->cols * g->es;
     int v = dv_gen_reg(d->va + 2), f = dv_gen_reg(d->va + 3);
     if (s->alpha == DV_SCALE_ANY) {
-        load_scale(g, f, offsetof(dv_gemm_args, alpha));
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, alpha));
         DV_EF(fmul_e, sum, sum, f, 0);
     }
     if (s->beta != DV_SCALE_ZERO)
@@ -107,7 +100,7 @@ static void finish_row(dots *d, dv_gen *g, int i)
     if (s->beta == DV_SCALE_ONE)
         DV_EF(fadd_, sum, sum, v, 0);
     if (s->beta == DV_SCALE_ANY) {
-        load_scale(g, f, offsetof(dv_gemm_args, beta));
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, beta));
         DV_EF(fmla_e, sum, v, f, 0);
     }
     if (s->bias == DV_BIAS_N)

@@ -159,6 +159,15 @@ void dv_gen_leave(dv_gen *g)
     DV_E(ret, 0, 0, 0, 0);
 }
 
+void dv_gen_scale(dv_gen *g, int v, size_t off)
+{
+    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
+    if (g->ints)
+        DV_E(fcvtzs_d, v, v, 0, 0);
+    else if (g->es == 4)
+        DV_E(fcvt_sd, v, v, 0, 0);
+}
+
 static int log_of(int bytes)
 {
     return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;

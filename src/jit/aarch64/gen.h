@@ -132,6 +132,8 @@ void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes);
 void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes);
+// A double of the arguments, as the element type, into lane 0.
+void dv_gen_scale(dv_gen *g, int v, size_t off);
 void dv_gen_enter(dv_gen *g);
 void dv_gen_leave(dv_gen *g);
 // Transpose es-sized elements: out[0..lanes) from in[0..lanes); t are four

@@ -129,18 +129,10 @@ void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
     }
 }
 
-// A double of the arguments, as the element type, into lane 0.
-static void load_scale(dv_gen *g, int v, size_t off)
-{
-    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
-    if (g->es == 4)
-        DV_E(fcvt_sd, v, v, 0, 0);
-}
-
 static void scale_sums(dv_gen *g, const dv_tile *t, int free)
 {
     int v = dv_gen_reg(free);
-    load_scale(g, v, offsetof(dv_gemm_args, alpha));
+    dv_gen_scale(g, v, offsetof(dv_gemm_args, alpha));
     for (int i = 0; i < t->rows * t->nv; i++)
         DV_EF(fmul_e, dv_gen_reg(i), dv_gen_reg(i), v, 0);
 }
@@ -184,7 +176,7 @@ static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
     int v = dv_gen_reg(free), beta = dv_gen_reg(free + 1),
         bytes = n_rows * g->es;
     if (p->beta == DV_SCALE_ANY)
-        load_scale(g, beta, offsetof(dv_gemm_args, beta));
+        dv_gen_scale(g, beta, offsetof(dv_gemm_args, beta));
     dv_gen_mov(g, X_TMP, (col + skip) * p->ldc + (int64_t)first_row * g->es);
     DV_E(add_x, X_CRUN, X_C, X_TMP, 0);
     for (int l = skip; l < n; l++) {
@@ -238,7 +230,7 @@ void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
         return;
     }
     if (p->beta == DV_SCALE_ANY)
-        load_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
+        dv_gen_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
     if (p->beta != DV_SCALE_ZERO)
         add_rows(g, p, t, free + 1,
                  p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : -1);

@@ -88,13 +88,6 @@ static int side_by_side(dv_gen *g, const dv_z_tile *t, int i, int from)
     return v[0];
 }
 
-static void load_scale(dv_gen *g, int v, size_t off)
-{
-    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
-    if (g->es == 4)
-        DV_E(fcvt_sd, v, v, 0, 0);
-}
-
 // Results from.. of row i, at X_CRUN.
 static void finish(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t, int i,
                    int from)
@@ -104,7 +97,7 @@ static void finish(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t, int i,
     int64_t off = (int64_t)from * g->es;
     int bytes = (n < dv_z_quad(g) ? n : dv_z_quad(g)) * g->es;
     if (p->alpha == DV_SCALE_ANY) {
-        load_scale(g, f, offsetof(dv_gemm_args, alpha));
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, alpha));
         DV_EF(fmul_e, sum, sum, f, 0);
     }
     if (p->beta != DV_SCALE_ZERO)
@@ -112,7 +105,7 @@ static void finish(dv_gen *g, const dv_z_prod *p, const dv_z_tile *t, int i,
     if (p->beta == DV_SCALE_ONE)
         DV_EF(fadd_, sum, sum, v, 0);
     if (p->beta == DV_SCALE_ANY) {
-        load_scale(g, f, offsetof(dv_gemm_args, beta));
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, beta));
         DV_EF(fmla_e, sum, v, f, 0);
     }
     if (p->bias == 1) {

@@ -9,12 +9,10 @@ typedef struct ending {
     int beta, in, index; // registers: the scale; C or the bias; rows of C
 } ending;
 
-// A double of the arguments, as the element type, to all lanes.
+// A double of the arguments to all lanes.
 static void load_scale(dv_gen *g, int v, size_t off)
 {
-    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
-    if (g->es == 4)
-        DV_E(fcvt_sd, v, v, 0, 0);
+    dv_gen_scale(g, v, off);
     DV_ES(zdup_, v, v, 0, 0);
 }
 
@@ -24,7 +22,10 @@ static void scale_sums(ending *e, int v)
     load_scale(g, v, offsetof(dv_gemm_args, alpha));
     for (int i = 0; i < e->t->rows * e->t->nv; i++) {
         int acc = dv_gen_reg(e->t->n_s + i);
-        DV_ES(zfmul_, acc, acc, v, 0);
+        if (g->ints)
+            DV_E(zmul_i, acc, v, 0, P_ALL);
+        else
+            DV_ES(zfmul_, acc, acc, v, 0);
     }
 }
 

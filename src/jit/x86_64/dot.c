@@ -163,18 +163,20 @@ static void finish_row(dots *d, dv_x *g, int i)
     sum_lanes(d, g, i);
     if (s->alpha == DV_SCALE_ANY) {
         dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
-        short_op(g, DV_XF(g, vmul), 16, t, t, f);
+        short_op(g, DV_XI(g, vmul), 16, t, t, f);
     }
     if (s->beta != DV_SCALE_ZERO) {
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
         dv_x_noted(g, DV_X_LDC, i, off, unit);
     }
-    if (s->beta == DV_SCALE_ONE)
-        short_op(g, DV_XI(g, vadd), 16, t, t, v);
-    if (s->beta == DV_SCALE_ANY) {
+    if (s->beta == DV_SCALE_ANY)
         dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
+    if (s->beta == DV_SCALE_ANY && g->ints)
+        short_op(g, DV_X_vmuli32, 16, v, v, f);
+    if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
+        short_op(g, DV_XI(g, vadd), 16, t, t, v);
+    else if (s->beta == DV_SCALE_ANY)
         short_op(g, DV_XF(g, vfma), 16, t, v, f);
-    }
     if (s->bias == DV_BIAS_N)
         dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
     if (s->bias == DV_BIAS_M)

@@ -62,9 +62,13 @@ void dv_x_scale(dv_x *g, int v, size_t off)
         dv_x_splat(g, v, X_ARGS, (int64_t)off);
         return;
     }
-    dv_x_zero(g, v);
-    dv_x_emit(g->code, DV_X_vcvtsd2ss, 16, v, v, dv_x_mem(X_ARGS, (int64_t)off),
-              none);
+    if (g->ints) {
+        dv_x_emit_m(g->code, DV_X_vmovsd, 16, v, 0, X_ARGS, (int64_t)off);
+        dv_x_emit(g->code, DV_X_vcvttpd2dq, 16, v, 0, dv_x_reg(v), none);
+    } else {
+        dv_x_zero(g, v);
+        dv_x_emit_m(g->code, DV_X_vcvtsd2ss, 16, v, v, X_ARGS, (int64_t)off);
+    }
     dv_x_emit(g->code, DV_X_vsplatps, g->vb, v, 0, dv_x_reg(v), none);
 }
 

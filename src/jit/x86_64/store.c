@@ -9,7 +9,18 @@ static void scale_sums(dv_x *g, int v, int n, int free)
 {
     dv_x_scale(g, free, offsetof(dv_gemm_args, alpha));
     for (int i = 0; i < n; i++)
-        dv_x_vvv(g, DV_XF(g, vmul), v + i, v + i, free);
+        dv_x_vvv(g, DV_XI(g, vmul), v + i, v + i, free);
+}
+
+// acc += c * scale. Whole numbers have no such instruction: c is changed.
+static void add_scaled(dv_x *g, int acc, int c, int scale)
+{
+    if (!g->ints) {
+        dv_x_vvv(g, DV_XF(g, vfma), acc, scale, c);
+        return;
+    }
+    dv_x_vvv(g, DV_X_vmuli32, c, c, scale);
+    dv_x_vvv(g, DV_X_vaddi32, acc, acc, c);
 }
 
 // Add C, times the scale in register `beta` unless that is negative.
@@ -20,16 +31,17 @@ static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
         for (int j = 0; j < t->nv; j++) {
             int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_part(g, t, j);
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
-            int b = beta >= 0 ? beta : acc;
-            dv_x_insn op = beta >= 0 ? DV_XF(g, vfma) : DV_XI(g, vadd);
-            if (part) {
+            int scaled = beta >= 0, first = part || (scaled && g->ints);
+            dv_x_insn op = scaled ? DV_XF(g, vfma) : DV_XI(g, vadd);
+            if (first)
                 dv_x_load(g, free, X_C, off, part);
-                dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
-                dv_x_vvv(g, op, acc, b, free);
-            } else {
-                dv_x_vvm(g, op, acc, b, X_C, off);
-                dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
-            }
+            else
+                dv_x_vvm(g, op, acc, scaled ? beta : acc, X_C, off);
+            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
+            if (first && scaled)
+                add_scaled(g, acc, free, beta);
+            else if (first)
+                dv_x_vvv(g, op, acc, acc, free);
         }
 }
 
@@ -178,7 +190,7 @@ static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     if (p->beta == DV_SCALE_ONE)
         dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_IN);
     if (p->beta == DV_SCALE_ANY)
-        dv_x_vvv(g, DV_XF(g, vfma), V_OUT, V_SCALE, V_IN);
+        add_scaled(g, V_OUT, V_IN, V_SCALE);
     if (p->bias == 2)
         dv_x_splat(g, V_BIAS, X_K, 0);
     if (p->bias)
