@@ -83,14 +83,12 @@ static dv_gemm_shape any_shape(const dv_isa *isa)
     s.trans_b = pick(3) == 0;
     s.relu = (uint8_t)pick(2);
     s.bias = (uint8_t)(pick(2) ? pick(3) : 0);
-    s.beta = (uint8_t)pick(s.dtype == DV_I32 ? 2 : 3);
-    s.alpha = (uint8_t)(s.dtype == DV_I32 ? 1 : 1 + pick(2));
+    s.beta = (uint8_t)pick(3);
+    s.alpha = (uint8_t)(1 + pick(2));
     s.one_sum = (uint8_t)pick(2);
     s.stream = pick(3) == 0;
     if (pairs && pick(5) == 0) {
         s.dtype = isa->dtypes >> DV_BF16 & 1 && pick(2) ? DV_BF16 : DV_I8;
-        s.beta = (uint8_t)(s.dtype == DV_I8 ? pick(2) : s.beta);
-        s.alpha = s.dtype == DV_I8 ? 1 : s.alpha;
         s.batch = 1;
         s.n = pick(2) ? 16 : 1 + pick(isa->pairs_cols);
         s.next_b = (uint8_t)pick(2);
