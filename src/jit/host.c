@@ -25,7 +25,8 @@ enum {
     .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                      \
     .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
     .block_of_l2 = 4, .fast_of_l2 = 2, .shares = 1, .move = dv_a64_move,       \
-    .vec = &dv_a64_vec_isa, .list = dv_insn_list
+    .vec = (types) >> DV_BF16 & 1 ? &dv_a64_vec_isa : &dv_a64_vec_isa_plain,   \
+    .list = dv_insn_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         A64(its_name, types, 16, 4, 5, 4),                                     \

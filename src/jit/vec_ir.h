@@ -256,6 +256,7 @@ const dv_vec_operand *dv_vec_operand_of(const dv_vec_shape *s, int number);
 // -- Back ends ---------------------------------------------------------------
 
 extern const dv_vec_isa dv_a64_vec_isa;
+extern const dv_vec_isa dv_a64_vec_isa_plain; // without bf16
 extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 
 // -- For the cache (vec.c) ---------------------------------------------------

@@ -20,22 +20,22 @@ enum {
 enum { ALL = 7, ADDEND = 4 };
 
 static void make(dv_code *code, const dv_vec_plan *p);
+static void make_plain(dv_code *code, const dv_vec_plan *p);
 
-const dv_vec_isa dv_a64_vec_isa = {
-    .emit = make,
-    .fill = dv_a64_vec_fill,
-    .n_regs = 31,
-    .vector_bytes = 16,
-    .most_accs = 4,
-    .checks = 1,
-    .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL},
-};
+#define NEON                                                                   \
+    .fill = dv_a64_vec_fill, .n_regs = 31, .vector_bytes = 16, .most_accs = 4, \
+    .checks = 1,                                                               \
+    .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
+const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
+const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
+                                         .own_bf16 = 1};
 
 typedef struct maker {
     dv_gen gen;
     const dv_vec_plan *p;
     int lanes;
-    int64_t places, running, slots, saved, frame; // offsets from sp
+    int own_bf16; // there are no instructions for it
+    int64_t places, running, slots, saved, lent, frame; // offsets from sp
     size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
     size_t out[MAX_NEST];
     int depth;
@@ -369,13 +369,32 @@ static void load(maker *m, const dv_vec_mop *o)
                      (dv_dtype)m->p->shape->compute);
 }
 
+// To bf16 by other instructions: they take more registers than the one that is
+// free, so that two others are lent. Machines without bf16 do so alone.
+static int own_bf16(maker *m, int v)
+{
+    dv_gen *g = &m->gen;
+    int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
+    DV_E(stp_q, u, w, X_SP, m->lent);
+    if (m->p->is64) { // to odd, as in dv_a64_vec_narrow
+        DV_E(fcvtxn_2s, w, v, 0, 0);
+        v = w;
+    }
+    dv_a64_vec_round_bf16(g, V_NARROW, u, v);
+    DV_E(ldp_q, u, w, X_SP, m->lent);
+    return V_NARROW;
+}
+
 static void store(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
-    int es = size_of(to), v = dv_a64_vec_narrow(g, V_NARROW, reg(o->a),
-                                                (dv_dtype)m->p->shape->compute,
-                                                (dv_dtype)to->dtype);
+    int es = size_of(to), v = reg(o->a);
+    if (m->own_bf16 && to->dtype == DV_BF16)
+        v = own_bf16(m, v);
+    else
+        v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
+                              (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
         dv_gen_put(g, v, pointer(m, o->imm),
                    to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
@@ -565,13 +584,15 @@ static void copy_runs(maker *m, const dv_vec_runs *r)
     write_ops(m, at, m->p->n);
 }
 
-static void make(dv_code *code, const dv_vec_plan *p)
+static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
     maker m = {.gen = {.code = code, .es = p->is64 ? 8 : 4}, .p = p};
     int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
     m.lanes = 16 / m.gen.es;
+    m.own_bf16 = own;
     m.saved = 0;
-    m.places = 64;
+    m.lent = 64;
+    m.places = m.lent + (own ? 32 : 0);
     m.running = m.places + 8 * (int64_t)p->n_operands;
     m.slots = (m.running + 8 * far + 15) / 16 * 16;
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
@@ -584,4 +605,14 @@ static void make(dv_code *code, const dv_vec_plan *p)
     put_pool(&m);
     if (p->whole)
         dv_vec_leave(p->whole, code, m.n_holes);
+}
+
+static void make(dv_code *code, const dv_vec_plan *p)
+{
+    write(code, p, 0);
+}
+
+static void make_plain(dv_code *code, const dv_vec_plan *p)
+{
+    write(code, p, 1);
 }

@@ -151,3 +151,20 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
         DV_E(bfcvtn, n, v, 0, 0);
     return n;
 }
+
+// Add a little less than half a unit, and one more if the last bit that stays
+// is set. What is no number has all bits.
+void dv_a64_vec_round_bf16(dv_gen *g, int n, int u, int v)
+{
+    enum { RIGHT = 64, LEFT = 32 }; // shifts of four bytes: less by, more by
+    DV_E(ushr_v, n, v, RIGHT - 16, 0);
+    DV_E(shl_v, n, n, LEFT + 31, 0);
+    DV_E(ushr_v, n, n, RIGHT - 31, 0);
+    DV_E(cmeq_4s, u, u, u, 0);
+    DV_E(ushr_v, u, u, RIGHT - 17, 0);
+    DV_E(add_4s, n, n, u, 0);
+    DV_E(add_4s, n, n, v, 0);
+    DV_E(fcmeq_4s, u, v, v, 0);
+    DV_E(orn_v, n, n, u, 0);
+    DV_E(shrn16, n, n, 0, 0);
+}
