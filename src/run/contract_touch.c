@@ -37,6 +37,7 @@ struct ct_touch {
     // Of whole rows that are only copied, to or from where an index says; 0:
     // they are not such.
     int64_t row_bytes;
+    uint8_t moves; // DV_PRIM_COPY or DV_PRIM_ZERO: rows are only moved
     // Whole or rest of rows, of columns.
     dv_move_fn turn[DV_MAX_OPERANDS][2][2];
 };
@@ -199,6 +200,21 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, const dv_nest *n,
     return dv_jit_vec(jit, &m.s, &t->run, diag);
 }
 
+// Rows of narrow elements that are only copied or cleared: a kernel would make
+// each wide on the way.
+static dv_prim moves_rows(const ct_touch *t, const dv_nest *n, dv_prim p,
+                          double count)
+{
+    enum { LEAST = 64, WIDE = 4 }; // bytes: of a row, of an element
+    const ct_way *in = &t->a.at[t->a.n - 1];
+    int copies = p == DV_PRIM_COPY && in->step[DV_IN0] == 1 &&
+                 (t->reads >> DV_IN0 & 1) && !n->types[DV_IN0];
+    int near = in->step[DV_OUT] == 1 && in->size * t->es[DV_OUT] >= LEAST;
+    if (!near || t->turned || t->es[DV_OUT] >= WIDE || count > 0)
+        return DV_PRIM_NONE;
+    return copies || p == DV_PRIM_ZERO ? p : DV_PRIM_NONE;
+}
+
 // The longest axis is shared, the outermost of such; the last only where its
 // pieces are of use. Where out is looked up, one thread has all indices.
 static void choose_cut(ct_touch *t)
@@ -292,7 +308,9 @@ static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
     for (int i = 0; i < N_ARGS; i++)
         if (t->turned >> inputs[i] & 1)
             DV_TRY(make_turns(t, jit, n, inputs[i], diag));
-    DV_TRY(make_kernel(t, jit, n, p, count, diag));
+    t->moves = (uint8_t)moves_rows(t, n, p, count);
+    if (!t->moves)
+        DV_TRY(make_kernel(t, jit, n, p, count, diag));
     choose_cut(t);
     choose_piece(t);
     choose_rows(t, n);
@@ -335,10 +353,29 @@ static spot moved(const ct_touch *t, spot s, const ct_way *x, int64_t by)
     return s;
 }
 
+// In and out may be the same.
+static void move_rows(const ct_touch *t, const spot *s, int64_t rows, int64_t n)
+{
+    const ct_way *row = &t->a.at[t->a.n - 2];
+    int64_t es = t->es[DV_OUT];
+    for (int64_t i = 0; i < rows; i++) {
+        unsigned char *to = s->at[DV_OUT] + i * row->step[DV_OUT] * es;
+        if (t->moves == DV_PRIM_ZERO)
+            memset(to, 0, (size_t)(n * es));
+        else
+            memmove(to, s->at[DV_IN0] + i * row->step[DV_IN0] * es,
+                    (size_t)(n * es));
+    }
+}
+
 static void apply(const ct_touch *t, const spot *s, int64_t rows, int64_t n)
 {
     void *at[DV_MAX_OPERANDS];
     int count = 0;
+    if (t->moves) {
+        move_rows(t, s, rows, n);
+        return;
+    }
     for (int i = 0; i < N_ARGS; i++)
         if (t->reads >> inputs[i] & 1)
             at[count++] = s->at[inputs[i]];
