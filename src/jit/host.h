@@ -13,7 +13,8 @@ struct dv_isa {
     int vector_bytes; // of a whole vector
     int on_wish;      // only when DIVVY_CPU names it
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
-    uint32_t widened; // the same: what moves make wide and narrow again
+    uint32_t widened; // the same: what moves make wide and narrow again, and
+                      // move as it is
     // What plans cut products into: rows of a panel of A, vectors of a row of
     // a panel of B. A kernel over one panel of each is one register tile wide.
     int panel_rows, panel_vectors;

@@ -90,7 +90,7 @@ void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     int done = bytes / 4 * 4;
     if (done)
@@ -108,7 +108,7 @@ void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes)
+void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
 {
     int done = bytes / 4 * 4;
     if (done)

@@ -124,8 +124,24 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
         dv_gen_store_any(g, v, base, off, bytes);
 }
 // The same for any number of bytes up to 16. They change X_TMP too.
-void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off, int bytes);
-void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes);
+void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes);
+static inline void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off,
+                                    int bytes)
+{
+    if (bytes == 16)
+        dv_gen_load(g, v, base, off, 16);
+    else
+        dv_gen_load_some(g, v, base, off, bytes);
+}
+static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
+                                     int bytes)
+{
+    if (bytes == 16)
+        dv_gen_store(g, v, base, off, 16);
+    else
+        dv_gen_store_some(g, v, base, off, bytes);
+}
 // 1, 2, 4, 8 or 16 bytes at an offset that the instruction holds; an element of
 // up to 8 at an address, in one lane.
 void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);

@@ -184,10 +184,10 @@ static void panel(dv_gen *g, const dv_move_shape *s)
 
 // -- Transpose ---------------------------------------------------------------
 
-// Rows of `lanes` elements in as many registers v become columns; other names
-// are registers, too, by the end. In step s, bit s of the number of a row and
-// that of a column change places, so that two rows at a time are exchanged
-// with themselves:
+// Rows of `lanes` elements in as many registers v become columns. The first of
+// two is written to the spare one, which it then is itself: v says where all
+// are in the end. In step s, bit s of a row's number and of a column's change
+// places:
 //
 //   a0 a1 a2 a3             a0 b0 a2 b2             a0 b0 c0 d0
 //   b0 b1 b2 b3  step 0 of  a1 b1 a3 b3  step 1 of  a1 b1 c1 d1
