@@ -99,21 +99,36 @@ static int narrow_of(const dv_program *p, const dv_op *o,
                : 0;
 }
 
+// What kernels sum in. Integers are whole in 64 bits, of which results keep no
+// more than 32: sums that wrap around are as good, and whoever runs them sees
+// to it that nothing looks at them before.
+static dv_dtype type_of(dv_compute c)
+{
+    return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
+}
+
+static int fits_i32(const dv_program *p, const dv_access *a)
+{
+    dv_dtype t = p->tensors[a->tensor].dtype;
+    return t == DV_I32 || t == DV_I8;
+}
+
 // All variables of the op, each with its number in `off`.
 static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
     dv_compute compute = dv_op_compute(p, o);
     *n = (dv_nest){.name = "sums",
-                   .dtype = compute == DV_IN_F64 ? DV_F64 : DV_F32,
+                   .dtype = type_of(compute),
                    .first = DV_PRIM_ZERO,
                    .main = DV_PRIM_GEMM,
                    .k_order = DV_K_APART};
     if (!find_accesses(o, at))
         return 0;
     n->narrow = (uint8_t)narrow_of(p, o, at);
-    if (compute == DV_IN_I64 && n->narrow != DV_I8)
-        return 0;
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        if (n->dtype == DV_I32 && !fits_i32(p, at[i]))
+            return 0;
     for (int i = 0; i < 2; i++) // copies of narrow operands lie otherwise
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
@@ -323,10 +338,7 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
             return DV_OK;
         *out = (dv_sums){.op = op};
     }
-    *found = whole.narrow != DV_I8;
     whole.narrow = 0;
-    if (!*found)
-        return DV_OK;
     dv_nest_copy(&n, &whole);
     dv_nest_join(&n, &o, NULL);
     if (dv_nest_is_plain(&n, &n)) {

@@ -44,8 +44,8 @@ typedef struct dv_sums_machine {
 dv_sums_machine dv_sums_machine_of(const dv_target *t);
 
 // Choose it for an op of a lowered program, as if all of it were one tile.
-// *found is 0 for an op that is no sum of products of floats. Levels are the
-// arena's.
+// *found is 0 for an op that is no sum of products of floats, or of integers of
+// at most 32 bits. Levels are the arena's.
 dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
                          int32_t op, const dv_sums_machine *machine,
                          dv_arena *arena, dv_diag *diag);

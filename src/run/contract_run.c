@@ -38,7 +38,9 @@ dv_status ct_check_operands(const dv_nest *n, dv_diag *diag)
         return DV_OK;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         dv_dtype t = dv_nest_dtype(n, o);
-        if (t == n->dtype && (t == DV_F32 || t == DV_F64))
+        if (t == n->dtype && (t == DV_F32 || t == DV_F64 ||
+                              // which wraps: a program's, that knows it may
+                              (t == DV_I32 && n->k_order == DV_K_AS_IT_IS)))
             continue;
         return dv_fail(
             diag, DV_E_NEST, at,

@@ -16,6 +16,18 @@
 #define COMBINE combine_f64
 #include "run/contract_sum_body.h"
 
+// Whole numbers wrap around, which is how unsigned ones are said to in C.
+static void points_i32(const points *p, const uint32_t *a, const uint32_t *b,
+                       uint32_t *out)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        int start = p->zero && (p->c || i == 0), end = p->c || i == p->n - 1;
+        uint32_t x = start ? 0 : out[i * p->c];
+        x += a[i * p->a] * b[i * p->b];
+        out[i * p->c] = p->relu && end && x > INT32_MAX ? 0 : x;
+    }
+}
+
 void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last)
 {
@@ -26,7 +38,11 @@ void ct_points(const dv_contract *c, const unsigned char *const at[],
                 .c = d->stride[DV_OUT],
                 .zero = first && c->zero_first,
                 .relu = last && c->relu_last};
-    if (c->n.dtype == DV_F32)
+    if (c->n.dtype == DV_I32)
+        points_i32(&p, (const uint32_t *)(const void *)at[DV_IN0],
+                   (const uint32_t *)(const void *)at[DV_IN1],
+                   (uint32_t *)(void *)out);
+    else if (c->n.dtype == DV_F32)
         points_f32(&p, (const float *)(const void *)at[DV_IN0],
                    (const float *)(const void *)at[DV_IN1],
                    (float *)(void *)out);

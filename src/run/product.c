@@ -17,7 +17,7 @@ struct dv_product {
     const dv_flat *flat[DV_N_OPERANDS];
     int64_t elem_bytes[DV_N_OPERANDS]; // as stored
     int64_t sum_bytes;                 // of an element of the contraction
-    int copied[2]; // the factor is copied first, into f32 or with k together
+    int copied[2]; // the factor is copied first, widened or with k together
     dv_widen copy[2];
     int direct;          // sums go straight to the tensor
     const dv_sums *sums; // the order of additions, for all tiles
@@ -134,7 +134,7 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
     p->copied[i] = t != to || !is_one(p, p->flat[i], last, how.n_last);
     if (!p->copied[i])
         return 1;
-    return (p->nest.narrow ||
+    return (p->nest.narrow || (to == DV_I32 && t == DV_I8) ||
             (to == DV_F32 && (t == DV_F16 || t == DV_BF16))) &&
            dv_widen_init(&p->copy[i], &how, p->how.jit);
 }
@@ -143,9 +143,9 @@ static int fill_operands(dv_product *p, const int32_t *factor)
 {
     const dv_program *program = p->how.plan->ops;
     const dv_kernel *k = p->how.kernel;
-    dv_dtype sum;
-    p->nest.dtype = k->compute == DV_IN_F64 ? DV_F64 : DV_F32;
-    sum = p->nest.narrow == DV_I8 ? DV_I32 : p->nest.dtype;
+    p->nest.dtype = k->compute == DV_IN_F64   ? DV_F64
+                    : k->compute == DV_IN_F32 ? DV_F32
+                                              : DV_I32;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;
     for (int i = 0; i < DV_N_OPERANDS; i++) {
         const dv_access *a = i < 2 ? &p->o->reads[factor[i]] : &p->o->write;
@@ -153,7 +153,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->direct &= i < 2 || t == sum;
+        p->direct &= i < 2 || t == p->nest.dtype;
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
     }
@@ -183,13 +183,15 @@ static int fill_product(dv_product *p)
         p->nest.narrow =
             dv_isa_has(dv_jit_isa(p->how.jit), (int)t) ? (uint8_t)t : 0;
     }
-    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8)
+    // Integers: a vector kernel is there only if sums may wrap around in 32
+    // bits. Those of i8 that plans have pairs for fit.
+    if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
     p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
-    if (!p->direct && (!p->how.vec || k->compute == DV_IN_I64))
+    if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
         return 0; // who would finish the sums?
     fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;

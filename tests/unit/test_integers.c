@@ -1,0 +1,190 @@
+// Integers in the thread executor: what is computed in 32 bits is what the
+// oracle computes in 64, to the bit, also where sums do not fit; and ops get
+// the kernels that there are for them.
+#include "jit/host.h"
+#include "plan/plan.h"
+#include "run/data.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MAX_TENSORS = 16 };
+
+typedef struct job {
+    dv_program *p;
+    dv_target *t;
+    dv_plan *plan;
+    dv_exec *x;
+    dv_diag *diag;
+    void *before[MAX_TENSORS], *after[MAX_TENSORS]; // by tensor of the plan
+} job;
+
+// How large inputs are: as dv_fill has them, or of all their bits.
+typedef enum values { SMALL, LARGE } values;
+
+static void fill(const dv_program *p, int32_t tensor, values v, void *to)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    uint64_t x = 77 + (uint64_t)tensor;
+    dv_fill(p, tensor, 3, -1, 1, to);
+    for (int64_t i = 0; v == LARGE && i < dv_tensor_bytes(t); i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        ((unsigned char *)to)[i] = (unsigned char)(x >> 56);
+    }
+}
+
+static void start(job *j, const char *text, int64_t threads, values v)
+{
+    *j = (job){.diag = dv_diag_create()};
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.threads = threads;
+    assert_int_equal(
+        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
+        DV_OK);
+    assert_int_equal(dv_target_load(&j->t, "host", j->diag), DV_OK);
+    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag) ||
+        dv_exec_create(&j->x, j->plan, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    const dv_program *p = j->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        size_t bytes = (size_t)dv_tensor_bytes(t);
+        if (!t->is_input && !t->is_output)
+            continue;
+        j->before[i] = calloc(1, bytes);
+        j->after[i] = calloc(1, bytes);
+        if (t->is_input)
+            fill(p, i, v, j->before[i]);
+        assert_int_equal(
+            dv_exec_bind(j->x, t->name, j->after[i], bytes, j->diag), DV_OK);
+    }
+}
+
+static void stop(job *j)
+{
+    for (int i = 0; i < MAX_TENSORS; i++) {
+        free(j->before[i]);
+        free(j->after[i]);
+    }
+    dv_exec_destroy(j->x);
+    dv_plan_destroy(j->plan);
+    dv_target_destroy(j->t);
+    dv_program_destroy(j->p);
+    dv_diag_destroy(j->diag);
+}
+
+static void is_right(job *j, const char *text, int64_t threads)
+{
+    dv_verdict v;
+    for (int i = 0; i < j->plan->ops->n_tensors; i++)
+        if (j->after[i])
+            memcpy(j->after[i], j->before[i],
+                   (size_t)dv_tensor_bytes(&j->plan->ops->tensors[i]));
+    if (dv_exec_run(j->x, j->diag) ||
+        dv_verify(&v, j->p, j->plan, j->before, j->after, NULL, NULL, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    if (!v.ok || v.residual != 0)
+        fail_msg("%s is %g off with %d threads:\n%s", v.tensor, v.residual,
+                 (int)threads, text);
+}
+
+// How the last op is run, as divvy plan --dump-after jit says it.
+static void goes(job *j, const char *text, int64_t threads, const char *how)
+{
+    dv_text out = {0};
+    char want[80];
+    int32_t op = j->plan->ops->n_ops - 1;
+    dv_exec_list(j->x, &out);
+    snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
+             j->plan->ops->ops[op].name, how);
+    if (dv_jit_host_has_kernels() && !strstr(out.at, want))
+        fail_msg("with %d threads not %s:\n%s", (int)threads, want, text);
+    dv_text_free(&out);
+}
+
+typedef struct example {
+    const char *text, *how; // of the last op
+} example;
+
+static void try_all(const example *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int64_t threads = 1; threads <= 3; threads++)
+            for (int v = SMALL; v <= LARGE; v++) {
+                job j;
+                start(&j, e[i].text, threads, (values)v);
+                goes(&j, e[i].text, threads, e[i].how);
+                is_right(&j, e[i].text, threads);
+                is_right(&j, e[i].text, threads); // and once more
+                stop(&j);
+            }
+}
+
+#define MATMUL(a, b, m, n, k)                                                  \
+    "param M = " #m " param N = " #n " param K = " #k " input a: " #a          \
+    "[M, K] input b: " #b "[K, N] "
+
+// Sums that wrap around where they are stored may as well do so before.
+static void sums_wrap(void **state)
+{
+    (void)state;
+    static const example e[] = {
+        {MATMUL(i32, i32, 67, 45,
+                131) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        {MATMUL(i32, i32, 64, 96,
+                600) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        {"input a: i32[37, 70] input b: i32[41, 70] "
+         "c[m,n] = sum[k] a[m,k] * b[n,k] output c",
+         "a contraction"},
+        {"input a: i32[3, 19, 70] input b: i32[3, 70, 5] "
+         "c[n,h,m] = sum[k] a[h,m,k] * b[h,k,n] output c",
+         "a contraction"},
+        {"input a: i32[40, 9] input b: i32[9] c[m] = sum[k] a[m,k] * b[k] "
+         "output c",
+         "a contraction"},
+        // No kernel: with two threads all is one point.
+        {"input a: i32[1, 1] input b: i32[1, 2] "
+         "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        // What follows is right in 32 bits, too.
+        {MATMUL(i32, i32, 33, 29, 50) "input d: i32[N] c[m,n] = d[n] - 3 * "
+                                      "sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        {MATMUL(
+             i32, i32, 33, 29,
+             50) "input c: i32[M, N] c[m,n] <- c[m,n] + sum[k] a[m,k] * b[k,n] "
+                 "output c",
+         "a contraction"},
+        {MATMUL(i32, i32, 33, 29,
+                50) "c[m,n]: i8 = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        // Operands of 8 bits are widened.
+        {MATMUL(i8, i32, 33, 29, 50) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        {MATMUL(i8, i8, 33, 5, 50) "c[m,n] = sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        {MATMUL(i8, i8, 33, 29,
+                70) "c[m,n] = 2 + sum[k] a[m,k] * b[k,n] output c",
+         "a contraction"},
+        // Eight bits times eight fit: relu sees what it should.
+        {MATMUL(i8, i8, 33, 5,
+                50) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
+         "a contraction"},
+        {MATMUL(i8, i8, 33, 29,
+                50) "c[m,n] = min(7, sum[k] a[m,k] * b[k,n]) output c",
+         "a contraction"},
+    };
+    try_all(e, sizeof e / sizeof *e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_wrap)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
