@@ -163,8 +163,7 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .plan = x->plan,
                       .group = g,
                       .number = op};
-    // Parts are added up as the strips do it, which compute integers in i64.
-    if (dv_jit_has_vec(x->jit) && (!parts || k->compute != DV_IN_I64))
+    if (dv_jit_has_vec(x->jit))
         DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,

@@ -194,6 +194,18 @@ static int64_t n_results(const dv_op *o, const dv_tile *t)
     return n;
 }
 
+// Add accumulators to those of s->parts, as whoever made them has them.
+static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
+{
+    const dv_strips *s = &w->strips;
+    const dv_vec_op *vec = w->x->ways[op].vec;
+    int64_t n = n_results(s->k->op, t);
+    if (vec)
+        dv_vec_op_add(vec, s->k, s->parts, x, n);
+    else
+        dv_strips_add(s->k, s->parts, x, n);
+}
+
 // The owner of a tile adds what other cores have of it, in their order.
 static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
 {
@@ -203,8 +215,7 @@ static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
     start_op(w, op);
     s->parts = x->parts + at * x->part_bytes;
     for (int32_t k = dv_range_next(g, at); k >= 0; k = dv_range_next(g, k))
-        dv_strips_add(s->k, s->parts, x->parts + k * x->part_bytes,
-                      n_results(s->k->op, t));
+        add_part(w, op, x->parts + k * x->part_bytes, t);
     finish_sums(w, op, t);
 }
 
@@ -221,9 +232,7 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     start_op(w, op);
     s->parts = x->parts + tile * x->part_bytes;
     for (int64_t k = 1; k < n_parts; k++)
-        dv_strips_add(s->k, s->parts,
-                      x->parts + tile_of_part(o, &t, k) * x->part_bytes,
-                      n_results(o, &t));
+        add_part(w, op, x->parts + tile_of_part(o, &t, k) * x->part_bytes, &t);
     finish_sums(w, op, &t);
 }
 

@@ -378,6 +378,35 @@ int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
     return v->acc_bytes;
 }
 
+void dv_vec_op_add(const dv_vec_op *v, const dv_kernel *k, void *acc,
+                   const void *x, int64_t n)
+{
+    int32_t *to = acc;
+    const int32_t *from = x;
+    if (v->shape.compute != DV_I32) {
+        dv_strips_add(k, acc, x, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t a = (uint32_t)to[i], b = (uint32_t)from[i];
+        switch ((dv_reducer)v->shape.reducer) {
+        case DV_RED_SUM:
+        case DV_RED_MEAN:
+            to[i] = (int32_t)(a + b);
+            break;
+        case DV_RED_PROD:
+            to[i] = (int32_t)(a * b);
+            break;
+        case DV_RED_MAX:
+            to[i] = from[i] > to[i] ? from[i] : to[i];
+            break;
+        case DV_RED_MIN:
+            to[i] = from[i] < to[i] ? from[i] : to[i];
+            break;
+        }
+    }
+}
+
 void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
                          const int64_t *end, int64_t *steps)
 {

@@ -63,4 +63,8 @@ void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
                          const int64_t *end, int64_t *steps);
 // Bytes of one accumulator, of which there is one per element written.
 int64_t dv_vec_op_acc_bytes(const dv_vec_op *v);
+// Add n accumulators to others, with the op's reducer. Of integers they are
+// i32, which the strips' are not.
+void dv_vec_op_add(const dv_vec_op *v, const dv_kernel *k, void *acc,
+                   const void *x, int64_t n);
 #endif

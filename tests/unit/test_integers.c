@@ -183,8 +183,31 @@ static void sums_wrap(void **state)
     try_all(e, sizeof e / sizeof *e);
 }
 
+// Parts of reductions are kernels' as well, in i32.
+static void parts_wrap(void **state)
+{
+    (void)state;
+    static const example e[] = {
+        {"input x: i32[300001] s[] = sum[i] x[i] output s", "a vector kernel"},
+        {"input x: i32[300001] s[] = min[i] x[i] output s", "a vector kernel"},
+        {"input x: i32[300001] s[] = max[i] x[i] output s", "a vector kernel"},
+        {"input x: i32[300001] s[] = prod[i] 2 * x[i] + 1 output s",
+         "a vector kernel"},
+        {"input x: i32[300001] s[] = 5 - sum[i] x[i] * x[i] output s",
+         "a vector kernel"},
+        {"input x: i8[300001] s[] = relu(sum[i] x[i]) output s",
+         "a vector kernel"},
+        {"input x: i32[100003, 3] s[j] = sum[i] x[i,j] output s",
+         "a vector kernel"},
+        {"input x: i32[300001] s[] = relu(sum[i] x[i]) output s",
+         "in strips, no kernel"},
+    };
+    try_all(e, sizeof e / sizeof *e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_wrap)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_wrap),
+                                       cmocka_unit_test(parts_wrap)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
