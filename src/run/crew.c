@@ -3,6 +3,7 @@
 #include "base/math.h"
 #include "grid/grid.h"
 #include "run/exec_in.h"
+#include "run/vec_range.h"
 #include "target/host.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -160,11 +161,14 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .write = &k->write,
                       .parts = k->reduce != NULL,
                       .copied = k->old_off >= 0,
+                      .looks = !parts,
                       .plan = x->plan,
                       .group = g,
                       .number = op};
     if (dv_jit_has_vec(x->jit))
         DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    way->looks = way->vec && k->compute == DV_IN_I64 &&
+                 dv_vec_op_fit(vec.p, k->op) != DV_FITS_ALL;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
                           .vec = way->vec,
@@ -187,7 +191,7 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
     if (run->grid || run->parts || run->snapshots)
         return DV_OK;
     for (int32_t op = g->first_op; op < g->end_op; op++)
-        if (x->ways[op].product || !x->ways[op].vec)
+        if (x->ways[op].product || !x->ways[op].vec || x->ways[op].looks)
             return DV_OK;
     dv_rows_how how = {.plan = x->plan,
                        .group = g,
@@ -326,12 +330,13 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
 {
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
-        dv_put(out, "# op %d, %s: %s\n", (int)i, p->ops[i].name,
+        dv_put(out, "# op %d, %s: %s%s\n", (int)i, p->ops[i].name,
                x->ways[i].product ? "a contraction"
                : x->group[dv_group_of(x->plan, i)].rows
                    ? "row by row with its group"
                : x->ways[i].vec ? "a vector kernel"
-                                : "in strips, no kernel");
+                                : "in strips, no kernel",
+               x->ways[i].looks ? ", where values fit 32 bits" : "");
     if (x->jit)
         dv_jit_list(x->jit, out);
 }

@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "base/together.h"
 #include "run/dist_in.h"
+#include "run/vec_range.h"
 #include "target/host.h"
 #include <string.h>
 
@@ -154,6 +155,9 @@ static void compute_tile(const job *j, dv_hand *h, int32_t i)
                                             : DV_FIRST_PART;
     if (j->part != DV_WHOLE)
         compute_part(j, h, i);
+    else if (o->looks &&
+             !dv_vec_op_fits(j->r->p, &o->k, o->at, t->begin, t->end))
+        dv_strips_run(&h->strips, t->begin, t->end);
     else if (o->product)
         dv_product_run(o->product, t, j->w->first_tile + i, o->at, h->memory,
                        NULL);
@@ -363,13 +367,16 @@ static dv_status make_vec(dv_rank *r, dv_rank_op *o, dv_diag *diag)
                       .reads = o->k.reads,
                       .write = &o->k.write,
                       .parts = o->k.reduce != NULL,
-                      .copied = o->k.old_off >= 0};
+                      .copied = o->k.old_off >= 0,
+                      .looks = !parts};
     // Parts are added up as the strips do it, which compute integers in i64.
     if (!dv_jit_has_vec(r->jit) || (parts && o->k.compute == DV_IN_I64))
         return DV_OK;
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
     if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))
         o->vec = NULL;
+    o->looks = o->vec && o->k.compute == DV_IN_I64 &&
+               dv_vec_op_fit(r->p, o->k.op) != DV_FITS_ALL;
     return DV_OK;
 }
 

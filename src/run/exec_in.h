@@ -36,6 +36,7 @@ typedef struct dv_group_plan {
 typedef struct dv_way {
     dv_product *product;
     dv_vec_op *vec; // also finishes a product
+    int looks;      // in strips where values do not fit (vec_range.h)
 } dv_way;
 
 typedef struct dv_worker {

@@ -8,8 +8,9 @@
 // Sums go straight to the tensor where nothing but relu happens to them, else
 // to accumulators, from which a vector kernel finishes them; so do parts of
 // sums. All tiles add their products up in the order that the plan has for the
-// op (nest/sums.h), so that results do not depend on how it is cut. Operands
-// narrower than f32 are widened into the thread's memory first, or, where the
+// op (nest/sums.h), so that results do not depend on how it is cut. Integers
+// are summed in i32, where that is exact (vec_range.h). Operands narrower than
+// f32 or i32 are widened into the thread's memory first, or, where the
 // plan says pairs, multiplied as they are by matrix instructions.
 //
 // A thread has its own contractions, because they have buffers; ops of the

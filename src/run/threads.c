@@ -20,6 +20,7 @@
 #include "base/fork.h"
 #include "base/math.h"
 #include "run/exec_in.h"
+#include "run/vec_range.h"
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -87,7 +88,10 @@ static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
         return;
     }
     find_tensors(w);
-    if (way->product)
+    if (way->looks &&
+        !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
+        run_box(&w->strips, t);
+    else if (way->product)
         dv_product_run(way->product, t, w->id, w->at, w->memory, NULL);
     else
         dv_vec_op_run(way->vec, w->at, t->begin, t->end);

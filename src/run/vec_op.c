@@ -103,13 +103,16 @@ static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
     return same;
 }
 
-static int types_agree(const dv_program *p, const dv_op *op, dv_dtype compute)
+static int types_agree(const dv_vec_how *how, dv_dtype compute)
 {
+    const dv_program *p = how->p;
+    const dv_op *op = how->op;
     for (int i = 0; i < op->n_reads; i++)
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute))
             return 0;
     return dv_vec_stores(p->tensors[op->write.tensor].dtype, compute) &&
-           (compute != DV_I32 || dv_vec_op_exact(p, op));
+           (compute != DV_I32 ||
+            dv_vec_op_fit(p, op) >= (how->looks ? DV_FITS_SOME : DV_FITS_ALL));
 }
 
 static int possible(const dv_vec_how *how, dv_dtype *compute)
@@ -127,7 +130,7 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
              !same_place(&how->reads[i], how->write, op->n_vars)))
             return 0;
     }
-    return types_agree(how->p, op, *compute);
+    return types_agree(how, *compute);
 }
 
 // -- Which loops -------------------------------------------------------------

@@ -11,8 +11,8 @@
 //   dv_vec_op_run(v, at, begin, end);             // any thread, no memory
 //
 // What cannot be done this way: indirect accesses, i64, floats stored into
-// integers, integers whose exact value would not fit 32 bits where it matters,
-// and reads of elements that other points of the op overwrite.
+// integers, integers whose exact value would not fit 32 bits where it matters
+// (vec_range.h), and reads of elements that other points of the op overwrite.
 #ifndef DV_VEC_OP_H
 #define DV_VEC_OP_H
 #include "jit/vec.h"
@@ -27,6 +27,7 @@ typedef struct dv_vec_how {
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
     int parts;                    // dv_vec_op_part will be called
     int copied; // reads of the tensor written go to a copy of it
+    int looks;  // where integers may not fit, boxes are looked at before
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
     const dv_group *group;

@@ -1,7 +1,10 @@
 // Ranges of integers; vec_range.h says what for.
 #include "run/vec_range.h"
-#include "ir/program.h"
+#include "jit/vec.h"
 #include <math.h>
+#include <stdlib.h>
+
+// -- Expressions -------------------------------------------------------------
 
 // Kernels compute modulo 2^32, which is exact as long as values fit, and
 // enough as long as only sums and products are made of them.
@@ -56,22 +59,19 @@ static range apply_range(dv_fn fn, const range *x)
     }
 }
 
-static range range_of(const dv_program *p, const dv_op *op, const dv_expr *e)
+// `reads` has the range of each read.
+static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
 {
     range x[3] = {{0}}, none = {0};
     double n;
     for (int i = 0; i < e->n_args; i++)
-        x[i] = range_of(p, op, e->arg[i]);
+        x[i] = range_of(op, e->arg[i], reads);
     switch ((dv_expr_kind)e->kind) {
     case DV_EXPR_CONST:
         x[0] = (range){e->value, e->value, e->value == floor(e->value)};
         return fits(x[0]) ? x[0] : none;
-    case DV_EXPR_READ: {
-        dv_dtype t = p->tensors[op->reads[e->read].tensor].dtype;
-        if (t == DV_I8)
-            return (range){INT8_MIN, INT8_MAX, 1};
-        return (range){INT32_MIN, INT32_MAX, t == DV_I32};
-    }
+    case DV_EXPR_READ:
+        return reads[e->read];
     case DV_EXPR_REDUCE:
         n = (double)dv_op_points(op, e->vars);
         if (e->fn == DV_RED_SUM)
@@ -85,7 +85,132 @@ static range range_of(const dv_program *p, const dv_op *op, const dv_expr *e)
     return apply_range((dv_fn)e->fn, x);
 }
 
-int dv_vec_op_exact(const dv_program *p, const dv_op *op)
+dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
 {
-    return range_of(p, op, op->body).ok;
+    range all[DV_VEC_MAX_OPERANDS], least[DV_VEC_MAX_OPERANDS];
+    if (op->n_reads > DV_VEC_MAX_OPERANDS)
+        return DV_FITS_NEVER;
+    for (int i = 0; i < op->n_reads; i++) {
+        dv_dtype t = p->tensors[op->reads[i].tensor].dtype;
+        int ok = t == DV_I32 || t == DV_I8;
+        least[i] = (range){-1, 1, ok};
+        all[i] = t == DV_I8 ? (range){INT8_MIN, INT8_MAX, ok}
+                            : (range){INT32_MIN, INT32_MAX, ok};
+    }
+    if (range_of(op, op->body, all).ok)
+        return DV_FITS_ALL;
+    return range_of(op, op->body, least).ok ? DV_FITS_SOME : DV_FITS_NEVER;
+}
+
+// -- Values ------------------------------------------------------------------
+
+// The elements that a box reads, each at least once: loops, the nearest first.
+typedef struct walk {
+    int64_t first; // element
+    int64_t n[DV_MAX_VARS], step[DV_MAX_VARS];
+    int n_loops;
+} walk;
+
+static void add_loop(walk *w, int64_t n, int64_t step)
+{
+    int at = w->n_loops++;
+    for (; at > 0 && w->step[at - 1] > step; at--) {
+        w->n[at] = w->n[at - 1];
+        w->step[at] = w->step[at - 1];
+    }
+    w->n[at] = n;
+    w->step[at] = step;
+}
+
+// Loops that go on where others end, or before, are one: rows of a matrix,
+// windows of a convolution.
+static void join_loops(walk *w)
+{
+    int last = 0;
+    for (int i = 1; i < w->n_loops; i++) {
+        int64_t by = w->step[i] / w->step[last];
+        if (w->step[i] % w->step[last] == 0 && by <= w->n[last]) {
+            w->n[last] += (w->n[i] - 1) * by;
+            continue;
+        }
+        last++;
+        w->n[last] = w->n[i];
+        w->step[last] = w->step[i];
+    }
+    w->n_loops = last + 1;
+}
+
+static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
+                    const int64_t *end)
+{
+    walk w = {.first = f->base};
+    for (int v = 0; v < n_vars; v++) {
+        int64_t n = end[v] - begin[v], step = f->coef[v];
+        w.first += step * (step < 0 ? end[v] - 1 : begin[v]);
+        if (n > 1 && step)
+            add_loop(&w, n, llabs(step));
+    }
+    if (w.n_loops == 0)
+        add_loop(&w, 1, 1);
+    join_loops(&w);
+    return w;
+}
+
+// Plain loops over whole rows, which compilers make vectors of.
+#define LOOK(name, type)                                                       \
+    static void name(const type *x, int64_t n, int64_t step, int32_t *lo,      \
+                     int32_t *hi)                                              \
+    {                                                                          \
+        type least = *x, most = *x;                                            \
+        if (step == 1)                                                         \
+            for (int64_t i = 0; i < n; i++) {                                  \
+                least = x[i] < least ? x[i] : least;                           \
+                most = x[i] > most ? x[i] : most;                              \
+            }                                                                  \
+        else                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                  \
+                least = x[i * step] < least ? x[i * step] : least;             \
+                most = x[i * step] > most ? x[i * step] : most;                \
+            }                                                                  \
+        *lo = least < *lo ? least : *lo;                                       \
+        *hi = most > *hi ? most : *hi;                                         \
+    }
+LOOK(look_i32, int32_t)
+LOOK(look_i8, int8_t)
+#undef LOOK
+
+static range range_at(const walk *w, dv_dtype t, const void *data)
+{
+    int32_t lo = INT32_MAX, hi = INT32_MIN;
+    int64_t at[DV_MAX_VARS] = {0}, off = w->first;
+    for (;;) {
+        if (t == DV_I8)
+            look_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo, &hi);
+        else
+            look_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
+                     &hi);
+        int i = 1;
+        for (; i < w->n_loops; i++) {
+            off += w->step[i];
+            if (++at[i] < w->n[i])
+                break;
+            off -= w->step[i] * w->n[i];
+            at[i] = 0;
+        }
+        if (i >= w->n_loops)
+            return (range){lo, hi, 1};
+    }
+}
+
+int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
+                   const int64_t *begin, const int64_t *end)
+{
+    const dv_op *op = k->op;
+    range found[DV_VEC_MAX_OPERANDS];
+    for (int i = 0; i < op->n_reads; i++) {
+        walk w = walk_of(&k->reads[i], op->n_vars, begin, end);
+        dv_dtype t = p->tensors[op->reads[i].tensor].dtype;
+        found[i] = range_at(&w, t, at[i]);
+    }
+    return range_of(op, op->body, found).ok;
 }

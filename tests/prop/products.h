@@ -94,6 +94,8 @@ static void some_product(uint64_t seed, char *text, size_t room)
                                           {"tanh(", ")"},
                                           {"2.0 + ", ""},
                                           {"exp(-abs(", "))"}};
+    static const char *const whole_ends[][2] = {
+        {"", ""}, {"relu(", ")"}, {"3 - 2 * ", ""}, {"min(9, ", ")"}};
     rng r = {seed ^ 0x27d4eb2f};
     char at[3][2 * MAX_LETTERS + 2];
     letters l = some_letters(&r);
@@ -104,10 +106,13 @@ static void some_product(uint64_t seed, char *text, size_t room)
     const char *type = types[t], *other = type;
     if (t == 4 && rng_percent(&r, 30))
         other = "f32";
-    const char *const *end = ends[floats ? rng_below(&r, 5) : rng_below(&r, 2)];
+    if (!floats && rng_percent(&r, 30))
+        other = types[6 + rng_below(&r, 2)];
+    const char *const *end =
+        floats ? ends[rng_below(&r, 5)] : whole_ends[rng_below(&r, 4)];
     const char *stored = t < 3 && rng_percent(&r, 15) ? ": f16" : "";
     if (!floats)
-        stored = ": i32";
+        stored = rng_percent(&r, 85) ? ": i32" : ": i8";
     int n = declare(text, room, type, 'x', at[0], l.size);
     n += declare(text + n, room - (size_t)n, other, 'y', at[1], l.size);
     snprintf(text + n, room - (size_t)n,

@@ -1,6 +1,7 @@
 // Integers in the thread executor: what is computed in 32 bits is what the
 // oracle computes in 64, to the bit, also where sums do not fit; and ops get
 // the kernels that there are for them.
+#include "base/dtype.h"
 #include "jit/host.h"
 #include "plan/plan.h"
 #include "run/data.h"
@@ -23,17 +24,22 @@ typedef struct job {
     void *before[MAX_TENSORS], *after[MAX_TENSORS]; // by tensor of the plan
 } job;
 
-// How large inputs are: as dv_fill has them, or of all their bits.
-typedef enum values { SMALL, LARGE } values;
+// How large inputs are: as dv_fill has them, or of all their bits; small with
+// a few large ones, so that some tiles fit 32 bits; where squares just do.
+typedef enum values { SMALL, LARGE, MIXED, EDGE } values;
 
 static void fill(const dv_program *p, int32_t tensor, values v, void *to)
 {
     const dv_tensor *t = &p->tensors[tensor];
+    int64_t es = dv_dtype_get(t->dtype)->size_bytes;
     uint64_t x = 77 + (uint64_t)tensor;
     dv_fill(p, tensor, 3, -1, 1, to);
-    for (int64_t i = 0; v == LARGE && i < dv_tensor_bytes(t); i++) {
+    for (int64_t i = 0; v != SMALL && i < t->n_elems; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
-        ((unsigned char *)to)[i] = (unsigned char)(x >> 56);
+        if (v == EDGE && t->dtype == DV_I32)
+            ((int32_t *)to)[i] = (x >> 50) % 64 ? 46340 : 46341;
+        else if (v == LARGE || (x >> 40) % 512 == 0)
+            memcpy((char *)to + i * es, (char *)&x + 8 - es, (size_t)es);
     }
 }
 
@@ -107,17 +113,18 @@ static void goes(job *j, const char *text, int64_t threads, const char *how)
 }
 
 typedef struct example {
-    const char *text, *how; // of the last op
+    const char *text, *how; // of the last op; NULL: any
 } example;
 
 static void try_all(const example *e, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (int64_t threads = 1; threads <= 3; threads++)
-            for (int v = SMALL; v <= LARGE; v++) {
+            for (int v = SMALL; v <= EDGE; v++) {
                 job j;
                 start(&j, e[i].text, threads, (values)v);
-                goes(&j, e[i].text, threads, e[i].how);
+                if (e[i].how)
+                    goes(&j, e[i].text, threads, e[i].how);
                 is_right(&j, e[i].text, threads);
                 is_right(&j, e[i].text, threads); // and once more
                 stop(&j);
@@ -199,8 +206,52 @@ static void parts_wrap(void **state)
          "a vector kernel"},
         {"input x: i32[100003, 3] s[j] = sum[i] x[i,j] output s",
          "a vector kernel"},
-        {"input x: i32[300001] s[] = relu(sum[i] x[i]) output s",
-         "in strips, no kernel"},
+        {"input x: i32[300001] s[] = relu(sum[i] x[i]) output s", NULL},
+    };
+    try_all(e, sizeof e / sizeof *e);
+}
+
+#define PRODUCT "a contraction, where values fit 32 bits"
+#define VECTOR  "a vector kernel, where values fit 32 bits"
+
+// What compares sums or products must see all of their 64 bits.
+static void comparisons_look(void **state)
+{
+    (void)state;
+    static const example e[] = {
+        {MATMUL(i32, i32, 67, 45,
+                131) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
+         PRODUCT},
+        {MATMUL(i32, i32, 40, 96,
+                600) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
+         PRODUCT},
+        {MATMUL(i32, i32, 1, 45,
+                1) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
+         PRODUCT},
+        {MATMUL(i8, i32, 33, 29,
+                50) "c[m,n] = min(100, sum[k] a[m,k] * b[k,n]) output c",
+         PRODUCT},
+        {MATMUL(i32, i32, 33, 29,
+                50) "input c: i32[M, N] "
+                    "c[m,n] <- max(c[m,n], sum[k] a[m,k] * b[k,n]) output c",
+         PRODUCT},
+        {MATMUL(i32, i32, 67, 45,
+                31) "c[m,n] = max[k] a[m,k] * b[k,n] output c",
+         VECTOR},
+        {MATMUL(i32, i32, 67, 45,
+                31) "c[m,n]: i8 = abs(min[k] a[m,k] * b[k,n]) output c",
+         VECTOR},
+        // Windows, backwards, columns, diagonals, one element.
+        {"input x: i32[500] input w: i32[9] y[i] = relu(sum[k] x[i+k] * w[k]) "
+         " for i in 0..492 output y",
+         PRODUCT},
+        {"input x: i32[501] y[i] = max(x[500-i] * 3, x[i] - 7) output y",
+         VECTOR},
+        {"input x: i32[70, 33] y[j] = (max[i] 5 * x[i,j] - 2) output y",
+         VECTOR},
+        {"input x: i32[70, 70] input s: i32 "
+         "y[i] = select(x[i,i] * 3 > s[], x[i,i], 2 * s[]) output y",
+         VECTOR},
     };
     try_all(e, sizeof e / sizeof *e);
 }
@@ -208,6 +259,7 @@ static void parts_wrap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_wrap),
-                                       cmocka_unit_test(parts_wrap)};
+                                       cmocka_unit_test(parts_wrap),
+                                       cmocka_unit_test(comparisons_look)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
