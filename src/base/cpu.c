@@ -19,7 +19,9 @@ int dv_cpu_has(const char *name)
     int sve = !strncmp(name, "sve", 3) && getauxval(AT_HWCAP) & CAP_SVE;
     if (!sve && strncmp(name, "neon", 4) != 0)
         return 0;
-    return !strstr(name, "-bf16") || (getauxval(AT_HWCAP2) & BOTH) == BOTH;
+    const char *more = name + (sve ? 3 : 4);
+    return !*more ||
+           (!strcmp(more, "-bf16") && (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
 enum { // bits of cpuid and of what the system keeps across switches

@@ -243,13 +243,18 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->one_block = plan->mc >= tallest;
 }
 
+static dv_dtype sum_of(dv_dtype t)
+{
+    return t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
+}
+
 // What is multiplied: the type itself, or the wide one that moves make of it.
 static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
                               dv_diag *diag)
 {
     const dv_isa *isa = plan->isa;
     dv_dtype t = (dv_dtype)plan->s.dtype;
-    plan->sum = t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
+    plan->sum = sum_of(t);
     plan->mul = dv_isa_has(isa, (int)t) ? t : plan->sum;
     plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
     if (!dv_isa_has(isa, (int)plan->mul) ||
@@ -286,7 +291,8 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
 static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
                        dv_diag *diag)
 {
-    if (s->panel_a || (s->batch > 1 && s->ctype))
+    int rounds = s->ctype && s->ctype != sum_of((dv_dtype)s->dtype);
+    if (s->panel_a || (s->batch > 1 && rounds))
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        s->panel_a ? "a plan takes no panels"
                                   : "sums of several products are not rounded");

@@ -18,6 +18,16 @@ static int fits(range r)
     return r.ok && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
+// Bounds that doubles may have rounded say nothing any more, nor does what is
+// made of them: nan is such a one.
+static range bounded(double lo, double hi, int ok)
+{
+    const double most = 0x1p53;
+    if (!(lo > -most && hi < most))
+        return (range){-INFINITY, INFINITY, ok};
+    return (range){lo, hi, ok};
+}
+
 static range either(range x, range y)
 {
     return (range){fmin(x.lo, y.lo), fmax(x.hi, y.hi), x.ok && y.ok};
@@ -26,8 +36,10 @@ static range either(range x, range y)
 static range product(range x, range y)
 {
     double a = x.lo * y.lo, b = x.lo * y.hi, c = x.hi * y.lo, d = x.hi * y.hi;
-    return (range){fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
-                   x.ok && y.ok};
+    if (isinf(x.lo) || isinf(y.lo)) // 0 times it is no number
+        return (range){-INFINITY, INFINITY, x.ok && y.ok};
+    return bounded(fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
+                   x.ok && y.ok);
 }
 
 static range apply_range(dv_fn fn, const range *x)
@@ -35,11 +47,11 @@ static range apply_range(dv_fn fn, const range *x)
     range none = {0};
     switch (fn) {
     case DV_FN_ADD:
-        return (range){x[0].lo + x[1].lo, x[0].hi + x[1].hi,
-                       x[0].ok && x[1].ok};
+        return bounded(x[0].lo + x[1].lo, x[0].hi + x[1].hi,
+                       x[0].ok && x[1].ok);
     case DV_FN_SUB:
-        return (range){x[0].lo - x[1].hi, x[0].hi - x[1].lo,
-                       x[0].ok && x[1].ok};
+        return bounded(x[0].lo - x[1].hi, x[0].hi - x[1].lo,
+                       x[0].ok && x[1].ok);
     case DV_FN_NEG:
         return (range){-x[0].hi, -x[0].lo, x[0].ok};
     case DV_FN_MUL:
@@ -75,7 +87,7 @@ static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
     case DV_EXPR_REDUCE:
         n = (double)dv_op_points(op, e->vars);
         if (e->fn == DV_RED_SUM)
-            return (range){n * fmin(x[0].lo, 0), n * fmax(x[0].hi, 0), x[0].ok};
+            return bounded(n * fmin(x[0].lo, 0), n * fmax(x[0].hi, 0), x[0].ok);
         if (e->fn == DV_RED_PROD)
             return (range){-INFINITY, INFINITY, x[0].ok};
         return fits(x[0]) ? x[0] : none;

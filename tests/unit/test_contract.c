@@ -313,8 +313,8 @@ static void narrow_moves(void **state)
         "main copy m 77 seq: in0 1, out 1 n 5 seq: in0 99, out 77",
         "main copy m 97 seq: in0 1, out 70 n 67 seq: in0 131, out 1",
         "main relu m 33 seq: in0 1, out 5000 n 130 seq: in0 40, out 1",
-        "main add c 45 seq: in0 1, in1 50, out 70"
-        " c 67 seq: in0 131, in1 1, out 1"};
+        ("main add c 45 seq: in0 1, in1 50, out 70"
+         " c 67 seq: in0 131, in1 1, out 1")};
     char text[200];
     dv_text list = {0};
     for (int i = 0; i < 3 * 5; i++) {
