@@ -369,29 +369,13 @@ static void load(maker *m, const dv_vec_mop *o)
                      (dv_dtype)m->p->shape->compute);
 }
 
-// To bf16 by other instructions: they take more registers than the one that is
-// free, so that two others are lent. Machines without bf16 do so alone.
-static int own_bf16(maker *m, int v)
-{
-    dv_gen *g = &m->gen;
-    int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
-    DV_E(stp_q, u, w, X_SP, m->lent);
-    if (m->p->is64) { // to odd, as in dv_a64_vec_narrow
-        DV_E(fcvtxn_2s, w, v, 0, 0);
-        v = w;
-    }
-    dv_a64_vec_round_bf16(g, V_NARROW, u, v);
-    DV_E(ldp_q, u, w, X_SP, m->lent);
-    return V_NARROW;
-}
-
 static void store(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
     int es = size_of(to), v = reg(o->a);
     if (m->own_bf16 && to->dtype == DV_BF16)
-        v = own_bf16(m, v);
+        v = dv_a64_vec_own_bf16(g, V_NARROW, v, m->p->is64, m->lent);
     else
         v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
                               (dv_dtype)to->dtype);
@@ -586,11 +570,9 @@ static void copy_runs(maker *m, const dv_vec_runs *r)
 
 static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
-    maker m = {.gen = {.code = code, .es = p->is64 ? 8 : 4}, .p = p};
+    maker m = {.p = p, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
+    m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
     int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
-    m.lanes = 16 / m.gen.es;
-    m.own_bf16 = own;
-    m.saved = 0;
     m.lent = 64;
     m.places = m.lent + (own ? 32 : 0);
     m.running = m.places + 8 * (int64_t)p->n_operands;

@@ -154,7 +154,7 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 
 // Add a little less than half a unit, and one more if the last bit that stays
 // is set. What is no number has all bits.
-void dv_a64_vec_round_bf16(dv_gen *g, int n, int u, int v)
+static void round_bf16(dv_gen *g, int n, int u, int v)
 {
     enum { RIGHT = 64, LEFT = 32 }; // shifts of four bytes: less by, more by
     DV_E(ushr_v, n, v, RIGHT - 16, 0);
@@ -167,4 +167,17 @@ void dv_a64_vec_round_bf16(dv_gen *g, int n, int u, int v)
     DV_E(fcmeq_4s, u, v, v, 0);
     DV_E(orn_v, n, n, u, 0);
     DV_E(shrn16, n, n, 0, 0);
+}
+
+int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
+{
+    int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
+    DV_E(stp_q, u, w, X_SP, lent);
+    if (is64) { // to odd, as above
+        DV_E(fcvtxn_2s, w, v, 0, 0);
+        v = w;
+    }
+    round_bf16(g, n, u, v);
+    DV_E(ldp_q, u, w, X_SP, lent);
+    return n;
 }

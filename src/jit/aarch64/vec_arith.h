@@ -13,8 +13,10 @@ void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to);
 // Lanes of type `from` become elements of t. Returns the register that has
 // them: v where nothing changes, else n.
 int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t);
-// f32 in v becomes bf16 in n, without the instruction for it; u is changed.
-void dv_a64_vec_round_bf16(dv_gen *g, int n, int u, int v);
+// The same to bf16 without the instruction for it, which takes more registers
+// than the one that is free: two others are lent, with 32 bytes of the stack.
+// Returns n, which is the last register.
+int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent);
 // Loads of constants by number in code that ends where the pool begins get
 // their distances. 0: one is too far from it.
 int dv_a64_vec_point(unsigned char *code, size_t first);
