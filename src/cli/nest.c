@@ -156,10 +156,7 @@ static void dump(void *user, const char *pass, const dv_nest *n)
 // Is there anything that was decided about it?
 static int is_laid_out(const dv_nest *n)
 {
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].exec != DV_NEST_SEQ)
-            return 1;
-    return dv_nest_is_tiled(n);
+    return dv_nest_is_decided(n) || dv_nest_is_tiled(n);
 }
 
 // What the nest must be in the end. Halfway between passes, and as a program

@@ -231,29 +231,32 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-// One of several products that are summed: its plan, and its operands.
-static dv_gemm_plan *turn_of(const dv_gemm_plan *plan, int32_t i,
-                             const void **a, const void **b)
+// Several products that are summed, one after the other: a thread's parts, or
+// with -1 all. 0: the plan is of one.
+static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
+                     const void *b, void *c, const dv_gemm_args *args)
 {
     const dv_gemm_shape *s = &plan->s;
     dv_gemm_plan *const *turn = plan->turn;
-    int64_t es = turn[DV_TURN_FIRST]->es;
-    *a = (const unsigned char *)*a + i * s->stride_a * es;
-    *b = (const unsigned char *)*b + i * s->stride_b * es;
-    return turn[i == 0             ? DV_TURN_FIRST
-                : i + 1 < s->batch ? DV_TURN_NEXT
-                                   : DV_TURN_LAST];
+    for (int32_t i = 0; *turn && i < s->batch; i++) {
+        const unsigned char *x = a, *y = b;
+        dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
+                                 : i + 1 < s->batch ? DV_TURN_NEXT
+                                                    : DV_TURN_LAST];
+        x += i * s->stride_a * one->es;
+        y += i * s->stride_b * one->es;
+        if (thread < 0)
+            dv_gemm_run(one, x, y, c, args);
+        else
+            dv_gemm_part(one, thread, x, y, c, args);
+    }
+    return *turn != NULL;
 }
 
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
                   const void *b, void *c, const dv_gemm_args *args)
 {
-    for (int32_t i = 0; plan->turn[0] && i < plan->s.batch; i++) {
-        const void *x = a, *y = b;
-        dv_gemm_plan *one = turn_of(plan, i, &x, &y);
-        dv_gemm_part(one, thread, x, y, c, args);
-    }
-    if (plan->turn[0])
+    if (run_turns(plan, thread, a, b, c, args))
         return;
     int32_t each = plan->n_parts / plan->busy;
     for (int32_t i = 0; thread < plan->busy && i < each; i++)
@@ -303,12 +306,7 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args)
 {
     team t = {plan, a, b, c, args};
-    for (int32_t i = 0; plan->turn[0] && i < plan->s.batch; i++) {
-        const void *x = a, *y = b;
-        dv_gemm_plan *one = turn_of(plan, i, &x, &y);
-        dv_gemm_run(one, x, y, c, args);
-    }
-    if (plan->turn[0])
+    if (run_turns(plan, -1, a, b, c, args))
         return;
     for (int32_t i = 0; plan->taken && i < plan->busy; i++)
         atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);

@@ -227,7 +227,8 @@ typedef struct dv_nest_tiles {
 } dv_nest_tiles;
 // 0: a dimension has `of`, but nothing before it steps over it; *bad is it.
 int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
-int dv_nest_is_tiled(const dv_nest *n); // or packed, or combined
+int dv_nest_is_tiled(const dv_nest *n);   // or packed, or combined
+int dv_nest_is_decided(const dv_nest *n); // a loop is more than seq
 // The nest without tiles, marks and buffers. The nest must pass the check.
 void dv_nest_unite(dv_nest *n);
 void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t); // that it has

@@ -39,11 +39,8 @@ const char *dv_nest_list(const char *name)
 // then its text says so, for those who read and check it.
 static void mark(dv_nest *n, const char *pass)
 {
-    int decided = 0;
-    for (int i = 0; i < n->n_dims; i++)
-        decided |= n->dims[i].exec != DV_NEST_SEQ;
     n->laid = 0;
-    n->laid = decided && strstr(dv_nest_list("best"), pass) &&
+    n->laid = dv_nest_is_decided(n) && strstr(dv_nest_list("best"), pass) &&
               !dv_nest_is_tiled(n) && dv_nest_verify(n, NULL) != DV_OK;
 }
 

@@ -43,6 +43,14 @@ int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad)
     return 1;
 }
 
+int dv_nest_is_decided(const dv_nest *n)
+{
+    for (int i = 0; i < n->n_dims; i++)
+        if (n->dims[i].exec != DV_NEST_SEQ)
+            return 1;
+    return 0;
+}
+
 int dv_nest_is_tiled(const dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)
