@@ -738,10 +738,13 @@ typedef struct dv_contract_options {
 // function of up to three inputs, where out may be an input with the same
 // strides, or of a reduction. What a nest does not read may be NULL. The nest
 // is copied; `jit` is borrowed until dv_contract_destroy (NULL: it has its
-// own). Products are of f32 or f64, with any touches: zero first and relu last
-// are in their kernels, others go over out before and behind. All others are of
-// any types that vector kernels load and store; DV_E_DTYPE otherwise. A nest
-// that is kept has a form that kernels are made for; otherwise DV_E_NEST.
+// own). Products have both factors of one type: f32 or f64 as out is; f16 or
+// bf16 with out of f32, f16 or bf16, rounded once; i8 or i32 with out of i32,
+// which wraps. Touches are any: zero first and relu last are in their kernels,
+// others go over out before and behind. All others are of any types that vector
+// kernels load and store. DV_E_DTYPE or DV_E_NEST otherwise. A nest that is
+// kept has a form that kernels are made for, otherwise DV_E_NEST; products of
+// narrow types are laid out anew in any case.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,

@@ -252,7 +252,7 @@ dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
 double cli_nest_gflops(const dv_nest *n, double seconds)
 {
     dv_nest all = *n;
-    double flop = dv_nest_is_product(n) ? 2 : 1;
+    double flop = dv_nest_is_product(n) || n->main == DV_PRIM_DOT ? 2 : 1;
     dv_nest_unite(&all);
     for (int i = 0; i < all.n_dims; i++)
         flop *= (double)all.dims[i].size;

@@ -200,14 +200,13 @@ static dv_status take_function(deriver *x)
 
 // -- Operands ----------------------------------------------------------------
 
-// Has a gemm its operands: in memory row by row, of one type of two?
+// Has a gemm its operands: in memory row by row, of types that it takes?
 static int suits_gemm(const deriver *x)
 {
-    dv_dtype t = tensor_of(x, DV_OUT)->dtype;
     for (int o = 0; o < DV_N_OPERANDS; o++)
-        if (tensor_of(x, o)->dtype != t || dv_access_is_indirect(x->access[o]))
+        if (dv_access_is_indirect(x->access[o]))
             return 0;
-    return t == DV_F32 || t == DV_F64;
+    return dv_nest_factors(&x->n) >= 0;
 }
 
 // The one index of an operand that is read: in2 has it.
@@ -250,8 +249,6 @@ static dv_status take_index(deriver *x, int o)
 
 static dv_status take_operands(deriver *x)
 {
-    if (dv_nest_is_product(&x->n) && !suits_gemm(x))
-        x->n.main = DV_PRIM_DOT;
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
     for (int o = 0; o < n_read; o++) // an index may become in2 on the way
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
@@ -268,6 +265,8 @@ static dv_status take_operands(deriver *x)
                           "it reads %s, which it writes by an index%s",
                           tensor_of(x, o)->name, way_out(x));
     }
+    if (dv_nest_is_product(&x->n) && !suits_gemm(x))
+        x->n.main = DV_PRIM_DOT;
     return DV_OK;
 }
 

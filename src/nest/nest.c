@@ -107,6 +107,26 @@ int dv_nest_is_of_one_type(const dv_nest *n)
     return 1;
 }
 
+int dv_nest_factors(const dv_nest *n)
+{
+    dv_dtype t = dv_nest_dtype(n, DV_IN0), out = n->dtype;
+    if (!dv_nest_is_product(n) || dv_nest_dtype(n, DV_IN1) != t)
+        return -1;
+    switch (t) {
+    case DV_F32:
+    case DV_F64:
+        return out == t ? (int)t : -1;
+    case DV_F16:
+    case DV_BF16:
+        return out == DV_F32 || out == DV_F16 || out == DV_BF16 ? (int)t : -1;
+    case DV_I8:
+    case DV_I32:
+        return out == DV_I32 ? (int)t : -1;
+    default:
+        return -1;
+    }
+}
+
 int dv_nest_has(const dv_nest *n, int operand)
 {
     double value;

@@ -138,9 +138,8 @@ struct dv_nest {
     uint8_t laid;    // by our own passes: it need not be what the original runs
     uint8_t k_order; // dv_nest_k_order; no part of the text
     uint8_t dot;     // dv_nest_dot; no part of the text
-    // Of in0 and in1, where they are DV_BF16 or DV_I8 and sums have four bytes
-    // (of f32 or i32, whatever `dtype` says); 0: all have `dtype`. No part of
-    // the text.
+    // Of in0 and in1, where a plan takes them as they are: sums are of f32 or
+    // i32 and stored as `dtype` says; 0: all have `dtype`. No part of the text.
     uint8_t narrow;
     uint8_t mean;      // sums are divided by how many there are
     uint8_t constants; // a bit an operand: it is value[operand]
@@ -204,6 +203,10 @@ int dv_nest_is_transposed(const dv_nest *n);
 dv_dtype dv_nest_dtype(const dv_nest *n, int operand);
 // Have all operands the nest's type?
 int dv_nest_is_of_one_type(const dv_nest *n);
+// The type of both factors of a product, if kernels have it, with results as
+// the nest has them: f32 and f64 are their own, f16 and bf16 are stored as any
+// of f32 and themselves, i8 and i32 as i32. -1: there are none.
+int dv_nest_factors(const dv_nest *n);
 // What it is computed in: f64 where an operand is; whole numbers in i64; floats
 // in f32, but in f64 beside whole numbers that f32 has no room for.
 dv_dtype dv_nest_compute(const dv_nest *n);
@@ -358,6 +361,11 @@ int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f);
 // kernel for all of it that cuts, packs and shares on its own (jit/gemm.h).
 // Then `as`, if not NULL, is the nest with that kernel inside.
 int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
+// Can it be told so, with its tiles united and dimensions joined? Then `as`, if
+// not NULL, is that nest, of which nothing is decided.
+int dv_nest_is_matrices(const dv_nest *n, dv_nest *as);
+// The same product as a reduction, of which nothing is decided.
+void dv_nest_to_dot(dv_nest *n);
 
 // -- Running (run.c) ---------------------------------------------------------
 

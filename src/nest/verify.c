@@ -267,24 +267,34 @@ static dv_status check_k_shared(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// The original refuses f64 as well. The reference runs all types; kernels of
-// products have these two, others load and store all but i64.
+static const char *type_name(const dv_nest *n, int operand)
+{
+    return dv_dtype_get(dv_nest_dtype(n, operand))->name;
+}
+
+// The original refuses all but f32. The reference runs all types; kernels of
+// products have some, others load and store all but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
-    int product = is_product(n->main);
+    if (is_product(n->main))
+        return dv_nest_factors(n) >= 0
+                   ? DV_OK
+                   : broken(n, -1, diag, RULE_DTYPE,
+                            "%s of %s and %s to %s; both factors are f32 or "
+                            "f64 as out is, f16 or bf16 and out a float of at "
+                            "most 32 bits, i8 or i32 and out i32",
+                            dv_prim_get(n->main)->name, type_name(n, DV_IN0),
+                            type_name(n, DV_IN1), type_name(n, DV_OUT));
     for (int o = 0; o < DV_MAX_OPERANDS; o++) {
         dv_dtype t = dv_nest_dtype(n, o);
         if (!dv_nest_has(n, o) || (n->look && o == DV_IN2))
             continue;
-        if (product ? (t == DV_F32 || t == DV_F64) && t == n->dtype
-                    : t != DV_I64)
+        if (t != DV_I64)
             continue;
-        return broken(n, -1, diag, RULE_DTYPE, "%s is %s; %s",
-                      o == DV_OUT || t == n->dtype ? "it"
-                                                   : dv_nest_operand_name(o),
-                      dv_dtype_get(t)->name,
-                      product ? "f32 and f64 are possible"
-                              : "no kernel computes with it");
+        return broken(
+            n, -1, diag, RULE_DTYPE, "%s is %s; no kernel computes with it",
+            o == DV_OUT || t == n->dtype ? "it" : dv_nest_operand_name(o),
+            dv_dtype_get(t)->name);
     }
     return DV_OK;
 }

@@ -71,7 +71,7 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
     dv_nest packed;
-    if (dv_nest_packed(&c->n) || c->n.narrow || dv_nest_is_plain(&c->n, NULL))
+    if (dv_nest_packed(&c->n) || dv_nest_is_plain(&c->n, NULL))
         return;
     dv_nest_copy(&packed, &c->n);
     if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
@@ -82,7 +82,7 @@ static dv_status optimise(dv_contract *c, const dv_isa *isa,
                           const dv_contract_options *o, dv_diag *diag)
 {
     dv_nest_options options = options_of(c, isa, o);
-    if (o->as_is == DV_LOOPS_AS_THEY_ARE) {
+    if (o->as_is == DV_LOOPS_AS_THEY_ARE && !c->n.narrow) {
         pack_loops(c, &options);
         return DV_OK;
     }
@@ -151,6 +151,22 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     return ct_make_kernels(c, jit, diag);
 }
 
+// Loops around what is narrow are the plan's.
+static dv_status make_kernels(dv_contract *c, dv_jit *jit,
+                              const dv_contract *other, ct_types types,
+                              const dv_contract_options *o, dv_diag *diag)
+{
+    int keeps = o->as_is == DV_AS_IT_IS && types != CT_NARROW;
+    int product = dv_nest_is_product(&c->n);
+    if (other)
+        c->k_block = other->k_block;
+    else if (!keeps && product)
+        DV_TRY(optimise(c, dv_jit_isa(jit), o, diag));
+    if (product)
+        DV_TRY(build(c, jit, o, diag));
+    return ct_make_touches(c, jit, diag);
+}
+
 // `other` and not NULL: the nest is its, and laid out.
 static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
                       const dv_contract *other, const dv_contract_options *o,
@@ -161,16 +177,13 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     *c = (dv_contract){
         .n = *n, .threads = o->threads ? o->threads : 1, .at_once = 1};
+    ct_types types = ct_settle_types(&c->n);
     dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
     jit = jit ? jit : c->own_jit;
-    if (other)
-        c->k_block = other->k_block;
-    else if (s == DV_OK && o->as_is != DV_AS_IT_IS && dv_nest_is_product(n))
-        s = optimise(c, dv_jit_isa(jit), o, diag);
-    if (s == DV_OK && dv_nest_is_product(n))
-        s = build(c, jit, o, diag);
     if (s == DV_OK)
-        s = ct_make_touches(c, jit, diag);
+        s = types == CT_COPIED
+                ? ct_copied_create(&c->copied, jit, &c->n, o, diag)
+                : make_kernels(c, jit, other, types, o, diag);
     c->n.src = NULL; // no longer borrowed
     if (s)
         dv_contract_destroy(c);
@@ -205,6 +218,7 @@ void dv_contract_destroy(dv_contract *c)
         dv_gemm_plan_destroy(c->plans[i]);
     dv_release(c->plans);
     ct_destroy_touches(c);
+    ct_copied_destroy(c->copied);
     dv_jit_destroy(c->own_jit);
     dv_release(c->team);
     dv_release(c);

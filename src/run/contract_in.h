@@ -85,6 +85,7 @@ typedef struct ct_data {
 
 typedef struct ct_touch ct_touch;
 typedef struct ct_reduce ct_reduce;
+typedef struct ct_copied ct_copied;
 
 struct dv_contract {
     dv_nest n;
@@ -132,6 +133,7 @@ struct dv_contract {
     ct_thread *team;                     // owned
     ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
     ct_reduce *reduce;                   // owned; NULL: it is none
+    ct_copied *copied;                   // owned; NULL: operands are not
     const void *in2;                     // borrowed, by dv_contract_more
     ct_bad bad;
     dv_jit *own_jit; // NULL: it is borrowed
@@ -216,8 +218,26 @@ void ct_reduce_part(const ct_reduce *r, int32_t thread, const ct_data *d);
 int ct_reduce_combines(const ct_reduce *r);
 void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
 
-// contract_run.c: are there kernels of products for these operands?
+// contract_types.c: are there kernels of products for these operands? What is
+// no product finds out from its vector kernels.
 dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
+// The nest as kernels for its types run it.
+typedef enum ct_types {
+    CT_AS_IT_IS, // it may be a reduction now
+    CT_NARROW,   // a plan has its types; nothing is decided of it
+    CT_COPIED,   // operands are copied
+} ct_types;
+ct_types ct_settle_types(dv_nest *n);
+// A product with operands copied to one type. Made or not, it is destroyed.
+dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
+                           const dv_contract_options *options, dv_diag *diag);
+void ct_copied_destroy(ct_copied *c);
+const dv_nest *ct_copied_nest(const ct_copied *c); // of the product
+// All of it, with somebody who runs contractions one after the other.
+typedef void ct_runner(dv_contract *c, const void *in0, const void *in1,
+                       void *out);
+void ct_copied_run(const ct_copied *c, ct_runner *run, const void *in0,
+                   const void *in1, void *out);
 // contract_run.c: touches around products.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
 void ct_destroy_touches(dv_contract *c);

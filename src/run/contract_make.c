@@ -228,8 +228,11 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
     s.one_sum = options->one_sum != 0;
-    if (c->n.narrow)
+    if (c->n.narrow) {
         s.dtype = c->n.narrow;
+        if (c->n.dtype == DV_F16 || c->n.dtype == DV_BF16)
+            s.ctype = (uint8_t)c->n.dtype;
+    }
     if (c->n.k_order == DV_K_AS_IT_IS)
         follow_sums(c, &s, &o);
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);

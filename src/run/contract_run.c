@@ -30,28 +30,6 @@ void ct_destroy_touches(dv_contract *c)
     ct_reduce_destroy(c->reduce);
 }
 
-// What is no product finds out from its vector kernels.
-dv_status ct_check_operands(const dv_nest *n, dv_diag *diag)
-{
-    dv_loc at = {n->src, n->off};
-    if (!dv_nest_is_product(n) || n->narrow)
-        return DV_OK;
-    for (int o = 0; o < DV_N_OPERANDS; o++) {
-        dv_dtype t = dv_nest_dtype(n, o);
-        if (t == n->dtype && (t == DV_F32 || t == DV_F64 ||
-                              // which wraps: a program's, that knows it may
-                              (t == DV_I32 && n->k_order == DV_K_AS_IT_IS)))
-            continue;
-        return dv_fail(
-            diag, DV_E_NEST, at,
-            "wrong_dtype: %s is %s, out is %s; kernels of products have f32 or "
-            "f64 for all",
-            dv_nest_operand_name(o), dv_dtype_get(t)->name,
-            dv_dtype_get(n->dtype)->name);
-    }
-    return DV_OK;
-}
-
 // -- More operands -----------------------------------------------------------
 
 void dv_contract_more(dv_contract *c, const void *in2)
@@ -118,6 +96,10 @@ static void reduce(const dv_contract *c, ct_data d)
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
+    if (c->copied) {
+        ct_copied_run(c->copied, dv_contract_run, in0, in1, out);
+        return;
+    }
     if (c->reduce)
         reduce(c, data_of(c, in0, in1, out));
     touch(c, c->main, data_of(c, in0, in1, out));
@@ -133,7 +115,7 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
 // There are two phases at most. What would take more is the first thread's.
 static int is_alone(const dv_contract *c)
 {
-    return c->first || (c->last && c->n.combine);
+    return c->first || c->copied || (c->last && c->n.combine);
 }
 
 int dv_contract_phases(const dv_contract *c)
@@ -143,8 +125,22 @@ int dv_contract_phases(const dv_contract *c)
     return !is_alone(c) && (c->last || c->n.combine) ? 2 : 1;
 }
 
+// All parts of one that is a step of another.
+static void do_parts(dv_contract *c, const void *in0, const void *in1,
+                     void *out)
+{
+    for (int32_t i = 0; i < c->threads; i++)
+        dv_contract_part(c, i, in0, in1, out);
+    for (int32_t i = 0; dv_contract_phases(c) == 2 && i < c->threads; i++)
+        dv_contract_combine(c, i, out);
+}
+
 static void do_all(dv_contract *c, const void *in0, const void *in1, void *out)
 {
+    if (c->copied) {
+        ct_copied_run(c->copied, do_parts, in0, in1, out);
+        return;
+    }
     const ct_data d = data_of(c, out, NULL, out);
     for (int32_t i = 0; c->first && i < c->threads; i++)
         ct_touch_part(c->first, i, &d);
@@ -190,5 +186,5 @@ int32_t dv_contract_threads(const dv_contract *c)
 
 const dv_nest *dv_contract_nest(const dv_contract *c)
 {
-    return &c->n;
+    return c->copied ? ct_copied_nest(c->copied) : &c->n;
 }

@@ -28,6 +28,17 @@ static void points_i32(const points *p, const uint32_t *a, const uint32_t *b,
     }
 }
 
+static void combine_i32(const combine *w, const uint32_t *sums, uint32_t *out)
+{
+    const dv_contract *c = w->c;
+    for (int64_t i = 0; i < w->n; i++) {
+        uint32_t x = c->zero_first ? 0 : out[i * w->step];
+        for (int64_t p = 0; p < c->parts; p++)
+            x += sums[p * c->part_elems + i * w->part_step];
+        out[i * w->step] = c->relu_last && x > INT32_MAX ? 0 : x;
+    }
+}
+
 void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last)
 {
@@ -93,7 +104,10 @@ void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
             to += at * c->n.dims[dims[i]].stride[DV_OUT];
             from += at * c->part_step[dims[i]];
         }
-        if (c->n.dtype == DV_F32)
+        if (c->n.dtype == DV_I32)
+            combine_i32(&w, (const uint32_t *)(void *)c->sums + from,
+                        (uint32_t *)(void *)out + to);
+        else if (c->n.dtype == DV_F32)
             combine_f32(&w, (const float *)(void *)c->sums + from,
                         (float *)(void *)out + to);
         else

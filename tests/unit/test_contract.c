@@ -382,7 +382,7 @@ static void wrong(void **state)
                        " n 4 seq: in1 4, out 4 k 4 seq: in0 4, in1 1 }";
     refuses(*state, good, -1, 0, DV_E_USAGE);
     refuses(*state, good, 2000, 0, DV_E_USAGE);
-    refuses(*state, "nest t i32 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
+    refuses(*state, "nest t i64 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
             DV_E_NEST);
     // As it is: loops behind prims, two m inside, an operand out of reach.
     refuses(*state,

@@ -1,0 +1,208 @@
+// Products of other types than f32 and f64: which kernels run them.
+//
+//   i32             those of i32, as for f32
+//   f16, bf16, i8   a plan takes matrices as they are stored; all else is
+//   copied
+//                   to f32 or i32 first, tight, and so is out where it is
+//                   narrow, back again in the end
+//
+// Sums of whole numbers wrap around in 32 bits. What is done to them afterwards
+// is of the whole sum: where some may wrap, the product is a reduction, which
+// has 64 bits.
+#include "base/dtype.h"
+#include "base/math.h"
+#include "run/contract_in.h"
+#include <stdlib.h>
+#include <string.h>
+
+dv_status ct_check_operands(const dv_nest *n, dv_diag *diag)
+{
+    if (!dv_nest_is_product(n) || n->narrow || dv_nest_factors(n) >= 0)
+        return DV_OK;
+    return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
+                   "wrong_dtype: in0 is %s, in1 is %s, out is %s; there is no "
+                   "kernel of a product for that",
+                   dv_dtype_get(dv_nest_dtype(n, DV_IN0))->name,
+                   dv_dtype_get(dv_nest_dtype(n, DV_IN1))->name,
+                   dv_dtype_get(n->dtype)->name);
+}
+
+// Do sums of i8 fit 32 bits?
+static int fits(const dv_nest *n)
+{
+    return dv_nest_dtype(n, DV_IN0) == DV_I8 && n->first == DV_PRIM_ZERO &&
+           dv_nest_count_k(n) * 128 * 128 <= INT32_MAX;
+}
+
+static int has_touches(const dv_nest *n)
+{
+    return ct_touches_first(n) || ct_touches_last(n);
+}
+
+// Does a plan have all that is done to sums? Passes behind it would see what is
+// rounded.
+static int suits_plan(const dv_nest *n)
+{
+    return n->dtype == DV_F32 || !has_touches(n);
+}
+
+ct_types ct_settle_types(dv_nest *n)
+{
+    int t = dv_nest_factors(n);
+    if (n->narrow || n->k_order == DV_K_AS_IT_IS || t < 0 || t == DV_F32 ||
+        t == DV_F64)
+        return CT_AS_IT_IS;
+    if (!dv_is_float((dv_dtype)t) &&
+        (has_touches(n) || (n->last == DV_PRIM_RELU && !fits(n)))) {
+        dv_nest_to_dot(n);
+        return CT_AS_IT_IS;
+    }
+    if (t == DV_I32)
+        return CT_AS_IT_IS;
+    if (!suits_plan(n) || !dv_nest_is_matrices(n, n))
+        return CT_COPIED;
+    n->narrow = (uint8_t)t;
+    return CT_NARROW;
+}
+
+// -- Copies ------------------------------------------------------------------
+
+struct ct_copied {
+    dv_contract *in[DV_N_OPERANDS]; // NULL: it is read as it is
+    dv_contract *back;              // of out; NULL: it is written as it is
+    dv_contract *product;
+    void *memory[DV_N_OPERANDS]; // NULL: there is no copy
+};
+
+// Steps of an operand in a copy without gaps, those that lie together together.
+// The number of its elements; 0: they cannot be counted.
+static int64_t tight(dv_nest *n, int operand)
+{
+    int order[DV_NEST_MAX_DIMS], count = 0;
+    int64_t elems = 1;
+    for (int i = 0; i < n->n_dims; i++) {
+        int64_t step = llabs(n->dims[i].stride[operand]);
+        int at = count++;
+        if (!step && count--)
+            continue;
+        for (; at > 0 && llabs(n->dims[order[at - 1]].stride[operand]) > step;
+             at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int i = 0; i < count; i++) {
+        n->dims[order[i]].stride[operand] = elems;
+        if (!dv_mul_i64(&elems, elems, n->dims[order[i]].size))
+            return 0;
+    }
+    return elems < INT64_MAX / 16 ? elems : 0;
+}
+
+// An operand of `from` moved to where `to` has it.
+static void copy_nest(dv_nest *c, const dv_nest *from, const dv_nest *to,
+                      int operand)
+{
+    dv_dtype t = dv_nest_dtype(from, operand);
+    *c = (dv_nest){.main = DV_PRIM_COPY, .dtype = dv_nest_dtype(to, operand)};
+    memcpy(c->name, from->name, sizeof c->name);
+    c->types[DV_IN0] = (uint8_t)(1 + t);
+    for (int i = 0; i < from->n_dims; i++) {
+        const int64_t *a = from->dims[i].stride, *b = to->dims[i].stride;
+        if (!a[operand])
+            continue;
+        c->dims[c->n_dims++] = (dv_nest_dim){
+            .type = DV_NEST_C,
+            .exec = DV_NEST_SEQ,
+            .size = from->dims[i].size,
+            .stride = {[DV_IN0] = a[operand], [DV_OUT] = b[operand]}};
+    }
+    if (!c->n_dims)
+        c->dims[c->n_dims++] =
+            (dv_nest_dim){.type = DV_NEST_C,
+                          .exec = DV_NEST_SEQ,
+                          .size = 1,
+                          .stride = {[DV_IN0] = 1, [DV_OUT] = 1}};
+}
+
+static dv_status copy_operand(ct_copied *c, dv_jit *jit, const dv_nest *n,
+                              dv_nest *wide, int o,
+                              const dv_contract_options *options, dv_diag *diag)
+{
+    dv_nest move;
+    int64_t elems = tight(wide, o), bytes;
+    if (!elems ||
+        !dv_mul_i64(&bytes, elems, dv_dtype_get(wide->dtype)->size_bytes))
+        return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
+                       "%s is too large to be copied", dv_nest_operand_name(o));
+    c->memory[o] = dv_alloc((size_t)bytes);
+    if (!c->memory[o])
+        return dv_nomem(diag);
+    if (o != DV_OUT || n->first != DV_PRIM_ZERO) {
+        copy_nest(&move, n, wide, o);
+        DV_TRY(dv_contract_create(&c->in[o], jit, &move, options, diag));
+    }
+    if (o != DV_OUT)
+        return DV_OK;
+    copy_nest(&move, wide, n, o);
+    return dv_contract_create(&c->back, jit, &move, options, diag);
+}
+
+static dv_status fill(ct_copied *c, dv_jit *jit, const dv_nest *n,
+                      const dv_contract_options *options, dv_diag *diag)
+{
+    dv_contract_options o = *options;
+    dv_nest wide, all;
+    dv_nest_copy(&all, n);
+    dv_nest_unite(&all);
+    o.as_is = DV_LAID_OUT_ANEW;
+    dv_nest_copy(&wide, &all);
+    wide.dtype = dv_is_float(n->dtype) ? DV_F32 : DV_I32;
+    memset(wide.types, 0, sizeof wide.types);
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        if (dv_nest_dtype(n, i) != wide.dtype)
+            DV_TRY(copy_operand(c, jit, &all, &wide, i, &o, diag));
+    return dv_contract_create(&c->product, jit, &wide, &o, diag);
+}
+
+dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
+                           const dv_contract_options *options, dv_diag *diag)
+{
+    *out = dv_alloc(sizeof **out);
+    if (!*out)
+        return dv_nomem(diag);
+    **out = (ct_copied){0};
+    return fill(*out, jit, n, options, diag);
+}
+
+void ct_copied_destroy(ct_copied *c)
+{
+    if (!c)
+        return;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        dv_contract_destroy(c->in[o]);
+        dv_release(c->memory[o]);
+    }
+    dv_contract_destroy(c->back);
+    dv_contract_destroy(c->product);
+    dv_release(c);
+}
+
+const dv_nest *ct_copied_nest(const ct_copied *c)
+{
+    return dv_contract_nest(c->product);
+}
+
+void ct_copied_run(const ct_copied *c, ct_runner *run, const void *in0,
+                   const void *in1, void *out)
+{
+    const void *at[DV_N_OPERANDS] = {in0, in1, out};
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (c->in[o])
+            run(c->in[o], at[o], NULL, c->memory[o]);
+        if (c->memory[o])
+            at[o] = c->memory[o];
+    }
+    run(c->product, at[DV_IN0], at[DV_IN1], c->back ? c->memory[DV_OUT] : out);
+    if (c->back)
+        run(c->back, c->memory[DV_OUT], NULL, out);
+}
