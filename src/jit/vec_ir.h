@@ -64,9 +64,10 @@
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
     DV_VOP(IEQ, 2)                                                             \
-    DV_VOP(SHL, 1) /* by `imm` bits */                                         \
-    DV_VOP(SHR, 1) /* zeros come in */                                         \
-    DV_VOP(ROT, 1) /* lanes, by `imm` */
+    DV_VOP(SHL, 1)   /* by `imm` bits */                                       \
+    DV_VOP(SHR, 1)   /* zeros come in */                                       \
+    DV_VOP(ROT, 1)   /* lanes, by `imm` */                                     \
+    DV_VOP(PAIRS, 1) /* sums of two lanes, all of them twice */
 
 typedef enum dv_vop {
 #define DV_VOP(NAME, args) DV_V_##NAME,
@@ -165,6 +166,7 @@ typedef struct dv_vec_isa {
     int32_t most_accs;   // of a sum along rows; 0: one for each copy
     int32_t own_bf16;    // stores bf16 without instructions for the type
     int32_t checks;      // has CHECK
+    int32_t pairs;       // has PAIRS
     // Arguments of which one must be the destination as well, as a mask; 0:
     // any register will do.
     uint8_t tied[DV_V_SLOW_END + 1];

@@ -233,6 +233,10 @@ static void combine_of(planner *q, int k)
             emit(q, step, acc[i], acc[i], acc[i + by], 0);
     int t = dv_vec_alloc_temp(&q->a);
     for (int by = q->lanes / 2; by >= 1; by /= 2) {
+        if (step == DV_V_FADD && q->a.isa->pairs) {
+            emit(q, DV_V_PAIRS, acc[0], acc[0], 0, 0);
+            continue;
+        }
         emit(q, DV_V_ROT, t, acc[0], 0, by);
         emit(q, step, acc[0], acc[0], t, 0);
     }

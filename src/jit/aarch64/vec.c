@@ -24,7 +24,7 @@ static void make_plain(dv_code *code, const dv_vec_plan *p);
 
 #define NEON                                                                   \
     .fill = dv_a64_vec_fill, .n_regs = 31, .vector_bytes = 16, .most_accs = 4, \
-    .checks = 1,                                                               \
+    .checks = 1, .pairs = 1,                                                   \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
 const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
 const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,

@@ -41,6 +41,7 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_IABS] = {FOUR(abs_4s), A},
     [DV_V_ILT] = {FOUR(cmgt_4s), BA},
     [DV_V_IEQ] = {FOUR(cmeq_4s), AB},
+    [DV_V_PAIRS] = {BOTH(faddp_), AA},
     [DV_V_MOV] = {FOUR(mov_v), AA},
 };
 
