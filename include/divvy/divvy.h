@@ -718,7 +718,8 @@ typedef enum dv_as_is {
     DV_LAID_OUT_ANEW,     // nothing: all passes run
     DV_AS_IT_IS,          // everything
     DV_LOOPS_AS_THEY_ARE, // loops; if it packs nothing, what is packed is
-                          // chosen
+                          // chosen, and a k right around a kernel with one k
+                          // is taken into it
 } dv_as_is;
 
 typedef struct dv_contract_options {

@@ -67,6 +67,20 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
     return options;
 }
 
+// A loop over k right around a kernel that has one is the kernel's: sums stay
+// in registers for all of its turns, which come in the same order.
+static void take_k(dv_nest *n)
+{
+    int i = n->n_dims - 1, inside = 0;
+    for (; i >= 0 && n->dims[i].exec == DV_NEST_PRIM; i--)
+        inside += n->dims[i].type == DV_NEST_K;
+    if (i < 0 || inside != 1 || n->dims[i].type != DV_NEST_K ||
+        n->dims[i].exec != DV_NEST_SEQ || dv_nest_is_tiled(n))
+        return;
+    n->dims[i].exec = DV_NEST_PRIM;
+    n->main = DV_PRIM_BRGEMM;
+}
+
 // What is packed for loops as they are; nothing, where nothing can be.
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
@@ -74,6 +88,7 @@ static void pack_loops(dv_contract *c, const dv_nest_options *options)
     if (dv_nest_packed(&c->n) || dv_nest_is_plain(&c->n, NULL))
         return;
     dv_nest_copy(&packed, &c->n);
+    take_k(&packed);
     if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
         dv_nest_copy(&c->n, &packed);
 }
