@@ -27,11 +27,12 @@ dv_status ct_check_operands(const dv_nest *n, dv_diag *diag)
                    dv_dtype_get(n->dtype)->name);
 }
 
-// Do sums of i8 fit 32 bits?
+// Do whole sums fit 32 bits? Those of i8 may.
 static int fits(const dv_nest *n)
 {
-    return dv_nest_dtype(n, DV_IN0) == DV_I8 && n->first == DV_PRIM_ZERO &&
-           dv_nest_count_k(n) * 128 * 128 <= INT32_MAX;
+    return n->fits ||
+           (dv_nest_dtype(n, DV_IN0) == DV_I8 && n->first == DV_PRIM_ZERO &&
+            dv_nest_count_k(n) * 128 * 128 <= INT32_MAX);
 }
 
 static int has_touches(const dv_nest *n)
@@ -74,25 +75,34 @@ struct ct_copied {
     void *memory[DV_N_OPERANDS]; // NULL: there is no copy
 };
 
-// Steps of an operand in a copy without gaps, those that lie together together.
-// The number of its elements; 0: they cannot be counted.
+// Dimensions as copies have them: c, m, k, n, and of one type those with the
+// longer steps in out, or in in1, first. So those of one type are one.
+static void sort_dims(dv_nest *n)
+{
+    static const int rank[] = {
+        [DV_NEST_C] = 0, [DV_NEST_M] = 1, [DV_NEST_K] = 2, [DV_NEST_N] = 3};
+    for (int i = 1; i < n->n_dims; i++)
+        for (int j = i; j > 0; j--) {
+            dv_nest_dim a = n->dims[j - 1], b = n->dims[j];
+            int o = a.type == DV_NEST_K ? DV_IN1 : DV_OUT;
+            if (rank[a.type] < rank[b.type] ||
+                (a.type == b.type && llabs(a.stride[o]) >= llabs(b.stride[o])))
+                break;
+            n->dims[j - 1] = b;
+            n->dims[j] = a;
+        }
+}
+
+// Steps of an operand in a copy without gaps. The number of its elements; 0:
+// they cannot be counted.
 static int64_t tight(dv_nest *n, int operand)
 {
-    int order[DV_NEST_MAX_DIMS], count = 0;
     int64_t elems = 1;
-    for (int i = 0; i < n->n_dims; i++) {
-        int64_t step = llabs(n->dims[i].stride[operand]);
-        int at = count++;
-        if (!step && count--)
+    for (int i = n->n_dims - 1; i >= 0; i--) {
+        if (!n->dims[i].stride[operand])
             continue;
-        for (; at > 0 && llabs(n->dims[order[at - 1]].stride[operand]) > step;
-             at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (int i = 0; i < count; i++) {
-        n->dims[order[i]].stride[operand] = elems;
-        if (!dv_mul_i64(&elems, elems, n->dims[order[i]].size))
+        n->dims[i].stride[operand] = elems;
+        if (!dv_mul_i64(&elems, elems, n->dims[i].size))
             return 0;
     }
     return elems < INT64_MAX / 16 ? elems : 0;
@@ -125,43 +135,82 @@ static void copy_nest(dv_nest *c, const dv_nest *from, const dv_nest *to,
 }
 
 static dv_status copy_operand(ct_copied *c, dv_jit *jit, const dv_nest *n,
-                              dv_nest *wide, int o,
+                              dv_nest *to, int o,
                               const dv_contract_options *options, dv_diag *diag)
 {
     dv_nest move;
-    int64_t elems = tight(wide, o), bytes;
-    if (!elems ||
-        !dv_mul_i64(&bytes, elems, dv_dtype_get(wide->dtype)->size_bytes))
+    int64_t elems = tight(to, o), bytes;
+    if (!elems || !dv_mul_i64(&bytes, elems,
+                              dv_dtype_get(dv_nest_dtype(to, o))->size_bytes))
         return dv_fail(diag, DV_E_OVERFLOW, (dv_loc){n->src, n->off},
                        "%s is too large to be copied", dv_nest_operand_name(o));
     c->memory[o] = dv_alloc((size_t)bytes);
     if (!c->memory[o])
         return dv_nomem(diag);
     if (o != DV_OUT || n->first != DV_PRIM_ZERO) {
-        copy_nest(&move, n, wide, o);
+        copy_nest(&move, n, to, o);
         DV_TRY(dv_contract_create(&c->in[o], jit, &move, options, diag));
     }
     if (o != DV_OUT)
         return DV_OK;
-    copy_nest(&move, wide, n, o);
+    copy_nest(&move, to, n, o);
     return dv_contract_create(&c->back, jit, &move, options, diag);
 }
 
+// Is a product of pairs worth its copies: is there an instruction for it, and
+// are there some rows, columns and k?
+static int suits_pairs(const dv_nest *n, const dv_isa *isa)
+{
+    enum { LEAST = 16 };
+    double size[4] = {1, 1, 1, 1};
+    for (int i = 0; i < n->n_dims; i++)
+        size[n->dims[i].type] *= (double)n->dims[i].size;
+    return suits_plan(n) && dv_isa_has(isa, dv_nest_factors(n)) &&
+           size[DV_NEST_M] >= LEAST && size[DV_NEST_N] >= LEAST &&
+           size[DV_NEST_K] >= LEAST;
+}
+
+// Is it one of matrices once in0 and in1 are copied, or out as well? A bit for
+// each that is; 0: never.
+static int copied_for_pairs(const dv_nest *n)
+{
+    dv_nest to;
+    dv_nest_copy(&to, n);
+    int copied = 0;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        copied |= 1 << o;
+        if (!tight(&to, o))
+            return 0;
+        if (o >= DV_IN1 && dv_nest_is_matrices(&to, NULL))
+            return copied;
+    }
+    return 0;
+}
+
+// The product of copies: of pairs, or of one type.
 static dv_status fill(ct_copied *c, dv_jit *jit, const dv_nest *n,
                       const dv_contract_options *options, dv_diag *diag)
 {
     dv_contract_options o = *options;
-    dv_nest wide, all;
+    dv_nest all, to;
+    int copied = 0;
     dv_nest_copy(&all, n);
     dv_nest_unite(&all);
+    sort_dims(&all);
     o.as_is = DV_LAID_OUT_ANEW;
-    dv_nest_copy(&wide, &all);
-    wide.dtype = dv_is_float(n->dtype) ? DV_F32 : DV_I32;
-    memset(wide.types, 0, sizeof wide.types);
+    dv_nest_copy(&to, &all);
+    to.fits = fits(n) != 0;
+    if (suits_pairs(&all, dv_jit_isa(jit)))
+        copied = copied_for_pairs(&all);
+    if (!copied) {
+        to.dtype = dv_is_float(n->dtype) ? DV_F32 : DV_I32;
+        memset(to.types, 0, sizeof to.types);
+        copied = 1 << DV_IN0 | 1 << DV_IN1 | (to.dtype != n->dtype) << DV_OUT;
+    }
     for (int i = 0; i < DV_N_OPERANDS; i++)
-        if (dv_nest_dtype(n, i) != wide.dtype)
-            DV_TRY(copy_operand(c, jit, &all, &wide, i, &o, diag));
-    return dv_contract_create(&c->product, jit, &wide, &o, diag);
+        if (copied >> i & 1)
+            DV_TRY(copy_operand(c, jit, &all, &to, i, &o, diag));
+    return dv_contract_create(&c->product, jit, &to, &o, diag);
 }
 
 dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,

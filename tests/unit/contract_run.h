@@ -14,13 +14,14 @@ typedef struct operand {
 
 static inline operand made_up(const dv_nest *n, int o)
 {
-    int64_t lo, hi, size = dv_dtype_get(n->dtype)->size_bytes;
+    dv_dtype type = dv_nest_dtype(n, o);
+    int64_t lo, hi, size = dv_dtype_get(type)->size_bytes;
     operand x;
     assert_true(dv_nest_extent(n, o, &lo, &hi));
     x.bytes = (size_t)((hi - lo + 1) * size);
     x.data = aligned_alloc(64, (x.bytes + 63) / 64 * 64);
     x.at = (char *)x.data - lo * size;
-    dv_nest_fill(n->dtype, (uint64_t)o, x.data, hi - lo + 1);
+    dv_nest_fill(type, (uint64_t)o, x.data, hi - lo + 1);
     return x;
 }
 
