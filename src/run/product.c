@@ -20,6 +20,7 @@ struct dv_product {
     int copied[2]; // the factor is copied first, widened or with k together
     dv_widen copy[2];
     int direct;          // sums go straight to the tensor
+    int there;           // or may wait there to be finished
     const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
     // variable in this list is the last, shorter one. There are as many tiles
@@ -154,6 +155,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
         p->direct &= i < 2 || t == p->nest.dtype;
+        p->there &= i < 2 || t == p->nest.dtype;
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
     }
@@ -188,7 +190,8 @@ static int fill_product(dv_product *p)
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
-    p->direct = last >= 0 && !p->how.parts && !reads_result(p->o);
+    p->there = !p->how.parts && !reads_result(p->o);
+    p->direct = last >= 0 && p->there;
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
     if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
@@ -306,6 +309,17 @@ static int64_t results_of(const dv_product *p, const dv_tile *t)
     return n;
 }
 
+// Do sums lie as elements of the tensor do? Then they need no room.
+static int lie_there(const dv_product *p, const dv_tile *t,
+                     const int64_t *steps)
+{
+    int same = p->there;
+    for (int v = 0; v < p->o->n_vars && same; v++)
+        same = p->o->vars[v].reduce || t->end[v] - t->begin[v] == 1 ||
+               steps[v] == p->flat[2]->coef[v];
+    return same;
+}
+
 // A k of one point would stand between others that are one.
 static void drop_points(dv_nest *n)
 {
@@ -331,9 +345,8 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
                             ALIGN_BYTES);
     if (!p->direct) {
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
-        *bytes += p->how.parts ? 0
-                               : dv_round_up(p->sum_bytes * results_of(p, t),
-                                             ALIGN_BYTES);
+        if (!p->how.parts && !lie_there(p, t, steps[2]))
+            *bytes += dv_round_up(p->sum_bytes * results_of(p, t), ALIGN_BYTES);
     }
     for (int i = 0; i < n.n_dims; i++) {
         int v = p->var[i];
@@ -399,8 +412,9 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
                     void *const *at, void *memory, void *acc)
 {
     char *op[DV_N_OPERANDS], *room = memory;
+    int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        int64_t off = p->flat[i]->base, steps[DV_MAX_VARS];
+        int64_t off = p->flat[i]->base;
         for (int v = 0; v < p->o->n_vars; v++)
             off += p->flat[i]->coef[v] * t->begin[v];
         op[i] = (char *)at[p->access[i]] + off * p->elem_bytes[i];
@@ -413,7 +427,11 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
                                                p->o->n_vars, steps),
                             ALIGN_BYTES);
     }
-    char *sums = p->direct ? op[2] : p->how.parts ? acc : room;
+    if (!p->direct && !p->how.parts)
+        dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps);
+    char *sums = p->how.parts                          ? acc
+                 : p->direct || lie_there(p, t, steps) ? op[2]
+                                                       : room;
     dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);
     if (!p->direct && !p->how.parts)
         dv_vec_op_part(p->how.vec, at, t->begin, t->end, DV_FINISH, sums);
