@@ -141,7 +141,11 @@ struct dv_nest {
     // Of in0 and in1, where a plan takes them as they are: sums are of f32 or
     // i32 and stored as `dtype` says; 0: all have `dtype`. No part of the text.
     uint8_t narrow;
-    uint8_t fits;      // whole sums fit 32 bits; no part of the text
+    uint8_t fits; // whole sums fit 32 bits; no part of the text
+    // 1 + DV_NEST_M or DV_NEST_N: before the last touch a value is added, one
+    // for each element of these (run/contract.h says where they are); 0: none.
+    // No part of the text.
+    uint8_t bias;
     uint8_t mean;      // sums are divided by how many there are
     uint8_t constants; // a bit an operand: it is value[operand]
     // 1 + the operand that in2 is the index of, in steps of so many elements,

@@ -154,6 +154,10 @@ static dv_status build(dv_contract *c, dv_jit *jit,
                            "%s is too large to be packed",
                            dv_nest_operand_name(i));
     DV_TRY(ct_map_buffers(c, diag));
+    if (c->n.bias && (c->points || !plain))
+        return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                       "nest %s has a bias, but is no plain product",
+                       c->n.name);
     if (c->points)
         return DV_OK;
     if (plain)
@@ -304,9 +308,10 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
     if (c->n_plans) {
         int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
+        dv_gemm_args args = {.bias = c->bias};
         dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
                      s->at[c->form.in_row], s->at[c->form.in_col],
-                     s->at[DV_OUT], NULL);
+                     s->at[DV_OUT], c->n.bias ? &args : NULL);
         return;
     }
     if (c->on_way) {

@@ -21,4 +21,7 @@
 dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
                            const dv_contract *other,
                            const dv_contract_options *options, dv_diag *diag);
+// A nest with bias, which only plain products have (DV_E_NEST otherwise): the
+// values for runs behind this, one beside the other, of the nest's type.
+void dv_contract_bias(dv_contract *c, const void *values);
 #endif

@@ -135,6 +135,7 @@ struct dv_contract {
     ct_reduce *reduce;                   // owned; NULL: it is none
     ct_copied *copied;                   // owned; NULL: operands are not
     const void *in2;                     // borrowed, by dv_contract_more
+    const void *bias;                    // and by dv_contract_bias
     ct_bad bad;
     dv_jit *own_jit; // NULL: it is borrowed
     void *memory;    // owned, mapped

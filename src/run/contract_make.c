@@ -204,6 +204,25 @@ static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
                                                           : 0;
 }
 
+// The bias of a plan: of its rows or columns, if all that the nest has are its.
+static dv_status set_bias(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
+{
+    const dv_nest_form *f = &c->form;
+    int type = c->n.bias - 1, outside = 0;
+    for (int i = 0; i < f->n_loops; i++)
+        outside |= (int)c->n.dims[i].type == type;
+    if (!c->n.bias)
+        return DV_OK;
+    if (!outside && f->row >= 0 && (int)c->n.dims[f->row].type == type)
+        s->bias = DV_BIAS_M;
+    else if (!outside && f->col >= 0 && (int)c->n.dims[f->col].type == type)
+        s->bias = DV_BIAS_N;
+    return s->bias
+               ? DV_OK
+               : dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                         "the bias of nest %s is not of its kernel", c->n.name);
+}
+
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag)
 {
@@ -235,6 +254,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     }
     if (c->n.k_order == DV_K_AS_IT_IS)
         follow_sums(c, &s, &o);
+    DV_TRY(set_bias(c, &s, diag));
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);
     if (!c->plans)
         return dv_nomem(diag);

@@ -37,6 +37,11 @@ void dv_contract_more(dv_contract *c, const void *in2)
     c->in2 = in2;
 }
 
+void dv_contract_bias(dv_contract *c, const void *values)
+{
+    c->bias = values;
+}
+
 dv_status dv_contract_found(dv_contract *c, dv_diag *diag)
 {
     if (!atomic_exchange(&c->bad.found, 0))

@@ -19,8 +19,12 @@ struct dv_product {
     int64_t sum_bytes;                 // of an element of the contraction
     int copied[2]; // the factor is copied first, widened or with k together
     dv_widen copy[2];
-    int direct;          // sums go straight to the tensor
-    int there;           // or may wait there to be finished
+    int direct; // sums go straight to the tensor
+    int there;  // or may wait there to be finished
+    // Or kernels finish them where they can: a read that is a value for each
+    // row or column, added before this touch. -1: it is none.
+    int32_t bias;
+    int bias_type, bias_last;
     const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
     // variable in this list is the last, shorter one. There are as many tiles
@@ -56,14 +60,30 @@ static int reads_result(const dv_op *o)
     return 0;
 }
 
+static int is_apply(const dv_expr *e, dv_fn fn)
+{
+    return e->kind == DV_EXPR_APPLY && e->fn == fn;
+}
+
 // What happens to the sum, as a touch of the nest; -1: something else.
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
     const dv_expr *e = o->body;
     if (e == sum)
         return DV_PRIM_NONE;
-    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU && e->arg[0] == sum)
-        return DV_PRIM_RELU;
+    return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
+}
+
+// The read that is added to the sum, before relu or nothing; -1: there is none.
+static int added(const dv_op *o, const dv_expr *sum, int *last)
+{
+    const dv_expr *e = o->body;
+    int relu = is_apply(e, DV_FN_RELU);
+    *last = relu ? DV_PRIM_RELU : DV_PRIM_NONE;
+    e = relu ? e->arg[0] : e;
+    for (int i = 0; i < 2 && is_apply(e, DV_FN_ADD); i++)
+        if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ)
+            return e->arg[!i]->read;
     return -1;
 }
 
@@ -122,6 +142,39 @@ static int is_one(const dv_product *p, const dv_flat *flat, const int32_t *vars,
         cut = p->how.plan->slices[p->how.op][vars[i]] < len;
     }
     return 1;
+}
+
+// The nest's type of the one variable that a read steps along, by 1, if no
+// other has that type; -1: it is no bias.
+static int bias_type(const dv_product *p, int32_t read)
+{
+    const dv_flat *f = &p->how.kernel->reads[read];
+    int type = -1, others = 0;
+    for (int i = 0; i < p->nest.n_dims; i++) {
+        const dv_nest_dim *d = &p->nest.dims[i];
+        if (!f->coef[p->var[i]])
+            continue;
+        if (type >= 0 || f->coef[p->var[i]] != 1)
+            return -1;
+        type = (int)d->type;
+    }
+    for (int i = 0; i < p->nest.n_dims; i++)
+        others += (int)p->nest.dims[i].type == type;
+    return others == 1 && (type == DV_NEST_M || type == DV_NEST_N) ? type : -1;
+}
+
+static void find_bias(dv_product *p)
+{
+    const dv_program *program = p->how.plan->ops;
+    int32_t r = added(p->o, p->how.kernel->reduce, &p->bias_last);
+    p->bias = -1;
+    if (r < 0 || p->direct || !p->there || !dv_is_float(p->nest.dtype) ||
+        dv_access_is_indirect(&p->o->reads[r]) ||
+        program->tensors[p->o->reads[r].tensor].dtype != p->nest.dtype)
+        return;
+    p->bias_type = bias_type(p, r);
+    if (p->bias_type >= 0)
+        p->bias = r;
 }
 
 // A factor that is not what the kernel reads is copied. 0: it cannot be.
@@ -196,6 +249,7 @@ static int fill_product(dv_product *p)
         return 0;
     if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
         return 0; // who would finish the sums?
+    find_bias(p);
     fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
     return 1;
@@ -262,7 +316,7 @@ static dv_contract **made_for(const dv_product *p, const dv_tile *t,
 static int same_nest(const dv_nest *a, const dv_nest *b)
 {
     if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
-        a->dot != b->dot || a->narrow != b->narrow)
+        a->dot != b->dot || a->narrow != b->narrow || a->bias != b->bias)
         return 0;
     for (int i = 0; i < a->n_dims; i++)
         if (a->dims[i].type != b->dims[i].type ||
@@ -330,12 +384,19 @@ static void drop_points(dv_nest *n)
     n->n_dims = kept;
 }
 
-// The nest of a tile, with the strides of what is copied together.
-static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
+// The nest of a tile, with the strides of what is copied together; and with the
+// bias, then straight to the tensor.
+static dv_nest nest_of(const dv_product *p, const dv_tile *t, int with_bias,
+                       int64_t *bytes)
 {
     dv_nest n = p->nest;
     int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
+    int direct = p->direct || with_bias;
     *bytes = 0;
+    if (with_bias) {
+        n.bias = (uint8_t)(1 + p->bias_type);
+        n.last = (dv_prim)p->bias_last;
+    }
     for (int i = 0; i < 2; i++)
         if (p->copied[i])
             *bytes +=
@@ -343,7 +404,7 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
                                 dv_widen_steps(&p->copy[i], t->begin, t->end,
                                                p->o->n_vars, steps[i]),
                             ALIGN_BYTES);
-    if (!p->direct) {
+    if (!direct) {
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
         if (!p->how.parts && !lie_there(p, t, steps[2]))
             *bytes += dv_round_up(p->sum_bytes * results_of(p, t), ALIGN_BYTES);
@@ -353,7 +414,7 @@ static dv_nest nest_of(const dv_product *p, const dv_tile *t, int64_t *bytes)
         dv_nest_dim *d = &n.dims[i];
         d->size = t->end[v] - t->begin[v];
         for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (d->stride[k] && (k < 2 ? p->copied[k] : !p->direct))
+            if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
                 d->stride[k] = steps[k][v];
     }
     // A step along what has one point leads nowhere, but must not be none.
@@ -374,22 +435,16 @@ static dv_contract *find_made(const dv_product_set *s, const dv_nest *n)
     return NULL;
 }
 
-dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
-                             dv_product_set *set, dv_diag *diag)
+static dv_status prepare(dv_product *p, const dv_tile *t, int with_bias,
+                         dv_contract **to, dv_product_set *set, dv_diag *diag)
 {
-    dv_contract **to = made_for(p, t, thread);
     int64_t bytes;
-    if (*to)
-        return DV_OK;
-    dv_nest n = nest_of(p, t, &bytes);
+    dv_nest n = nest_of(p, t, with_bias, &bytes);
     if (!dv_sums_apply(p->sums, &n))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "%s cannot be summed in the order of the plan",
                        p->o->name);
-    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     *to = find_made(set, &n);
-    if (*to)
-        return DV_OK;
     const dv_contract *like = NULL; // what another thread has
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);
@@ -397,15 +452,42 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
-    dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
-    if (!copy || !make_room(set, p->how.arena))
-        return dv_nomem(diag);
-    *copy = n;
-    DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
-                : dv_contract_create(to, p->how.jit, &n, &options, diag));
-    set->of[set->n] = copy;
-    set->at[set->n++] = *to;
+    if (!*to) {
+        dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
+        if (!copy || !make_room(set, p->how.arena))
+            return dv_nomem(diag);
+        *copy = n;
+        DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
+                    : dv_contract_create(to, p->how.jit, &n, &options, diag));
+        set->of[set->n] = copy;
+        set->at[set->n++] = *to;
+    }
+    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     return DV_OK;
+}
+
+dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
+                             dv_product_set *set, dv_diag *diag)
+{
+    dv_contract **to = made_for(p, t, thread);
+    if (*to)
+        return DV_OK;
+    if (p->bias >= 0) {
+        dv_status st = prepare(p, t, 1, to, set, NULL);
+        if (st == DV_OK || st == DV_E_NOMEM)
+            return st == DV_OK ? st : dv_nomem(diag);
+    }
+    return prepare(p, t, 0, to, set, diag);
+}
+
+// Where a read is that a tile begins with.
+static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
+                      void *at, int64_t elem_bytes)
+{
+    int64_t off = flat->base;
+    for (int v = 0; v < n_vars; v++)
+        off += flat->coef[v] * t->begin[v];
+    return (char *)at + off * elem_bytes;
 }
 
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
@@ -414,10 +496,8 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
     char *op[DV_N_OPERANDS], *room = memory;
     int64_t steps[DV_MAX_VARS];
     for (int i = 0; i < DV_N_OPERANDS; i++) {
-        int64_t off = p->flat[i]->base;
-        for (int v = 0; v < p->o->n_vars; v++)
-            off += p->flat[i]->coef[v] * t->begin[v];
-        op[i] = (char *)at[p->access[i]] + off * p->elem_bytes[i];
+        op[i] = begin_of(p->flat[i], p->o->n_vars, t, at[p->access[i]],
+                         p->elem_bytes[i]);
         if (i == 2 || !p->copied[i])
             continue;
         dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
@@ -427,12 +507,19 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
                                                p->o->n_vars, steps),
                             ALIGN_BYTES);
     }
-    if (!p->direct && !p->how.parts)
+    dv_contract *c = *made_for(p, t, thread);
+    int inside = dv_contract_nest(c)->bias;
+    int finish = !p->direct && !p->how.parts && !inside;
+    if (inside)
+        dv_contract_bias(c,
+                         begin_of(&p->how.kernel->reads[p->bias], p->o->n_vars,
+                                  t, at[p->bias], p->sum_bytes));
+    if (finish)
         dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps);
-    char *sums = p->how.parts                          ? acc
-                 : p->direct || lie_there(p, t, steps) ? op[2]
-                                                       : room;
-    dv_contract_part(*made_for(p, t, thread), 0, op[0], op[1], sums);
-    if (!p->direct && !p->how.parts)
+    char *sums = p->how.parts                        ? acc
+                 : !finish || lie_there(p, t, steps) ? op[2]
+                                                     : room;
+    dv_contract_part(c, 0, op[0], op[1], sums);
+    if (finish)
         dv_vec_op_part(p->how.vec, at, t->begin, t->end, DV_FINISH, sums);
 }

@@ -126,6 +126,71 @@ static void any_number_gives_the_same_bits(void **state)
 // Tiles that threads take as they come: which thread has which is chance, what
 // is computed is not. Repeats fill the
 // queues again.
+// y of two programs, to the bit.
+static void same_y(const char *const text[2], int threads)
+{
+    job j[2];
+    const void *y[2];
+    int64_t bytes = 0;
+    for (int k = 0; k < 2; k++) {
+        start(&j[k], text[k], threads, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(j[k].x, j[k].diag), DV_OK);
+        int t = (int)dv_program_find(j[k].plan->ops, "y");
+        y[k] = j[k].data[t];
+        bytes = dv_tensor_bytes(&j[k].plan->ops->tensors[t]);
+    }
+    if (memcmp(y[0], y[1], (size_t)bytes) != 0)
+        fail_msg("%d threads:\n%s", threads, text[0]);
+    stop(&j[0]);
+    stop(&j[1]);
+}
+
+// What kernels add to their sums is what is added behind them: of rows, of
+// columns, in blocks of k, of one row, of narrow factors; and what is no bias.
+static void a_bias_is_added_last(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *a, *b, *v, *sum, *bias;
+    } cases[] = {
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[47]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[33]", "a[m,k] * b[k,n]",
+         "v[m]"},
+        {"f32", "f32[133, 1500]", "f32[1500, 147]", "f32[200]",
+         "a[m,k] * b[k,n]", "v[n + 53]"},
+        {"f64", "f64[700, 33]", "f64[47, 700]", "f64[33]", "a[k,m] * b[n,k]",
+         "v[m]"},
+        {"f32", "f32[1, 500]", "f32[500, 90]", "f32[90]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "bf16[70, 300]", "bf16[300, 90]", "f32[90]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "f16[70, 300]", "f16[90, 300]", "f32[70]", "a[m,k] * b[n,k]",
+         "v[m]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[47, 33]", "a[m,k] * b[k,n]",
+         "v[n,m]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[94]", "a[m,k] * b[k,n]",
+         "v[2 * n]"},
+    };
+    for (size_t i = 0; i < 3 * sizeof cases / sizeof *cases; i++) {
+        int c = (int)i / 3, relu = i % 3 != 1, first = i % 3 != 0;
+        const char *f = relu ? "relu" : "", *v = cases[c].bias;
+        char in[200], sum[100], text[2][500];
+        snprintf(in, sizeof in, "input a: %s\ninput b: %s\ninput v: %s\n",
+                 cases[c].a, cases[c].b, cases[c].v);
+        snprintf(sum, sizeof sum, "(sum[k] %s)", cases[c].sum);
+        snprintf(text[0], sizeof *text,
+                 "%sy[m,n]: %s = %s(%s + %s)\noutput y\n", in, cases[c].type, f,
+                 first ? v : sum, first ? sum : v);
+        snprintf(text[1], sizeof *text,
+                 "%sc[m,n]: %s = %s\ny[m,n]: %s = %s(c[m,n] + %s)\n"
+                 "output c, y\n",
+                 in, cases[c].type, sum, cases[c].type, f, v);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
 static void handed_out_tiles_give_the_same_bits(void **state)
 {
     (void)state;
@@ -359,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_gives_the_same_bits),
+        cmocka_unit_test(a_bias_is_added_last),
         cmocka_unit_test(handed_out_tiles_give_the_same_bits),
         cmocka_unit_test(parts_are_combined_in_order),
         cmocka_unit_test(an_error_of_one_thread_is_the_runs),
