@@ -148,6 +148,7 @@ int ct_lay_loops(dv_contract *c);
 int ct_lay_parts(dv_contract *c);
 void ct_lay_panels(dv_contract *c);
 int ct_lay_buffer(dv_contract *c, int operand);
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag); // all of a run's
 // contract_make.c: kernels and movers of a contraction whose loops are laid
 // out.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
@@ -168,8 +169,6 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
-// All memory of a run.
-dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
 // contract_move.c
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);

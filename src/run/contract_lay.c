@@ -1,7 +1,10 @@
 // Where everything of a contraction lies: loops with their steps, panels,
 // buffers, parts of sums.
+#define _GNU_SOURCE // MADV_HUGEPAGE
 #include "base/math.h"
 #include "run/contract_in.h"
+#include <string.h>
+#include <sys/mman.h>
 
 #define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
 
@@ -209,4 +212,41 @@ int ct_lay_buffer(dv_contract *c, int o)
     }
     c->buffer_bytes[o] = dv_round_up(elems * c->es, 256);
     return elems <= MOST_ELEMS;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+enum { HUGE_BYTES = 2 << 20 };
+
+// All buffers in one mapping, huge pages where the system has them.
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
+{
+    int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        each += c->buffer_bytes[o];
+    size_t team = (size_t)c->threads * sizeof *c->team;
+    c->team = dv_alloc(team);
+    if (!c->team)
+        return dv_nomem(diag);
+    memset(c->team, 0, team);
+    if (!each && !sums)
+        return DV_OK;
+    int64_t total =
+        dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return dv_nomem(diag);
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    c->memory = m;
+    c->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < c->threads; i++)
+        for (int o = 0; o < DV_N_OPERANDS; o++) {
+            c->team[i].buffer[o] = at;
+            at += c->buffer_bytes[o];
+        }
+    c->sums = at;
+    return DV_OK;
 }

@@ -1,11 +1,9 @@
 // Kernels and moves of a contraction, all that a run can come to need.
-#define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
 #include "run/contract_in.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
 
@@ -204,13 +202,22 @@ static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
                                                           : 0;
 }
 
-// The bias of a plan: of its rows or columns, if all that the nest has are its.
-static dv_status set_bias(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
+// What of sums are finished by a plan: they are rounded to what is stored, if
+// all of k is the plan's; a bias is added, if all rows or columns are.
+static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
-    int type = c->n.bias - 1, outside = 0;
-    for (int i = 0; i < f->n_loops; i++)
+    int type = c->n.bias - 1, outside = 0, parts = 0;
+    for (int i = 0; i < f->n_loops; i++) {
         outside |= (int)c->n.dims[i].type == type;
+        parts |= c->n.dims[i].type == DV_NEST_K;
+    }
+    if (c->n.dtype == DV_F16 || c->n.dtype == DV_BF16) {
+        s->ctype = (uint8_t)c->n.dtype;
+        if (parts)
+            return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                           "nest %s would round parts of its sums", c->n.name);
+    }
     if (!c->n.bias)
         return DV_OK;
     if (!outside && f->row >= 0 && (int)c->n.dims[f->row].type == type)
@@ -247,14 +254,11 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
     s.one_sum = options->one_sum != 0;
-    if (c->n.narrow) {
+    if (c->n.narrow)
         s.dtype = c->n.narrow;
-        if (c->n.dtype == DV_F16 || c->n.dtype == DV_BF16)
-            s.ctype = (uint8_t)c->n.dtype;
-    }
     if (c->n.k_order == DV_K_AS_IT_IS)
         follow_sums(c, &s, &o);
-    DV_TRY(set_bias(c, &s, diag));
+    DV_TRY(set_end(c, &s, diag));
     c->plans = dv_alloc((size_t)count * sizeof *c->plans);
     if (!c->plans)
         return dv_nomem(diag);
@@ -511,43 +515,6 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
         for (int k = 0; k < (operand == DV_OUT ? 1 : n_ways(c)); k++)
             if (!m->scalar)
                 DV_TRY(make_moves(c, m, jit, rest, k, diag));
-    return DV_OK;
-}
-
-// -- Memory ------------------------------------------------------------------
-
-enum { HUGE_BYTES = 2 << 20 };
-
-// All buffers in one mapping, huge pages where the system has them.
-dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
-{
-    int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
-    for (int o = 0; o < DV_N_OPERANDS; o++)
-        each += c->buffer_bytes[o];
-    size_t team = (size_t)c->threads * sizeof *c->team;
-    c->team = dv_alloc(team);
-    if (!c->team)
-        return dv_nomem(diag);
-    memset(c->team, 0, team);
-    if (!each && !sums)
-        return DV_OK;
-    int64_t total =
-        dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
-    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m == MAP_FAILED)
-        return dv_nomem(diag);
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
-    c->memory = m;
-    c->memory_bytes = (size_t)total;
-    unsigned char *at = m;
-    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
-    for (int32_t i = 0; i < c->threads; i++)
-        for (int o = 0; o < DV_N_OPERANDS; o++) {
-            c->team[i].buffer[o] = at;
-            at += c->buffer_bytes[o];
-        }
-    c->sums = at;
     return DV_OK;
 }
 

@@ -21,10 +21,12 @@ struct dv_product {
     dv_widen copy[2];
     int direct; // sums go straight to the tensor
     int there;  // or may wait there to be finished
-    // Or kernels finish them where they can: a read that is a value for each
-    // row or column, added before this touch. -1: it is none.
-    int32_t bias;
-    int bias_type, bias_last;
+    // Or kernels may finish them where they can: round them to what is stored,
+    // and add a value for each row or column, a read, before the last touch.
+    int inside, inside_last;
+    int32_t bias; // -1: there is none
+    int bias_type;
+    dv_dtype stored;
     const dv_sums *sums; // the order of additions, for all tiles
     // By thread and shape: bit i of a shape says that the slice of the i-th
     // variable in this list is the last, shorter one. There are as many tiles
@@ -74,16 +76,17 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
     return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
 }
 
-// The read that is added to the sum, before relu or nothing; -1: there is none.
-static int added(const dv_op *o, const dv_expr *sum, int *last)
+// The same behind an addition: *r is the read that is added.
+static int last_behind(const dv_op *o, const dv_expr *sum, int32_t *r)
 {
     const dv_expr *e = o->body;
     int relu = is_apply(e, DV_FN_RELU);
-    *last = relu ? DV_PRIM_RELU : DV_PRIM_NONE;
     e = relu ? e->arg[0] : e;
     for (int i = 0; i < 2 && is_apply(e, DV_FN_ADD); i++)
-        if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ)
-            return e->arg[!i]->read;
+        if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ) {
+            *r = e->arg[!i]->read;
+            return relu ? DV_PRIM_RELU : DV_PRIM_NONE;
+        }
     return -1;
 }
 
@@ -163,18 +166,34 @@ static int bias_type(const dv_product *p, int32_t read)
     return others == 1 && (type == DV_NEST_M || type == DV_NEST_N) ? type : -1;
 }
 
-static void find_bias(dv_product *p)
+// Plans round sums of f32 that they make of narrow factors.
+static int may_store(const dv_product *p)
+{
+    return p->stored == p->nest.dtype ||
+           (p->nest.narrow && p->nest.dtype == DV_F32 &&
+            (p->stored == DV_F16 || p->stored == DV_BF16));
+}
+
+static void find_inside(dv_product *p)
 {
     const dv_program *program = p->how.plan->ops;
-    int32_t r = added(p->o, p->how.kernel->reduce, &p->bias_last);
+    const dv_expr *sum = p->how.kernel->reduce;
+    int32_t r = -1;
     p->bias = -1;
-    if (r < 0 || p->direct || !p->there || !dv_is_float(p->nest.dtype) ||
-        dv_access_is_indirect(&p->o->reads[r]) ||
-        program->tensors[p->o->reads[r].tensor].dtype != p->nest.dtype)
+    p->inside_last = last_touch(p->o, sum);
+    if (p->inside_last < 0)
+        p->inside_last = last_behind(p->o, sum, &r);
+    if (p->inside_last < 0 || p->direct || p->how.parts || reads_result(p->o) ||
+        !dv_is_float(p->nest.dtype) || !may_store(p))
         return;
-    p->bias_type = bias_type(p, r);
-    if (p->bias_type >= 0)
+    if (r >= 0) {
         p->bias = r;
+        p->bias_type = bias_type(p, r);
+        if (dv_access_is_indirect(&p->o->reads[r]) || p->bias_type < 0 ||
+            program->tensors[p->o->reads[r].tensor].dtype != p->nest.dtype)
+            return;
+    }
+    p->inside = 1;
 }
 
 // A factor that is not what the kernel reads is copied. 0: it cannot be.
@@ -209,6 +228,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
         p->direct &= i < 2 || t == p->nest.dtype;
         p->there &= i < 2 || t == p->nest.dtype;
+        p->stored = t; // that of the last stays
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
     }
@@ -249,7 +269,7 @@ static int fill_product(dv_product *p)
         return 0;
     if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
         return 0; // who would finish the sums?
-    find_bias(p);
+    find_inside(p);
     fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
     return 1;
@@ -384,18 +404,19 @@ static void drop_points(dv_nest *n)
     n->n_dims = kept;
 }
 
-// The nest of a tile, with the strides of what is copied together; and with the
-// bias, then straight to the tensor.
-static dv_nest nest_of(const dv_product *p, const dv_tile *t, int with_bias,
+// The nest of a tile, with the strides of what is copied together; and with
+// what finishes sums inside, then straight to the tensor.
+static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
                        int64_t *bytes)
 {
     dv_nest n = p->nest;
     int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
-    int direct = p->direct || with_bias;
+    int direct = p->direct || inside;
     *bytes = 0;
-    if (with_bias) {
-        n.bias = (uint8_t)(1 + p->bias_type);
-        n.last = (dv_prim)p->bias_last;
+    if (inside) {
+        n.dtype = p->stored;
+        n.bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
+        n.last = (dv_prim)p->inside_last;
     }
     for (int i = 0; i < 2; i++)
         if (p->copied[i])
@@ -435,11 +456,11 @@ static dv_contract *find_made(const dv_product_set *s, const dv_nest *n)
     return NULL;
 }
 
-static dv_status prepare(dv_product *p, const dv_tile *t, int with_bias,
+static dv_status prepare(dv_product *p, const dv_tile *t, int inside,
                          dv_contract **to, dv_product_set *set, dv_diag *diag)
 {
     int64_t bytes;
-    dv_nest n = nest_of(p, t, with_bias, &bytes);
+    dv_nest n = nest_of(p, t, inside, &bytes);
     if (!dv_sums_apply(p->sums, &n))
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "%s cannot be summed in the order of the plan",
@@ -472,7 +493,7 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     dv_contract **to = made_for(p, t, thread);
     if (*to)
         return DV_OK;
-    if (p->bias >= 0) {
+    if (p->inside) {
         dv_status st = prepare(p, t, 1, to, set, NULL);
         if (st == DV_OK || st == DV_E_NOMEM)
             return st == DV_OK ? st : dv_nomem(diag);
@@ -488,6 +509,13 @@ static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
     for (int v = 0; v < n_vars; v++)
         off += flat->coef[v] * t->begin[v];
     return (char *)at + off * elem_bytes;
+}
+
+// Are sums finished inside?
+static int finishes(const dv_product *p, const dv_contract *c)
+{
+    const dv_nest *n = dv_contract_nest(c);
+    return p->inside && n->dtype == p->stored && !n->bias == (p->bias < 0);
 }
 
 void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
@@ -508,9 +536,8 @@ void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
                             ALIGN_BYTES);
     }
     dv_contract *c = *made_for(p, t, thread);
-    int inside = dv_contract_nest(c)->bias;
-    int finish = !p->direct && !p->how.parts && !inside;
-    if (inside)
+    int finish = !p->direct && !p->how.parts && !finishes(p, c);
+    if (!finish && p->bias >= 0)
         dv_contract_bias(c,
                          begin_of(&p->how.kernel->reads[p->bias], p->o->n_vars,
                                   t, at[p->bias], p->sum_bytes));

@@ -123,9 +123,6 @@ static void any_number_gives_the_same_bits(void **state)
     }
 }
 
-// Tiles that threads take as they come: which thread has which is chance, what
-// is computed is not. Repeats fill the
-// queues again.
 // y of two programs, to the bit.
 static void same_y(const char *const text[2], int threads)
 {
@@ -146,7 +143,8 @@ static void same_y(const char *const text[2], int threads)
 }
 
 // What kernels add to their sums is what is added behind them: of rows, of
-// columns, in blocks of k, of one row, of narrow factors; and what is no bias.
+// columns, in blocks of k, of one row, of narrow factors, rounded to narrow
+// results; and what is no bias.
 static void a_bias_is_added_last(void **state)
 {
     (void)state;
@@ -167,6 +165,10 @@ static void a_bias_is_added_last(void **state)
          "v[n]"},
         {"f32", "f16[70, 300]", "f16[90, 300]", "f32[70]", "a[m,k] * b[n,k]",
          "v[m]"},
+        {"bf16", "bf16[70, 300]", "bf16[300, 90]", "f32[70]", "a[m,k] * b[k,n]",
+         "v[m]"},
+        {"f16", "bf16[70, 3000]", "bf16[90, 3000]", "f32[90]",
+         "a[m,k] * b[n,k]", "v[n]"},
         {"f32", "f32[33, 65]", "f32[65, 47]", "f32[47, 33]", "a[m,k] * b[k,n]",
          "v[n,m]"},
         {"f32", "f32[33, 65]", "f32[65, 47]", "f32[94]", "a[m,k] * b[k,n]",
@@ -185,12 +187,39 @@ static void a_bias_is_added_last(void **state)
         snprintf(text[1], sizeof *text,
                  "%sc[m,n]: %s = %s\ny[m,n]: %s = %s(c[m,n] + %s)\n"
                  "output c, y\n",
-                 in, cases[c].type, sum, cases[c].type, f, v);
+                 in, strcmp(cases[c].type, "f64") ? "f32" : "f64", sum,
+                 cases[c].type, f, v);
         for (int threads = 1; threads < 4; threads++)
             same_y((const char *const[]){text[0], text[1]}, threads);
     }
 }
 
+// Narrow results are rounded once, by whoever finishes the sums; k is longer
+// than one block.
+static void results_are_rounded_once(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"bf16", "f16", "f32"};
+    for (int i = 0; i < 3 * 3 * 2; i++) {
+        const char *from = types[i % 3], *to = types[i / 3 % 3];
+        const char *f = i / 9 ? "relu" : "";
+        char in[100], text[2][300];
+        snprintf(in, sizeof in,
+                 "input a: %s[57, 2100]\ninput b: %s[2100, 83]\n", from, from);
+        snprintf(text[0], sizeof *text,
+                 "%sy[m,n]: %s = %s(sum[k] a[m,k] * b[k,n])\noutput y\n", in,
+                 to, f);
+        snprintf(text[1], sizeof *text,
+                 "%sc[m,n]: f32 = sum[k] a[m,k] * b[k,n]\n"
+                 "y[m,n]: %s = %s(c[m,n])\noutput c, y\n",
+                 in, to, f);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
+// Tiles that threads take as they come: which thread has which is chance, what
+// is computed is not. Repeats fill the queues again.
 static void handed_out_tiles_give_the_same_bits(void **state)
 {
     (void)state;
@@ -425,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_gives_the_same_bits),
         cmocka_unit_test(a_bias_is_added_last),
+        cmocka_unit_test(results_are_rounded_once),
         cmocka_unit_test(handed_out_tiles_give_the_same_bits),
         cmocka_unit_test(parts_are_combined_in_order),
         cmocka_unit_test(an_error_of_one_thread_is_the_runs),
