@@ -25,7 +25,8 @@
 //           AMX add pair by pair. Of i8, one takes eight or more, exact in
 //           i32.
 //
-// and the first block is stored, the others are added to what is there. All
+// and the first block is stored, the others are added to what is there (with
+// AMX, their chain goes on from it). All
 // else (what are rows and columns, how m and n are cut, what is packed, the
 // order of their loops around those of k) is each tile's own affair: no number
 // depends on it. So results are the same for any tiles, and for any number of

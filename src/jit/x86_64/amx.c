@@ -58,6 +58,7 @@ typedef struct product {
     int nt;      // tiles of B
     dv_x_insn op;
     int direct; // C is what the tiles are, stored as they are
+    int from_c; // they start with what is there
     int halves; // C is bf16
     int next;   // lines to ask for with every step of whole tiles
 } product;
@@ -148,7 +149,7 @@ static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
 
 static void start(dv_x *g, const product *w, int rows)
 {
-    if (w->direct && w->p.beta == DV_SCALE_ONE) {
+    if (w->from_c) {
         all_sums(g, w, rows, DV_X_tileload);
         return;
     }
@@ -256,8 +257,9 @@ static dv_x_key key_of(const product *w, int rows)
          (uint64_t)w->p.n_v << 32 | (uint32_t)w->nt,
          (uint64_t)w->op << 32 | (uint32_t)w->next,
          (uint64_t)w->p.alpha << 24 | (uint64_t)w->p.beta << 16 |
-             (uint64_t)w->p.bias << 8 | (uint64_t)(w->p.relu != 0) << 2 |
-             (uint64_t)(w->direct != 0) << 1 | (uint64_t)(w->halves != 0),
+             (uint64_t)w->p.bias << 8 | (uint64_t)(w->from_c != 0) << 3 |
+             (uint64_t)(w->p.relu != 0) << 2 | (uint64_t)(w->direct != 0) << 1 |
+             (uint64_t)(w->halves != 0),
          0, mine}};
 }
 
@@ -291,6 +293,10 @@ static product product_of(const dv_gemm_shape *s)
         w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
     w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
                !s->bias && !s->relu;
+    // In all of them alike: what is done to sums changes none.
+    w.from_c = s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ONE && !w.halves;
+    if (w.from_c)
+        w.p.beta = DV_SCALE_ZERO;
     return w;
 }
 
