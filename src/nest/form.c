@@ -44,6 +44,29 @@ static int packed_where(const dv_nest *n, int operand)
     return DV_FORM_NEVER;
 }
 
+// Tiles of a dimension of the kernel's that are its own are whole ones: it cuts
+// none short.
+static dv_status check_inside(const dv_nest *n, const dv_nest_form *f,
+                              dv_diag *diag)
+{
+    dv_nest_tiles t;
+    int bad;
+    if (!dv_nest_tiles_of(n, &t, &bad))
+        return DV_OK; // another rule
+    for (int i = f->n_loops; i < n->n_dims; i++) {
+        const dv_nest_dim *d = &n->dims[i];
+        int in = t.inner[i];
+        if (in >= 0 && n->dims[in].whole % (d->size * t.unit[i]) != 0)
+            return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, d->off},
+                           "invalid_primitive_configuration: dimension %d has "
+                           "%" PRId64 " tiles of %" PRId64
+                           " inside the kernel, which cuts none short: %" PRId64
+                           " are not whole ones",
+                           i, d->size, t.unit[i], n->dims[in].whole);
+    }
+    return DV_OK;
+}
+
 dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
 {
     *f = (dv_nest_form){0};
@@ -59,13 +82,15 @@ dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
         }
         if (d->type == DV_NEST_K || d->type == DV_NEST_C)
             return dv_fail(diag, DV_E_NEST, loc,
-                           "dimension %d of type %s is prim, kernels have one "
+                           "invalid_primitive_configuration: dimension %d of "
+                           "type %s is prim, kernels have one "
                            "m, one n and %d k inside at most",
                            i, dv_nest_type_name(d->type), (int)DV_FORM_MAX_K);
         int *to = &at[d->type == DV_NEST_N];
         if (*to >= 0)
             return dv_fail(diag, DV_E_NEST, loc,
-                           "dimensions %d and %d of type %s are prim, 1 is "
+                           "invalid_primitive_configuration: dimensions %d and "
+                           "%d of type %s are prim, 1 is "
                            "possible",
                            *to, i, dv_nest_type_name(d->type));
         *to = i;
@@ -74,7 +99,7 @@ dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
     f->col = at[0];
     f->in_row = DV_IN1;
     f->in_col = DV_IN0;
-    return DV_OK;
+    return f->n_k > 1 ? check_inside(n, f, diag) : DV_OK;
 }
 
 static void exchange(dv_nest_form *f)
@@ -112,7 +137,8 @@ static void choose_columns(const dv_nest *n, dv_nest_form *f)
 static dv_status in_place(const dv_nest *n, int operand, dv_diag *diag)
 {
     return dv_fail(diag, DV_E_NEST, (dv_loc){n->src, n->off},
-                   "nest %s: the kernel cannot read %s where it is, and it is "
+                   "invalid_strides: the kernel of nest %s cannot read %s "
+                   "where it is, and it is "
                    "not packed",
                    n->name, dv_nest_operand_name(operand));
 }

@@ -2,10 +2,11 @@
 //
 //   C22 an op that has loops is a sum of products of two reads, on the machine
 //       divvy runs on; its levels go over every point of the reduced variables
-//       once, no loop inside the kernel; where the kernel sums in lanes, the
-//       last level goes on by one element in both factors; and matrix
-//       instructions, on a machine that has them, are for two factors of bf16,
-//       or of i8 into i32, all of k inside but for tiles of the first variable
+//       once, no loop inside the kernel, and there of each variable one level at
+//       most; where the kernel sums in lanes, the last level goes on by one
+//       element in both factors; and matrix instructions, on a machine that
+//       has them, are for two factors of bf16, or of i8 into i32, all of k
+//       inside but for tiles of the first variable
 #include "base/dtype.h"
 #include "base/math.h"
 #include "plan/check.h"
@@ -54,14 +55,19 @@ static dv_status check_variable(const dv_plan *plan, const dv_sums *s, int v,
 {
     const dv_op *o = &plan->ops->ops[s->op];
     int64_t len = o->vars[v].end - o->vars[v].begin, inner = 1, reach = 1;
+    int inside = 0;
     for (int32_t i = s->n_levels - 1; i >= 0; i--) {
         if (s->levels[i].var != v)
             continue;
         inner = reach;
+        inside += s->levels[i].inside != 0;
         if (!dv_mul_i64(&reach, reach, s->levels[i].size))
             WRONG("the loops of %s over %s have more than 64 bits", o->name,
                   o->vars[v].name);
     }
+    if (inside > 1)
+        WRONG("%d loops of %s over %s are inside the kernel, which has one",
+              inside, o->name, o->vars[v].name);
     if (reach < len)
         WRONG("the loops of %s go over %" PRId64 " of %s, which has %" PRId64,
               o->name, reach, o->vars[v].name, len);
