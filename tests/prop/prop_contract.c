@@ -219,7 +219,9 @@ static void mangle(rng *r, dv_nest *n)
         int bad;
         if (!dv_nest_tiles_of(n, &t, &bad))
             return;
-        if (d.type == DV_NEST_C || t.inner[i] >= 0 ||
+        int tiles = t.inner[i] >= 0; // of k they may be the kernel's, too
+        if (d.type == DV_NEST_C ||
+            (tiles && (d.type != DV_NEST_K || rng_percent(r, 70))) ||
             (d.type != DV_NEST_K && seen[d.type - 1]++))
             continue;
         memmove(&n->dims[i], &n->dims[i + 1], (size_t)(at - i - 1) * sizeof d);
