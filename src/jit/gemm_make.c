@@ -124,6 +124,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
+    s.ahead_a = DV_AHEAD_NONE; // panels are read in order
     s.pack_a = way == DV_PACKS_A;
     s.lda = s.pack_a ? s.lda : 0;
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;

@@ -68,6 +68,9 @@ static void mark_k(dv_nest *n, int64_t enough)
     dv_nest_dim inside[DV_FORM_MAX_K];
     if (n->k_order == DV_K_AS_IT_IS)
         return;
+    for (i = 0; i < n->n_dims; i++) // those of another pass are found again
+        if (n->dims[i].type == DV_NEST_K)
+            n->dims[i].exec = DV_NEST_SEQ;
     while (count < DV_FORM_MAX_K && k * 2 <= enough && (i = next_k(n)) >= 0) {
         n->dims[i].exec = DV_NEST_PRIM;
         k *= n->dims[i].size;

@@ -194,7 +194,8 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
         return dv_nest_is_tiled(n) ? DV_OK : dv_nest_shared(n, options, diag);
     double all = w.least = dv_nest_cost(n, &w.caches);
     if (dv_nest_is_plain(n, NULL)) {
-        if (k_of(n) < 64 * m_n_of(n) || k_of(n) < 1e4) {
+        // Plans of narrow factors have no parts that are combined.
+        if (n->narrow || k_of(n) < 64 * m_n_of(n) || k_of(n) < 1e4) {
             deal_batch(n, w.threads);
             return DV_OK;
         }
@@ -202,6 +203,11 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
         dv_nest_copy(n, &w.best);
         return DV_OK;
     }
+    // Sums in lanes or in a chain, as without threads: in the same order.
+    dv_nest_form f;
+    uint8_t dot = n->dot;
+    if (!dot && !dv_nest_form_of(n, &f, NULL))
+        n->dot = dv_nest_form_is_dot(&f) ? DV_DOT_ALWAYS : DV_DOT_NEVER;
     for (int64_t a = 1; a <= w.threads; a++)
         if (w.threads % a == 0)
             try_two(&w, w.threads / a, a);
@@ -209,5 +215,6 @@ dv_status dv_nest_deal(dv_nest *n, const dv_nest_options *options,
     if (w.least > 1.5 * all / (double)w.threads)
         try_k(&w);
     dv_nest_copy(n, &w.best);
+    n->dot = dot;
     return DV_OK;
 }

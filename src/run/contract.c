@@ -123,6 +123,10 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     if (c->n.narrow) {
         c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
         plain = 1;
+        if (c->n.combine)
+            return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                           "nest %s combines parts of narrow factors",
+                           c->n.name);
     }
     const dv_isa *isa = dv_jit_isa(jit);
     c->lanes = (int32_t)(isa->vector_bytes / c->es);

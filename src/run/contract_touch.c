@@ -179,6 +179,7 @@ static dv_status make_kernel(ct_touch *t, dv_jit *jit, const dv_nest *n,
         return DV_OK;
     if (dv_prim_is_const(p, &constant.value)) {
         m.s.result = add(&m, constant);
+        count = 0; // whatever the mean is
     } else {
         for (int i = 0; i < n_args; i++)
             f.arg[i] = argument(&m, t, n, inputs[i]);

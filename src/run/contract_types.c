@@ -47,21 +47,65 @@ static int suits_plan(const dv_nest *n)
     return n->dtype == DV_F32 || !has_touches(n);
 }
 
+// Is it a vector times a matrix or a vector, or are there such in a batch? They
+// are read once: a reduction does that in one pass, where it has room for sums
+// of several k.
+static int is_thin(const dv_nest *n)
+{
+    double size[4] = {1, 1, 1, 1};
+    int n_k = 0;
+    dv_nest all;
+    dv_nest_copy(&all, n);
+    dv_nest_unite(&all);
+    dv_nest_join(&all, NULL, NULL);
+    for (int i = 0; i < all.n_dims; i++) {
+        size[all.dims[i].type] *= (double)all.dims[i].size;
+        n_k += all.dims[i].type == DV_NEST_K;
+    }
+    return (size[DV_NEST_M] < 2 || size[DV_NEST_N] < 2) &&
+           (n_k < 2 || n->dtype == DV_F32 || n->dtype == DV_I32);
+}
+
+// Would copies be many times what is read, because elements are read at many
+// places (of windows)?
+static int grows(const dv_nest *n)
+{
+    enum { MOST = 8 };
+    for (int o = 0; o < DV_OUT; o++) {
+        int64_t lo, hi;
+        double elems = 1;
+        if (!dv_nest_extent(n, o, &lo, &hi))
+            return 1;
+        for (int i = 0; i < n->n_dims; i++)
+            if (n->dims[i].stride[o])
+                elems *= (double)n->dims[i].size;
+        if (elems > MOST * ((double)hi - (double)lo + 1))
+            return 1;
+    }
+    return 0;
+}
+
 ct_types ct_settle_types(dv_nest *n)
 {
     int t = dv_nest_factors(n);
     if (n->narrow || n->k_order == DV_K_AS_IT_IS || t < 0 || t == DV_F32 ||
         t == DV_F64)
         return CT_AS_IT_IS;
-    if (!dv_is_float((dv_dtype)t) &&
-        (has_touches(n) || (n->last == DV_PRIM_RELU && !fits(n)))) {
+    int whole = !dv_is_float((dv_dtype)t), relu = n->last == DV_PRIM_RELU;
+    if ((whole && (has_touches(n) || (relu && !fits(n)))) ||
+        (is_thin(n) && !(whole && relu))) {
         dv_nest_to_dot(n);
         return CT_AS_IT_IS;
     }
     if (t == DV_I32)
         return CT_AS_IT_IS;
-    if (!suits_plan(n) || !dv_nest_is_matrices(n, n))
-        return CT_COPIED;
+    if (!suits_plan(n) || !dv_nest_is_matrices(n, n)) {
+        int wide = n->dtype == DV_F32 || (n->dtype == DV_I32 && !relu);
+        if (!wide || !grows(n))
+            return CT_COPIED;
+        dv_nest_to_dot(n);
+        return CT_AS_IT_IS;
+    }
     n->narrow = (uint8_t)t;
     return CT_NARROW;
 }

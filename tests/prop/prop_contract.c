@@ -474,7 +474,10 @@ static void test_bits(void **state)
         }
         int split = 0;
         for (int t = 0; t < 2; t++) {
-            dv_contract_options options = {.threads = t ? 2 + i % 4 : 1};
+            dv_contract_options options = {.threads = t ? 2 + i % 6 : 1};
+            if (i % 2) // small caches, for many ways to pack
+                options.l1_bytes = 2048, options.l2_bytes = 8192,
+                options.l3_bytes = 65536;
             dv_contract *c = NULL;
             dv_status st = dv_contract_create(&c, *state, &n, &options, NULL);
             map_operand(&n, DV_OUT, 0, &out[t]);

@@ -472,6 +472,32 @@ static void narrow_products(void **state)
     }
 }
 
+// Sums that k could be shared for, but not of narrow factors; and rows of k
+// that are far apart, packed where they are asked for otherwise.
+static void long_products(void **state)
+{
+    static const char *const texts[] = {
+        "nest k f32 { in0 f16 in1 f16 main gemm last relu"
+        " m 4 seq: in0 60001, out 1 n 2 seq: in1 60001, out 4"
+        " k 60001 seq: in0 1, in1 1 }",
+        "nest k f16 { first zero main gemm m 3 seq: in0 60000, out 1"
+        " n 3 seq: in1 60000, out 3 k 60000 seq: in0 1, in1 1 }",
+        "nest k i32 { in0 i8 in1 i8 main gemm m 4 seq: in0 60001, out 1"
+        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
+        "nest k i32 { main gemm m 4 seq: in0 60001, out 1"
+        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
+        "nest t f32 { first zero main gemm m 64 seq: in0 1, out 24"
+        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
+        "nest t bf16 { first zero main gemm m 64 seq: in0 1, out 24"
+        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
+        "nest m f32 { first zero main gemm last one mean"
+        " m 8 seq: in0 1, out 1 n 8 seq: in1 4, out 8"
+        " k 4 seq: in0 8, in1 1 }"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, texts[i], threads, 0);
+}
+
 // -- Threads of the caller's own ---------------------------------------------
 
 static void parts(void **state)
@@ -502,13 +528,21 @@ static void parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),          cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
-        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(narrow_products),
-        cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
+        cmocka_unit_test(original),
+        cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),
+        cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),
+        cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow),
+        cmocka_unit_test(narrow_products),
+        cmocka_unit_test(long_products),
+        cmocka_unit_test(narrow_moves),
+        cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
