@@ -2,8 +2,8 @@
 //
 //   C22 an op that has loops is a sum of products of two reads, on the machine
 //       divvy runs on; its levels go over every point of the reduced variables
-//       once, no loop inside the kernel, and there of each variable one level at
-//       most; where the kernel sums in lanes, the last level goes on by one
+//       once, no loop inside the kernel, and there of each variable one level
+//       at most; where the kernel sums in lanes, the last level goes on by one
 //       element in both factors; and matrix instructions, on a machine that
 //       has them, are for two factors of bf16, or of i8 into i32, all of k
 //       inside but for tiles of the first variable
