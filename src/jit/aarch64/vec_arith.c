@@ -59,11 +59,15 @@ static void pick(dv_gen *g, int d, int a, int b, int c)
 
 static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
 {
-    int width = 8 * g->es;
-    if (op == DV_V_SHL)
-        DV_E(shl_v, d, a, width + imm, 0);
+    enum { LEFT = 32, RIGHT = 64 }; // of four bytes, more and less by so much
+    if (op == DV_V_SHL && g->es == 8)
+        DV_E(shl_2d, d, a, imm, 0);
+    else if (op == DV_V_SHL)
+        DV_E(shl_v, d, a, LEFT + imm, 0);
+    else if (op == DV_V_SHR && g->es == 8)
+        DV_E(ushr_2d, d, a, RIGHT - imm, 0);
     else if (op == DV_V_SHR)
-        DV_E(ushr_v, d, a, 2 * width - imm, 0);
+        DV_E(ushr_v, d, a, RIGHT - imm, 0);
     else // ROT
         DV_E(ext_v, d, a, a, imm * g->es);
 }
