@@ -53,6 +53,12 @@ void dv_gemm_plan_destroy(dv_gemm_plan *plan);
 // one run at a time.
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
                  const dv_gemm_args *args);
+// The same where the caller has the threads: begin, members 0..busy side by
+// side or one after the other, end.
+void dv_gemm_begin(dv_gemm_plan *plan);
+void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
+                    void *c, const dv_gemm_args *args);
+void dv_gemm_end(dv_gemm_plan *plan);
 // The parts of one thread, for callers with threads of their own; others do not
 // take them then. They are independent: no barriers, any order.
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,

@@ -290,16 +290,32 @@ typedef struct team {
     const dv_gemm_args *args;
 } team;
 
+void dv_gemm_begin(dv_gemm_plan *plan)
+{
+    for (int32_t i = 0; plan->taken && i < plan->busy; i++)
+        atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
+}
+
+void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
+                    void *c, const dv_gemm_args *args)
+{
+    if (plan->taken)
+        take_parts(plan, i, a, b, c, args);
+    else if (plan->common)
+        run_part(plan, &plan->parts[i], a, b, c, args, plan->chunks + 1);
+    else
+        dv_gemm_part(plan, i, a, b, c, args);
+}
+
+void dv_gemm_end(dv_gemm_plan *plan)
+{
+    plan->chunks += dv_ceil_div(plan->s.k, plan->kc);
+}
+
 static void member(void *arg, int32_t i)
 {
     const team *t = arg;
-    if (t->plan->taken)
-        take_parts(t->plan, i, t->a, t->b, t->c, t->args);
-    else if (t->plan->common)
-        run_part(t->plan, &t->plan->parts[i], t->a, t->b, t->c, t->args,
-                 t->plan->chunks + 1);
-    else
-        dv_gemm_part(t->plan, i, t->a, t->b, t->c, t->args);
+    dv_gemm_member(t->plan, i, t->a, t->b, t->c, t->args);
 }
 
 void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
@@ -308,8 +324,7 @@ void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
     team t = {plan, a, b, c, args};
     if (run_turns(plan, -1, a, b, c, args))
         return;
-    for (int32_t i = 0; plan->taken && i < plan->busy; i++)
-        atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
+    dv_gemm_begin(plan);
     dv_together(member, &t, plan->busy);
-    plan->chunks += dv_ceil_div(plan->s.k, plan->kc);
+    dv_gemm_end(plan);
 }

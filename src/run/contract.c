@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
-#include "base/together.h"
 #include "jit/host.h"
 #include "nest/sums.h"
 #include "run/contract_in.h"
@@ -449,37 +448,39 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-typedef struct team {
-    dv_contract *c;
-    const void *in0, *in1;
-    void *out;
-} team;
-
-static void member(void *job, int32_t i)
+// Nothing but one product, whose plan shares all threads.
+static int is_one_plan(const dv_contract *c)
 {
-    const team *t = job;
-    ct_part(t->c, i, t->in0, t->in1, t->out);
+    return c->n_plans && ct_is_one_product(c);
 }
 
-static void combiner(void *job, int32_t i)
+void ct_begin(dv_contract *c)
 {
-    const team *t = job;
-    ct_combine(t->c, i, t->out);
+    if (is_one_plan(c))
+        dv_gemm_begin(c->plans[0]);
 }
 
-void ct_run(dv_contract *c, const void *in0, const void *in1, void *out)
+void ct_end(dv_contract *c)
+{
+    if (is_one_plan(c))
+        dv_gemm_end(c->plans[0]);
+}
+
+void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
+               void *out)
+{
+    const void *in[] = {in0, in1};
+    if (!is_one_plan(c))
+        ct_part(c, i, in0, in1, out);
+    else if (i < dv_gemm_plan_busy(c->plans[0]))
+        dv_gemm_member(c->plans[0], i, in[c->form.in_row], in[c->form.in_col],
+                       out, NULL);
+}
+
+int32_t ct_busy(const dv_contract *c)
 {
     int32_t n = c->threads;
-    if (c->n_plans && ct_is_one_product(c)) {
-        const void *in[] = {in0, in1};
-        dv_gemm_run(c->plans[0], in[c->form.in_row], in[c->form.in_col], out,
-                    NULL);
-        return;
-    }
     if (c->n_plans && !c->n_shared && !c->n.combine)
         n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
-    team t = {c, in0, in1, out};
-    dv_together(member, &t, n);
-    if (c->n.combine)
-        dv_together(combiner, &t, n);
+    return n;
 }

@@ -184,10 +184,15 @@ void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last);
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
 
-// contract.c: a product, without touches beside it. ct_run has the threads.
+// contract.c: a product, without touches beside it: the part of a thread that
+// knows nothing of others; or begin, members of the first ct_busy threads, end.
 void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
              void *out);
-void ct_run(dv_contract *c, const void *in0, const void *in1, void *out);
+void ct_begin(dv_contract *c);
+void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
+               void *out);
+void ct_end(dv_contract *c);
+int32_t ct_busy(const dv_contract *c);
 
 // Touches that no kernel of a product has inside.
 static inline int ct_touches_first(const dv_nest *n)
@@ -233,11 +238,11 @@ dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
                            const dv_contract_options *options, dv_diag *diag);
 void ct_copied_destroy(ct_copied *c);
 const dv_nest *ct_copied_nest(const ct_copied *c); // of the product
-// All of it, with somebody who runs contractions one after the other.
-typedef void ct_runner(dv_contract *c, const void *in0, const void *in1,
-                       void *out);
-void ct_copied_run(const ct_copied *c, ct_runner *run, const void *in0,
-                   const void *in1, void *out);
+// All contractions that it is made of, in their order.
+typedef void ct_visitor(void *user, dv_contract *c, const void *in0,
+                        const void *in1, void *out);
+void ct_copied_visit(const ct_copied *c, ct_visitor *visit, void *user,
+                     const void *in0, const void *in1, void *out);
 // contract_run.c: touches around products.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
 void ct_destroy_touches(dv_contract *c);

@@ -60,59 +60,106 @@ static ct_data data_of(dv_contract *c, const void *in0, const void *in1,
                      (unsigned char *)c->in2, &c->bad};
 }
 
-// -- With dv_contract_run's threads ------------------------------------------
+// -- Steps -------------------------------------------------------------------
 
-typedef struct job {
-    const ct_touch *t; // NULL: it is a reduction
-    const ct_reduce *r;
-    ct_data d;
-} job;
+// What all threads have done before the next begins.
+typedef struct step {
+    enum { MAIN, REDUCE, REDUCED, FIRST, PRODUCT, COMBINE, LAST } kind;
+    dv_contract *c;
+    const void *in0, *in1;
+    void *out;
+} step;
 
-static void touch_part(void *user, int32_t i)
+enum { MOST_STEPS = 12 }; // three copies, a product with its touches, one back
+typedef struct steps {
+    step s[MOST_STEPS];
+    int n;
+} steps;
+
+static void do_step(void *job, int32_t i)
 {
-    const job *j = user;
-    if (j->r)
-        ct_reduce_part(j->r, i, &j->d);
-    else
-        ct_touch_part(j->t, i, &j->d);
+    const step *s = job;
+    dv_contract *c = s->c;
+    const ct_data all = data_of(c, s->in0, s->in1, s->out);
+    const ct_data d = data_of(c, s->out, NULL, s->out);
+    switch (s->kind) {
+    case MAIN:
+        ct_touch_part(c->main, i, &all);
+        break;
+    case REDUCE:
+        ct_reduce_part(c->reduce, i, &all);
+        break;
+    case REDUCED:
+        ct_reduce_combine(c->reduce, i, &all);
+        break;
+    case FIRST:
+        ct_touch_part(c->first, i, &d);
+        break;
+    case PRODUCT:
+        ct_member(c, i, s->in0, s->in1, s->out);
+        break;
+    case COMBINE:
+        ct_combine(c, i, s->out);
+        break;
+    case LAST:
+        ct_touch_part(c->last, i, &d);
+        break;
+    }
 }
 
-static void reduce_combine(void *user, int32_t i)
+static void add_steps(void *user, dv_contract *c, const void *in0,
+                      const void *in1, void *out)
 {
-    const job *j = user;
-    ct_reduce_combine(j->r, i, &j->d);
+    steps *s = user;
+    const int is_there[] = {
+        [MAIN] = c->main != NULL,
+        [REDUCE] = c->reduce != NULL,
+        [REDUCED] = c->reduce && ct_reduce_combines(c->reduce),
+        [FIRST] = c->first != NULL,
+        [PRODUCT] = !c->main && !c->reduce,
+        [COMBINE] = c->n.combine,
+        [LAST] = c->last != NULL,
+    };
+    if (c->copied) {
+        ct_copied_visit(c->copied, add_steps, s, in0, in1, out);
+        return;
+    }
+    for (int k = MAIN; k <= LAST && s->n < MOST_STEPS; k++)
+        if (is_there[k]) {
+            step *to = &s->s[s->n++];
+            *to = (step){.c = c, .in0 = in0, .in1 = in1, .out = out};
+            to->kind = k;
+        }
 }
 
-static void touch(const dv_contract *c, const ct_touch *t, ct_data d)
+static void begin_steps(steps *s)
 {
-    job j = {t, NULL, d};
-    if (t)
-        dv_together(touch_part, &j, c->threads);
+    for (int i = 0; i < s->n; i++)
+        if (s->s[i].kind == PRODUCT)
+            ct_begin(s->s[i].c);
 }
 
-static void reduce(const dv_contract *c, ct_data d)
+static void end_steps(steps *s)
 {
-    job j = {NULL, c->reduce, d};
-    dv_together(touch_part, &j, c->threads);
-    if (ct_reduce_combines(c->reduce))
-        dv_together(reduce_combine, &j, c->threads);
+    for (int i = 0; i < s->n; i++)
+        if (s->s[i].kind == PRODUCT)
+            ct_end(s->s[i].c);
 }
 
 void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
-    if (c->copied) {
-        ct_copied_run(c->copied, dv_contract_run, in0, in1, out);
-        return;
-    }
-    if (c->reduce)
-        reduce(c, data_of(c, in0, in1, out));
-    touch(c, c->main, data_of(c, in0, in1, out));
-    if (c->main || c->reduce)
-        return;
-    touch(c, c->first, data_of(c, out, NULL, out));
-    ct_run(c, in0, in1, out);
-    touch(c, c->last, data_of(c, out, NULL, out));
+    steps all;
+    dv_step what[MOST_STEPS];
+    all.n = 0;
+    add_steps(&all, c, in0, in1, out);
+    for (int i = 0; i < all.n; i++)
+        what[i] = (dv_step){do_step, &all.s[i]};
+    begin_steps(&all);
+    dv_together_steps(what, all.n,
+                      all.n == 1 && all.s->kind == PRODUCT ? ct_busy(c)
+                                                           : c->threads);
+    end_steps(&all);
 }
 
 // -- With the caller's -------------------------------------------------------
@@ -130,31 +177,17 @@ int dv_contract_phases(const dv_contract *c)
     return !is_alone(c) && (c->last || c->n.combine) ? 2 : 1;
 }
 
-// All parts of one that is a step of another.
-static void do_parts(dv_contract *c, const void *in0, const void *in1,
-                     void *out)
-{
-    for (int32_t i = 0; i < c->threads; i++)
-        dv_contract_part(c, i, in0, in1, out);
-    for (int32_t i = 0; dv_contract_phases(c) == 2 && i < c->threads; i++)
-        dv_contract_combine(c, i, out);
-}
-
+// One thread alone, step by step.
 static void do_all(dv_contract *c, const void *in0, const void *in1, void *out)
 {
-    if (c->copied) {
-        ct_copied_run(c->copied, do_parts, in0, in1, out);
-        return;
-    }
-    const ct_data d = data_of(c, out, NULL, out);
-    for (int32_t i = 0; c->first && i < c->threads; i++)
-        ct_touch_part(c->first, i, &d);
-    for (int32_t i = 0; i < c->threads; i++)
-        ct_part(c, i, in0, in1, out);
-    for (int32_t i = 0; c->n.combine && i < c->threads; i++)
-        ct_combine(c, i, out);
-    for (int32_t i = 0; c->last && i < c->threads; i++)
-        ct_touch_part(c->last, i, &d);
+    steps all;
+    all.n = 0;
+    add_steps(&all, c, in0, in1, out);
+    begin_steps(&all);
+    for (int k = 0; k < all.n; k++)
+        for (int32_t i = 0; i < c->threads; i++)
+            do_step(&all.s[k], i);
+    end_steps(&all);
 }
 
 void dv_contract_part(dv_contract *c, int32_t thread, const void *in0,

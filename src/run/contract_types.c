@@ -285,17 +285,18 @@ const dv_nest *ct_copied_nest(const ct_copied *c)
     return dv_contract_nest(c->product);
 }
 
-void ct_copied_run(const ct_copied *c, ct_runner *run, const void *in0,
-                   const void *in1, void *out)
+void ct_copied_visit(const ct_copied *c, ct_visitor *visit, void *user,
+                     const void *in0, const void *in1, void *out)
 {
     const void *at[DV_N_OPERANDS] = {in0, in1, out};
     for (int o = 0; o < DV_N_OPERANDS; o++) {
         if (c->in[o])
-            run(c->in[o], at[o], NULL, c->memory[o]);
+            visit(user, c->in[o], at[o], NULL, c->memory[o]);
         if (c->memory[o])
             at[o] = c->memory[o];
     }
-    run(c->product, at[DV_IN0], at[DV_IN1], c->back ? c->memory[DV_OUT] : out);
+    visit(user, c->product, at[DV_IN0], at[DV_IN1],
+          c->back ? c->memory[DV_OUT] : out);
     if (c->back)
-        run(c->back, c->memory[DV_OUT], NULL, out);
+        visit(user, c->back, c->memory[DV_OUT], NULL, out);
 }
