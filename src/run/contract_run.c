@@ -63,8 +63,9 @@ static ct_data data_of(dv_contract *c, const void *in0, const void *in1,
 // -- Steps -------------------------------------------------------------------
 
 // What all threads have done before the next begins.
+typedef enum kind { MAIN, REDUCE, REDUCED, FIRST, PRODUCT, COMBINE, LAST } kind;
 typedef struct step {
-    enum { MAIN, REDUCE, REDUCED, FIRST, PRODUCT, COMBINE, LAST } kind;
+    kind kind;
     dv_contract *c;
     const void *in0, *in1;
     void *out;
@@ -125,11 +126,8 @@ static void add_steps(void *user, dv_contract *c, const void *in0,
         return;
     }
     for (int k = MAIN; k <= LAST && s->n < MOST_STEPS; k++)
-        if (is_there[k]) {
-            step *to = &s->s[s->n++];
-            *to = (step){.c = c, .in0 = in0, .in1 = in1, .out = out};
-            to->kind = k;
-        }
+        if (is_there[k])
+            s->s[s->n++] = (step){(kind)k, c, in0, in1, out};
 }
 
 static void begin_steps(steps *s)

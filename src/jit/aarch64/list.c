@@ -156,9 +156,7 @@ static int64_t shown(dv_insn op, int i, int64_t v)
     if (form == DV_FORM_RI)
         return 16 * v; // a shift
     if (form == DV_FORM_VVI)
-        return op == DV_INSN_shl_2d  ? v
-               : op == DV_INSN_shl_v ? v - 32
-                                     : 64 - v;
+        return op == DV_INSN_shl_2d ? v : op == DV_INSN_shl_v ? v - 32 : 64 - v;
     return v;
 }
 
