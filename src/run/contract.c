@@ -67,29 +67,44 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
 }
 
 // A loop over k right around a kernel that has one is the kernel's: sums stay
-// in registers for all of its turns, which come in the same order.
-static void take_k(dv_nest *n)
+// in registers for all of its turns, which come in the same order. 0: there is
+// none, or it is too long.
+static int take_k(dv_nest *n)
 {
+    enum { MOST_K = INT32_MAX / 64 };
     int i = n->n_dims - 1, inside = 0;
+    int64_t k = 1;
     for (; i >= 0 && n->dims[i].exec == DV_NEST_PRIM; i--)
-        inside += n->dims[i].type == DV_NEST_K;
+        if (n->dims[i].type == DV_NEST_K) {
+            k = n->dims[i].size;
+            inside++;
+        }
     if (i < 0 || inside != 1 || n->dims[i].type != DV_NEST_K ||
-        n->dims[i].exec != DV_NEST_SEQ || dv_nest_is_tiled(n))
-        return;
+        n->dims[i].exec != DV_NEST_SEQ || dv_nest_is_tiled(n) ||
+        k > MOST_K / n->dims[i].size)
+        return 0;
     n->dims[i].exec = DV_NEST_PRIM;
     n->main = DV_PRIM_BRGEMM;
+    return 1;
 }
 
-// What is packed for loops as they are; nothing, where nothing can be.
+// What is packed for loops as they are; nothing, where nothing can be. With a
+// k that is taken inside, if as much is packed then: it may be too much of it.
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
-    dv_nest packed;
+    enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
+    dv_nest packed, taken;
     if (dv_nest_packed(&c->n) || dv_nest_is_plain(&c->n, NULL))
         return;
     dv_nest_copy(&packed, &c->n);
-    take_k(&packed);
+    dv_nest_copy(&taken, &c->n);
     if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
         dv_nest_copy(&c->n, &packed);
+    int need = dv_nest_packed(&c->n) & INPUTS;
+    if (take_k(&taken) &&
+        dv_nest_optimise(&taken, "pack", options, NULL) == DV_OK &&
+        (dv_nest_packed(&taken) & need) == need)
+        dv_nest_copy(&c->n, &taken);
 }
 
 static dv_status optimise(dv_contract *c, const dv_isa *isa,

@@ -498,6 +498,37 @@ static void long_products(void **state)
             agrees(*state, texts[i], threads, 0);
 }
 
+// A k around the kernel is taken inside, but not where that leaves operands in
+// places that kernels cannot read.
+static void k_around(void **state)
+{
+    agrees(*state,
+           "nest h f32 { first zero main gemm m 2 seq: in0 1, out 64"
+           " k 128 seq: in0 64, in1 512 m 4 prim: in0 16384, out 8"
+           " n 8 prim: in1 2, out 1 k 64 prim: in0 2, in1 16 }",
+           1, LOOPS);
+    dv_nest *n = parse("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
+                       " n 4 seq: in1 8192, out 1024"
+                       " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
+                       " n 32 prim: in1 32, out 32"
+                       " k 32 prim: in0 32, in1 1 }");
+    dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_contract_nest(c)->main, DV_PRIM_BRGEMM);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    // Too far apart for all of k to be packed at once.
+    n = parse("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
+              " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
+              " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
+              " k 256 prim: in0 512, in1 512 }");
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_nest_packed(dv_contract_nest(c)) & 3, 3);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+}
+
 // -- Threads of the caller's own ---------------------------------------------
 
 static void parts(void **state)
@@ -528,21 +559,14 @@ static void parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original),
-        cmocka_unit_test(large_results),
-        cmocka_unit_test(large_operands),
-        cmocka_unit_test(odd_kinds),
-        cmocka_unit_test(touches),
-        cmocka_unit_test(reductions),
-        cmocka_unit_test(touches_are_near),
-        cmocka_unit_test(binaries),
-        cmocka_unit_test(in_place),
-        cmocka_unit_test(wrong),
-        cmocka_unit_test(touches_of_narrow),
-        cmocka_unit_test(narrow_products),
-        cmocka_unit_test(long_products),
-        cmocka_unit_test(narrow_moves),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(original),          cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(narrow_products),
+        cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
+        cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
