@@ -3,9 +3,10 @@
 #include "base/math.h"
 #include "run/contract_in.h"
 
-#define REAL    float
-#define POINTS  points_f32
-#define COMBINE combine_f32
+#define REAL       float
+#define IS_LESS(x) ((x) < 0)
+#define POINTS     points_f32
+#define COMBINE    combine_f32
 #include "run/contract_sum_body.h"
 #undef REAL
 #undef POINTS
@@ -15,29 +16,17 @@
 #define POINTS  points_f64
 #define COMBINE combine_f64
 #include "run/contract_sum_body.h"
+#undef REAL
+#undef IS_LESS
+#undef POINTS
+#undef COMBINE
 
 // Whole numbers wrap around, which is how unsigned ones are said to in C.
-static void points_i32(const points *p, const uint32_t *a, const uint32_t *b,
-                       uint32_t *out)
-{
-    for (int64_t i = 0; i < p->n; i++) {
-        int start = p->zero && (p->c || i == 0), end = p->c || i == p->n - 1;
-        uint32_t x = start ? 0 : out[i * p->c];
-        x += a[i * p->a] * b[i * p->b];
-        out[i * p->c] = p->relu && end && x > INT32_MAX ? 0 : x;
-    }
-}
-
-static void combine_i32(const combine *w, const uint32_t *sums, uint32_t *out)
-{
-    const dv_contract *c = w->c;
-    for (int64_t i = 0; i < w->n; i++) {
-        uint32_t x = c->zero_first ? 0 : out[i * w->step];
-        for (int64_t p = 0; p < c->parts; p++)
-            x += sums[p * c->part_elems + i * w->part_step];
-        out[i * w->step] = c->relu_last && x > INT32_MAX ? 0 : x;
-    }
-}
+#define REAL       uint32_t
+#define IS_LESS(x) ((x) > INT32_MAX)
+#define POINTS     points_i32
+#define COMBINE    combine_i32
+#include "run/contract_sum_body.h"
 
 void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last)
