@@ -26,11 +26,11 @@
 //           i32.
 //
 // and the first block is stored, the others are added to what is there (with
-// AMX, their chain goes on from it). All
-// else (what are rows and columns, how m and n are cut, what is packed, the
-// order of their loops around those of k) is each tile's own affair: no number
-// depends on it. So results are the same for any tiles, and for any number of
-// threads, unless k itself is cut into slices.
+// AMX, their chain goes on from it). All else (what are rows and columns,
+// how m and n are cut, what is packed, the order of their loops around those
+// of k) is each tile's own affair: no number depends on it. So results are
+// the same for any tiles, and for any number of threads, unless k itself is
+// cut into slices.
 #ifndef DV_SUMS_H
 #define DV_SUMS_H
 #include "nest/best.h"

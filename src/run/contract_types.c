@@ -2,10 +2,11 @@
 //
 //   i32             those of i32, as for f32
 //   f16, bf16, i8   a plan takes matrices as they are stored; all else is
-//   copied
-//                   to f32 or i32 first, tight, and so is out where it is
-//                   narrow, back again in the end
+//                   copied first: to matrices, where there are instructions
+//                   for the type, or to f32 or i32
 //
+// What is read once, vectors, is a reduction, and so are windows whose copies
+// would be many times as large.
 // Sums of whole numbers wrap around in 32 bits. What is done to them afterwards
 // is of the whole sum: where some may wrap, the product is a reduction, which
 // has 64 bits.
@@ -47,21 +48,29 @@ static int suits_plan(const dv_nest *n)
     return n->dtype == DV_F32 || !has_touches(n);
 }
 
+// How many of c, m, n and k there are.
+static void count_dims(const dv_nest *n, double size[4])
+{
+    for (int t = 0; t < 4; t++)
+        size[t] = 1;
+    for (int i = 0; i < n->n_dims; i++)
+        size[n->dims[i].type] *= (double)n->dims[i].size;
+}
+
 // Is it a vector times a matrix or a vector, or are there such in a batch? They
 // are read once: a reduction does that in one pass, where it has room for sums
 // of several k.
 static int is_thin(const dv_nest *n)
 {
-    double size[4] = {1, 1, 1, 1};
+    double size[4];
     int n_k = 0;
     dv_nest all;
     dv_nest_copy(&all, n);
     dv_nest_unite(&all);
     dv_nest_join(&all, NULL, NULL);
-    for (int i = 0; i < all.n_dims; i++) {
-        size[all.dims[i].type] *= (double)all.dims[i].size;
+    count_dims(&all, size);
+    for (int i = 0; i < all.n_dims; i++)
         n_k += all.dims[i].type == DV_NEST_K;
-    }
     return (size[DV_NEST_M] < 2 || size[DV_NEST_N] < 2) &&
            (n_k < 2 || n->dtype == DV_F32 || n->dtype == DV_I32);
 }
@@ -206,9 +215,8 @@ static dv_status copy_operand(ct_copied *c, dv_jit *jit, const dv_nest *n,
 static int suits_pairs(const dv_nest *n, const dv_isa *isa)
 {
     enum { LEAST = 16 };
-    double size[4] = {1, 1, 1, 1};
-    for (int i = 0; i < n->n_dims; i++)
-        size[n->dims[i].type] *= (double)n->dims[i].size;
+    double size[4];
+    count_dims(n, size);
     return suits_plan(n) && dv_isa_has(isa, dv_nest_factors(n)) &&
            size[DV_NEST_M] >= LEAST && size[DV_NEST_N] >= LEAST &&
            size[DV_NEST_K] >= LEAST;

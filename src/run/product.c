@@ -179,12 +179,10 @@ static void find_inside(dv_product *p)
     const dv_program *program = p->how.plan->ops;
     const dv_expr *sum = p->how.kernel->reduce;
     int32_t r = -1;
-    p->bias = -1;
     p->inside_last = last_touch(p->o, sum);
     if (p->inside_last < 0)
         p->inside_last = last_behind(p->o, sum, &r);
-    if (p->inside_last < 0 || p->direct || p->how.parts || reads_result(p->o) ||
-        !dv_is_float(p->nest.dtype) || !may_store(p))
+    if (p->inside_last < 0 || !dv_is_float(p->nest.dtype) || !may_store(p))
         return;
     if (r >= 0) {
         p->bias = r;
@@ -226,8 +224,6 @@ static int fill_operands(dv_product *p, const int32_t *factor)
         p->access[i] = i < 2 ? factor[i] : p->o->n_reads;
         p->flat[i] = i < 2 ? &k->reads[factor[i]] : &k->write;
         p->elem_bytes[i] = dv_dtype_get(t)->size_bytes;
-        p->direct &= i < 2 || t == p->nest.dtype;
-        p->there &= i < 2 || t == p->nest.dtype;
         p->stored = t; // that of the last stays
         if (i < 2 && !fill_copy(p, i, t))
             return 0;
@@ -263,13 +259,15 @@ static int fill_product(dv_product *p)
     if (k->compute == DV_IN_I64 && p->nest.narrow != DV_I8 && !p->how.vec)
         return 0;
     int last = last_touch(p->o, k->reduce);
-    p->there = !p->how.parts && !reads_result(p->o);
-    p->direct = last >= 0 && p->there;
+    int whole = !p->how.parts && !reads_result(p->o);
     if (!fill_operands(p, factor) || !fill_nest(p))
         return 0;
+    p->there = whole && p->stored == p->nest.dtype;
+    p->direct = last >= 0 && p->there;
     if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
         return 0; // who would finish the sums?
-    find_inside(p);
+    if (whole && !p->direct)
+        find_inside(p);
     fill_shorts(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
     return 1;
@@ -302,6 +300,7 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     int found = 0;
     p->how = *how;
     p->o = how->kernel->op;
+    p->bias = -1;
     if (how->vec && !dv_sums_reuse(p->o))
         return DV_OK; // better in one pass
     DV_TRY(find_sums(p, &found, diag));
@@ -465,7 +464,10 @@ static dv_status prepare(dv_product *p, const dv_tile *t, int inside,
         return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
                        "%s cannot be summed in the order of the plan",
                        p->o->name);
+    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
     *to = find_made(set, &n);
+    if (*to)
+        return DV_OK;
     const dv_contract *like = NULL; // what another thread has
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);
@@ -473,17 +475,14 @@ static dv_status prepare(dv_product *p, const dv_tile *t, int inside,
                                    .l1_bytes = set->l1_bytes,
                                    .l2_bytes = set->l2_bytes,
                                    .l3_bytes = set->l3_bytes};
-    if (!*to) {
-        dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
-        if (!copy || !make_room(set, p->how.arena))
-            return dv_nomem(diag);
-        *copy = n;
-        DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
-                    : dv_contract_create(to, p->how.jit, &n, &options, diag));
-        set->of[set->n] = copy;
-        set->at[set->n++] = *to;
-    }
-    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
+    dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
+    if (!copy || !make_room(set, p->how.arena))
+        return dv_nomem(diag);
+    *copy = n;
+    DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
+                : dv_contract_create(to, p->how.jit, &n, &options, diag));
+    set->of[set->n] = copy;
+    set->at[set->n++] = *to;
     return DV_OK;
 }
 
