@@ -212,13 +212,14 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     const dv_isa *isa = plan->isa;
-    int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
-    int64_t l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
+    enum { LINES_BYTES = 128 }; // of a row, that a panel begins or ends in
+    int64_t all_of_l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
     // A panel of B stays in L1 while panels of A pass it, one read and one on
     // its way; where those are read fast, a smaller block of A is nearer.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
     int fast = plan->es_mul == 8;
-    l1 = l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
+    l1 = all_of_l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
     l2 = l2 *
          (plan->pairs ? isa->pairs_of_l2
           : fast      ? isa->fast_of_l2
@@ -235,6 +236,8 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     }
     int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
+    // What a panel leaves of its lines of C is near when the next one comes.
+    rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
     for (int32_t i = 0; i < plan->n_parts; i++)
         if (plan->parts[i].m > tallest)
