@@ -2,9 +2,7 @@
 // updates, repeats, errors found by one thread among many.
 #define _POSIX_C_SOURCE 200809L // fork
 #include "jit/gemm.h"
-#include "plan/plan.h"
 #include "run/contract.h"
-#include "run/data.h"
 #include "run/rate.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,70 +14,7 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#include <cmocka.h>
-
-typedef struct job {
-    dv_program *p;
-    dv_target *t;
-    dv_plan *plan;
-    dv_exec *x;
-    dv_diag *diag;
-    void *data[16]; // by tensor of the plan
-} job;
-
-static const char *policy; // of the plans that are made
-
-static void start(job *j, const char *text, int64_t threads, dv_run_kind kind)
-{
-    *j = (job){.diag = dv_diag_create()};
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.threads = threads;
-    o.policy = policy;
-    assert_int_equal(
-        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
-        DV_OK);
-    assert_int_equal(dv_target_load(&j->t, "host", j->diag), DV_OK);
-    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag))
-        fail_msg("%s", dv_diag_text(j->diag));
-    if (dv_exec_create(&j->x, j->plan, j->diag))
-        fail_msg("%s%s", dv_diag_text(j->diag), dv_plan_text(j->plan));
-    if (kind != DV_RUN_THREADS)
-        assert_int_equal(dv_exec_use(j->x, kind, j->diag), DV_OK);
-    const dv_program *p = j->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (!t->is_input && !t->is_output)
-            continue;
-        j->data[i] = calloc(1, bytes);
-        if (t->is_input)
-            dv_fill(p, i, 3, -1, 1, j->data[i]);
-        assert_int_equal(
-            dv_exec_bind(j->x, t->name, j->data[i], bytes, j->diag), DV_OK);
-    }
-}
-
-static void stop(job *j)
-{
-    for (int i = 0; i < 16; i++)
-        free(j->data[i]);
-    dv_exec_destroy(j->x);
-    dv_plan_destroy(j->plan);
-    dv_target_destroy(j->t);
-    dv_program_destroy(j->p);
-    dv_diag_destroy(j->diag);
-}
-
-static void same(const job *a, const job *b, const char *text, int threads)
-{
-    const dv_program *p = a->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        if (t->is_output &&
-            memcmp(a->data[i], b->data[i], (size_t)dv_tensor_bytes(t)))
-            fail_msg("%s differs with %d threads:\n%s", t->name, threads, text);
-    }
-}
+#include "exec_case.h"
 
 static const char *const programs[] = {
     // A chain whose tiles hand data on, with temporaries that exist in tiles.
@@ -121,25 +56,6 @@ static void any_number_gives_the_same_bits(void **state)
         }
         stop(&one);
     }
-}
-
-// y of two programs, to the bit.
-static void same_y(const char *const text[2], int threads)
-{
-    job j[2];
-    const void *y[2];
-    int64_t bytes = 0;
-    for (int k = 0; k < 2; k++) {
-        start(&j[k], text[k], threads, DV_RUN_THREADS);
-        assert_int_equal(dv_exec_run(j[k].x, j[k].diag), DV_OK);
-        int t = (int)dv_program_find(j[k].plan->ops, "y");
-        y[k] = j[k].data[t];
-        bytes = dv_tensor_bytes(&j[k].plan->ops->tensors[t]);
-    }
-    if (memcmp(y[0], y[1], (size_t)bytes) != 0)
-        fail_msg("%d threads:\n%s", threads, text[0]);
-    stop(&j[0]);
-    stop(&j[1]);
 }
 
 // What kernels add to their sums is what is added behind them: of rows, of
