@@ -152,7 +152,8 @@ static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
 
 // A block of rows with all panels, the part's own first. The first one leaves A
 // packed, the first block B, unless that was done before.
-static void block(const job *w, int kind, int32_t m0, unsigned char *c)
+static void block(const job *w, int kind, int32_t m0, int32_t rows,
+                  unsigned char *c)
 {
     int32_t n = dv_gemm_n_panels(w->p);
     for (int32_t i = 0, j = w->p->from; i < n; i++, j++) {
@@ -160,11 +161,13 @@ static void block(const job *w, int kind, int32_t m0, unsigned char *c)
         find_panel(w, kind, &at);
         multiply(w, kind, m0, c, &at, i == 0 && !w->plan->apart);
     }
+    if (w->last && w->args && w->args->then)
+        w->args->then(w->args->user, c, rows, w->p->n);
 }
 
 // The same where C is narrow: sums wait in a buffer, that of the block when k
 // is not cut.
-static void narrow_block(const job *w, int kind, int32_t m0)
+static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
 {
     const dv_gemm_plan *plan = w->plan;
     unsigned char *c = w->c + m0 * plan->s.ldc * plan->es_out;
@@ -173,7 +176,7 @@ static void narrow_block(const job *w, int kind, int32_t m0)
         sums += m0 * dv_gemm_ldc(plan, w->p) * plan->es_sum;
     if (w->k0 == 0 && plan->s.beta != DV_SCALE_ZERO)
         w->p->widen_c[kind](c, sums);
-    block(w, kind, m0, sums);
+    block(w, kind, m0, rows, sums);
     if (w->last)
         w->p->narrow_c[kind](sums, c);
 }
@@ -192,9 +195,10 @@ static void packed(job *w)
             if (plan->apart)
                 pack_rows(w, kind, m0, rows);
             if (plan->out != plan->sum)
-                narrow_block(w, kind, m0);
+                narrow_block(w, kind, m0, rows);
             else
-                block(w, kind, m0, w->c + m0 * plan->s.ldc * plan->es_sum);
+                block(w, kind, m0, rows,
+                      w->c + m0 * plan->s.ldc * plan->es_sum);
         }
         if (w->number) {
             atomic_store_explicit(&plan->done[w->p - plan->parts].n, w->number,
@@ -223,10 +227,12 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
     w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
     w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
     w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
-    if (p->direct)
-        p->direct(w.a, w.b, w.c, args);
-    else
+    if (!p->direct)
         packed(&w);
+    else
+        p->direct(w.a, w.b, w.c, args);
+    if (p->direct && args && args->then)
+        args->then(args->user, w.c, p->m, p->n);
     if (s->stream) // others see C behind this
         atomic_thread_fence(memory_order_seq_cst);
 }
@@ -238,6 +244,8 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
 {
     const dv_gemm_shape *s = &plan->s;
     dv_gemm_plan *const *turn = plan->turn;
+    dv_gemm_args before = args ? *args : (dv_gemm_args){0};
+    before.then = NULL; // sums are parts
     for (int32_t i = 0; *turn && i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
         dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
@@ -245,10 +253,11 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
                                                     : DV_TURN_LAST];
         x += i * s->stride_a * one->es;
         y += i * s->stride_b * one->es;
+        const dv_gemm_args *how = i + 1 < s->batch ? &before : args;
         if (thread < 0)
-            dv_gemm_run(one, x, y, c, args);
+            dv_gemm_run(one, x, y, c, how);
         else
-            dv_gemm_part(one, thread, x, y, c, args);
+            dv_gemm_part(one, thread, x, y, c, how);
     }
     return *turn != NULL;
 }

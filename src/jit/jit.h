@@ -99,6 +99,10 @@ typedef struct dv_gemm_args {
     // rows of n rounded up.
     void *pack_a, *pack_b;
     const void *next; // of next_b: asked for, not read; of DV_AHEAD_BRING: read
+    // Of plans whose C is what sums are: called with each block of rows that is
+    // done, while it is near, by the thread that has done it. NULL: nothing is.
+    void (*then)(void *user, void *c, int32_t rows, int32_t cols);
+    void *user;
 } dv_gemm_args;
 
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,

@@ -146,6 +146,7 @@ struct dv_nest {
     // for each element of these (run/contract.h says where they are); 0: none.
     // No part of the text.
     uint8_t bias;
+    uint8_t behind;    // out is gone over behind it; no part of the text
     uint8_t mean;      // sums are divided by how many there are
     uint8_t constants; // a bit an operand: it is value[operand]
     // 1 + the operand that in2 is the index of, in steps of so many elements,

@@ -322,14 +322,21 @@ static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
                                                   s->at[DV_OUT], &args);
 }
 
+// Of a plan.
+static dv_gemm_args args_of(const dv_contract *c, int last)
+{
+    return (dv_gemm_args){
+        .bias = c->bias, .then = last ? c->then : NULL, .user = c->user};
+}
+
 static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 {
     if (c->n_plans) {
         int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
-        dv_gemm_args args = {.bias = c->bias};
+        dv_gemm_args args = args_of(c, s->last);
         dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
                      s->at[c->form.in_row], s->at[c->form.in_col],
-                     s->at[DV_OUT], c->n.bias ? &args : NULL);
+                     s->at[DV_OUT], &args);
         return;
     }
     if (c->on_way) {
@@ -485,11 +492,12 @@ void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
                void *out)
 {
     const void *in[] = {in0, in1};
+    dv_gemm_args args = args_of(c, 1);
     if (!is_one_plan(c))
         ct_part(c, i, in0, in1, out);
     else if (i < dv_gemm_plan_busy(c->plans[0]))
         dv_gemm_member(c->plans[0], i, in[c->form.in_row], in[c->form.in_col],
-                       out, NULL);
+                       out, &args);
 }
 
 int32_t ct_busy(const dv_contract *c)

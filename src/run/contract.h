@@ -24,4 +24,10 @@ dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
 // A nest with bias, which only plain products have (DV_E_NEST otherwise): the
 // values for runs behind this, one beside the other, of the nest's type.
 void dv_contract_bias(dv_contract *c, const void *values);
+// For runs behind this: call `then` with each block of results that is done,
+// while it is near, by the thread that has done it; rows are what out has no
+// unit stride along. 0: this contraction does not. NULL: no more.
+typedef void (*dv_contract_block)(void *user, void *out, int32_t rows,
+                                  int32_t cols);
+int dv_contract_then(dv_contract *c, dv_contract_block then, void *user);
 #endif

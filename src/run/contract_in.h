@@ -132,10 +132,13 @@ struct dv_contract {
     unsigned char *sums;                 // in memory
     ct_thread *team;                     // owned
     ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
-    ct_reduce *reduce;                   // owned; NULL: it is none
-    ct_copied *copied;                   // owned; NULL: operands are not
-    const void *in2;                     // borrowed, by dv_contract_more
-    const void *bias;                    // and by dv_contract_bias
+    ct_touch *near;    // owned: `last`, of blocks as they are done; or NULL
+    ct_reduce *reduce; // owned; NULL: it is none
+    ct_copied *copied; // owned; NULL: operands are not
+    const void *in2;   // borrowed, by dv_contract_more
+    const void *bias;  // and by dv_contract_bias
+    dv_contract_block then; // by dv_contract_then
+    void *user;             // of it
     ct_bad bad;
     dv_jit *own_jit; // NULL: it is borrowed
     void *memory;    // owned, mapped
@@ -165,6 +168,7 @@ static inline int ct_is_one_product(const dv_contract *c)
     return !c->n_loops && !c->top_pack && !c->n.combine;
 }
 
+int64_t ct_ldc(const dv_contract *c); // from row to row of results
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
@@ -213,6 +217,11 @@ static inline int ct_touches_last(const dv_nest *n)
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
+// p of blocks of out, whose rows are ld elements apart; as dv_contract_then
+// calls it.
+dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
+                               dv_prim p, int64_t ld, dv_diag *diag);
+void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols);
 
 // contract_reduce.c: a reduction with its touches. The parts of all threads, in
 // any order, are all of it; but where they are combined, those come behind.

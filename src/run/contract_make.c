@@ -78,7 +78,7 @@ void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
     }
 }
 
-static int64_t ldc_of(const dv_contract *c)
+int64_t ct_ldc(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
     if (f->pack[DV_OUT] != DV_FORM_NEVER)
@@ -106,7 +106,7 @@ void ct_join(dv_contract *c)
         return;
     // Steps that agree are those of a buffer: there are not too many.
     if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
-        p->step[DV_OUT] / c->es == c->row.size * ldc_of(c) &&
+        p->step[DV_OUT] / c->es == c->row.size * ct_ldc(c) &&
         c->row.size * p->size < INT32_MAX / 64) {
         c->at_once = (int32_t)p->size;
         c->n_loops--;
@@ -180,7 +180,7 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
         }
         set_rows(c, &s);
         set_cols(c, &s);
-        s.ldc = ldc_of(c);
+        s.ldc = ct_ldc(c);
         s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
                                                             : DV_SCALE_ONE;
         s.relu = w.last && c->relu_last && !c->n.combine;
@@ -245,7 +245,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.k = (int32_t)c->k_size[0];
     set_rows(c, &s);
     set_cols(c, &s);
-    s.ldc = ldc_of(c);
+    s.ldc = ct_ldc(c);
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
     s.stream = (uint8_t)c->streams;
@@ -526,8 +526,9 @@ static int streams(const dv_contract *c, const dv_isa *isa,
 {
     int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
     if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
-        c->n.combine || !c->zero_first ||
-        !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) || (hi - lo) / 2 < l3 / c->es)
+        c->n.combine || !c->zero_first || c->n.behind ||
+        ct_touches_last(&c->n) || !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) ||
+        (hi - lo) / 2 < l3 / c->es)
         return 0;
     for (int l = 0; l < c->n_loops; l++)
         if (c->loops[l].is_k)

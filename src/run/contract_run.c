@@ -16,9 +16,13 @@ dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
     if (ct_touches_first(n))
         DV_TRY(ct_touch_create(&c->first, jit, n, DV_OUT, n->first, c->threads,
                                diag));
-    if (ct_touches_last(n))
-        DV_TRY(ct_touch_create(&c->last, jit, n, DV_OUT, n->last, c->threads,
-                               diag));
+    if (!ct_touches_last(n))
+        return DV_OK;
+    if (!dv_contract_then(c, NULL, NULL))
+        return ct_touch_create(&c->last, jit, n, DV_OUT, n->last, c->threads,
+                               diag);
+    DV_TRY(ct_touch_create_near(&c->near, jit, n, n->last, ct_ldc(c), diag));
+    dv_contract_then(c, ct_touch_block, c->near);
     return DV_OK;
 }
 
@@ -27,6 +31,7 @@ void ct_destroy_touches(dv_contract *c)
     dv_release(c->first);
     dv_release(c->main);
     dv_release(c->last);
+    dv_release(c->near);
     ct_reduce_destroy(c->reduce);
 }
 
@@ -40,6 +45,15 @@ void dv_contract_more(dv_contract *c, const void *in2)
 void dv_contract_bias(dv_contract *c, const void *values)
 {
     c->bias = values;
+}
+
+int dv_contract_then(dv_contract *c, dv_contract_block then, void *user)
+{
+    int may = c->n_plans && !c->n.combine && !c->copied &&
+              c->form.pack[DV_OUT] == DV_FORM_NEVER;
+    c->then = may ? then : NULL;
+    c->user = user;
+    return may;
 }
 
 dv_status dv_contract_found(dv_contract *c, dv_diag *diag)

@@ -318,8 +318,23 @@ static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
     return DV_OK;
 }
 
-dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *of,
-                          int from, dv_prim p, int32_t threads, dv_diag *diag)
+// Rows and columns, of any number.
+static dv_status make_near(ct_touch *t, dv_jit *jit, const dv_nest *n,
+                           int64_t ld, double count, dv_diag *diag)
+{
+    t->reads = 1 << DV_IN0;
+    t->a.n = 2;
+    for (int o = DV_IN0; o <= DV_OUT; o += DV_OUT - DV_IN0) {
+        t->a.at[0].step[o] = ld;
+        t->a.at[1].step[o] = 1;
+    }
+    return make_kernel(t, jit, n, n->main, count, diag);
+}
+
+// Of blocks (ld from 0), or of the threads' parts.
+static dv_status create(ct_touch **out, dv_jit *jit, const dv_nest *of,
+                        int from, dv_prim p, int32_t threads, int64_t ld,
+                        dv_diag *diag)
 {
     ct_touch *t = dv_alloc(sizeof *t);
     dv_nest n = *of;
@@ -331,12 +346,25 @@ dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *of,
         drop_k(&n);
         seen_from_out(&n, p == DV_PRIM_NONE ? DV_PRIM_COPY : p);
     }
-    dv_status s = make(t, jit, &n, n.main, count, diag);
+    dv_status s = ld < 0 ? make(t, jit, &n, n.main, count, diag)
+                         : make_near(t, jit, &n, ld, count, diag);
     if (s)
         dv_release(t);
     else
         *out = t;
     return s;
+}
+
+dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
+                          int from, dv_prim p, int32_t threads, dv_diag *diag)
+{
+    return create(out, jit, n, from, p, threads, -1, diag);
+}
+
+dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
+                               dv_prim p, int64_t ld, dv_diag *diag)
+{
+    return create(out, jit, n, DV_OUT, p, 1, ld, diag);
 }
 
 // -- Running -----------------------------------------------------------------
@@ -383,6 +411,12 @@ static void apply(const ct_touch *t, const spot *s, int64_t rows, int64_t n)
     at[count] = s->at[DV_OUT];
     dv_vec_args args = {rows, n, at, NULL};
     t->run(&args);
+}
+
+void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols)
+{
+    spot s = {{[DV_IN0] = out, [DV_OUT] = out}};
+    apply(touch, &s, rows, cols);
 }
 
 // Blocks of the last two axes, turned one by one.

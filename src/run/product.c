@@ -1,41 +1,8 @@
-#include "run/product.h"
+// What is a product, and how its sums are finished; product.h says more.
 #include "base/dtype.h"
-#include "base/math.h"
 #include "jit/host.h"
-#include "nest/sums.h"
-#include "run/widen.h"
+#include "run/product_in.h"
 #include <string.h>
-
-enum { ALIGN_BYTES = 64 };
-
-struct dv_product {
-    dv_product_how how;
-    const dv_op *o;
-    dv_nest nest; // of the whole op
-    int32_t var[DV_NEST_MAX_DIMS];
-    int32_t access[DV_N_OPERANDS]; // reads, then n_reads
-    const dv_flat *flat[DV_N_OPERANDS];
-    int64_t elem_bytes[DV_N_OPERANDS]; // as stored
-    int64_t sum_bytes;                 // of an element of the contraction
-    int copied[2]; // the factor is copied first, widened or with k together
-    dv_widen copy[2];
-    int direct; // sums go straight to the tensor
-    int there;  // or may wait there to be finished
-    // Or kernels may finish them where they can: round them to what is stored,
-    // and add a value for each row or column, a read, before the last touch.
-    int inside, inside_last;
-    int32_t bias; // -1: there is none
-    int bias_type;
-    dv_dtype stored;
-    const dv_sums *sums; // the order of additions, for all tiles
-    // By thread and shape: bit i of a shape says that the slice of the i-th
-    // variable in this list is the last, shorter one. There are as many tiles
-    // as shapes, or more.
-    int32_t shorts[DV_MAX_VARS], n_shorts;
-    dv_contract **made;
-};
-
-// -- What is a product -----------------------------------------------------
 
 // The two reads that are multiplied and summed; 0: it is something else.
 static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
@@ -242,6 +209,20 @@ static void fill_shorts(dv_product *p)
     }
 }
 
+static void fill_written(dv_product *p)
+{
+    const int64_t *step = p->flat[2]->coef;
+    for (int32_t v = 0; v < p->o->n_vars; v++) {
+        int32_t at = p->n_written;
+        if (p->o->vars[v].reduce)
+            continue;
+        for (; at > 0 && step[p->written[at - 1]] < step[v]; at--)
+            p->written[at] = p->written[at - 1];
+        p->written[at] = v;
+        p->n_written++;
+    }
+}
+
 static int fill_product(dv_product *p)
 {
     const dv_kernel *k = p->how.kernel;
@@ -264,11 +245,14 @@ static int fill_product(dv_product *p)
         return 0;
     p->there = whole && p->stored == p->nest.dtype;
     p->direct = last >= 0 && p->there;
-    if (!p->direct && (!p->how.vec || p->nest.narrow == DV_I8))
+    if (!p->direct && !p->how.vec)
         return 0; // who would finish the sums?
+    if (p->how.parts && p->nest.narrow == DV_I8)
+        return 0; // or add parts up?
     if (whole && !p->direct)
         find_inside(p);
     fill_shorts(p);
+    fill_written(p);
     p->nest.last = p->direct ? (dv_prim)last : DV_PRIM_NONE;
     return 1;
 }
@@ -306,7 +290,7 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))
         return DV_OK;
-    p->made = DV_NEW(how->arena, dv_contract *,
+    p->made = DV_NEW(how->arena, dv_product_made,
                      (size_t)how->n_threads << p->n_shorts);
     if (!p->made)
         return dv_nomem(diag);
@@ -317,235 +301,4 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
 dv_dtype dv_product_type(const dv_product *p)
 {
     return p->nest.narrow ? (dv_dtype)p->nest.narrow : p->nest.dtype;
-}
-
-// -- Tiles -----------------------------------------------------------------
-
-static dv_contract **made_for(const dv_product *p, const dv_tile *t,
-                              int32_t thread)
-{
-    size_t shape = 0;
-    for (int i = 0; i < p->n_shorts; i++) {
-        int v = p->shorts[i];
-        shape |= (size_t)(t->slot[v] == t->n_slots[v] - 1) << i;
-    }
-    return &p->made[((size_t)thread << p->n_shorts) + shape];
-}
-
-static int same_nest(const dv_nest *a, const dv_nest *b)
-{
-    if (a->dtype != b->dtype || a->last != b->last || a->n_dims != b->n_dims ||
-        a->dot != b->dot || a->narrow != b->narrow || a->bias != b->bias)
-        return 0;
-    for (int i = 0; i < a->n_dims; i++)
-        if (a->dims[i].type != b->dims[i].type ||
-            a->dims[i].exec != b->dims[i].exec ||
-            a->dims[i].size != b->dims[i].size ||
-            a->dims[i].whole != b->dims[i].whole ||
-            memcmp(a->dims[i].stride, b->dims[i].stride,
-                   sizeof a->dims[i].stride))
-            return 0;
-    return 1;
-}
-
-// Room for one more; 0 when out of memory. Arrays that are outgrown stay in
-// the arena.
-static int make_room(dv_product_set *s, dv_arena *arena)
-{
-    if (s->n < s->cap)
-        return 1;
-    int32_t cap = s->cap ? 2 * s->cap : 8;
-    dv_contract **at =
-        dv_arena_grow(arena, s->at, (size_t)s->n, (size_t)cap, sizeof *at);
-    const dv_nest **of =
-        dv_arena_grow(arena, s->of, (size_t)s->n, (size_t)cap, sizeof *of);
-    if (!at || !of)
-        return 0;
-    s->at = at;
-    s->of = of;
-    s->cap = cap;
-    return 1;
-}
-
-void dv_product_set_free(dv_product_set *s)
-{
-    for (int32_t i = 0; i < s->n; i++)
-        dv_contract_destroy(s->at[i]);
-    *s = (dv_product_set){0};
-}
-
-static int64_t results_of(const dv_product *p, const dv_tile *t)
-{
-    int64_t n = 1;
-    for (int v = 0; v < p->o->n_vars; v++)
-        n *= p->o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
-    return n;
-}
-
-// Do sums lie as elements of the tensor do? Then they need no room.
-static int lie_there(const dv_product *p, const dv_tile *t,
-                     const int64_t *steps)
-{
-    int same = p->there;
-    for (int v = 0; v < p->o->n_vars && same; v++)
-        same = p->o->vars[v].reduce || t->end[v] - t->begin[v] == 1 ||
-               steps[v] == p->flat[2]->coef[v];
-    return same;
-}
-
-// A k of one point would stand between others that are one.
-static void drop_points(dv_nest *n)
-{
-    int32_t kept = 0;
-    for (int i = 0; i < n->n_dims; i++)
-        if (n->dims[i].type != DV_NEST_K || n->dims[i].size > 1)
-            n->dims[kept++] = n->dims[i];
-    n->n_dims = kept;
-}
-
-// The nest of a tile, with the strides of what is copied together; and with
-// what finishes sums inside, then straight to the tensor.
-static dv_nest nest_of(const dv_product *p, const dv_tile *t, int inside,
-                       int64_t *bytes)
-{
-    dv_nest n = p->nest;
-    int64_t steps[DV_N_OPERANDS][DV_MAX_VARS];
-    int direct = p->direct || inside;
-    *bytes = 0;
-    if (inside) {
-        n.dtype = p->stored;
-        n.bias = (uint8_t)(p->bias < 0 ? 0 : 1 + p->bias_type);
-        n.last = (dv_prim)p->inside_last;
-    }
-    for (int i = 0; i < 2; i++)
-        if (p->copied[i])
-            *bytes +=
-                dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_steps(&p->copy[i], t->begin, t->end,
-                                               p->o->n_vars, steps[i]),
-                            ALIGN_BYTES);
-    if (!direct) {
-        dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps[2]);
-        if (!p->how.parts && !lie_there(p, t, steps[2]))
-            *bytes += dv_round_up(p->sum_bytes * results_of(p, t), ALIGN_BYTES);
-    }
-    for (int i = 0; i < n.n_dims; i++) {
-        int v = p->var[i];
-        dv_nest_dim *d = &n.dims[i];
-        d->size = t->end[v] - t->begin[v];
-        for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (d->stride[k] && (k < 2 ? p->copied[k] : !direct))
-                d->stride[k] = steps[k][v];
-    }
-    // A step along what has one point leads nowhere, but must not be none.
-    for (int i = 0; i < n.n_dims; i++)
-        for (int k = 0; k < DV_N_OPERANDS; k++)
-            if (p->nest.dims[i].stride[k] && !n.dims[i].stride[k])
-                n.dims[i].stride[k] = 1;
-    if (n.narrow)
-        drop_points(&n);
-    return n;
-}
-
-static dv_contract *find_made(const dv_product_set *s, const dv_nest *n)
-{
-    for (int32_t i = 0; i < s->n; i++)
-        if (same_nest(s->of[i], n))
-            return s->at[i];
-    return NULL;
-}
-
-static dv_status prepare(dv_product *p, const dv_tile *t, int inside,
-                         dv_contract **to, dv_product_set *set, dv_diag *diag)
-{
-    int64_t bytes;
-    dv_nest n = nest_of(p, t, inside, &bytes);
-    if (!dv_sums_apply(p->sums, &n))
-        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
-                       "%s cannot be summed in the order of the plan",
-                       p->o->name);
-    set->memory_bytes = dv_max_i64(set->memory_bytes, bytes);
-    *to = find_made(set, &n);
-    if (*to)
-        return DV_OK;
-    const dv_contract *like = NULL; // what another thread has
-    for (const dv_product_set *s = set->other; s && !like; s = s->other)
-        like = find_made(s, &n);
-    dv_contract_options options = {.threads = 1,
-                                   .l1_bytes = set->l1_bytes,
-                                   .l2_bytes = set->l2_bytes,
-                                   .l3_bytes = set->l3_bytes};
-    dv_nest *copy = DV_NEW(p->how.arena, dv_nest, 1);
-    if (!copy || !make_room(set, p->how.arena))
-        return dv_nomem(diag);
-    *copy = n;
-    DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
-                : dv_contract_create(to, p->how.jit, &n, &options, diag));
-    set->of[set->n] = copy;
-    set->at[set->n++] = *to;
-    return DV_OK;
-}
-
-dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
-                             dv_product_set *set, dv_diag *diag)
-{
-    dv_contract **to = made_for(p, t, thread);
-    if (*to)
-        return DV_OK;
-    if (p->inside) {
-        dv_status st = prepare(p, t, 1, to, set, NULL);
-        if (st == DV_OK || st == DV_E_NOMEM)
-            return st == DV_OK ? st : dv_nomem(diag);
-    }
-    return prepare(p, t, 0, to, set, diag);
-}
-
-// Where a read is that a tile begins with.
-static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
-                      void *at, int64_t elem_bytes)
-{
-    int64_t off = flat->base;
-    for (int v = 0; v < n_vars; v++)
-        off += flat->coef[v] * t->begin[v];
-    return (char *)at + off * elem_bytes;
-}
-
-// Are sums finished inside?
-static int finishes(const dv_product *p, const dv_contract *c)
-{
-    const dv_nest *n = dv_contract_nest(c);
-    return p->inside && n->dtype == p->stored && !n->bias == (p->bias < 0);
-}
-
-void dv_product_run(const dv_product *p, const dv_tile *t, int32_t thread,
-                    void *const *at, void *memory, void *acc)
-{
-    char *op[DV_N_OPERANDS], *room = memory;
-    int64_t steps[DV_MAX_VARS];
-    for (int i = 0; i < DV_N_OPERANDS; i++) {
-        op[i] = begin_of(p->flat[i], p->o->n_vars, t, at[p->access[i]],
-                         p->elem_bytes[i]);
-        if (i == 2 || !p->copied[i])
-            continue;
-        dv_widen_run(&p->copy[i], t->begin, t->end, op[i], room);
-        op[i] = room;
-        room += dv_round_up(p->copy[i].copy_bytes *
-                                dv_widen_steps(&p->copy[i], t->begin, t->end,
-                                               p->o->n_vars, steps),
-                            ALIGN_BYTES);
-    }
-    dv_contract *c = *made_for(p, t, thread);
-    int finish = !p->direct && !p->how.parts && !finishes(p, c);
-    if (!finish && p->bias >= 0)
-        dv_contract_bias(c,
-                         begin_of(&p->how.kernel->reads[p->bias], p->o->n_vars,
-                                  t, at[p->bias], p->sum_bytes));
-    if (finish)
-        dv_vec_op_acc_steps(p->how.vec, t->begin, t->end, steps);
-    char *sums = p->how.parts                        ? acc
-                 : !finish || lie_there(p, t, steps) ? op[2]
-                                                     : room;
-    dv_contract_part(c, 0, op[0], op[1], sums);
-    if (finish)
-        dv_vec_op_part(p->how.vec, at, t->begin, t->end, DV_FINISH, sums);
 }

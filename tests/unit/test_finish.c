@@ -1,0 +1,156 @@
+// What is done to sums when they are whole: the same bits as a statement of its
+// own would give, for whatever lies however, on any number of threads; and what
+// the oracle has.
+#include "exec_case.h"
+#include <stdio.h>
+
+// Sizes go over a block's rows and the columns that are finished together; one
+// row, one column, one k, too.
+static const struct {
+    const char *inputs, *write, *sum, *rest; // $ is the sum
+} cases[] = {
+    {"a: f32[410, 9]\ninput b: f32[9, 700]", "y[m,n]", "[k] a[m,k] * b[k,n]",
+     "gelu($)"},
+    {"a: f32[410, 70]\ninput b: f32[700, 70]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[70, 410]\ninput b: f32[70, 333]", "y[n,m]", "[k] a[k,m] * b[k,n]",
+     "tanh($) * 0.5"},
+    {"a: f32[411, 1300]\ninput b: f32[1300, 37]\ninput v: f32[37]\n"
+     "input r: f32[411, 37]",
+     "y[m,n]", "[k] a[m,k] * b[k,n]", "gelu($ + v[n]) + r[m,n]"},
+    {"a: f64[401, 33]\ninput b: f64[333, 33]\ninput v: f64[401]", "y[m,n]",
+     "[k] a[m,k] * b[n,k]", "exp($ - v[m])"},
+    {"a: f32[3, 390, 40]\ninput b: f32[3, 40, 260]", "y[z,m,n]",
+     "[k] a[z,m,k] * b[z,k,n]", "sigmoid($)"},
+    {"a: f32[3, 390, 40]\ninput b: f32[3, 260, 40]", "y[m,z,n]",
+     "[k] a[z,m,k] * b[z,n,k]", "sigmoid($)"},
+    {"a: f32[20, 30, 40]\ninput b: f32[40, 260]", "y[i,j,n]",
+     "[k] a[i,j,k] * b[k,n]", "silu($)"},
+    {"a: f32[30, 20, 40]\ninput b: f32[260, 40]", "y[i,n,j]",
+     "[k] a[j,i,k] * b[n,k]", "silu($)"},
+    {"a: f32[1, 300]\ninput b: f32[500, 300]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[500, 300]\ninput b: f32[1, 300]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[450, 1]\ninput b: f32[1, 500]", "y[m,n]", "[k] a[m,k] * b[k,n]",
+     "abs($) + 1.0"},
+    {"a: bf16[410, 90]\ninput b: bf16[500, 90]", "y[m,n]: f32",
+     "[k] a[m,k] * b[n,k]", "gelu($)"},
+    {"a: bf16[410, 90]\ninput b: bf16[90, 500]", "y[m,n]: bf16",
+     "[k] a[m,k] * b[k,n]", "gelu($)"},
+    {"a: f16[41, 90]\ninput b: f16[90, 500]\ninput v: f16[500]", "y[m,n]: f16",
+     "[k] a[m,k] * b[k,n]", "tanh($) * v[n]"},
+    {"a: i8[410, 90]\ninput b: i8[500, 90]\ninput v: i32[500]", "y[m,n]: i32",
+     "[k] a[m,k] * b[n,k]", "max($ + v[n], 3)"},
+    {"a: i8[410, 90]\ninput b: i8[90, 500]", "y[m,n]: i8",
+     "[k] a[m,k] * b[k,n]", "min(max($, -77), 99)"},
+    // Two variables that are not one: the outer is around the plan.
+    {"a: f32[410, 40, 7]\ninput b: f32[40, 7, 333]\ninput v: f32[333]",
+     "y[m,n]", "[k,l] a[m,k,l] * b[k,l,n]", "gelu($) * v[n]"},
+    {"a: f32[410, 40, 70]\ninput b: f32[333, 70, 40]", "y[m,n]",
+     "[k,l] a[m,k,l] * b[n,l,k]", "gelu($)"},
+    {"a: bf16[410, 40, 64]\ninput b: bf16[333, 40, 64]", "y[m,n]: bf16",
+     "[k,l] a[m,k,l] * b[n,k,l]", "gelu($)"},
+    {"a: bf16[3, 3, 12, 410]\ninput b: bf16[333, 3, 12, 3]", "y[m,n]: f32",
+     "[i,k,l] a[i,l,k,m] * b[n,l,k,i]", "gelu($)"},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+// `$` in a text.
+static void put_in(char *to, size_t size, const char *text, const char *what)
+{
+    const char *at = strchr(text, '$');
+    snprintf(to, size, "%.*s%s%s", (int)(at - text), text, what, at + 1);
+}
+
+// The index of y, and what sums are of.
+static void texts(int i, char (*text)[400])
+{
+    char sum[100], rest[200], index[40];
+    const char *open = strchr(cases[i].write, '['),
+               *close = strchr(cases[i].write, ']');
+    int whole = strstr(cases[i].inputs, "i8") != NULL;
+    snprintf(index, sizeof index, "%.*s", (int)(close + 1 - open), open);
+    snprintf(sum, sizeof sum, "(sum%s)", cases[i].sum);
+    put_in(rest, sizeof rest, cases[i].rest, sum);
+    snprintf(text[0], sizeof *text, "input %s\n%s = %s\noutput y\n",
+             cases[i].inputs, cases[i].write, rest);
+    snprintf(sum, sizeof sum, "c%s", index);
+    put_in(rest, sizeof rest, cases[i].rest, sum);
+    snprintf(text[1], sizeof *text,
+             "input %s\nc%s%s = sum%s\n%s = %s\noutput c, y\n", cases[i].inputs,
+             index,
+             whole                            ? ": i32"
+             : strstr(cases[i].inputs, "f64") ? ""
+                                              : ": f32",
+             cases[i].sum, cases[i].write, rest);
+}
+
+static void finished_as_by_a_statement(void **state)
+{
+    (void)state;
+    char text[2][400];
+    for (int i = 0; i < N_CASES; i++) {
+        texts(i, text);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
+static void finished_as_by_the_oracle(void **state)
+{
+    (void)state;
+    char text[2][400];
+    dv_verdict v;
+    for (int i = 0; i < N_CASES; i++) {
+        job j;
+        texts(i, text);
+        start(&j, text[0], 2, DV_RUN_THREADS);
+        if (dv_exec_run(j.x, j.diag) ||
+            dv_verify(&v, j.p, j.plan, j.data, j.data, NULL, NULL, j.diag))
+            fail_msg("%s", dv_diag_text(j.diag));
+        if (!v.ok)
+            fail_msg("%g off:\n%s", v.residual, text[0]);
+        stop(&j);
+    }
+}
+
+// The result is read, too, as it was before; or some of it stays.
+static void updates_find_what_was_there(void **state)
+{
+    (void)state;
+    static const char *const updates[][2] = {
+        {"y[m,n] <- gelu(y[m,n] + sum[k] a[m,k] * b[n,k])\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[m,n] <- gelu(y[m,n] + c[m,n])\noutput c, y\n"},
+        {"y[2 * m + 1, n + 30] <- gelu(sum[k] a[m,k] * b[n,k])\n"
+         "  for m in 0..200, n in 0..270\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[2 * m + 1, n + 30] <- gelu(c[m,n])\n"
+         "  for m in 0..200, n in 0..270\noutput c, y\n"},
+        {"y[m, 3 * n + 1] <- gelu(sum[k] a[m,k] * b[n,k])\n"
+         "  for n in 0..99\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[m, 3 * n + 1] <- gelu(c[m,n])  for n in 0..99\noutput c, y\n"},
+    };
+    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
+        for (int threads = 1; threads < 4; threads++) {
+            char text[2][400];
+            for (int k = 0; k < 2; k++)
+                snprintf(text[k], sizeof *text,
+                         "input a: f32[410, 40]\ninput b: f32[300, 40]\n"
+                         "input y: f32[410, 300]\n%s",
+                         updates[i][k]);
+            same_y((const char *const[]){text[0], text[1]}, threads);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finished_as_by_a_statement),
+        cmocka_unit_test(finished_as_by_the_oracle),
+        cmocka_unit_test(updates_find_what_was_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
