@@ -81,21 +81,16 @@ int dv_sums_type(const int64_t *stride)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// Both factors are bf16; or i8, and their sums are stored as they are, in i32.
+// Both factors are bf16, summed in f32; or i8, of whole numbers.
 static int narrow_of(const dv_program *p, const dv_op *o,
                      const dv_access *const at[])
 {
     dv_dtype t = p->tensors[at[0]->tensor].dtype;
-    const dv_expr *e = o->body;
-    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_RELU)
-        e = e->arg[0];
+    dv_compute in = dv_op_compute(p, o);
     if (p->tensors[at[1]->tensor].dtype != t)
         return 0;
-    if (t == DV_BF16 && dv_op_compute(p, o) == DV_IN_F32)
-        return DV_BF16;
-    return t == DV_I8 && e == dv_op_reduce(o) &&
-                   p->tensors[o->write.tensor].dtype == DV_I32
-               ? DV_I8
+    return (t == DV_BF16 && in == DV_IN_F32) || (t == DV_I8 && in == DV_IN_I64)
+               ? (int)t
                : 0;
 }
 

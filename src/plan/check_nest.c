@@ -120,9 +120,10 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
     if (!plan->target.matrix)
         WRONG("%s has no instructions for the matrices of %s",
               plan->target.name, o->name);
-    if (t != u || (t != DV_BF16 && (t != DV_I8 || out != DV_I32)))
+    if (t != u ||
+        (t != DV_BF16 && (t != DV_I8 || (out != DV_I32 && out != DV_I8))))
         WRONG("op %s makes %s of %s and %s, matrices are of bf16, or of i8 "
-              "into i32",
+              "into i32 or i8",
               o->name, dv_dtype_get(out)->name, dv_dtype_get(t)->name,
               dv_dtype_get(u)->name);
     for (int32_t i = 0; i < s->n_levels; i++)

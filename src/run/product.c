@@ -232,8 +232,9 @@ static int fill_product(dv_product *p)
     if (p->sums->pairs && dv_jit_isa(p->how.jit)) {
         dv_dtype t =
             p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
-        p->nest.narrow =
-            dv_isa_has(dv_jit_isa(p->how.jit), (int)t) ? (uint8_t)t : 0;
+        if (dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
+            !(t == DV_I8 && p->how.parts)) // who would add those up?
+            p->nest.narrow = (uint8_t)t;
     }
     // Integers: a vector kernel is there only if sums may wrap around in 32
     // bits. Those of i8 that plans have pairs for fit.
@@ -247,8 +248,6 @@ static int fill_product(dv_product *p)
     p->direct = last >= 0 && p->there;
     if (!p->direct && !p->how.vec)
         return 0; // who would finish the sums?
-    if (p->how.parts && p->nest.narrow == DV_I8)
-        return 0; // or add parts up?
     if (whole && !p->direct)
         find_inside(p);
     fill_shorts(p);
