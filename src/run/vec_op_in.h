@@ -1,0 +1,25 @@
+// Inside run/: an op as calls of vector kernels.
+#ifndef DV_VEC_OP_IN_H
+#define DV_VEC_OP_IN_H
+#include "run/vec_op.h"
+
+enum { DV_NEW_ACC, DV_OLD_ACC };
+enum { DV_FINISHED, DV_UNFINISHED };
+
+struct dv_vec_op {
+    int32_t n_vars, n_operands;
+    int32_t inner, outer; // variables; -1: a loop of one step
+    uint8_t reduce;       // dv_vec_reduce
+    int32_t acc_bytes;
+    // The other variables, the last one innermost.
+    int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
+    int32_t n_written, n_reduced;
+    int64_t chunk; // rows of a call; 0: all
+    // Both loops are one when the inner has so many steps; 0: never.
+    int64_t fuse;
+    int32_t *access;      // of each operand: number of a read, or n_reads
+    int64_t *base, *step; // bytes; step[operand * n_vars + var]
+    dv_vec_fn call[2][2]; // [DV_OLD_ACC][DV_UNFINISHED]
+    dv_vec_shape shape;
+};
+#endif
