@@ -338,6 +338,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     DV_TRY(make_calls(v, m, jit, diag));
+    DV_TRY(dv_vec_turn_create(&v->turn, v, m->how, jit, m->arena, diag));
     *out = v;
     return DV_OK;
 }

@@ -1,7 +1,7 @@
 // Inside run/: an op as calls of vector kernels.
 #ifndef DV_VEC_OP_IN_H
 #define DV_VEC_OP_IN_H
-#include "run/vec_op.h"
+#include "run/vec_turn.h"
 
 enum { DV_NEW_ACC, DV_OLD_ACC };
 enum { DV_FINISHED, DV_UNFINISHED };
@@ -21,5 +21,10 @@ struct dv_vec_op {
     int64_t *base, *step; // bytes; step[operand * n_vars + var]
     dv_vec_fn call[2][2]; // [DV_OLD_ACC][DV_UNFINISHED]
     dv_vec_shape shape;
+    dv_vec_turn *turn; // NULL: nothing lies across
 };
+
+// Without turning anything.
+void dv_vec_op_run_plain(const dv_vec_op *v, void *const *at,
+                         const int64_t *begin, const int64_t *end);
 #endif

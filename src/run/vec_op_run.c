@@ -135,7 +135,8 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
         left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
     int old = DV_NEW_ACC;
     do {
-        call_rows(r, old, --left > 0 ? DV_UNFINISHED : DV_FINISHED, rows, n, acc);
+        call_rows(r, old, --left > 0 ? DV_UNFINISHED : DV_FINISHED, rows, n,
+                  acc);
         old = DV_OLD_ACC;
     } while (next_point(r, v->reduced, v->n_reduced));
 }
@@ -184,6 +185,15 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
 
 void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
                    const int64_t *end)
+{
+    if (v->turn)
+        dv_vec_turn_run(v->turn, v, at, begin, end);
+    else
+        dv_vec_op_run_plain(v, at, begin, end);
+}
+
+void dv_vec_op_run_plain(const dv_vec_op *v, void *const *at,
+                         const int64_t *begin, const int64_t *end)
 {
     runner r;
     set_out(&r, v, at, begin, end);

@@ -1,0 +1,22 @@
+// Ops whose reads lie across their result, block by block:
+//
+//   y[i,j] = x[j,i] + z[i,j]     blocks of 32 i and 32 j: that of x is turned
+//                                into a buffer by a move, and a kernel reads it
+//                                there; of y[i,j] = x[j,i] the move is all
+//
+// Kernels alone would read x one by one, each from another page.
+#ifndef DV_VEC_TURN_H
+#define DV_VEC_TURN_H
+#include "run/vec_op.h"
+
+typedef struct dv_vec_turn dv_vec_turn;
+
+// Of an op without reduction, that `v` runs otherwise. *out is the arena's;
+// NULL with DV_OK where nothing lies across.
+dv_status dv_vec_turn_create(dv_vec_turn **out, const dv_vec_op *v,
+                             const dv_vec_how *how, dv_jit *jit,
+                             dv_arena *arena, dv_diag *diag);
+// As dv_vec_op_run, which `v` is for at the edges.
+void dv_vec_turn_run(const dv_vec_turn *t, const dv_vec_op *v, void *const *at,
+                     const int64_t *begin, const int64_t *end);
+#endif
