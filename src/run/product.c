@@ -172,9 +172,7 @@ static int fill_copy(dv_product *p, int i, dv_dtype t)
     p->copied[i] = t != to || !is_one(p, p->flat[i], last, how.n_last);
     if (!p->copied[i])
         return 1;
-    return (p->nest.narrow || (to == DV_I32 && t == DV_I8) ||
-            (to == DV_F32 && (t == DV_F16 || t == DV_BF16))) &&
-           dv_widen_init(&p->copy[i], &how, p->how.jit);
+    return dv_widen_init(&p->copy[i], &how, p->how.jit);
 }
 
 static int fill_operands(dv_product *p, const int32_t *factor)

@@ -6,13 +6,14 @@
 //   tile 0: m 512, n, k     tile 1: m 488, n, k      two contractions
 //
 // Sums go straight to the tensor where nothing but relu happens to them, or a
-// value for each row or column is added before. All others a vector kernel
-// finishes, from accumulators or, if they lie as the tensor does, in it; so it
-// does parts of sums. All tiles add their products up in the order that the
-// plan has for the op (nest/sums.h), so that results do not depend on how it is
-// cut. Integers are summed in i32, where that is exact (vec_range.h). Operands
-// narrower than f32 or i32 are widened into the thread's memory first, or,
-// where the plan says pairs, multiplied as they are by matrix instructions.
+// value for each row or column is added before. All others are finished by an
+// op of their own (finish.h), in the tensor if it has their type, block by
+// block as they are done; parts of sums by the op's vector kernel. All tiles
+// add their products up in the order that the plan has for the op
+// (nest/sums.h), so that results do not depend on how it is cut. Integers are
+// summed in i32, where that is exact (vec_range.h). Operands of another type
+// are widened into the thread's memory first, or, where the plan says pairs,
+// multiplied as they are by matrix instructions.
 //
 // A thread has its own contractions, because they have buffers; ops of the
 // same shape share them. All are made before the first run.

@@ -40,7 +40,9 @@ static void order_vars(dv_widen *w, const dv_widen_how *how)
 
 int dv_widen_init(dv_widen *w, const dv_widen_how *how, dv_jit *jit)
 {
-    dv_dtype compute = dv_is_float(how->to) ? DV_F32 : DV_I32;
+    dv_dtype compute = how->to == DV_F64      ? DV_F64
+                       : dv_is_float(how->to) ? DV_F32
+                                              : DV_I32;
     *w = (dv_widen){.elem_bytes = dv_dtype_get(how->dtype)->size_bytes,
                     .copy_bytes = dv_dtype_get(how->to)->size_bytes};
     order_vars(w, how);

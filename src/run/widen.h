@@ -1,6 +1,6 @@
 // Operands of products as kernels want them: the part of a tensor that a tile
-// reads, copied together, row after row; in f32 or i32, or in its own narrow
-// type with some variables innermost.
+// reads, copied together, row after row; in the type that they are multiplied
+// in, or in their own narrow type with some variables innermost.
 #ifndef DV_WIDEN_H
 #define DV_WIDEN_H
 #include "jit/vec.h"

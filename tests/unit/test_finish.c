@@ -44,6 +44,13 @@ static const struct {
      "[k] a[m,k] * b[n,k]", "max($ + v[n], 3)"},
     {"a: i8[410, 90]\ninput b: i8[90, 500]", "y[m,n]: i8",
      "[k] a[m,k] * b[k,n]", "min(max($, -77), 99)"},
+    // Factors of two types, and of another than their sums.
+    {"a: f32[41, 90]\ninput b: i8[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: bf16[41, 90]\ninput b: f16[90, 50]", "y[m,n]: f32",
+     "[k] a[m,k] * b[k,n]", "gelu($)"},
+    {"a: f64[41, 90]\ninput b: i32[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
     // Two variables that are not one: the outer is around the plan.
     {"a: f32[410, 40, 7]\ninput b: f32[40, 7, 333]\ninput v: f32[333]",
      "y[m,n]", "[k,l] a[m,k,l] * b[k,l,n]", "gelu($) * v[n]"},
@@ -69,7 +76,7 @@ static void texts(int i, char (*text)[400])
     char sum[100], rest[200], index[40];
     const char *open = strchr(cases[i].write, '['),
                *close = strchr(cases[i].write, ']');
-    int whole = strstr(cases[i].inputs, "i8") != NULL;
+    int whole = strstr(cases[i].inputs, "a: i8") != NULL;
     snprintf(index, sizeof index, "%.*s", (int)(close + 1 - open), open);
     snprintf(sum, sizeof sum, "(sum%s)", cases[i].sum);
     put_in(rest, sizeof rest, cases[i].rest, sum);
