@@ -19,8 +19,9 @@ int dv_vec_loads(dv_dtype element, dv_dtype compute)
         return 1;
     if (compute == DV_I32)
         return element == DV_I32 || element == DV_I8;
-    return compute == DV_F32 && (element == DV_F32 || element == DV_F16 ||
-                                 element == DV_BF16 || element == DV_I8);
+    return compute == DV_F32 &&
+           (element == DV_F32 || element == DV_F16 || element == DV_BF16 ||
+            element == DV_I32 || element == DV_I8);
 }
 
 int dv_vec_stores(dv_dtype element, dv_dtype compute)

@@ -81,7 +81,7 @@ int dv_sums_type(const int64_t *stride)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// Both factors are bf16, summed in f32; or i8, of whole numbers.
+// Both factors are bf16, summed in f32; or i8, summed in i32, which is exact.
 static int narrow_of(const dv_program *p, const dv_op *o,
                      const dv_access *const at[])
 {
@@ -89,7 +89,7 @@ static int narrow_of(const dv_program *p, const dv_op *o,
     dv_compute in = dv_op_compute(p, o);
     if (p->tensors[at[1]->tensor].dtype != t)
         return 0;
-    return (t == DV_BF16 && in == DV_IN_F32) || (t == DV_I8 && in == DV_IN_I64)
+    return (t == DV_BF16 && in == DV_IN_F32) || (t == DV_I8 && in != DV_IN_F64)
                ? (int)t
                : 0;
 }

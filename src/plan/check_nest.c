@@ -122,10 +122,13 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
               plan->target.name, o->name);
     dv_compute in = dv_op_compute(p, o);
     int halves = t == DV_BF16 && in == DV_IN_F32;
-    int whole = t == DV_I8 && in == DV_IN_I64 && (out == DV_I32 || out == t);
+    int whole =
+        t == DV_I8 &&
+        (in == DV_IN_F32 ? dv_is_float(out)
+                         : in == DV_IN_I64 && (out == DV_I32 || out == t));
     if (t != u || (!halves && !whole))
         WRONG("op %s makes %s of %s and %s, matrices are of bf16 summed in "
-              "f32, or of i8 in whole numbers into i32 or i8",
+              "f32, or of i8 in i32",
               o->name, dv_dtype_get(out)->name, dv_dtype_get(t)->name,
               dv_dtype_get(u)->name);
     for (int32_t i = 0; i < s->n_levels; i++)

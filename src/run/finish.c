@@ -130,7 +130,8 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
                       .reads = x.flats,
                       .write = &how->kernel->write,
                       .copied = how->kernel->old_off >= 0,
-                      .looks = 1};
+                      .looks = 1,
+                      .as_f32 = how->kernel->compute == DV_IN_F32};
     DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
     *out = f->vec ? f : NULL;
     return DV_OK;

@@ -180,6 +180,7 @@ static int fill_operands(dv_product *p, const int32_t *factor)
     const dv_program *program = p->how.plan->ops;
     const dv_kernel *k = p->how.kernel;
     p->nest.dtype = k->compute == DV_IN_F64   ? DV_F64
+                    : p->nest.narrow == DV_I8 ? DV_I32
                     : k->compute == DV_IN_F32 ? DV_F32
                                               : DV_I32;
     p->sum_bytes = dv_dtype_get(p->nest.dtype)->size_bytes;

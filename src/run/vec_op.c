@@ -98,7 +98,7 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
 {
     const dv_op *op = how->op;
     static const dv_dtype in[] = {DV_F32, DV_F64, DV_I32};
-    *compute = in[dv_op_compute(how->p, op)];
+    *compute = how->as_f32 ? DV_F32 : in[dv_op_compute(how->p, op)];
     if (op->is_extern || op->n_reads >= DV_VEC_MAX_OPERANDS ||
         dv_access_is_indirect(&op->write) || n_reducers(op->body) > 1)
         return 0;

@@ -28,6 +28,7 @@ typedef struct dv_vec_how {
     int parts;                    // dv_vec_op_part will be called
     int copied; // reads of the tensor written go to a copy of it
     int looks;  // where integers may not fit, boxes are looked at before
+    int as_f32; // it reads i32, but computes in f32
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
     const dv_group *group;

@@ -44,6 +44,12 @@ static const struct {
      "[k] a[m,k] * b[n,k]", "max($ + v[n], 3)"},
     {"a: i8[410, 90]\ninput b: i8[90, 500]", "y[m,n]: i8",
      "[k] a[m,k] * b[k,n]", "min(max($, -77), 99)"},
+    {"a: i8[410, 90]\ninput b: i8[500, 90]\ninput v: f32[500]", "y[m,n]: f32",
+     "[k] a[m,k] * b[n,k]", "$ * v[n] - 0.5"},
+    {"a: i8[41, 900]\ninput b: i8[900, 50]", "y[m,n]: f32",
+     "[k] a[m,k] * b[k,n]", "$"},
+    {"a: i8[41, 90]\ninput b: i8[90, 50]\ninput v: bf16[41]", "y[m,n]: bf16",
+     "[k] a[m,k] * b[k,n]", "relu($) * v[m]"},
     // Factors of two types, and of another than their sums.
     {"a: f32[41, 90]\ninput b: i8[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
      "gelu($)"},
@@ -76,7 +82,7 @@ static void texts(int i, char (*text)[400])
     char sum[100], rest[200], index[40];
     const char *open = strchr(cases[i].write, '['),
                *close = strchr(cases[i].write, ']');
-    int whole = strstr(cases[i].inputs, "a: i8") != NULL;
+    int whole = strstr(cases[i].write, ": i") != NULL;
     snprintf(index, sizeof index, "%.*s", (int)(close + 1 - open), open);
     snprintf(sum, sizeof sum, "(sum%s)", cases[i].sum);
     put_in(rest, sizeof rest, cases[i].rest, sum);

@@ -372,9 +372,9 @@ static void refused(void **state)
     o[0].inner = (int64_t)DV_VEC_MAX_STRIDE + 1;
     assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_LIMIT);
     o[0].inner = 1;
-    o[0].dtype = DV_I32;
+    o[0].dtype = DV_I64;
     assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
-    s.compute = o[1].dtype = DV_I32; // exp of integers
+    s.compute = o[0].dtype = o[1].dtype = DV_I32; // exp of integers
     assert_int_equal(dv_jit_vec(jit, &s, &fn, NULL), DV_E_DTYPE);
     o[0].dtype = o[1].dtype = DV_F32;
     s = good;

@@ -103,6 +103,8 @@ static void widen(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
     int whole = t == DV_I8 || t == DV_I32;
     if (t == to) {
         op(m, DV_X_vmovups, v, 0, from);
+    } else if (t == DV_I32 && to == DV_F32) {
+        op(m, DV_X_vcvtdq2ps, v, 0, from);
     } else if (to != DV_F64) {
         widen_4(m, m->gen.vb, v, t, from);
         if (to == DV_F32 && whole)
