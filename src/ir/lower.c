@@ -144,6 +144,21 @@ static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
         pick(lw, e->arg[i], written, best, best_points);
 }
 
+static int is_float_type(int type)
+{
+    return type >= 0 && dv_is_float((dv_dtype)type);
+}
+
+// A product that is a factor of another, as ops compute it: not rounded to a
+// narrow type.
+static dv_status hoist_product(dv_lowering *lw, const dv_expr *e,
+                               const dv_expr **out)
+{
+    dv_dtype type = (dv_dtype)e->dtype;
+    int narrow = type == DV_F16 || type == DV_BF16;
+    return dv_lower_hoist_as(lw, e, narrow ? DV_F32 : type, out);
+}
+
 // Factors of a contraction that do not depend on every variable around are
 // computed once, not once per point.
 static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
@@ -152,8 +167,13 @@ static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
     *out = e;
     if (is_product(e)) {
         const dv_expr *args[2];
-        for (int i = 0; i < 2; i++)
-            DV_TRY(factors(lw, e->arg[i], around, &args[i]));
+        for (int i = 0; i < 2; i++) {
+            const dv_expr *x = e->arg[i];
+            DV_TRY(is_product(x) && is_float_type(x->dtype) &&
+                           dv_lower_free_vars(lw, x) != around
+                       ? hoist_product(lw, x, &args[i])
+                       : factors(lw, x, around, &args[i]));
+        }
         return rebuild(lw, e, args, out);
     }
     if (e->kind == DV_EXPR_APPLY && dv_lower_free_vars(lw, e) != around)
