@@ -227,12 +227,13 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
     w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
     w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
     w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
-    if (!p->direct)
-        packed(&w);
-    else
+    if (p->direct) {
         p->direct(w.a, w.b, w.c, args);
-    if (p->direct && args && args->then)
-        args->then(args->user, w.c, p->m, p->n);
+        if (args && args->then)
+            args->then(args->user, w.c, p->m, p->n);
+    } else {
+        packed(&w);
+    }
     if (s->stream) // others see C behind this
         atomic_thread_fence(memory_order_seq_cst);
 }
@@ -244,9 +245,11 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
 {
     const dv_gemm_shape *s = &plan->s;
     dv_gemm_plan *const *turn = plan->turn;
+    if (!*turn)
+        return 0;
     dv_gemm_args before = args ? *args : (dv_gemm_args){0};
     before.then = NULL; // sums are parts
-    for (int32_t i = 0; *turn && i < s->batch; i++) {
+    for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
         dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
                                  : i + 1 < s->batch ? DV_TURN_NEXT
@@ -259,7 +262,7 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
         else
             dv_gemm_part(one, thread, x, y, c, how);
     }
-    return *turn != NULL;
+    return 1;
 }
 
 void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,

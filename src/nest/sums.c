@@ -29,8 +29,8 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
     const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || sum->fn != DV_RED_SUM || e->kind != DV_EXPR_APPLY ||
-        e->fn != DV_FN_MUL)
+    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
+        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
         return 0;
     at[DV_OUT] = &o->write;
     for (int i = 0; i < 2; i++) {

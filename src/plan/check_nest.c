@@ -20,7 +20,7 @@
 static int factors_of(const dv_op *o, const dv_access *of[2])
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
-    if (!sum || sum->fn != DV_RED_SUM)
+    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN))
         return 0;
     const dv_expr *product = sum->arg[0];
     if (product->kind != DV_EXPR_APPLY || product->fn != DV_FN_MUL)
@@ -126,6 +126,13 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
         t == DV_I8 &&
         (in == DV_IN_F32 ? dv_is_float(out)
                          : in == DV_IN_I64 && (out == DV_I32 || out == t));
+    int64_t most = INT32_MAX / (128 * 128), n = 1; // products, if all are -128
+    for (int v = 0; v < o->n_vars; v++)
+        n *= o->vars[v].reduce ? o->vars[v].end - o->vars[v].begin : 1;
+    if (whole && n > most)
+        WRONG("op %s sums %" PRId64 " products of i8, %" PRId64
+              " are sure to fit i32",
+              o->name, n, most);
     if (t != u || (!halves && !whole))
         WRONG("op %s makes %s of %s and %s, matrices are of bf16 summed in "
               "f32, or of i8 in i32",

@@ -5,6 +5,14 @@
 #include "run/contract_in.h"
 #include <inttypes.h>
 
+// Are blocks of out done one by one, in place, as what sums are?
+static int may_then(const dv_contract *c)
+{
+    int rounded = c->n.dtype == DV_F16 || c->n.dtype == DV_BF16;
+    return c->n_plans && !c->n.combine && !c->copied && !rounded &&
+           c->form.pack[DV_OUT] == DV_FORM_NEVER;
+}
+
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
 {
     const dv_nest *n = &c->n;
@@ -18,7 +26,7 @@ dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag)
                                diag));
     if (!ct_touches_last(n))
         return DV_OK;
-    if (!dv_contract_then(c, NULL, NULL))
+    if (!may_then(c))
         return ct_touch_create(&c->last, jit, n, DV_OUT, n->last, c->threads,
                                diag);
     DV_TRY(ct_touch_create_near(&c->near, jit, n, n->last, ct_ldc(c), diag));
@@ -49,11 +57,11 @@ void dv_contract_bias(dv_contract *c, const void *values)
 
 int dv_contract_then(dv_contract *c, dv_contract_block then, void *user)
 {
-    int may = c->n_plans && !c->n.combine && !c->copied &&
-              c->form.pack[DV_OUT] == DV_FORM_NEVER;
-    c->then = may ? then : NULL;
+    if (!may_then(c))
+        return 0;
+    c->then = then;
     c->user = user;
-    return may;
+    return 1;
 }
 
 dv_status dv_contract_found(dv_contract *c, dv_diag *diag)

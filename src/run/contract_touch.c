@@ -322,12 +322,10 @@ static dv_status make(ct_touch *t, dv_jit *jit, const dv_nest *n, dv_prim p,
 static dv_status make_near(ct_touch *t, dv_jit *jit, const dv_nest *n,
                            int64_t ld, double count, dv_diag *diag)
 {
-    t->reads = 1 << DV_IN0;
+    t->reads = 1 << DV_IN0; // the rest is for walks
     t->a.n = 2;
-    for (int o = DV_IN0; o <= DV_OUT; o += DV_OUT - DV_IN0) {
-        t->a.at[0].step[o] = ld;
-        t->a.at[1].step[o] = 1;
-    }
+    t->a.at[0].step[DV_IN0] = t->a.at[0].step[DV_OUT] = ld;
+    t->a.at[1].step[DV_IN0] = t->a.at[1].step[DV_OUT] = 1;
     return make_kernel(t, jit, n, n->main, count, diag);
 }
 

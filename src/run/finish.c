@@ -7,7 +7,7 @@ struct dv_finish {
     dv_vec_op *vec;
     const int64_t *steps; // of sums, in bytes
     int32_t n_reads;      // of others
-    int32_t read[DV_VEC_MAX_OPERANDS];
+    int32_t *read;        // their numbers in the op
 };
 
 // -- Making ------------------------------------------------------------------
@@ -20,35 +20,59 @@ static int32_t find(const dv_finish *f, int32_t read)
     return i;
 }
 
-// The reads outside of the reduction. 0: there are too many.
-static int list_reads(dv_finish *f, const dv_expr *e)
+// The reads outside of the reduction.
+static void list_reads(dv_finish *f, const dv_expr *e)
 {
-    if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads) {
-        if (f->n_reads > DV_VEC_MAX_OPERANDS - 3) // sums, and the result
-            return 0;
+    if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
         f->read[f->n_reads++] = e->read;
-    }
     for (int i = 0; i < e->n_args && e->kind != DV_EXPR_REDUCE; i++)
-        if (!list_reads(f, e->arg[i]))
-            return 0;
-    return 1;
+        list_reads(f, e->arg[i]);
+}
+
+static dv_expr *new_expr(dv_arena *arena, dv_expr like)
+{
+    dv_expr *e = DV_NEW(arena, dv_expr, 1);
+    if (e)
+        *e = like;
+    return e;
+}
+
+// The sum, or the mean, as a read of what is summed. NULL: out of memory.
+static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
+                               dv_arena *arena)
+{
+    dv_expr *sum = new_expr(
+        arena,
+        (dv_expr){.kind = DV_EXPR_READ, .dtype = e->dtype, .off = e->off});
+    if (!sum)
+        return NULL;
+    sum->read = f->n_reads;
+    if (e->fn != DV_RED_MEAN)
+        return sum;
+    dv_expr *n = new_expr(
+        arena, (dv_expr){.kind = DV_EXPR_CONST, .dtype = DV_WEAK_FLOAT});
+    dv_expr *over = new_expr(arena, (dv_expr){.kind = DV_EXPR_APPLY,
+                                              .fn = DV_FN_DIV,
+                                              .dtype = e->dtype,
+                                              .n_args = 2});
+    if (!n || !over)
+        return NULL;
+    n->value = (double)dv_op_points(f->op, e->vars);
+    over->arg[0] = sum;
+    over->arg[1] = n;
+    return over;
 }
 
 // The expression over those, and sums behind them. NULL: out of memory.
 static const dv_expr *copy_expr(const dv_finish *f, const dv_expr *e,
                                 dv_arena *arena)
 {
-    dv_expr *to = DV_NEW(arena, dv_expr, 1);
-    if (!to)
-        return NULL;
-    *to = *e;
-    if (e->kind == DV_EXPR_REDUCE) {
-        *to = (dv_expr){.kind = DV_EXPR_READ, .dtype = e->dtype};
-        to->read = f->n_reads;
-    } else if (e->kind == DV_EXPR_READ) {
+    if (e->kind == DV_EXPR_REDUCE)
+        return read_sum(f, e, arena);
+    dv_expr *to = new_expr(arena, *e);
+    if (to && e->kind == DV_EXPR_READ)
         to->read = find(f, e->read);
-    }
-    for (int i = 0; i < to->n_args; i++)
+    for (int i = 0; to && i < to->n_args; i++)
         if (!(to->arg[i] = copy_expr(f, e->arg[i], arena)))
             return NULL;
     return to;
@@ -68,7 +92,7 @@ typedef struct parts {
 static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
 {
     size_t n_vars = (size_t)f->op->n_vars, n_reads = (size_t)f->n_reads + 1;
-    x->tensors = DV_NEW(how->arena, dv_tensor, (size_t)how->p->n_tensors + 1);
+    x->tensors = DV_NEW(how->arena, dv_tensor, n_reads + 1);
     x->vars = DV_NEW(how->arena, dv_var, n_vars);
     x->reads = DV_NEW(how->arena, dv_access, n_reads);
     x->flats = DV_NEW(how->arena, dv_flat, n_reads);
@@ -80,13 +104,21 @@ static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
            x->steps && x->op.body;
 }
 
-// Sums are one tensor more; what is reduced over has one point.
+// Tensor number `at` of the new program is this one.
+static void take_access(parts *x, int32_t at, const dv_finish_how *how,
+                        const dv_access *from, dv_access *to)
+{
+    *to = *from;
+    to->tensor = at;
+    x->tensors[at] = how->p->tensors[from->tensor];
+}
+
+// The program has the tensors that are read, then sums, then the result; what
+// is reduced over has one point.
 static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
 {
-    int32_t n = how->p->n_tensors;
+    int32_t n = f->n_reads;
     int64_t es = dv_dtype_get(how->type)->size_bytes;
-    memcpy(x->tensors, how->p->tensors, (size_t)n * sizeof *x->tensors);
-    x->tensors[n] = (dv_tensor){.name = "sums", .dtype = how->type};
     for (int v = 0; v < f->op->n_vars; v++) {
         x->vars[v] = f->op->vars[v];
         if (x->vars[v].reduce)
@@ -95,18 +127,22 @@ static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
             x->coef[v] = how->steps[v];
         x->steps[v] = x->coef[v] * es;
     }
-    for (int32_t i = 0; i < f->n_reads; i++) {
-        x->reads[i] = f->op->reads[f->read[i]];
-        x->flats[i] = how->kernel->reads[f->read[i]];
+    for (int32_t i = 0; i < n; i++) {
+        int32_t r = f->read[i];
+        int same = f->op->reads[r].tensor == f->op->write.tensor;
+        take_access(x, same ? n + 1 : i, how, &f->op->reads[r], &x->reads[i]);
+        x->flats[i] = how->kernel->reads[r];
     }
-    x->reads[f->n_reads] = (dv_access){.tensor = n};
-    x->flats[f->n_reads] = (dv_flat){0, x->coef};
+    x->tensors[n] = (dv_tensor){.name = "sums", .dtype = how->type};
+    x->reads[n] = (dv_access){.tensor = n};
+    x->flats[n] = (dv_flat){0, x->coef};
+    take_access(x, n + 1, how, &f->op->write, &x->op.write);
     x->p = *how->p;
     x->p.tensors = x->tensors;
-    x->p.n_tensors = n + 1;
+    x->p.n_tensors = n + 2;
     x->op.vars = x->vars;
     x->op.reads = x->reads;
-    x->op.n_reads = f->n_reads + 1;
+    x->op.n_reads = n + 1;
 }
 
 dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
@@ -118,8 +154,10 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
     if (!f)
         return dv_nomem(diag);
     f->op = how->kernel->op;
-    if (!list_reads(f, f->op->body))
-        return DV_OK;
+    f->read = DV_NEW(how->arena, int32_t, (size_t)f->op->n_reads + 1);
+    if (!f->read)
+        return dv_nomem(diag);
+    list_reads(f, f->op->body);
     if (!have(&x, f, how))
         return dv_nomem(diag);
     fill(&x, f, how);
@@ -131,6 +169,7 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
                       .write = &how->kernel->write,
                       .copied = how->kernel->old_off >= 0,
                       .looks = 1,
+                      .own = 1 + f->n_reads,
                       .as_f32 = how->kernel->compute == DV_IN_F32};
     DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
     *out = f->vec ? f : NULL;

@@ -8,8 +8,8 @@
 static int find_factors(const dv_op *o, const dv_expr *sum, int32_t *factor)
 {
     const dv_expr *e = sum ? sum->arg[0] : NULL;
-    if (!sum || sum->fn != DV_RED_SUM || e->kind != DV_EXPR_APPLY ||
-        e->fn != DV_FN_MUL)
+    if (!sum || (sum->fn != DV_RED_SUM && sum->fn != DV_RED_MEAN) ||
+        e->kind != DV_EXPR_APPLY || e->fn != DV_FN_MUL)
         return 0;
     for (int i = 0; i < 2; i++) {
         if (e->arg[i]->kind != DV_EXPR_READ)
@@ -38,6 +38,8 @@ static int is_apply(const dv_expr *e, dv_fn fn)
 static int last_touch(const dv_op *o, const dv_expr *sum)
 {
     const dv_expr *e = o->body;
+    if (sum->fn == DV_RED_MEAN)
+        return -1;
     if (e == sum)
         return DV_PRIM_NONE;
     return is_apply(e, DV_FN_RELU) && e->arg[0] == sum ? DV_PRIM_RELU : -1;
@@ -47,9 +49,9 @@ static int last_touch(const dv_op *o, const dv_expr *sum)
 static int last_behind(const dv_op *o, const dv_expr *sum, int32_t *r)
 {
     const dv_expr *e = o->body;
-    int relu = is_apply(e, DV_FN_RELU);
+    int relu = is_apply(e, DV_FN_RELU), whole = sum->fn == DV_RED_SUM;
     e = relu ? e->arg[0] : e;
-    for (int i = 0; i < 2 && is_apply(e, DV_FN_ADD); i++)
+    for (int i = 0; i < 2 && whole && is_apply(e, DV_FN_ADD); i++)
         if (e->arg[i] == sum && e->arg[!i]->kind == DV_EXPR_READ) {
             *r = e->arg[!i]->read;
             return relu ? DV_PRIM_RELU : DV_PRIM_NONE;
@@ -232,7 +234,7 @@ static int fill_product(dv_product *p)
         dv_dtype t =
             p->how.plan->ops->tensors[p->o->reads[factor[0]].tensor].dtype;
         if (dv_isa_has(dv_jit_isa(p->how.jit), (int)t) &&
-            !(t == DV_I8 && p->how.parts)) // who would add those up?
+            !(t == DV_I8 && p->how.parts)) // those are added in i64, or f32
             p->nest.narrow = (uint8_t)t;
     }
     // Integers: a vector kernel is there only if sums may wrap around in 32
@@ -246,7 +248,7 @@ static int fill_product(dv_product *p)
     p->there = whole && p->stored == p->nest.dtype;
     p->direct = last >= 0 && p->there;
     if (!p->direct && !p->how.vec)
-        return 0; // who would finish the sums?
+        return 0; // there are no vector kernels for it
     if (whole && !p->direct)
         find_inside(p);
     fill_shorts(p);

@@ -38,7 +38,7 @@ void dv_product_set_free(dv_product_set *s);
 typedef struct dv_product_how {
     const dv_plan *plan;
     const dv_kernel *kernel;
-    const dv_vec_op *vec; // finishes sums; made for parts. NULL: there is none
+    const dv_vec_op *vec; // finishes parts of sums. NULL: there is none
     int32_t op, n_threads;
     int parts; // tiles are parts of sums
     dv_jit *jit;

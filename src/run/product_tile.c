@@ -167,9 +167,10 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     return DV_OK;
 }
 
-// The two variables that a tile has more than one point of, but for those that
-// both factors have: results along `col` are neighbours. None where blocks of
-// rows and columns are not boxes of the op.
+// The one variable of each factor alone that a tile has more than one point of:
+// results along `col` are neighbours. None where a factor has two such, or the
+// results' order is not that of their steps: blocks would be no boxes of the
+// op, or not be found by where they are (finish_block).
 static void find_blocks(const dv_product *p, const dv_tile *t,
                         dv_product_made *to)
 {
@@ -203,11 +204,25 @@ static void find_blocks(const dv_product *p, const dv_tile *t,
     to->col = one[second];
 }
 
+// What another tile with such steps has: of another thread, or shape.
+static dv_finish *find_finish(const dv_product *p, const dv_product_made *of)
+{
+    size_t n = (size_t)p->how.n_threads << p->n_shorts;
+    for (size_t i = 0; i < n; i++)
+        if (p->made[i].finish &&
+            !memcmp(p->made[i].steps, of->steps, sizeof of->steps))
+            return p->made[i].finish;
+    return NULL;
+}
+
 static dv_status finish_for(dv_product *p, const dv_tile *t,
                             dv_product_made *to, dv_diag *diag)
 {
     sum_steps(p, t, to->steps);
     find_blocks(p, t, to);
+    to->finish = find_finish(p, to);
+    if (to->finish)
+        return DV_OK;
     dv_finish_how how = {.p = p->how.plan->ops,
                          .kernel = p->how.kernel,
                          .type = p->nest.dtype,

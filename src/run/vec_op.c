@@ -128,6 +128,8 @@ static double badness(const dv_vec_how *how, int v)
     int reduces = dv_op_reduce(op) != NULL;
     for (int i = reduces ? 0 : -1; i < op->n_reads; i++) {
         int64_t apart = (i < 0 ? how->write : &how->reads[i])->coef[v];
+        if (i == how->own - 1 && i >= 0)
+            continue;
         sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
     }
     if (reduces && !op->vars[v].reduce && how->write->coef[v] != 1)
@@ -312,8 +314,11 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         m->operand_of[i] = i;
     v->n_vars = op->n_vars;
     v->n_operands = op->n_reads + 1;
-    v->inner = pick_inner(m->how);
-    v->outer = pick_outer(op, v->inner);
+    int turns = dv_vec_turn_loops(m->how, &v->outer, &v->inner);
+    if (!turns) {
+        v->inner = pick_inner(m->how);
+        v->outer = pick_outer(op, v->inner);
+    }
     v->reduce = (uint8_t)kind_of(op, v->inner, v->outer);
     // Reduced over variables of one step each: a column of one row.
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
@@ -338,7 +343,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     DV_TRY(make_calls(v, m, jit, diag));
-    DV_TRY(dv_vec_turn_create(&v->turn, v, m->how, jit, m->arena, diag));
+    if (turns)
+        DV_TRY(dv_vec_turn_create(&v->turn, v, m->how, jit, m->arena, diag));
     *out = v;
     return DV_OK;
 }

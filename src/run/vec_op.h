@@ -29,6 +29,9 @@ typedef struct dv_vec_how {
     int copied; // reads of the tensor written go to a copy of it
     int looks;  // where integers may not fit, boxes are looked at before
     int as_f32; // it reads i32, but computes in f32
+    // 1 + a read that lies as the caller likes, in each of several that are to
+    // give the same bits: it has no say in the loops. 0: there is none.
+    int32_t own;
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
     const dv_group *group;

@@ -44,8 +44,8 @@ static int lies_across(const dv_vec_how *how, int read, int row, int col)
 {
     const int64_t *step = how->reads[read].coef;
     dv_dtype t = how->p->tensors[how->op->reads[read].tensor].dtype;
-    return step[row] == 1 && step[col] >= widest(how, row) &&
-           step[col] <= DV_VEC_MAX_STRIDE &&
+    return read != how->own - 1 && step[row] == 1 &&
+           step[col] >= widest(how, row) && step[col] <= DV_VEC_MAX_STRIDE &&
            (is_copy(how) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
 }
 
@@ -58,7 +58,6 @@ static void list_turned(dv_vec_turn *t, const dv_vec_how *how, int row)
             t->operand[t->n_turned++] = i;
 }
 
-// The variables of blocks. 0: there are none.
 static int find(dv_vec_turn *t, const dv_vec_how *how)
 {
     const dv_op *op = how->op;
@@ -76,6 +75,16 @@ static int find(dv_vec_turn *t, const dv_vec_how *how)
             return 1;
     }
     return 0;
+}
+
+int dv_vec_turn_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
+{
+    dv_vec_turn t = {0};
+    if (dv_op_reduce(how->op) || !find(&t, how))
+        return 0;
+    *row = t.row;
+    *col = t.col;
+    return 1;
 }
 
 static dv_status make_moves(dv_vec_turn *t, const dv_vec_how *how, dv_jit *jit,
@@ -131,8 +140,7 @@ dv_status dv_vec_turn_create(dv_vec_turn **out, const dv_vec_op *v,
 {
     dv_vec_turn found = {0};
     *out = NULL;
-    if (v->reduce != DV_VEC_EACH || !find(&found, how))
-        return DV_OK;
+    find(&found, how);
     dv_vec_turn *t = DV_NEW(arena, dv_vec_turn, 1);
     if (!t)
         return dv_nomem(diag);

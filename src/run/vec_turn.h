@@ -11,8 +11,13 @@
 
 typedef struct dv_vec_turn dv_vec_turn;
 
-// Of an op without reduction, that `v` runs otherwise. *out is the arena's;
-// NULL with DV_OK where nothing lies across.
+// The variables of blocks: results along `col` are neighbours, what is read
+// across along `row`. The op's loops are these, in all of it: what is the same
+// along a row is computed before, with other bits perhaps. 0: there are none.
+int dv_vec_turn_loops(const dv_vec_how *how, int32_t *row, int32_t *col);
+
+// Of an op that has such loops. *out is the arena's; NULL with DV_OK where no
+// move does it.
 dv_status dv_vec_turn_create(dv_vec_turn **out, const dv_vec_op *v,
                              const dv_vec_how *how, dv_jit *jit,
                              dv_arena *arena, dv_diag *diag);

@@ -73,6 +73,22 @@ static inline void same(const job *a, const job *b, const char *text,
     }
 }
 
+// The same bits with 1 to 8 threads.
+static inline void same_for_all(const char *text)
+{
+    job one;
+    start(&one, text, 1, DV_RUN_THREADS);
+    assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+    for (int threads = 2; threads < 9; threads++) {
+        job many;
+        start(&many, text, threads, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(many.x, many.diag), DV_OK);
+        same(&one, &many, text, threads);
+        stop(&many);
+    }
+    stop(&one);
+}
+
 // y of two programs, to the bit.
 static inline void same_y(const char *const text[2], int threads)
 {

@@ -32,6 +32,10 @@ static const struct {
      "gelu($)"},
     {"a: f32[500, 300]\ninput b: f32[1, 300]", "y[m,n]", "[k] a[m,k] * b[n,k]",
      "gelu($)"},
+    {"a: f32[300, 40]\ninput b: f32[40, 260]\ninput v: f32[300]", "y[m,n]",
+     "[k] a[m,k] * b[k,n]", "$ / v[m]"},
+    {"a: f32[300, 40]\ninput b: f32[40, 260]\ninput v: f32[260]", "y[n,m]",
+     "[k] a[m,k] * b[k,n]", "gelu($ / v[n])"},
     {"a: f32[450, 1]\ninput b: f32[1, 500]", "y[m,n]", "[k] a[m,k] * b[k,n]",
      "abs($) + 1.0"},
     {"a: bf16[410, 90]\ninput b: bf16[500, 90]", "y[m,n]: f32",
@@ -50,6 +54,8 @@ static const struct {
      "[k] a[m,k] * b[k,n]", "$"},
     {"a: i8[41, 90]\ninput b: i8[90, 50]\ninput v: bf16[41]", "y[m,n]: bf16",
      "[k] a[m,k] * b[k,n]", "relu($) * v[m]"},
+    {"a: f32[70, 40]\ninput b: f32[40, 90]\ninput v: f32[70]", "y[m,n]",
+     "[k] a[m,k] * b[k,n]", "relu($ / 40.0 - v[m])"},
     // Factors of two types, and of another than their sums.
     {"a: f32[41, 90]\ninput b: i8[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
      "gelu($)"},
@@ -77,7 +83,7 @@ static void put_in(char *to, size_t size, const char *text, const char *what)
 }
 
 // The index of y, and what sums are of.
-static void texts(int i, char (*text)[400])
+static void texts_of(int i, char (*text)[400])
 {
     char sum[100], rest[200], index[40];
     const char *open = strchr(cases[i].write, '['),
@@ -104,7 +110,7 @@ static void finished_as_by_a_statement(void **state)
     (void)state;
     char text[2][400];
     for (int i = 0; i < N_CASES; i++) {
-        texts(i, text);
+        texts_of(i, text);
         for (int threads = 1; threads < 4; threads++)
             same_y((const char *const[]){text[0], text[1]}, threads);
     }
@@ -117,7 +123,7 @@ static void finished_as_by_the_oracle(void **state)
     dv_verdict v;
     for (int i = 0; i < N_CASES; i++) {
         job j;
-        texts(i, text);
+        texts_of(i, text);
         start(&j, text[0], 2, DV_RUN_THREADS);
         if (dv_exec_run(j.x, j.diag) ||
             dv_verify(&v, j.p, j.plan, j.data, j.data, NULL, NULL, j.diag))
@@ -126,6 +132,26 @@ static void finished_as_by_the_oracle(void **state)
             fail_msg("%g off:\n%s", v.residual, text[0]);
         stop(&j);
     }
+}
+
+// A mean is a sum, divided.
+static void means(void **state)
+{
+    (void)state;
+    static const char in[] = "input a: f32[410, 40]\ninput b: f32[300, 40]\n";
+    char text[2][400];
+    for (int i = 0; i < 2; i++)
+        for (int threads = 1; threads < 4; threads++) {
+            const char *f = i ? "relu" : "";
+            snprintf(text[0], sizeof *text,
+                     "%sy[m,n] = %s(mean[k] a[m,k] * b[n,k])\noutput y\n", in,
+                     f);
+            snprintf(text[1], sizeof *text,
+                     "%sc[m,n] = sum[k] a[m,k] * b[n,k]\n"
+                     "y[m,n] = %s(c[m,n] / 40.0)\noutput c, y\n",
+                     in, f);
+            same_y((const char *const[]){text[0], text[1]}, threads);
+        }
 }
 
 // The result is read, too, as it was before; or some of it stays.
@@ -158,12 +184,41 @@ static void updates_find_what_was_there(void **state)
         }
 }
 
+// What is the same along a row is divided by as one value: rows may not depend
+// on how the op is cut.
+static void any_number_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input a: f32[28, 64]\ninput b: f32[2, 170, 64]\ninput w: f32[170]\n"
+        "input y: f32[28, 170, 2]\n"
+        "y[m,i,j] <- y[m,i,j] + (sum[k] b[j,i,k] * a[m,k]) / w[i]\noutput y\n",
+        "input a: f32[28, 226]\ninput b: bf16[2, 170, 231]\n"
+        "input w: f32[170]\n"
+        "y[m,i,j]: f16 = (sum[k] b[j,i,k+4] * a[m,k]) / (abs(w[i]) + 1.5)\n"
+        "output y\n",
+        "input x: f32[40, 37]\ninput w: f32[31, 37]\ninput s: f32[40]\n"
+        "input r: f32[31, 40]\ninput q: f32[31, 40]\ninput y: f32[40, 31]\n"
+        "y[m,n] <- y[m,n] + (sum[k] x[m,k] * w[n,k]) / s[m] + r[n,m] + q[n,m]\n"
+        "output y\n",
+    };
+    char text[2][400];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        same_for_all(texts[i]);
+    for (int i = 0; i < N_CASES; i++) {
+        texts_of(i, text);
+        same_for_all(text[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finished_as_by_a_statement),
         cmocka_unit_test(finished_as_by_the_oracle),
+        cmocka_unit_test(means),
         cmocka_unit_test(updates_find_what_was_there),
+        cmocka_unit_test(any_number_gives_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,12 +90,29 @@ static void orders(void **state)
             is_right(texts[i], threads, 0);
 }
 
+// Edges of blocks compute as blocks do, wherever tiles end.
+static void any_number_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input x: f32[101, 77]\ninput v: f32[77]\ninput w: f32[101]\n"
+        "y[i,j] = x[j,i] / v[i] + exp(w[j])\nz[i,j] = x[j,i] / w[j]\n"
+        "output y, z\n",
+        "input x: f32[9, 101, 77]\ninput z: f32[77, 9, 101]\n"
+        "input v: f32[77]\ninput w: f32[101]\n"
+        "y[i,a,j] = (x[a,j,i] - z[i,a,j]) / (v[i] * w[j])\noutput y\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        same_for_all(texts[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edges),
         cmocka_unit_test(types),
         cmocka_unit_test(orders),
+        cmocka_unit_test(any_number_gives_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
