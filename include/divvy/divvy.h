@@ -742,12 +742,12 @@ typedef struct dv_contract_options {
 // own). Products have both factors of one type: f32 or f64 as out is; f16 or
 // bf16 with out of f32, f16 or bf16, rounded once; i8 or i32 with out of i32,
 // which wraps. Touches are any of floats: zero first and relu last are in their
-// kernels, others go over out before and behind. Of whole sums they are zero
-// first, and relu last where all fit 32 bits. All others are of any types that
-// vector kernels load and store. What has no kernel fails with DV_E_DTYPE or
-// DV_E_NEST, what is too large with DV_E_LIMIT or DV_E_OVERFLOW. A nest that is
-// kept has a form that kernels are made for, otherwise DV_E_NEST; products of
-// narrow types are laid out anew in any case.
+// kernels, others go over out before, and behind each block. Of whole sums they
+// are zero first, and relu last where all fit 32 bits. All others are of any
+// types that vector kernels load and store. What has no kernel fails with
+// DV_E_DTYPE or DV_E_NEST, what is too large with DV_E_LIMIT or DV_E_OVERFLOW.
+// A nest that is kept has a form that kernels are made for, otherwise
+// DV_E_NEST; products of narrow types are laid out anew in any case.
 DV_API dv_status dv_contract_create(dv_contract **out, dv_jit *jit,
                                     const dv_nest *n,
                                     const dv_contract_options *options,

@@ -2,7 +2,9 @@
 //
 //   fused      y[i,j] = x[i,j] / (sum[k] x[i,k])
 //              ->  y_1[i] = sum[k] x[i,k]        a reducer that does not need
-//                  y[i,j] = x[i,j] / y_1[i]      every index is computed once
+//                  y[i,j] = x[i,j] / y_1[i]      every index is computed once,
+//                                                and so is a factor of a
+//                                                product
 //
 //   primitive  y[i] = relu(sum[k] a[i,k] * b[k]) + c[i]
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])
