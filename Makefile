@@ -43,7 +43,6 @@ bench-gemm: release
 	@cmake --build --preset release --target bench_gemm -j $(JOBS)
 	@sh bench/gemm.sh build/release 1
 	@sh bench/gemm.sh build/release $(JOBS)
-	@sh bench/programs.sh build/release 1
 
 clean:
 	rm -rf build
