@@ -151,6 +151,14 @@ static int is_float_type(int type)
     return type >= 0 && dv_is_float((dv_dtype)type);
 }
 
+// Is it no larger than one of its factors? Others could be of any size.
+static int is_scaled(const dv_lowering *lw, const dv_expr *e)
+{
+    uint32_t vars = dv_lower_free_vars(lw, e);
+    return dv_lower_free_vars(lw, e->arg[0]) == vars ||
+           dv_lower_free_vars(lw, e->arg[1]) == vars;
+}
+
 // A product that is a factor of another, as ops compute it: not rounded to a
 // narrow type.
 static dv_status hoist_product(dv_lowering *lw, const dv_expr *e,
@@ -172,6 +180,7 @@ static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
         for (int i = 0; i < 2; i++) {
             const dv_expr *x = e->arg[i];
             DV_TRY(is_product(x) && is_float_type(x->dtype) &&
+                           is_scaled(lw, x) &&
                            dv_lower_free_vars(lw, x) != around
                        ? hoist_product(lw, x, &args[i])
                        : factors(lw, x, around, &args[i]));
