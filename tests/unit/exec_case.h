@@ -9,33 +9,31 @@
 #include <string.h>
 #include <cmocka.h>
 
+enum { MAX_TENSORS = 16 };
+
 typedef struct job {
     dv_program *p;
     dv_target *t;
     dv_plan *plan;
     dv_exec *x;
     dv_diag *diag;
-    void *data[16]; // by tensor of the plan
+    void *data[MAX_TENSORS]; // by tensor of the plan
 } job;
 
 static const char *policy; // of the plans that are made
 
-static inline void start(job *j, const char *text, int64_t threads,
-                         dv_run_kind kind)
+static inline void start_on(job *j, const char *target, const char *text,
+                            const dv_plan_options *o, dv_run_kind kind)
 {
     *j = (job){.diag = dv_diag_create()};
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.threads = threads;
-    o.policy = policy;
     if (dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag))
         fail_msg("%s", dv_diag_text(j->diag));
-    assert_int_equal(dv_target_load(&j->t, "host", j->diag), DV_OK);
-    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag))
+    assert_int_equal(dv_target_load(&j->t, target, j->diag), DV_OK);
+    if (dv_plan_create(&j->plan, j->p, j->t, o, j->diag))
         fail_msg("%s", dv_diag_text(j->diag));
-    if (dv_exec_create(&j->x, j->plan, j->diag))
+    if (dv_exec_create(&j->x, j->plan, j->diag) ||
+        dv_exec_use(j->x, kind, j->diag))
         fail_msg("%s%s", dv_diag_text(j->diag), dv_plan_text(j->plan));
-    if (kind != DV_RUN_THREADS)
-        assert_int_equal(dv_exec_use(j->x, kind, j->diag), DV_OK);
     const dv_program *p = j->plan->ops;
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
@@ -50,15 +48,46 @@ static inline void start(job *j, const char *text, int64_t threads,
     }
 }
 
+static inline void start(job *j, const char *text, int64_t threads,
+                         dv_run_kind kind)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.threads = threads;
+    o.policy = policy;
+    start_on(j, "host", text, &o, kind);
+}
+
 static inline void stop(job *j)
 {
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < MAX_TENSORS; i++)
         free(j->data[i]);
     dv_exec_destroy(j->x);
     dv_plan_destroy(j->plan);
     dv_target_destroy(j->t);
     dv_program_destroy(j->p);
     dv_diag_destroy(j->diag);
+}
+
+// Runs it, and holds the results against the oracle's.
+static inline void is_right(job *j, const char *text, int64_t threads,
+                            int exact)
+{
+    dv_verdict v;
+    void *before[MAX_TENSORS] = {0}; // updates change it
+    for (int i = 0; i < j->plan->ops->n_tensors; i++)
+        if (j->data[i]) {
+            size_t bytes = (size_t)dv_tensor_bytes(&j->plan->ops->tensors[i]);
+            before[i] = malloc(bytes);
+            memcpy(before[i], j->data[i], bytes);
+        }
+    if (dv_exec_run(j->x, j->diag) ||
+        dv_verify(&v, j->p, j->plan, before, j->data, NULL, NULL, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    if (!v.ok || (exact && v.residual != 0))
+        fail_msg("%s is %g off with %d threads:\n%s", v.tensor, v.residual,
+                 (int)threads, text);
+    for (int i = 0; i < MAX_TENSORS; i++)
+        free(before[i]);
 }
 
 static inline void same(const job *a, const job *b, const char *text,

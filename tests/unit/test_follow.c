@@ -2,18 +2,11 @@
 // policy and order, compute the same; what is moved is what was predicted, core
 // by core; what is wrong with a grid is found. All of it also on a machine with
 // cores that are not there.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "exec_case.h"
 #include "plan/tiles.h"
 #include "plan/traffic.h"
 #include "run/run.h"
-#include "run/data.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const programs[] = {
     // Batches, edges, a vector behind the sum; then one pointwise.
@@ -25,71 +18,30 @@ static const char *const programs[] = {
     "y[i] = s[i] + h[]\noutput y\n",
 };
 
-typedef struct job {
-    dv_program *p;
-    dv_target *t;
-    dv_plan *plan;
-    dv_exec *x;
-    dv_diag *diag;
-    float *y;
-    size_t n;
-    void *in[8];
-} job;
-
 // A row, and two single cores above one another: 54 of 64 are left.
 static const dv_core_rect holes[] = {{0, 3, 7, 3}, {5, 0, 5, 1}};
 
-static void start(job *j, const char *text, const char *policy,
-                  const char *order, dv_run_kind kind, size_t n_holes)
+static void run(job *j, const char *text, const char *by, const char *order,
+                dv_run_kind kind, size_t n_holes)
 {
-    *j = (job){.diag = dv_diag_create()};
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     o.scratch = "off";
-    o.policy = policy;
+    o.policy = by;
     o.order = order;
     o.holes = holes;
     o.n_holes = n_holes;
-    assert_int_equal(
-        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
-        DV_OK);
-    assert_int_equal(dv_target_load(&j->t, "wormhole", j->diag), DV_OK);
-    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag) ||
-        dv_exec_create(&j->x, j->plan, j->diag) ||
-        dv_exec_use(j->x, kind, j->diag))
-        fail_msg("%s %s: %s", policy, order, dv_diag_text(j->diag));
-    const dv_program *p = j->plan->ops;
-    int n_in = 0;
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (!t->is_input && !t->is_output)
-            continue;
-        void *data = calloc(1, bytes);
-        if (t->is_input)
-            dv_fill(p, i, 3, -1, 1, data);
-        if (t->is_output) {
-            j->y = data;
-            j->n = bytes / sizeof *j->y;
-        } else {
-            j->in[n_in++] = data;
-        }
-        assert_int_equal(dv_exec_bind(j->x, t->name, data, bytes, j->diag),
-                         DV_OK);
-    }
+    start_on(j, "wormhole", text, &o, kind);
     if (dv_exec_run(j->x, j->diag))
-        fail_msg("%s %s: %s", policy, order, dv_diag_text(j->diag));
+        fail_msg("%s %s: %s", by, order, dv_diag_text(j->diag));
 }
 
-static void stop(job *j)
+static void near(const job *a, const job *b, const char *by, const char *order)
 {
-    free(j->y);
-    for (int i = 0; i < 8; i++)
-        free(j->in[i]);
-    dv_exec_destroy(j->x);
-    dv_plan_destroy(j->plan);
-    dv_target_destroy(j->t);
-    dv_program_destroy(j->p);
-    dv_diag_destroy(j->diag);
+    int32_t t = dv_program_find(a->plan->ops, "y");
+    const float *x = a->data[t], *y = b->data[t];
+    for (int64_t i = 0; i < a->plan->ops->tensors[t].n_elems; i++)
+        if (!(fabsf(x[i] - y[i]) < 1e-4f))
+            fail_msg("%s %s: element %d", by, order, (int)i);
 }
 
 static const char *const policies[] = {
@@ -142,15 +94,15 @@ static void everyone_follows(void **unused)
     (void)unused;
     for (size_t i = 0; i < 2; i++) {
         job plain, threads;
-        start(&plain, programs[i], NULL, NULL, DV_RUN_SIM, 0);
-        start(&threads, programs[i], NULL, NULL, DV_RUN_THREADS, 0);
+        run(&plain, programs[i], NULL, NULL, DV_RUN_SIM, 0);
+        run(&threads, programs[i], NULL, NULL, DV_RUN_THREADS, 0);
         for (size_t turn = 0; turn < 20; turn++) {
             job sim, crew;
             size_t k = turn % 10, n_holes = turn < 10 ? 0 : 2;
             const char *order = orders[(k + 3 * i) % 10];
-            start(&sim, programs[i], policies[k], order, DV_RUN_SIM, n_holes);
-            start(&crew, programs[i], policies[k], order, DV_RUN_THREADS,
-                  n_holes);
+            run(&sim, programs[i], policies[k], order, DV_RUN_SIM, n_holes);
+            run(&crew, programs[i], policies[k], order, DV_RUN_THREADS,
+                n_holes);
             reads_back(&sim);
             counts_agree(&sim, policies[k]);
             int whole = !strchr("s", policies[k][0]) ||
@@ -158,14 +110,12 @@ static void everyone_follows(void **unused)
                         !strncmp(policies[k], "steal", 5);
             whole = whole && strcmp(policies[k], "auto");
             // Whole tiles: every bit. Cut ones are added in another order.
-            if (whole && memcmp(plain.y, sim.y, plain.n * sizeof *plain.y))
-                fail_msg("%s: other bits in the simulator", policies[k]);
-            if (whole && memcmp(threads.y, crew.y, plain.n * sizeof *plain.y))
-                fail_msg("%s: other bits on threads", policies[k]);
-            for (size_t e = 0; e < plain.n; e++)
-                if (!(fabsf(plain.y[e] - sim.y[e]) < 1e-4f) ||
-                    !(fabsf(plain.y[e] - crew.y[e]) < 1e-4f))
-                    fail_msg("%s %s: element %zu", policies[k], order, e);
+            if (whole) {
+                same(&plain, &sim, policies[k], 1);
+                same(&threads, &crew, policies[k], 1);
+            }
+            near(&plain, &sim, policies[k], order);
+            near(&plain, &crew, policies[k], order);
             stop(&sim);
             stop(&crew);
         }
@@ -190,7 +140,7 @@ static void mistakes_are_found(void **unused)
 {
     (void)unused;
     job j;
-    start(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
+    run(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
     dv_group_grid *g = &j.plan->grids[0];
     int32_t part = 0;
     while (!dv_range_in_parts(g, &g->ranges[part]))
@@ -207,7 +157,7 @@ static void mistakes_are_found(void **unused)
     g->ranges[part] = keep;
     assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
     stop(&j);
-    start(&j, programs[0], "rect", NULL, DV_RUN_SIM, 0);
+    run(&j, programs[0], "rect", NULL, DV_RUN_SIM, 0);
     g = &j.plan->grids[0];
     keep = g->ranges[1];
     g->ranges[1].n0++;
@@ -231,7 +181,7 @@ static void holes_are_kept_free(void **unused)
     (void)unused;
     for (size_t k = 0; k < 10; k++) {
         job j;
-        start(&j, programs[0], policies[k], NULL, DV_RUN_SIM, 2);
+        run(&j, programs[0], policies[k], NULL, DV_RUN_SIM, 2);
         assert_int_equal(j.plan->target.cores, 54);
         // Every core of every line, moved into each of the holes.
         dv_group_grid *g = &j.plan->grids[0];
@@ -253,7 +203,7 @@ static void machine_is_checked(void **unused)
 {
     (void)unused;
     job j;
-    start(&j, programs[0], "static", NULL, DV_RUN_SIM, 2);
+    run(&j, programs[0], "static", NULL, DV_RUN_SIM, 2);
     dv_target *t = &j.plan->target, keep = *t;
     t->cores = 55;
     finds(&j, "the grid has 54 cores without its holes, work is dealt to 55");

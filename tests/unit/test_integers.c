@@ -1,39 +1,21 @@
 // Integers in the thread executor: what is computed in 32 bits is what the
 // oracle computes in 64, to the bit, also where sums do not fit; and ops get
 // the kernels that there are for them.
+#include "exec_case.h"
 #include "base/dtype.h"
 #include "jit/host.h"
-#include "plan/plan.h"
-#include "run/data.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { MAX_TENSORS = 16 };
-
-typedef struct job {
-    dv_program *p;
-    dv_target *t;
-    dv_plan *plan;
-    dv_exec *x;
-    dv_diag *diag;
-    void *before[MAX_TENSORS], *after[MAX_TENSORS]; // by tensor of the plan
-} job;
 
 // How large inputs are: as dv_fill has them, or of all their bits; small with
 // a few large ones, so that some tiles fit 32 bits; where squares just do.
 typedef enum values { SMALL, LARGE, MIXED, EDGE } values;
 
-static void fill(const dv_program *p, int32_t tensor, values v, void *to)
+static void fill(const job *j, int32_t tensor, values v)
 {
-    const dv_tensor *t = &p->tensors[tensor];
+    const dv_tensor *t = &j->plan->ops->tensors[tensor];
     int64_t es = dv_dtype_get(t->dtype)->size_bytes;
     uint64_t x = 77 + (uint64_t)tensor;
-    dv_fill(p, tensor, 3, -1, 1, to);
+    void *to = j->data[tensor];
     for (int64_t i = 0; v != SMALL && i < t->n_elems; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         if (v == EDGE && t->dtype == DV_I32)
@@ -41,61 +23,6 @@ static void fill(const dv_program *p, int32_t tensor, values v, void *to)
         else if (v == LARGE || (x >> 40) % 512 == 0)
             memcpy((char *)to + i * es, (char *)&x + 8 - es, (size_t)es);
     }
-}
-
-static void start(job *j, const char *text, int64_t threads, values v)
-{
-    *j = (job){.diag = dv_diag_create()};
-    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
-    o.threads = threads;
-    assert_int_equal(
-        dv_program_parse(&j->p, text, strlen(text), "t.dv", NULL, 0, j->diag),
-        DV_OK);
-    assert_int_equal(dv_target_load(&j->t, "host", j->diag), DV_OK);
-    if (dv_plan_create(&j->plan, j->p, j->t, &o, j->diag) ||
-        dv_exec_create(&j->x, j->plan, j->diag))
-        fail_msg("%s", dv_diag_text(j->diag));
-    const dv_program *p = j->plan->ops;
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        size_t bytes = (size_t)dv_tensor_bytes(t);
-        if (!t->is_input && !t->is_output)
-            continue;
-        j->before[i] = calloc(1, bytes);
-        j->after[i] = calloc(1, bytes);
-        if (t->is_input)
-            fill(p, i, v, j->before[i]);
-        assert_int_equal(
-            dv_exec_bind(j->x, t->name, j->after[i], bytes, j->diag), DV_OK);
-    }
-}
-
-static void stop(job *j)
-{
-    for (int i = 0; i < MAX_TENSORS; i++) {
-        free(j->before[i]);
-        free(j->after[i]);
-    }
-    dv_exec_destroy(j->x);
-    dv_plan_destroy(j->plan);
-    dv_target_destroy(j->t);
-    dv_program_destroy(j->p);
-    dv_diag_destroy(j->diag);
-}
-
-static void is_right(job *j, const char *text, int64_t threads)
-{
-    dv_verdict v;
-    for (int i = 0; i < j->plan->ops->n_tensors; i++)
-        if (j->after[i])
-            memcpy(j->after[i], j->before[i],
-                   (size_t)dv_tensor_bytes(&j->plan->ops->tensors[i]));
-    if (dv_exec_run(j->x, j->diag) ||
-        dv_verify(&v, j->p, j->plan, j->before, j->after, NULL, NULL, j->diag))
-        fail_msg("%s", dv_diag_text(j->diag));
-    if (!v.ok || v.residual != 0)
-        fail_msg("%s is %g off with %d threads:\n%s", v.tensor, v.residual,
-                 (int)threads, text);
 }
 
 // How the last op is run, as divvy plan --dump-after jit says it.
@@ -122,11 +49,14 @@ static void try_all(const example *e, size_t n)
         for (int64_t threads = 1; threads <= 3; threads++)
             for (int v = SMALL; v <= EDGE; v++) {
                 job j;
-                start(&j, e[i].text, threads, (values)v);
+                start(&j, e[i].text, threads, DV_RUN_THREADS);
+                for (int t = 0; t < j.plan->ops->n_tensors; t++)
+                    if (j.plan->ops->tensors[t].is_input)
+                        fill(&j, t, (values)v);
                 if (e[i].how)
                     goes(&j, e[i].text, threads, e[i].how);
-                is_right(&j, e[i].text, threads);
-                is_right(&j, e[i].text, threads); // and once more
+                is_right(&j, e[i].text, threads, 1);
+                is_right(&j, e[i].text, threads, 1); // and once more
                 stop(&j);
             }
 }

@@ -4,25 +4,11 @@
 #include "exec_case.h"
 #include <stdio.h>
 
-static void is_right(const char *text, int64_t threads, int exact)
+static void try(const char *text, int64_t threads, int exact)
 {
     job j;
-    dv_verdict v;
-    void *before[sizeof j.data / sizeof *j.data] = {0}; // updates change it
     start(&j, text, threads, DV_RUN_THREADS);
-    for (int i = 0; i < j.plan->ops->n_tensors; i++)
-        if (j.data[i]) {
-            size_t bytes = (size_t)dv_tensor_bytes(&j.plan->ops->tensors[i]);
-            before[i] = malloc(bytes);
-            memcpy(before[i], j.data[i], bytes);
-        }
-    if (dv_exec_run(j.x, j.diag) ||
-        dv_verify(&v, j.p, j.plan, before, j.data, NULL, NULL, j.diag))
-        fail_msg("%s", dv_diag_text(j.diag));
-    if (!v.ok || (exact && v.residual != 0))
-        fail_msg("%g off with %d threads:\n%s", v.residual, (int)threads, text);
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        free(before[i]);
+    is_right(&j, text, threads, exact);
     stop(&j);
 }
 
@@ -39,7 +25,7 @@ static void edges(void **state)
                  "y[i,j] = x[j,i]\nw[i,j] = x[j,i] * 2.0 + z[i,j]\n"
                  "output y, w\n",
                  n, m, m, n);
-        is_right(text, 1 + i % 3, 1);
+        try(text, 1 + i % 3, 1);
     }
 }
 
@@ -55,7 +41,7 @@ static void types(void **state)
                      "input x: %s[45, 83]\ny[i,j] = x[j,i]\n"
                      "z[i,j] = max(x[j,i], y[i,j])\noutput y, z\n",
                      names[i]);
-            is_right(text, threads, 1);
+            try(text, threads, 1);
         }
 }
 
@@ -87,7 +73,7 @@ static void orders(void **state)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int threads = 1; threads < 4; threads++)
-            is_right(texts[i], threads, 0);
+            try(texts[i], threads, 0);
 }
 
 // Edges of blocks compute as blocks do, wherever tiles end.
