@@ -169,7 +169,6 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
                       .write = &how->kernel->write,
                       .copied = how->kernel->old_off >= 0,
                       .looks = 1,
-                      .own = 1 + f->n_reads,
                       .as_f32 = how->kernel->compute == DV_IN_F32};
     DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
     *out = f->vec ? f : NULL;

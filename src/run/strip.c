@@ -2,19 +2,18 @@
 #include "run/run.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 // -- Preparing -------------------------------------------------------------
 
-static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
-                   const dv_access *a, int64_t *const *strides, dv_arena *arena)
+static void flatten(dv_flat *f, const dv_program *p, const dv_op *op,
+                    const dv_access *a, int64_t *const *strides)
 {
     const dv_tensor *t = &p->tensors[a->tensor];
     const int64_t *own = strides ? strides[a->tensor] : NULL;
     int64_t stride = 1;
     f->base = 0;
-    f->coef = DV_NEW(arena, int64_t, op->n_vars);
-    if (!f->coef)
-        return 0;
+    memset(f->coef, 0, sizeof *f->coef * (size_t)op->n_vars);
     for (int d = a->n_dims - 1; d >= 0; d--) {
         if (a->index[d].via < 0) {
             int64_t step = own ? own[d] : stride;
@@ -24,7 +23,14 @@ static int flatten(dv_flat *f, const dv_program *p, const dv_op *op,
         }
         stride *= t->shape[d];
     }
-    return 1;
+}
+
+static void flatten_all(dv_kernel *k, const dv_program *p,
+                        int64_t *const *strides)
+{
+    flatten(&k->write, p, k->op, &k->op->write, strides);
+    for (int i = 0; i < k->op->n_reads; i++)
+        flatten(&k->reads[i], p, k->op, &k->op->reads[i], strides);
 }
 
 static int slots_of(const dv_expr *e)
@@ -85,12 +91,17 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
     k->reduce = dv_op_reduce(op);
     k->n_slots = slots_of(op->body);
     k->reads = DV_NEW(arena, dv_flat, op->n_reads);
-    if (!k->reads || !flatten(&k->write, p, op, &op->write, strides, arena))
+    k->write.coef = DV_NEW(arena, int64_t, op->n_vars);
+    if (!k->reads || !k->write.coef)
         return 0;
     for (int i = 0; i < op->n_reads; i++)
-        if (!flatten(&k->reads[i], p, op, &op->reads[i], strides, arena))
+        if (!(k->reads[i].coef = DV_NEW(arena, int64_t, op->n_vars)))
             return 0;
+    // Sums in strips have an order, in which no tile's memory has a say.
+    flatten_all(k, p, NULL);
     k->strip = pick_strip(k);
+    if (strides)
+        flatten_all(k, p, strides);
     return 1;
 }
 

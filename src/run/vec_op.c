@@ -119,6 +119,18 @@ static int64_t length(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 
+int64_t dv_vec_op_step(const dv_vec_how *how, int access, int v)
+{
+    const dv_op *op = how->op;
+    const dv_access *a = access < op->n_reads ? &op->reads[access] : &op->write;
+    int64_t step = 0, stride = 1;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        step += a->index[d].coef[v] * stride;
+        stride *= how->p->tensors[a->tensor].shape[d];
+    }
+    return step;
+}
+
 // What one element costs with v as the inner loop: strided accesses go one by
 // one, and a short loop is mostly its ends.
 static double badness(const dv_vec_how *how, int v)
@@ -126,13 +138,12 @@ static double badness(const dv_vec_how *how, int v)
     const dv_op *op = how->op;
     double sum = 1;
     int reduces = dv_op_reduce(op) != NULL;
-    for (int i = reduces ? 0 : -1; i < op->n_reads; i++) {
-        int64_t apart = (i < 0 ? how->write : &how->reads[i])->coef[v];
-        if (i == how->own - 1 && i >= 0)
-            continue;
+    for (int i = 0; i < op->n_reads + !reduces; i++) {
+        int64_t apart = dv_vec_op_step(how, i, v);
         sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
     }
-    if (reduces && !op->vars[v].reduce && how->write->coef[v] != 1)
+    if (reduces && !op->vars[v].reduce &&
+        dv_vec_op_step(how, op->n_reads, v) != 1)
         sum += 1;
     int64_t n = length(op, v);
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;

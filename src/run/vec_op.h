@@ -2,9 +2,11 @@
 // memory for a whole statement.
 //
 // Of the op's variables two become the kernel's loops: the inner one along
-// which most accesses have unit stride, and one around it. The others are
-// loops around the calls. A reduction over more than these is continued from
-// call to call in accumulators.
+// which most accesses have unit stride, and one around it. These follow from
+// the program alone, not from where a rank or a tile has its elements: what is
+// the same along a row is computed before, with other bits perhaps. The others
+// are loops around the calls. A reduction over more than these is continued
+// from call to call in accumulators.
 //
 //   dv_vec_op *v;
 //   dv_vec_op_create(&v, &how, jit, arena, diag); // v is NULL: not this way
@@ -29,9 +31,6 @@ typedef struct dv_vec_how {
     int copied; // reads of the tensor written go to a copy of it
     int looks;  // where integers may not fit, boxes are looked at before
     int as_f32; // it reads i32, but computes in f32
-    // 1 + a read that lies as the caller likes, in each of several that are to
-    // give the same bits: it has no say in the loops. 0: there is none.
-    int32_t own;
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
     const dv_group *group;

@@ -24,6 +24,10 @@ struct dv_vec_op {
     dv_vec_turn *turn; // NULL: nothing lies across
 };
 
+// How far apart elements are along a variable, in tensors that lie as the
+// program has them; access n_reads is the write.
+int64_t dv_vec_op_step(const dv_vec_how *how, int access, int v);
+
 // Without turning anything.
 void dv_vec_op_run_plain(const dv_vec_op *v, void *const *at,
                          const int64_t *begin, const int64_t *end);

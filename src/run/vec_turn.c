@@ -39,52 +39,56 @@ static int is_copy(const dv_vec_how *how)
                how->p->tensors[op->write.tensor].dtype;
 }
 
-// Does a read go by one along `row`, and from block to block along `col`?
-static int lies_across(const dv_vec_how *how, int read, int row, int col)
+// Does a read of these steps go by one along the row, and from block to block
+// along the column?
+static int across(const dv_vec_how *how, int read, int64_t along_row,
+                  int64_t along_col, int row)
 {
-    const int64_t *step = how->reads[read].coef;
     dv_dtype t = how->p->tensors[how->op->reads[read].tensor].dtype;
-    return read != how->own - 1 && step[row] == 1 &&
-           step[col] >= widest(how, row) && step[col] <= DV_VEC_MAX_STRIDE &&
+    return along_row == 1 && along_col >= widest(how, row) &&
+           along_col <= DV_VEC_MAX_STRIDE &&
            (is_copy(how) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
 }
 
-static void list_turned(dv_vec_turn *t, const dv_vec_how *how, int row)
+// Does any read lie across, as the program has it?
+static int any_across(const dv_vec_how *how, int row, int col)
 {
-    t->row = row;
-    t->n_turned = 0;
-    for (int i = 0; i < how->op->n_reads && t->n_turned < MOST_TURNED; i++)
-        if (lies_across(how, i, row, t->col))
-            t->operand[t->n_turned++] = i;
-}
-
-static int find(dv_vec_turn *t, const dv_vec_how *how)
-{
-    const dv_op *op = how->op;
-    t->col = -1;
-    for (int v = 0; v < op->n_vars; v++)
-        if (how->write->coef[v] == 1 && length(how, v) >= SMALL)
-            t->col = v;
-    for (int v = 0; v < op->n_vars && t->col >= 0; v++) {
-        if (v == t->col || length(how, v) < SMALL ||
-            how->write->coef[v] < widest(how, t->col) ||
-            how->write->coef[v] > DV_VEC_MAX_STRIDE)
-            continue;
-        list_turned(t, how, v);
-        if (t->n_turned)
+    for (int i = 0; i < how->op->n_reads; i++)
+        if (across(how, i, dv_vec_op_step(how, i, row),
+                   dv_vec_op_step(how, i, col), row))
             return 1;
-    }
     return 0;
 }
 
 int dv_vec_turn_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
 {
-    dv_vec_turn t = {0};
-    if (dv_op_reduce(how->op) || !find(&t, how))
+    const dv_op *op = how->op;
+    int32_t c = -1;
+    if (dv_op_reduce(op))
         return 0;
-    *row = t.row;
-    *col = t.col;
-    return 1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (dv_vec_op_step(how, op->n_reads, v) == 1 && length(how, v) >= SMALL)
+            c = v;
+    for (int v = 0; v < op->n_vars && c >= 0; v++) {
+        int64_t down = dv_vec_op_step(how, op->n_reads, v);
+        if (v == c || length(how, v) < SMALL || down < widest(how, c) ||
+            down > DV_VEC_MAX_STRIDE || !any_across(how, v, c))
+            continue;
+        *row = v;
+        *col = c;
+        return 1;
+    }
+    return 0;
+}
+
+// The reads that do where the elements are.
+static void list_turned(dv_vec_turn *t, const dv_vec_how *how)
+{
+    for (int i = 0; i < how->op->n_reads && t->n_turned < MOST_TURNED; i++) {
+        const int64_t *step = how->reads[i].coef;
+        if (across(how, i, step[t->row], step[t->col], t->row))
+            t->operand[t->n_turned++] = i;
+    }
 }
 
 static dv_status make_moves(dv_vec_turn *t, const dv_vec_how *how, dv_jit *jit,
@@ -138,13 +142,16 @@ dv_status dv_vec_turn_create(dv_vec_turn **out, const dv_vec_op *v,
                              const dv_vec_how *how, dv_jit *jit,
                              dv_arena *arena, dv_diag *diag)
 {
-    dv_vec_turn found = {0};
-    *out = NULL;
-    find(&found, how);
+    const int64_t *to = how->write->coef;
     dv_vec_turn *t = DV_NEW(arena, dv_vec_turn, 1);
+    *out = NULL;
     if (!t)
         return dv_nomem(diag);
-    *t = found;
+    t->row = v->outer;
+    t->col = v->inner;
+    list_turned(t, how);
+    if (!t->n_turned || to[t->col] != 1 || to[t->row] < widest(how, t->col))
+        return DV_OK;
     dv_status s = make_moves(t, how, jit, diag);
     if (s == DV_OK && !is_copy(how))
         s = make_kernel(t, v, how, jit, arena, diag);

@@ -12,12 +12,12 @@
 typedef struct dv_vec_turn dv_vec_turn;
 
 // The variables of blocks: results along `col` are neighbours, what is read
-// across along `row`. The op's loops are these, in all of it: what is the same
-// along a row is computed before, with other bits perhaps. 0: there are none.
+// across along `row`. The op's loops are these, in all of it, whether its
+// elements lie so that blocks can be turned or not. 0: there are none.
 int dv_vec_turn_loops(const dv_vec_how *how, int32_t *row, int32_t *col);
 
-// Of an op that has such loops. *out is the arena's; NULL with DV_OK where no
-// move does it.
+// Of an op that has such loops. *out is the arena's; NULL with DV_OK where its
+// elements lie another way, or no move does it.
 dv_status dv_vec_turn_create(dv_vec_turn **out, const dv_vec_op *v,
                              const dv_vec_how *how, dv_jit *jit,
                              dv_arena *arena, dv_diag *diag);

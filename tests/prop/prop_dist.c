@@ -202,6 +202,14 @@ static const char *const hard[] = {
     // Indices that are read keep their dims whole.
     "input t: f32[8, 6]\ninput p: i32[10]\ny[i,j] = t[p[i],j]\nz[i,j] = "
     "y[9-i,j]\noutput z\n",
+    // Read across and divided by what is the same along a row: which rows they
+    // are is not for a rank's strides to say.
+    "input x: f32[9, 9, 4, 16]\ninput s: f32[9]\ny[i,j,k,l] = x[l,k,j,i] / "
+    "s[l] for i in 0..16, j in 0..4, k in 0..9, l in 0..9\noutput y\n",
+    "input x: f32[36, 36]\ninput s: f32[36]\ny[i,j] = x[j,i] / s[i]\n"
+    "z[i,j] = x[j,i] / s[j]\noutput y, z\n",
+    "input x: f32[36, 36]\ninput s: f32[36]\nt[i,j] = x[i,j] * 0.3\n"
+    "y[i,j] = t[j,i] / s[i]\noutput y\n",
     // Fewer elements than ranks.
     "input x: f64[2]\ninput z: f64[1, 3]\ny[i] = x[i] + x[1-i] for i in "
     "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",
