@@ -126,9 +126,8 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
         t == DV_I8 &&
         (in == DV_IN_F32 ? dv_is_float(out)
                          : in == DV_IN_I64 && (out == DV_I32 || out == t));
-    int64_t most = INT32_MAX / (128 * 128), n = 1; // products, if all are -128
-    for (int v = 0; v < o->n_vars; v++)
-        n *= o->vars[v].reduce ? o->vars[v].end - o->vars[v].begin : 1;
+    int64_t n = dv_op_points(o, dv_op_reduce(o)->vars);
+    int64_t most = INT32_MAX / (128 * 128); // products, if all are -128
     if (whole && n > most)
         WRONG("op %s sums %" PRId64 " products of i8, %" PRId64
               " are sure to fit i32",

@@ -291,10 +291,10 @@ static void finish_block(void *user, void *sums, int32_t rows, int32_t cols)
     dv_finish_run(e->made->finish, e->at, begin, end, sums);
 }
 
-static void run_finished(const ending *e, char *const *op)
+static void run_finished(ending *e, char *const *op)
 {
     const dv_product_made *m = e->made;
-    int near = m->row >= 0 && dv_contract_then(m->c, finish_block, (void *)e);
+    int near = m->row >= 0 && dv_contract_then(m->c, finish_block, e);
     dv_contract_part(m->c, 0, op[0], op[1], e->sums);
     dv_contract_then(m->c, NULL, NULL);
     if (!near)

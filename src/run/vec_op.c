@@ -14,7 +14,6 @@ typedef struct maker {
     dv_arena *arena;
     dv_vec_node *nodes;
     int32_t n, cap;
-    int32_t *operand_of; // by read; -1: not used
     dv_vec_shape shape;
     int failed, too_much;
 } maker;
@@ -44,7 +43,7 @@ static uint16_t node_of(maker *m, const dv_expr *e)
         return add(m, n);
     case DV_EXPR_READ:
         n.kind = DV_VEC_LOAD;
-        n.arg[0] = (uint16_t)m->operand_of[e->read];
+        n.arg[0] = (uint16_t)e->read;
         return add(m, n);
     case DV_EXPR_APPLY:
         n.kind = DV_VEC_APPLY;
@@ -248,10 +247,9 @@ static int set_operands(dv_vec_op *v, maker *m)
     const dv_op *op = how->op;
     size_t n = (size_t)v->n_operands;
     dv_vec_operand *o = DV_NEW(m->arena, dv_vec_operand, n);
-    v->access = DV_NEW(m->arena, int32_t, n);
     v->base = DV_NEW(m->arena, int64_t, n);
     v->step = DV_NEW(m->arena, int64_t, n * (size_t)op->n_vars);
-    if (!o || !v->access || !v->base || !v->step)
+    if (!o || !v->base || !v->step)
         return 0;
     for (int i = 0; i <= op->n_reads; i++) {
         int last = i == op->n_reads;
@@ -263,7 +261,6 @@ static int set_operands(dv_vec_op *v, maker *m)
         o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
         o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
         o[i].ahead = last ? 0 : ahead_of(how, i);
-        v->access[i] = i;
         v->base[i] = f->base * es;
         for (int k = 0; k < op->n_vars; k++)
             v->step[i * op->n_vars + k] = f->coef[k] * es;
@@ -318,11 +315,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     const dv_op *op = m->how->op;
     const dv_expr *r = dv_op_reduce(op);
     dv_vec_op *v = DV_NEW(m->arena, dv_vec_op, 1);
-    m->operand_of = DV_NEW(m->arena, int32_t, op->n_reads + 1);
-    if (!v || !m->operand_of)
+    if (!v)
         return dv_nomem(diag);
-    for (int i = 0; i <= op->n_reads; i++)
-        m->operand_of[i] = i;
     v->n_vars = op->n_vars;
     v->n_operands = op->n_reads + 1;
     int turns = dv_vec_turn_loops(m->how, &v->outer, &v->inner);

@@ -17,8 +17,8 @@ struct dv_vec_op {
     int64_t chunk; // rows of a call; 0: all
     // Both loops are one when the inner has so many steps; 0: never.
     int64_t fuse;
-    int32_t *access;      // of each operand: number of a read, or n_reads
-    int64_t *base, *step; // bytes; step[operand * n_vars + var]
+    // Operands are reads, then the write. Bytes; step[operand * n_vars + var].
+    int64_t *base, *step;
     dv_vec_fn call[2][2]; // [DV_OLD_ACC][DV_UNFINISHED]
     dv_vec_shape shape;
     dv_vec_turn *turn; // NULL: nothing lies across

@@ -179,7 +179,7 @@ static int size_of(int64_t left)
 static char *place(const runner *r, int32_t operand)
 {
     const dv_vec_op *v = r->v;
-    char *p = (char *)r->at[v->access[operand]] + v->base[operand];
+    char *p = (char *)r->at[operand] + v->base[operand];
     for (int k = 0; k < v->n_vars; k++)
         p += r->begin[k] * v->step[operand * v->n_vars + k];
     return p;
