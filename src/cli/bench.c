@@ -44,9 +44,13 @@ static void count_work(job *j)
             j->op = i;
         }
     }
+    // Of an input that is gathered from, what is found.
     for (int i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
-        j->bytes += (double)dv_tensor_bytes(t) * (t->is_input + t->is_output);
+        double all = (double)dv_tensor_bytes(t), in = 0;
+        for (int k = 0; k < p->n_ops && t->is_input && in < all; k++)
+            in += dv_op_read_bytes(p, &p->ops[k], i);
+        j->bytes += (in < all ? in : all) + all * t->is_output;
     }
 }
 

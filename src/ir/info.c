@@ -337,24 +337,28 @@ static double box_around(const dv_program *p, const dv_op *op, int32_t tensor)
     return box;
 }
 
+double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor)
+{
+    double sum = 0;
+    for (int i = 0; i < op->n_reads; i++)
+        if (op->reads[i].tensor == tensor)
+            sum += touched(p, op, &op->reads[i]);
+    double box = sum > 0 ? box_around(p, op, tensor) : 0;
+    return (sum < box ? sum : box) *
+           dv_dtype_get(p->tensors[tensor].dtype)->size_bytes;
+}
+
 double dv_op_bytes(const dv_program *p, const dv_op *op)
 {
     const dv_tensor *out = &p->tensors[op->write.tensor];
     double n =
         touched(p, op, &op->write) * dv_dtype_get(out->dtype)->size_bytes;
     for (int i = 0; i < op->n_reads; i++) {
-        int32_t tensor = op->reads[i].tensor;
         int first = 1;
-        double sum = 0;
-        for (int k = 0; k < op->n_reads; k++) {
-            if (op->reads[k].tensor != tensor)
-                continue;
-            first = first && k >= i;
-            sum += touched(p, op, &op->reads[k]);
-        }
-        double box = first ? box_around(p, op, tensor) : 0;
-        n += (sum < box ? sum : box) *
-             dv_dtype_get(p->tensors[tensor].dtype)->size_bytes * first;
+        for (int k = 0; k < i; k++)
+            first &= op->reads[k].tensor != op->reads[i].tensor;
+        if (first)
+            n += dv_op_read_bytes(p, op, op->reads[i].tensor);
     }
     return n;
 }
@@ -384,6 +388,19 @@ static int has_fraction(const dv_expr *e)
     return 0;
 }
 
+static int reads(const dv_expr *e, int32_t read)
+{
+    int found = e->kind == DV_EXPR_READ && e->read == read;
+    for (int i = 0; i < e->n_args && !found; i++)
+        found = reads(e->arg[i], read);
+    return found;
+}
+
+int dv_op_is_index(const dv_op *op, int32_t read)
+{
+    return !reads(op->body, read);
+}
+
 dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
 {
     int f64 = 0, floats = has_fraction(op->body), wide = 0;
@@ -392,7 +409,8 @@ dv_compute dv_op_compute(const dv_program *p, const dv_op *op)
         dv_dtype t = p->tensors[a->tensor].dtype;
         f64 |= t == DV_F64;
         floats |= i >= 0 && dv_is_float(t);
-        wide |= t == DV_I32 || t == DV_I64;
+        if ((t == DV_I32 || t == DV_I64) && !wide)
+            wide = i < 0 || !dv_op_is_index(op, i);
     }
     // A constant alone is whatever is written.
     dv_dtype out = p->tensors[op->write.tensor].dtype;

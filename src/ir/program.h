@@ -170,8 +170,13 @@ uint32_t dv_written_vars(const dv_op *op);
 double dv_op_flops(const dv_op *op);
 // Bytes of distinct elements read and written, each counted once.
 double dv_op_bytes(const dv_program *p, const dv_op *op);
+// Those of one tensor that it reads.
+double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
 // Does an update read elements that other points of its box write?
 int dv_op_reads_own_write(const dv_op *op);
+
+// Is a read no part of the expression, but an index of another access?
+int dv_op_is_index(const dv_op *op, int32_t read);
 
 // The type an op is computed in: f64 where any operand is; integers alone in
 // i64; floats in f32, except that wide integers beside them would not fit its
