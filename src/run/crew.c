@@ -162,13 +162,13 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .parts = k->reduce != NULL,
                       .copied = k->old_off >= 0,
                       .looks = !parts,
+                      .gathers = !parts,
                       .plan = x->plan,
                       .group = g,
                       .number = op};
     if (dv_jit_has_vec(x->jit))
         DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
-    way->looks = way->vec && k->compute == DV_IN_I64 &&
-                 dv_vec_op_fit(vec.p, k->op) != DV_FITS_ALL;
+    way->looks = way->vec ? dv_vec_op_looks(way->vec) : NULL;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
                           .vec = way->vec,
@@ -330,13 +330,14 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
 {
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
-        dv_put(out, "# op %d, %s: %s%s\n", (int)i, p->ops[i].name,
+        dv_put(out, "# op %d, %s: %s%s%s\n", (int)i, p->ops[i].name,
                x->ways[i].product ? "a contraction"
                : x->group[dv_group_of(x->plan, i)].rows
                    ? "row by row with its group"
                : x->ways[i].vec ? "a vector kernel"
                                 : "in strips, no kernel",
-               x->ways[i].looks ? ", where values fit 32 bits" : "");
+               x->ways[i].looks ? ", where " : "",
+               x->ways[i].looks ? x->ways[i].looks : "");
     if (x->jit)
         dv_jit_list(x->jit, out);
 }

@@ -50,7 +50,7 @@ typedef struct dv_rank_op {
     // How a tile is computed; neither: in strips.
     dv_product *product;
     dv_vec_op *vec;
-    int looks; // in strips where values do not fit (vec_range.h)
+    int looks; // in strips where values are not as they must be (vec_range.h)
     void **at; // of its accesses: reads, then the write
 } dv_rank_op;
 

@@ -368,15 +368,15 @@ static dv_status make_vec(dv_rank *r, dv_rank_op *o, dv_diag *diag)
                       .write = &o->k.write,
                       .parts = o->k.reduce != NULL,
                       .copied = o->k.old_off >= 0,
-                      .looks = !parts};
+                      .looks = !parts,
+                      .gathers = !parts};
     // Parts are added up as the strips do it, which compute integers in i64.
     if (!dv_jit_has_vec(r->jit) || (parts && o->k.compute == DV_IN_I64))
         return DV_OK;
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
     if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))
         o->vec = NULL;
-    o->looks = o->vec && o->k.compute == DV_IN_I64 &&
-               dv_vec_op_fit(r->p, o->k.op) != DV_FITS_ALL;
+    o->looks = o->vec && dv_vec_op_looks(o->vec);
     return DV_OK;
 }
 

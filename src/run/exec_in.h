@@ -35,8 +35,8 @@ typedef struct dv_group_plan {
 // How an op is run. Neither: in strips.
 typedef struct dv_way {
     dv_product *product;
-    dv_vec_op *vec; // also finishes a product
-    int looks;      // in strips where values do not fit (vec_range.h)
+    dv_vec_op *vec;    // also finishes a product
+    const char *looks; // in strips where this does not hold (vec_range.h)
 } dv_way;
 
 typedef struct dv_worker {

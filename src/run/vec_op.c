@@ -81,16 +81,36 @@ static int same_place(const dv_flat *a, const dv_flat *b, int n_vars)
     return same;
 }
 
+static int gathers(const dv_op *op)
+{
+    for (int i = 0; i < op->n_reads; i++)
+        if (dv_access_is_indirect(&op->reads[i]))
+            return 1;
+    return 0;
+}
+
 static int types_agree(const dv_vec_how *how, dv_dtype compute)
 {
     const dv_program *p = how->p;
     const dv_op *op = how->op;
+    int some = how->looks && !gathers(op);
     for (int i = 0; i < op->n_reads; i++)
-        if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute))
+        if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute) &&
+            !dv_op_is_index(op, i))
             return 0;
     return dv_vec_stores(p->tensors[op->write.tensor].dtype, compute) &&
            (compute != DV_I32 ||
-            dv_vec_op_fit(p, op) >= (how->looks ? DV_FITS_SOME : DV_FITS_ALL));
+            dv_vec_op_fit(p, op) >= (some ? DV_FITS_SOME : DV_FITS_ALL));
+}
+
+// Indices that are themselves read directly.
+static int plain_indices(const dv_op *op, const dv_access *a)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via >= 0 &&
+            dv_access_is_indirect(&op->reads[a->index[d].via]))
+            return 0;
+    return 1;
 }
 
 static int possible(const dv_vec_how *how, dv_dtype *compute)
@@ -103,9 +123,10 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
         return 0;
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
-        if (dv_access_is_indirect(a) ||
+        int far = dv_access_is_indirect(a);
+        if ((far && (!how->gathers || !plain_indices(op, a))) ||
             (a->tensor == op->write.tensor && !how->copied &&
-             !same_place(&how->reads[i], how->write, op->n_vars)))
+             (far || !same_place(&how->reads[i], how->write, op->n_vars))))
             return 0;
     }
     return types_agree(how, *compute);
@@ -124,7 +145,7 @@ int64_t dv_vec_op_step(const dv_vec_how *how, int access, int v)
     const dv_access *a = access < op->n_reads ? &op->reads[access] : &op->write;
     int64_t step = 0, stride = 1;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        step += a->index[d].coef[v] * stride;
+        step += a->index[d].via < 0 ? a->index[d].coef[v] * stride : 0;
         stride *= how->p->tensors[a->tensor].shape[d];
     }
     return step;
@@ -148,11 +169,24 @@ static double badness(const dv_vec_how *how, int v)
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
 }
 
+// Does what an index finds depend on it?
+static int steers(const dv_vec_how *how, int v)
+{
+    const dv_op *op = how->op;
+    for (int i = 0; i < op->n_reads; i++)
+        for (int d = 0; d < op->reads[i].n_dims; d++) {
+            int via = op->reads[i].index[d].via;
+            if (via >= 0 && dv_vec_op_step(how, via, v))
+                return 1;
+        }
+    return 0;
+}
+
 static int32_t pick_inner(const dv_vec_how *how)
 {
     int32_t best = -1;
     for (int v = 0; v < how->op->n_vars; v++)
-        if (length(how->op, v) > 1 &&
+        if (length(how->op, v) > 1 && !steers(how, v) &&
             (best < 0 || badness(how, v) <= badness(how, best)))
             best = v;
     return best;
@@ -161,11 +195,12 @@ static int32_t pick_inner(const dv_vec_how *how)
 // Around a reduced loop another reduced one, so that the sum stays in
 // registers; around a written one a reduced one for the same reason. Else the
 // longest, for few calls.
-static int32_t pick_outer(const dv_op *op, int32_t inner)
+static int32_t pick_outer(const dv_vec_how *how, int32_t inner)
 {
+    const dv_op *op = how->op;
     int32_t best = -1;
     for (int v = 0; v < op->n_vars; v++) {
-        if (v == inner || length(op, v) <= 1)
+        if (v == inner || length(op, v) <= 1 || steers(how, v))
             continue;
         int better = best >= 0 ? op->vars[v].reduce - op->vars[best].reduce : 1;
         if (better > 0 || (better == 0 && length(op, v) > length(op, best)))
@@ -214,7 +249,8 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
 {
     const dv_op *op = how->op;
     int64_t ahead = 0;
-    if (!how->plan || !last_reader(how, op->reads[read].tensor))
+    if (!how->plan || dv_access_is_indirect(&op->reads[read]) ||
+        !last_reader(how, op->reads[read].tensor))
         return 0;
     for (int v = 0; v < op->n_vars; v++) {
         int64_t len = how->plan->slices[how->number][v];
@@ -257,7 +293,8 @@ static int set_operands(dv_vec_op *v, maker *m)
         const dv_access *a = last ? &op->write : &op->reads[i];
         dv_dtype t = how->p->tensors[a->tensor].dtype;
         int64_t es = dv_dtype_get(t)->size_bytes;
-        o[i].dtype = (uint8_t)t;
+        int value = last || !v->n_indices || !dv_op_is_index(op, i);
+        o[i].dtype = value ? (uint8_t)t : m->shape.compute;
         o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
         o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
         o[i].ahead = last ? 0 : ahead_of(how, i);
@@ -267,6 +304,41 @@ static int set_operands(dv_vec_op *v, maker *m)
     }
     m->shape.operands = o;
     m->shape.n_operands = (uint16_t)n;
+    return 1;
+}
+
+static void list_indices(dv_vec_op *v, const dv_vec_how *how)
+{
+    const dv_op *op = how->op;
+    const dv_tensor *tensors = how->p->tensors;
+    v->n_indices = 0;
+    for (int i = 0; i < op->n_reads; i++) {
+        const dv_access *a = &op->reads[i];
+        const dv_tensor *t = &tensors[a->tensor];
+        int64_t apart = dv_dtype_get(t->dtype)->size_bytes;
+        for (int d = a->n_dims - 1; d >= 0; d--) {
+            int via = a->index[d].via;
+            if (via >= 0 && v->indices)
+                v->indices[v->n_indices] = (dv_vec_index){
+                    i, via, apart, tensors[op->reads[via].tensor].dtype};
+            v->n_indices += via >= 0;
+            apart *= t->shape[d];
+        }
+    }
+}
+
+static int set_indices(dv_vec_op *v, maker *m)
+{
+    list_indices(v, m->how); // how many
+    v->indices = DV_NEW(m->arena, dv_vec_index, v->n_indices);
+    if (!v->indices)
+        return 0;
+    list_indices(v, m->how);
+    v->looks = v->n_indices ? "indices are in range"
+               : m->shape.compute == DV_I32 &&
+                       dv_vec_op_fit(m->how->p, m->how->op) != DV_FITS_ALL
+                   ? "values fit 32 bits"
+                   : NULL;
     return 1;
 }
 
@@ -319,11 +391,13 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
     v->n_operands = op->n_reads + 1;
-    int turns = dv_vec_turn_loops(m->how, &v->outer, &v->inner);
+    int turns = !gathers(op) && dv_vec_turn_loops(m->how, &v->outer, &v->inner);
     if (!turns) {
         v->inner = pick_inner(m->how);
-        v->outer = pick_outer(op, v->inner);
+        v->outer = pick_outer(m->how, v->inner);
     }
+    if (v->inner < 0 && gathers(op))
+        return DV_OK; // one by one
     v->reduce = (uint8_t)kind_of(op, v->inner, v->outer);
     // Reduced over variables of one step each: a column of one row.
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
@@ -331,7 +405,7 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->outer = -1;
     v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
     set_loops(v, op);
-    if (!set_operands(v, m))
+    if (!set_indices(v, m) || !set_operands(v, m))
         return dv_nomem(diag);
     m->shape.reduce = v->reduce;
     m->shape.reducer = !r || r->fn == DV_RED_MEAN ? DV_RED_SUM : r->fn;

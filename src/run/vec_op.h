@@ -12,9 +12,13 @@
 //   dv_vec_op_create(&v, &how, jit, arena, diag); // v is NULL: not this way
 //   dv_vec_op_run(v, at, begin, end);             // any thread, no memory
 //
-// What cannot be done this way: indirect accesses, i64, floats stored into
-// integers, integers whose exact value would not fit 32 bits where it matters
-// (vec_range.h), and reads of elements that other points of the op overwrite.
+// A read that goes by an index, t[p[i],j], is one of rows: the index is the
+// same in both loops of a kernel.
+//
+// What cannot be done this way: single elements that are found by indices, i64,
+// floats stored into integers, integers whose exact value would not fit 32 bits
+// where it matters (vec_range.h), and reads of elements that other points of
+// the op overwrite.
 #ifndef DV_VEC_OP_H
 #define DV_VEC_OP_H
 #include "jit/vec.h"
@@ -27,9 +31,10 @@ typedef struct dv_vec_how {
     const dv_program *p;
     const dv_op *op;
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
+    int gathers;                  // reads may go by indices; wants `looks`
     int parts;                    // dv_vec_op_part will be called
     int copied; // reads of the tensor written go to a copy of it
-    int looks;  // where integers may not fit, boxes are looked at before
+    int looks;  // boxes are looked at before, where dv_vec_op_looks says so
     int as_f32; // it reads i32, but computes in f32
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
@@ -40,6 +45,10 @@ typedef struct dv_vec_how {
 // *out is the arena's; NULL with DV_OK when the op is for the strips.
 dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
                            dv_arena *arena, dv_diag *diag);
+
+// What must hold of the values that a box reads, before it is run:
+// dv_vec_op_fits says whether it does. NULL: nothing.
+const char *dv_vec_op_looks(const dv_vec_op *v);
 
 // What its kernel is: for those that call it themselves.
 typedef struct dv_vec_look {

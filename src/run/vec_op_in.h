@@ -6,6 +6,14 @@
 enum { DV_NEW_ACC, DV_OLD_ACC };
 enum { DV_FINISHED, DV_UNFINISHED };
 
+// Elements of an operand are so many bytes farther for each unit of what a
+// read finds.
+typedef struct dv_vec_index {
+    int32_t operand, via;
+    int64_t apart;
+    dv_dtype dtype; // of the index
+} dv_vec_index;
+
 struct dv_vec_op {
     int32_t n_vars, n_operands;
     int32_t inner, outer; // variables; -1: a loop of one step
@@ -21,6 +29,9 @@ struct dv_vec_op {
     int64_t *base, *step;
     dv_vec_fn call[2][2]; // [DV_OLD_ACC][DV_UNFINISHED]
     dv_vec_shape shape;
+    dv_vec_index *indices;
+    int32_t n_indices;
+    const char *looks; // what for; NULL: it is not looked at before
     dv_vec_turn *turn; // NULL: nothing lies across
 };
 

@@ -1,4 +1,5 @@
-// Running ops as calls of vector kernels.
+// Running ops as calls of vector kernels. GNU C has a builtin for asking for
+// memory.
 #include "run/vec_op_in.h"
 
 enum { SCRATCH = 2048 }; // accumulators that a run keeps for itself
@@ -92,12 +93,59 @@ static int next_point(runner *r, const int32_t *vars, int n)
     return 0;
 }
 
+static int64_t load_index(dv_dtype t, const char *at)
+{
+    switch (t) {
+    case DV_I64:
+        return *(const int64_t *)at;
+    case DV_I32:
+        return *(const int32_t *)at;
+    default:
+        return *(const int8_t *)at;
+    }
+}
+
+// Where an operand is at this point, or at the next one along `var`.
+static char *found_at(const runner *r, int32_t operand, int var, int next)
+{
+    const dv_vec_op *v = r->v;
+    char *p = r->at[operand] + next * v->step[operand * v->n_vars + var];
+    for (int i = 0; i < v->n_indices; i++) {
+        const dv_vec_index *x = &v->indices[i];
+        const char *at =
+            r->at[x->via] + next * v->step[x->via * v->n_vars + var];
+        if (x->operand == operand)
+            p += load_index(x->dtype, at) * x->apart;
+    }
+    return p;
+}
+
+// Nobody but us knows where the next row is that an index finds: it is asked
+// for while this one is computed.
+static void ask_next(const runner *r, const int32_t *vars, int n)
+{
+    enum { LINE = 64, MOST_LINES = 32 };
+    const dv_vec_op *v = r->v;
+    int x = n ? vars[n - 1] : -1;
+    if (!n || r->point[x] + 1 >= r->end[x])
+        return;
+    for (int i = 0; i < v->n_indices; i++) {
+        int32_t o = v->indices[i].operand;
+        int64_t bytes = r->n * v->step[o * v->n_vars + v->inner];
+        const char *p = found_at(r, o, x, 1);
+        for (int k = 0; k < MOST_LINES && k * LINE < bytes; k++)
+            __builtin_prefetch(p + k * LINE, 0, 3);
+    }
+}
+
 static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
 {
     const dv_vec_op *v = r->v;
     void *at[DV_VEC_MAX_OPERANDS];
     for (int i = 0; i < v->n_operands; i++)
         at[i] = r->at[i];
+    for (int i = 0; i < v->n_indices; i++)
+        at[v->indices[i].operand] = found_at(r, v->indices[i].operand, 0, 0);
     if (v->fuse && n == v->fuse) {
         n *= rows;
         rows = 1;
@@ -135,6 +183,8 @@ static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
         left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
     int old = DV_NEW_ACC;
     do {
+        if (v->n_indices)
+            ask_next(r, v->reduced, v->n_reduced);
         call_rows(r, old, --left > 0 ? DV_UNFINISHED : DV_FINISHED, rows, n,
                   acc);
         old = DV_OLD_ACC;
@@ -158,6 +208,11 @@ static void reduce_pieces(runner *r)
     }
     if (all > SCRATCH)
         advance(r, var, -all);
+}
+
+const char *dv_vec_op_looks(const dv_vec_op *v)
+{
+    return v->looks;
 }
 
 void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out)
@@ -198,6 +253,8 @@ void dv_vec_op_run_plain(const dv_vec_op *v, void *const *at,
     runner r;
     set_out(&r, v, at, begin, end);
     do {
+        if (v->n_indices)
+            ask_next(&r, v->written, v->n_written);
         if (v->n_reduced || (v->chunk && r.rows > v->chunk))
             reduce_pieces(&r);
         else

@@ -170,8 +170,8 @@ static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
 
 // Plain loops over whole rows, which compilers make vectors of.
 #define LOOK(name, type)                                                       \
-    static void name(const type *x, int64_t n, int64_t step, int32_t *lo,      \
-                     int32_t *hi)                                              \
+    static void name(const type *x, int64_t n, int64_t step, int64_t *lo,      \
+                     int64_t *hi)                                              \
     {                                                                          \
         type least = *x, most = *x;                                            \
         if (step == 1)                                                         \
@@ -187,17 +187,21 @@ static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
         *lo = least < *lo ? least : *lo;                                       \
         *hi = most > *hi ? most : *hi;                                         \
     }
+LOOK(look_i64, int64_t)
 LOOK(look_i32, int32_t)
 LOOK(look_i8, int8_t)
 #undef LOOK
 
 static range range_at(const walk *w, dv_dtype t, const void *data)
 {
-    int32_t lo = INT32_MAX, hi = INT32_MIN;
     int64_t at[DV_MAX_VARS] = {0}, off = w->first;
+    int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (;;) {
         if (t == DV_I8)
             look_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo, &hi);
+        else if (t == DV_I64)
+            look_i64((const int64_t *)data + off, w->n[0], w->step[0], &lo,
+                     &hi);
         else
             look_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
                      &hi);
@@ -210,8 +214,16 @@ static range range_at(const walk *w, dv_dtype t, const void *data)
             at[i] = 0;
         }
         if (i >= w->n_loops)
-            return (range){lo, hi, 1};
+            return (range){(double)lo, (double)hi, 1};
     }
+}
+
+// What read number r finds in a box.
+static range found_by(const dv_program *p, const dv_kernel *k, int r,
+                      void *const *at, const int64_t *begin, const int64_t *end)
+{
+    walk w = walk_of(&k->reads[r], k->op->n_vars, begin, end);
+    return range_at(&w, p->tensors[k->op->reads[r].tensor].dtype, at[r]);
 }
 
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
@@ -219,10 +231,21 @@ int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
 {
     const dv_op *op = k->op;
     range found[DV_VEC_MAX_OPERANDS];
+    int gathers = 0;
     for (int i = 0; i < op->n_reads; i++) {
-        walk w = walk_of(&k->reads[i], op->n_vars, begin, end);
-        dv_dtype t = p->tensors[op->reads[i].tensor].dtype;
-        found[i] = range_at(&w, t, at[i]);
+        const dv_access *a = &op->reads[i];
+        for (int d = 0; d < a->n_dims; d++) {
+            if (a->index[d].via < 0)
+                continue;
+            range x = found_by(p, k, a->index[d].via, at, begin, end);
+            if (x.lo < 0 || x.hi >= (double)p->tensors[a->tensor].shape[d])
+                return 0;
+            gathers = 1;
+        }
     }
+    if (gathers)
+        return 1;
+    for (int i = 0; i < op->n_reads; i++)
+        found[i] = found_by(p, k, i, at, begin, end);
     return range_of(op, op->body, found).ok;
 }

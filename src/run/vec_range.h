@@ -14,7 +14,8 @@ typedef enum dv_vec_fit {
 } dv_vec_fit;
 dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op);
 
-// Does it fit with what the box begin..end of an op reads? `at` has where
+// Does it fit with what the box begin..end of an op reads? Of one whose reads
+// go by indices, whose values always fit: are these in range? `at` has where
 // element 0 of each read's tensor is. The box has all that is reduced.
 int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
                    const int64_t *begin, const int64_t *end);

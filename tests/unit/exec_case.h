@@ -1,10 +1,12 @@
 // Programs planned for this machine and run on made-up inputs.
 #ifndef DV_EXEC_CASE_H
 #define DV_EXEC_CASE_H
+#include "jit/host.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -88,6 +90,21 @@ static inline void is_right(job *j, const char *text, int64_t threads,
                  (int)threads, text);
     for (int i = 0; i < MAX_TENSORS; i++)
         free(before[i]);
+}
+
+// How the last op is run, as divvy plan --dump-after jit says it.
+static inline void goes(job *j, const char *text, int64_t threads,
+                        const char *how)
+{
+    dv_text out = {0};
+    char want[80];
+    int32_t op = j->plan->ops->n_ops - 1;
+    dv_exec_list(j->x, &out);
+    snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
+             j->plan->ops->ops[op].name, how);
+    if (dv_jit_host_has_kernels() && !strstr(out.at, want))
+        fail_msg("with %d threads not %s:\n%s", (int)threads, want, text);
+    dv_text_free(&out);
 }
 
 static inline void same(const job *a, const job *b, const char *text,

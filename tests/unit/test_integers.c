@@ -3,8 +3,6 @@
 // the kernels that there are for them.
 #include "exec_case.h"
 #include "base/dtype.h"
-#include "jit/host.h"
-#include <stdio.h>
 
 // How large inputs are: as dv_fill has them, or of all their bits; small with
 // a few large ones, so that some tiles fit 32 bits; where squares just do.
@@ -23,20 +21,6 @@ static void fill(const job *j, int32_t tensor, values v)
         else if (v == LARGE || (x >> 40) % 512 == 0)
             memcpy((char *)to + i * es, (char *)&x + 8 - es, (size_t)es);
     }
-}
-
-// How the last op is run, as divvy plan --dump-after jit says it.
-static void goes(job *j, const char *text, int64_t threads, const char *how)
-{
-    dv_text out = {0};
-    char want[80];
-    int32_t op = j->plan->ops->n_ops - 1;
-    dv_exec_list(j->x, &out);
-    snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
-             j->plan->ops->ops[op].name, how);
-    if (dv_jit_host_has_kernels() && !strstr(out.at, want))
-        fail_msg("with %d threads not %s:\n%s", (int)threads, want, text);
-    dv_text_free(&out);
 }
 
 typedef struct example {
