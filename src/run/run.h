@@ -112,4 +112,7 @@ static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
 // Offset in elements of an access at a point, indirect indices checked.
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point);
+// The same of all elements of the strip at hand.
+void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
+                    int64_t found[DV_STRIP]);
 #endif

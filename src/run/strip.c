@@ -107,12 +107,9 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
 
 // -- Offsets ---------------------------------------------------------------
 
-static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
+static int64_t index_at(dv_dtype t, const void *data, int64_t off)
 {
-    const dv_access *a = &s->k->op->reads[read];
-    int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
-    const void *data = dv_strips_source(s, read);
-    switch (s->p->tensors[a->tensor].dtype) {
+    switch (t) {
     case DV_I64:
         return ((const int64_t *)data)[off];
     case DV_I32:
@@ -122,30 +119,70 @@ static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
     }
 }
 
+static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
+{
+    const dv_access *a = &s->k->op->reads[read];
+    int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
+    return index_at(s->p->tensors[a->tensor].dtype, dv_strips_source(s, read),
+                    off);
+}
+
+// An index that may be used in place of i: 0 where that is out of range.
+static int64_t checked(dv_strips *s, const dv_access *a, int d, int64_t i)
+{
+    const dv_tensor *t = &s->p->tensors[a->tensor];
+    if (i >= 0 && i < t->shape[d])
+        return i;
+    if (s->status == DV_OK)
+        s->status =
+            dv_fail(s->diag, DV_E_BOUNDS, (dv_loc){&s->p->src, a->off},
+                    "an index found %" PRId64 ", dim %d of %s has 0..%" PRId64,
+                    i, d, t->name, t->shape[d]);
+    return 0;
+}
+
+static int64_t plain_offset(const dv_strips *s, const dv_flat *f,
+                            const int64_t *point)
+{
+    int64_t off = f->base;
+    for (int v = 0; v < s->k->op->n_vars; v++)
+        off += f->coef[v] * point[v];
+    return off;
+}
+
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point)
 {
-    const dv_tensor *t = &s->p->tensors[a->tensor];
-    int64_t off = f->base, stride = 1;
-    for (int v = 0; v < s->k->op->n_vars; v++)
-        off += f->coef[v] * point[v];
+    int64_t off = plain_offset(s, f, point), stride = 1;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via >= 0) {
-            int64_t i = load_index(s, a->index[d].via, point);
-            if (i < 0 || i >= t->shape[d]) {
-                if (s->status == DV_OK)
-                    s->status = dv_fail(s->diag, DV_E_BOUNDS,
-                                        (dv_loc){&s->p->src, a->off},
-                                        "an index found %" PRId64
-                                        ", dim %d of %s has 0..%" PRId64,
-                                        i, d, t->name, t->shape[d]);
-                i = 0;
-            }
-            off += i * stride;
-        }
-        stride *= t->shape[d];
+        int32_t via = a->index[d].via;
+        if (via >= 0)
+            off += checked(s, a, d, load_index(s, via, point)) * stride;
+        stride *= s->p->tensors[a->tensor].shape[d];
     }
     return off;
+}
+
+void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
+                    int64_t found[DV_STRIP])
+{
+    int64_t off = plain_offset(s, f, s->at), stride = 1;
+    int64_t by = s->k->strip < 0 ? 0 : f->coef[s->k->strip];
+    for (int64_t i = 0; i < s->n; i++)
+        found[i] = off + i * by;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        int32_t via = a->index[d].via;
+        if (via >= 0) {
+            const dv_access *x = &s->k->op->reads[via];
+            dv_dtype t = s->p->tensors[x->tensor].dtype;
+            const void *data = dv_strips_source(s, via);
+            int64_t at[DV_STRIP];
+            dv_strips_find(s, x, &s->k->reads[via], at);
+            for (int64_t i = 0; i < s->n; i++)
+                found[i] += checked(s, a, d, index_at(t, data, at[i])) * stride;
+        }
+        stride *= s->p->tensors[a->tensor].shape[d];
+    }
 }
 
 void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end)

@@ -11,12 +11,15 @@ typedef struct NAME(value) {
 // -- Loads -----------------------------------------------------------------
 
 #define LOAD(ctype, convert)                                                   \
-    for (int64_t i = 0; i < n; i++)                                            \
-        out[i] = (T)convert(((const ctype *)data)[off + i * stride]);          \
+    if (w.found)                                                               \
+        for (int64_t i = 0; i < n; i++)                                        \
+            out[i] = (T)convert(((const ctype *)data)[w.found[i]]);            \
+    else                                                                       \
+        for (int64_t i = 0; i < n; i++)                                        \
+            out[i] = (T)convert(((const ctype *)data)[w.off + i * w.stride]);  \
     break
 
-static void NAME(load)(T *out, dv_dtype t, const void *data, int64_t off,
-                       int64_t stride, int64_t n)
+static void NAME(load)(T *out, dv_dtype t, const void *data, where w, int64_t n)
 {
     switch (t) {
     case DV_F64:
@@ -43,23 +46,13 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
     const dv_flat *f = &s->k->reads[read];
     dv_dtype t = s->p->tensors[a->tensor].dtype;
     const void *data = dv_strips_source(s, read);
-    if (dv_access_is_indirect(a)) {
-        int64_t point[DV_MAX_VARS];
-        memcpy(point, s->at, sizeof point);
-        for (int64_t i = 0; i < s->n; i++) {
-            NAME(load)
-            (buf + i, t, data, dv_strips_offset(s, a, f, point), 0, 1);
-            if (s->k->strip >= 0)
-                point[s->k->strip]++;
-        }
-        return (NAME(value)){buf, 1};
-    }
-    int64_t off = dv_strips_offset(s, a, f, s->at);
-    int64_t stride = s->k->strip < 0 ? 0 : f->coef[s->k->strip];
-    if (t == DTYPE && stride == 1)
-        return (NAME(value)){(const T *)data + off, 1};
-    NAME(load)(buf, t, data, off, stride, stride ? s->n : 1);
-    return (NAME(value)){buf, stride != 0};
+    int64_t found[DV_STRIP];
+    where w = where_is(s, a, f, found);
+    if (t == DTYPE && !w.found && w.stride == 1)
+        return (NAME(value)){(const T *)data + w.off, 1};
+    int each = w.found || w.stride;
+    NAME(load)(buf, t, data, w, each ? s->n : 1);
+    return (NAME(value)){buf, each};
 }
 
 // -- Functions -------------------------------------------------------------
@@ -232,13 +225,16 @@ static void NAME(accumulate)(dv_reducer r, T *acc, NAME(value) v, int64_t n)
 // -- Stores ----------------------------------------------------------------
 
 #define STORE(ctype, convert)                                                  \
-    for (int64_t i = 0; i < n; i++)                                            \
-        ((ctype *)data)[off + i * stride] =                                    \
-            (ctype)convert(v.p[v.each ? i : 0]);                               \
+    if (w.found)                                                               \
+        for (int64_t i = 0; i < n; i++)                                        \
+            ((ctype *)data)[w.found[i]] = (ctype)convert(v.p[v.each ? i : 0]); \
+    else                                                                       \
+        for (int64_t i = 0; i < n; i++)                                        \
+            ((ctype *)data)[w.off + i * w.stride] =                            \
+                (ctype)convert(v.p[v.each ? i : 0]);                           \
     break
 
-static void NAME(put)(dv_dtype t, void *data, int64_t off, int64_t stride,
-                      NAME(value) v, int64_t n)
+static void NAME(put)(dv_dtype t, void *data, where w, NAME(value) v, int64_t n)
 {
     switch (t) {
     case DV_F64:
@@ -264,23 +260,10 @@ static void NAME(write)(dv_strips *s, NAME(value) v)
     const dv_access *a = &s->k->op->write;
     dv_dtype t = s->p->tensors[a->tensor].dtype;
     void *data = s->images ? s->images[s->k->op->n_reads] : s->data[a->tensor];
-    if (dv_access_is_indirect(a)) {
-        int64_t point[DV_MAX_VARS];
-        memcpy(point, s->at, sizeof point);
-        for (int64_t i = 0; i < s->n; i++) {
-            NAME(value) one = {v.p + (v.each ? i : 0), 0};
-            int64_t off = dv_strips_offset(s, a, &s->k->write, point);
-            if (s->status == DV_OK)
-                NAME(put)(t, data, off, 0, one, 1);
-            if (s->k->strip >= 0)
-                point[s->k->strip]++;
-        }
-        return;
-    }
-    int64_t off = dv_strips_offset(s, a, &s->k->write, s->at);
-    int64_t stride = s->k->strip < 0 ? 0 : s->k->write.coef[s->k->strip];
+    int64_t found[DV_STRIP];
+    where w = where_is(s, a, &s->k->write, found);
     if (s->status == DV_OK)
-        NAME(put)(t, data, off, stride, v, s->n);
+        NAME(put)(t, data, w, v, s->n);
 }
 
 // -- One box ---------------------------------------------------------------

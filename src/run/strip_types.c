@@ -17,6 +17,24 @@ static int next_point(dv_strips *s, const int64_t *begin, const int64_t *end,
     return 0;
 }
 
+// Where the elements of a strip are: one after the other, or as indices say.
+typedef struct where {
+    const int64_t *found; // NULL: from off on, stride apart
+    int64_t off, stride;
+} where;
+
+static where where_is(dv_strips *s, const dv_access *a, const dv_flat *f,
+                      int64_t found[DV_STRIP])
+{
+    int strip = s->k->strip;
+    if (dv_access_is_indirect(a)) {
+        dv_strips_find(s, a, f, found);
+        return (where){.found = found};
+    }
+    return (where){.off = dv_strips_offset(s, a, f, s->at),
+                   .stride = strip < 0 ? 0 : f->coef[strip]};
+}
+
 // Floats into integers: the fraction is cut off, nan is 0, and what is out of
 // range stops at the ends.
 static int64_t whole(double v)
