@@ -32,7 +32,7 @@ static void run(job *j, const char *text, const char *by, const char *order,
     o.n_holes = n_holes;
     start_on(j, "wormhole", text, &o, kind);
     if (dv_exec_run(j->x, j->diag))
-        fail_msg("%s %s: %s", by, order, dv_diag_text(j->diag));
+        fail_msg("%s: %s", text, dv_diag_text(j->diag));
 }
 
 static void near(const job *a, const job *b, const char *by, const char *order)
