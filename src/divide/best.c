@@ -7,8 +7,9 @@
 //
 // Candidates are all slice lengths that make different numbers of slices, for
 // every variable, with the product of those numbers at most the cores. The
-// first of the cheapest wins, fewer cores first, so the choice is the same
-// everywhere. Cost: the number of candidates times the number of tensors.
+// first of the cheapest wins, fewer cores first (on this machine, fewer lines
+// of caches before that), so the choice is the same everywhere. Cost: the
+// number of candidates times the number of tensors.
 //
 // Where the span limit leaves no division for so few cores, the op runs in
 // rounds: more slices than cores, several on each core one after another, about
@@ -25,7 +26,7 @@ typedef struct best {
     const dv_target *t;
     const dv_divide_request *r;
     dv_splits now, found;
-    double cost, runner_cost;
+    double cost, bytes, runner_cost;
     dv_splits runner;
     int64_t candidates, cores, over_span;
     int64_t rounds; // slices of one core
@@ -44,11 +45,13 @@ static int64_t longest(const dv_space *s, int v, int64_t n)
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
+// The same with so many bytes moved at once.
+static double touched(const dv_space *s, int i, const dv_splits *d,
+                      int64_t line)
 {
     const dv_layout *l = s->layouts[i];
     const dv_coords *c = s->coords[i];
-    double n = (double)l->elem_bytes;
+    double n = 1;
     if (!c)
         return (double)l->bytes;
     for (int32_t dim = 0; dim < l->n_dims; dim++) {
@@ -62,9 +65,17 @@ double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
                 dv_min_i64(longest(s, t->var, d->n[t->var]), s->extent[t->var]);
             here += dv_term_at(t, len - 1) - dv_term_at(t, 0);
         }
-        n *= (double)dv_min_i64(here, l->size[dim]);
+        here = dv_min_i64(here, l->size[dim]);
+        if (dim == l->n_dims - 1)
+            here = dv_round_up(here * l->elem_bytes, line);
+        n *= (double)here;
     }
-    return n;
+    return l->n_dims ? n : (double)l->elem_bytes;
+}
+
+double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
+{
+    return touched(s, i, d, 1);
 }
 
 dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
@@ -114,6 +125,27 @@ static int legal(best *b)
     return 1;
 }
 
+// Threads of this machine have caches, whose lines come in rows of a few and
+// are shared: of divisions of one price the one that moves least is taken. 0
+// elsewhere.
+static double moved(const best *b)
+{
+    enum { LINES_BYTES = 256 };
+    double sum = 0;
+    for (int i = 0; i < b->s->n_tensors && b->t->here; i++)
+        sum += touched(b->s, i, &b->now, LINES_BYTES);
+    return sum;
+}
+
+// Is a division that costs so much, on so many cores, no better than what was
+// found?
+static int no_better(const best *b, double cost, double bytes, int64_t cores)
+{
+    if (cost != b->cost)
+        return cost > b->cost;
+    return bytes != b->bytes ? bytes > b->bytes : cores >= b->cores;
+}
+
 static void consider(best *b, int64_t cores)
 {
     if (!legal(b))
@@ -121,7 +153,8 @@ static void consider(best *b, int64_t cores)
     b->candidates++;
     double cost = dv_divide_cost(b->s, b->t, &b->now) *
                   (double)dv_ceil_div(cores, b->r->cores);
-    if (b->any && (cost > b->cost || (cost == b->cost && cores >= b->cores))) {
+    double bytes = moved(b);
+    if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
             b->runner_cost = cost;
             b->runner = b->now;
@@ -134,6 +167,7 @@ static void consider(best *b, int64_t cores)
     }
     b->any = 1;
     b->cost = cost;
+    b->bytes = bytes;
     b->cores = cores;
     b->found = b->now;
 }
