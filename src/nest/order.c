@@ -178,23 +178,26 @@ static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 // Are these the dimensions of `whole` once tiles are put together?
 int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
 {
-    int bad, found = 0;
+    int bad, taken[DV_NEST_MAX_DIMS] = {0};
     dv_nest_tiles t;
     dv_nest x;
     if (!dv_nest_tiles_of(tiled, &t, &bad))
         return 0;
     dv_nest_copy(&x, tiled);
     dv_nest_unite_tiles(&x, &t);
-    for (int i = 0; i < whole->n_dims; i++)
-        for (int j = 0; j < x.n_dims; j++)
-            if (whole->dims[i].size == x.dims[j].size &&
-                whole->dims[i].type == x.dims[j].type &&
-                !memcmp(whole->dims[i].stride, x.dims[j].stride,
-                        sizeof x.dims[j].stride)) {
-                found++;
-                break;
-            }
-    return x.n_dims == whole->n_dims && found == x.n_dims;
+    for (int i = 0; i < whole->n_dims; i++) {
+        int j = 0;
+        while (j < x.n_dims &&
+               (taken[j] || whole->dims[i].size != x.dims[j].size ||
+                whole->dims[i].type != x.dims[j].type ||
+                memcmp(whole->dims[i].stride, x.dims[j].stride,
+                       sizeof x.dims[j].stride)))
+            j++;
+        if (j == x.n_dims)
+            return 0;
+        taken[j] = 1;
+    }
+    return x.n_dims == whole->n_dims;
 }
 
 // Loops that step over tiles of others: where there is one for each, tiles
