@@ -30,6 +30,8 @@ int dv_vec_stores(dv_dtype element, dv_dtype compute)
         return element == DV_I32 || element == DV_I8;
     if (element == DV_F32 || element == DV_F16)
         return 1;
+    if (element == DV_I8)
+        return compute == DV_F32;
     if (element == DV_BF16) {
         const dv_isa *isa = dv_isa_host();
         return isa &&

@@ -359,10 +359,42 @@ static void go_on(dv_vec_build *b, dv_vec_section next)
     b->in = next;
 }
 
+// f32 as an integer whose last 8 bits are those of the whole number x, its
+// fraction cut off, which stops at the ends of 64 bits; of nan they are 0. The
+// sizes of numbers from 2^31 on are multiples of 2^8.
+static int32_t to_byte(dv_vec_build *b, int32_t x)
+{
+    int32_t push = dv_vec_float(b, 0x1.8p23), one = dv_vec_float(b, 1);
+    int32_t all = dv_vec_put(b, DV_V_FABS, x, 0, 0);
+    int32_t near = dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, 0x1p31), 0);
+    int32_t size = dv_vec_put(b, DV_V_AND, all, near, 0);
+    // Less a multiple of 256, the nearest or about that, which is exact.
+    int32_t of = dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, 0x1p-8), 0);
+    of = dv_vec_put(b, DV_V_FADD, of, push, 0);
+    of = dv_vec_put(b, DV_V_FSUB, of, push, 0);
+    size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, 256), size);
+    // Down to a whole number.
+    int32_t whole = dv_vec_put(b, DV_V_FADD, size, push, 0);
+    whole = dv_vec_put(b, DV_V_FSUB, whole, push, 0);
+    int32_t over = dv_vec_put(b, DV_V_FLT, size, whole, 0);
+    over = dv_vec_put(b, DV_V_AND, over, one, 0);
+    whole = dv_vec_put(b, DV_V_FSUB, whole, over, 0);
+    whole = dv_vec_put(b, DV_V_FADD, whole, push, 0);
+    whole = dv_vec_put(b, DV_V_ISUB, whole, push, 0);
+    int32_t minus = dv_vec_put(b, DV_V_FLT, x, dv_vec_float(b, 0), 0);
+    whole = dv_vec_put(b, DV_V_XOR, whole, minus, 0);
+    whole = dv_vec_put(b, DV_V_ISUB, whole, minus, 0);
+    int32_t end = dv_vec_put(b, DV_V_FLE, dv_vec_float(b, 0x1p63), x, 0);
+    return dv_vec_put(b, DV_V_OR, whole, end, 0);
+}
+
 static void store(dv_vec_build *b, int32_t *stack)
 {
-    int32_t v = put(b, DV_V_STORE, value_of(b, b->shape->result, stack), 0, 0,
-                    b->first + b->shape->n_operands - 1);
+    int32_t to = b->shape->n_operands - 1,
+            v = value_of(b, b->shape->result, stack);
+    if (b->shape->compute == DV_F32 && b->shape->operands[to].dtype == DV_I8)
+        v = to_byte(b, v);
+    v = put(b, DV_V_STORE, v, 0, 0, b->first + to);
     if (!b->failed)
         b->vals[v].section = (uint8_t)b->in;
 }

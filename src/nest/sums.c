@@ -81,15 +81,19 @@ int dv_sums_type(const int64_t *stride)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// Both factors are bf16, summed in f32; or i8, summed in i32, which is exact.
+// Both factors are bf16, summed in f32; or i8, summed in i32, which is exact,
+// and made floats or bytes of, or kept.
 static int narrow_of(const dv_program *p, const dv_op *o,
                      const dv_access *const at[])
 {
     dv_dtype t = p->tensors[at[0]->tensor].dtype;
+    dv_dtype out = p->tensors[at[DV_OUT]->tensor].dtype;
     dv_compute in = dv_op_compute(p, o);
+    int ends = dv_is_float(out) || out == DV_I8;
     if (p->tensors[at[1]->tensor].dtype != t)
         return 0;
-    return (t == DV_BF16 && in == DV_IN_F32) || (t == DV_I8 && in != DV_IN_F64)
+    return (t == DV_BF16 && in == DV_IN_F32) ||
+                   (t == DV_I8 && (in == DV_IN_F32 ? ends : in == DV_IN_I64))
                ? (int)t
                : 0;
 }

@@ -124,7 +124,7 @@ static dv_status check_pairs(const dv_plan *plan, const dv_sums *s, dv_loc at,
     int halves = t == DV_BF16 && in == DV_IN_F32;
     int whole =
         t == DV_I8 &&
-        (in == DV_IN_F32 ? dv_is_float(out)
+        (in == DV_IN_F32 ? dv_is_float(out) || out == t
                          : in == DV_IN_I64 && (out == DV_I32 || out == t));
     int64_t n = dv_op_points(o, dv_op_reduce(o)->vars);
     int64_t most = INT32_MAX / (128 * 128); // products, if all are -128

@@ -174,10 +174,67 @@ static void comparisons_look(void **state)
     try_all(e, sizeof e / sizeof *e);
 }
 
+// Floats that are stored in bytes: what kernels make of them is what strips
+// do, of every size, whether they fit or not.
+static void bytes(void **state)
+{
+    (void)state;
+    static const char *const text[] = {
+        "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] output y",
+        "input x: f32[4, 1031] y[i,j]: i8 = x[i,j] * 0.7 output y",
+        "input x: f32[4, 1031] y[j]: i8 = max[i] x[i,j] output y",
+        "input x: f16[4, 1031] y[i,j]: i8 = x[i,j] output y"};
+    for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+        job j[2];
+        for (int e = 0; e < 2; e++) {
+            start(&j[e], text[k], 1, e ? DV_RUN_SEQ : DV_RUN_THREADS);
+            uint32_t bits = 7;
+            for (int i = 0; i < 4 * 1031; i++) {
+                bits = bits * 1664525u + 1013904223u; // all exponents, nan, inf
+                uint32_t odd = bits >> 8 & 1 ? bits : (bits & 0xff7fffff);
+                if (k == 3)
+                    ((uint16_t *)j[e].data[0])[i] = (uint16_t)(bits >> 16);
+                else if (i % 3)
+                    memcpy((float *)j[e].data[0] + i, &odd, 4);
+                else // beside whole numbers, halves, ends
+                    ((float *)j[e].data[0])[i] =
+                        (float)((int)(bits >> 20) - 2048) *
+                        (i % 2 ? .25f : 1.75f);
+            }
+            assert_int_equal(dv_exec_run(j[e].x, j[e].diag), DV_OK);
+        }
+        goes(&j[0], text[k], 1, "a vector kernel");
+        same(&j[0], &j[1], text[k], 1);
+        stop(&j[0]);
+        stop(&j[1]);
+    }
+}
+
+// Products of i8 that are scaled back to i8.
+static void bytes_again(void **state)
+{
+    (void)state;
+    static const char *const text[] = {
+        MATMUL(i8, i8, 64, 64, 64) "y[i,j]: i8 = (sum[k] a[i,k] * b[k,j]) *"
+                                   " 0.01 output y",
+        MATMUL(i8, i8, 33, 70, 129) "input s: f32[N] y[i,j]: i8 ="
+                                    " max(min(relu((sum[k] a[i,k] * b[k,j]) *"
+                                    " s[j]), 127.0), -128.0) output y"};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        for (int64_t threads = 1; threads <= 3; threads++) {
+            job j;
+            start(&j, text[i], threads, DV_RUN_THREADS);
+            goes(&j, text[i], threads, "a contraction");
+            is_right(&j, text[i], threads, 0);
+            stop(&j);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_wrap),
-                                       cmocka_unit_test(parts_wrap),
-                                       cmocka_unit_test(comparisons_look)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes), cmocka_unit_test(bytes_again),
+        cmocka_unit_test(sums_wrap), cmocka_unit_test(parts_wrap),
+        cmocka_unit_test(comparisons_look)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 {
     if (t == from)
         return v;
-    if (from == DV_I32) { // to i8
+    if (t == DV_I8) { // of 32 bits
         DV_E(xtn_4h, n, v, 0, 0);
         DV_E(xtn_8b, n, n, 0, 0);
         return n;
