@@ -451,6 +451,10 @@ static int make_hand(dv_rank *r, dv_hand *h, dv_caches caches)
 static int slice_nothing(dv_rank *r)
 {
     r->whole.ops = r->plan->ops;
+    r->whole.target = r->plan->target;
+    r->whole.facts = r->plan->facts & DV_FACT_LOOPED;
+    r->whole.sums = r->plan->sums;
+    r->whole.n_sums = r->plan->n_sums;
     r->whole.slices = DV_NEW(&r->arena, int64_t *, r->p->n_ops);
     for (int32_t i = 0; i < r->p->n_ops && r->whole.slices; i++) {
         const dv_op *op = &r->p->ops[i];

@@ -342,14 +342,13 @@ static int set_indices(dv_vec_op *v, maker *m)
     return 1;
 }
 
-// The length of inner loops that the outer one continues, in all operands.
-static int64_t fuse_length(const dv_vec_shape *s)
+// The length of inner loops that the outer one continues, in all operands; 0:
+// there is none.
+static int64_t fuse_length(const dv_vec_operand *operands, int n_operands)
 {
     int64_t n = 0;
-    if (s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_BOTH)
-        return 0;
-    for (int i = 0; i < s->n_operands; i++) {
-        const dv_vec_operand *o = &s->operands[i];
+    for (int i = 0; i < n_operands; i++) {
+        const dv_vec_operand *o = &operands[i];
         if (o->inner == 0 && o->outer == 0)
             continue;
         if (o->inner == 0 || o->outer % o->inner || o->outer / o->inner < 1 ||
@@ -358,6 +357,23 @@ static int64_t fuse_length(const dv_vec_shape *s)
         n = o->outer / o->inner;
     }
     return n;
+}
+
+// Of a sum it is another order: it must be so in the program, too, not only
+// where a rank or a tile has its elements.
+static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
+{
+    dv_vec_operand as[DV_VEC_MAX_OPERANDS] = {{0}};
+    int64_t n = fuse_length(v->shape.operands, v->n_operands);
+    if (v->reduce == DV_VEC_EACH || !n)
+        return n;
+    if (v->reduce != DV_VEC_BOTH)
+        return 0;
+    for (int i = 0; i < v->n_operands; i++) {
+        as[i].inner = dv_vec_op_step(how, i, v->inner);
+        as[i].outer = dv_vec_op_step(how, i, v->outer);
+    }
+    return fuse_length(as, v->n_operands) == n ? n : 0;
 }
 
 static int strides_fit(const dv_vec_shape *s)
@@ -416,11 +432,11 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     if (m->too_much || !strides_fit(&m->shape))
         return DV_OK;
-    v->fuse = fuse_length(&m->shape);
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 && v->inner >= 0 &&
         length(op, v->outer) > LONG && length(op, v->inner) >= WIDE)
         v->chunk = CHUNK;
     v->shape = m->shape;
+    v->fuse = find_fuse(v, m->how);
     DV_TRY(make_calls(v, m, jit, diag));
     if (turns)
         DV_TRY(dv_vec_turn_create(&v->turn, v, m->how, jit, m->arena, diag));

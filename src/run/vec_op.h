@@ -16,9 +16,9 @@
 // same in both loops of a kernel.
 //
 // What cannot be done this way: single elements that are found by indices, i64,
-// floats stored into integers other than i8, integers that would not fit 32 bits
-// where it matters (vec_range.h), and reads of elements that other points of
-// the op overwrite.
+// floats stored into integers other than i8, integers that would not fit 32
+// bits where it matters (vec_range.h), and reads of elements that other points
+// of the op overwrite.
 #ifndef DV_VEC_OP_H
 #define DV_VEC_OP_H
 #include "jit/vec.h"

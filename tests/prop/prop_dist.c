@@ -210,6 +210,9 @@ static const char *const hard[] = {
     "z[i,j] = x[j,i] / s[j]\noutput y, z\n",
     "input x: f32[36, 36]\ninput s: f32[36]\nt[i,j] = x[i,j] * 0.3\n"
     "y[i,j] = t[j,i] / s[i]\noutput y\n",
+    // Sums over two variables, whose rows follow each other in a part alone.
+    "input x: f32[12, 3, 37] @ split(1)\ninput z: f32[40]\ny[b,c] = sum[i,j] "
+    "exp(x[i,b,j] * z[c])\noutput y\n",
     // Fewer elements than ranks.
     "input x: f64[2]\ninput z: f64[1, 3]\ny[i] = x[i] + x[1-i] for i in "
     "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",

@@ -25,6 +25,9 @@ static const char *const programs[] = {
     "input x: f16[67, 131]\nm[j] = max[i] x[i,j]\n"
     "e[i,j] = exp(x[i,j] - m[j])\ns[j] = sum[i] e[i,j]\n"
     "y[i,j] = e[i,j] / s[j]\noutput y\n",
+    // Rows of a sum that follow each other in a tile's temporary alone.
+    "input x: f32[12, 5, 37]\nt[i,b,j] = x[i,b,j] * 0.3\n"
+    "y[b] = sum[i,j] exp(t[i,b,j])\noutput y\n",
     // Products of odd sizes, with something done to them.
     "input a: f32[33, 65]\ninput b: f32[65, 47]\n"
     "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\nd[m,n] = c[m,n] * 2.0\n"
