@@ -159,14 +159,15 @@ static int is_scaled(const dv_lowering *lw, const dv_expr *e)
            dv_lower_free_vars(lw, e->arg[1]) == vars;
 }
 
-// A product that is a factor of another, as ops compute it: not rounded to a
-// narrow type.
+// A product that is a factor of another, as the op computes it: not rounded to
+// a narrower type.
 static dv_status hoist_product(dv_lowering *lw, const dv_expr *e,
                                const dv_expr **out)
 {
-    dv_dtype type = (dv_dtype)e->dtype;
-    int narrow = type == DV_F16 || type == DV_BF16;
-    return dv_lower_hoist_as(lw, e, narrow ? DV_F32 : type, out);
+    dv_op op = lw->work;
+    op.reads = lw->reads;
+    int wide = dv_op_compute(lw->out, &op) == DV_IN_F64;
+    return dv_lower_hoist_as(lw, e, wide ? DV_F64 : DV_F32, out);
 }
 
 // Factors of a contraction that do not depend on every variable around are
