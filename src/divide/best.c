@@ -45,32 +45,45 @@ static int64_t longest(const dv_space *s, int v, int64_t n)
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
-// The same with so many bytes moved at once.
+// Device positions along a dim that the busiest core touches.
+static int64_t along(const dv_space *s, int i, const dv_splits *d, int32_t dim)
+{
+    const dv_layout *l = s->layouts[i];
+    const dv_coords *c = s->coords[i];
+    int64_t n = 1;
+    if (dim >= l->n_dims - l->n_inner)
+        return l->size[dim];
+    for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
+        const dv_term *t = &c->terms[k];
+        if (t->var < 0)
+            continue;
+        int64_t len =
+            dv_min_i64(longest(s, t->var, d->n[t->var]), s->extent[t->var]);
+        n += dv_term_at(t, len - 1) - dv_term_at(t, 0);
+    }
+    return dv_min_i64(n, l->size[dim]);
+}
+
+// Bytes of tensor i that it touches, where what lies in one piece is moved in
+// so many at once.
 static double touched(const dv_space *s, int i, const dv_splits *d,
                       int64_t line)
 {
     const dv_layout *l = s->layouts[i];
-    const dv_coords *c = s->coords[i];
-    double n = 1;
-    if (!c)
+    int64_t piece = l->elem_bytes;
+    int32_t dim = l->n_dims;
+    int whole = 1;
+    if (!s->coords[i])
         return (double)l->bytes;
-    for (int32_t dim = 0; dim < l->n_dims; dim++) {
-        int64_t here = dim >= l->n_dims - l->n_inner ? l->size[dim] : 1;
-        for (int32_t k = c->first[dim];
-             dim < l->n_dims - l->n_inner && k < c->first[dim + 1]; k++) {
-            const dv_term *t = &c->terms[k];
-            if (t->var < 0)
-                continue;
-            int64_t len =
-                dv_min_i64(longest(s, t->var, d->n[t->var]), s->extent[t->var]);
-            here += dv_term_at(t, len - 1) - dv_term_at(t, 0);
-        }
-        here = dv_min_i64(here, l->size[dim]);
-        if (dim == l->n_dims - 1)
-            here = dv_round_up(here * l->elem_bytes, line);
-        n *= (double)here;
+    while (dim > 0 && whole) {
+        int64_t here = along(s, i, d, --dim);
+        whole = here == l->size[dim];
+        piece *= here;
     }
-    return l->n_dims ? n : (double)l->elem_bytes;
+    double n = (double)dv_round_up(piece, line);
+    while (dim > 0)
+        n *= (double)along(s, i, d, --dim);
+    return n;
 }
 
 double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
