@@ -400,6 +400,16 @@ static int is_better(const ct_axis *a, const ct_axis *b)
     return a->from < b->from;
 }
 
+// So much of an axis is moved at once: no more than there is from row to row,
+// where rows overlap (windows of a convolution). 0: too little for a move.
+static int64_t turned_at_once(const ct_mover *m, const ct_axis *x, int64_t far)
+{
+    enum { LEAST = 8 };
+    if (far >= x->size)
+        return x->size;
+    return m->operand == DV_OUT || far < LEAST ? 0 : far;
+}
+
 // The other axis of the move: what is unit stride in the tensor; or, where
 // `across` is, the nearest whose steps are long enough.
 static int find_along(const dv_contract *c, const ct_mover *m)
@@ -412,7 +422,7 @@ static int find_along(const dv_contract *c, const ct_mover *m)
         if (has_tiles_inside(m, x) || x->size > INT32_MAX / 64)
             continue;
         if (copies ? step < wide || step > MAX_STEP
-                   : step != 1 || far < x->size)
+                   : step != 1 || !turned_at_once(m, x, far))
             continue;
         if (x->k < 0 && x->to / c->es > MAX_STEP)
             continue;
@@ -441,6 +451,8 @@ static void choose_move(const dv_contract *c, ct_mover *m)
     }
     m->scalar = !copies && (far < 1 || far > MAX_STEP);
     m->chunk = m->along.size;
+    if (!copies && i >= 0)
+        m->chunk = turned_at_once(m, &m->along, far);
     if (copies && m->operand != DV_OUT && m->chunk > CHUNK)
         m->chunk = CHUNK;
 }

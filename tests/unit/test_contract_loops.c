@@ -4,6 +4,7 @@
 #include "contract_run.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -226,11 +227,35 @@ static void touches_of_blocks(void **state)
             agrees(*state, nests[i], threads, i % 7 == 6);
 }
 
+// Windows of rows that overlap: what is packed of a row is longer than the way
+// to the next one.
+static void windows(void **state)
+{
+    static const int channels[] = {1, 5, 8, 13, 64};
+    char text[400];
+    for (int i = 0; i < 20; i++) {
+        int c = channels[i % 5], o = i < 10 ? 10 : 33, wide = 13;
+        const char *x = i % 2 ? "in0" : "in1", *w = i % 2 ? "in1" : "in0";
+        char of_x = i % 2 ? 'm' : 'n', of_w = i % 2 ? 'n' : 'm';
+        snprintf(text, sizeof text,
+                 "nest w %s { first zero main gemm last relu"
+                 " %c 6 seq: %s %d, out %d %c 11 seq: %s %d, out %d"
+                 " %c %d seq: %s 1, out 1 k 3 seq: %s %d, %s %d"
+                 " k %d seq: %s 1, %s %d }",
+                 i % 3 ? "f32" : "f64", of_x, x, wide * c, 11 * o, of_x, x, c,
+                 o, of_w, o, w, x, wide * c, w, 3 * c * o, 3 * c, x, w, o);
+        agrees(*state, text, 1 + i % 3, 1);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(touches_of_blocks), cmocka_unit_test(joined),
-        cmocka_unit_test(packed_loops),      cmocka_unit_test(parts_of_lines),
-        cmocka_unit_test(one_tile),          cmocka_unit_test(wide_panels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(touches_of_blocks),
+                                       cmocka_unit_test(joined),
+                                       cmocka_unit_test(packed_loops),
+                                       cmocka_unit_test(parts_of_lines),
+                                       cmocka_unit_test(one_tile),
+                                       cmocka_unit_test(wide_panels),
+                                       cmocka_unit_test(windows)};
     return cmocka_run_group_tests(tests, begin, end);
 }
