@@ -109,6 +109,18 @@ static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
         return s->images[read];
     return s->old && t == s->k->op->write.tensor ? s->old : s->data[t];
 }
+// Element `off` of what indices are read from.
+static inline int64_t dv_index_at(dv_dtype t, const void *data, int64_t off)
+{
+    switch (t) {
+    case DV_I64:
+        return ((const int64_t *)data)[off];
+    case DV_I32:
+        return ((const int32_t *)data)[off];
+    default: // i8: the builder lets nothing but integers through
+        return ((const int8_t *)data)[off];
+    }
+}
 // Offset in elements of an access at a point, indirect indices checked.
 int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
                          const int64_t *point);

@@ -107,24 +107,12 @@ int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
 
 // -- Offsets ---------------------------------------------------------------
 
-static int64_t index_at(dv_dtype t, const void *data, int64_t off)
-{
-    switch (t) {
-    case DV_I64:
-        return ((const int64_t *)data)[off];
-    case DV_I32:
-        return ((const int32_t *)data)[off];
-    default: // i8: the builder lets nothing but integers through
-        return ((const int8_t *)data)[off];
-    }
-}
-
 static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
 {
     const dv_access *a = &s->k->op->reads[read];
     int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
-    return index_at(s->p->tensors[a->tensor].dtype, dv_strips_source(s, read),
-                    off);
+    return dv_index_at(s->p->tensors[a->tensor].dtype,
+                       dv_strips_source(s, read), off);
 }
 
 // An index that may be used in place of i: 0 where that is out of range.
@@ -179,7 +167,8 @@ void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
             int64_t at[DV_STRIP];
             dv_strips_find(s, x, &s->k->reads[via], at);
             for (int64_t i = 0; i < s->n; i++)
-                found[i] += checked(s, a, d, index_at(t, data, at[i])) * stride;
+                found[i] +=
+                    checked(s, a, d, dv_index_at(t, data, at[i])) * stride;
         }
         stride *= s->p->tensors[a->tensor].shape[d];
     }

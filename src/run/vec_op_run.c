@@ -93,18 +93,6 @@ static int next_point(runner *r, const int32_t *vars, int n)
     return 0;
 }
 
-static int64_t load_index(dv_dtype t, const char *at)
-{
-    switch (t) {
-    case DV_I64:
-        return *(const int64_t *)at;
-    case DV_I32:
-        return *(const int32_t *)at;
-    default:
-        return *(const int8_t *)at;
-    }
-}
-
 // Where an operand is at this point, or at the next one along `var`.
 static char *found_at(const runner *r, int32_t operand, int var, int next)
 {
@@ -115,7 +103,7 @@ static char *found_at(const runner *r, int32_t operand, int var, int next)
         const char *at =
             r->at[x->via] + next * v->step[x->via * v->n_vars + var];
         if (x->operand == operand)
-            p += load_index(x->dtype, at) * x->apart;
+            p += dv_index_at(x->dtype, at, 0) * x->apart;
     }
     return p;
 }
