@@ -80,7 +80,7 @@ static double touched(const dv_space *s, int i, const dv_splits *d,
         whole = here == l->size[dim];
         piece *= here;
     }
-    double n = (double)dv_round_up(piece, line);
+    double n = ceil((double)piece / (double)line) * (double)line;
     while (dim > 0)
         n *= (double)along(s, i, d, --dim);
     return n;

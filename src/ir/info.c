@@ -396,9 +396,20 @@ static int reads(const dv_expr *e, int32_t read)
     return found;
 }
 
+static int goes_by(const dv_access *a, int32_t read)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via == read)
+            return 1;
+    return 0;
+}
+
 int dv_op_is_index(const dv_op *op, int32_t read)
 {
-    return !reads(op->body, read);
+    int found = goes_by(&op->write, read);
+    for (int i = 0; i < op->n_reads && !found; i++)
+        found = goes_by(&op->reads[i], read);
+    return found && !reads(op->body, read);
 }
 
 dv_compute dv_op_compute(const dv_program *p, const dv_op *op)

@@ -59,18 +59,24 @@ static int items_of(const dv_op *op, const dv_access *a, const dv_tensor *t,
 {
     int64_t factor[DV_MAX_VARS] = {0}, base = 0, stride = 1, x;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        if (a->index[d].via < 0) {
-            base += a->index[d].base * stride;
-            for (int v = 0; v < op->n_vars; v++)
-                factor[v] += a->index[d].coef[v] * stride;
+        int64_t at = a->index[d].base;
+        for (int v = 0; v < op->n_vars && a->index[d].via < 0; v++) {
+            int64_t coef = a->index[d].coef[v];
+            if (op->vars[v].end - op->vars[v].begin > 1)
+                factor[v] += coef * stride;
+            else if (!dv_mul_i64(&x, coef, op->vars[v].begin) ||
+                     !dv_add_i64(&at, at, x)) // a step that nobody takes
+                return -1;
         }
+        if (a->index[d].via < 0)
+            base += at * stride;
         stride *= t->shape[d];
     }
     int n = 0;
     for (int v = 0; v < op->n_vars; v++) {
         int64_t range = op->vars[v].end - op->vars[v].begin;
         base += factor[v] * op->vars[v].begin;
-        if (factor[v] == 0 || range == 1)
+        if (factor[v] == 0)
             continue;
         if (factor[v] == INT64_MIN || !dv_mul_i64(&x, factor[v], range - 1))
             return -1;
