@@ -326,7 +326,7 @@ dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
     return p ? dv_product_type(p) : wide[x->kernels[op].compute];
 }
 
-void dv_exec_list(const dv_exec *x, dv_text *out)
+void dv_exec_ways(const dv_exec *x, dv_text *out)
 {
     const dv_program *p = x->plan->ops;
     for (int32_t i = 0; i < p->n_ops; i++)
@@ -338,6 +338,11 @@ void dv_exec_list(const dv_exec *x, dv_text *out)
                                 : "in strips, no kernel",
                x->ways[i].looks ? ", where " : "",
                x->ways[i].looks ? x->ways[i].looks : "");
+}
+
+void dv_exec_list(const dv_exec *x, dv_text *out)
+{
+    dv_exec_ways(x, out);
     if (x->jit)
         dv_jit_list(x->jit, out);
 }

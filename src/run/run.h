@@ -28,6 +28,8 @@ int32_t dv_exec_threads(const dv_exec *x); // that a run takes
 dv_dtype dv_exec_type(const dv_exec *x, int32_t op);
 // How each op is run, and the kernels that were made so far.
 void dv_exec_list(const dv_exec *x, dv_text *out);
+// How each op is run, without the code.
+void dv_exec_ways(const dv_exec *x, dv_text *out);
 const char *dv_exec_name(const dv_exec *x); // "seq", "threads" or "sim"
 
 // What the simulator saw move.

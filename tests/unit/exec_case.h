@@ -99,7 +99,7 @@ static inline void goes(job *j, const char *text, int64_t threads,
     dv_text out = {0};
     char want[80];
     int32_t op = j->plan->ops->n_ops - 1;
-    dv_exec_list(j->x, &out);
+    dv_exec_ways(j->x, &out);
     snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
              j->plan->ops->ops[op].name, how);
     if (dv_jit_host_has_kernels() && !strstr(out.at, want))
