@@ -28,6 +28,31 @@ typedef struct job {
 
 // -- What a run does -------------------------------------------------------
 
+// Bytes in and out; of an input that is gathered from, what is found.
+static dv_status count_bytes(job *j)
+{
+    const dv_program *p = j->p;
+    double *in = dv_alloc((size_t)p->n_tensors * sizeof *in + 1);
+    if (!in)
+        return dv_nomem(j->diag);
+    for (int i = 0; i < p->n_tensors; i++)
+        in[i] = 0;
+    for (int i = 0; i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++) {
+            int32_t t = p->ops[i].reads[r].tensor;
+            if (dv_op_reads_first(&p->ops[i], r))
+                in[t] += dv_op_read_bytes(p, &p->ops[i], t);
+        }
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        double all = (double)dv_tensor_bytes(t);
+        j->bytes +=
+            (in[i] < all ? in[i] : all) * t->is_input + all * t->is_output;
+    }
+    dv_release(in);
+    return DV_OK;
+}
+
 static void count_work(job *j)
 {
     const dv_program *p = j->p;
@@ -43,14 +68,6 @@ static void count_work(job *j)
             most = flops * times;
             j->op = i;
         }
-    }
-    // Of an input that is gathered from, what is found.
-    for (int i = 0; i < p->n_tensors; i++) {
-        const dv_tensor *t = &p->tensors[i];
-        double all = (double)dv_tensor_bytes(t), in = 0;
-        for (int k = 0; k < p->n_ops && t->is_input && in < all; k++)
-            in += dv_op_read_bytes(p, &p->ops[k], i);
-        j->bytes += (in < all ? in : all) + all * t->is_output;
     }
 }
 
@@ -209,8 +226,8 @@ static int work(job *j, double low, double high)
 {
     j->p = j->l.plan->ops;
     count_work(j);
-    if (cli_check_memory(j->p, 0, j->diag) || get_ready(j, low, high) ||
-        measure(j))
+    if (count_bytes(j) || cli_check_memory(j->p, 0, j->diag) ||
+        get_ready(j, low, high) || measure(j))
         return cli_fail(j->diag);
     if (j->json)
         report_json(j);

@@ -166,7 +166,7 @@ static void consider(best *b, int64_t cores)
     b->candidates++;
     double cost = dv_divide_cost(b->s, b->t, &b->now) *
                   (double)dv_ceil_div(cores, b->r->cores);
-    double bytes = moved(b);
+    double bytes = b->any && cost > b->cost ? 0 : moved(b);
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
             b->runner_cost = cost;

@@ -348,18 +348,22 @@ double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor)
            dv_dtype_get(p->tensors[tensor].dtype)->size_bytes;
 }
 
+int dv_op_reads_first(const dv_op *op, int read)
+{
+    int k = 0;
+    while (op->reads[k].tensor != op->reads[read].tensor)
+        k++;
+    return k == read;
+}
+
 double dv_op_bytes(const dv_program *p, const dv_op *op)
 {
     const dv_tensor *out = &p->tensors[op->write.tensor];
     double n =
         touched(p, op, &op->write) * dv_dtype_get(out->dtype)->size_bytes;
-    for (int i = 0; i < op->n_reads; i++) {
-        int first = 1;
-        for (int k = 0; k < i; k++)
-            first &= op->reads[k].tensor != op->reads[i].tensor;
-        if (first)
+    for (int i = 0; i < op->n_reads; i++)
+        if (dv_op_reads_first(op, i))
             n += dv_op_read_bytes(p, op, op->reads[i].tensor);
-    }
     return n;
 }
 

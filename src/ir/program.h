@@ -170,7 +170,9 @@ uint32_t dv_written_vars(const dv_op *op);
 double dv_op_flops(const dv_op *op);
 // Bytes of distinct elements read and written, each counted once.
 double dv_op_bytes(const dv_program *p, const dv_op *op);
-// Those of one tensor that it reads.
+// Is it the first read of its tensor?
+int dv_op_reads_first(const dv_op *op, int read);
+// Bytes of one tensor that it reads.
 double dv_op_read_bytes(const dv_program *p, const dv_op *op, int32_t tensor);
 // Does an update read elements that other points of its box write?
 int dv_op_reads_own_write(const dv_op *op);

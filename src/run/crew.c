@@ -162,7 +162,6 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .parts = k->reduce != NULL,
                       .copied = k->old_off >= 0,
                       .looks = !parts,
-                      .gathers = !parts,
                       .plan = x->plan,
                       .group = g,
                       .number = op};

@@ -368,8 +368,7 @@ static dv_status make_vec(dv_rank *r, dv_rank_op *o, dv_diag *diag)
                       .write = &o->k.write,
                       .parts = o->k.reduce != NULL,
                       .copied = o->k.old_off >= 0,
-                      .looks = !parts,
-                      .gathers = !parts};
+                      .looks = !parts};
     // Parts are added up as the strips do it, which compute integers in i64.
     if (!dv_jit_has_vec(r->jit) || (parts && o->k.compute == DV_IN_I64))
         return DV_OK;

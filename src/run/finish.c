@@ -158,6 +158,9 @@ dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
     if (!f->read)
         return dv_nomem(diag);
     list_reads(f, f->op->body);
+    for (int32_t i = 0; i < f->n_reads; i++)
+        if (dv_access_is_indirect(&f->op->reads[f->read[i]]))
+            return DV_OK; // indices are not among these
     if (!have(&x, f, how))
         return dv_nomem(diag);
     fill(&x, f, how);

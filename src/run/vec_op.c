@@ -124,7 +124,7 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
     for (int i = 0; i < op->n_reads; i++) {
         const dv_access *a = &op->reads[i];
         int far = dv_access_is_indirect(a);
-        if ((far && (!how->gathers || !plain_indices(op, a))) ||
+        if ((far && (!how->looks || !plain_indices(op, a))) ||
             (a->tensor == op->write.tensor && !how->copied &&
              (far || !same_place(&how->reads[i], how->write, op->n_vars))))
             return 0;

@@ -31,10 +31,11 @@ typedef struct dv_vec_how {
     const dv_program *p;
     const dv_op *op;
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
-    int gathers;                  // reads may go by indices; wants `looks`
     int parts;                    // dv_vec_op_part will be called
     int copied; // reads of the tensor written go to a copy of it
-    int looks;  // boxes are looked at before, where dv_vec_op_looks says so
+    // Boxes are looked at before, where dv_vec_op_looks says so: reads may go
+    // by indices, integers need not always fit.
+    int looks;
     int as_f32; // it reads i32, but computes in f32
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
