@@ -156,6 +156,13 @@ int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
                     int64_t *hi);
 // Points of the box of the vars in the mask; 0 when it overflows.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
+// Elements from one step of a variable to the next, in a tensor that lies row
+// by row; what is found by indices does not count.
+int64_t dv_access_step(const dv_program *p, const dv_access *a, int var);
+// Points of the op's reducer where it goes over a few neighbours of each result
+// (a filter, a pool): results that are neighbours read neighbours. 0: it does
+// something else.
+int64_t dv_op_window(const dv_program *p, const dv_op *op);
 static inline uint32_t dv_all_vars(const dv_op *op)
 {
     return op->n_vars >= 32 ? UINT32_MAX : (1u << op->n_vars) - 1;

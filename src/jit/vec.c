@@ -78,6 +78,9 @@ static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
     case DV_VEC_REDUCED:
         ok = s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
         break;
+    case DV_VEC_STEP:
+        ok = n->arg[0] < i && n->arg[1] < i;
+        break;
     case DV_VEC_APPLY:
         ok = n->fn <= DV_FN_SELECT;
         for (int k = 0; ok && k < dv_fn_get((dv_fn)n->fn)->n_args; k++)

@@ -41,6 +41,7 @@ typedef enum dv_vec_kind {
     DV_VEC_CONST,   // value
     DV_VEC_APPLY,   // fn of earlier nodes
     DV_VEC_REDUCED, // what the reducer made of node `value`
+    DV_VEC_STEP,    // what it makes of one node and the next
 } dv_vec_kind;
 
 typedef struct dv_vec_node {

@@ -1,6 +1,6 @@
 // From nodes to values. The nodes a kernel needs are spelt out depth first, so
 // that values are made shortly before they are used.
-#include "jit/vec_ir.h"
+#include "jit/vec_alloc.h"
 #include <math.h>
 #include <string.h>
 
@@ -287,6 +287,18 @@ static int32_t apply(dv_vec_build *b, int32_t node)
                                        : apply_real(b, (dv_fn)n->fn, x);
 }
 
+// A product and its sum are rounded once.
+static int32_t step(dv_vec_build *b, int32_t x, int32_t y)
+{
+    if (b->failed)
+        return 0;
+    const dv_vval *m = &b->vals[y];
+    if (b->shape->reducer == DV_RED_SUM && m->op == DV_V_FMUL &&
+        m->section == b->in)
+        return dv_vec_put(b, DV_V_FMA, m->arg[0], m->arg[1], x);
+    return dv_vec_put(b, dv_vec_step(b->shape), x, y, 0);
+}
+
 static int32_t one_node(dv_vec_build *b, int32_t node)
 {
     const dv_vec_node *n = &b->shape->nodes[node];
@@ -299,6 +311,8 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
         return add(b, (dv_vval){.op = DV_V_REDUCED,
                                 .section = DV_SECTION_FINISH,
                                 .imm = b->number});
+    case DV_VEC_STEP:
+        return step(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
     case DV_VEC_APPLY:
         break;
     }
@@ -314,8 +328,9 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
     while (n && !b->failed) {
         int32_t node = stack[n - 1], wait = -1;
         const dv_vec_node *at = &b->shape->nodes[node];
-        int args =
-            at->kind == DV_VEC_APPLY ? dv_fn_get((dv_fn)at->fn)->n_args : 0;
+        int args = at->kind == DV_VEC_APPLY  ? dv_fn_get((dv_fn)at->fn)->n_args
+                   : at->kind == DV_VEC_STEP ? 2
+                                             : 0;
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];

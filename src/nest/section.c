@@ -25,7 +25,7 @@ dv_status dv_loops_run(dv_pass_cx *cx, dv_plan *plan)
         return dv_nomem(cx->diag);
     for (int32_t i = 0; i < n_ops; i++) {
         int found;
-        if (!dv_sums_reuse(&plan->ops->ops[i]))
+        if (!dv_sums_reuse(plan->ops, &plan->ops->ops[i]))
             continue;
         DV_TRY(dv_sums_choose(&plan->sums[plan->n_sums], &found, plan->ops, i,
                               &machine, &plan->arena, cx->diag));

@@ -42,17 +42,18 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
            !dv_access_is_indirect(at[2]);
 }
 
-int dv_sums_reuse(const dv_op *o)
+int dv_sums_reuse(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
+    int serve[2] = {0};
     if (!find_accesses(o, at))
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         for (int i = 0; i < 2; i++)
-            if (!o->vars[v].reduce && o->vars[v].end - o->vars[v].begin > 1 &&
-                !(dv_access_vars(o, at[i]) >> v & 1))
-                return 1;
-    return 0;
+            serve[i] |= !o->vars[v].reduce &&
+                        o->vars[v].end - o->vars[v].begin > 1 &&
+                        !(dv_access_vars(o, at[i]) >> v & 1);
+    return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 
 // Elements that a step of variable v goes, in a tensor that lies row by row; 0

@@ -159,7 +159,7 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .op = k->op,
                       .reads = k->reads,
                       .write = &k->write,
-                      .parts = k->reduce != NULL,
+                      .whole = !parts,
                       .copied = k->old_off >= 0,
                       .looks = !parts,
                       .plan = x->plan,

@@ -366,7 +366,7 @@ static dv_status make_vec(dv_rank *r, dv_rank_op *o, dv_diag *diag)
                       .op = o->k.op,
                       .reads = o->k.reads,
                       .write = &o->k.write,
-                      .parts = o->k.reduce != NULL,
+                      .whole = !parts,
                       .copied = o->k.old_off >= 0,
                       .looks = !parts};
     // Parts are added up as the strips do it, which compute integers in i64.

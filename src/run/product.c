@@ -285,7 +285,7 @@ dv_status dv_product_create(dv_product **out, const dv_product_how *how,
     p->how = *how;
     p->o = how->kernel->op;
     p->bias = -1;
-    if (how->vec && !dv_sums_reuse(p->o))
+    if (how->vec && !dv_sums_reuse(how->plan->ops, p->o))
         return DV_OK; // better in one pass
     DV_TRY(find_sums(p, &found, diag));
     if (!found || !fill_product(p))

@@ -102,8 +102,11 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     *ok = 0;
     if (!dv_kernel_init(&k, m->how->plan->ops, o, m->how->strides, m->arena))
         return dv_nomem(diag);
-    dv_vec_how how = {
-        .p = m->how->plan->ops, .op = o, .reads = k.reads, .write = &k.write};
+    dv_vec_how how = {.p = m->how->plan->ops,
+                      .op = o,
+                      .reads = k.reads,
+                      .write = &k.write,
+                      .whole = 1};
     if (o->n_reads >= FEW_OPERANDS)
         return DV_OK;
     DV_TRY(dv_vec_op_create(&v, &how, m->jit, m->arena, diag));
@@ -112,7 +115,8 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     dv_vec_op_look(v, &look);
     int once = look.inner == s->row;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
-        look.inner < 0 || (once && look.reduce != DV_VEC_EACH))
+        look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
+        look.shape->n_operands != o->n_reads + 1) // a window
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
         if (i != s->row && i != look.inner && length(o, i) != 1)

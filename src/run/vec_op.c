@@ -16,6 +16,10 @@ typedef struct maker {
     int32_t n, cap;
     dv_vec_shape shape;
     int failed, too_much;
+    // A window is one expression: its points, the one at hand, and by point
+    // and read the operand. 0, NULL: it is no window, operands are reads.
+    int32_t points, point;
+    uint16_t *operand_of;
 } maker;
 
 static uint16_t add(maker *m, dv_vec_node n)
@@ -27,6 +31,26 @@ static uint16_t add(maker *m, dv_vec_node n)
         *slot = n;
     m->too_much |= m->n >= DV_VEC_MAX_NODES;
     return (uint16_t)(m->n - 1);
+}
+
+static uint16_t node_of(maker *m, const dv_expr *e);
+
+// What a reducer makes of a window, point by point. Sums start at 0, as others
+// do, which is not -0.
+static uint16_t steps_of(maker *m, const dv_expr *reduce, uint16_t all)
+{
+    dv_vec_node n = {.kind = DV_VEC_STEP, .arg = {0, all, 0}};
+    if (m->shape.reducer == DV_RED_SUM && m->shape.compute != DV_I32) {
+        n.arg[0] = add(m, (dv_vec_node){.kind = DV_VEC_CONST});
+        all = add(m, n);
+    }
+    for (m->point = 1; m->point < m->points; m->point++) {
+        n.arg[0] = all;
+        n.arg[1] = node_of(m, reduce->arg[0]);
+        all = add(m, n);
+    }
+    m->point = 0;
+    return all;
 }
 
 static uint16_t node_of(maker *m, const dv_expr *e)
@@ -44,6 +68,8 @@ static uint16_t node_of(maker *m, const dv_expr *e)
     case DV_EXPR_READ:
         n.kind = DV_VEC_LOAD;
         n.arg[0] = (uint16_t)e->read;
+        if (m->points)
+            n.arg[0] = m->operand_of[m->point * m->how->op->n_reads + e->read];
         return add(m, n);
     case DV_EXPR_APPLY:
         n.kind = DV_VEC_APPLY;
@@ -53,7 +79,8 @@ static uint16_t node_of(maker *m, const dv_expr *e)
         break;
     }
     m->shape.value = n.arg[0];
-    uint16_t all = add(m, (dv_vec_node){.kind = DV_VEC_REDUCED});
+    uint16_t all = m->points ? steps_of(m, e, n.arg[0])
+                             : add(m, (dv_vec_node){.kind = DV_VEC_REDUCED});
     if (e->fn != DV_RED_MEAN)
         return all;
     double count = (double)dv_op_points(m->how->op, e->vars);
@@ -142,22 +169,18 @@ static int64_t length(const dv_op *op, int v)
 int64_t dv_vec_op_step(const dv_vec_how *how, int access, int v)
 {
     const dv_op *op = how->op;
-    const dv_access *a = access < op->n_reads ? &op->reads[access] : &op->write;
-    int64_t step = 0, stride = 1;
-    for (int d = a->n_dims - 1; d >= 0; d--) {
-        step += a->index[d].via < 0 ? a->index[d].coef[v] * stride : 0;
-        stride *= how->p->tensors[a->tensor].shape[d];
-    }
-    return step;
+    return dv_access_step(
+        how->p, access < op->n_reads ? &op->reads[access] : &op->write, v);
 }
 
 // What one element costs with v as the inner loop: strided accesses go one by
 // one, and a short loop is mostly its ends.
-static double badness(const dv_vec_how *how, int v)
+static double badness(const maker *m, int v)
 {
+    const dv_vec_how *how = m->how;
     const dv_op *op = how->op;
     double sum = 1;
-    int reduces = dv_op_reduce(op) != NULL;
+    int reduces = dv_op_reduce(op) && !m->points;
     for (int i = 0; i < op->n_reads + !reduces; i++) {
         int64_t apart = dv_vec_op_step(how, i, v);
         sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
@@ -182,12 +205,19 @@ static int steers(const dv_vec_how *how, int v)
     return 0;
 }
 
-static int32_t pick_inner(const dv_vec_how *how)
+// Can it be one of the kernel's loops? Those of a window are none.
+static int may_loop(const maker *m, int v)
+{
+    const dv_op *op = m->how->op;
+    return length(op, v) > 1 && !steers(m->how, v) &&
+           !(m->points && op->vars[v].reduce);
+}
+
+static int32_t pick_inner(const maker *m)
 {
     int32_t best = -1;
-    for (int v = 0; v < how->op->n_vars; v++)
-        if (length(how->op, v) > 1 && !steers(how, v) &&
-            (best < 0 || badness(how, v) <= badness(how, best)))
+    for (int v = 0; v < m->how->op->n_vars; v++)
+        if (may_loop(m, v) && (best < 0 || badness(m, v) <= badness(m, best)))
             best = v;
     return best;
 }
@@ -195,12 +225,12 @@ static int32_t pick_inner(const dv_vec_how *how)
 // Around a reduced loop another reduced one, so that the sum stays in
 // registers; around a written one a reduced one for the same reason. Else the
 // longest, for few calls.
-static int32_t pick_outer(const dv_vec_how *how, int32_t inner)
+static int32_t pick_outer(const maker *m, int32_t inner)
 {
-    const dv_op *op = how->op;
+    const dv_op *op = m->how->op;
     int32_t best = -1;
     for (int v = 0; v < op->n_vars; v++) {
-        if (v == inner || length(op, v) <= 1 || steers(how, v))
+        if (v == inner || !may_loop(m, v))
             continue;
         int better = best >= 0 ? op->vars[v].reduce - op->vars[best].reduce : 1;
         if (better > 0 || (better == 0 && length(op, v) > length(op, best)))
@@ -265,10 +295,11 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
 
 // -- Making ------------------------------------------------------------------
 
-static void set_loops(dv_vec_op *v, const dv_op *op)
+static void set_loops(dv_vec_op *v, const maker *m)
 {
+    const dv_op *op = m->how->op;
     for (int i = 0; i < op->n_vars; i++) {
-        if (i == v->inner || i == v->outer)
+        if (i == v->inner || i == v->outer || (m->points && op->vars[i].reduce))
             continue;
         if (op->vars[i].reduce)
             v->reduced[v->n_reduced++] = i;
@@ -277,33 +308,72 @@ static void set_loops(dv_vec_op *v, const dv_op *op)
     }
 }
 
-static int set_operands(dv_vec_op *v, maker *m)
+// Of a window, the elements from where its first variable values are 0 to a
+// point, numbered with the last variable running fastest.
+static int64_t to_point(const dv_op *op, const dv_flat *f, int32_t point)
+{
+    int64_t off = 0;
+    for (int v = op->n_vars - 1; v >= 0; v--)
+        if (op->vars[v].reduce) {
+            int64_t n = length(op, v);
+            off += f->coef[v] * (op->vars[v].begin + point % n);
+            point = (int32_t)(point / n);
+        }
+    return off;
+}
+
+static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
+                        int read, int32_t point)
 {
     const dv_vec_how *how = m->how;
     const dv_op *op = how->op;
-    size_t n = (size_t)v->n_operands;
+    int last = read == op->n_reads;
+    const dv_flat *f = last ? how->write : &how->reads[read];
+    const dv_access *a = last ? &op->write : &op->reads[read];
+    dv_dtype t = how->p->tensors[a->tensor].dtype;
+    int64_t es = dv_dtype_get(t)->size_bytes;
+    int value = last || !v->n_indices || !dv_op_is_index(op, read);
+    o->dtype = value ? (uint8_t)t : m->shape.compute;
+    o->inner = v->inner >= 0 ? f->coef[v->inner] : 0;
+    o->outer = v->outer >= 0 ? f->coef[v->outer] : 0;
+    o->ahead = last || point ? 0 : ahead_of(how, read);
+    v->read[i] = read;
+    v->base[i] = f->base * es;
+    if (m->points)
+        v->base[i] += to_point(op, f, point) * es;
+    for (int k = 0; k < op->n_vars; k++)
+        v->step[i * op->n_vars + k] =
+            m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;
+}
+
+// Of a window, an operand for each read at each point, or one for all where
+// points have no part in it.
+static int set_operands(dv_vec_op *v, maker *m)
+{
+    const dv_op *op = m->how->op;
+    int32_t points = m->points ? m->points : 1, n_reads = op->n_reads;
+    uint32_t reduced = dv_all_vars(op) & ~dv_written_vars(op);
+    size_t n = (size_t)points * (size_t)n_reads + 1;
     dv_vec_operand *o = DV_NEW(m->arena, dv_vec_operand, n);
+    m->operand_of = DV_NEW(m->arena, uint16_t, n);
+    v->read = DV_NEW(m->arena, int32_t, n);
     v->base = DV_NEW(m->arena, int64_t, n);
     v->step = DV_NEW(m->arena, int64_t, n * (size_t)op->n_vars);
-    if (!o || !v->base || !v->step)
+    if (!o || !m->operand_of || !v->read || !v->base || !v->step)
         return 0;
-    for (int i = 0; i <= op->n_reads; i++) {
-        int last = i == op->n_reads;
-        const dv_flat *f = last ? how->write : &how->reads[i];
-        const dv_access *a = last ? &op->write : &op->reads[i];
-        dv_dtype t = how->p->tensors[a->tensor].dtype;
-        int64_t es = dv_dtype_get(t)->size_bytes;
-        int value = last || !v->n_indices || !dv_op_is_index(op, i);
-        o[i].dtype = value ? (uint8_t)t : m->shape.compute;
-        o[i].inner = v->inner >= 0 ? f->coef[v->inner] : 0;
-        o[i].outer = v->outer >= 0 ? f->coef[v->outer] : 0;
-        o[i].ahead = last ? 0 : ahead_of(how, i);
-        v->base[i] = f->base * es;
-        for (int k = 0; k < op->n_vars; k++)
-            v->step[i * op->n_vars + k] = f->coef[k] * es;
-    }
+    for (int32_t t = 0, i = 0; t < points; t++)
+        for (int32_t r = 0; r < n_reads; r++, i++) {
+            if (t && !(dv_access_vars(op, &op->reads[r]) & reduced)) {
+                m->operand_of[i] = m->operand_of[r];
+                continue;
+            }
+            m->operand_of[i] = (uint16_t)v->n_operands;
+            set_operand(v, m, &o[v->n_operands], v->n_operands, r, t);
+            v->n_operands++;
+        }
+    set_operand(v, m, &o[v->n_operands], v->n_operands, n_reads, 0);
     m->shape.operands = o;
-    m->shape.n_operands = (uint16_t)n;
+    m->shape.n_operands = (uint16_t)++v->n_operands;
     return 1;
 }
 
@@ -388,7 +458,7 @@ static int strides_fit(const dv_vec_shape *s)
 static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
 {
     int parts =
-        v->reduce && (m->how->parts || v->n_reduced > 0 || v->chunk > 0);
+        v->reduce && (!m->how->whole || v->n_reduced > 0 || v->chunk > 0);
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
             m->shape.from_acc = (uint8_t)old;
@@ -396,6 +466,25 @@ static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
             DV_TRY(dv_jit_vec(jit, &m->shape, &v->call[old][un], diag));
         }
     return DV_OK;
+}
+
+static int32_t size_of(const dv_expr *e)
+{
+    int32_t n = 1;
+    for (int i = 0; i < e->n_args; i++)
+        n += size_of(e->arg[i]);
+    return n;
+}
+
+// Of a window that is not too much for one expression; 0: it is no window.
+static int64_t points_of(const maker *m)
+{
+    enum { MOST_NODES = 160, MOST_READS = 64 };
+    const dv_op *op = m->how->op;
+    int64_t n = m->how->whole ? dv_op_window(m->how->p, op) : 0;
+    return n * op->n_reads <= MOST_READS && n * size_of(op->body) <= MOST_NODES
+               ? n
+               : 0;
 }
 
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
@@ -406,21 +495,22 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
     if (!v)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
-    v->n_operands = op->n_reads + 1;
+    m->points = (int32_t)points_of(m);
     int turns = !gathers(op) && dv_vec_turn_loops(m->how, &v->outer, &v->inner);
     if (!turns) {
-        v->inner = pick_inner(m->how);
-        v->outer = pick_outer(m->how, v->inner);
+        v->inner = pick_inner(m);
+        v->outer = pick_outer(m, v->inner);
     }
     if (v->inner < 0 && gathers(op))
         return DV_OK; // one by one
-    v->reduce = (uint8_t)kind_of(op, v->inner, v->outer);
+    v->reduce =
+        m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
     // Reduced over variables of one step each: a column of one row.
     if (v->reduce == DV_VEC_OUTER && v->outer >= 0 &&
         !op->vars[v->outer].reduce)
         v->outer = -1;
     v->acc_bytes = m->shape.compute == DV_F64 ? 8 : 4;
-    set_loops(v, op);
+    set_loops(v, m);
     if (!set_indices(v, m) || !set_operands(v, m))
         return dv_nomem(diag);
     m->shape.reduce = v->reduce;

@@ -31,7 +31,8 @@ typedef struct dv_vec_how {
     const dv_program *p;
     const dv_op *op;
     const dv_flat *reads, *write; // accesses as they lie in memory, in elements
-    int parts;                    // dv_vec_op_part will be called
+    // All that is reduced is in each box: dv_vec_op_part is never called.
+    int whole;
     int copied; // reads of the tensor written go to a copy of it
     // Boxes are looked at before, where dv_vec_op_looks says so: reads may go
     // by indices, integers need not always fit.

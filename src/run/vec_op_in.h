@@ -25,8 +25,9 @@ struct dv_vec_op {
     int64_t chunk; // rows of a call; 0: all
     // Both loops are one when the inner has so many steps; 0: never.
     int64_t fuse;
-    // Operands are reads, then the write. Bytes; step[operand * n_vars + var].
-    int64_t *base, *step;
+    // Operands are reads, then the write; of a window they are its points'.
+    int32_t *read;
+    int64_t *base, *step; // bytes; step[operand * n_vars + var]
     dv_vec_fn call[2][2]; // [DV_OLD_ACC][DV_UNFINISHED]
     dv_vec_shape shape;
     dv_vec_index *indices;

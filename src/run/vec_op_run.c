@@ -220,7 +220,7 @@ static void set_out(runner *r, const dv_vec_op *v, void *const *at,
     for (int k = 0; k < v->n_vars; k++)
         r->point[k] = begin[k];
     for (int i = 0; i < v->n_operands; i++) {
-        r->at[i] = (char *)at[i] + v->base[i];
+        r->at[i] = (char *)at[v->read[i]] + v->base[i];
         for (int k = 0; k < v->n_vars; k++)
             r->at[i] += begin[k] * v->step[i * v->n_vars + k];
     }

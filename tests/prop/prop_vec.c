@@ -71,9 +71,10 @@ static void run_strips(world *w, const dv_kernel *k, const void *old)
     free(buf);
 }
 
-// The written variables' box, cut at random; each piece whole or in parts.
+// The written variables' box, cut at random; each piece whole or, if it may be,
+// in parts.
 static void run_pieces(world *w, const dv_vec_op *v, const dv_op *op, void **at,
-                       int64_t *begin, int64_t *end, int depth)
+                       int64_t *begin, int64_t *end, int whole, int depth)
 {
     int x = op->n_vars ? (int)rng_below(&w->r, op->n_vars) : 0;
     if (depth < 3 && op->n_vars && !op->vars[x].reduce &&
@@ -81,10 +82,10 @@ static void run_pieces(world *w, const dv_vec_op *v, const dv_op *op, void **at,
         int64_t cut = begin[x] + 1 + rng_below(&w->r, end[x] - begin[x] - 1);
         int64_t b = begin[x], e = end[x];
         end[x] = cut;
-        run_pieces(w, v, op, at, begin, end, depth + 1);
+        run_pieces(w, v, op, at, begin, end, whole, depth + 1);
         end[x] = e;
         begin[x] = cut;
-        run_pieces(w, v, op, at, begin, end, depth + 1);
+        run_pieces(w, v, op, at, begin, end, whole, depth + 1);
         begin[x] = b;
         return;
     }
@@ -92,7 +93,7 @@ static void run_pieces(world *w, const dv_vec_op *v, const dv_op *op, void **at,
     for (int i = 0; i < op->n_vars; i++)
         points *= op->vars[i].reduce ? 1 : end[i] - begin[i];
     int split = op->n_vars && op->vars[x].reduce && end[x] - begin[x] > 1;
-    if (!split || !rng_percent(&w->r, 50)) {
+    if (whole || !split || !rng_percent(&w->r, 50)) {
         dv_vec_op_run(v, at, begin, end);
         return;
     }
@@ -147,8 +148,11 @@ static int one_op(world *w, const dv_op *op)
     int ok = 1;
     if (op->is_extern || !dv_kernel_init(&k, p, op, NULL, &w->arena))
         return 1;
-    dv_vec_how how = {
-        .p = p, .op = op, .reads = k.reads, .write = &k.write, .parts = 1};
+    dv_vec_how how = {.p = p,
+                      .op = op,
+                      .reads = k.reads,
+                      .write = &k.write,
+                      .whole = rng_percent(&w->r, 50)};
     if (dv_vec_op_create(&v, &how, jit, &w->arena, NULL) != DV_OK)
         return no("%s: no kernel was made", op->name);
     void *old = malloc(bytes), *mine = malloc(bytes);
@@ -167,7 +171,7 @@ static int one_op(world *w, const dv_op *op)
             begin[i] = op->vars[i].begin;
             end[i] = op->vars[i].end;
         }
-        run_pieces(w, v, op, at, begin, end, 0);
+        run_pieces(w, v, op, at, begin, end, how.whole, 0);
         ok = same(w, op, w->data[op->write.tensor], mine);
         free(at);
     }

@@ -154,7 +154,7 @@ static void comparisons_look(void **state)
          PRODUCT},
         {MATMUL(i32, i32, 1, 45,
                 1) "c[m,n] = relu(sum[k] a[m,k] * b[k,n]) output c",
-         PRODUCT},
+         VECTOR},
         {MATMUL(i8, i32, 33, 29,
                 50) "c[m,n] = min(100, sum[k] a[m,k] * b[k,n]) output c",
          PRODUCT},
@@ -175,7 +175,7 @@ static void comparisons_look(void **state)
         // Windows, backwards, columns, diagonals, one element.
         {"input x: i32[500] input w: i32[9] y[i] = relu(sum[k] x[i+k] * w[k]) "
          " for i in 0..492 output y",
-         PRODUCT},
+         VECTOR},
         {"input x: i32[501] y[i] = max(x[500-i] * 3, x[i] - 7) output y",
          VECTOR},
         {"input x: i32[70, 33] y[j] = (max[i] 5 * x[i,j] - 2) output y",

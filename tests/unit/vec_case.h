@@ -170,6 +170,11 @@ static inline double node(const problem *q, int i, int64_t r, int64_t c,
         case DV_VEC_REDUCED:
             value[k] = acc;
             break;
+        case DV_VEC_STEP:
+            value[k] =
+                rounded(q, dv_reducer_step((dv_reducer)q->s.reducer,
+                                           value[n->arg[0]], value[n->arg[1]]));
+            break;
         case DV_VEC_APPLY:
             value[k] =
                 rounded(q, dv_fn_apply((dv_fn)n->fn, value[n->arg[0]],
