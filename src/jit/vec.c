@@ -121,6 +121,21 @@ static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
     return DV_OK;
 }
 
+static dv_status check_lead(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_operand *o = &s->operands[i];
+    const dv_vec_operand *lead = o->lead ? &s->operands[o->lead - 1] : o;
+    if (!o->lead && !o->behind)
+        return DV_OK;
+    if (!o->lead || o->lead > i || i == s->n_operands - 1 || s->beside ||
+        lead->lead || lead->dtype != o->dtype || lead->inner != o->inner ||
+        lead->outer != o->outer)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "operand %d cannot lie behind operand %d", i,
+                       o->lead - 1);
+    return DV_OK;
+}
+
 static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
 {
     if (s->n_operands < 1 || s->n_operands > DV_VEC_MAX_OPERANDS ||
@@ -136,8 +151,10 @@ static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the kernel's options contradict each other");
     DV_TRY(check_types(s, diag));
-    for (int i = 0; i < s->n_operands; i++)
+    for (int i = 0; i < s->n_operands; i++) {
         DV_TRY(check_operand(s, i, diag));
+        DV_TRY(check_lead(s, i, diag));
+    }
     for (int i = 0; i < s->n_nodes; i++)
         DV_TRY(check_node(s, i, diag));
     return DV_OK;

@@ -55,7 +55,11 @@ typedef struct dv_vec_operand {
     int64_t inner, outer; // elements from one step of the loop to the next
     int64_t ahead;        // elements so far on are wanted soon; 0: none
     uint8_t dtype;
-    uint8_t pad[7];
+    uint8_t pad;
+    // The number, from 1, of an operand before it of the same type and strides
+    // that it always lies so many elements behind; 0: there is none.
+    uint16_t lead;
+    int32_t behind;
 } dv_vec_operand;
 
 typedef enum dv_vec_reduce {

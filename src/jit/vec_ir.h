@@ -222,6 +222,19 @@ typedef struct dv_vec_plan {
     int failed;
 } dv_vec_plan;
 
+// Which pointers a kernel has: operands that lie near another have none of
+// their own.
+typedef struct dv_vec_pointers {
+    int32_t n;
+    uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // by pointer
+    uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // by operand: its pointer,
+    int32_t off[DV_VEC_MAX_OPERANDS + 1];      // and bytes from there
+} dv_vec_pointers;
+// `reaches` says whether instructions of a back end do, so many bytes on.
+void dv_vec_point(const dv_vec_plan *p,
+                  int (*reaches)(const dv_vec_operand *o, int64_t bytes),
+                  dv_vec_pointers *out);
+
 // Memory comes from the arena. p->failed: out of it.
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena);

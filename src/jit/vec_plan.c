@@ -13,6 +13,7 @@
 //
 // The last loops run at most once each: together they take care of any rest.
 // Of statements side by side, each part has all of theirs.
+#include "base/dtype.h"
 #include "jit/vec_alloc.h"
 #include <string.h>
 
@@ -348,6 +349,41 @@ static void take_operands(dv_vec_plan *p, dv_arena *arena)
         *o = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
                               .outer = s->reduce == DV_VEC_INNER,
                               .dtype = s->compute};
+}
+
+// The pointer that operand i is reached from; -1: none of those that there are.
+static int32_t near(const dv_vec_plan *p, int i,
+                    int (*reaches)(const dv_vec_operand *o, int64_t bytes),
+                    dv_vec_pointers *out)
+{
+    const dv_vec_operand *o = &p->operands[i];
+    for (int32_t k = 0; k < out->n && o->lead; k++) {
+        int j = out->operand[k];
+        const dv_vec_operand *x = &p->operands[j];
+        int64_t bytes = ((int64_t)o->behind - x->behind) *
+                        dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+        if ((j + 1 == o->lead || x->lead == o->lead) && reaches(o, bytes)) {
+            out->off[i] = (int32_t)bytes;
+            return k;
+        }
+    }
+    return -1;
+}
+
+void dv_vec_point(const dv_vec_plan *p,
+                  int (*reaches)(const dv_vec_operand *o, int64_t bytes),
+                  dv_vec_pointers *out)
+{
+    out->n = 0;
+    for (int i = 0; i < p->n_operands; i++) {
+        int32_t k = near(p, i, reaches, out);
+        if (k < 0) {
+            k = out->n++;
+            out->operand[k] = (uint16_t)i;
+            out->off[i] = 0;
+        }
+        out->of[i] = (uint16_t)k;
+    }
 }
 
 void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,

@@ -341,6 +341,11 @@ static void set_operand(dv_vec_op *v, const maker *m, dv_vec_operand *o, int i,
     v->base[i] = f->base * es;
     if (m->points)
         v->base[i] += to_point(op, f, point) * es;
+    int64_t behind = point ? to_point(op, f, point) - to_point(op, f, 0) : 0;
+    if (point && llabs(behind) <= DV_VEC_MAX_STRIDE) {
+        o->lead = (uint16_t)(m->operand_of[read] + 1);
+        o->behind = (int32_t)behind;
+    }
     for (int k = 0; k < op->n_vars; k++)
         v->step[i * op->n_vars + k] =
             m->points && op->vars[k].reduce ? 0 : f->coef[k] * es;

@@ -103,13 +103,18 @@ static inline int es_of(unsigned t)
     return dv_dtype_get((dv_dtype)t)->size_bytes;
 }
 
-// Lowest and highest element number of an operand.
+// Lowest and highest element number of an operand and of those behind it.
 static inline void span(const problem *q, int i, int64_t *lo, int64_t *hi)
 {
     int64_t a = q->o[i].inner * (q->cols - 1),
-            b = q->o[i].outer * (q->rows - 1);
-    *lo = (a < 0 ? a : 0) + (b < 0 ? b : 0);
-    *hi = (a > 0 ? a : 0) + (b > 0 ? b : 0);
+            b = q->o[i].outer * (q->rows - 1), first = 0, last = 0;
+    for (int k = i + 1; k < q->s.n_operands; k++)
+        if (q->o[k].lead == i + 1) {
+            first = q->o[k].behind < first ? q->o[k].behind : first;
+            last = q->o[k].behind > last ? q->o[k].behind : last;
+        }
+    *lo = (a < 0 ? a : 0) + (b < 0 ? b : 0) + first;
+    *hi = (a > 0 ? a : 0) + (b > 0 ? b : 0) + last;
 }
 
 static inline double input(const problem *q)
@@ -128,7 +133,11 @@ static inline void make_operands(problem *q)
     for (int i = 0; i < q->s.n_operands; i++) {
         int64_t lo, hi;
         span(q, i, &lo, &hi);
-        int es = es_of(q->o[i].dtype);
+        int es = es_of(q->o[i].dtype), lead = q->o[i].lead;
+        if (lead) {
+            q->at[i] = (char *)q->at[lead - 1] + q->o[i].behind * es;
+            continue;
+        }
         q->f[i] = fence((hi - lo + 1) * es, pick(2));
         q->at[i] = q->f[i].low - lo * es;
         for (int64_t k = 0; k <= hi - lo; k++)
@@ -139,7 +148,8 @@ static inline void make_operands(problem *q)
 static inline void free_operands(problem *q)
 {
     for (int i = 0; i < q->s.n_operands; i++)
-        unfence(&q->f[i]);
+        if (!q->o[i].lead)
+            unfence(&q->f[i]);
 }
 
 // Rounded as the type computed in; errors of functions are not modelled.

@@ -178,7 +178,11 @@ void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes)
     static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
                                       DV_INSN_ldr_s, DV_INSN_ldr_d,
                                       DV_INSN_ldr_q};
-    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
+    static const dv_insn near[] = {DV_INSN_ldur_b, DV_INSN_ldur_h,
+                                   DV_INSN_ldur_s, DV_INSN_ldur_d,
+                                   DV_INSN_ldur_q};
+    int apart = off < 0 || off % bytes;
+    dv_emit(g->code, (apart ? near : by_size)[log_of(bytes)], v, base, off, 0);
 }
 
 void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes)

@@ -142,7 +142,7 @@ static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_some(g, v, base, off, bytes);
 }
-// 1, 2, 4, 8 or 16 bytes at an offset that the instruction holds; an element of
+// 1, 2, 4, 8 or 16 bytes at an offset that an instruction holds; an element of
 // up to 8 at an address, in one lane.
 void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes);

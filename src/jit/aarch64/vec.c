@@ -1,15 +1,12 @@
 // NEON for the kernels of jit/vec.h: each operation of the plan as a few
 // instructions.
 //
-// Every operand has a place on the stack where its row, or its column, starts;
-// running pointers are in x0 to x12, those of further operands on the stack
-// too. The plan's registers are all but one, which narrows what is stored.
-// Constants lie behind the code.
+// The plan's registers are all but one, which narrows what is stored. Constants
+// lie behind the code. Pointers are in vec_point.c.
 #include "jit/aarch64/vec_arith.h"
+#include "jit/aarch64/vec_point.h"
 
 enum {
-    N_POINTERS = 13,
-    X_ALL = 13,  // elements of a row, or rows of a column
     X_LEFT = 14, // elements
     X_COUNT = 15,
     V_NARROW = 31,
@@ -33,15 +30,15 @@ const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
 typedef struct maker {
     dv_gen gen;
     const dv_vec_plan *p;
+    dv_a64_pointers *at;
     int lanes;
-    int own_bf16; // there are no instructions for it
-    int64_t places, running, slots, saved, lent, frame; // offsets from sp
+    int own_bf16;                      // there are no instructions for it
+    int64_t slots, saved, lent, frame; // offsets from sp
     size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
     size_t out[MAX_NEST];
     int depth;
     const dv_vec_mop *loop; // the last one entered
     size_t check, end; // the jump to the slow body, the end of the first loop
-    int n_holes;       // of what is left of the kernel
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -50,128 +47,6 @@ static int reg(int r)
     return dv_gen_reg(r < N_FREE ? r : r + 1);
 }
 _Static_assert(V_NARROW == 31, "the last that needs no saving");
-
-// -- Pointers ----------------------------------------------------------------
-
-static int size_of(const dv_vec_operand *o)
-{
-    return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
-}
-
-static int64_t running(const maker *m, int operand)
-{
-    return m->running + 8 * (operand - N_POINTERS);
-}
-
-// The register of an operand's running pointer.
-static int pointer(maker *m, int operand)
-{
-    dv_gen *g = &m->gen;
-    if (operand < N_POINTERS)
-        return operand;
-    DV_E(ldr_x, X_TMP, X_SP, running(m, operand), 0);
-    return X_TMP;
-}
-
-// From a row of an operand to the next. Kernels that differ only in how far
-// that is are copied, so it is noted where the code has it.
-static void add_row(maker *m, int to, int from, int operand)
-{
-    const dv_vec_operand *o = &m->p->operands[operand];
-    size_t at = m->gen.code->n;
-    dv_gen_add(&m->gen, to, from, o->outer * size_of(o));
-    dv_vec_hole hole = {(int32_t)at, (int32_t)(m->gen.code->n - at),
-                        (uint8_t)to, (uint8_t)from, (uint16_t)operand};
-    dv_vec_leave_hole(m->p, &m->n_holes, hole);
-}
-
-static void step_running(maker *m, int outer, int64_t by)
-{
-    dv_gen *g = &m->gen;
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
-        if (!(outer ? o->outer : o->inner))
-            continue;
-        int r = pointer(m, i);
-        if (outer)
-            add_row(m, r, r, i);
-        else
-            dv_gen_add(g, r, r, o->inner * by * size_of(o));
-        if (i >= N_POINTERS)
-            DV_E(str_x, r, X_SP, running(m, i), 0);
-    }
-}
-
-static void step_places(maker *m, int64_t by)
-{
-    dv_gen *g = &m->gen;
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
-        if (!o->inner)
-            continue;
-        DV_E(ldr_x, X_TMP, X_SP, m->places + 8 * i, 0);
-        dv_gen_add(g, X_TMP, X_TMP, o->inner * by * size_of(o));
-        DV_E(str_x, X_TMP, X_SP, m->places + 8 * i, 0);
-    }
-}
-
-// Does a pointer go from row to row by itself? Others are set to their places.
-static int walks(const maker *m, int operand)
-{
-    int64_t inner = m->p->operands[operand].inner;
-    return operand < N_POINTERS && (inner == 0 || inner == 1) &&
-           (m->p->shape->reduce == DV_VEC_EACH ||
-            m->p->shape->reduce == DV_VEC_INNER ||
-            m->p->shape->reduce == DV_VEC_ONCE);
-}
-
-// From the end of a row to the start of the next.
-static void walk(maker *m)
-{
-    dv_gen *g = &m->gen;
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
-        if (!walks(m, i))
-            continue;
-        if (o->outer)
-            add_row(m, i, i, i);
-        if (o->inner && size_of(o) == 1)
-            DV_E(sub_x, i, i, X_ALL, 0);
-        if (o->inner && size_of(o) == 2)
-            DV_E(sub2_x, i, i, X_ALL, 0);
-        if (o->inner && size_of(o) == 4)
-            DV_E(sub4_x, i, i, X_ALL, 0);
-        if (o->inner && size_of(o) == 8)
-            DV_E(sub8_x, i, i, X_ALL, 0);
-    }
-}
-
-static void start_walking(maker *m)
-{
-    dv_gen *g = &m->gen;
-    for (int i = 0; i < m->p->n_operands; i++)
-        if (walks(m, i))
-            DV_E(ldr_x, i, X_SP, m->places + 8 * i, 0);
-}
-
-// Running pointers to their places; the places on to the next row.
-static void point(maker *m, int to_next_row)
-{
-    dv_gen *g = &m->gen;
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
-        int r = i < N_POINTERS ? i : X_TMP;
-        if (walks(m, i))
-            continue;
-        DV_E(ldr_x, r, X_SP, m->places + 8 * i, 0);
-        if (i >= N_POINTERS)
-            DV_E(str_x, r, X_SP, running(m, i), 0);
-        if (!to_next_row || !o->outer)
-            continue;
-        add_row(m, X_TMP, r, i);
-        DV_E(str_x, X_TMP, X_SP, m->places + 8 * i, 0);
-    }
-}
 
 // -- Frame -------------------------------------------------------------------
 
@@ -187,13 +62,7 @@ static void begin(maker *m)
     DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
     DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
     DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
-    for (int i = 0; i < p->n_operands; i++) {
-        if (i < p->n_given)
-            DV_E(ldr_x, 0, X_TMP2, 8 * i, 0);
-        else
-            DV_E(ldr_x, 0, X_TMP, offsetof(dv_vec_args, acc), 0);
-        DV_E(str_x, 0, X_SP, m->places + 8 * i, 0);
-    }
+    dv_a64_start_places(m->at);
 }
 
 static void leave(maker *m)
@@ -258,8 +127,8 @@ static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
         const dv_vec_operand *o = &m->p->operands[i];
         if (!o->ahead || o->inner != 1)
             continue;
-        int64_t from = o->ahead * size_of(o), bytes = n * size_of(o);
-        int r = pointer(m, i);
+        int64_t from = o->ahead * dv_a64_size(o), bytes = n * dv_a64_size(o);
+        int r = dv_a64_pointer(m->at, i);
         if (from < 0 || from % 8 || from + bytes > MOST_OFFSET) {
             dv_gen_add(g, X_TMP, r, from);
             r = X_TMP;
@@ -275,13 +144,13 @@ static void control(maker *m, const dv_vec_mop *o)
     dv_gen *g = &m->gen;
     switch ((dv_vop)o->op) {
     case DV_V_ROWS:
-        start_walking(m);
+        dv_a64_start_walking(m->at);
         m->top[m->depth++] = g->code->n;
-        point(m, 1);
+        dv_a64_point(m->at, 1);
         DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
         break;
     case DV_V_ROWS_END:
-        walk(m);
+        dv_a64_walk(m->at);
         dv_gen_again(g, X_COUNT, m->top[--m->depth]);
         break;
     case DV_V_LOOP:
@@ -293,15 +162,15 @@ static void control(maker *m, const dv_vec_mop *o)
             fetch_ahead(m, o->imm, o - m->loop);
             m->end = g->code->n;
         }
-        step_running(m, 0, o->imm);
+        dv_a64_step_running(m->at, 0, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
     case DV_V_COLS:
         enter(m, X_LEFT, o->imm);
-        point(m, 0);
+        dv_a64_point(m->at, 0);
         break;
     case DV_V_COLS_END:
-        step_places(m, o->imm);
+        dv_a64_step_places(m->at, o->imm);
         again(m, X_LEFT, o->imm, o->imm < m->lanes);
         break;
     case DV_V_STEPS:
@@ -309,7 +178,7 @@ static void control(maker *m, const dv_vec_mop *o)
         enter(m, X_COUNT, 1);
         break;
     default: // STEPS_END
-        step_running(m, 1, 0);
+        dv_a64_step_running(m->at, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
 }
@@ -335,17 +204,18 @@ static void slow_end(maker *m)
 static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 {
     dv_gen *g = &m->gen;
-    int64_t off = (int64_t)o->copy * m->lanes * to->inner * size_of(to);
-    dv_gen_add(g, X_TMP, pointer(m, o->imm), off);
+    int64_t off = (int64_t)o->copy * m->lanes * to->inner * dv_a64_size(to);
+    dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
 }
 
 static void load(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *from = &m->p->operands[o->imm];
-    int es = size_of(from), v = reg(o->dst);
+    int es = dv_a64_size(from), v = reg(o->dst);
+    int64_t off = m->at->at.off[o->imm];
     if (from->inner == 0) {
-        dv_gen_get(g, v, pointer(m, o->imm), 0, es);
+        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm), off, es);
         dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
                          (dv_dtype)m->p->shape->compute);
         if (m->p->is64)
@@ -355,8 +225,8 @@ static void load(maker *m, const dv_vec_mop *o)
         return;
     }
     if (from->inner == 1) {
-        dv_gen_get(g, v, pointer(m, o->imm), (int64_t)o->copy * m->lanes * es,
-                   o->count * es);
+        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm),
+                   off + (int64_t)o->copy * m->lanes * es, o->count * es);
     } else {
         first_of(m, o, from);
         dv_gen_get(g, v, X_TMP, 0, es);
@@ -373,14 +243,14 @@ static void store(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
     const dv_vec_operand *to = &m->p->operands[o->imm];
-    int es = size_of(to), v = reg(o->a);
+    int es = dv_a64_size(to), v = reg(o->a);
     if (m->own_bf16 && to->dtype == DV_BF16)
         v = dv_a64_vec_own_bf16(g, V_NARROW, v, m->p->is64, m->lent);
     else
         v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
                               (dv_dtype)to->dtype);
     if (to->inner == 1 || o->count == 1) {
-        dv_gen_put(g, v, pointer(m, o->imm),
+        dv_gen_put(g, v, dv_a64_pointer(m->at, o->imm),
                    to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
                    o->count * es);
         return;
@@ -399,16 +269,19 @@ static void store(maker *m, const dv_vec_mop *o)
 static int two(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
+    enum { MOST_PAIR = 16 * 63 };
     const dv_vec_operand *x = &m->p->operands[o->imm];
+    int64_t off = m->at->at.off[o->imm] + 16 * o->copy;
     if (o[1].op != o->op || o[1].imm != o->imm || o[1].copy != o->copy + 1 ||
         o->count != m->lanes || o[1].count != m->lanes || x->inner != 1 ||
-        x->dtype != m->p->shape->compute || m->p->shape->reduce == DV_VEC_OUTER)
+        x->dtype != m->p->shape->compute ||
+        m->p->shape->reduce == DV_VEC_OUTER || off % 16 || off > MOST_PAIR)
         return 0;
     if (o->op == DV_V_LOAD)
-        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), pointer(m, o->imm),
-             16 * o->copy);
+        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), dv_a64_pointer(m->at, o->imm),
+             off);
     else
-        DV_E(stp_q, reg(o->a), reg(o[1].a), pointer(m, o->imm), 16 * o->copy);
+        DV_E(stp_q, reg(o->a), reg(o[1].a), dv_a64_pointer(m->at, o->imm), off);
     return 1;
 }
 
@@ -453,7 +326,7 @@ static void one(maker *m, const dv_vec_mop *o)
         begin(m);
         break;
     case DV_V_POINT:
-        point(m, 0);
+        dv_a64_point(m->at, 0);
         break;
     case DV_V_CONST:
         constant(m, o);
@@ -570,13 +443,11 @@ static void copy_runs(maker *m, const dv_vec_runs *r)
 
 static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
-    maker m = {.p = p, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
+    dv_a64_pointers at; // filled as far as they are
+    maker m = {.p = p, .at = &at, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
     m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
-    int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
     m.lent = 64;
-    m.places = m.lent + (own ? 32 : 0);
-    m.running = m.places + 8 * (int64_t)p->n_operands;
-    m.slots = (m.running + 8 * far + 15) / 16 * 16;
+    m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));
     m.frame = m.slots + 16 * (int64_t)p->n_slots;
     if (p->runs && p->runs->n >= 0)
         copy_runs(&m, p->runs);
@@ -586,7 +457,7 @@ static void write(dv_code *code, const dv_vec_plan *p, int own)
         write_ops(&m, 0, p->n);
     put_pool(&m);
     if (p->whole)
-        dv_vec_leave(p->whole, code, m.n_holes);
+        dv_vec_leave(p->whole, code, at.n_holes);
 }
 
 static void make(dv_code *code, const dv_vec_plan *p)

@@ -55,60 +55,72 @@ void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
 
 // -- Pointers ----------------------------------------------------------------
 
-static int64_t running(const dv_x_vec *m, int operand)
+static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
-    return m->running + 8 * (operand - N_POINTERS);
+    enum { FAR = 1 << 30 };
+    return (o->inner == 0 || o->inner == 1) && bytes > -FAR && bytes < FAR;
+}
+
+static int64_t running(const dv_x_vec *m, int k)
+{
+    return m->running + 8 * (k - N_POINTERS);
+}
+
+// The register of pointer k.
+static int take(dv_x_vec *m, int k)
+{
+    if (k < N_POINTERS)
+        return pointers[k];
+    dv_x_get(&m->gen, X_FAR, X_SP, running(m, k));
+    return X_FAR;
 }
 
 int dv_x_vec_pointer(dv_x_vec *m, int operand)
 {
-    if (operand < N_POINTERS)
-        return pointers[operand];
-    dv_x_get(&m->gen, X_FAR, X_SP, running(m, operand));
-    return X_FAR;
+    return take(m, m->at->of[operand]);
 }
 
 static void step_running(dv_x_vec *m, int outer, int64_t by)
 {
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
         if (!(outer ? o->outer : o->inner))
             continue;
-        int r = dv_x_vec_pointer(m, i);
+        int r = take(m, k);
         if (outer)
-            dv_x_vec_add_row(m, r, r, i);
+            dv_x_vec_add_row(m, r, r, m->at->operand[k]);
         else
             dv_x_add(&m->gen, r, o->inner * by * dv_x_size(o));
-        if (i >= N_POINTERS)
-            dv_x_put(&m->gen, r, X_SP, running(m, i));
+        if (k >= N_POINTERS)
+            dv_x_put(&m->gen, r, X_SP, running(m, k));
     }
 }
 
 static void step_places(dv_x_vec *m, int64_t by)
 {
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
         if (!o->inner)
             continue;
-        dv_x_get(&m->gen, X_FAR, X_SP, m->places + 8 * i);
+        dv_x_get(&m->gen, X_FAR, X_SP, m->places + 8 * k);
         dv_x_add(&m->gen, X_FAR, o->inner * by * dv_x_size(o));
-        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * i);
+        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
     }
 }
 
 // Running pointers to their places; the places on to the next row.
 static void point(dv_x_vec *m, int to_next_row)
 {
-    for (int i = 0; i < m->p->n_operands; i++) {
-        const dv_vec_operand *o = &m->p->operands[i];
-        int r = i < N_POINTERS ? pointers[i] : X_FAR;
-        dv_x_get(&m->gen, r, X_SP, m->places + 8 * i);
-        if (i >= N_POINTERS)
-            dv_x_put(&m->gen, r, X_SP, running(m, i));
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
+        int r = k < N_POINTERS ? pointers[k] : X_FAR;
+        dv_x_get(&m->gen, r, X_SP, m->places + 8 * k);
+        if (k >= N_POINTERS)
+            dv_x_put(&m->gen, r, X_SP, running(m, k));
         if (!to_next_row || !o->outer)
             continue;
-        dv_x_vec_add_row(m, X_FAR, r, i);
-        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * i);
+        dv_x_vec_add_row(m, X_FAR, r, m->at->operand[k]);
+        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
     }
 }
 
@@ -133,12 +145,13 @@ static void begin(dv_x_vec *m)
     dv_x_put(g, X_FAR, X_SP, m->all);
     dv_x_get(g, outer ? X_LEFT : X_COUNT, ARGS, outer ? n : rows);
     dv_x_get(g, AT, ARGS, offsetof(dv_vec_args, at));
-    for (int i = 0; i < p->n_operands; i++) {
-        if (i < p->n_given)
-            dv_x_get(g, X_FAR, AT, 8 * i);
+    for (int k = 0; k < m->at->n; k++) {
+        int operand = m->at->operand[k];
+        if (operand < p->n_given)
+            dv_x_get(g, X_FAR, AT, 8 * operand);
         else
             dv_x_get(g, X_FAR, ARGS, offsetof(dv_vec_args, acc));
-        dv_x_put(g, X_FAR, X_SP, m->places + 8 * i);
+        dv_x_put(g, X_FAR, X_SP, m->places + 8 * k);
     }
 }
 
@@ -362,11 +375,14 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     memset(&m, 0, offsetof(dv_x_vec, own)); // they come as they are used
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;
-    int far = p->n_operands > N_POINTERS ? p->n_operands - N_POINTERS : 0;
+    dv_vec_pointers at;
+    dv_vec_point(p, reaches, &at);
+    m.at = &at;
+    int far = at.n > N_POINTERS ? at.n - N_POINTERS : 0;
     m.stage = 0;
     m.slots = vb;
     m.places = m.slots + (int64_t)vb * p->n_slots;
-    m.running = m.places + 8 * (int64_t)p->n_operands;
+    m.running = m.places + 8 * (int64_t)at.n;
     m.all = m.running + 8 * (int64_t)far;
     m.old_sp = m.all + 8;
     m.frame = m.old_sp + 8;

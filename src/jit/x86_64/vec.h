@@ -19,6 +19,7 @@ typedef struct dv_x_own {
 
 typedef struct dv_x_vec {
     const dv_vec_plan *p;
+    const dv_vec_pointers *at;
     int64_t places, running, slots, all, old_sp, stage, frame; // from sp
     size_t top[MAX_NEST]; // of the loops around, and the ends of jumps out
     size_t out[MAX_NEST];
@@ -42,7 +43,8 @@ static inline int dv_x_vec_reg(int r)
     return r + N_TEMPS;
 }
 
-// The register of an operand's running pointer; X_FAR when it has none.
+// The register that an operand is reached from, m->at->off bytes on; X_FAR when
+// its pointer has none.
 int dv_x_vec_pointer(dv_x_vec *m, int operand);
 // Memory with `bits` in each lane of 4 or 8 bytes, as a vector.
 dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits);

@@ -138,8 +138,9 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     const dv_vec_operand *at = &m->p->operands[o->imm];
     dv_dtype t = (dv_dtype)at->dtype;
     int es = dv_x_size(at), same = t == (dv_dtype)m->p->shape->compute;
+    int64_t off = m->at->off[o->imm];
     if (at->inner == 0) {
-        load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), 0));
+        load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
         return;
     }
     if (at->inner != 1) {
@@ -148,7 +149,7 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
         return;
     }
     dv_x_rm from = dv_x_mem(dv_x_vec_pointer(m, o->imm),
-                            (int64_t)o->copy * m->gen.lanes * es);
+                            off + (int64_t)o->copy * m->gen.lanes * es);
     // Emulators read too much where whole numbers become f64.
     int safe = !m->p->is64 || same || (t != DV_I32 && t != DV_I8);
     if (o->count == m->gen.lanes && safe) {

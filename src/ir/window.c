@@ -1,0 +1,42 @@
+// Reducers over windows.
+#include "ir/program.h"
+
+int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
+{
+    int64_t step = 0, stride = 1;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        step += a->index[d].via < 0 ? a->index[d].coef[var] * stride : 0;
+        stride *= p->tensors[a->tensor].shape[d];
+    }
+    return step;
+}
+
+// Do all accesses go to neighbours along it, or stay?
+static int goes_by_one(const dv_program *p, const dv_op *op, int var)
+{
+    for (int i = 0; i < op->n_reads; i++) {
+        int64_t step = dv_access_step(p, &op->reads[i], var);
+        if (step != 0 && step != 1)
+            return 0;
+    }
+    return dv_access_step(p, &op->write, var) == 1;
+}
+
+int64_t dv_op_window(const dv_program *p, const dv_op *op)
+{
+    enum { MOST_POINTS = 32, LEAST_ROW = 8 };
+    const dv_expr *r = dv_op_reduce(op);
+    if (!r || op->is_extern || dv_access_is_indirect(&op->write) ||
+        (dv_all_vars(op) & ~dv_written_vars(op)) != r->vars)
+        return 0;
+    for (int i = 0; i < op->n_reads; i++)
+        if (dv_access_is_indirect(&op->reads[i]))
+            return 0;
+    int64_t n = dv_op_points(op, r->vars);
+    for (int v = 0; v < op->n_vars && n <= MOST_POINTS; v++)
+        if (!op->vars[v].reduce &&
+            op->vars[v].end - op->vars[v].begin >= LEAST_ROW &&
+            goes_by_one(p, op, v))
+            return n;
+    return 0;
+}
