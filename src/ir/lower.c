@@ -4,7 +4,8 @@
 //              ->  y_1[i] = sum[k] x[i,k]        a reducer that does not need
 //                  y[i,j] = x[i,j] / y_1[i]      every index is computed once,
 //                                                and so is a factor of a
-//                                                product
+//                                                product; three factors and
+//                                                more are cut in lower_sums.c
 //
 //   primitive  y[i] = relu(sum[k] a[i,k] * b[k]) + c[i]
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])
@@ -159,21 +160,8 @@ static int is_scaled(const dv_lowering *lw, const dv_expr *e)
            dv_lower_free_vars(lw, e->arg[1]) == vars;
 }
 
-// A product that is a factor of another, as the op computes it: not rounded to
-// a narrower type.
-static dv_status hoist_product(dv_lowering *lw, const dv_expr *e,
-                               const dv_expr **out)
-{
-    dv_op op = lw->work;
-    op.reads = lw->reads;
-    int wide = dv_op_compute(lw->out, &op) == DV_IN_F64;
-    return dv_lower_hoist_as(lw, e, wide ? DV_F64 : DV_F32, out);
-}
-
-// Factors of a contraction that do not depend on every variable around are
-// computed once, not once per point.
-static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
-                         const dv_expr **out)
+dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
+                           const dv_expr **out)
 {
     *out = e;
     if (is_product(e)) {
@@ -183,14 +171,43 @@ static dv_status factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
             DV_TRY(is_product(x) && is_float_type(x->dtype) &&
                            is_scaled(lw, x) &&
                            dv_lower_free_vars(lw, x) != around
-                       ? hoist_product(lw, x, &args[i])
-                       : factors(lw, x, around, &args[i]));
+                       ? dv_lower_hoist_wide(lw, x, &args[i])
+                       : dv_lower_factors(lw, x, around, &args[i]));
         }
         return rebuild(lw, e, args, out);
     }
     if (e->kind == DV_EXPR_APPLY && dv_lower_free_vars(lw, e) != around)
         return dv_lower_hoist(lw, e, out);
     return DV_OK;
+}
+
+// The sum of a product, which stays in the op if it may (`keep`); `inner` are
+// the variables of the loops in it.
+static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
+                          const dv_expr *product, int keep, uint32_t inner,
+                          const dv_expr **out)
+{
+    dv_expr left = *e, mul = {.kind = DV_EXPR_APPLY,
+                              .fn = DV_FN_MUL,
+                              .n_args = 2,
+                              .off = e->off};
+    const dv_expr *outside;
+    // Hoisted, a reducer loops over what it depends on and no more.
+    uint32_t loops = keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
+    uint32_t written = loops & ~e->vars;
+    DV_TRY(dv_lower_split(lw, &product, &left.vars, loops, &outside));
+    DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
+    DV_TRY(rebuild(lw, &left, &product, out));
+    // Without what is outside, it may not need every index any more.
+    if (outside && (*out)->kind == DV_EXPR_REDUCE &&
+        (!keep || dv_lower_free_vars(lw, *out) != written))
+        DV_TRY(dv_lower_hoist_wide(lw, *out, out));
+    if (!outside)
+        return keep || (*out)->kind != DV_EXPR_REDUCE
+                   ? DV_OK
+                   : dv_lower_hoist(lw, *out, out);
+    const dv_expr *both[2] = {outside, *out};
+    return rebuild(lw, &mul, both, out);
 }
 
 static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
@@ -204,13 +221,8 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(fuse(lw, e->arg[i], e->kind == DV_EXPR_REDUCE ? NULL : keep,
                     inner, &args[i]));
-    if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM &&
-        is_product(args[0])) {
-        // Hoisted, a reducer loops over what it depends on and no more.
-        uint32_t loops =
-            e == keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
-        DV_TRY(factors(lw, args[0], loops, &args[0]));
-    }
+    if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM && is_product(args[0]))
+        return fuse_sum(lw, e, args[0], e == keep, inner, out);
     DV_TRY(whole_condition(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)

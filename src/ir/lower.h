@@ -33,4 +33,18 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
 // The same, into a temporary of this type.
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out);
+// The same, of a float, in the type that the op computes in: nothing is rounded
+// to a narrower one.
+dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
+                              const dv_expr **out);
+// Factors of a product that do not depend on every variable around are computed
+// once, not once per point.
+dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
+                           const dv_expr **out);
+// Of the sum of a product over `reduced`, one of the loops in `all`: what is
+// better summed before, or multiplied after (*outside, NULL: nothing), is. The
+// body and the variables become what is left to sum.
+dv_status dv_lower_split(dv_lowering *lw, const dv_expr **body,
+                         uint32_t *reduced, uint32_t all,
+                         const dv_expr **outside);
 #endif

@@ -257,3 +257,12 @@ dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     *out = copy;
     return DV_OK;
 }
+
+dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
+                              const dv_expr **out)
+{
+    dv_op op = lw->work;
+    op.reads = lw->reads;
+    int wide = dv_op_compute(lw->out, &op) == DV_IN_F64;
+    return dv_lower_hoist_as(lw, e, wide ? DV_F64 : DV_F32, out);
+}

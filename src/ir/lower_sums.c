@@ -1,0 +1,231 @@
+// Sums of products of three factors and more, as sums of two where that is less
+// work:
+//
+//   y[a,b,k] = sum[i,j] x[i,j,k] * u[a,i] * v[b,j]
+//   ->  y_1[a,j,k] = sum[i] x[i,j,k] * u[a,i]      i is in these alone
+//       y[a,b,k]   = sum[j] y_1[a,j,k] * v[b,j]
+//
+//   y[i,j] = sum[k] c[i,j] * a[i,k] * b[k,j]
+//   ->  y[i,j] = c[i,j] * (sum[k] a[i,k] * b[k,j])
+//
+// Temporaries are no larger than what is read or written anyway, and as wide as
+// the op computes.
+#include "ir/lower.h"
+
+enum { MOST_FACTORS = 16 };
+
+typedef struct product {
+    dv_lowering *lw;
+    const dv_expr *at[MOST_FACTORS];
+    uint32_t vars[MOST_FACTORS]; // that each depends on
+    int n;
+    uint32_t reduced, all; // variables
+} product;
+
+static int is_product(const dv_expr *e)
+{
+    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
+}
+
+// 0: there are too many, or some are found by indices.
+static int list(product *p, const dv_expr *e)
+{
+    if (is_product(e))
+        return list(p, e->arg[0]) && list(p, e->arg[1]);
+    if (p->n == MOST_FACTORS || (e->kind == DV_EXPR_READ &&
+                                 dv_access_is_indirect(&p->lw->reads[e->read])))
+        return 0;
+    p->vars[p->n] = dv_lower_free_vars(p->lw, e);
+    p->at[p->n++] = e;
+    return 1;
+}
+
+static double points(const product *p, uint32_t vars)
+{
+    const dv_op *op = &p->lw->work;
+    double n = 1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (vars >> v & 1)
+            n *= (double)(op->vars[v].end - op->vars[v].begin);
+    return n;
+}
+
+// Those of some factors, by bits, or of the others; the order stays.
+static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
+                          const dv_expr **out)
+{
+    *out = NULL;
+    for (int i = 0; i < p->n; i++) {
+        if (!(which >> i & 1))
+            continue;
+        if (!*out) {
+            *out = p->at[i];
+            continue;
+        }
+        dv_expr *both, mul = {.kind = DV_EXPR_APPLY,
+                              .fn = DV_FN_MUL,
+                              .n_args = 2,
+                              .off = like->off};
+        mul.arg[0] = *out;
+        mul.arg[1] = p->at[i];
+        mul.dtype = dv_expr_type(&mul);
+        DV_TRY(dv_lower_expr(p->lw, &mul, &both));
+        *out = both;
+    }
+    return DV_OK;
+}
+
+// -- What to sum first -------------------------------------------------------
+
+// Factors, by bits, and the reduced variables that are in these alone.
+typedef struct choice {
+    uint32_t factors, sum;
+    double cost; // points of the two sums
+} choice;
+
+static uint32_t with_var(const product *p, int v)
+{
+    uint32_t which = 0;
+    for (int i = 0; i < p->n; i++)
+        which |= (p->vars[i] >> v & 1) << i;
+    return which;
+}
+
+static uint32_t vars_of(const product *p, uint32_t which)
+{
+    uint32_t vars = 0;
+    for (int i = 0; i < p->n; i++)
+        vars |= which >> i & 1 ? p->vars[i] : 0;
+    return vars;
+}
+
+// Two factors, each of which serves many results of the other's variables?
+static int is_matrix(const product *p, const choice *c)
+{
+    enum { MANY = 8 };
+    uint32_t all = vars_of(p, c->factors) & ~c->sum;
+    for (int i = 0; i < p->n; i++)
+        if (c->factors >> i & 1 && points(p, all & ~p->vars[i]) < MANY)
+            return 0;
+    return __builtin_popcount(c->factors) == 2 && points(p, c->sum) >= MANY;
+}
+
+static int is_small(const product *p, uint32_t temp)
+{
+    double most = points(p, p->all & ~p->reduced);
+    for (int i = 0; i < p->n; i++)
+        if (points(p, p->vars[i]) > most)
+            most = points(p, p->vars[i]);
+    return points(p, temp) <= most;
+}
+
+static int choose(const product *p, choice *best)
+{
+    double all = points(p, p->all);
+    uint32_t every = 0;
+    *best = (choice){0};
+    for (int i = 0; i < p->n; i++)
+        every |= (uint32_t)(p->vars[i] != 0) << i;
+    for (int v = 0; v < p->lw->work.n_vars; v++) {
+        choice c = {.factors = with_var(p, v)};
+        if (!(p->reduced >> v & 1) || c.factors == every || !c.factors)
+            continue;
+        for (int u = 0; u < p->lw->work.n_vars; u++)
+            if (p->reduced >> u & 1 && !(with_var(p, u) & ~c.factors))
+                c.sum |= 1u << u;
+        uint32_t inside = vars_of(p, c.factors);
+        double rest = points(p, p->all & ~c.sum);
+        c.cost = points(p, inside) + rest;
+        int less = c.cost <= all / 2 || (is_matrix(p, &c) && rest <= all / 4);
+        if (less && is_small(p, inside & ~c.sum) &&
+            (!best->factors || c.cost < best->cost))
+            *best = c;
+    }
+    return best->factors != 0;
+}
+
+// -- Summing it --------------------------------------------------------------
+
+static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
+{
+    dv_expr *e, sum = {.kind = DV_EXPR_REDUCE,
+                       .fn = DV_RED_SUM,
+                       .n_args = 1,
+                       .off = like->off,
+                       .vars = c->sum};
+    const dv_expr *body, *outside, *read;
+    uint32_t vars = c->sum;
+    int n = 0, is_there = 0;
+    DV_TRY(multiply(p, c->factors, like, &body));
+    uint32_t all = vars_of(p, c->factors);
+    DV_TRY(dv_lower_split(p->lw, &body, &vars, all, &outside)); // none is
+    DV_TRY(dv_lower_factors(p->lw, body, all & ~(c->sum & ~vars), &body));
+    sum.vars = vars;
+    sum.arg[0] = body;
+    sum.dtype = dv_expr_type(&sum);
+    DV_TRY(dv_lower_expr(p->lw, &sum, &e));
+    DV_TRY(dv_lower_hoist_wide(p->lw, e, &read));
+    for (int i = 0; i < p->n; i++) {
+        int first = c->factors >> i & 1 && !is_there;
+        if (c->factors >> i & 1 && !first)
+            continue;
+        is_there |= first;
+        p->at[n] = first ? read : p->at[i];
+        p->vars[n] = first ? dv_lower_free_vars(p->lw, read) : p->vars[i];
+        n++;
+    }
+    p->n = n;
+    p->all &= ~c->sum;
+    p->reduced &= ~c->sum;
+    return DV_OK;
+}
+
+// Factors that no reduced variable is in, unless they are nearly all.
+static uint32_t find_outside(const product *p)
+{
+    uint32_t which = 0;
+    int inside = 0;
+    for (int i = 0; i < p->n; i++) {
+        which |= (uint32_t)(p->vars[i] && !(p->vars[i] & p->reduced)) << i;
+        inside += (p->vars[i] & p->reduced) != 0;
+    }
+    return inside >= 2 ? which : 0;
+}
+
+static void leave_out(product *p, uint32_t which)
+{
+    int n = 0;
+    for (int i = 0; i < p->n; i++)
+        if (!(which >> i & 1)) {
+            p->vars[n] = p->vars[i];
+            p->at[n++] = p->at[i];
+        }
+    p->n = n;
+    p->all = vars_of(p, UINT32_MAX) | p->reduced;
+}
+
+dv_status dv_lower_split(dv_lowering *lw, const dv_expr **body,
+                         uint32_t *reduced, uint32_t all,
+                         const dv_expr **outside)
+{
+    product p = {.lw = lw, .reduced = *reduced, .all = all};
+    const dv_expr *like = *body;
+    int with_vars = 0, type = like->dtype;
+    choice c;
+    *outside = NULL;
+    if (lw->work.is_extern || type < 0 || !dv_is_float((dv_dtype)type) ||
+        !list(&p, like))
+        return DV_OK;
+    for (int i = 0; i < p.n; i++)
+        with_vars += p.vars[i] != 0;
+    if (with_vars < 3)
+        return DV_OK;
+    uint32_t which = find_outside(&p);
+    int n = p.n;
+    DV_TRY(multiply(&p, which, like, outside));
+    leave_out(&p, which);
+    while (choose(&p, &c))
+        DV_TRY(sum_first(&p, &c, like));
+    *reduced = p.reduced;
+    return p.n < n ? multiply(&p, UINT32_MAX, like, body) : DV_OK;
+}
