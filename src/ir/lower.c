@@ -195,7 +195,8 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     // Hoisted, a reducer loops over what it depends on and no more.
     uint32_t loops = keep ? inner : dv_lower_free_vars(lw, e) | e->vars;
     uint32_t written = loops & ~e->vars;
-    DV_TRY(dv_lower_split(lw, &product, &left.vars, loops, &outside));
+    DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
+                          &outside));
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
     DV_TRY(rebuild(lw, &left, &product, out));
     // Without what is outside, it may not need every index any more.
@@ -221,7 +222,8 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(fuse(lw, e->arg[i], e->kind == DV_EXPR_REDUCE ? NULL : keep,
                     inner, &args[i]));
-    if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM && is_product(args[0]))
+    if (e->kind == DV_EXPR_REDUCE && is_product(args[0]) &&
+        (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
     DV_TRY(whole_condition(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));

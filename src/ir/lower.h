@@ -41,10 +41,10 @@ dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
 // once, not once per point.
 dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                            const dv_expr **out);
-// Of the sum of a product over `reduced`, one of the loops in `all`: what is
-// better summed before, or multiplied after (*outside, NULL: nothing), is. The
-// body and the variables become what is left to sum.
-dv_status dv_lower_split(dv_lowering *lw, const dv_expr **body,
-                         uint32_t *reduced, uint32_t all,
+// Of the sum or mean of a product over `reduced`, some of the loops `all`: what
+// is better multiplied after it (*outside, NULL: nothing) is, and of a sum what
+// is better summed before. The body and the variables become what is left.
+dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
+                         const dv_expr **body, uint32_t *reduced, uint32_t all,
                          const dv_expr **outside);
 #endif

@@ -105,24 +105,36 @@ static uint32_t reduced_vars(const dv_expr *e)
     return mask;
 }
 
-// Number the new op's variables: written ones first, then reduced ones, both
-// in the order they had.
-static dv_status map_vars(dv_lowering *lw, mapping *m, uint32_t written,
+static void map_var(const dv_lowering *lw, mapping *m, dv_var *vars, int v,
+                    int reduce)
+{
+    if (m->var[v] >= 0)
+        return;
+    m->var[v] = (int8_t)m->op.n_vars;
+    vars[m->op.n_vars] = lw->work.vars[v];
+    vars[m->op.n_vars++].reduce = (uint8_t)reduce;
+}
+
+// Number the new op's variables as if it were read from its text: written ones
+// first, in the order of the indices, then reduced ones in the order they had.
+static dv_status map_vars(dv_lowering *lw, mapping *m, const dv_access *write,
                           uint32_t reduced)
 {
     dv_var *vars = DV_NEW(&lw->out->arena, dv_var, lw->work.n_vars);
+    dv_op probe = lw->work;
     if (!vars)
         return dv_nomem(lw->diag);
+    probe.reads = lw->reads;
+    uint32_t written = dv_access_vars(&probe, write);
     memset(m->var, -1, sizeof m->var);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int v = 0; v < lw->work.n_vars; v++) {
-            if (!((pass ? reduced : written) >> v & 1))
-                continue;
-            m->var[v] = (int8_t)m->op.n_vars;
-            vars[m->op.n_vars] = lw->work.vars[v];
-            vars[m->op.n_vars++].reduce = (uint8_t)pass;
-        }
-    }
+    for (int d = 0; d < write->n_dims && !dv_access_is_indirect(write); d++)
+        for (int v = 0; v < lw->work.n_vars; v++)
+            if (write->index[d].coef[v])
+                map_var(lw, m, vars, v, 0);
+    for (int pass = 0; pass < 2; pass++)
+        for (int v = 0; v < lw->work.n_vars; v++)
+            if ((pass ? reduced : written) >> v & 1)
+                map_var(lw, m, vars, v, pass);
     m->op.vars = vars;
     return DV_OK;
 }
@@ -151,9 +163,7 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
     mapping m = {.op = {.update = (uint8_t)update,
                         .is_extern = lw->work.is_extern,
                         .off = lw->work.off}};
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    DV_TRY(map_vars(lw, &m, dv_access_vars(&probe, write), reduced_vars(body)));
+    DV_TRY(map_vars(lw, &m, write, reduced_vars(body)));
     DV_TRY(grow_map(lw));
     lw->emission++;
     DV_TRY(map_access(lw, &m, write, &m.op.write));
@@ -178,13 +188,53 @@ static char *fresh_name(dv_lowering *lw)
     return name;
 }
 
-// A temporary over the variables in the mask, and how to access it.
-static dv_status new_temp(dv_lowering *lw, uint32_t vars, dv_dtype dtype,
-                          dv_access *out)
+// Does an access have these variables as its indices, each once? They are
+// listed in its order.
+static int list_vars(const dv_op *op, const dv_access *a, uint32_t vars,
+                     int *order)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < a->n_dims; d++) {
+        int v;
+        if (!dv_index_is_var(op, &a->index[d], &v) || seen >> v & 1)
+            return 0;
+        seen |= 1u << v;
+        order[d] = v;
+    }
+    return seen == vars;
+}
+
+// What is computed element by element lies as what it is computed from, where
+// something has all of its indices; then nothing goes across.
+static int follow(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
+                  int *order)
+{
+    if (e->kind == DV_EXPR_READ)
+        return list_vars(&lw->work, &lw->reads[e->read], vars, order);
+    for (int i = 0; i < e->n_args && e->kind != DV_EXPR_REDUCE; i++)
+        if (follow(lw, e->arg[i], vars, order))
+            return 1;
+    return 0;
+}
+
+static void order_dims(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
+                       int *order)
+{
+    int n = 0;
+    if (lw->grain == DV_GRAIN_FUSED && follow(lw, e, vars, order))
+        return;
+    for (int v = 0; v < lw->work.n_vars; v++)
+        if (vars >> v & 1)
+            order[n++] = v;
+}
+
+// A temporary for e, over the variables in the mask, and how to access it.
+static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
+                          dv_dtype dtype, dv_access *out)
 {
     dv_arena *arena = &lw->out->arena;
     const dv_op *op = &lw->work;
-    int n = __builtin_popcount(vars), d = 0;
+    int n = __builtin_popcount(vars), order[DV_MAX_VARS];
     dv_tensor t = {.name = fresh_name(lw),
                    .dtype = dtype,
                    .n_dims = n,
@@ -200,16 +250,16 @@ static dv_status new_temp(dv_lowering *lw, uint32_t vars, dv_dtype dtype,
                        "a part of the statement needs a temporary of %d "
                        "dimensions, at most %d are supported",
                        n, (int)DV_MAX_DIMS);
-    for (int v = 0; v < op->n_vars; v++) {
-        if (!(vars >> v & 1))
-            continue;
+    order_dims(lw, e, vars, order);
+    for (int d = 0; d < n; d++) {
+        int v = order[d];
         int64_t *coef = DV_NEW(arena, int64_t, op->n_vars);
         if (!coef)
             return dv_nomem(lw->diag);
         coef[v] = 1;
         shape[d] = op->vars[v].end - op->vars[v].begin;
         t.n_elems *= shape[d]; // fits: the op's points do
-        index[d++] = (dv_index){-op->vars[v].begin, coef, -1};
+        index[d] = (dv_index){-op->vars[v].begin, coef, -1};
     }
     int64_t bytes;
     if (!dv_mul_i64(&bytes, t.n_elems, dv_dtype_get(dtype)->size_bytes))
@@ -241,7 +291,7 @@ dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     dv_op probe = lw->work;
     probe.reads = lw->reads;
     dv_access a;
-    DV_TRY(new_temp(lw, dv_expr_free_vars(&probe, e), type, &a));
+    DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, &a));
     DV_TRY(dv_lower_emit(lw, &a, e, 0));
     dv_expr read = {.kind = DV_EXPR_READ,
                     .dtype = (int8_t)type,

@@ -158,7 +158,7 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     int n = 0, is_there = 0;
     DV_TRY(multiply(p, c->factors, like, &body));
     uint32_t all = vars_of(p, c->factors);
-    DV_TRY(dv_lower_split(p->lw, &body, &vars, all, &outside)); // none is
+    DV_TRY(dv_lower_split(p->lw, DV_RED_SUM, &body, &vars, all, &outside));
     DV_TRY(dv_lower_factors(p->lw, body, all & ~(c->sum & ~vars), &body));
     sum.vars = vars;
     sum.arg[0] = body;
@@ -204,8 +204,8 @@ static void leave_out(product *p, uint32_t which)
     p->all = vars_of(p, UINT32_MAX) | p->reduced;
 }
 
-dv_status dv_lower_split(dv_lowering *lw, const dv_expr **body,
-                         uint32_t *reduced, uint32_t all,
+dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
+                         const dv_expr **body, uint32_t *reduced, uint32_t all,
                          const dv_expr **outside)
 {
     product p = {.lw = lw, .reduced = *reduced, .all = all};
@@ -224,7 +224,7 @@ dv_status dv_lower_split(dv_lowering *lw, const dv_expr **body,
     int n = p.n;
     DV_TRY(multiply(&p, which, like, outside));
     leave_out(&p, which);
-    while (choose(&p, &c))
+    while (reducer == DV_RED_SUM && choose(&p, &c))
         DV_TRY(sum_first(&p, &c, like));
     *reduced = p.reduced;
     return p.n < n ? multiply(&p, UINT32_MAX, like, body) : DV_OK;

@@ -74,6 +74,13 @@ static void forms(void **state)
         "for i in 0..36, j in 0..40 output y",
         "input y: f32[30, 30] input a: f32[30, 30] repeat 2 { "
         "y[i,l] <- 0.01 * (sum[j,k] y[i,j] * a[j,k] * y[k,l]) } output y",
+        // Means; what is computed of a factor lies as it does.
+        "input x: f32[90, 24] m[j] = mean[i] x[i,j] "
+        "y[j,k] = mean[i] (x[i,j] - m[j]) * (x[i,k] - m[k]) output y",
+        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[20, 35] "
+        "y[i,l] = mean[j,k] a[i,j] * b[j,k] * c[k,l] output y",
+        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[30, 20] "
+        "y[i,k] = mean[j] c[i,k] * a[i,j] * b[j,k] output y",
         "input a: f32[16, 1, 16] input b: f32[16, 16] input c: f32[1, 16] "
         "y[i,l] = sum[j,k] a[i,j,k] * b[k,l] * c[j,k] output y",
     };
