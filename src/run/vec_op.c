@@ -481,15 +481,18 @@ static int32_t size_of(const dv_expr *e)
     return n;
 }
 
-// Of a window that is not too much for one expression; 0: it is no window.
+// Of a window that is not too much for one expression, as no product is; 0: it
+// is no window.
 static int64_t points_of(const maker *m)
 {
     enum { MOST_NODES = 160, MOST_READS = 64 };
     const dv_op *op = m->how->op;
     int64_t n = m->how->whole ? dv_op_window(m->how->p, op) : 0;
-    return n * op->n_reads <= MOST_READS && n * size_of(op->body) <= MOST_NODES
-               ? n
-               : 0;
+    int32_t reads = 0, size = n ? size_of(dv_op_reduce(op)->arg[0]) : 0;
+    for (int i = 0; i < op->n_reads; i++)
+        reads +=
+            (dv_access_vars(op, &op->reads[i]) & ~dv_written_vars(op)) != 0;
+    return n * reads <= MOST_READS && n * size <= MOST_NODES ? n : 0;
 }
 
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)

@@ -66,6 +66,9 @@ static void filters(void **state)
         // One dimension; from its end; with holes; far apart; one tap.
         "input x: f32[1000] input w: f32[32] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..969 output y",
+        "input x: f32[1000] input w: f32[32] input b: f32[969] input s: f32 "
+        "y[i] = tanh(b[i] + s[] * (sum[a] x[i+a] * w[a])) - b[i] "
+        "for i in 0..969 output y",
         "input x: f32[1000] input w: f32[7] y[i] = sum[a] x[i+a] * w[6-a] "
         "for i in 0..994, a in 0..7 output y",
         "input x: f64[1000] input w: f64[7] y[i] = sum[a] x[i+3*a] * w[a] "
