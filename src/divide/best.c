@@ -64,10 +64,7 @@ static int64_t along(const dv_space *s, int i, const dv_splits *d, int32_t dim)
     return dv_min_i64(n, l->size[dim]);
 }
 
-// Bytes of tensor i that it touches, where what lies in one piece is moved in
-// so many at once.
-static double touched(const dv_space *s, int i, const dv_splits *d,
-                      int64_t line)
+double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
 {
     const dv_layout *l = s->layouts[i];
     int64_t piece = l->elem_bytes;
@@ -80,15 +77,10 @@ static double touched(const dv_space *s, int i, const dv_splits *d,
         whole = here == l->size[dim];
         piece *= here;
     }
-    double n = ceil((double)piece / (double)line) * (double)line;
+    double n = ceil((double)piece / (double)s->line) * (double)s->line;
     while (dim > 0)
         n *= (double)along(s, i, d, --dim);
     return n;
-}
-
-double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
-{
-    return touched(s, i, d, 1);
 }
 
 dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
@@ -138,16 +130,11 @@ static int legal(best *b)
     return 1;
 }
 
-// Threads of this machine have caches, whose lines come in rows of a few and
-// are shared: of divisions of one price the one that moves least is taken. 0
-// elsewhere.
+// Threads of this machine share its caches: of divisions of one price the one
+// that moves least is taken. 0 elsewhere.
 static double moved(const best *b)
 {
-    enum { LINES_BYTES = 256 };
-    double sum = 0;
-    for (int i = 0; i < b->s->n_tensors && b->t->here; i++)
-        sum += touched(b->s, i, &b->now, LINES_BYTES);
-    return sum;
+    return b->t->here ? dv_divide_work(b->s, &b->now).memory_bytes : 0;
 }
 
 // Is a division that costs so much, on so many cores, no better than what was
@@ -159,13 +146,23 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
     return bytes != b->bytes ? bytes > b->bytes : cores >= b->cores;
 }
 
+// Sums in parts have other bits for each number of threads: they must be better
+// by more than the price is sure of.
+static double dislike(const best *b, const dv_splits *d)
+{
+    int parts = 0;
+    for (int v = 0; v < b->s->n_vars; v++)
+        parts |= b->s->reduced >> v & 1 && d->n[v] > 1;
+    return b->t->here && parts ? 1.25 : 1;
+}
+
 static void consider(best *b, int64_t cores)
 {
     if (!legal(b))
         return;
     b->candidates++;
     double cost = dv_divide_cost(b->s, b->t, &b->now) *
-                  (double)dv_ceil_div(cores, b->r->cores);
+                  (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &b->now);
     double bytes = b->any && cost > b->cost ? 0 : moved(b);
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
@@ -250,9 +247,9 @@ dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
         return refuse(&b, diag);
     *out = (dv_divided){.splits = b.found,
                         .candidates = b.candidates,
-                        .cost_us = b.cost,
+                        .cost_us = b.cost / dislike(&b, &b.found),
                         .runner = b.runner,
-                        .runner_us = b.runner_cost,
+                        .runner_us = b.runner_cost / dislike(&b, &b.runner),
                         .over_span = b.over_span};
     for (int v = 0; v < DV_MAX_VARS; v++) {
         out->forced.n[v] = 1;

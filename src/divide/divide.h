@@ -24,6 +24,7 @@ typedef struct dv_space {
     uint32_t blocked; // may not be cut, with the reason below
     const char *why[DV_MAX_VARS];
     int odd;          // an access goes through an index or runs backwards
+    int64_t line;     // bytes that memory moves at once
     uint32_t outputs; // seed: variables of the output's device coordinates
     int n_tensors;    // reads in order, then the write
     const dv_tensor *tensors[DV_MAX_READS + 1];
@@ -71,7 +72,7 @@ typedef struct dv_divided {
 } dv_divided;
 
 // Device bytes that the busiest core moves of tensor i: the box of device
-// positions it touches, sticks whole.
+// positions it touches, sticks whole, and on this machine lines of its caches.
 double dv_divide_touched(const dv_space *s, int i, const dv_splits *d);
 // The share of the op that its busiest core has.
 dv_work dv_divide_work(const dv_space *s, const dv_splits *d);

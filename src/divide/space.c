@@ -84,8 +84,9 @@ static void find_outputs(dv_space *s)
 int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena)
 {
-    (void)t;
+    enum { CACHES_BYTES = 256 }; // lines come in rows of a few
     *s = (dv_space){.op = op, .n_vars = op->n_vars};
+    s->line = t->here ? CACHES_BYTES : 1;
     for (int v = 0; v < op->n_vars; v++) {
         s->extent[v] = op->vars[v].end - op->vars[v].begin;
         s->eps[v] = 1;

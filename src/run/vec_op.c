@@ -473,9 +473,13 @@ static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
     return DV_OK;
 }
 
+// Operations of an expression, about; the long functions are many each.
 static int32_t size_of(const dv_expr *e)
 {
-    int32_t n = 1;
+    enum { LONG_FN = 200 };
+    int is_long =
+        e->kind == DV_EXPR_APPLY && e->fn >= DV_FN_EXP && e->fn <= DV_FN_GELU;
+    int32_t n = is_long ? LONG_FN : 1;
     for (int i = 0; i < e->n_args; i++)
         n += size_of(e->arg[i]);
     return n;
