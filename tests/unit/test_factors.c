@@ -21,8 +21,8 @@ static void types(void **state)
     char text[400];
     for (int t = 0; t < 4; t++) {
         snprintf(text, sizeof text,
-                 "param T = 1 input x: %s[16, 18, 20] input u: f32[21, 16] "
-                 "input v: %s[22, 18] y[a,e,k] = "
+                 "input x: %s[10, 11, 12] input u: f32[13, 10] "
+                 "input v: %s[9, 11] y[a,e,k] = "
                  "sum[i,j] x[i,j,k] * u[a,i] * v[e,j] output y",
                  type[t], type[3 - t]);
         try(text);
@@ -43,14 +43,14 @@ static void forms(void **state)
         "input u: f32[40, 30] input w: f32[30, 50] input v: f32[40, 50] "
         "y[n] = relu(sum[i,j] u[n,i] * w[i,j] * v[n,j]) output y",
         // Chains; all in one number; a diagonal; a factor twice.
-        "input a: f32[30, 31] input b: f32[31, 32] input c: f32[32, 33] "
-        "input d: f32[33, 34] y[i,m] = sum[j,k,l] a[i,j] * b[j,k] * c[k,l] * "
+        "input a: f32[10, 11] input b: f32[11, 12] input c: f32[12, 13] "
+        "input d: f32[13, 14] y[i,m] = sum[j,k,l] a[i,j] * b[j,k] * c[k,l] * "
         "d[l,m] output y",
         "input a: f32[30, 31] input b: f32[31, 32] input c: f32[32, 30] "
         "y[] = sum[i,j,k] a[i,j] * b[j,k] * c[k,i] output y",
         "input a: f32[30, 30] input b: f32[30, 30] "
         "y[i] = sum[j,k] a[i,i] * b[i,j] * a[j,k] * b[k,i] output y",
-        "input a: f32[30, 30] y[i,l] = sum[j,k] a[i,j] * a[j,k] * a[k,l] "
+        "input a: f32[20, 20] y[i,l] = sum[j,k] a[i,j] * a[j,k] * a[k,l] "
         "output y",
         // What is multiplied after needs other indices, or all of them.
         "input a: f32[30, 40] input b: f32[40] input c: f32[30, 50] "
@@ -60,24 +60,24 @@ static void forms(void **state)
         "input a: f32[40, 50] input b: f32[40] input u: f32[30] input o: f32 "
         "y[i,j] = 2 * (sum[k] o[] * u[i] * 3 * b[k] * a[k,j]) - u[i] output y",
         // Functions of factors, sums among them, one beside another.
-        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[20, 35] "
+        "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = sum[j,k] exp(a[i,j]) * tanh(b[j,k]) * c[k,l] output y",
-        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[20, 35] "
+        "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = sum[j,k] a[i,j] * b[j,k] * (sum[m] c[k,m]) * c[k,l] "
         "output y",
-        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[20, 35] "
+        "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = (sum[j,k] a[i,j] * b[j,k] * c[k,l]) / "
         "(2 + (max[j] a[i,j])) output y",
         // Windows and slopes; what is overwritten.
-        "input x: f32[40, 60] input w: f32[5] input s: f32[36, 12] "
+        "input x: f32[40, 40] input w: f32[5] input s: f32[36, 12] "
         "y[i,l] = sum[a,j] x[i+a,j+l] * w[a] * s[i,l] "
-        "for i in 0..36, j in 0..40 output y",
-        "input y: f32[30, 30] input a: f32[30, 30] repeat 2 { "
+        "for i in 0..36, j in 0..20 output y",
+        "input y: f32[20, 20] input a: f32[20, 20] repeat 2 { "
         "y[i,l] <- 0.01 * (sum[j,k] y[i,j] * a[j,k] * y[k,l]) } output y",
         // Means; what is computed of a factor lies as it does.
         "input x: f32[90, 24] m[j] = mean[i] x[i,j] "
         "y[j,k] = mean[i] (x[i,j] - m[j]) * (x[i,k] - m[k]) output y",
-        "input a: f32[30, 40] input b: f32[40, 20] input c: f32[20, 35] "
+        "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = mean[j,k] a[i,j] * b[j,k] * c[k,l] output y",
         "input a: f32[30, 40] input b: f32[40, 20] input c: f32[30, 20] "
         "y[i,k] = mean[j] c[i,k] * a[i,j] * b[j,k] output y",
