@@ -221,11 +221,11 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
     if (with_vars < 3)
         return DV_OK;
     uint32_t which = find_outside(&p);
-    int n = p.n;
     DV_TRY(multiply(&p, which, like, outside));
     leave_out(&p, which);
     while (reducer == DV_RED_SUM && choose(&p, &c))
         DV_TRY(sum_first(&p, &c, like));
+    int same = !which && p.reduced == *reduced;
     *reduced = p.reduced;
-    return p.n < n ? multiply(&p, UINT32_MAX, like, body) : DV_OK;
+    return same ? DV_OK : multiply(&p, UINT32_MAX, like, body);
 }

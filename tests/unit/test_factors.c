@@ -59,6 +59,13 @@ static void forms(void **state)
         "y[i,j] = sum[k] u[i] * b[k] * a[k,j] output y",
         "input a: f32[40, 50] input b: f32[40] input u: f32[30] input o: f32 "
         "y[i,j] = 2 * (sum[k] o[] * u[i] * 3 * b[k] * a[k,j]) - u[i] output y",
+        // A factor alone, that becomes a number or a row.
+        "input a: f32 input b: f32[9, 8] input c: f32[8] input d: f32[2, 9] "
+        "y[j,n] = 1 + (sum[i,m] a[] * b[m,j] * c[i] * d[n,m]) output y",
+        "input a: f32[5, 6, 7] input b: f32[8] input c: f32[9] "
+        "y[] = sum[i,j,k,l,m] (a[i,j,k] + 0.5) * b[l] * c[m] output y",
+        "input a: f32[20, 30] input b: f32[20, 8] input c: f32[20, 9] "
+        "y[l,m] = sum[i,j] a[i,j] * b[i,l] * c[i,m] output y",
         // Functions of factors, sums among them, one beside another.
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = sum[j,k] exp(a[i,j]) * tanh(b[j,k]) * c[k,l] output y",
