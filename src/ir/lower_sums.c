@@ -27,13 +27,21 @@ static int is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
-// 0: there are too many, or some are found by indices.
+static int is_float_type(int type)
+{
+    return type >= 0 && dv_is_float((dv_dtype)type);
+}
+
+// 0: there are too many, or whole numbers among them, whose mean would be one,
+// or some are found by indices.
 static int list(product *p, const dv_expr *e)
 {
     if (is_product(e))
         return list(p, e->arg[0]) && list(p, e->arg[1]);
-    if (p->n == MOST_FACTORS || (e->kind == DV_EXPR_READ &&
-                                 dv_access_is_indirect(&p->lw->reads[e->read])))
+    if (p->n == MOST_FACTORS ||
+        (e->kind != DV_EXPR_CONST && !is_float_type(e->dtype)) ||
+        (e->kind == DV_EXPR_READ &&
+         dv_access_is_indirect(&p->lw->reads[e->read])))
         return 0;
     p->vars[p->n] = dv_lower_free_vars(p->lw, e);
     p->at[p->n++] = e;
@@ -210,11 +218,10 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
 {
     product p = {.lw = lw, .reduced = *reduced, .all = all};
     const dv_expr *like = *body;
-    int with_vars = 0, type = like->dtype;
+    int with_vars = 0;
     choice c;
     *outside = NULL;
-    if (lw->work.is_extern || type < 0 || !dv_is_float((dv_dtype)type) ||
-        !list(&p, like))
+    if (lw->work.is_extern || !is_float_type(like->dtype) || !list(&p, like))
         return DV_OK;
     for (int i = 0; i < p.n; i++)
         with_vars += p.vars[i] != 0;

@@ -66,6 +66,11 @@ static void forms(void **state)
         "y[] = sum[i,j,k,l,m] (a[i,j,k] + 0.5) * b[l] * c[m] output y",
         "input a: f32[20, 30] input b: f32[20, 8] input c: f32[20, 9] "
         "y[l,m] = sum[i,j] a[i,j] * b[i,l] * c[i,m] output y",
+        // Whole numbers among them, of which none is a mean.
+        "input a: i32[11, 8] input b: i32[8, 11] input c: f32[11, 16] "
+        "y[l,m] = mean[j] a[l,j] * b[j,l] * c[l,m] output y",
+        "input a: i8[11, 8] input b: i8[8, 12] input c: f32[11, 12] "
+        "y[l,m] = sum[j] a[l,j] * b[j,m] * c[l,m] output y",
         // Functions of factors, sums among them, one beside another.
         "input a: f32[15, 20] input b: f32[20, 10] input c: f32[10, 17] "
         "y[i,l] = sum[j,k] exp(a[i,j]) * tanh(b[j,k]) * c[k,l] output y",
