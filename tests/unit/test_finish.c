@@ -66,9 +66,9 @@ static const struct {
     // Two variables that are not one: the outer is around the plan.
     {"a: f32[410, 40, 7]\ninput b: f32[40, 7, 333]\ninput v: f32[333]",
      "y[m,n]", "[k,l] a[m,k,l] * b[k,l,n]", "gelu($) * v[n]"},
-    {"a: f32[410, 40, 70]\ninput b: f32[333, 70, 40]", "y[m,n]",
+    {"a: f32[110, 40, 70]\ninput b: f32[93, 70, 40]", "y[m,n]",
      "[k,l] a[m,k,l] * b[n,l,k]", "gelu($)"},
-    {"a: bf16[410, 40, 64]\ninput b: bf16[333, 40, 64]", "y[m,n]: bf16",
+    {"a: bf16[110, 40, 64]\ninput b: bf16[93, 40, 64]", "y[m,n]: bf16",
      "[k,l] a[m,k,l] * b[n,k,l]", "gelu($)"},
     {"a: bf16[3, 3, 12, 410]\ninput b: bf16[333, 3, 12, 3]", "y[m,n]: f32",
      "[i,k,l] a[i,l,k,m] * b[n,l,k,i]", "gelu($)"},
