@@ -130,13 +130,6 @@ static int legal(best *b)
     return 1;
 }
 
-// Threads of this machine share its caches: of divisions of one price the one
-// that moves least is taken. 0 elsewhere.
-static double moved(const best *b)
-{
-    return b->t->here ? dv_divide_work(b->s, &b->now).memory_bytes : 0;
-}
-
 // Is a division that costs so much, on so many cores, no better than what was
 // found?
 static int no_better(const best *b, double cost, double bytes, int64_t cores)
@@ -148,12 +141,16 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
 
 // Sums in parts have other bits for each number of threads: they must be better
 // by more than the price is sure of.
-static double dislike(const best *b, const dv_splits *d)
+static double dislike(const best *b, const dv_work *w)
 {
-    int parts = 0;
-    for (int v = 0; v < b->s->n_vars; v++)
-        parts |= b->s->reduced >> v & 1 && d->n[v] > 1;
-    return b->t->here && parts ? 1.25 : 1;
+    return b->t->here && w->partials > 1 ? 1.25 : 1;
+}
+
+// What it costs without that.
+static double price(const best *b, double cost, const dv_splits *d)
+{
+    dv_work w = dv_divide_work(b->s, d);
+    return cost / dislike(b, &w);
 }
 
 static void consider(best *b, int64_t cores)
@@ -161,9 +158,11 @@ static void consider(best *b, int64_t cores)
     if (!legal(b))
         return;
     b->candidates++;
-    double cost = dv_divide_cost(b->s, b->t, &b->now) *
-                  (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &b->now);
-    double bytes = b->any && cost > b->cost ? 0 : moved(b);
+    dv_work w = dv_divide_work(b->s, &b->now);
+    double cost = dv_cost_us(b->t, &w) *
+                  (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
+    // Threads of this machine share its caches: of one price, what moves least.
+    double bytes = b->t->here ? w.memory_bytes : 0;
     if (b->any && no_better(b, cost, bytes, cores)) {
         if (b->runner_cost < 0 || cost < b->runner_cost) {
             b->runner_cost = cost;
@@ -247,9 +246,11 @@ dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
         return refuse(&b, diag);
     *out = (dv_divided){.splits = b.found,
                         .candidates = b.candidates,
-                        .cost_us = b.cost / dislike(&b, &b.found),
+                        .cost_us = price(&b, b.cost, &b.found),
                         .runner = b.runner,
-                        .runner_us = b.runner_cost / dislike(&b, &b.runner),
+                        .runner_us = b.runner_cost < 0
+                                         ? b.runner_cost
+                                         : price(&b, b.runner_cost, &b.runner),
                         .over_span = b.over_span};
     for (int v = 0; v < DV_MAX_VARS; v++) {
         out->forced.n[v] = 1;

@@ -221,8 +221,7 @@ int64_t dv_op_points(const dv_op *op, uint32_t vars)
 
 // -- Counts ------------------------------------------------------------------
 
-// Points of the vars in the mask, in doubles, which do not overflow.
-static double points_of(const dv_op *op, uint32_t vars)
+double dv_op_many_points(const dv_op *op, uint32_t vars)
 {
     double n = 1;
     for (int v = 0; v < op->n_vars; v++)
@@ -234,7 +233,7 @@ static double points_of(const dv_op *op, uint32_t vars)
 static double work_of(const dv_op *op, const dv_expr *e, uint32_t vars)
 {
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
-    double n = e->kind == DV_EXPR_REDUCE ? points_of(op, inner) : 0;
+    double n = e->kind == DV_EXPR_REDUCE ? dv_op_many_points(op, inner) : 0;
     for (int i = 0; i < e->n_args; i++)
         n += work_of(op, e->arg[i], inner);
     return n;
@@ -251,7 +250,7 @@ uint32_t dv_written_vars(const dv_op *op)
 double dv_op_work(const dv_op *op)
 {
     uint32_t written = dv_written_vars(op);
-    return points_of(op, written) + work_of(op, op->body, written);
+    return dv_op_many_points(op, written) + work_of(op, op->body, written);
 }
 
 double dv_program_points(const dv_program *p)
@@ -278,7 +277,7 @@ static double flops_of(const dv_op *op, const dv_expr *e, uint32_t vars)
     uint32_t inner = e->kind == DV_EXPR_REDUCE ? vars | e->vars : vars;
     for (int i = 0; i < e->n_args; i++)
         n += flops_of(op, e->arg[i], inner);
-    double points = points_of(op, inner);
+    double points = dv_op_many_points(op, inner);
     if (e->kind == DV_EXPR_APPLY)
         n += points * dv_fn_get((dv_fn)e->fn)->flops;
     if (e->kind == DV_EXPR_REDUCE)

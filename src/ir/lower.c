@@ -100,11 +100,6 @@ static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
     return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
 }
 
-static int is_product(const dv_expr *e)
-{
-    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
-}
-
 // A constant, or a function of such: it folds.
 static int is_constant(const dv_expr *e)
 {
@@ -117,7 +112,7 @@ static int is_constant(const dv_expr *e)
 // Factors of a product that are no constants: two make a contraction.
 static int count_factors(const dv_expr *e)
 {
-    if (is_product(e))
+    if (dv_lower_is_product(e))
         return count_factors(e->arg[0]) + count_factors(e->arg[1]);
     return !is_constant(e);
 }
@@ -147,11 +142,6 @@ static void pick(const dv_lowering *lw, const dv_expr *e, uint32_t written,
         pick(lw, e->arg[i], written, best, best_points);
 }
 
-static int is_float_type(int type)
-{
-    return type >= 0 && dv_is_float((dv_dtype)type);
-}
-
 // Is it no larger than one of its factors? Others could be of any size.
 static int is_scaled(const dv_lowering *lw, const dv_expr *e)
 {
@@ -164,11 +154,11 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
                            const dv_expr **out)
 {
     *out = e;
-    if (is_product(e)) {
+    if (dv_lower_is_product(e)) {
         const dv_expr *args[2];
         for (int i = 0; i < 2; i++) {
             const dv_expr *x = e->arg[i];
-            DV_TRY(is_product(x) && is_float_type(x->dtype) &&
+            DV_TRY(dv_lower_is_product(x) && dv_lower_is_float(x->dtype) &&
                            is_scaled(lw, x) &&
                            dv_lower_free_vars(lw, x) != around
                        ? dv_lower_hoist_wide(lw, x, &args[i])
@@ -222,7 +212,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(fuse(lw, e->arg[i], e->kind == DV_EXPR_REDUCE ? NULL : keep,
                     inner, &args[i]));
-    if (e->kind == DV_EXPR_REDUCE && is_product(args[0]) &&
+    if (e->kind == DV_EXPR_REDUCE && dv_lower_is_product(args[0]) &&
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
     DV_TRY(whole_condition(lw, e, args));
@@ -238,7 +228,7 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out);
 
 static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
-    if (!is_product(e))
+    if (!dv_lower_is_product(e))
         return atom(lw, e, out);
     const dv_expr *args[2];
     for (int i = 0; i < 2; i++)

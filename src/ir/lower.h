@@ -20,6 +20,16 @@ typedef struct dv_lowering {
     int32_t *n_temps; // made of each tensor's statements so far, by tensor
 } dv_lowering;
 
+static inline int dv_lower_is_product(const dv_expr *e)
+{
+    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
+}
+
+static inline int dv_lower_is_float(int type) // weak ones are none
+{
+    return type >= 0 && dv_is_float((dv_dtype)type);
+}
+
 // A copy of an expression's node.
 dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
 // Vars that e, in terms of lw->work, depends on.

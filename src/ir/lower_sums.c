@@ -22,24 +22,14 @@ typedef struct product {
     uint32_t reduced, all; // variables
 } product;
 
-static int is_product(const dv_expr *e)
-{
-    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
-}
-
-static int is_float_type(int type)
-{
-    return type >= 0 && dv_is_float((dv_dtype)type);
-}
-
 // 0: there are too many, or whole numbers among them, whose mean would be one,
 // or some are found by indices.
 static int list(product *p, const dv_expr *e)
 {
-    if (is_product(e))
+    if (dv_lower_is_product(e))
         return list(p, e->arg[0]) && list(p, e->arg[1]);
     if (p->n == MOST_FACTORS ||
-        (e->kind != DV_EXPR_CONST && !is_float_type(e->dtype)) ||
+        (e->kind != DV_EXPR_CONST && !dv_lower_is_float(e->dtype)) ||
         (e->kind == DV_EXPR_READ &&
          dv_access_is_indirect(&p->lw->reads[e->read])))
         return 0;
@@ -50,15 +40,10 @@ static int list(product *p, const dv_expr *e)
 
 static double points(const product *p, uint32_t vars)
 {
-    const dv_op *op = &p->lw->work;
-    double n = 1;
-    for (int v = 0; v < op->n_vars; v++)
-        if (vars >> v & 1)
-            n *= (double)(op->vars[v].end - op->vars[v].begin);
-    return n;
+    return dv_op_many_points(&p->lw->work, vars);
 }
 
-// Those of some factors, by bits, or of the others; the order stays.
+// The product of some factors, by bits, in their order; NULL: of none.
 static dv_status multiply(product *p, uint32_t which, const dv_expr *like,
                           const dv_expr **out)
 {
@@ -159,8 +144,7 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     dv_expr *e, sum = {.kind = DV_EXPR_REDUCE,
                        .fn = DV_RED_SUM,
                        .n_args = 1,
-                       .off = like->off,
-                       .vars = c->sum};
+                       .off = like->off};
     const dv_expr *body, *outside, *read;
     uint32_t vars = c->sum;
     int n = 0, is_there = 0;
@@ -221,7 +205,8 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
     int with_vars = 0;
     choice c;
     *outside = NULL;
-    if (lw->work.is_extern || !is_float_type(like->dtype) || !list(&p, like))
+    if (lw->work.is_extern || !dv_lower_is_float(like->dtype) ||
+        !list(&p, like))
         return DV_OK;
     for (int i = 0; i < p.n; i++)
         with_vars += p.vars[i] != 0;

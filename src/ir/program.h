@@ -156,6 +156,8 @@ int dv_index_bounds(const dv_op *op, const dv_index *x, int64_t *lo,
                     int64_t *hi);
 // Points of the box of the vars in the mask; 0 when it overflows.
 int64_t dv_op_points(const dv_op *op, uint32_t vars);
+// The same in doubles, which do not overflow.
+double dv_op_many_points(const dv_op *op, uint32_t vars);
 // Elements from one step of a variable to the next, in a tensor that lies row
 // by row; what is found by indices does not count.
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var);
