@@ -35,8 +35,9 @@ dv_status cli_check_memory(const dv_program *p, int verify, dv_diag *diag)
         if (!dv_mul_i64(&n, dv_tensor_bytes(t), copies) ||
             !dv_add_i64(&need, need, n))
             need = INT64_MAX;
+        // Values and errors, of the ops and of the program as written.
         if (verify &&
-            (!dv_mul_i64(&n, t->n_elems, 8) || !dv_add_i64(&need, need, n)))
+            (!dv_mul_i64(&n, t->n_elems, 32) || !dv_add_i64(&need, need, n)))
             need = INT64_MAX;
         if (need == INT64_MAX)
             break;
@@ -111,4 +112,49 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
     printf("]  sum %.9g  hash %016" PRIx64 "\n",
            isnan(s.sum) ? fabs(s.sum) : s.sum, s.hash);
     return s.n_nan;
+}
+
+// -- Verdicts ----------------------------------------------------------------
+
+void cli_verdict_text(const dv_verdict *v)
+{
+    printf("verify: %s", v->ok ? "ok" : "FAILED");
+    if (v->tensor)
+        printf(", %s is %.3g off the oracle, %.3g allowed", v->tensor,
+               v->residual, v->threshold);
+    if (v->n_unknown)
+        printf(", %" PRId64 " element%s may be anything for rounding errors",
+               v->n_unknown, v->n_unknown == 1 ? "" : "s");
+    printf("\n");
+}
+
+void cli_verdict_json(dv_json *w, const dv_verdict *v)
+{
+    dv_json_open_flat(w, "verify", '{');
+    dv_json_bool(w, "ok", v->ok);
+    dv_json_double(w, "max_residual", v->residual);
+    dv_json_double(w, "threshold", v->threshold);
+    dv_json_int(w, "unknown", v->n_unknown);
+    dv_json_close(w);
+}
+
+dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
+                           dv_diag *diag)
+{
+    dv_text at = {0};
+    int64_t below = t->n_elems;
+    for (int d = 0; d < t->n_dims; d++) {
+        below /= t->shape[d];
+        dv_put(&at, "%s%" PRId64, d ? "," : "[",
+               v->element / below % t->shape[d]);
+    }
+    if (t->n_dims)
+        dv_put(&at, "]");
+    dv_status st =
+        dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
+                "%s%s differs from the oracle by %.3g, %.3g is "
+                "allowed",
+                t->name, at.at ? at.at : "", v->residual, v->threshold);
+    dv_text_free(&at);
+    return st;
 }

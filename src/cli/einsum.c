@@ -336,7 +336,7 @@ static dv_status verify(job *j)
     const dv_plan *plan = dv_einsum_plan(j->exec);
     dv_program *source = NULL;
     if (!plan) {
-        j->verdict = (dv_verdict){1, "y", 0, 0};
+        j->verdict = (dv_verdict){.ok = 1, .tensor = "y"};
         return DV_OK;
     }
     void **before = calloc((size_t)plan->ops->n_tensors * 2, sizeof *before);
@@ -396,11 +396,7 @@ static int report_json(const job *j)
     dv_json_string(&w, "executor", inner ? dv_exec_name(inner) : NULL);
     dv_json_double(&w, "seconds", j->seconds);
     if (j->verify) {
-        dv_json_open_flat(&w, "verify", '{');
-        dv_json_bool(&w, "ok", j->verdict.ok);
-        dv_json_double(&w, "max_residual", j->verdict.residual);
-        dv_json_double(&w, "threshold", j->verdict.threshold);
-        dv_json_close(&w);
+        cli_verdict_json(&w, &j->verdict);
     } else {
         dv_json_null(&w, "verify");
     }
@@ -419,9 +415,7 @@ static int report_text(const job *j)
            core->path.n_steps == 1 ? "" : "s", core->path.flops, j->seconds);
     cli_result_text(&j->y, j->result_data);
     if (j->verify)
-        printf("verify: %s, y is %.3g off the oracle, %.3g allowed\n",
-               j->verdict.ok ? "ok" : "FAILED", j->verdict.residual,
-               j->verdict.threshold);
+        cli_verdict_text(&j->verdict);
     return 0;
 }
 
@@ -457,9 +451,7 @@ static int work(job *j)
     code = j->json ? report_json(j) : report_text(j);
     if (!j->verify || j->verdict.ok)
         return code;
-    dv_fail(j->diag, DV_E_VERIFY, DV_NOWHERE,
-            "y differs from the oracle by %.3g, %.3g is allowed",
-            j->verdict.residual, j->verdict.threshold);
+    cli_not_verified(&j->verdict, &j->y, j->diag);
     cli_warnings(j->diag);
     return dv_status_exit(DV_E_VERIFY);
 }

@@ -3,6 +3,7 @@
 #define DV_CLI_LOAD_H
 #include "cli/cli.h"
 #include "plan/plan.h"
+#include "run/data.h"
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
@@ -39,6 +40,11 @@ int cli_range(const cli_command *c, const char *text, double *low,
 // line returns how many are nan.
 void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
 int64_t cli_result_text(const dv_tensor *t, const void *data);
+// What --verify found. The last: why it failed, as an error.
+void cli_verdict_text(const dv_verdict *v);
+void cli_verdict_json(dv_json *w, const dv_verdict *v);
+dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
+                           dv_diag *diag);
 
 // The part of --explain about scratchpads (scratch.c).
 void cli_explain_scratch(dv_text *out, const dv_plan *plan);

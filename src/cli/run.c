@@ -148,11 +148,7 @@ static void report_json(const cli_job *j)
     dv_json_string(&w, "executor", j->exec ? dv_exec_name(j->exec) : "mpi");
     dv_json_double(&w, "seconds", j->seconds);
     if (j->verify) {
-        dv_json_open_flat(&w, "verify", '{');
-        dv_json_bool(&w, "ok", j->verdict.ok);
-        dv_json_double(&w, "max_residual", j->verdict.residual);
-        dv_json_double(&w, "threshold", j->verdict.threshold);
-        dv_json_close(&w);
+        cli_verdict_json(&w, &j->verdict);
     } else {
         dv_json_null(&w, "verify");
     }
@@ -208,10 +204,8 @@ static void report_text(const cli_job *j)
                    "--random LOW..HIGH changes that\n",
                    t->name, n_nan, j->low, j->high);
     }
-    if (j->verify && j->verdict.tensor)
-        printf("verify: %s, %s is %.3g off the oracle, %.3g allowed\n",
-               j->verdict.ok ? "ok" : "FAILED", j->verdict.tensor,
-               j->verdict.residual, j->verdict.threshold);
+    if (j->verify)
+        cli_verdict_text(&j->verdict);
 }
 
 static int work(cli_job *j)
@@ -238,9 +232,9 @@ int cli_run_report(const cli_job *j)
     else
         report_text(j);
     if (j->verify && !j->verdict.ok) {
-        dv_fail(j->diag, DV_E_VERIFY, DV_NOWHERE,
-                "%s differs from the oracle by %.3g, %.3g is allowed",
-                j->verdict.tensor, j->verdict.residual, j->verdict.threshold);
+        cli_not_verified(
+            &j->verdict,
+            &j->p->tensors[dv_program_find(j->p, j->verdict.tensor)], j->diag);
         cli_warnings(j->diag); // the report is out; say it in words
         return dv_status_exit(DV_E_VERIFY);
     }

@@ -1,4 +1,6 @@
 #include "ir/eval.h"
+#include "ir/error.h"
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -89,19 +91,23 @@ typedef struct evaluator {
     dv_status status;        // first failure; values are 0 from then on
     int64_t at[DV_MAX_VARS]; // the point
     // Row-major offset of each direct access: flat[0] is the write's, then
-    // one per read. n_vars coefficients, the base, and 1 if an index is read.
+    // one per read. n_vars coefficients, the base, 1 if an index is read, and 1
+    // if what is read may be off, or so once the arithmetic takes it.
     int64_t *flat;
     double done, total; // points
-    double cancelled;   // of the op at hand
+    // Of the op, where errors are asked for. `unsure`: a tensor that is read is
+    // off somewhere; `lost`: an index that was read may be.
+    dv_arithmetic in;
+    int unsure, lost;
 } evaluator;
 
-static double value(evaluator *ev, const dv_expr *e);
+static dv_approx value(evaluator *ev, const dv_expr *e);
 
 // Element number of an access at the current point. `n` counts the write as 0.
 static int64_t element(evaluator *ev, const dv_access *a, int n)
 {
     const dv_op *op = ev->op;
-    const int64_t *flat = ev->flat + (int64_t)n * (op->n_vars + 2);
+    const int64_t *flat = ev->flat + (int64_t)n * (op->n_vars + 3);
     if (!flat[op->n_vars + 1]) {
         int64_t off = flat[op->n_vars];
         for (int v = 0; v < op->n_vars; v++)
@@ -115,7 +121,10 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
         int64_t i = x->base;
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
-            double at = ev->values[from->tensor][element(ev, from, x->via + 1)];
+            int64_t k = element(ev, from, x->via + 1);
+            double at = ev->values[from->tensor][k];
+            if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
+                ev->lost = 1;
             i = at < 0x1p63 ? (int64_t)at : INT64_MAX; // integers, by type
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
@@ -153,13 +162,56 @@ static int next_point(evaluator *ev, uint32_t vars)
     return 0;
 }
 
-// A result that is much smaller than what it is made of keeps their errors.
-static void note_loss(evaluator *ev, double largest, double result)
+// -- Errors ------------------------------------------------------------------
+
+// All of an op is computed in f64 where a tensor of it is, otherwise in f32.
+static void set_arithmetic(evaluator *ev)
 {
-    if (isfinite(largest) && largest > ev->cancelled &&
-        fabs(result) < largest / 2)
-        ev->cancelled = largest;
+    const dv_op *op = ev->op;
+    dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
+    int f64 = t == DV_F64 || !ev->options->round, floats = dv_is_float(t);
+    ev->in = (dv_arithmetic){0, 0, DBL_MAX};
+    ev->unsure = 0;
+    if (!ev->options->errors)
+        return;
+    for (int r = 0; r < op->n_reads; r++) {
+        const dv_tensor *from = &ev->p->tensors[op->reads[r].tensor];
+        const double *error = ev->options->errors[op->reads[r].tensor];
+        f64 |= from->dtype == DV_F64;
+        floats |= dv_is_float(from->dtype);
+        int64_t i = 0;
+        while (i < from->n_elems && error[i] == 0)
+            i++;
+        int off = i < from->n_elems;
+        int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
+        ev->flat[(int64_t)(r + 2) * (op->n_vars + 3) - 1] = off || !held;
+        ev->unsure |= off;
+    }
+    if (!floats)
+        return;
+    ev->in.eps = dv_dtype_eps(f64 ? DV_F64 : DV_F32);
+    ev->in.least = f64 ? DBL_MIN * DBL_EPSILON : 0x1p-149;
+    ev->in.most = f64 ? DBL_MAX : (double)FLT_MAX;
 }
+
+// A value that the arithmetic may not hold as it is.
+static dv_approx taken(const evaluator *ev, double v, double error)
+{
+    int narrow = ev->in.most < DBL_MAX && (double)(float)v != v;
+    return (dv_approx){
+        v, error + (narrow ? dv_fn_rounding(DV_FN_ADD, v, v, &ev->in) : 0)};
+}
+
+// One that is computed with further: beyond the largest it is lost.
+static dv_approx operand(evaluator *ev, const dv_expr *e)
+{
+    dv_approx x = value(ev, e);
+    if (ev->options->errors && isfinite(x.v) && fabs(x.v) > ev->in.most)
+        x.e = INFINITY;
+    return x;
+}
+
+// -- Values ------------------------------------------------------------------
 
 // Integers wrap around in 64 bits, as they do in every executor. Tensors are
 // doubles all the same: i64 beyond 2^53 is rounded when it is stored.
@@ -203,7 +255,7 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
 {
     static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
     if (!is_whole(e) || e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
-        return to_whole(value(ev, e));
+        return to_whole(value(ev, e).v);
     if (e->kind == DV_EXPR_REDUCE) {
         int64_t acc = to_whole(dv_reducer_get((dv_reducer)e->fn)->zero);
         start(ev, e->vars);
@@ -213,49 +265,91 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
         return acc;
     }
     if (e->fn == DV_FN_SELECT)
-        return whole(ev, e->arg[value(ev, e->arg[0]) != 0 ? 1 : 2]);
+        return whole(ev, e->arg[value(ev, e->arg[0]).v != 0 ? 1 : 2]);
     int64_t x = whole(ev, e->arg[0]);
     return whole_step((dv_fn)e->fn, x,
                       e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
 }
 
-static double reduced(evaluator *ev, const dv_expr *e)
+// Rounding errors of a sum in any order are in proportion to what is added,
+// signs aside, and grow with the root of its length, not with it.
+static dv_approx reduced(evaluator *ev, const dv_expr *e)
 {
-    double acc = dv_reducer_get((dv_reducer)e->fn)->zero, n = 0, most = 0;
+    const dv_reducer how = (dv_reducer)e->fn;
+    int adds = how == DV_RED_SUM || how == DV_RED_MEAN;
+    dv_approx acc = {dv_reducer_get(how)->zero, 0};
+    double n = 0, size = 0;
     start(ev, e->vars);
     do {
-        acc = dv_reducer_step((dv_reducer)e->fn, acc, value(ev, e->arg[0]));
-        most = fmax(most, fabs(acc));
+        dv_approx x = operand(ev, e->arg[0]), both[3] = {acc, x};
+        acc.v = dv_reducer_step(how, acc.v, x.v);
         n++;
+        if (!ev->options->errors)
+            continue;
+        if (adds) {
+            acc.e += x.e;
+            size += isfinite(x.v) ? fabs(x.v) : 0;
+        } else if (how == DV_RED_PROD) {
+            acc.e = fabs(acc.v) > ev->in.most && isfinite(acc.v)
+                        ? INFINITY
+                        : dv_fn_error(DV_FN_MUL, both, acc.v) +
+                              dv_fn_rounding(DV_FN_MUL, x.v, acc.v, &ev->in);
+        } else {
+            acc.e = fmax(acc.e, x.e);
+        }
     } while (next_point(ev, e->vars));
-    if (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN)
-        note_loss(ev, most, acc);
-    return e->fn == DV_RED_MEAN ? acc / n : acc;
+    if (adds)
+        acc.e += size > ev->in.most ? INFINITY
+                                    : ev->in.eps * fmin(n, 4 * sqrt(n)) * size;
+    if (how == DV_RED_MEAN) {
+        acc.v /= n;
+        acc.e = acc.e / n + dv_fn_rounding(DV_FN_DIV, acc.v, acc.v, &ev->in);
+    }
+    return acc;
 }
 
-static double value(evaluator *ev, const dv_expr *e)
+static dv_approx applied(evaluator *ev, const dv_expr *e)
 {
-    double x[3] = {0};
-    if (is_whole(e) && e->n_args)
-        return (double)whole(ev, e);
+    dv_approx x[3] = {{0, 0}}, r = {0, 0};
+    for (int i = 0; i < e->n_args; i++)
+        x[i] = operand(ev, e->arg[i]);
+    r.v = dv_fn_apply((dv_fn)e->fn, x[0].v, x[1].v, x[2].v);
+    if (ev->options->errors)
+        r.e = dv_fn_error((dv_fn)e->fn, x, r.v) +
+              dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
+    return r;
+}
+
+static dv_approx value(evaluator *ev, const dv_expr *e)
+{
+    int is_int = is_whole(e) && e->n_args;
+    dv_approx r = {0, 0};
+    if (is_int && !ev->unsure)
+        return (dv_approx){(double)whole(ev, e), 0};
     switch ((dv_expr_kind)e->kind) {
     case DV_EXPR_CONST:
-        return e->value;
+        return taken(ev, e->value, 0);
     case DV_EXPR_READ: {
         const dv_access *a = &ev->op->reads[e->read];
-        return ev->values[a->tensor][element(ev, a, e->read + 1)];
+        int64_t i = element(ev, a, e->read + 1);
+        r.v = ev->values[a->tensor][i];
+        if (ev->lost)
+            r.e = INFINITY;
+        else if (ev->flat[(int64_t)(e->read + 2) * (ev->op->n_vars + 3) - 1])
+            r = taken(ev, r.v, ev->options->errors[a->tensor][i]);
+        return r;
     }
     case DV_EXPR_REDUCE:
-        return reduced(ev, e);
+        r = reduced(ev, e);
+        break;
     case DV_EXPR_APPLY:
+        r = applied(ev, e);
         break;
     }
-    for (int i = 0; i < e->n_args; i++)
-        x[i] = value(ev, e->arg[i]);
-    double result = dv_fn_apply((dv_fn)e->fn, x[0], x[1], x[2]);
-    if (e->fn == DV_FN_ADD || e->fn == DV_FN_SUB)
-        note_loss(ev, fmax(fabs(x[0]), fabs(x[1])), result);
-    return result;
+    if (is_int) // which wraps around, as floats do not
+        r = (dv_approx){(double)whole(ev, e),
+                        fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
+    return r;
 }
 
 // A whole number as a tensor of the type holds it.
@@ -268,9 +362,11 @@ static double wrapped(dv_dtype t, int64_t v)
     return t == DV_I64 ? (double)v : dv_round_to(t, (double)v);
 }
 
-static double stored(const evaluator *ev, dv_dtype t, double v)
+static dv_approx stored(const evaluator *ev, dv_dtype t, dv_approx x)
 {
-    return ev->options->round || !dv_is_float(t) ? dv_round_to(t, v) : v;
+    if (!ev->options->round && dv_is_float(t))
+        return x;
+    return (dv_approx){dv_round_to(t, x.v), dv_stored_error(t, x)};
 }
 
 static void flatten(evaluator *ev, const dv_access *a, int64_t *flat)
@@ -278,7 +374,7 @@ static void flatten(evaluator *ev, const dv_access *a, int64_t *flat)
     const dv_tensor *t = &ev->p->tensors[a->tensor];
     int64_t stride = 1;
     int n = ev->op->n_vars;
-    memset(flat, 0, ((size_t)n + 2) * sizeof *flat);
+    memset(flat, 0, ((size_t)n + 3) * sizeof *flat);
     flat[n + 1] = dv_access_is_indirect(a);
     for (int d = a->n_dims - 1; d >= 0; d--) {
         for (int v = 0; v < n && a->index[d].via < 0; v++)
@@ -297,6 +393,37 @@ static void tell(evaluator *ev, double points)
         ev->options->progress(ev->options->user, ev->done / ev->total);
 }
 
+// What the op is at the current point, and where that goes.
+static void run_point(evaluator *ev, dv_approx *result, int64_t *place)
+{
+    const dv_op *op = ev->op;
+    dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
+    ev->lost = 0;
+    if (is_whole(op->body)) {
+        result->v = wrapped(t, whole(ev, op->body));
+        result->e = !ev->unsure ? 0 : dv_stored_error(t, value(ev, op->body));
+        if (fabs(result->v) > 0x1p53) // more than a double holds
+            result->e += 0x1p-51 * fabs(result->v);
+    } else {
+        *result = stored(ev, t, value(ev, op->body));
+    }
+    *place = element(ev, &op->write, 0);
+    if (ev->lost)
+        result->e = INFINITY;
+}
+
+static void put(evaluator *ev, const dv_approx *result, const int64_t *place,
+                int64_t n)
+{
+    int32_t t = ev->op->write.tensor;
+    double *const *errors = ev->options->errors;
+    for (int64_t i = 0; i < n; i++) {
+        ev->values[t][place[i]] = result[i].v;
+        if (errors)
+            errors[t][place[i]] = result[i].e;
+    }
+}
+
 // All results and places first, then the stores: an update reads the old
 // values, also where an index goes through them.
 static dv_status run_op(evaluator *ev)
@@ -309,11 +436,10 @@ static dv_status run_op(evaluator *ev)
     }
     int64_t n = dv_op_points(op, written);
     double each = dv_op_work(op) / (double)n;
-    const dv_tensor *t = &ev->p->tensors[op->write.tensor];
-    size_t words = (size_t)(op->n_vars + 2) * (size_t)(op->n_reads + 1);
+    size_t words = (size_t)(op->n_vars + 3) * (size_t)(op->n_reads + 1);
     ev->flat = dv_alloc(words * sizeof *ev->flat);
-    int fits = (size_t)n <= SIZE_MAX / sizeof(double);
-    double *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
+    int fits = (size_t)n <= SIZE_MAX / sizeof(dv_approx);
+    dv_approx *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
     int64_t *place = fits ? dv_alloc((size_t)n * sizeof *place) : NULL;
     if (!result || !place || !ev->flat) {
         dv_release(result);
@@ -323,17 +449,15 @@ static dv_status run_op(evaluator *ev)
     }
     for (int i = -1; i < op->n_reads; i++)
         flatten(ev, i < 0 ? &op->write : &op->reads[i],
-                ev->flat + (int64_t)(i + 1) * (op->n_vars + 2));
+                ev->flat + (int64_t)(i + 1) * (op->n_vars + 3));
+    set_arithmetic(ev);
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
-        result[i] = is_whole(op->body)
-                        ? wrapped(t->dtype, whole(ev, op->body))
-                        : stored(ev, t->dtype, value(ev, op->body));
-        place[i] = element(ev, &op->write, 0);
+        run_point(ev, &result[i], &place[i]);
         next_point(ev, written);
         tell(ev, each);
     }
-    for (int64_t i = 0; i < n && ev->status == DV_OK; i++)
-        ev->values[op->write.tensor][place[i]] = result[i];
+    if (ev->status == DV_OK)
+        put(ev, result, place, n);
     dv_release(place);
     dv_release(result);
     dv_release(ev->flat);
@@ -349,13 +473,8 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
         const dv_repeat *r =
             next < ev->p->n_repeats ? &ev->p->repeats[next] : NULL;
         if (!r || r->first_op != i || r->end_op > end) {
-            double *lost = ev->options->cancelled;
-            ev->op = &ev->p->ops[i];
-            ev->cancelled = lost ? lost[i] : 0;
+            ev->op = &ev->p->ops[i++];
             DV_TRY(run_op(ev));
-            if (lost)
-                lost[i] = ev->cancelled;
-            i++;
             continue;
         }
         for (int64_t n = 0; n < r->times; n++)

@@ -9,10 +9,11 @@ typedef struct dv_eval_options {
     // Round floats to their tensor's dtype when stored, as a machine does.
     // Without it only integers are cut to size.
     int round;
-    // When not NULL: room for a number per op, which becomes the largest value
-    // that cancelled in it, in a sum, a difference or a reducer: |a| or |b|
-    // where |a + b| is less than half of that. 0: nothing did.
-    double *cancelled;
+    // When not NULL: room like that of `values`, set for inputs. Becomes how
+    // far off a machine's values may be, element by element (ir/error.h): one
+    // that computes in f32 or f64 and stores rounded, or, without `round`, all
+    // in f64. Infinity: by anything.
+    double *const *errors;
     // Called now and then with the share done, 0 to 1. NULL: never.
     void (*progress)(void *user, double done);
     void *user;

@@ -15,9 +15,14 @@ void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
 
 typedef struct dv_verdict {
     int ok;
-    // Of the output that comes nearest to failing.
+    // The element of the outputs that comes nearest to failing, by how much it
+    // is off, and by how much it may be; NULL: there is none.
     const char *tensor;
+    int64_t element;
     double residual, threshold;
+    // Elements that may be anything: rounding errors decide whether they
+    // overflow, or whether what they are divided by is zero.
+    int64_t n_unknown;
 } dv_verdict;
 
 // Hold outputs against the oracle. `before` has the inputs as they were before
@@ -26,12 +31,10 @@ typedef struct dv_verdict {
 // and, where lowering added ops, the ops with `source` (may be NULL), both in
 // unrounded doubles.
 //
-// The residual of an output is max |got - want| / max |want|. Its threshold is
-// twice the sum, along the longest path of ops to it, of the store's eps and
-// of the eps of the arithmetic times what one element takes of it: four per
-// function applied and four times the root of the reduction's length, times
-// how much larger the values were that cancelled on the way. Integers
-// that no float touched must be equal.
+// Every element has a bound of its own, from a running error analysis beside
+// the oracle (ir/error.h): copies, gathers, maxima and whole numbers must be
+// equal, a sum may be off by four times the root of its length in eps of what
+// it adds up, signs aside.
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,

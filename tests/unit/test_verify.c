@@ -1,0 +1,197 @@
+// What --verify takes and what it refuses: right results with all the errors
+// they may have, wrong ones however small they are.
+#include "exec_case.h"
+#include <math.h>
+
+static float *tensor(job *j, const char *name)
+{
+    return j->data[dv_program_find(j->plan->ops, name)];
+}
+
+static dv_verdict judged(job *j)
+{
+    dv_verdict v;
+    if (dv_verify(&v, j->p, j->plan, j->data, j->data, NULL, NULL, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    return v;
+}
+
+static void begin(job *j, const char *text)
+{
+    start(j, text, 1, DV_RUN_THREADS);
+}
+
+static void run(job *j)
+{
+    assert_int_equal(dv_exec_run(j->x, j->diag), DV_OK);
+    dv_verdict v = judged(j);
+    if (!v.ok)
+        fail_msg("%s[%d] is %g off, %g allowed", v.tensor, (int)v.element,
+                 v.residual, v.threshold);
+}
+
+// Puts x in, takes it out again, and has the verdict in between.
+static dv_verdict with(job *j, float *at, float x)
+{
+    float kept = *at;
+    *at = x;
+    dv_verdict v = judged(j);
+    *at = kept;
+    return v;
+}
+
+// -- What is refused
+// -----------------------------------------------------------
+
+// A wrong element beside one that is 1e9 times as large.
+static void test_small(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[16]\ny[i] = x[i] * 3\noutput y\n");
+    tensor(&j, "x")[7] = 1e9f;
+    run(&j);
+    float *y = tensor(&j, "y");
+    dv_verdict v = with(&j, &y[2], y[2] * 1.00001f);
+    assert_false(v.ok);
+    assert_int_equal(v.element, 2);
+    assert_true(v.threshold < 1e-6);
+    assert_true(with(&j, &y[2], nextafterf(y[2], 9)).ok);
+    stop(&j);
+}
+
+// No rounding, no error: copies, gathers, maxima, relu.
+static void test_exact(void **state)
+{
+    static const char *const text[] = {
+        "input x: f32[8, 8]\ny[i,j] = x[j,i]\noutput y\n",
+        "input x: f32[8, 8]\ny[i,j] = relu(-x[i,7-j])\noutput y\n",
+        "input x: f32[8, 8]\ny[i] = max[j] abs(x[i,j])\noutput y\n",
+        "input x: f32[8, 8]\ny[i,j] = max(x[i,j], 0.25)\noutput y\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        job j;
+        begin(&j, text[i]);
+        run(&j);
+        float *y = tensor(&j, "y");
+        dv_verdict v = with(&j, &y[1], nextafterf(y[1], 9));
+        assert_false(v.ok);
+        assert_int_equal(v.element, 1);
+        assert_true(v.threshold == 0);
+        stop(&j);
+    }
+}
+
+// One addend of so many that is left out, or there twice.
+static void test_sum(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[4, 4096]\ny[i] = sum[k] x[i,k]\noutput y\n");
+    run(&j);
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    int k = 0;
+    while (fabsf(x[k]) < .1f)
+        k++;
+    assert_false(with(&j, &y[0], y[0] - x[k]).ok);
+    assert_false(with(&j, &y[0], y[0] + x[k]).ok);
+    assert_false(with(&j, &y[0], NAN).ok);
+    assert_false(with(&j, &y[0], INFINITY).ok);
+    stop(&j);
+}
+
+static void test_infinite(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[8]\ny[i] = x[i] * x[i]\noutput y\n");
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    x[1] = 1e30f; // its square is more than f32 holds
+    x[2] = INFINITY;
+    x[3] = NAN;
+    x[4] = 1.844674e19f; // just less
+    run(&j);
+    assert_true(isinf(y[1]) && isinf(y[2]) && isnan(y[3]) && isfinite(y[4]));
+    for (int i = 1; i < 5; i++)
+        assert_false(with(&j, &y[i], 1).ok);
+    assert_false(with(&j, &y[1], NAN).ok);
+    stop(&j);
+}
+
+// -- What is taken
+// ---------------------------------------------------------------
+
+// A difference of large sums: what is left is their error.
+static void test_cancelled(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[4, 1000]\ns[i] = sum[k] x[i,k]\n"
+              "t[i] = sum[k] x[i,999-k]\ny[i] = s[i] - t[i]\noutput y\n");
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    for (int i = 0; i < 4000; i++)
+        x[i] += 100;
+    run(&j);
+    assert_true(judged(&j).threshold > 1e-3);
+    assert_false(with(&j, &y[1], 100).ok);
+    stop(&j);
+}
+
+// By a difference that is nearly nothing, then into a function that is bounded.
+static void test_bounded(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[64]\n"
+              "y[i] = tanh(1 / (exp(x[i]) * exp(-x[i]) - 1.0000001))\n"
+              "output y\n");
+    run(&j);
+    stop(&j);
+}
+
+// Where two values may be equal, either side of a choice is right.
+static void test_choice(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[64]\n"
+              "y[i] = select(exp(x[i]) * exp(-x[i]) > 1, 5, 7)\n"
+              "z[i] = select(exp(x[i]) > 0, 5, 7)\noutput y, z\n");
+    run(&j);
+    float *y = tensor(&j, "y"), *z = tensor(&j, "z");
+    assert_true(with(&j, &y[3], 12 - y[3]).ok);
+    assert_false(with(&j, &y[3], 6 - 12).ok);
+    assert_false(with(&j, &z[3], 7).ok);
+    stop(&j);
+}
+
+// A float that is cut off just beside a whole number, and one that is not.
+static void test_cut(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[8]\n"
+              "n[i]: i32 = exp(x[i]) * exp(-x[i]) * 3 * x[i]\noutput n\n");
+    float *x = tensor(&j, "x");
+    for (int i = 0; i < 8; i++)
+        x[i] = i ? .5f : 1; // 3 or nearly 3, and 1.5
+    run(&j);
+    int32_t *n = j.data[dv_program_find(j.plan->ops, "n")];
+    int32_t kept = n[0];
+    n[0] = 5 - kept; // 2 for 3, or 3 for 2
+    assert_true(judged(&j).ok);
+    n[0] = kept;
+    n[1] = 2;
+    assert_false(judged(&j).ok);
+    stop(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),     cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_sum),       cmocka_unit_test(test_infinite),
+        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
