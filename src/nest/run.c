@@ -11,6 +11,7 @@ typedef struct walk {
     const dv_nest *n;
     const dv_nest_tiles *tiles;
     int64_t *at; // a dimension's index among the elements of all its tiles
+    const dv_prim_info *main;
 } walk;
 
 // How often the loop runs where the loops around it stand: the last tile may
@@ -260,7 +261,7 @@ static dv_status run_any(const dv_nest *n, void *const at[], dv_diag *diag)
         x.n_free = k ? x.n_free : to;
     }
     dv_nest_tiles_of(&x.n, &tiles, &bad);
-    x.w = (walk){&x.n, &tiles, index};
+    x.w = (walk){.n = &x.n, .tiles = &tiles, .at = index};
     if (x.n_free)
         loop_any(&x, 0);
     else
@@ -281,7 +282,7 @@ static int is_common(const dv_nest *n)
 {
     return (n->dtype == DV_F32 || n->dtype == DV_F64) &&
            dv_nest_is_of_one_type(n) && !n->look && !n->mean && !n->constants &&
-           !dv_nest_is_select(n) && n->main != DV_PRIM_DOT &&
+           n->n_dims > 0 && !dv_nest_is_select(n) && n->main != DV_PRIM_DOT &&
            dv_nest_has(n, DV_IN0);
 }
 
@@ -300,7 +301,7 @@ dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
     if (!is_common(n))
         return run_any(n, at, diag);
     dv_nest_tiles_of(n, &tiles, &bad);
-    walk w = {n, &tiles, index};
+    walk w = {n, &tiles, index, dv_prim_get(n->main)};
     const void *in1 = dv_nest_has(n, DV_IN1) ? at[DV_IN1] : NULL;
     if (n->dtype == DV_F32)
         loop_f32(&w, 0, at[DV_IN0], in1, at[DV_OUT], 1, 1);
