@@ -116,12 +116,20 @@ static void finished_as_by_a_statement(void **state)
     }
 }
 
+// The oracle takes minutes in a build that watches addresses, of which the test
+// above has them all.
+#ifdef __SANITIZE_ADDRESS__
+enum { ORACLE_STEP = 5 };
+#else
+enum { ORACLE_STEP = 1 };
+#endif
+
 static void finished_as_by_the_oracle(void **state)
 {
     (void)state;
     char text[2][400];
     dv_verdict v;
-    for (int i = 0; i < N_CASES; i++) {
+    for (int i = 0; i < N_CASES; i += ORACLE_STEP) {
         job j;
         texts_of(i, text);
         start(&j, text[0], 2, DV_RUN_THREADS);
