@@ -47,7 +47,7 @@ double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
         return fabs(x[0].v) * x[1].e + x[0].e * (fabs(x[1].v) + x[1].e);
     if (fn == DV_FN_EQ || fn == DV_FN_NE)
         return fabs(x[0].v - x[1].v) <= sum;
-    if (fn == DV_FN_DIV && fabs(x[1].v) <= x[1].e)
+    if (fn == DV_FN_DIV && x[1].e > 0 && fabs(x[1].v) <= x[1].e)
         return INFINITY; // by what may be zero
     if ((fn == DV_FN_SILU || fn == DV_FN_GELU) && isfinite(x[0].v))
         return 1.2 * sum; // they dip; no slope is more than 1.13
@@ -99,6 +99,8 @@ double dv_fn_rounding(dv_fn fn, double x, double r, const dv_arithmetic *a)
     double e = n * (a->eps * fabs(r) + a->least);
     if (!isfinite(x))
         return e;
+    if ((fn == DV_FN_SIGMOID || fn == DV_FN_SILU) && x < -log(a->most))
+        e += fabs(r);                         // exp(-x) may be infinite
     if (fn == DV_FN_SILU || fn == DV_FN_GELU) // exp(x) may be denormal
         e += 64 * fabs(x) * a->least;
     return fn == DV_FN_GELU ? e + 4 * a->eps * fabs(x) : e;
@@ -109,6 +111,13 @@ double dv_stored_error(dv_dtype t, dv_approx x)
     if (x.e == 0)
         return 0;
     if (!isfinite(x.e))
+        return INFINITY;
+    // Whole numbers wrap around, and anything lies between.
+    double end = t == DV_I8    ? 0x1p7
+                 : t == DV_I32 ? 0x1p31
+                 : t == DV_I64 ? 0x1p63
+                               : INFINITY;
+    if (fabs(x.v) + x.e >= end)
         return INFINITY;
     double r = dv_round_to(t, x.v);
     return fmax(gap(dv_round_to(t, x.v - x.e), r),

@@ -45,9 +45,9 @@ double dv_fn_apply(dv_fn fn, double x, double y, double z)
     case DV_FN_ERF:
         return erf(x);
     case DV_FN_SIGMOID:
-        return 1 / (1 + exp(-x));
+        return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
     case DV_FN_SILU:
-        return x / (1 + exp(-x));
+        return x < 0 ? x * exp(x) / (1 + exp(x)) : x / (1 + exp(-x));
     case DV_FN_GELU:
         return 0.5 * x * erfc(x * -0.70710678118654752440);
     case DV_FN_RELU:
@@ -98,7 +98,7 @@ typedef struct evaluator {
     // Of the op, where errors are asked for. `unsure`: a tensor that is read is
     // off somewhere; `lost`: an index that was read may be.
     dv_arithmetic in;
-    int unsure, lost;
+    int unsure, lost, strayed; // the last: one that is written through
 } evaluator;
 
 static dv_approx value(evaluator *ev, const dv_expr *e);
@@ -125,6 +125,8 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
             double at = ev->values[from->tensor][k];
             if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
                 ev->lost = 1;
+            if (ev->lost) // the machine's need not be outside
+                at = fmin(fmax(at, 0), (double)t->shape[d] - 1);
             i = at < 0x1p63 ? (int64_t)at : INT64_MAX; // integers, by type
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
@@ -162,14 +164,31 @@ static int next_point(evaluator *ev, uint32_t vars)
     return 0;
 }
 
+// Integers wrap around in 64 bits, as they do in every executor. Tensors are
+// doubles all the same: i64 beyond 2^53 is rounded when it is stored.
+static int is_whole(const dv_expr *e)
+{
+    return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
+           e->dtype == DV_I32 || e->dtype == DV_I8;
+}
+
 // -- Errors ------------------------------------------------------------------
+
+static int has_floats(const dv_expr *e)
+{
+    for (int i = 0; i < e->n_args; i++)
+        if (has_floats(e->arg[i]))
+            return 1;
+    return !is_whole(e);
+}
 
 // All of an op is computed in f64 where a tensor of it is, otherwise in f32.
 static void set_arithmetic(evaluator *ev)
 {
     const dv_op *op = ev->op;
     dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
-    int f64 = t == DV_F64 || !ev->options->round, floats = dv_is_float(t);
+    int f64 = t == DV_F64 || !ev->options->round;
+    int floats = dv_is_float(t) || has_floats(op->body);
     ev->in = (dv_arithmetic){0, 0, DBL_MAX};
     ev->unsure = 0;
     if (!ev->options->errors)
@@ -178,7 +197,6 @@ static void set_arithmetic(evaluator *ev)
         const dv_tensor *from = &ev->p->tensors[op->reads[r].tensor];
         const double *error = ev->options->errors[op->reads[r].tensor];
         f64 |= from->dtype == DV_F64;
-        floats |= dv_is_float(from->dtype);
         int64_t i = 0;
         while (i < from->n_elems && error[i] == 0)
             i++;
@@ -206,20 +224,12 @@ static dv_approx taken(const evaluator *ev, double v, double error)
 static dv_approx operand(evaluator *ev, const dv_expr *e)
 {
     dv_approx x = value(ev, e);
-    if (ev->options->errors && isfinite(x.v) && fabs(x.v) > ev->in.most)
+    if (ev->options->errors && isfinite(x.v) && fabs(x.v) + x.e > ev->in.most)
         x.e = INFINITY;
     return x;
 }
 
 // -- Values ------------------------------------------------------------------
-
-// Integers wrap around in 64 bits, as they do in every executor. Tensors are
-// doubles all the same: i64 beyond 2^53 is rounded when it is stored.
-static int is_whole(const dv_expr *e)
-{
-    return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
-           e->dtype == DV_I32 || e->dtype == DV_I8;
-}
 
 static int64_t to_whole(double v)
 {
@@ -271,39 +281,68 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
                       e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
 }
 
-// Rounding errors of a sum in any order are in proportion to what is added,
-// signs aside, and grow with the root of its length, not with it.
+// What tells the rounding errors of a reduction in any order.
+typedef struct gathered {
+    double n;
+    double size, partial; // addends and sums on the way, signs aside
+    double largest;       // the product of what is above 1
+} gathered;
+
+static void gather(gathered *g, double x, double acc)
+{
+    double a = fabs(x);
+    if (isfinite(x))
+        g->size += a;
+    if (isfinite(acc))
+        g->partial += fabs(acc);
+    g->largest *= a > 1 ? a : 1;
+}
+
+// Errors of a sum are in proportion to what is added. They grow with the root
+// of its length, or, where roundings go the same way, with the sums before.
+static double gathered_error(const evaluator *ev, const gathered *g,
+                             dv_reducer how, double e)
+{
+    if (how == DV_RED_PROD) // what underflows is multiplied by the rest
+        return g->largest > ev->in.most ? INFINITY
+                                        : e + g->n * ev->in.least * g->largest;
+    if (how != DV_RED_SUM && how != DV_RED_MEAN)
+        return e;
+    if (g->size + e > ev->in.most)
+        return INFINITY;
+    return e +
+           ev->in.eps * (g->partial / 2 + fmin(g->n, 4 * sqrt(g->n)) * g->size);
+}
+
 static dv_approx reduced(evaluator *ev, const dv_expr *e)
 {
     const dv_reducer how = (dv_reducer)e->fn;
-    int adds = how == DV_RED_SUM || how == DV_RED_MEAN;
     dv_approx acc = {dv_reducer_get(how)->zero, 0};
-    double n = 0, size = 0;
+    gathered g = {.largest = 1};
     start(ev, e->vars);
     do {
         dv_approx x = operand(ev, e->arg[0]), both[3] = {acc, x};
         acc.v = dv_reducer_step(how, acc.v, x.v);
-        n++;
+        g.n++;
         if (!ev->options->errors)
             continue;
-        if (adds) {
-            acc.e += x.e;
-            size += isfinite(x.v) ? fabs(x.v) : 0;
+        gather(&g, x.v, acc.v);
+        if (how == DV_RED_SUM || how == DV_RED_MEAN) {
+            // A product that overflows here may be fused with the sum there.
+            int fused = !isfinite(x.v) && e->arg[0]->kind == DV_EXPR_APPLY;
+            acc.e += fused ? INFINITY : x.e;
         } else if (how == DV_RED_PROD) {
-            acc.e = fabs(acc.v) > ev->in.most && isfinite(acc.v)
-                        ? INFINITY
-                        : dv_fn_error(DV_FN_MUL, both, acc.v) +
-                              dv_fn_rounding(DV_FN_MUL, x.v, acc.v, &ev->in);
+            acc.e = dv_fn_error(DV_FN_MUL, both, acc.v) +
+                    dv_fn_rounding(DV_FN_MUL, x.v, acc.v, &ev->in);
         } else {
             acc.e = fmax(acc.e, x.e);
         }
     } while (next_point(ev, e->vars));
-    if (adds)
-        acc.e += size > ev->in.most ? INFINITY
-                                    : ev->in.eps * fmin(n, 4 * sqrt(n)) * size;
+    if (ev->options->errors)
+        acc.e = gathered_error(ev, &g, how, acc.e);
     if (how == DV_RED_MEAN) {
-        acc.v /= n;
-        acc.e = acc.e / n + dv_fn_rounding(DV_FN_DIV, acc.v, acc.v, &ev->in);
+        acc.v /= g.n;
+        acc.e = acc.e / g.n + dv_fn_rounding(DV_FN_DIV, acc.v, acc.v, &ev->in);
     }
     return acc;
 }
@@ -402,14 +441,15 @@ static void run_point(evaluator *ev, dv_approx *result, int64_t *place)
     if (is_whole(op->body)) {
         result->v = wrapped(t, whole(ev, op->body));
         result->e = !ev->unsure ? 0 : dv_stored_error(t, value(ev, op->body));
-        if (fabs(result->v) > 0x1p53) // more than a double holds
+        if (isfinite(result->v) &&
+            fabs(result->v) > 0x1p53) // more than a double holds
             result->e += 0x1p-51 * fabs(result->v);
     } else {
         *result = stored(ev, t, value(ev, op->body));
     }
+    ev->lost = 0;
     *place = element(ev, &op->write, 0);
-    if (ev->lost)
-        result->e = INFINITY;
+    ev->strayed |= ev->lost;
 }
 
 static void put(evaluator *ev, const dv_approx *result, const int64_t *place,
@@ -422,6 +462,8 @@ static void put(evaluator *ev, const dv_approx *result, const int64_t *place,
         if (errors)
             errors[t][place[i]] = result[i].e;
     }
+    for (int64_t i = 0; ev->strayed && i < ev->p->tensors[t].n_elems; i++)
+        errors[t][i] = INFINITY;
 }
 
 // All results and places first, then the stores: an update reads the old
@@ -451,6 +493,7 @@ static dv_status run_op(evaluator *ev)
         flatten(ev, i < 0 ? &op->write : &op->reads[i],
                 ev->flat + (int64_t)(i + 1) * (op->n_vars + 3));
     set_arithmetic(ev);
+    ev->strayed = 0;
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
         run_point(ev, &result[i], &place[i]);
         next_point(ev, written);

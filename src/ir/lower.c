@@ -188,7 +188,9 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
                           &outside));
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
-    DV_TRY(rebuild(lw, &left, &product, out));
+    *out = product; // all its sums are ops of their own
+    if (left.vars)
+        DV_TRY(rebuild(lw, &left, &product, out));
     // Without what is outside, it may not need every index any more.
     if (outside && (*out)->kind == DV_EXPR_REDUCE &&
         (!keep || dv_lower_free_vars(lw, *out) != written))

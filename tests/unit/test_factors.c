@@ -38,6 +38,13 @@ static void forms(void **state)
 {
     (void)state;
     static const char *const text[] = {
+        // Of all its factors only one is summed, then no sum is left.
+        "input a: f64[7] input b: f64[7] input c: f64[9] "
+        "y[i] = max((sum[k] a[i] * b[i] * c[k]), a[i]) output y",
+        "input a: f32[7] input c: f32[9] y[i] = sum[k] a[i] * a[i] * c[k] "
+        "output y",
+        "input a: f32[7] input c: f32[9] input d: f32[5] "
+        "y[i] = sum[k,l] a[i] * c[k] * d[l] output y",
         "input x: f32[32, 24, 20] input b: f32[24, 16] input c: f32[20, 16] "
         "y[i,l] = sum[j,k] x[i,j,k] * b[j,l] * c[k,l] output y",
         "input u: f32[40, 30] input w: f32[30, 50] input v: f32[40, 50] "
