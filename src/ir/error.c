@@ -5,8 +5,7 @@
 #include "ir/error.h"
 #include <math.h>
 
-// What one value has been off by, if it is `got` where r was meant.
-static double gap(double got, double r)
+double dv_gap(double got, double r)
 {
     if (isfinite(got) && isfinite(r))
         return fabs(got - r);
@@ -16,10 +15,10 @@ static double gap(double got, double r)
 static double at_corners(dv_fn fn, const dv_approx *x, double r)
 {
     double worst = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (x[1].e > 0 ? 4 : 2); i++) {
         double a = x[0].v + (i & 1 ? x[0].e : -x[0].e);
         double b = x[1].v + (i & 2 ? x[1].e : -x[1].e);
-        worst = fmax(worst, gap(dv_fn_apply(fn, a, b, 0), r));
+        worst = fmax(worst, dv_gap(dv_fn_apply(fn, a, b, 0), r));
     }
     return worst;
 }
@@ -29,7 +28,7 @@ static double of_choice(const dv_approx *x, double r)
     int sure = isnan(x[0].v) ? x[0].e == 0 : fabs(x[0].v) > x[0].e;
     if (x[0].e == 0 || sure)
         return x[x[0].v != 0 ? 1 : 2].e;
-    return fmax(x[1].e + gap(x[1].v, r), x[2].e + gap(x[2].v, r));
+    return fmax(x[1].e + dv_gap(x[1].v, r), x[2].e + dv_gap(x[2].v, r));
 }
 
 double dv_fn_error(dv_fn fn, const dv_approx *x, double r)
@@ -120,6 +119,6 @@ double dv_stored_error(dv_dtype t, dv_approx x)
     if (fabs(x.v) + x.e >= end)
         return INFINITY;
     double r = dv_round_to(t, x.v);
-    return fmax(gap(dv_round_to(t, x.v - x.e), r),
-                gap(dv_round_to(t, x.v + x.e), r));
+    return fmax(dv_gap(dv_round_to(t, x.v - x.e), r),
+                dv_gap(dv_round_to(t, x.v + x.e), r));
 }

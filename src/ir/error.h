@@ -10,6 +10,9 @@ typedef struct dv_approx {
     double v, e;
 } dv_approx;
 
+// How far two values are apart. Infinities and nans: 0 if they are the same.
+double dv_gap(double got, double want);
+
 // What a machine computes in. A result is off by eps of it and by `least`, for
 // those that are denormal; more than `most` is infinite. All 0 but `most`:
 // whole numbers, or nobody asks.

@@ -103,11 +103,17 @@ typedef struct evaluator {
 
 static dv_approx value(evaluator *ev, const dv_expr *e);
 
+// What `flat` has of an access.
+static int64_t *flat_of(const evaluator *ev, int n)
+{
+    return ev->flat + (int64_t)n * (ev->op->n_vars + 3);
+}
+
 // Element number of an access at the current point. `n` counts the write as 0.
 static int64_t element(evaluator *ev, const dv_access *a, int n)
 {
     const dv_op *op = ev->op;
-    const int64_t *flat = ev->flat + (int64_t)n * (op->n_vars + 3);
+    const int64_t *flat = flat_of(ev, n);
     if (!flat[op->n_vars + 1]) {
         int64_t off = flat[op->n_vars];
         for (int v = 0; v < op->n_vars; v++)
@@ -202,7 +208,7 @@ static void set_arithmetic(evaluator *ev)
             i++;
         int off = i < from->n_elems;
         int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
-        ev->flat[(int64_t)(r + 2) * (op->n_vars + 3) - 1] = off || !held;
+        flat_of(ev, r + 1)[op->n_vars + 2] = off || !held;
         ev->unsure |= off;
     }
     if (!floats)
@@ -374,7 +380,7 @@ static dv_approx value(evaluator *ev, const dv_expr *e)
         r.v = ev->values[a->tensor][i];
         if (ev->lost)
             r.e = INFINITY;
-        else if (ev->flat[(int64_t)(e->read + 2) * (ev->op->n_vars + 3) - 1])
+        else if (flat_of(ev, e->read + 1)[ev->op->n_vars + 2])
             r = taken(ev, r.v, ev->options->errors[a->tensor][i]);
         return r;
     }
@@ -490,8 +496,7 @@ static dv_status run_op(evaluator *ev)
         return dv_nomem(ev->diag);
     }
     for (int i = -1; i < op->n_reads; i++)
-        flatten(ev, i < 0 ? &op->write : &op->reads[i],
-                ev->flat + (int64_t)(i + 1) * (op->n_vars + 3));
+        flatten(ev, i < 0 ? &op->write : &op->reads[i], flat_of(ev, i + 1));
     set_arithmetic(ev);
     ev->strayed = 0;
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {

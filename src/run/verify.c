@@ -1,4 +1,5 @@
 #include "base/math.h"
+#include "ir/error.h"
 #include "ir/eval.h"
 #include "run/data.h"
 #include <math.h>
@@ -66,14 +67,6 @@ static double share(double off, double limit)
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
 }
 
-// Infinities and nans must be the same, where anything would not do.
-static double off_by(double got, double want)
-{
-    if (isfinite(got) && isfinite(want))
-        return fabs(got - want);
-    return got == want || (isnan(got) && isnan(want)) ? 0 : INFINITY;
-}
-
 static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
                   double limit)
 {
@@ -99,7 +92,7 @@ static void compare_run(dv_verdict *v, void *const *after, const oracle *o)
         const dv_tensor *t = &o->p->tensors[i];
         for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
             judge(v, t, k,
-                  off_by(dv_load(t->dtype, after[i], k), o->values[i][k]),
+                  dv_gap(dv_load(t->dtype, after[i], k), o->values[i][k]),
                   o->errors[i][k]);
     }
 }
@@ -113,7 +106,7 @@ static void compare_lowering(dv_verdict *v, const oracle *lowered,
         const dv_tensor *t = &lowered->p->tensors[i];
         int32_t s = dv_program_find(written->p, t->name);
         for (int64_t k = 0; t->is_output && s >= 0 && k < t->n_elems; k++)
-            judge(v, t, k, off_by(lowered->values[i][k], written->values[s][k]),
+            judge(v, t, k, dv_gap(lowered->values[i][k], written->values[s][k]),
                   lowered->errors[i][k] + written->errors[s][k]);
     }
 }
