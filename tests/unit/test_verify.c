@@ -233,6 +233,25 @@ static void test_right(void **state)
     }
 }
 
+// An element that neither the run nor the lowering can tell counts once.
+static void test_unknown_once(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j,
+          "input x: f32[4, 2]\ninput w: f32[2]\n"
+          "y[i] = 1 / (sum[j] x[i,j] * w[j]) + (max[j] x[i,j])\noutput y\n");
+    assert_true(j.p->n_ops < j.plan->ops->n_ops);
+    float *x = tensor(&j, "x"), *w = tensor(&j, "w");
+    w[0] = w[1] = 0.1f;
+    for (int i = 0; i < 8; i++)
+        x[i] = 0.3f;
+    x[5] = -0.3f;
+    run(&j);
+    assert_int_equal(judged(&j).n_unknown, 1);
+    stop(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +259,6 @@ int main(void)
         cmocka_unit_test(test_sum),       cmocka_unit_test(test_infinite),
         cmocka_unit_test(test_cancelled), cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_right)};
+        cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
