@@ -3,6 +3,7 @@
 #include "layout/layout.h"
 #include "plan/tiles.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // -- Creating --------------------------------------------------------------
@@ -137,36 +138,20 @@ const dv_moved *dv_sim_moved(const dv_sim *m)
 
 // -- Elements --------------------------------------------------------------
 
-void dv_sim_copy_in(unsigned char *to, const unsigned char *from, int host,
+// A machine may store 64-bit integers in four bytes.
+static void copy_in(unsigned char *to, const unsigned char *from, int host,
                     int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
 }
 
-void dv_sim_copy_out(unsigned char *to, const unsigned char *from, int host,
+static void copy_out(unsigned char *to, const unsigned char *from, int host,
                      int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
     if (host > device)
         memset(to + device, from[device - 1] & 0x80 ? 0xff : 0,
                (size_t)(host - device));
-}
-
-static void coords_of(const dv_tensor *t, int64_t at, int64_t *coords)
-{
-    for (int d = t->n_dims - 1; d >= 0; d--) {
-        coords[d] = at % t->shape[d];
-        at /= t->shape[d];
-    }
-}
-
-// Where element number `at` of a tensor is, in bytes of its memory.
-static int64_t place_of(const dv_sim *m, int32_t tensor, int64_t at)
-{
-    int64_t coords[DV_MAX_DIMS];
-    coords_of(&m->plan->ops->tensors[tensor], at, coords);
-    return dv_layout_place(&m->layouts[tensor], coords) *
-           m->layouts[tensor].elem_bytes;
 }
 
 void dv_sim_load(dv_sim *m, void *const *host)
@@ -178,11 +163,12 @@ void dv_sim_load(dv_sim *m, void *const *host)
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
+        dv_sim_place to = dv_sim_in_memory(m, i, m->memory[i]);
         memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
         for (int64_t k = 0; t->is_input && k < t->n_elems; k++)
-            dv_sim_copy_in(m->memory[i] + place_of(m, i, k),
-                           (const unsigned char *)host[i] + k * size, size,
-                           m->layouts[i].elem_bytes);
+            copy_in(dv_sim_at(&to, k),
+                    (const unsigned char *)host[i] + k * size, size,
+                    to.l->elem_bytes);
     }
 }
 
@@ -192,10 +178,10 @@ void dv_sim_store(const dv_sim *m, void *const *host)
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
+        dv_sim_place from = dv_sim_in_memory(m, i, m->memory[i]);
         for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            dv_sim_copy_out((unsigned char *)host[i] + k * size,
-                            m->memory[i] + place_of(m, i, k), size,
-                            m->layouts[i].elem_bytes);
+            copy_out((unsigned char *)host[i] + k * size, dv_sim_at(&from, k),
+                     size, from.l->elem_bytes);
     }
 }
 
@@ -203,91 +189,110 @@ void dv_sim_store(const dv_sim *m, void *const *host)
 
 typedef enum { FETCH, STORE, FORGET } purpose;
 
-// An access of the op at hand and where its elements are: in main memory, or
-// in the core's scratchpad.
-typedef struct place {
+// An access of the op at hand, and where its elements are.
+typedef struct visitor {
+    dv_sim *m;
     const dv_access *a;
     const dv_flat *f;
-    unsigned char *memory;
-    int32_t home; // -1: in memory
-    dv_sim_box box;
-} place;
+    purpose why;
+    dv_sim_place p;
+    unsigned char *image;
+    int size;                // of an element here
+    int64_t n;               // elements so far
+    int each;                // what an index finds moves for every index
+    int n_vars;              // it depends on,
+    int8_t var[DV_MAX_VARS]; // those with long steps first
+} visitor;
 
-static place find_place(const dv_sim *m, const dv_strips *s, int k, purpose why)
+static void order_vars(visitor *w, const dv_op *op)
+{
+    uint32_t vars = dv_access_vars(op, w->a);
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!(vars >> v & 1))
+            continue;
+        int i = w->n_vars++;
+        for (; i > 0 && !w->each &&
+               llabs(w->f->coef[w->var[i - 1]]) < llabs(w->f->coef[v]);
+             i--)
+            w->var[i] = w->var[i - 1];
+        w->var[i] = (int8_t)v;
+    }
+}
+
+static visitor visitor_of(dv_sim *m, const dv_strips *s, int k, purpose why)
 {
     const dv_op *op = s->k->op;
-    place p = {.a = k < op->n_reads ? &op->reads[k] : &op->write,
-               .f = k < op->n_reads ? &s->k->reads[k] : &s->k->write};
-    int32_t number = (int32_t)(op - m->plan->ops->ops);
-    p.memory = m->memory[p.a->tensor];
-    if (why == FETCH && s->old && p.a->tensor == op->write.tensor)
-        p.memory = m->old;
-    p.home = dv_home_of(m->plan, number, k);
-    if (p.home >= 0)
-        dv_sim_box_of(m, p.home, m->core, &p.box);
-    return p;
+    int32_t home = dv_home_of(m->plan, (int32_t)(op - m->plan->ops->ops), k);
+    visitor w = {.m = m, .why = why, .image = m->images[k]};
+    w.a = k < op->n_reads ? &op->reads[k] : &op->write;
+    w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
+    int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
+    w.p = home >= 0 ? dv_sim_in_home(m, home, m->core)
+                    : dv_sim_in_memory(m, w.a->tensor,
+                                       old ? m->old : m->memory[w.a->tensor]);
+    w.size = dv_dtype_get(w.p.t->dtype)->size_bytes;
+    w.each = dv_access_is_indirect(w.a);
+    order_vars(&w, op);
+    return w;
 }
 
-// Element number `at`; NULL: the core does not have it.
-static unsigned char *element(const dv_sim *m, const place *p, int64_t at)
+// An element for the first time: fetch it into the image, store it back, or
+// poison it again.
+static void touch(visitor *w, int64_t at)
 {
-    int64_t coords[DV_MAX_DIMS];
-    if (p->home < 0)
-        return p->memory + place_of(m, p->a->tensor, at);
-    coords_of(&m->plan->ops->tensors[p->a->tensor], at, coords);
-    return dv_sim_home_at(m, p->home, m->core, &p->box, coords);
+    unsigned char *here = w->image + at * w->size;
+    unsigned char *there = w->why == FORGET ? NULL : dv_sim_at(&w->p, at);
+    if (w->why == FETCH && there)
+        copy_out(here, there, w->size, w->p.l->elem_bytes);
+    else if (w->why == STORE && there)
+        copy_in(there, here, w->size, w->p.l->elem_bytes);
+    else
+        memset(here, DV_POISON, (size_t)w->size);
 }
 
-// Visit every element that access k touches in the box, once: fetch it into
-// the image, store it back, or poison it again.
+// Elements `step` apart; `wipe`: what marks those that were seen.
+static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
+{
+    unsigned char *seen = w->m->seen;
+    for (int64_t i = 0; i < n; i++, at += step) {
+        if (wipe) {
+            seen[at] = 0;
+            continue;
+        }
+        w->n += w->each || !seen[at];
+        if (!seen[at])
+            touch(w, at);
+        seen[at] = 1;
+    }
+}
+
+// Visit every element that access k touches in the box, once.
 static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
 {
-    place p = find_place(m, s, k, why);
-    const dv_access *a = p.a;
-    const dv_flat *f = p.f;
-    unsigned char *image = m->images[k];
-    const dv_tensor *t = &m->plan->ops->tensors[a->tensor];
-    int size = dv_dtype_get(t->dtype)->size_bytes;
-    int64_t device = m->layouts[a->tensor].elem_bytes, n = 0;
-    uint32_t vars = dv_access_vars(s->k->op, a);
-    // What an index finds moves for every index, found before or not.
-    int each = dv_access_is_indirect(a);
+    visitor w = visitor_of(m, s, k, why);
     int64_t point[DV_MAX_VARS];
-    for (int pass = 0; pass < 2; pass++) { // the second wipes the marks
+    int row = w.each ? -1 : w.n_vars - 1; // along which the steps are even
+    int64_t step = row < 0 ? 0 : w.f->coef[w.var[row]];
+    int64_t n = row < 0 ? 1 : b->end[w.var[row]] - b->begin[w.var[row]];
+    for (int wipe = 0; wipe < 2; wipe++) {
         memcpy(point, b->begin, sizeof point);
-        for (int v = 0; v >= 0;) {
-            int64_t at = dv_strips_offset(s, a, f, point);
-            unsigned char *here = image + at * size;
-            if (pass == 0)
-                n += each || !m->seen[at];
-            if (pass) {
-                m->seen[at] = 0;
-            } else if (!m->seen[at]) {
-                unsigned char *there =
-                    why == FORGET ? NULL : element(m, &p, at);
-                m->seen[at] = 1;
-                if (why == FETCH && there)
-                    dv_sim_copy_out(here, there, size, device);
-                else if (why == STORE && there)
-                    dv_sim_copy_in(there, here, size, device);
-                else
-                    memset(here, DV_POISON, (size_t)size);
-            }
-            for (v = s->k->op->n_vars - 1; v >= 0; v--) {
-                if (!(vars >> v & 1))
-                    continue;
+        for (int i = 0; i >= 0;) {
+            visit_row(&w, dv_strips_offset(s, w.a, w.f, point), step, n, wipe);
+            for (i = row < 0 ? w.n_vars - 1 : row - 1; i >= 0; i--) {
+                int v = w.var[i];
                 if (++point[v] < b->end[v])
                     break;
                 point[v] = b->begin[v];
             }
         }
     }
-    for (int i = 0; i < 2 && p.home < 0; i++) {
+    int64_t device = w.p.l->elem_bytes;
+    for (int i = 0; i < 2 && !w.p.is_home; i++) {
         dv_moved *c = i ? m->counts : &m->moved;
-        c->read_elems += why == FETCH ? n : 0;
-        c->read_bytes += why == FETCH ? n * device : 0;
-        c->write_elems += why == STORE ? n : 0;
-        c->write_bytes += why == STORE ? n * device : 0;
+        c->read_elems += why == FETCH ? w.n : 0;
+        c->read_bytes += why == FETCH ? w.n * device : 0;
+        c->write_elems += why == STORE ? w.n : 0;
+        c->write_bytes += why == STORE ? w.n * device : 0;
     }
 }
 

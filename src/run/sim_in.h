@@ -28,28 +28,37 @@ struct dv_sim {
     int64_t scratch_bytes; // of one core
 };
 
-// One element between host order and the machine's memory. A machine may store
-// 64-bit integers in four bytes.
-void dv_sim_copy_in(unsigned char *to, const unsigned char *from, int host,
-                    int64_t device);
-void dv_sim_copy_out(unsigned char *to, const unsigned char *from, int host,
-                     int64_t device);
+// -- Places (sim_place.c) --------------------------------------------------
+
+// Elements of a tensor: a box of it on one core, or all of it in main memory.
+typedef struct dv_sim_place {
+    const dv_tensor *t;
+    const dv_layout *l;
+    unsigned char *start;
+    int is_home, any; // any: the box is not empty
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+    // Elements last found: so many from number `first` on, `step` bytes apart.
+    int64_t first, step;
+    uint64_t n;
+    unsigned char *run;
+} dv_sim_place;
+dv_sim_place dv_sim_in_memory(const dv_sim *m, int32_t tensor,
+                              unsigned char *memory);
+dv_sim_place dv_sim_in_home(const dv_sim *m, int32_t home, int64_t core);
+unsigned char *dv_sim_look(dv_sim_place *p, int64_t at);
+
+// Element number `at` of the tensor; NULL: it is not in the box.
+static inline unsigned char *dv_sim_at(dv_sim_place *p, int64_t at)
+{
+    uint64_t i = (uint64_t)(at - p->first);
+    return i < p->n ? p->run + (int64_t)i * p->step : dv_sim_look(p, at);
+}
 
 // -- Scratchpads (sim_scratch.c) -------------------------------------------
 
 // 0 when out of memory.
 int dv_sim_scratch_create(dv_sim *m);
 void dv_sim_scratch_wipe(dv_sim *m);
-// What a core has of a home.
-typedef struct dv_sim_box {
-    int any;
-    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
-} dv_sim_box;
-void dv_sim_box_of(const dv_sim *m, int32_t home, int64_t core,
-                   dv_sim_box *out);
-// An element of a home on a core; NULL: it is not there.
-unsigned char *dv_sim_home_at(const dv_sim *m, int32_t home, int64_t core,
-                              const dv_sim_box *box, const int64_t *coords);
 // What comes into scratchpads before an op, and goes to memory after it.
 void dv_sim_fill_homes(dv_sim *m, int32_t op);
 void dv_sim_store_homes(dv_sim *m, int32_t op);

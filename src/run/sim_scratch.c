@@ -31,60 +31,42 @@ void dv_sim_scratch_wipe(dv_sim *m)
                (size_t)m->scratch_bytes * (size_t)m->plan->target.cores);
 }
 
-// -- Elements --------------------------------------------------------------
-
-void dv_sim_box_of(const dv_sim *m, int32_t home, int64_t core, dv_sim_box *out)
-{
-    dv_view v;
-    out->any = !dv_home_view(&v, m->plan, &m->plan->scratch.homes[home]) &&
-               dv_view_box(&v, core, out->lo, out->hi);
-}
-
-unsigned char *dv_sim_home_at(const dv_sim *m, int32_t home, int64_t core,
-                              const dv_sim_box *box, const int64_t *coords)
-{
-    const dv_home *h = &m->plan->scratch.homes[home];
-    const dv_layout *l = &m->layouts[h->tensor];
-    int32_t n = m->plan->ops->tensors[h->tensor].n_dims;
-    if (!box->any)
-        return NULL;
-    for (int32_t d = 0; d < n; d++)
-        if (coords[d] < box->lo[d] || coords[d] >= box->hi[d])
-            return NULL;
-    return m->scratch + core * m->scratch_bytes + h->address +
-           dv_box_place(l, box->lo, box->hi, coords) * l->elem_bytes;
-}
-
 // -- Copies ----------------------------------------------------------------
 
-// Every coordinate of a box, one after the other.
-static int step(const dv_sim_box *b, int32_t n_dims, int64_t *at)
+// The box that two have in common, as `a` has it; 0: there is none.
+static int meet(dv_sim_place *a, const dv_sim_place *b)
 {
-    for (int32_t d = n_dims - 1; d >= 0; d--) {
-        if (++at[d] < b->hi[d])
-            return 1;
-        at[d] = b->lo[d];
+    int any = a->any && b->any;
+    for (int32_t d = 0; d < a->t->n_dims && any; d++) {
+        a->lo[d] = dv_max_i64(a->lo[d], b->lo[d]);
+        a->hi[d] = dv_min_i64(a->hi[d], b->hi[d]);
+        any = a->lo[d] < a->hi[d];
     }
-    return 0;
+    return any;
 }
 
-static int meet(const dv_sim_box *a, const dv_sim_box *b, int32_t n_dims,
-                dv_sim_box *out)
+// Copies all elements of a box from one place to another; how many they are.
+static int64_t copy(const dv_sim_place *box, dv_sim_place *to,
+                    dv_sim_place *from)
 {
-    out->any = a->any && b->any;
-    for (int32_t d = 0; d < n_dims && out->any; d++) {
-        out->lo[d] = dv_max_i64(a->lo[d], b->lo[d]);
-        out->hi[d] = dv_min_i64(a->hi[d], b->hi[d]);
-        out->any = out->lo[d] < out->hi[d];
+    int32_t last = box->t->n_dims - 1;
+    int64_t at[DV_MAX_DIMS], n = 0;
+    int64_t row = last < 0 ? 1 : box->hi[last] - box->lo[last];
+    memcpy(at, box->lo, sizeof at);
+    for (int32_t d = 0; d >= 0;) {
+        int64_t flat = 0;
+        for (int32_t i = 0; i <= last; i++)
+            flat = flat * box->t->shape[i] + at[i];
+        for (int64_t i = 0; i < row; i++, n++)
+            memmove(dv_sim_at(to, flat + i), dv_sim_at(from, flat + i),
+                    (size_t)box->l->elem_bytes);
+        for (d = last - 1; d >= 0; d--) {
+            if (++at[d] < box->hi[d])
+                break;
+            at[d] = box->lo[d];
+        }
     }
-    return out->any;
-}
-
-static unsigned char *memory_at(const dv_sim *m, int32_t tensor,
-                                const int64_t *at)
-{
-    const dv_layout *l = &m->layouts[tensor];
-    return m->memory[tensor] + dv_layout_place(l, at) * l->elem_bytes;
+    return n;
 }
 
 static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
@@ -96,25 +78,16 @@ static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
 static void exchange(dv_sim *m, int32_t op, int32_t home, int64_t core,
                      int store)
 {
-    const dv_home *h = &m->plan->scratch.homes[home];
-    int32_t n_dims = m->plan->ops->tensors[h->tensor].n_dims;
-    int64_t at[DV_MAX_DIMS], n = 0;
-    size_t bytes = (size_t)m->layouts[h->tensor].elem_bytes;
-    dv_sim_box box;
-    dv_sim_box_of(m, home, core, &box);
-    if (!box.any)
+    int32_t tensor = m->plan->scratch.homes[home].tensor;
+    dv_sim_place here = dv_sim_in_home(m, home, core);
+    dv_sim_place there = dv_sim_in_memory(m, tensor, m->memory[tensor]);
+    if (!here.any)
         return;
-    memcpy(at, box.lo, sizeof at);
-    do {
-        unsigned char *here = dv_sim_home_at(m, home, core, &box, at);
-        unsigned char *there = memory_at(m, h->tensor, at);
-        memcpy(store ? there : here, store ? here : there, bytes);
-        n++;
-    } while (step(&box, n_dims, at));
+    int64_t n = copy(&here, store ? &there : &here, store ? &here : &there);
     for (int i = 0; i < 2; i++) {
         dv_moved *c = i ? counts_of(m, op, core) : &m->moved;
         *(store ? &c->write_elems : &c->read_elems) += n;
-        *(store ? &c->write_bytes : &c->read_bytes) += n * (int64_t)bytes;
+        *(store ? &c->write_bytes : &c->read_bytes) += n * here.l->elem_bytes;
     }
 }
 
@@ -132,27 +105,18 @@ static void move(dv_sim *m, int32_t home, int64_t core)
 static void gather(dv_sim *m, int32_t op, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
-    int32_t n_dims = m->plan->ops->tensors[h->tensor].n_dims;
-    size_t bytes = (size_t)m->layouts[h->tensor].elem_bytes;
-    dv_sim_box need, has, both;
-    dv_sim_box_of(m, home, core, &need);
+    dv_sim_place need = dv_sim_in_home(m, home, core);
     for (int64_t from = 0; need.any && from < m->plan->target.cores; from++) {
-        int64_t at[DV_MAX_DIMS], n = 0;
         if (h->fill == DV_FILL_MOVED && from != core)
             continue;
-        dv_sim_box_of(m, h->from, from, &has);
-        if (!meet(&need, &has, n_dims, &both))
+        dv_sim_place has = dv_sim_in_home(m, h->from, from), both = has;
+        if (!meet(&both, &need))
             continue;
-        memcpy(at, both.lo, sizeof at);
-        do {
-            memmove(dv_sim_home_at(m, home, core, &need, at),
-                    dv_sim_home_at(m, h->from, from, &has, at), bytes);
-            n++;
-        } while (step(&both, n_dims, at));
+        int64_t bytes = copy(&both, &need, &has) * need.l->elem_bytes;
         if (from == core)
             continue;
-        m->moved.ring_bytes += n * (int64_t)bytes;
-        counts_of(m, op, core)->ring_bytes += n * (int64_t)bytes;
+        m->moved.ring_bytes += bytes;
+        counts_of(m, op, core)->ring_bytes += bytes;
     }
 }
 
