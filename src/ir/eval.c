@@ -82,6 +82,14 @@ double dv_reducer_step(dv_reducer r, double acc, double x)
 
 // -- One op ------------------------------------------------------------------
 
+// One access of the op, the write or a read.
+typedef struct spot {
+    int64_t at; // row-major offset at the point, unless
+    int found;  // an index is read
+    int unsure; // what is read may be off, or so once the arithmetic takes it
+    int64_t step[DV_MAX_VARS]; // of `at`
+} spot;
+
 typedef struct evaluator {
     const dv_program *p;
     const dv_op *op;
@@ -90,36 +98,25 @@ typedef struct evaluator {
     dv_diag *diag;
     dv_status status;        // first failure; values are 0 from then on
     int64_t at[DV_MAX_VARS]; // the point
-    // Row-major offset of each direct access: flat[0] is the write's, then
-    // one per read. n_vars coefficients, the base, 1 if an index is read, and 1
-    // if what is read may be off, or so once the arithmetic takes it.
-    int64_t *flat;
-    double done, total; // points
+    spot *spots;             // the write's, then one per read
+    double done, total;      // points
     // Of the op, where errors are asked for. `unsure`: a tensor that is read is
     // off somewhere; `lost`: an index that was read may be.
     dv_arithmetic in;
     int unsure, lost, strayed; // the last: one that is written through
 } evaluator;
 
-static dv_approx value(evaluator *ev, const dv_expr *e);
-
-// What `flat` has of an access.
-static int64_t *flat_of(const evaluator *ev, int n)
-{
-    return ev->flat + (int64_t)n * (ev->op->n_vars + 3);
-}
+static int64_t found(evaluator *ev, const dv_access *a);
 
 // Element number of an access at the current point. `n` counts the write as 0.
-static int64_t element(evaluator *ev, const dv_access *a, int n)
+static inline int64_t element(evaluator *ev, const dv_access *a, int n)
+{
+    return ev->spots[n].found ? found(ev, a) : ev->spots[n].at;
+}
+
+static int64_t found(evaluator *ev, const dv_access *a)
 {
     const dv_op *op = ev->op;
-    const int64_t *flat = flat_of(ev, n);
-    if (!flat[op->n_vars + 1]) {
-        int64_t off = flat[op->n_vars];
-        for (int v = 0; v < op->n_vars; v++)
-            off += flat[v] * ev->at[v];
-        return off;
-    }
     const dv_tensor *t = &ev->p->tensors[a->tensor];
     int64_t off = 0;
     for (int d = 0; d < a->n_dims; d++) {
@@ -150,11 +147,18 @@ static int64_t element(evaluator *ev, const dv_access *a, int n)
     return off;
 }
 
+static void move(evaluator *ev, int v, int64_t by)
+{
+    ev->at[v] += by;
+    for (int n = 0; n <= ev->op->n_reads; n++)
+        ev->spots[n].at += ev->spots[n].step[v] * by;
+}
+
 static void start(evaluator *ev, uint32_t vars)
 {
     for (int v = 0; v < ev->op->n_vars; v++)
         if (vars >> v & 1)
-            ev->at[v] = ev->op->vars[v].begin;
+            move(ev, v, ev->op->vars[v].begin - ev->at[v]);
 }
 
 // Step to the next point of the vars in the mask; 0 after the last.
@@ -163,9 +167,10 @@ static int next_point(evaluator *ev, uint32_t vars)
     for (int v = ev->op->n_vars - 1; v >= 0; v--) {
         if (!(vars >> v & 1))
             continue;
-        if (++ev->at[v] < ev->op->vars[v].end)
+        int more = ev->at[v] + 1 < ev->op->vars[v].end;
+        move(ev, v, more ? 1 : ev->op->vars[v].begin - ev->at[v]);
+        if (more)
             return 1;
-        ev->at[v] = ev->op->vars[v].begin;
     }
     return 0;
 }
@@ -208,7 +213,7 @@ static void set_arithmetic(evaluator *ev)
             i++;
         int off = i < from->n_elems;
         int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
-        flat_of(ev, r + 1)[op->n_vars + 2] = off || !held;
+        ev->spots[r + 1].unsure = off || !held;
         ev->unsure |= off;
     }
     if (!floats)
@@ -226,16 +231,35 @@ static dv_approx taken(const evaluator *ev, double v, double error)
         v, error + (narrow ? dv_fn_rounding(DV_FN_ADD, v, v, &ev->in) : 0)};
 }
 
+// -- Values ------------------------------------------------------------------
+
+static dv_approx computed(evaluator *ev, const dv_expr *e);
+
+static dv_approx loaded(evaluator *ev, int32_t read)
+{
+    const dv_access *a = &ev->op->reads[read];
+    int64_t i = element(ev, a, read + 1);
+    dv_approx r = {ev->values[a->tensor][i], 0};
+    if (ev->lost)
+        r.e = INFINITY;
+    else if (ev->spots[read + 1].unsure)
+        r = taken(ev, r.v, ev->options->errors[a->tensor][i]);
+    return r;
+}
+
+static inline dv_approx value(evaluator *ev, const dv_expr *e)
+{
+    return e->kind == DV_EXPR_READ ? loaded(ev, e->read) : computed(ev, e);
+}
+
 // One that is computed with further: beyond the largest it is lost.
 static dv_approx operand(evaluator *ev, const dv_expr *e)
 {
     dv_approx x = value(ev, e);
-    if (ev->options->errors && isfinite(x.v) && fabs(x.v) + x.e > ev->in.most)
+    if (fabs(x.v) + x.e > ev->in.most && isfinite(x.v))
         x.e = INFINITY;
     return x;
 }
-
-// -- Values ------------------------------------------------------------------
 
 static int64_t to_whole(double v)
 {
@@ -365,32 +389,14 @@ static dv_approx applied(evaluator *ev, const dv_expr *e)
     return r;
 }
 
-static dv_approx value(evaluator *ev, const dv_expr *e)
+static dv_approx computed(evaluator *ev, const dv_expr *e)
 {
     int is_int = is_whole(e) && e->n_args;
-    dv_approx r = {0, 0};
     if (is_int && !ev->unsure)
         return (dv_approx){(double)whole(ev, e), 0};
-    switch ((dv_expr_kind)e->kind) {
-    case DV_EXPR_CONST:
+    if (e->kind == DV_EXPR_CONST)
         return taken(ev, e->value, 0);
-    case DV_EXPR_READ: {
-        const dv_access *a = &ev->op->reads[e->read];
-        int64_t i = element(ev, a, e->read + 1);
-        r.v = ev->values[a->tensor][i];
-        if (ev->lost)
-            r.e = INFINITY;
-        else if (flat_of(ev, e->read + 1)[ev->op->n_vars + 2])
-            r = taken(ev, r.v, ev->options->errors[a->tensor][i]);
-        return r;
-    }
-    case DV_EXPR_REDUCE:
-        r = reduced(ev, e);
-        break;
-    case DV_EXPR_APPLY:
-        r = applied(ev, e);
-        break;
-    }
+    dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
     if (is_int) // which wraps around, as floats do not
         r = (dv_approx){(double)whole(ev, e),
                         fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
@@ -414,17 +420,15 @@ static dv_approx stored(const evaluator *ev, dv_dtype t, dv_approx x)
     return (dv_approx){dv_round_to(t, x.v), dv_stored_error(t, x)};
 }
 
-static void flatten(evaluator *ev, const dv_access *a, int64_t *flat)
+static void set_spot(evaluator *ev, const dv_access *a, spot *out)
 {
     const dv_tensor *t = &ev->p->tensors[a->tensor];
     int64_t stride = 1;
-    int n = ev->op->n_vars;
-    memset(flat, 0, ((size_t)n + 3) * sizeof *flat);
-    flat[n + 1] = dv_access_is_indirect(a);
+    *out = (spot){.found = dv_access_is_indirect(a)};
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        for (int v = 0; v < n && a->index[d].via < 0; v++)
-            flat[v] += stride * a->index[d].coef[v];
-        flat[n] += stride * a->index[d].base;
+        for (int v = 0; v < ev->op->n_vars && a->index[d].via < 0; v++)
+            out->step[v] += stride * a->index[d].coef[v];
+        out->at += stride * a->index[d].base;
         stride *= t->shape[d];
     }
 }
@@ -477,26 +481,23 @@ static void put(evaluator *ev, const dv_approx *result, const int64_t *place,
 static dv_status run_op(evaluator *ev)
 {
     const dv_op *op = ev->op;
-    uint32_t written = 0;
-    for (int v = 0; v < op->n_vars; v++) {
-        ev->at[v] = op->vars[v].begin;
-        written |= op->vars[v].reduce ? 0 : 1u << v;
-    }
+    uint32_t written = dv_written_vars(op);
     int64_t n = dv_op_points(op, written);
     double each = dv_op_work(op) / (double)n;
-    size_t words = (size_t)(op->n_vars + 3) * (size_t)(op->n_reads + 1);
-    ev->flat = dv_alloc(words * sizeof *ev->flat);
+    ev->spots = dv_alloc(((size_t)op->n_reads + 1) * sizeof *ev->spots);
     int fits = (size_t)n <= SIZE_MAX / sizeof(dv_approx);
     dv_approx *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
     int64_t *place = fits ? dv_alloc((size_t)n * sizeof *place) : NULL;
-    if (!result || !place || !ev->flat) {
+    if (!result || !place || !ev->spots) {
         dv_release(result);
         dv_release(place);
-        dv_release(ev->flat);
+        dv_release(ev->spots);
         return dv_nomem(ev->diag);
     }
     for (int i = -1; i < op->n_reads; i++)
-        flatten(ev, i < 0 ? &op->write : &op->reads[i], flat_of(ev, i + 1));
+        set_spot(ev, i < 0 ? &op->write : &op->reads[i], &ev->spots[i + 1]);
+    memset(ev->at, 0, sizeof ev->at);
+    start(ev, UINT32_MAX);
     set_arithmetic(ev);
     ev->strayed = 0;
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
@@ -508,7 +509,7 @@ static dv_status run_op(evaluator *ev)
         put(ev, result, place, n);
     dv_release(place);
     dv_release(result);
-    dv_release(ev->flat);
+    dv_release(ev->spots);
     return ev->status;
 }
 
