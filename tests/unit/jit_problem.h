@@ -21,7 +21,7 @@
 static inline int share(void)
 {
 #ifdef DV_EMULATED
-    enum { USUAL = 3 };
+    enum { USUAL = 8 };
 #else
     enum { USUAL = 1 };
 #endif
