@@ -24,7 +24,7 @@ static int goes_by_one(const dv_program *p, const dv_op *op, int var)
 
 int64_t dv_op_window(const dv_program *p, const dv_op *op)
 {
-    enum { MOST_POINTS = 32, LEAST_ROW = 8 };
+    enum { MOST_POINTS = 64, LEAST_ROW = 8 };
     const dv_expr *r = dv_op_reduce(op);
     if (!r || op->is_extern || dv_access_is_indirect(&op->write) ||
         (dv_all_vars(op) & ~dv_written_vars(op)) != r->vars)

@@ -2,6 +2,7 @@
 #include "nest/sums.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,18 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
            !dv_access_is_indirect(at[2]);
 }
 
+// Does it find elements again: are there fewer than points? A matrix of such
+// rows would have to be written down.
+static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
+{
+    double elems = 1;
+    for (int v = 0; v < o->n_vars; v++) {
+        double step = fabs((double)dv_access_step(p, a, v));
+        elems += step * (double)(o->vars[v].end - o->vars[v].begin - 1);
+    }
+    return elems < dv_op_many_points(o, dv_access_vars(o, a));
+}
+
 int dv_sums_reuse(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
@@ -53,6 +66,8 @@ int dv_sums_reuse(const dv_program *p, const dv_op *o)
             serve[i] |= !o->vars[v].reduce &&
                         o->vars[v].end - o->vars[v].begin > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
+    if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
+        return 0; // rows times a vector, each a bit of the next
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 

@@ -489,7 +489,7 @@ static int32_t size_of(const dv_expr *e)
 // is no window.
 static int64_t points_of(const maker *m)
 {
-    enum { MOST_NODES = 160, MOST_READS = 64 };
+    enum { MOST_NODES = 320, MOST_READS = 128 };
     const dv_op *op = m->how->op;
     int64_t n = m->how->whole ? dv_op_window(m->how->p, op) : 0;
     int32_t reads = 0, size = n ? size_of(dv_op_reduce(op)->arg[0]) : 0;

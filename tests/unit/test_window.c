@@ -77,6 +77,19 @@ static void filters(void **state)
         "sum[a,b] x[3*a+i,b+j,k] * w[a,b] for i in 0..3, j in 0..7 output y",
         "input x: f32[100] input w: f32[1] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..100 output y",
+        // As many as there can be, one more, and many; of a plane.
+        "input x: f32[1000] input w: f32[64] y[i] = sum[a] x[i+a] * w[a] "
+        "for i in 0..937 output y",
+        "input x: f32[1000] input w: f32[65] y[i] = sum[a] x[i+a] * w[a] "
+        "for i in 0..936 output y",
+        "input x: f32[3, 900] input w: f32[300] y[r,i] = "
+        "sum[a] x[r,i+a] * w[a] for i in 0..601 output y",
+        "input x: f32[40, 41] input w: f32[11, 11] y[i,j] = "
+        "sum[a,b] x[i+a,j+b] * w[a,b] for i in 0..30, j in 0..31 output y",
+        "input x: f32[5, 20, 41] input w: f32[5, 7, 7] y[c,i,j] = "
+        "sum[a,b] x[c,i+a,j+b] * w[c,a,b] for i in 0..14, j in 0..35 output y",
+        "input x: f64[700] y[l] = sum[i] x[i] * x[i+l] "
+        "for l in 0..100, i in 0..600 output y",
         // Windows that do not begin at 0.
         "input x: f32[90] input w: f32[9] y[i] = sum[a] x[i+a] * w[a] "
         "for i in 0..80, a in 3..8 output y",
@@ -124,8 +137,8 @@ static void others(void **state)
         "sum[c,a,b] x[c,i+a,j+b] * w[o,c,a,b] for i in 0..28, j in 0..28 "
         "output y",
         0, "a contraction");
-    try("input x: f32[1000] input w: f32[33] y[i] = sum[a] x[i+a] * w[a] "
-        "for i in 0..968 output y",
+    try("input x: f32[100, 70] input w: f32[70] y[i] = sum[a] x[i,a] * w[a] "
+        "output y",
         0, "a contraction");
     try("input x: f32[50, 16] y[i] = sum[k] x[i,k] output y", 0, kernel);
     try("input x: f32[40, 40] y[i,j] = max[a,b] x[2*i+a,2*j+b] "
