@@ -188,6 +188,7 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     DV_TRY(dv_lower_split(lw, (dv_reducer)e->fn, &product, &left.vars, loops,
                           &outside));
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
+    DV_TRY(dv_lower_forwards(lw, &product, left.vars, written | left.vars));
     *out = product; // all its sums are ops of their own
     if (left.vars)
         DV_TRY(rebuild(lw, &left, &product, out));

@@ -37,6 +37,9 @@ uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
 // Append an op that writes `body` to `write`, both in terms of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update);
+// An expression that reads elements of this type.
+dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
+                          uint32_t off, const dv_expr **out);
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
                          const dv_expr **out);
@@ -57,4 +60,8 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
 dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
                          const dv_expr **body, uint32_t *reduced, uint32_t all,
                          const dv_expr **outside);
+// A product that is summed over `reduced`, some of the loops `all`, becomes one
+// of factors that are read forwards, where it is one of matrices.
+dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
+                            uint32_t reduced, uint32_t all);
 #endif

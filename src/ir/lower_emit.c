@@ -271,6 +271,23 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
     return out->tensor < 0 ? dv_nomem(lw->diag) : DV_OK;
 }
 
+dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
+                          uint32_t off, const dv_expr **out)
+{
+    dv_expr *copy, read = {.kind = DV_EXPR_READ,
+                           .dtype = (int8_t)type,
+                           .off = off,
+                           .read = lw->work.n_reads};
+    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, lw->reads,
+                              lw->work.n_reads, lw->cap_reads);
+    if (!slot)
+        return dv_nomem(lw->diag);
+    *slot = *a;
+    DV_TRY(dv_lower_expr(lw, &read, &copy));
+    *out = copy;
+    return DV_OK;
+}
+
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
@@ -293,19 +310,7 @@ dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     dv_access a;
     DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, &a));
     DV_TRY(dv_lower_emit(lw, &a, e, 0));
-    dv_expr read = {.kind = DV_EXPR_READ,
-                    .dtype = (int8_t)type,
-                    .off = e->off,
-                    .read = lw->work.n_reads};
-    dv_access *slot = DV_PUSH(&lw->out->arena, dv_access, lw->reads,
-                              lw->work.n_reads, lw->cap_reads);
-    dv_expr *copy;
-    if (!slot)
-        return dv_nomem(lw->diag);
-    *slot = a;
-    DV_TRY(dv_lower_expr(lw, &read, &copy));
-    *out = copy;
-    return DV_OK;
+    return dv_lower_access(lw, &a, type, e->off, out);
 }
 
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,

@@ -151,7 +151,9 @@ static dv_status sum_first(product *p, const choice *c, const dv_expr *like)
     DV_TRY(multiply(p, c->factors, like, &body));
     uint32_t all = vars_of(p, c->factors);
     DV_TRY(dv_lower_split(p->lw, DV_RED_SUM, &body, &vars, all, &outside));
-    DV_TRY(dv_lower_factors(p->lw, body, all & ~(c->sum & ~vars), &body));
+    all &= ~(c->sum & ~vars);
+    DV_TRY(dv_lower_factors(p->lw, body, all, &body));
+    DV_TRY(dv_lower_forwards(p->lw, &body, vars, all));
     sum.vars = vars;
     sum.arg[0] = body;
     sum.dtype = dv_expr_type(&sum);

@@ -1,11 +1,15 @@
 // Reducers over windows.
 #include "ir/program.h"
+#include "base/math.h"
 
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
 {
-    int64_t step = 0, stride = 1;
+    int64_t step = 0, stride = 1, by;
     for (int d = a->n_dims - 1; d >= 0; d--) {
-        step += a->index[d].via < 0 ? a->index[d].coef[var] * stride : 0;
+        if (a->index[d].via < 0 &&
+            (!dv_mul_i64(&by, a->index[d].coef[var], stride) ||
+             !dv_add_i64(&step, step, by)))
+            return INT64_MAX; // of a variable of one point
         stride *= p->tensors[a->tensor].shape[d];
     }
     return step;

@@ -1,0 +1,139 @@
+// Products of matrices that are read backwards, as convolutions are written:
+//
+//   y[o,i] = sum[c,a] x[c,i+2-a] * w[o,c,a]
+//   ->  y_1[o,c,a] = w[o,c,2-a]
+//       y[o,i]     = sum[c,a] x[c,i+a] * y_1[o,c,a]
+//
+// Sums may take their variables from either end: the larger factor is read
+// forwards then, the smaller one is turned round. A turned factor is no larger
+// than the tensor it comes from, and serves many results.
+#include "base/math.h"
+#include "ir/lower.h"
+
+enum { MANY = 8, MOST_TIMES = 2 };
+
+static int64_t step_of(const dv_lowering *lw, const dv_expr *read, int v)
+{
+    const dv_var *var = &lw->work.vars[v];
+    return var->end - var->begin == 1
+               ? 0
+               : dv_access_step(lw->out, &lw->reads[read->read], v);
+}
+
+static int goes_back(const dv_lowering *lw, const dv_expr *read)
+{
+    for (int v = 0; v < lw->work.n_vars; v++)
+        if (step_of(lw, read, v) < 0)
+            return 1;
+    return 0;
+}
+
+// Two reads, each of which serves many results of the other's variables.
+static int is_matrix(const dv_lowering *lw, const dv_expr *e, uint32_t written)
+{
+    if (lw->work.is_extern || !dv_lower_is_product(e))
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        const dv_expr *x = e->arg[i];
+        if (x->kind != DV_EXPR_READ ||
+            dv_access_is_indirect(&lw->reads[x->read]) ||
+            dv_op_many_points(&lw->work, written & ~dv_lower_free_vars(lw, x)) <
+                MANY)
+            return 0;
+    }
+    return 1;
+}
+
+static double points(const dv_lowering *lw, const dv_expr *read)
+{
+    return dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
+}
+
+// The variables to be taken from their ends.
+static uint32_t choose(const dv_lowering *lw, const dv_expr *large,
+                       const dv_expr *small, uint32_t reduced)
+{
+    uint32_t flipped = 0;
+    for (int v = 0; v < lw->work.n_vars; v++) {
+        int64_t step = step_of(lw, large, v);
+        if (step == 0)
+            step = step_of(lw, small, v);
+        if (reduced >> v & 1 && step < 0)
+            flipped |= 1u << v;
+    }
+    return flipped;
+}
+
+// A var's place from the other end: base + c (begin + end - 1 - v); 0 if that
+// is no number.
+static int flip_index(const dv_var *var, int64_t c, dv_index *x, int64_t *coef)
+{
+    int64_t ends, far;
+    return dv_add_i64(&ends, var->begin, var->end - 1) &&
+           dv_mul_i64(&far, c, ends) && dv_add_i64(&x->base, x->base, far) &&
+           dv_mul_i64(coef, c, -1);
+}
+
+static dv_status flip(dv_lowering *lw, const dv_expr *read, uint32_t flipped,
+                      const dv_expr **out, int *may)
+{
+    dv_arena *arena = &lw->out->arena;
+    dv_access a = lw->reads[read->read];
+    dv_index *index = DV_NEW(arena, dv_index, a.n_dims);
+    if (!index)
+        return dv_nomem(lw->diag);
+    for (int d = 0; d < a.n_dims; d++) {
+        int64_t *coef = DV_NEW(arena, int64_t, lw->work.n_vars);
+        if (!coef)
+            return dv_nomem(lw->diag);
+        index[d] = a.index[d];
+        for (int v = 0; v < lw->work.n_vars; v++) {
+            coef[v] = a.index[d].coef[v];
+            if (flipped >> v & 1)
+                *may &=
+                    flip_index(&lw->work.vars[v], coef[v], &index[d], &coef[v]);
+        }
+        index[d].coef = coef;
+    }
+    a.index = index;
+    return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
+}
+
+// What goes back still is turned round: is it no more than its tensor?
+static int may_turn(const dv_lowering *lw, const dv_expr *read)
+{
+    const dv_tensor *t = &lw->out->tensors[lw->reads[read->read].tensor];
+    return !goes_back(lw, read) ||
+           points(lw, read) <= MOST_TIMES * (double)t->n_elems;
+}
+
+static dv_status turn(dv_lowering *lw, const dv_expr **read)
+{
+    const dv_tensor *t = &lw->out->tensors[lw->reads[(*read)->read].tensor];
+    return goes_back(lw, *read) ? dv_lower_hoist_as(lw, *read, t->dtype, read)
+                                : DV_OK;
+}
+
+dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
+                            uint32_t reduced, uint32_t all)
+{
+    const dv_expr *e = *product, *x[2];
+    int may = 1;
+    if (!is_matrix(lw, e, all & ~reduced) ||
+        (!goes_back(lw, e->arg[0]) && !goes_back(lw, e->arg[1])))
+        return DV_OK;
+    int large = points(lw, e->arg[1]) > points(lw, e->arg[0]);
+    uint32_t flipped = choose(lw, e->arg[large], e->arg[!large], reduced);
+    for (int i = 0; i < 2; i++)
+        DV_TRY(flip(lw, e->arg[i], flipped, &x[i], &may));
+    if (!may || !may_turn(lw, x[0]) || !may_turn(lw, x[1]))
+        return DV_OK;
+    for (int i = 0; i < 2; i++)
+        DV_TRY(turn(lw, &x[i]));
+    dv_expr *copy;
+    DV_TRY(dv_lower_expr(lw, e, &copy));
+    copy->arg[0] = x[0];
+    copy->arg[1] = x[1];
+    *product = copy;
+    return DV_OK;
+}
