@@ -8,8 +8,8 @@
 //   y[i,j] = sum[k] c[i,j] * a[i,k] * b[k,j]
 //   ->  y[i,j] = c[i,j] * (sum[k] a[i,k] * b[k,j])
 //
-// Temporaries are no larger than what is read or written anyway, and as wide as
-// the op computes.
+// Temporaries are no larger than what is read or written anyway, or a few times
+// as large and little beside the work, and as wide as the op computes.
 #include "ir/lower.h"
 
 enum { MOST_FACTORS = 16 };
@@ -105,11 +105,13 @@ static int is_matrix(const product *p, const choice *c)
 
 static int is_small(const product *p, uint32_t temp)
 {
-    double most = points(p, p->all & ~p->reduced);
+    enum { MOST_TIMES = 8, OFTEN = 64 };
+    double n = points(p, temp), most = points(p, p->all & ~p->reduced);
     for (int i = 0; i < p->n; i++)
         if (points(p, p->vars[i]) > most)
             most = points(p, p->vars[i]);
-    return points(p, temp) <= most;
+    return n <= most ||
+           (n <= MOST_TIMES * most && n <= points(p, p->all) / OFTEN);
 }
 
 static int choose(const product *p, choice *best)
