@@ -16,6 +16,7 @@
 enum {
     MAX_CHAIN = 32,
     LINE = 16, // elements of a cache line, about
+    PIECE = 256,
 };
 
 typedef struct chain {
@@ -200,8 +201,24 @@ static void count_bytes(chain *c, uint8_t *seen)
         }
 }
 
+// Is the cut variable the innermost of rows: are tiles columns?
+static int cuts_rows(const chain *c)
+{
+    for (int32_t i = c->first; i < c->end; i++) {
+        const dv_op *o = &c->plan->ops->ops[i];
+        for (int r = -1; r < o->n_reads; r++) {
+            const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+            if (a->n_dims > 1 &&
+                plain_dim(o, a, c->cut[i - c->first]) == a->n_dims - 1)
+                return 1;
+        }
+    }
+    return 0;
+}
+
 // Points of the cut variable in a tile: half the cache, all cores busy to the
-// end; where the variable is the innermost, whole lines.
+// end; where rows are cut, whole lines, and 0 if they are few and not all is
+// small: columns are then found piece by piece, each on another page.
 static int64_t tile_length(const chain *c)
 {
     const dv_target *t = &c->plan->target;
@@ -212,15 +229,13 @@ static int64_t tile_length(const chain *c)
     int64_t len = most < (double)c->n ? (int64_t)most : c->n;
     int64_t rounds = dv_ceil_div(dv_ceil_div(c->n, len), t->cores);
     len = dv_ceil_div(c->n, dv_min_i64(rounds * t->cores, c->n));
-    for (int32_t i = c->first; i < c->end; i++) {
-        const dv_op *o = &c->plan->ops->ops[i];
-        int d = plain_dim(o, &o->write, c->cut[i - c->first]);
-        if (d == o->write.n_dims - 1 && d > 0) {
-            int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, c->n);
-            return dv_ceil_div(c->n, lines) < t->cores ? len : lines;
-        }
-    }
-    return len;
+    if (!cuts_rows(c) || len == c->n)
+        return len;
+    int small = c->tile_bytes * (double)c->n <= room;
+    int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, c->n);
+    if (dv_ceil_div(c->n, lines) >= t->cores)
+        len = lines;
+    return len < PIECE && !small ? 0 : len;
 }
 
 // -- Joining ---------------------------------------------------------------
