@@ -8,8 +8,9 @@
 // Candidates are all slice lengths that make different numbers of slices, for
 // every variable, with the product of those numbers at most the cores. The
 // first of the cheapest wins, fewer cores first (on this machine, fewer lines
-// of caches before that), so the choice is the same everywhere. Cost: the
-// number of candidates times the number of tensors.
+// of caches before that, and what is cut further out behind it), so the choice
+// is the same everywhere. Cost: the number of candidates times the number of
+// tensors.
 //
 // Where the span limit leaves no division for so few cores, the op runs in
 // rounds: more slices than cores, several on each core one after another, about
@@ -130,13 +131,25 @@ static int legal(best *b)
     return 1;
 }
 
+// Does it cut further out than what was found: into whole rows, which follow
+// each other in memory? Cores of other machines have their own.
+static int cuts_further_out(const best *b)
+{
+    for (int v = 0; v < b->s->n_vars && b->t->here; v++)
+        if (b->now.n[v] != b->found.n[v])
+            return b->now.n[v] > b->found.n[v] && !(b->s->reduced >> v & 1);
+    return 0;
+}
+
 // Is a division that costs so much, on so many cores, no better than what was
 // found?
 static int no_better(const best *b, double cost, double bytes, int64_t cores)
 {
     if (cost != b->cost)
         return cost > b->cost;
-    return bytes != b->bytes ? bytes > b->bytes : cores >= b->cores;
+    if (bytes != b->bytes)
+        return bytes > b->bytes;
+    return cores != b->cores ? cores > b->cores : !cuts_further_out(b);
 }
 
 // Sums in parts have other bits for each number of threads: they must be better
