@@ -55,11 +55,32 @@ static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
     return elems < dv_op_many_points(o, dv_access_vars(o, a));
 }
 
+// Small products side by side: does every element lie beside that of the next
+// one, in factors and results, and serves few?
+static int side_by_side(const dv_program *p, const dv_op *o,
+                        const dv_access *const at[])
+{
+    enum { LEAST = 16, FEW = 8 };
+    uint32_t written = dv_written_vars(o);
+    for (int i = 0; i < 2; i++)
+        if (dv_op_many_points(o, written & ~dv_access_vars(o, at[i])) > FEW)
+            return 0;
+    for (int v = 0; v < o->n_vars; v++) {
+        int beside =
+            written >> v & 1 && o->vars[v].end - o->vars[v].begin >= LEAST;
+        for (int i = 0; i < DV_N_OPERANDS && beside; i++)
+            beside = dv_access_step(p, at[i], v) == 1;
+        if (beside)
+            return 1;
+    }
+    return 0;
+}
+
 int dv_sums_reuse(const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
     int serve[2] = {0};
-    if (!find_accesses(o, at))
+    if (!find_accesses(o, at) || side_by_side(p, o, at))
         return 0;
     for (int v = 0; v < o->n_vars; v++)
         for (int i = 0; i < 2; i++)

@@ -110,6 +110,13 @@ static void filters(void **state)
         "input x: f32[4, 70] input s: f32[4] y[j] = sum[k] s[k] * x[k,j] "
         "output y",
         "input x: f32[1, 70] y[j] = sum[k] x[k,j] output y",
+        // Small products side by side.
+        "input a: f32[3, 4, 70] input b: f32[4, 5, 70] y[i,j,z] = "
+        "sum[k] a[i,k,z] * b[k,j,z] output y",
+        "input a: f64[8, 9, 16] input b: f64[9, 8, 16] y[i,j,z] = "
+        "sum[k] a[i,k,z] * b[k,j,z] output y",
+        "input a: f16[3, 100, 50] input b: f16[100, 3, 50] y[j,i,z]: f32 = "
+        "sum[k] a[i,k,z] * b[k,j,z] output y",
         // Types that meet.
         "input x: bf16[20, 70] input w: f32[3] y[i,j]: f32 = "
         "sum[a] x[i+a,j] * w[a] for i in 0..18 output y",
@@ -139,6 +146,9 @@ static void others(void **state)
         0, "a contraction");
     try("input x: f32[100, 70] input w: f32[70] y[i] = sum[a] x[i,a] * w[a] "
         "output y",
+        0, "a contraction");
+    try("input a: f32[9, 4, 70] input b: f32[4, 5, 70] y[i,j,z] = "
+        "sum[k] a[i,k,z] * b[k,j,z] output y",
         0, "a contraction");
     try("input x: f32[50, 16] y[i] = sum[k] x[i,k] output y", 0, kernel);
     try("input x: f32[40, 40] y[i,j] = max[a,b] x[2*i+a,2*j+b] "
