@@ -46,6 +46,9 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
 // The same, into a temporary of this type.
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out);
+// The same, lying along variable v.
+dv_status dv_lower_hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
+                               int v, const dv_expr **out);
 // The same, of a float, in the type that the op computes in: nothing is rounded
 // to a narrower one.
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
@@ -64,4 +67,6 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
 // of factors that are read forwards, where it is one of matrices.
 dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
                             uint32_t reduced, uint32_t all);
+// What lies across the results of a body and is reduced is turned.
+dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body);
 #endif

@@ -217,20 +217,23 @@ static int follow(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
     return 0;
 }
 
+// `last` comes last, unless it is -1.
 static void order_dims(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
-                       int *order)
+                       int last, int *order)
 {
     int n = 0;
-    if (lw->grain == DV_GRAIN_FUSED && follow(lw, e, vars, order))
+    if (last < 0 && lw->grain == DV_GRAIN_FUSED && follow(lw, e, vars, order))
         return;
     for (int v = 0; v < lw->work.n_vars; v++)
-        if (vars >> v & 1)
+        if (vars >> v & 1 && v != last)
             order[n++] = v;
+    if (last >= 0)
+        order[n] = last;
 }
 
 // A temporary for e, over the variables in the mask, and how to access it.
 static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
-                          dv_dtype dtype, dv_access *out)
+                          dv_dtype dtype, int last, dv_access *out)
 {
     dv_arena *arena = &lw->out->arena;
     const dv_op *op = &lw->work;
@@ -250,7 +253,7 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
                        "a part of the statement needs a temporary of %d "
                        "dimensions, at most %d are supported",
                        n, (int)DV_MAX_DIMS);
-    order_dims(lw, e, vars, order);
+    order_dims(lw, e, vars, last, order);
     for (int d = 0; d < n; d++) {
         int v = order[d];
         int64_t *coef = DV_NEW(arena, int64_t, op->n_vars);
@@ -305,10 +308,16 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out)
 {
+    return dv_lower_hoist_along(lw, e, type, -1, out);
+}
+
+dv_status dv_lower_hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
+                               int v, const dv_expr **out)
+{
     dv_op probe = lw->work;
     probe.reads = lw->reads;
     dv_access a;
-    DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, &a));
+    DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
     DV_TRY(dv_lower_emit(lw, &a, e, 0));
     return dv_lower_access(lw, &a, type, e->off, out);
 }

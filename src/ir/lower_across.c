@@ -1,0 +1,124 @@
+// Reducers of pairs of rows, with one side turned so that results which lie
+// beside each other are computed beside each other:
+//
+//   d[i,j] = sum[k] abs(x[i,k] - y[j,k])
+//   ->  d_1[k,j] = y[j,k]
+//       d[i,j]   = sum[k] abs(x[i,k] - d_1[k,j])
+//
+// Along short rows there is little to sum at a time, and what is summed has to
+// be put together. Products of matrices have kernels that do as well.
+#include "ir/lower.h"
+
+enum { MANY = 8, LONG = 256, MOST_TIMES = 2, MOST_READS = 8 };
+
+typedef struct turning {
+    dv_lowering *lw;
+    uint32_t written;
+    int var; // along which results lie
+    int n;
+    dv_access from[MOST_READS];
+    const dv_expr *to[MOST_READS];
+} turning;
+
+static const dv_expr *find_reducer(const dv_expr *e)
+{
+    const dv_expr *r = e->kind == DV_EXPR_REDUCE ? e : NULL;
+    for (int i = 0; i < e->n_args && !r; i++)
+        r = find_reducer(e->arg[i]);
+    return r;
+}
+
+static int is_matrix(const dv_expr *e)
+{
+    return dv_lower_is_product(e) && e->arg[0]->kind == DV_EXPR_READ &&
+           e->arg[1]->kind == DV_EXPR_READ;
+}
+
+// The variable along which results follow each other; -1: they do not.
+static int find_var(const dv_lowering *lw)
+{
+    const dv_access *a = &lw->work.write;
+    for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
+        if (dv_access_step(lw->out, a, v) == 1 &&
+            lw->work.vars[v].end - lw->work.vars[v].begin >= MANY)
+            return v;
+    return -1;
+}
+
+static int is_across(const turning *t, const dv_expr *read)
+{
+    int64_t step =
+        dv_access_step(t->lw->out, &t->lw->reads[read->read], t->var);
+    return step != 0 && step != 1;
+}
+
+// May it be turned: does it serve many, and is it no more than its tensor?
+static int may_turn(const turning *t, const dv_expr *read)
+{
+    const dv_lowering *lw = t->lw;
+    const dv_access *a = &lw->reads[read->read];
+    uint32_t vars = dv_lower_free_vars(lw, read);
+    return dv_op_many_points(&lw->work, t->written & ~vars) >= MANY &&
+           dv_op_many_points(&lw->work, vars) <=
+               MOST_TIMES * (double)lw->out->tensors[a->tensor].n_elems;
+}
+
+// How many reads lie across; -1: one of them has to stay.
+static int count(const turning *t, const dv_expr *e)
+{
+    int n = 0;
+    if (e->kind == DV_EXPR_READ) {
+        if (dv_access_is_indirect(&t->lw->reads[e->read]))
+            return -1;
+        return !is_across(t, e) ? 0 : may_turn(t, e) ? 1 : -1;
+    }
+    for (int i = 0; i < e->n_args; i++) {
+        int more = count(t, e->arg[i]);
+        if (more < 0)
+            return -1;
+        n += more;
+    }
+    return n;
+}
+
+static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
+{
+    const dv_access a = t->lw->reads[read->read];
+    for (int i = 0; i < t->n; i++)
+        if (dv_access_equal(&t->lw->work, &t->from[i], &a)) {
+            *out = t->to[i];
+            return DV_OK;
+        }
+    DV_TRY(dv_lower_hoist_along(
+        t->lw, read, t->lw->out->tensors[a.tensor].dtype, t->var, out));
+    t->from[t->n] = a;
+    t->to[t->n++] = *out;
+    return DV_OK;
+}
+
+// e with what lies across turned, below the reducer.
+static dv_status rewrite(turning *t, const dv_expr *e, int below,
+                         const dv_expr **out)
+{
+    dv_expr *copy;
+    if (e->kind == DV_EXPR_READ && below && is_across(t, e))
+        return turn(t, e, out);
+    DV_TRY(dv_lower_expr(t->lw, e, &copy));
+    *out = copy;
+    below |= e->kind == DV_EXPR_REDUCE;
+    for (int i = 0; i < e->n_args; i++)
+        DV_TRY(rewrite(t, e->arg[i], below, &copy->arg[i]));
+    return DV_OK;
+}
+
+dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body)
+{
+    const dv_expr *r = find_reducer(*body);
+    turning t = {.lw = lw, .written = dv_written_vars(&lw->work)};
+    t.var = find_var(lw);
+    if (!r || t.var < 0 || is_matrix(r->arg[0]) ||
+        dv_op_many_points(&lw->work, r->vars) > LONG)
+        return DV_OK;
+    int n = count(&t, r->arg[0]);
+    return n > 0 && n <= MOST_READS ? rewrite(&t, *body, 0, body) : DV_OK;
+}
