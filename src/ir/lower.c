@@ -5,7 +5,10 @@
 //                  y[i,j] = x[i,j] / y_1[i]      every index is computed once,
 //                                                and so is a factor of a
 //                                                product; three factors and
-//                                                more are cut in lower_sums.c
+//                                                more are cut in lower_sums.c,
+//                                                what is read backwards or
+//                                                across is turned in
+//                                                lower_flip.c, lower_across.c
 //
 //   primitive  y[i] = relu(sum[k] a[i,k] * b[k]) + c[i]
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])

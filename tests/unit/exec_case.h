@@ -153,4 +153,18 @@ static inline void same_y(const char *const text[2], int threads)
     stop(&j[0]);
     stop(&j[1]);
 }
+
+// By one to `most` threads: how its last op goes, its results, the same bits.
+static inline void runs_right(const char *text, int64_t most, int exact,
+                              const char *how)
+{
+    for (int64_t threads = 1; threads <= most; threads++) {
+        job j;
+        start(&j, text, threads, DV_RUN_THREADS);
+        goes(&j, text, threads, how);
+        is_right(&j, text, threads, exact);
+        stop(&j);
+    }
+    same_for_all(text);
+}
 #endif

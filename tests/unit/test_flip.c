@@ -4,14 +4,7 @@
 
 static void try(const char *text, int exact, const char *how)
 {
-    for (int64_t threads = 1; threads <= 2; threads++) {
-        job j;
-        start(&j, text, threads, DV_RUN_THREADS);
-        goes(&j, text, threads, how);
-        is_right(&j, text, threads, exact);
-        stop(&j);
-    }
-    same_for_all(text);
+    runs_right(text, 2, exact, how);
 }
 
 static void turned(void **state)

@@ -7,14 +7,7 @@ static const char kernel[] = "a vector kernel";
 
 static void try(const char *text, int exact, const char *how)
 {
-    for (int64_t threads = 1; threads <= 3; threads++) {
-        job j;
-        start(&j, text, threads, DV_RUN_THREADS);
-        goes(&j, text, threads, how);
-        is_right(&j, text, threads, exact);
-        stop(&j);
-    }
-    same_for_all(text);
+    runs_right(text, 3, exact, how);
 }
 
 static void reducers(void **state)
