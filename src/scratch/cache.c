@@ -201,14 +201,16 @@ static void count_bytes(chain *c, uint8_t *seen)
         }
 }
 
-// Is the cut variable the innermost of rows: are tiles columns?
-static int cuts_rows(const chain *c)
+// Is the cut variable the innermost of rows, of tensors that have at least so
+// many of the chain's bytes: are their tiles columns?
+static int cuts_rows(const chain *c, double least_bytes)
 {
     for (int32_t i = c->first; i < c->end; i++) {
         const dv_op *o = &c->plan->ops->ops[i];
         for (int r = -1; r < o->n_reads; r++) {
             const dv_access *a = r < 0 ? &o->write : &o->reads[r];
-            if (a->n_dims > 1 &&
+            const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
+            if (a->n_dims > 1 && (double)dv_tensor_bytes(t) >= least_bytes &&
                 plain_dim(o, a, c->cut[i - c->first]) == a->n_dims - 1)
                 return 1;
         }
@@ -229,13 +231,13 @@ static int64_t tile_length(const chain *c)
     int64_t len = most < (double)c->n ? (int64_t)most : c->n;
     int64_t rounds = dv_ceil_div(dv_ceil_div(c->n, len), t->cores);
     len = dv_ceil_div(c->n, dv_min_i64(rounds * t->cores, c->n));
-    if (!cuts_rows(c) || len == c->n)
+    if (!cuts_rows(c, 0) || len == c->n)
         return len;
-    int small = c->tile_bytes * (double)c->n <= room;
     int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, c->n);
     if (dv_ceil_div(c->n, lines) >= t->cores)
         len = lines;
-    return len < PIECE && !small ? 0 : len;
+    double all = c->tile_bytes * (double)c->n;
+    return len < PIECE && all > room && cuts_rows(c, all / 8) ? 0 : len;
 }
 
 // -- Joining ---------------------------------------------------------------
