@@ -252,6 +252,30 @@ static void test_unknown_once(void **state)
     stop(&j);
 }
 
+// A program that was changed on the way, no op more: it is held against what
+// was written.
+static void test_changed(void **state)
+{
+    static const char written[] =
+        "input x: i32[16,20] input w: i32[20,16] "
+        "y[i,j] = sum[k] x[i,19-k] * w[19-k,j] for k in 0..20 output y";
+    (void)state;
+    job j, other;
+    begin(&j, written);
+    begin(&other, "input x: i32[16,20] input w: i32[20,16] "
+                  "y[i,j] = sum[k] x[i,0] * w[k,j] output y");
+    assert_int_equal(dv_exec_run(other.x, other.diag), DV_OK);
+    assert_int_equal(j.p->n_ops, other.plan->ops->n_ops);
+    dv_verdict v;
+    assert_int_equal(dv_verify(&v, j.p, other.plan, other.data, other.data,
+                               NULL, NULL, other.diag),
+                     DV_OK);
+    assert_false(v.ok);
+    run(&j);
+    stop(&j);
+    stop(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_sum),       cmocka_unit_test(test_infinite),
         cmocka_unit_test(test_cancelled), cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once)};
+        cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once),
+        cmocka_unit_test(test_changed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
