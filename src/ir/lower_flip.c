@@ -9,6 +9,7 @@
 // than the tensor it comes from, and serves many results.
 #include "base/math.h"
 #include "ir/lower.h"
+#include <stdlib.h>
 
 enum { MANY = 8, MOST_TIMES = 2 };
 
@@ -110,11 +111,16 @@ static int may_turn(const dv_lowering *lw, const dv_expr *read)
            points(lw, read) <= MOST_TIMES * (double)t->n_elems;
 }
 
+// It lies as it did: along the variable that goes to neighbours.
 static dv_status turn(dv_lowering *lw, const dv_expr **read)
 {
     const dv_tensor *t = &lw->out->tensors[lw->reads[(*read)->read].tensor];
-    return goes_back(lw, *read) ? dv_lower_hoist_as(lw, *read, t->dtype, read)
-                                : DV_OK;
+    int along = lw->work.n_vars;
+    if (!goes_back(lw, *read))
+        return DV_OK;
+    while (--along >= 0 && llabs(step_of(lw, *read, along)) != 1)
+        ;
+    return dv_lower_hoist_along(lw, *read, t->dtype, along, read);
 }
 
 dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
