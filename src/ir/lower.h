@@ -25,6 +25,8 @@ static inline int dv_lower_is_product(const dv_expr *e)
     return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
+enum { DV_LOWER_MANY = 8 }; // results that what is turned serves
+
 static inline int dv_lower_is_float(int type) // weak ones are none
 {
     return type >= 0 && dv_is_float((dv_dtype)type);
@@ -46,13 +48,17 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
 // The same, into a temporary of this type.
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out);
-// The same, lying along variable v.
-dv_status dv_lower_hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
-                               int v, const dv_expr **out);
 // The same, of a float, in the type that the op computes in: nothing is rounded
 // to a narrower one.
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,
                               const dv_expr **out);
+// A read as a tensor of its own that lies along variable v (-1: any); and
+// whether that is worth it: it serves many of the results over `written`, and
+// is about as large as what it reads.
+dv_status dv_lower_turn(dv_lowering *lw, const dv_expr *read, int v,
+                        const dv_expr **out);
+int dv_lower_may_turn(const dv_lowering *lw, const dv_expr *read,
+                      uint32_t written);
 // Factors of a product that do not depend on every variable around are computed
 // once, not once per point.
 dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,

@@ -9,7 +9,7 @@
 // be put together. Products of matrices have kernels that do as well.
 #include "ir/lower.h"
 
-enum { MANY = 8, LONG = 256, MOST_TIMES = 2, MOST_READS = 8 };
+enum { LONG = 256, MOST_READS = 8 };
 
 typedef struct turning {
     dv_lowering *lw;
@@ -19,14 +19,6 @@ typedef struct turning {
     dv_access from[MOST_READS];
     const dv_expr *to[MOST_READS];
 } turning;
-
-static const dv_expr *find_reducer(const dv_expr *e)
-{
-    const dv_expr *r = e->kind == DV_EXPR_REDUCE ? e : NULL;
-    for (int i = 0; i < e->n_args && !r; i++)
-        r = find_reducer(e->arg[i]);
-    return r;
-}
 
 static int is_matrix(const dv_expr *e)
 {
@@ -40,7 +32,7 @@ static int find_var(const dv_lowering *lw)
     const dv_access *a = &lw->work.write;
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
         if (dv_access_step(lw->out, a, v) == 1 &&
-            lw->work.vars[v].end - lw->work.vars[v].begin >= MANY)
+            lw->work.vars[v].end - lw->work.vars[v].begin >= DV_LOWER_MANY)
             return v;
     return -1;
 }
@@ -52,17 +44,6 @@ static int is_across(const turning *t, const dv_expr *read)
     return step != 0 && step != 1;
 }
 
-// May it be turned: does it serve many, and is it no more than its tensor?
-static int may_turn(const turning *t, const dv_expr *read)
-{
-    const dv_lowering *lw = t->lw;
-    const dv_access *a = &lw->reads[read->read];
-    uint32_t vars = dv_lower_free_vars(lw, read);
-    return dv_op_many_points(&lw->work, t->written & ~vars) >= MANY &&
-           dv_op_many_points(&lw->work, vars) <=
-               MOST_TIMES * (double)lw->out->tensors[a->tensor].n_elems;
-}
-
 // How many reads lie across; -1: one of them has to stay.
 static int count(const turning *t, const dv_expr *e)
 {
@@ -70,7 +51,9 @@ static int count(const turning *t, const dv_expr *e)
     if (e->kind == DV_EXPR_READ) {
         if (dv_access_is_indirect(&t->lw->reads[e->read]))
             return -1;
-        return !is_across(t, e) ? 0 : may_turn(t, e) ? 1 : -1;
+        return !is_across(t, e)                          ? 0
+               : dv_lower_may_turn(t->lw, e, t->written) ? 1
+                                                         : -1;
     }
     for (int i = 0; i < e->n_args; i++) {
         int more = count(t, e->arg[i]);
@@ -89,8 +72,7 @@ static dv_status turn(turning *t, const dv_expr *read, const dv_expr **out)
             *out = t->to[i];
             return DV_OK;
         }
-    DV_TRY(dv_lower_hoist_along(
-        t->lw, read, t->lw->out->tensors[a.tensor].dtype, t->var, out));
+    DV_TRY(dv_lower_turn(t->lw, read, t->var, out));
     t->from[t->n] = a;
     t->to[t->n++] = *out;
     return DV_OK;
@@ -113,7 +95,8 @@ static dv_status rewrite(turning *t, const dv_expr *e, int below,
 
 dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body)
 {
-    const dv_expr *r = find_reducer(*body);
+    const dv_op op = {.body = *body};
+    const dv_expr *r = dv_op_reduce(&op);
     turning t = {.lw = lw, .written = dv_written_vars(&lw->work)};
     t.var = find_var(lw);
     if (!r || t.var < 0 || is_matrix(r->arg[0]) ||

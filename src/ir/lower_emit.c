@@ -291,6 +291,18 @@ dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
     return DV_OK;
 }
 
+// The temporary lies along variable v; -1: as it comes.
+static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
+                             int v, const dv_expr **out)
+{
+    dv_op probe = lw->work;
+    probe.reads = lw->reads;
+    dv_access a;
+    DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
+    DV_TRY(dv_lower_emit(lw, &a, e, 0));
+    return dv_lower_access(lw, &a, type, e->off, out);
+}
+
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
@@ -308,18 +320,25 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,
                             const dv_expr **out)
 {
-    return dv_lower_hoist_along(lw, e, type, -1, out);
+    return hoist_along(lw, e, type, -1, out);
 }
 
-dv_status dv_lower_hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
-                               int v, const dv_expr **out)
+int dv_lower_may_turn(const dv_lowering *lw, const dv_expr *read,
+                      uint32_t written)
 {
-    dv_op probe = lw->work;
-    probe.reads = lw->reads;
-    dv_access a;
-    DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
-    DV_TRY(dv_lower_emit(lw, &a, e, 0));
-    return dv_lower_access(lw, &a, type, e->off, out);
+    enum { MOST_TIMES = 2 };
+    const dv_tensor *t = &lw->out->tensors[lw->reads[read->read].tensor];
+    uint32_t vars = dv_lower_free_vars(lw, read);
+    return dv_op_many_points(&lw->work, written & ~vars) >= DV_LOWER_MANY &&
+           dv_op_many_points(&lw->work, vars) <=
+               MOST_TIMES * (double)t->n_elems;
+}
+
+dv_status dv_lower_turn(dv_lowering *lw, const dv_expr *read, int v,
+                        const dv_expr **out)
+{
+    int32_t tensor = lw->reads[read->read].tensor;
+    return hoist_along(lw, read, lw->out->tensors[tensor].dtype, v, out);
 }
 
 dv_status dv_lower_hoist_wide(dv_lowering *lw, const dv_expr *e,

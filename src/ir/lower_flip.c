@@ -11,8 +11,6 @@
 #include "ir/lower.h"
 #include <stdlib.h>
 
-enum { MANY = 8, MOST_TIMES = 2 };
-
 static int64_t step_of(const dv_lowering *lw, const dv_expr *read, int v)
 {
     const dv_var *var = &lw->work.vars[v];
@@ -35,14 +33,14 @@ static int is_matrix(const dv_lowering *lw, const dv_expr *e, uint32_t reduced,
                      uint32_t written)
 {
     if (lw->work.is_extern || !dv_lower_is_product(e) ||
-        dv_op_many_points(&lw->work, reduced) < MANY)
+        dv_op_many_points(&lw->work, reduced) < DV_LOWER_MANY)
         return 0;
     for (int i = 0; i < 2; i++) {
         const dv_expr *x = e->arg[i];
         if (x->kind != DV_EXPR_READ ||
             dv_access_is_indirect(&lw->reads[x->read]) ||
             dv_op_many_points(&lw->work, written & ~dv_lower_free_vars(lw, x)) <
-                MANY)
+                DV_LOWER_MANY)
             return 0;
     }
     return 1;
@@ -103,24 +101,13 @@ static dv_status flip(dv_lowering *lw, const dv_expr *read, uint32_t flipped,
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
 }
 
-// What goes back still is turned round: is it no more than its tensor?
-static int may_turn(const dv_lowering *lw, const dv_expr *read)
-{
-    const dv_tensor *t = &lw->out->tensors[lw->reads[read->read].tensor];
-    return !goes_back(lw, read) ||
-           points(lw, read) <= MOST_TIMES * (double)t->n_elems;
-}
-
 // It lies as it did: along the variable that goes to neighbours.
 static dv_status turn(dv_lowering *lw, const dv_expr **read)
 {
-    const dv_tensor *t = &lw->out->tensors[lw->reads[(*read)->read].tensor];
     int along = lw->work.n_vars;
-    if (!goes_back(lw, *read))
-        return DV_OK;
     while (--along >= 0 && llabs(step_of(lw, *read, along)) != 1)
         ;
-    return dv_lower_hoist_along(lw, *read, t->dtype, along, read);
+    return dv_lower_turn(lw, *read, along, read);
 }
 
 dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
@@ -135,10 +122,14 @@ dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
     uint32_t flipped = choose(lw, e->arg[large], e->arg[!large], reduced);
     for (int i = 0; i < 2; i++)
         DV_TRY(flip(lw, e->arg[i], flipped, &x[i], &may));
-    if (!may || !may_turn(lw, x[0]) || !may_turn(lw, x[1]))
+    for (int i = 0; i < 2; i++)
+        may = may && (!goes_back(lw, x[i]) ||
+                      dv_lower_may_turn(lw, x[i], all & ~reduced));
+    if (!may)
         return DV_OK;
     for (int i = 0; i < 2; i++)
-        DV_TRY(turn(lw, &x[i]));
+        if (goes_back(lw, x[i]))
+            DV_TRY(turn(lw, &x[i]));
     dv_expr *copy;
     DV_TRY(dv_lower_expr(lw, e, &copy));
     copy->arg[0] = x[0];

@@ -96,15 +96,8 @@ int dv_sums_reuse(const dv_program *p, const dv_op *o)
 // where it goes back, or too far.
 static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
 {
-    const dv_tensor *t = &p->tensors[a->tensor];
-    int64_t row = 1, part;
-    *out = 0;
-    for (int d = t->n_dims - 1; d >= 0; d--) {
-        if (!dv_mul_i64(&part, a->index[d].coef[v], row) ||
-            !dv_add_i64(out, *out, part) || !dv_mul_i64(&row, row, t->shape[d]))
-            return 0;
-    }
-    return *out >= 0;
+    *out = dv_access_step(p, a, v);
+    return *out >= 0 && *out < INT64_MAX;
 }
 
 int dv_sums_type(const int64_t *stride)

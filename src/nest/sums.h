@@ -52,7 +52,8 @@ dv_status dv_sums_choose(dv_sums *out, int *found, const dv_program *p,
                          dv_arena *arena, dv_diag *diag);
 // Does a factor of such an op serve several results? If not, one pass over
 // memory is better than a product; as it is if one does and the other is gone
-// over by a small window.
+// over by a small window, or finds elements again, and for small products whose
+// elements lie side by side.
 int dv_sums_reuse(const dv_program *p, const dv_op *o);
 // The type of a dimension by the operands that it steps in; -1: there is none.
 int dv_sums_type(const int64_t *stride);

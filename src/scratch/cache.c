@@ -15,8 +15,8 @@
 
 enum {
     MAX_CHAIN = 32,
-    LINE = 16, // elements of a cache line, about
-    PIECE = 256,
+    LINE = 16,   // elements of a cache line, about
+    PIECE = 256, // elements of a row that are worth a page
 };
 
 typedef struct chain {
