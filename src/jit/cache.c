@@ -542,29 +542,6 @@ const dv_isa *dv_jit_isa(const dv_jit *jit)
     return jit->isa;
 }
 
-// Bytes as they are, 32 a line.
-static void list_bytes(const unsigned char *at, size_t size, dv_text *out)
-{
-    enum { COLUMNS = 32 };
-    for (size_t i = 0; i < size; i++)
-        dv_put(out, "%s%02x%s", i % COLUMNS == 0 ? "    " : " ", at[i],
-               i % COLUMNS == COLUMNS - 1 || i + 1 == size ? "\n" : "");
-}
-
-// An instruction a line, where it lies and what it says.
-static void list_words(const dv_isa *isa, const unsigned char *at, size_t size,
-                       dv_text *out)
-{
-    for (size_t i = 0; i + 4 <= size; i += 4) {
-        uint32_t w;
-        memcpy(&w, at + i, sizeof w);
-        dv_put(out, "    %4zx  %08x  ", i, w);
-        if (!isa->list(out, w))
-            dv_put(out, ".word 0x%08x", w);
-        dv_put(out, "\n");
-    }
-}
-
 void dv_jit_list(dv_jit *jit, dv_text *out)
 {
     pthread_mutex_lock(&jit->lock);
@@ -572,10 +549,7 @@ void dv_jit_list(dv_jit *jit, dv_text *out)
         char name[128];
         name_of(e, name, sizeof name);
         dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
-        if (jit->isa->list)
-            list_words(jit->isa, e->run, e->size_bytes, out);
-        else
-            list_bytes(e->run, e->size_bytes, out);
+        dv_isa_list(jit->isa, e->run, e->size_bytes, out);
     }
     pthread_mutex_unlock(&jit->lock);
 }

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "jit/aarch64/list.h"
 #include "jit/vec_ir.h"
+#include "jit/x86_64/list.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ enum {
     .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
     .block_of_l2 = 4, .fast_of_l2 = 2, .shares = 1, .move = dv_a64_move,       \
     .vec = (types) >> DV_BF16 & 1 ? &dv_a64_vec_isa : &dv_a64_vec_isa_plain,   \
-    .list = dv_insn_list
+    .words = 1, .list = dv_a64_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         A64(its_name, types, 16, 4, 5, 4),                                     \
@@ -50,7 +51,7 @@ enum {
     .l1_bytes = 48 << 10, .l2_bytes = 2 << 20, .panels_of_l1 = 8,              \
     .block_of_l2 = 4, .fast_of_l2 = 2, .parts_each = 8, .gemm = dv_x64_gemm,   \
     .move = dv_x64_move, .peak = dv_x64_peak, .vec = &dv_x64_vec_isa_64,       \
-    .streams = 1
+    .streams = 1, .list = dv_x_list
 #define DOTS                                                                   \
     .pairs_rows = 8, .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1,      \
     .pairs_of_l1 = 11, .pairs_of_l2 = 2
@@ -85,7 +86,8 @@ const dv_isa dv_isas[] = {
      .move = dv_x64_move,
      .peak = dv_x64_peak,
      .vec = &dv_x64_vec_isa_32,
-     .streams = 1},
+     .streams = 1,
+     .list = dv_x_list},
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 

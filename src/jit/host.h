@@ -42,9 +42,11 @@ struct dv_isa {
     // a turn, 0 when there are none for the type.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
     const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
-    // Append a word of code as assembly, 0: it is none; NULL: listings have
-    // bytes alone.
-    int (*list)(dv_text *out, uint32_t word);
+    int words;                    // instructions are words of four bytes
+    // Append the instruction at byte `at` of a kernel as assembly, and return
+    // its bytes; 0: it is none. *data: where constants begin, as far as known.
+    size_t (*list)(dv_text *out, const unsigned char *code, size_t at,
+                   size_t size, size_t *data);
 };
 
 // Every set there are generators for; the better ones of a machine come first.
@@ -54,6 +56,10 @@ extern const int dv_n_isas;
 // The best one that this machine has, or the one that DIVVY_CPU names if it has
 // that; NULL when it has none.
 const dv_isa *dv_isa_host(void);
+
+// Append a kernel, an instruction a line, then its constants.
+void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
+                 dv_text *out);
 
 static inline int dv_isa_has(const dv_isa *isa, int dtype)
 {

@@ -1,7 +1,8 @@
 // Encoding x86-64: every row of the table with many operands against llvm-mc,
-// and operands that no instruction has.
+// operands that no instruction has, and listing what was encoded.
 #define _GNU_SOURCE
 #include "jit/x86_64/insn.h"
+#include "jit/x86_64/list.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +61,9 @@ static void put_mem(FILE *f, const sample *s, char kind)
 {
     dv_x_rm m = s->m;
     const dv_x_row *row = &dv_x_rows[s->op];
-    fprintf(f, "%d(%%%s", m.disp, m.base == 16 ? "rip" : names[m.base]);
+    if (m.disp)
+        fprintf(f, "%d", m.disp);
+    fprintf(f, "(%%%s", m.base == 16 ? "rip" : names[m.base]);
     if (m.index >= 0) {
         fprintf(f, ",");
         put_reg(f, m.index, s->vl, row->form == DV_X_VG ? kind : 'r');
@@ -71,6 +74,7 @@ static void put_mem(FILE *f, const sample *s, char kind)
         fprintf(f, "{1to%d}", s->vl / (row->w ? 8 : 4));
 }
 
+// A line, without its end.
 static void put_sample(FILE *f, const sample *s)
 {
     for (const char *t = texts[s->op]; *t; t++) {
@@ -92,7 +96,6 @@ static void put_sample(FILE *f, const sample *s)
     if (s->more.mask)
         fprintf(f, " {%%k%d}%s", s->more.mask & 7,
                 s->more.mask & DV_X_ZERO ? " {z}" : "");
-    fputc('\n', f);
 }
 
 // -- Which operands a row can have -------------------------------------------
@@ -360,8 +363,10 @@ static void rows(void **state)
     FILE *f = fdopen(fd, "w");
     n_samples = 0;
     add_rows();
-    for (int i = 0; i < n_samples; i++)
+    for (int i = 0; i < n_samples; i++) {
         put_sample(f, &samples[i]);
+        fputc('\n', f);
+    }
     fclose(f);
     snprintf(
         cmd, sizeof cmd,
@@ -380,6 +385,67 @@ static void rows(void **state)
     pclose(p);
     unlink(path);
     assert_int_equal(n, n_samples);
+}
+
+// -- Listings ----------------------------------------------------------------
+
+// What is listed is what was asked for, of all rows, whatever follows.
+static void listings(void **state)
+{
+    (void)state;
+    n_samples = 0;
+    add_rows();
+    assert_true(n_samples > 100000);
+    for (int i = 0; i < n_samples; i++) {
+        const sample *s = &samples[i];
+        unsigned char code[64];
+        char want[256] = {0};
+        FILE *f = fmemopen(want, sizeof want - 1, "w");
+        dv_text got = {0};
+        int ok;
+        memset(code, i, sizeof code);
+        size_t n = encode(s, code, 32, &ok), data = sizeof code;
+        assert_true(ok);
+        put_sample(f, s);
+        fclose(f);
+        assert_int_equal(dv_x_list(&got, code, 0, sizeof code, &data), n);
+        assert_string_equal(got.at, want);
+        int known = s->m.reg < 0 && s->m.base == DV_X_RIP;
+        size_t to = n + (size_t)s->m.disp;
+        assert_int_equal(data, known && to < sizeof code ? to : sizeof code);
+        // One byte less is no instruction.
+        assert_int_equal(dv_x_list(&got, code, 0, n - 1, &data), 0);
+        dv_text_free(&got);
+    }
+}
+
+static void list_is(const char *bytes, size_t n, size_t at, const char *want,
+                    size_t want_data)
+{
+    dv_text got = {0};
+    size_t data = 1000;
+    size_t used = dv_x_list(&got, (const unsigned char *)bytes, at, n, &data);
+    assert_int_equal(used, want ? n - at : 0);
+    assert_string_equal(got.at ? got.at : "", want ? want : "");
+    assert_int_equal(data, want_data);
+    dv_text_free(&got);
+}
+
+static void odd_listings(void **state)
+{
+    (void)state;
+    // Jumps name where they go; constants begin where they are first read.
+    list_is("\xc3\x0f\x85\xf9\xff\xff\xff", 7, 1, "jne 0x0", 1000);
+    list_is("\xe9\x10\x01\x00\x00", 5, 0, "jmp 0x115", 1000);
+    list_is("\x4c\x8d\x2d\x5f\x05\x00\x00", 7, 0, "leaq 1375(%rip), %r13",
+            1000);
+    list_is("\x4c\x8d\x2d\x5f\x01\x00\x00", 7, 0, "leaq 351(%rip), %r13", 358);
+    list_is("\x00\x00\x00\x00", 4, 0, NULL, 1000);
+    list_is("\x90", 1, 0, NULL, 1000);                      // nop
+    list_is("\x62", 1, 0, NULL, 1000);                      // cut off
+    list_is("\x48\x8b\x04\x25\x08\x00\x00\x00", 8, 0, NULL, // no base
+            1000);
+    list_is("\x62\xf1\x7c\x58\x58\xc0", 6, 0, NULL, 1000); // rounding
 }
 
 // -- Operands that there are not ---------------------------------------------
@@ -434,7 +500,8 @@ static void ranges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows),
-                                       cmocka_unit_test(ranges)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows), cmocka_unit_test(listings),
+        cmocka_unit_test(odd_listings), cmocka_unit_test(ranges)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

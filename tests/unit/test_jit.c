@@ -494,13 +494,7 @@ static void listing(void **state)
     dv_text t = {0};
     dv_jit_list(jit, &t);
     assert_non_null(strstr(t.at, "gemm_f32_nn_4x4x4"));
-    int words = dv_jit_isa(jit)->list != NULL;
-    char *to = t.at; // as one run, whatever the lines are
-    for (const char *c = t.at; *c; c++)
-        if (*c != ' ' && *c != '\n')
-            *to++ = *c;
-    *to = 0;
-    assert_non_null(strstr(t.at, words ? "d65f03c0ret" : "c5f877c3")); // ret
+    assert_non_null(strstr(t.at, "  ret"));
     dv_text_free(&t);
     dv_jit_destroy(jit);
 }

@@ -290,6 +290,8 @@ int dv_insn_list(dv_text *out, uint32_t word)
     for (dv_insn op = 0; op < DV_N_INSNS; op++) {
         int64_t f[N_FIELDS];
         int ok = 1;
+        if (~word & dv_insn_rows[op].bits)
+            continue;
         take_fields(op, word & ~dv_insn_rows[op].bits, f);
         if (is_prefetch(op) && (f[0] >> 3 > 2 || (f[0] >> 1 & 3) > 2))
             continue;
@@ -305,4 +307,21 @@ int dv_insn_list(dv_text *out, uint32_t word)
             return 1;
     }
     return 0;
+}
+
+size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
+                   size_t size, size_t *data)
+{
+    enum { LDR_QP = 0x9c, WORD = 4 };
+    uint32_t w;
+    if (size - at < WORD)
+        return 0;
+    memcpy(&w, code + at, WORD);
+    w = dv_code_low_first(w);
+    if (!dv_insn_list(out, w))
+        return 0;
+    size_t to = at + WORD * (size_t)signed_of(w, 5, 19);
+    if (w >> 24 == LDR_QP && to < *data)
+        *data = to;
+    return WORD;
 }

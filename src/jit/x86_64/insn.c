@@ -194,7 +194,7 @@ static inline unsigned char *put_evex(unsigned char *p, const dv_x_row *row,
     return put_4(p, 0x62 | first << 8 | second << 16 | third << 24);
 }
 
-static int unit_of(const dv_x_row *row, int vl, int splat)
+int dv_x_offset_unit(const dv_x_row *row, int vl, int splat)
 {
     switch ((dv_x_tuple)row->tuple) {
     case DV_X_FV:
@@ -258,7 +258,7 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     p = evex ? put_evex(p, row, vl, a, v, m, more.mask)
              : put_vex(p, row, vl, a, v, m);
     p = put_modrm(put(p, row->opcode), a, m,
-                  evex ? unit_of(row, vl, m.splat) : 1);
+                  evex ? dv_x_offset_unit(row, vl, m.splat) : 1);
     if (row->form == DV_X_VRMI || row->form == DV_X_VRVMI ||
         row->form == DV_X_VKVMI)
         p = put(p, (unsigned)more.imm & 255);
@@ -378,7 +378,7 @@ static inline void memory(dv_code *code, dv_x_insn op, int vl, int a, int b,
     code->n = (size_t)(p - code->at);
 }
 
-// unit_of, as a shift.
+// dv_x_offset_unit, as a shift.
 static inline int unit_log(const dv_x_row *row, int vl)
 {
     static const uint8_t fixed[] = {

@@ -102,4 +102,6 @@ void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
 void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base, int64_t disp);
 void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm);
 void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm);
+// What EVEX counts a row's short offsets in, in bytes.
+int dv_x_offset_unit(const dv_x_row *row, int vl, int splat);
 #endif
