@@ -86,7 +86,7 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
 
 // -- Registers ---------------------------------------------------------------
 
-// What does not change in the loop has one copy.
+// What all copies have in common is there once.
 static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
     return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
@@ -474,6 +474,23 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     a->first_slot = slots;
 }
 
+// Is a value another one in each copy? Not what does not change in the loop,
+// nor, down columns, what a row has one of, and what is made of such alone.
+static int differs(const dv_vec_alloc *a, const dv_vval *v)
+{
+    if (v->section <= DV_SECTION_HOIST)
+        return 0;
+    if (v->section == DV_SECTION_FINISH || dv_vec_is_effect(v) ||
+        v->op == DV_V_WATCH)
+        return 1;
+    if (v->op == DV_V_LOAD)
+        return a->plan->operands[v->imm].inner != 0;
+    int any = 0;
+    for (int i = 0; i < v->n_args; i++)
+        any |= a->copies[v->arg[i]];
+    return any;
+}
+
 void dv_vec_alloc_init(dv_vec_alloc *a)
 {
     size_t n = (size_t)a->n_vals, copies = n * DV_VEC_MAX_UNROLL;
@@ -494,8 +511,8 @@ void dv_vec_alloc_init(dv_vec_alloc *a)
     memset(a->home_reg, -1, n * sizeof *a->home_reg);
     memset(a->home_slot, -1, n * sizeof *a->home_slot);
     memset(a->pool, -1, n * sizeof *a->pool);
-    for (size_t v = 0; v < n; v++)
-        a->copies[v] = a->vals[v].section > DV_SECTION_HOIST ? UINT8_MAX : 0;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        a->copies[v] = differs(a, &a->vals[v]) ? UINT8_MAX : 0;
     for (int r = 0; r < a->isa->n_regs; r++)
         set_free(a, r);
 }

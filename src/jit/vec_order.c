@@ -233,7 +233,7 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
     for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)
         for (int k = 0; k < run->copies; k++) {
             int32_t op = i - late[k];
-            if (op >= 0 && op < n_ops)
+            if (op >= 0 && op < n_ops && (k == 0 || a->copies[ops[op]]))
                 a->seq[n++] = ops[op] * DV_VEC_MAX_UNROLL + k;
         }
     return n;

@@ -129,10 +129,46 @@ static void parts(void **state)
     }
 }
 
+// Down columns, what a row has one of is read and computed once for all of
+// them: max[k] a[k,j] * sqrt(x[k]).
+static void once_a_row(void **state)
+{
+    (void)state;
+    static problem q;
+    skip_without_kernels();
+    set_reduction(&q, DV_VEC_OUTER, DV_RED_MAX, DV_F32, DV_F32);
+    q.rows = 9;
+    q.cols = 301;
+    q.o[0] = (dv_vec_operand){.inner = 1, .outer = 400, .dtype = DV_F32};
+    q.o[1] = (dv_vec_operand){.outer = 1, .dtype = DV_F32};
+    q.n[2] = apply_node(DV_FN_SQRT, 1, 0, 0);
+    q.n[3] = apply_node(DV_FN_MUL, 0, 2, 0);
+    q.n[6] = apply_node(DV_FN_ADD, 5, 5, 0);
+    q.low = 0;
+    solve(&q, 2, 1, "once a row");
+    for (int i = 0; i < dv_n_isas; i++) {
+        dv_vec_plan plan;
+        dv_arena scratch = {0};
+        int a = 0, x = 0, root = 0;
+        dv_vec_plan_make(&plan, &q.s, dv_isas[i].vec, &scratch);
+        assert_false(plan.failed);
+        for (int k = 0; plan.ops[k].op != DV_V_STEPS_END; k++) {
+            a += plan.ops[k].op == DV_V_LOAD && plan.ops[k].imm == 0;
+            x += plan.ops[k].op == DV_V_LOAD && plan.ops[k].imm == 1;
+            root += plan.ops[k].op == DV_V_FSQRT;
+        }
+        assert_true(a > 1);
+        assert_int_equal(x, 1);
+        assert_int_equal(root, 1);
+        dv_arena_free(&scratch);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reductions),
-                                       cmocka_unit_test(parts)};
+                                       cmocka_unit_test(parts),
+                                       cmocka_unit_test(once_a_row)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
     free(values);
