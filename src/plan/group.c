@@ -12,7 +12,8 @@
 // numbered as the original does: slice numbers are the digits of the core's
 // number, the first variable running fastest, except that in a contraction
 // the reduced variables come before all others, so that cores which share a
-// result are neighbours.
+// result are neighbours. Threads of this machine have slices in order, like
+// groups that are cut finer: what one leaves in its cache the next op finds.
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
@@ -115,7 +116,7 @@ dv_status dv_plan_deal(dv_plan *plan, int32_t i, dv_group *g, dv_diag *diag)
     for (int64_t c = 0; c < cores; c++) {
         int64_t first = c * (tiles / cores) + dv_min_i64(c, tiles % cores);
         int64_t n = tiles / cores + (c < tiles % cores);
-        if (tiles == cores)
+        if (tiles == cores && !plan->target.here)
             first = tile_of_core(plan, i, c);
         g->deals[c] = (dv_deal){.core = c, .first_tile = first, .n_tiles = n};
     }

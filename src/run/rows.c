@@ -12,15 +12,17 @@ enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
 typedef struct statement {
     const dv_op *op;
-    int32_t row, unit;
-    int64_t delay;   // rows
-    dv_vec_fn alone; // its own kernel
-    int64_t n;       // elements of a row
-    int64_t n_bytes; // of the longest of its operands' rows
+    dv_rows_vars rows;
+    int32_t row, unit; // row: the innermost of them
+    int64_t delay;     // rows
+    dv_vec_fn alone;   // its own kernel
+    int64_t n;         // elements of a row
+    int64_t n_bytes;   // of the longest of its operands' rows
     dv_vec_shape shape;
     dv_vec_operand *operand;    // the shape's
     const int32_t *tensor;      // of each operand
     const int64_t *base, *step; // bytes, to row 0 and from row to row
+    const int64_t *far; // the same of the outer variables, `n_operands` each
 } statement;
 
 typedef struct unit {
@@ -30,7 +32,9 @@ typedef struct unit {
 
 struct dv_rows {
     const dv_plan *plan;
-    int32_t op, row; // that tell the rows of a tile
+    int32_t op; // that tells the rows of a tile
+    dv_rows_vars rows;
+    int even; // from the last row of an outer point to the next is one step
     int32_t n, n_units;
     int64_t last; // the greatest delay
     int across;   // the edges of tiles are of no account
@@ -52,6 +56,14 @@ static int64_t length(const dv_op *o, int v)
     return o->vars[v].end - o->vars[v].begin;
 }
 
+static int is_row(const statement *s, int v)
+{
+    for (int k = 0; k < s->rows.n; k++)
+        if (s->rows.v[k] == v)
+            return 1;
+    return 0;
+}
+
 // Where the operands' rows are; the shape's strides from row to row. *ok is 0
 // where they are too far apart.
 static int set_operands(maker *m, statement *s, const dv_kernel *k,
@@ -64,7 +76,8 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
     int32_t *tensor = DV_NEW(m->arena, int32_t, n);
     int64_t *base = DV_NEW(m->arena, int64_t, n);
     int64_t *step = DV_NEW(m->arena, int64_t, n);
-    if (!operand || !tensor || !base || !step)
+    int64_t *far = DV_NEW(m->arena, int64_t, n * (size_t)s->rows.n);
+    if (!operand || !tensor || !base || !step || !far)
         return 0;
     for (size_t i = 0; i < n; i++) {
         int last = i + 1 == n;
@@ -80,14 +93,20 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         step[i] = f->coef[s->row] * es;
         base[i] = f->base * es;
         for (int v = 0; v < o->n_vars; v++)
-            if (v != s->row)
+            if (!is_row(s, v))
                 base[i] += f->coef[v] * o->vars[v].begin * es;
+        for (int l = 0; l + 1 < s->rows.n; l++) {
+            int v = s->rows.v[l], w = s->rows.v[l + 1];
+            far[(size_t)l * n + i] = f->coef[v] * es;
+            m->r->even &= f->coef[v] == f->coef[w] * length(o, w);
+        }
         s->n_bytes = dv_max_i64(s->n_bytes, operand[i].inner ? s->n * es : 0);
     }
     s->shape.operands = s->operand = operand;
     s->tensor = tensor;
     s->base = base;
     s->step = step;
+    s->far = far;
     return 1;
 }
 
@@ -114,12 +133,14 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_look(v, &look);
     int once = look.inner == s->row;
+    if (!once && is_row(s, look.inner))
+        return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
         look.shape->n_operands != o->n_reads + 1) // a window
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
-        if (i != s->row && i != look.inner && length(o, i) != 1)
+        if (!is_row(s, i) && i != look.inner && length(o, i) != 1)
             return DV_OK;
     s->n = once ? 1 : length(o, look.inner);
     s->shape = *look.shape;
@@ -277,10 +298,11 @@ static int worth_it(const maker *m)
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag)
 {
-    int32_t row[DV_ROWS_MAX], n, first_row;
+    dv_rows_vars row[DV_ROWS_MAX], first;
+    int32_t n;
     dv_op *ops = NULL;
     *out = NULL;
-    if (!dv_rows_fold(how, arena, &ops, row, &first_row, &n))
+    if (!dv_rows_fold(how, arena, &ops, row, &first, &n))
         return dv_nomem(diag);
     if (n < 2)
         return DV_OK;
@@ -290,13 +312,14 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     maker m = {how, jit, arena, r};
     r->plan = how->plan;
     r->op = how->group->first_op;
-    r->row = first_row;
+    r->rows = first;
     r->n = n;
-    r->across = 1;
+    r->across = r->even = 1;
     for (int32_t i = 0; i < n; i++) {
         int ok;
         r->s[i].op = &ops[i];
-        r->s[i].row = row[i];
+        r->s[i].rows = row[i];
+        r->s[i].row = row[i].v[row[i].n - 1];
         DV_TRY(make_statement(&m, &r->s[i], &ok, diag));
         if (!ok)
             return DV_OK;
@@ -312,25 +335,36 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
 
 // -- Running -----------------------------------------------------------------
 
-static int point(const statement *s, void *const *data, int64_t row, void **at)
+// Rows begin..end of a point of the outer variables, or of no point: then they
+// are counted through all of them.
+typedef struct stretch {
+    void *const *data;
+    const int64_t *point; // NULL: none
+    int64_t begin, end;
+} stretch;
+
+static int point(const statement *s, const stretch *x, int64_t row, void **at)
 {
     int n = s->shape.n_operands;
-    for (int i = 0; i < n; i++)
-        at[i] = (void *)((uintptr_t)data[s->tensor[i]] +
-                         (uintptr_t)(s->base[i] + row * s->step[i]));
+    for (int i = 0; i < n; i++) {
+        int64_t off = s->base[i] + row * s->step[i];
+        for (int k = 0; x->point && k + 1 < s->rows.n; k++)
+            off += x->point[k] * s->far[k * n + i];
+        at[i] = (void *)((uintptr_t)x->data[s->tensor[i]] + (uintptr_t)off);
+    }
     return n;
 }
 
-static void run_alone(const statement *s, void *const *data, int64_t row)
+static void run_alone(const statement *s, const stretch *x, int64_t row)
 {
     void *at[FEW_OPERANDS];
-    point(s, data, row, at);
+    point(s, x, row, at);
     s->alone(&(dv_vec_args){1, s->n, at, NULL});
 }
 
 // The unit in `steps` steps from t on, in all of which its statements have
 // rows.
-static void run_joined(const dv_rows *r, const unit *u, void *const *data,
+static void run_joined(const dv_rows *r, const unit *u, const stretch *x,
                        int64_t t, int64_t steps)
 {
     void *at[DV_VEC_MAX_BESIDE * FEW_OPERANDS];
@@ -338,31 +372,31 @@ static void run_joined(const dv_rows *r, const unit *u, void *const *data,
     int k = 0;
     for (int32_t i = u->n - 1; i >= 0; i--) {
         const statement *s = &r->s[u->s[i]];
-        k += point(s, data, t - s->delay, at + k);
+        k += point(s, x, t - s->delay, at + k);
         n = dv_max_i64(n, s->n);
     }
     u->joined(&(dv_vec_args){steps, n, at, NULL});
 }
 
-// A unit in step t, with rows begin..end. Returns how many steps it took: all
-// that are alike where it is the only one.
-static int64_t run_unit(const dv_rows *r, const unit *u, void *const *data,
-                        int64_t t, int64_t begin, int64_t end)
+// A unit in step t. Returns how many steps it took: all that are alike where
+// it is the only one.
+static int64_t run_unit(const dv_rows *r, const unit *u, const stretch *x,
+                        int64_t t)
 {
     int64_t least = INT64_MAX, most = 0;
     for (int32_t i = 0; i < u->n; i++) {
         least = dv_min_i64(least, r->s[u->s[i]].delay);
         most = dv_max_i64(most, r->s[u->s[i]].delay);
     }
-    if (u->joined && t - most >= begin && t - least < end) {
-        int64_t steps = r->n_units == 1 ? end + least - t : 1;
-        run_joined(r, u, data, t, steps);
+    if (u->joined && t - most >= x->begin && t - least < x->end) {
+        int64_t steps = r->n_units == 1 ? x->end + least - t : 1;
+        run_joined(r, u, x, t, steps);
         return steps;
     }
     for (int32_t i = 0; i < u->n; i++) {
         int64_t row = t - r->s[u->s[i]].delay;
-        if (row >= begin && row < end)
-            run_alone(&r->s[u->s[i]], data, row);
+        if (row >= x->begin && row < x->end)
+            run_alone(&r->s[u->s[i]], x, row);
     }
     return 1;
 }
@@ -372,13 +406,52 @@ int dv_rows_across(const dv_rows *r)
     return r->across;
 }
 
+static void run_stretch(const dv_rows *r, const stretch *x)
+{
+    for (int64_t t = x->begin, steps = 1; t < x->end + r->last; t += steps)
+        for (int32_t u = 0; u < r->n_units; u++)
+            steps = run_unit(r, &r->units[u], x, t);
+}
+
+// The number of a row, counted through all points.
+static int64_t number(const dv_rows *r, const int64_t *at)
+{
+    const dv_op *o = &r->plan->ops->ops[r->op];
+    int64_t n = 0;
+    for (int k = 0; k < r->rows.n; k++)
+        n = n * length(o, r->rows.v[k]) + at[r->rows.v[k]];
+    return n;
+}
+
+// One tile, point by point.
+static void run_points(const dv_rows *r, void *const *data, const dv_tile *t)
+{
+    int64_t at[DV_ROWS_LEVELS];
+    int32_t last = r->rows.n - 1, k = 0;
+    stretch x = {data, at, t->begin[r->rows.v[last]], t->end[r->rows.v[last]]};
+    for (int32_t i = 0; i < last; i++)
+        at[i] = t->begin[r->rows.v[i]];
+    while (k >= 0) {
+        run_stretch(r, &x);
+        for (k = last - 1; k >= 0 && ++at[k] == t->end[r->rows.v[k]]; k--)
+            at[k] = t->begin[r->rows.v[k]];
+    }
+}
+
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
 {
     dv_tile first, last;
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
-    int64_t begin = first.begin[r->row], end = last.end[r->row];
-    for (int64_t t = begin, steps = 1; t < end + r->last; t += steps)
-        for (int32_t u = 0; u < r->n_units; u++)
-            steps = run_unit(r, &r->units[u], data, t, begin, end);
+    for (int k = 0; k < r->rows.n; k++)
+        last.end[r->rows.v[k]]--; // to the last row
+    stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
+    if (r->even) {
+        run_stretch(r, &x);
+        return;
+    }
+    for (; n > 0; n--, tile++) {
+        dv_plan_tile(&first, r->plan, r->op, tile);
+        run_points(r, data, &first);
+    }
 }

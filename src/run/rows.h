@@ -17,7 +17,11 @@
 #include "run/vec_op.h"
 
 typedef struct dv_rows dv_rows;
-enum { DV_ROWS_MAX = 16 }; // ops of a group that is run in rows
+enum {
+    DV_ROWS_MAX = 16, // ops of a group that is run in rows
+    DV_ROWS_LEVELS =
+        4 // variables that go over rows: x[h,i,j] has those of h, i
+};
 
 // What to make it from. Arrays are borrowed; `strides` as dv_kernel_init has
 // it.
@@ -40,10 +44,16 @@ int dv_rows_across(const dv_rows *r);
 // -- Inside: statements (rows_fold.c)
 // ------------------------------------------
 
+// The variables of an op that go over rows, outermost first; all ops of a group
+// have as many, with the same ranges.
+typedef struct dv_rows_vars {
+    int32_t n, v[DV_ROWS_LEVELS];
+} dv_rows_vars;
+
 // The ops of the group as they are run, in order: those whose tensor is
 // computed where it is read are left out. *n is 0 where they cannot be taken
-// row by row; row[i] is the variable of op i that goes over rows, *first that
-// of the group's first. 0: out of memory.
+// row by row; row[i] are op i's variables, *first those of the group's first.
+// 0: out of memory.
 int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                 int32_t *row, int32_t *first, int32_t *n);
+                 dv_rows_vars *row, dv_rows_vars *first, int32_t *n);
 #endif

@@ -60,14 +60,27 @@ static int32_t writer_of(const folder *f, int32_t tensor, int32_t before)
     return -1;
 }
 
+// Do ops i and w, which writes what i reads through `a`, mean the same row by
+// number k of their variables?
+static int same_row(const folder *f, const dv_rows_vars *row, int32_t i,
+                    int32_t w, const dv_access *a, int k)
+{
+    const dv_access *b = &f->ops[w].write;
+    int d = dim_of(&f->ops[i], a, row[i].v[k]);
+    int e = dim_of(&f->ops[w], b, row[w].v[k]);
+    return d >= 0 && d == e && a->index[d].base == b->index[e].base;
+}
+
 // Does op number i need of earlier ones what they write in the same row, and
 // write what none of them touches?
-static int row_by_row(const folder *f, const int32_t *row, int32_t i)
+static int row_by_row(const folder *f, const dv_rows_vars *row, int32_t i)
 {
     const dv_op *o = &f->ops[i];
-    int to = dim_of(o, &o->write, row[i]);
-    if (to < 0 || o->update || o->is_extern)
+    if (o->update || o->is_extern)
         return 0;
+    for (int k = 0; k < row[i].n; k++)
+        if (dim_of(o, &o->write, row[i].v[k]) < 0)
+            return 0;
     for (int32_t k = 0; k < i; k++)
         for (int r = 0; r <= f->ops[k].n_reads; r++) {
             const dv_access *a =
@@ -80,12 +93,9 @@ static int row_by_row(const folder *f, const int32_t *row, int32_t i)
         int32_t w = writer_of(f, a->tensor, i);
         if (dv_access_is_indirect(a) || a->tensor == o->write.tensor)
             return 0;
-        if (w < 0)
-            continue;
-        const dv_access *b = &f->ops[w].write;
-        int d = dim_of(o, a, row[i]), e = dim_of(&f->ops[w], b, row[w]);
-        if (d < 0 || d != e || a->index[d].base != b->index[e].base)
-            return 0;
+        for (int k = 0; w >= 0 && k < row[i].n; k++)
+            if (!same_row(f, row, i, w, a, k))
+                return 0;
     }
     return 1;
 }
@@ -274,36 +284,90 @@ static void rewrite(folder *f, const uint8_t *fold, int32_t i)
 
 // -- All of a group ----------------------------------------------------------
 
-static int32_t pick_row(const folder *f, int32_t i)
+// The one variable that tiles cut, or the first where there is one tile.
+static dv_rows_vars pick_row(const folder *f, int32_t i)
 {
     const dv_plan *plan = f->how->plan;
     int32_t op = f->how->group->first_op + i;
+    int32_t v = f->ops[i].n_vars && !f->ops[i].vars[0].reduce ? 0 : -1;
     if (f->how->group->n_tiles > 1)
-        return cut_var(plan, op);
-    return f->ops[i].n_vars && !f->ops[i].vars[0].reduce ? 0 : -1;
+        v = cut_var(plan, op);
+    return (dv_rows_vars){v >= 0, {v}};
 }
 
-// The same rows in all ops, and nothing but the same row needed of others.
-static int all_in_rows(const folder *f, int32_t *row)
+// The first n.
+static dv_rows_vars pick_rows(const dv_op *o, int n)
 {
-    const dv_plan *plan = f->how->plan;
+    dv_rows_vars x = {0, {0}};
+    while (x.n < n && x.n < o->n_vars && !o->vars[x.n].reduce) {
+        x.v[x.n] = x.n;
+        x.n++;
+    }
+    return (dv_rows_vars){x.n == n ? n : 0, {x.v[0], x.v[1], x.v[2], x.v[3]}};
+}
+_Static_assert(DV_ROWS_LEVELS == 4, "all of them are named");
+
+// Variables in front of the one along the row: as many as a reducer leaves.
+static int count_rows(const folder *f)
+{
+    int n = 0;
     for (int32_t i = 0; i < f->n; i++) {
-        const dv_op *o = &f->ops[i];
-        int32_t op = f->how->group->first_op + i;
-        row[i] = pick_row(f, i);
-        if (row[i] < 0 ||
-            o->vars[row[i]].begin != f->ops[0].vars[row[0]].begin ||
-            o->vars[row[i]].end != f->ops[0].vars[row[0]].end ||
-            plan->slices[op][row[i]] !=
-                plan->slices[f->how->group->first_op][row[0]] ||
-            !row_by_row(f, row, i))
+        int left = 0;
+        while (left < f->ops[i].n_vars && !f->ops[i].vars[left].reduce)
+            left++;
+        if (left < f->ops[i].n_vars)
+            return left;
+        n = left > n ? left : n;
+    }
+    return n - 1;
+}
+
+// Are tiles rows one after the other: points of the outer variables, then some
+// of one, then all of those further in?
+static int in_order(const folder *f, const dv_rows_vars *row)
+{
+    const dv_op *o = &f->ops[0];
+    const int64_t *slices = f->how->plan->slices[f->how->group->first_op];
+    int k = 0;
+    while (k < row->n && slices[row->v[k]] == 1)
+        k++;
+    while (++k < row->n)
+        if (slices[row->v[k]] <
+            o->vars[row->v[k]].end - o->vars[row->v[k]].begin)
+            return 0;
+    return 1;
+}
+
+static int same_range(const folder *f, const dv_rows_vars *row, int32_t i)
+{
+    int64_t *const *slices = f->how->plan->slices + f->how->group->first_op;
+    for (int k = 0; k < row[0].n; k++) {
+        int v = row[i].v[k], w = row[0].v[k];
+        if (f->ops[i].vars[v].begin != f->ops[0].vars[w].begin ||
+            f->ops[i].vars[v].end != f->ops[0].vars[w].end ||
+            slices[i][v] != slices[0][w])
             return 0;
     }
     return 1;
 }
 
+// The same rows in all ops, and nothing but the same row needed of others. With
+// `many`, rows of several variables.
+static int all_in_rows(const folder *f, dv_rows_vars *row, int many)
+{
+    int n = many ? count_rows(f) : 1;
+    if (many && (n < 2 || n > DV_ROWS_LEVELS))
+        return 0;
+    for (int32_t i = 0; i < f->n; i++) {
+        row[i] = many ? pick_rows(&f->ops[i], n) : pick_row(f, i);
+        if (row[i].n != n || !same_range(f, row, i) || !row_by_row(f, row, i))
+            return 0;
+    }
+    return in_order(f, row);
+}
+
 int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                 int32_t *row, int32_t *first, int32_t *n)
+                 dv_rows_vars *row, dv_rows_vars *first, int32_t *n)
 {
     const dv_group *g = how->group;
     folder f = {.how = how, .p = how->plan->ops, .arena = arena};
@@ -317,7 +381,7 @@ int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
         return 0;
     for (int32_t i = 0; i < f.n; i++)
         f.ops[i] = f.p->ops[g->first_op + i];
-    if (!all_in_rows(&f, row))
+    if (!all_in_rows(&f, row, 1) && !all_in_rows(&f, row, 0))
         return 1;
     *first = row[0];
     for (int32_t i = 0; i < f.n && !f.failed; i++) {

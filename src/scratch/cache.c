@@ -7,14 +7,18 @@
 //   e[i,j] = exp(x[i,j] - m[i])                  tile 1: rows 16..32
 //   y[i,j] = e[i,j] / s[i]                       ...
 //
+// Where one point of it is too much, every point is cut along a variable
+// further in as well: x[h,i,j] into heads, and each head into rows.
+//
 // Products stay alone: they are better cut in two directions, by the level of
 // loops.
 #include "base/math.h"
 #include "scratch/scratch.h"
-#include <string.h>
+#include <math.h>
 
 enum {
     MAX_CHAIN = 32,
+    MAX_LEVELS = 4,
     LINE = 16,   // elements of a cache line, about
     PIECE = 256, // elements of a row that are worth a page
 };
@@ -22,14 +26,17 @@ enum {
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach;          // ops up to here were tried
-    int32_t cut[MAX_CHAIN]; // the variable of each op that is cut
-    int64_t begin, n;       // its range, the same for all
-    int64_t len;            // points of it in a tile
-    double tile_bytes;      // of all that ops touch, per point of the range
-    double fixed_bytes;     // and of what does not depend on it
-    int32_t *writer;        // by tensor: op of the chain, or -1
-    const uint8_t *edge;    // a repeat begins or ends before op i
+    int32_t reach; // ops up to here were tried
+    // The variables of each op that are cut: into points, but for the last. And
+    // their ranges, the same for all ops.
+    int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
+    int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
+    int64_t len;         // points of the last in a tile
+    double tile_bytes;   // of all that ops touch, per point of the last
+    double fixed_bytes;  // and of what does not depend on it
+    double again_bytes;  // of tile_bytes, what other points touch as well
+    int32_t *writer;     // by tensor: op of the chain, or -1
+    const uint8_t *edge; // a repeat begins or ends before op i
 } chain;
 
 // -- Which variable --------------------------------------------------------
@@ -92,20 +99,29 @@ static int writes_box(const dv_op *o)
     return 1;
 }
 
+// Variables are cut in the order of each op: tiles have the same numbers in
+// all.
+static int is_further_in(const chain *c, int32_t i, int v)
+{
+    return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
+}
+
 // Does op i, cut along v, find what it needs of the chain in its own tile?
 static int fits(const chain *c, int32_t i, int v)
 {
     const dv_op *o = &c->plan->ops->ops[i];
     const dv_var *var = &o->vars[v];
-    if (var->reduce || var->begin != c->begin ||
-        var->end - var->begin != c->n || plain_dim(o, &o->write, v) < 0)
+    int at = c->levels - 1;
+    if (var->reduce || var->begin != c->begin[at] ||
+        var->end - var->begin != c->n[at] || !is_further_in(c, i, v) ||
+        plain_dim(o, &o->write, v) < 0)
         return 0;
     for (int r = 0; r < o->n_reads; r++) {
         int32_t w = c->writer[o->reads[r].tensor];
         if (w < 0)
             continue;
         const dv_op *from = &c->plan->ops->ops[w];
-        int d = plain_dim(from, &from->write, c->cut[w - c->first]);
+        int d = plain_dim(from, &from->write, c->cut[at][w - c->first]);
         if (d != plain_dim(o, &o->reads[r], v) || !writes_box(from))
             return 0;
     }
@@ -137,10 +153,10 @@ static int writes_new(const chain *c, int32_t i)
 }
 
 // An op that reads nothing of the chain comes along where a later one does.
-static void extend(chain *c)
+static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
-    for (int32_t i = c->end; i < p->n_ops && i - c->first < MAX_CHAIN; i++) {
+    for (int32_t i = c->end; i < end && i - c->first < MAX_CHAIN; i++) {
         if (c->edge[i] || !joinable(c->plan, i) || !writes_new(c, i))
             return;
         int v = 0;
@@ -148,7 +164,7 @@ static void extend(chain *c)
             v++;
         if (v == p->ops[i].n_vars)
             return;
-        c->cut[i - c->first] = v;
+        c->cut[c->levels - 1][i - c->first] = v;
         if (reads_chain(c, i))
             c->end = i + 1;
         c->writer[p->ops[i].write.tensor] = i;
@@ -156,14 +172,16 @@ static void extend(chain *c)
     }
 }
 
+// One level more: the chain from op `first` on, cut along v.
 static void start(chain *c, int32_t first, int v)
 {
     const dv_op *o = &c->plan->ops->ops[first];
+    int at = c->levels++;
     c->first = first;
     c->end = c->reach = first + 1;
-    c->cut[0] = v;
-    c->begin = o->vars[v].begin;
-    c->n = o->vars[v].end - o->vars[v].begin;
+    c->cut[at][0] = v;
+    c->begin[at] = o->vars[v].begin;
+    c->n[at] = o->vars[v].end - o->vars[v].begin;
     c->writer[o->write.tensor] = first;
 }
 
@@ -175,27 +193,45 @@ static void forget(chain *c)
 
 // -- How long a tile is ----------------------------------------------------
 
-static void count_access(chain *c, const dv_op *o, const dv_access *a, int v)
+// The points of the chain that are not of the last level.
+static double outer_points(const chain *c)
 {
+    double n = 1;
+    for (int at = 0; at + 1 < c->levels; at++)
+        n *= (double)c->n[at];
+    return n;
+}
+
+static void count_access(chain *c, int32_t i, const dv_access *a)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
     double bytes = (double)dv_tensor_bytes(&c->plan->ops->tensors[a->tensor]);
-    if (plain_dim(o, a, v) >= 0)
-        c->tile_bytes += bytes / (double)c->n;
-    else
+    int last = c->levels - 1, again = 0;
+    for (int at = 0; at < last; at++) {
+        int cut = plain_dim(o, a, c->cut[at][i - c->first]) >= 0;
+        bytes /= cut ? (double)c->n[at] : 1;
+        again |= !cut;
+    }
+    if (plain_dim(o, a, c->cut[last][i - c->first]) < 0) {
         c->fixed_bytes += bytes;
+        return;
+    }
+    c->tile_bytes += bytes / (double)c->n[last];
+    c->again_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
 // Every tensor counts once, as its first access has it.
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
-    c->tile_bytes = c->fixed_bytes = 0;
+    c->tile_bytes = c->fixed_bytes = c->again_bytes = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int32_t i = c->first; i < c->end; i++) {
             const dv_op *o = &p->ops[i];
             for (int r = -1; r < o->n_reads; r++) {
                 const dv_access *a = r < 0 ? &o->write : &o->reads[r];
                 if (!pass && !seen[a->tensor])
-                    count_access(c, o, a, c->cut[i - c->first]);
+                    count_access(c, i, a);
                 seen[a->tensor] = !pass;
             }
         }
@@ -211,7 +247,8 @@ static int cuts_rows(const chain *c, double least_bytes)
             const dv_access *a = r < 0 ? &o->write : &o->reads[r];
             const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
             if (a->n_dims > 1 && (double)dv_tensor_bytes(t) >= least_bytes &&
-                plain_dim(o, a, c->cut[i - c->first]) == a->n_dims - 1)
+                plain_dim(o, a, c->cut[c->levels - 1][i - c->first]) ==
+                    a->n_dims - 1)
                 return 1;
         }
     }
@@ -224,19 +261,24 @@ static int cuts_rows(const chain *c, double least_bytes)
 static int64_t tile_length(const chain *c)
 {
     const dv_target *t = &c->plan->target;
+    int64_t n = c->n[c->levels - 1];
     double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
     double most = room / (c->tile_bytes > 0 ? c->tile_bytes : 1);
-    if (most < 1)
+    double outer = outer_points(c), all = c->tile_bytes * (double)n * outer;
+    // What other points touch as well is better kept for all of them.
+    if (most < 1 || c->again_bytes > c->tile_bytes / 8)
         return 0;
-    int64_t len = most < (double)c->n ? (int64_t)most : c->n;
-    int64_t rounds = dv_ceil_div(dv_ceil_div(c->n, len), t->cores);
-    len = dv_ceil_div(c->n, dv_min_i64(rounds * t->cores, c->n));
-    if (!cuts_rows(c, 0) || len == c->n)
+    int64_t len = most < (double)n ? (int64_t)most : n;
+    double least = (double)dv_ceil_div(n, len);
+    double rounds = ceil(outer * least / (double)t->cores);
+    double pieces = floor(rounds * (double)t->cores / outer);
+    pieces = pieces > least ? pieces : least;
+    len = dv_ceil_div(n, pieces < (double)n ? (int64_t)pieces : n);
+    if (!cuts_rows(c, 0) || len == n)
         return len;
-    int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, c->n);
-    if (dv_ceil_div(c->n, lines) >= t->cores)
+    int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, n);
+    if (outer * (double)dv_ceil_div(n, lines) >= (double)t->cores)
         len = lines;
-    double all = c->tile_bytes * (double)c->n;
     return len < PIECE && all > room && cuts_rows(c, all / 8) ? 0 : len;
 }
 
@@ -244,17 +286,47 @@ static int64_t tile_length(const chain *c)
 
 static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
 {
+    int last = c->levels - 1;
     for (int32_t i = c->first; i < c->end; i++) {
         const dv_op *o = &plan->ops->ops[i];
         for (int v = 0; v < o->n_vars; v++)
-            plan->slices[i][v] = v == c->cut[i - c->first]
-                                     ? c->len
-                                     : o->vars[v].end - o->vars[v].begin;
+            plan->slices[i][v] = o->vars[v].end - o->vars[v].begin;
+        for (int at = 0; at <= last; at++)
+            plan->slices[i][c->cut[at][i - c->first]] = at < last ? 1 : c->len;
     }
     *g = (dv_group){.first_op = c->first,
                     .end_op = c->end,
-                    .n_tiles = dv_ceil_div(c->n, c->len)};
+                    .n_tiles = dv_ceil_div(c->n[last], c->len)};
+    for (int at = 0; at < last; at++)
+        g->n_tiles *= c->n[at];
     return dv_plan_deal(plan, c->first, g, diag);
+}
+
+// The chain from op i on that is cut along v, if it is longer than the best and
+// its tiles fit, or those of a variable further in do.
+static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    int32_t end = c->levels ? c->end : c->plan->ops->n_ops, longer = best->end;
+    if (o->vars[v].reduce || plain_dim(o, &o->write, v) < 0)
+        return;
+    start(c, i, v);
+    extend(c, end);
+    forget(c);
+    int32_t mine = c->end;
+    if (mine > longer) {
+        count_bytes(c, seen);
+        c->len = tile_length(c);
+        if (c->len > 0)
+            *best = *c;
+    }
+    for (int w = v + 1; w < o->n_vars && c->levels < MAX_LEVELS &&
+                        mine > longer && best->end == longer;
+         w++) {
+        c->end = mine;
+        try_cut(best, c, i, w, seen);
+    }
+    c->levels--;
 }
 
 // The longest chain that begins with op i and whose tiles fit, cut as far out
@@ -264,19 +336,8 @@ static void longest(chain *best, chain *c, int32_t i, uint8_t *seen)
     const dv_op *o = &c->plan->ops->ops[i];
     best->end = i + 1;
     best->len = 0;
-    for (int v = 0; v < o->n_vars && joinable(c->plan, i); v++) {
-        if (o->vars[v].reduce || plain_dim(o, &o->write, v) < 0)
-            continue;
-        start(c, i, v);
-        extend(c);
-        forget(c);
-        if (c->end <= best->end)
-            continue;
-        count_bytes(c, seen);
-        c->len = tile_length(c);
-        if (c->len > 0)
-            *best = *c;
-    }
+    for (int v = 0; v < o->n_vars && joinable(c->plan, i); v++)
+        try_cut(best, c, i, v, seen);
 }
 
 static dv_status make_groups(dv_plan *plan, chain *c, uint8_t *seen,

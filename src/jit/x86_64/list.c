@@ -249,22 +249,22 @@ static void put_number(dv_text *out, const insn *x, size_t end)
 
 static void put_insn(dv_text *out, const insn *x, size_t end)
 {
-    for (const char *t = texts[x->op]; *t; t++) {
-        char kind = t[1] >= 'a' && t[1] <= 'z' ? t[1] : ' ';
-        int operand = *t == 'A' || *t == 'B' || *t == 'M';
-        if (*t == 'M' && x->m.reg == DV_X_NONE)
-            put_memory(out, x, kind);
-        else if (operand)
-            put_reg(out,
-                    *t == 'A'   ? x->a
-                    : *t == 'B' ? x->b
-                                : x->m.reg,
-                    x->vl, kind);
-        else if (*t == 'I')
+    for (const char *t = texts[x->op]; *t;) {
+        size_t plain = strcspn(t, "ABMI");
+        dv_put(out, "%.*s", (int)plain, t);
+        t += plain;
+        char who = *t, kind = who && t[1] >= 'a' && t[1] <= 'z' ? t[1] : ' ';
+        if (who == 'I')
             put_number(out, x, end);
-        else
-            dv_put(out, "%c", *t);
-        t += operand && kind != ' ';
+        else if (who == 'M' && x->m.reg == DV_X_NONE)
+            put_memory(out, x, kind);
+        else if (who)
+            put_reg(out,
+                    who == 'A'   ? x->a
+                    : who == 'B' ? x->b
+                                 : x->m.reg,
+                    x->vl, kind);
+        t += (who != 0) + (kind != ' ');
     }
     if (x->more.mask)
         dv_put(out, " {%%k%d}%s", x->more.mask & 7,
