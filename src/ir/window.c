@@ -1,5 +1,6 @@
 // Reducers over windows.
 #include "ir/program.h"
+#include "base/dtype.h"
 #include "base/math.h"
 
 int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
@@ -15,12 +16,15 @@ int64_t dv_access_step(const dv_program *p, const dv_access *a, int var)
     return step;
 }
 
-// Do all accesses go to neighbours along it, or stay?
+// Do all accesses go to neighbours along it, or stay? Or to every other
+// element, where that is as wide as lanes are.
 static int goes_by_one(const dv_program *p, const dv_op *op, int var)
 {
     for (int i = 0; i < op->n_reads; i++) {
-        int64_t step = dv_access_step(p, &op->reads[i], var);
-        if (step != 0 && step != 1)
+        const dv_access *a = &op->reads[i];
+        int64_t step = dv_access_step(p, a, var);
+        int wide = dv_dtype_get(p->tensors[a->tensor].dtype)->size_bytes >= 4;
+        if (step != 0 && step != 1 && !(step == 2 && wide))
             return 0;
     }
     return dv_access_step(p, &op->write, var) == 1;

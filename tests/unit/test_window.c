@@ -27,6 +27,34 @@ static void reducers(void **state)
         }
 }
 
+// Windows that go on by two.
+static void by_two(void **state)
+{
+    (void)state;
+    static const char *const reducer[] = {"sum", "mean", "max", "min"};
+    static const char *const type[] = {"f64", "f32", "i32", "f16", "i8"};
+    char text[300];
+    for (int r = 0; r < 4; r++)
+        for (int t = 0; t < 5; t++) {
+            if (r == 1 && (t == 2 || t == 4))
+                continue; // no whole number
+            snprintf(text, sizeof text,
+                     "input x: %s[3, 42, %d] y[c,i,j] = "
+                     "%s[a,b] x[c,2*i+a,2*j+b] "
+                     "for i in 0..20, j in 0..%d, a in 0..3, b in 0..3 "
+                     "output y",
+                     type[t], 41 + 10 * r, reducer[r], 20 + 5 * r);
+            try(text, r > 1 || t == 2 || t == 4, kernel);
+        }
+    try("input x: f32[6, 34, 77] input w: f32[6, 3, 5] y[c,i,j] = relu("
+        "sum[a,b] x[c,i+a,2*j+b] * w[c,a,b]) for i in 0..32, j in 0..37 "
+        "output y",
+        0, kernel);
+    try("input x: f32[5, 900] y[i,j] = x[i,2*j] * x[i,2*j+1] - x[i,899-2*j] "
+        "for j in 0..450 output y",
+        0, kernel);
+}
+
 static void whole_numbers(void **state)
 {
     (void)state;
@@ -152,7 +180,8 @@ static void others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reducers), cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(filters), cmocka_unit_test(others)};
+        cmocka_unit_test(reducers), cmocka_unit_test(by_two),
+        cmocka_unit_test(whole_numbers), cmocka_unit_test(filters),
+        cmocka_unit_test(others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

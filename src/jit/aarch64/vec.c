@@ -204,8 +204,38 @@ static void slow_end(maker *m)
 static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 {
     dv_gen *g = &m->gen;
-    int64_t off = (int64_t)o->copy * m->lanes * to->inner * dv_a64_size(to);
+    int64_t off = (int64_t)o->copy * m->lanes * to->inner * dv_a64_size(to) +
+                  m->at->at.off[o->imm];
     dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
+}
+
+// A vector so many bytes on; may change X_TMP2.
+static void get_at(maker *m, int v, int base, int64_t off)
+{
+    enum { NEAR = 255, MOST = 16 * 4095 };
+    dv_gen *g = &m->gen;
+    if ((off >= -NEAR && off <= NEAR) ||
+        (off >= 0 && off % 16 == 0 && off <= MOST)) {
+        dv_gen_get(g, v, base, off, 16);
+        return;
+    }
+    dv_gen_add(g, X_TMP2, base, off);
+    dv_gen_get(g, v, X_TMP2, 0, 16);
+}
+
+// Every other element of four bytes, from two vectors. The second begins with
+// the last element of the first: nothing behind the last one wanted is read.
+//
+//   0 1 2 3   3 4 5 6   turned: 4 5 6 3   ->   0 2 4 6
+static void load_every_other(maker *m, const dv_vec_mop *o, int v)
+{
+    dv_gen *g = &m->gen;
+    int base = dv_a64_pointer(m->at, o->imm);
+    int64_t off = 32 * (int64_t)o->copy + m->at->at.off[o->imm];
+    get_at(m, v, base, off);
+    get_at(m, V_NARROW, base, off + 12);
+    DV_E(ext_v, V_NARROW, V_NARROW, V_NARROW, 4);
+    DV_E(uzp1_4s, v, v, V_NARROW, 0);
 }
 
 static void load(maker *m, const dv_vec_mop *o)
@@ -227,6 +257,8 @@ static void load(maker *m, const dv_vec_mop *o)
     if (from->inner == 1) {
         dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm),
                    off + (int64_t)o->copy * m->lanes * es, o->count * es);
+    } else if (from->inner == 2 && es == 4 && o->count == 4) {
+        load_every_other(m, o, v);
     } else {
         first_of(m, o, from);
         dv_gen_get(g, v, X_TMP, 0, es);

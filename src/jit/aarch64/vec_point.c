@@ -9,6 +9,8 @@ static int reaches(const dv_vec_operand *o, int64_t bytes)
     enum { MOST_COPIES = 8, NEAR = 256, MOST = 4095 };
     int es = dv_a64_size(o);
     int64_t vector = 16, all = o->inner ? MOST_COPIES * vector : es;
+    if (o->inner == 2) // through a register, where an instruction has no room
+        return bytes >= 0 && bytes + 2 * all <= MOST;
     if (o->inner != 0 && o->inner != 1)
         return 0;
     return (bytes >= -NEAR && bytes + all <= NEAR) ||

@@ -58,7 +58,7 @@ void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
 static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
     enum { FAR = 1 << 30 };
-    return (o->inner == 0 || o->inner == 1) && bytes > -FAR && bytes < FAR;
+    return o->inner >= 0 && o->inner <= 2 && bytes > -FAR && bytes < FAR;
 }
 
 static int64_t running(const dv_x_vec *m, int k)
@@ -253,7 +253,8 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own)
     int i = 0;
     for (; i < m->n_own; i++)
         if (m->own[i].bits == own.bits && m->own[i].lanes == own.lanes &&
-            m->own[i].step == own.step && m->own[i].off == own.off)
+            m->own[i].step == own.step && m->own[i].off == own.off &&
+            m->own[i].every_other == own.every_other)
             break;
     if (i == MAX_OWN) {
         m->gen.code->failed = 1;
@@ -301,6 +302,10 @@ static void put_own(dv_x_vec *m, const dv_x_own *own)
             word = 0;
         if (own->step)
             word = (uint64_t)(own->step * i + own->off) % (unsigned)(g->vb / 4);
+        if (own->every_other)
+            word = i * 4 % g->es
+                       ? 0
+                       : 2u * (unsigned)lane + (2 * lane >= own->every_other);
         dv_code_put(g->code, (uint32_t)word);
     }
 }

@@ -15,6 +15,9 @@ typedef struct dv_x_own {
     uint64_t bits; // repeated
     int lanes;     // that have them, the others have 0; 0: all
     int step, off; // step not 0: lanes of 4 bytes, number i has step * i + off
+    // Not 0: the numbers of every other lane of two vectors of so many, of
+    // which the second begins with the last lane of the first.
+    int every_other;
 } dv_x_own;
 
 typedef struct dv_x_vec {

@@ -28,7 +28,8 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
 {
     const dv_vec_operand *at = &m->p->operands[o->imm];
     int64_t off =
-        ((int64_t)o->copy * m->gen.lanes + i) * at->inner * dv_x_size(at);
+        ((int64_t)o->copy * m->gen.lanes + i) * at->inner * dv_x_size(at) +
+        m->at->off[o->imm];
     if (off >= INT32_MIN && off <= INT32_MAX)
         return dv_x_mem(base, off);
     dv_x_set(&m->gen, X_TMP, off);
@@ -50,6 +51,33 @@ static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
         else if (i)
             op_i(m, DV_X_vinsert128, 32, V_T0, V_T0, dv_x_reg(V_T1), chunk);
     }
+}
+
+// Every other element, from two vectors. The second begins with the last
+// element of the first: nothing behind the last one wanted is read.
+//
+//   lanes 4:   0 1 2 3   3 4 5 6   ->   0 2 4 6
+static void load_every_other(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    // In each half: even ones of the first, odd ones of the second. Then
+    // quarters 0 2 1 3.
+    enum { EVEN_ODD = 0xd8, EVEN_ODD_64 = 0xa, TURNED = 0xd8 };
+    int n = o->count, es = m->gen.es, is64 = es == 8, vl = n * es;
+    int base = dv_x_vec_pointer(m, o->imm);
+    int64_t off = (int64_t)o->copy * m->gen.lanes * 2 * es + m->at->off[o->imm];
+    dv_x_rm low = dv_x_mem(base, off),
+            high = dv_x_mem(base, off + (n - 1) * es);
+    op_n(m, DV_X_vmovups, vl, V_T0, 0, low);
+    if (m->gen.masks) {
+        op_n(m, DV_X_vmovups, vl, v, 0,
+             dv_x_own_const(m, (dv_x_own){.every_other = n}));
+        op_n(m, is64 ? DV_X_vperm2pd : DV_X_vperm2ps, vl, v, V_T0, high);
+        return;
+    }
+    op_i(m, is64 ? DV_X_vshufpd : DV_X_vshufps, vl, vl == 16 ? v : V_T0, V_T0,
+         high, is64 ? EVEN_ODD_64 : EVEN_ODD);
+    if (vl == 32)
+        op_i(m, DV_X_vpermq, 32, v, 0, dv_x_reg(V_T0), TURNED);
 }
 
 static void store_apart(dv_x_vec *m, const dv_vec_mop *o, int v)
@@ -141,6 +169,10 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     int64_t off = m->at->off[o->imm];
     if (at->inner == 0) {
         load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
+        return;
+    }
+    if (at->inner == 2 && o->count * es >= CHUNK && same) {
+        load_every_other(m, o, v);
         return;
     }
     if (at->inner != 1) {
