@@ -6,9 +6,10 @@
 //                                                and so is a factor of a
 //                                                product; three factors and
 //                                                more are cut in lower_sums.c,
-//                                                what is read backwards or
-//                                                across is turned in
-//                                                lower_flip.c, lower_across.c
+//                                                what is read backwards,
+//                                                across or by steps is turned
+//                                                in lower_flip.c,
+//                                                lower_across.c, lower_apart.c
 //
 //   primitive  y[i] = relu(sum[k] a[i,k] * b[k]) + c[i]
 //              ->  y_1[i] = relu(sum[k] a[i,k] * b[k])
@@ -192,6 +193,7 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
                           &outside));
     DV_TRY(dv_lower_factors(lw, product, written | left.vars, &product));
     DV_TRY(dv_lower_forwards(lw, &product, left.vars, written | left.vars));
+    DV_TRY(dv_lower_apart(lw, &product, left.vars, written | left.vars));
     *out = product; // all its sums are ops of their own
     if (left.vars)
         DV_TRY(rebuild(lw, &left, &product, out));

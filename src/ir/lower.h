@@ -36,6 +36,14 @@ static inline int dv_lower_is_float(int type) // weak ones are none
 dv_status dv_lower_expr(dv_lowering *lw, const dv_expr *like, dv_expr **out);
 // Vars that e, in terms of lw->work, depends on.
 uint32_t dv_lower_free_vars(const dv_lowering *lw, const dv_expr *e);
+// Is e a product of two reads, each of which serves many results of the other's
+// variables, and has many terms? Sums of a few are no faster as products of
+// matrices.
+int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
+                       uint32_t reduced, uint32_t written);
+// A new tensor of the op's own, shape borrowed from the arena of lw->out.
+dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
+                        dv_dtype dtype, int32_t *out);
 // Append an op that writes `body` to `write`, both in terms of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update);
@@ -73,6 +81,9 @@ dv_status dv_lower_split(dv_lowering *lw, dv_reducer reducer,
 // of factors that are read forwards, where it is one of matrices.
 dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
                             uint32_t reduced, uint32_t all);
+// The same of factors whose neighbours lie apart, in windows that overlap.
+dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
+                         uint32_t reduced, uint32_t all);
 // What lies across the results of a body and is reduced is turned.
 dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body);
 #endif

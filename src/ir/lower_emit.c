@@ -231,6 +231,36 @@ static void order_dims(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
         order[n] = last;
 }
 
+dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
+                        dv_dtype dtype, int32_t *out)
+{
+    const dv_loc at = {&lw->src->src, lw->work.off};
+    dv_tensor t = {.name = fresh_name(lw),
+                   .dtype = dtype,
+                   .n_dims = n,
+                   .shape = shape,
+                   .n_elems = 1,
+                   .is_defined = 1,
+                   .off = lw->work.off};
+    int64_t bytes = dv_dtype_get(dtype)->size_bytes;
+    if (!t.name)
+        return dv_nomem(lw->diag);
+    if (n > DV_MAX_DIMS)
+        return dv_fail(lw->diag, DV_E_LIMIT, at,
+                       "a part of the statement needs a temporary of %d "
+                       "dimensions, at most %d are supported",
+                       n, (int)DV_MAX_DIMS);
+    for (int d = 0; d < n; d++) {
+        t.n_elems *= shape[d]; // fits: bytes did so far
+        if (!dv_mul_i64(&bytes, bytes, shape[d]))
+            return dv_fail(
+                lw->diag, DV_E_OVERFLOW, at,
+                "a part of the statement has more than 2^63 - 1 bytes");
+    }
+    *out = dv_program_add_tensor(lw->out, &t);
+    return *out < 0 ? dv_nomem(lw->diag) : DV_OK;
+}
+
 // A temporary for e, over the variables in the mask, and how to access it.
 static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
                           dv_dtype dtype, int last, dv_access *out)
@@ -238,21 +268,10 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
     dv_arena *arena = &lw->out->arena;
     const dv_op *op = &lw->work;
     int n = __builtin_popcount(vars), order[DV_MAX_VARS];
-    dv_tensor t = {.name = fresh_name(lw),
-                   .dtype = dtype,
-                   .n_dims = n,
-                   .n_elems = 1,
-                   .is_defined = 1,
-                   .off = op->off};
     int64_t *shape = DV_NEW(arena, int64_t, n);
     dv_index *index = DV_NEW(arena, dv_index, n);
-    if (!t.name || !shape || !index)
+    if (!shape || !index)
         return dv_nomem(lw->diag);
-    if (n > DV_MAX_DIMS)
-        return dv_fail(lw->diag, DV_E_LIMIT, (dv_loc){&lw->src->src, op->off},
-                       "a part of the statement needs a temporary of %d "
-                       "dimensions, at most %d are supported",
-                       n, (int)DV_MAX_DIMS);
     order_dims(lw, e, vars, last, order);
     for (int d = 0; d < n; d++) {
         int v = order[d];
@@ -261,17 +280,10 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
             return dv_nomem(lw->diag);
         coef[v] = 1;
         shape[d] = op->vars[v].end - op->vars[v].begin;
-        t.n_elems *= shape[d]; // fits: the op's points do
         index[d] = (dv_index){-op->vars[v].begin, coef, -1};
     }
-    int64_t bytes;
-    if (!dv_mul_i64(&bytes, t.n_elems, dv_dtype_get(dtype)->size_bytes))
-        return dv_fail(lw->diag, DV_E_OVERFLOW,
-                       (dv_loc){&lw->src->src, op->off},
-                       "a part of the statement has more than 2^63 - 1 bytes");
-    t.shape = shape;
-    *out = (dv_access){dv_program_add_tensor(lw->out, &t), n, op->off, index};
-    return out->tensor < 0 ? dv_nomem(lw->diag) : DV_OK;
+    *out = (dv_access){-1, n, op->off, index};
+    return dv_lower_temp(lw, shape, n, dtype, &out->tensor);
 }
 
 dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,

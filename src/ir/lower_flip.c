@@ -27,10 +27,8 @@ static int goes_back(const dv_lowering *lw, const dv_expr *read)
     return 0;
 }
 
-// Two reads, each of which serves many results of the other's variables, and
-// many terms: sums of a few are no faster as products of matrices.
-static int is_matrix(const dv_lowering *lw, const dv_expr *e, uint32_t reduced,
-                     uint32_t written)
+int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
+                       uint32_t reduced, uint32_t written)
 {
     if (lw->work.is_extern || !dv_lower_is_product(e) ||
         dv_op_many_points(&lw->work, reduced) < DV_LOWER_MANY)
@@ -115,7 +113,7 @@ dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
 {
     const dv_expr *e = *product, *x[2];
     int may = 1;
-    if (!is_matrix(lw, e, reduced, all & ~reduced) ||
+    if (!dv_lower_is_matrix(lw, e, reduced, all & ~reduced) ||
         (!goes_back(lw, e->arg[0]) && !goes_back(lw, e->arg[1])))
         return DV_OK;
     int large = points(lw, e->arg[1]) > points(lw, e->arg[0]);

@@ -92,6 +92,16 @@ static inline void is_right(job *j, const char *text, int64_t threads,
         free(before[i]);
 }
 
+// Lowering leaves it as it is, and it is right.
+static inline void stays_one_op(const char *text)
+{
+    job j;
+    start(&j, text, 2, DV_RUN_THREADS);
+    assert_int_equal(j.plan->ops->n_ops, 1);
+    is_right(&j, text, 2, 0);
+    stop(&j);
+}
+
 // How the last op is run, as divvy plan --dump-after jit says it.
 static inline void goes(job *j, const char *text, int64_t threads,
                         const char *how)

@@ -1,0 +1,191 @@
+// Products of windows that go on by more than one and overlap, with what lies
+// apart brought beside each other:
+//
+//   y[o,i,j] = sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b]      b in 0..3
+//   ->  y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
+//       y[o,i,j]       = sum[c,a,b] w[o,c,a,b] * y_1[c,2*i+a,b,j]
+//
+// A matrix whose rows overlap by steps is packed element by element otherwise,
+// for every block that needs it. Windows that do not overlap are rows of a
+// matrix already.
+#include "base/math.h"
+#include "ir/lower.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct window {
+    int across, along; // the variable of the window, that of the results
+    dv_access from;
+    const dv_tensor *tensor;
+} window;
+
+static int64_t length(const dv_lowering *lw, int v)
+{
+    return lw->work.vars[v].end - lw->work.vars[v].begin;
+}
+
+// Does no dim but the last depend on v?
+static int is_only_last(const dv_access *a, int v)
+{
+    for (int d = 0; d + 1 < a->n_dims; d++)
+        if (a->index[d].coef[v])
+            return 0;
+    return 1;
+}
+
+// Is the last index step * along + across, with rows that overlap?
+static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
+                window *out)
+{
+    enum { MOST_TIMES = 4 };
+    const dv_access *a = &lw->reads[read->read];
+    *out = (window){-1, -1, *a, &lw->out->tensors[a->tensor]};
+    if (a->n_dims < 1 || a->n_dims == DV_MAX_DIMS)
+        return 0;
+    const dv_index *last = &a->index[a->n_dims - 1];
+    for (int v = 0; v < lw->work.n_vars; v++) {
+        int *which = reduced >> v & 1 ? &out->across : &out->along;
+        if (last->coef[v] == 0)
+            continue;
+        if (*which >= 0 || last->coef[v] < 1 || !is_only_last(a, v))
+            return 0;
+        *which = v;
+    }
+    if (out->across < 0 || out->along < 0)
+        return 0;
+    int64_t step = last->coef[out->along], wide = length(lw, out->across);
+    int64_t all = out->tensor->shape[a->n_dims - 1];
+    return last->coef[out->across] == 1 && step > 1 && wide > step &&
+           length(lw, out->along) >= DV_LOWER_MANY &&
+           (double)wide * (double)length(lw, out->along) <=
+               MOST_TIMES * (double)all;
+}
+
+// d0, d1, ..., but for names that the window's variables have.
+static const char *name_of(const dv_lowering *lw, const window *w, int *number)
+{
+    char *name = DV_NEW(&lw->out->arena, char, 16);
+    if (!name)
+        return NULL;
+    do
+        snprintf(name, 16, "d%d", (*number)++);
+    while (!strcmp(name, lw->work.vars[w->across].name) ||
+           !strcmp(name, lw->work.vars[w->along].name));
+    return name;
+}
+
+// Variables of the op that brings it: every dim but the last, the window's.
+static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
+{
+    int n = w->from.n_dims - 1, number = 0;
+    for (int d = 0; d < n; d++) {
+        vars[d] = (dv_var){.name = name_of(lw, w, &number),
+                           .end = w->tensor->shape[d],
+                           .off = lw->work.off};
+        if (!vars[d].name)
+            return dv_nomem(lw->diag);
+    }
+    vars[n] = lw->work.vars[w->across];
+    vars[n + 1] = lw->work.vars[w->along];
+    vars[n].reduce = vars[n + 1].reduce = 0;
+    return DV_OK;
+}
+
+// One index of n_vars variables: base + coef[v] * v.
+static int set_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
+                     int64_t base)
+{
+    int64_t *coef = DV_NEW(&lw->out->arena, int64_t, n_vars);
+    if (!coef)
+        return 0;
+    coef[v] = 1;
+    *x = (dv_index){base, coef, -1};
+    return 1;
+}
+
+// y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
+static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
+                       int32_t to)
+{
+    dv_arena *arena = &lw->out->arena;
+    int n = w->from.n_dims, n_vars = n + 1, ok = 1;
+    dv_var *vars = DV_NEW(arena, dv_var, n_vars);
+    dv_index *write = DV_NEW(arena, dv_index, n_vars);
+    dv_index *from = DV_NEW(arena, dv_index, n);
+    dv_access *reads = DV_NEW(arena, dv_access, 1);
+    dv_expr *body = DV_NEW(arena, dv_expr, 1);
+    if (!vars || !write || !from || !reads || !body)
+        return dv_nomem(lw->diag);
+    DV_TRY(make_vars(lw, w, vars));
+    for (int v = 0; v < n_vars; v++)
+        ok = ok && set_index(lw, &write[v], n_vars, v, -vars[v].begin);
+    for (int d = 0; d < n; d++)
+        ok = ok && set_index(lw, &from[d], n_vars, d, 0);
+    int64_t *coef = DV_NEW(arena, int64_t, n_vars);
+    if (!ok || !coef)
+        return dv_nomem(lw->diag);
+    const dv_index *last = &w->from.index[n - 1];
+    coef[n - 1] = 1;
+    coef[n] = last->coef[w->along];
+    from[n - 1] = (dv_index){last->base, coef, -1};
+    *reads = (dv_access){w->from.tensor, n, lw->work.off, from};
+    *body = (dv_expr){.kind = DV_EXPR_READ, .dtype = read->dtype};
+    body->off = read->off;
+    dv_op op = {.vars = vars, .n_vars = n_vars, .n_reads = 1, .reads = reads};
+    op.write = (dv_access){to, n_vars, lw->work.off, write};
+    op.body = body;
+    op.off = lw->work.off;
+    return dv_program_add_op(lw->out, &op) ? DV_OK : dv_nomem(lw->diag);
+}
+
+// What is read instead: y_1[c,2*i+a,b,j].
+static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
+                         int32_t tensor, const dv_expr **out)
+{
+    int n = w->from.n_dims, n_vars = lw->work.n_vars;
+    dv_index *index = DV_NEW(&lw->out->arena, dv_index, n + 1);
+    if (!index)
+        return dv_nomem(lw->diag);
+    memcpy(index, w->from.index, (size_t)(n - 1) * sizeof *index);
+    if (!set_index(lw, &index[n - 1], n_vars, w->across,
+                   -lw->work.vars[w->across].begin) ||
+        !set_index(lw, &index[n], n_vars, w->along,
+                   -lw->work.vars[w->along].begin))
+        return dv_nomem(lw->diag);
+    dv_access a = {tensor, n + 1, w->from.off, index};
+    return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
+}
+
+static dv_status bring_and_replace(dv_lowering *lw, const window *w,
+                                   const dv_expr *read, const dv_expr **out)
+{
+    int n = w->from.n_dims;
+    int32_t to;
+    int64_t *shape = DV_NEW(&lw->out->arena, int64_t, n + 1);
+    if (!shape)
+        return dv_nomem(lw->diag);
+    memcpy(shape, w->tensor->shape, (size_t)(n - 1) * sizeof *shape);
+    shape[n - 1] = length(lw, w->across);
+    shape[n] = length(lw, w->along);
+    DV_TRY(dv_lower_temp(lw, shape, n + 1, w->tensor->dtype, &to));
+    DV_TRY(bring(lw, w, read, to));
+    return replace(lw, w, read, to, out);
+}
+
+dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
+                         uint32_t reduced, uint32_t all)
+{
+    const dv_expr *e = *product;
+    window w;
+    if (!dv_lower_is_matrix(lw, e, reduced, all & ~reduced))
+        return DV_OK;
+    for (int i = 0; i < 2; i++) {
+        dv_expr *copy;
+        if (!find(lw, e->arg[i], reduced, &w))
+            continue;
+        DV_TRY(dv_lower_expr(lw, e, &copy));
+        DV_TRY(bring_and_replace(lw, &w, e->arg[i], &copy->arg[i]));
+        *product = e = copy;
+    }
+    return DV_OK;
+}
