@@ -34,7 +34,7 @@ struct dv_rows {
     const dv_plan *plan;
     int32_t op; // that tells the rows of a tile
     dv_rows_vars rows;
-    int even; // from the last row of an outer point to the next is one step
+    int even; // tiles are rows one step from each other
     int32_t n, n_units;
     int64_t last; // the greatest delay
     int across;   // the edges of tiles are of no account
@@ -300,9 +300,10 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
 {
     dv_rows_vars row[DV_ROWS_MAX], first;
     int32_t n;
+    int even;
     dv_op *ops = NULL;
     *out = NULL;
-    if (!dv_rows_fold(how, arena, &ops, row, &first, &n))
+    if (!dv_rows_fold(how, arena, &ops, row, &first, &even, &n))
         return dv_nomem(diag);
     if (n < 2)
         return DV_OK;
@@ -314,7 +315,8 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
     r->op = how->group->first_op;
     r->rows = first;
     r->n = n;
-    r->across = r->even = 1;
+    r->across = 1;
+    r->even = even;
     for (int32_t i = 0; i < n; i++) {
         int ok;
         r->s[i].op = &ops[i];

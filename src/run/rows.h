@@ -53,7 +53,7 @@ typedef struct dv_rows_vars {
 // The ops of the group as they are run, in order: those whose tensor is
 // computed where it is read are left out. *n is 0 where they cannot be taken
 // row by row; row[i] are op i's variables, *first those of the group's first.
-// 0: out of memory.
+// *even: tiles are rows that follow each other. 0: out of memory.
 int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                 dv_rows_vars *row, dv_rows_vars *first, int32_t *n);
+                 dv_rows_vars *row, dv_rows_vars *first, int *even, int32_t *n);
 #endif

@@ -363,11 +363,11 @@ static int all_in_rows(const folder *f, dv_rows_vars *row, int many)
         if (row[i].n != n || !same_range(f, row, i) || !row_by_row(f, row, i))
             return 0;
     }
-    return in_order(f, row);
+    return 1;
 }
 
 int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                 dv_rows_vars *row, dv_rows_vars *first, int32_t *n)
+                 dv_rows_vars *row, dv_rows_vars *first, int *even, int32_t *n)
 {
     const dv_group *g = how->group;
     folder f = {.how = how, .p = how->plan->ops, .arena = arena};
@@ -384,6 +384,7 @@ int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
     if (!all_in_rows(&f, row, 1) && !all_in_rows(&f, row, 0))
         return 1;
     *first = row[0];
+    *even = in_order(&f, row);
     for (int32_t i = 0; i < f.n && !f.failed; i++) {
         rewrite(&f, fold, i);
         fold[i] = (uint8_t)foldable(&f, i);

@@ -67,6 +67,9 @@ static const struct {
     {"rows apart", EITHER,
      "m[@i] = mean[j] x[@i,j]\n"
      "y[@i,j] = x[@i,j] - m[@M-1-i]\noutput y\n"},
+    {"one for all heads", IN_ROWS,
+     "input b: f32[M, N]\nm[@i] = max[j] (x[@i,j] + b[i,j])\n"
+     "y[@i,j] = x[@i,j] + b[i,j] - m[@i]\noutput y\n"},
     {"turned", IN_ROWS,
      "input t: f32[M^, N]\nm[@i] = max[j] t[i~,j]\n"
      "y[@i,j] = t[i~,j] - m[@i] + x[@i,j]\noutput y\n"},
