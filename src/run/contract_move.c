@@ -62,7 +62,7 @@ static void panels(const hand *h, int64_t at, int which)
     for (int r = 0; r < cut->n; r++) {
         int64_t wide = cut->size[r];
         if (m->operand == c->form.in_col)
-            wide = (wide + c->lanes - 1) / c->lanes * c->lanes;
+            wide = (wide + c->lanes - 1) & -(int64_t)c->lanes; // a power of 2
         int64_t off = h->k_at * wide * c->es + at * along_step(h, wide);
         for (int32_t i = 0; i < cut->count[r]; i++) {
             unsigned char *to = panel + off;
