@@ -7,14 +7,15 @@
 //
 // A matrix whose rows overlap by steps is packed element by element otherwise,
 // for every block that needs it. Windows that do not overlap are rows of a
-// matrix already.
+// matrix already; without a window, x[c,2*i,2*j], all is brought: y_1[c,i,j].
 #include "base/math.h"
 #include "ir/lower.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef struct window {
-    int across, along; // the variable of the window, that of the results
+    int across, along; // the variable of the window (-1: there is none), that
+                       // of the results
     dv_access from;
     const dv_tensor *tensor;
 } window;
@@ -33,9 +34,10 @@ static int is_only_last(const dv_access *a, int v)
     return 1;
 }
 
-// Is the last index step * along + across, with rows that overlap?
+// Is the last index step * along + across, with rows that overlap, or without a
+// window?
 static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
-                window *out)
+                uint32_t written, window *out)
 {
     enum { MOST_TIMES = 4 };
     const dv_access *a = &lw->reads[read->read];
@@ -51,12 +53,14 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
             return 0;
         *which = v;
     }
-    if (out->across < 0 || out->along < 0)
+    if (out->along < 0 || last->coef[out->along] == 1 ||
+        length(lw, out->along) < DV_LOWER_MANY)
         return 0;
-    int64_t step = last->coef[out->along], wide = length(lw, out->across);
+    if (out->across < 0)
+        return dv_lower_may_turn(lw, read, written);
+    int64_t wide = length(lw, out->across);
     int64_t all = out->tensor->shape[a->n_dims - 1];
-    return last->coef[out->across] == 1 && step > 1 && wide > step &&
-           length(lw, out->along) >= DV_LOWER_MANY &&
+    return last->coef[out->across] == 1 && wide > last->coef[out->along] &&
            (double)wide * (double)length(lw, out->along) <=
                MOST_TIMES * (double)all;
 }
@@ -181,10 +185,12 @@ dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
         return DV_OK;
     for (int i = 0; i < 2; i++) {
         dv_expr *copy;
-        if (!find(lw, e->arg[i], reduced, &w))
+        if (!find(lw, e->arg[i], reduced, all & ~reduced, &w))
             continue;
         DV_TRY(dv_lower_expr(lw, e, &copy));
-        DV_TRY(bring_and_replace(lw, &w, e->arg[i], &copy->arg[i]));
+        DV_TRY(w.across < 0
+                   ? dv_lower_turn(lw, e->arg[i], w.along, &copy->arg[i])
+                   : bring_and_replace(lw, &w, e->arg[i], &copy->arg[i]));
         *product = e = copy;
     }
     return DV_OK;

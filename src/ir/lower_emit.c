@@ -217,15 +217,24 @@ static int follow(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
     return 0;
 }
 
-// `last` comes last, unless it is -1.
+// `last` comes last, unless it is -1. What is read lies as it did but for that.
 static void order_dims(const dv_lowering *lw, const dv_expr *e, uint32_t vars,
                        int last, int *order)
 {
     int n = 0;
     if (last < 0 && lw->grain == DV_GRAIN_FUSED && follow(lw, e, vars, order))
         return;
+    uint32_t left = last < 0 ? vars : vars & ~(1u << last);
+    const dv_access *a =
+        last >= 0 && e->kind == DV_EXPR_READ ? &lw->reads[e->read] : NULL;
+    for (int d = 0; a && d < a->n_dims; d++)
+        for (int v = 0; v < lw->work.n_vars; v++)
+            if (left >> v & 1 && a->index[d].via < 0 && a->index[d].coef[v]) {
+                order[n++] = v;
+                left &= ~(1u << v);
+            }
     for (int v = 0; v < lw->work.n_vars; v++)
-        if (vars >> v & 1 && v != last)
+        if (left >> v & 1)
             order[n++] = v;
     if (last >= 0)
         order[n] = last;

@@ -24,6 +24,11 @@ static void brought(void **state)
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] y[d1,d2,d0] = "
         "sum[c,a,d3] w[d1,c,a,d3] * x[c,2*d2+a,2*d0+d3] "
         "for d2 in 0..15, d0 in 0..16 output y",
+        // Without a window; along one of two.
+        "input x: f32[20, 31, 33] input w: f32[9, 20] y[o,i,j] = "
+        "sum[c] w[o,c] * x[c,2*i+1,2*j] for i in 0..15, j in 0..17 output y",
+        "input x: f32[20, 31, 33] input w: f32[9, 20, 3] y[o,i,j] = "
+        "sum[c,a] w[o,c,a] * x[c,i+a,3*j] for i in 0..29, j in 0..11 output y",
         // What is computed before, and updated; narrow types.
         "input x: f32[4, 31, 33] input w: f32[9, 4, 3, 3] "
         "z[c,i,j] = 2 * x[c,i,j] repeat 2 { z[c,i,j] <- z[c,i,j] + 1 "
