@@ -512,8 +512,17 @@ static dv_status lower_all(dv_lowering *lw)
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag)
 {
-    dv_lowering lw = {
-        .src = p, .out = dv_program_new(), .diag = diag, .grain = g};
+    return dv_program_lower_for(out, p, g, 1, diag);
+}
+
+dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
+                               dv_grain g, int here, dv_diag *diag)
+{
+    dv_lowering lw = {.src = p,
+                      .out = dv_program_new(),
+                      .diag = diag,
+                      .grain = g,
+                      .here = here};
     if (!lw.out)
         return dv_nomem(diag);
     lw.out->grain = g;

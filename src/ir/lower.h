@@ -8,6 +8,7 @@ typedef struct dv_lowering {
     dv_program *out;
     dv_diag *diag;
     dv_grain grain;
+    int here; // for this machine, which packs what it multiplies
     // The op being lowered: its variables, and its reads, which grow by the
     // temporaries that its parts were hoisted into.
     dv_op work;

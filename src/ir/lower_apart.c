@@ -5,9 +5,10 @@
 //   ->  y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
 //       y[o,i,j]       = sum[c,a,b] w[o,c,a,b] * y_1[c,2*i+a,b,j]
 //
-// A matrix whose rows overlap by steps is packed element by element otherwise,
-// for every block that needs it. Windows that do not overlap are rows of a
-// matrix already; without a window, x[c,2*i,2*j], all is brought: y_1[c,i,j].
+// This machine packs a matrix whose rows overlap by steps element by element
+// otherwise, for every block that needs it. Windows that hardly overlap are
+// rows of a matrix already; without a window, x[c,2*i,2*j], all is brought:
+// y_1[c,i,j]. Never more than the product has to pack.
 #include "base/math.h"
 #include "ir/lower.h"
 #include <stdio.h>
@@ -18,6 +19,7 @@ typedef struct window {
                        // of the results
     dv_access from;
     const dv_tensor *tensor;
+    int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS]; // of each dim, what is read
 } window;
 
 static int64_t length(const dv_lowering *lw, int v)
@@ -34,14 +36,51 @@ static int is_only_last(const dv_access *a, int v)
     return 1;
 }
 
+// What of dim d is read; 0: that is no number.
+static int set_range(const dv_lowering *lw, window *w, int d)
+{
+    const dv_index *x = &w->from.index[d];
+    int64_t *low = &w->begin[d], *high = &w->end[d], by;
+    *low = *high = x->base;
+    for (int v = 0; v < lw->work.n_vars; v++) {
+        const dv_var *var = &lw->work.vars[v];
+        int back = x->coef[v] < 0;
+        if (!dv_mul_i64(&by, x->coef[v], back ? var->end - 1 : var->begin) ||
+            !dv_add_i64(low, *low, by) ||
+            !dv_mul_i64(&by, x->coef[v], back ? var->begin : var->end - 1) ||
+            !dv_add_i64(high, *high, by))
+            return 0;
+    }
+    return dv_add_i64(high, *high, 1);
+}
+
+// Is what is brought no more than what the product packs anyway, which fits,
+// and not many times what is read?
+static int is_little(const dv_lowering *lw, window *w, const dv_expr *read)
+{
+    enum { MOST_TIMES = 4 };
+    double all = (double)length(lw, w->across) * (double)length(lw, w->along);
+    int last = w->from.n_dims - 1;
+    if (!set_range(lw, w, last) ||
+        all > MOST_TIMES * (double)(w->end[last] - w->begin[last]))
+        return 0;
+    for (int d = 0; d + 1 < w->from.n_dims; d++) {
+        if (!set_range(lw, w, d))
+            return 0;
+        all *= (double)(w->end[d] - w->begin[d]);
+    }
+    return all <= dv_op_many_points(&lw->work, dv_lower_free_vars(lw, read));
+}
+
 // Is the last index step * along + across, with rows that overlap, or without a
 // window?
 static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
                 uint32_t written, window *out)
 {
-    enum { MOST_TIMES = 4 };
+    enum { MOST_STEP = 4 };
     const dv_access *a = &lw->reads[read->read];
-    *out = (window){-1, -1, *a, &lw->out->tensors[a->tensor]};
+    *out = (window){.across = -1, .along = -1, .from = *a};
+    out->tensor = &lw->out->tensors[a->tensor];
     if (a->n_dims < 1 || a->n_dims == DV_MAX_DIMS)
         return 0;
     const dv_index *last = &a->index[a->n_dims - 1];
@@ -53,16 +92,13 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
             return 0;
         *which = v;
     }
-    if (out->along < 0 || last->coef[out->along] == 1 ||
-        length(lw, out->along) < DV_LOWER_MANY)
+    int64_t step = out->along < 0 ? 0 : last->coef[out->along];
+    if (step < 2 || step > MOST_STEP || length(lw, out->along) < DV_LOWER_MANY)
         return 0;
     if (out->across < 0)
         return dv_lower_may_turn(lw, read, written);
-    int64_t wide = length(lw, out->across);
-    int64_t all = out->tensor->shape[a->n_dims - 1];
-    return last->coef[out->across] == 1 && wide > last->coef[out->along] &&
-           (double)wide * (double)length(lw, out->along) <=
-               MOST_TIMES * (double)all;
+    return last->coef[out->across] == 1 &&
+           2 * length(lw, out->across) >= 3 * step && is_little(lw, out, read);
 }
 
 // d0, d1, ..., but for names that the window's variables have.
@@ -78,13 +114,14 @@ static const char *name_of(const dv_lowering *lw, const window *w, int *number)
     return name;
 }
 
-// Variables of the op that brings it: every dim but the last, the window's.
+// Variables of the op that brings it: of every dim but the last, the window's.
 static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
 {
     int n = w->from.n_dims - 1, number = 0;
     for (int d = 0; d < n; d++) {
         vars[d] = (dv_var){.name = name_of(lw, w, &number),
-                           .end = w->tensor->shape[d],
+                           .begin = w->begin[d],
+                           .end = w->end[d],
                            .off = lw->work.off};
         if (!vars[d].name)
             return dv_nomem(lw->diag);
@@ -150,7 +187,10 @@ static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
     dv_index *index = DV_NEW(&lw->out->arena, dv_index, n + 1);
     if (!index)
         return dv_nomem(lw->diag);
-    memcpy(index, w->from.index, (size_t)(n - 1) * sizeof *index);
+    for (int d = 0; d + 1 < n; d++) {
+        index[d] = w->from.index[d];
+        index[d].base -= w->begin[d];
+    }
     if (!set_index(lw, &index[n - 1], n_vars, w->across,
                    -lw->work.vars[w->across].begin) ||
         !set_index(lw, &index[n], n_vars, w->along,
@@ -168,7 +208,8 @@ static dv_status bring_and_replace(dv_lowering *lw, const window *w,
     int64_t *shape = DV_NEW(&lw->out->arena, int64_t, n + 1);
     if (!shape)
         return dv_nomem(lw->diag);
-    memcpy(shape, w->tensor->shape, (size_t)(n - 1) * sizeof *shape);
+    for (int d = 0; d + 1 < n; d++)
+        shape[d] = w->end[d] - w->begin[d];
     shape[n - 1] = length(lw, w->across);
     shape[n] = length(lw, w->along);
     DV_TRY(dv_lower_temp(lw, shape, n + 1, w->tensor->dtype, &to));
@@ -181,7 +222,7 @@ dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
 {
     const dv_expr *e = *product;
     window w;
-    if (!dv_lower_is_matrix(lw, e, reduced, all & ~reduced))
+    if (!lw->here || !dv_lower_is_matrix(lw, e, reduced, all & ~reduced))
         return DV_OK;
     for (int i = 0; i < 2; i++) {
         dv_expr *copy;

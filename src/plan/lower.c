@@ -11,8 +11,8 @@
 
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
-    return dv_program_lower(&plan->ops, cx->source, plan->target.grain,
-                            cx->diag);
+    return dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
+                                plan->target.here, cx->diag);
 }
 
 dv_status dv_lower_verify(const dv_plan *plan, dv_diag *diag)

@@ -351,6 +351,21 @@ static int same_range(const folder *f, const dv_rows_vars *row, int32_t i)
     return 1;
 }
 
+// Are rows whole in tiles: is no other variable cut?
+static int is_whole(const folder *f, const dv_rows_vars *row, int32_t i)
+{
+    const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
+    for (int v = 0; v < f->ops[i].n_vars; v++) {
+        int is_row = 0;
+        for (int k = 0; k < row[i].n; k++)
+            is_row |= row[i].v[k] == v;
+        if (!is_row &&
+            slices[v] < f->ops[i].vars[v].end - f->ops[i].vars[v].begin)
+            return 0;
+    }
+    return 1;
+}
+
 // The same rows in all ops, and nothing but the same row needed of others. With
 // `many`, rows of several variables.
 static int all_in_rows(const folder *f, dv_rows_vars *row, int many)
@@ -360,7 +375,8 @@ static int all_in_rows(const folder *f, dv_rows_vars *row, int many)
         return 0;
     for (int32_t i = 0; i < f->n; i++) {
         row[i] = many ? pick_rows(&f->ops[i], n) : pick_row(f, i);
-        if (row[i].n != n || !same_range(f, row, i) || !row_by_row(f, row, i))
+        if (row[i].n != n || !is_whole(f, row, i) || !same_range(f, row, i) ||
+            !row_by_row(f, row, i))
             return 0;
     }
     return 1;

@@ -70,6 +70,10 @@ static const struct {
     {"one for all heads", IN_ROWS,
      "input b: f32[M, N]\nm[@i] = max[j] (x[@i,j] + b[i,j])\n"
      "y[@i,j] = x[@i,j] + b[i,j] - m[@i]\noutput y\n"},
+    {"all of a row", EITHER,
+     "a[@i,j] = x[@i,j] * x[@i,j] + 1\nb[@i,j] = a[@i,j] * a[@i,j] + x[@i,j]\n"
+     "c[@i,j] = a[@i,j] * b[@i,j] - x[@i,j]\n"
+     "y[@i,j] = c[@i,j] * a[@i,j] - b[@i,j]\noutput y\n"},
     {"turned", IN_ROWS,
      "input t: f32[M^, N]\nm[@i] = max[j] t[i~,j]\n"
      "y[@i,j] = t[i~,j] - m[@i] + x[@i,j]\noutput y\n"},
@@ -274,9 +278,26 @@ static void many_rows(void **state)
         }
 }
 
+// Caches that do not hold a row, or a few: rows are cut themselves, or not.
+static void small_caches(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {4 << 10, 16 << 10, 64 << 10};
+    int64_t before = host->scratch_bytes;
+    for (size_t i = 0; i < 3 * (sizeof programs / sizeof *programs); i++)
+        for (int front = 0; front < 3; front++) {
+            const char *name = programs[i / 3].name;
+            host->scratch_bytes = sizes[i % 3];
+            try((int)i / 3, strcmp(name, "integers") ? "f32" : "i32",
+                &(case_size){5, 1200 + 700 * (int)(i % 3), front}, 0, NULL);
+        }
+    host->scratch_bytes = before;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_shape),
-                                       cmocka_unit_test(many_rows)};
+                                       cmocka_unit_test(many_rows),
+                                       cmocka_unit_test(small_caches)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

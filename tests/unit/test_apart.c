@@ -15,7 +15,7 @@ static void brought(void **state)
         "for i in 0..13, j in 0..13 output y",
         "input x: f64[12, 101] input w: f64[17, 12, 3] y[o,i] = "
         "relu(sum[c,a] w[o,c,a] * x[c,2*i+a]) for i in 0..50 output y",
-        "input x: f32[101] input w: f32[17, 9] y[o,i] = "
+        "input x: f32[101] input w: f32[17, 8] y[o,i] = "
         "sum[a] w[o,a] * x[2*i+a] for i in 0..40 output y",
         // From somewhere on; names that the new ones must not have.
         "input x: f32[4, 50, 70] input w: f32[9, 4, 3, 9] y[o,i,j] = "
@@ -52,8 +52,24 @@ static void brought(void **state)
                2, 1, "a contraction");
 }
 
-// Windows that do not overlap, channels that come last, few results, and what
-// would be much more than there was.
+// What is not read is not brought.
+static void a_part(void **state)
+{
+    (void)state;
+    const char *text = "input x: f32[90, 8, 70] input w: f32[12, 8, 3] "
+                       "y[o,j] = sum[c,b] w[o,c,b] * x[7,c,2*j+b+9] "
+                       "for j in 0..30 output y";
+    job j;
+    start(&j, text, 1, DV_RUN_THREADS);
+    const dv_tensor *t =
+        &j.plan->ops->tensors[j.plan->ops->ops[0].write.tensor];
+    assert_int_equal(t->n_elems, 8 * 3 * 30);
+    stop(&j);
+    runs_right(text, 2, 0, "a contraction");
+}
+
+// Windows that do not overlap or hardly do, channels that come last, few
+// results, and what would be much more than there was or is read.
 static void left_alone(void **state)
 {
     (void)state;
@@ -61,6 +77,12 @@ static void left_alone(void **state)
         "input x: f32[4, 30, 32] input w: f32[9, 4, 2, 2] y[o,i,j] = "
         "sum[c,a,b] w[o,c,a,b] * x[c,2*i+a,2*j+b] "
         "for i in 0..15, j in 0..16 output y",
+        "input x: f32[4, 31, 65] input w: f32[9, 4, 2, 5] y[o,i,j] = "
+        "sum[c,a,b] w[o,c,a,b] * x[c,i+a,4*j+b] "
+        "for i in 0..30, j in 0..16 output y",
+        "input x: f32[4, 60, 33] input w: f32[9, 4, 3] y[o,i,j] = "
+        "sum[c,b] w[o,c,b] * x[c,4*i,2*j+b] for i in 0..15, j in 0..16 "
+        "output y",
         "input x: f32[31, 33, 4] input w: f32[9, 3, 3, 4] y[i,j,o] = "
         "sum[a,b,c] w[o,a,b,c] * x[2*i+a,2*j+b,c] "
         "for i in 0..15, j in 0..16 output y",
@@ -79,6 +101,7 @@ static void left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(brought),
+                                       cmocka_unit_test(a_part),
                                        cmocka_unit_test(left_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
