@@ -295,17 +295,14 @@ static dv_rows_vars pick_row(const folder *f, int32_t i)
     return (dv_rows_vars){v >= 0, {v}};
 }
 
-// The first n.
+// The first n, or as many as there are.
 static dv_rows_vars pick_rows(const dv_op *o, int n)
 {
     dv_rows_vars x = {0, {0}};
-    while (x.n < n && x.n < o->n_vars && !o->vars[x.n].reduce) {
+    for (; x.n < n && x.n < o->n_vars && !o->vars[x.n].reduce; x.n++)
         x.v[x.n] = x.n;
-        x.n++;
-    }
-    return (dv_rows_vars){x.n == n ? n : 0, {x.v[0], x.v[1], x.v[2], x.v[3]}};
+    return x;
 }
-_Static_assert(DV_ROWS_LEVELS == 4, "all of them are named");
 
 // Variables in front of the one along the row: as many as a reducer leaves.
 static int count_rows(const folder *f)
