@@ -45,6 +45,9 @@ int dv_lower_is_matrix(const dv_lowering *lw, const dv_expr *e,
 // A new tensor of the op's own, shape borrowed from the arena of lw->out.
 dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
                         dv_dtype dtype, int32_t *out);
+// The index base + v, of an op of so many variables. 0: out of memory.
+int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
+                   int64_t base);
 // Append an op that writes `body` to `write`, both in terms of lw->work.
 dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
                         const dv_expr *body, int update);

@@ -18,7 +18,6 @@ typedef struct window {
     int across, along; // the variable of the window (-1: there is none), that
                        // of the results
     dv_access from;
-    const dv_tensor *tensor;
     int64_t begin[DV_MAX_DIMS], end[DV_MAX_DIMS]; // of each dim, what is read
 } window;
 
@@ -39,19 +38,9 @@ static int is_only_last(const dv_access *a, int v)
 // What of dim d is read; 0: that is no number.
 static int set_range(const dv_lowering *lw, window *w, int d)
 {
-    const dv_index *x = &w->from.index[d];
-    int64_t *low = &w->begin[d], *high = &w->end[d], by;
-    *low = *high = x->base;
-    for (int v = 0; v < lw->work.n_vars; v++) {
-        const dv_var *var = &lw->work.vars[v];
-        int back = x->coef[v] < 0;
-        if (!dv_mul_i64(&by, x->coef[v], back ? var->end - 1 : var->begin) ||
-            !dv_add_i64(low, *low, by) ||
-            !dv_mul_i64(&by, x->coef[v], back ? var->begin : var->end - 1) ||
-            !dv_add_i64(high, *high, by))
-            return 0;
-    }
-    return dv_add_i64(high, *high, 1);
+    return dv_index_bounds(&lw->work, &w->from.index[d], &w->begin[d],
+                           &w->end[d]) &&
+           dv_add_i64(&w->end[d], w->end[d], 1);
 }
 
 // Is what is brought no more than what the product packs anyway, which fits,
@@ -80,7 +69,6 @@ static int find(const dv_lowering *lw, const dv_expr *read, uint32_t reduced,
     enum { MOST_STEP = 4 };
     const dv_access *a = &lw->reads[read->read];
     *out = (window){.across = -1, .along = -1, .from = *a};
-    out->tensor = &lw->out->tensors[a->tensor];
     if (a->n_dims < 1 || a->n_dims == DV_MAX_DIMS)
         return 0;
     const dv_index *last = &a->index[a->n_dims - 1];
@@ -132,18 +120,6 @@ static dv_status make_vars(dv_lowering *lw, const window *w, dv_var *vars)
     return DV_OK;
 }
 
-// One index of n_vars variables: base + coef[v] * v.
-static int set_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
-                     int64_t base)
-{
-    int64_t *coef = DV_NEW(&lw->out->arena, int64_t, n_vars);
-    if (!coef)
-        return 0;
-    coef[v] = 1;
-    *x = (dv_index){base, coef, -1};
-    return 1;
-}
-
 // y_1[d0,d1,b,j] = x[d0,d1,2*j+b]
 static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
                        int32_t to)
@@ -159,9 +135,9 @@ static dv_status bring(dv_lowering *lw, const window *w, const dv_expr *read,
         return dv_nomem(lw->diag);
     DV_TRY(make_vars(lw, w, vars));
     for (int v = 0; v < n_vars; v++)
-        ok = ok && set_index(lw, &write[v], n_vars, v, -vars[v].begin);
+        ok = ok && dv_lower_index(lw, &write[v], n_vars, v, -vars[v].begin);
     for (int d = 0; d < n; d++)
-        ok = ok && set_index(lw, &from[d], n_vars, d, 0);
+        ok = ok && dv_lower_index(lw, &from[d], n_vars, d, 0);
     int64_t *coef = DV_NEW(arena, int64_t, n_vars);
     if (!ok || !coef)
         return dv_nomem(lw->diag);
@@ -191,10 +167,10 @@ static dv_status replace(dv_lowering *lw, const window *w, const dv_expr *read,
         index[d] = w->from.index[d];
         index[d].base -= w->begin[d];
     }
-    if (!set_index(lw, &index[n - 1], n_vars, w->across,
-                   -lw->work.vars[w->across].begin) ||
-        !set_index(lw, &index[n], n_vars, w->along,
-                   -lw->work.vars[w->along].begin))
+    if (!dv_lower_index(lw, &index[n - 1], n_vars, w->across,
+                        -lw->work.vars[w->across].begin) ||
+        !dv_lower_index(lw, &index[n], n_vars, w->along,
+                        -lw->work.vars[w->along].begin))
         return dv_nomem(lw->diag);
     dv_access a = {tensor, n + 1, w->from.off, index};
     return dv_lower_access(lw, &a, (dv_dtype)read->dtype, read->off, out);
@@ -212,7 +188,8 @@ static dv_status bring_and_replace(dv_lowering *lw, const window *w,
         shape[d] = w->end[d] - w->begin[d];
     shape[n - 1] = length(lw, w->across);
     shape[n] = length(lw, w->along);
-    DV_TRY(dv_lower_temp(lw, shape, n + 1, w->tensor->dtype, &to));
+    DV_TRY(dv_lower_temp(lw, shape, n + 1,
+                         lw->out->tensors[w->from.tensor].dtype, &to));
     DV_TRY(bring(lw, w, read, to));
     return replace(lw, w, read, to, out);
 }

@@ -270,6 +270,17 @@ dv_status dv_lower_temp(dv_lowering *lw, const int64_t *shape, int n,
     return *out < 0 ? dv_nomem(lw->diag) : DV_OK;
 }
 
+int dv_lower_index(dv_lowering *lw, dv_index *x, int n_vars, int v,
+                   int64_t base)
+{
+    int64_t *coef = DV_NEW(&lw->out->arena, int64_t, n_vars);
+    if (!coef)
+        return 0;
+    coef[v] = 1;
+    *x = (dv_index){base, coef, -1};
+    return 1;
+}
+
 // A temporary for e, over the variables in the mask, and how to access it.
 static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
                           dv_dtype dtype, int last, dv_access *out)
@@ -284,12 +295,9 @@ static dv_status new_temp(dv_lowering *lw, const dv_expr *e, uint32_t vars,
     order_dims(lw, e, vars, last, order);
     for (int d = 0; d < n; d++) {
         int v = order[d];
-        int64_t *coef = DV_NEW(arena, int64_t, op->n_vars);
-        if (!coef)
-            return dv_nomem(lw->diag);
-        coef[v] = 1;
         shape[d] = op->vars[v].end - op->vars[v].begin;
-        index[d] = (dv_index){-op->vars[v].begin, coef, -1};
+        if (!dv_lower_index(lw, &index[d], op->n_vars, v, -op->vars[v].begin))
+            return dv_nomem(lw->diag);
     }
     *out = (dv_access){-1, n, op->off, index};
     return dv_lower_temp(lw, shape, n, dtype, &out->tensor);

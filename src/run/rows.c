@@ -56,14 +56,6 @@ static int64_t length(const dv_op *o, int v)
     return o->vars[v].end - o->vars[v].begin;
 }
 
-static int is_row(const statement *s, int v)
-{
-    for (int k = 0; k < s->rows.n; k++)
-        if (s->rows.v[k] == v)
-            return 1;
-    return 0;
-}
-
 // Where the operands' rows are; the shape's strides from row to row. *ok is 0
 // where they are too far apart.
 static int set_operands(maker *m, statement *s, const dv_kernel *k,
@@ -93,7 +85,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         step[i] = f->coef[s->row] * es;
         base[i] = f->base * es;
         for (int v = 0; v < o->n_vars; v++)
-            if (!is_row(s, v))
+            if (!dv_rows_has(&s->rows, v))
                 base[i] += f->coef[v] * o->vars[v].begin * es;
         for (int l = 0; l + 1 < s->rows.n; l++) {
             int v = s->rows.v[l], w = s->rows.v[l + 1];
@@ -133,14 +125,14 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_look(v, &look);
     int once = look.inner == s->row;
-    if (!once && is_row(s, look.inner))
+    if (!once && dv_rows_has(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
         look.shape->n_operands != o->n_reads + 1) // a window
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
-        if (!is_row(s, i) && i != look.inner && length(o, i) != 1)
+        if (!dv_rows_has(&s->rows, i) && i != look.inner && length(o, i) != 1)
             return DV_OK;
     s->n = once ? 1 : length(o, look.inner);
     s->shape = *look.shape;

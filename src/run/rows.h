@@ -50,6 +50,14 @@ typedef struct dv_rows_vars {
     int32_t n, v[DV_ROWS_LEVELS];
 } dv_rows_vars;
 
+static inline int dv_rows_has(const dv_rows_vars *x, int v)
+{
+    for (int k = 0; k < x->n; k++)
+        if (x->v[k] == v)
+            return 1;
+    return 0;
+}
+
 // The ops of the group as they are run, in order: those whose tensor is
 // computed where it is read are left out. *n is 0 where they cannot be taken
 // row by row; row[i] are op i's variables, *first those of the group's first.

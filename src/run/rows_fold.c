@@ -352,14 +352,10 @@ static int same_range(const folder *f, const dv_rows_vars *row, int32_t i)
 static int is_whole(const folder *f, const dv_rows_vars *row, int32_t i)
 {
     const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
-    for (int v = 0; v < f->ops[i].n_vars; v++) {
-        int is_row = 0;
-        for (int k = 0; k < row[i].n; k++)
-            is_row |= row[i].v[k] == v;
-        if (!is_row &&
+    for (int v = 0; v < f->ops[i].n_vars; v++)
+        if (!dv_rows_has(&row[i], v) &&
             slices[v] < f->ops[i].vars[v].end - f->ops[i].vars[v].begin)
             return 0;
-    }
     return 1;
 }
 

@@ -296,9 +296,7 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     }
     *g = (dv_group){.first_op = c->first,
                     .end_op = c->end,
-                    .n_tiles = dv_ceil_div(c->n[last], c->len)};
-    for (int at = 0; at < last; at++)
-        g->n_tiles *= c->n[at];
+                    .n_tiles = dv_plan_n_tiles(plan, c->first)};
     return dv_plan_deal(plan, c->first, g, diag);
 }
 

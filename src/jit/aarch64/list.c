@@ -312,7 +312,8 @@ int dv_insn_list(dv_text *out, uint32_t word)
 size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
                    size_t size, size_t *data)
 {
-    enum { LDR_QP = 0x9c, WORD = 4 };
+    enum { WORD = 4 };
+    const uint32_t loads = dv_insn_rows[DV_INSN_ldr_qp].bits;
     uint32_t w;
     if (size - at < WORD)
         return 0;
@@ -321,7 +322,7 @@ size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
     if (!dv_insn_list(out, w))
         return 0;
     size_t to = at + WORD * (size_t)signed_of(w, 5, 19);
-    if (w >> 24 == LDR_QP && to < *data)
+    if (w >> 24 == loads >> 24 && to < *data)
         *data = to;
     return WORD;
 }

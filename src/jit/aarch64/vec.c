@@ -209,20 +209,6 @@ static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
     dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
 }
 
-// A vector so many bytes on; may change X_TMP2.
-static void get_at(maker *m, int v, int base, int64_t off)
-{
-    enum { NEAR = 255, MOST = 16 * 4095 };
-    dv_gen *g = &m->gen;
-    if ((off >= -NEAR && off <= NEAR) ||
-        (off >= 0 && off % 16 == 0 && off <= MOST)) {
-        dv_gen_get(g, v, base, off, 16);
-        return;
-    }
-    dv_gen_add(g, X_TMP2, base, off);
-    dv_gen_get(g, v, X_TMP2, 0, 16);
-}
-
 // Every other element of four bytes, from two vectors. The second begins with
 // the last element of the first: nothing behind the last one wanted is read.
 //
@@ -232,8 +218,8 @@ static void load_every_other(maker *m, const dv_vec_mop *o, int v)
     dv_gen *g = &m->gen;
     int base = dv_a64_pointer(m->at, o->imm);
     int64_t off = 32 * (int64_t)o->copy + m->at->at.off[o->imm];
-    get_at(m, v, base, off);
-    get_at(m, V_NARROW, base, off + 12);
+    dv_gen_load(g, v, base, off, 16);
+    dv_gen_load(g, V_NARROW, base, off + 12, 16);
     DV_E(ext_v, V_NARROW, V_NARROW, V_NARROW, 4);
     DV_E(uzp1_4s, v, v, V_NARROW, 0);
 }
