@@ -28,13 +28,15 @@ struct dv_pins {
 static _Thread_local const dv_pins *pinned; // by whom this thread is bound
 static _Thread_local int32_t pinned_to;
 
-static int find_cores(dv_pins *p, int32_t n)
+static void forget_cores(dv_pins *p)
 {
-    hwloc_bitmap_t all = hwloc_bitmap_alloc();
-    if (!all)
-        return 0;
-    if (hwloc_get_cpubind(p->topo, all, HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(all, hwloc_topology_get_topology_cpuset(p->topo));
+    while (p->n > 0)
+        hwloc_bitmap_free(p->core[--p->n]);
+}
+
+// The first n cores of a set: are there as many?
+static int find_in(dv_pins *p, hwloc_const_cpuset_t all, int32_t n)
+{
     hwloc_obj_t core = NULL;
     while (p->n < n && (core = hwloc_get_next_obj_by_type(
                             p->topo, HWLOC_OBJ_CORE, core)) != NULL) {
@@ -49,8 +51,26 @@ static int find_cores(dv_pins *p, int32_t n)
         hwloc_bitmap_singlify(set);
         p->core[p->n++] = set;
     }
-    hwloc_bitmap_free(all);
     return p->n == n;
+}
+
+// Where the user's thread may run; where there are too few, all that the
+// process may run on, which has to be read of each of its threads.
+static int find_cores(dv_pins *p, int32_t n)
+{
+    hwloc_bitmap_t all = hwloc_bitmap_alloc();
+    if (!all)
+        return 0;
+    int found = hwloc_get_cpubind(p->topo, all, HWLOC_CPUBIND_THREAD) == 0 &&
+                find_in(p, all, n);
+    if (!found) {
+        forget_cores(p);
+        if (hwloc_get_cpubind(p->topo, all, HWLOC_CPUBIND_PROCESS) != 0)
+            hwloc_bitmap_copy(all, hwloc_topology_get_topology_cpuset(p->topo));
+        found = find_in(p, all, n);
+    }
+    hwloc_bitmap_free(all);
+    return found;
 }
 
 // -- The system's sets -------------------------------------------------------
@@ -160,8 +180,7 @@ void dv_pins_destroy(dv_pins *p)
 {
     if (!p)
         return;
-    for (int32_t i = 0; i < p->n; i++)
-        hwloc_bitmap_free(p->core[i]);
+    forget_cores(p);
     hwloc_bitmap_free(p->before);
     free_sets(p);
     dv_release(p->core);
