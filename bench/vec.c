@@ -258,6 +258,11 @@ static void size(int64_t rows, int64_t cols)
     program(&w, "layernorm", layernorm);
     program(&w, "with g and b", scaled);
     program(&w, "rmsnorm", rmsnorm);
+    for (size_t i = 0; i < n; i++) // nothing looks at what comes after it
+        if ((int64_t)i % cols * rows > (int64_t)i / cols * cols)
+            w.x[i] = -INFINITY;
+    unary(&w, "exp, masked", DV_FN_EXP);
+    program(&w, "softmax, masked", softmax);
     for (int i = 0; i < 3; i++)
         free(*all[i]);
 }

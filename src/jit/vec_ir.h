@@ -14,9 +14,9 @@
 // Functions whose full range is dear may have a second form for arguments that
 // are not large. The fast body is made of those; it watches the arguments of a
 // whole turn of the loop, and where some are too large nothing of it counts
-// and the body is run in its place. Both forms give the same bits where both
-// are right: what an element becomes must not depend on its neighbours, nor on
-// where the loop is cut.
+// and the body is run in its place, for some turns more as well. Both forms
+// give the same bits where both are right: what an element becomes must not
+// depend on its neighbours, nor on where the loop is cut.
 #ifndef DV_JIT_VEC_IR_H
 #define DV_JIT_VEC_IR_H
 #include "base/mem.h"
@@ -90,7 +90,7 @@ typedef enum dv_vop {
     DV_V_CHECK,     // to SLOW unless all bits of a are set
     DV_V_RETURN,
     DV_V_SLOW,    // behind the end: in place of the body of the first LOOP
-    DV_V_SLOW_END // to its end
+    DV_V_SLOW_END // on, `imm` elements further
 } dv_vop;
 
 typedef enum dv_vec_section {

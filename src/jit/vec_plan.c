@@ -470,7 +470,7 @@ static void lay_out(planner *q)
         return;
     emit(q, DV_V_SLOW, 0, 0, 0, 0);
     run(q, DV_SECTION_BODY, a->unroll, 0, q->lanes);
-    emit(q, DV_V_SLOW_END, 0, 0, 0, 0);
+    emit(q, DV_V_SLOW_END, 0, 0, 0, a->unroll * q->lanes);
 }
 
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,

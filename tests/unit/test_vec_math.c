@@ -369,6 +369,85 @@ static void neighbours(void **state)
     }
 }
 
+enum { APART = 701, ROWS = 3 };
+
+// Rows of near and far numbers, in crowds of any length.
+static void crowds_of(float *x)
+{
+    static const float far[] = {-INFINITY, -1e9F, 100, NAN, -95};
+    int left = 0, which = 0;
+    for (int i = 0; i < ROWS * APART; i++) {
+        if (left-- == 0) {
+            left = (int)(rnd() >> 40) % (rnd() & 256 ? 500 : 40);
+            which = (int)(rnd() >> 40) % 10;
+        }
+        double u = (double)(rnd() >> 40) * 0x1p-24;
+        x[i] = which < 5 ? far[which] : (float)(u * 20 - 10);
+    }
+}
+
+static dv_vec_fn kernel_of_rows(dv_fn fn, int sums)
+{
+    dv_vec_operand o[2] = {{.inner = 1, .outer = APART, .dtype = DV_F32},
+                           {.inner = !sums, .outer = APART, .dtype = DV_F32}};
+    dv_vec_node n[3] = {{.kind = DV_VEC_LOAD},
+                        {.kind = DV_VEC_APPLY, .fn = (uint8_t)fn},
+                        {.kind = DV_VEC_REDUCED}};
+    dv_vec_shape s = {.operands = o,
+                      .nodes = n,
+                      .n_operands = 2,
+                      .n_nodes = sums ? 3 : 2,
+                      .value = (uint16_t)sums,
+                      .result = sums ? 2 : 1,
+                      .compute = DV_F32,
+                      .reduce = sums ? DV_VEC_INNER : DV_VEC_EACH,
+                      .reducer = DV_RED_MAX};
+    dv_vec_fn out;
+    assert_int_equal(dv_jit_vec(jit, &s, &out, NULL), DV_OK);
+    return out;
+}
+
+// A crowd of numbers out of range ends, as it begins, anywhere in rows of any
+// length: their elements, and their largest, are what they are alone.
+static void crowds(void **state)
+{
+    (void)state;
+    static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
+    static float most[ROWS * APART];
+    if (!jit)
+        skip();
+    for (int k = 0; k < N_BOUNDS; k++) {
+        dv_fn fn = bounds[k].fn;
+        dv_vec_fn run = kernel_of_rows(fn, 0), of = kernel_of_rows(fn, 1);
+        dv_vec_fn one = kernel(fn, DV_F32);
+        for (int t = 0; t < 60; t++) {
+            int64_t n = t < 2 ? APART : 1 + (int64_t)(rnd() >> 40) % APART;
+            crowds_of(x);
+            for (int i = 0; i < ROWS * APART; i++)
+                one(&(dv_vec_args){1, 1, (void *[]){&x[i], &alone[i]}, NULL});
+            memset(y, 0, sizeof y);
+            run(&(dv_vec_args){ROWS, n, (void *[]){x, y}, NULL});
+            of(&(dv_vec_args){ROWS, n, (void *[]){x, most}, NULL});
+            for (int i = 0; i < ROWS * APART; i++) {
+                float want = i % APART < n ? alone[i] : 0;
+                if (!same(y[i], want))
+                    fail_msg("%s(%a) is %a, alone %a, %d of %d",
+                             dv_fn_get(fn)->text, (double)x[i], (double)y[i],
+                             (double)want, i, (int)n);
+            }
+            for (int r = 0; r < ROWS; r++) {
+                float want = -INFINITY;
+                for (int64_t i = r * APART; i < r * APART + n; i++)
+                    want = isnan(alone[i]) || alone[i] > want ? alone[i] : want;
+                if (!same(most[r * APART], want))
+                    fail_msg("%s: the largest is %a, not %a",
+                             dv_fn_get(fn)->text, (double)most[r * APART],
+                             (double)want);
+            }
+        }
+    }
+}
+
 // -- Division by one number --------------------------------------------------
 
 static dv_vec_fn quotient(dv_dtype t)
@@ -470,10 +549,13 @@ static void division_by_numbers(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f32),      cmocka_unit_test(f64),
-        cmocka_unit_test(zeros),    cmocka_unit_test(neighbours),
-        cmocka_unit_test(division), cmocka_unit_test(division_by_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(f32),
+                                       cmocka_unit_test(f64),
+                                       cmocka_unit_test(zeros),
+                                       cmocka_unit_test(neighbours),
+                                       cmocka_unit_test(crowds),
+                                       cmocka_unit_test(division),
+                                       cmocka_unit_test(division_by_numbers)};
     if (argc > 1)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)

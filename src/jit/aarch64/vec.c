@@ -38,7 +38,10 @@ typedef struct maker {
     size_t out[MAX_NEST];
     int depth;
     const dv_vec_mop *loop; // the last one entered
-    size_t check, end; // the jump to the slow body, the end of the first loop
+    // The first loop: its top, its end, what follows it. The jump to the slow
+    // body, the top of that, and where its turns are counted.
+    size_t first, end, behind, check, slow;
+    int64_t turns;
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -139,6 +142,20 @@ static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
     }
 }
 
+static void loop_end(maker *m, const dv_vec_mop *o)
+{
+    int first = !m->end;
+    if (first) {
+        fetch_ahead(m, o->imm, o - m->loop);
+        m->first = m->top[m->depth - 1];
+        m->end = m->gen.code->n;
+    }
+    dv_a64_step_running(m->at, 0, o->imm);
+    again(m, X_LEFT, o->imm, o->imm < m->lanes);
+    if (first)
+        m->behind = m->gen.code->n;
+}
+
 static void control(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -158,12 +175,7 @@ static void control(maker *m, const dv_vec_mop *o)
         enter(m, X_LEFT, o->imm);
         break;
     case DV_V_LOOP_END:
-        if (!m->end) {
-            fetch_ahead(m, o->imm, o - m->loop);
-            m->end = g->code->n;
-        }
-        dv_a64_step_running(m->at, 0, o->imm);
-        again(m, X_LEFT, o->imm, o->imm < m->lanes);
+        loop_end(m, o);
         break;
     case DV_V_COLS:
         enter(m, X_LEFT, o->imm);
@@ -192,10 +204,37 @@ static void check(maker *m, int v)
     DV_E(cbz_w, X_TMP, 0, 0, 0);
 }
 
-static void slow_end(maker *m)
+static int64_t words_to(const maker *m, size_t at)
+{
+    return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
+}
+
+// What is out of range comes in crowds, masks for one: the next turns are slow
+// at once, without trying.
+enum { MORE_TURNS = 7 };
+
+static void slow_begin(maker *m)
 {
     dv_gen *g = &m->gen;
-    DV_E(b_al, 0, 0, ((int64_t)m->end - (int64_t)g->code->n) / 4, 0);
+    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP,
+          (int64_t)(g->code->n - m->check) / 4);
+    DV_E(movz_x, X_TMP, MORE_TURNS, 0, 0);
+    DV_E(str_x, X_TMP, X_SP, m->turns, 0);
+    m->slow = g->code->n;
+}
+
+static void slow_end(maker *m, int64_t k)
+{
+    dv_gen *g = &m->gen;
+    dv_a64_step_running(m->at, 0, k);
+    DV_E(subi_x, X_LEFT, X_LEFT, k, 0);
+    DV_E(subsi_x, X_SP, X_LEFT, k, 0);
+    DV_E(b_lt, 0, 0, words_to(m, m->behind), 0);
+    DV_E(ldr_x, X_TMP, X_SP, m->turns, 0);
+    DV_E(subsi_x, X_TMP, X_TMP, 1, 0);
+    DV_E(str_x, X_TMP, X_SP, m->turns, 0);
+    DV_E(b_ge, 0, 0, words_to(m, m->slow), 0);
+    DV_E(b_al, 0, 0, words_to(m, m->first), 0);
 }
 
 // -- Memory ------------------------------------------------------------------
@@ -368,11 +407,10 @@ static void one(maker *m, const dv_vec_mop *o)
         check(m, reg(o->a));
         break;
     case DV_V_SLOW:
-        patch(g->code, m->check, DV_INSN_cbz_w, X_TMP,
-              (int64_t)(g->code->n - m->check) / 4);
+        slow_begin(m);
         break;
     case DV_V_SLOW_END:
-        slow_end(m);
+        slow_end(m, o->imm);
         break;
     default:
         if (o->op > DV_V_POINT)
@@ -466,7 +504,8 @@ static void write(dv_code *code, const dv_vec_plan *p, int own)
     m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
     m.lent = 64;
     m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));
-    m.frame = m.slots + 16 * (int64_t)p->n_slots;
+    m.turns = m.slots + 16 * (int64_t)p->n_slots;
+    m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
     if (p->runs && p->runs->n >= 0)
         copy_runs(&m, p->runs);
     else if (p->runs)
