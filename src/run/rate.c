@@ -12,11 +12,16 @@
 // Many short tries: one of them is between the turns of others.
 enum { PEAK_TRIES = 25, COPY_TRIES = 9 };
 
-static double now(void)
+static double now_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return now_of(CLOCK_MONOTONIC);
 }
 
 // A thread's number and how many there are.
@@ -30,23 +35,25 @@ static void who(int32_t *id, int32_t *n)
 #endif
 }
 
-// Run the loop on all threads; returns how many there were.
-static int32_t run_peak(dv_peak *p, int64_t turns, int32_t threads)
+// Turns of the loop a second of the calling thread's own time: what others
+// take of its core in the meantime does not count.
+static double turn_rate(const dv_peak *p, int64_t turns)
 {
-    int32_t team = 1;
-    if (threads == 1 || !dv_has_threads()) {
-        dv_peak_run(p, turns);
-        return team;
-    }
-#pragma omp parallel num_threads(threads)
-    {
-        int32_t id, n;
-        who(&id, &n);
-        if (id == 0)
-            team = n;
-        dv_peak_run(p, turns);
-    }
-    return team;
+    double start = now_of(CLOCK_THREAD_CPUTIME_ID);
+    dv_peak_run(p, turns);
+    double s = now_of(CLOCK_THREAD_CPUTIME_ID) - start;
+    return s > 0 ? (double)turns / s : 0;
+}
+
+// The same on all threads at once, in sum.
+static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
+{
+    double sum = 0;
+    if (threads == 1 || !dv_has_threads())
+        return turn_rate(p, turns);
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+    sum += turn_rate(p, turns);
+    return sum;
 }
 
 double dv_rate_peak(dv_dtype dtype, int32_t threads)
@@ -58,16 +65,15 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
         return 0;
     for (int k = 0; k < PEAK_TRIES;) {
         double start = now();
-        int32_t team = run_peak(p, turns, threads);
-        double s = now() - start;
-        if (s < 2e-3 && turns < INT64_MAX / 4) { // too short to tell
+        double rate = turn_rates(p, turns, threads);
+        if (now() - start < 2e-3 && turns < INT64_MAX / 4) { // too short
             turns *= 2;
             continue;
         }
-        double rate = dv_peak_flops(p) * (double)turns * team / s / 1e9;
         best = rate > best ? rate : best;
         k++;
     }
+    best *= dv_peak_flops(p) / 1e9;
     dv_peak_destroy(p);
     return best;
 }
