@@ -27,6 +27,7 @@ typedef struct cli_command {
     const char *name, *args, *about;
     // Returns the exit code.
     int (*run)(const struct cli_command *c, int argc, char **argv);
+    const char *example; // its words; NULL: none
 } cli_command;
 
 // Parse a command's words: options anywhere, operands into `operands` (at most

@@ -118,23 +118,31 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
 
 void cli_verdict_text(const dv_verdict *v)
 {
-    printf("verify: %s", v->ok ? "ok" : "FAILED");
+    enum { LOOSE = 100 }; // a bound that is so small a part of what it bounds
+    printf("verify: %s", !v->ok ? "FAILED" : !v->told ? "undecided" : "ok");
     if (v->tensor)
         printf(", %s is %.3g off the oracle, %.3g allowed", v->tensor,
                v->residual, v->threshold);
     if (v->n_unknown)
-        printf(", %" PRId64 " element%s may be anything for rounding errors",
-               v->n_unknown, v->n_unknown == 1 ? "" : "s");
+        printf(", %s%" PRId64 " element%s may be anything for rounding errors",
+               v->told ? "" : "all ", v->n_unknown,
+               v->n_unknown == 1 ? "" : "s");
+    if (v->of &&
+        (v->n_unknown || (v->residual > 0 && v->threshold * LOOSE > v->size)))
+        printf("; %s is at most %.3g off, its values reach %.3g", v->of, v->off,
+               v->size);
     printf("\n");
 }
 
 void cli_verdict_json(dv_json *w, const dv_verdict *v)
 {
     dv_json_open_flat(w, "verify", '{');
-    dv_json_bool(w, "ok", v->ok);
+    dv_json_bool(w, "ok", v->ok && v->told);
     dv_json_double(w, "max_residual", v->residual);
     dv_json_double(w, "threshold", v->threshold);
     dv_json_int(w, "unknown", v->n_unknown);
+    dv_json_double(w, "most_off", v->off);
+    dv_json_double(w, "values_reach", v->size);
     dv_json_close(w);
 }
 
@@ -142,6 +150,10 @@ dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
                            dv_diag *diag)
 {
     dv_text at = {0};
+    if (v->ok)
+        return dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
+                       "nothing is verified: rounding errors may take every "
+                       "element anywhere; try a smaller --random");
     int64_t below = t->n_elems;
     for (int d = 0; d < t->n_dims; d++) {
         below /= t->shape[d];

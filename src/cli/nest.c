@@ -13,7 +13,7 @@
 typedef struct args {
     const char *file, *op, *grain, *passes, *list, *dump_after;
     int64_t threads, l1, l2, l3;
-    int json, run, verify, time;
+    int json, run, verify, time, explain, dumped;
     cli_list sets;
 } args;
 
@@ -143,10 +143,11 @@ static dv_status load(job *j, const cli_params *params, dv_diag *diag)
 
 static void dump(void *user, const char *pass, const dv_nest *n)
 {
-    const args *a = user;
+    args *a = user;
     if (!a->dump_after ||
         (strcmp(a->dump_after, pass) != 0 && strcmp(a->dump_after, "all") != 0))
         return;
+    a->dumped = 1;
     dv_text out = {0};
     dv_nest_print(&out, n);
     printf("# after %s\n%s", pass, out.at ? out.at : "# out of memory\n");
@@ -191,24 +192,53 @@ static dv_status optimise(job *j, dv_diag *diag)
                                .l3_bytes = a->l3};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
+    if (a->dump_after && !a->dumped)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "--dump-after %s: that pass is not run here; those that "
+                       "are: %s",
+                       a->dump_after, passes ? passes : "none");
     j->packs = !passes && !a->list;
-    return check(j, passes, diag);
+    dv_status st = check(j, passes, diag);
+    if (st == DV_E_NEST && a->list && !strncmp(a->list, "seed", 4))
+        dv_note(diag, DV_NOWHERE,
+                "seed has the original's kernels, which need an m with steps "
+                "of 1 in in0 and out and a k with a step of 1 in in1; best has "
+                "no such rule");
+    return st;
+}
+
+static cli_nest_how how_of(const job *j)
+{
+    return (cli_nest_how){(int32_t)j->a.threads, j->a.verify, j->a.time,
+                          j->packs};
 }
 
 static dv_status run(job *j, dv_diag *diag)
 {
-    cli_nest_how how = {(int32_t)j->a.threads, j->a.verify, j->a.time,
-                        j->packs};
+    cli_nest_how how = how_of(j);
     return cli_nest_run(&j->r, &j->nest, &how, diag);
 }
 
 // -- Answers -----------------------------------------------------------------
+
+// What no loop of the nest shows: a kernel of a whole product cuts it itself.
+static void explain(const job *j, dv_text *out)
+{
+    cli_nest_how how = how_of(j);
+    dv_text more = {0};
+    cli_nest_tell(&more, &j->nest, &how);
+    dv_put(out, "# %s%s\n", more.at ? "inside the kernel: " : "",
+           more.at ? more.at : "kernels are called as the loops say");
+    dv_text_free(&more);
+}
 
 static char *as_text(const job *j)
 {
     dv_text out = {0};
     if (!j->a.dump_after)
         dv_nest_print(&out, &j->nest);
+    if (j->a.explain)
+        explain(j, &out);
     if (j->a.run)
         dv_put(&out,
                "# out: %" PRId64 " elements, sum %.9g  hash %016" PRIx64
@@ -363,6 +393,8 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          &a->threads},
         {"dump-after", 0, "PASS", "print the nest after a pass, or all",
          CLI_TEXT, &a->dump_after},
+        {"explain", 0, NULL, "say how kernels cut what they get", CLI_FLAG,
+         &a->explain},
         {"l1", 0, "BYTES", "cache to cut for (default: 64KiB)", CLI_BYTES,
          &a->l1},
         {"l2", 0, "BYTES", "cache to cut for (default: 1MiB)", CLI_BYTES,

@@ -184,11 +184,26 @@ static dv_status verify(job *j, dv_diag *diag)
     return DV_OK;
 }
 
+static dv_contract_options options_of(const cli_nest_how *how)
+{
+    return (dv_contract_options){.threads = how->threads,
+                                 .as_is = how->packs ? DV_LOOPS_AS_THEY_ARE
+                                                     : DV_AS_IT_IS};
+}
+
+void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how)
+{
+    dv_contract_options o = options_of(how);
+    dv_contract *c = NULL;
+    if (dv_contract_create(&c, NULL, n, &o, NULL) == DV_OK)
+        dv_contract_tell(c, out);
+    dv_contract_destroy(c);
+}
+
 // Kernels where there are some for the nest and the machine, else the loops.
 static dv_status run_one(job *j, dv_diag *diag)
 {
-    dv_contract_options o = {.threads = j->how->threads};
-    o.as_is = j->how->packs ? DV_LOOPS_AS_THEY_ARE : DV_AS_IT_IS;
+    dv_contract_options o = options_of(j->how);
     dv_contract *c = NULL;
     dv_jit *jit = NULL;
     dv_status st;

@@ -19,5 +19,7 @@ typedef struct cli_nest_result {
 
 dv_status cli_nest_run(cli_nest_result *out, const dv_nest *n,
                        const cli_nest_how *how, dv_diag *diag);
+// How kernels cut what they get, in a line; nothing where there is none to say.
+void cli_nest_tell(dv_text *out, const dv_nest *n, const cli_nest_how *how);
 double cli_nest_gflops(const dv_nest *n, double seconds);
 #endif

@@ -8,7 +8,10 @@
 
 static void help(const cli_command *c, const cli_option *options)
 {
-    printf("divvy %s %s\n    %s\n\n", c->name, c->args, c->about);
+    printf("divvy %s %s\n    %s\n", c->name, c->args, c->about);
+    if (c->example)
+        printf("    divvy %s %s\n", c->name, c->example);
+    printf("\n");
     for (const cli_option *o = options; o->name; o++) {
         char left[48];
         snprintf(left, sizeof left, "--%s%s%s", o->name, o->value ? " " : "",

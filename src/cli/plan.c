@@ -8,18 +8,21 @@
 
 typedef struct watcher {
     const char *dump_after; // a pass, "all" or NULL
-    int times;
+    int times, dumped;
+    dv_text ran; // the passes; owned
 } watcher;
 
 static void after_pass(void *user, const char *pass, double ms,
                        const dv_plan *plan)
 {
-    const watcher *w = user;
+    watcher *w = user;
     if (w->times)
         fprintf(stderr, "%-8s %10.3f ms\n", pass, ms);
+    dv_put(&w->ran, " %s", pass);
     if (!w->dump_after ||
         (strcmp(w->dump_after, pass) != 0 && strcmp(w->dump_after, "all") != 0))
         return;
+    w->dumped = 1;
     char *text = dv_plan_text(plan);
     printf("# after %s\n%s", pass, text ? text : "# out of memory\n");
     dv_free(text);
@@ -67,6 +70,15 @@ static int dump_code(const dv_plan *plan, dv_diag *diag)
     dv_exec_list(x, &out);
     dv_exec_destroy(x);
     return cli_put(dv_text_take(&out), NULL, diag);
+}
+
+// A pass that the target, or the call, has no use for.
+static int not_run(watcher *w, dv_diag *diag)
+{
+    dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+            "--dump-after %s: that pass is not run here; those that are:%s",
+            w->dump_after, w->ran.at ? w->ran.at : " none");
+    return cli_fail(diag);
 }
 
 // -- Explaining ------------------------------------------------------------
@@ -256,6 +268,8 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         code = 0;
         if (code_too)
             code = dump_code(l.plan, diag);
+        else if (w.dump_after && !w.dumped)
+            code = not_run(&w, diag);
         else if (!w.dump_after || output)
             code = cli_put(why    ? explain(l.plan)
                            : json ? dv_plan_json(l.plan)
@@ -265,6 +279,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
     } else {
         cli_unload(&l);
     }
+    dv_text_free(&w.ran);
     dv_diag_destroy(diag);
     return code;
 }

@@ -231,10 +231,10 @@ int cli_run_report(const cli_job *j)
         report_json(j);
     else
         report_text(j);
-    if (j->verify && !j->verdict.ok) {
-        cli_not_verified(
-            &j->verdict,
-            &j->p->tensors[dv_program_find(j->p, j->verdict.tensor)], j->diag);
+    if (j->verify && !(j->verdict.ok && j->verdict.told)) {
+        int32_t t =
+            j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
+        cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);
         cli_warnings(j->diag); // the report is out; say it in words
         return dv_status_exit(DV_E_VERIFY);
     }

@@ -228,7 +228,7 @@ dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
     if (how && strcmp(how, "exact") && strcmp(how, "greedy"))
         return dv_fail(
             diag, DV_E_USAGE, DV_NOWHERE,
-            "there is no path '%s': there are auto, exact and greedy", how);
+            "there is no order '%s': there are auto, exact and greedy", how);
     if (max_elems < 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "a limit of %" PRId64 " elements", max_elems);

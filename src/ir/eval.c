@@ -103,6 +103,7 @@ typedef struct evaluator {
     // Of the op, where errors are asked for. `unsure`: a tensor that is read is
     // off somewhere; `lost`: an index that was read may be.
     dv_arithmetic in;
+    int flushes;
     int unsure, lost, strayed; // the last: one that is written through
 } evaluator;
 
@@ -201,7 +202,7 @@ static void set_arithmetic(evaluator *ev)
     int f64 = t == DV_F64 || !ev->options->round;
     int floats = dv_is_float(t) || has_floats(op->body);
     ev->in = (dv_arithmetic){0, 0, DBL_MAX};
-    ev->unsure = 0;
+    ev->unsure = ev->flushes = 0;
     if (!ev->options->errors)
         return;
     for (int r = 0; r < op->n_reads; r++) {
@@ -218,8 +219,14 @@ static void set_arithmetic(evaluator *ev)
     }
     if (!floats)
         return;
+    ev->flushes =
+        !f64 && ev->options->flushes && ev->options->flushes[op - ev->p->ops];
+    for (int r = 0; r < op->n_reads && ev->flushes; r++)
+        ev->spots[r + 1].unsure = ev->unsure = 1;
     ev->in.eps = dv_dtype_eps(f64 ? DV_F64 : DV_F32);
-    ev->in.least = f64 ? DBL_MIN * DBL_EPSILON : 0x1p-149;
+    ev->in.least = f64           ? DBL_MIN * DBL_EPSILON
+                   : ev->flushes ? (double)FLT_MIN
+                                 : 0x1p-149;
     ev->in.most = f64 ? DBL_MAX : (double)FLT_MAX;
 }
 
@@ -227,6 +234,8 @@ static void set_arithmetic(evaluator *ev)
 static dv_approx taken(const evaluator *ev, double v, double error)
 {
     int narrow = ev->in.most < DBL_MAX && (double)(float)v != v;
+    if (ev->flushes && fabs(v) - error < (double)FLT_MIN)
+        error += fmin((double)FLT_MIN, fabs(v) + error);
     return (dv_approx){
         v, error + (narrow ? dv_fn_rounding(DV_FN_ADD, v, v, &ev->in) : 0)};
 }
@@ -340,6 +349,8 @@ static double gathered_error(const evaluator *ev, const gathered *g,
         return e;
     if (g->size + e > ev->in.most)
         return INFINITY;
+    if (ev->flushes) // sums on the way, too
+        e += g->n * ev->in.least;
     return e +
            ev->in.eps * (g->partial / 2 + fmin(g->n, 4 * sqrt(g->n)) * g->size);
 }

@@ -14,6 +14,9 @@ typedef struct dv_eval_options {
     // that computes in f32 or f64 and stores rounded, or, without `round`, all
     // in f64. Infinity: by anything.
     double *const *errors;
+    // When not NULL, of each op: what it computes in f32 may be 0 below the
+    // least normal number, results and what is read alike.
+    const unsigned char *flushes;
     // Called now and then with the share done, 0 to 1. NULL: never.
     void (*progress)(void *user, double done);
     void *user;

@@ -460,3 +460,21 @@ int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
 {
     return plan->busy;
 }
+
+void dv_gemm_plan_tell(const dv_gemm_plan *plan, dv_text *out)
+{
+    const dv_gemm_plan *p =
+        plan->turn[DV_TURN_FIRST] ? plan->turn[DV_TURN_FIRST] : plan;
+    const dv_gemm_share *first = &p->parts[0];
+    dv_put(out, "%d x %d of out a part, %d part%s on %d thread%s; ",
+           (int)first->m, (int)first->n, (int)p->n_parts,
+           p->n_parts == 1 ? "" : "s", (int)p->busy, p->busy == 1 ? "" : "s");
+    if (p->packs)
+        dv_put(out, "chunks of %d of k, blocks of %d rows, ",
+               (int)(p->kc < p->s.k ? p->kc : p->s.k),
+               (int)(p->mc < first->m ? p->mc : first->m));
+    dv_put(out, "tiles of up to %d x %d; %s", (int)p->height,
+           (int)(p->vectors * p->lanes),
+           p->packs ? "both operands are packed on the way"
+                    : "operands are read where they lie");
+}

@@ -66,4 +66,6 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
 int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan);
 // The first so many of them have a part.
 int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan);
+// How it is cut, in a line of text without its end.
+void dv_gemm_plan_tell(const dv_gemm_plan *plan, dv_text *out);
 #endif

@@ -30,4 +30,7 @@ void dv_contract_bias(dv_contract *c, const void *values);
 typedef void (*dv_contract_block)(void *user, void *out, int32_t rows,
                                   int32_t cols);
 int dv_contract_then(dv_contract *c, dv_contract_block then, void *user);
+// How a plain product is cut inside its kernel, in a line without its end;
+// nothing of what else is shown by the nest.
+void dv_contract_tell(const dv_contract *c, dv_text *out);
 #endif

@@ -237,6 +237,12 @@ void dv_contract_combine(dv_contract *c, int32_t thread, void *out)
         ct_touch_part(c->last, thread, &d);
 }
 
+void dv_contract_tell(const dv_contract *c, dv_text *out)
+{
+    if (c->n_plans)
+        dv_gemm_plan_tell(c->plans[0], out);
+}
+
 int32_t dv_contract_threads(const dv_contract *c)
 {
     return c->threads;

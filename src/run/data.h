@@ -23,6 +23,11 @@ typedef struct dv_verdict {
     // Elements that may be anything: rounding errors decide whether they
     // overflow, or whether what they are divided by is zero.
     int64_t n_unknown;
+    int told; // some element has a bound: there is something to hold it against
+    // Whatever the bounds are: by how much that tensor is off at most, or the
+    // one that is most for its size, and how large its values are.
+    const char *of;
+    double off, size;
 } dv_verdict;
 
 // Hold outputs against the oracle. `before` has the inputs as they were before

@@ -74,6 +74,7 @@ static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
         v->n_unknown++;
         return;
     }
+    v->told = 1;
     double now = share(off, limit), kept = share(v->residual, v->threshold);
     int worse = now > kept || (now == kept && limit > v->threshold) ||
                 (isinf(now) && v->residual < off);
@@ -86,15 +87,35 @@ static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
     v->ok = v->ok && off <= limit;
 }
 
+// An output with its largest difference and its largest number.
+static void note_size(dv_verdict *v, const dv_tensor *t, double off,
+                      double size)
+{
+    int named = v->tensor != NULL;
+    if (!v->of ||
+        (named ? v->tensor == t->name : off * v->size > v->off * size)) {
+        v->of = t->name;
+        v->off = off;
+        v->size = size;
+    }
+}
+
 static void compare_run(dv_verdict *v, void *const *after, const oracle *o)
 {
     for (int32_t i = 0; i < o->p->n_tensors; i++) {
         const dv_tensor *t = &o->p->tensors[i];
-        for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            judge(v, t, k,
-                  dv_gap(dv_load(t->dtype, after[i], k), o->values[i][k]),
-                  o->errors[i][k]);
+        double most = 0, size = 0;
+        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
+            double want = o->values[i][k];
+            double off = dv_gap(dv_load(t->dtype, after[i], k), want);
+            judge(v, t, k, off, o->errors[i][k]);
+            most = fmax(most, off);
+            size = isinf(want) ? size : fmax(size, fabs(want));
+        }
+        if (t->is_output && t->n_elems)
+            note_size(v, t, most, size);
     }
+    v->told |= v->n_unknown == 0; // nothing to tell
 }
 
 // Lowering may not change what is computed, rounding aside: that of f64, on
@@ -144,17 +165,30 @@ static int is_as_written(const dv_program *source, const dv_program *ops)
     return same;
 }
 
+// Which ops go through matrix instructions, which know no denormals?
+static void find_flushes(const dv_plan *plan, unsigned char *flushes)
+{
+    memset(flushes, 0, (size_t)plan->ops->n_ops);
+    for (int32_t i = 0; i < plan->n_sums; i++)
+        flushes[plan->sums[i].op] = plan->sums[i].pairs != 0;
+}
+
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,
                     dv_diag *diag)
 {
     const dv_program *ops = plan->ops;
-    const dv_eval_options options = {
-        .round = 1, .progress = progress, .user = user};
+    dv_eval_options options = {.round = 1, .progress = progress, .user = user};
     oracle o = {.p = ops};
     *out = (dv_verdict){.ok = 1};
+    unsigned char *flushes = dv_alloc((size_t)ops->n_ops + 1);
+    if (!flushes)
+        return dv_nomem(diag);
+    find_flushes(plan, flushes);
+    options.flushes = flushes;
     dv_status st = ask(&o, ops, before, options, diag);
+    dv_release(flushes);
     if (st == DV_OK)
         compare_run(out, after, &o);
     if (st == DV_OK && source && !is_as_written(source, ops))

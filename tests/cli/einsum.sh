@@ -67,6 +67,12 @@ expect 1 'nofile.npy: error\[file\]' "$divvy" einsum 'ij->ij' --in 0=nofile.npy
 expect 1 'p.dv: error\[format\]' "$divvy" einsum 'ij->ij' --in 0=p.dv
 expect 3 'error\[output\]' "$divvy" einsum i 3 --out no/such/folder.npy
 
+# -- Time
+good ij,jk 20x30 30x10 --time --verify
+has 'median of [0-9]* runs, [0-9.]* GFLOP/s' 'verify: ok'
+expect 2 '--path runs nothing that --verify could be of' "$divvy" einsum i,i 2 2 --path --verify
+expect 2 '--print runs nothing that --time could be of' "$divvy" einsum i,i 2 2 --print --time
+
 # -- Trees
 good --tree '[[8,4],[7,3,8]->[8,7,3,4]],[1,4]->[1,8,7,3]' --sizes 1,2,3,4,5,6,7,8,9 --verify
 has 'verify: ok' 'y: f32\[2, 9, 8, 4\]'
@@ -114,7 +120,7 @@ expect 2 'there is no type f8' "$divvy" einsum i 2 --result f8
 expect 2 '--in takes NUMBER=FILE.npy' "$divvy" einsum i 2 --in x=a.npy
 expect 2 '--in 1: there is no such operand' "$divvy" einsum i 2 --in 1=a.npy
 expect 2 'operand 0 has neither a shape nor a file' "$divvy" einsum i,i --in 1=a.npy
-expect 2 "there is no path 'best'" "$divvy" einsum i,i 2 2 --order best
+expect 2 "there is no order 'best'" "$divvy" einsum i,i 2 2 --order best
 expect 2 'there is no option --frob' "$divvy" einsum i 2 --frob
 expect 1 'more than 2^63 - 1 bytes' "$divvy" einsum ij,jk 4000000000x4000000000 4000000000x2
 expect 3 'this machine has' "$divvy" einsum ij,jk 4000000x4000000 4000000x2

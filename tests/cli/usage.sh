@@ -49,6 +49,7 @@ for c in plan run; do
     wrong 'core' "$divvy" $c p.dv -t spyre --cores 0
 done
 wrong 'there is no pass x' "$divvy" plan p.dv --dump-after x
+wrong 'dist: that pass is not run here; those that are: lower' "$divvy" plan p.dv --dump-after dist
 wrong 'there is no pass x' "$divvy" plan p.dv -t spyre --stop-after x
 wrong 'p.dv is a program' "$divvy" plan p.dv --start-at group
 wrong '--in takes NAME=FILE.npy' "$divvy" run p.dv -t spyre --in x
