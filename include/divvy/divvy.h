@@ -98,7 +98,8 @@ DV_API int dv_status_exit(dv_status s);
 
 DV_API dv_diag *dv_diag_create(void); // NULL when out of memory
 DV_API void dv_diag_destroy(dv_diag *d);
-// The first failure since the diag was made; DV_OK when there was none.
+DV_API void dv_diag_clear(dv_diag *d); // as if it were new
+// The first failure since then; DV_OK when there was none.
 DV_API dv_status dv_diag_status(const dv_diag *d);
 // Warnings and the error with file, line, column and caret, as text. Valid
 // until the next call; "" when there is nothing to say.
@@ -596,7 +597,7 @@ typedef struct dv_einsum_options {
     }
 
 // One call. The result has out's dtype; its shape must be out's. Operands and
-// output must not overlap.
+// output must not overlap (dv_einsum refuses it where they surely do).
 DV_API dv_status dv_einsum(const char *expression, const dv_array *in,
                            size_t n_in, const dv_array *out,
                            const dv_einsum_options *options, dv_diag *diag);

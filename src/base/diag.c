@@ -49,12 +49,18 @@ dv_diag *dv_diag_create(void)
     return d;
 }
 
-void dv_diag_destroy(dv_diag *d)
+void dv_diag_clear(dv_diag *d)
 {
     if (!d)
         return;
     dv_release(d->warnings);
     dv_release(d->rendered);
+    memset(d, 0, sizeof *d);
+}
+
+void dv_diag_destroy(dv_diag *d)
+{
+    dv_diag_clear(d);
     dv_release(d);
 }
 

@@ -350,10 +350,35 @@ static dv_status check_output(const dv_einsum_exec *e, const dv_array *out,
     return DV_OK;
 }
 
+// Bytes that an array fills without a hole, from its first element on; 0: none,
+// or there are holes.
+static size_t dense_bytes(const dv_array *x)
+{
+    int64_t step = 1;
+    for (int d = x->n_dims - 1; d >= 0; d--) {
+        if (x->strides && x->shape[d] > 1 && x->strides[d] != step)
+            return 0;
+        step *= x->shape[d];
+    }
+    return (size_t)(step * dv_dtype_get(x->dtype)->size_bytes);
+}
+
+// Do they share elements for sure? Those of others may lie between.
+static int overlaps(const dv_array *x, const dv_array *y)
+{
+    uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
+    size_t m = dense_bytes(x), n = dense_bytes(y);
+    return m && n && a < b + n && b < a + m;
+}
+
 static dv_status bind_and_run(dv_einsum_exec *e, const dv_array *in,
                               const dv_array *out, dv_diag *diag)
 {
     DV_TRY(check_output(e, out, diag));
+    for (size_t i = 0; i < e->n_in; i++)
+        if (overlaps(&in[i], out))
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "the output lies where operand %zu does", i);
     for (size_t i = 0; i < e->n_in; i++)
         DV_TRY(dv_einsum_bind(e, i, in[i].data, in[i].strides, diag));
     DV_TRY(dv_einsum_bind(e, e->n_in, out->data, out->strides, diag));

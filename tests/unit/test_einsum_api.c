@@ -105,6 +105,37 @@ static void wrong_calls(void **state)
     dv_einsum_cache_destroy(NULL);
 }
 
+// Where operands lie in the output, nothing is computed; one between the
+// elements of the other is well. A diag that was cleared is as new.
+static void overlaps(void **state)
+{
+    (void)state;
+    double a[6] = {1, 2, 3, 4, 5, 6};
+    const int64_t three[] = {3}, two[] = {2};
+    dv_array in = {DV_F64, 1, three, NULL, a}, out = {DV_F64, 1, three, two, a};
+    dv_diag *diag = dv_diag_create();
+    out.strides = NULL;
+    for (int from = 0; from < 3; from++) {
+        out.data = a + from;
+        assert_int_equal(dv_einsum("i->i", &in, 1, &out, NULL, diag),
+                         DV_E_USAGE);
+        assert_non_null(strstr(dv_diag_text(diag), "where operand 0 does"));
+        dv_diag_clear(diag);
+        assert_int_equal(dv_diag_status(diag), DV_OK);
+        assert_string_equal(dv_diag_text(diag), "");
+    }
+    assert_true(a[0] == 1 && a[3] == 4);
+    out.data = a + 3; // behind it
+    assert_int_equal(dv_einsum("i->i", &in, 1, &out, NULL, diag), DV_OK);
+    assert_true(a[3] == 1 && a[5] == 3);
+    in.strides = out.strides = two;
+    out.data = a + 1;
+    assert_int_equal(dv_einsum("i->i", &in, 1, &out, NULL, diag), DV_OK);
+    assert_true(a[1] == 1 && a[3] == 3 && a[5] == 2 && a[2] == 3);
+    dv_diag_clear(NULL);
+    dv_diag_destroy(diag);
+}
+
 // A plan is found again for the same call, and for no other.
 static void caches(void **state)
 {
@@ -208,9 +239,9 @@ static void without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types),          cmocka_unit_test(strides),
-        cmocka_unit_test(wrong_calls),    cmocka_unit_test(caches),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(types),       cmocka_unit_test(strides),
+        cmocka_unit_test(wrong_calls), cmocka_unit_test(overlaps),
+        cmocka_unit_test(caches),      cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
