@@ -18,7 +18,9 @@ typedef struct job {
     double *seconds; // of each run; owned
     int64_t n_runs, least_runs;
     double least_s; // time to spend
-    int json;
+    int json, ops;
+    double *spent; // of each group in all `n_more` runs of theirs; owned
+    int64_t n_more;
     double flops, bytes; // of one run: of its ops; in and out
     int32_t op;          // with the most work; its type and the one that it
     dv_dtype dtype, in;  // is computed in, which is the peak's
@@ -53,19 +55,24 @@ static dv_status count_bytes(job *j)
     return DV_OK;
 }
 
+// Of an op, as often as it is repeated.
+static double flops_of(const dv_program *p, int32_t i)
+{
+    double flops = dv_op_flops(&p->ops[i]);
+    for (int32_t r = 0; r < p->n_repeats; r++)
+        if (i >= p->repeats[r].first_op && i < p->repeats[r].end_op)
+            flops *= (double)p->repeats[r].times;
+    return flops;
+}
+
 static void count_work(job *j)
 {
-    const dv_program *p = j->p;
-    int32_t next = 0;
     double most = -1;
-    for (int i = 0; i < p->n_ops; i++) {
-        double times = 1, flops = dv_op_flops(&p->ops[i]);
-        for (next = 0; next < p->n_repeats; next++)
-            if (i >= p->repeats[next].first_op && i < p->repeats[next].end_op)
-                times *= (double)p->repeats[next].times;
-        j->flops += times * flops;
-        if (flops * times > most) {
-            most = flops * times;
+    for (int32_t i = 0; i < j->p->n_ops; i++) {
+        double flops = flops_of(j->p, i);
+        j->flops += flops;
+        if (flops > most) {
+            most = flops;
             j->op = i;
         }
     }
@@ -156,12 +163,75 @@ static dv_status measure(job *j)
     return DV_OK;
 }
 
+// Some runs more, with a clock between groups.
+static dv_status measure_groups(job *j)
+{
+    int32_t n = j->l.plan->n_groups;
+    j->spent = calloc((size_t)n + 1, sizeof *j->spent);
+    if (!j->spent)
+        return dv_nomem(j->diag);
+    double start = cli_seconds();
+    dv_status st = DV_OK;
+    dv_exec_time_groups(j->exec, j->spent);
+    while (st == DV_OK &&
+           (j->n_more < j->least_runs ||
+            (j->n_more < MAX_RUNS && cli_seconds() - start < j->least_s / 2))) {
+        st = dv_exec_run(j->exec, j->diag);
+        j->n_more++;
+    }
+    dv_exec_time_groups(j->exec, NULL);
+    return st;
+}
+
 static double at(const job *j, double share)
 {
     return j->seconds[(int64_t)(share * (double)(j->n_runs - 1))];
 }
 
 // -- The report ------------------------------------------------------------
+
+static double group_flops(const job *j, int32_t g)
+{
+    double flops = 0;
+    for (int32_t i = j->l.plan->groups[g].first_op;
+         i < j->l.plan->groups[g].end_op; i++)
+        flops += flops_of(j->p, i);
+    return flops;
+}
+
+static void groups_json(const job *j, dv_json *w)
+{
+    dv_json_open(w, "groups", '[');
+    for (int32_t g = 0; g < j->l.plan->n_groups; g++) {
+        const dv_group *x = &j->l.plan->groups[g];
+        dv_json_open_flat(w, NULL, '{');
+        dv_json_int(w, "first_op", x->first_op);
+        dv_json_int(w, "end_op", x->end_op);
+        dv_json_double(w, "seconds", j->spent[g] / (double)j->n_more);
+        dv_json_double(w, "flops", group_flops(j, g));
+        dv_json_close(w);
+    }
+    dv_json_close(w);
+}
+
+// A line a group: its share of the time, what it does, its ops.
+static void groups_text(const job *j)
+{
+    double all = 0;
+    for (int32_t g = 0; g < j->l.plan->n_groups; g++)
+        all += j->spent[g];
+    printf("  group      seconds   share    GFLOP/s   ops\n");
+    for (int32_t g = 0; g < j->l.plan->n_groups; g++) {
+        const dv_group *x = &j->l.plan->groups[g];
+        double s = j->spent[g] / (double)j->n_more;
+        printf("  %5d %12.4g %6.1f %% %10.4g  ", (int)g, s,
+               all > 0 ? 100 * j->spent[g] / all : 0,
+               s > 0 ? group_flops(j, g) / s / 1e9 : 0);
+        for (int32_t i = x->first_op; i < x->end_op; i++)
+            printf(" %s", j->p->ops[i].name);
+        printf("\n");
+    }
+}
 
 static void report_json(const job *j)
 {
@@ -187,6 +257,8 @@ static void report_json(const job *j)
     dv_json_double(&w, "bytes", j->bytes);
     dv_json_double(&w, "gb_per_s", j->bytes / s / 1e9);
     dv_json_double(&w, "copy_gb_per_s", j->copy);
+    if (j->spent)
+        groups_json(j, &w);
     dv_json_close(&w);
     dv_put(&out, "\n");
     fputs(out.at, stdout);
@@ -218,6 +290,8 @@ static void report_text(const job *j)
         printf(", %.1f %% of the %.4g of a copy of that size",
                100 * gbs / j->copy, j->copy);
     printf("\n");
+    if (j->spent)
+        groups_text(j);
 }
 
 // -- The command -----------------------------------------------------------
@@ -227,7 +301,12 @@ static int work(job *j, double low, double high)
     j->p = j->l.plan->ops;
     count_work(j);
     if (count_bytes(j) || cli_check_memory(j->p, 0, j->diag) ||
-        get_ready(j, low, high) || measure(j))
+        get_ready(j, low, high))
+        return cli_fail(j->diag);
+    if (j->ops && dv_exec_kind(j->exec) != DV_RUN_THREADS)
+        return cli_usage(j->c, "--ops times threads, %s is simulated",
+                         j->l.plan->target.name);
+    if (measure(j) || (j->ops && measure_groups(j)))
         return cli_fail(j->diag);
     if (j->json)
         report_json(j);
@@ -252,6 +331,8 @@ int cli_bench(const cli_command *c, int argc, char **argv)
          &seconds},
         {"random", 0, "LOW..HIGH", "range of made-up floats (default: -1..1)",
          CLI_TEXT, &range},
+        {"ops", 0, NULL, "say how long each group of ops takes", CLI_FLAG,
+         &j.ops},
         {"json", 0, NULL, "the same facts for programs", CLI_FLAG, &j.json},
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
@@ -278,6 +359,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         dv_release(j.data[i]);
     free(j.data);
     free(j.seconds);
+    free(j.spent);
     dv_exec_destroy(j.exec);
     cli_unload(&j.l);
     dv_diag_destroy(j.diag);

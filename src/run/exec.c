@@ -27,6 +27,11 @@ void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
     x->user = user;
 }
 
+void dv_exec_time_groups(dv_exec *x, double *seconds)
+{
+    x->spent = seconds;
+}
+
 // -- Creating --------------------------------------------------------------
 
 static dv_status own_tensors(dv_exec *x, dv_diag *diag)

@@ -79,6 +79,7 @@ struct dv_exec {
     dv_progress progress;
     void *user;
     double done, total;
+    double *spent; // borrowed, by dv_exec_time_groups; NULL: nobody asks
 };
 
 // Find temporaries that may live in tiles; fills strides, group and

@@ -15,6 +15,9 @@
 // Called now and then during a run with the share done, 0 to 1.
 typedef void (*dv_progress)(void *user, double done);
 void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user);
+// Runs behind this on threads add to seconds[g] what group g takes; NULL: no
+// more. The groups are the plan's.
+void dv_exec_time_groups(dv_exec *x, double *seconds);
 // Who runs it. By default what the target is: threads where it is this
 // machine, else the simulator; seq is plain and slow, to hold others against.
 typedef enum dv_run_kind { DV_RUN_SEQ, DV_RUN_THREADS, DV_RUN_SIM } dv_run_kind;

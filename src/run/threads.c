@@ -16,13 +16,14 @@
 // A worker is a core's memory and kernels. OpenMP may give fewer threads than
 // there are workers (a limit, a region around this one): a thread then plays
 // several of them, one after the other.
-#define _POSIX_C_SOURCE 200809L // sched_yield, getpid
+#define _POSIX_C_SOURCE 200809L // sched_yield, getpid, clock_gettime
 #include "base/fork.h"
 #include "base/math.h"
 #include "run/exec_in.h"
 #include "run/vec_range.h"
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -415,10 +416,20 @@ static void run_phase(const thread *me, int32_t group, phase what,
     wait_all(x, me->n);
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// All wait for each other at its end: one has the time of all.
 static void run_group(const thread *me, int32_t number)
 {
     dv_exec *x = me->x;
     const dv_group *g = &x->plan->groups[number];
+    int timed = x->spent && me->id == 0;
+    double start = timed ? now() : 0;
     if (x->group[number].snapshots && snapshots_before(g))
         take_snapshots(me, g);
     if (!x->group[number].parts)
@@ -435,6 +446,8 @@ static void run_group(const thread *me, int32_t number)
     }
     for (int32_t op = g->first_op; op < g->end_op && me->id == 0; op++)
         x->done += dv_op_work(x->kernels[op].op);
+    if (timed)
+        x->spent[number] += now() - start;
     if (x->progress && me->id == 0)
         x->progress(x->user, x->done / x->total);
 }

@@ -50,4 +50,13 @@ plain=neon
 export DIVVY_CPU=$plain # its best, if it has no such
 is bf16 f32 bf16.dv
 is i8 i32 i8.dv
+# A line a group, with all ops.
+timed two.dv --ops >.out
+grep -q '^  group .* ops$' .out || complain 'bench --ops has no table'
+for op in c z; do
+    grep -q "^ .*[0-9] %.* $op\$" .out || complain "bench --ops: where is $op?"
+done
+timed two.dv --ops --json >.out
+grep -q '"groups": \[' .out && grep -q '"end_op": 2, "seconds": ' .out || complain 'bench --ops --json'
+expect 2 'spyre is simulated' "$divvy" bench f16.dv -t spyre --ops
 finish
