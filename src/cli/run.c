@@ -179,6 +179,14 @@ static void report_json(const cli_job *j)
     cli_put(dv_text_take(&out), NULL, j->diag);
 }
 
+static int n_inputs(const dv_program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_tensors; i++)
+        n += p->tensors[i].is_input;
+    return n;
+}
+
 static void report_text(const cli_job *j)
 {
     printf("%s on %s: %d op%s in %d group%s, plan checked, ran in %.3g s\n",
@@ -199,10 +207,12 @@ static void report_text(const cli_job *j)
         if (!t->is_output || !j->after[i])
             continue;
         int64_t n_nan = cli_result_text(t, j->after[i]);
-        if (n_nan)
+        if (n_nan && j->in.n < n_inputs(j->p))
             printf("  %s has %" PRId64 " nan; made-up inputs are in %g..%g, "
                    "--random LOW..HIGH changes that\n",
                    t->name, n_nan, j->low, j->high);
+        else if (n_nan)
+            printf("  %s has %" PRId64 " nan\n", t->name, n_nan);
     }
     if (j->verify)
         cli_verdict_text(&j->verdict);

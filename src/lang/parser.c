@@ -212,6 +212,16 @@ static int starts_statement(dv_str s)
     return 0;
 }
 
+// Does the next token begin on the line that this one is on?
+static int goes_on(const parser *p)
+{
+    const char *text = p->lx->src->text;
+    for (uint32_t at = p->lx->tok.off; at < dv_lex_peek(p->lx).off; at++)
+        if (text[at] == '\n')
+            return 0;
+    return 1;
+}
+
 static dv_status word(parser *p, dv_node **out)
 {
     dv_str s = text_of(p);
@@ -222,6 +232,11 @@ static dv_status word(parser *p, dv_node **out)
         return unexpected(p, "a value");
     if (next == '[' && reducer >= 0)
         return reduce(p, out, reducer);
+    if (reducer >= 0 && ((next == DV_TOK_NAME && goes_on(p)) ||
+                         (next == '(' && dv_fn_find(s) < 0)))
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
+                       "%.*s needs its variables: %.*s[i] x[i]", (int)s.len,
+                       s.at, (int)s.len, s.at);
     if (next == '[')
         return access(p, out);
     if (next == '(')
