@@ -542,11 +542,15 @@ const dv_isa *dv_jit_isa(const dv_jit *jit)
     return jit->isa;
 }
 
-void dv_jit_list(dv_jit *jit, dv_text *out)
+void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
+                 const void *user)
 {
+    int64_t number = 0;
     pthread_mutex_lock(&jit->lock);
     for (const entry *e = jit->first; e; e = e->next) {
         char name[128];
+        if (before)
+            before(user, number++, out);
         name_of(e, name, sizeof name);
         dv_put(out, "%s: # %zu bytes\n", name, e->size_bytes);
         dv_isa_list(jit->isa, e->run, e->size_bytes, out);

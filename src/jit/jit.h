@@ -163,7 +163,10 @@ dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
                       dv_diag *diag);
 
 // All kernels in the order they were made: name, size, instruction words.
-void dv_jit_list(dv_jit *jit, dv_text *out);
+// `before` (may be NULL) is called with the number of each first.
+typedef void (*dv_jit_before)(const void *user, int64_t number, dv_text *out);
+void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
+                 const void *user);
 
 typedef struct dv_jit_stats {
     int64_t n_kernels;

@@ -2,6 +2,7 @@
 // that a run needs.
 #include "base/math.h"
 #include "grid/grid.h"
+#include "nest/sums.h"
 #include "run/exec_in.h"
 #include "run/vec_range.h"
 #include "target/host.h"
@@ -147,7 +148,26 @@ static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
     return dv_nomem(diag); // then there was none a moment ago
 }
 
-// Kernels for an op, where there are any; else it is done in strips.
+// Kernels of its own for an op; none where they would be too long.
+static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
+                              dv_diag *diag)
+{
+    if (!way->vec)
+        return DV_OK;
+    dv_diag *own = dv_diag_create();
+    dv_status st = dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, own);
+    if (st == DV_E_LIMIT) {
+        way->vec = NULL;
+        st = DV_OK;
+    } else {
+        dv_diag_move(diag, own);
+    }
+    dv_diag_destroy(own);
+    return st != DV_OK && !own ? dv_nomem(diag) : st;
+}
+
+// Kernels for an op, where there are any; else it is done in strips. Those of
+// its own only if it does not become a product.
 static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
 {
     const dv_group *g = &x->plan->groups[number];
@@ -162,11 +182,16 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .whole = !parts,
                       .copied = k->old_off >= 0,
                       .looks = !parts,
+                      .later = 1,
                       .plan = x->plan,
                       .group = g,
                       .number = op};
     if (dv_jit_has_vec(x->jit))
         DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    if (parts || run->grid || !dv_sums_reuse(x->plan->ops, k->op)) {
+        vec.later = 0;
+        DV_TRY(make_kernels(x, way, &vec, diag));
+    }
     way->looks = way->vec ? dv_vec_op_looks(way->vec) : NULL;
     dv_product_how how = {.plan = x->plan,
                           .kernel = k,
@@ -179,7 +204,13 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
     if (run->grid)
         return DV_OK; // contractions are of slices, not of a machine's tiles
     DV_TRY(dv_product_create(&way->product, &how, diag));
-    return way->product ? prepare_product(x, way, op, number, diag) : DV_OK;
+    if (way->product)
+        DV_TRY(prepare_product(x, way, op, number, diag));
+    if (!way->product && vec.later)
+        return make_kernels(x, way, &vec, diag);
+    if (vec.later)
+        way->vec = NULL;
+    return DV_OK;
 }
 
 // Ops that are all vector kernels, on row after row where that is better.
@@ -200,6 +231,14 @@ static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
     return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
 }
 
+static int64_t n_kernels(const dv_exec *x)
+{
+    dv_jit_stats s = {0};
+    if (x->jit)
+        dv_jit_stats_get(x->jit, &s);
+    return s.n_kernels;
+}
+
 static dv_status find_ways(dv_exec *x, dv_diag *diag)
 {
     const dv_plan *plan = x->plan;
@@ -216,10 +255,13 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     }
     for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
         for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
-             op++)
+             op++) {
+            x->ways[op].kernels = n_kernels(x);
             DV_TRY(find_way(x, g, op, diag));
+        }
     for (int32_t g = 0; g < plan->n_groups; g++) {
         x->group[g].rows = NULL;
+        x->group[g].kernels = n_kernels(x);
         if (x->jit)
             DV_TRY(find_rows(x, g, diag));
     }
@@ -339,11 +381,32 @@ void dv_exec_ways(const dv_exec *x, dv_text *out)
                x->ways[i].looks ? x->ways[i].looks : "");
 }
 
+// Whose kernels begin with this one? Those of several: the last one's.
+static void put_owner(const void *user, int64_t number, dv_text *out)
+{
+    const dv_exec *x = user;
+    const dv_program *p = x->plan->ops;
+    int32_t op = -1, group = -1;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        op = x->ways[i].kernels == number ? i : op;
+    for (int32_t g = 0; g < x->plan->n_groups; g++)
+        group = x->group[g].kernels == number ? g : group;
+    if (group >= 0) {
+        dv_put(out, "# for the rows of");
+        for (int32_t i = x->plan->groups[group].first_op;
+             i < x->plan->groups[group].end_op; i++)
+            dv_put(out, " %s", p->ops[i].name);
+        dv_put(out, ":\n");
+    } else if (op >= 0) {
+        dv_put(out, "# for op %d, %s:\n", (int)op, p->ops[op].name);
+    }
+}
+
 void dv_exec_list(const dv_exec *x, dv_text *out)
 {
     dv_exec_ways(x, out);
     if (x->jit)
-        dv_jit_list(x->jit, out);
+        dv_jit_list(x->jit, out, put_owner, x);
 }
 
 void dv_crew_destroy(dv_exec *x)

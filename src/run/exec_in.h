@@ -20,9 +20,10 @@ typedef struct dv_local {
 typedef struct dv_group_plan {
     dv_local *locals;
     int32_t n_locals;
-    int snapshots; // an op of it reads what it overwrites
-    int parts;     // its op sums in parts: two phases
-    dv_rows *rows; // its ops on row after row; NULL: one after the other
+    int snapshots;   // an op of it reads what it overwrites
+    int parts;       // its op sums in parts: two phases
+    dv_rows *rows;   // its ops on row after row; NULL: one after the other
+    int64_t kernels; // that were there before those of the rows
     // Its tiles are those of a grid; NULL: those it is dealt.
     const dv_group_grid *grid;
     dv_order order; // of the grid
@@ -37,6 +38,7 @@ typedef struct dv_way {
     dv_product *product;
     dv_vec_op *vec;    // also finishes a product
     const char *looks; // in strips where this does not hold (vec_range.h)
+    int64_t kernels;   // that were there before its own
 } dv_way;
 
 typedef struct dv_worker {

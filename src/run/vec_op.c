@@ -460,17 +460,19 @@ static int strides_fit(const dv_vec_shape *s)
     return 1;
 }
 
-static dv_status make_calls(dv_vec_op *v, maker *m, dv_jit *jit, dv_diag *diag)
+dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
+                            dv_arena *arena, dv_diag *diag)
 {
-    int parts =
-        v->reduce && (!m->how->whole || v->n_reduced > 0 || v->chunk > 0);
+    int parts = v->reduce && (!how->whole || v->n_reduced > 0 || v->chunk > 0);
+    dv_vec_shape shape = v->shape;
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
-            m->shape.from_acc = (uint8_t)old;
-            m->shape.to_acc = (uint8_t)un;
-            DV_TRY(dv_jit_vec(jit, &m->shape, &v->call[old][un], diag));
+            shape.from_acc = (uint8_t)old;
+            shape.to_acc = (uint8_t)un;
+            DV_TRY(dv_jit_vec(jit, &shape, &v->call[old][un], diag));
         }
-    return DV_OK;
+    return v->turns ? dv_vec_turn_create(&v->turn, v, how, jit, arena, diag)
+                    : DV_OK;
 }
 
 // Operations of an expression, about; the long functions are many each.
@@ -508,8 +510,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
     m->points = (int32_t)points_of(m);
-    int turns = !gathers(op) && dv_vec_turn_loops(m->how, &v->outer, &v->inner);
-    if (!turns) {
+    v->turns = !gathers(op) && dv_vec_turn_loops(m->how, &v->outer, &v->inner);
+    if (!v->turns) {
         v->inner = pick_inner(m);
         v->outer = pick_outer(m, v->inner);
     }
@@ -539,9 +541,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
-    DV_TRY(make_calls(v, m, jit, diag));
-    if (turns)
-        DV_TRY(dv_vec_turn_create(&v->turn, v, m->how, jit, m->arena, diag));
+    if (!m->how->later)
+        DV_TRY(dv_vec_op_kernels(v, m->how, jit, m->arena, diag));
     *out = v;
     return DV_OK;
 }

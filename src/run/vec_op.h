@@ -38,6 +38,7 @@ typedef struct dv_vec_how {
     // by indices, integers need not always fit.
     int looks;
     int as_f32; // it reads i32, but computes in f32
+    int later;  // kernels are made by dv_vec_op_kernels, if it is to be run
     // Where it is op number `number` of a plan, in that group; else NULL.
     const dv_plan *plan;
     const dv_group *group;
@@ -47,6 +48,11 @@ typedef struct dv_vec_how {
 // *out is the arena's; NULL with DV_OK when the op is for the strips.
 dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
                            dv_arena *arena, dv_diag *diag);
+
+// The kernels of one that was created without them, of the same `how`.
+// DV_E_LIMIT: they would be too long.
+dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
+                            dv_arena *arena, dv_diag *diag);
 
 // What must hold of the values that a box reads, before it is run:
 // dv_vec_op_fits says whether it does. NULL: nothing.

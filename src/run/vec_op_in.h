@@ -34,6 +34,7 @@ struct dv_vec_op {
     int32_t n_indices;
     const char *looks; // what for; NULL: it is not looked at before
     dv_vec_turn *turn; // NULL: nothing lies across
+    int turns;         // something does
 };
 
 // How far apart elements are along a variable, in tensors that lie as the

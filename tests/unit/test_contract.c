@@ -323,7 +323,7 @@ static void narrow_moves(void **state)
         for (int threads = 1; threads < 4; threads++)
             agrees(*state, text, threads, 0);
     }
-    dv_jit_list(*state, &list);
+    dv_jit_list(*state, &list, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text, "transpose_%s_", types[i]);
         assert_non_null(strstr(list.at, text));

@@ -492,7 +492,7 @@ static void listing(void **state)
     assert_int_equal(dv_jit_gemm(jit, &s, &again, NULL), DV_OK);
     assert_true(f == again);
     dv_text t = {0};
-    dv_jit_list(jit, &t);
+    dv_jit_list(jit, &t, NULL, NULL);
     assert_non_null(strstr(t.at, "gemm_f32_nn_4x4x4"));
     assert_non_null(strstr(t.at, "  ret"));
     dv_text_free(&t);

@@ -12,7 +12,7 @@ static int list_asks(dv_gemm_shape s, int *ahead)
     dv_text text = {0};
     int n = 0;
     assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
-    dv_jit_list(jit, &text);
+    dv_jit_list(jit, &text, NULL, NULL);
     for (const char *p = text.at; (p = strstr(p, "f98")); p += 3)
         if (p[-1] == ' ' && strspn(p, "0123456789abcdef") == 8) {
             assert_true(n < MOST_ASKS);

@@ -80,7 +80,7 @@ static int check_listing(dv_jit *jit, int *data)
     dv_text t = {0};
     int n, n_kernels = 0;
     size_t size;
-    dv_jit_list(jit, &t);
+    dv_jit_list(jit, &t, NULL, NULL);
     for (const char *p = t.at; (n = read_kernel(&p, &size)); n_kernels++)
         check_kernel(n, size, data);
     dv_text_free(&t);

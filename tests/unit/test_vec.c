@@ -389,7 +389,7 @@ static void refused(void **state)
     assert_int_equal(dv_jit_create(&own, NULL), DV_OK);
     assert_int_equal(dv_jit_vec(own, &s, &fn, NULL), DV_OK);
     dv_text list = {0};
-    dv_jit_list(own, &list);
+    dv_jit_list(own, &list, NULL, NULL);
     assert_non_null(strstr(list.at, "vec_f32_each_exp: # "));
     dv_text_free(&list);
     dv_jit_destroy(own);
