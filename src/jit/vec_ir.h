@@ -87,6 +87,7 @@ typedef enum dv_vop {
     DV_V_COLS_END,  // step the places by so many
     DV_V_STEPS,     // for each row of them
     DV_V_STEPS_END, // step the pointers to the next
+    DV_V_FETCH,     // of `count` elements from imm on, what is wanted soon
     DV_V_CHECK,     // to SLOW unless all bits of a are set
     DV_V_RETURN,
     DV_V_SLOW,    // behind the end: in place of the body of the first LOOP
@@ -164,6 +165,7 @@ typedef struct dv_vec_isa {
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // of the body; 0: as many as the plan likes
     int32_t most_accs;   // of a sum along rows; 0: one for each copy
+    int32_t turns;       // bodies of statements side by side behind one another
     int32_t own_bf16;    // stores bf16 without instructions for the type
     int32_t checks;      // has CHECK
     int32_t pairs;       // has PAIRS
@@ -171,6 +173,10 @@ typedef struct dv_vec_isa {
     // any register will do.
     uint8_t tied[DV_V_SLOW_END + 1];
 } dv_vec_isa;
+
+// Operations a vector up to which a loop has no time to wait for what it
+// fetches.
+enum { DV_VEC_LIGHT = 8 };
 
 // One lane's bits, in the first `lanes` lanes; the others are 0.
 typedef struct dv_vec_const {

@@ -173,6 +173,16 @@ static void again(planner *q, part x, int count)
     }
 }
 
+// The same of vectors further on.
+static void further(planner *q, part x, int vectors)
+{
+    for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
+        dv_vec_mop op = q->p->ops[i];
+        op.copy = (uint8_t)(op.copy + vectors);
+        dv_vec_emit(q->p, q->a.arena, op);
+    }
+}
+
 static int has_accs(const dv_vec_shape *s)
 {
     return s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
@@ -264,14 +274,60 @@ static int less(const planner *q, int k)
     return k > q->lanes ? q->lanes : k / 2;
 }
 
+// Fetches of what `n` elements from `first` on will be behind, spread over the
+// operations from `from` on that compute these. All at once would wait.
+static void spread_fetches(planner *q, int32_t from, int32_t n_ops, int first,
+                           int n)
+{
+    enum { FETCHES = 2, OF = 10 };
+    dv_vec_plan *p = q->p;
+    for (int i = 0; i < FETCHES; i++) {
+        int32_t at = from + i + n_ops * 3 * (i + 1) / OF;
+        emit(q, DV_V_FETCH, 0, n_ops <= DV_VEC_LIGHT * q->a.unroll, 0,
+             first + i * n / FETCHES);
+        if (p->failed)
+            return;
+        dv_vec_mop fetch = p->ops[p->n - 1];
+        fetch.count = (uint16_t)(n / FETCHES);
+        while (at < p->n - 1 && p->ops[at].op == p->ops[at - 1].op)
+            at++; // loads and stores may go in pairs
+        memmove(&p->ops[at + 1], &p->ops[at],
+                (size_t)(p->n - 1 - at) * sizeof *p->ops);
+        p->ops[at] = fetch;
+    }
+}
+
+// Statements side by side are short, and a jump costs as much as some of their
+// operations: bodies behind one another, in a loop of their own.
+static void turns(planner *q, int n_ops)
+{
+    enum { MOST_OPS = 600 };
+    int n = q->a.unroll * q->lanes, most = q->a.isa->turns;
+    while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
+        most--;
+    if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
+        return;
+    emit(q, DV_V_LOOP, 0, 0, 0, most * n);
+    part one = {q->p->n, 0};
+    run(q, q->main, q->a.unroll, 0, q->lanes);
+    one.to = q->p->n;
+    for (int i = 1; i < most; i++)
+        further(q, one, i * q->a.unroll);
+    for (int i = most - 1; i >= 0; i--)
+        spread_fetches(q, one.from + i * (one.to - one.from), one.to - one.from,
+                       i * n, n);
+    emit(q, DV_V_LOOP_END, 0, 0, 0, most * n);
+}
+
 // The loops over a row: all copies, one, and parts of a vector. Those add other
 // lanes up, if they add.
-static void loops(planner *q)
+static void loops(planner *q, int n_ops)
 {
     part one = {-1, -1};
     int accs = 0;
     for (int k = 0; k < q->a.n_statements; k++)
         accs |= has_accs(q->a.statement[k]);
+    turns(q, n_ops);
     for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
         int copies = k > q->lanes ? k / q->lanes : 1;
         int first = k == q->a.unroll * q->lanes;
@@ -287,7 +343,7 @@ static void loops(planner *q)
     }
 }
 
-static void along_rows(planner *q)
+static void along_rows(planner *q, int n_ops)
 {
     int both = q->p->shape->reduce == DV_VEC_BOTH;
     if (both)
@@ -296,7 +352,7 @@ static void along_rows(planner *q)
     run(q, DV_SECTION_HOIST, 1, 0, 0);
     if (!both)
         start_accs(q, q->a.n_accs, q->lanes);
-    loops(q);
+    loops(q, n_ops);
     if (!both) {
         combine(q);
         finish(q, 0, 1);
@@ -464,7 +520,7 @@ static void lay_out(planner *q)
     if (q->p->shape->reduce == DV_VEC_OUTER)
         down_columns(q);
     else
-        along_rows(q);
+        along_rows(q, n_ops);
     emit(q, DV_V_RETURN, 0, 0, 0, 0);
     if (q->main != DV_SECTION_FAST)
         return;

@@ -223,7 +223,19 @@ static void together(void **state)
     assert_true(dv_vec_joins_on(&dv_a64_vec_isa, s));
     dv_vec_plan_make(&plan, s, &dv_a64_vec_isa, &scratch);
     assert_false(plan.failed);
-    int32_t at = 0;
+    int32_t at = 0, vectors = 0, fetches = 0;
+    while (plan.ops[at].op != DV_V_LOOP)
+        at++;
+    // Bodies behind one another, each with its own vectors.
+    int32_t in_turn = plan.ops[at].imm / 4;
+    for (at++; plan.ops[at].op != DV_V_LOOP_END; at++) {
+        vectors += plan.ops[at].op == DV_V_STORE &&
+                   plan.ops[at].copy == vectors % in_turn;
+        fetches += plan.ops[at].op == DV_V_FETCH;
+    }
+    assert_true(in_turn > COPIES && in_turn % COPIES == 0);
+    assert_int_equal(vectors, in_turn);
+    assert_int_equal(fetches, 2 * in_turn / COPIES);
     while (plan.ops[at].op != DV_V_LOOP)
         at++;
     for (int i = 0; i < COPIES; i++) {

@@ -3,6 +3,7 @@
 //
 // The plan's registers are all but one, which narrows what is stored. Constants
 // lie behind the code. Pointers are in vec_point.c.
+#include "base/math.h"
 #include "jit/aarch64/vec_arith.h"
 #include "jit/aarch64/vec_point.h"
 
@@ -21,7 +22,7 @@ static void make_plain(dv_code *code, const dv_vec_plan *p);
 
 #define NEON                                                                   \
     .fill = dv_a64_vec_fill, .n_regs = 31, .vector_bytes = 16, .most_accs = 4, \
-    .checks = 1, .pairs = 1,                                                   \
+    .checks = 1, .pairs = 1, .turns = 8,                                       \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
 const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
 const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
@@ -42,6 +43,7 @@ typedef struct maker {
     // body, the top of that, and where its turns are counted.
     size_t first, end, behind, check, slow;
     int64_t turns;
+    int fetches; // the plan says what is fetched where
 } maker;
 
 // All but V_NARROW, those that need no saving first.
@@ -89,6 +91,11 @@ static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
     code->failed |= there.failed;
 }
 
+static int64_t words_to(const maker *m, size_t at)
+{
+    return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
+}
+
 // Enter a loop unless `count` is less than k.
 static void enter(maker *m, int count, int64_t k)
 {
@@ -107,38 +114,39 @@ static void again(maker *m, int count, int64_t k, int once)
     DV_E(subi_x, count, count, k, 0);
     if (!once) {
         DV_E(subsi_x, X_SP, count, k, 0);
-        DV_E(b_ge, 0, 0, ((int64_t)top - (int64_t)g->code->n) / 4, 0);
+        DV_E(b_ge, 0, 0, words_to(m, top), 0);
     }
-    patch(g->code, out, DV_INSN_b_lt, 0, (int64_t)(g->code->n - out) / 4);
+    patch(g->code, out, DV_INSN_b_lt, 0, -words_to(m, out));
 }
 
 enum {
     TO_L1 = 0,
     TO_L2 = 2,
     CACHE_LINE = 64,
-    LIGHT = 8,
     MOST_OFFSET = 8 * 4095 // that prfm has room for
 };
 
-// Of operands that are wanted again further on, the lines that n elements
-// there take. A loop that computes little has no time to wait for L1's.
-static void fetch_ahead(maker *m, int64_t n, int64_t n_ops)
+// Of operands that are wanted again further on, the lines that begin in n
+// elements there, from `first` on. A loop that computes little has no time to
+// wait for L1's.
+static void fetch(maker *m, int light, int64_t first, int64_t n)
 {
     dv_gen *g = &m->gen;
-    int to = n_ops > LIGHT * n / m->lanes ? TO_L1 : TO_L2;
     for (int i = 0; i < m->p->n_operands; i++) {
         const dv_vec_operand *o = &m->p->operands[i];
         if (!o->ahead || o->inner != 1)
             continue;
-        int64_t from = o->ahead * dv_a64_size(o), bytes = n * dv_a64_size(o);
+        int64_t size = dv_a64_size(o), from = o->ahead * size;
+        int64_t at = dv_round_up(first * size, CACHE_LINE);
+        int64_t end = (first + n) * size;
         int r = dv_a64_pointer(m->at, i);
-        if (from < 0 || from % 8 || from + bytes > MOST_OFFSET) {
+        if (at < end && (from < 0 || from % 8 || from + end > MOST_OFFSET)) {
             dv_gen_add(g, X_TMP, r, from);
             r = X_TMP;
             from = 0;
         }
-        for (int64_t at = 0; at < bytes; at += CACHE_LINE)
-            DV_E(prfm, to, r, from + at, 0);
+        for (; at < end; at += CACHE_LINE)
+            DV_E(prfm, light ? TO_L2 : TO_L1, r, from + at, 0);
     }
 }
 
@@ -146,7 +154,9 @@ static void loop_end(maker *m, const dv_vec_mop *o)
 {
     int first = !m->end;
     if (first) {
-        fetch_ahead(m, o->imm, o - m->loop);
+        int64_t n_ops = o - m->loop;
+        if (!m->fetches)
+            fetch(m, n_ops <= DV_VEC_LIGHT * o->imm / m->lanes, 0, o->imm);
         m->first = m->top[m->depth - 1];
         m->end = m->gen.code->n;
     }
@@ -177,6 +187,10 @@ static void control(maker *m, const dv_vec_mop *o)
     case DV_V_LOOP_END:
         loop_end(m, o);
         break;
+    case DV_V_FETCH:
+        fetch(m, o->a, o->imm, o->count);
+        m->fetches = 1;
+        break;
     case DV_V_COLS:
         enter(m, X_LEFT, o->imm);
         dv_a64_point(m->at, 0);
@@ -204,11 +218,6 @@ static void check(maker *m, int v)
     DV_E(cbz_w, X_TMP, 0, 0, 0);
 }
 
-static int64_t words_to(const maker *m, size_t at)
-{
-    return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
-}
-
 // What is out of range comes in crowds, masks for one: the next turns are slow
 // at once, without trying.
 enum { MORE_TURNS = 7 };
@@ -216,8 +225,7 @@ enum { MORE_TURNS = 7 };
 static void slow_begin(maker *m)
 {
     dv_gen *g = &m->gen;
-    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP,
-          (int64_t)(g->code->n - m->check) / 4);
+    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP, -words_to(m, m->check));
     DV_E(movz_x, X_TMP, MORE_TURNS, 0, 0);
     DV_E(str_x, X_TMP, X_SP, m->turns, 0);
     m->slow = g->code->n;
