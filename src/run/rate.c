@@ -51,8 +51,12 @@ static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
     double sum = 0;
     if (threads == 1 || !dv_has_threads())
         return turn_rate(p, turns);
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-    sum += turn_rate(p, turns);
+#pragma omp parallel num_threads(threads)
+    {
+        double mine = turn_rate(p, turns);
+#pragma omp atomic
+        sum += mine; // a reduction would export a symbol of clang's
+    }
     return sum;
 }
 
