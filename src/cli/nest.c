@@ -192,7 +192,7 @@ static dv_status optimise(job *j, dv_diag *diag)
                                .l3_bytes = a->l3};
     if (passes)
         DV_TRY(dv_nest_optimise(&j->nest, passes, &options, diag));
-    if (a->dump_after && !a->dumped)
+    if (a->dump_after && !a->dumped && strcmp(a->dump_after, "all") != 0)
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                        "--dump-after %s: that pass is not run here; those that "
                        "are: %s",

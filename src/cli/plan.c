@@ -268,7 +268,7 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         code = 0;
         if (code_too)
             code = dump_code(l.plan, diag);
-        else if (w.dump_after && !w.dumped)
+        else if (w.dump_after && !w.dumped && strcmp(w.dump_after, "all") != 0)
             code = not_run(&w, diag);
         else if (!w.dump_after || output)
             code = cli_put(why    ? explain(l.plan)

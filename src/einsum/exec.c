@@ -368,7 +368,7 @@ static int overlaps(const dv_array *x, const dv_array *y)
 {
     uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
     size_t m = dense_bytes(x), n = dense_bytes(y);
-    return m && n && a < b + n && b < a + m;
+    return a && b && m && n && a < b + n && b < a + m;
 }
 
 static dv_status bind_and_run(dv_einsum_exec *e, const dv_array *in,

@@ -280,7 +280,7 @@ static void reduce_key(uint64_t *key, int plans)
             key[1] = key[1] != 0; // outer
             if (!plans)
                 continue;
-            key[0] = key[0] < 2 ? key[0] : 2; // inner: no step, one, or any
+            key[0] = key[0] < 3 ? key[0] : 3; // inner: 0, 1, 2, or any
             key[2] = 0;                       // ahead
         }
         key += NODE_WORDS * n_nodes;

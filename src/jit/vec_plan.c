@@ -305,6 +305,9 @@ static void turns(planner *q, int n_ops)
     int n = q->a.unroll * q->lanes, most = q->a.isa->turns;
     while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
         most--;
+    for (int i = 0; i < q->p->n_operands; i++)
+        if (q->p->operands[i].lead) // reached from others, not so far
+            return;
     if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
         return;
     emit(q, DV_V_LOOP, 0, 0, 0, most * n);

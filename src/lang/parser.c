@@ -28,6 +28,8 @@ typedef struct parser {
     dv_lexer *lx;
     dv_arena *arena;
     int nesting;
+    dv_str
+        bare; // the last reducer without variables; a param may have its name
 } parser;
 
 static dv_status parse_expr(parser *p, dv_node **out);
@@ -232,8 +234,9 @@ static dv_status word(parser *p, dv_node **out)
         return unexpected(p, "a value");
     if (next == '[' && reducer >= 0)
         return reduce(p, out, reducer);
-    if (reducer >= 0 && ((next == DV_TOK_NAME && goes_on(p)) ||
-                         (next == '(' && dv_fn_find(s) < 0)))
+    if (reducer >= 0 && next == DV_TOK_NAME && goes_on(p))
+        p->bare = s;
+    if (reducer >= 0 && next == '(' && dv_fn_find(s) < 0)
         return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
                        "%.*s needs its variables: %.*s[i] x[i]", (int)s.len,
                        s.at, (int)s.len, s.at);
@@ -444,6 +447,18 @@ static dv_status ranges(parser *p, dv_stmt *s)
     return DV_OK;
 }
 
+// What stands there is no statement: it may be what a reducer was meant for.
+static dv_status no_assignment(parser *p)
+{
+    dv_status st = unexpected(p, "'=' or '<-'");
+    if (p->bare.len)
+        dv_note(p->lx->diag,
+                (dv_loc){p->lx->src, (uint32_t)(p->bare.at - p->lx->src->text)},
+                "%.*s needs its variables: %.*s[i] x[i]", (int)p->bare.len,
+                p->bare.at, (int)p->bare.len, p->bare.at);
+    return st;
+}
+
 static dv_status assign(parser *p, dv_stmt *s)
 {
     s->off = p->lx->tok.off;
@@ -471,7 +486,7 @@ static dv_status assign(parser *p, dv_stmt *s)
     }
     s->update = (uint8_t)at(p, DV_TOK_ARROW);
     if (!s->update && !at(p, '='))
-        return unexpected(p, "'=' or '<-'");
+        return no_assignment(p);
     DV_TRY(dv_lex(p->lx));
     DV_TRY(parse_expr(p, &s->value));
     if (dv_lex_is(p->lx, "for") && dv_lex_peek(p->lx).kind != '[')

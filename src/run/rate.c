@@ -78,6 +78,10 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
         k++;
     }
     best *= dv_peak_flops(p) / 1e9;
+#ifdef _OPENMP
+    if (threads > omp_get_num_procs()) // they take turns
+        best *= (double)omp_get_num_procs() / threads;
+#endif
     dv_peak_destroy(p);
     return best;
 }

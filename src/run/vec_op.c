@@ -465,6 +465,8 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
 {
     int parts = v->reduce && (!how->whole || v->n_reduced > 0 || v->chunk > 0);
     dv_vec_shape shape = v->shape;
+    if (v->call[0][0])
+        return DV_OK; // they are there
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
             shape.from_acc = (uint8_t)old;
@@ -503,6 +505,7 @@ static int64_t points_of(const maker *m)
 
 static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
 {
+    enum { SHORT = 1000 };
     const dv_op *op = m->how->op;
     const dv_expr *r = dv_op_reduce(op);
     dv_vec_op *v = DV_NEW(m->arena, dv_vec_op, 1);
@@ -541,7 +544,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->chunk = CHUNK;
     v->shape = m->shape;
     v->fuse = find_fuse(v, m->how);
-    if (!m->how->later)
+    // Of what is long it depends on the kernels whether it can be run at all.
+    if (!m->how->later || size_of(op->body) > SHORT)
         DV_TRY(dv_vec_op_kernels(v, m->how, jit, m->arena, diag));
     *out = v;
     return DV_OK;
