@@ -2,11 +2,6 @@
 # divvy einsum: expressions and trees, shapes and files; every wrong call has
 # its message.
 . "$(dirname "$0")/common.inc"
-has() {
-    for pattern in "$@"; do
-        grep -q -- "$pattern" .out || complain "nothing like '$pattern' in the output"
-    done
-}
 good() {
     expect 0 '' "$divvy" einsum "$@"
 }

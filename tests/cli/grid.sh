@@ -3,11 +3,6 @@
 . "$(dirname "$0")/common.inc"
 
 # has PATTERN…: lines like these are in .out.
-has() {
-    for pattern in "$@"; do
-        grep -q -- "$pattern" .out || complain "nothing like '$pattern' in the output"
-    done
-}
 grid() {
     expect 0 '' "$divvy" grid "$@"
 }
