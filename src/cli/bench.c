@@ -118,12 +118,6 @@ static dv_status get_ready(job *j, double low, double high)
 
 // -- Timing ----------------------------------------------------------------
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Before the runs and behind them: others may have the cores for a while.
 static void see_peak(job *j)
 {
@@ -151,7 +145,7 @@ static dv_status measure(job *j)
         cli_progress_step(&progress, share < 1 ? share : 1);
     }
     cli_progress_end(&progress);
-    qsort(j->seconds, (size_t)j->n_runs, sizeof *j->seconds, by_value);
+    cli_sort(j->seconds, j->n_runs);
     see_peak(j);
     int32_t threads = dv_exec_threads(j->exec);
     if (dv_exec_kind(j->exec) != DV_RUN_SIM) {

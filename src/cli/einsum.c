@@ -371,12 +371,6 @@ static dv_status run_once(job *j, double *seconds)
     return st;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // One run to warm up, then a few, and for half a second.
 static dv_status run_often(job *j)
 {
@@ -389,7 +383,7 @@ static dv_status run_often(job *j)
             break;
         DV_TRY(run_once(j, &s[j->n_runs]));
     }
-    qsort(s, (size_t)j->n_runs, sizeof *s, by_value);
+    cli_sort(s, j->n_runs);
     j->seconds = s[j->n_runs / 2];
     return DV_OK;
 }

@@ -89,12 +89,6 @@ static size_t bytes_of_out(const dv_nest *n)
 
 enum { REPEATS = 9 };
 
-static int by_value(const void *x, const void *y)
-{
-    const double *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
 // With kernels. The first run is the answer; others are for the time.
 static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
 {
@@ -107,7 +101,7 @@ static dv_status run_kernels(job *j, dv_contract *c, dv_diag *diag)
         dv_contract_run(c, j->at[DV_IN0], j->at[DV_IN1], j->at[DV_OUT]);
         t[i] = cli_seconds() - begin;
     }
-    qsort(t, (size_t)n, sizeof *t, by_value);
+    cli_sort(t, n);
     j->r->seconds = t[n / 2];
     j->r->how = "kernels";
     return dv_contract_found(c, diag);

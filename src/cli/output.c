@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,6 +96,17 @@ double cli_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void cli_sort(double *times, int64_t n)
+{
+    qsort(times, (size_t)n, sizeof *times, by_value);
 }
 
 void cli_progress_begin(cli_progress *p, const char *what)

@@ -151,6 +151,14 @@ dv_status dv_lex(dv_lexer *lx)
     return DV_OK;
 }
 
+int dv_lex_begins_line(const dv_lexer *lx, uint32_t off)
+{
+    const char *text = lx->src->text;
+    while (off > 0 && (text[off - 1] == ' ' || text[off - 1] == '\t'))
+        off--;
+    return off == 0 || text[off - 1] == '\n';
+}
+
 dv_token dv_lex_peek(const dv_lexer *lx)
 {
     dv_token t;

@@ -43,6 +43,8 @@ dv_status dv_lex(dv_lexer *lx);
 // The token after the current one, without stepping. DV_TOK_END on an error,
 // which the step to it then reports.
 dv_token dv_lex_peek(const dv_lexer *lx);
+// Is there nothing but white space before it on its line?
+int dv_lex_begins_line(const dv_lexer *lx, uint32_t off);
 // Step over a token of this kind, or fail saying `what` was expected.
 dv_status dv_lex_expect(dv_lexer *lx, int32_t kind, const char *what);
 // Step over this very word, or over a whole number.

@@ -214,34 +214,24 @@ static int starts_statement(dv_str s)
     return 0;
 }
 
-// Does the next token begin on the line that this one is on?
-static int goes_on(const parser *p)
-{
-    const char *text = p->lx->src->text;
-    for (uint32_t at = p->lx->tok.off; at < dv_lex_peek(p->lx).off; at++)
-        if (text[at] == '\n')
-            return 0;
-    return 1;
-}
+#define BARE(s)                                                                \
+    "%.*s needs its variables: %.*s[i] x[i]", (int)(s).len, (s).at,            \
+        (int)(s).len, (s).at
 
 static dv_status word(parser *p, dv_node **out)
 {
     dv_str s = text_of(p);
-    int32_t next = dv_lex_peek(p->lx).kind;
-    int reducer = dv_reducer_find(s);
+    dv_token after = dv_lex_peek(p->lx);
+    int32_t next = after.kind, reducer = dv_reducer_find(s);
     // A statement's word before a name: the value before it is missing.
     if (next == DV_TOK_NAME && starts_statement(s))
         return unexpected(p, "a value");
-    if (next == '[' && reducer >= 0)
-        return reduce(p, out, reducer);
-    if (reducer >= 0 && next == DV_TOK_NAME && goes_on(p))
+    if (next == '[')
+        return reducer >= 0 ? reduce(p, out, reducer) : access(p, out);
+    if (reducer >= 0 && !dv_lex_begins_line(p->lx, after.off))
         p->bare = s;
     if (reducer >= 0 && next == '(' && dv_fn_find(s) < 0)
-        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx),
-                       "%.*s needs its variables: %.*s[i] x[i]", (int)s.len,
-                       s.at, (int)s.len, s.at);
-    if (next == '[')
-        return access(p, out);
+        return dv_fail(p->lx->diag, DV_E_SYNTAX, dv_lex_at(p->lx), BARE(s));
     if (next == '(')
         return call(p, out);
     dv_node_kind kind = dv_str_is(s, "inf") ? DV_NODE_INF : DV_NODE_NAME;
@@ -451,11 +441,10 @@ static dv_status ranges(parser *p, dv_stmt *s)
 static dv_status no_assignment(parser *p)
 {
     dv_status st = unexpected(p, "'=' or '<-'");
+    const dv_source *src = p->lx->src;
     if (p->bare.len)
-        dv_note(p->lx->diag,
-                (dv_loc){p->lx->src, (uint32_t)(p->bare.at - p->lx->src->text)},
-                "%.*s needs its variables: %.*s[i] x[i]", (int)p->bare.len,
-                p->bare.at, (int)p->bare.len, p->bare.at);
+        dv_note(p->lx->diag, (dv_loc){src, (uint32_t)(p->bare.at - src->text)},
+                BARE(p->bare));
     return st;
 }
 

@@ -82,15 +82,6 @@ static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
     return *pack ? DV_OK : expected(lx, "in0, in1 or out");
 }
 
-// Is the next token on the line of the one before it?
-static int goes_on(const dv_lexer *lx)
-{
-    const char *p = lx->src->text + lx->tok.off;
-    while (p > lx->src->text && (p[-1] == ' ' || p[-1] == '\t'))
-        p--;
-    return p > lx->src->text && p[-1] != '\n';
-}
-
 // m 32 of 1601 shared pack in0: in0 8192, out 32768
 static dv_status read_dim(dv_lexer *lx, dv_nest *n)
 {
@@ -124,7 +115,7 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
         DV_TRY(dv_lex(lx)); // over : or ,
         DV_TRY(read_stride(lx, d, seen));
     } while (lx->tok.kind == ',');
-    if (dv_lex_is(lx, "pack") && goes_on(lx))
+    if (dv_lex_is(lx, "pack") && !dv_lex_begins_line(lx, lx->tok.off))
         return expected(lx, "the end of the line: what a dimension packs "
                             "stands before its ':'");
     return DV_OK;
