@@ -327,7 +327,7 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
     s.diag = diag;
     int32_t g = 0;
     if (x->sim)
-        dv_sim_load(x->sim, x->bound);
+        DV_TRY(dv_sim_load(x->sim, x->bound, diag));
     DV_TRY(run_ops(x, &s, &g, p->n_ops, 0));
     if (x->sim)
         dv_sim_store(x->sim, x->bound);

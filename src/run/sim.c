@@ -138,11 +138,36 @@ const dv_moved *dv_sim_moved(const dv_sim *m)
 
 // -- Elements --------------------------------------------------------------
 
-// A machine may store 64-bit integers in four bytes.
-static void copy_in(unsigned char *to, const unsigned char *from, int host,
-                    int64_t device)
+// A machine may store 64-bit integers in four bytes. Returns 0 where the
+// machine's bytes do not hold the value.
+static int copy_in(unsigned char *to, const unsigned char *from, int host,
+                   int64_t device)
 {
     memcpy(to, from, (size_t)(host < device ? host : device));
+    if (host <= device)
+        return 1;
+    int64_t value;
+    memcpy(&value, from, sizeof value); // no other type is stored narrower
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+static dv_status too_wide(const dv_sim *m, const dv_tensor *t, int64_t element,
+                          const unsigned char *at, dv_diag *diag)
+{
+    int64_t value, below = t->n_elems;
+    dv_text index = {0};
+    memcpy(&value, at, sizeof value);
+    for (int d = 0; d < t->n_dims; d++) {
+        below /= t->shape[d];
+        dv_put(&index, "%s%" PRId64, d ? "," : "",
+               element / below % t->shape[d]);
+    }
+    dv_status st =
+        dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                "%s[%s] is %" PRId64 ", and %s stores i64 in 32 bits", t->name,
+                index.at ? index.at : "", value, m->plan->target.name);
+    dv_text_free(&index);
+    return st;
 }
 
 static void copy_out(unsigned char *to, const unsigned char *from, int host,
@@ -154,7 +179,7 @@ static void copy_out(unsigned char *to, const unsigned char *from, int host,
                (size_t)(host - device));
 }
 
-void dv_sim_load(dv_sim *m, void *const *host)
+dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
 {
     const dv_program *p = m->plan->ops;
     m->moved = (dv_moved){0};
@@ -165,11 +190,14 @@ void dv_sim_load(dv_sim *m, void *const *host)
         int size = dv_dtype_get(t->dtype)->size_bytes;
         dv_sim_place to = dv_sim_in_memory(m, i, m->memory[i]);
         memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
-        for (int64_t k = 0; t->is_input && k < t->n_elems; k++)
-            copy_in(dv_sim_at(&to, k),
-                    (const unsigned char *)host[i] + k * size, size,
-                    to.l->elem_bytes);
+        for (int64_t k = 0; t->is_input && k < t->n_elems; k++) {
+            const unsigned char *from = host[i];
+            from += k * size;
+            if (!copy_in(dv_sim_at(&to, k), from, size, to.l->elem_bytes))
+                return too_wide(m, t, k, from, diag);
+        }
     }
+    return DV_OK;
 }
 
 void dv_sim_store(const dv_sim *m, void *const *host)
@@ -192,6 +220,7 @@ typedef enum { FETCH, STORE, FORGET } purpose;
 // An access of the op at hand, and where its elements are.
 typedef struct visitor {
     dv_sim *m;
+    dv_strips *s;
     const dv_access *a;
     const dv_flat *f;
     purpose why;
@@ -219,11 +248,11 @@ static void order_vars(visitor *w, const dv_op *op)
     }
 }
 
-static visitor visitor_of(dv_sim *m, const dv_strips *s, int k, purpose why)
+static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
 {
     const dv_op *op = s->k->op;
     int32_t home = dv_home_of(m->plan, (int32_t)(op - m->plan->ops->ops), k);
-    visitor w = {.m = m, .why = why, .image = m->images[k]};
+    visitor w = {.m = m, .s = s, .why = why, .image = m->images[k]};
     w.a = k < op->n_reads ? &op->reads[k] : &op->write;
     w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
     int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
@@ -244,9 +273,11 @@ static void touch(visitor *w, int64_t at)
     unsigned char *there = w->why == FORGET ? NULL : dv_sim_at(&w->p, at);
     if (w->why == FETCH && there)
         copy_out(here, there, w->size, w->p.l->elem_bytes);
-    else if (w->why == STORE && there)
-        copy_in(there, here, w->size, w->p.l->elem_bytes);
-    else
+    else if (w->why == STORE && there) {
+        if (!copy_in(there, here, w->size, w->p.l->elem_bytes) &&
+            w->s->status == DV_OK)
+            w->s->status = too_wide(w->m, w->p.t, at, here, w->s->diag);
+    } else
         memset(here, DV_POISON, (size_t)w->size);
 }
 

@@ -17,7 +17,7 @@ dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
 void dv_sim_destroy(dv_sim *m);
 
 // Inputs into the machine's memory; all else is poisoned. `host` is by tensor.
-void dv_sim_load(dv_sim *m, void *const *host);
+dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag);
 // Run one group. The strips' buffers are used.
 dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s);
 // Outputs out of the machine's memory.

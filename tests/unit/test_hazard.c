@@ -316,7 +316,7 @@ static void memory_is_poisoned(void **unused)
     memset(x, 0, sizeof x);
     memset(y, 0, sizeof y);
     assert_int_equal(dv_sim_create(&m, plan, NULL, NULL), DV_OK);
-    dv_sim_load(m, host);
+    assert_int_equal(dv_sim_load(m, host, NULL), DV_OK);
     dv_sim_store(m, host); // nothing has run
     for (int i = 0; i < 325; i++)
         assert_int_equal(y[i], 0xffff);

@@ -333,7 +333,7 @@ static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
     dv_strips s = {.p = p, .data = data};
     s.buf = DV_NEW(arena, double, (slots + 3) * DV_STRIP);
     s.acc = (char *)s.buf + (size_t)slots * DV_STRIP * 8;
-    dv_sim_load(m, data);
+    assert_int_equal(dv_sim_load(m, data, NULL), DV_OK);
     for (int32_t g = 0; g < plan->n_groups; g++)
         assert_int_equal(dv_sim_group(m, &plan->groups[g], &s), DV_OK);
     return m;
