@@ -124,13 +124,20 @@ void cli_verdict_text(const dv_verdict *v)
         printf(", %s is %.3g off the oracle, %.3g allowed", v->tensor,
                v->residual, v->threshold);
     if (v->n_unknown)
-        printf(", %s%" PRId64 " element%s may be anything for rounding errors",
-               v->told ? "" : "all ", v->n_unknown,
-               v->n_unknown == 1 ? "" : "s");
+        printf(", %" PRId64 " element%s undecided: rounding errors alone may "
+               "be larger than an eighth of the largest value",
+               v->n_unknown, v->n_unknown == 1 ? "" : "s");
     if (v->of &&
         (v->n_unknown || (v->residual > 0 && v->threshold * LOOSE > v->size)))
         printf("; %s is at most %.3g off, its values reach %.3g", v->of, v->off,
                v->size);
+    if (v->rounded_to)
+        printf("; the target stores intermediate results, each may be rounded "
+               "to %s",
+               v->rounded_to);
+    if (v->own_ops_only)
+        printf("; verified against its own ops only, the plan has no section "
+               "source");
     printf("\n");
 }
 
@@ -143,6 +150,12 @@ void cli_verdict_json(dv_json *w, const dv_verdict *v)
     dv_json_int(w, "unknown", v->n_unknown);
     dv_json_double(w, "most_off", v->off);
     dv_json_double(w, "values_reach", v->size);
+    dv_json_string(w, "reference",
+                   v->own_ops_only ? "own ops" : "program as written");
+    if (v->rounded_to)
+        dv_json_string(w, "intermediates_rounded_to", v->rounded_to);
+    else
+        dv_json_null(w, "intermediates_rounded_to");
     dv_json_close(w);
 }
 
@@ -152,8 +165,9 @@ dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
     dv_text at = {0};
     if (v->ok)
         return dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
-                       "nothing is verified: rounding errors may take every "
-                       "element anywhere; try a smaller --random");
+                       "undecided: for more than half of an output, rounding "
+                       "errors alone may be larger than an eighth of its "
+                       "largest value; try a smaller --random");
     int64_t below = t->n_elems;
     for (int d = 0; d < t->n_dims; d++) {
         below /= t->shape[d];

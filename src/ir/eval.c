@@ -90,17 +90,32 @@ typedef struct spot {
     int64_t step[DV_MAX_VARS]; // of `at`
 } spot;
 
+// The last result of a reducer. It holds for as long as the variables that the
+// reducer depends on do not move, so that `x[i,j] / (sum[k] x[i,k])` sums every
+// row once.
+typedef struct memo {
+    const dv_expr *reducer;
+    uint32_t vars;            // that it depends on
+    int64_t at[DV_MAX_VARS];  // where they were
+    int has_whole, has_value; // the results that there are
+    int64_t whole;
+    dv_approx value;
+    int lost;
+} memo;
+
 typedef struct evaluator {
     const dv_program *p;
     const dv_op *op;
-    double *const *values;
+    dv_number *const *values;
     const dv_eval_options *options;
     dv_diag *diag;
     dv_status status;        // first failure; values are 0 from then on
     int64_t at[DV_MAX_VARS]; // the point
     spot *spots;             // the write's, then one per read
+    memo *memos;             // one per reducer of the op
+    int n_memos;
     double done, total;      // points
-    // Of the op, where errors are asked for. `unsure`: a tensor that is read is
+    // Of the op, where errors are wanted. `unsure`: a tensor that is read is
     // off somewhere; `lost`: an index that was read may be.
     dv_arithmetic in;
     int flushes;
@@ -126,12 +141,11 @@ static int64_t found(evaluator *ev, const dv_access *a)
         if (x->via >= 0) {
             const dv_access *from = &op->reads[x->via];
             int64_t k = element(ev, from, x->via + 1);
-            double at = ev->values[from->tensor][k];
+            i = ev->values[from->tensor][k].i; // an integer, by its type
             if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
                 ev->lost = 1;
             if (ev->lost) // the machine's need not be outside
-                at = fmin(fmax(at, 0), (double)t->shape[d] - 1);
-            i = at < 0x1p63 ? (int64_t)at : INT64_MAX; // integers, by type
+                i = i < 0 ? 0 : i >= t->shape[d] ? t->shape[d] - 1 : i;
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
             i += x->coef[v] * ev->at[v];
@@ -176,8 +190,7 @@ static int next_point(evaluator *ev, uint32_t vars)
     return 0;
 }
 
-// Integers wrap around in 64 bits, as they do in every executor. Tensors are
-// doubles all the same: i64 beyond 2^53 is rounded when it is stored.
+// Integers wrap around in 64 bits.
 static int is_whole(const dv_expr *e)
 {
     return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
@@ -192,6 +205,16 @@ static int has_floats(const dv_expr *e)
         if (has_floats(e->arg[i]))
             return 1;
     return !is_whole(e);
+}
+
+// Does a part of it have a float type with fewer bits than f64?
+static int has_narrow(const dv_expr *e)
+{
+    for (int i = 0; i < e->n_args; i++)
+        if (has_narrow(e->arg[i]))
+            return 1;
+    return e->dtype >= 0 && e->dtype != DV_F64 &&
+           dv_is_float((dv_dtype)e->dtype);
 }
 
 // All of an op is computed in f64 where a tensor of it is, otherwise in f32.
@@ -219,6 +242,8 @@ static void set_arithmetic(evaluator *ev)
     }
     if (!floats)
         return;
+    if (ev->options->stored && has_narrow(op->body))
+        f64 = 0;
     ev->flushes =
         !f64 && ev->options->flushes && ev->options->flushes[op - ev->p->ops];
     for (int r = 0; r < op->n_reads && ev->flushes; r++)
@@ -244,15 +269,28 @@ static dv_approx taken(const evaluator *ev, double v, double error)
 
 static dv_approx computed(evaluator *ev, const dv_expr *e);
 
+static double error_of(evaluator *ev, const dv_access *a, int32_t read)
+{
+    return ev->options->errors[a->tensor][element(ev, a, read + 1)];
+}
+
+// An integer as a double, and by how much it may be off as one.
+static dv_approx of_whole(int64_t i)
+{
+    double v = (double)i;
+    return (dv_approx){v, fabs(v) > 0x1p53 ? 0x1p-53 * fabs(v) : 0};
+}
+
 static dv_approx loaded(evaluator *ev, int32_t read)
 {
     const dv_access *a = &ev->op->reads[read];
-    int64_t i = element(ev, a, read + 1);
-    dv_approx r = {ev->values[a->tensor][i], 0};
+    dv_number x = ev->values[a->tensor][element(ev, a, read + 1)];
+    int is_float = dv_is_float(ev->p->tensors[a->tensor].dtype);
+    dv_approx r = is_float ? (dv_approx){x.f, 0} : of_whole(x.i);
     if (ev->lost)
         r.e = INFINITY;
     else if (ev->spots[read + 1].unsure)
-        r = taken(ev, r.v, ev->options->errors[a->tensor][i]);
+        r = taken(ev, r.v, r.e + error_of(ev, a, read));
     return r;
 }
 
@@ -261,13 +299,18 @@ static inline dv_approx value(evaluator *ev, const dv_expr *e)
     return e->kind == DV_EXPR_READ ? loaded(ev, e->read) : computed(ev, e);
 }
 
-// One that is computed with further: beyond the largest it is lost.
-static dv_approx operand(evaluator *ev, const dv_expr *e)
+// A value that is computed with further: one that may exceed the largest number
+// of the arithmetic is lost.
+static dv_approx in_range(const evaluator *ev, dv_approx x)
 {
-    dv_approx x = value(ev, e);
     if (fabs(x.v) + x.e > ev->in.most && isfinite(x.v))
         x.e = INFINITY;
     return x;
+}
+
+static dv_approx operand(evaluator *ev, const dv_expr *e)
+{
+    return in_range(ev, value(ev, e));
 }
 
 static int64_t to_whole(double v)
@@ -295,24 +338,70 @@ static int64_t whole_step(dv_fn fn, int64_t x, int64_t y)
         return x < y ? x : y;
     case DV_FN_MAX:
         return x > y ? x : y;
-    default: // comparisons
-        return (int64_t)dv_fn_apply(fn, (double)x, (double)y, 0);
+    case DV_FN_LT:
+        return x < y;
+    case DV_FN_LE:
+        return x <= y;
+    case DV_FN_GT:
+        return x > y;
+    case DV_FN_GE:
+        return x >= y;
+    case DV_FN_EQ:
+        return x == y;
+    case DV_FN_NE:
+        return x != y;
+    default: // functions of reals, which have no integer arguments
+        return 0;
     }
 }
 
-static int64_t whole(evaluator *ev, const dv_expr *e)
+static memo *memo_of(evaluator *ev, const dv_expr *e)
+{
+    memo *m = ev->memos;
+    while (m->reducer != e)
+        m++;
+    int moved = 0;
+    for (int v = 0; v < ev->op->n_vars; v++)
+        if (m->vars >> v & 1 && m->at[v] != ev->at[v])
+            moved = 1;
+    if (moved)
+        m->has_whole = m->has_value = m->lost = 0;
+    memcpy(m->at, ev->at, sizeof m->at);
+    return m;
+}
+
+static int64_t whole(evaluator *ev, const dv_expr *e);
+
+static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
 {
     static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
-    if (!is_whole(e) || e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_READ)
-        return to_whole(value(ev, e).v);
-    if (e->kind == DV_EXPR_REDUCE) {
+    memo *m = memo_of(ev, e);
+    int before = ev->lost;
+    if (!m->has_whole) {
         int64_t acc = to_whole(dv_reducer_get((dv_reducer)e->fn)->zero);
+        ev->lost = 0;
         start(ev, e->vars);
         do
             acc = whole_step(step[e->fn], acc, whole(ev, e->arg[0]));
         while (next_point(ev, e->vars));
-        return acc;
+        m->whole = acc;
+        m->has_whole = 1;
+        m->lost |= ev->lost;
     }
+    ev->lost = before | m->lost;
+    return m->whole;
+}
+
+static int64_t whole(evaluator *ev, const dv_expr *e)
+{
+    if (is_whole(e) && e->kind == DV_EXPR_READ) {
+        const dv_access *a = &ev->op->reads[e->read];
+        return ev->values[a->tensor][element(ev, a, e->read + 1)].i;
+    }
+    if (!is_whole(e) || e->kind == DV_EXPR_CONST)
+        return to_whole(value(ev, e).v);
+    if (e->kind == DV_EXPR_REDUCE)
+        return whole_reduced(ev, e);
     if (e->fn == DV_FN_SELECT)
         return whole(ev, e->arg[value(ev, e->arg[0]).v != 0 ? 1 : 2]);
     int64_t x = whole(ev, e->arg[0]);
@@ -320,11 +409,23 @@ static int64_t whole(evaluator *ev, const dv_expr *e)
                       e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
 }
 
+// -- Reductions --------------------------------------------------------------
+
+enum {
+    LANES = 16,
+    LONG_SUM = 4096, // terms from which on a sum is also taken in f32
+};
+
 // What tells the rounding errors of a reduction in any order.
 typedef struct gathered {
     double n;
     double size, partial; // addends and sums on the way, signs aside
     double largest;       // the product of what is above 1
+    // Of a sum of products that may be regrouped: the sum of products in which
+    // every factor is at least 1. No product of some of the factors is larger.
+    double regrouped;
+    // The sum in f32, in one accumulator and in as many as a vector has.
+    float plain, lane[LANES];
 } gathered;
 
 static void gather(gathered *g, double x, double acc)
@@ -337,50 +438,150 @@ static void gather(gathered *g, double x, double acc)
     g->largest *= a > 1 ? a : 1;
 }
 
-// Errors of a sum are in proportion to what is added. They grow with the root
-// of its length, or, where roundings go the same way, with the sums before.
-static double gathered_error(const evaluator *ev, const gathered *g,
-                             dv_reducer how, double e)
+static int is_product(const dv_expr *e)
 {
-    if (how == DV_RED_PROD) // what underflows is multiplied by the rest
-        return g->largest > ev->in.most ? INFINITY
-                                        : e + g->n * ev->in.least * g->largest;
-    if (how != DV_RED_SUM && how != DV_RED_MEAN)
-        return e;
-    if (g->size + e > ev->in.most)
-        return INFINITY;
-    if (ev->flushes) // sums on the way, too
-        e += g->n * ev->in.least;
-    return e +
-           ev->in.eps * (g->partial / 2 + fmin(g->n, 4 * sqrt(g->n)) * g->size);
+    return e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL;
 }
 
-static dv_approx reduced(evaluator *ev, const dv_expr *e)
+static int count_factors(const dv_expr *e)
+{
+    return is_product(e) ? count_factors(e->arg[0]) + count_factors(e->arg[1])
+                         : 1;
+}
+
+// Does every factor depend on all of the variables?
+static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
+{
+    if (is_product(e))
+        return all_depend(op, e->arg[0], vars) &&
+               all_depend(op, e->arg[1], vars);
+    return (vars & ~dv_expr_free_vars(op, e)) == 0;
+}
+
+// A sum of products may be taken in another order of sums and products, where
+// there are more than two factors or one that can be multiplied in afterwards.
+static int may_regroup(const dv_op *op, const dv_expr *e)
+{
+    return (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) &&
+           is_product(e->arg[0]) &&
+           (count_factors(e->arg[0]) > 2 ||
+            !all_depend(op, e->arg[0], e->vars));
+}
+
+static double least_one(evaluator *ev, const dv_expr *e)
+{
+    if (is_product(e))
+        return least_one(ev, e->arg[0]) * least_one(ev, e->arg[1]);
+    double v = fabs(value(ev, e).v);
+    return isfinite(v) && v > 1 ? v : 1;
+}
+
+static void add_in_f32(gathered *g, double x)
+{
+    g->plain += (float)x;
+    g->lane[(int64_t)g->n % LANES] += (float)x;
+}
+
+// How far off the sum in f32 is, in the worse of the two orders; a factor of
+// two allows for orders in between.
+static double bias(const gathered *g, double sum)
+{
+    float lanes = 0;
+    for (int i = 0; i < LANES; i++)
+        lanes += g->lane[i];
+    return 2 * fmax(dv_gap((double)g->plain, sum), dv_gap((double)lanes, sum));
+}
+
+// Rounding errors of a sum are random in the main: they grow with the root of
+// its length, in proportion to what is added. Where roundings go the same way,
+// half a unit in the last place of every partial sum is the most; of a long
+// sum, which that says little about, the sums taken in f32 tell how much it is.
+static double sum_error(const evaluator *ev, const gathered *g, double sum)
+{
+    int in_f32 = ev->in.most < DBL_MAX && g->n >= LONG_SUM;
+    double same_way = ev->in.eps * g->partial / 2;
+    if (in_f32)
+        same_way = fmin(same_way, bias(g, sum));
+    double e = ev->in.eps * fmin(g->n, 4 * sqrt(g->n)) * g->size + same_way;
+    if (ev->flushes) // sums on the way, too
+        e += g->n * ev->in.least;
+    return e;
+}
+
+static double gathered_error(const evaluator *ev, const gathered *g,
+                             const dv_expr *e, dv_approx sum)
+{
+    double factors = count_factors(e->arg[0]);
+    if (e->fn == DV_RED_PROD) // what underflows is multiplied by the rest
+        return g->largest > ev->in.most
+                   ? INFINITY
+                   : sum.e + g->n * ev->in.least * g->largest;
+    if (e->fn != DV_RED_SUM && e->fn != DV_RED_MEAN)
+        return sum.e;
+    if (g->size + sum.e > ev->in.most || g->regrouped > ev->in.most)
+        return INFINITY;
+    return sum.e + sum_error(ev, g, sum.v) +
+           (g->regrouped > 0 ? factors * (ev->in.eps * g->size +
+                                          ev->in.least * g->regrouped)
+                             : 0);
+}
+
+static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
+                      dv_approx *acc, dv_approx before, dv_approx x)
+{
+    const dv_approx both[3] = {before, x};
+    gather(g, x.v, acc->v);
+    if (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) {
+        // A product that overflows here may be fused with the sum there.
+        int fused = !isfinite(x.v) && e->arg[0]->kind == DV_EXPR_APPLY;
+        acc->e += fused ? INFINITY : x.e;
+        add_in_f32(g, x.v);
+    } else if (e->fn == DV_RED_PROD) {
+        acc->e = dv_fn_error(DV_FN_MUL, both, acc->v) +
+                 dv_fn_rounding(DV_FN_MUL, x.v, acc->v, &ev->in);
+    } else {
+        acc->e = fmax(acc->e, x.e);
+    }
+}
+
+static dv_approx function_of(const evaluator *ev, const dv_expr *e,
+                             const dv_approx *x)
+{
+    dv_approx r = {dv_fn_apply((dv_fn)e->fn, x[0].v, x[1].v, x[2].v), 0};
+    if (ev->options->errors)
+        r.e = dv_fn_error((dv_fn)e->fn, x, r.v) +
+              dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
+    return r;
+}
+
+// An operand of a reducer. No machine stores the products that it sums.
+static dv_approx term(evaluator *ev, const dv_expr *e, int summed)
+{
+    if (!summed || !is_product(e) || is_whole(e))
+        return operand(ev, e);
+    dv_approx x[3] = {term(ev, e->arg[0], 1), term(ev, e->arg[1], 1)};
+    return in_range(ev, function_of(ev, e, x));
+}
+
+static dv_approx reduce(evaluator *ev, const dv_expr *e)
 {
     const dv_reducer how = (dv_reducer)e->fn;
     dv_approx acc = {dv_reducer_get(how)->zero, 0};
     gathered g = {.largest = 1};
+    int sums = how == DV_RED_SUM || how == DV_RED_MEAN;
+    int regroups = ev->options->errors && may_regroup(ev->op, e);
     start(ev, e->vars);
     do {
-        dv_approx x = operand(ev, e->arg[0]), both[3] = {acc, x};
+        dv_approx x = term(ev, e->arg[0], sums), before = acc;
         acc.v = dv_reducer_step(how, acc.v, x.v);
         g.n++;
-        if (!ev->options->errors)
-            continue;
-        gather(&g, x.v, acc.v);
-        if (how == DV_RED_SUM || how == DV_RED_MEAN) {
-            // A product that overflows here may be fused with the sum there.
-            int fused = !isfinite(x.v) && e->arg[0]->kind == DV_EXPR_APPLY;
-            acc.e += fused ? INFINITY : x.e;
-        } else if (how == DV_RED_PROD) {
-            acc.e = dv_fn_error(DV_FN_MUL, both, acc.v) +
-                    dv_fn_rounding(DV_FN_MUL, x.v, acc.v, &ev->in);
-        } else {
-            acc.e = fmax(acc.e, x.e);
-        }
+        if (ev->options->errors)
+            note_term(ev, e, &g, &acc, before, x);
+        if (regroups)
+            g.regrouped += least_one(ev, e->arg[0]);
     } while (next_point(ev, e->vars));
     if (ev->options->errors)
-        acc.e = gathered_error(ev, &g, how, acc.e);
+        acc.e = gathered_error(ev, &g, e, acc);
     if (how == DV_RED_MEAN) {
         acc.v /= g.n;
         acc.e = acc.e / g.n + dv_fn_rounding(DV_FN_DIV, acc.v, acc.v, &ev->in);
@@ -388,47 +589,83 @@ static dv_approx reduced(evaluator *ev, const dv_expr *e)
     return acc;
 }
 
+static dv_approx reduced(evaluator *ev, const dv_expr *e)
+{
+    memo *m = memo_of(ev, e);
+    int before = ev->lost;
+    if (!m->has_value) {
+        ev->lost = 0;
+        m->value = reduce(ev, e);
+        m->has_value = 1;
+        m->lost |= ev->lost;
+    }
+    ev->lost = before | m->lost;
+    return m->value;
+}
+
 static dv_approx applied(evaluator *ev, const dv_expr *e)
 {
-    dv_approx x[3] = {{0, 0}}, r = {0, 0};
+    dv_approx x[3] = {{0, 0}};
     for (int i = 0; i < e->n_args; i++)
         x[i] = operand(ev, e->arg[i]);
-    r.v = dv_fn_apply((dv_fn)e->fn, x[0].v, x[1].v, x[2].v);
-    if (ev->options->errors)
-        r.e = dv_fn_error((dv_fn)e->fn, x, r.v) +
-              dv_fn_rounding((dv_fn)e->fn, x[0].v, r.v, &ev->in);
+    return function_of(ev, e, x);
+}
+
+// Is an integer expression without any error? The condition of a select may be
+// made of floats.
+static int is_exact(const evaluator *ev, const dv_expr *e)
+{
+    return !ev->options->errors || (!ev->unsure && !has_floats(e));
+}
+
+// An intermediate result that the machine may have stored in the type that its
+// operands give it, or may still have as it was computed.
+static dv_approx kept(const evaluator *ev, const dv_expr *e, dv_approx r)
+{
+    if (!ev->options->stored || !ev->options->errors || e->dtype < 0 ||
+        !dv_is_float((dv_dtype)e->dtype))
+        return r;
+    dv_dtype t = (dv_dtype)e->dtype;
+    r.e = fmax(r.e, dv_stored_error(t, r) + dv_gap(dv_round_to(t, r.v), r.v));
     return r;
 }
 
 static dv_approx computed(evaluator *ev, const dv_expr *e)
 {
     int is_int = is_whole(e) && e->n_args;
-    if (is_int && !ev->unsure)
-        return (dv_approx){(double)whole(ev, e), 0};
+    if (is_int && is_exact(ev, e))
+        return of_whole(whole(ev, e));
     if (e->kind == DV_EXPR_CONST)
         return taken(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
     if (is_int) // which wraps around, as floats do not
-        r = (dv_approx){(double)whole(ev, e),
-                        fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
-    return r;
+        return (dv_approx){(double)whole(ev, e),
+                           fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
+    return kept(ev, e, r);
 }
 
-// A whole number as a tensor of the type holds it.
-static double wrapped(dv_dtype t, int64_t v)
+// An integer as a tensor of the type holds it.
+static dv_number wrapped(dv_dtype t, int64_t v)
 {
     if (t == DV_I32)
-        return (double)(int32_t)(uint32_t)(uint64_t)v;
+        return (dv_number){.i = (int32_t)(uint32_t)(uint64_t)v};
     if (t == DV_I8)
-        return (double)(int8_t)(uint8_t)(uint64_t)v;
-    return t == DV_I64 ? (double)v : dv_round_to(t, (double)v);
+        return (dv_number){.i = (int8_t)(uint8_t)(uint64_t)v};
+    return t == DV_I64 ? (dv_number){.i = v}
+                       : (dv_number){.f = dv_round_to(t, (double)v)};
 }
 
-static dv_approx stored(const evaluator *ev, dv_dtype t, dv_approx x)
+// A float, which an integer tensor holds without its fraction.
+static dv_number stored(const evaluator *ev, dv_dtype t, double v)
 {
-    if (!ev->options->round && dv_is_float(t))
-        return x;
-    return (dv_approx){dv_round_to(t, x.v), dv_stored_error(t, x)};
+    if (!dv_is_float(t))
+        return wrapped(t, isnan(v) ? 0 : to_whole(v));
+    return (dv_number){.f = ev->options->round ? dv_round_to(t, v) : v};
+}
+
+static double error_when_stored(const evaluator *ev, dv_dtype t, dv_approx x)
+{
+    return ev->options->round || !dv_is_float(t) ? dv_stored_error(t, x) : x.e;
 }
 
 static void set_spot(evaluator *ev, const dv_access *a, spot *out)
@@ -453,38 +690,62 @@ static void tell(evaluator *ev, double points)
         ev->options->progress(ev->options->user, ev->done / ev->total);
 }
 
-// What the op is at the current point, and where that goes.
-static void run_point(evaluator *ev, dv_approx *result, int64_t *place)
+// One element of the result, and where it goes.
+typedef struct outcome {
+    dv_number value;
+    double error;
+    int64_t place;
+} outcome;
+
+static void run_point(evaluator *ev, outcome *out)
 {
     const dv_op *op = ev->op;
     dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
     ev->lost = 0;
     if (is_whole(op->body)) {
-        result->v = wrapped(t, whole(ev, op->body));
-        result->e = !ev->unsure ? 0 : dv_stored_error(t, value(ev, op->body));
-        if (isfinite(result->v) &&
-            fabs(result->v) > 0x1p53) // more than a double holds
-            result->e += 0x1p-51 * fabs(result->v);
+        out->value = wrapped(t, whole(ev, op->body));
+        out->error = is_exact(ev, op->body)
+                         ? 0
+                         : error_when_stored(ev, t, value(ev, op->body));
     } else {
-        *result = stored(ev, t, value(ev, op->body));
+        dv_approx x = value(ev, op->body);
+        out->value = stored(ev, t, x.v);
+        out->error = error_when_stored(ev, t, x);
     }
     ev->lost = 0;
-    *place = element(ev, &op->write, 0);
+    out->place = element(ev, &op->write, 0);
     ev->strayed |= ev->lost;
 }
 
-static void put(evaluator *ev, const dv_approx *result, const int64_t *place,
-                int64_t n)
+static void put(evaluator *ev, const outcome *results, int64_t n)
 {
     int32_t t = ev->op->write.tensor;
     double *const *errors = ev->options->errors;
     for (int64_t i = 0; i < n; i++) {
-        ev->values[t][place[i]] = result[i].v;
+        ev->values[t][results[i].place] = results[i].value;
         if (errors)
-            errors[t][place[i]] = result[i].e;
+            errors[t][results[i].place] = results[i].error;
     }
     for (int64_t i = 0; ev->strayed && i < ev->p->tensors[t].n_elems; i++)
         errors[t][i] = INFINITY;
+}
+
+static int count_reducers(const dv_expr *e)
+{
+    int n = e->kind == DV_EXPR_REDUCE;
+    for (int i = 0; i < e->n_args; i++)
+        n += count_reducers(e->arg[i]);
+    return n;
+}
+
+static void list_reducers(evaluator *ev, const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_REDUCE) {
+        memo *m = &ev->memos[ev->n_memos++];
+        *m = (memo){.reducer = e, .vars = dv_expr_free_vars(ev->op, e)};
+    }
+    for (int i = 0; i < e->n_args; i++)
+        list_reducers(ev, e->arg[i]);
 }
 
 // All results and places first, then the stores: an update reads the old
@@ -495,14 +756,15 @@ static dv_status run_op(evaluator *ev)
     uint32_t written = dv_written_vars(op);
     int64_t n = dv_op_points(op, written);
     double each = dv_op_work(op) / (double)n;
+    size_t reducers = (size_t)count_reducers(op->body);
+    int fits = (size_t)n <= SIZE_MAX / sizeof(outcome);
+    outcome *results = fits ? dv_alloc((size_t)n * sizeof *results) : NULL;
     ev->spots = dv_alloc(((size_t)op->n_reads + 1) * sizeof *ev->spots);
-    int fits = (size_t)n <= SIZE_MAX / sizeof(dv_approx);
-    dv_approx *result = fits ? dv_alloc((size_t)n * sizeof *result) : NULL;
-    int64_t *place = fits ? dv_alloc((size_t)n * sizeof *place) : NULL;
-    if (!result || !place || !ev->spots) {
-        dv_release(result);
-        dv_release(place);
+    ev->memos = dv_alloc((reducers + 1) * sizeof *ev->memos);
+    if (!results || !ev->spots || !ev->memos) {
+        dv_release(results);
         dv_release(ev->spots);
+        dv_release(ev->memos);
         return dv_nomem(ev->diag);
     }
     for (int i = -1; i < op->n_reads; i++)
@@ -510,16 +772,18 @@ static dv_status run_op(evaluator *ev)
     memset(ev->at, 0, sizeof ev->at);
     start(ev, UINT32_MAX);
     set_arithmetic(ev);
+    ev->n_memos = 0;
+    list_reducers(ev, op->body);
     ev->strayed = 0;
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
-        run_point(ev, &result[i], &place[i]);
+        run_point(ev, &results[i]);
         next_point(ev, written);
         tell(ev, each);
     }
     if (ev->status == DV_OK)
-        put(ev, result, place, n);
-    dv_release(place);
-    dv_release(result);
+        put(ev, results, n);
+    dv_release(results);
+    dv_release(ev->memos);
     dv_release(ev->spots);
     return ev->status;
 }
@@ -546,7 +810,7 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
     return DV_OK;
 }
 
-dv_status dv_eval(const dv_program *p, double *const *values,
+dv_status dv_eval(const dv_program *p, dv_number *const *values,
                   const dv_eval_options *options, dv_diag *diag)
 {
     evaluator ev = {.p = p, .values = values, .options = options, .diag = diag};

@@ -1,9 +1,17 @@
-// The oracle: what a program means, in the plainest C there is. Every tensor is
-// an array of doubles; every op is a loop over its points. It shares nothing
-// with the planners and executors it judges.
+// The oracle: what a program means, in the plainest C there is. Floats are
+// doubles, integers are exact in 64 bits; every op is a loop over its points.
+// It shares nothing with the planners and executors it judges, and evaluates
+// programs as they are written: a statement may have any number of reducers.
 #ifndef DV_EVAL_H
 #define DV_EVAL_H
 #include "ir/program.h"
+
+// One element: `i` where the tensor's type is an integer, `f` where it is a
+// float.
+typedef union dv_number {
+    double f;
+    int64_t i;
+} dv_number;
 
 typedef struct dv_eval_options {
     // Round floats to their tensor's dtype when stored, as a machine does.
@@ -14,6 +22,10 @@ typedef struct dv_eval_options {
     // that computes in f32 or f64 and stores rounded, or, without `round`, all
     // in f64. Infinity: by anything.
     double *const *errors;
+    // The machine stores the intermediate results of a statement in the types
+    // that the operands give them (f16 where all are f16), and computes each in
+    // f64 only where it has an f64 operand. Makes errors larger.
+    int stored;
     // When not NULL, of each op: what it computes in f32 may be 0 below the
     // least normal number, results and what is read alike.
     const unsigned char *flushes;
@@ -25,6 +37,6 @@ typedef struct dv_eval_options {
 // values[t] has room for all elements of tensor t, row-major; those of inputs
 // are set. On success all others are too. Fails on an index read from a
 // tensor that lies outside, and when out of memory.
-dv_status dv_eval(const dv_program *p, double *const *values,
+dv_status dv_eval(const dv_program *p, dv_number *const *values,
                   const dv_eval_options *options, dv_diag *diag);
 #endif

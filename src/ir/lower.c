@@ -76,6 +76,70 @@ static dv_status rebuild(dv_lowering *lw, const dv_expr *like,
     return DV_OK;
 }
 
+// -- Integers among floats ---------------------------------------------------
+
+static int is_integer(const dv_expr *e)
+{
+    return e->dtype == DV_WEAK_INT ||
+           (e->dtype >= 0 && !dv_is_float((dv_dtype)e->dtype));
+}
+
+static int is_comparison(dv_fn fn)
+{
+    return fn == DV_FN_LT || fn == DV_FN_LE || fn == DV_FN_GT ||
+           fn == DV_FN_GE || fn == DV_FN_EQ || fn == DV_FN_NE;
+}
+
+// The largest magnitude that an integer expression can have. *most grows to the
+// largest one on the way to it.
+static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
+{
+    double x[3] = {0}, v = 0;
+    if (!is_integer(e))
+        return 0; // the condition of a select
+    for (int i = 0; i < e->n_args; i++)
+        x[i] = magnitude(lw, e->arg[i], most);
+    if (e->kind == DV_EXPR_CONST)
+        v = fabs(e->value);
+    else if (e->kind == DV_EXPR_READ)
+        v = ldexp(1, 8 * dv_dtype_get((dv_dtype)e->dtype)->size_bytes - 1);
+    else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM)
+        v = x[0] * dv_op_many_points(&lw->work, e->vars);
+    else if (e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_PROD)
+        v = pow(x[0], dv_op_many_points(&lw->work, e->vars));
+    else if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_MUL)
+        v = x[0] * x[1];
+    else if (e->kind == DV_EXPR_APPLY && is_comparison((dv_fn)e->fn))
+        v = 1;
+    else // sums, differences, and what chooses one of its arguments
+        v = x[0] + x[1] + x[2];
+    *most = fmax(*most, v);
+    return v;
+}
+
+// Integers are computed in 64 bits, floats in f32 or f64: an integer part of a
+// float expression that may be too large for the float type to hold exactly is
+// computed in an op of its own.
+static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
+                                const dv_expr **args)
+{
+    if (is_integer(e))
+        return DV_OK;
+    dv_op op = lw->work;
+    op.reads = lw->reads;
+    double limit =
+        dv_op_compute(lw->out, &op) == DV_IN_F32 ? 0x1p24 : 0x1p53;
+    for (int i = 0; i < e->n_args; i++) {
+        double most = 0;
+        if (!is_integer(args[i]) || !args[i]->n_args)
+            continue;
+        magnitude(lw, args[i], &most);
+        if (most > limit)
+            DV_TRY(dv_lower_hoist(lw, args[i], &args[i]));
+    }
+    return DV_OK;
+}
+
 // A select of integers is computed in integers, where a condition of floats has
 // no place: it becomes 1 or 0 in an op of its own.
 static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
@@ -86,11 +150,8 @@ static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
         return DV_OK;
     dv_expr probe = *e;
     memcpy(probe.arg, args, sizeof probe.arg);
-    int type = dv_expr_type(&probe), test = args[0]->dtype;
-    int is_whole =
-        type == DV_WEAK_INT || (type >= 0 && !dv_is_float((dv_dtype)type));
-    if (!is_whole || test == DV_WEAK_INT ||
-        (test >= 0 && !dv_is_float((dv_dtype)test)))
+    probe.dtype = dv_expr_type(&probe);
+    if (!is_integer(&probe) || is_integer(args[0]))
         return DV_OK;
     dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
     dv_expr ne = {
@@ -224,6 +285,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
         (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN))
         return fuse_sum(lw, e, args[0], e == keep, inner, out);
     DV_TRY(whole_condition(lw, e, args));
+    DV_TRY(exact_integers(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
         return dv_lower_hoist(lw, *out, out);
@@ -291,6 +353,7 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));
     DV_TRY(whole_condition(lw, e, args));
+    DV_TRY(exact_integers(lw, e, args));
     return rebuild(lw, e, args, out);
 }
 
@@ -512,17 +575,19 @@ static dv_status lower_all(dv_lowering *lw)
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag)
 {
-    return dv_program_lower_for(out, p, g, 1, diag);
+    return dv_program_lower_for(out, p, g, 1, 0, diag);
 }
 
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int here, dv_diag *diag)
+                               dv_grain g, int here, int stored,
+                               dv_diag *diag)
 {
     dv_lowering lw = {.src = p,
                       .out = dv_program_new(),
                       .diag = diag,
                       .grain = g,
-                      .here = here};
+                      .here = here,
+                      .stored = stored};
     if (!lw.out)
         return dv_nomem(diag);
     lw.out->grain = g;

@@ -8,7 +8,8 @@ typedef struct dv_lowering {
     dv_program *out;
     dv_diag *diag;
     dv_grain grain;
-    int here; // for this machine, which packs what it multiplies
+    int here;   // for this machine, which packs what it multiplies
+    int stored; // temporaries have the program's types, not the computed ones
     // The op being lowered: its variables, and its reads, which grow by the
     // temporaries that its parts were hoisted into.
     dv_op work;
@@ -54,7 +55,11 @@ dv_status dv_lower_emit(dv_lowering *lw, const dv_access *write,
 // An expression that reads elements of this type.
 dv_status dv_lower_access(dv_lowering *lw, const dv_access *a, dv_dtype type,
                           uint32_t off, const dv_expr **out);
-// Compute e by an op of its own; *out reads the result.
+// Compute e by an op of its own; *out reads the result. The temporary has the
+// type that the statement is computed in, so that nothing is rounded or wrapped
+// that the program does not store; on a machine that stores intermediates in
+// the program's types, floats have the type of e; they do everywhere where that
+// type holds all values of e, such as a maximum, exactly.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e,
                          const dv_expr **out);
 // The same, into a temporary of this type.

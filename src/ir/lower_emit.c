@@ -332,6 +332,23 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     return dv_lower_access(lw, &a, type, e->off, out);
 }
 
+// Is every value of e one that its own type holds exactly? So it is where e
+// only copies or chooses elements.
+static int only_chooses(const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_REDUCE)
+        return (e->fn == DV_RED_MAX || e->fn == DV_RED_MIN) &&
+               only_chooses(e->arg[0]);
+    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT)
+        return only_chooses(e->arg[1]) && only_chooses(e->arg[2]);
+    if (e->kind == DV_EXPR_APPLY && (e->fn == DV_FN_MAX || e->fn == DV_FN_MIN))
+        return only_chooses(e->arg[0]) && only_chooses(e->arg[1]);
+    if (e->kind == DV_EXPR_APPLY &&
+        (e->fn == DV_FN_NEG || e->fn == DV_FN_ABS || e->fn == DV_FN_RELU))
+        return only_chooses(e->arg[0]);
+    return e->kind == DV_EXPR_READ;
+}
+
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
@@ -342,8 +359,10 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     else if (!dv_is_float(type))
         type = DV_F32;
     if (!dv_is_float(type))
-        type = DV_I64; // integers wrap when a statement stores, not before
-    return dv_lower_hoist_as(lw, e, type, out);
+        return dv_lower_hoist_as(lw, e, DV_I64, out);
+    return lw->stored || only_chooses(e)
+               ? dv_lower_hoist_as(lw, e, type, out)
+               : dv_lower_hoist_wide(lw, e, out);
 }
 
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,

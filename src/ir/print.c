@@ -4,6 +4,58 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+// -- Variables ---------------------------------------------------------------
+
+// Reducers side by side may use one name, each for a variable of its own. The
+// text may do the same where their ranges are the same: a `for` speaks of all
+// variables of a name.
+static int alike(const dv_op *op, int u, int v)
+{
+    return strcmp(op->vars[u].name, op->vars[v].name) == 0 &&
+           op->vars[u].begin == op->vars[v].begin &&
+           op->vars[u].end == op->vars[v].end;
+}
+
+// The first of the variables that share a name in the text with variable v.
+static int first_alike(const dv_op *op, int v)
+{
+    int u = 0;
+    while (!alike(op, u, v))
+        u++;
+    return u;
+}
+
+static int is_taken(const dv_op *op, const char *name)
+{
+    for (int v = 0; v < op->n_vars; v++)
+        if (strcmp(op->vars[v].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+// Variables of one name and several ranges are told apart by numbers.
+static void put_var(dv_text *out, const dv_op *op, int v)
+{
+    const char *plain = op->vars[v].name;
+    int first = first_alike(op, v), n = first, u = 0;
+    dv_text name = {0};
+    while (strcmp(op->vars[u].name, plain) != 0)
+        u++;
+    if (u == first) {
+        dv_put(out, "%s", plain);
+        return;
+    }
+    do {
+        dv_text_free(&name);
+        dv_put(&name, "%s_%d", plain, n);
+        n += DV_MAX_VARS; // no two variables try the same number
+    } while (!name.failed && is_taken(op, name.at));
+    dv_put(out, "%s", name.failed ? "" : name.at);
+    out->failed |= name.failed;
+    dv_text_free(&name);
+}
 
 // -- Indices and accesses ----------------------------------------------------
 
@@ -22,7 +74,7 @@ void dv_index_print(dv_text *out, const dv_program *p, const dv_op *op,
         dv_put(out, "%s", c < 0 ? "-" : first ? "" : "+");
         if (c != 1 && c != -1)
             dv_put(out, "%" PRIu64 "*", c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
-        dv_put(out, "%s", op->vars[v].name);
+        put_var(out, op, v);
         first = 0;
     }
     if (x->base || first)
@@ -78,7 +130,8 @@ static void reduce(const printer *pr, const dv_expr *e)
     dv_put(pr->out, "%s[", dv_reducer_get((dv_reducer)e->fn)->text);
     for (int v = 0; v < pr->op->n_vars; v++) {
         if (e->vars >> v & 1) {
-            dv_put(pr->out, "%s%s", sep, pr->op->vars[v].name);
+            dv_put(pr->out, "%s", sep);
+            put_var(pr->out, pr->op, v);
             sep = ",";
         }
     }
@@ -152,10 +205,15 @@ static void statement(dv_text *out, const dv_program *p, const dv_op *op)
     dv_expr_print(out, p, op, op->body);
     const char *sep = "  for ";
     for (int v = 0; v < op->n_vars; v++) {
-        if (range_is_clear(p, op, v))
+        int clear = 1;
+        for (int u = v; u < op->n_vars; u++)
+            clear = clear && (!alike(op, u, v) || range_is_clear(p, op, u));
+        if (clear || first_alike(op, v) != v)
             continue;
-        dv_put(out, "%s%s in %" PRId64 "..%" PRId64, sep, op->vars[v].name,
-               op->vars[v].begin, op->vars[v].end);
+        dv_put(out, "%s", sep);
+        put_var(out, op, v);
+        dv_put(out, " in %" PRId64 "..%" PRId64, op->vars[v].begin,
+               op->vars[v].end);
         sep = ", ";
     }
     dv_put(out, "\n");
@@ -170,6 +228,25 @@ static void declaration(dv_text *out, const dv_tensor *t, int indent)
     dv_put(out, "]");
     dv_spread_print(out, t->place);
     dv_put(out, "\n");
+}
+
+// In the order in which the printed text names them, so that the text reads
+// back to the same text: inputs, declared temporaries, then the others.
+static void put_outputs(dv_text *out, const dv_program *p, int indent)
+{
+    int n = 0;
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = 0; i < p->n_tensors; i++) {
+            const dv_tensor *t = &p->tensors[i];
+            if (!t->is_output || pass != (t->is_input ? 0 : t->is_temp ? 1 : 2))
+                continue;
+            if (n++ == 0)
+                dv_put(out, "%*soutput %s", indent, "", t->name);
+            else
+                dv_put(out, ", %s", t->name);
+        }
+    if (n)
+        dv_put(out, "\n");
 }
 
 void dv_program_print(dv_text *out, const dv_program *p, int indent)
@@ -194,15 +271,5 @@ void dv_program_print(dv_text *out, const dv_program *p, int indent)
         dv_put(out, "%*s", indent + 4 * n_open, "");
         statement(out, p, &p->ops[i]);
     }
-    const char *sep = "output ";
-    for (int i = 0; i < p->n_tensors; i++) {
-        if (!p->tensors[i].is_output)
-            continue;
-        if (sep[0] == 'o')
-            dv_put(out, "%*s", indent, "");
-        dv_put(out, "%s%s", sep, p->tensors[i].name);
-        sep = ", ";
-    }
-    if (sep[0] == ',')
-        dv_put(out, "\n");
+    put_outputs(out, p, indent);
 }

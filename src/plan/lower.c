@@ -6,13 +6,14 @@
 //       m[j]: f16 = max[i] x[i,j]
 //       output m
 //   }
-#include "plan/plan.h"
+#include "plan/source.h"
 #include <string.h>
 
 dv_status dv_lower_run(dv_pass_cx *cx, dv_plan *plan)
 {
     return dv_program_lower_for(&plan->ops, cx->source, plan->target.grain,
-                                plan->target.here, cx->diag);
+                                plan->target.here,
+                                plan->target.intermediates_stored, cx->diag);
 }
 
 dv_status dv_lower_verify(const dv_plan *plan, dv_diag *diag)
@@ -39,6 +40,12 @@ static dv_status read_into(dv_program *p, dv_lexer *lx)
         return dv_fail(diag, DV_E_SYNTAX, dv_lex_at(lx),
                        "expected the grain, 'primitive' or 'fused'");
     DV_TRY(dv_lex(lx));
+    return dv_program_read_block(p, lx);
+}
+
+dv_status dv_program_read_block(dv_program *p, dv_lexer *lx)
+{
+    dv_diag *diag = lx->diag;
     DV_TRY(dv_lex_expect(lx, '{', "'{'"));
     p->src.name =
         dv_arena_copy(&p->arena, lx->src->name, strlen(lx->src->name));

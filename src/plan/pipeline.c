@@ -2,7 +2,7 @@
 // no pass can forget to.
 #define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "base/file.h"
-#include "plan/plan.h"
+#include "plan/source.h"
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -169,6 +169,8 @@ dv_status dv_plan_create(dv_plan **out, const dv_program *program,
     dv_pass_cx cx = {program, options ? options : &none, diag};
     dv_status st = limit_cores(plan, cx.options, diag);
     if (st == DV_OK)
+        st = dv_source_set(plan, program, diag);
+    if (st == DV_OK)
         st = run_passes(&cx, plan, 0);
     if (st == DV_OK)
         *out = plan;
@@ -182,6 +184,8 @@ dv_status dv_plan_create(dv_plan **out, const dv_program *program,
 static dv_status read_section(dv_plan *plan, dv_lexer *lx)
 {
     char buf[48];
+    if (dv_lex_is(lx, "source"))
+        return dv_source_read(plan, lx);
     for (int i = 0; i < DV_N_PASSES; i++) {
         const dv_pass *pass = &passes[i];
         if (!dv_lex_is(lx, pass->section))
@@ -234,7 +238,7 @@ static dv_status read_plan(dv_plan *plan, const char *text, size_t len,
     DV_TRY(dv_target_read(&lx, &plan->target));
     while (lx.tok.kind != DV_TOK_END)
         DV_TRY(read_section(plan, &lx));
-    return DV_OK;
+    return dv_source_verify(plan, diag);
 }
 
 // Forget what the passes from `first` on have given.
@@ -293,6 +297,7 @@ void dv_plan_print(dv_text *out, const dv_plan *plan)
 {
     dv_put(out, "plan 1\n");
     dv_target_print(out, &plan->target, 0);
+    dv_source_print(out, plan);
     for (int i = 0; i < DV_N_PASSES; i++)
         if ((plan->facts & passes[i].gives) == passes[i].gives)
             passes[i].print(out, plan);

@@ -199,6 +199,9 @@ struct dv_plan {
     dv_target target; // cores as limited for this plan
     uint32_t facts;
     double pass_ms[DV_N_PASSES]; // negative: did not run
+    // The statements of the program as written, numbers in place of params;
+    // NULL: not known. In the arena.
+    const char *source;
     // lower
     dv_program *ops; // owned
     // dist
@@ -286,6 +289,10 @@ static inline int32_t dv_home_of(const dv_plan *plan, int32_t op, int k)
     int32_t **homes = plan->scratch.home_of;
     return homes && homes[op] ? homes[op][k] : -1;
 }
+
+// The program as written, parsed anew; *out is NULL where the plan does not
+// carry it. The caller destroys it.
+dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag);
 
 // Position in the plan's own text, if it was read from one.
 dv_loc dv_plan_at(const dv_plan *plan, uint32_t off);

@@ -20,10 +20,16 @@ typedef struct dv_verdict {
     const char *tensor;
     int64_t element;
     double residual, threshold;
-    // Elements that may be anything: rounding errors decide whether they
-    // overflow, or whether what they are divided by is zero.
+    // Undecided elements: they have no bound (what they are divided by may be
+    // zero, or they may overflow), or one that is more than an eighth of the
+    // largest value of their tensor; and they are off by more than 64 units in
+    // the last place of that value.
     int64_t n_unknown;
-    int told; // some element has a bound: there is something to hold it against
+    int told; // for half of every output, or more, there is a useful bound
+    int own_ops_only; // nobody knows the program as written
+    // The machine stores intermediate results, and they may have been rounded
+    // to this type; NULL: they are not.
+    const char *rounded_to;
     // Whatever the bounds are: by how much that tensor is off at most, or the
     // one that is most for its size, and how large its values are.
     const char *of;
@@ -31,15 +37,17 @@ typedef struct dv_verdict {
 } dv_verdict;
 
 // Hold outputs against the oracle. `before` has the inputs as they were before
-// the run, `after` the outputs, by tensor of `plan->ops`. Two things are
-// compared: the run with the oracle on the same ops, rounding stores alike;
-// and, where lowering added ops, the ops with `source` (may be NULL), both in
-// unrounded doubles.
+// the run, `after` the outputs, by tensor of `plan->ops`. There are two
+// references: the program as written, which is `source` or, where that is NULL,
+// what the plan carries; and, where lowering changed anything, the plan's own
+// ops. Both round floats to the types of the program's tensors, and nowhere
+// else; integers are exact.
 //
 // Every element has a bound of its own, from a running error analysis beside
-// the oracle (ir/error.h): copies, gathers, maxima and whole numbers must be
-// equal, a sum may be off by four times the root of its length in eps of what
-// it adds up, signs aside.
+// the oracle (ir/error.h): copies, gathers, maxima and integers must be equal,
+// a sum may be off by four times the root of its length in eps of what it adds
+// up, signs aside. Where the target stores intermediate results, the bound for
+// the program as written allows for rounding each of them.
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,

@@ -1,3 +1,4 @@
+// Results held against the oracle: see run/data.h.
 #include "base/math.h"
 #include "ir/error.h"
 #include "ir/eval.h"
@@ -11,14 +12,26 @@
 // Of every tensor of a program: values, and how far off a machine's may be.
 typedef struct oracle {
     const dv_program *p;
-    double **values, **errors;
+    dv_number **values;
+    double **errors;
 } oracle;
 
 static void free_oracle(oracle *o)
 {
-    for (int32_t i = 0; o->values && i < 2 * o->p->n_tensors; i++)
+    for (int32_t i = 0; o->values && i < o->p->n_tensors; i++)
         dv_release(o->values[i]);
+    for (int32_t i = 0; o->errors && i < o->p->n_tensors; i++)
+        dv_release(o->errors[i]);
     dv_release(o->values);
+    dv_release(o->errors);
+}
+
+static dv_number load(dv_dtype t, const void *data, int64_t i)
+{
+    if (t == DV_I64)
+        return (dv_number){.i = ((const int64_t *)data)[i]};
+    double v = dv_load(t, data, i); // exact for every other type
+    return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
 // Inputs are filled from `before`, which goes by the tensors of `ops`.
@@ -26,11 +39,14 @@ static dv_status new_oracle(oracle *o, const dv_program *ops,
                             void *const *before, dv_diag *diag)
 {
     size_t n = (size_t)o->p->n_tensors;
-    o->values = dv_alloc(2 * n * sizeof *o->values);
-    if (!o->values)
+    o->values = dv_alloc((n + 1) * sizeof *o->values);
+    o->errors = dv_alloc((n + 1) * sizeof *o->errors);
+    if (o->values)
+        memset(o->values, 0, n * sizeof *o->values);
+    if (o->errors)
+        memset(o->errors, 0, n * sizeof *o->errors);
+    if (!o->values || !o->errors)
         return dv_nomem(diag);
-    memset(o->values, 0, 2 * n * sizeof *o->values);
-    o->errors = o->values + n;
     for (size_t i = 0; i < n; i++) {
         const dv_tensor *t = &o->p->tensors[i];
         int64_t bytes;
@@ -42,12 +58,8 @@ static dv_status new_oracle(oracle *o, const dv_program *ops,
             return dv_nomem(diag);
         memset(o->errors[i], 0, (size_t)bytes);
         int32_t from = t->is_input ? dv_program_find(ops, t->name) : -1;
-        for (int64_t k = 0; from >= 0 && k < t->n_elems; k++) {
-            double v = dv_load(t->dtype, before[from], k);
-            o->values[i][k] = v;
-            if (t->dtype == DV_I64 && fabs(v) > 0x1p53)
-                o->errors[i][k] = 0x1p-51 * fabs(v); // than a double holds
-        }
+        for (int64_t k = 0; from >= 0 && k < t->n_elems; k++)
+            o->values[i][k] = load(t->dtype, before[from], k);
     }
     return DV_OK;
 }
@@ -62,19 +74,32 @@ static dv_status ask(oracle *o, const dv_program *ops, void *const *before,
 
 // -- Comparing -------------------------------------------------------------
 
+static double gap(dv_dtype t, dv_number got, dv_number want)
+{
+    if (dv_is_float(t))
+        return dv_gap(got.f, want.f);
+    uint64_t a = (uint64_t)got.i, b = (uint64_t)want.i;
+    return (double)(got.i < want.i ? b - a : a - b);
+}
+
+static double magnitude(dv_dtype t, dv_number x)
+{
+    double v = dv_is_float(t) ? fabs(x.f) : fabs((double)x.i);
+    return isfinite(v) ? v : 0;
+}
+
 // How near to failing, or how far past it.
 static double share(double off, double limit)
 {
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
 }
 
+// Elements with a loose bound are reported only where they fail.
 static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
-                  double limit)
+                  double limit, int loose)
 {
-    if (isinf(limit)) {
-        v->n_unknown++;
+    if (isinf(limit) || (loose && off <= limit))
         return;
-    }
     double now = share(off, limit), kept = share(v->residual, v->threshold);
     int worse = now > kept || (now == kept && limit > v->threshold) ||
                 (isinf(now) && v->residual < off);
@@ -91,93 +116,223 @@ static void judge(dv_verdict *v, const dv_tensor *t, int64_t i, double off,
 static void note_size(dv_verdict *v, const dv_tensor *t, double off,
                       double size)
 {
-    int named = v->tensor != NULL;
-    if (!v->of ||
-        (named ? v->tensor == t->name : off * v->size > v->off * size)) {
+    int named = v->tensor && !strcmp(v->tensor, t->name);
+    if (!v->of || named || (!v->tensor && off * v->size > v->off * size)) {
         v->of = t->name;
         v->off = off;
         v->size = size;
     }
 }
 
-static void compare_run(dv_verdict *v, void *const *after, const oracle *o)
+static double largest(const oracle *o, int32_t tensor)
 {
-    for (int32_t i = 0; i < o->p->n_tensors; i++) {
-        const dv_tensor *t = &o->p->tensors[i];
-        double most = 0, size = 0;
-        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
-            double want = o->values[i][k];
-            double off = dv_gap(dv_load(t->dtype, after[i], k), want);
-            judge(v, t, k, off, o->errors[i][k]);
-            v->told |= !isinf(o->errors[i][k]);
-            most = fmax(most, off);
-            size = isinf(want) ? size : fmax(size, fabs(want));
-        }
-        if (t->is_output && t->n_elems)
-            note_size(v, t, most, size);
-    }
-    v->told |= v->n_unknown == 0; // there are no elements
+    const dv_tensor *t = &o->p->tensors[tensor];
+    double size = 0;
+    for (int64_t k = 0; k < t->n_elems; k++)
+        size = fmax(size, magnitude(t->dtype, o->values[tensor][k]));
+    return size;
 }
 
-// Lowering may not change what is computed, rounding aside: that of f64, on
-// both sides. What the run left unknown is counted already.
-static void compare_lowering(dv_verdict *v, const oracle *lowered,
-                             const oracle *written, const oracle *run)
+// A bound so wide that a wrong value could well be within it, and a value that
+// does not agree with the reference in nearly all of its digits.
+static int is_undecided(dv_dtype t, double off, double limit, double size)
 {
-    for (int32_t i = 0; i < lowered->p->n_tensors; i++) {
-        const dv_tensor *t = &lowered->p->tensors[i];
-        int32_t s = dv_program_find(written->p, t->name);
-        for (int64_t k = 0; t->is_output && s >= 0 && k < t->n_elems; k++) {
-            double limit = lowered->errors[i][k] + written->errors[s][k];
-            if (isinf(limit) && isinf(run->errors[i][k]))
-                continue;
-            judge(v, t, k, dv_gap(lowered->values[i][k], written->values[s][k]),
-                  limit);
-        }
-    }
+    enum { SHARE = 8, ULPS = 64 };
+    int agrees = size > 0 ? off <= ULPS * dv_dtype_eps(t) * size
+                          : off == 0 && isfinite(limit);
+    return limit > 0 && !(limit * SHARE <= size) && !agrees;
 }
 
-static dv_status check_lowering(dv_verdict *v, const dv_program *source,
-                                const oracle *run, void *const *before,
-                                dv_diag *diag)
+// Hold one output of a run against the oracle. `unknown` marks its elements
+// that are undecided; they count once, whatever the number of references that
+// say so. Returns whether half of them could be told.
+static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
+                          const void *data, unsigned char *unknown)
 {
-    const dv_eval_options plain = {0};
-    const dv_program *ops = run->p;
-    oracle written = {.p = source}, lowered = {.p = ops};
-    dv_status st = ask(&written, ops, before, plain, diag);
-    if (st == DV_OK)
-        st = ask(&lowered, ops, before, plain, diag);
-    if (st == DV_OK)
-        compare_lowering(v, &lowered, &written, run);
-    free_oracle(&written);
-    free_oracle(&lowered);
+    const dv_tensor *t = &o->p->tensors[tensor];
+    double most = 0, size = largest(o, tensor);
+    int64_t n_loose = 0;
+    for (int64_t k = 0; k < t->n_elems; k++) {
+        double limit = o->errors[tensor][k];
+        double off =
+            gap(t->dtype, load(t->dtype, data, k), o->values[tensor][k]);
+        int loose = is_undecided(t->dtype, off, limit, size);
+        judge(v, t, k, off, limit, loose);
+        v->n_unknown += loose && !unknown[k];
+        unknown[k] |= (unsigned char)loose;
+        n_loose += loose;
+        most = fmax(most, off);
+    }
+    note_size(v, t, most, size);
+    return n_loose <= t->n_elems / 2;
+}
+
+// -- The references --------------------------------------------------------
+
+typedef struct verification {
+    const dv_plan *plan;
+    void *const *before, *const *after;
+    unsigned char **unknown; // of each output, its elements
+    dv_progress progress;
+    void *user;
+    double from, until; // the part of the work that the reference at hand is
+} verification;
+
+static void report(void *user, double done)
+{
+    const verification *c = user;
+    if (c->progress)
+        c->progress(c->user, c->from + done * (c->until - c->from));
+}
+
+static dv_status compare(dv_verdict *v, verification *c, const dv_program *p,
+                         dv_eval_options options, dv_diag *diag)
+{
+    const dv_program *ops = c->plan->ops;
+    oracle o = {.p = p};
+    options.round = 1;
+    options.progress = report;
+    options.user = c;
+    dv_status st = ask(&o, ops, c->before, options, diag);
+    for (int32_t i = 0; i < p->n_tensors && st == DV_OK; i++) {
+        int32_t k = dv_program_find(ops, p->tensors[i].name);
+        if (!p->tensors[i].is_output || k < 0)
+            continue;
+        v->told &= compare_tensor(v, &o, i, c->after[k], c->unknown[k]);
+    }
+    free_oracle(&o);
     return st;
 }
 
-// Is it the program as it was written, word for word?
-static int is_as_written(const dv_program *source, const dv_program *ops)
+// Do two programs have the same statements, word for word?
+static int same_text(const dv_program *a, const dv_program *b)
 {
-    dv_text a = {0}, b = {0};
-    dv_program_print(&a, source, 0);
-    dv_program_print(&b, ops, 0);
-    int same = a.at && b.at && strcmp(a.at, b.at) == 0;
-    dv_text_free(&a);
-    dv_text_free(&b);
+    dv_text x = {0}, y = {0};
+    dv_program_print(&x, a, 0);
+    dv_program_print(&y, b, 0);
+    int same = x.at && y.at && strcmp(x.at, y.at) == 0;
+    dv_text_free(&x);
+    dv_text_free(&y);
     return same;
 }
 
-// Which ops go through matrix instructions of bf16, which know no denormals?
-// Where the plan does not say how an op adds up, it may.
-static void find_flushes(const dv_plan *plan, unsigned char *flushes)
+// Which ops may go through bf16 matrix instructions, which take denormals for
+// zero? Where the plan does not say how an op adds up, it may. `of` is the
+// plan's program or the one as written, whose statements may have become any of
+// the ops.
+static void find_flushes(const dv_plan *plan, const dv_program *of,
+                         unsigned char *flushes)
 {
     const dv_program *p = plan->ops;
+    int any = 0;
     for (int32_t i = 0; i < p->n_ops; i++) {
         const dv_sums *s = dv_sums_find(plan, i);
-        int bf16 = 0;
-        for (int r = 0; r < p->ops[i].n_reads; r++)
-            bf16 |= p->tensors[p->ops[i].reads[r].tensor].dtype == DV_BF16;
-        flushes[i] = bf16 && (s ? s->pairs != 0 : plan->target.here);
+        int may = s ? s->pairs != 0 : plan->target.here;
+        any |= may;
+        if (of == p)
+            flushes[i] = (unsigned char)may;
     }
+    for (int32_t i = 0; i < of->n_ops; i++) {
+        int bf16 = 0;
+        for (int r = 0; r < of->ops[i].n_reads; r++)
+            bf16 |= of->tensors[of->ops[i].reads[r].tensor].dtype == DV_BF16;
+        flushes[i] = bf16 && (of == p ? flushes[i] : any);
+    }
+}
+
+static dv_status compare_with(dv_verdict *v, verification *c,
+                              const dv_program *p, dv_diag *diag)
+{
+    dv_eval_options options = {0};
+    unsigned char *flushes = dv_alloc((size_t)p->n_ops + 1);
+    if (!flushes)
+        return dv_nomem(diag);
+    find_flushes(c->plan, p, flushes);
+    options.flushes = flushes;
+    options.stored = p != c->plan->ops && c->plan->target.intermediates_stored;
+    dv_status st = compare(v, c, p, options, diag);
+    dv_release(flushes);
+    return st;
+}
+
+// The narrowest float type that a part of the expression has, of those that are
+// narrower than `narrowest`.
+static dv_dtype narrow_type(const dv_expr *e, dv_dtype narrowest)
+{
+    for (int i = 0; i < e->n_args; i++)
+        narrowest = narrow_type(e->arg[i], narrowest);
+    int is_float = e->n_args && e->dtype >= 0 &&
+                   dv_is_float((dv_dtype)e->dtype);
+    return is_float &&
+                   dv_dtype_eps((dv_dtype)e->dtype) > dv_dtype_eps(narrowest)
+               ? (dv_dtype)e->dtype
+               : narrowest;
+}
+
+// The type that intermediate results may be rounded to on a machine that stores
+// them; NULL where no statement has any that is narrower than what it is
+// computed in.
+static const char *rounded_to(const dv_program *p)
+{
+    dv_dtype narrowest = DV_F64;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        dv_dtype in = dv_op_compute(p, op) == DV_IN_F32 ? DV_F32 : DV_F64;
+        dv_dtype t = narrow_type(op->body, in);
+        if (t != in && dv_dtype_eps(t) > dv_dtype_eps(narrowest))
+            narrowest = t;
+    }
+    return narrowest == DV_F64 ? NULL : dv_dtype_get(narrowest)->name;
+}
+
+// What the run is held against: its own ops, and, where lowering changed
+// anything, the program as written.
+static dv_status compare_all(dv_verdict *v, verification *c,
+                             const dv_program *source, dv_diag *diag)
+{
+    const dv_program *ops = c->plan->ops;
+    int lowered = source && !same_text(source, ops);
+    v->own_ops_only = !source;
+    c->until = lowered ? 0.5 : 1;
+    DV_TRY(compare_with(v, c, ops, diag));
+    if (!lowered)
+        return DV_OK;
+    if (c->plan->target.intermediates_stored)
+        v->rounded_to = rounded_to(source);
+    c->from = 0.5;
+    c->until = 1;
+    return compare_with(v, c, source, diag);
+}
+
+static void free_marks(const dv_program *p, unsigned char **marks)
+{
+    for (int32_t i = 0; marks && i < p->n_tensors; i++)
+        dv_release(marks[i]);
+    dv_release(marks);
+}
+
+static dv_status new_marks(const dv_program *p, unsigned char ***out,
+                           dv_diag *diag)
+{
+    size_t n = (size_t)p->n_tensors;
+    unsigned char **marks = *out = dv_alloc((n + 1) * sizeof *marks);
+    if (!marks)
+        return dv_nomem(diag);
+    memset(marks, 0, n * sizeof *marks);
+    for (size_t i = 0; i < n; i++) {
+        size_t elems = (size_t)p->tensors[i].n_elems;
+        if (!p->tensors[i].is_output)
+            continue;
+        if (!(marks[i] = dv_alloc(elems + 1)))
+            return dv_nomem(diag);
+        memset(marks[i], 0, elems);
+    }
+    return DV_OK;
+}
+
+static const char *name_in(const dv_program *p, const char *name)
+{
+    return p->tensors[dv_program_find(p, name)].name;
 }
 
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
@@ -185,21 +340,24 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     void *const *after, dv_progress progress, void *user,
                     dv_diag *diag)
 {
-    const dv_program *ops = plan->ops;
-    dv_eval_options options = {.round = 1, .progress = progress, .user = user};
-    oracle o = {.p = ops};
-    *out = (dv_verdict){.ok = 1};
-    unsigned char *flushes = dv_alloc((size_t)ops->n_ops + 1);
-    if (!flushes)
-        return dv_nomem(diag);
-    find_flushes(plan, flushes);
-    options.flushes = flushes;
-    dv_status st = ask(&o, ops, before, options, diag);
-    dv_release(flushes);
+    verification c = {.plan = plan,
+                      .before = before,
+                      .after = after,
+                      .progress = progress,
+                      .user = user};
+    dv_program *carried = NULL;
+    *out = (dv_verdict){.ok = 1, .told = 1};
+    dv_status st = new_marks(plan->ops, &c.unknown, diag);
+    if (st == DV_OK && !source)
+        st = dv_plan_source(plan, &carried, diag);
     if (st == DV_OK)
-        compare_run(out, after, &o);
-    if (st == DV_OK && source && !is_as_written(source, ops))
-        st = check_lowering(out, source, &o, before, diag);
-    free_oracle(&o);
+        st = compare_all(out, &c, source ? source : carried, diag);
+    free_marks(plan->ops, c.unknown);
+    // The verdict outlives the program that the plan carries.
+    if (out->tensor)
+        out->tensor = name_in(plan->ops, out->tensor);
+    if (out->of)
+        out->of = name_in(plan->ops, out->of);
+    dv_program_destroy(carried);
     return st;
 }

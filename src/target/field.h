@@ -13,6 +13,7 @@ typedef enum dv_target_kind {
     DV_KIND_percent,
     DV_KIND_flag,
     DV_KIND_grain,
+    DV_KIND_keeping,
     DV_KIND_byte_rate,
     DV_KIND_mac_rate,
     DV_KIND_op_rate,
@@ -27,6 +28,8 @@ typedef struct dv_target_kind_info {
     const char *name, *example;
     const char *unit; // without a prefix; NULL for none
     int per_second;   // the unit goes on with /s
+    // The two values of a kind that is a choice: least, then most.
+    const char *word[2];
 } dv_target_kind_info;
 extern const dv_target_kind_info dv_target_kinds[];
 

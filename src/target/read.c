@@ -120,9 +120,7 @@ static dv_status read_number(reader *r, const dv_target_field *f)
 
 static dv_status read_word(reader *r, const dv_target_field *f)
 {
-    static const char *const words[2][2] = {{"no", "yes"},
-                                            {"fused", "primitive"}};
-    const char *const *two = words[f->kind == DV_KIND_grain];
+    const char *const *two = dv_target_kinds[f->kind].word;
     if (!dv_lex_is(r->lx, two[0]) && !dv_lex_is(r->lx, two[1]))
         return wrong_kind(r, f);
     dv_field_set(&r->t, f, dv_lex_is(r->lx, two[1]) ? f->most : f->least);
@@ -226,6 +224,7 @@ static dv_status read_value(reader *r, const dv_target_field *f)
     switch (f->kind) {
     case DV_KIND_flag:
     case DV_KIND_grain:
+    case DV_KIND_keeping:
         DV_TRY(read_word(r, f));
         break;
     case DV_KIND_grid:

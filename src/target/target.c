@@ -8,18 +8,27 @@
 #include <string.h>
 
 const dv_target_kind_info dv_target_kinds[] = {
-    [DV_KIND_count] = {"count", "a whole number such as 32", NULL, 0},
-    [DV_KIND_bytes] = {"bytes", "bytes such as 128 or 2MiB", "B", 0},
-    [DV_KIND_percent] = {"percent", "a percentage such as 20%", NULL, 0},
-    [DV_KIND_flag] = {"flag", "yes or no", NULL, 0},
-    [DV_KIND_grain] = {"grain", "primitive or fused", NULL, 0},
-    [DV_KIND_byte_rate] = {"rate", "a rate such as 204.8GB/s", "B", 1},
-    [DV_KIND_mac_rate] = {"rate", "a rate such as 1.5Tmac/s", "mac", 1},
-    [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1},
-    [DV_KIND_hertz] = {"frequency", "a frequency such as 1.35GHz", "Hz", 0},
-    [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0},
-    [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0},
-    [DV_KIND_text] = {"text", "a text in quotes", NULL, 0},
+    [DV_KIND_count] = {"count", "a whole number such as 32", NULL, 0, {0}},
+    [DV_KIND_bytes] = {"bytes", "bytes such as 128 or 2MiB", "B", 0, {0}},
+    [DV_KIND_percent] = {"percent", "a percentage such as 20%", NULL, 0, {0}},
+    [DV_KIND_flag] = {"flag", "yes or no", NULL, 0, {"no", "yes"}},
+    [DV_KIND_grain] = {"grain",
+                       "primitive or fused",
+                       NULL,
+                       0,
+                       {"fused", "primitive"}},
+    [DV_KIND_keeping] = {"keeping",
+                         "computed or stored",
+                         NULL,
+                         0,
+                         {"computed", "stored"}},
+    [DV_KIND_byte_rate] = {"rate", "a rate such as 204.8GB/s", "B", 1, {0}},
+    [DV_KIND_mac_rate] = {"rate", "a rate such as 1.5Tmac/s", "mac", 1, {0}},
+    [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1, {0}},
+    [DV_KIND_hertz] = {"frequency", "a frequency such as 1.35GHz", "Hz", 0, {0}},
+    [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0, {0}},
+    [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0, {0}},
+    [DV_KIND_text] = {"text", "a text in quotes", NULL, 0, {0}},
 };
 
 const dv_target_field dv_target_fields[] = {
@@ -71,6 +80,7 @@ static double get(const dv_target *t, const dv_target_field *f)
     case DV_KIND_bytes:
         return (double)*(const int64_t *)p;
     case DV_KIND_flag:
+    case DV_KIND_keeping:
         return *(const int *)p;
     case DV_KIND_grain:
         return *(const dv_grain *)p;
@@ -88,6 +98,7 @@ void dv_field_set(dv_target *t, const dv_target_field *f, double v)
         *(int64_t *)p = (int64_t)v;
         break;
     case DV_KIND_flag:
+    case DV_KIND_keeping:
         *(int *)p = v != 0;
         break;
     case DV_KIND_grain:
@@ -204,10 +215,11 @@ void dv_value_print(dv_text *out, dv_target_kind k, double v)
 {
     if (dv_target_kinds[k].unit)
         put_quantity(out, k, v);
-    else if (k == DV_KIND_flag)
-        dv_put(out, "%s", v != 0 ? "yes" : "no");
     else if (k == DV_KIND_grain)
-        dv_put(out, "%s", v == DV_GRAIN_PRIMITIVE ? "primitive" : "fused");
+        dv_put(out, "%s",
+               dv_target_kinds[k].word[v == (double)DV_GRAIN_PRIMITIVE]);
+    else if (dv_target_kinds[k].word[0])
+        dv_put(out, "%s", dv_target_kinds[k].word[v != 0]);
     else
         put_number(out, v);
     if (k == DV_KIND_percent)
@@ -272,10 +284,10 @@ void dv_target_json(dv_json *j, const dv_target *t)
             dv_target_rects_json(j, f->name, rects_of(t, f));
         } else if (f->kind == DV_KIND_flag) {
             dv_json_bool(j, f->name, get(t, f) != 0);
-        } else if (f->kind == DV_KIND_grain) {
-            dv_json_string(j, f->name,
-                           t->grain == DV_GRAIN_PRIMITIVE ? "primitive"
-                                                          : "fused");
+        } else if (dv_target_kinds[f->kind].word[0]) {
+            dv_json_string(
+                j, f->name,
+                dv_target_kinds[f->kind].word[get(t, f) == f->most]);
         } else {
             dv_json_double(j, f->name, get(t, f));
         }

@@ -8,15 +8,15 @@ input x: f32[4]
 y[i] = 1 / (exp(x[i]) - exp(x[i]))
 output y
 EOF
-expect 4 'nothing is verified' "$divvy" run un.dv --verify
-has 'undecided, all 4 elements may be anything' 'its values reach'
-expect 4 'nothing is verified' "$divvy" run un.dv --verify --json
+expect 4 'undecided: for more than half' "$divvy" run un.dv --verify
+has 'undecided, 4 elements undecided' 'its values reach'
+expect 4 'undecided: for more than half' "$divvy" run un.dv --verify --json
 has '"ok": false, .*"unknown": 4'
 
-# One of two outputs is known: that is something.
+# One of two outputs is known: that is not enough.
 sed 's/output y/z[i] = x[i] + 1\noutput y, z/' un.dv >two.dv
-expect 0 '' "$divvy" run two.dv --verify
-has 'verify: ok, z is .* 4 elements may be anything for rounding errors'
+expect 4 'undecided: for more than half' "$divvy" run two.dv --verify
+has 'verify: undecided, z is .* 4 elements undecided'
 
 cat >small.dv <<'EOF'
 input a: bf16[16, 16]
@@ -25,10 +25,12 @@ y[i,j] = sum[k] a[i,k] * b[k,j]
 z[i,j]: f32 = sum[k] a[i,k] * b[k,j]
 output y, z
 EOF
-for range in 1e-20..2e-20 1e-39..2e-39 1.2e-38..2e-38; do
+for range in 1e-39..2e-39 1.2e-38..2e-38; do
     expect 0 '' "$divvy" run small.dv --verify --random=$range
     has 'verify: ok'
 done
+# A machine that has no denormals may have 0 here, or not: no result is wrong.
+expect 4 'undecided: for more than half' "$divvy" run small.dv --verify --random=1e-20..2e-20
 
 # What is known of the program as written does not make the run's known.
 cat >lowered.dv <<'EOF'
@@ -36,7 +38,7 @@ input x: f32[64]
 y[i] = 1 / (1e9*exp(x[i]) + 1 - 1e9*exp(x[i])) + max[k] x[k]
 output y
 EOF
-expect 4 'nothing is verified' "$divvy" run lowered.dv --verify
+expect 4 'undecided: for more than half' "$divvy" run lowered.dv --verify
 
 # Sums of i8 are exact: what is compared with them is.
 cat >whole.dv <<'EOF'

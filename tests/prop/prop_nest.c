@@ -2,7 +2,7 @@
 // an op computes what the oracle says the op means. All numbers are small and
 // whole, so that results are equal to the bit in any order of adding.
 #include "gen.h"
-#include "ir/eval.h"
+#include "doubles.h"
 #include "nest/nest.h"
 #include <inttypes.h>
 #include <setjmp.h>
@@ -483,7 +483,7 @@ static int as_the_oracle(const dv_program *p, dv_diag *diag, int *ready)
         memcpy(after[t], before[t], elems * sizeof(double));
     }
     dv_eval_options options = {.round = 1};
-    int ok = dv_eval(p, after, &options, diag) == DV_OK &&
+    int ok = eval_in_doubles(p, after, &options, diag) == DV_OK &&
              dv_nest_of_op(&n, &where, p, 0, diag) == DV_OK;
     if (!ok)
         no("%s", dv_diag_text(diag));

@@ -4,7 +4,7 @@
 // of threads. All numbers are small and whole, so that results are equal in any
 // order of adding.
 #include "gen.h"
-#include "ir/eval.h"
+#include "doubles.h"
 #include "run/contract.h"
 #include "with_jit.h"
 #include <inttypes.h>
@@ -425,7 +425,7 @@ static int holds(dv_jit *jit, const maker *m, const dv_program *p,
     dv_eval_options options = {.round = 1};
     assert_true(p->n_tensors <= MAX_TENSORS);
     make_values(p, before, after, m->rows);
-    int ok = dv_eval(p, after, &options, diag) == DV_OK ||
+    int ok = eval_in_doubles(p, after, &options, diag) == DV_OK ||
              no("%s", dv_diag_text(diag));
     for (int32_t i = 0; i < p->n_ops && ok; i++) {
         int32_t out = p->ops[i].write.tensor;

@@ -2,7 +2,7 @@
 // mean, planning is deterministic. Each property is tried on programs that
 // were hard to get right, then on random ones.
 #include "property.h"
-#include "ir/eval.h"
+#include "doubles.h"
 #include "plan/plan.h"
 #include "run/data.h"
 #include <math.h>
@@ -203,7 +203,7 @@ static int means_the_same(const dv_program *p, double *const *want,
     dv_diag *diag = dv_diag_create();
     double **got = new_values(a, p);
     int ok =
-        !dv_eval(a, got, &plain, diag) || case_no("%s", dv_diag_text(diag));
+        !eval_in_doubles(a, got, &plain, diag) || case_no("%s", dv_diag_text(diag));
     for (int i = 0; ok && i < p->n_tensors; i++) {
         int32_t k = dv_program_find(a, p->tensors[i].name);
         ok = k < 0 || same_values(&p->tensors[i], want[i], got[k]);
@@ -228,7 +228,7 @@ static int lowering_keeps_values(const dv_program *p, uint64_t seed)
     dv_diag *diag = dv_diag_create();
     double **want = new_values(p, p);
     int ok =
-        !dv_eval(p, want, &plain, diag) || case_no("%s", dv_diag_text(diag));
+        !eval_in_doubles(p, want, &plain, diag) || case_no("%s", dv_diag_text(diag));
     ok = ok && means_the_same(p, want, DV_GRAIN_FUSED) &&
          means_the_same(p, want, DV_GRAIN_PRIMITIVE) &&
          means_the_same(p, want, DV_GRAIN_FUNCTION);

@@ -1,0 +1,101 @@
+// Section `source` of a plan: the program as it was written, which lowering has
+// cut into ops and layout has added moves to. It is the reference that results
+// are verified against, also where a plan is read from a file.
+//
+//   source {
+//       input x: f16[4, 1000]
+//       y[i,j]: f32 = x[i,j] / (sum[k] x[i,k])
+//       output y
+//   }
+#include "plan/source.h"
+#include "ir/program.h"
+#include <string.h>
+
+dv_status dv_source_set(dv_plan *plan, const dv_program *program, dv_diag *diag)
+{
+    dv_text text = {0};
+    dv_program_print(&text, program, 4);
+    plan->source =
+        text.failed
+            ? NULL
+            : dv_arena_copy(&plan->arena, text.at ? text.at : "", text.len);
+    dv_text_free(&text);
+    return plan->source ? DV_OK : dv_nomem(diag);
+}
+
+void dv_source_print(dv_text *out, const dv_plan *plan)
+{
+    if (plan->source)
+        dv_put(out, "source {\n%s}\n", plan->source);
+}
+
+dv_status dv_source_read(dv_plan *plan, dv_lexer *lx)
+{
+    if (plan->source)
+        return dv_fail(lx->diag, DV_E_SYNTAX, dv_lex_at(lx),
+                       "a second section source");
+    dv_program *p = dv_program_new();
+    if (!p)
+        return dv_nomem(lx->diag);
+    dv_status st = dv_lex(lx);
+    p->grain = DV_GRAIN_SOURCE;
+    if (st == DV_OK)
+        st = dv_program_read_block(p, lx);
+    if (st == DV_OK)
+        st = dv_source_set(plan, p, lx->diag);
+    dv_program_destroy(p);
+    return st;
+}
+
+static int same_kind(const dv_tensor *a, const dv_tensor *b)
+{
+    return a->dtype == b->dtype && a->n_dims == b->n_dims &&
+           a->is_input == b->is_input && a->is_output == b->is_output &&
+           (a->n_dims == 0 ||
+            memcmp(a->shape, b->shape, (size_t)a->n_dims * sizeof *a->shape) ==
+                0);
+}
+
+// Every input and output of one section is the same in the other.
+static dv_status find_all(const dv_program *from, const dv_program *in,
+                          const char *section, const char *other, dv_diag *diag)
+{
+    for (int32_t i = 0; i < from->n_tensors; i++) {
+        const dv_tensor *t = &from->tensors[i];
+        int32_t k = dv_program_find(in, t->name);
+        if ((t->is_input || t->is_output) &&
+            (k < 0 || !same_kind(t, &in->tensors[k])))
+            return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                           "section %s has the %s %s, section %s has none of "
+                           "that name, type and shape",
+                           section, t->is_input ? "input" : "output", t->name,
+                           other);
+    }
+    return DV_OK;
+}
+
+dv_status dv_source_verify(const dv_plan *plan, dv_diag *diag)
+{
+    dv_program *p = NULL;
+    if (!plan->ops || !plan->source)
+        return DV_OK;
+    DV_TRY(dv_plan_source(plan, &p, diag));
+    dv_status st = find_all(p, plan->ops, "source", "program", diag);
+    if (st == DV_OK)
+        st = find_all(plan->ops, p, "program", "source", diag);
+    dv_program_destroy(p);
+    return st;
+}
+
+dv_status dv_plan_source(const dv_plan *plan, dv_program **out, dv_diag *diag)
+{
+    *out = NULL;
+    if (!plan->source)
+        return DV_OK;
+    // It was verified when it was set; warnings of it were given then.
+    dv_status st = dv_program_parse(out, plan->source, strlen(plan->source),
+                                    "source", NULL, 0, NULL);
+    return st == DV_OK ? DV_OK
+                       : dv_fail(diag, st, DV_NOWHERE,
+                                 "section source cannot be read again");
+}
