@@ -15,7 +15,8 @@
 //       rank receives, box by box and in the same order
 //
 // Small teams are proved rank by rank. Of a large team, the plan's own rank is
-// proved, and its messages are compared with those that its partners expect.
+// proved, and its messages are compared with those that its partners expect;
+// any other rank is proved before it runs (dv_plan_check_rank).
 #include "base/math.h"
 #include "plan/check.h"
 #include <inttypes.h>
@@ -552,21 +553,21 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_swap *swaps)
     return st;
 }
 
-static dv_status check_ranks(walk *w, dv_arena *arena)
+// Every rank of a small team, and every pair of them.
+static dv_status check_all(walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
-    int64_t size = dv_team_size(t), n = size <= ALL_RANKS ? size : 1;
+    int64_t n = dv_team_size(t);
     dv_swap *all = DV_NEW(arena, dv_swap, n * t->n_swaps);
     if (!all)
         return dv_nomem(w->diag);
     for (int64_t i = 0; i < n; i++) {
-        int64_t rank = n == size ? i : t->rank;
         dv_swap *mine = all + i * t->n_swaps;
-        if (!messages_of(w->plan, rank, mine, arena))
+        if (!messages_of(w->plan, i, mine, arena))
             return dv_nomem(w->diag);
-        DV_TRY(walk_rank(w, rank, mine));
+        DV_TRY(walk_rank(w, i, mine));
     }
-    for (int64_t i = 0; i < n * n && n == size; i++)
+    for (int64_t i = 0; i < n * n; i++)
         for (int32_t k = 0; k < t->n_swaps; k++)
             DV_TRY(check_pair(w->plan, k, i / n, &all[i / n * t->n_swaps + k],
                               i % n, &all[i % n * t->n_swaps + k], w->at,
@@ -574,30 +575,30 @@ static dv_status check_ranks(walk *w, dv_arena *arena)
     return DV_OK;
 }
 
-// Compare what the plan lists with what one other rank would list.
+// Compare the messages of the rank at hand with those of a partner.
 static dv_status check_partner(const walk *w, int32_t swap, int64_t rank,
                                dv_arena *arena)
 {
-    const dv_team *t = w->t;
-    dv_swap other;
-    if (!dv_team_messages(&other, w->p, t, swap, rank, arena))
+    dv_swap other = w->t->swaps[swap];
+    if (rank != w->t->rank &&
+        !dv_team_messages(&other, w->p, w->t, swap, rank, arena))
         return dv_nomem(w->diag);
-    DV_TRY(check_pair(w->plan, swap, t->rank, &t->swaps[swap], rank, &other,
+    DV_TRY(check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
                       w->at, w->diag));
-    return check_pair(w->plan, swap, rank, &other, t->rank, &t->swaps[swap],
+    return check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
                       w->at, w->diag);
 }
 
-// The partners are those that the plan lists, and those that its rank has by
+// The partners are those that the plan lists, and those that the rank has by
 // formula: a message that was left out has a partner who waits for it.
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
     for (int32_t k = 0; k < t->n_swaps; k++) {
         dv_swap own;
-        if (!dv_team_messages(&own, w->p, t, k, t->rank, arena))
+        if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
             return dv_nomem(w->diag);
-        const dv_swap *s = &t->swaps[k];
+        const dv_swap *s = &w->swaps[k];
         const dv_piece *lists[4] = {s->sends, s->receives, own.sends,
                                     own.receives};
         int32_t n[4] = {s->n_sends, s->n_receives, own.n_sends, own.n_receives};
@@ -609,6 +610,16 @@ static dv_status check_partners(const walk *w, dv_arena *arena)
     return DV_OK;
 }
 
+// One rank of a large team, and its partners.
+static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
+{
+    dv_swap *mine = DV_NEW(arena, dv_swap, w->t->n_swaps);
+    if (!mine || !messages_of(w->plan, rank, mine, arena))
+        return dv_nomem(w->diag);
+    DV_TRY(walk_rank(w, rank, mine));
+    return check_partners(w, arena);
+}
+
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
 {
     walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
@@ -618,9 +629,22 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
     DV_TRY(check_follows(&w));
     DV_TRY(check_listed(&w));
     dv_arena arena = {0};
-    dv_status st = check_ranks(&w, &arena);
-    if (st == DV_OK && dv_team_size(w.t) > ALL_RANKS)
-        st = check_partners(&w, &arena);
+    dv_status st = dv_team_size(w.t) <= ALL_RANKS
+                       ? check_all(&w, &arena)
+                       : check_rank(&w, w.t->rank, &arena);
+    dv_arena_free(&arena);
+    return st;
+}
+
+dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
+{
+    if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
+        return DV_OK; // dv_plan_check has proved it
+    walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
+    w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};
+    w.diag = diag;
+    dv_arena arena = {0};
+    dv_status st = check_rank(&w, rank, &arena);
     dv_arena_free(&arena);
     return st;
 }

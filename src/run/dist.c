@@ -317,6 +317,7 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                        "%d threads: MPI was initialized for one; "
                        "MPI_THREAD_FUNNELED allows more",
                        (int)options->threads);
+    DV_TRY(dv_plan_check_rank(plan, comm->rank, diag));
     dv_arena arena = {0};
     dv_rank *r = DV_NEW(&arena, dv_rank, 1);
     if (!r)
