@@ -59,8 +59,8 @@ static int one_plan(report *out, const char *stage, uint64_t seed)
     }
     for (int i = 0; i < PER_PLAN; i++) {
         rng r = {seed * 1000003 + (uint64_t)i};
-        char *text =
-            mutate_plan(&r, s.text, dist ? MUTATE_DIST : MUTATE_OTHERS);
+        char *text = mutate_plan(&r, s.text, s.donor,
+                                 dist ? MUTATE_DIST : MUTATE_OTHERS);
         if (!text)
             continue;
         out->mutant = i;

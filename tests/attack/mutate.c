@@ -81,15 +81,15 @@ static void remove_lines(lines *l, span s)
     l->n -= n;
 }
 
-// Copies of the lines of `s`, before line `to`.
-static void insert_copy(lines *l, span s, int to)
+// Copies of lines of another text, or of the same, before line `to`.
+static void insert_copy(lines *l, const lines *from, span s, int to)
 {
     int n = s.end - s.first;
     if (l->n + n > MAX_LINES)
         return;
     char **copies = malloc((size_t)n * sizeof *copies);
     for (int i = 0; i < n; i++)
-        copies[i] = same_line(l->at[s.first + i]);
+        copies[i] = same_line(from->at[s.first + i]);
     memmove(l->at + to + n, l->at + to, (size_t)(l->n - to) * sizeof *l->at);
     memcpy(l->at + to, copies, (size_t)n * sizeof *copies);
     l->n += n;
@@ -162,6 +162,13 @@ static int is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '+';
 }
 
+// A dash in place of a number: no axis.
+static int is_dash(const char *line, int i)
+{
+    return line[i] == '-' && i > 0 &&
+           (line[i - 1] == '[' || line[i - 1] == ' ');
+}
+
 // Words of a line that begin with a letter, or numbers.
 static int tokens_of(const char *line, int numbers, span *out, int most)
 {
@@ -170,11 +177,13 @@ static int tokens_of(const char *line, int numbers, span *out, int most)
         int end = i;
         while (is_word(line[end]))
             end++;
-        if (end == i) {
+        if (end == i && !(numbers && is_dash(line, i))) {
             i++;
             continue;
         }
-        if (!!isdigit((unsigned char)line[i]) == numbers)
+        if (end == i)
+            end++;
+        if (line[i] == '-' || !!isdigit((unsigned char)line[i]) == numbers)
             out[n++] = (span){i, end};
         i = end;
     }
@@ -233,15 +242,18 @@ static void change_number(rng *r, lines *l, span in)
         return;
     memcpy(was, l->at[line] + token.first, (size_t)(token.end - token.first));
     was[token.end - token.first] = 0;
-    snprintf(by, sizeof by, "%" PRId64,
-             other_number(r, strtoll(was, NULL, 10)));
+    int64_t n = other_number(r, strtoll(was, NULL, 10));
+    if (n < 0 && rng_percent(r, 80))
+        snprintf(by, sizeof by, "-");
+    else
+        snprintf(by, sizeof by, "%" PRId64, n);
     if (rng_percent(r, 80)) {
         replace(&l->at[line], token, by);
         return;
     }
     for (int i = in.first; i < in.end; i++) {
-        int n = tokens_of(l->at[i], 1, found, 64);
-        for (int k = n - 1; k >= 0; k--)
+        int n_found = tokens_of(l->at[i], 1, found, 64);
+        for (int k = n_found - 1; k >= 0; k--)
             if (!strncmp(l->at[i] + found[k].first, was, strlen(was)) &&
                 (int)strlen(was) == found[k].end - found[k].first)
                 replace(&l->at[i], found[k], by);
@@ -297,7 +309,7 @@ static void split_range(rng *r, lines *l, span in)
         return;
     char by[32];
     snprintf(by, sizeof by, "%" PRId64, low + 1 + rng_below(r, high - low - 1));
-    insert_copy(l, (span){line, line + 1}, line);
+    insert_copy(l, l, (span){line, line + 1}, line);
     replace(&l->at[line], (span){at + 2, end}, by);
     replace(&l->at[line + 1], (span){first, at}, by);
 }
@@ -341,11 +353,36 @@ static void move_block(rng *r, lines *l, span in, int i, int keep)
                  : in.first + 1 + (int)rng_below(r, in.end - in.first - 1);
     if (to > b.first && to < b.end)
         return;
-    insert_copy(l, b, to);
+    insert_copy(l, l, b, to);
     if (keep)
         return;
     int n = to <= b.first ? b.end - b.first : 0;
     remove_lines(l, (span){b.first + n, b.end + n});
+}
+
+// Take the section of the same name from another plan of the program, or a line
+// or block of it.
+static void borrow(rng *r, lines *l, span in, const lines *donor, int sections)
+{
+    span found[16], from = {0, 0};
+    size_t name = strcspn(l->at[in.first], " ");
+    int n = find_sections(donor, sections, found, 16);
+    for (int i = 0; i < n; i++)
+        if (!strncmp(donor->at[found[i].first], l->at[in.first], name + 1))
+            from = found[i];
+    if (from.end - from.first < 3 || in.end - in.first < 3)
+        return;
+    if (rng_percent(r, 30)) {
+        insert_copy(l, donor, from, in.end);
+        remove_lines(l, in);
+        return;
+    }
+    int i = in.first + 1 + (int)rng_below(r, in.end - in.first - 2);
+    int k = from.first + 1 + (int)rng_below(r, from.end - from.first - 2);
+    span old = block_at(l, in, i), new = block_at(donor, from, k);
+    insert_copy(l, donor, new, old.end);
+    if (rng_percent(r, 80))
+        remove_lines(l, old);
 }
 
 static void change_section(rng *r, lines *l, span in)
@@ -377,9 +414,27 @@ static void change_section(rng *r, lines *l, span in)
         remove_lines(l, in);
 }
 
+// Homes are numbered in turn, and refused otherwise: number them again, so that
+// other rules have to find what is wrong.
+static void number_homes(lines *l)
+{
+    span found[16];
+    int n = find_sections(l, MUTATE_OTHERS, found, 16);
+    for (int s = 0; s < n; s++) {
+        if (strncmp(l->at[found[s].first], "scratch ", 8) != 0)
+            continue;
+        for (int i = found[s].first + 1; i + 1 < found[s].end; i++) {
+            char by[16];
+            int digits = (int)strcspn(l->at[i], ":");
+            snprintf(by, sizeof by, "    %d", i - found[s].first - 1);
+            replace(&l->at[i], (span){0, digits}, by);
+        }
+    }
+}
+
 // One change most of the time; several may make up for each other. 0: the text
 // has no such section.
-static int change_text(rng *r, lines *l, int sections)
+static int change_text(rng *r, lines *l, const lines *donor, int sections)
 {
     span found[16];
     int changes = rng_percent(r, 70) ? 1 : 2 + (int)rng_below(r, 3);
@@ -387,18 +442,26 @@ static int change_text(rng *r, lines *l, int sections)
         int n = find_sections(l, sections, found, 16);
         if (n == 0)
             return i > 0;
-        change_section(r, l, found[rng_below(r, n)]);
+        span in = found[rng_below(r, n)];
+        if (!strncmp(l->at[in.first], "target ", 7) && rng_percent(r, 80))
+            in = found[n - 1]; // most of the target is not the plan's
+        if (rng_percent(r, 20))
+            borrow(r, l, in, donor, sections);
+        else
+            change_section(r, l, in);
     }
+    if (rng_percent(r, 90))
+        number_homes(l);
     return 1;
 }
 
-char *mutate_plan(rng *r, const char *text, int sections)
+char *mutate_plan(rng *r, const char *text, const char *donor, int sections)
 {
-    lines l = split_text(text);
+    lines l = split_text(text), other = split_text(donor);
     char *before = join_lines(&l), *after = NULL;
     // Some changes change nothing: try others.
     for (int i = 0; i < 100 && !after; i++) {
-        if (!change_text(r, &l, sections))
+        if (!change_text(r, &l, &other, sections))
             break;
         after = join_lines(&l);
         if (!strcmp(before, after)) {
@@ -408,5 +471,6 @@ char *mutate_plan(rng *r, const char *text, int sections)
     }
     free(before);
     free_lines(&l);
+    free_lines(&other);
     return after;
 }

@@ -11,6 +11,7 @@ enum {
 };
 
 // A changed copy of a plan's text, from malloc, without comments; NULL when the
-// plan has no such section.
-char *mutate_plan(rng *r, const char *text, int sections);
+// plan has no such section. Lines, blocks and whole sections may come from
+// `donor`, another plan of the same program.
+char *mutate_plan(rng *r, const char *text, const char *donor, int sections);
 #endif

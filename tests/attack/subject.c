@@ -127,24 +127,38 @@ static void choose_options(rng *r, dv_plan_options *o, int64_t team)
         o->scratch = "off";
 }
 
-static int make_plan(subject *s, rng *r, int64_t team)
+static dv_plan *make_plan(const subject *s, const dv_target *t, rng *r,
+                          int64_t team)
 {
-    dv_target *t = NULL;
+    dv_plan *plan = NULL;
     dv_plan_options o = DV_PLAN_OPTIONS_INIT;
     dv_diag *diag = dv_diag_create();
     choose_options(r, &o, team);
-    int ok = team ? !dv_target_load(&t, "host", diag) : make_target(&t, r);
-    if (ok && t->here && !team) { // cores are threads there
+    if (t->here && !team) { // cores are threads there
         o.threads = o.cores;
         o.cores = 0;
     }
-    ok = ok && !dv_plan_create(&s->plan, s->program, t, &o, diag);
-    ok = ok && !dv_plan_check(s->plan, diag);
-    if (!ok)
+    if (dv_plan_create(&plan, s->program, t, &o, diag) ||
+        dv_plan_check(plan, diag)) {
         case_no("no plan: %s", dv_diag_text(diag));
-    dv_target_destroy(t);
+        dv_plan_destroy(plan);
+        plan = NULL;
+    }
     dv_diag_destroy(diag);
-    return ok;
+    return plan;
+}
+
+static int make_plans(subject *s, rng *r, int64_t team)
+{
+    dv_target *t = NULL;
+    int ok = team ? !dv_target_load(&t, "host", NULL) : make_target(&t, r);
+    s->plan = ok ? make_plan(s, t, r, team) : NULL;
+    dv_plan *other = s->plan ? make_plan(s, t, r, team) : NULL;
+    dv_target_destroy(t);
+    if (s->plan)
+        s->donor = dv_plan_text(other ? other : s->plan);
+    dv_plan_destroy(other);
+    return s->plan != NULL;
 }
 
 // -- Running ---------------------------------------------------------------
@@ -253,7 +267,7 @@ int subject_make(subject *s, uint64_t seed, int64_t team)
 {
     rng r = {seed * 0x9e3779b97f4a7c15u + 1};
     *s = (subject){0};
-    int ok = make_program(s, &r, seed) && make_plan(s, &r, team);
+    int ok = make_program(s, &r, seed) && make_plans(s, &r, team);
     if (ok)
         ok = run_plan(s, s->plan, &r, 0, &s->right) == FATE_SAME;
     if (ok)
@@ -268,6 +282,7 @@ void subject_free(subject *s)
     if (s->right)
         case_free(s->right, s->plan->ops);
     dv_free(s->text);
+    dv_free(s->donor);
     dv_plan_destroy(s->plan);
     dv_program_destroy(s->program);
     *s = (subject){0};

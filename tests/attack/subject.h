@@ -9,6 +9,7 @@ typedef struct subject {
     dv_program *program; // as written
     dv_plan *plan;
     char *text;   // of the plan; dv_free
+    char *donor;  // of another plan of the program, made with other options
     void **right; // outputs of the plan, which agree with the oracle
 } subject;
 
