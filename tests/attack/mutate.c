@@ -385,8 +385,57 @@ static void borrow(rng *r, lines *l, span in, const lines *donor, int sections)
         remove_lines(l, old);
 }
 
+// The ops a..b of a group's first line; 0: it is none.
+static int ops_of(const char *line, span at[2], int *a, int *b)
+{
+    span found[8];
+    if (strncmp(line, "    group ops ", 14) != 0 ||
+        tokens_of(line, 1, found, 8) < 3)
+        return 0;
+    at[0] = found[0];
+    at[1] = found[1];
+    *a = atoi(line + at[0].first);
+    *b = atoi(line + at[1].first);
+    return 1;
+}
+
+static void set_number(char **line, span at, int n)
+{
+    char by[16];
+    snprintf(by, sizeof by, "%d", n);
+    replace(line, at, by);
+}
+
+// One group of two that follow each other, with the tiles of the first; or two
+// groups of one, with the same tiles.
+static void regroup(rng *r, lines *l, span in)
+{
+    span at[2], next_at[2];
+    int i = in.first + 1 + (int)rng_below(r, in.end - in.first - 2), a, b, c, d;
+    while (i > in.first && !ops_of(l->at[i], at, &a, &b))
+        i--;
+    if (i == in.first)
+        return;
+    span block = block_at(l, in, i);
+    if (b - a > 1 && rng_percent(r, 50)) {
+        int middle = a + 1 + (int)rng_below(r, b - a - 1);
+        insert_copy(l, l, block, block.end);
+        set_number(&l->at[i], at[1], middle);
+        set_number(&l->at[block.end], at[0], middle);
+    } else if (block.end < in.end &&
+               ops_of(l->at[block.end], next_at, &c, &d) && c == b) {
+        set_number(&l->at[i], at[1], d);
+        remove_lines(l, block_at(l, in, block.end));
+    }
+}
+
 static void change_section(rng *r, lines *l, span in)
 {
+    if (!strncmp(l->at[in.first], "groups ", 7) && in.end - in.first > 2 &&
+        rng_percent(r, 25)) {
+        regroup(r, l, in);
+        return;
+    }
     int last = in.end - in.first - 2; // lines inside
     int i = in.first + 1 + (last > 0 ? (int)rng_below(r, last) : 0);
     int what = (int)rng_below(r, 100);
