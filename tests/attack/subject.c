@@ -172,13 +172,13 @@ static dv_status run_team(const dv_plan *plan, rng *r, void *const *data,
     return dv_ranks_run_as(plan, &how, data, NULL, diag);
 }
 
-static dv_status run_as(const dv_plan *plan, int seq, void *const *data,
-                        dv_diag *diag)
+static dv_status run_as(const dv_plan *plan, dv_run_kind kind,
+                        void *const *data, dv_diag *diag)
 {
     dv_exec *x = NULL;
     dv_status st = dv_exec_create(&x, plan, diag);
-    if (st == DV_OK && seq)
-        st = dv_exec_use(x, DV_RUN_SEQ, diag);
+    if (st == DV_OK && kind != dv_exec_kind(x))
+        st = dv_exec_use(x, kind, diag);
     if (st == DV_OK)
         st = case_bind(x, plan->ops, data, diag);
     if (st == DV_OK)
@@ -215,13 +215,13 @@ int subject_right(const subject *s, const dv_plan *plan, void *const *after)
     return ok;
 }
 
-static fate run_plan(const subject *s, const dv_plan *plan, rng *r, int seq,
-                     void ***kept)
+static fate run_plan(const subject *s, const dv_plan *plan, rng *r,
+                     dv_run_kind kind, void ***kept)
 {
     void **data = case_buffers(plan->ops);
     dv_diag *diag = dv_diag_create();
     dv_status st = plan->team.n_axes ? run_team(plan, r, data, diag)
-                                     : run_as(plan, seq, data, diag);
+                                     : run_as(plan, kind, data, diag);
     fate f = FATE_SAME;
     if (st != DV_OK) {
         f = FATE_NOT_RUN;
@@ -256,9 +256,11 @@ fate subject_try(const subject *s, const char *text, rng *r)
     dv_plan *plan = subject_accept(text, &f);
     if (!plan)
         return f;
-    f = run_plan(s, plan, r, 0, NULL);
-    if (f == FATE_SAME && !plan->team.n_axes)
-        f = run_plan(s, plan, r, 1, NULL);
+    static const dv_run_kind kinds[] = {DV_RUN_SIM, DV_RUN_THREADS, DV_RUN_SEQ};
+    int n = plan->team.n_axes ? 1 : 3;
+    f = FATE_SAME;
+    for (int i = 0; i < n && f == FATE_SAME; i++)
+        f = run_plan(s, plan, r, kinds[i], NULL);
     dv_plan_destroy(plan);
     return f;
 }
@@ -269,7 +271,7 @@ int subject_make(subject *s, uint64_t seed, int64_t team)
     *s = (subject){0};
     int ok = make_program(s, &r, seed) && make_plans(s, &r, team);
     if (ok)
-        ok = run_plan(s, s->plan, &r, 0, &s->right) == FATE_SAME;
+        ok = run_plan(s, s->plan, &r, DV_RUN_SEQ, &s->right) == FATE_SAME;
     if (ok)
         s->text = dv_plan_text(s->plan);
     if (!ok)

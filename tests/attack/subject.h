@@ -28,8 +28,8 @@ typedef enum fate {
 // of a random rank. Returns 0 when there is none for this seed.
 int subject_make(subject *s, uint64_t seed, int64_t team);
 void subject_free(subject *s);
-// Run it as the plan says: on the ranks of a team, else one after the other and
-// as its target is run, by threads or in the simulator.
+// Run it: on the ranks of a team, else in the simulator, on threads and by the
+// sequential executor.
 fate subject_try(const subject *s, const char *text, rng *r);
 // Read and check a changed plan; NULL unless it is accepted.
 dv_plan *subject_accept(const char *text, fate *out);
