@@ -110,7 +110,7 @@ static int wanted(const char *line, int sections)
 {
     if (!isalpha((unsigned char)line[0]) || !strchr(line, '{'))
         return 0;
-    if (!strncmp(line, "program", 7))
+    if (!strncmp(line, "program", 7) || !strncmp(line, "source", 6))
         return 0;
     return sections & (strncmp(line, "dist", 4) ? MUTATE_OTHERS : MUTATE_DIST);
 }
