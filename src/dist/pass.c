@@ -385,6 +385,10 @@ static dv_status read_swap(reader *r)
         DV_TRY(read_piece(r, dv_lex_is(r->lx, "from") ? &in : &out,
                           p->tensors[s.tensor].n_dims));
     DV_TRY(dv_lex_expect(r->lx, '}', "'from', 'to' or '}'"));
+    // The text may list messages in any order. Ranks pack and unpack boxes in
+    // the order that dv_team_messages gives to everybody.
+    dv_pieces_sort(&in);
+    dv_pieces_sort(&out);
     s.receives = in.at, s.n_receives = in.n;
     s.sends = out.at, s.n_sends = out.n;
     dv_swap *room = DV_PUSH(&r->plan->arena, dv_swap, r->t->swaps,

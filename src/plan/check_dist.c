@@ -11,9 +11,12 @@
 //       tensor was last written; repeats are gone through twice
 //   C19 what comes in one exchange is read by its op, is not owned, comes once,
 //       and comes from a rank that owns it
-//   C20 what is sent is what the other side receives, box by box
+//   C20 messages are listed by rank, and what is sent to a rank is what that
+//       rank receives, box by box and in the same order
 //
-// Small teams are proved rank by rank; of a large one the plan's own rank is.
+// Small teams are proved rank by rank. Of a large team, the plan's own rank is
+// proved, and its messages are compared with those that its partners expect;
+// any other rank is proved before it runs (dv_plan_check_rank).
 #include "base/math.h"
 #include "plan/check.h"
 #include <inttypes.h>
@@ -459,26 +462,32 @@ static int same_box(const dv_box *a, const dv_box *b)
     return 1;
 }
 
-static int32_t listed(const dv_piece *l, int32_t n, int64_t rank,
-                      const dv_box *b)
+// The next message of a list from number i on that has this partner; n: none.
+static int32_t next_of(const dv_piece *l, int32_t n, int32_t i, int64_t rank)
 {
-    int32_t k = 0;
-    for (int32_t i = 0; i < n; i++)
-        k += l[i].rank == rank && (!b || same_box(&l[i].box, b));
-    return k;
+    while (i < n && l[i].rank != rank)
+        i++;
+    return i;
+}
+
+// Does one list have the same boxes for partner `a` as the other has for
+// partner `b`, in the same order?
+static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
+                      const dv_piece *m, int32_t n_m, int64_t b)
+{
+    int32_t i = next_of(l, n, 0, a), k = next_of(m, n_m, 0, b);
+    while (i < n && k < n_m && same_box(&l[i].box, &m[k].box)) {
+        i = next_of(l, n, i + 1, a);
+        k = next_of(m, n_m, k + 1, b);
+    }
+    return i == n && k == n_m;
 }
 
 static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
                             const dv_swap *s, int64_t to, const dv_swap *r,
                             dv_loc at, dv_diag *diag)
 {
-    int ok = listed(s->sends, s->n_sends, to, NULL) ==
-             listed(r->receives, r->n_receives, from, NULL);
-    for (int32_t i = 0; i < s->n_sends && ok; i++)
-        if (s->sends[i].rank == to)
-            ok =
-                listed(r->receives, r->n_receives, from, &s->sends[i].box) == 1;
-    if (ok)
+    if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
         return DV_OK;
     const dv_swap *w = &plan->team.swaps[swap];
     return dv_fail(diag, DV_E_CHECK, at,
@@ -486,6 +495,29 @@ static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
                    " of %s is not what that receives",
                    plan->ops->ops[w->op].name, from, to,
                    plan->ops->tensors[w->tensor].name);
+}
+
+// All boxes for one partner are one message, so they must stand together.
+static int by_rank(const dv_piece *l, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++)
+        if (l[i].rank < l[i - 1].rank)
+            return 0;
+    return 1;
+}
+
+static dv_status check_listed(const walk *w)
+{
+    for (int32_t i = 0; i < w->t->n_swaps; i++) {
+        const dv_swap *s = &w->t->swaps[i];
+        if (!by_rank(s->sends, s->n_sends) ||
+            !by_rank(s->receives, s->n_receives))
+            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, s->off),
+                           "op %s: the messages of %s are not listed by rank",
+                           w->p->ops[s->op].name,
+                           w->p->tensors[s->tensor].name);
+    }
+    return DV_OK;
 }
 
 // -- All of it -------------------------------------------------------------
@@ -521,21 +553,21 @@ static dv_status walk_rank(walk *w, int64_t rank, dv_swap *swaps)
     return st;
 }
 
-static dv_status check_ranks(walk *w, dv_arena *arena)
+// Every rank of a small team, and every pair of them.
+static dv_status check_all(walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
-    int64_t size = dv_team_size(t), n = size <= ALL_RANKS ? size : 1;
+    int64_t n = dv_team_size(t);
     dv_swap *all = DV_NEW(arena, dv_swap, n * t->n_swaps);
     if (!all)
         return dv_nomem(w->diag);
     for (int64_t i = 0; i < n; i++) {
-        int64_t rank = n == size ? i : t->rank;
         dv_swap *mine = all + i * t->n_swaps;
-        if (!messages_of(w->plan, rank, mine, arena))
+        if (!messages_of(w->plan, i, mine, arena))
             return dv_nomem(w->diag);
-        DV_TRY(walk_rank(w, rank, mine));
+        DV_TRY(walk_rank(w, i, mine));
     }
-    for (int64_t i = 0; i < n * n && n == size; i++)
+    for (int64_t i = 0; i < n * n; i++)
         for (int32_t k = 0; k < t->n_swaps; k++)
             DV_TRY(check_pair(w->plan, k, i / n, &all[i / n * t->n_swaps + k],
                               i % n, &all[i % n * t->n_swaps + k], w->at,
@@ -543,22 +575,49 @@ static dv_status check_ranks(walk *w, dv_arena *arena)
     return DV_OK;
 }
 
+// Compare the messages of the rank at hand with those of a partner.
+static dv_status check_partner(const walk *w, int32_t swap, int64_t rank,
+                               dv_arena *arena)
+{
+    dv_swap other = w->t->swaps[swap];
+    if (rank != w->t->rank &&
+        !dv_team_messages(&other, w->p, w->t, swap, rank, arena))
+        return dv_nomem(w->diag);
+    DV_TRY(check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
+                      w->at, w->diag));
+    return check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
+                      w->at, w->diag);
+}
+
+// The partners are those that the plan lists, and those that the rank has by
+// formula: a message that was left out has a partner who waits for it.
 static dv_status check_partners(const walk *w, dv_arena *arena)
 {
     const dv_team *t = w->t;
     for (int32_t k = 0; k < t->n_swaps; k++) {
-        const dv_swap *s = &t->swaps[k];
-        for (int32_t i = 0; i < s->n_sends; i++) {
-            dv_swap other;
-            if (i && s->sends[i].rank == s->sends[i - 1].rank)
-                continue;
-            if (!dv_team_messages(&other, w->p, t, k, s->sends[i].rank, arena))
-                return dv_nomem(w->diag);
-            DV_TRY(check_pair(w->plan, k, t->rank, s, s->sends[i].rank, &other,
-                              w->at, w->diag));
-        }
+        dv_swap own;
+        if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
+            return dv_nomem(w->diag);
+        const dv_swap *s = &w->swaps[k];
+        const dv_piece *lists[4] = {s->sends, s->receives, own.sends,
+                                    own.receives};
+        int32_t n[4] = {s->n_sends, s->n_receives, own.n_sends, own.n_receives};
+        for (int l = 0; l < 4; l++)
+            for (int32_t i = 0; i < n[l]; i++)
+                if (i == 0 || lists[l][i].rank != lists[l][i - 1].rank)
+                    DV_TRY(check_partner(w, k, lists[l][i].rank, arena));
     }
     return DV_OK;
+}
+
+// One rank of a large team, and its partners.
+static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
+{
+    dv_swap *mine = DV_NEW(arena, dv_swap, w->t->n_swaps);
+    if (!mine || !messages_of(w->plan, rank, mine, arena))
+        return dv_nomem(w->diag);
+    DV_TRY(walk_rank(w, rank, mine));
+    return check_partners(w, arena);
 }
 
 dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
@@ -568,10 +627,24 @@ dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
     w.diag = diag;
     DV_TRY(check_cuts(&w));
     DV_TRY(check_follows(&w));
+    DV_TRY(check_listed(&w));
     dv_arena arena = {0};
-    dv_status st = check_ranks(&w, &arena);
-    if (st == DV_OK && dv_team_size(w.t) > ALL_RANKS)
-        st = check_partners(&w, &arena);
+    dv_status st = dv_team_size(w.t) <= ALL_RANKS
+                       ? check_all(&w, &arena)
+                       : check_rank(&w, w.t->rank, &arena);
+    dv_arena_free(&arena);
+    return st;
+}
+
+dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
+{
+    if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
+        return DV_OK; // dv_plan_check has proved it
+    walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
+    w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};
+    w.diag = diag;
+    dv_arena arena = {0};
+    dv_status st = check_rank(&w, rank, &arena);
     dv_arena_free(&arena);
     return st;
 }

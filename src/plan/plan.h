@@ -276,6 +276,9 @@ int dv_pass_find(const char *name);
 #include "plan/pass.def"
 #undef PASS
 
+// Of a large team dv_plan_check proves the plan's own rank alone. This proves
+// another one, of a plan that dv_plan_check accepts.
+dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag);
 // Does the user want a team, or has the plan one that is to be made again?
 int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan);
 // Its section as JSON.

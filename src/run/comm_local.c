@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
 #include "run/comm.h"
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -85,8 +86,28 @@ static void drop_slot(dv_local *l, slot *s)
     dv_release(s);
 }
 
-static int fill_wire(dv_local *l, dv_wire *w, int64_t rank, int32_t number,
-                     const dv_link *sends, const dv_link *receives)
+// The slot of one end of a message. Both ends must have the same size in mind:
+// whoever came first has allocated it.
+static dv_status join_slot(slot **out, dv_local *l, int64_t from, int64_t to,
+                           int32_t number, int64_t bytes, dv_diag *diag)
+{
+    *out = find_slot(l, from, to, number, bytes);
+    if (!*out)
+        return dv_nomem(diag);
+    if ((*out)->bytes == bytes)
+        return DV_OK;
+    int64_t theirs = (*out)->bytes;
+    *out = NULL;
+    return dv_fail(diag, DV_E_CHECK, DV_NOWHERE,
+                   "ranks %" PRId64 " and %" PRId64
+                   " disagree about a message: %" PRId64 " and %" PRId64
+                   " bytes",
+                   from, to, theirs, bytes);
+}
+
+static dv_status fill_wire(dv_local *l, dv_wire *w, int64_t rank,
+                           int32_t number, const dv_link *sends,
+                           const dv_link *receives, dv_diag *diag)
 {
     w->sends = DV_NEW(&w->arena, dv_link, w->n_sends);
     w->receives = DV_NEW(&w->arena, dv_link, w->n_receives);
@@ -94,21 +115,18 @@ static int fill_wire(dv_local *l, dv_wire *w, int64_t rank, int32_t number,
     w->in = DV_NEW(&w->arena, slot *, w->n_receives);
     w->there = DV_NEW(&w->arena, char, w->n_receives);
     if (!w->sends || !w->receives || !w->out || !w->in || !w->there)
-        return 0;
+        return dv_nomem(diag);
     for (int32_t i = 0; i < w->n_sends; i++) {
         w->sends[i] = sends[i];
-        w->out[i] = find_slot(l, rank, sends[i].rank, number, sends[i].bytes);
-        if (!w->out[i])
-            return 0;
+        DV_TRY(join_slot(&w->out[i], l, rank, sends[i].rank, number,
+                         sends[i].bytes, diag));
     }
     for (int32_t i = 0; i < w->n_receives; i++) {
         w->receives[i] = receives[i];
-        w->in[i] =
-            find_slot(l, receives[i].rank, rank, number, receives[i].bytes);
-        if (!w->in[i])
-            return 0;
+        DV_TRY(join_slot(&w->in[i], l, receives[i].rank, rank, number,
+                         receives[i].bytes, diag));
     }
-    return 1;
+    return DV_OK;
 }
 
 static void local_close(dv_comm *c, dv_wire *w)
@@ -140,13 +158,13 @@ static dv_status local_open(dv_comm *c, dv_wire **out, int32_t number,
     w->n_sends = n_sends;
     w->n_receives = n_receives;
     pthread_mutex_lock(&l->lock);
-    int ok = fill_wire(l, w, c->rank, number, sends, receives);
+    dv_status st = fill_wire(l, w, c->rank, number, sends, receives, diag);
     pthread_mutex_unlock(&l->lock);
-    if (ok)
+    if (st == DV_OK)
         *out = w;
     else
         local_close(c, w);
-    return ok ? DV_OK : dv_nomem(diag);
+    return st;
 }
 
 static dv_status local_start(dv_comm *c, dv_wire *w)

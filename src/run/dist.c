@@ -214,7 +214,30 @@ static dv_status make_sums(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// What all ranks must have alike: the program and who owns what.
+static uint64_t hash_int(uint64_t h, int64_t n)
+{
+    return dv_hash(h, &n, sizeof n);
+}
+
+// Which sums are cut, and what travels before which op. Ranks open the wires
+// of exchanges and of combined sums in this order.
+static uint64_t hash_messages(uint64_t h, const dv_team *t)
+{
+    for (int32_t i = 0; i < t->n_follows; i++) {
+        const dv_follow *f = &t->follows[i];
+        h = hash_int(hash_int(h, f->op), f->var);
+        h = hash_int(hash_int(h, f->read), f->dim);
+    }
+    for (int32_t i = 0; i < t->n_swaps; i++) {
+        const dv_swap *s = &t->swaps[i];
+        h = hash_int(hash_int(h, s->op), s->tensor);
+        h = hash_int(hash_int(h, s->repeat), s->n_prior);
+        h = dv_hash(h, s->prior, (size_t)s->n_prior * sizeof *s->prior);
+    }
+    return h;
+}
+
+// What all ranks must have alike: the program, who owns what, and what travels.
 static dv_status hash_plan(dv_rank *r, dv_diag *diag)
 {
     dv_text text = {0};
@@ -231,6 +254,7 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     for (int32_t i = 0; i < r->p->n_tensors; i++)
         r->hash = dv_hash(r->hash, t->tensors[i].axis,
                           (size_t)t->tensors[i].n_dims * sizeof(int));
+    r->hash = hash_messages(r->hash, t);
     return DV_OK;
 }
 
@@ -293,6 +317,7 @@ dv_status dv_rank_create(dv_rank **out, const dv_plan *plan, dv_comm *comm,
                        "%d threads: MPI was initialized for one; "
                        "MPI_THREAD_FUNNELED allows more",
                        (int)options->threads);
+    DV_TRY(dv_plan_check_rank(plan, comm->rank, diag));
     dv_arena arena = {0};
     dv_rank *r = DV_NEW(&arena, dv_rank, 1);
     if (!r)

@@ -3,7 +3,7 @@
 
 // -- Preparing -------------------------------------------------------------
 
-// Cut pieces, which are sorted by rank, into one message per partner.
+// Cut pieces, which are sorted by rank (C20), into one message per partner.
 static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
                       dv_link **links, int32_t **at, int32_t *n_links)
 {

@@ -245,13 +245,15 @@ static void tick(void *user, double share)
     t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
 }
 
-static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
+// Ops first_op..end_op of a group: tile by tile, all of them in each tile.
+static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
+                           int32_t first_op, int32_t end_op)
 {
     int first = 1;
     for (int32_t d = 0; d < g->n_deals; d++) {
         const dv_deal *deal = &g->deals[d];
         for (int64_t i = 0; i < deal->n_tiles; i++) {
-            for (int32_t op = g->first_op; op < g->end_op; op++) {
+            for (int32_t op = first_op; op < end_op; op++) {
                 start_op(x, s, op, first);
                 ticker t = {x, dv_op_work(s->k->op) / (double)g->n_tiles};
                 s->tick = x->progress ? tick : NULL;
@@ -264,6 +266,17 @@ static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
             first = 0;
         }
     }
+    return DV_OK;
+}
+
+// run_tile computes a sum that is in parts with its first part, and reads what
+// the other parts' tiles of earlier ops have written: those must be complete.
+static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
+{
+    if (!dv_group_in_parts(x->plan, (int32_t)(g - x->plan->groups)))
+        return run_tiles(x, s, g, g->first_op, g->end_op);
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        DV_TRY(run_tiles(x, s, g, op, op + 1));
     return DV_OK;
 }
 

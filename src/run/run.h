@@ -1,8 +1,9 @@
 // Running plans. The sequential executor walks the plan as it stands: group by
-// group, core by core, tile by tile, op by op. It computes in the machine's own
-// types (f32 for f16, bf16 and f32; f64; i64 for all integers), a strip of
-// elements at a time, and shares no code with the oracle. Threads do the same
-// side by side (threads.c).
+// group, core by core, tile by tile, op by op; a group with sums in parts runs
+// op by op, all tiles of each. It computes in the machine's own types (f32 for
+// f16, bf16 and f32; f64; i64 for all integers), a strip of elements at a time,
+// and shares no code with the oracle. Threads do the same side by side
+// (threads.c).
 //
 // Memory: an exec borrows its plan and the bound buffers, and owns the
 // temporaries, a copy of every input that is updated but not given back, and

@@ -10,13 +10,13 @@
 
 // The most that any op needs at once.
 typedef struct needs {
-    int64_t image_bytes, marks, parts, tiles, old_bytes;
+    int64_t image_bytes, marks, parts, tiles;
     int images;
 } needs;
 
 static needs count_needs(const dv_plan *plan)
 {
-    needs n = {1, 1, 1, 1, 1, 1};
+    needs n = {1, 1, 1, 1, 1};
     const dv_program *p = plan->ops;
     for (int i = 0; i < p->n_tensors; i++) {
         n.image_bytes =
@@ -31,9 +31,6 @@ static needs count_needs(const dv_plan *plan)
     }
     for (int i = 0; i < plan->n_groups; i++)
         n.tiles = dv_max_i64(n.tiles, plan->groups[i].n_tiles);
-    for (int i = 0; i < p->n_tensors && plan->layouts; i++)
-        n.old_bytes = dv_max_i64(n.old_bytes, plan->layouts[i].bytes);
-    n.old_bytes = dv_max_i64(n.old_bytes, n.image_bytes);
     return n;
 }
 
@@ -69,15 +66,18 @@ static int get_memory(dv_sim *m)
     if (!m->memory || !m->images)
         return 0;
     m->n_images = n.images;
-    for (int32_t i = 0; i < tensors; i++)
+    int64_t old_bytes = 1; // for a copy of any tensor, padding included
+    for (int32_t i = 0; i < tensors; i++) {
+        old_bytes = dv_max_i64(old_bytes, m->layouts[i].bytes);
         if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
             return 0;
+    }
     for (int i = 0; i < n.images; i++) {
         if (!(m->images[i] = dv_alloc((size_t)n.image_bytes)))
             return 0;
         memset(m->images[i], DV_POISON, (size_t)n.image_bytes);
     }
-    m->old = dv_alloc((size_t)n.old_bytes);
+    m->old = dv_alloc((size_t)old_bytes);
     m->seen = dv_alloc((size_t)n.marks);
     m->parts = dv_alloc((size_t)n.parts * 8);
     m->peer = dv_alloc((size_t)n.parts * 8);

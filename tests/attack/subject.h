@@ -1,0 +1,38 @@
+// Plans to attack: small programs, fixed and random, for several machines and
+// teams; and how a changed plan is judged.
+#ifndef DV_ATTACK_SUBJECT_H
+#define DV_ATTACK_SUBJECT_H
+#include "prop/case.h"
+#include "run/dist.h"
+
+typedef struct subject {
+    dv_program *program; // as written
+    dv_plan *plan;
+    char *text;   // of the plan; dv_free
+    char *donor;  // of another plan of the program, made with other options
+    void **right; // outputs of the plan, which agree with the oracle
+} subject;
+
+// What became of a changed plan.
+typedef enum fate {
+    FATE_UNREADABLE, // refused by the reader
+    FATE_REFUSED,    // refused by the checker
+    FATE_NOT_RUN,    // accepted; the executor says that it cannot run it
+    FATE_SAME,       // accepted; outputs are right
+    FATE_WRONG,      // accepted; outputs are wrong, case_why() says which
+    N_FATES
+} fate;
+
+// A plan that runs and agrees with the oracle. `team`: 0 for one process, else
+// so many ranks, or with -1 a random number of them. The plan of a team is that
+// of a random rank. Returns 0 when there is none for this seed.
+int subject_make(subject *s, uint64_t seed, int64_t team);
+void subject_free(subject *s);
+// Run it: on the ranks of a team, else in the simulator, on threads and by the
+// sequential executor.
+fate subject_try(const subject *s, const char *text, rng *r);
+// Read and check a changed plan; NULL unless it is accepted.
+dv_plan *subject_accept(const char *text, fate *out);
+// Are these outputs of a plan of the same program right?
+int subject_right(const subject *s, const dv_plan *plan, void *const *after);
+#endif
