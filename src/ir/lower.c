@@ -119,7 +119,8 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
 
 // Integers are computed in 64 bits, floats in f32 or f64: an integer part of a
 // float expression that may be too large for the float type to hold exactly is
-// computed in an op of its own.
+// computed in an op of its own, in 32 bits where they are enough: kernels sum
+// i8 into them.
 static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
                                 const dv_expr **args)
 {
@@ -134,8 +135,9 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
         if (!is_integer(args[i]) || !args[i]->n_args)
             continue;
         magnitude(lw, args[i], &most);
+        dv_dtype type = most <= INT32_MAX ? DV_I32 : DV_I64;
         if (most > limit)
-            DV_TRY(dv_lower_hoist(lw, args[i], &args[i]));
+            DV_TRY(dv_lower_hoist_as(lw, args[i], type, &args[i]));
     }
     return DV_OK;
 }
