@@ -114,7 +114,7 @@ typedef struct evaluator {
     spot *spots;             // the write's, then one per read
     memo *memos;             // one per reducer of the op
     int n_memos;
-    double done, total;      // points
+    double done, total; // points
     // Of the op, where errors are wanted. `unsure`: a tensor that is read is
     // off somewhere; `lost`: an index that was read may be.
     dv_arithmetic in;
@@ -521,9 +521,9 @@ static double gathered_error(const evaluator *ev, const gathered *g,
     if (g->size + sum.e > ev->in.most || g->regrouped > ev->in.most)
         return INFINITY;
     return sum.e + sum_error(ev, g, sum.v) +
-           (g->regrouped > 0 ? factors * (ev->in.eps * g->size +
-                                          ev->in.least * g->regrouped)
-                             : 0);
+           (g->regrouped > 0
+                ? factors * (ev->in.eps * g->size + ev->in.least * g->regrouped)
+                : 0);
 }
 
 static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
@@ -554,7 +554,23 @@ static dv_approx function_of(const evaluator *ev, const dv_expr *e,
     return r;
 }
 
-// An operand of a reducer. No machine stores the products that it sums.
+static int is_constant(const dv_expr *e)
+{
+    for (int i = 0; i < e->n_args; i++)
+        if (!is_constant(e->arg[i]))
+            return 0;
+    return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_APPLY;
+}
+
+// A sum of products of two or more operands.
+static int is_contraction(const dv_expr *e)
+{
+    return e->fn == DV_RED_SUM && is_product(e->arg[0]) &&
+           !is_constant(e->arg[0]->arg[0]) && !is_constant(e->arg[0]->arg[1]);
+}
+
+// An operand of a reducer. No machine stores the products that a contraction
+// sums.
 static dv_approx term(evaluator *ev, const dv_expr *e, int summed)
 {
     if (!summed || !is_product(e) || is_whole(e))
@@ -568,7 +584,7 @@ static dv_approx reduce(evaluator *ev, const dv_expr *e)
     const dv_reducer how = (dv_reducer)e->fn;
     dv_approx acc = {dv_reducer_get(how)->zero, 0};
     gathered g = {.largest = 1};
-    int sums = how == DV_RED_SUM || how == DV_RED_MEAN;
+    int sums = is_contraction(e);
     int regroups = ev->options->errors && may_regroup(ev->op, e);
     start(ev, e->vars);
     do {
