@@ -82,6 +82,41 @@ static void gemm_nan(void **state)
     dv_jit_destroy(jit);
 }
 
+// relu of sums that underflow to -0 is 0, also where C or a bias is -0.
+static void gemm_minus_0(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 600 / SHARE; i++) {
+        dv_gemm_shape s = random_shape(20, i % 2 ? DV_F32 : DV_F64);
+        double tiny = s.dtype == DV_F32 ? 1e-30 : 1e-200;
+        dv_dtype t = (dv_dtype)s.dtype;
+        problem q = {.s = s};
+        dv_gemm_fn run;
+        q.s.relu = 1;
+        assert_int_equal(dv_jit_gemm(jit, &q.s, &run, NULL), DV_OK);
+        set_up(&q, 0);
+        for (int64_t k = 0; k < q.n_a; k++)
+            dv_store(t, q.a.data, k, -tiny);
+        for (int64_t k = 0; k < q.n_b; k++)
+            dv_store(t, q.b.data, k, tiny);
+        for (int64_t k = 0; k < q.n_c; k++)
+            dv_store(t, q.c.data, k, -0.0);
+        for (int64_t k = 0; k < (s.bias == DV_BIAS_M ? s.m : s.n); k++)
+            dv_store(t, q.bias.data, k, -0.0);
+        q.args.beta = 0.75;
+        run(q.a.data, q.b.data, q.c.data, &q.args);
+        for (int64_t k = 0; k < q.n_c; k++) {
+            double c = at(t, q.c.data, k);
+            if (k % s.ldc < s.n && (c != 0 || signbit(c)))
+                fail_msg("%dx%dx%d: [%d][%d] is %g", s.m, s.n, s.k,
+                         (int)(k / s.ldc), (int)(k % s.ldc), c);
+        }
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
 // A in panels, as gemm.c packs it.
 static void gemm_panel(void **state)
 {
@@ -542,6 +577,7 @@ int main(void)
                                        cmocka_unit_test(gemm_random),
                                        cmocka_unit_test(gemm_batches),
                                        cmocka_unit_test(gemm_nan),
+                                       cmocka_unit_test(gemm_minus_0),
                                        cmocka_unit_test(gemm_panel),
                                        cmocka_unit_test(gemm_packs),
                                        cmocka_unit_test(gemm_refuses),

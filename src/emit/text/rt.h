@@ -76,14 +76,15 @@ static inline double rt_nan_to_0(double v)
 
 // -- Functions ---------------------------------------------------------------
 
+// For min and max -0 is less than 0, and a nan stays.
 static inline double rt_min(double x, double y)
 {
-    return isnan(x) || x < y ? x : y;
+    return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
 }
 
 static inline double rt_max(double x, double y)
 {
-    return isnan(x) || x > y ? x : y;
+    return isnan(x) || x > y || (x == y && !signbit(x)) ? x : y;
 }
 
 static inline double rt_relu(double x)
@@ -93,12 +94,12 @@ static inline double rt_relu(double x)
 
 static inline double rt_sigmoid(double x)
 {
-    return 1 / (1 + exp(-x));
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
 static inline double rt_silu(double x)
 {
-    return x / (1 + exp(-x));
+    return x < 0 ? x * exp(x) / (1 + exp(x)) : x / (1 + exp(-x));
 }
 
 static inline double rt_gelu(double x)
