@@ -90,6 +90,14 @@ for name in A B C D F H K; do
 done
 expect 0 '' "$divvy" place "$data/C.1048576.csv" --minimize
 has 'in 1039360 bytes, the least'
+# What is not proved is said, with the gap
+awk 'BEGIN { print "id,lower,upper,size"; for (i = 0; i < 1500; i++) { s = (s * 16807 + 11) % 2147483647; a = s % 1500
+    s = (s * 16807 + 11) % 2147483647; l = s % 370; s = (s * 16807 + 11) % 2147483647; print i "," a "," a + 1 + l "," 500 + s % 1000000 } }' >many.csv
+expect 0 '' "$divvy" place many.csv --minimize --budget 200000
+has '1500 of 1500 buffers placed in [0-9]* bytes, [0-9]* are needed: at most [0-9.]*% above the least'
+expect 0 '' "$divvy" place many.csv --minimize --budget 200000 --json
+has '"gap": 0\.[0-9]*[1-9]'
+rm many.csv
 
 # -- Drawings
 good "$three" -c 120 --svg t.svg --show
