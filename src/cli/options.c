@@ -1,6 +1,7 @@
 // Options: one table serves parsing and the help text.
 #include "cli/cli.h"
 #include "target/field.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,15 @@ static int store(const cli_command *c, const cli_option *o, const char *value)
     return -1;
 }
 
+// An option is - or -- and a letter. Other words that begin with - are
+// operands: a lone -, the einsum expression ->, a scalar of a type (-:f16), a
+// number.
+static int is_option(const char *word)
+{
+    return word[0] == '-' &&
+           (word[1] == '-' || isalpha((unsigned char)word[1]));
+}
+
 int cli_parse(const cli_command *c, const cli_option *options, int argc,
               char **argv, const char **operands, int *n_operands, int max)
 {
@@ -96,7 +106,7 @@ int cli_parse(const cli_command *c, const cli_option *options, int argc,
     *n_operands = 0;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
-        if (only_operands || word[0] != '-' || !word[1]) {
+        if (only_operands || !is_option(word)) {
             if (*n_operands == max)
                 return cli_usage(c, "'%s' is one operand too many", word);
             operands[(*n_operands)++] = word;

@@ -161,6 +161,16 @@ static dv_status place(job *j, dv_diag *diag)
 
 // -- Answers -----------------------------------------------------------------
 
+// Share by which the answer may be worse than the best one: of the weight that
+// can be kept, or, with --minimize, of the least capacity.
+static double gap_of(const job *j)
+{
+    double capacity = (double)j->a.options.capacity_bytes;
+    if (!j->a.minimize)
+        return j->p->gap;
+    return j->proven > 0 ? capacity / (double)j->proven - 1 : capacity > 0;
+}
+
 static void json_buffer(dv_json *w, const job *j, size_t i)
 {
     const dv_buffer *b = &j->csv.buffers[i];
@@ -191,7 +201,7 @@ static char *as_json(const job *j)
     dv_json_string(&w, "solver", p->solver);
     dv_json_int(&w, "value", p->value);
     dv_json_int(&w, "bound", j->a.minimize ? j->proven : p->bound);
-    dv_json_double(&w, "gap", p->gap);
+    dv_json_double(&w, "gap", gap_of(j));
     dv_json_int(&w, "left_out", j->n_out);
     dv_json_int(&w, "left_out_bytes", j->out_bytes);
     dv_json_int(&w, "nodes", p->nodes);
@@ -242,8 +252,10 @@ static char *as_text(const job *j)
     if (j->a.minimize && j->proven == capacity)
         dv_put(&out, " in %" PRId64 " bytes, the least", capacity);
     else if (j->a.minimize)
-        dv_put(&out, " in %" PRId64 " bytes, %" PRId64 " are needed", capacity,
-               j->proven);
+        dv_put(&out,
+               " in %" PRId64 " bytes, %" PRId64
+               " are needed: at most %.2g%% above the least",
+               capacity, j->proven, 100 * gap_of(j));
     else
         dv_put(&out, ", %" PRId64 " of %" PRId64 " bytes%s used", p->peak_bytes,
                capacity, j->from_name ? " (as its name says)" : "");

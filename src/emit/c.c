@@ -486,6 +486,7 @@ static void put_run(emitter *e)
 static void put_main(emitter *e)
 {
     P("int main(int argc, char **argv)\n{\n");
+    dv_emit_check_args(e);
     for (int32_t t = 0; t < e->p->n_tensors; t++) {
         const dv_tensor *x = &e->p->tensors[t];
         P("    ");
@@ -494,9 +495,11 @@ static void put_main(emitter *e)
           dv_ctype(x->dtype));
         if (!x->is_input)
             continue;
-        P("    rt_read(argc, argv, \"%s\", ", x->name);
-        dv_emit_tensor(&e->out, e->p, t);
-        P(", %" PRId64 ", sizeof(%s));\n", x->n_elems, dv_ctype(x->dtype));
+        dv_text data = {0};
+        dv_emit_tensor(&data, e->p, t);
+        e->out.failed |= data.failed;
+        dv_emit_read(e, x, dv_ctype(x->dtype), data.at ? data.at : "");
+        dv_text_free(&data);
     }
     P("    run();\n");
     for (int32_t t = 0; t < e->p->n_tensors; t++) {

@@ -3,6 +3,7 @@
 #include "emit/emit.h"
 #include "base/file.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +31,31 @@ dv_status dv_emit_rt(emitter *e)
     for (const char *const *line = dv_rt_lines; *line; line++)
         dv_put(&e->out, "%s", *line);
     return dv_emit_file(e, "rt.h");
+}
+
+void dv_emit_check_args(emitter *e)
+{
+    int n = 0;
+    dv_put(&e->out, "    static const char *const names[] = {");
+    for (int32_t t = 0; t < e->p->n_tensors; t++)
+        if (e->p->tensors[t].is_input || e->p->tensors[t].is_output) {
+            dv_put(&e->out, "\"%s\", ", e->p->tensors[t].name);
+            n++;
+        }
+    dv_put(&e->out, "NULL};\n    rt_check_args(argc, argv, names, %d);\n", n);
+}
+
+void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
+                  const char *data)
+{
+    dv_put(&e->out, "    {\n        static const int64_t shape[] = {");
+    for (int d = 0; d < t->n_dims; d++)
+        dv_put(&e->out, "%s%" PRId64, d ? ", " : "", t->shape[d]);
+    dv_put(&e->out,
+           "%s};\n        rt_read(argc, argv, \"%s\", \"%s\", %d, shape, %s, "
+           "%" PRId64 ", sizeof(%s));\n    }\n",
+           t->n_dims ? "" : "0", t->name, dv_dtype_get(t->dtype)->npy,
+           t->n_dims, data, t->n_elems, ctype);
 }
 
 static dv_status emit_as(emitter *e, const char *as)

@@ -28,6 +28,11 @@ extern const char *const dv_rt_lines[]; // text/rt.h, ends with NULL
 // Write e->out as a file of the folder and empty it.
 dv_status dv_emit_file(emitter *e, const char *name);
 dv_status dv_emit_rt(emitter *e);
+// Statements of the main function of a C or C++ program: check the names of the
+// arguments; read an input, of elements of C type `ctype`, into `data`.
+void dv_emit_check_args(emitter *e);
+void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
+                  const char *data);
 
 // -- C (c.c, expr.c) ---------------------------------------------------------
 

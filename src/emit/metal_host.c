@@ -118,14 +118,12 @@ static void put_buffer(emitter *e, int32_t i)
       page * pages, page);
     if (!t->is_input)
         return;
-    P("    {\n        std::vector<%s> x(%" PRId64 ");\n"
-      "        rt_read(argc, argv, \"%s\", x.data(), %" PRId64
-      ", sizeof(%s));\n"
-      "        auto tiles = to_tiles(x, %" PRId64 ", %" PRId64 ", %" PRId64
+    P("    {\n        std::vector<%s> x(%" PRId64 ");\n", elem(t), t->n_elems);
+    dv_emit_read(e, t, elem(t), "x.data()");
+    P("        auto tiles = to_tiles(x, %" PRId64 ", %" PRId64 ", %" PRId64
       ");\n"
       "        distributed::EnqueueWriteMeshBuffer(queue, ",
-      elem(t), t->n_elems, t->name, t->n_elems, elem(t), x.batch, x.rows,
-      x.cols);
+      x.batch, x.rows, x.cols);
     dv_emit_tensor(&e->out, e->p, i);
     P(", tiles, true);\n    }\n");
 }
@@ -485,8 +483,9 @@ dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n)
     put_mask(e);
     for (int32_t i = 0; i < n; i++)
         put_rows(e, &kernels[i]);
-    P("int main(int argc, char** argv) {\n"
-      "    auto device = distributed::MeshDevice::create_unit_mesh(0);\n"
+    P("int main(int argc, char** argv) {\n");
+    dv_emit_check_args(e);
+    P("    auto device = distributed::MeshDevice::create_unit_mesh(0);\n"
       "    auto& queue = device->mesh_command_queue();\n"
       "    const CoreCoord grid = device->compute_with_storage_grid_size();\n"
       "    if (grid.x < %" PRId64 " || grid.y < %" PRId64 ") {\n"

@@ -98,8 +98,6 @@ double dv_fn_rounding(dv_fn fn, double x, double r, const dv_arithmetic *a)
     double e = n * (a->eps * fabs(r) + a->least);
     if (!isfinite(x))
         return e;
-    if ((fn == DV_FN_SIGMOID || fn == DV_FN_SILU) && x < -log(a->most))
-        e += fabs(r);                         // exp(-x) may be infinite
     if (fn == DV_FN_SILU || fn == DV_FN_GELU) // exp(x) may be denormal
         e += 64 * fabs(x) * a->least;
     return fn == DV_FN_GELU ? e + 4 * a->eps * fabs(x) : e;

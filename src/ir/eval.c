@@ -55,9 +55,9 @@ double dv_fn_apply(dv_fn fn, double x, double y, double z)
     case DV_FN_ABS:
         return fabs(x);
     case DV_FN_MIN:
-        return isnan(x) || x < y ? x : y;
+        return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
     case DV_FN_MAX:
-        return isnan(x) || x > y ? x : y;
+        return isnan(x) || x > y || (x == y && !signbit(x)) ? x : y;
     case DV_FN_SELECT:
         return x != 0 ? y : z;
     }

@@ -20,6 +20,7 @@ enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
 // a few kernels are left.
 enum {
     READY_BYTES = 400 << 10,
+    WRITE_BYTES = 128 << 10, // of the writable view
     MORE_BYTES = 64 << 10,
     LEFT_BYTES = 16 << 10,
     MOST_PAGES = 64
@@ -95,6 +96,38 @@ static int map_two(dv_code_chunk *c)
     return 1;
 }
 
+static void close_file(dv_code_chunk *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+// Take away the access to the writable view.
+static void seal(dv_code_chunk *c)
+{
+    close_file(c);
+    if (c->sealed || c->write == c->run)
+        return;
+    c->sealed = !mprotect(c->write + c->open_bytes,
+                          c->size_bytes - c->open_bytes, PROT_NONE);
+}
+
+// Give the access back, but not to code that is there already: this takes time
+// for every page. Large pages are not split.
+static int unseal(dv_code_chunk *c)
+{
+    if (!c->sealed)
+        return 1;
+    size_t page = c->large ? LARGE_BYTES : page_bytes();
+    size_t from = c->used_bytes / page * page;
+    if (mprotect(c->write + from, c->size_bytes - from, PROT_READ | PROT_WRITE))
+        return 0;
+    c->open_bytes = from;
+    c->sealed = 0;
+    return 1;
+}
+
 static int map_one(dv_code_chunk *c)
 {
     void *p = mmap(NULL, c->size_bytes, PROT_READ | PROT_WRITE,
@@ -127,6 +160,8 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
         a->one_view = 1;
     if (a->one_view && !map_one(&c))
         return NULL;
+    if (a->n)
+        seal(&a->chunks[a->n - 1]); // it is full
     a->chunks[a->n] = c;
     return &a->chunks[a->n++];
 }
@@ -138,7 +173,7 @@ static void write_zeros(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
-    if (!may_be_long(to))
+    if (fd < 0 || !may_be_long(to))
         return; // pages come when they are touched
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
@@ -190,22 +225,34 @@ static void make_small(dv_code_chunk *c)
     to = to > READY_BYTES ? to : READY_BYTES;
     to = to < c->size_bytes ? to : c->size_bytes;
     write_zeros(c->fd, from, to);
-    touch(c->write, from, to, page);
     touch(c->run, from, to, page);
     c->ready_bytes = to;
 }
 
+// The writable view gets fewer at a time: sealing it takes time for each.
+static void make_writable(dv_code_chunk *c)
+{
+    size_t need = c->used_bytes + LEFT_BYTES;
+    if (c->large || c->write == c->run || need <= c->touched_bytes)
+        return;
+    size_t to = round_up(need, MORE_BYTES), from = c->touched_bytes;
+    to = to > WRITE_BYTES ? to : WRITE_BYTES;
+    from = from > c->open_bytes ? from : c->open_bytes;
+    to = to < c->size_bytes ? to : c->size_bytes;
+    touch(c->write, from, to, page_bytes());
+    c->touched_bytes = to;
+}
+
 static void make_ready(dv_code_chunk *c)
 {
-    if (c->fd < 0 || c->used_bytes + LEFT_BYTES <= c->ready_bytes)
+    if (c->write == c->run || c->ready_bytes == c->size_bytes ||
+        c->used_bytes + LEFT_BYTES <= c->ready_bytes)
         return;
     c->large = c->large && make_large(c);
     if (!c->large)
         make_small(c);
-    if (c->ready_bytes == c->size_bytes) {
-        close(c->fd);
-        c->fd = -1;
-    }
+    if (c->ready_bytes == c->size_bytes)
+        close_file(c);
 }
 
 // -- Entry -------------------------------------------------------------------
@@ -220,11 +267,13 @@ static int is_own(const dv_code_chunk *c)
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room)
 {
     dv_code_chunk *c = a->n ? &a->chunks[a->n - 1] : NULL;
-    if (!c || !is_own(c) || c->size_bytes - c->used_bytes < least + LEFT_BYTES)
+    if (!c || !is_own(c) ||
+        c->size_bytes - c->used_bytes < least + LEFT_BYTES || !unseal(c))
         c = grow(a, round_up(least + LEFT_BYTES, page_bytes()));
     if (!c)
         return NULL;
     make_ready(c);
+    make_writable(c);
     *room = c->size_bytes - c->used_bytes;
     return c->write + c->used_bytes;
 }
@@ -253,13 +302,18 @@ const void *dv_code_arena_add(dv_code_arena *a, const void *code,
     return dv_code_arena_take(a, size_bytes);
 }
 
+void dv_code_arena_seal(dv_code_arena *a)
+{
+    // The chunks before the last one are sealed already.
+    if (a->n)
+        seal(&a->chunks[a->n - 1]);
+}
+
 void dv_code_arena_free(dv_code_arena *a)
 {
     for (int32_t i = 0; i < a->n; i++) {
-        dv_code_chunk *c = &a->chunks[i];
-        munmap(c->whole, c->whole_bytes);
-        if (c->fd >= 0)
-            close(c->fd);
+        close_file(&a->chunks[i]);
+        munmap(a->chunks[i].whole, a->chunks[i].whole_bytes);
     }
     dv_release(a->chunks);
     *a = (dv_code_arena){0};

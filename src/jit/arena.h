@@ -1,5 +1,7 @@
 // Code memory: one file in memory, mapped twice. Code is written through one
-// view and executed through the other, so no page is ever both.
+// view and executed through the other, so no page is ever both. When the
+// kernels of a program are made, the access to the writable view is taken away
+// and the file closed, until the next kernel is made.
 //
 //   write view   [ kernel 0 | kernel 1 | ...        ]   rw-
 //   run view     [ kernel 0 | kernel 1 | ...        ]   r-x   same bytes
@@ -21,7 +23,11 @@ typedef struct dv_code_chunk {
     int fd;             // the file, while pages are missing; -1: none
     int large;          // pages are large ones
     int owner;          // forks up to the process that writes here
-    void *whole;        // what is mapped in all
+    // `write` can be accessed from open_bytes on, unless it is sealed; its
+    // pages are there up to touched_bytes.
+    size_t open_bytes, touched_bytes;
+    int sealed;
+    void *whole; // what is mapped in all
     size_t whole_bytes;
 } dv_code_chunk;
 
@@ -42,5 +48,8 @@ const void *dv_code_arena_take(dv_code_arena *a, size_t size_bytes);
 // Both, for code that is elsewhere.
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,
                               size_t size_bytes);
+// Make the writable view inaccessible and close the file, until more code is
+// added. What dv_code_arena_room() has returned cannot be used any more.
+void dv_code_arena_seal(dv_code_arena *a);
 void dv_code_arena_free(dv_code_arena *a);
 #endif

@@ -10,12 +10,14 @@
 #include "jit/host.h"
 #include "jit/jit.h"
 #include "jit/vec_ir.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { KEY_WORDS = 10, FIRST_SLOTS = 64, MAX_CODE = 1 << 18 };
@@ -187,13 +189,32 @@ static void tell_perf(dv_jit *jit, const entry *e)
     fflush(jit->perf_map);
 }
 
-static FILE *open_perf_map(void)
+// Anyone may make a file of this name beforehand, perf's choice, in a folder
+// that all can write to. So no link is followed, and only a file of our own
+// that has no other name is written to. Caches of one process share the file.
+static FILE *open_perf_map(dv_diag *diag)
 {
     char path[64];
+    struct stat st;
     if (!getenv("DIVVY_PERF_MAP"))
         return NULL;
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
-    return fopen(path, "a");
+    int fd = open(path,
+                  O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK |
+                      O_CLOEXEC,
+                  0600);
+    FILE *f = NULL;
+    if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+        st.st_uid == geteuid() && st.st_nlink == 1)
+        f = fdopen(fd, "a");
+    if (fd >= 0 && !f)
+        close(fd);
+    if (!f)
+        dv_warn(diag, "perf", DV_NOWHERE,
+                "no map for perf: %s is a link, of another user or cannot be "
+                "written",
+                path);
+    return f;
 }
 
 // -- Checking shapes ---------------------------------------------------------
@@ -498,7 +519,7 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
     jit->isa = isa;
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
-    jit->perf_map = open_perf_map();
+    jit->perf_map = open_perf_map(diag);
     // perf looks only at nameless memory for mapped symbols.
     jit->memory.one_view = jit->perf_map || getenv("DIVVY_JIT_ONE_VIEW");
     *out = jit;
@@ -535,6 +556,15 @@ dv_jit *dv_jit_shared(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_shared);
     return shared;
+}
+
+void dv_jit_seal(dv_jit *jit)
+{
+    if (!jit)
+        return;
+    pthread_mutex_lock(&jit->lock);
+    dv_code_arena_seal(&jit->memory);
+    pthread_mutex_unlock(&jit->lock);
 }
 
 const dv_isa *dv_jit_isa(const dv_jit *jit)

@@ -153,6 +153,12 @@ typedef void (*dv_move_fn)(const void *src, void *dst);
 // made once for all. NULL where there are none for the machine.
 dv_jit *dv_jit_shared(void);
 
+// Make the writable view of the code inaccessible. Those who have made all
+// kernels they need call it, so that nothing can change code while it runs.
+// Kernels can be made afterwards: the first one makes the view accessible
+// again.
+void dv_jit_seal(dv_jit *jit);
+
 // The kernel of a shape: found, or made and kept. Any number of threads may
 // call at once; a hit takes no lock. The pointer is valid as long as `jit`.
 // DV_E_SHAPE when the shape contradicts itself, DV_E_DTYPE when there is no

@@ -40,6 +40,7 @@ dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
         dv_peak_destroy(p);
         return dv_nomem(diag);
     }
+    dv_code_arena_seal(&p->memory);
     memcpy(&p->run, &run, sizeof run);
     *out = p;
     return DV_OK;

@@ -267,7 +267,7 @@ static dv_status read_times(const reader *r, dv_buffer *b)
     column last = inclusive ? END : UPPER;
     DV_TRY(read_int(r, LOWER, "lower", &b->start));
     DV_TRY(read_int(r, last, inclusive ? "end" : "upper", &b->end));
-    if (b->end < b->start + !inclusive || b->start == INT64_MAX)
+    if (inclusive ? b->end < b->start : b->end <= b->start)
         return WRONG(r, DV_E_BUFFER, get(r, last),
                      "%s is %" PRId64 ", lower is %" PRId64
                      ": the buffer never lives",

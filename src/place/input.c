@@ -50,7 +50,9 @@ static dv_status check_uses(const reader *r, size_t i)
                          "uses must be strictly increasing, and %" PRId64
                          " comes after %" PRId64,
                          b->uses[u].tick, b->uses[u - 1].tick);
-    if (b->n_uses &&
+    // A lifetime that is empty is check_range's to report; its last tick,
+    // end - 1, might not fit 64 bits.
+    if (b->start < b->end &&
         (b->uses[0].tick < b->start || b->uses[b->n_uses - 1].tick >= b->end))
         return wrong(r, i, DV_E_BUFFER,
                      "uses at %" PRId64 "..%" PRId64 " leave its lifetime, "

@@ -8,13 +8,16 @@
 //
 // The least capacity is between the largest live sum and the best simple
 // layout. The lower end is tried first, being the likely answer and tight
-// (which prunes well); then the gap is halved as long as budgets allow.
+// (which prunes well); then the gap is halved as long as budgets allow. Large
+// parts begin with the halving, and with the canonical search, which then finds
+// layouts that are about a percent above the lower end.
 #include "place/pack_in.h"
 #include "base/math.h"
 #include <string.h>
 
 enum {
     MAX_SEARCH = 4096, // items; more are not searched
+    LARGE = 1000,      // items: a long try seldom gets through
     HALVINGS = 5       // of the gap, with one budget
 };
 #define FIRST_BUDGET 20000
@@ -41,6 +44,9 @@ static const struct {
     {0, DV_RULE_RANK, {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA}},
 };
 enum { N_TRIES = sizeof tries / sizeof *tries };
+// The same with the canonical ones first, for large parts.
+static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
+                                                   3,  5, 6, 8, 9, 11};
 
 // A search of one part.
 typedef struct hunt {
@@ -57,13 +63,22 @@ static int64_t short_budget(const hunt *h)
     return 2 * (int64_t)h->p->n + 1000;
 }
 
+// A node of the canonical search looks at all open items, one of the valley
+// search at the neighbours of a valley.
+static void set_cost(dv_pack_run *run, const dv_part *p, int canonical)
+{
+    run->cost = 1 + (canonical ? (p->n + p->n_secs) / 200 : p->n / 2000);
+}
+
 // Tries whose budget doubles each round.
 static dv_fit try_long(hunt *h)
 {
     int32_t round = h->n_long / N_TRIES, which = h->n_long % N_TRIES;
+    which = h->p->n > LARGE ? large_first[which] : which;
     const dv_pack_key *keys = tries[which].keys;
     int64_t budget = short_budget(h) << dv_min_i64(round, 40);
     h->n_long++;
+    set_cost(h->run, h->p, tries[which].canonical);
     if (!tries[which].canonical)
         return h->v ? dv_valley_try(h->v, tries[which].rule, keys, 0, budget,
                                     h->run)
@@ -96,6 +111,7 @@ static dv_fit try_short(hunt *h)
         {DV_KEY_TOTAL, DV_KEY_LIFE, DV_KEY_AREA},
     };
     int32_t k = h->n_short++;
+    set_cost(h->run, h->p, 0);
     return dv_valley_try(h->v, (dv_valley_rule)(k / 4 % 4), keys[k % 4],
                          (uint64_t)k / 16 + 1, luby(k / 16) * short_budget(h),
                          h->run);
@@ -133,6 +149,7 @@ static dv_pack_run start_run(const dv_pack_limits *limits)
     dv_pack_run run = {0};
     if (limits) {
         run.max_nodes = limits->max_nodes;
+        run.max_work = limits->max_work;
         run.stop = limits->stop;
         run.stop_cx = limits->stop_cx;
     }
@@ -219,8 +236,9 @@ static dv_fit narrow(dv_part *p, known *x, int64_t goal, int64_t budget,
                      dv_pack_run *run)
 {
     dv_fit fit = DV_FIT_OPEN;
+    int first = p->n > LARGE && budget == FIRST_BUDGET;
     x->open = 0;
-    for (int k = 0; k <= HALVINGS && !run->stopped; k++) {
+    for (int k = first; k <= HALVINGS + 2 * first && !run->stopped; k++) {
         int64_t low = dv_max_i64(goal, dv_max_i64(x->low, x->open));
         if (low >= x->top)
             break;

@@ -20,6 +20,9 @@ typedef enum dv_fit { DV_FIT_YES, DV_FIT_NO, DV_FIT_OPEN, DV_FIT_NOMEM } dv_fit;
 
 typedef struct dv_pack_limits {
     int64_t max_nodes; // 0: no limit
+    // Like nodes, but those of large parts count for more, as they take longer:
+    // a million are about half a second. 0: no limit.
+    int64_t max_work;
     // Asked now and then; nonzero stops the search. NULL: never.
     int (*stop)(void *cx);
     void *stop_cx;

@@ -68,6 +68,8 @@ dv_fit dv_pack_rank(const dv_part *p, const dv_pack_key keys[3], int32_t *rank);
 // What a search may still spend, and where it counts what it spent.
 typedef struct dv_pack_run {
     int64_t nodes, max_nodes; // 0: no limit
+    int64_t work, max_work;   // nodes times their cost; 0: no limit
+    int64_t cost;             // of a node of the search that is run
     int64_t restarts;
     int64_t next_ask;
     int (*stop)(void *cx);
@@ -79,12 +81,14 @@ typedef struct dv_pack_run {
 static inline int dv_pack_tick(dv_pack_run *run)
 {
     run->nodes++;
+    run->work += run->cost;
     if (run->nodes >= run->next_ask) {
         run->next_ask = run->nodes + 1000;
         if (run->stop && run->stop(run->stop_cx))
             run->stopped = 1;
     }
-    if (run->max_nodes && run->nodes > run->max_nodes)
+    if ((run->max_nodes && run->nodes > run->max_nodes) ||
+        (run->max_work && run->work > run->max_work))
         run->stopped = 1;
     return run->stopped;
 }

@@ -5,7 +5,8 @@
 //          #########   stack: x goes on top of the highest one it meets;
 //                           a logarithm per item
 //
-// Orders: large first, long-lived first, early first. The best layout counts.
+// Orders: large first, long-lived first, early first, those of the most loaded
+// sections first. The best layout counts.
 // Fixed items come first, from low to high.
 #include "place/pack_in.h"
 #include "base/math.h"
@@ -13,6 +14,7 @@
 
 enum {
     MANY = 20000,        // items: the first two layouts have to do
+    SOME = 10000,        // items: those by the largest load are left out
     MAX_WORK = 50000000, // steps of a layout by fit
     CLASH = -2           // fixed items overlap
 };
@@ -190,6 +192,9 @@ static const struct {
     {fit, {DV_KEY_FIXED, DV_KEY_AREA, DV_KEY_LIFE}},
     {fit, {DV_KEY_FIXED, DV_KEY_EARLY, DV_KEY_LIFE}},
     {fit, {DV_KEY_FIXED, DV_KEY_LIFE, DV_KEY_SIZE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_TOTAL, DV_KEY_LIFE}},
+    {fit, {DV_KEY_FIXED, DV_KEY_TOTAL, DV_KEY_AREA}},
+    {fit, {DV_KEY_FIXED, DV_KEY_TOTAL, DV_KEY_SIZE}},
 };
 
 dv_fit dv_pack_list(const dv_part *p, int64_t *top)
@@ -199,6 +204,8 @@ dv_fit dv_pack_list(const dv_part *p, int64_t *top)
     if (!allocate(&l))
         best = DV_FIT_NOMEM;
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
+        if (layouts[k].keys[1] == DV_KEY_TOTAL && p->n > SOME)
+            break;
         if (best == DV_FIT_NOMEM || (best == DV_FIT_YES && *top == p->load))
             break;
         if (k >= 2 && p->n > MANY && best == DV_FIT_YES)

@@ -22,7 +22,8 @@ typedef struct entry {
     int32_t item; // in the order of rank
 } entry;
 
-enum { MAX_DEPTH = 8192, MAX_STACK = 1 << 22 };
+// A path through 4096 items has half the square of that many entries.
+enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
 struct dv_order {
     dv_arena arena;
@@ -86,6 +87,25 @@ static void insert(entry *list, int32_t n, entry x)
     list[n] = x;
 }
 
+// Merge sort; what is in order already is not moved. tmp has room for n.
+static void sort(entry *list, int32_t n, entry *tmp)
+{
+    enum { FEW = 8 };
+    if (n <= FEW) {
+        for (int32_t i = 1; i < n; i++)
+            insert(list, i, list[i]);
+        return;
+    }
+    int32_t half = n / 2, i = 0, j = half;
+    sort(list, half, tmp);
+    sort(list + half, n - half, tmp);
+    if (before(&list[half - 1], &list[half]))
+        return;
+    memcpy(tmp, list, (size_t)half * sizeof *tmp);
+    for (int32_t w = 0; i < half; w++)
+        list[w] = j == n || before(&tmp[i], &list[j]) ? tmp[i++] : list[j++];
+}
+
 // The open items after entry k is placed: those over it rise to its top.
 // 0: something has no room left. *hat: something is over it.
 static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
@@ -94,23 +114,31 @@ static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
     int64_t top = x.off + o->size[x.item];
-    entry *up = to + from->n; // those that rise, sorted
+    entry *up = to + from->n; // those that rise
+    int32_t j = 0;
     *hat = 0;
-    for (int32_t j = 0; j < from->n; j++) {
+    for (; j < from->n && from->list[j].off < top; j++) {
         entry y = from->list[j];
         if (j == k)
             continue;
         int over = o->first[y.item] <= z && o->last[y.item] >= a;
         *hat |= over;
-        if (over && y.off < top) {
+        if (over) {
             y.off = align_up(top, o->align[y.item]);
             if (o->fixed[y.item] || y.off > o->p->cap - o->size[y.item])
                 return 0;
-            insert(up, n_up++, y);
+            up[n_up++] = y;
         } else {
             to[n++] = y;
         }
     }
+    // Those from its top on stay where they are; k is below.
+    for (int32_t i = j; i < from->n && !*hat; i++)
+        *hat = o->first[from->list[i].item] <= z &&
+               o->last[from->list[i].item] >= a;
+    memcpy(to + n, from->list + j, (size_t)(from->n - j) * sizeof *to);
+    n += from->n - j;
+    sort(up, n_up, up + from->n);
     // Merge from the back; what has risen is near its end already.
     for (int32_t w = n + n_up; n_up; w--) {
         int low = n == 0 || before(&to[n - 1], &up[n_up - 1]);
@@ -123,9 +151,13 @@ static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
 static int has_room(dv_order *o, const state *st)
 {
     int32_t *skip = o->skip;
-    for (int32_t s = st->lo; s <= st->hi + 1; s++)
-        skip[s] = s;
-    for (int32_t k = 0; k < st->n; k++) {
+    int32_t left = 0; // sections with open items whose floor is not known yet
+    for (int32_t s = st->lo; s <= st->hi + 1; s++) {
+        int open = s <= st->hi && o->room[s] < o->p->cap;
+        skip[s] = s > st->hi || open ? s : s + 1;
+        left += open;
+    }
+    for (int32_t k = 0; k < st->n && left; k++) {
         int32_t i = st->list[k].item, z = o->last[i];
         int64_t floor = dv_max_i64(st->list[k].off, st->last.off);
         int32_t s = o->first[i];
@@ -135,6 +167,7 @@ static int has_room(dv_order *o, const state *st)
             if (floor > o->room[s])
                 return 0;
             skip[s] = s + 1;
+            left--;
             s++;
             while (skip[s] != s)
                 s = skip[s] = skip[skip[s]];
@@ -212,7 +245,7 @@ static end solve(dv_order *o, const state *st, int32_t depth)
     if (depth > MAX_DEPTH || st->list + 4 * st->n - o->stack > o->max_stack)
         return END_STOP;
     int64_t top = INT64_MAX;
-    for (int32_t k = 0; k < st->n; k++)
+    for (int32_t k = 0; k < st->n && st->list[k].off < top; k++)
         top = dv_min_i64(top, st->list[k].off + o->size[st->list[k].item]);
     for (int32_t k = 0; k < st->n && st->list[k].off < top; k++) {
         if (!before(&st->last, &st->list[k]) || is_second(o, st, k))

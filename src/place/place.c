@@ -158,8 +158,9 @@ static int64_t least_weight(const dv_task *t)
 // All items, or a proof that it cannot be. -1: out of memory; 1: done.
 static int try_whole(run *r)
 {
-    enum { USUAL = 50000000 }; // nodes
-    dv_effort effort = {r->o->budget > 0 ? r->o->budget : USUAL, 0,
+    enum { FEW = 300 };
+    int64_t usual = r->t->n <= FEW ? 50000000 : 5000000;
+    dv_effort effort = {r->o->budget > 0 ? r->o->budget : usual, 0,
                         r->effort.until_s};
     dv_fit fit = dv_pack_all(r->t, &effort, &r->answer);
     r->effort.nodes += effort.nodes;
@@ -442,12 +443,19 @@ dv_status dv_place(dv_placement **out, const dv_buffer *buffers,
     return dv_place_at(out, buffers, n_buffers, options, NULL, diag);
 }
 
+// Small tasks are worth a proof; with many buffers the gap is small after a
+// second or two, and more effort seldom closes it.
+static int64_t least_budget(int64_t n)
+{
+    enum { FEW = 300 };
+    return n <= FEW ? 20000000 : 2000000;
+}
+
 dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
                             const dv_buffer *buffers, size_t n,
                             const dv_place_options *options, const dv_loc *locs,
                             dv_diag *diag)
 {
-    enum { USUAL = 20000000 }; // nodes
     dv_place_options o = *options;
     dv_task task;
     o.capacity_bytes = (int64_t)1 << 60;
@@ -459,7 +467,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     int ok =
         res && start(&r, &task, &o, &a) && no_cut(&cut, buffers, task.n, &a);
     if (ok) {
-        r.effort.left = o.budget > 0 ? o.budget : USUAL;
+        r.effort.left = o.budget > 0 ? o.budget : least_budget(task.n);
         r.who = "pack";
         ok = dv_pack_all_least(&task, &r.effort, &r.answer, proven_bytes) !=
                  DV_FIT_NOMEM &&

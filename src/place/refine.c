@@ -36,7 +36,8 @@ static int pack(refiner *r, int64_t max_nodes)
 {
     dv_rects *x = &r->rects;
     dv_rects_make(x, &r->choice);
-    dv_pack_limits limits = {max_nodes, out_of_time, r->effort};
+    dv_pack_limits limits = {
+        .max_nodes = max_nodes, .stop = out_of_time, .stop_cx = r->effort};
     dv_pack_stats stats = {0};
     dv_fit fit = dv_pack(x->rects, x->n, r->t->capacity, &limits, &stats);
     r->effort->nodes += stats.nodes;

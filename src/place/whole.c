@@ -18,7 +18,8 @@ typedef struct whole {
 
 static int prepare(whole *w, const dv_task *t, dv_effort *effort, dv_arena *a)
 {
-    *w = (whole){.limits = {effort->left, late, effort}};
+    *w = (whole){
+        .limits = {.max_work = effort->left, .stop = late, .stop_cx = effort}};
     w->choice.keep = DV_NEW(a, char, t->n);
     w->choice.over = DV_NEW(a, int32_t, t->n);
     if (!w->choice.keep || !w->choice.over || !dv_rects_init(&w->rects, t, a))

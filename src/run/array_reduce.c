@@ -64,12 +64,12 @@ static void set_neutral(job *j)
 
 // Loops of one reduction over n values, each into the state `step` states on;
 // `name`_merge does the same with states for values. Sums of whole numbers
-// wrap; a nan stays.
+// wrap; a nan stays, and -0 is less than 0.
 #define LOOP(expr)                                                             \
     for (int64_t i = 0; i < n; i++, s += step)                                 \
         *s = (expr);                                                           \
     break
-#define ADDER(T, U, name)                                                      \
+#define ADDER(T, U, name, MINUS)                                               \
     static void name(dv_reduction op, T *s, int64_t step, const T *x,          \
                      int64_t n)                                                \
     {                                                                          \
@@ -79,16 +79,20 @@ static void set_neutral(job *j)
         case DV_PROD:                                                          \
             LOOP((T)((U)*s * (U)x[i]));                                        \
         case DV_MAX:                                                           \
-            LOOP(*s > x[i] || *s != *s ? *s : x[i]);                           \
+            LOOP(*s > x[i] || *s != *s || (*s == x[i] && !MINUS(*s)) ? *s      \
+                                                                     : x[i]);  \
         case DV_MIN:                                                           \
-            LOOP(*s < x[i] || *s != *s ? *s : x[i]);                           \
+            LOOP(*s < x[i] || *s != *s || (*s == x[i] && MINUS(*s)) ? *s       \
+                                                                    : x[i]);   \
         default:                                                               \
             break;                                                             \
         }                                                                      \
     }
-ADDER(double, double, add_f64)
-ADDER(int64_t, uint64_t, add_i64)
-ADDER(uint64_t, uint64_t, add_u64)
+#define ANY_SIGN(x) 0 // integers have one zero
+ADDER(double, double, add_f64, signbit)
+ADDER(int64_t, uint64_t, add_i64, ANY_SIGN)
+ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)
+#undef ANY_SIGN
 #undef ADDER
 #undef LOOP
 

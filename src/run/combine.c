@@ -1,5 +1,6 @@
 // Adding up the parts of results.
 #include "run/combine.h"
+#include "run/run.h"
 #include <string.h>
 
 struct dv_combine {
@@ -20,35 +21,6 @@ static dv_range share_of(const dv_combine *c, int64_t member)
 
 // -- Adding up -------------------------------------------------------------
 
-#define COMBINE(T, name, add, mul)                                             \
-    static void name(dv_reducer r, T *to, const T *by, int64_t n)              \
-    {                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                      \
-            T x = to[i], y = by[i];                                            \
-            switch (r) {                                                       \
-            case DV_RED_SUM:                                                   \
-            case DV_RED_MEAN:                                                  \
-                to[i] = (T)(add);                                              \
-                break;                                                         \
-            case DV_RED_PROD:                                                  \
-                to[i] = (T)(mul);                                              \
-                break;                                                         \
-            case DV_RED_MAX:                                                   \
-                to[i] = x > y || x != x ? x : y;                               \
-                break;                                                         \
-            case DV_RED_MIN:                                                   \
-                to[i] = x < y || x != x ? x : y;                               \
-                break;                                                         \
-            }                                                                  \
-        }                                                                      \
-    }
-COMBINE(float, combine_f32, x + y, x *y)
-COMBINE(double, combine_f64, x + y, x *y)
-// Integers wrap, as in the kernels.
-COMBINE(int64_t, combine_i64, (uint64_t)x + (uint64_t)y,
-        (uint64_t)x *(uint64_t)y)
-#undef COMBINE
-
 // Our share of all members, in order, into ours of the parts.
 static void add_up(dv_combine *c)
 {
@@ -59,12 +31,7 @@ static void add_up(dv_combine *c)
     memcpy(c->shares + (size_t)c->me * bytes, to, bytes);
     for (int64_t m = 1; m < c->n_members; m++) {
         void *by = c->shares + (size_t)m * bytes;
-        if (c->compute == DV_IN_F32)
-            combine_f32(c->reducer, (void *)first, by, mine.size);
-        else if (c->compute == DV_IN_F64)
-            combine_f64(c->reducer, (void *)first, by, mine.size);
-        else
-            combine_i64(c->reducer, (void *)first, by, mine.size);
+        dv_accumulate(c->compute, c->reducer, first, by, mine.size);
     }
     memcpy(to, first, bytes);
 }

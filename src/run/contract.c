@@ -221,6 +221,7 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
         s = types == CT_COPIED
                 ? ct_copied_create(&c->copied, jit, &c->n, o, diag)
                 : make_kernels(c, jit, other, types, o, diag);
+    dv_jit_seal(c->own_jit);
     c->n.src = NULL; // no longer borrowed
     if (s)
         dv_contract_destroy(c);
@@ -231,6 +232,16 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
 
 dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
                              const dv_contract_options *options, dv_diag *diag)
+{
+    dv_status s = dv_contract_create_in(out, jit, n, options, diag);
+    dv_jit_seal(jit);
+    return s;
+}
+
+dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
+                                const dv_nest *n,
+                                const dv_contract_options *options,
+                                dv_diag *diag)
 {
     static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
     const dv_contract_options *o = options ? options : &none;

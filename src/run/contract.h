@@ -16,7 +16,13 @@
 #include "jit/jit.h"
 #include "nest/nest.h"
 // The calls are public: divvy.h has them. Between the files of this folder:
-// the same as another, which was made with these options, but with memory of
+// dv_contract_create for those who make more kernels afterwards: the code stays
+// writable until they call dv_jit_seal().
+dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
+                                const dv_nest *n,
+                                const dv_contract_options *options,
+                                dv_diag *diag);
+// The same as another, which was made with these options, but with memory of
 // its own. It is not laid out again.
 dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
                            const dv_contract *other,

@@ -3,10 +3,10 @@
 #include "base/math.h"
 #include "run/contract_in.h"
 
-#define REAL       float
-#define IS_LESS(x) ((x) < 0)
-#define POINTS     points_f32
-#define COMBINE    combine_f32
+#define REAL    float
+#define RELU(x) ((x) <= 0 ? 0 : (x)) // -0 becomes 0, nan stays
+#define POINTS  points_f32
+#define COMBINE combine_f32
 #include "run/contract_sum_body.h"
 #undef REAL
 #undef POINTS
@@ -17,15 +17,15 @@
 #define COMBINE combine_f64
 #include "run/contract_sum_body.h"
 #undef REAL
-#undef IS_LESS
+#undef RELU
 #undef POINTS
 #undef COMBINE
 
 // Whole numbers wrap around, which is how unsigned ones are said to in C.
-#define REAL       uint32_t
-#define IS_LESS(x) ((x) > INT32_MAX)
-#define POINTS     points_i32
-#define COMBINE    combine_i32
+#define REAL    uint32_t
+#define RELU(x) ((x) > INT32_MAX ? 0 : (x))
+#define POINTS  points_i32
+#define COMBINE combine_i32
 #include "run/contract_sum_body.h"
 
 void ct_points(const dv_contract *c, const unsigned char *const at[],

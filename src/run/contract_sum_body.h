@@ -1,5 +1,5 @@
-// Both sums of contract_sum.c for one type: REAL, whether one IS_LESS than 0,
-// and the names POINTS and COMBINE.
+// Both sums of contract_sum.c for one type: REAL, its RELU, and the names
+// POINTS and COMBINE.
 
 #ifndef DV_CONTRACT_SUM_BODY
 #define DV_CONTRACT_SUM_BODY
@@ -20,7 +20,7 @@ static void POINTS(const points *p, const REAL *a, const REAL *b, REAL *out)
         REAL sum = p->zero ? 0 : *out;
         for (int64_t i = 0; i < p->n; i++)
             sum += a[i * p->a] * b[i * p->b];
-        *out = p->relu && IS_LESS(sum) ? 0 : sum;
+        *out = p->relu ? RELU(sum) : sum;
     } else if (p->a == 1 && p->b == 1 && p->c == 1 && p->zero && !p->relu) {
         for (int64_t i = 0; i < p->n; i++)
             out[i] = a[i] * b[i];
@@ -29,7 +29,7 @@ static void POINTS(const points *p, const REAL *a, const REAL *b, REAL *out)
             REAL x = a[i * p->a] * b[i * p->b];
             if (!p->zero)
                 x += out[i * p->c];
-            out[i * p->c] = p->relu && IS_LESS(x) ? 0 : x;
+            out[i * p->c] = p->relu ? RELU(x) : x;
         }
     }
 }
@@ -41,6 +41,6 @@ static void COMBINE(const combine *w, const REAL *sums, REAL *out)
         REAL x = c->zero_first ? 0 : out[i * w->step];
         for (int64_t p = 0; p < c->parts; p++)
             x += sums[p * c->part_elems + i * w->part_step];
-        out[i * w->step] = c->relu_last && IS_LESS(x) ? 0 : x;
+        out[i * w->step] = c->relu_last ? RELU(x) : x;
     }
 }

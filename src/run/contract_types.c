@@ -202,12 +202,12 @@ static dv_status copy_operand(ct_copied *c, dv_jit *jit, const dv_nest *n,
         return dv_nomem(diag);
     if (o != DV_OUT || n->first != DV_PRIM_ZERO) {
         copy_nest(&move, n, to, o);
-        DV_TRY(dv_contract_create(&c->in[o], jit, &move, options, diag));
+        DV_TRY(dv_contract_create_in(&c->in[o], jit, &move, options, diag));
     }
     if (o != DV_OUT)
         return DV_OK;
     copy_nest(&move, to, n, o);
-    return dv_contract_create(&c->back, jit, &move, options, diag);
+    return dv_contract_create_in(&c->back, jit, &move, options, diag);
 }
 
 // Is a product of pairs worth its copies: is there an instruction for it, and
@@ -262,7 +262,7 @@ static dv_status fill(ct_copied *c, dv_jit *jit, const dv_nest *n,
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (copied >> i & 1)
             DV_TRY(copy_operand(c, jit, &all, &to, i, &o, diag));
-    return dv_contract_create(&c->product, jit, &to, &o, diag);
+    return dv_contract_create_in(&c->product, jit, &to, &o, diag);
 }
 
 dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,

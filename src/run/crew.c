@@ -354,7 +354,9 @@ dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
             return dv_nomem(diag);
     if (!make_queue(x))
         return dv_nomem(diag);
-    DV_TRY(find_ways(x, diag));
+    dv_status made = find_ways(x, diag);
+    dv_jit_seal(x->jit);
+    DV_TRY(made);
     if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
         return dv_nomem(diag);
     return DV_OK;

@@ -482,8 +482,11 @@ dv_status dv_hands_create(dv_rank *r, int32_t n, dv_diag *diag)
     for (int32_t i = 0; i < n; i++)
         if (!make_hand(r, &r->hands[i], caches))
             return dv_nomem(diag);
-    for (int32_t i = 0; i < r->p->n_ops; i++)
-        DV_TRY(make_op(r, i, diag));
+    dv_status made = DV_OK;
+    for (int32_t i = 0; i < r->p->n_ops && made == DV_OK; i++)
+        made = make_op(r, i, diag);
+    dv_jit_seal(r->jit);
+    DV_TRY(made);
     for (int32_t i = 0; i < n; i++) {
         dv_hand *h = &r->hands[i];
         h->memory =

@@ -161,7 +161,7 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
         return dv_nomem(diag);
     *copy = n;
     DV_TRY(like ? dv_contract_like(to, p->how.jit, like, &options, diag)
-                : dv_contract_create(to, p->how.jit, &n, &options, diag));
+                : dv_contract_create_in(to, p->how.jit, &n, &options, diag));
     set->of[set->n] = copy;
     set->at[set->n++] = *to;
     return DV_OK;

@@ -107,6 +107,9 @@ void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
 // Add n accumulators to others, with the op's reducer.
 void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n);
+// The same for accumulators of a type: acc[i] = acc[i] (+) x[i].
+void dv_accumulate(dv_compute in, dv_reducer r, void *acc, const void *x,
+                   int64_t n);
 // Where a read looks.
 static inline const void *dv_strips_source(const dv_strips *s, int32_t read)
 {

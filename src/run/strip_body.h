@@ -57,6 +57,24 @@ static NAME(value) NAME(read)(dv_strips *s, int32_t read, T *buf)
 
 // -- Functions -------------------------------------------------------------
 
+#if REAL
+// Below -EXP_MOST, where exp(-x) may be infinite, 1 + exp(x) rounds to 1.
+static T NAME(sigmoid)(T x)
+{
+    return x < -EXP_MOST ? FN(exp)(x) : 1 / (1 + FN(exp)(-x));
+}
+
+// There exp(x) may be denormal and lack bits: x exp(x/2) exp(x/2) rounds once
+// into the denormals.
+static T NAME(silu)(T x)
+{
+    if (!(x < -EXP_MOST) || x < -2 * EXP_MOST)
+        return x / (1 + FN(exp)(-x));
+    T half = FN(exp)(x / 2);
+    return x * half * half;
+}
+#endif
+
 // Loops over the operands, with the ones that are the same for all elements
 // taken out, so that the compiler sees plain vector loops.
 #define ONE(expr)                                                              \
@@ -141,9 +159,9 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
     case DV_FN_ERF:
         ONE(FN(erf)(x));
     case DV_FN_SIGMOID:
-        ONE(1 / (1 + FN(exp)(-x)));
+        ONE(NAME(sigmoid)(x));
     case DV_FN_SILU:
-        ONE(x / (1 + FN(exp)(-x)));
+        ONE(NAME(silu)(x));
     case DV_FN_GELU:
         ONE(x * (T)0.5 * FN(erfc)(x * (T)-0.70710678118654752440));
 #else

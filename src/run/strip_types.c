@@ -48,14 +48,25 @@ static int64_t whole(double v)
 
 // -- f32 -------------------------------------------------------------------
 
+// minimum and maximum of IEEE 754-2019: -0 is less than 0, and a nan stays.
+// Without short cuts, so that compilers make vector loops of it.
+static inline uint32_t bits_f32(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
 static inline float min_f32(float x, float y)
 {
-    return x < y || x != x ? x : y;
+    int minus_0 = (bits_f32(x) == UINT32_C(1) << 31) & (y == 0);
+    return (x < y) | (x != x) | minus_0 ? x : y;
 }
 
 static inline float max_f32(float x, float y)
 {
-    return x > y || x != x ? x : y;
+    int plus_0 = (bits_f32(x) == 0) & (y == 0);
+    return (x > y) | (x != x) | plus_0 ? x : y;
 }
 
 static float constant_f32(double v)
@@ -73,6 +84,7 @@ static int64_t whole_f32(float v)
 #define FN(x)     x##f
 #define REAL      1
 #define DTYPE     DV_F32
+#define EXP_MOST  88 // exp() of it is finite
 #define ADD(x, y) ((x) + (y))
 #define SUB(x, y) ((x) - (y))
 #define MUL(x, y) ((x) * (y))
@@ -85,19 +97,29 @@ static int64_t whole_f32(float v)
 #undef NAME
 #undef FN
 #undef DTYPE
+#undef EXP_MOST
 #undef TO_F16
 #undef TO_BF16
 
 // -- f64 -------------------------------------------------------------------
 
+static inline uint64_t bits_f64(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
 static inline double min_f64(double x, double y)
 {
-    return x < y || x != x ? x : y;
+    int minus_0 = (bits_f64(x) == UINT64_C(1) << 63) & (y == 0);
+    return (x < y) | (x != x) | minus_0 ? x : y;
 }
 
 static inline double max_f64(double x, double y)
 {
-    return x > y || x != x ? x : y;
+    int plus_0 = (bits_f64(x) == 0) & (y == 0);
+    return (x > y) | (x != x) | plus_0 ? x : y;
 }
 
 static double constant_f64(double v)
@@ -124,18 +146,20 @@ static uint16_t f64_to_bf16(double v)
     return h;
 }
 
-#define T       double
-#define NAME(x) x##_f64
-#define FN(x)   x
-#define DTYPE   DV_F64
-#define TO_F16  f64_to_f16
-#define TO_BF16 f64_to_bf16
+#define T        double
+#define NAME(x)  x##_f64
+#define FN(x)    x
+#define DTYPE    DV_F64
+#define EXP_MOST 709
+#define TO_F16   f64_to_f16
+#define TO_BF16  f64_to_bf16
 #include "run/strip_body.h"
 #undef T
 #undef NAME
 #undef FN
 #undef REAL
 #undef DTYPE
+#undef EXP_MOST
 #undef ADD
 #undef SUB
 #undef MUL
@@ -191,13 +215,18 @@ static uint16_t i64_to_bf16(int64_t v)
 #define TO_BF16   i64_to_bf16
 #include "run/strip_body.h"
 
-void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n)
+void dv_accumulate(dv_compute in, dv_reducer r, void *acc, const void *x,
+                   int64_t n)
 {
-    dv_reducer r = (dv_reducer)k->reduce->fn;
-    if (k->compute == DV_IN_F32)
+    if (in == DV_IN_F32)
         accumulate_f32(r, acc, (value_f32){x, 1}, n);
-    else if (k->compute == DV_IN_F64)
+    else if (in == DV_IN_F64)
         accumulate_f64(r, acc, (value_f64){x, 1}, n);
     else
         accumulate_i64(r, acc, (value_i64){x, 1}, n);
+}
+
+void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n)
+{
+    dv_accumulate(k->compute, (dv_reducer)k->reduce->fn, acc, x, n);
 }

@@ -11,7 +11,7 @@ for t in host spyre wormhole; do
     for e in 'abcd,ecfd->abef 3x4x5x6 2x5x7x6' 'ij,jk->k 5x6 6x7' 'iijk,kl->jl 4x4x3x5 5x6' \
         'i,j->ij 5 6' ',-> - -' 'ii->i 9x9' 'ij->ji 8x9' '...ij,...jk->...ik 2x1x4x5 3x5x6' \
         'ij,jk,kl,lm->im 8x9 9x30 30x2 2x7' 'ij,kl->il 3x9 9x4' 'bi,bj,bk->ijk 4x5 4x6 4x7' \
-        'ij->i 3x0'; do
+        'ij->i 3x0' '-> -' '->  -:f64' ',,-> - -:f16 -:i8'; do
         # shellcheck disable=SC2086
         good -t $t --verify $e
         has 'verify: ok'
@@ -21,6 +21,22 @@ for d in f64 f32 f16 bf16 i64 i32 i8; do
     good 'ij,jk,kl->il' 4x5 5x6 6x7 --dtype $d --verify
     has "y: $d\\[4, 7\\]" 'verify: ok'
 done
+# Operands and options that begin with a dash: numpy takes the same expressions.
+good '->' - --verify
+has '^-> on host' 'y: f32\[\]' 'verify: ok'
+good '' - --verify
+has 'y: f32\[\]' 'verify: ok'
+expect 2 'not .--verify.' "$divvy" einsum -- '->' --verify
+good --verify -- '->' -:f64
+has 'y: f64\[\]' 'verify: ok'
+good '->' -:i8 --dtype f32 --print
+has 'input x0: i8\[\]'
+expect 1 'einsum:1:3: error\[name\]: index i of the output is in no operand' "$divvy" einsum '->i' -
+expect 1 'operand 0' "$divvy" einsum '->' 3
+expect 1 '' "$divvy" einsum '-' 3
+expect 1 '' "$divvy" einsum '->->' -
+expect 1 '' "$divvy" einsum '->,' -
+expect 2 'there is no option -->' "$divvy" einsum '-->' -
 good 'i,i->' 4:i8 4:f16 --result f64 --verify
 has 'y: f64\[\]'
 
@@ -106,6 +122,7 @@ expect 2 'an expression is needed' "$divvy" einsum
 expect 2 "a shape is 64x32, 64x32:f16 or - for a scalar, not '2x'" "$divvy" einsum ij 2x
 expect 2 "not 'x2'" "$divvy" einsum ij x2
 expect 2 "not '-2'" "$divvy" einsum ij -- -2
+expect 2 "not '-2'" "$divvy" einsum ij -2
 expect 2 "not '2,3'" "$divvy" einsum ij 2,3
 expect 2 "not '99999999999999999999'" "$divvy" einsum i 99999999999999999999
 expect 2 'has more than 16 dims' "$divvy" einsum i 1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1

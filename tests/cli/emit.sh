@@ -68,6 +68,24 @@ printf 'input a: f32[40]\nq[i]: i32 = abs(a[i])\ny[i] = a[q[i]]\noutput y\n' >p.
 whole a 40 7
 want a=a.npy
 program c wormhole same a=a.npy
+# -- Zeros of both signs, told apart by 1 / x; sigmoid where exp(-x) is infinite
+whole a 40,30 4
+whole b 40,30 5
+for e in 'max(-a[i,j], b[i,j])' 'max(a[i,j], -b[i,j])' 'min(-a[i,j], b[i,j])' 'min(a[i,j], -b[i,j])' 'relu(-a[i,j])'; do
+    printf 'input a: f32[40, 30]\ninput b: f32[40, 30]\nc[i,j] = b[i,j]\ny[i,j] = 1 / %s + 0 * c[i,j]\noutput y\n' "$e" >p.dv
+    want a=a.npy b=b.npy
+    program c wormhole same a=a.npy b=b.npy
+done
+for e in 'max[i] min(-a[i,j], b[i,j])' 'min[i] max(-a[i,j], b[i,j])' 'max[i] -abs(a[i,j])'; do
+    printf 'input a: f32[40, 30]\ninput b: f32[40, 30]\nc[j] = sum[i] b[i,j]\ny[j] = 1 / (%s) + 0 * c[j]\noutput y\n' "$e" >p.dv
+    want a=a.npy b=b.npy
+    program c wormhole same a=a.npy b=b.npy
+done
+narrow a 99 6 f64
+printf 'input a: f64[99]\ny[i] = select(sigmoid(a[i] * 184) > 0, 1, 0) + select(silu(a[i] * 184) == 0, 4, 2)\noutput y\n' >p.dv
+want a=a.npy
+program c spyre same a=a.npy
+
 # -- Functions: close
 shape=60,90
 printf 'input a: f32[60, 90]\nm[i] = max[j] a[i,j]\ne[i,j] = exp(a[i,j] - m[i])\ns[i] = sum[j] e[i,j]\ny[i,j] = e[i,j] / s[i] + gelu(a[i,j]) * 0.01\noutput y\n' >p.dv

@@ -90,6 +90,14 @@ for name in A B C D F H K; do
 done
 expect 0 '' "$divvy" place "$data/C.1048576.csv" --minimize
 has 'in 1039360 bytes, the least'
+# What is not proved is said, with the gap
+awk 'BEGIN { print "id,lower,upper,size"; for (i = 0; i < 1500; i++) { s = (s * 16807 + 11) % 2147483647; a = s % 1500
+    s = (s * 16807 + 11) % 2147483647; l = s % 370; s = (s * 16807 + 11) % 2147483647; print i "," a "," a + 1 + l "," 500 + s % 1000000 } }' >many.csv
+expect 0 '' "$divvy" place many.csv --minimize --budget 200000
+has '1500 of 1500 buffers placed in [0-9]* bytes, [0-9]* are needed: at most [0-9.]*% above the least'
+expect 0 '' "$divvy" place many.csv --minimize --budget 200000 --json
+has '"gap": 0\.[0-9]*[1-9]'
+rm many.csv
 
 # -- Drawings
 good "$three" -c 120 --svg t.svg --show
@@ -116,6 +124,9 @@ bad 't.csv:3:7: error\[buffer\]: size is -4, not positive' "${head}a,0,1,1\\nb,0
 bad 't.csv:2:7: error\[buffer\]: size is 0, not positive' "${head}a,0,1,0\\n"
 bad 't.csv:2:5: error\[buffer\]: upper is 3, lower is 3: the buffer never lives' "${head}a,3,3,1\\n"
 bad 't.csv:2:5: error\[buffer\]: end is 2, lower is 3' 'id,lower,end,size\na,3,2,1\n'
+bad 't.csv:2:23: error\[buffer\]: upper is 9, lower is 9223372036854775807: the buffer never lives' "${head}a,9223372036854775807,9,8\\n"
+bad 'error\[buffer\]: upper is 9223372036854775807, lower is 9223372036854775807' "${head}a,9223372036854775807,9223372036854775807,8\\n"
+bad 'error\[overflow\]: end is 2^63 - 1' 'id,lower,end,size\na,9223372036854775807,9223372036854775807,1\n'
 bad "t.csv:2:7: error\\[format\\]: size must be a whole number, not '1.5'" "${head}a,0,1,1.5\\n"
 bad "error\\[format\\]: size must be a whole number, not '0x10'" "${head}a,0,1,0x10\\n"
 bad "error\\[format\\]: lower must be a whole number, not ''" "${head}a,,1,1\\n"

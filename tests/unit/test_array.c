@@ -171,6 +171,49 @@ static void test_odd_views(void **unused)
     }
 }
 
+// -- Zeros of both signs ---------------------------------------------------
+
+// The maximum is -0 only where all elements are, the minimum where one is.
+static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
+{
+    int *bad = (int *)user + dv_peers_rank(p);
+    int64_t n = 12;
+    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    for (unsigned signs = 0; signs < 1u << 12; signs += 1 + signs / 3) {
+        double x[12], y = 1;
+        for (int i = 0; i < 12; i++)
+            x[i] = signs >> i & 1 ? -0.0 : 0.0;
+        for (int max = 0; max < 2; max++) {
+            dv_darray *a = NULL, *s = NULL;
+            dv_status st = dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, diag);
+            if (st == DV_OK)
+                st = dv_darray_scatter(a, 0, x, diag);
+            if (st == DV_OK)
+                st = dv_darray_reduce(&s, a, max ? DV_MAX : DV_MIN, NULL, 0,
+                                      diag);
+            if (st == DV_OK)
+                st = dv_darray_gather(s, -1, &y, diag);
+            int minus = max ? signs == (1u << 12) - 1 : signs != 0;
+            *bad += st != DV_OK || y != 0 || !signbit(y) != !minus;
+            dv_darray_destroy(s);
+            dv_darray_destroy(a);
+            DV_TRY(st);
+        }
+    }
+    return DV_OK;
+}
+
+static void test_zeros(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 5; n++) {
+        int bad[5] = {0};
+        assert_int_equal(dv_peers_local(n, do_zeros, bad, NULL), DV_OK);
+        for (int64_t r = 0; r < n; r++)
+            assert_int_equal(bad[r], 0);
+    }
+}
+
 // -- Ranks that go another way ---------------------------------------------
 
 // Checked: who calls something else is named, and everybody returns.
@@ -305,8 +348,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_teams),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_odd_views), cmocka_unit_test(test_strays),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_odd_views), cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_strays),    cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,17 +209,20 @@ static void insn_ranges(void **state)
 
 // -- Code memory -------------------------------------------------------------
 
-// Much code, with pages of either size, through one view or two: code that goes
-// over the end of a page that was ready stays as it was written.
+// Much code, with pages of either size, through one view or two, sealed now and
+// then or not: code that goes over the end of a page that was ready stays as it
+// was written.
 static void arena_grows(void **state)
 {
     (void)state;
     enum { N = 96, WORDS = 40000 };
     static uint32_t code[WORDS];
     const unsigned char *at_[N];
-    for (int how = 0; how < 4; how++) {
-        dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1};
+    for (int how = 0; how < 8; how++) {
+        dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1 & 1};
         for (int i = 0; i < N; i++) {
+            if (how & 4 && i % 5 < 3)
+                dv_code_arena_seal(&a);
             for (int j = 0; j < WORDS; j++)
                 code[j] = (uint32_t)(i * WORDS + j);
             at_[i] = dv_code_arena_add(&a, code, i % 4 ? sizeof code : 40);
@@ -288,12 +291,14 @@ static int parts_are(const unsigned char **parts, int byte)
 static void arena_forks(void **state)
 {
     (void)state;
-    for (int how = 0; how < 4; how++) {
-        dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1};
+    for (int how = 0; how < 8; how++) {
+        dv_code_arena a = {.one_view = how & 1, .small_pages = how >> 1 & 1};
         const unsigned char *first[FORK_PARTS], *parts[FORK_PARTS];
         int go[2], end = 0;
         char none;
         add_parts(&a, 1, first);
+        if (how & 4)
+            dv_code_arena_seal(&a);
         assert_int_equal(pipe(go), 0);
         pid_t child = fork();
         assert_true(child >= 0);

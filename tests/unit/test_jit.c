@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "unit/jit_problem.h"
 #include <pthread.h>
+#include <sys/stat.h>
 
 static void gemm_small(void **state)
 {
@@ -79,6 +80,41 @@ static void gemm_nan(void **state)
     a = NAN;
     run(&a, &b, &c, NULL);
     assert_true(isnan(c));
+    dv_jit_destroy(jit);
+}
+
+// relu of sums that underflow to -0 is 0, also where C or a bias is -0.
+static void gemm_minus_0(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 600 / SHARE; i++) {
+        dv_gemm_shape s = random_shape(20, i % 2 ? DV_F32 : DV_F64);
+        double tiny = s.dtype == DV_F32 ? 1e-30 : 1e-200;
+        dv_dtype t = (dv_dtype)s.dtype;
+        problem q = {.s = s};
+        dv_gemm_fn run;
+        q.s.relu = 1;
+        assert_int_equal(dv_jit_gemm(jit, &q.s, &run, NULL), DV_OK);
+        set_up(&q, 0);
+        for (int64_t k = 0; k < q.n_a; k++)
+            dv_store(t, q.a.data, k, -tiny);
+        for (int64_t k = 0; k < q.n_b; k++)
+            dv_store(t, q.b.data, k, tiny);
+        for (int64_t k = 0; k < q.n_c; k++)
+            dv_store(t, q.c.data, k, -0.0);
+        for (int64_t k = 0; k < (s.bias == DV_BIAS_M ? s.m : s.n); k++)
+            dv_store(t, q.bias.data, k, -0.0);
+        q.args.beta = 0.75;
+        run(q.a.data, q.b.data, q.c.data, &q.args);
+        for (int64_t k = 0; k < q.n_c; k++) {
+            double c = at(t, q.c.data, k);
+            if (k % s.ldc < s.n && (c != 0 || signbit(c)))
+                fail_msg("%dx%dx%d: [%d][%d] is %g", s.m, s.n, s.k,
+                         (int)(k / s.ldc), (int)(k % s.ldc), c);
+        }
+        tear_down(&q);
+    }
     dv_jit_destroy(jit);
 }
 
@@ -445,6 +481,104 @@ static void never_both(void **state)
     }
 }
 
+// Views of code memory that can be written, and files of it that are open.
+static int writable_code(void)
+{
+    int n = 0;
+    char line[600], path[64];
+    FILE *f = fopen("/proc/self/maps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "divvy-jit") && strstr(line, " rw-s ");
+    fclose(f);
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t len = readlink(path, line, sizeof line - 1);
+        line[len < 0 ? 0 : len] = 0;
+        n += strstr(line, "divvy-jit") != NULL;
+    }
+    return n;
+}
+
+// Once kernels are made nothing can write to them; more can be made, in the
+// same memory.
+static void sealed_code(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    int before = writable_code();
+    dv_gemm_fn first = NULL;
+    dv_jit_stats st = {0};
+    for (int i = 0; i < 300; i++) {
+        dv_gemm_shape s = {.m = 5, .n = 7, .k = 1 + i, .dtype = DV_F32};
+        dv_gemm_fn run;
+        assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+        first = first ? first : run;
+        if (i % 3 == 0) {
+            dv_jit_seal(jit);
+            assert_int_equal(writable_code(), before);
+        }
+        float a[5 * 300], b[300 * 7], c[35];
+        for (int k = 0; k < 5 * (1 + i); k++)
+            a[k] = 1;
+        for (int k = 0; k < 7 * (1 + i); k++)
+            b[k] = 2;
+        run(a, b, c, NULL);
+        assert_true(c[34] == 2 * (float)(1 + i));
+        first(a, b, c, NULL);
+        assert_true(c[34] == 2);
+    }
+    dv_jit_stats_get(jit, &st);
+    assert_true(!st.two_views || st.mapped_bytes <= 4 << 20);
+    dv_jit_destroy(jit);
+    assert_int_equal(writable_code(), before);
+}
+
+// A map for perf has a name that others can foresee: no link is followed, and
+// no file of another name is written to.
+static void perf_map(void **state)
+{
+    (void)state;
+    char path[64], other[64], line[64] = "";
+    struct stat st;
+    snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+    snprintf(other, sizeof other, "/tmp/divvy-victim-%ld", (long)getpid());
+    unlink(path);
+    for (int how = 0; how < 4; how++) {
+        FILE *f = fopen(other, "w");
+        assert_non_null(f);
+        fputs("mine\n", f);
+        fclose(f);
+        if (how == 0) // symbolic, to a file, to none, and another name
+            assert_int_equal(symlink(other, path), 0);
+        if (how == 1)
+            assert_int_equal(symlink("/tmp/divvy-no-such-file", path), 0);
+        if (how == 2 && link(other, path) != 0)
+            continue;
+        setenv("DIVVY_PERF_MAP", "1", 1);
+        dv_jit *jit = new_jit();
+        unsetenv("DIVVY_PERF_MAP");
+        dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_F32};
+        dv_gemm_fn run;
+        assert_int_equal(dv_jit_gemm(jit, &s, &run, NULL), DV_OK);
+        dv_jit_destroy(jit);
+        assert_int_equal(stat(other, &st), 0);
+        assert_int_equal(st.st_size, 5);
+        assert_true(access("/tmp/divvy-no-such-file", F_OK) != 0);
+        if (how == 3) {
+            assert_int_equal(lstat(path, &st), 0);
+            assert_true(S_ISREG(st.st_mode) && (st.st_mode & 077) == 0);
+            f = fopen(path, "r");
+            assert_non_null(f);
+            assert_non_null(fgets(line, sizeof line, f));
+            fclose(f);
+            assert_non_null(strstr(line, "divvy_gemm"));
+        }
+        unlink(path);
+        unlink(other);
+    }
+}
+
 static void *many_lookups(void *arg)
 {
     dv_jit *jit = arg;
@@ -542,6 +676,7 @@ int main(void)
                                        cmocka_unit_test(gemm_random),
                                        cmocka_unit_test(gemm_batches),
                                        cmocka_unit_test(gemm_nan),
+                                       cmocka_unit_test(gemm_minus_0),
                                        cmocka_unit_test(gemm_panel),
                                        cmocka_unit_test(gemm_packs),
                                        cmocka_unit_test(gemm_refuses),
@@ -552,6 +687,8 @@ int main(void)
                                        cmocka_unit_test(moves),
                                        cmocka_unit_test(one_sum_keeps_signs),
                                        cmocka_unit_test(never_both),
+                                       cmocka_unit_test(sealed_code),
+                                       cmocka_unit_test(perf_map),
                                        cmocka_unit_test(cache_threads),
                                        cmocka_unit_test(listing),
                                        cmocka_unit_test(memory_fills_up),

@@ -493,6 +493,80 @@ static void test_auto(void **unused)
     check_auto(10000, 31527680);
 }
 
+// The least capacity for many buffers: the effort is bounded, counted in nodes,
+// and what is left of the gap is small.
+static void test_least_of_many(void **unused)
+{
+    (void)unused;
+    enum { MOST = 2000 };
+    static dv_buffer b[MOST];
+    static const struct {
+        int n, life, sizes;
+    } cases[] = {{600, 75, 1 << 20},
+                 {1500, 188, 1 << 20},
+                 {2000, 250, 1 << 20},
+                 {1500, 150, 4},
+                 {2000, 20, 1 << 16}};
+    uint64_t seed = 1;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int n = cases[k].n;
+        for (int i = 0; i < n; i++) {
+            uint64_t r[3];
+            for (int j = 0; j < 3; j++) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                r[j] = seed >> 33;
+            }
+            b[i] = (dv_buffer)DV_BUFFER_INIT;
+            b[i].start = (int64_t)(r[0] % (uint64_t)n);
+            b[i].end = b[i].start + 1 +
+                       (int64_t)(r[1] % (uint64_t)(2 * cases[k].life));
+            b[i].size_bytes =
+                cases[k].sizes > 4
+                    ? 500 + (int64_t)(r[2] % (uint64_t)cases[k].sizes)
+                    : (int64_t[]){4096, 16384, 65536, 10000}[r[2] % 4];
+        }
+        dv_place_options o = DV_PLACE_OPTIONS_INIT;
+        dv_placement *p = NULL;
+        int64_t proven = 0;
+        assert_int_equal(dv_place_least(&p, &proven, b, (size_t)n, &o, NULL),
+                         DV_OK);
+        o.capacity_bytes = p->peak_bytes;
+        assert_int_equal(dv_placement_check(p, b, &o, NULL), DV_OK);
+        assert_true(proven <= p->peak_bytes);
+        if ((double)p->peak_bytes > 1.06 * (double)proven || p->nodes > 2000000)
+            fail_msg("%d buffers: %d bytes, at least %d, %d nodes", n,
+                     (int)p->peak_bytes, (int)proven, (int)p->nodes);
+        dv_placement_destroy(p);
+    }
+}
+
+// Ticks at the ends of 64 bits: refused, without undefined behaviour (which the
+// sanitizer build sees).
+static void test_extreme_ticks(void **unused)
+{
+    (void)unused;
+    static const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, -1,       0,
+                                   1,         INT64_MAX - 1, INT64_MAX};
+    enum { N = sizeof ends / sizeof *ends };
+    for (int i = 0; i < N * N * N; i++) {
+        dv_use use = {ends[i % N], 0};
+        dv_buffer b = DV_BUFFER_INIT;
+        b.size_bytes = 1;
+        b.start = ends[i / N % N];
+        b.end = ends[i / N / N];
+        b.uses = &use;
+        b.n_uses = 1;
+        int good = b.start >= -1 && b.start < b.end && b.end <= 1 &&
+                   use.tick >= b.start && use.tick < b.end;
+        dv_place_options o = DV_PLACE_OPTIONS_INIT;
+        o.capacity_bytes = 4;
+        dv_placement *p = NULL;
+        dv_status st = dv_place(&p, &b, 1, &o, NULL);
+        assert_int_equal(st == DV_OK, good);
+        dv_placement_destroy(p);
+    }
+}
+
 // At three quarters of their capacity the hard instances keep at least 98 %
 // of what the prices allow.
 static void test_spill(void **unused)
@@ -589,9 +663,14 @@ static void test_judge(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors), cmocka_unit_test(test_twins),
-        cmocka_unit_test(test_figures), cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_spill),   cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_spill),
+        cmocka_unit_test(test_least_of_many),
+        cmocka_unit_test(test_extreme_ticks),
+        cmocka_unit_test(test_judge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

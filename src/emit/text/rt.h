@@ -76,14 +76,15 @@ static inline double rt_nan_to_0(double v)
 
 // -- Functions ---------------------------------------------------------------
 
+// For min and max -0 is less than 0, and a nan stays.
 static inline double rt_min(double x, double y)
 {
-    return isnan(x) || x < y ? x : y;
+    return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
 }
 
 static inline double rt_max(double x, double y)
 {
-    return isnan(x) || x > y ? x : y;
+    return isnan(x) || x > y || (x == y && !signbit(x)) ? x : y;
 }
 
 static inline double rt_relu(double x)
@@ -93,12 +94,12 @@ static inline double rt_relu(double x)
 
 static inline double rt_sigmoid(double x)
 {
-    return 1 / (1 + exp(-x));
+    return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
 static inline double rt_silu(double x)
 {
-    return x / (1 + exp(-x));
+    return x < 0 ? x * exp(x) / (1 + exp(x)) : x / (1 + exp(-x));
 }
 
 static inline double rt_gelu(double x)
@@ -188,20 +189,247 @@ static inline const char *rt_file(int argc, char **argv, const char *name,
     return NULL;
 }
 
-static inline void rt_read(int argc, char **argv, const char *name, void *data,
-                           int64_t n, size_t size)
+// Every argument must be NAME=FILE with the name of an input or an output: a
+// misspelt name would otherwise be ignored without a word.
+static inline void rt_check_args(int argc, char **argv,
+                                 const char *const *names, int n)
 {
-    const char *path = rt_file(argc, argv, name, 0);
-    unsigned char head[10];
-    FILE *f = path ? fopen(path, "rb") : NULL;
-    if (!f || fread(head, 1, 10, f) != 10 ||
-        fseek(f, 10 + head[8] + 256 * head[9], SEEK_SET) ||
-        fread(data, size, (size_t)n, f) != (size_t)n) {
+    for (int i = 1; i < argc; i++) {
+        const char *eq = strchr(argv[i], '=');
+        size_t len = eq ? (size_t)(eq - argv[i]) : 0;
+        int found = 0;
+        for (int k = 0; k < n && len; k++)
+            found |=
+                strlen(names[k]) == len && !strncmp(argv[i], names[k], len);
+        if (found && eq[1])
+            continue;
+        fprintf(stderr,
+                "arguments are NAME=FILE.npy, not '%s'; names are:", argv[i]);
+        for (int k = 0; k < n; k++)
+            fprintf(stderr, " %s", names[k]);
+        fprintf(stderr, "\n");
+        exit(2);
+    }
+}
+
+// A .npy file while it is read: a prefix with the version and the length of the
+// header, the header (a Python dict as text), and the elements.
+typedef struct rt_npy {
+    const char *path, *tensor;
+    FILE *file;
+    char *at, *end; // what is left of the header
+} rt_npy;
+
+static inline void rt_refuse(const rt_npy *f, const char *why)
+{
+    fprintf(stderr, "%s: %s (read for %s)\n", f->path, why, f->tensor);
+    exit(1);
+}
+
+static inline void rt_malformed(const rt_npy *f, const char *wanted)
+{
+    char why[96];
+    snprintf(why, sizeof why, "malformed .npy header: expected %s", wanted);
+    rt_refuse(f, why);
+}
+
+static inline void rt_skip_blanks(rt_npy *f)
+{
+    while (f->at < f->end && (*f->at == ' ' || *f->at == '\t' ||
+                              *f->at == '\n' || *f->at == '\r'))
+        f->at++;
+}
+
+static inline int rt_take(rt_npy *f, char c)
+{
+    rt_skip_blanks(f);
+    if (f->at == f->end || *f->at != c)
+        return 0;
+    f->at++;
+    return 1;
+}
+
+// A Python string without escapes. It is ended with a NUL in place.
+static inline const char *rt_string(rt_npy *f, const char *wanted)
+{
+    char quote = '\'';
+    if (!rt_take(f, quote) && !rt_take(f, quote = '"'))
+        rt_malformed(f, wanted);
+    char *close =
+        (char *)memchr(f->at, (unsigned char)quote, (size_t)(f->end - f->at));
+    char *s = f->at;
+    if (!close || memchr(s, 0, (size_t)(close - s)))
+        rt_malformed(f, "the end of a string");
+    *close = 0;
+    f->at = close + 1;
+    return s;
+}
+
+// "<f4" is wanted: "=f4" means the same on this machine. The order of bytes
+// does not matter for a type of one byte.
+static inline void rt_check_descr(rt_npy *f, const char *wanted)
+{
+    const char *s = rt_string(f, "a type such as '<f4'");
+    char why[128];
+    int order = *s == '<' || *s == '=' || *s == wanted[0];
+    if (order && !strcmp(s + 1, wanted + 1))
+        return;
+    snprintf(why, sizeof why, "the elements are '%.40s', '%s' is needed", s,
+             wanted);
+    rt_refuse(f, why);
+}
+
+static inline int rt_fortran(rt_npy *f)
+{
+    static const char *const words[] = {"False", "True"};
+    rt_skip_blanks(f);
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(f->end - f->at) >= n && !memcmp(f->at, words[i], n)) {
+            f->at += n;
+            return i;
+        }
+    }
+    rt_malformed(f, "True or False");
+    return 0;
+}
+
+static inline void rt_check_shape(rt_npy *f, int n_dims, const int64_t *shape)
+{
+    int n = 0, same = 1, comma = 1;
+    if (!rt_take(f, '('))
+        rt_malformed(f, "a shape such as (4, 8)");
+    for (; !rt_take(f, ')'); n++) {
+        int64_t v = 0;
+        int digits = 0, minus = rt_take(f, '-');
+        rt_skip_blanks(f);
+        for (; f->at < f->end && *f->at >= '0' && *f->at <= '9'; digits++) {
+            int digit = *f->at++ - '0';
+            if (v > (INT64_MAX - digit) / 10)
+                rt_refuse(f, "a dim of the shape does not fit 64 bits");
+            v = v * 10 + digit;
+        }
+        if (!digits || !comma)
+            rt_malformed(f, "a number, ',' or ')' in the shape");
+        if (f->at < f->end && *f->at == 'L') // Python 2 wrote 8L
+            f->at++;
+        same = same && n < n_dims && v == shape[n] && !(minus && v);
+        comma = rt_take(f, ',');
+        if (!comma && n == 0) // (4) is a number, (4,) a shape
+            rt_malformed(f, "',' after the first dim of the shape");
+    }
+    if (same && n == n_dims)
+        return;
+    fprintf(stderr, "%s: %s has the shape (", f->path, f->tensor);
+    for (int d = 0; d < n_dims; d++)
+        fprintf(stderr, "%s%" PRId64, d ? ", " : "", shape[d]);
+    fprintf(stderr, "%s), the file has another\n", n_dims == 1 ? "," : "");
+    exit(1);
+}
+
+// Read and check the header; returns whether the elements are in Fortran order.
+static inline int rt_header(rt_npy *f, const char *descr, int n_dims,
+                            const int64_t *shape)
+{
+    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    unsigned char b[12];
+    int seen = 0, fortran = 0, comma = 1;
+    if (fread(b, 1, 10, f->file) != 10 || memcmp(b, "\x93NUMPY", 6))
+        rt_refuse(f, "not a .npy file");
+    if ((b[6] != 1 && b[6] != 2) || b[7])
+        rt_refuse(f, "only versions 1.0 and 2.0 of the .npy format are read");
+    size_t len = b[8] + (size_t)256 * b[9];
+    if (b[6] == 2) {
+        if (fread(b + 10, 1, 2, f->file) != 2 || b[10] || b[11])
+            rt_refuse(f, "the header has more than 65535 bytes");
+    }
+    char *text = (char *)malloc(len + 1);
+    if (!text || fread(text, 1, len, f->file) != len)
+        rt_refuse(f, "the header is truncated");
+    f->at = text;
+    f->end = text + len;
+    if (!rt_take(f, '{'))
+        rt_malformed(f, "'{'");
+    for (; !rt_take(f, '}'); comma = rt_take(f, ',')) {
+        if (!comma)
+            rt_malformed(f, "',' or '}'");
+        const char *key = rt_string(f, "a key or '}'");
+        int k = 0;
+        while (k < 3 && strcmp(key, keys[k]))
+            k++;
+        if (k == 3 || seen >> k & 1)
+            rt_refuse(f, "the header has an unknown key, or one twice");
+        seen |= 1 << k;
+        if (!rt_take(f, ':'))
+            rt_malformed(f, "':'");
+        if (k == 0)
+            rt_check_descr(f, descr);
+        else if (k == 1)
+            fortran = rt_fortran(f);
+        else
+            rt_check_shape(f, n_dims, shape);
+    }
+    rt_skip_blanks(f);
+    if (seen != 7 || f->at != f->end)
+        rt_refuse(f, "the header is not one dict of descr, fortran_order and "
+                     "shape");
+    free(text);
+    return fortran;
+}
+
+// Elements whose first index varies fastest go to their places in row-major
+// memory.
+static inline int64_t rt_read_fortran(FILE *file, char *data, int64_t n,
+                                      size_t size, int n_dims,
+                                      const int64_t *shape)
+{
+    int64_t index[16] = {0}, stride[16], step = 1, at = 0, done = 0;
+    for (int d = n_dims - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= shape[d];
+    }
+    for (; done < n && fread(data + at * (int64_t)size, size, 1, file) == 1;
+         done++)
+        for (int d = 0; d < n_dims; d++) {
+            at += stride[d];
+            if (++index[d] < shape[d])
+                break;
+            at -= index[d] * stride[d];
+            index[d] = 0;
+        }
+    return done;
+}
+
+// Read a tensor of n elements from the file that the command line names.
+// `descr` is its type in numpy's words. A file of another type, shape or length
+// is refused.
+static inline void rt_read(int argc, char **argv, const char *name,
+                           const char *descr, int n_dims, const int64_t *shape,
+                           void *data, int64_t n, size_t size)
+{
+    rt_npy f = {rt_file(argc, argv, name, 0), name, NULL, NULL, NULL};
+    const uint16_t one = 1;
+    unsigned char low;
+    memcpy(&low, &one, 1);
+    if (!f.path) {
         fprintf(stderr, "%s=FILE.npy is needed, with %" PRId64 " elements\n",
                 name, n);
         exit(1);
     }
-    fclose(f);
+    f.file = fopen(f.path, "rb");
+    if (!f.file)
+        rt_refuse(&f, "cannot open the file");
+    if (!low)
+        rt_refuse(&f, "elements are read on little-endian machines only");
+    int64_t got =
+        rt_header(&f, descr, n_dims, shape) && n_dims > 1
+            ? rt_read_fortran(f.file, (char *)data, n, size, n_dims, shape)
+            : (int64_t)fread(data, size, (size_t)n, f.file);
+    if (got != n)
+        rt_refuse(&f, "truncated: it has fewer elements than its header says");
+    if (fgetc(f.file) != EOF)
+        rt_refuse(&f, "trailing bytes: it has more than its header says");
+    fclose(f.file);
 }
 
 // `shape` as Python writes it: "2, 3" or "8,"; `was_read`: it is an input too.

@@ -185,7 +185,9 @@ static void finish_row(dots *d, dv_x *g, int i)
         short_op(g, DV_XI(g, vadd), 16, t, t, v);
     if (s->relu) {
         dv_x_zero(g, v);
-        short_op(g, DV_XI(g, vmax), 16, t, v, t);
+        short_op(g, DV_XI(g, vmax), 16, t, v, t); // -0 stays
+        if (!g->ints)
+            short_op(g, DV_XF(g, vadd), 16, t, t, v);
     }
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
     dv_x_noted(g, DV_X_LDC, i, off, unit);

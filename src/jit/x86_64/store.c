@@ -60,12 +60,16 @@ static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
     }
 }
 
-// The second operand wins when one is no number, so that nan stays.
+// vmax returns its second operand when one is a nan or both are 0. So nan
+// stays, and so does -0, which adding 0 makes 0.
 static void clamp(dv_x *g, int v, int n, int free)
 {
     dv_x_zero(g, free);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         dv_x_vvv(g, DV_XI(g, vmax), v + i, free, v + i);
+        if (!g->ints)
+            dv_x_vvv(g, DV_XF(g, vadd), v + i, v + i, free);
+    }
 }
 
 static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
