@@ -225,8 +225,7 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
                       const cli_params *params, int *code)
 {
     DV_TRY(settle(t, load(t, path, args, params)));
-    DV_TRY(
-        dv_comm_same(t->comm, dv_rank_hash(t->rank, NULL), "plan", t->j->diag));
+    DV_TRY(dv_rank_compare(t->rank, "started", t->j->diag));
     DV_TRY(settle(t, whole_tensors(t)));
     DV_TRY(run(t));
     DV_TRY(put_outputs(t));
@@ -248,7 +247,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;
     team t = {.j = j};
-    int code = cli_sets(j->c, &args->sets, &params), started = 0;
+    int code = cli_sets(j->c, &args->sets, &params);
     if (code >= 0)
         return code;
     if (args->options.team && args->options.team != cli_ranks)
@@ -259,7 +258,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     args->options.rank = cli_rank;
     dv_mpi_options options = {.timeout_s = j->timeout_s, .checked = j->checked};
     t.mine = dv_diag_create();
-    dv_status st = dv_mpi_begin(cli_ranks, &started, j->diag);
+    dv_status st = cli_mpi_begin(j->diag);
     if (st == DV_OK)
         st = dv_mpi_create(&t.comm, NULL, &options, j->diag);
     if (st == DV_OK)
@@ -273,7 +272,5 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     dv_rank_destroy(t.rank);
     dv_mpi_destroy(t.comm);
     dv_diag_destroy(t.mine);
-    if (started)
-        dv_mpi_end();
     return code;
 }

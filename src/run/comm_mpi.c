@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { SPINS = 64 }; // tests between two looks at the clock
+static const int64_t default_bytes = (int64_t)1 << 30; // of a message
 
 struct dv_wire {
     MPI_Request *sends, *receives; // parts of messages, in order
@@ -418,12 +419,26 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->comm.one_thread = level < MPI_THREAD_FUNNELED;
     m->comm.near = count_near(m);
     m->comm.ops = &mpi_ops;
-    m->comm.checked = o && o->checked;
-    m->max_bytes = o && o->max_bytes > 0 ? o->max_bytes : (int64_t)1 << 30;
-    if (m->max_bytes > INT32_MAX)
-        m->max_bytes = INT32_MAX;
+    m->max_bytes = default_bytes;
     m->timeout_s = o ? o->timeout_s : 0;
     m->yields = m->comm.near > sysconf(_SC_NPROCESSORS_ONLN);
+    return DV_OK;
+}
+
+// Ranks that cut messages differently, or of which only some compare what they
+// are about to do, would wait for each other for ever.
+static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
+{
+    int64_t most = o && o->max_bytes > 0 ? o->max_bytes : default_bytes;
+    most = most < INT32_MAX ? most : INT32_MAX;
+    char bytes[24];
+    snprintf(bytes, sizeof bytes, "%" PRId64, most);
+    const dv_fact facts[] = {
+        {"messages of at most, in bytes,", bytes},
+        {"checks before exchanges", o && o->checked ? "" : NULL}};
+    DV_TRY(dv_comm_compare(&m->comm, facts, 2, "created", diag));
+    m->comm.checked = o && o->checked;
+    m->max_bytes = most;
     return DV_OK;
 }
 
@@ -450,12 +465,12 @@ dv_status dv_mpi_create(dv_comm **out, const void *mpi_comm,
         say(m, MPI_Comm_dup(from, &m->mpi), "copying a communicator");
     if (st == DV_OK)
         st = set_up(m, options);
-    if (st == DV_OK) {
+    st = st == DV_OK ? set_options(m, options, diag)
+                     : dv_comm_error(&m->comm, st, diag);
+    if (st == DV_OK)
         *out = &m->comm;
-        return DV_OK;
-    }
-    st = dv_comm_error(&m->comm, st, diag);
-    dv_mpi_destroy(&m->comm);
+    else
+        dv_mpi_destroy(&m->comm);
     return st;
 }
 

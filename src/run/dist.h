@@ -49,6 +49,9 @@ dv_carried dv_rank_carried(const dv_rank *r, int32_t swap);
 // which is the same for any team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
 
+// Compare what all ranks must have alike of the plan, together (facts.c).
+dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
+
 // Called after every round of an outermost repeat, on all ranks alike. `mine`
 // is how this rank has fared so far, in words in `trouble`; what it returns
 // ends the run, and must be the same on all ranks.

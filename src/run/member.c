@@ -17,7 +17,7 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     st = dv_comm_settle(m->comm, st, mine, diag);
     dv_diag_destroy(mine);
     DV_TRY(st);
-    return dv_comm_same(m->comm, dv_rank_hash(m->rank, NULL), "plan", diag);
+    return dv_rank_compare(m->rank, "created", diag);
 }
 
 dv_status dv_member_create(dv_member **out, const dv_plan *plan,

@@ -106,9 +106,36 @@ ends 2 'no such tensor' 3 "$divvy" run "$p" --in x=y
 ends 1 'cannot open' 3 "$divvy" run "$p" --in "u=$tmp/none.npy"
 ends 1 'cannot open' 2 "$divvy" run "$tmp/none.dv"
 ends 3 'cannot write' 2 "$divvy" run "$p" --out "u=$tmp/none/u.npy"
-ends 2 'gone another way' 2 sh -c 'exec "$0" run "$1" --set T=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 5))' "$divvy" "$p"
 head -c 200 "$tmp/0.npy" >"$tmp/cut.npy"
 ends 1 'truncated' 3 "$divvy" run "$p" --in "u=$tmp/cut.npy"
+
+# -- ranks that were started differently: all stop, and the difference is named
+differ() { # words, words of rank 0, of rank 1
+    ends 2 "$1" 1 "$divvy" $2 : -n 1 "$divvy" $3
+}
+differ 'rank 1 was started without --out, rank 0 with --out u=' "run $p --out u=$tmp/n.npy" "run $p"
+differ 'rank 1 was started with --checkpoint .*, rank 0 without' "run $p" "run $p --checkpoint $tmp/state"
+differ 'rank 1 was started with --seed 7, rank 0 with --seed 1' "run $p --seed 1" "run --seed=7 $p"
+differ 'rank 1 was started with --set T=6, rank 0 with --set T=5' "run $p --set T=5" "run $p --set T=6"
+differ 'rank 1 was started with divvy bench, rank 0 with divvy run' "run $p" "bench $p"
+differ 'rank 1 was started with divvy --help or --version' "run $p" --version
+differ 'rank 1: there is no option --frob' "run $p" "run $p --frob"
+differ 'divvy run: error.usage.: there is no option --frob' "run $p --frob" "run $p"
+differ 'rank 1: there is no command frob' "run $p" frob
+mkdir "$tmp/here" "$tmp/there" && cp "$p" "$tmp/here/q.dv" && sed 's/0.001/0.002/' "$p" >"$tmp/there/q.dv"
+ends 2 'rank 1 was started with a program whose digest is' \
+    1 -wdir "$tmp/here" "$divvy" run q.dv : -n 1 -wdir "$tmp/there" "$divvy" run q.dv
+rm "$tmp/there/q.dv"
+ends 1 'rank 1: .*cannot open' \
+    1 -wdir "$tmp/here" "$divvy" run q.dv : -n 1 -wdir "$tmp/there" "$divvy" run q.dv
+# What may differ: how many threads a rank has, and how the words are written.
+run 1 "$divvy" run "$p" --seed 0 --threads 1 : -n 1 "$divvy" run --threads=2 "$p" || fail "threads differ"
+
+# -- what is not divided is done once, by rank 0, which says so
+run 3 "$divvy" check "$p" || fail "check"
+[ "$(grep -c ': ok, ' "$tmp/out")" = 1 ] && grep -q 'rank 0 of 3 does this alone' "$tmp/err" || fail "check: not once"
+run 3 "$divvy" plan "$p" && cp "$tmp/out" "$tmp/plan" || fail "plan"
+"$divvy" plan "$p" --team 3 >"$tmp/out" && cmp "$tmp/plan" "$tmp/out" || fail "plan: not the team's"
 
 # -- checkpoints: another team goes on; what is damaged is refused
 run 3 "$divvy" run "$p" --checkpoint "$tmp/state" --every 20 || fail "--checkpoint"
