@@ -234,13 +234,24 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
 
 // The ranks cannot hear each other any more: each says what it knows, leaves
 // the others a moment to do the same, and ends the job.
-static void give_up(const team *t)
+void cli_team_give_up(dv_comm *comm)
 {
-    fprintf(stderr, "divvy: error[system]: %s\n", t->comm->why);
+    fprintf(stderr, "divvy: error[system]: %s\n", comm->why);
     fflush(stderr);
     dv_writers_remove();
     nanosleep(&(struct timespec){0, 500000000}, NULL);
-    dv_mpi_abort(t->comm, dv_status_exit(DV_E_SYSTEM));
+    dv_mpi_abort(comm, dv_status_exit(DV_E_SYSTEM));
+}
+
+int cli_team_size(const cli_command *c, cli_plan_args *args)
+{
+    if (args->options.team && args->options.team != cli_ranks)
+        return cli_usage(c,
+                         "--team %" PRId64 ": there are %" PRId64 " processes",
+                         args->options.team, cli_ranks);
+    args->options.team = args->options.grid ? 0 : cli_ranks;
+    args->options.rank = cli_rank;
+    return -1;
 }
 
 int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
@@ -248,14 +259,10 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     static cli_params params;
     team t = {.j = j};
     int code = cli_sets(j->c, &args->sets, &params);
+    if (code < 0)
+        code = cli_team_size(j->c, args);
     if (code >= 0)
         return code;
-    if (args->options.team && args->options.team != cli_ranks)
-        return cli_usage(j->c,
-                         "--team %" PRId64 ": there are %" PRId64 " processes",
-                         args->options.team, cli_ranks);
-    args->options.team = args->options.grid ? 0 : cli_ranks;
-    args->options.rank = cli_rank;
     dv_mpi_options options = {.timeout_s = j->timeout_s, .checked = j->checked};
     t.mine = dv_diag_create();
     dv_status st = cli_mpi_begin(j->diag);
@@ -264,7 +271,7 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     if (st == DV_OK)
         st = work(&t, path, args, &params, &code);
     if (t.comm && t.comm->why[0])
-        give_up(&t);
+        cli_team_give_up(t.comm);
     if (st != DV_OK)
         code = cli_fail(j->diag);
     else if (code == 0) // else the report has said it all

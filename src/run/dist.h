@@ -39,6 +39,11 @@ void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
 // Everybody together, and everybody returns the same: what the first rank with
 // trouble of its own has to say, if there is one.
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
+// Of the last run: seconds in which this rank packed, sent, waited for or
+// unpacked messages; it computed in the rest.
+double dv_rank_exchange_s(const dv_rank *r);
+// The type that this rank's multiply-adds of an op are of, as dv_exec_type.
+dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
 // What has come to this rank by the exchange of a swap of the plan, and how
 // often it took place.
 typedef struct dv_carried {

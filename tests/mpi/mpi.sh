@@ -131,6 +131,19 @@ ends 1 'rank 1: .*cannot open' \
 # What may differ: how many threads a rank has, and how the words are written.
 run 1 "$divvy" run "$p" --seed 0 --threads 1 : -n 1 "$divvy" run --threads=2 "$p" || fail "threads differ"
 
+# -- bench times the divided run, and rank 0 reports it once
+for n in 1 3; do
+    run $n "$divvy" run "$p" || fail "$n: run"
+    moved=$(sed -n "s/.*a team of $n: //p" "$tmp/out")
+    run $n "$divvy" bench "$p" --runs 2 --seconds 0 || fail "$n: bench"
+    [ "$(grep -c "executor mpi, $n rank" "$tmp/out")" = 1 ] || fail "$n: bench is not one report"
+    grep -q "^  exchange .* s on rank .*; $moved\$" "$tmp/out" || fail "$n: bench has not sent $moved"
+    run $n "$divvy" bench "$p" --runs 2 --seconds 0 --json || fail "$n: bench --json"
+    [ "$(grep -c '"exchange_s": .* "threads": ' "$tmp/out")" = $n ] || fail "$n: bench --json lacks ranks"
+done
+ends 2 'times one process' 2 "$divvy" bench "$p" --ops
+ends 1 'cannot open' 2 "$divvy" bench "$tmp/none.dv"
+
 # -- what is not divided is done once, by rank 0, which says so
 run 3 "$divvy" check "$p" || fail "check"
 [ "$(grep -c ': ok, ' "$tmp/out")" = 1 ] && grep -q 'rank 0 of 3 does this alone' "$tmp/err" || fail "check: not once"
