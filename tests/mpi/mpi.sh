@@ -27,14 +27,16 @@ fail() {
     bad=1
 }
 
-# -- the library, with a program's own MPI_Init
+# -- the library, with a program's own MPI_Init: many cases in one mpirun, random
+# programs and examples among them
 for n in 1 2 3 4; do
-    run $n "$team" "$tmp/team" || fail "team of $n"
+    run $n "$team" "$tmp/team" "$src/examples" || fail "team of $n"
 done
 
 run 2 "$team" single || fail "MPI for one thread"
 
-# -- programs: verified, one voice, the same bits
+# -- programs: verified, one voice, the same bits. The library has been tried
+# with the other numbers of ranks above.
 # Scalars are sums over all ranks, which add up in another order.
 state() { sed -n '/\[\] /d; s/.*hash //p' "$1"; }
 for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
@@ -44,12 +46,10 @@ for args in "heat.dv --set N=65 --set T=9" "prk_stencil.dv --set N=41" \
     run 1 "$divvy" run "$src/examples/"$args --verify || fail "1: $args"
     grep -q 'verify: ok' "$tmp/out" || fail "1: not verified: $args"
     one=$(state "$tmp/out")
-    for n in 2 3 4; do
-        # shellcheck disable=SC2086
-        run $n "$divvy" run "$src/examples/"$args --verify --checked --timeout 60 || fail "$n: $args"
-        [ "$(grep -c 'verify: ok' "$tmp/out")" = 1 ] || fail "$n: not one voice: $args"
-        [ "$(state "$tmp/out")" = "$one" ] || fail "$n: other bits: $args"
-    done
+    # shellcheck disable=SC2086
+    run 3 "$divvy" run "$src/examples/"$args --verify --checked --timeout 60 || fail "3: $args"
+    [ "$(grep -c 'verify: ok' "$tmp/out")" = 1 ] || fail "3: not one voice: $args"
+    [ "$(state "$tmp/out")" = "$one" ] || fail "3: other bits: $args"
     # shellcheck disable=SC2086
     run 2 "$divvy" run "$src/examples/"$args --threads 2 --no-overlap || fail "2 threads each: $args"
     [ "$(state "$tmp/out")" = "$one" ] || fail "2 threads each: other bits: $args"
@@ -70,7 +70,7 @@ END
 p=$tmp/p.dv
 "$divvy" run "$p" --out "u=$tmp/0.npy" >"$tmp/out" || fail "0.npy"
 "$divvy" run "$p" --in "u=$tmp/0.npy" --out "u=$tmp/00.npy" >"$tmp/out" || fail "00.npy"
-for n in 1 2 4; do
+for n in 2 4; do
     run $n "$divvy" run "$p" --out "u=$tmp/n.npy" || fail "$n: --out"
     cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: another file"
     run $n "$divvy" run "$p" --in "u=$tmp/0.npy" --out "u=$tmp/n.npy" || fail "$n: --in"

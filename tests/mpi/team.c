@@ -419,6 +419,8 @@ int main(int argc, char **argv)
     test_loop(1);
     test_loop(2);
     test_diverged();
+    if (argc > 2)
+        expect(example_programs(argv[2]), "examples");
     expect(random_programs(size > 2 ? 15 : 25), "random programs");
     int any = 0;
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
