@@ -87,6 +87,8 @@ dv_status dv_member_run(dv_member *m, dv_diag *diag)
 dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
                            dv_diag *diag)
 {
+    const dv_fact which = {"tensor", tensor};
+    DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
     int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
     if (t < 0)
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE,

@@ -194,6 +194,11 @@ static void test_member(MPI_Comm part)
         expect(!dv_member_gather(m, "u", r ? NULL : got, NULL), "gather");
         expect(r || !memcmp(got, want, 37 * 29 * 8), "the same bits as alone");
     }
+    // Another tensor on the last rank, which there is or is not.
+    if (n > 1)
+        expect(dv_member_gather(m, r == n - 1 ? "w" : "u", r ? NULL : got,
+                                NULL) == DV_E_USAGE,
+               "tensors differ");
     free(got);
     free(want);
     dv_member_destroy(m);
