@@ -15,9 +15,16 @@ release: deps
 demo: release
 	@sh scripts/demo.sh build/release/divvy
 
+# What a newcomer runs: a gcc build and its tests, about five minutes.
 test:
 	@sh scripts/deps.sh test
-	@sh scripts/test.sh $(JOBS)
+	@sh scripts/test.sh test $(JOBS)
+
+# What takes longer, about half an hour: sanitizers, clang, both MPIs, the other
+# instruction set, more random cases.
+check:
+	@sh scripts/deps.sh check
+	@sh scripts/test.sh check $(JOBS)
 
 install: release
 	@cmake --install build/release --prefix "$(PREFIX)"
@@ -30,7 +37,7 @@ format-check:
 	@git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
 fuzz:
-	@sh scripts/deps.sh test
+	@sh scripts/deps.sh check
 	@sh scripts/fuzz.sh $(or $(SECONDS_EACH),60)
 
 # Builds all that measures, and says how each is run: together they take long.
@@ -47,12 +54,10 @@ bench-gemm: release
 clean:
 	rm -rf build
 
-.PHONY: all deps release demo test install format format-check fuzz bench bench-gemm clean
-
 # Plans whose text was changed at random: none that is accepted may compute
-# wrong numbers. ctest -L attack tries one in a hundred of them.
+# wrong numbers. make check tries one in a hundred of them.
 attack:
-	@sh scripts/deps.sh test
+	@sh scripts/deps.sh check
 	@sh scripts/attack.sh $(JOBS)
 
-.PHONY: attack
+.PHONY: all deps release demo test check attack install format format-check fuzz bench bench-gemm clean

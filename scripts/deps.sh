@@ -1,14 +1,14 @@
 #!/bin/sh
-# Install what is missing, through apt: deps.sh build|test
+# Install what is missing, through apt: deps.sh build|test|check
 # Says what it installs. Without apt it lists what is needed and stops.
 set -e
 packages="cmake ninja-build gcc libc6-dev pkg-config libhwloc-dev"
-[ "$1" = test ] && packages="$packages g++ clang clang-format libcmocka-dev binutils llvm"
-[ "$1" = test ] && packages="$packages libopenmpi-dev openmpi-bin libmpich-dev mpich"
-# The other instruction set is compiled and run too.
+[ "$1" = build ] || packages="$packages g++ libcmocka-dev binutils llvm libopenmpi-dev openmpi-bin"
+# make check also has another compiler, another MPI and the other instruction
+# set.
 other="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 [ "$(uname -m)" = aarch64 ] && other="gcc-x86-64-linux-gnu libc6-dev-amd64-cross"
-[ "$1" = test ] && packages="$packages $other qemu-user"
+[ "$1" = check ] && packages="$packages clang clang-format libmpich-dev mpich $other qemu-user"
 
 # Is the thing there, whatever package it came from?
 have() {

@@ -1,33 +1,70 @@
 #!/bin/sh
-# Every test: gcc, then gcc with address and undefined-behaviour sanitizers, then
-# what threads share with the sanitizer for that, then a clang build for its
-# warnings. The sanitizers take ten times as long, so that they see six of a
-# hundred random cases, one of the two MPIs, not the large graphs (plans of the
+# test.sh test|check JOBS
+#
+# test: the gcc build and its tests, with one MPI. check: all that takes longer;
+# it uses the gcc build of `test`. Tests that belong to `check` have the label
+# check or attack. Each stage says about how long it takes on two quiet cores of
+# 2024, and how long it took.
+#
+# The sanitizers take ten times as long as plain builds, so that they see six of
+# a hundred random cases, one of the two MPIs, not the large graphs (plans of the
 # same passes as the golden cases), not the larger of two softmaxes, not the
 # largest product in plain loops, not contractions with the narrower of two
 # instruction sets and not emitted kernels, which are compiled without them.
-# test.sh JOBS
 set -e
+what=$1
+jobs=$2
 # Threads that wait leave their core to the other tests.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
-for preset in dev asan; do
-    echo "== $preset"
+begun=$(date +%s)
+
+# stage NAME MINUTES WHAT: ends the one before.
+name=
+stage() {
+    now=$(date +%s)
+    [ -z "$name" ] || echo "== $name took $((now - since)) s"
+    name=$1
+    since=$now
+    [ -z "$name" ] || echo "== $name: $3 (about $2 min on two cores)"
+}
+build() { # PRESET [more words]
+    preset=$1
+    shift
     cmake --preset "$preset" --log-level=WARNING
-    cmake --build --preset "$preset" -j "$1"
-    skip='^$'
-    [ "$preset" = dev ] || skip='emit_(kernels|tiles|holes)|cli/graphs|stays_on_four|bench/brgemm_relu_64$|contract/avx2'
-    [ "$preset" = dev ] || export DV_CASES="${DV_CASES:-6}"
-    ctest --preset "$preset" -j "$1" -E "$skip"
-done
-echo "== tsan"
-threaded="threads dist_team contract_api einsum_api jit jit_shares"
-cmake --preset tsan --log-level=WARNING
-cmake --build --preset tsan -j "$1" --target $(printf 'unit_test_%s ' $threaded)
-# It wants memory where it expects it, which some systems move about.
-fixed=
-setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
-$fixed ctest --preset tsan -j "$1" -R "^unit/test_($(echo $threaded | tr ' ' '|'))\$"
-echo "== clang"
-cmake --preset clang --log-level=WARNING
-cmake --build --preset clang -j "$1"
-ctest --preset clang -j "$1" -L "unit|api"
+    cmake --build --preset "$preset" -j "$jobs" "$@"
+}
+
+if [ "$what" = test ]; then
+    stage build 2 "gcc, with tests"
+    build dev
+    stage tests 3 "all but those of make check"
+    ctest --preset dev -j "$jobs" -LE '^(check|attack)$'
+else
+    stage gcc 2 "the build of make test, if it is not there"
+    build dev
+    stage programs 2 "for the other instruction set and the second MPI"
+    build dev --target check_programs
+    stage foreign 2 "the other instruction set emulated, SVE, the second MPI, altered plans"
+    ctest --preset dev -j "$jobs" -L '^(check|attack)$'
+    stage random 4 "three times as many random cases"
+    DV_CASES="${DV_CASES:-300}" ctest --preset dev -j "$jobs" -L '^prop$'
+    stage sanitize-build 3 "gcc with address and undefined-behaviour sanitizers"
+    build asan
+    stage sanitize 12 "nearly all tests with them, and altered plans"
+    DV_CASES="${DV_CASES:-6}" ctest --preset asan -j "$jobs" \
+        -E 'emit_(kernels|tiles|holes)|cli/graphs|stays_on_four|bench/brgemm_relu_64$|contract/avx2'
+    stage threads 3 "what threads share, with the sanitizer for that"
+    threaded="threads dist_team contract_api einsum_api jit jit_shares facts"
+    # shellcheck disable=SC2046,SC2086
+    build tsan --target $(printf 'unit_test_%s ' $threaded)
+    # It wants memory where it expects it, which some systems move about.
+    fixed=
+    setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
+    # shellcheck disable=SC2086
+    $fixed ctest --preset tsan -j "$jobs" -R "^unit/test_($(echo $threaded | tr ' ' '|'))\$"
+    stage clang 4 "clang, for its warnings and its code"
+    build clang
+    ctest --preset clang -j "$jobs" -L "unit|api" -LE '^(check|attack)$'
+fi
+stage ""
+echo "make $what took $((($(date +%s) - begun + 59) / 60)) min"

@@ -402,7 +402,8 @@ typedef struct dv_member dv_member; // this process's part of a plan
 typedef struct dv_member_options {
     // Fail with words instead of waiting longer for another rank; 0: wait.
     double timeout_s;
-    // Compare what ranks are about to do before they do it together.
+    // Compare what ranks are about to do before they do it together. This and
+    // max_message_bytes are the same on all ranks, which is checked.
     int checked;
     int64_t max_message_bytes; // longer ones are cut; 0: 2^30
     // 0: this process's share of its machine's cores. More than one needs MPI
@@ -432,7 +433,8 @@ DV_API dv_status dv_member_data(const dv_member *member, const char *tensor,
                                 dv_diag *diag);
 // Run once, on own elements. Allocates nothing.
 DV_API dv_status dv_member_run(dv_member *member, dv_diag *diag);
-// All of a tensor on rank 0; `whole` counts there alone.
+// All of a tensor on rank 0; `whole` counts there alone. All ranks name the
+// same one, which is checked.
 DV_API dv_status dv_member_gather(dv_member *member, const char *tensor,
                                   void *whole, dv_diag *diag);
 

@@ -1,5 +1,6 @@
 // divvy bench: runs of a program, timed, beside what the machine can do.
-#include "cli/load.h"
+#include "cli/bench.h"
+#include "cli/run.h"
 #include "run/data.h"
 #include "run/rate.h"
 #include <inttypes.h>
@@ -7,36 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 100000 };
-
-typedef struct job {
-    const cli_command *c;
-    cli_loaded l;
-    const dv_program *p;
-    void **data; // inputs and outputs, by tensor; owned
-    dv_exec *exec;
-    double *seconds; // of each run; owned
-    int64_t n_runs, least_runs;
-    double least_s; // time to spend
-    int json, ops;
-    double *spent; // of each group in all `n_more` runs of theirs; owned
-    int64_t n_more;
-    double flops, bytes; // of one run: of its ops; in and out
-    int32_t op;          // with the most work; its type and the one that it
-    dv_dtype dtype, in;  // is computed in, which is the peak's
-    double peak, copy;
-    dv_diag *diag;
-} job;
+typedef cli_bench_job job;
 
 // -- What a run does -------------------------------------------------------
 
 // Bytes in and out; of an input that is gathered from, what is found.
-static dv_status count_bytes(job *j)
+static dv_status count_bytes(job *j, dv_diag *diag)
 {
     const dv_program *p = j->p;
     double *in = dv_alloc((size_t)p->n_tensors * sizeof *in + 1);
     if (!in)
-        return dv_nomem(j->diag);
+        return dv_nomem(diag);
     for (int i = 0; i < p->n_tensors; i++)
         in[i] = 0;
     for (int i = 0; i < p->n_ops; i++)
@@ -78,14 +60,20 @@ static void count_work(job *j)
     }
 }
 
-// What the largest op reads, and what that is computed in: how it is run
-// decides. Indices of a float op are not meant.
-static void find_types(job *j)
+dv_status cli_bench_count(job *j, dv_diag *diag)
+{
+    j->p = j->l.plan->ops;
+    count_work(j);
+    return count_bytes(j, diag);
+}
+
+// Indices of a float op are not meant.
+void cli_bench_types(job *j, dv_dtype in)
 {
     const dv_op *o = &j->p->ops[j->op];
     if (j->p->n_ops == 0)
         return; // f32 then
-    j->dtype = j->in = dv_exec_type(j->exec, j->op);
+    j->dtype = j->in = in;
     for (int i = o->n_reads - 1; i >= 0; i--) {
         dv_dtype t = j->p->tensors[o->reads[i].tensor].dtype;
         if (dv_is_float(t) == dv_is_float(j->in))
@@ -93,10 +81,10 @@ static void find_types(job *j)
     }
 }
 
-static dv_status get_ready(job *j, double low, double high)
+static dv_status get_ready(job *j)
 {
     j->data = calloc((size_t)j->p->n_tensors, sizeof *j->data);
-    j->seconds = malloc(MAX_RUNS * sizeof *j->seconds);
+    j->seconds = malloc(CLI_BENCH_MAX_RUNS * sizeof *j->seconds);
     if (!j->data || !j->seconds)
         return dv_nomem(j->diag);
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
@@ -109,10 +97,13 @@ static dv_status get_ready(job *j, double low, double high)
             return dv_nomem(j->diag);
         memset(j->data[i], 0, bytes);
         if (t->is_input)
-            dv_fill(j->p, i, 0, low, high, j->data[i]);
+            dv_fill(j->p, i, 0, j->low, j->high, j->data[i]);
         DV_TRY(dv_exec_bind(j->exec, t->name, j->data[i], bytes, j->diag));
     }
-    find_types(j);
+    if (j->p->n_ops)
+        cli_bench_types(j, dv_exec_type(j->exec, j->op));
+    j->executor = dv_exec_name(j->exec);
+    j->threads = dv_exec_threads(j->exec);
     return DV_OK;
 }
 
@@ -127,6 +118,20 @@ static void see_peak(job *j)
     j->peak = rate > j->peak ? rate : j->peak;
 }
 
+int cli_bench_more(const job *j, double spent_s)
+{
+    return j->n_runs < CLI_BENCH_MAX_RUNS &&
+           (j->n_runs < j->least_runs || spent_s < j->least_s);
+}
+
+// As far apart as what the program reads and writes, within reason.
+int64_t cli_bench_copy_bytes(double bytes)
+{
+    bytes /= 2;
+    bytes = bytes < 1 << 14 ? 1 << 14 : bytes > 1 << 28 ? 1 << 28 : bytes;
+    return (int64_t)bytes;
+}
+
 // One run to warm up, then until both the time and the number are reached.
 static dv_status measure(job *j)
 {
@@ -135,8 +140,7 @@ static dv_status measure(job *j)
     DV_TRY(dv_exec_run(j->exec, j->diag));
     cli_progress_begin(&progress, "timing");
     double start = cli_seconds(), now = start;
-    while (j->n_runs < MAX_RUNS &&
-           (j->n_runs < j->least_runs || now - start < j->least_s)) {
+    while (cli_bench_more(j, now - start)) {
         double before = cli_seconds();
         DV_TRY(dv_exec_run(j->exec, j->diag));
         now = cli_seconds();
@@ -147,13 +151,9 @@ static dv_status measure(job *j)
     cli_progress_end(&progress);
     cli_sort(j->seconds, j->n_runs);
     see_peak(j);
-    int32_t threads = dv_exec_threads(j->exec);
-    if (dv_exec_kind(j->exec) != DV_RUN_SIM) {
-        // As far apart as what the program reads and writes, within reason.
-        double bytes = j->bytes / 2;
-        bytes = bytes < 1 << 14 ? 1 << 14 : bytes > 1 << 28 ? 1 << 28 : bytes;
-        j->copy = dv_rate_copy((int64_t)bytes, threads);
-    }
+    if (dv_exec_kind(j->exec) != DV_RUN_SIM)
+        j->copy =
+            dv_rate_copy(cli_bench_copy_bytes(j->bytes), (int32_t)j->threads);
     return DV_OK;
 }
 
@@ -167,9 +167,9 @@ static dv_status measure_groups(job *j)
     double start = cli_seconds();
     dv_status st = DV_OK;
     dv_exec_time_groups(j->exec, j->spent);
-    while (st == DV_OK &&
-           (j->n_more < j->least_runs ||
-            (j->n_more < MAX_RUNS && cli_seconds() - start < j->least_s / 2))) {
+    while (st == DV_OK && (j->n_more < j->least_runs ||
+                           (j->n_more < CLI_BENCH_MAX_RUNS &&
+                            cli_seconds() - start < j->least_s / 2))) {
         st = dv_exec_run(j->exec, j->diag);
         j->n_more++;
     }
@@ -235,8 +235,8 @@ static void report_json(const job *j)
     dv_json_open(&w, NULL, '{');
     dv_json_string(&w, "file", j->p->src.name);
     dv_json_string(&w, "target", j->l.plan->target.name);
-    dv_json_string(&w, "executor", dv_exec_name(j->exec));
-    dv_json_int(&w, "threads", dv_exec_threads(j->exec));
+    dv_json_string(&w, "executor", j->executor);
+    dv_json_int(&w, "threads", j->threads);
     dv_json_int(&w, "runs", j->n_runs);
     dv_json_double(&w, "median_s", s);
     dv_json_double(&w, "fastest_s", j->seconds[0]);
@@ -251,6 +251,8 @@ static void report_json(const job *j)
     dv_json_double(&w, "bytes", j->bytes);
     dv_json_double(&w, "gb_per_s", j->bytes / s / 1e9);
     dv_json_double(&w, "copy_gb_per_s", j->copy);
+    if (j->ranks)
+        cli_bench_team_json(j, &w);
     if (j->spent)
         groups_json(j, &w);
     dv_json_close(&w);
@@ -263,15 +265,20 @@ static void report_text(const job *j)
 {
     double s = at(j, 0.5), gflops = j->flops / s / 1e9;
     double gbs = j->bytes / s / 1e9;
-    int32_t n = dv_exec_threads(j->exec);
-    printf("%s on %s: %d op%s in %d group%s, executor %s, %d thread%s\n",
-           j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
+    printf("%s on %s: %d op%s in %d group%s, executor %s, ", j->p->src.name,
+           j->l.plan->target.name, (int)j->p->n_ops,
            j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
-           j->l.plan->n_groups == 1 ? "" : "s", dv_exec_name(j->exec), (int)n,
-           n == 1 ? "" : "s");
-    printf("  median %.4g s of %" PRId64 " runs; fastest %.4g, middle half "
+           j->l.plan->n_groups == 1 ? "" : "s", j->executor);
+    if (j->ranks)
+        printf("%" PRId64 " rank%s, ", j->n_ranks, j->n_ranks == 1 ? "" : "s");
+    printf("%" PRId64 " thread%s%s\n", j->threads, j->threads == 1 ? "" : "s",
+           j->ranks ? " each" : "");
+    printf("  median %.4g s of %" PRId64 " runs%s; fastest %.4g, middle half "
            "%.4g to %.4g\n",
-           s, j->n_runs, j->seconds[0], at(j, 0.25), at(j, 0.75));
+           s, j->n_runs, j->ranks ? " (the slowest rank's)" : "", j->seconds[0],
+           at(j, 0.25), at(j, 0.75));
+    if (j->ranks)
+        cli_bench_team_text(j);
     printf("  %.4g GFLOP/s", gflops);
     if (j->peak > 0)
         printf(", %.1f %% of the %s peak of %.4g measured alongside",
@@ -290,22 +297,49 @@ static void report_text(const job *j)
 
 // -- The command -----------------------------------------------------------
 
-static int work(job *j, double low, double high)
+static void report(const job *j)
 {
-    j->p = j->l.plan->ops;
-    count_work(j);
-    if (count_bytes(j) || cli_check_memory(j->p, 0, j->diag) ||
-        get_ready(j, low, high))
+    if (j->json)
+        report_json(j);
+    else
+        report_text(j);
+}
+
+static int work(job *j, const cli_plan_args *args)
+{
+    if (cli_bench_count(j, j->diag))
+        return cli_fail(j->diag);
+    if (j->l.plan->team.n_axes) {
+        if (cli_bench_threads(j, args))
+            return cli_fail(j->diag);
+        report(j);
+        return 0;
+    }
+    if (cli_check_memory(j->p, 0, j->diag) || get_ready(j))
         return cli_fail(j->diag);
     if (j->ops && dv_exec_kind(j->exec) != DV_RUN_THREADS)
         return cli_usage(j->c, "--ops times threads, %s is simulated",
                          j->l.plan->target.name);
     if (measure(j) || (j->ops && measure_groups(j)))
         return cli_fail(j->diag);
-    if (j->json)
-        report_json(j);
-    else
-        report_text(j);
+    report(j);
+    return 0;
+}
+
+// This process's part under mpirun.
+static int work_as_rank(job *j, const char *path, cli_plan_args *args)
+{
+    static cli_params params;
+    int code = cli_sets(j->c, &args->sets, &params);
+    if (code < 0)
+        code = cli_team_size(j->c, args);
+    if (code >= 0)
+        return code;
+    if (cli_bench_processes(j, path, args, &params))
+        return cli_fail(j->diag);
+    cli_warnings(j->diag);
+    if (!cli_rank)
+        report(j);
     return 0;
 }
 
@@ -313,10 +347,14 @@ int cli_bench(const cli_command *c, int argc, char **argv)
 {
     static cli_plan_args args;
     static job j;
-    j = (job){.c = c, .least_runs = 5, .dtype = DV_F32, .in = DV_F32};
+    j = (job){.c = c,
+              .least_runs = 5,
+              .dtype = DV_F32,
+              .in = DV_F32,
+              .low = -1,
+              .high = 1};
     const char *files[1], *range = NULL, *seconds = NULL;
     int n_files;
-    double low = -1, high = 1;
     const cli_option options[] = {
 #include "cli/plan_options.def"
         {"runs", 0, "N", "time at least N runs (default: 5)", CLI_SIZE,
@@ -331,29 +369,36 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         {0}};
     int code = cli_parse(c, options, argc, argv, files, &n_files, 1);
     if (code < 0 && range)
-        code = cli_range(c, range, &low, &high);
+        code = cli_range(c, range, &j.low, &j.high);
     char *end = NULL;
     j.least_s = seconds ? strtod(seconds, &end) : 1;
     if (code < 0 && seconds &&
         (end == seconds || *end || !(j.least_s >= 0 && j.least_s < 1e6)))
         code = cli_usage(c, "--seconds takes a number, not '%s'", seconds);
-    if (code < 0 && j.least_runs > MAX_RUNS)
-        code = cli_usage(c, "--runs: at most %d", (int)MAX_RUNS);
+    if (code < 0 && j.least_runs > CLI_BENCH_MAX_RUNS)
+        code = cli_usage(c, "--runs: at most %d", (int)CLI_BENCH_MAX_RUNS);
     if (code >= 0)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
+    if (j.ops && (cli_ranks || args.options.team || args.options.grid))
+        return cli_usage(c, "--ops times one process, not a team");
     j.diag = dv_diag_create();
-    code = cli_load(c, files[0], &args, &j.l, j.diag);
-    if (code < 0) {
-        cli_warnings(j.diag);
-        code = work(&j, low, high);
+    if (cli_ranks) {
+        code = work_as_rank(&j, files[0], &args);
+    } else {
+        code = cli_load(c, files[0], &args, &j.l, j.diag);
+        if (code < 0) {
+            cli_warnings(j.diag);
+            code = work(&j, &args);
+        }
     }
     for (int i = 0; j.data && i < j.p->n_tensors; i++)
         dv_release(j.data[i]);
     free(j.data);
     free(j.seconds);
     free(j.spent);
+    free(j.ranks);
     dv_exec_destroy(j.exec);
     cli_unload(&j.l);
     dv_diag_destroy(j.diag);

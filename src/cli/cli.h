@@ -28,6 +28,7 @@ typedef struct cli_command {
     // Returns the exit code.
     int (*run)(const struct cli_command *c, int argc, char **argv);
     const char *example; // its words; NULL: none
+    int team; // processes of an mpirun do it together; 0: rank 0 does it alone
 } cli_command;
 
 // Parse a command's words: options anywhere, operands into `operands` (at most
@@ -61,6 +62,23 @@ extern int cli_json;
 // Started by mpirun: of so many processes, which one; 0 and 0 otherwise. Only
 // rank 0 speaks.
 extern int64_t cli_ranks, cli_rank;
+
+// -- Processes of one mpirun (ranks.c) --------------------------------------
+
+// Start MPI, once; later calls return the same. cli_mpi_end ends it.
+dv_status cli_mpi_begin(dv_diag *diag);
+void cli_mpi_end(void);
+void cli_ranks_begin(void);
+// A mistake of a rank other than 0, for rank 0 to say.
+void cli_ranks_mistake(const char *text);
+// Compare the options with those of the other ranks; called by cli_parse. An
+// exit code, or -1 to go on.
+int cli_ranks_compare(const cli_command *c, const cli_option *options,
+                      const char *const *operands, int n_operands);
+// Before the process ends with `code`; the code it is to end with.
+int cli_ranks_end(int code);
+
+// -- Values -----------------------------------------------------------------
 
 // "x,y" or "x0,y0-x1,y1" as cores. 0: it is neither.
 int cli_rect(const char *text, dv_core_rect *out);

@@ -12,26 +12,27 @@
 
 const cli_command cli_commands[] = {
     {"bench", "FILE", "time a program beside what the machine can do",
-     cli_bench, NULL},
+     cli_bench, NULL, 1},
     {"check", "FILE.dv", "parse and verify a program; show its ops", cli_check,
-     NULL},
+     NULL, 0},
     {"dist", "[OP K=V ...]", "who owns what, and what has to travel",
-     cli_dist_main, NULL},
+     cli_dist_main, NULL, 0},
     {"einsum", "EXPR SHAPES", "multiply tensors and sum over indices",
-     cli_einsum, "abcd,ecfd->abef 8x8x8x8 4x8x4x8 --verify"},
+     cli_einsum, "abcd,ecfd->abef 8x8x8x8 4x8x4x8 --verify", 0},
     {"emit", "FILE -o DIR", "write a plan as C, OpenMP or kernels", cli_emit,
-     NULL},
-    {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid,
-     NULL},
-    {"lint", "FILE", "look for defects in tiles on cores", cli_lint, NULL},
+     NULL, 0},
+    {"grid", "--tiles MxN", "give the cores of a machine tiles", cli_grid, NULL,
+     0},
+    {"lint", "FILE", "look for defects in tiles on cores", cli_lint, NULL, 0},
     {"nest", "FILE", "loops around a kernel: check, optimise, run", cli_nest,
-     NULL},
+     NULL, 0},
     {"place", "FILE.csv", "give buffers addresses in one memory", cli_place,
-     NULL},
+     NULL, 0},
     {"plan", "FILE", "divide a program for a target; print the plan", cli_plan,
-     NULL},
-    {"run", "FILE", "plan, check and run a program", cli_run, NULL},
-    {"targets", "[NAME]", "list the targets, or print one", cli_targets, NULL},
+     NULL, 0},
+    {"run", "FILE", "plan, check and run a program", cli_run, NULL, 1},
+    {"targets", "[NAME]", "list the targets, or print one", cli_targets, NULL,
+     0},
     {0},
 };
 
@@ -79,7 +80,9 @@ static int run_command(const cli_command *c, int argc, char **argv)
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
-        help(stderr);
+        if (!cli_rank)
+            help(stderr);
+        cli_ranks_mistake("a command is needed");
         return 2;
     }
     const char *word = argv[1];
@@ -95,8 +98,13 @@ static int dispatch(int argc, char **argv)
     for (const cli_command *c = cli_commands; c->name; c++)
         if (strcmp(c->name, word) == 0)
             return run_command(c, argc - 2, argv + 2);
-    fprintf(stderr, "divvy: there is no command %s; divvy --help lists them\n",
-            word);
+    char text[256];
+    snprintf(text, sizeof text,
+             "there is no command %s; divvy --help lists them", word);
+    if (cli_rank)
+        cli_ranks_mistake(text);
+    else
+        fprintf(stderr, "divvy: %s\n", text);
     return 2;
 }
 
@@ -134,11 +142,14 @@ int main(int argc, char **argv)
 {
     catch_ends();
     cli_ranks = dv_mpi_launched(&cli_rank);
-    if (cli_rank && !freopen("/dev/null", "w", stdout))
-        return 3; // rank 0 speaks for all
+    cli_ranks_begin();
+    if (cli_rank && !freopen("/dev/null", "w", stdout)) { // rank 0 speaks
+        cli_ranks_mistake("/dev/null cannot be opened");
+        return cli_ranks_end(3);
+    }
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         cli_json |= !strcmp(argv[i], "--json");
-    int code = dispatch(argc, argv);
+    int code = cli_ranks_end(dispatch(argc, argv));
     // A full disk shows when the last of the output leaves.
     int failed = ferror(stdout);
     if (fflush(stdout) != 0 || failed) {

@@ -137,7 +137,7 @@ int cli_parse(const cli_command *c, const cli_option *options, int argc,
         if (code >= 0)
             return code;
     }
-    return -1;
+    return cli_ranks_compare(c, options, operands, *n_operands);
 }
 
 const char *cli_split(const char *pair, char *name, size_t room)

@@ -59,8 +59,10 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (cli_rank)
+    if (cli_rank) {
+        cli_ranks_mistake(text);
         return 2;
+    }
     fprintf(stderr, "divvy %s: error[usage]: %s\nTry: divvy %s --help\n",
             c->name, text, c->name);
     if (cli_json)

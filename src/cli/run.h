@@ -43,4 +43,9 @@ int cli_run_report(const cli_job *j); // returns the exit code
 int cli_team_options(cli_job *j);
 // This process's part of all of it; returns the exit code, on all ranks alike.
 int cli_team_run(cli_job *j, const char *path, cli_plan_args *args);
+// Plan for the processes there are. Returns -1, or an exit code.
+int cli_team_size(const cli_command *c, cli_plan_args *args);
+// Ranks cannot hear each other any more: say why and end the job. Does not
+// return.
+void cli_team_give_up(dv_comm *comm);
 #endif

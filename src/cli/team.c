@@ -225,8 +225,7 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
                       const cli_params *params, int *code)
 {
     DV_TRY(settle(t, load(t, path, args, params)));
-    DV_TRY(
-        dv_comm_same(t->comm, dv_rank_hash(t->rank, NULL), "plan", t->j->diag));
+    DV_TRY(dv_rank_compare(t->rank, "started", t->j->diag));
     DV_TRY(settle(t, whole_tensors(t)));
     DV_TRY(run(t));
     DV_TRY(put_outputs(t));
@@ -235,37 +234,44 @@ static dv_status work(team *t, const char *path, const cli_plan_args *args,
 
 // The ranks cannot hear each other any more: each says what it knows, leaves
 // the others a moment to do the same, and ends the job.
-static void give_up(const team *t)
+void cli_team_give_up(dv_comm *comm)
 {
-    fprintf(stderr, "divvy: error[system]: %s\n", t->comm->why);
+    fprintf(stderr, "divvy: error[system]: %s\n", comm->why);
     fflush(stderr);
     dv_writers_remove();
     nanosleep(&(struct timespec){0, 500000000}, NULL);
-    dv_mpi_abort(t->comm, dv_status_exit(DV_E_SYSTEM));
+    dv_mpi_abort(comm, dv_status_exit(DV_E_SYSTEM));
+}
+
+int cli_team_size(const cli_command *c, cli_plan_args *args)
+{
+    if (args->options.team && args->options.team != cli_ranks)
+        return cli_usage(c,
+                         "--team %" PRId64 ": there are %" PRId64 " processes",
+                         args->options.team, cli_ranks);
+    args->options.team = args->options.grid ? 0 : cli_ranks;
+    args->options.rank = cli_rank;
+    return -1;
 }
 
 int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
 {
     static cli_params params;
     team t = {.j = j};
-    int code = cli_sets(j->c, &args->sets, &params), started = 0;
+    int code = cli_sets(j->c, &args->sets, &params);
+    if (code < 0)
+        code = cli_team_size(j->c, args);
     if (code >= 0)
         return code;
-    if (args->options.team && args->options.team != cli_ranks)
-        return cli_usage(j->c,
-                         "--team %" PRId64 ": there are %" PRId64 " processes",
-                         args->options.team, cli_ranks);
-    args->options.team = args->options.grid ? 0 : cli_ranks;
-    args->options.rank = cli_rank;
     dv_mpi_options options = {.timeout_s = j->timeout_s, .checked = j->checked};
     t.mine = dv_diag_create();
-    dv_status st = dv_mpi_begin(cli_ranks, &started, j->diag);
+    dv_status st = cli_mpi_begin(j->diag);
     if (st == DV_OK)
         st = dv_mpi_create(&t.comm, NULL, &options, j->diag);
     if (st == DV_OK)
         st = work(&t, path, args, &params, &code);
     if (t.comm && t.comm->why[0])
-        give_up(&t);
+        cli_team_give_up(t.comm);
     if (st != DV_OK)
         code = cli_fail(j->diag);
     else if (code == 0) // else the report has said it all
@@ -273,7 +279,5 @@ int cli_team_run(cli_job *j, const char *path, cli_plan_args *args)
     dv_rank_destroy(t.rank);
     dv_mpi_destroy(t.comm);
     dv_diag_destroy(t.mine);
-    if (started)
-        dv_mpi_end();
     return code;
 }

@@ -75,6 +75,20 @@ dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag);
 #define DV_HASH ((uint64_t)0xcbf29ce484222325u)
 uint64_t dv_hash(uint64_t h, const void *bytes, size_t n);
 
+// -- Comparing (facts.c) ---------------------------------------------------
+
+// Something that all ranks must have alike, in words.
+typedef struct dv_fact {
+    const char *name;  // as a message has it: "--seed", "DIVVY_EXECUTOR="
+    const char *value; // "": a switch that is on; NULL: this rank has none
+} dv_fact;
+// Compare lists of facts, together; two reductions where they are equal. All
+// ranks return the same: DV_OK, or DV_E_USAGE with the first difference of the
+// lowest rank that differs from rank 0, such as "rank 1 was started with --seed
+// 7, rank 0 with --seed 1" where `how` is "started".
+dv_status dv_comm_compare(dv_comm *c, const dv_fact *facts, int32_t n,
+                          const char *how, dv_diag *diag);
+
 // -- A team inside one process (comm_local.c) ------------------------------
 
 typedef struct dv_local dv_local;

@@ -181,6 +181,8 @@ static dv_status local_start(dv_comm *c, dv_wire *w)
         s->full = 1;
         l->bytes += s->bytes;
         l->messages++;
+        c->bytes += s->bytes;
+        c->messages++;
     }
     pthread_cond_broadcast(&l->moved);
     int failed = l->failed;

@@ -17,7 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 64 }; // tests between two looks at the clock
+// Tests between two looks at the clock; where ranks are more than cores each
+// may take as long as another process runs.
+enum { SPINS = 64, SPINS_SHARED = 4 };
+#define YIELD_S     100e-6 // a wait that yields; a longer one sleeps
+#define MAX_SLEEP_S 500e-6
+static const int64_t default_bytes = (int64_t)1 << 30; // of a message
 
 struct dv_wire {
     MPI_Request *sends, *receives; // parts of messages, in order
@@ -57,13 +62,28 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+// Let others run. A rank that only yields uses up its share of the core beside
+// processes that compute, and is then late when its message comes; one that
+// sleeps is woken up at once. Short waits do not sleep, and long ones for at
+// most a sixteenth of what they have waited so far.
+static void let_run(const dv_mpi *m, double waited_s)
+{
+    double sleep_s = waited_s / 16;
+    if (!m->yields || waited_s < YIELD_S) {
+        sched_yield();
+        return;
+    }
+    sleep_s = sleep_s < MAX_SLEEP_S ? sleep_s : MAX_SLEEP_S;
+    nanosleep(&(struct timespec){0, (long)(sleep_s * 1e9)}, NULL);
+}
+
 // Time since the first call with *start 0 has run out.
 static int too_late(const dv_mpi *m, double *start)
 {
     double t = now();
     if (*start == 0)
         *start = t;
-    sched_yield(); // ranks may be more than cores
+    let_run(m, t - *start);
     return m->timeout_s > 0 && t - *start > m->timeout_s;
 }
 
@@ -84,6 +104,11 @@ static dv_status waited(dv_mpi *m, const char *what, int64_t who,
 
 // -- Waiting ---------------------------------------------------------------
 
+static int spins(const dv_mpi *m)
+{
+    return m->yields ? SPINS_SHARED : SPINS;
+}
+
 static int may_block(const dv_mpi *m)
 {
     return m->timeout_s <= 0 && !m->yields;
@@ -99,7 +124,7 @@ static dv_status wait_any(dv_mpi *m, const dv_wire *w, MPI_Request *requests,
                    "waiting for messages");
     for (;;) {
         int done = 0;
-        for (int i = 0; i < SPINS && !done; i++)
+        for (int i = 0; i < spins(m) && !done; i++)
             DV_TRY(say(m,
                        MPI_Testany(n, requests, at, &done, MPI_STATUS_IGNORE),
                        "waiting for messages"));
@@ -124,7 +149,7 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
     if (may_block(m))
         return say(m, MPI_Wait(r, MPI_STATUS_IGNORE), doing);
     for (int done = 0; !done;) {
-        for (int i = 0; i < SPINS && !done; i++)
+        for (int i = 0; i < spins(m) && !done; i++)
             DV_TRY(say(m, MPI_Test(r, &done, MPI_STATUS_IGNORE), doing));
         if (!done && too_late(m, &start))
             return waited(m, "meet", -1, 0);
@@ -418,12 +443,26 @@ static dv_status set_up(dv_mpi *m, const dv_mpi_options *o)
     m->comm.one_thread = level < MPI_THREAD_FUNNELED;
     m->comm.near = count_near(m);
     m->comm.ops = &mpi_ops;
-    m->comm.checked = o && o->checked;
-    m->max_bytes = o && o->max_bytes > 0 ? o->max_bytes : (int64_t)1 << 30;
-    if (m->max_bytes > INT32_MAX)
-        m->max_bytes = INT32_MAX;
+    m->max_bytes = default_bytes;
     m->timeout_s = o ? o->timeout_s : 0;
     m->yields = m->comm.near > sysconf(_SC_NPROCESSORS_ONLN);
+    return DV_OK;
+}
+
+// Ranks that cut messages differently, or of which only some compare what they
+// are about to do, would wait for each other for ever.
+static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
+{
+    int64_t most = o && o->max_bytes > 0 ? o->max_bytes : default_bytes;
+    most = most < INT32_MAX ? most : INT32_MAX;
+    char bytes[24];
+    snprintf(bytes, sizeof bytes, "%" PRId64, most);
+    const dv_fact facts[] = {
+        {"messages of at most, in bytes,", bytes},
+        {"checks before exchanges", o && o->checked ? "" : NULL}};
+    DV_TRY(dv_comm_compare(&m->comm, facts, 2, "created", diag));
+    m->comm.checked = o && o->checked;
+    m->max_bytes = most;
     return DV_OK;
 }
 
@@ -450,12 +489,12 @@ dv_status dv_mpi_create(dv_comm **out, const void *mpi_comm,
         say(m, MPI_Comm_dup(from, &m->mpi), "copying a communicator");
     if (st == DV_OK)
         st = set_up(m, options);
-    if (st == DV_OK) {
+    st = st == DV_OK ? set_options(m, options, diag)
+                     : dv_comm_error(&m->comm, st, diag);
+    if (st == DV_OK)
         *out = &m->comm;
-        return DV_OK;
-    }
-    st = dv_comm_error(&m->comm, st, diag);
-    dv_mpi_destroy(&m->comm);
+    else
+        dv_mpi_destroy(&m->comm);
     return st;
 }
 

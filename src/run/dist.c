@@ -374,6 +374,13 @@ int32_t dv_rank_threads(const dv_rank *r)
     return r->n_hands;
 }
 
+dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
+{
+    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
+    const dv_rank_op *o = &r->ops[op];
+    return o->product ? dv_product_type(o->product) : wide[o->k.compute];
+}
+
 int32_t dv_rank_new_wire(dv_rank *r)
 {
     return r->n_wires++;

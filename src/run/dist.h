@@ -39,6 +39,11 @@ void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole);
 // Everybody together, and everybody returns the same: what the first rank with
 // trouble of its own has to say, if there is one.
 dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
+// Of the last run: seconds in which this rank packed, sent, waited for or
+// unpacked messages; it computed in the rest.
+double dv_rank_exchange_s(const dv_rank *r);
+// The type that this rank's multiply-adds of an op are of, as dv_exec_type.
+dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
 // What has come to this rank by the exchange of a swap of the plan, and how
 // often it took place.
 typedef struct dv_carried {
@@ -48,6 +53,9 @@ dv_carried dv_rank_carried(const dv_rank *r, int32_t swap);
 // A number for the plan that all ranks have alike, and one for its program,
 // which is the same for any team.
 uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program);
+
+// Compare what all ranks must have alike of the plan, together (facts.c).
+dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag);
 
 // Called after every round of an outermost repeat, on all ranks alike. `mine`
 // is how this rank has fared so far, in words in `trouble`; what it returns

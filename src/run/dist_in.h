@@ -93,6 +93,7 @@ struct dv_rank {
     int64_t round;          // of the repeat at hand
     uint64_t hash, program; // of the plan, of its program alone
     uint64_t n_done;        // exchanges so far
+    double exchange_s;      // of the last run: in exchanges, not computing
 };
 
 static inline int64_t dv_rank_elem(const dv_rank *r, int32_t tensor)

@@ -1,14 +1,67 @@
 // A rank on its way through the program: messages leave before the op that
 // needs them, its core is computed while they travel, its edges as they arrive.
+#define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "run/dist_in.h"
 #include <string.h>
+#include <time.h>
+
+// -- Exchanges -------------------------------------------------------------
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// Packing, sending, waiting and unpacking are timed. Time that messages take
+// while the rank computes is not counted: it costs nothing.
+static dv_status start_post(dv_rank *r, dv_post *e)
+{
+    double before = seconds();
+    dv_status st = dv_post_start(r, e);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static int32_t next_message(dv_rank *r, dv_post *e, void *old)
+{
+    double before = seconds();
+    int32_t i = dv_post_next(r, e, old);
+    r->exchange_s += seconds() - before;
+    return i;
+}
+
+static dv_status finish_post(dv_rank *r, dv_post *e)
+{
+    double before = seconds();
+    dv_status st = dv_post_finish(r, e);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static dv_status combine(dv_rank *r, dv_combine *sum)
+{
+    double before = seconds();
+    dv_status st = dv_combine_run(sum, r->comm);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static dv_status settle(dv_rank *r, dv_diag *diag)
+{
+    double before = seconds();
+    dv_status st = dv_comm_settle(r->comm, r->status, r->trouble, diag);
+    r->exchange_s += seconds() - before;
+    return st;
+}
 
 // -- Ops -------------------------------------------------------------------
 
 static dv_status start_op(dv_rank *r, dv_rank_op *o)
 {
     for (int32_t i = 0; i < o->n_from; i++)
-        DV_TRY(dv_post_start(r, o->from[i]));
+        DV_TRY(start_post(r, o->from[i]));
     dv_hands_snapshot(r, o);
     return DV_OK;
 }
@@ -32,14 +85,14 @@ static dv_status arrive(dv_rank *r, dv_rank_op *o, int edges)
         int copied =
             o->k.old_off >= 0 && e->swap.tensor == o->k.op->write.tensor;
         int32_t i;
-        while ((i = dv_post_next(r, e, copied ? r->snapshot : NULL)) >= 0) {
+        while ((i = next_message(r, e, copied ? r->snapshot : NULL)) >= 0) {
             const char *needs = &o->needs[(before + i) * o->n_works];
             for (int32_t w = 0; w < o->n_works && edges; w++)
                 o->left[w] -= needs[w];
             if (edges)
                 compute_ready(r, o);
         }
-        DV_TRY(dv_post_finish(r, e));
+        DV_TRY(finish_post(r, e));
         before += e->n_receives;
     }
     return DV_OK;
@@ -67,7 +120,7 @@ static dv_status run_parts(dv_rank *r, dv_rank_op *o)
     }
     // After trouble of its own a rank sends what is there.
     if (o->sum)
-        DV_TRY(dv_combine_run(o->sum, r->comm));
+        DV_TRY(combine(r, o->sum));
     dv_hands_compute(r, o, &finish, DV_FINISH, acc);
     return DV_OK;
 }
@@ -95,10 +148,10 @@ static dv_status enter_repeat(dv_rank *r, int32_t repeat)
         dv_post *e = &r->exchanges[i];
         if (e->swap.repeat != repeat)
             continue;
-        DV_TRY(dv_post_start(r, e));
-        while (dv_post_next(r, e, NULL) >= 0)
+        DV_TRY(start_post(r, e));
+        while (next_message(r, e, NULL) >= 0)
             ;
-        DV_TRY(dv_post_finish(r, e));
+        DV_TRY(finish_post(r, e));
     }
     return DV_OK;
 }
@@ -154,9 +207,10 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
     r->depth = 0;
     r->round = 0;
     r->status = DV_OK;
+    r->exchange_s = 0;
     dv_status st = run_ops(r, from, r->p->n_ops, next);
     if (st == DV_OK) {
-        st = dv_comm_settle(r->comm, r->status, r->trouble, diag);
+        st = settle(r, diag);
     } else {
         r->comm->ops->fail(r->comm);
         st = dv_comm_error(r->comm, st, diag); // unless there are words
@@ -166,6 +220,11 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
         r->trouble = dv_diag_create();
     }
     return st;
+}
+
+double dv_rank_exchange_s(const dv_rank *r)
+{
+    return r->exchange_s;
 }
 
 void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user)

@@ -17,7 +17,7 @@ static dv_status make(dv_member *m, const dv_plan *plan,
     st = dv_comm_settle(m->comm, st, mine, diag);
     dv_diag_destroy(mine);
     DV_TRY(st);
-    return dv_comm_same(m->comm, dv_rank_hash(m->rank, NULL), "plan", diag);
+    return dv_rank_compare(m->rank, "created", diag);
 }
 
 dv_status dv_member_create(dv_member **out, const dv_plan *plan,
@@ -87,6 +87,8 @@ dv_status dv_member_run(dv_member *m, dv_diag *diag)
 dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
                            dv_diag *diag)
 {
+    const dv_fact which = {"tensor", tensor};
+    DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
     int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
     if (t < 0)
         return dv_fail(diag, DV_E_NAME, DV_NOWHERE,

@@ -58,5 +58,16 @@ for op in c z; do
 done
 timed two.dv --ops --json >.out
 grep -q '"groups": \[' .out && grep -q '"end_op": 2, "seconds": ' .out || complain 'bench --ops --json'
+# A plan for a team is timed as a team: its messages are those of run.
+printf 'input u: f64[30, 20]\nrepeat 4 {\nu[i,j] <- u[i-1,j] + u[i+1,j] + u[i,j] for i in 1..29, j in 0..20\n}\noutput u\n' >heat.dv
+"$divvy" run heat.dv --team 3 >.out || complain 'run --team'
+moved=$(sed -n 's/.*a team of 3: //p' .out)
+timed heat.dv --team 3 >.out
+grep -q 'executor team, 3 ranks, ' .out || complain 'bench --team: no ranks'
+grep -q '^  compute .* s on rank [012], ' .out || complain 'bench --team: no time of computing'
+grep -q "^  exchange .* s on rank [012], .*; $moved\$" .out || complain "bench --team: not $moved"
+timed heat.dv --team 3 --json >.out
+[ "$(grep -c '"exchange_s": .* "threads": 1}' .out)" = 3 ] || complain 'bench --team --json: not three ranks'
+expect 2 'times one process' "$divvy" bench heat.dv --team 3 --ops
 expect 2 'spyre is simulated' "$divvy" bench f16.dv -t spyre --ops
 finish

@@ -3,7 +3,7 @@
 # Without the tools it says so and skips (77); with them it must succeed.
 case $1$2 in
 *NOTFOUND* | '')
-    echo "skipped: needs gcc-$(echo "$3" | tr _ -) and qemu-user (scripts/deps.sh test gets them)"
+    echo "skipped: needs gcc-$(echo "$3" | tr _ -) and qemu-user (scripts/deps.sh check gets them)"
     exit 77
     ;;
 esac

@@ -2,6 +2,8 @@
 // (parts of sums within the oracle's residual, and the same run after run),
 // exchanges carry what is needed, and MPI was given no other bytes.
 #include "random.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "prop/case.h"
 #include "prop/teams.h"
 #include "run/mpi.h"
@@ -96,17 +98,17 @@ static int run_team(team *t, const dv_program *p, const dv_plan *one, int whole)
     return ok;
 }
 
-static int try_text(const char *text, int whole, rng *r, dv_comm *comm,
-                    const dv_target *host)
+static int try_text(const char *text, const dv_param *params, size_t n_params,
+                    int whole, rng *r, dv_comm *comm, const dv_target *host)
 {
     dv_program *p = NULL;
     team t = {.comm = comm, .diag = dv_diag_create()};
     t.how = (dv_rank_options){.threads = (int32_t)(1 + rng_below(r, 2)),
                               .no_overlap = rng_percent(r, 30),
                               .min_points = rng_percent(r, 70) ? 4 : 0};
-    int ok =
-        !dv_program_parse(&p, text, strlen(text), "random", NULL, 0, t.diag) ||
-        case_no("%s", dv_diag_text(t.diag));
+    int ok = !dv_program_parse(&p, text, strlen(text), "random", params,
+                               n_params, t.diag) ||
+             case_no("%s", dv_diag_text(t.diag));
     dv_plan *plan =
         ok ? teams_plan(p, host, comm->size, comm->rank, NULL) : NULL;
     dv_plan *one = plan ? teams_plan(p, host, 1, 0, NULL) : NULL;
@@ -141,10 +143,55 @@ int random_programs(int cases)
         gen_mode mode = i % 2 ? GEN_INTEGERS : GEN_FLOATS;
         rng r = {(seed + (uint64_t)i) ^ 0x9e3779b9};
         char *text = gen_program(seed + (uint64_t)i, mode);
-        int ok = try_text(text, mode == GEN_INTEGERS, &r, comm, host);
+        int ok = try_text(text, NULL, 0, mode == GEN_INTEGERS, &r, comm, host);
         if (!ok)
             gen_report("mpi", seed + (uint64_t)i, mode, text, case_why());
         free(text);
+        MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    }
+    dv_target_destroy(host);
+    dv_mpi_destroy(comm);
+    return all;
+}
+
+// -- Examples --------------------------------------------------------------
+
+typedef struct example {
+    const char *file;
+    dv_param params[3];
+    size_t n_params;
+} example;
+
+static const example examples[] = {
+    {"heat.dv", {{"N", "65"}, {"T", "9"}}, 2},
+    {"prk_stencil.dv", {{"N", "41"}}, 1},
+    {"matmul.dv", {{"M", "40"}, {"N", "36"}, {"K", "30"}}, 3},
+    {"softmax.dv", {{"M", "17"}, {"N", "40"}}, 2},
+    {"basin.dv", {{"N", "20"}, {"T", "6"}}, 2},
+};
+
+int example_programs(const char *folder)
+{
+    dv_comm *comm = NULL;
+    dv_target *host = NULL;
+    dv_mpi_options o = {.timeout_s = 100, .checked = 1};
+    if (dv_mpi_create(&comm, NULL, &o, NULL) ||
+        dv_target_load(&host, "host", NULL))
+        return 0;
+    int all = 1;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples && all; i++) {
+        const example *e = &examples[i];
+        rng r = {i};
+        char path[1000], *text = NULL;
+        size_t len = 0;
+        snprintf(path, sizeof path, "%s/%s", folder, e->file);
+        int ok = !dv_file_read(&text, &len, path, 1 << 20, NULL) ||
+                 case_no("it cannot be read");
+        ok = ok && try_text(text, e->params, e->n_params, 0, &r, comm, host);
+        if (!ok)
+            fprintf(stderr, "rank %d: %s: %s\n", (int)comm->rank, path,
+                    case_why());
+        dv_release(text);
         MPI_Allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     }
     dv_target_destroy(host);

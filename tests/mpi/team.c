@@ -102,6 +102,29 @@ static void test_settle(void)
     dv_mpi_destroy(c);
 }
 
+// Ranks that cut messages differently would wait for each other for ever.
+static void test_options(void)
+{
+    dv_diag *diag = dv_diag_create();
+    dv_mpi_options o = {.max_bytes = rank == size - 1 ? 50 : 60};
+    dv_comm *c = NULL;
+    char want[128];
+    dv_status st = dv_mpi_create(&c, NULL, &o, diag);
+    snprintf(want, sizeof want, "rank %d was created with messages of at most",
+             size - 1);
+    expect(st == (size == 1 ? DV_OK : DV_E_USAGE), "messages cut differently");
+    expect(size == 1 || strstr(dv_diag_text(diag), want), "who does");
+    dv_mpi_destroy(c);
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
+    c = NULL;
+    o = (dv_mpi_options){.checked = rank == size - 1, .timeout_s = 60 + rank};
+    st = dv_mpi_create(&c, NULL, &o, diag);
+    expect(st == (size == 1 ? DV_OK : DV_E_USAGE), "only some are checked");
+    dv_mpi_destroy(c);
+    dv_diag_destroy(diag);
+}
+
 // -- A program -------------------------------------------------------------
 
 static const char heat[] = "input u: f64[37, 29]\n"
@@ -171,11 +194,37 @@ static void test_member(MPI_Comm part)
         expect(!dv_member_gather(m, "u", r ? NULL : got, NULL), "gather");
         expect(r || !memcmp(got, want, 37 * 29 * 8), "the same bits as alone");
     }
+    // Another tensor on the last rank, which there is or is not.
+    if (n > 1)
+        expect(dv_member_gather(m, r == n - 1 ? "w" : "u", r ? NULL : got,
+                                NULL) == DV_E_USAGE,
+               "tensors differ");
     free(got);
     free(want);
     dv_member_destroy(m);
     dv_plan_destroy(plan);
     dv_plan_destroy(one);
+}
+
+// Plans of different programs, or cut differently, on the last rank.
+static void test_plans(void)
+{
+    int odd = size > 1 && rank == size - 1;
+    for (int k = 0; k < 2; k++) {
+        dv_member *m = NULL;
+        dv_diag *diag = dv_diag_create();
+        dv_plan *plan = plan_for(odd && k == 0 ? look : heat, size, rank);
+        int32_t u = k ? dv_program_find(plan->ops, "u") : -1;
+        if (odd && u >= 0)
+            plan->team.tensors[u].axis[0] = -1;
+        dv_status st = dv_member_create(&m, plan, NULL, NULL, diag);
+        expect(size == 1 ? st == DV_OK : st != DV_OK, "other plans");
+        expect(size == 1 || k || strstr(dv_diag_text(diag), "digest"),
+               "what differs");
+        dv_member_destroy(m);
+        dv_plan_destroy(plan);
+        dv_diag_destroy(diag);
+    }
 }
 
 // An index out of bounds on the last rank: all return it, and can go on.
@@ -363,16 +412,20 @@ int main(int argc, char **argv)
     }
     test_wires();
     test_settle();
+    test_options();
     MPI_Comm half;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     test_member(half);
     MPI_Comm_free(&half);
+    test_plans();
     test_trouble();
     if (argc > 1)
         test_files(argv[1]);
     test_loop(1);
     test_loop(2);
     test_diverged();
+    if (argc > 2)
+        expect(example_programs(argv[2]), "examples");
     expect(random_programs(size > 2 ? 15 : 25), "random programs");
     int any = 0;
     MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -1,12 +1,22 @@
-// Ranks of MPICH that wait do so at full speed, in the library below it, and
-// never let another run: with more of them than cores every message takes a
-// slice of time. Here they let others run where there was nothing to do.
+// Ranks that wait for a message do so at full speed inside MPI. With more of
+// them than cores, or beside other tests, every message then takes a slice of
+// the scheduler's time. In the test programs idle ranks sleep instead: MPICH
+// calls ucp_worker_progress, which never lets another process run; Open MPI
+// calls sched_yield (with mpi_yield_when_idle), after which the kernel lets all
+// processes that compute run first. One that wakes up from a sleep goes first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
+#include <time.h>
 
 typedef unsigned progress(void *worker);
 __attribute__((visibility("default"))) progress ucp_worker_progress;
+__attribute__((visibility("default"))) int sched_yield(void);
+
+int sched_yield(void)
+{
+    return nanosleep(&(struct timespec){0, 1000}, NULL);
+}
 
 unsigned ucp_worker_progress(void *worker)
 {
