@@ -352,12 +352,13 @@ static int only_chooses(const dv_expr *e)
 // Compute e by an op of its own; *out reads the result.
 dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 {
-    // Constants that did not fold have no type: they get the statement's.
+    // Constants that did not fold have no type: they get the statement's, where
+    // that holds them.
     dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
     if (e->dtype >= 0)
         type = (dv_dtype)e->dtype;
     else if (!dv_is_float(type))
-        type = DV_F32;
+        type = e->dtype == DV_WEAK_INT ? DV_I64 : DV_F32;
     if (!dv_is_float(type))
         return dv_lower_hoist_as(lw, e, DV_I64, out);
     return lw->stored || only_chooses(e)

@@ -3,7 +3,7 @@
 // others it stays within the oracle's tolerance over the whole range of a type.
 #include "exec_case.h"
 #include "base/dtype.h"
-#include "ir/eval.h"
+#include "prop/doubles.h"
 #include "run/dist.h"
 #include <math.h>
 
@@ -51,7 +51,7 @@ static void ask_oracle(const job *j, double **values)
         for (int64_t k = 0; t->is_input && k < t->n_elems; k++)
             values[i][k] = dv_load(t->dtype, j->data[i], k);
     }
-    assert_int_equal(dv_eval(p, values, &o, j->diag), DV_OK);
+    assert_int_equal(eval_in_doubles(p, values, &o, j->diag), DV_OK);
 }
 
 static void expect_bits(const job *j, double *const *values, void *const *data,
