@@ -60,7 +60,8 @@ void case_target(rng *r, dv_target *t)
     if (!t->sticks)
         t->tile_rows = t->tile_cols = tiles[rng_below(r, 4)];
     rng own = {r->state ^ 0x9621d};
-    t->intermediates_stored = rng_percent(&own, 50);
+    rng types = {r->state ^ 0x57a7e};
+    t->intermediates_stored = rng_percent(&types, 50);
     if (rng_percent(&own, 60))
         random_grid(&own, t);
 }
