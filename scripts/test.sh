@@ -3,8 +3,8 @@
 #
 # test: the gcc build and its tests, with one MPI. check: all that takes longer;
 # it uses the gcc build of `test`. Tests that belong to `check` have the label
-# check or attack. Each stage says about how long it takes on two quiet cores of
-# 2024, and how long it took.
+# check or attack. Each stage says about how long it takes on two quiet cores
+# and how long it took.
 #
 # The sanitizers take ten times as long as plain builds, so that they see six of
 # a hundred random cases, one of the two MPIs, not the large graphs (plans of the
@@ -42,18 +42,18 @@ if [ "$what" = test ]; then
 else
     stage gcc 2 "the build of make test, if it is not there"
     build dev
-    stage programs 2 "for the other instruction set and the second MPI"
+    stage programs 1 "for the other instruction set and the second MPI"
     build dev --target check_programs
-    stage foreign 2 "the other instruction set emulated, SVE, the second MPI, altered plans"
+    stage foreign 3 "the other instruction set, SVE, the second MPI, altered plans"
     ctest --preset dev -j "$jobs" -L '^(check|attack)$'
-    stage random 4 "three times as many random cases"
+    stage random 3 "three times as many random cases"
     DV_CASES="${DV_CASES:-300}" ctest --preset dev -j "$jobs" -L '^prop$'
     stage sanitize-build 3 "gcc with address and undefined-behaviour sanitizers"
     build asan
-    stage sanitize 12 "nearly all tests with them, and altered plans"
+    stage sanitize 9 "nearly all tests with them, and altered plans"
     DV_CASES="${DV_CASES:-6}" ctest --preset asan -j "$jobs" \
         -E 'emit_(kernels|tiles|holes)|cli/graphs|stays_on_four|bench/brgemm_relu_64$|contract/avx2'
-    stage threads 3 "what threads share, with the sanitizer for that"
+    stage threads 1 "what threads share, with the sanitizer for that"
     threaded="threads dist_team contract_api einsum_api jit jit_shares facts"
     # shellcheck disable=SC2046,SC2086
     build tsan --target $(printf 'unit_test_%s ' $threaded)
@@ -62,7 +62,7 @@ else
     setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
     # shellcheck disable=SC2086
     $fixed ctest --preset tsan -j "$jobs" -R "^unit/test_($(echo $threaded | tr ' ' '|'))\$"
-    stage clang 4 "clang, for its warnings and its code"
+    stage clang 2 "clang, for its warnings and its code"
     build clang
     ctest --preset clang -j "$jobs" -L "unit|api" -LE '^(check|attack)$'
 fi
