@@ -98,6 +98,12 @@ has '1500 of 1500 buffers placed in [0-9]* bytes, [0-9]* are needed: at most [0-
 expect 0 '' "$divvy" place many.csv --minimize --budget 200000 --json
 has '"gap": 0\.[0-9]*[1-9]'
 rm many.csv
+# 2000 buffers of which none can be proved quickly: the search ends after a
+# bounded effort, and says how far above the bound it is.
+expect 0 '' "$divvy" place "$data/../found/minimize_2000.csv" --minimize
+has '2000 of 2000 buffers placed' 'at most 0\.[0-9]*% above the least'
+nodes=$(sed -n 's/.* \([0-9]*\) nodes.*/\1/p' .out)
+[ "${nodes:-9999999}" -lt 2000000 ] || complain "minimize took $nodes nodes"
 
 # -- Drawings
 good "$three" -c 120 --svg t.svg --show
