@@ -168,19 +168,11 @@ dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
                        "undecided: for more than half of an output, rounding "
                        "errors alone may be larger than an eighth of its "
                        "largest value; try a smaller --random");
-    int64_t below = t->n_elems;
-    for (int d = 0; d < t->n_dims; d++) {
-        below /= t->shape[d];
-        dv_put(&at, "%s%" PRId64, d ? "," : "[",
-               v->element / below % t->shape[d]);
-    }
-    if (t->n_dims)
-        dv_put(&at, "]");
-    dv_status st =
-        dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
-                "%s%s differs from the oracle by %.3g, %.3g is "
-                "allowed",
-                t->name, at.at ? at.at : "", v->residual, v->threshold);
+    dv_element_print(&at, t, v->element);
+    dv_status st = dv_fail(diag, DV_E_VERIFY, DV_NOWHERE,
+                           "%s differs from the oracle by %.3g, %.3g is "
+                           "allowed",
+                           at.at ? at.at : t->name, v->residual, v->threshold);
     dv_text_free(&at);
     return st;
 }

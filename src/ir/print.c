@@ -93,6 +93,18 @@ void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,
     dv_put(out, "]");
 }
 
+void dv_element_print(dv_text *out, const dv_tensor *t, int64_t element)
+{
+    int64_t below = t->n_elems;
+    dv_put(out, "%s", t->name);
+    for (int d = 0; d < t->n_dims; d++) {
+        below /= t->shape[d];
+        dv_put(out, "%s%" PRId64, d ? "," : "[", element / below % t->shape[d]);
+    }
+    if (t->n_dims)
+        dv_put(out, "]");
+}
+
 // -- Expressions -------------------------------------------------------------
 
 typedef struct printer {

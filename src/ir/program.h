@@ -242,6 +242,8 @@ void dv_access_print(dv_text *out, const dv_program *p, const dv_op *op,
                      const dv_access *a);
 void dv_expr_print(dv_text *out, const dv_program *p, const dv_op *op,
                    const dv_expr *e);
+// A tensor's name and the indices of one of its elements, as in y[3,7].
+void dv_element_print(dv_text *out, const dv_tensor *t, int64_t element);
 // Same tensors, ops and repeats, whatever their texts look like.
 int dv_program_equal(const dv_program *a, const dv_program *b);
 #endif

@@ -154,19 +154,15 @@ static int copy_in(unsigned char *to, const unsigned char *from, int host,
 static dv_status too_wide(const dv_sim *m, const dv_tensor *t, int64_t element,
                           const unsigned char *at, dv_diag *diag)
 {
-    int64_t value, below = t->n_elems;
-    dv_text index = {0};
+    int64_t value;
+    dv_text name = {0};
     memcpy(&value, at, sizeof value);
-    for (int d = 0; d < t->n_dims; d++) {
-        below /= t->shape[d];
-        dv_put(&index, "%s%" PRId64, d ? "," : "",
-               element / below % t->shape[d]);
-    }
+    dv_element_print(&name, t, element);
     dv_status st =
         dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
-                "%s[%s] is %" PRId64 ", and %s stores i64 in 32 bits", t->name,
-                index.at ? index.at : "", value, m->plan->target.name);
-    dv_text_free(&index);
+                "%s is %" PRId64 ", and %s stores i64 in 32 bits",
+                name.at ? name.at : t->name, value, m->plan->target.name);
+    dv_text_free(&name);
     return st;
 }
 
