@@ -128,8 +128,7 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
         return DV_OK;
     dv_op op = lw->work;
     op.reads = lw->reads;
-    double limit =
-        dv_op_compute(lw->out, &op) == DV_IN_F32 ? 0x1p24 : 0x1p53;
+    double limit = dv_op_compute(lw->out, &op) == DV_IN_F32 ? 0x1p24 : 0x1p53;
     for (int i = 0; i < e->n_args; i++) {
         double most = 0;
         if (!is_integer(args[i]) || !args[i]->n_args)
@@ -581,8 +580,7 @@ dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
 }
 
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int here, int stored,
-                               dv_diag *diag)
+                               dv_grain g, int here, int stored, dv_diag *diag)
 {
     dv_lowering lw = {.src = p,
                       .out = dv_program_new(),

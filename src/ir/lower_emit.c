@@ -361,9 +361,8 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         type = e->dtype == DV_WEAK_INT ? DV_I64 : DV_F32;
     if (!dv_is_float(type))
         return dv_lower_hoist_as(lw, e, DV_I64, out);
-    return lw->stored || only_chooses(e)
-               ? dv_lower_hoist_as(lw, e, type, out)
-               : dv_lower_hoist_wide(lw, e, out);
+    return lw->stored || only_chooses(e) ? dv_lower_hoist_as(lw, e, type, out)
+                                         : dv_lower_hoist_wide(lw, e, out);
 }
 
 dv_status dv_lower_hoist_as(dv_lowering *lw, const dv_expr *e, dv_dtype type,

@@ -228,8 +228,7 @@ dv_status dv_program_verify(const dv_program *p, int warn, dv_diag *diag);
 dv_status dv_program_lower(dv_program **out, const dv_program *p, dv_grain g,
                            dv_diag *diag);
 dv_status dv_program_lower_for(dv_program **out, const dv_program *p,
-                               dv_grain g, int here, int stored,
-                               dv_diag *diag);
+                               dv_grain g, int here, int stored, dv_diag *diag);
 // Number tensors as the printed text will name them: inputs, temps that need
 // a declaration, then the others as they are defined. new_of[old] is the new
 // number, -1 for what is never defined and now gone.

@@ -68,6 +68,7 @@ struct dv_jit {
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
     const dv_isa *isa;
+    int foreign;                     // its kernels can be listed, not run
     uint64_t keep[DV_CODE_KEEP / 8]; // what generators leave
 };
 
@@ -351,7 +352,7 @@ static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
     if (!jit->isa->vec)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no such kernels for this machine yet");
-    DV_TRY(dv_vec_check(w->vec, diag));
+    DV_TRY(dv_vec_check(jit->isa, w->vec, diag));
     dv_vec_kept_from from;
     return dv_vec_kept_write(&jit->plans, jit->isa->vec, w->vec, w->words, w->n,
                              code, &from)
@@ -502,8 +503,22 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
 
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
 {
+    return dv_jit_create_for(out, "", diag);
+}
+
+int dv_jit_runs(const dv_jit *jit)
+{
+    return !jit->foreign;
+}
+
+dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
+{
     *out = NULL;
-    const dv_isa *isa = dv_isa_host();
+    const dv_isa *isa = *kernels ? dv_isa_find(kernels) : dv_isa_host();
+    if (!isa && *kernels)
+        return dv_fail(diag, DV_E_TARGET, DV_NOWHERE,
+                       "there are no kernels for the instruction set '%s'",
+                       kernels);
     if (!isa)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");
@@ -517,6 +532,7 @@ dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
     memset(jit, 0, offsetof(dv_jit, keep));
     memset(jit->keep, 0, DV_CODE_ZEROS);
     jit->isa = isa;
+    jit->foreign = !dv_isa_is_here(isa);
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
     jit->perf_map = open_perf_map(diag);

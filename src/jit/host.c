@@ -124,6 +124,22 @@ static unsigned rows_here(void)
     return rows;
 }
 
+int dv_isa_is_here(const dv_isa *isa)
+{
+    return rows_here() >> (isa - dv_isas) & 1;
+}
+
+// Where vectors may be of several lengths, this machine's come first.
+const dv_isa *dv_isa_find(const char *name)
+{
+    const dv_isa *found = NULL;
+    for (int i = 0; i < dv_n_isas; i++)
+        if (!strcmp(dv_isas[i].name, name) &&
+            (!found || dv_isa_is_here(&dv_isas[i])))
+            found = &dv_isas[i];
+    return found;
+}
+
 const dv_isa *dv_isa_host(void)
 {
     const char *wish = getenv("DIVVY_CPU");

@@ -57,6 +57,10 @@ extern const int dv_n_isas;
 // that; NULL when it has none.
 const dv_isa *dv_isa_host(void);
 
+// The one of a name, NULL: there is none; and whether this machine has it.
+const dv_isa *dv_isa_find(const char *name);
+int dv_isa_is_here(const dv_isa *isa);
+
 // Append a kernel, an instruction a line, then its constants.
 void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
                  dv_text *out);

@@ -153,6 +153,11 @@ typedef void (*dv_move_fn)(const void *src, void *dst);
 // made once for all. NULL where there are none for the machine.
 dv_jit *dv_jit_shared(void);
 
+// One for the kernels of an instruction set by name, "" for this machine's. A
+// foreign one makes and lists kernels that cannot be run here.
+dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag);
+int dv_jit_runs(const dv_jit *jit);
+
 // Make the writable view of the code inaccessible. Those who have made all
 // kernels they need call it, so that nothing can change code while it runs.
 // Kernels can be made afterwards: the first one makes the view accessible

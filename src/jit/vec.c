@@ -26,21 +26,25 @@ int dv_vec_loads(dv_dtype element, dv_dtype compute)
 
 int dv_vec_stores(dv_dtype element, dv_dtype compute)
 {
+    return dv_vec_stores_on(dv_isa_host(), element, compute);
+}
+
+int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
+{
     if (compute == DV_I32)
         return element == DV_I32 || element == DV_I8;
     if (element == DV_F32 || element == DV_F16)
         return 1;
     if (element == DV_I8)
         return compute == DV_F32;
-    if (element == DV_BF16) {
-        const dv_isa *isa = dv_isa_host();
+    if (element == DV_BF16)
         return isa &&
                (dv_isa_has(isa, DV_BF16) || (isa->vec && isa->vec->own_bf16));
-    }
     return element == DV_F64 && compute == DV_F64;
 }
 
-static dv_status check_types(const dv_vec_shape *s, dv_diag *diag)
+static dv_status check_types(const dv_isa *isa, const dv_vec_shape *s,
+                             dv_diag *diag)
 {
     dv_dtype to = (dv_dtype)s->compute;
     if (s->compute != DV_F32 && s->compute != DV_F64 && s->compute != DV_I32)
@@ -54,7 +58,7 @@ static dv_status check_types(const dv_vec_shape *s, dv_diag *diag)
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                            "operand %d has type %d, there are 0 to %d", i,
                            s->operands[i].dtype, (int)DV_I8);
-        if (!(last ? dv_vec_stores(t, to) : dv_vec_loads(t, to)))
+        if (!(last ? dv_vec_stores_on(isa, t, to) : dv_vec_loads(t, to)))
             return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
                            "kernels that compute in %s do not %s %s",
                            dv_dtype_get(to)->name, last ? "store" : "load",
@@ -136,7 +140,8 @@ static dv_status check_lead(const dv_vec_shape *s, int i, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
+static dv_status check_one(const dv_isa *isa, const dv_vec_shape *s,
+                           dv_diag *diag)
 {
     if (s->n_operands < 1 || s->n_operands > DV_VEC_MAX_OPERANDS ||
         s->n_nodes < 1 || s->n_nodes > DV_VEC_MAX_NODES)
@@ -150,7 +155,7 @@ static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
          (s->from_acc || s->to_acc)))
         return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
                        "the kernel's options contradict each other");
-    DV_TRY(check_types(s, diag));
+    DV_TRY(check_types(isa, s, diag));
     for (int i = 0; i < s->n_operands; i++) {
         DV_TRY(check_operand(s, i, diag));
         DV_TRY(check_lead(s, i, diag));
@@ -162,12 +167,12 @@ static dv_status check_one(const dv_vec_shape *s, dv_diag *diag)
 _Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
                "the last of their kind");
 
-dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag)
+dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
 {
     int n = 0, alone = !s->beside;
     int compute = s->compute;
     for (; s; s = s->beside) {
-        DV_TRY(check_one(s, diag));
+        DV_TRY(check_one(isa, s, diag));
         int may = s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_INNER ||
                   s->reduce == DV_VEC_ONCE;
         if (++n > DV_VEC_MAX_BESIDE)

@@ -114,4 +114,9 @@ int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape);
 // Can a kernel load, or store, elements of a type and compute in another?
 int dv_vec_loads(dv_dtype element, dv_dtype compute);
 int dv_vec_stores(dv_dtype element, dv_dtype compute);
+// The same for the kernels of one instruction set; dv_vec_stores is about this
+// machine's.
+struct dv_isa;
+int dv_vec_stores_on(const struct dv_isa *isa, dv_dtype element,
+                     dv_dtype compute);
 #endif

@@ -283,7 +283,8 @@ extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 // -- For the cache (vec.c) ---------------------------------------------------
 
 int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
-dv_status dv_vec_check(const dv_vec_shape *s, dv_diag *diag);
+dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
+                       dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
 // A shape's key without the distance from row to row.

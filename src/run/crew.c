@@ -245,8 +245,19 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     x->ways = DV_NEW(&x->arena, dv_way, plan->ops->n_ops);
     if (!x->ways)
         return dv_nomem(diag);
-    x->jit = x->kind == DV_RUN_THREADS ? dv_jit_shared() : NULL;
-    dv_caches caches = x->jit ? dv_host_caches() : (dv_caches){0};
+    x->jit = NULL;
+    if (x->kind == DV_RUN_THREADS && *plan->target.kernels) {
+        DV_TRY(dv_jit_create_for(&x->own_jit, plan->target.kernels, diag));
+        x->jit = x->own_jit;
+    } else if (x->kind == DV_RUN_THREADS) {
+        x->jit = dv_jit_shared();
+    }
+    dv_caches caches = {plan->target.l1_bytes, plan->target.l2_bytes,
+                        plan->target.l3_bytes};
+    if (!x->jit)
+        caches = (dv_caches){0};
+    else if (!caches.l1_bytes && !x->own_jit)
+        caches = dv_host_caches(); // not described: as they are
     for (int32_t i = 0; i < x->n_workers; i++) {
         x->workers[i].set.l1_bytes = caches.l1_bytes;
         x->workers[i].set.l2_bytes = caches.l2_bytes;
@@ -426,4 +437,6 @@ void dv_crew_destroy(dv_exec *x)
     dv_queue_free(&x->queue);
     dv_pins_destroy(x->pins);
     x->pins = NULL;
+    dv_jit_destroy(x->own_jit);
+    x->own_jit = NULL;
 }

@@ -333,6 +333,10 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
             memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
     }
     x->done = 0;
+    if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_runs(x->jit))
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "%s has kernels for %s, which this machine cannot run",
+                       x->plan->target.name, x->plan->target.kernels);
     if (x->kind == DV_RUN_THREADS)
         return dv_crew_run(x, diag);
     dv_strips s = x->workers[0].strips;

@@ -61,6 +61,7 @@ struct dv_exec {
     dv_kernel *kernels;   // one per op
     dv_way *ways;         // one per op
     dv_jit *jit;          // NULL: no kernels for this machine
+    dv_jit *own_jit;      // that, where the target names its instruction set
     int64_t **strides;    // of each tensor that has its own; NULL: rows
     dv_group_plan *group; // one per group
     int64_t local_bytes;  // of one thread

@@ -1,4 +1,5 @@
 // Ops as calls of vector kernels; vec_op.h says how.
+#include "jit/host.h"
 #include "run/vec_op_in.h"
 #include "run/vec_range.h"
 #include <stdlib.h>
@@ -116,7 +117,8 @@ static int gathers(const dv_op *op)
     return 0;
 }
 
-static int types_agree(const dv_vec_how *how, dv_dtype compute)
+static int types_agree(const dv_vec_how *how, const dv_isa *isa,
+                       dv_dtype compute)
 {
     const dv_program *p = how->p;
     const dv_op *op = how->op;
@@ -125,7 +127,7 @@ static int types_agree(const dv_vec_how *how, dv_dtype compute)
         if (!dv_vec_loads(p->tensors[op->reads[i].tensor].dtype, compute) &&
             !dv_op_is_index(op, i))
             return 0;
-    return dv_vec_stores(p->tensors[op->write.tensor].dtype, compute) &&
+    return dv_vec_stores_on(isa, p->tensors[op->write.tensor].dtype, compute) &&
            (compute != DV_I32 ||
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_SOME : DV_FITS_ALL));
 }
@@ -140,7 +142,7 @@ static int plain_indices(const dv_op *op, const dv_access *a)
     return 1;
 }
 
-static int possible(const dv_vec_how *how, dv_dtype *compute)
+static int possible(const dv_vec_how *how, const dv_isa *isa, dv_dtype *compute)
 {
     const dv_op *op = how->op;
     static const dv_dtype in[] = {DV_F32, DV_F64, DV_I32};
@@ -156,7 +158,7 @@ static int possible(const dv_vec_how *how, dv_dtype *compute)
              (far || !same_place(&how->reads[i], how->write, op->n_vars))))
             return 0;
     }
-    return types_agree(how, *compute);
+    return types_agree(how, isa, *compute);
 }
 
 // -- Which loops -------------------------------------------------------------
@@ -556,7 +558,7 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
 {
     dv_dtype compute;
     *out = NULL;
-    if (!possible(how, &compute))
+    if (!possible(how, dv_jit_isa(jit), &compute))
         return DV_OK;
     maker m = {.how = how, .arena = arena};
     m.shape.compute = (uint8_t)compute;

@@ -261,8 +261,8 @@ static dv_dtype narrow_type(const dv_expr *e, dv_dtype narrowest)
 {
     for (int i = 0; i < e->n_args; i++)
         narrowest = narrow_type(e->arg[i], narrowest);
-    int is_float = e->n_args && e->dtype >= 0 &&
-                   dv_is_float((dv_dtype)e->dtype);
+    int is_float =
+        e->n_args && e->dtype >= 0 && dv_is_float((dv_dtype)e->dtype);
     return is_float &&
                    dv_dtype_eps((dv_dtype)e->dtype) > dv_dtype_eps(narrowest)
                ? (dv_dtype)e->dtype

@@ -12,20 +12,15 @@ const dv_target_kind_info dv_target_kinds[] = {
     [DV_KIND_bytes] = {"bytes", "bytes such as 128 or 2MiB", "B", 0, {0}},
     [DV_KIND_percent] = {"percent", "a percentage such as 20%", NULL, 0, {0}},
     [DV_KIND_flag] = {"flag", "yes or no", NULL, 0, {"no", "yes"}},
-    [DV_KIND_grain] = {"grain",
-                       "primitive or fused",
-                       NULL,
-                       0,
-                       {"fused", "primitive"}},
-    [DV_KIND_keeping] = {"keeping",
-                         "computed or stored",
-                         NULL,
-                         0,
-                         {"computed", "stored"}},
+    [DV_KIND_grain] =
+        {"grain", "primitive or fused", NULL, 0, {"fused", "primitive"}},
+    [DV_KIND_keeping] =
+        {"keeping", "computed or stored", NULL, 0, {"computed", "stored"}},
     [DV_KIND_byte_rate] = {"rate", "a rate such as 204.8GB/s", "B", 1, {0}},
     [DV_KIND_mac_rate] = {"rate", "a rate such as 1.5Tmac/s", "mac", 1, {0}},
     [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1, {0}},
-    [DV_KIND_hertz] = {"frequency", "a frequency such as 1.35GHz", "Hz", 0, {0}},
+    [DV_KIND_hertz] =
+        {"frequency", "a frequency such as 1.35GHz", "Hz", 0, {0}},
     [DV_KIND_grid] = {"grid", "columns x rows such as 8x8", NULL, 0, {0}},
     [DV_KIND_rects] = {"cores", "cores such as 3,2 or 0,7-7,7", NULL, 0, {0}},
     [DV_KIND_text] = {"text", "a text in quotes", NULL, 0, {0}},
@@ -285,9 +280,8 @@ void dv_target_json(dv_json *j, const dv_target *t)
         } else if (f->kind == DV_KIND_flag) {
             dv_json_bool(j, f->name, get(t, f) != 0);
         } else if (dv_target_kinds[f->kind].word[0]) {
-            dv_json_string(
-                j, f->name,
-                dv_target_kinds[f->kind].word[get(t, f) == f->most]);
+            dv_json_string(j, f->name,
+                           dv_target_kinds[f->kind].word[get(t, f) == f->most]);
         } else {
             dv_json_double(j, f->name, get(t, f));
         }

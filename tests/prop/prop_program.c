@@ -202,8 +202,8 @@ static int means_the_same(const dv_program *p, double *const *want,
         return 0;
     dv_diag *diag = dv_diag_create();
     double **got = new_values(a, p);
-    int ok =
-        !eval_in_doubles(a, got, &plain, diag) || case_no("%s", dv_diag_text(diag));
+    int ok = !eval_in_doubles(a, got, &plain, diag) ||
+             case_no("%s", dv_diag_text(diag));
     for (int i = 0; ok && i < p->n_tensors; i++) {
         int32_t k = dv_program_find(a, p->tensors[i].name);
         ok = k < 0 || same_values(&p->tensors[i], want[i], got[k]);
@@ -227,8 +227,8 @@ static int lowering_keeps_values(const dv_program *p, uint64_t seed)
     const dv_eval_options plain = {0};
     dv_diag *diag = dv_diag_create();
     double **want = new_values(p, p);
-    int ok =
-        !eval_in_doubles(p, want, &plain, diag) || case_no("%s", dv_diag_text(diag));
+    int ok = !eval_in_doubles(p, want, &plain, diag) ||
+             case_no("%s", dv_diag_text(diag));
     ok = ok && means_the_same(p, want, DV_GRAIN_FUSED) &&
          means_the_same(p, want, DV_GRAIN_PRIMITIVE) &&
          means_the_same(p, want, DV_GRAIN_FUNCTION);
