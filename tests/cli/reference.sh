@@ -2,7 +2,7 @@
 # What results are verified against: the program as written, with roundings only
 # where the language has them, and integers that are exact in 64 bits.
 . "$(dirname "$0")/common.inc"
-data=$(cd "$(dirname "$0")/../data/found" && pwd)
+data=$2/tests/data/found
 
 # -- Reducers that are computed first ----------------------------------------
 # A sum of f16 that is a part of an expression is an f32: it is stored nowhere.
