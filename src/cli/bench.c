@@ -381,7 +381,7 @@ int cli_bench(const cli_command *c, int argc, char **argv)
         return code;
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
-    if (j.ops && (cli_ranks || args.options.team || args.options.grid))
+    if (j.ops && (cli_ranks > 1 || args.options.team || args.options.grid))
         return cli_usage(c, "--ops times one process, not a team");
     j.diag = dv_diag_create();
     if (cli_ranks) {

@@ -116,10 +116,21 @@ int64_t cli_result_text(const dv_tensor *t, const void *data)
 
 // -- Verdicts ----------------------------------------------------------------
 
+void cli_announce_verify(const dv_program *source, const dv_plan *plan)
+{
+    enum { PER_SECOND = 20000000, LONG_S = 30 };
+    double seconds = dv_verify_points(source, plan) / PER_SECOND;
+    if (seconds > LONG_S)
+        fprintf(stderr,
+                "verifying evaluates the program one point at a time, which "
+                "takes about %.0f s; --set makes it smaller\n",
+                seconds);
+}
+
 void cli_verdict_text(const dv_verdict *v)
 {
     enum { LOOSE = 100 }; // a bound that is so small a part of what it bounds
-    printf("verify: %s", !v->ok ? "FAILED" : !v->told ? "undecided" : "ok");
+    printf("verify: %s", !v->ok ? "FAILED" : !v->decided ? "undecided" : "ok");
     if (v->tensor)
         printf(", %s is %.3g off the oracle, %.3g allowed", v->tensor,
                v->residual, v->threshold);
@@ -144,7 +155,7 @@ void cli_verdict_text(const dv_verdict *v)
 void cli_verdict_json(dv_json *w, const dv_verdict *v)
 {
     dv_json_open_flat(w, "verify", '{');
-    dv_json_bool(w, "ok", v->ok && v->told);
+    dv_json_bool(w, "ok", v->ok && v->decided);
     dv_json_double(w, "max_residual", v->residual);
     dv_json_double(w, "threshold", v->threshold);
     dv_json_int(w, "unknown", v->n_unknown);

@@ -337,7 +337,7 @@ static dv_status verify(job *j)
     const dv_plan *plan = dv_einsum_plan(j->exec);
     dv_program *source = NULL;
     if (!plan) {
-        j->verdict = (dv_verdict){.ok = 1, .told = 1, .tensor = "y"};
+        j->verdict = (dv_verdict){.ok = 1, .decided = 1, .tensor = "y"};
         return DV_OK;
     }
     void **before = calloc((size_t)plan->ops->n_tensors * 2, sizeof *before);
@@ -476,7 +476,7 @@ static int work(job *j)
     if (run(j))
         return cli_fail(j->diag);
     code = j->json ? report_json(j) : report_text(j);
-    if (!j->verify || (j->verdict.ok && j->verdict.told))
+    if (!j->verify || (j->verdict.ok && j->verdict.decided))
         return code;
     cli_not_verified(&j->verdict, &j->y, j->diag);
     cli_warnings(j->diag);

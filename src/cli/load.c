@@ -142,6 +142,58 @@ static dv_status read_options(const cli_plan_args *args, chosen *cores,
     return read_time_limit(args->time_limit, &out->time_limit_s, diag);
 }
 
+// Options that only some passes look at, and the last of these: given with a
+// plan for which it is not run again, they would have no effect.
+static dv_status check_effects(const char *path, const cli_plan_args *args,
+                               dv_diag *diag)
+{
+    const dv_plan_options *o = &args->options;
+    const struct {
+        const char *option, *pass;
+        int given;
+    } rows[] = {
+        {"team", "dist", o->team > 0 && !args->team_of_ranks},
+        {"rank", "dist", o->rank > 0 && !args->team_of_ranks},
+        {"grid", "dist", o->grid != NULL},
+        {"divide", "divide", o->divide != NULL},
+        {"pin", "divide", args->pins.n > 0},
+        {"joint", "scratch", o->joint != NULL},
+        {"scratch", "scratch", o->scratch != NULL},
+        {"solver", "scratch", o->solver != NULL},
+        {"in-place", "scratch", o->in_place != NULL},
+        {"clone-inputs", "scratch", o->clone_inputs != NULL},
+        {"ring", "scratch", o->ring != NULL},
+        {"evict", "scratch", o->evict != NULL},
+        {"reorder", "scratch", o->reorder != NULL},
+        {"recompute", "scratch", o->recompute != NULL},
+        {"tenants", "scratch", o->tenants != NULL},
+        {"time-limit", "scratch", args->time_limit != NULL},
+        {"policy", "grid", o->policy != NULL},
+        {"order", "grid", o->order != NULL},
+    };
+    int first = args->start_at ? dv_pass_find(args->start_at) : DV_N_PASSES;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].given && first > dv_pass_find(rows[i].pass))
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                           "--%s has no effect: %s is a plan in which pass %s "
+                           "is done; --start-at %s runs it again",
+                           rows[i].option, path, rows[i].pass, rows[i].pass);
+    return DV_OK;
+}
+
+static dv_status read_plan(const char *path, const char *text, size_t len,
+                           const cli_plan_args *args, const cli_params *params,
+                           const dv_plan_options *options, cli_loaded *out,
+                           dv_diag *diag)
+{
+    if (args->target || params->n)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%s is a plan: its target and params are fixed", path);
+    DV_TRY(check_effects(path, args, diag));
+    return dv_plan_parse(&out->plan, text, len, path, args->start_at, options,
+                         diag);
+}
+
 dv_status cli_load_plan(const char *path, const cli_plan_args *args,
                         const cli_params *params, cli_loaded *out,
                         dv_diag *diag)
@@ -155,12 +207,7 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
     if (st != DV_OK) {
         // nothing was read that matters
     } else if (is_plan(text, len)) {
-        st =
-            args->target || params->n
-                ? dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
-                          "%s is a plan: its target and params are fixed", path)
-                : dv_plan_parse(&out->plan, text, len, path, args->start_at,
-                                &options, diag);
+        st = read_plan(path, text, len, args, params, &options, out, diag);
     } else if (args->start_at) {
         st = dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
                      "--start-at goes on with a plan, %s is a program", path);

@@ -9,6 +9,7 @@ typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
     cli_list sets, pins, allow, holes;
     dv_plan_options options;
+    int team_of_ranks; // options.team and .rank come from mpirun
 } cli_plan_args;
 
 typedef struct cli_loaded {
@@ -42,6 +43,8 @@ void cli_result_json(dv_json *w, const dv_tensor *t, const void *data);
 int64_t cli_result_text(const dv_tensor *t, const void *data);
 // What --verify found. The last: why it failed, as an error.
 void cli_verdict_text(const dv_verdict *v);
+// Say on standard error that verifying takes long, where it does.
+void cli_announce_verify(const dv_program *source, const dv_plan *plan);
 void cli_verdict_json(dv_json *w, const dv_verdict *v);
 dv_status cli_not_verified(const dv_verdict *v, const dv_tensor *t,
                            dv_diag *diag);

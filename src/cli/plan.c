@@ -259,8 +259,10 @@ int cli_plan(const cli_command *c, int argc, char **argv)
         dv_pass_find(w.dump_after) < 0)
         return no_pass(c, w.dump_after);
     // What `run` would do with as many processes.
-    if (cli_ranks > 1 && !args.options.team && !args.options.grid)
+    if (cli_ranks > 1 && !args.options.team && !args.options.grid) {
         args.options.team = cli_ranks;
+        args.team_of_ranks = 1;
+    }
     args.options.after_pass = after_pass;
     args.options.user = &w;
     dv_diag *diag = dv_diag_create();

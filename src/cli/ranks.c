@@ -1,16 +1,16 @@
 // Several processes of one mpirun: what they compare before they do anything.
 //
-// Every rank starts MPI before it looks at its words, whatever they are, and
-// meets the others once: with its options when they are read, or with its
-// mistake. So nobody waits for a rank that has ended, and ranks that were
-// started differently stop with one message.
+// Every rank starts MPI before it parses its arguments, whatever they are, and
+// compares notes with the others once: with its options when they are parsed,
+// or with its usage error. So no rank waits for one that has ended, and ranks
+// that were started differently stop with one message.
 //
 //   main       cli_ranks_begin         MPI starts
-//   cli_parse  cli_ranks_compare       all words read: the same everywhere?
-//   main       cli_ranks_end           who has not met the others does so now
+//   cli_parse  cli_ranks_compare       all arguments parsed: are they the same?
+//   main       cli_ranks_end           ranks that have not compared do so now
 //
 // Commands that a team of processes does together go on as such; any other is
-// rank 0's alone, and the other ranks end.
+// done by rank 0 alone, and the other ranks end.
 #include "cli/cli.h"
 #include "run/mpi.h"
 #include <inttypes.h>

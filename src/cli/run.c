@@ -116,6 +116,7 @@ static dv_status run(cli_job *j)
     cli_progress_end(&progress);
     if (st != DV_OK || !j->verify)
         return st;
+    cli_announce_verify(j->l.program, j->l.plan);
     cli_progress_begin(&progress, "verifying");
     st = dv_verify(&j->verdict, j->l.program, j->l.plan, j->before, j->after,
                    cli_progress_step, &progress, j->diag);
@@ -241,7 +242,7 @@ int cli_run_report(const cli_job *j)
         report_json(j);
     else
         report_text(j);
-    if (j->verify && !(j->verdict.ok && j->verdict.told)) {
+    if (j->verify && !(j->verdict.ok && j->verdict.decided)) {
         int32_t t =
             j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
         cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);

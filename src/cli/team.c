@@ -251,6 +251,7 @@ int cli_team_size(const cli_command *c, cli_plan_args *args)
                          args->options.team, cli_ranks);
     args->options.team = args->options.grid ? 0 : cli_ranks;
     args->options.rank = cli_rank;
+    args->team_of_ranks = 1;
     return -1;
 }
 

@@ -86,7 +86,9 @@ double dv_reducer_step(dv_reducer r, double acc, double x)
 typedef struct spot {
     int64_t at; // row-major offset at the point, unless
     int found;  // an index is read
-    int unsure; // what is read may be off, or so once the arithmetic takes it
+    // The values read may have errors, or get them when they are converted to
+    // the type that the op is computed in.
+    int inexact;
     int64_t step[DV_MAX_VARS]; // of `at`
 } spot;
 
@@ -100,7 +102,7 @@ typedef struct memo {
     int has_whole, has_value; // the results that there are
     int64_t whole;
     dv_approx value;
-    int lost;
+    int index_inexact;
 } memo;
 
 typedef struct evaluator {
@@ -115,11 +117,12 @@ typedef struct evaluator {
     memo *memos;             // one per reducer of the op
     int n_memos;
     double done, total; // points
-    // Of the op, where errors are wanted. `unsure`: a tensor that is read is
-    // off somewhere; `lost`: an index that was read may be.
+    // Of the op, where errors are wanted. `inexact`: a tensor that is read is
+    // off somewhere; `index_inexact`: an index that was read may be.
     dv_arithmetic in;
     int flushes;
-    int unsure, lost, strayed; // the last: one that is written through
+    int inexact, index_inexact,
+        write_inexact; // the last: one that is written through
 } evaluator;
 
 static int64_t found(evaluator *ev, const dv_access *a);
@@ -143,8 +146,8 @@ static int64_t found(evaluator *ev, const dv_access *a)
             int64_t k = element(ev, from, x->via + 1);
             i = ev->values[from->tensor][k].i; // an integer, by its type
             if (ev->options->errors && ev->options->errors[from->tensor][k] > 0)
-                ev->lost = 1;
-            if (ev->lost) // the machine's need not be outside
+                ev->index_inexact = 1;
+            if (ev->index_inexact) // the machine's index may be inside: clamp
                 i = i < 0 ? 0 : i >= t->shape[d] ? t->shape[d] - 1 : i;
         }
         for (int v = 0; x->via < 0 && v < op->n_vars; v++)
@@ -217,28 +220,35 @@ static int has_narrow(const dv_expr *e)
            dv_is_float((dv_dtype)e->dtype);
 }
 
-// All of an op is computed in f64 where a tensor of it is, otherwise in f32.
+static int is_wide_integer(dv_dtype t)
+{
+    return t == DV_I32 || t == DV_I64;
+}
+
+// A statement is computed in f64 where one of its tensors is f64, or i32 or i64
+// (those that are only indices do not count), otherwise in f32.
 static void set_arithmetic(evaluator *ev)
 {
     const dv_op *op = ev->op;
     dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
-    int f64 = t == DV_F64 || !ev->options->round;
+    int f64 = t == DV_F64 || is_wide_integer(t) || !ev->options->round;
     int floats = dv_is_float(t) || has_floats(op->body);
     ev->in = (dv_arithmetic){0, 0, DBL_MAX};
-    ev->unsure = ev->flushes = 0;
+    ev->inexact = ev->flushes = 0;
     if (!ev->options->errors)
         return;
     for (int r = 0; r < op->n_reads; r++) {
         const dv_tensor *from = &ev->p->tensors[op->reads[r].tensor];
         const double *error = ev->options->errors[op->reads[r].tensor];
-        f64 |= from->dtype == DV_F64;
+        f64 |= from->dtype == DV_F64 ||
+               (is_wide_integer(from->dtype) && !dv_op_is_index(op, r));
         int64_t i = 0;
         while (i < from->n_elems && error[i] == 0)
             i++;
         int off = i < from->n_elems;
         int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
-        ev->spots[r + 1].unsure = off || !held;
-        ev->unsure |= off;
+        ev->spots[r + 1].inexact = off || !held;
+        ev->inexact |= off;
     }
     if (!floats)
         return;
@@ -247,7 +257,7 @@ static void set_arithmetic(evaluator *ev)
     ev->flushes =
         !f64 && ev->options->flushes && ev->options->flushes[op - ev->p->ops];
     for (int r = 0; r < op->n_reads && ev->flushes; r++)
-        ev->spots[r + 1].unsure = ev->unsure = 1;
+        ev->spots[r + 1].inexact = ev->inexact = 1;
     ev->in.eps = dv_dtype_eps(f64 ? DV_F64 : DV_F32);
     ev->in.least = f64           ? DBL_MIN * DBL_EPSILON
                    : ev->flushes ? (double)FLT_MIN
@@ -255,8 +265,9 @@ static void set_arithmetic(evaluator *ev)
     ev->in.most = f64 ? DBL_MAX : (double)FLT_MAX;
 }
 
-// A value that the arithmetic may not hold as it is.
-static dv_approx taken(const evaluator *ev, double v, double error)
+// Convert a value to the type that the op is computed in; adds the error of
+// that.
+static dv_approx to_compute_type(const evaluator *ev, double v, double error)
 {
     int narrow = ev->in.most < DBL_MAX && (double)(float)v != v;
     if (ev->flushes && fabs(v) - error < (double)FLT_MIN)
@@ -287,10 +298,10 @@ static dv_approx loaded(evaluator *ev, int32_t read)
     dv_number x = ev->values[a->tensor][element(ev, a, read + 1)];
     int is_float = dv_is_float(ev->p->tensors[a->tensor].dtype);
     dv_approx r = is_float ? (dv_approx){x.f, 0} : of_whole(x.i);
-    if (ev->lost)
+    if (ev->index_inexact)
         r.e = INFINITY;
-    else if (ev->spots[read + 1].unsure)
-        r = taken(ev, r.v, r.e + error_of(ev, a, read));
+    else if (ev->spots[read + 1].inexact)
+        r = to_compute_type(ev, r.v, r.e + error_of(ev, a, read));
     return r;
 }
 
@@ -299,8 +310,8 @@ static inline dv_approx value(evaluator *ev, const dv_expr *e)
     return e->kind == DV_EXPR_READ ? loaded(ev, e->read) : computed(ev, e);
 }
 
-// A value that is computed with further: one that may exceed the largest number
-// of the arithmetic is lost.
+// A value that is computed with further: where it may exceed the largest number
+// of the arithmetic, it has no bound.
 static dv_approx in_range(const evaluator *ev, dv_approx x)
 {
     if (fabs(x.v) + x.e > ev->in.most && isfinite(x.v))
@@ -365,7 +376,7 @@ static memo *memo_of(evaluator *ev, const dv_expr *e)
         if (m->vars >> v & 1 && m->at[v] != ev->at[v])
             moved = 1;
     if (moved)
-        m->has_whole = m->has_value = m->lost = 0;
+        m->has_whole = m->has_value = m->index_inexact = 0;
     memcpy(m->at, ev->at, sizeof m->at);
     return m;
 }
@@ -376,19 +387,19 @@ static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
 {
     static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
     memo *m = memo_of(ev, e);
-    int before = ev->lost;
+    int before = ev->index_inexact;
     if (!m->has_whole) {
         int64_t acc = to_whole(dv_reducer_get((dv_reducer)e->fn)->zero);
-        ev->lost = 0;
+        ev->index_inexact = 0;
         start(ev, e->vars);
         do
             acc = whole_step(step[e->fn], acc, whole(ev, e->arg[0]));
         while (next_point(ev, e->vars));
         m->whole = acc;
         m->has_whole = 1;
-        m->lost |= ev->lost;
+        m->index_inexact |= ev->index_inexact;
     }
-    ev->lost = before | m->lost;
+    ev->index_inexact = before | m->index_inexact;
     return m->whole;
 }
 
@@ -416,10 +427,11 @@ enum {
     LONG_SUM = 4096, // terms from which on a sum is also taken in f32
 };
 
-// What tells the rounding errors of a reduction in any order.
+// Statistics from which the rounding error of a reduction in any order is
+// bounded.
 typedef struct gathered {
     double n;
-    double size, partial; // addends and sums on the way, signs aside
+    double size, partial; // sums of absolute values: of terms, of partial sums
     double largest;       // the product of what is above 1
     // Of a sum of products that may be regrouped: the sum of products in which
     // every factor is at least 1. No product of some of the factors is larger.
@@ -458,22 +470,15 @@ static int all_depend(const dv_op *op, const dv_expr *e, uint32_t vars)
     return (vars & ~dv_expr_free_vars(op, e)) == 0;
 }
 
-// A sum of products may be taken in another order of sums and products, where
-// there are more than two factors or one that can be multiplied in afterwards.
+// A sum of products may be taken in another order of sums and
+// products, where there are more than two factors or one that can be multiplied
+// in afterwards.
 static int may_regroup(const dv_op *op, const dv_expr *e)
 {
     return (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) &&
            is_product(e->arg[0]) &&
            (count_factors(e->arg[0]) > 2 ||
             !all_depend(op, e->arg[0], e->vars));
-}
-
-static double least_one(evaluator *ev, const dv_expr *e)
-{
-    if (is_product(e))
-        return least_one(ev, e->arg[0]) * least_one(ev, e->arg[1]);
-    double v = fabs(value(ev, e).v);
-    return isfinite(v) && v > 1 ? v : 1;
 }
 
 static void add_in_f32(gathered *g, double x)
@@ -492,10 +497,10 @@ static double bias(const gathered *g, double sum)
     return 2 * fmax(dv_gap((double)g->plain, sum), dv_gap((double)lanes, sum));
 }
 
-// Rounding errors of a sum are random in the main: they grow with the root of
-// its length, in proportion to what is added. Where roundings go the same way,
-// half a unit in the last place of every partial sum is the most; of a long
-// sum, which that says little about, the sums taken in f32 tell how much it is.
+// Most rounding errors of a sum are random: they grow with the square root of
+// its length, in proportion to the terms. Where all are rounded in the same
+// direction, half a unit in the last place of every partial sum is the most.
+// For long sums that bound is too loose: the sums in f32 measure the bias.
 static double sum_error(const evaluator *ev, const gathered *g, double sum)
 {
     int in_f32 = ev->in.most < DBL_MAX && g->n >= LONG_SUM;
@@ -503,7 +508,7 @@ static double sum_error(const evaluator *ev, const gathered *g, double sum)
     if (in_f32)
         same_way = fmin(same_way, bias(g, sum));
     double e = ev->in.eps * fmin(g->n, 4 * sqrt(g->n)) * g->size + same_way;
-    if (ev->flushes) // sums on the way, too
+    if (ev->flushes) // partial sums may be flushed to zero as well
         e += g->n * ev->in.least;
     return e;
 }
@@ -512,7 +517,7 @@ static double gathered_error(const evaluator *ev, const gathered *g,
                              const dv_expr *e, dv_approx sum)
 {
     double factors = count_factors(e->arg[0]);
-    if (e->fn == DV_RED_PROD) // what underflows is multiplied by the rest
+    if (e->fn == DV_RED_PROD) // the factors that follow scale an underflow
         return g->largest > ev->in.most
                    ? INFINITY
                    : sum.e + g->n * ev->in.least * g->largest;
@@ -532,7 +537,7 @@ static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
     const dv_approx both[3] = {before, x};
     gather(g, x.v, acc->v);
     if (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) {
-        // A product that overflows here may be fused with the sum there.
+        // A machine with fused multiply-add need not overflow in the product.
         int fused = !isfinite(x.v) && e->arg[0]->kind == DV_EXPR_APPLY;
         acc->e += fused ? INFINITY : x.e;
         add_in_f32(g, x.v);
@@ -569,14 +574,34 @@ static int is_contraction(const dv_expr *e)
            !is_constant(e->arg[0]->arg[0]) && !is_constant(e->arg[0]->arg[1]);
 }
 
-// An operand of a reducer. No machine stores the products that a contraction
-// sums.
-static dv_approx term(evaluator *ev, const dv_expr *e, int summed)
+// The machine may round an intermediate result to the type that its operands
+// give it, or may not: take the larger error.
+static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
+                               dv_approx r)
 {
-    if (!summed || !is_product(e) || is_whole(e))
-        return operand(ev, e);
-    dv_approx x[3] = {term(ev, e->arg[0], 1), term(ev, e->arg[1], 1)};
-    return in_range(ev, function_of(ev, e, x));
+    if (!ev->options->stored || !ev->options->errors || e->dtype < 0 ||
+        !dv_is_float((dv_dtype)e->dtype))
+        return r;
+    dv_dtype t = (dv_dtype)e->dtype;
+    r.e = fmax(r.e, dv_stored_error(t, r) + dv_gap(dv_round_to(t, r.v), r.v));
+    return r;
+}
+
+// An operand of a reducer. No machine stores the products that a contraction
+// sums. *spread is multiplied by every factor that is larger than 1.
+static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
+                      double *spread)
+{
+    if (!is_product(e) || is_whole(e)) {
+        dv_approx x = operand(ev, e);
+        if (isfinite(x.v) && fabs(x.v) > 1)
+            *spread *= fabs(x.v);
+        return x;
+    }
+    dv_approx x[3] = {term(ev, e->arg[0], contracted, spread),
+                      term(ev, e->arg[1], contracted, spread)};
+    dv_approx r = function_of(ev, e, x);
+    return in_range(ev, contracted ? r : maybe_rounded(ev, e, r));
 }
 
 static dv_approx reduce(evaluator *ev, const dv_expr *e)
@@ -584,17 +609,18 @@ static dv_approx reduce(evaluator *ev, const dv_expr *e)
     const dv_reducer how = (dv_reducer)e->fn;
     dv_approx acc = {dv_reducer_get(how)->zero, 0};
     gathered g = {.largest = 1};
-    int sums = is_contraction(e);
+    int contracted = is_contraction(e);
     int regroups = ev->options->errors && may_regroup(ev->op, e);
     start(ev, e->vars);
     do {
-        dv_approx x = term(ev, e->arg[0], sums), before = acc;
+        double spread = 1;
+        dv_approx x = term(ev, e->arg[0], contracted, &spread), before = acc;
         acc.v = dv_reducer_step(how, acc.v, x.v);
         g.n++;
         if (ev->options->errors)
             note_term(ev, e, &g, &acc, before, x);
         if (regroups)
-            g.regrouped += least_one(ev, e->arg[0]);
+            g.regrouped += spread;
     } while (next_point(ev, e->vars));
     if (ev->options->errors)
         acc.e = gathered_error(ev, &g, e, acc);
@@ -608,14 +634,14 @@ static dv_approx reduce(evaluator *ev, const dv_expr *e)
 static dv_approx reduced(evaluator *ev, const dv_expr *e)
 {
     memo *m = memo_of(ev, e);
-    int before = ev->lost;
+    int before = ev->index_inexact;
     if (!m->has_value) {
-        ev->lost = 0;
+        ev->index_inexact = 0;
         m->value = reduce(ev, e);
         m->has_value = 1;
-        m->lost |= ev->lost;
+        m->index_inexact |= ev->index_inexact;
     }
-    ev->lost = before | m->lost;
+    ev->index_inexact = before | m->index_inexact;
     return m->value;
 }
 
@@ -631,19 +657,7 @@ static dv_approx applied(evaluator *ev, const dv_expr *e)
 // made of floats.
 static int is_exact(const evaluator *ev, const dv_expr *e)
 {
-    return !ev->options->errors || (!ev->unsure && !has_floats(e));
-}
-
-// An intermediate result that the machine may have stored in the type that its
-// operands give it, or may still have as it was computed.
-static dv_approx kept(const evaluator *ev, const dv_expr *e, dv_approx r)
-{
-    if (!ev->options->stored || !ev->options->errors || e->dtype < 0 ||
-        !dv_is_float((dv_dtype)e->dtype))
-        return r;
-    dv_dtype t = (dv_dtype)e->dtype;
-    r.e = fmax(r.e, dv_stored_error(t, r) + dv_gap(dv_round_to(t, r.v), r.v));
-    return r;
+    return !ev->options->errors || (!ev->inexact && !has_floats(e));
 }
 
 static dv_approx computed(evaluator *ev, const dv_expr *e)
@@ -652,12 +666,12 @@ static dv_approx computed(evaluator *ev, const dv_expr *e)
     if (is_int && is_exact(ev, e))
         return of_whole(whole(ev, e));
     if (e->kind == DV_EXPR_CONST)
-        return taken(ev, e->value, 0);
+        return to_compute_type(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
-    if (is_int) // which wraps around, as floats do not
+    if (is_int) // wraps around: the exact value, with the error of floats
         return (dv_approx){(double)whole(ev, e),
                            fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
-    return kept(ev, e, r);
+    return maybe_rounded(ev, e, r);
 }
 
 // An integer as a tensor of the type holds it.
@@ -697,7 +711,7 @@ static void set_spot(evaluator *ev, const dv_access *a, spot *out)
     }
 }
 
-static void tell(evaluator *ev, double points)
+static void report_progress(evaluator *ev, double points)
 {
     double step = ev->total / 200;
     int64_t before = (int64_t)(ev->done / step);
@@ -717,7 +731,7 @@ static void run_point(evaluator *ev, outcome *out)
 {
     const dv_op *op = ev->op;
     dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
-    ev->lost = 0;
+    ev->index_inexact = 0;
     if (is_whole(op->body)) {
         out->value = wrapped(t, whole(ev, op->body));
         out->error = is_exact(ev, op->body)
@@ -728,9 +742,9 @@ static void run_point(evaluator *ev, outcome *out)
         out->value = stored(ev, t, x.v);
         out->error = error_when_stored(ev, t, x);
     }
-    ev->lost = 0;
+    ev->index_inexact = 0;
     out->place = element(ev, &op->write, 0);
-    ev->strayed |= ev->lost;
+    ev->write_inexact |= ev->index_inexact;
 }
 
 static void put(evaluator *ev, const outcome *results, int64_t n)
@@ -742,7 +756,7 @@ static void put(evaluator *ev, const outcome *results, int64_t n)
         if (errors)
             errors[t][results[i].place] = results[i].error;
     }
-    for (int64_t i = 0; ev->strayed && i < ev->p->tensors[t].n_elems; i++)
+    for (int64_t i = 0; ev->write_inexact && i < ev->p->tensors[t].n_elems; i++)
         errors[t][i] = INFINITY;
 }
 
@@ -790,11 +804,11 @@ static dv_status run_op(evaluator *ev)
     set_arithmetic(ev);
     ev->n_memos = 0;
     list_reducers(ev, op->body);
-    ev->strayed = 0;
+    ev->write_inexact = 0;
     for (int64_t i = 0; i < n && ev->status == DV_OK; i++) {
         run_point(ev, &results[i]);
         next_point(ev, written);
-        tell(ev, each);
+        report_progress(ev, each);
     }
     if (ev->status == DV_OK)
         put(ev, results, n);
@@ -824,6 +838,33 @@ static dv_status run_ops(evaluator *ev, int first, int end, int next)
             next++;
     }
     return DV_OK;
+}
+
+// Each reducer is evaluated once for every combination of the variables that it
+// depends on.
+static double reducer_points(const dv_op *op, const dv_expr *e)
+{
+    double n = 0;
+    for (int i = 0; i < e->n_args; i++)
+        n += reducer_points(op, e->arg[i]);
+    return e->kind == DV_EXPR_REDUCE
+               ? n + dv_op_many_points(op, dv_expr_free_vars(op, e) | e->vars)
+               : n;
+}
+
+double dv_eval_points(const dv_program *p)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        double times = 1;
+        for (int32_t k = 0; k < p->n_repeats; k++)
+            if (p->repeats[k].first_op <= i && i < p->repeats[k].end_op)
+                times *= (double)p->repeats[k].times;
+        sum += times * (dv_op_many_points(op, dv_written_vars(op)) +
+                        reducer_points(op, op->body));
+    }
+    return sum;
 }
 
 dv_status dv_eval(const dv_program *p, dv_number *const *values,

@@ -15,24 +15,27 @@ typedef union dv_number {
 
 typedef struct dv_eval_options {
     // Round floats to their tensor's dtype when stored, as a machine does.
-    // Without it only integers are cut to size.
+    // Otherwise only integers are truncated to their type.
     int round;
-    // When not NULL: room like that of `values`, set for inputs. Becomes how
-    // far off a machine's values may be, element by element (ir/error.h): one
-    // that computes in f32 or f64 and stores rounded, or, without `round`, all
-    // in f64. Infinity: by anything.
+    // When not NULL: arrays like those of `values`, set for inputs. Receive a
+    // bound on the error of each element (ir/error.h) of a machine that
+    // computes in f32 or f64 and stores rounded, or, without `round`, all in
+    // f64. Infinity: there is no bound.
     double *const *errors;
     // The machine stores the intermediate results of a statement in the types
     // that the operands give them (f16 where all are f16), and computes each in
     // f64 only where it has an f64 operand. Makes errors larger.
     int stored;
-    // When not NULL, of each op: what it computes in f32 may be 0 below the
-    // least normal number, results and what is read alike.
+    // When not NULL, by op: it may flush f32 denormals to zero, in operands
+    // and in results.
     const unsigned char *flushes;
     // Called now and then with the share done, 0 to 1. NULL: never.
     void (*progress)(void *user, double done);
     void *user;
 } dv_eval_options;
+
+// How many points dv_eval evaluates, one at a time: what its time depends on.
+double dv_eval_points(const dv_program *p);
 
 // values[t] has room for all elements of tensor t, row-major; those of inputs
 // are set. On success all others are too. Fails on an index read from a

@@ -333,7 +333,8 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
 }
 
 // Is every value of e one that its own type holds exactly? So it is where e
-// only copies or chooses elements.
+// only copies or chooses elements of float tensors; an integer that it may
+// choose need not fit the float type that the two have in common.
 static int only_chooses(const dv_expr *e)
 {
     if (e->kind == DV_EXPR_REDUCE)
@@ -346,7 +347,7 @@ static int only_chooses(const dv_expr *e)
     if (e->kind == DV_EXPR_APPLY &&
         (e->fn == DV_FN_NEG || e->fn == DV_FN_ABS || e->fn == DV_FN_RELU))
         return only_chooses(e->arg[0]);
-    return e->kind == DV_EXPR_READ;
+    return e->kind == DV_EXPR_READ && dv_is_float((dv_dtype)e->dtype);
 }
 
 // Compute e by an op of its own; *out reads the result.

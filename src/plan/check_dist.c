@@ -576,17 +576,36 @@ static dv_status check_all(walk *w, dv_arena *arena)
 }
 
 // Compare the messages of the rank at hand with those of a partner.
-static dv_status check_partner(const walk *w, int32_t swap, int64_t rank,
-                               dv_arena *arena)
+static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
 {
+    dv_arena arena = {0};
     dv_swap other = w->t->swaps[swap];
+    dv_status st = DV_OK;
     if (rank != w->t->rank &&
-        !dv_team_messages(&other, w->p, w->t, swap, rank, arena))
-        return dv_nomem(w->diag);
-    DV_TRY(check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
-                      w->at, w->diag));
-    return check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
-                      w->at, w->diag);
+        !dv_team_messages(&other, w->p, w->t, swap, rank, &arena))
+        st = dv_nomem(w->diag);
+    if (st == DV_OK)
+        st = check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
+                        w->at, w->diag);
+    if (st == DV_OK)
+        st = check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
+                        w->at, w->diag);
+    dv_arena_free(&arena);
+    return st;
+}
+
+// The lowest rank above `last` in lists that are sorted by rank, or -1.
+static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
+                            int32_t *at, int64_t last)
+{
+    int64_t next = -1;
+    for (int l = 0; l < 4; l++) {
+        while (at[l] < n[l] && lists[l][at[l]].rank <= last)
+            at[l]++;
+        if (at[l] < n[l] && (next < 0 || lists[l][at[l]].rank < next))
+            next = lists[l][at[l]].rank;
+    }
+    return next;
 }
 
 // The partners are those that the plan lists, and those that the rank has by
@@ -601,11 +620,10 @@ static dv_status check_partners(const walk *w, dv_arena *arena)
         const dv_swap *s = &w->swaps[k];
         const dv_piece *lists[4] = {s->sends, s->receives, own.sends,
                                     own.receives};
+        int32_t at[4] = {0};
         int32_t n[4] = {s->n_sends, s->n_receives, own.n_sends, own.n_receives};
-        for (int l = 0; l < 4; l++)
-            for (int32_t i = 0; i < n[l]; i++)
-                if (i == 0 || lists[l][i].rank != lists[l][i - 1].rank)
-                    DV_TRY(check_partner(w, k, lists[l][i].rank, arena));
+        for (int64_t r = -1; (r = next_partner(lists, n, at, r)) >= 0;)
+            DV_TRY(check_partner(w, k, r));
     }
     return DV_OK;
 }

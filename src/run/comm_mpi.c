@@ -458,7 +458,7 @@ static dv_status set_options(dv_mpi *m, const dv_mpi_options *o, dv_diag *diag)
     char bytes[24];
     snprintf(bytes, sizeof bytes, "%" PRId64, most);
     const dv_fact facts[] = {
-        {"messages of at most, in bytes,", bytes},
+        {"max_message_bytes", bytes},
         {"checks before exchanges", o && o->checked ? "" : NULL}};
     DV_TRY(dv_comm_compare(&m->comm, facts, 2, "created", diag));
     m->comm.checked = o && o->checked;

@@ -25,13 +25,13 @@ typedef struct dv_verdict {
     // largest value of their tensor; and they are off by more than 64 units in
     // the last place of that value.
     int64_t n_unknown;
-    int told; // for half of every output, or more, there is a useful bound
-    int own_ops_only; // nobody knows the program as written
+    int decided;      // at most half of each output is undecided
+    int own_ops_only; // the plan has no section `source`
     // The machine stores intermediate results, and they may have been rounded
     // to this type; NULL: they are not.
     const char *rounded_to;
-    // Whatever the bounds are: by how much that tensor is off at most, or the
-    // one that is most for its size, and how large its values are.
+    // The largest error of that tensor, or of the one whose error is largest
+    // for its size, and its largest magnitude.
     const char *of;
     double off, size;
 } dv_verdict;
@@ -48,6 +48,9 @@ typedef struct dv_verdict {
 // a sum may be off by four times the root of its length in eps of what it adds
 // up, signs aside. Where the target stores intermediate results, the bound for
 // the program as written allows for rounding each of them.
+// It evaluates every point of the program one at a time, some 20 million a
+// second; dv_verify_points says how many there are.
+double dv_verify_points(const dv_program *source, const dv_plan *plan);
 dv_status dv_verify(dv_verdict *out, const dv_program *source,
                     const dv_plan *plan, void *const *before,
                     void *const *after, dv_progress progress, void *user,

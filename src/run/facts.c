@@ -54,7 +54,7 @@ static void show(char *out, size_t room, const reader *r)
     size_t len = strlen(r->name);
     const char *value = r->value[0] ? r->value + 1 : "";
     if (!len)
-        snprintf(out, room, "with less");
+        snprintf(out, room, "with fewer settings");
     else if (r->value[0] == '-')
         snprintf(out, room, "without %.*s",
                  (int)(len - (r->name[len - 1] == '=')), r->name);
@@ -109,7 +109,8 @@ static dv_status find_difference(dv_comm *c, const dv_text *mine,
     DV_TRY(c->ops->share(c, 0, &n, (int64_t)sizeof n));
     char *list = dv_alloc((size_t)n + 1);
     without = !list;
-    dv_status st = c->ops->agree(c, &without); // nobody waits for one without
+    // Where one rank has no memory, all skip the broadcast.
+    dv_status st = c->ops->agree(c, &without);
     if (st == DV_OK && !without && n) {
         if (c->rank == 0)
             memcpy(list, mine->at, (size_t)n);
@@ -199,10 +200,10 @@ dv_status dv_rank_compare(const dv_rank *r, const char *how, dv_diag *diag)
     for (int i = 0; i < t->n_axes; i++)
         len += (size_t)snprintf(grid + len, sizeof grid - len, "%s%" PRId64,
                                 i ? "x" : "", t->grid[i]);
-    const dv_fact facts[] = {{"a program whose digest is", text[0]},
+    const dv_fact facts[] = {{"a program with hash", text[0]},
                              {"a team of", grid},
-                             {"tensors cut by a plan whose digest is", text[1]},
-                             {"exchanges whose digest is", text[2]}};
+                             {"a tensor distribution with hash", text[1]},
+                             {"exchanges with hash", text[2]}};
     return dv_comm_compare(c, facts, (int32_t)(sizeof facts / sizeof *facts),
                            how, diag);
 }

@@ -34,7 +34,7 @@ static dv_number load(dv_dtype t, const void *data, int64_t i)
     return dv_is_float(t) ? (dv_number){.f = v} : (dv_number){.i = (int64_t)v};
 }
 
-// Inputs are filled from `before`, which goes by the tensors of `ops`.
+// Inputs are filled from `before`, which is indexed by tensor of `ops`.
 static dv_status new_oracle(oracle *o, const dv_program *ops,
                             void *const *before, dv_diag *diag)
 {
@@ -64,8 +64,8 @@ static dv_status new_oracle(oracle *o, const dv_program *ops,
     return DV_OK;
 }
 
-static dv_status ask(oracle *o, const dv_program *ops, void *const *before,
-                     dv_eval_options options, dv_diag *diag)
+static dv_status evaluate(oracle *o, const dv_program *ops, void *const *before,
+                          dv_eval_options options, dv_diag *diag)
 {
     DV_TRY(new_oracle(o, ops, before, diag));
     options.errors = o->errors;
@@ -88,7 +88,7 @@ static double magnitude(dv_dtype t, dv_number x)
     return isfinite(v) ? v : 0;
 }
 
-// How near to failing, or how far past it.
+// The error divided by its tolerance; infinity where it exceeds that.
 static double share(double off, double limit)
 {
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
@@ -145,7 +145,7 @@ static int is_undecided(dv_dtype t, double off, double limit, double size)
 
 // Hold one output of a run against the oracle. `unknown` marks its elements
 // that are undecided; they count once, whatever the number of references that
-// say so. Returns whether half of them could be told.
+// say so. Returns 1 if at most half of them are undecided.
 static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
                           const void *data, unsigned char *unknown)
 {
@@ -175,7 +175,7 @@ typedef struct verification {
     unsigned char **unknown; // of each output, its elements
     dv_progress progress;
     void *user;
-    double from, until; // the part of the work that the reference at hand is
+    double from, until; // share of the progress bar of the current reference
 } verification;
 
 static void report(void *user, double done)
@@ -193,12 +193,12 @@ static dv_status compare(dv_verdict *v, verification *c, const dv_program *p,
     options.round = 1;
     options.progress = report;
     options.user = c;
-    dv_status st = ask(&o, ops, c->before, options, diag);
+    dv_status st = evaluate(&o, ops, c->before, options, diag);
     for (int32_t i = 0; i < p->n_tensors && st == DV_OK; i++) {
         int32_t k = dv_program_find(ops, p->tensors[i].name);
         if (!p->tensors[i].is_output || k < 0)
             continue;
-        v->told &= compare_tensor(v, &o, i, c->after[k], c->unknown[k]);
+        v->decided &= compare_tensor(v, &o, i, c->after[k], c->unknown[k]);
     }
     free_oracle(&o);
     return st;
@@ -330,6 +330,12 @@ static dv_status new_marks(const dv_program *p, unsigned char ***out,
     return DV_OK;
 }
 
+double dv_verify_points(const dv_program *source, const dv_plan *plan)
+{
+    double own = dv_eval_points(plan->ops);
+    return source ? own + dv_eval_points(source) : own;
+}
+
 static const char *name_in(const dv_program *p, const char *name)
 {
     return p->tensors[dv_program_find(p, name)].name;
@@ -346,7 +352,7 @@ dv_status dv_verify(dv_verdict *out, const dv_program *source,
                       .progress = progress,
                       .user = user};
     dv_program *carried = NULL;
-    *out = (dv_verdict){.ok = 1, .told = 1};
+    *out = (dv_verdict){.ok = 1, .decided = 1};
     dv_status st = new_marks(plan->ops, &c.unknown, diag);
     if (st == DV_OK && !source)
         st = dv_plan_source(plan, &carried, diag);

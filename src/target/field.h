@@ -13,7 +13,7 @@ typedef enum dv_target_kind {
     DV_KIND_percent,
     DV_KIND_flag,
     DV_KIND_grain,
-    DV_KIND_keeping,
+    DV_KIND_storage,
     DV_KIND_byte_rate,
     DV_KIND_mac_rate,
     DV_KIND_op_rate,

@@ -224,7 +224,7 @@ static dv_status read_value(reader *r, const dv_target_field *f)
     switch (f->kind) {
     case DV_KIND_flag:
     case DV_KIND_grain:
-    case DV_KIND_keeping:
+    case DV_KIND_storage:
         DV_TRY(read_word(r, f));
         break;
     case DV_KIND_grid:

@@ -14,8 +14,8 @@ const dv_target_kind_info dv_target_kinds[] = {
     [DV_KIND_flag] = {"flag", "yes or no", NULL, 0, {"no", "yes"}},
     [DV_KIND_grain] =
         {"grain", "primitive or fused", NULL, 0, {"fused", "primitive"}},
-    [DV_KIND_keeping] =
-        {"keeping", "computed or stored", NULL, 0, {"computed", "stored"}},
+    [DV_KIND_storage] =
+        {"storage", "computed or stored", NULL, 0, {"computed", "stored"}},
     [DV_KIND_byte_rate] = {"rate", "a rate such as 204.8GB/s", "B", 1, {0}},
     [DV_KIND_mac_rate] = {"rate", "a rate such as 1.5Tmac/s", "mac", 1, {0}},
     [DV_KIND_op_rate] = {"rate", "a rate such as 64Gop/s", "op", 1, {0}},
@@ -75,7 +75,7 @@ static double get(const dv_target *t, const dv_target_field *f)
     case DV_KIND_bytes:
         return (double)*(const int64_t *)p;
     case DV_KIND_flag:
-    case DV_KIND_keeping:
+    case DV_KIND_storage:
         return *(const int *)p;
     case DV_KIND_grain:
         return *(const dv_grain *)p;
@@ -93,7 +93,7 @@ void dv_field_set(dv_target *t, const dv_target_field *f, double v)
         *(int64_t *)p = (int64_t)v;
         break;
     case DV_KIND_flag:
-    case DV_KIND_keeping:
+    case DV_KIND_storage:
         *(int *)p = v != 0;
         break;
     case DV_KIND_grain:

@@ -46,7 +46,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_CTYPE_percent          double
 #define DV_CTYPE_flag             int
 #define DV_CTYPE_grain            dv_grain
-#define DV_CTYPE_keeping          int
+#define DV_CTYPE_storage          int
 #define DV_CTYPE_byte_rate        double
 #define DV_CTYPE_mac_rate         double
 #define DV_CTYPE_op_rate          double
@@ -59,7 +59,7 @@ typedef char dv_target_label[DV_TARGET_TEXT_BYTES];
 #define DV_MEMBER_percent(name)   name##_percent
 #define DV_MEMBER_flag(name)      name
 #define DV_MEMBER_grain(name)     name
-#define DV_MEMBER_keeping(name)   name##_stored
+#define DV_MEMBER_storage(name)   name##_stored
 #define DV_MEMBER_byte_rate(name) name##_bytes_per_s
 #define DV_MEMBER_mac_rate(name)  name##_per_s
 #define DV_MEMBER_op_rate(name)   name##_per_s

@@ -111,6 +111,32 @@ for executor in threads seq sim; do
     expect 0 '' "$divvy" run mixed.dv --in a="$data/i64.npy" --executor $executor --verify
     has 'd: f64\[4\]  sum 4 ' 'e: f64\[4\]  sum 6 ' 'verify: ok'
 done
+# The larger of an integer and an f16 need not be an f16.
+cat >larger.dv <<'END'
+input a: i32[4, 8]
+input h: f16[4, 8]
+input c: f32[4, 16]
+t[i,k]: i32 = a[i,k] * 10001
+y[i,j]: f32 = c[i,j] * (max[k] max(t[i,k], h[i,k]))
+z[i,j]: f32 = c[i,j] * (max[k] select(h[i,k] > 0, t[i,k], h[i,k]))
+output y, z
+END
+for executor in threads seq sim; do
+    expect 0 '' "$divvy" run larger.dv --executor $executor --verify
+    has 'verify: ok'
+done
+# Floats that meet i32 are computed in f64: the tolerance is that of f64.
+cat >meet.dv <<'END'
+input a: i32[64]
+t[i]: i32 = a[i] * 99999999
+d[i]: f32 = t[i]
+y[i]: f32 = t[i] - d[i]
+output y
+END
+expect 0 '' "$divvy" run meet.dv --verify --json
+has '"ok": true'
+sed -n 's/.*"threshold": \([^,]*\),.*/\1/p' .out | awk '{ exit !($1 < 0.01) }' ||
+    complain 'the tolerance of a difference of an i32 and an f32 is too large'
 # A machine with 32-bit integers refuses what does not fit, by name and element.
 printf 'input a: i64[4]\ny[i] = a[i] + 1\noutput y\n' >i64.dv
 expect 1 'error\[overflow\]: a\[0\] is 1099511627776, and spyre stores i64 in 32 bits' \

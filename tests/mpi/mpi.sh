@@ -123,7 +123,7 @@ differ 'rank 1: there is no option --frob' "run $p" "run $p --frob"
 differ 'divvy run: error.usage.: there is no option --frob' "run $p --frob" "run $p"
 differ 'rank 1: there is no command frob' "run $p" frob
 mkdir "$tmp/here" "$tmp/there" && cp "$p" "$tmp/here/q.dv" && sed 's/0.001/0.002/' "$p" >"$tmp/there/q.dv"
-ends 2 'rank 1 was started with a program whose digest is' \
+ends 2 'rank 1 was started with a program with hash' \
     1 -wdir "$tmp/here" "$divvy" run q.dv : -n 1 -wdir "$tmp/there" "$divvy" run q.dv
 rm "$tmp/there/q.dv"
 ends 1 'rank 1: .*cannot open' \

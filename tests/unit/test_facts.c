@@ -106,10 +106,10 @@ static void test_lists(void **state)
     const dv_fact a[] = {{"--in", "x"}, {"--in", "y"}, {"--out", NULL}};
     const dv_fact b[] = {{"--in", "x"}, {"another --in", NULL}};
     (void)state;
-    differs(a, 3, a, 2, "with less, rank 0 without --out");
-    differs(a, 2, a, 3, "without --out, rank 0 with less");
+    differs(a, 3, a, 2, "with fewer settings, rank 0 without --out");
+    differs(a, 2, a, 3, "without --out, rank 0 with fewer settings");
     differs(a, 3, b, 2, "without another --in, rank 0 with --in y");
-    differs(a, 3, NULL, 0, "with less, rank 0 with --in x");
+    differs(a, 3, NULL, 0, "with fewer settings, rank 0 with --in x");
 }
 
 // What is too long to be sent or shown is still found.
