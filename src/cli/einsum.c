@@ -424,6 +424,11 @@ static int report_json(const job *j)
     } else {
         dv_json_null(&w, "verify");
     }
+    dv_json_open_flat(&w, "made_up", '[');
+    for (int i = 0; i < j->n_in; i++)
+        if (!j->files[i])
+            dv_json_int(&w, NULL, i);
+    dv_json_close(&w);
     dv_json_open(&w, "outputs", '[');
     cli_result_json(&w, &j->y, j->result_data);
     dv_json_close(&w);
@@ -431,12 +436,25 @@ static int report_json(const job *j)
     return cli_put(dv_text_take(&out), NULL, j->diag);
 }
 
+static void report_made_up(const job *j)
+{
+    int n = 0;
+    for (int i = 0; i < j->n_in; i++)
+        if (!j->files[i])
+            printf("%s%d", n++ ? ", " : "; made up operands ", i);
+    if (n)
+        printf(" (--seed %" PRId64 ", --random %g..%g)", j->seed, j->low,
+               j->high);
+}
+
 static int report_text(const job *j)
 {
     const dv_einsum_core *core = dv_einsum_core_of(j->exec);
-    printf("%s on %s: %d step%s, %.4g flop, plan checked, ran in %.3g s\n",
+    printf("%s on %s: %d step%s, %.4g flop, plan checked, ran in %.3g s",
            core->f.src.text, j->target->name, (int)core->path.n_steps,
            core->path.n_steps == 1 ? "" : "s", core->path.flops, j->seconds);
+    report_made_up(j);
+    printf("\n");
     if (j->time)
         printf("  median of %d runs, %.4g GFLOP/s\n", j->n_runs,
                core->path.flops / j->seconds / 1e9);

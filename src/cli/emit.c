@@ -40,7 +40,7 @@ int cli_emit(const cli_command *c, int argc, char **argv)
         return cli_usage(c, "-o says which folder is written");
     // Kernels hand everything on through main memory, one op after another.
     if (!strcmp(as, "tt-metalium") && !a.options.scratch)
-        a.options.scratch = "off";
+        a.usual_scratch = "off";
     dv_diag *diag = dv_diag_create();
     cli_loaded l = {0};
     code = cli_load(c, operands[0], &a, &l, diag);

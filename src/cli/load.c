@@ -222,6 +222,8 @@ dv_status cli_load_plan(const char *path, const cli_plan_args *args,
         if (st == DV_OK)
             st = dv_target_load(&out->target,
                                 args->target ? args->target : "host", diag);
+        if (!options.scratch)
+            options.scratch = args->usual_scratch;
         if (st == DV_OK)
             st = cli_from_outside(out->target, &options, diag);
         if (st == DV_OK)

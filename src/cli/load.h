@@ -7,6 +7,7 @@
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;
+    const char *usual_scratch; // of a program, without --scratch
     cli_list sets, pins, allow, holes;
     dv_plan_options options;
     int team_of_ranks; // options.team and .rank come from mpirun

@@ -92,6 +92,10 @@ static dv_status run_team(cli_job *j)
 
 static dv_status run(cli_job *j)
 {
+    if (j->l.plan->team.n_axes && j->kind == DV_RUN_SIM)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "--executor sim: the ranks of a team run on this "
+                       "machine, they are not simulated");
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
     if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
         j->kind = j->usual;
@@ -139,6 +143,43 @@ static dv_status put_outputs(const cli_job *j)
 
 // -- The report ------------------------------------------------------------
 
+static int is_team(const cli_job *j)
+{
+    return j->l.plan->team.n_axes > 0;
+}
+
+// What a simulated machine moved; NULL where none was simulated.
+static const dv_moved *moved_of(const cli_job *j)
+{
+    return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;
+}
+
+// Is it an input that no --in names and no checkpoint has?
+static int is_made_up(const cli_job *j, const dv_tensor *t)
+{
+    size_t len = strlen(t->name);
+    for (int i = 0; i < j->in.n; i++)
+        if (!strncmp(j->in.at[i], t->name, len) && j->in.at[i][len] == '=')
+            return 0;
+    return t->is_input && !j->resume;
+}
+
+static void report_made_up(const cli_job *j)
+{
+    enum { MOST_NAMES = 8 };
+    int n = 0;
+    for (int i = 0; i < j->p->n_tensors; i++) {
+        const dv_tensor *t = &j->p->tensors[i];
+        if (is_made_up(j, t) && n++ < MOST_NAMES)
+            printf("%s%s", n == 1 ? "; made up " : ", ", t->name);
+    }
+    if (n > MOST_NAMES)
+        printf(" and %d more", n - MOST_NAMES);
+    if (n)
+        printf(" (--seed %" PRId64 ", --random %g..%g)", j->seed, j->low,
+               j->high);
+}
+
 static void report_json(const cli_job *j)
 {
     dv_text out = {0};
@@ -146,14 +187,17 @@ static void report_json(const cli_job *j)
     dv_json_open(&w, NULL, '{');
     dv_json_string(&w, "file", j->p->src.name);
     dv_json_string(&w, "target", j->l.plan->target.name);
-    dv_json_string(&w, "executor", j->exec ? dv_exec_name(j->exec) : "mpi");
+    dv_json_string(&w, "executor",
+                   !j->exec     ? "mpi"
+                   : is_team(j) ? "team"
+                                : dv_exec_name(j->exec));
     dv_json_double(&w, "seconds", j->seconds);
     if (j->verify) {
         cli_verdict_json(&w, &j->verdict);
     } else {
         dv_json_null(&w, "verify");
     }
-    const dv_moved *moved = j->exec ? dv_exec_moved(j->exec) : NULL;
+    const dv_moved *moved = moved_of(j);
     if (moved) {
         dv_json_open_flat(&w, "moved", '{');
         dv_json_int(&w, "hbm_read_elements", moved->read_elems);
@@ -169,6 +213,11 @@ static void report_json(const cli_job *j)
         dv_json_int(&w, "messages", j->team_messages);
         dv_json_close(&w);
     }
+    dv_json_open_flat(&w, "made_up", '[');
+    for (int i = 0; i < j->p->n_tensors; i++)
+        if (is_made_up(j, &j->p->tensors[i]))
+            dv_json_string(&w, NULL, j->p->tensors[i].name);
+    dv_json_close(&w);
     dv_json_open(&w, "outputs", '[');
     for (int i = 0; i < j->p->n_tensors; i++) {
         const dv_tensor *t = &j->p->tensors[i];
@@ -190,11 +239,17 @@ static int n_inputs(const dv_program *p)
 
 static void report_text(const cli_job *j)
 {
-    printf("%s on %s: %d op%s in %d group%s, plan checked, ran in %.3g s\n",
+    printf("%s on %s: %d op%s in %d group%s, plan checked, ran in %.3g s",
            j->p->src.name, j->l.plan->target.name, (int)j->p->n_ops,
            j->p->n_ops == 1 ? "" : "s", (int)j->l.plan->n_groups,
            j->l.plan->n_groups == 1 ? "" : "s", j->seconds);
-    const dv_moved *moved = j->exec ? dv_exec_moved(j->exec) : NULL;
+    report_made_up(j);
+    printf("\n");
+    const dv_moved *moved = moved_of(j);
+    if (!j->l.plan->target.here && is_team(j))
+        printf("  the ranks of the team run on this machine; %s is not "
+               "simulated\n",
+               j->l.plan->target.name);
     if (moved)
         printf("  simulated: %" PRId64 " elements read, %" PRId64
                " written in main memory, %" PRId64 " bytes between cores\n",
@@ -219,6 +274,28 @@ static void report_text(const cli_job *j)
         cli_verdict_text(&j->verdict);
 }
 
+// No input is read twice, and no file is written twice.
+dv_status cli_check_twice(const cli_job *j)
+{
+    for (int k = 0; k < 2; k++) {
+        const cli_list *l = k ? &j->out : &j->in;
+        for (int i = 0; i < l->n; i++)
+            for (int o = 0; o < i; o++) {
+                int32_t a = -1, b = -1;
+                const char *one = NULL, *other = NULL;
+                DV_TRY(cli_find_pair(j, l->at[i], !k, &a, &one));
+                DV_TRY(cli_find_pair(j, l->at[o], !k, &b, &other));
+                if (a == b || (k && !strcmp(one, other)))
+                    return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                                   "%s %s and %s %s: %s", k ? "--out" : "--in",
+                                   l->at[o], k ? "--out" : "--in", l->at[i],
+                                   a == b ? "the same tensor twice"
+                                          : "the same file twice");
+            }
+    }
+    return DV_OK;
+}
+
 static int work(cli_job *j)
 {
     j->p = j->l.plan->ops;
@@ -228,6 +305,8 @@ static int work(cli_job *j)
         if (cli_find_pair(j, j->out.at[i], 0, &tensor, &path))
             return cli_fail(j->diag);
     }
+    if (cli_check_twice(j))
+        return cli_fail(j->diag);
     if (cli_check_memory(j->p, j->verify, j->diag) || cli_run_memory(j) ||
         cli_run_inputs(j) || run(j))
         return cli_fail(j->diag);

@@ -32,6 +32,8 @@ typedef struct cli_job {
 // The tensor an --in or --out names, and its file.
 dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
                         int32_t *tensor, const char **path);
+// No input may be named twice, and no output's file.
+dv_status cli_check_twice(const cli_job *j);
 // Memory for whole inputs and outputs; inputs read or made up.
 dv_status cli_run_memory(cli_job *j);
 dv_status cli_run_inputs(cli_job *j);

@@ -37,6 +37,13 @@ int cli_team_options(cli_job *j)
                          "%s is for teams of processes: start them with "
                          "mpirun",
                          only);
+    if (j->resume && j->in.n && !j->verify)
+        return cli_usage(j->c,
+                         "--in has no effect with --resume: the checkpoint has "
+                         "the inputs (only --verify needs them)");
+    if (cli_ranks && j->kind == DV_RUN_SIM)
+        return cli_usage(j->c, "--executor sim: the ranks of a team are not "
+                               "simulated");
     if (j->every && !j->checkpoint)
         return cli_usage(j->c, "--every goes with --checkpoint");
     if (!j->timeout)
@@ -68,7 +75,7 @@ static dv_status check_pairs(const cli_job *j, dv_diag *diag)
             DV_TRY(cli_find_pair(&with, l->at[i], !k, &tensor, &path));
         }
     }
-    return DV_OK;
+    return cli_check_twice(&with);
 }
 
 static dv_status load(team *t, const char *path, const cli_plan_args *args,

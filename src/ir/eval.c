@@ -537,9 +537,7 @@ static void note_term(evaluator *ev, const dv_expr *e, gathered *g,
     const dv_approx both[3] = {before, x};
     gather(g, x.v, acc->v);
     if (e->fn == DV_RED_SUM || e->fn == DV_RED_MEAN) {
-        // A machine with fused multiply-add need not overflow in the product.
-        int fused = !isfinite(x.v) && e->arg[0]->kind == DV_EXPR_APPLY;
-        acc->e += fused ? INFINITY : x.e;
+        acc->e += x.e;
         add_in_f32(g, x.v);
     } else if (e->fn == DV_RED_PROD) {
         acc->e = dv_fn_error(DV_FN_MUL, both, acc->v) +
@@ -601,6 +599,9 @@ static dv_approx term(evaluator *ev, const dv_expr *e, int contracted,
     dv_approx x[3] = {term(ev, e->arg[0], contracted, spread),
                       term(ev, e->arg[1], contracted, spread)};
     dv_approx r = function_of(ev, e, x);
+    // A machine with fused multiply-add need not overflow in the product.
+    if (!isfinite(r.v) && isfinite(x[0].v) && isfinite(x[1].v))
+        r.e = INFINITY;
     return in_range(ev, contracted ? r : maybe_rounded(ev, e, r));
 }
 

@@ -460,6 +460,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     dv_task task;
     o.capacity_bytes = (int64_t)1 << 60;
     DV_TRY(dv_task_create(&task, buffers, n, &o, locs, diag));
+    task.seeks_capacity = 1;
     result *res = new_result();
     dv_arena a = {0};
     run r;

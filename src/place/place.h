@@ -42,6 +42,9 @@ typedef struct dv_task {
     int32_t *members;  // items by group
     int32_t *group_at; // group g is members[group_at[g]..group_at[g + 1]]
     int64_t capacity;
+    // The least capacity is wanted, and `capacity` is only a limit: no size may
+    // be rounded up to the unit, since the topmost item need not be.
+    int seeks_capacity;
     int64_t unit; // divides every address: the gcd of the alignments
 } dv_task;
 

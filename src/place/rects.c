@@ -52,7 +52,7 @@ int dv_rects_init(dv_rects *r, const dv_task *t, dv_arena *a)
 
 static dv_rect rect_of(const dv_task *t, const dv_item *it)
 {
-    int rounded = t->capacity % t->unit == 0;
+    int rounded = !t->seeks_capacity && t->capacity % t->unit == 0;
     return (dv_rect){.start = it->start,
                      .end = it->end,
                      .size =

@@ -90,6 +90,20 @@ for name in A B C D F H K; do
 done
 expect 0 '' "$divvy" place "$data/C.1048576.csv" --minimize
 has 'in 1039360 bytes, the least'
+# The topmost buffer need not end at a multiple of an alignment.
+least() { # BYTES ROWS
+    printf 'id,lower,upper,size,alignment\n%b\n' "$2" >aligned.csv
+    expect 0 '' "$divvy" place aligned.csv --minimize
+    has "in $1 bytes, the least"
+    expect 0 '' "$divvy" place aligned.csv -c "$1"
+    expect 0 '' "$divvy" place aligned.csv --minimize --json
+    has '"gap": 0,'
+    rm aligned.csv
+}
+least 15 '0,7,11,8,8\n1,5,10,7,2'
+least 21 '0,2,3,4,4\n1,1,6,5,8\n2,3,6,16,8'
+least 5 '0,0,2,2,4\n1,0,2,3,2'
+least 5 '0,0,1,3,2\n1,4,5,5,2'
 # What is not proved is said, with the gap
 awk 'BEGIN { print "id,lower,upper,size"; for (i = 0; i < 1500; i++) { s = (s * 16807 + 11) % 2147483647; a = s % 1500
     s = (s * 16807 + 11) % 2147483647; l = s % 370; s = (s * 16807 + 11) % 2147483647; print i "," a "," a + 1 + l "," 500 + s % 1000000 } }' >many.csv

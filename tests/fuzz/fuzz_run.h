@@ -30,7 +30,8 @@ static void run_once(const dv_plan *plan)
                            NULL));
     }
     dv_status st = dv_exec_run(x, NULL);
-    must(st == DV_OK || st == DV_E_BOUNDS);
+    // A machine may have too few bits for an integer.
+    must(st == DV_OK || st == DV_E_BOUNDS || st == DV_E_OVERFLOW);
     dv_exec_destroy(x);
     for (size_t i = 0; i < n; i++)
         free(data[i]);

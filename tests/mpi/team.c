@@ -110,7 +110,7 @@ static void test_options(void)
     dv_comm *c = NULL;
     char want[128];
     dv_status st = dv_mpi_create(&c, NULL, &o, diag);
-    snprintf(want, sizeof want, "rank %d was created with messages of at most",
+    snprintf(want, sizeof want, "rank %d was created with max_message_bytes",
              size - 1);
     expect(st == (size == 1 ? DV_OK : DV_E_USAGE), "messages cut differently");
     expect(size == 1 || strstr(dv_diag_text(diag), want), "who does");
