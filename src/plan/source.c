@@ -15,12 +15,12 @@ dv_status dv_source_set(dv_plan *plan, const dv_program *program, dv_diag *diag)
 {
     dv_text text = {0};
     dv_program_print(&text, program, 4);
-    plan->source =
-        text.failed
-            ? NULL
-            : dv_arena_copy(&plan->arena, text.at ? text.at : "", text.len);
+    int empty = !text.failed && text.len == 0; // there are no statements
+    plan->source = text.failed || empty
+                       ? NULL
+                       : dv_arena_copy(&plan->arena, text.at, text.len);
     dv_text_free(&text);
-    return plan->source ? DV_OK : dv_nomem(diag);
+    return plan->source || empty ? DV_OK : dv_nomem(diag);
 }
 
 void dv_source_print(dv_text *out, const dv_plan *plan)
