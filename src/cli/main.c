@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L // sigaction
 #include "base/file.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "jit/host.h"
 #include "run/mpi.h"
@@ -98,9 +99,13 @@ static int dispatch(int argc, char **argv)
     for (const cli_command *c = cli_commands; c->name; c++)
         if (strcmp(c->name, word) == 0)
             return run_command(c, argc - 2, argv + 2);
-    char text[256];
+    char text[256], meant[DV_SUGGESTION_BYTES];
+    dv_suggestion s = {.word = word, .len = strlen(word)};
+    for (const cli_command *c = cli_commands; c->name; c++)
+        dv_suggest(&s, c->name);
     snprintf(text, sizeof text,
-             "there is no command %s; divvy --help lists them", word);
+             "there is no command %.100s; divvy --help lists them%s", word,
+             dv_suggestion_text(&s, meant));
     if (cli_rank)
         cli_ranks_mistake(text);
     else

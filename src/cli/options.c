@@ -1,5 +1,6 @@
 // Options: one table serves parsing and the help text.
 #include "cli/cli.h"
+#include "base/suggest.h"
 #include "target/field.h"
 #include <ctype.h>
 #include <errno.h>
@@ -99,6 +100,17 @@ static int is_option(const char *word)
            (word[1] == '-' || isalpha((unsigned char)word[1]));
 }
 
+static int no_option(const cli_command *c, const cli_option *options,
+                     const char *word, size_t len)
+{
+    dv_suggestion s = {.word = word + 2, .len = len < 2 ? 0 : len - 2};
+    for (const cli_option *o = options; o->name && word[1] == '-'; o++)
+        dv_suggest(&s, o->name);
+    return cli_usage(c, "there is no option %.*s%s%s%s", (int)len, word,
+                     s.best ? "; did you mean --" : "", s.best ? s.best : "",
+                     s.best ? "?" : "");
+}
+
 int cli_parse(const cli_command *c, const cli_option *options, int argc,
               char **argv, const char **operands, int *n_operands, int max)
 {
@@ -124,7 +136,7 @@ int cli_parse(const cli_command *c, const cli_option *options, int argc,
         size_t len = eq ? (size_t)(eq - word) : strlen(word);
         const cli_option *o = find(options, word, len);
         if (!o)
-            return cli_usage(c, "there is no option %.*s", (int)len, word);
+            return no_option(c, options, word, len);
         const char *value = eq ? eq + 1 : NULL;
         if (o->kind == CLI_FLAG && value)
             return cli_usage(c, "--%s takes no value", o->name);

@@ -29,9 +29,17 @@ dv_status cli_run_memory(cli_job *j)
 
 // -- Data in ---------------------------------------------------------------
 
+static void list_tensors(dv_text *out, const dv_program *p, int inputs)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (inputs ? p->tensors[i].is_input : p->tensors[i].is_output)
+            dv_put(out, "%s %s", out->len ? "," : "", p->tensors[i].name);
+}
+
 dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
                         int32_t *tensor, const char **path)
 {
+    static const char *const not_one[] = {"it is no output", "it is no input"};
     char name[256];
     const char *option = input ? "--in" : "--out";
     *path = cli_split(pair, name, sizeof name);
@@ -39,14 +47,17 @@ dv_status cli_find_pair(const cli_job *j, const char *pair, int input,
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "%s takes NAME=FILE.npy, not '%s'", option, pair);
     *tensor = dv_program_find(j->p, name);
-    if (*tensor < 0)
-        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s %s: the program has no such tensor", option, name);
-    const dv_tensor *t = &j->p->tensors[*tensor];
-    if (!(input ? t->is_input : t->is_output))
-        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE, "%s %s: it is no %s",
-                       option, name, input ? "input" : "output");
-    return DV_OK;
+    const dv_tensor *t = *tensor < 0 ? NULL : &j->p->tensors[*tensor];
+    if (t && (input ? t->is_input : t->is_output))
+        return DV_OK;
+    dv_text all = {0};
+    list_tensors(&all, j->p, input);
+    dv_status st = dv_fail(
+        j->diag, DV_E_USAGE, DV_NOWHERE, "%s %s: %s; the %ss are%s", option,
+        name, !t ? "the program has no such tensor" : not_one[input],
+        input ? "input" : "output", all.at && all.len ? all.at : " none");
+    dv_text_free(&all);
+    return st;
 }
 
 dv_status cli_run_inputs(cli_job *j)

@@ -2,6 +2,7 @@
 // in build_op.c.
 #include "ir/build.h"
 #include "base/math.h"
+#include "base/suggest.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -291,6 +292,16 @@ static dv_status declare(dv_builder *b, const dv_stmt *s)
                            &id);
 }
 
+dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name)
+{
+    char meant[DV_SUGGESTION_BYTES];
+    dv_suggestion s = {.word = name.at, .len = name.len};
+    for (int i = 0; i < b->p->n_tensors; i++)
+        dv_suggest(&s, b->p->tensors[i].name);
+    return dv_fail(b->diag, DV_E_NAME, at, "there is no tensor %.*s%s",
+                   (int)name.len, name.at, dv_suggestion_text(&s, meant));
+}
+
 static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
 {
     for (int i = 0; i < s->n_dims; i++) {
@@ -298,8 +309,7 @@ static dv_status mark_outputs(dv_builder *b, const dv_stmt *s)
         dv_loc at = dv_build_at(b, s->dims[i]->off);
         int32_t id = dv_table_get(&b->p->tensor_ids, name.at, name.len, -1);
         if (id < 0)
-            return dv_fail(b->diag, DV_E_NAME, at, "there is no tensor %.*s",
-                           (int)name.len, name.at);
+            return dv_build_no_tensor(b, at, name);
         if (b->p->tensors[id].is_dead)
             return dv_fail(b->diag, DV_E_NAME, at,
                            "%.*s is never computed: its repeat runs 0 times",

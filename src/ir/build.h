@@ -13,6 +13,8 @@ typedef struct dv_builder {
 } dv_builder;
 
 dv_loc dv_build_at(const dv_builder *b, uint32_t off);
+// Fail with a name that no tensor has, and suggest a similar one.
+dv_status dv_build_no_tensor(dv_builder *b, dv_loc at, dv_str name);
 // The value of an expression of whole numbers and params.
 dv_status dv_build_int(dv_builder *b, const dv_node *n, int64_t *out);
 // The param of a name, or NULL.

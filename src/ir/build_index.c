@@ -322,8 +322,7 @@ dv_status dv_access_tensor(const dv_opbuild *o, const dv_node *n, int32_t *id)
         return DV_OK;
     const dv_stmt *later = defined_later(p->ast.first, n->name);
     if (!later && !known)
-        return dv_fail(o->b->diag, DV_E_NAME, dv_build_at(o->b, n->off),
-                       "there is no tensor %.*s", (int)n->name.len, n->name.at);
+        return dv_build_no_tensor(o->b, dv_build_at(o->b, n->off), n->name);
     dv_status st =
         dv_opbuild_fail(o, DV_E_NAME, n->off,
                         n == o->s->lhs ? "is updated before it is defined"

@@ -179,16 +179,30 @@ static dv_status reduce(parser *p, dv_node **out, int reducer)
     return set_args(p, *out, args, (uint32_t)n);
 }
 
+static dv_status no_function(parser *p, dv_str name)
+{
+    dv_text all = {0};
+    for (int i = 0; i <= DV_FN_SELECT; i++) {
+        const dv_fn_info *f = dv_fn_get((dv_fn)i);
+        if (!f->prec) // not an operator
+            dv_put(&all, " %s", f->text);
+    }
+    dv_status st =
+        dv_fail(p->lx->diag, DV_E_NAME, dv_lex_at(p->lx),
+                "there is no function %.*s; there are:%s (a tensor is read "
+                "with brackets)",
+                (int)name.len, name.at, all.at ? all.at : "");
+    dv_text_free(&all);
+    return st;
+}
+
 static dv_status call(parser *p, dv_node **out)
 {
     dv_str fn_name = text_of(p);
     uint32_t off = p->lx->tok.off;
     int fn = dv_fn_find(fn_name);
     if (fn < 0)
-        return dv_fail(p->lx->diag, DV_E_NAME, dv_lex_at(p->lx),
-                       "there is no function %.*s; a tensor is read with "
-                       "brackets",
-                       (int)fn_name.len, fn_name.at);
+        return no_function(p, fn_name);
     DV_TRY(dv_lex(p->lx));
     DV_TRY(dv_lex(p->lx)); // (
     dv_node **args;

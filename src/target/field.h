@@ -56,9 +56,4 @@ void dv_field_set(dv_target *t, const dv_target_field *f, double v);
 void dv_value_print(dv_text *out, dv_target_kind k, double v);
 // What a unit stands for, GB or MiB; 0 when it is none of this kind.
 double dv_unit_scale(dv_target_kind k, const char *text, size_t len);
-
-// Keep the candidate that is closest to a word, if it is close at all; start
-// with *best NULL. For "did you mean".
-void dv_closer(const char **best, size_t *best_distance, const char *word,
-               size_t len, const char *candidate);
 #endif

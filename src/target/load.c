@@ -1,47 +1,12 @@
 // Loading: built-in names, files, and what to say when a name is neither.
 #include "base/file.h"
+#include "base/suggest.h"
 #include "target/builtin.h"
 #include "target/field.h"
 #include "target/host.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-// -- Names -------------------------------------------------------------------
-
-enum { MAX_NAME = 32 }; // longer words resemble nothing
-
-// How many letters must be changed, added or removed (Levenshtein).
-static size_t distance(const char *a, size_t n, const char *b)
-{
-    size_t row[MAX_NAME + 1];
-    size_t m = strlen(b);
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            row[j] = change < shorter ? change : shorter;
-        }
-    }
-    return row[m];
-}
-
-void dv_closer(const char **best, size_t *best_distance, const char *word,
-               size_t len, const char *candidate)
-{
-    if (len > MAX_NAME || strlen(candidate) > MAX_NAME)
-        return;
-    size_t d = distance(word, len, candidate);
-    if ((!*best || d < *best_distance) && d <= 1 + len / 4) {
-        *best = candidate;
-        *best_distance = d;
-    }
-}
 
 // -- Built-in targets --------------------------------------------------------
 
@@ -111,11 +76,12 @@ static int is_missing(const char *path)
 static dv_status unknown_target(const char *name, dv_diag *diag)
 {
     dv_text all = {0};
-    const char *best = NULL, *one;
-    size_t d = 0;
+    const char *one;
+    char meant[DV_SUGGESTION_BYTES];
+    dv_suggestion close = {.word = name, .len = strlen(name)};
     for (int i = 0; (one = dv_target_builtin(i)) != NULL; i++) {
         dv_put(&all, "%s%s", i ? ", " : "", one);
-        dv_closer(&best, &d, name, strlen(name), one);
+        dv_suggest(&close, one);
     }
     dv_status s = DV_E_NOMEM;
     if (all.failed)
@@ -123,9 +89,8 @@ static dv_status unknown_target(const char *name, dv_diag *diag)
     else
         s = dv_fail(diag, DV_E_TARGET, DV_NOWHERE,
                     "'%.200s' is neither a file nor a built-in target "
-                    "(%s)%s%s%s",
-                    name, all.at, best ? "; did you mean '" : "",
-                    best ? best : "", best ? "'?" : "");
+                    "(%s)%s",
+                    name, all.at, dv_suggestion_text(&close, meant));
     dv_text_free(&all);
     return s;
 }

@@ -1,6 +1,7 @@
 // Reading a description. Values come as tokens glued together: 2MiB is the
 // number 2 and the name MiB, 204.8GB/s is four tokens, 13x10 is the number 13
 // and the name x10.
+#include "base/suggest.h"
 #include "target/field.h"
 #include <inttypes.h>
 #include <math.h>
@@ -251,15 +252,13 @@ static dv_status read_value(reader *r, const dv_target_field *f)
 static dv_status unknown_property(const reader *r)
 {
     const dv_token *t = &r->lx->tok;
-    const char *word = r->lx->src->text + t->off, *best = NULL;
-    size_t d = 0;
+    dv_suggestion s = {.word = r->lx->src->text + t->off, .len = t->len};
     for (int i = 0; i < DV_N_FIELDS; i++)
-        dv_closer(&best, &d, word, t->len, dv_target_fields[i].name);
-    char buf[48];
+        dv_suggest(&s, dv_target_fields[i].name);
+    char buf[48], meant[DV_SUGGESTION_BYTES];
     return dv_fail(r->lx->diag, DV_E_TARGET, dv_lex_at(r->lx),
-                   "a target has no property %s%s%s%s", dv_lex_show(r->lx, buf),
-                   best ? "; did you mean '" : "", best ? best : "",
-                   best ? "'?" : "");
+                   "a target has no property %s%s", dv_lex_show(r->lx, buf),
+                   dv_suggestion_text(&s, meant));
 }
 
 static dv_status read_property(reader *r)
