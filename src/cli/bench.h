@@ -38,13 +38,13 @@ typedef struct cli_bench_job {
     dv_diag *diag;
 } cli_bench_job;
 
-// Is there another run to time, behind so many seconds?
+// Is another timed run needed after `spent_s` seconds?
 int cli_bench_more(const cli_bench_job *j, double spent_s);
-// What a run does, from the plan.
+// Floating-point operations and bytes of one run, as the plan counts them.
 dv_status cli_bench_count(cli_bench_job *j, dv_diag *diag);
 // What the largest op reads, when it is known what it is computed in.
 void cli_bench_types(cli_bench_job *j, dv_dtype in);
-// Bytes of each of the two arrays of the copy that `bytes` are held against.
+// Size of each array of the copy whose bandwidth `bytes` is compared with.
 int64_t cli_bench_copy_bytes(double bytes);
 
 // -- A team (bench_team.c) -------------------------------------------------

@@ -66,7 +66,7 @@ static double share_of(const side *s, double rate)
     return threads > cores && cores >= 1 ? rate * cores / threads : rate;
 }
 
-// All ranks at once, as they compute.
+// Measure the peak on all ranks at the same time, as a run uses them.
 static dv_status see_peak(side *s)
 {
     int64_t none = 0;

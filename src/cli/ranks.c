@@ -1,8 +1,8 @@
 // Several processes of one mpirun: what they compare before they do anything.
 //
 // Every rank starts MPI before it parses its arguments, whatever they are, and
-// compares notes with the others once: with its options when they are parsed,
-// or with its usage error. So no rank waits for one that has ended, and ranks
+// takes part in one comparison: with its options when they are parsed, or with
+// its usage error. So no rank waits for one that has ended, and ranks
 // that were started differently stop with one message.
 //
 //   main       cli_ranks_begin         MPI starts

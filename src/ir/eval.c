@@ -487,8 +487,8 @@ static void add_in_f32(gathered *g, double x)
     g->lane[(int64_t)g->n % LANES] += (float)x;
 }
 
-// How far off the sum in f32 is, in the worse of the two orders; a factor of
-// two allows for orders in between.
+// The error of the f32 sum, measured against the sum in double, for the worse
+// of the two orders. Twice that allows for the orders that executors use.
 static double bias(const gathered *g, double sum)
 {
     float lanes = 0;
