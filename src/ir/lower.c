@@ -421,7 +421,7 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
         pick(lw, op->body, written, &keep, &points);
         DV_TRY(fuse(lw, op->body, keep, written, &body));
         if (!op->is_extern)
-            DV_TRY(dv_lower_across(lw, &body));
+            DV_TRY(dv_lower_across(lw, &op->write, &body));
     }
     return dv_lower_emit(lw, &op->write, body, op->update);
 }

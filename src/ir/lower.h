@@ -93,6 +93,8 @@ dv_status dv_lower_forwards(dv_lowering *lw, const dv_expr **product,
 // The same of factors whose neighbours lie apart, in windows that overlap.
 dv_status dv_lower_apart(dv_lowering *lw, const dv_expr **product,
                          uint32_t reduced, uint32_t all);
-// What lies across the results of a body and is reduced is turned.
-dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body);
+// In the body of an op that writes `write`, transpose what is reduced and lies
+// across the results.
+dv_status dv_lower_across(dv_lowering *lw, const dv_access *write,
+                          const dv_expr **body);
 #endif

@@ -27,9 +27,8 @@ static int is_matrix(const dv_expr *e)
 }
 
 // The variable along which results follow each other; -1: they do not.
-static int find_var(const dv_lowering *lw)
+static int find_var(const dv_lowering *lw, const dv_access *a)
 {
-    const dv_access *a = &lw->work.write;
     for (int v = 0; v < lw->work.n_vars && !dv_access_is_indirect(a); v++)
         if (dv_access_step(lw->out, a, v) == 1 &&
             lw->work.vars[v].end - lw->work.vars[v].begin >= DV_LOWER_MANY)
@@ -93,12 +92,13 @@ static dv_status rewrite(turning *t, const dv_expr *e, int below,
     return DV_OK;
 }
 
-dv_status dv_lower_across(dv_lowering *lw, const dv_expr **body)
+dv_status dv_lower_across(dv_lowering *lw, const dv_access *write,
+                          const dv_expr **body)
 {
     const dv_op op = {.body = *body};
     const dv_expr *r = dv_op_reduce(&op);
-    turning t = {.lw = lw, .written = dv_written_vars(&lw->work)};
-    t.var = find_var(lw);
+    turning t = {.lw = lw, .written = dv_access_vars(&lw->work, write)};
+    t.var = find_var(lw, write);
     if (!r || t.var < 0 || is_matrix(r->arg[0]) ||
         dv_op_many_points(&lw->work, r->vars) > LONG)
         return DV_OK;

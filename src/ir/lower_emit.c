@@ -328,7 +328,12 @@ static dv_status hoist_along(dv_lowering *lw, const dv_expr *e, dv_dtype type,
     probe.reads = lw->reads;
     dv_access a;
     DV_TRY(new_temp(lw, e, dv_expr_free_vars(&probe, e), type, v, &a));
-    DV_TRY(dv_lower_emit(lw, &a, e, 0));
+    const dv_expr *body = e;
+    // A hoisted op is lowered like a statement that the user wrote, so that
+    // lowering the result once more changes nothing.
+    if (lw->grain == DV_GRAIN_FUSED && !lw->work.is_extern)
+        DV_TRY(dv_lower_across(lw, &a, &body));
+    DV_TRY(dv_lower_emit(lw, &a, body, 0));
     return dv_lower_access(lw, &a, type, e->off, out);
 }
 

@@ -466,6 +466,21 @@ static void set_params_are_in_the_text(void **state)
     dv_program_destroy(q);
 }
 
+// A part that becomes an op of its own is lowered as far as a statement that
+// the user wrote.
+static void hoisted_parts_are_lowered_fully(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input u: i32[3, 3, 9]\ninput t: i32[3, 9]\n"
+        "y[]: i64 = min[k,p] (max[n] (u[n,n,8-p] > t[n,k]))  for p in 0..9\n"
+        "output y\n";
+    int ok = case_holds(lowers_to_the_same, text, 1);
+    if (!ok)
+        fprintf(stderr, "%s\n", case_why());
+    assert_true(ok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +495,7 @@ int main(void)
         cmocka_unit_test(dead_definitions_are_not_read),
         cmocka_unit_test(large_constants_read_back),
         cmocka_unit_test(set_params_are_in_the_text),
+        cmocka_unit_test(hoisted_parts_are_lowered_fully),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
