@@ -102,6 +102,20 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
     return 1;
 }
 
+// Does e divide by an element that is the same for all values of `var`? A
+// kernel that loops over `var` then multiplies by the reciprocal.
+static int divides_by_invariant(const dv_op *o, const dv_expr *e, int var)
+{
+    if (e->kind == DV_EXPR_APPLY && e->fn == DV_FN_DIV &&
+        e->arg[1]->kind != DV_EXPR_CONST &&
+        !(dv_expr_free_vars(o, e->arg[1]) >> var & 1))
+        return 1;
+    for (int i = 0; i < e->n_args; i++)
+        if (divides_by_invariant(o, e->arg[i], var))
+            return 1;
+    return 0;
+}
+
 // Row by row, an op has one loop along the row, or none. *ok is 0 where it has
 // more, or no kernel.
 static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
@@ -125,6 +139,9 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     dv_vec_op_look(v, &look);
     int once = look.inner == s->row;
+    // One element at a time, it would divide, and round otherwise than alone.
+    if (once && divides_by_invariant(o, o->body, look.inner))
+        return DV_OK;
     if (!once && dv_rows_has(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||

@@ -478,6 +478,26 @@ static void scatter_keeps_the_last(void **state)
     assert_true(ok);
 }
 
+// A quotient has the same bits whether its op runs alone, over a whole row, or
+// one element at a time beside the ops of its group.
+static void quotients_keep_their_bits(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 40; k++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "input x: f64[3]\ninput s: f64[40]\n"
+                 "y[i] = x[i] / (abs(s[%d]) + 1.0)\n"
+                 "z[i,j]: f32 = sum[k] y[i] * 0.5  for j in 0..5, k in 0..5\n"
+                 "output y, z\n",
+                 k);
+        int ok = case_holds(runs_however_divided, text, (uint64_t)k);
+        if (!ok)
+            fprintf(stderr, "%s\n", case_why());
+        assert_true(ok);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +506,7 @@ int main(void)
         cmocka_unit_test(unfinished_plan_does_not_run),
         cmocka_unit_test(scatter_is_not_divided),
         cmocka_unit_test(scatter_keeps_the_last),
+        cmocka_unit_test(quotients_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
