@@ -10,7 +10,7 @@
 #include "divvy/divvy.h"
 #include "median.h"
 #include "usage.h"
-#include "run/rate.h"
+#include "exec/rate.h"
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>

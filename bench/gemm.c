@@ -18,7 +18,7 @@
 #include "usage.h"
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "jit/gemm.h"
+#include "jit/gemm/gemm.h"
 #include "jit/host.h"
 #include <dlfcn.h>
 #include <math.h>

@@ -17,8 +17,8 @@
 #include "contraction.h"
 #include "median.h"
 #include "usage.h"
-#include "jit/vec.h"
-#include "run/contract.h"
+#include "jit/vec/vec.h"
+#include "contract/contract.h"
 #include <divvy/divvy.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // and runs of them and of the machine's peak, timed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/dtype.h"
-#include "jit/gemm.h"
+#include "jit/gemm/gemm.h"
 #include "jit/host.h"
 #include "jit/peak.h"
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "median.h"
 #include "peak.h"
 #include "usage.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #include "median.h"
 #include "peak.h"
 #include "usage.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #define _GNU_SOURCE
 #include "median.h"
 #include "usage.h"
-#include "jit/vec.h"
+#include "jit/vec/vec.h"
 #include <divvy/divvy.h>
 #include <math.h>
 #include <stdio.h>

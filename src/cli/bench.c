@@ -1,8 +1,8 @@
 // divvy bench: runs of a program, timed, beside what the machine can do.
 #include "cli/bench.h"
 #include "cli/run.h"
-#include "run/data.h"
-#include "run/rate.h"
+#include "exec/data.h"
+#include "exec/rate.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

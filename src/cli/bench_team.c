@@ -8,9 +8,9 @@
 #define _POSIX_C_SOURCE 200809L // sysconf
 #include "cli/bench.h"
 #include "cli/run.h"
-#include "run/array.h"
-#include "run/mpi.h"
-#include "run/rate.h"
+#include "darray/darray.h"
+#include "team/mpi.h"
+#include "exec/rate.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

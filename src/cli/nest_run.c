@@ -4,7 +4,7 @@
 #include "base/math.h"
 #include "cli/cli.h"
 #include "cli/load.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // divvy plan: divide, check, print. Also goes on with a plan that was printed.
 #include "base/math.h"
 #include "cli/load.h"
-#include "run/run.h"
+#include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef DV_CLI_RUN_H
 #define DV_CLI_RUN_H
 #include "cli/load.h"
-#include "run/data.h"
-#include "run/dist.h"
+#include "exec/data.h"
+#include "team/rank.h"
 
 typedef struct cli_job {
     const cli_command *c;

@@ -51,7 +51,7 @@ struct dv_box_list {
     dv_arena arena;
 };
 
-// -- Teams (team.c) --------------------------------------------------------
+// -- Teams (team.c) ----------------------------------------------------------
 
 void dv_grid_coords(int64_t *out, const int64_t *grid, int n_axes,
                     int64_t rank);

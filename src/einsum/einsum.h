@@ -22,7 +22,7 @@
 // Memory: a formula and a path live in the arena they were made with.
 #ifndef DV_EINSUM_H
 #define DV_EINSUM_H
-#include "run/run.h"
+#include "exec/exec.h"
 #include <stdatomic.h>
 
 enum {

@@ -9,7 +9,7 @@
 #include "jit/arena.h"
 #include "jit/host.h"
 #include "jit/jit.h"
-#include "jit/vec_ir.h"
+#include "jit/vec/ir.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>

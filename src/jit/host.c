@@ -1,9 +1,9 @@
 // The instruction sets, and the machine this library runs on.
 #include "jit/host.h"
 #include "base/cpu.h"
-#include "jit/aarch64/list.h"
-#include "jit/vec_ir.h"
-#include "jit/x86_64/list.h"
+#include "jit/a64/list.h"
+#include "jit/vec/ir.h"
+#include "jit/x64/list.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

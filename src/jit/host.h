@@ -22,7 +22,7 @@ struct dv_isa {
     int most_read, most_packed;
     // Narrow types: rows and columns of their panels, bytes of k of a row that
     // lie together, and whether i8 leaves sums to be put right
-    // (x86_64/pairs.c).
+    // (x64/pairs.c).
     int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
     int has_tiles;              // and whether they are multiplied with tiles,
                                 // and bf16 is made by an instruction

@@ -120,7 +120,7 @@ typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
 //               machine's kernels want them: with `overlap` for B, else for A.
 //               NEON: eight bytes of two rows a vector, zeros where there is
 //               nothing; for B fours of rows, the last four the last ones.
-//               AVX-512: x86_64/pairs.c
+//               AVX-512: x64/pairs.c
 //   pairs turned   the same from rows of m or n
 //   widen       copy f16 and bf16 into f32, i8 into i32
 //   narrow      copy f32 into f16 or bf16, rounded to nearest even

@@ -278,7 +278,7 @@ static int follows(const count *c, int l)
            dv_nest_continues(d, row, DV_OUT);
 }
 
-// Are those of the innermost loop rows of one kernel (run/contract_make.c,
+// Are those of the innermost loop rows of one kernel (contract/make.c,
 // ct_join)?
 static int joins(const count *c, int last)
 {
@@ -353,8 +353,8 @@ static double run_of(const count *c, int most)
     return run;
 }
 
-// Does out go around the caches (run/contract.c)? As whole lines of rows, or of
-// narrow rows that follow each other.
+// Does out go around the caches (contract/contract.c)? As whole lines of rows,
+// or of narrow rows that follow each other.
 static int streams(const count *c, double all)
 {
     const dv_nest *n = c->n;

@@ -115,7 +115,7 @@ static inline double dv_nest_turns_up_to(const dv_nest_count *c, int at)
 
 extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
 
-// Are rows brought into L1 by the kernel before (run/contract_make.c)? Of the
+// Are rows brought into L1 by the kernel before (contract/make.c)? Of the
 // sizes that were taken.
 int dv_nest_brings(const dv_nest_count *c, const dv_nest_form *f);
 // Of the form that was taken; of kernels, of any way. `least`: in any order of

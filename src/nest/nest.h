@@ -143,8 +143,8 @@ struct dv_nest {
     uint8_t narrow;
     uint8_t fits; // whole sums fit 32 bits; no part of the text
     // 1 + DV_NEST_M or DV_NEST_N: before the last touch a value is added, one
-    // for each element of these (run/contract.h says where they are); 0: none.
-    // No part of the text.
+    // for each element of these (contract/contract.h says where they are); 0:
+    // none. No part of the text.
     uint8_t bias;
     uint8_t behind;    // out is gone over behind it; no part of the text
     uint8_t mean;      // sums are divided by how many there are
@@ -364,8 +364,9 @@ int dv_nest_form_is_dot(const dv_nest_form *f);
 // copied.
 int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f);
 // A product of two matrices, or a batch of them, each read in place: there is a
-// kernel for all of it that cuts, packs and shares on its own (jit/gemm.h).
-// Then `as`, if not NULL, is the nest with that kernel inside.
+// kernel for all of it that cuts, packs and shares on its own
+// (jit/gemm/gemm.h). Then `as`, if not NULL, is the nest with that kernel
+// inside.
 int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
 // Can it be told so, with its tiles united and dimensions joined? Then `as`, if
 // not NULL, is that nest, of which nothing is decided.

@@ -29,7 +29,7 @@ static dv_status keep(dv_plan *plan, const dv_scratch_rules *rules,
     DV_TRY(dv_scratch_solve(&plan->scratch, plan, &life, &plan->arena, diag));
     if (!dv_scratch_index(&plan->scratch, plan, &plan->arena))
         return dv_nomem(diag);
-    return dv_scratch_group(plan, &life, diag);
+    return dv_group_on_core(plan, life.loop_of, life.arena, diag);
 }
 
 // Mark the starts of groups that homes live across; how many are new.

@@ -157,7 +157,7 @@ dv_status dv_scratch_run(dv_pass_cx *cx, dv_plan *plan)
     if (!plan->target.here)
         st = run_joint(plan, cx->options->joint, &rules, &arena, cx->diag);
     else if (plan->divisions && plan->n_groups == plan->ops->n_ops)
-        st = dv_cache_group(plan, &arena, cx->diag);
+        st = dv_group_for_caches(plan, &arena, cx->diag);
     dv_arena_free(&arena);
     return st;
 }

@@ -19,6 +19,7 @@
 // gives addresses (solve.c); homes follow from that.
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
+#include "group/group.h"
 #include "plan/view.h"
 
 // What may be done; from the options.
@@ -77,14 +78,6 @@ int32_t dv_life_end(const dv_life *l, int32_t first, int32_t use);
 // Choose and place; homes and reports go to out, their memory to the arena.
 dv_status dv_scratch_solve(dv_scratch *out, const dv_plan *plan,
                            const dv_life *life, dv_arena *arena, dv_diag *diag);
-// Join ops that hand data to each other in scratchpads into groups, and mark
-// the boundaries that scratchpads must survive.
-dv_status dv_scratch_group(dv_plan *plan, const dv_life *life, dv_diag *diag);
-// Where scratchpads are caches: join ops whose tiles hand data to each other,
-// and make tiles that fit (cache.c).
-dv_status dv_cache_group(dv_plan *plan, dv_arena *arena, dv_diag *diag);
-// Is the op a group of its own, whatever its neighbours are?
-int dv_group_alone(const dv_plan *plan, int32_t op);
 // Divide again with an eye on what stays on the cores (joint.c); the divisions
 // and deals of the plan change, its homes do not.
 dv_status dv_joint_follow(dv_plan *plan, const dv_scratch_rules *rules,

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "prop/case.h"
 #include "prop/teams.h"
-#include "run/mpi.h"
+#include "team/mpi.h"
 #include "witness.h"
 #include <inttypes.h>
 #include <mpi.h>

@@ -6,7 +6,7 @@
 // behind one.
 #define _GNU_SOURCE
 #include "gen.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include "with_jit.h"
 #include <inttypes.h>
 #include <setjmp.h>

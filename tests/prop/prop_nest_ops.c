@@ -5,7 +5,7 @@
 // order of adding.
 #include "gen.h"
 #include "doubles.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include "with_jit.h"
 #include <inttypes.h>
 #include <math.h>

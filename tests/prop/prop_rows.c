@@ -3,9 +3,9 @@
 // one by one, for any number of threads; and those that are meant to run so do.
 // The same of arrays of more dims: heads of rows, and groups of heads.
 #include "case.h"
-#include "jit/vec.h"
+#include "jit/vec/vec.h"
 #include "plan/plan.h"
-#include "run/run.h"
+#include "exec/exec.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "property.h"
 #include "products.h"
 #include "plan/plan.h"
-#include "run/data.h"
+#include "exec/data.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

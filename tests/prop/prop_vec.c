@@ -2,8 +2,8 @@
 // on any boxes, also when a reduction is done in parts.
 #include "gen.h"
 #include "jit/host.h"
-#include "run/data.h"
-#include "run/vec_op.h"
+#include "exec/data.h"
+#include "exec/vec_op.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>

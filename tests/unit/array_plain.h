@@ -4,7 +4,7 @@
 #define DV_ARRAY_PLAIN_H
 #include "base/dtype.h"
 #include "base/math.h"
-#include "run/array.h"
+#include "darray/darray.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

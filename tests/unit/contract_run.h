@@ -2,7 +2,7 @@
 #ifndef DV_CONTRACT_RUN_H
 #define DV_CONTRACT_RUN_H
 #include "base/dtype.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include "contract_case.h"
 #include "prop/with_jit.h"
 

@@ -3,7 +3,7 @@
 #ifndef DV_TEST_JIT_PROBLEM_H
 #define DV_TEST_JIT_PROBLEM_H
 #include "base/dtype.h"
-#include "jit/gemm.h"
+#include "jit/gemm/gemm.h"
 #include "jit/host.h"
 #include "jit/jit.h"
 #include <math.h>

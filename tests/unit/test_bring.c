@@ -2,7 +2,7 @@
 // between pages that may not be touched; and contractions made of them.
 #define _GNU_SOURCE
 #include "nest/cost.h"
-#include "run/contract_in.h"
+#include "contract/state.h"
 #include "unit/contract_case.h"
 #include "unit/jit_problem.h"
 

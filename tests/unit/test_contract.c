@@ -2,7 +2,7 @@
 // products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include "contract_run.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // Nests and contractions through the public calls, and running out of memory.
 #include "base/mem.h"
-#include "run/contract.h"
+#include "contract/contract.h"
 #include "contract_case.h"
 
 // -- The public calls --------------------------------------------------------

@@ -1,6 +1,6 @@
 // Contractions whose loops are given: which blocks of rows are one kernel's,
 // what is packed for them, sums of parts of k.
-#include "run/contract_in.h"
+#include "contract/state.h"
 #include "contract_run.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -40,7 +40,7 @@
 // cmocka wants these before it.
 #include <cmocka.h>
 
-#include "run/array.h"
+#include "darray/darray.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>

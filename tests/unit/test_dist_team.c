@@ -6,7 +6,7 @@
 // cmocka wants these before it.
 #include <cmocka.h>
 
-#include "run/dist.h"
+#include "team/rank.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

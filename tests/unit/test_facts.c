@@ -1,6 +1,6 @@
 // Ranks compare what they must have alike: all return the same, and the words
 // name the lowest rank that differs and the first difference.
-#include "run/array.h"
+#include "darray/darray.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

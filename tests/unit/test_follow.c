@@ -5,7 +5,7 @@
 #include "exec_case.h"
 #include "plan/tiles.h"
 #include "plan/traffic.h"
-#include "run/run.h"
+#include "exec/exec.h"
 #include <math.h>
 
 static const char *const programs[] = {

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "divide/divide.h"
-#include "run/data.h"
-#include "run/sim.h"
+#include "exec/data.h"
+#include "sim/sim.h"
 #include "unit/plans.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include "base/math.h"
 #include "plan/traffic.h"
-#include "run/data.h"
-#include "run/sim_in.h"
+#include "exec/data.h"
+#include "sim/state.h"
 #include "scratch/scratch.h"
 #include "unit/plans.h"
 #include "unit/spoil.h"

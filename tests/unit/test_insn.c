@@ -1,8 +1,8 @@
 // Encoding: every row of the instruction table against llvm-mc, operands out of
 // range, and memory for code.
 #define _GNU_SOURCE
-#include "jit/aarch64/insn.h"
-#include "jit/aarch64/list.h"
+#include "jit/a64/insn.h"
+#include "jit/a64/list.h"
 #include "jit/arena.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ typedef struct sample {
 static const sample samples[] = {
 #define INSN(name, form, bits, a, b, c, d, text)                               \
     {#name, text, DV_INSN_##name, a, b, c, d},
-#include "jit/aarch64/insn.def"
+#include "jit/a64/insn.def"
 #undef INSN
 };
 enum { N_SAMPLES = sizeof samples / sizeof *samples };

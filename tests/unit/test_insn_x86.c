@@ -1,8 +1,8 @@
 // Encoding x86-64: every row of the table with many operands against llvm-mc,
 // operands that no instruction has, and listing what was encoded.
 #define _GNU_SOURCE
-#include "jit/x86_64/insn.h"
-#include "jit/x86_64/list.h"
+#include "jit/x64/insn.h"
+#include "jit/x64/list.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 static const char *const texts[] = {
 #define INSN(name, form, map, pp, w, op, enc, tuple, text) text,
-#include "jit/x86_64/insn.def"
+#include "jit/x64/insn.def"
 #undef INSN
 };
 

@@ -118,7 +118,7 @@ static void gemm_minus_0(void **state)
     dv_jit_destroy(jit);
 }
 
-// A in panels, as gemm.c packs it.
+// A in panels, as jit/gemm/plan.c packs it.
 static void gemm_panel(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 // Tiles that x86-64's kernels take from kernels before are what they are by
 // themselves; and they are taken.
 #define _GNU_SOURCE
-#include "jit/x86_64/kept.h"
+#include "jit/x64/kept.h"
 #include "unit/jit_problem.h"
 
 enum { MOST_CODE = 1 << 18 };

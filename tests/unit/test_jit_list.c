@@ -2,7 +2,7 @@
 // and what is not code lies behind it.
 #define _GNU_SOURCE
 #include "unit/jit_problem.h"
-#include "jit/vec.h"
+#include "jit/vec/vec.h"
 
 // -- What a listing must be --------------------------------------------------
 

@@ -1,7 +1,7 @@
 // Threads that pack panels of B for each other: the same bits as from one
 // thread, whoever is ahead, run after run; and that they do share.
 #define _GNU_SOURCE // MAP_ANONYMOUS, fork
-#include "jit/gemm_plan.h"
+#include "jit/gemm/plan.h"
 #include "unit/jit_problem.h"
 #include <sys/wait.h>
 

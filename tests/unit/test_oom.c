@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/npy.h"
 #include "place/csv.h"
-#include "run/data.h"
+#include "exec/data.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // The thread executor: the same bits for any number of threads, parts of sums,
 // updates, repeats, errors found by one thread among many.
 #define _POSIX_C_SOURCE 200809L // fork
-#include "jit/gemm.h"
-#include "run/contract.h"
-#include "run/rate.h"
+#include "jit/gemm/gemm.h"
+#include "contract/contract.h"
+#include "exec/rate.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

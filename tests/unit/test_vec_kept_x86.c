@@ -2,7 +2,7 @@
 // each other, and what they are by themselves.
 #define _GNU_SOURCE
 #include "jit/host.h"
-#include "jit/vec_ir.h"
+#include "jit/vec/ir.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 //   test_vec_math 1        every one of them; prints what was measured
 #include "ir/program.h"
 #include "jit/host.h"
-#include "jit/vec.h"
+#include "jit/vec/vec.h"
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

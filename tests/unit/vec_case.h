@@ -5,8 +5,8 @@
 #include "base/dtype.h"
 #include "ir/program.h"
 #include "jit/host.h"
-#include "jit/vec.h"
-#include "jit/vec_ir.h"
+#include "jit/vec/vec.h"
+#include "jit/vec/ir.h"
 #include "unit/saves.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,668 @@
+// The checker's rules about teams. It shares no code with dist/: parts are
+// counted from the end, targets are searched instead of divided, and coverage
+// is counted on the cells between all edges of all boxes.
+//
+//   C16 an axis cuts at most one dim of a tensor; where it cuts what an op
+//       writes, one variable of the op runs over that dim, so that every
+//       element is computed by its owner and by its copies alone
+//   C17 a reduced variable is cut by an axis that does not cut the result, once
+//       an axis, where an operand is cut
+//   C18 whatever a rank reads it owns, or a message has brought it since the
+//       tensor was last written; repeats are gone through twice
+//   C19 what comes in one exchange is read by its op, is not owned, comes once,
+//       and comes from a rank that owns it
+//   C20 messages are listed by rank, and what is sent to a rank is what that
+//       rank receives, box by box and in the same order
+//
+// Small teams are proved rank by rank. Of a large team, the plan's own rank is
+// proved, and its messages are compared with those that its partners expect;
+// any other rank is proved before it runs (dv_plan_check_rank).
+#include "base/math.h"
+#include "check/check.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALL_RANKS = 16, MAX_CELLS = 1 << 22 };
+
+// One rank's walk through the program.
+typedef struct walk {
+    const dv_plan *plan;
+    const dv_program *p;
+    const dv_team *t;
+    int64_t rank, coord[DV_MAX_AXES];
+    dv_loc at;
+    dv_diag *diag;
+    dv_arena arena;
+    dv_swap *swaps; // this rank's
+    dv_box **hand;  // per tensor: what has come since it was written
+    int32_t *n_hand, *cap_hand;
+} walk;
+
+// -- Parts and targets -----------------------------------------------------
+
+// Where part c of n_parts begins: the ones from c on, counted from the end.
+static int64_t begins(int64_t n, int64_t n_parts, int64_t c)
+{
+    int64_t left = n_parts - c, longer = n % n_parts;
+    return n - left * (n / n_parts) - (left < longer ? left : longer);
+}
+
+static void coords_of(const dv_team *t, int64_t rank, int64_t *out)
+{
+    for (int a = t->n_axes; a-- > 0; rank /= t->grid[a])
+        out[a] = rank % t->grid[a];
+}
+
+static dv_box owned(const dv_team *t, int32_t tensor, const int64_t *coord)
+{
+    const dv_dist *d = &t->tensors[tensor];
+    dv_box b = {.n_dims = d->n_dims};
+    for (int k = 0; k < d->n_dims; k++) {
+        int a = d->axis[k];
+        int64_t lo = a < 0 ? 0 : begins(d->shape[k], t->grid[a], coord[a]);
+        int64_t hi =
+            a < 0 ? d->shape[k] : begins(d->shape[k], t->grid[a], coord[a] + 1);
+        b.dim[k] = (dv_range){lo, hi - lo};
+    }
+    return b;
+}
+
+// The least v in begin..end from which on `coef * v + base` is not below (or,
+// falling, not above) a bound.
+static int64_t first_from(int64_t begin, int64_t end, int64_t coef,
+                          int64_t base, int64_t bound)
+{
+    while (begin < end) {
+        int64_t mid = begin + (end - begin) / 2;
+        int64_t x = coef * mid + base;
+        if (coef > 0 ? x >= bound : x <= bound)
+            end = mid;
+        else
+            begin = mid + 1;
+    }
+    return begin;
+}
+
+// Keep the values of a variable whose index is in lo..hi.
+static void keep(int64_t *begin, int64_t *end, int64_t coef, int64_t base,
+                 int64_t lo, int64_t hi)
+{
+    int64_t b = *begin, e = *end;
+    *begin = first_from(b, e, coef, base, coef > 0 ? lo : hi - 1);
+    *end = first_from(b, e, coef, base, coef > 0 ? hi : lo - 1);
+    if (*end < *begin)
+        *end = *begin;
+}
+
+static int var_of(const dv_op *op, const dv_index *x)
+{
+    int found = -1;
+    for (int v = 0; v < op->n_vars; v++)
+        if (x->coef[v] != 0)
+            found = found == -1 ? v : -2;
+    return found;
+}
+
+// 0: a constant that is in another part.
+static int keep_index(int64_t *begin, int64_t *end, const dv_op *op,
+                      const dv_index *x, dv_range part)
+{
+    int v = var_of(op, x);
+    int here = x->base >= part.off && x->base < part.off + part.size;
+    if (v >= 0)
+        keep(&begin[v], &end[v], x->coef[v], x->base, part.off,
+             part.off + part.size);
+    return v >= 0 || here;
+}
+
+// What the rank computes of an op; 0: nothing.
+static int target(const walk *w, int32_t op, int64_t *begin, int64_t *end)
+{
+    const dv_op *o = &w->p->ops[op];
+    dv_box own = owned(w->t, o->write.tensor, w->coord);
+    int any = 1;
+    for (int v = 0; v < o->n_vars; v++) {
+        begin[v] = o->vars[v].begin;
+        end[v] = o->vars[v].end;
+    }
+    for (int d = 0; d < own.n_dims; d++)
+        if (w->t->tensors[o->write.tensor].axis[d] >= 0)
+            any &= keep_index(begin, end, o, &o->write.index[d], own.dim[d]);
+    for (int32_t i = 0; i < w->t->n_follows; i++) {
+        const dv_follow *f = &w->t->follows[i];
+        if (f->op != op)
+            continue;
+        const dv_access *a = &o->reads[f->read];
+        dv_box part = owned(w->t, a->tensor, w->coord);
+        any &= keep_index(begin, end, o, &a->index[f->dim], part.dim[f->dim]);
+    }
+    for (int v = 0; v < o->n_vars; v++)
+        any &= begin[v] < end[v];
+    return any;
+}
+
+// -- C16, C17 --------------------------------------------------------------
+
+static dv_status check_cuts(const walk *w)
+{
+    const dv_program *p = w->p;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_dist *d = &w->t->tensors[i];
+        uint32_t used = 0;
+        for (int k = 0; k < d->n_dims; k++) {
+            if (d->axis[k] < 0)
+                continue;
+            if (d->axis[k] >= w->t->n_axes || used >> d->axis[k] & 1)
+                return dv_fail(w->diag, DV_E_CHECK, w->at,
+                               "axis %d cuts %s twice", d->axis[k],
+                               p->tensors[i].name);
+            used |= 1u << d->axis[k];
+        }
+    }
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        const dv_dist *d = &w->t->tensors[op->write.tensor];
+        for (int k = 0; k < d->n_dims; k++)
+            if (d->axis[k] >= 0 &&
+                (op->is_extern || dv_access_is_indirect(&op->write) ||
+                 var_of(op, &op->write.index[k]) == -2))
+                return dv_fail(w->diag, DV_E_CHECK, w->at,
+                               "op %s cannot be cut along dim %d of %s",
+                               op->name, k, p->tensors[op->write.tensor].name);
+    }
+    return DV_OK;
+}
+
+static dv_status check_follows(const walk *w)
+{
+    for (int32_t i = 0; i < w->t->n_follows; i++) {
+        const dv_follow *f = &w->t->follows[i];
+        const dv_op *op = &w->p->ops[f->op];
+        const dv_access *a = &op->reads[f->read];
+        const dv_dist *to = &w->t->tensors[op->write.tensor];
+        int axis = w->t->tensors[a->tensor].axis[f->dim];
+        int ok = op->vars[f->var].reduce && axis >= 0 &&
+                 a->index[f->dim].via < 0 && !op->is_extern &&
+                 var_of(op, &a->index[f->dim]) == f->var &&
+                 !dv_access_is_indirect(&op->write);
+        if (ok) { // no rank is left without a part of it
+            int64_t begin = op->vars[f->var].begin, end = op->vars[f->var].end;
+            int64_t n = w->t->tensors[a->tensor].shape[f->dim];
+            ok = a->index[f->dim].coef[f->var] == 1 && begin == 0 &&
+                 a->index[f->dim].base == 0 && end == n &&
+                 n >= w->t->grid[axis];
+        }
+        for (int k = 0; k < to->n_dims; k++)
+            ok &= to->axis[k] != axis;
+        for (int32_t k = 0; k < i && ok; k++) {
+            const dv_follow *g = &w->t->follows[k];
+            int32_t x = w->p->ops[g->op].reads[g->read].tensor;
+            ok = g->op != f->op ||
+                 (w->t->tensors[x].axis[g->dim] != axis && g->var != f->var);
+        }
+        if (!ok)
+            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, f->off),
+                           "%s of op %s cannot be cut as dim %d of %s is",
+                           op->vars[f->var].name, op->name, (int)f->dim,
+                           w->p->tensors[a->tensor].name);
+    }
+    return DV_OK;
+}
+
+// -- Cells -----------------------------------------------------------------
+
+typedef struct cover {
+    const dv_box *need, *have, *come;
+    int32_t n_need, n_have, n_come;
+} cover;
+
+static int by_value(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int holds(const dv_box *b, const int64_t *at)
+{
+    for (int d = 0; d < b->n_dims; d++)
+        if (at[d] < b->dim[d].off || at[d] >= b->dim[d].off + b->dim[d].size)
+            return 0;
+    return 1;
+}
+
+static int count(const dv_box *l, int32_t n, const int64_t *at)
+{
+    int k = 0;
+    for (int32_t i = 0; i < n; i++)
+        k += holds(&l[i], at);
+    return k;
+}
+
+// All places where a box begins or ends, per dim, sorted, each once.
+static int32_t edges_of(int64_t *out, const cover *c, int d)
+{
+    const dv_box *lists[3] = {c->need, c->have, c->come};
+    int32_t sizes[3] = {c->n_need, c->n_have, c->n_come}, n = 0, m = 0;
+    for (int k = 0; k < 3; k++)
+        for (int32_t i = 0; i < sizes[k]; i++) {
+            out[n++] = lists[k][i].dim[d].off;
+            out[n++] = lists[k][i].dim[d].off + lists[k][i].dim[d].size;
+        }
+    qsort(out, (size_t)n, sizeof *out, by_value);
+    for (int32_t i = 0; i < n; i++)
+        if (m == 0 || out[m - 1] != out[i])
+            out[m++] = out[i];
+    return m;
+}
+
+// What is wrong with a cell, in words; NULL: nothing.
+static const char *judge(const cover *c, const int64_t *at)
+{
+    int need = count(c->need, c->n_need, at) > 0;
+    int come = count(c->come, c->n_come, at);
+    int own = c->n_have > 0 && holds(&c->have[0], at);
+    if (come > 1)
+        return "comes twice";
+    if (come && own)
+        return "comes although it is owned";
+    if (come && !need)
+        return "comes and is not read";
+    if (need && !come && !count(c->have, c->n_have, at))
+        return "is read and never comes";
+    return NULL;
+}
+
+// Go through the cells; the first that is wrong is told.
+static dv_status check_cover(walk *w, const cover *c, int32_t op,
+                             int32_t tensor)
+{
+    int n_dims = w->p->tensors[tensor].n_dims;
+    int64_t *edge[DV_MAX_DIMS], at[DV_MAX_DIMS] = {0}, cells = 1;
+    int32_t n[DV_MAX_DIMS], k[DV_MAX_DIMS] = {0};
+    const char *wrong = NULL;
+    int32_t boxes = c->n_need + c->n_have + c->n_come;
+    for (int d = 0; d < n_dims; d++) {
+        edge[d] = DV_NEW(&w->arena, int64_t, 2 * boxes);
+        if (!edge[d])
+            return dv_nomem(w->diag);
+        n[d] = edges_of(edge[d], c, d);
+        cells *= dv_max_i64(n[d], 1);
+        if (cells > MAX_CELLS)
+            return dv_fail(w->diag, DV_E_LIMIT, w->at,
+                           "the messages of op %s are too many to check",
+                           w->p->ops[op].name);
+    }
+    for (int more = boxes > 0; more && !wrong;) {
+        for (int d = 0; d < n_dims; d++)
+            at[d] = edge[d][k[d]];
+        wrong = judge(c, at);
+        more = 0;
+        for (int d = n_dims - 1; d >= 0 && !more && !wrong; d--) {
+            more = ++k[d] < n[d];
+            if (!more)
+                k[d] = 0;
+        }
+    }
+    if (!wrong)
+        return DV_OK;
+    dv_text where = {0};
+    for (int d = 0; d < n_dims; d++)
+        dv_put(&where, "%s%" PRId64, d ? "," : "", at[d]);
+    dv_status st = dv_fail(
+        w->diag, DV_E_CHECK, w->at, "op %s, rank %" PRId64 ": %s[%s] %s",
+        w->p->ops[op].name, w->rank, w->p->tensors[tensor].name,
+        where.at ? where.at : "", wrong);
+    dv_text_free(&where);
+    return st;
+}
+
+// -- C18, C19: the walk ----------------------------------------------------
+
+// What an op of the rank reads of a tensor.
+static dv_status reads_of(walk *w, int32_t op, int32_t tensor, dv_box **out,
+                          int32_t *n)
+{
+    const dv_op *o = &w->p->ops[op];
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
+    *n = 0;
+    *out = DV_NEW(&w->arena, dv_box, o->n_reads);
+    if (!*out)
+        return dv_nomem(w->diag);
+    if (!target(w, op, begin, end))
+        return DV_OK;
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        if (a->tensor != tensor)
+            continue;
+        dv_box *b = &(*out)[(*n)++];
+        b->n_dims = a->n_dims;
+        for (int d = 0; d < a->n_dims; d++) {
+            const dv_index *x = &a->index[d];
+            int64_t lo = x->base, hi = x->base + 1;
+            for (int v = 0; v < o->n_vars && x->via < 0; v++) {
+                int64_t one = x->coef[v] * begin[v];
+                int64_t two = x->coef[v] * (end[v] - 1);
+                lo += one < two ? one : two;
+                hi += one < two ? two : one;
+            }
+            b->dim[d] = x->via < 0
+                            ? (dv_range){lo, hi - lo}
+                            : (dv_range){0, w->p->tensors[tensor].shape[d]};
+        }
+    }
+    return DV_OK;
+}
+
+// What is there of a tensor: the own box first, if it has elements.
+static dv_status have_of(walk *w, int32_t tensor, cover *c)
+{
+    dv_box own = owned(w->t, tensor, w->coord);
+    dv_box *l = DV_NEW(&w->arena, dv_box, w->n_hand[tensor] + 1);
+    if (!l)
+        return dv_nomem(w->diag);
+    l[0] = own;
+    for (int32_t i = 0; i < w->n_hand[tensor]; i++)
+        l[i + 1] = w->hand[tensor][i];
+    c->have = l;
+    c->n_have = w->n_hand[tensor] + 1;
+    return DV_OK;
+}
+
+static dv_status walk_swap(walk *w, const dv_swap *s)
+{
+    cover c = {0};
+    dv_box *need, *come = DV_NEW(&w->arena, dv_box, s->n_receives);
+    if (!come)
+        return dv_nomem(w->diag);
+    DV_TRY(reads_of(w, s->op, s->tensor, &need, &c.n_need));
+    DV_TRY(have_of(w, s->tensor, &c));
+    for (int32_t i = 0; i < s->n_receives; i++) {
+        int64_t coord[DV_MAX_AXES];
+        coords_of(w->t, s->receives[i].rank, coord);
+        dv_box theirs = owned(w->t, s->tensor, coord);
+        come[i] = s->receives[i].box;
+        for (int d = 0; d < come[i].n_dims; d++)
+            if (come[i].dim[d].off < theirs.dim[d].off ||
+                come[i].dim[d].off + come[i].dim[d].size >
+                    theirs.dim[d].off + theirs.dim[d].size ||
+                s->receives[i].rank == w->rank)
+                return dv_fail(
+                    w->diag, DV_E_CHECK, w->at,
+                    "op %s, rank %" PRId64 ": a message of %s from %" PRId64
+                    " that does not own it",
+                    w->p->ops[s->op].name, w->rank,
+                    w->p->tensors[s->tensor].name, s->receives[i].rank);
+        dv_box *room = DV_PUSH(&w->arena, dv_box, w->hand[s->tensor],
+                               w->n_hand[s->tensor], w->cap_hand[s->tensor]);
+        if (!room)
+            return dv_nomem(w->diag);
+        *room = come[i];
+    }
+    c.need = need;
+    c.come = come;
+    c.n_come = s->n_receives;
+    return check_cover(w, &c, s->op, s->tensor);
+}
+
+static dv_status walk_op(walk *w, int32_t op)
+{
+    const dv_op *o = &w->p->ops[op];
+    for (int32_t i = 0; i < w->t->n_swaps; i++)
+        if (w->t->swaps[i].op == op && w->t->swaps[i].repeat < 0)
+            DV_TRY(walk_swap(w, &w->swaps[i]));
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t tensor = o->reads[r].tensor;
+        int seen = 0;
+        for (int k = 0; k < r; k++)
+            seen |= o->reads[k].tensor == tensor;
+        if (seen)
+            continue;
+        cover c = {0};
+        dv_box *need;
+        DV_TRY(reads_of(w, op, tensor, &need, &c.n_need));
+        c.need = need;
+        DV_TRY(have_of(w, tensor, &c));
+        DV_TRY(check_cover(w, &c, op, tensor));
+    }
+    w->n_hand[o->write.tensor] = 0;
+    return DV_OK;
+}
+
+// Ops from..end; repeats from number `next` on may lie among them.
+static dv_status walk_ops(walk *w, int32_t from, int32_t end, int32_t next)
+{
+    const dv_program *p = w->p;
+    while (from < end) {
+        while (next < p->n_repeats && p->repeats[next].first_op < from)
+            next++;
+        if (next >= p->n_repeats || p->repeats[next].first_op != from ||
+            p->repeats[next].end_op > end) {
+            DV_TRY(walk_op(w, from++));
+            continue;
+        }
+        for (int32_t i = 0; i < w->t->n_swaps; i++)
+            if (w->t->swaps[i].repeat == next)
+                DV_TRY(walk_swap(w, &w->swaps[i]));
+        int32_t stop = p->repeats[next].end_op;
+        for (int64_t n = 0; n < dv_min_i64(p->repeats[next].times, 2); n++)
+            DV_TRY(walk_ops(w, from, stop, next + 1));
+        from = stop;
+    }
+    return DV_OK;
+}
+
+// -- C20 -------------------------------------------------------------------
+
+static int same_box(const dv_box *a, const dv_box *b)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->dim[d].off != b->dim[d].off || a->dim[d].size != b->dim[d].size)
+            return 0;
+    return 1;
+}
+
+// The next message of a list from number i on that has this partner; n: none.
+static int32_t next_of(const dv_piece *l, int32_t n, int32_t i, int64_t rank)
+{
+    while (i < n && l[i].rank != rank)
+        i++;
+    return i;
+}
+
+// Does one list have the same boxes for partner `a` as the other has for
+// partner `b`, in the same order?
+static int same_boxes(const dv_piece *l, int32_t n, int64_t a,
+                      const dv_piece *m, int32_t n_m, int64_t b)
+{
+    int32_t i = next_of(l, n, 0, a), k = next_of(m, n_m, 0, b);
+    while (i < n && k < n_m && same_box(&l[i].box, &m[k].box)) {
+        i = next_of(l, n, i + 1, a);
+        k = next_of(m, n_m, k + 1, b);
+    }
+    return i == n && k == n_m;
+}
+
+static dv_status check_pair(const dv_plan *plan, int32_t swap, int64_t from,
+                            const dv_swap *s, int64_t to, const dv_swap *r,
+                            dv_loc at, dv_diag *diag)
+{
+    if (same_boxes(s->sends, s->n_sends, to, r->receives, r->n_receives, from))
+        return DV_OK;
+    const dv_swap *w = &plan->team.swaps[swap];
+    return dv_fail(diag, DV_E_CHECK, at,
+                   "op %s: what rank %" PRId64 " sends to rank %" PRId64
+                   " of %s is not what that receives",
+                   plan->ops->ops[w->op].name, from, to,
+                   plan->ops->tensors[w->tensor].name);
+}
+
+// All boxes for one partner are one message, so they must stand together.
+static int by_rank(const dv_piece *l, int32_t n)
+{
+    for (int32_t i = 1; i < n; i++)
+        if (l[i].rank < l[i - 1].rank)
+            return 0;
+    return 1;
+}
+
+static dv_status check_listed(const walk *w)
+{
+    for (int32_t i = 0; i < w->t->n_swaps; i++) {
+        const dv_swap *s = &w->t->swaps[i];
+        if (!by_rank(s->sends, s->n_sends) ||
+            !by_rank(s->receives, s->n_receives))
+            return dv_fail(w->diag, DV_E_CHECK, dv_plan_at(w->plan, s->off),
+                           "op %s: the messages of %s are not listed by rank",
+                           w->p->ops[s->op].name,
+                           w->p->tensors[s->tensor].name);
+    }
+    return DV_OK;
+}
+
+// -- All of it -------------------------------------------------------------
+
+// The messages of a rank: as the plan lists them, or as that rank would.
+static int messages_of(const dv_plan *plan, int64_t rank, dv_swap *out,
+                       dv_arena *arena)
+{
+    const dv_team *t = &plan->team;
+    for (int32_t i = 0; i < t->n_swaps; i++) {
+        out[i] = t->swaps[i];
+        if (rank != t->rank &&
+            !dv_team_messages(&out[i], plan->ops, t, i, rank, arena))
+            return 0;
+    }
+    return 1;
+}
+
+static dv_status walk_rank(walk *w, int64_t rank, dv_swap *swaps)
+{
+    size_t n = (size_t)w->p->n_tensors;
+    w->rank = rank;
+    w->swaps = swaps;
+    coords_of(w->t, rank, w->coord);
+    w->arena = (dv_arena){0};
+    w->hand = DV_NEW(&w->arena, dv_box *, n);
+    w->n_hand = DV_NEW(&w->arena, int32_t, n);
+    w->cap_hand = DV_NEW(&w->arena, int32_t, n);
+    dv_status st = w->hand && w->n_hand && w->cap_hand
+                       ? walk_ops(w, 0, w->p->n_ops, 0)
+                       : dv_nomem(w->diag);
+    dv_arena_free(&w->arena);
+    return st;
+}
+
+// Every rank of a small team, and every pair of them.
+static dv_status check_all(walk *w, dv_arena *arena)
+{
+    const dv_team *t = w->t;
+    int64_t n = dv_team_size(t);
+    dv_swap *all = DV_NEW(arena, dv_swap, n * t->n_swaps);
+    if (!all)
+        return dv_nomem(w->diag);
+    for (int64_t i = 0; i < n; i++) {
+        dv_swap *mine = all + i * t->n_swaps;
+        if (!messages_of(w->plan, i, mine, arena))
+            return dv_nomem(w->diag);
+        DV_TRY(walk_rank(w, i, mine));
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        for (int32_t k = 0; k < t->n_swaps; k++)
+            DV_TRY(check_pair(w->plan, k, i / n, &all[i / n * t->n_swaps + k],
+                              i % n, &all[i % n * t->n_swaps + k], w->at,
+                              w->diag));
+    return DV_OK;
+}
+
+// Compare the messages of the rank at hand with those of a partner.
+static dv_status check_partner(const walk *w, int32_t swap, int64_t rank)
+{
+    dv_arena arena = {0};
+    dv_swap other = w->t->swaps[swap];
+    dv_status st = DV_OK;
+    if (rank != w->t->rank &&
+        !dv_team_messages(&other, w->p, w->t, swap, rank, &arena))
+        st = dv_nomem(w->diag);
+    if (st == DV_OK)
+        st = check_pair(w->plan, swap, w->rank, &w->swaps[swap], rank, &other,
+                        w->at, w->diag);
+    if (st == DV_OK)
+        st = check_pair(w->plan, swap, rank, &other, w->rank, &w->swaps[swap],
+                        w->at, w->diag);
+    dv_arena_free(&arena);
+    return st;
+}
+
+// The lowest rank above `last` in lists that are sorted by rank, or -1.
+static int64_t next_partner(const dv_piece *const *lists, const int32_t *n,
+                            int32_t *at, int64_t last)
+{
+    int64_t next = -1;
+    for (int l = 0; l < 4; l++) {
+        while (at[l] < n[l] && lists[l][at[l]].rank <= last)
+            at[l]++;
+        if (at[l] < n[l] && (next < 0 || lists[l][at[l]].rank < next))
+            next = lists[l][at[l]].rank;
+    }
+    return next;
+}
+
+// The partners are those that the plan lists, and those that the rank has by
+// formula: a message that was left out has a partner who waits for it.
+static dv_status check_partners(const walk *w, dv_arena *arena)
+{
+    const dv_team *t = w->t;
+    for (int32_t k = 0; k < t->n_swaps; k++) {
+        dv_swap own;
+        if (!dv_team_messages(&own, w->p, t, k, w->rank, arena))
+            return dv_nomem(w->diag);
+        const dv_swap *s = &w->swaps[k];
+        const dv_piece *lists[4] = {s->sends, s->receives, own.sends,
+                                    own.receives};
+        int32_t at[4] = {0};
+        int32_t n[4] = {s->n_sends, s->n_receives, own.n_sends, own.n_receives};
+        for (int64_t r = -1; (r = next_partner(lists, n, at, r)) >= 0;)
+            DV_TRY(check_partner(w, k, r));
+    }
+    return DV_OK;
+}
+
+// One rank of a large team, and its partners.
+static dv_status check_rank(walk *w, int64_t rank, dv_arena *arena)
+{
+    dv_swap *mine = DV_NEW(arena, dv_swap, w->t->n_swaps);
+    if (!mine || !messages_of(w->plan, rank, mine, arena))
+        return dv_nomem(w->diag);
+    DV_TRY(walk_rank(w, rank, mine));
+    return check_partners(w, arena);
+}
+
+dv_status dv_check_dist(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
+    w.at = at;
+    w.diag = diag;
+    DV_TRY(check_cuts(&w));
+    DV_TRY(check_follows(&w));
+    DV_TRY(check_listed(&w));
+    dv_arena arena = {0};
+    dv_status st = dv_team_size(w.t) <= ALL_RANKS
+                       ? check_all(&w, &arena)
+                       : check_rank(&w, w.t->rank, &arena);
+    dv_arena_free(&arena);
+    return st;
+}
+
+dv_status dv_plan_check_rank(const dv_plan *plan, int64_t rank, dv_diag *diag)
+{
+    if (dv_team_size(&plan->team) <= ALL_RANKS || rank == plan->team.rank)
+        return DV_OK; // dv_plan_check has proved it
+    walk w = {.plan = plan, .p = plan->ops, .t = &plan->team};
+    w.at = (dv_loc){plan->src.text ? &plan->src : NULL, DV_FILE};
+    w.diag = diag;
+    dv_arena arena = {0};
+    dv_status st = check_rank(&w, rank, &arena);
+    dv_arena_free(&arena);
+    return st;
+}

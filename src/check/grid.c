@@ -1,0 +1,362 @@
+// The checker's part for grids of cores. It uses nothing of grid/: tiles are
+// counted here once more, from shapes, slices and deals.
+//
+//   C21 a group's grid has the tiles of the group's result; every step of every
+//       tile, or every shard, is on one core; every core is on the grid and no
+//       hole of it; a core has one line, or, where tiles are cut along their
+//       depth, lines one after another; rectangles of cores in one line have
+//       the same rows, of cores above one another the same columns; a shard is
+//       on the core that the group's deal gave those slices
+//   C23 where any core may have any tile, nothing is found or left on cores: in
+//       groups with a grid of tiles, and in those whose tiles are handed out
+#include "base/math.h"
+#include "check/check.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WRONG(...)                                                             \
+    return dv_fail(diag, DV_E_CHECK, g->off ? dv_plan_at(plan, g->off) : at,   \
+                   __VA_ARGS__)
+
+// Tiles along dim `back` from the end, as the tensor's shape has it.
+static int64_t tiles_along(const dv_tensor *t, int back, int64_t tile)
+{
+    if (t->n_dims <= back)
+        return 1;
+    int64_t size = t->shape[t->n_dims - 1 - back];
+    return size / tile + (size % tile != 0);
+}
+
+static dv_status check_size(const dv_plan *plan, const dv_group_grid *g,
+                            dv_loc at, dv_diag *diag)
+{
+    const dv_tensor *t = &plan->ops->tensors[g->tensor];
+    const dv_op *op = &plan->ops->ops[plan->groups[g->group].end_op - 1];
+    int64_t rows = tiles_along(t, 1, plan->target.tile_rows);
+    int64_t cols = tiles_along(t, 0, plan->target.tile_cols);
+    int64_t batch = 1, depth = 1, inner = 1;
+    if (op->write.tensor != g->tensor)
+        WRONG("the grid of group %d is of %s, the group writes %s",
+              (int)g->group, t->name,
+              plan->ops->tensors[op->write.tensor].name);
+    for (int d = 0; d < t->n_dims - 2; d++)
+        batch *= t->shape[d];
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!op->vars[v].reduce)
+            continue;
+        if (!dv_mul_i64(&depth, depth, inner))
+            WRONG("the depth of %s has more than 64 bits", t->name);
+        inner = dv_max_i64(op->vars[v].end - op->vars[v].begin, 1);
+    }
+    if (!dv_mul_i64(&depth, depth, (inner - 1) / plan->target.tile_cols + 1))
+        WRONG("the depth of %s has more than 64 bits", t->name);
+    if (g->mt != rows || g->nt != cols || g->batch != batch || g->kt != depth)
+        WRONG("%s has %" PRId64 " times %" PRId64 "x%" PRId64 " tiles, %" PRId64
+              " deep; its grid has %" PRId64 " times %" PRId64 "x%" PRId64
+              ", %" PRId64 " deep",
+              t->name, batch, rows, cols, depth, g->batch, g->mt, g->nt, g->kt);
+    return DV_OK;
+}
+
+// -- Ranges ------------------------------------------------------------------
+
+static int by_first(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->first != y->first ? by_first(a, b)
+                                : (x->k0 > y->k0) - (x->k0 < y->k0);
+}
+
+static int by_core(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->y != y->y ? (x->y > y->y) - (x->y < y->y)
+                        : (x->x > y->x) - (x->x < y->x);
+}
+
+static int by_shard(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->sy != y->sy ? (x->sy > y->sy) - (x->sy < y->sy)
+                          : (x->sx > y->sx) - (x->sx < y->sx);
+}
+
+// Is any tile cut along its depth?
+static int is_cut(const dv_group_grid *g)
+{
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (g->ranges[i].k0 != 0 || g->ranges[i].k1 != g->kt)
+            return 1;
+    return strncmp(g->policy, "stream", 6) == 0 ||
+           strncmp(g->policy, "split", 5) == 0;
+}
+
+// The hole that a core is in; NULL: none.
+static const dv_core_rect *hole_at(const dv_target *t, const dv_tile_range *r)
+{
+    for (int32_t i = 0; i < t->holes.n; i++) {
+        const dv_core_rect *h = &t->holes.at[i];
+        if (h->x0 <= r->x && r->x <= h->x1 && h->y0 <= r->y && r->y <= h->y1)
+            return h;
+    }
+    return NULL;
+}
+
+static dv_status check_cores(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int64_t cols = plan->target.core_grid.cols, rows;
+    rows = cols ? plan->target.core_grid.rows : 1;
+    cols = cols ? cols : plan->target.cores;
+    // Lines of one core stand together: count them, then look for others.
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (!i || by_core(&r[n - 1], &r[i]) != 0 || g->rect || g->local_shard)
+            r[n++] = r[i];
+        else if (!is_cut(g))
+            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+                  r[i].y);
+    qsort(r, (size_t)n, sizeof *r, by_core);
+    for (int32_t i = 0; i < n; i++) {
+        if (r[i].x < 0 || r[i].y < 0 || r[i].x >= cols || r[i].y >= rows)
+            WRONG("core %" PRId64 ",%" PRId64 " is not on the grid of %" PRId64
+                  "x%" PRId64,
+                  r[i].x, r[i].y, cols, rows);
+        const dv_core_rect *h = hole_at(&plan->target, &r[i]);
+        if (h)
+            WRONG("core %" PRId64 ",%" PRId64 " is in the hole %d,%d to %d,%d",
+                  r[i].x, r[i].y, h->x0, h->y0, h->x1, h->y1);
+        if (i && by_core(&r[i - 1], &r[i]) == 0)
+            WRONG("core %" PRId64 ",%" PRId64 " is there twice", r[i].x,
+                  r[i].y);
+    }
+    return DV_OK;
+}
+
+// Ranges by tile and step: each begins where the one before ends. `k` is how
+// much of tile `next` is there.
+static dv_status check_tiles(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int64_t next = 0, k = 0, total = g->batch * g->mt * g->nt;
+    const char *name = plan->ops->tensors[g->tensor].name;
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_step);
+    for (int32_t i = 0; i < g->n_ranges; i++) {
+        int part = r[i].k0 != 0 || r[i].k1 != g->kt;
+        if (r[i].n == 0)
+            continue;
+        if (r[i].k0 < 0 || r[i].k0 >= r[i].k1 || r[i].k1 > g->kt ||
+            (part && r[i].n != 1))
+            WRONG("core %" PRId64 ",%" PRId64 " has steps %" PRId64 "..%" PRId64
+                  " of %" PRId64 " tiles, which are %" PRId64 " deep",
+                  r[i].x, r[i].y, r[i].k0, r[i].k1, r[i].n, g->kt);
+        if (r[i].first != next)
+            WRONG("tile %" PRId64 " of %s is on %s core",
+                  dv_min_i64(next, r[i].first), name,
+                  r[i].first > next ? "no" : "more than one");
+        if (r[i].k0 != k)
+            WRONG("step %" PRId64 " of tile %" PRId64 " of %s is on %s core",
+                  dv_min_i64(k, r[i].k0), next, name,
+                  r[i].k0 > k ? "no" : "more than one");
+        k = r[i].k1 == g->kt ? 0 : r[i].k1;
+        if (k)
+            continue;
+        if (!dv_add_i64(&next, next, r[i].n) || next > total)
+            WRONG("core %" PRId64 ",%" PRId64 " has tiles beyond %" PRId64,
+                  r[i].x, r[i].y, total);
+    }
+    if (next != total)
+        WRONG("tile %" PRId64 " of %s is on no core", next, name);
+    return DV_OK;
+}
+
+// -- Rectangles --------------------------------------------------------------
+
+static int by_corner(const void *a, const void *b)
+{
+    const dv_tile_range *x = a, *y = b;
+    return x->m0 != y->m0 ? (x->m0 > y->m0) - (x->m0 < y->m0)
+                          : (x->n0 > y->n0) - (x->n0 < y->n0);
+}
+
+// They are the cells of a table: as many in every band of rows, the same
+// columns in each, the core's row going with the rows and its column with the
+// columns. So everything is there once, and panels have one way to go.
+static dv_status check_rects(const dv_plan *plan, const dv_group_grid *g,
+                             dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int32_t wide = 0, n = g->n_ranges;
+    const char *name = plan->ops->tensors[g->tensor].name;
+    qsort(r, (size_t)n, sizeof *r, by_corner);
+    while (wide < n && r[wide].m0 == r[0].m0)
+        wide++;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t x = i % wide, y = i / wide;
+        const dv_tile_range *top = &r[x], *left = &r[y * wide];
+        int64_t n0 = x ? r[i - 1].n1 : 0, m0 = y ? r[i - wide].m1 : 0;
+        if (r[i].m0 != m0 || r[i].n0 != n0 || r[i].m1 != left->m1 ||
+            r[i].n1 != top->n1 || r[i].m0 >= r[i].m1 || r[i].n0 >= r[i].n1)
+            WRONG("rows %" PRId64 "..%" PRId64 " and columns %" PRId64
+                  "..%" PRId64 " of %s do not begin at %" PRId64 ",%" PRId64
+                  " and end with their neighbours",
+                  r[i].m0, r[i].m1, r[i].n0, r[i].n1, name, m0, n0);
+        if (r[i].x != top->x || r[i].y != left->y)
+            WRONG("core %" PRId64 ",%" PRId64 " has what belongs to core "
+                  "%" PRId64 ",%" PRId64,
+                  r[i].x, r[i].y, top->x, left->y);
+    }
+    if (n % wide || r[n - 1].m1 != g->mt || r[n - 1].n1 != g->nt)
+        WRONG("%d rectangles up to row %" PRId64 " and column %" PRId64
+              " of %s, which has %" PRId64 "x%" PRId64 " tiles",
+              (int)n, r[n - 1].m1, r[n - 1].n1, name, g->mt, g->nt);
+    return DV_OK;
+}
+
+// -- Shards ------------------------------------------------------------------
+
+// The number of the slice of dim `back` that a tile of the group has.
+static int64_t slot_of(const dv_plan *plan, const dv_group_grid *g, int back,
+                       int64_t tile)
+{
+    int32_t i = plan->groups[g->group].end_op - 1;
+    const dv_op *op = &plan->ops->ops[i];
+    int d = op->write.n_dims - 1 - back;
+    if (d < 0)
+        return 0;
+    const dv_index *x = &op->write.index[d];
+    for (int v = op->n_vars - 1; v >= 0; v--) {
+        int64_t len = op->vars[v].end - op->vars[v].begin;
+        int64_t n = (len - 1) / plan->slices[i][v] + 1;
+        if (x->via < 0 && x->coef[v] == 1)
+            return tile % n;
+        tile /= n;
+    }
+    return 0;
+}
+
+// The numbers of cores at all places, row by row: holes have none.
+static int64_t *number_cores(const dv_target *t, int64_t cols, int64_t rows)
+{
+    int64_t *number = dv_alloc((size_t)(cols * rows) * sizeof *number), n = 0;
+    if (!number)
+        return NULL;
+    for (int64_t i = 0; i < cols * rows; i++)
+        number[i] = 0;
+    for (int32_t i = 0; i < t->holes.n; i++)
+        for (int64_t y = t->holes.at[i].y0; y <= t->holes.at[i].y1; y++)
+            for (int64_t x = t->holes.at[i].x0; x <= t->holes.at[i].x1; x++)
+                number[y * cols + x] = -1;
+    for (int64_t i = 0; i < cols * rows; i++)
+        if (number[i] == 0)
+            number[i] = n++;
+    return number;
+}
+
+// A shard is where the deal has the slices it stands for.
+static dv_status check_deals(const dv_plan *plan, const dv_group_grid *g,
+                             const dv_tile_range *r, const int64_t *number,
+                             int64_t cols, dv_loc at, dv_diag *diag)
+{
+    const dv_group *group = &plan->groups[g->group];
+    for (int32_t d = 0; d < group->n_deals; d++) {
+        const dv_deal *deal = &group->deals[d];
+        int64_t sy = slot_of(plan, g, 1, deal->first_tile);
+        int64_t sx = slot_of(plan, g, 0, deal->first_tile);
+        int64_t at_shard = sy * g->gx + sx;
+        if (!deal->n_tiles)
+            continue;
+        if (at_shard >= g->n_ranges ||
+            number[r[at_shard].x + r[at_shard].y * cols] != deal->core)
+            WRONG("shard %" PRId64 ",%" PRId64 " is dealt to core %" PRId64
+                  ", which the grid gives another",
+                  sy, sx, deal->core);
+    }
+    return DV_OK;
+}
+
+static dv_status check_shards(const dv_plan *plan, const dv_group_grid *g,
+                              dv_tile_range *r, dv_loc at, dv_diag *diag)
+{
+    int64_t cols = plan->target.core_grid.cols;
+    int64_t rows = cols ? plan->target.core_grid.rows : 1;
+    cols = cols ? cols : plan->target.cores;
+    if (g->batch != 1 || g->gy < 1 || g->gx < 1 || g->gy > g->mt ||
+        g->gx > g->nt || g->gy * g->sm != g->mt || g->gx * g->sn != g->nt ||
+        g->n_ranges != g->gy * g->gx)
+        WRONG("%d cores with %" PRId64 "x%" PRId64 " shards of %" PRId64
+              "x%" PRId64 " tiles for %" PRId64 "x%" PRId64,
+              (int)g->n_ranges, g->gy, g->gx, g->sm, g->sn, g->mt, g->nt);
+    qsort(r, (size_t)g->n_ranges, sizeof *r, by_shard);
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (r[i].sy != i / g->gx || r[i].sx != i % g->gx)
+            WRONG("shard %" PRId64 ",%" PRId64 " of %s is on no core",
+                  i / g->gx, i % g->gx, plan->ops->tensors[g->tensor].name);
+    int64_t *number = number_cores(&plan->target, cols, rows);
+    if (!number)
+        return dv_nomem(diag);
+    dv_status st = check_deals(plan, g, r, number, cols, at, diag);
+    dv_release(number);
+    return st;
+}
+
+// -- All of it ---------------------------------------------------------------
+
+static dv_status check_group(const dv_plan *plan, const dv_group_grid *g,
+                             dv_loc at, dv_diag *diag)
+{
+    size_t n = (size_t)g->n_ranges;
+    DV_TRY(check_size(plan, g, at, diag));
+    dv_tile_range *r = dv_alloc((n ? n : 1) * sizeof *r);
+    if (!r)
+        return dv_nomem(diag);
+    for (size_t i = 0; i < n; i++)
+        r[i] = g->ranges[i];
+    dv_status st = check_cores(plan, g, r, at, diag);
+    if (st == DV_OK)
+        for (size_t i = 0; i < n; i++)
+            r[i] = g->ranges[i];
+    if (st == DV_OK)
+        st = g->local_shard ? check_shards(plan, g, r, at, diag)
+             : g->rect && n ? check_rects(plan, g, r, at, diag)
+                            : check_tiles(plan, g, r, at, diag);
+    dv_release(r);
+    return st;
+}
+
+static dv_status check_free(const dv_plan *plan, int32_t group,
+                            const char *what, dv_loc at, dv_diag *diag)
+{
+    const dv_group *g = &plan->groups[group];
+    for (int32_t i = g->first_op; i < g->end_op; i++)
+        for (int k = 0; k <= plan->ops->ops[i].n_reads; k++)
+            if (dv_home_of(plan, i, k) >= 0)
+                WRONG("op %s finds or leaves something on its cores, but %s",
+                      plan->ops->ops[i].name, what);
+    return DV_OK;
+}
+
+dv_status dv_check_grid(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->n_groups; i++)
+        if (plan->groups[i].queue != DV_DEALT)
+            DV_TRY(check_free(plan, i, "its tiles are handed out", at, diag));
+    if (!(plan->facts & DV_FACT_GRIDDED))
+        return DV_OK;
+    for (int32_t i = 0; i < plan->n_grids; i++) {
+        const dv_group_grid *g = &plan->grids[i];
+        if (!plan->target.tile_rows)
+            WRONG("%s does not compute on tiles", plan->target.name);
+        DV_TRY(check_group(plan, g, at, diag));
+        if (!g->local_shard)
+            DV_TRY(check_free(plan, g->group, "any core may have its tiles", at,
+                              diag));
+    }
+    return DV_OK;
+}

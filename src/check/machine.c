@@ -1,0 +1,254 @@
+// The checker's part for how the machine stores and reaches data, C9 and C10
+// of check.c, and for the cores it has:
+//
+//   C24 a machine's holes are on its grid of cores, no core is in two of them,
+//       and all others are the cores that work is dealt to
+#include "base/math.h"
+#include "check/check.h"
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct checker {
+    const dv_plan *plan;
+    const dv_program *p;
+    dv_loc at;
+    dv_diag *diag;
+} checker;
+
+// -- C9: lanes agree -------------------------------------------------------
+
+enum { NO_LANES = -1, ANY_LANES = -2 };
+
+// The variable that runs along the sticks of an operand. One element, one lane
+// of each stick, or one element a stick: none. An index too odd to say: any.
+static int lanes_of(const checker *c, const dv_op *o, const dv_access *a)
+{
+    const dv_layout *l = &c->plan->layouts[a->tensor];
+    int var = NO_LANES;
+    if (c->p->tensors[a->tensor].n_elems == 1)
+        return ANY_LANES;
+    if (l->stick_dim < 0)
+        return NO_LANES;
+    if (a->index[l->stick_dim].via >= 0)
+        return ANY_LANES;
+    for (int v = 0; v < o->n_vars; v++) {
+        int64_t k = a->index[l->stick_dim].coef[v];
+        if (k % l->eps == 0 || o->vars[v].end - o->vars[v].begin == 1)
+            continue; // stays in its lane
+        if (var >= 0 || k != 1)
+            return ANY_LANES;
+        var = v;
+    }
+    return var;
+}
+
+static int moves_along(const dv_access *a, int var)
+{
+    for (int d = 0; d < a->n_dims; d++)
+        if (a->index[d].via < 0 && a->index[d].coef[var])
+            return 1;
+    return 0;
+}
+
+// a's lanes are summed over, b's and the result's are the same.
+static int is_product(const checker *c, const dv_op *o, int a, int b)
+{
+    const dv_access *x = &o->reads[a], *y = &o->reads[b];
+    int k = lanes_of(c, o, x), n = lanes_of(c, o, y);
+    int out = o->update ? ANY_LANES : lanes_of(c, o, &o->write);
+    int result = n >= 0 ? n : out;
+    if (k == NO_LANES || n == NO_LANES || out == NO_LANES)
+        return 0;
+    return (k < 0 || (o->vars[k].reduce && moves_along(y, k))) &&
+           (n < 0 || out < 0 || n == out) &&
+           (result < 0 || !moves_along(x, result));
+}
+
+static int is_address(const dv_op *o, int read)
+{
+    for (int r = -1; r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        for (int d = 0; d < a->n_dims; d++)
+            if (a->index[d].via == read)
+                return 1;
+    }
+    return 0;
+}
+
+static dv_status check_lanes(const checker *c, const dv_op *o)
+{
+    int lanes = ANY_LANES;
+    const dv_access *of = NULL;
+    dv_kind kind = dv_op_kind(o);
+    if (kind == DV_KIND_MOVE || kind == DV_KIND_EXTERN)
+        return DV_OK;
+    if (o->n_reads == 2 && (is_product(c, o, 0, 1) || is_product(c, o, 1, 0)))
+        return DV_OK;
+    for (int r = o->update ? 0 : -1; r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        int here = r >= 0 && is_address(o, r) ? ANY_LANES : lanes_of(c, o, a);
+        if (here >= 0 && lanes < 0) {
+            lanes = here;
+            of = a;
+        }
+    }
+    for (int r = o->update ? 0 : -1; lanes >= 0 && r < o->n_reads; r++) {
+        const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+        int here = r >= 0 && is_address(o, r) ? ANY_LANES : lanes_of(c, o, a);
+        if (here == ANY_LANES || here == lanes ||
+            (here == NO_LANES && !moves_along(a, lanes)))
+            continue;
+        return dv_fail(c->diag, DV_E_CHECK, c->at,
+                       "op %s: the lanes of %s run along %s, those of %s do "
+                       "not",
+                       o->name, c->p->tensors[of->tensor].name,
+                       o->vars[lanes].name, c->p->tensors[a->tensor].name);
+    }
+    return DV_OK;
+}
+
+// -- C10: spans ------------------------------------------------------------
+
+enum { MAX_TILES_SHOWN = 1 << 20 };
+
+// The stick (or tile, or element) that has the element at host indices `at`:
+// each index is the digits of the device dims that come from its dim.
+static int64_t stick_at(const dv_layout *l, const int64_t *at)
+{
+    int64_t rest[DV_MAX_DIMS], stick = 0, weight = 1;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (l->host[i] >= 0)
+            rest[l->host[i]] = at[l->host[i]];
+    for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+        int64_t digit = 0;
+        if (l->host[i] >= 0) {
+            digit = rest[l->host[i]] % l->size[i];
+            rest[l->host[i]] /= l->size[i];
+        }
+        if (i >= l->n_dims - l->n_inner)
+            continue; // inside
+        stick += digit * weight;
+        weight *= l->size[i];
+    }
+    return stick;
+}
+
+// The place grows with every index, so the ends are at the box's corners.
+static int64_t span_of(const checker *c, const dv_op *o, const dv_access *a,
+                       const int64_t *begin, const int64_t *end)
+{
+    const dv_layout *l = &c->plan->layouts[a->tensor];
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS], inside = l->elem_bytes;
+    for (int d = 0; d < a->n_dims; d++) {
+        lo[d] = hi[d] = a->index[d].via < 0 ? a->index[d].base : 0;
+        if (a->index[d].via >= 0)
+            hi[d] = c->p->tensors[a->tensor].shape[d] - 1; // may be any
+        for (int v = 0; v < o->n_vars && a->index[d].via < 0; v++) {
+            int64_t k = a->index[d].coef[v];
+            lo[d] += k * (k < 0 ? end[v] - 1 : begin[v]);
+            hi[d] += k * (k < 0 ? begin[v] : end[v] - 1);
+        }
+    }
+    for (int32_t i = l->n_dims - l->n_inner; i < l->n_dims; i++)
+        inside *= l->size[i];
+    return (stick_at(l, hi) - stick_at(l, lo) + 1) * inside;
+}
+
+static dv_status check_span(const checker *c, int32_t i, int32_t op,
+                            const dv_access *a)
+{
+    const dv_group *g = &c->plan->groups[i];
+    const dv_op *o = &c->p->ops[op];
+    const char *name = c->p->tensors[a->tensor].name;
+    int64_t limit = c->plan->target.span_limit_bytes;
+    if (c->plan->layouts[a->tensor].bytes <= limit)
+        return DV_OK;
+    if (g->n_tiles > MAX_TILES_SHOWN)
+        return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                       "op %s has %" PRId64 " tiles: too many to show that "
+                       "each reaches at most %" PRId64 " bytes of %s",
+                       o->name, g->n_tiles, limit, name);
+    for (int64_t tile = 0; tile < g->n_tiles; tile++) {
+        int64_t rest = tile, begin[DV_MAX_VARS], end[DV_MAX_VARS];
+        for (int v = o->n_vars - 1; v >= 0; v--) {
+            int64_t slice = c->plan->slices[op][v];
+            int64_t cuts = (o->vars[v].end - o->vars[v].begin - 1) / slice + 1;
+            begin[v] = o->vars[v].begin + rest % cuts * slice;
+            end[v] = dv_min_i64(begin[v] + slice, o->vars[v].end);
+            rest /= cuts;
+        }
+        int64_t span = span_of(c, o, a, begin, end);
+        if (span > limit)
+            return dv_fail(c->diag, DV_E_CHECK, dv_plan_at(c->plan, g->off),
+                           "op %s: tile %" PRId64 " reaches %" PRId64
+                           " bytes of %s, the limit is %" PRId64,
+                           o->name, tile, span, name, limit);
+    }
+    return DV_OK;
+}
+
+static dv_status check_spans(const checker *c)
+{
+    for (int32_t i = 0; i < c->plan->n_groups; i++)
+        for (int32_t op = c->plan->groups[i].first_op;
+             op < c->plan->groups[i].end_op; op++) {
+            const dv_op *o = &c->p->ops[op];
+            for (int r = -1; r < o->n_reads && !o->is_extern; r++)
+                DV_TRY(check_span(c, i, op, r < 0 ? &o->write : &o->reads[r]));
+        }
+    return DV_OK;
+}
+
+// -- C24: cores that are there ----------------------------------------------
+
+static dv_status count_cores(const checker *c, uint8_t *hole)
+{
+    const dv_target *t = &c->plan->target;
+    int64_t cols = t->core_grid.cols, left = cols * t->core_grid.rows;
+    for (int32_t i = 0; i < t->holes.n; i++) {
+        const dv_core_rect *h = &t->holes.at[i];
+        if (h->x0 < 0 || h->y0 < 0 || h->x0 > h->x1 || h->y0 > h->y1 ||
+            h->x1 >= cols || h->y1 >= t->core_grid.rows)
+            return dv_fail(c->diag, DV_E_CHECK, c->at,
+                           "the hole %d,%d to %d,%d is not on the grid of "
+                           "%" PRId64 "x%" PRId64 " cores",
+                           h->x0, h->y0, h->x1, h->y1, cols, t->core_grid.rows);
+        for (int64_t y = h->y0; y <= h->y1; y++)
+            for (int64_t x = h->x0; x <= h->x1; x++, left--)
+                if (hole[y * cols + x]++)
+                    return dv_fail(
+                        c->diag, DV_E_CHECK, c->at,
+                        "core %" PRId64 ",%" PRId64 " is in two holes", x, y);
+    }
+    if (left == t->cores)
+        return DV_OK;
+    return dv_fail(c->diag, DV_E_CHECK, c->at,
+                   "the grid has %" PRId64 " cores without its holes, work is "
+                   "dealt to %" PRId64,
+                   left, t->cores);
+}
+
+static dv_status check_cores(const checker *c)
+{
+    const dv_target *t = &c->plan->target;
+    if (!t->core_grid.cols && !t->holes.n)
+        return DV_OK;
+    size_t n = (size_t)(t->core_grid.cols * t->core_grid.rows);
+    uint8_t *hole = dv_alloc(n ? n : 1);
+    if (!hole)
+        return dv_nomem(c->diag);
+    memset(hole, 0, n);
+    dv_status st = count_cores(c, hole);
+    dv_release(hole);
+    return st;
+}
+
+dv_status dv_check_machine(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    checker c = {plan, plan->ops, at, diag};
+    int sticks = plan->target.sticks && !plan->target.tile_rows;
+    DV_TRY(check_cores(&c));
+    for (int32_t i = 0; i < plan->ops->n_ops && sticks; i++)
+        DV_TRY(check_lanes(&c, &plan->ops->ops[i]));
+    return plan->target.span_limit_bytes ? check_spans(&c) : DV_OK;
+}

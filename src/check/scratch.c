@@ -1,0 +1,472 @@
+// The checker's part for scratchpads. Like the rest of it, it uses nothing of
+// the passes: which core has which box is worked out here once more, from
+// slices and deals.
+//
+//   C11 every home is aligned, within what a plan may use, and large enough for
+//       the most that any core keeps in it
+//   C12 homes alive in the same op share no byte, except that one takes the
+//       place of another that its first op reads for the last time, and that
+//       every pass of a loop fills anew: at the same address, cut alike,
+//       element by element
+//   C13 a tensor with a home is never updated, and no opaque op runs while the
+//       home lives; groups that end meanwhile say so (non_terminal), and with
+//       tenants none does
+//   C14 whoever reads a home does so while it lives, in every pass of a loop,
+//       and each core has there what it needs
+//   C15 what is in main memory is current wherever it is read, loaded, or an
+//       output: a home that keeps it from there is stored; copies between
+//       homes find all they need
+#include "check/scratch.h"
+#include "base/math.h"
+#include "check/check.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+dv_status dv_home_wrong(const checker *c, int32_t home, const char *form, ...)
+{
+    char text[200];
+    const dv_home *h = &c->s->homes[home];
+    va_list ap;
+    va_start(ap, form);
+    vsnprintf(text, sizeof text, form, ap);
+    va_end(ap);
+    return dv_fail(c->diag, DV_E_CHECK,
+                   h->off ? dv_plan_at(c->plan, h->off) : c->at,
+                   "home %d, of %s: %s", (int)home,
+                   c->plan->ops->tensors[h->tensor].name, text);
+}
+
+typedef struct facts {
+    uint8_t *updated;
+    int32_t *externs, *hidden, *def, *oldest;
+    int32_t *ends; // groups that end up to op i and need not keep anything
+} facts;
+
+// -- Boxes -----------------------------------------------------------------
+
+// The slots of the one tile of an op that a core has. 0: none, -1: several.
+static int slots_on(const checker *c, int32_t op, int64_t core, int64_t *slot)
+{
+    const dv_group *g = &c->plan->groups[c->group_of[op]];
+    const dv_op *o = &c->plan->ops->ops[op];
+    int64_t tile = -1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        if (g->deals[d].core != core || g->deals[d].n_tiles == 0)
+            continue;
+        if (tile >= 0 || g->deals[d].n_tiles > 1)
+            return -1;
+        tile = g->deals[d].first_tile;
+    }
+    for (int v = o->n_vars - 1; v >= 0 && tile >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t n = (len - 1) / c->plan->slices[op][v] + 1;
+        slot[v] = tile % n;
+        tile /= n;
+    }
+    return tile >= 0;
+}
+
+// What a core touches with an access, if that is a box; -1: it is not.
+static int touches(const checker *c, int32_t op, const dv_access *a, int write,
+                   int64_t core, box *b)
+{
+    const dv_op *o = &c->plan->ops->ops[op];
+    const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
+    int64_t slot[DV_MAX_VARS];
+    int has = slots_on(c, op, core, slot);
+    b->any = has > 0;
+    if (has <= 0)
+        return has;
+    for (int v = 0; v < o->n_vars && write; v++) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        if (o->vars[v].reduce && slot[v] != (len - 1) / c->plan->slices[op][v])
+            b->any = 0; // an earlier part: the sum is elsewhere
+    }
+    for (int d = 0; d < a->n_dims; d++) {
+        int64_t first = a->index[d].base, last = first;
+        int moving = 0;
+        if (a->index[d].via >= 0)
+            return -1;
+        for (int v = 0; v < o->n_vars; v++) {
+            int64_t k = a->index[d].coef[v], slice = c->plan->slices[op][v];
+            int64_t from = o->vars[v].begin + slot[v] * slice;
+            int64_t to = dv_min_i64(from + slice, o->vars[v].end) - 1;
+            if (k == 0)
+                continue;
+            if (k != 1 || moving++)
+                return -1; // has gaps, or is slanted
+            first += from;
+            last += to;
+        }
+        if (first < 0 || last >= t->shape[d])
+            return -1;
+        b->lo[d] = first;
+        b->hi[d] = last + 1;
+    }
+    return b->any;
+}
+
+// A variable in two dims makes a diagonal, not a box.
+static int is_slanted(const dv_op *o, const dv_access *a)
+{
+    for (int v = 0; v < o->n_vars; v++) {
+        int dims = 0;
+        for (int d = 0; d < a->n_dims; d++)
+            dims += a->index[d].via < 0 && a->index[d].coef[v] != 0;
+        if (dims > 1)
+            return 1;
+    }
+    return 0;
+}
+
+static const dv_access *first_access(const dv_op *o, int32_t tensor, int *write)
+{
+    *write = o->write.tensor == tensor;
+    for (int r = 0; !*write && r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            return &o->reads[r];
+    return &o->write;
+}
+
+int dv_home_box(const checker *c, const dv_home *h, int64_t core, box *b)
+{
+    int write;
+    const dv_op *o = &c->plan->ops->ops[h->as_op];
+    const dv_access *a = first_access(o, h->tensor, &write);
+    if (is_slanted(o, a))
+        return -1;
+    return touches(c, h->as_op, a, write, core, b);
+}
+
+int dv_box_inside(const box *outer, const box *inner, int n_dims)
+{
+    for (int d = 0; d < n_dims && inner->any; d++)
+        if (inner->lo[d] < outer->lo[d] || inner->hi[d] > outer->hi[d])
+            return 0;
+    return !inner->any || outer->any;
+}
+
+static int64_t elems(const box *b, int n_dims)
+{
+    int64_t n = b->any;
+    for (int d = 0; d < n_dims && n; d++)
+        n *= b->hi[d] > b->lo[d] ? b->hi[d] - b->lo[d] : 0;
+    return n;
+}
+
+// Blocks of each host dim that a box meets, times what is inside them.
+static int64_t bytes_of(const dv_layout *l, const box *b, int n_dims)
+{
+    int64_t n = l->bytes / l->n_elems;
+    for (int32_t i = 0; i < l->n_dims; i++)
+        if (l->host[i] < 0)
+            n *= l->size[i];
+    for (int d = 0; d < n_dims; d++) {
+        int64_t block = 1;
+        int32_t outer = -1;
+        for (int32_t i = l->n_dims - 1; i >= 0; i--) {
+            if (l->host[i] != d)
+                continue;
+            if (outer >= 0)
+                block *= l->size[outer];
+            outer = i;
+        }
+        n *= block * ((b->hi[d] - 1) / block - b->lo[d] / block + 1);
+    }
+    return n;
+}
+
+// -- C11, C13: one home ----------------------------------------------------
+
+static dv_status check_size(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_target *t = &c->plan->target;
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    int64_t most = dv_min_i64(dv_target_usable_bytes(t), c->s->capacity_bytes);
+    if (h->address % t->scratch_align_bytes)
+        return dv_home_wrong(c, i,
+                             "address %" PRId64 " is no multiple of %" PRId64,
+                             h->address, t->scratch_align_bytes);
+    if (h->core_bytes > most - h->address)
+        return dv_home_wrong(
+            c, i, "it ends at byte %" PRId64 ", a plan may use %" PRId64,
+            h->address + h->core_bytes, most);
+    for (int64_t core = 0; core < t->cores; core++) {
+        box b;
+        int has = dv_home_box(c, h, core, &b);
+        if (has < 0)
+            return dv_home_wrong(c, i,
+                                 "op %s does not cut it into boxes, one a core",
+                                 c->plan->ops->ops[h->as_op].name);
+        int64_t need =
+            has ? bytes_of(&c->plan->layouts[h->tensor], &b, n_dims) : 0;
+        if (need > h->core_bytes)
+            return dv_home_wrong(c, i,
+                                 "core %" PRId64 " keeps %" PRId64
+                                 " bytes there, it has %" PRId64,
+                                 core, need, h->core_bytes);
+    }
+    return DV_OK;
+}
+
+static dv_status check_life(const checker *c, int32_t i, const facts *f)
+{
+    const dv_home *h = &c->s->homes[i];
+    if (f->updated[h->tensor])
+        return dv_home_wrong(c, i, "its tensor is updated");
+    if (f->externs[h->end_op] != f->externs[h->first_op])
+        return dv_home_wrong(c, i, "an opaque op runs while it lives");
+    if (c->s->tenants && c->group_of[h->first_op] != c->group_of[h->end_op - 1])
+        return dv_home_wrong(c, i, "it lives past the end of a group");
+    if (f->ends[h->end_op - 1] != f->ends[h->first_op])
+        return dv_home_wrong(c, i,
+                             "it lives past the end of a group that is not "
+                             "non_terminal");
+    return DV_OK;
+}
+
+// The next pass of a repeat reads what was filled before it.
+static dv_status check_passes(const checker *c, int32_t *oldest)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i <= p->n_ops; i++)
+        oldest[i] = -1;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        int32_t end = c->s->homes[i].end_op, k = oldest[end];
+        if (k < 0 || c->s->homes[i].first_op < c->s->homes[k].first_op)
+            oldest[end] = i;
+    }
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int32_t h = oldest[r->end_op];
+        if (r->times < 2 || h < 0 || c->s->homes[h].first_op >= r->first_op)
+            continue;
+        int32_t g = c->group_of[r->end_op - 1];
+        if (!c->plan->groups[g].non_terminal)
+            return dv_home_wrong(
+                c, h,
+                "the next pass of a repeat reads it, and group %d "
+                "is not non_terminal",
+                (int)g);
+    }
+    return DV_OK;
+}
+
+// -- C14: reading ----------------------------------------------------------
+
+// Does it last for every pass of every loop around op `use` that it was filled
+// outside of?
+static int lasts(const checker *c, const dv_home *h, int32_t use)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++) {
+        const dv_repeat *r = &p->repeats[i];
+        int around_use = r->first_op <= use && use < r->end_op;
+        int around_fill = r->first_op <= h->first_op && h->first_op < r->end_op;
+        if (around_use && !around_fill && h->end_op < r->end_op)
+            return 0;
+        if (around_fill && !around_use && r->times == 0)
+            return 0; // it is never filled
+    }
+    return 1;
+}
+
+static dv_status check_reader(const checker *c, int32_t i, int32_t op)
+{
+    const dv_home *h = &c->s->homes[i];
+    const dv_op *o = &c->plan->ops->ops[op];
+    int written = h->fill == DV_FILL_WRITTEN;
+    if (op < h->first_op + written || op >= h->end_op || !lasts(c, h, op))
+        return dv_home_wrong(c, i, "op %s reads it when it is not there",
+                             o->name);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box has, need;
+        if (dv_home_box(c, h, core, &has) < 0)
+            return dv_home_wrong(c, i, "it is not cut into boxes");
+        for (int r = 0; r < o->n_reads; r++) {
+            if (o->reads[r].tensor != h->tensor)
+                continue;
+            if (touches(c, op, &o->reads[r], 0, core, &need) < 0 ||
+                !dv_box_inside(&has, &need, o->reads[r].n_dims))
+                return dv_home_wrong(c, i,
+                                     "op %s needs more of it on core %" PRId64
+                                     " than is there",
+                                     o->name, core);
+        }
+    }
+    return DV_OK;
+}
+
+// -- C15: main memory and copies -------------------------------------------
+
+// Homes of a tensor that its defining op fills, just one, and does not store.
+static dv_status check_memory(const checker *c, int32_t *hidden)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        hidden[t] = -1;
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        if (h->fill != DV_FILL_WRITTEN)
+            continue;
+        if (hidden[h->tensor] >= 0)
+            return dv_home_wrong(c, i, "it is written to home %d",
+                                 (int)hidden[h->tensor]);
+        hidden[h->tensor] = i;
+    }
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (hidden[t] >= 0 && c->s->homes[hidden[t]].stored)
+            hidden[t] = -1;
+    for (int32_t t = 0; t < p->n_tensors; t++)
+        if (hidden[t] >= 0 && p->tensors[t].is_output)
+            return dv_home_wrong(c, hidden[t],
+                                 "it is an output and never stored");
+    for (int32_t i = 0; i < p->n_ops; i++)
+        for (int r = 0; r < p->ops[i].n_reads; r++) {
+            int32_t t = p->ops[i].reads[r].tensor;
+            if (hidden[t] >= 0 && dv_home_of(c->plan, i, r) < 0)
+                return dv_home_wrong(
+                    c, hidden[t],
+                    "op %s reads it from main memory, where it never "
+                    "was stored",
+                    p->ops[i].name);
+        }
+    for (int32_t i = 0; i < c->s->n_homes; i++)
+        if (c->s->homes[i].fill == DV_FILL_LOADED &&
+            hidden[c->s->homes[i].tensor] >= 0)
+            return dv_home_wrong(c, i, "it is loaded, and never was stored");
+    return DV_OK;
+}
+
+static dv_status check_copy(const checker *c, int32_t i)
+{
+    const dv_home *h = &c->s->homes[i], *from = &c->s->homes[h->from];
+    int n_dims = c->plan->ops->tensors[h->tensor].n_dims;
+    int ring = h->fill == DV_FILL_RING;
+    if (ring && (!c->plan->target.ring || from->fill != DV_FILL_WRITTEN))
+        return dv_home_wrong(
+            c, i, "it cannot be copied from home %d over a ring", (int)h->from);
+    if (from->first_op >= h->first_op || from->end_op < h->first_op + ring ||
+        !lasts(c, from, h->first_op))
+        return dv_home_wrong(c, i, "home %d is not there to be copied",
+                             (int)h->from);
+    if (!ring && h->as_op != from->as_op && dv_homes_share(h, from))
+        return dv_home_wrong(c, i, "it overlaps home %d and is cut another way",
+                             (int)h->from);
+    for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
+        if (c->s->homes[k].in_place_of == h->from &&
+            c->s->homes[k].first_op < h->first_op)
+            return dv_home_wrong(
+                c, i, "home %d has the place of what it is moved from", (int)k);
+    for (int32_t k = 0; k < c->s->n_homes && !ring; k++)
+        if (k != i && k != h->from && c->s->homes[k].first_op == h->first_op &&
+            from->end_op == h->first_op &&
+            dv_homes_share(&c->s->homes[k], from))
+            return dv_home_wrong(
+                c, i, "home %d overwrites what it is moved from", (int)k);
+    for (int64_t core = 0; core < c->plan->target.cores; core++) {
+        box need, has;
+        int64_t found = 0;
+        dv_home_box(c, h, core, &need);
+        for (int64_t other = 0; other < c->plan->target.cores; other++) {
+            if ((!ring && other != core) ||
+                dv_home_box(c, from, other, &has) <= 0 || !need.any)
+                continue;
+            for (int d = 0; d < n_dims; d++) {
+                has.lo[d] = dv_max_i64(has.lo[d], need.lo[d]);
+                has.hi[d] = dv_min_i64(has.hi[d], need.hi[d]);
+            }
+            found += elems(&has, n_dims);
+        }
+        if (found != elems(&need, n_dims))
+            return dv_home_wrong(c, i,
+                                 "core %" PRId64 " needs %" PRId64
+                                 " elements, %" PRId64 " are in home %d",
+                                 core, elems(&need, n_dims), found,
+                                 (int)h->from);
+    }
+    return DV_OK;
+}
+
+// A load must come after what it loads was written.
+static dv_status check_load(const checker *c, int32_t i, const int32_t *def)
+{
+    const dv_home *h = &c->s->homes[i];
+    if (def[h->tensor] >= h->first_op)
+        return dv_home_wrong(c, i, "it is loaded before it is written");
+    return DV_OK;
+}
+
+// -- All of it -------------------------------------------------------------
+
+static void gather_facts(const checker *c, facts *f)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t t = 0; t < p->n_tensors; t++) {
+        f->updated[t] = 0;
+        f->def[t] = -1;
+    }
+    f->externs[0] = 0;
+    for (int32_t i = 0; i < p->n_ops; i++) {
+        f->externs[i + 1] = f->externs[i] + p->ops[i].is_extern;
+        if (p->ops[i].update)
+            f->updated[p->ops[i].write.tensor] = 1;
+        else
+            f->def[p->ops[i].write.tensor] = i;
+    }
+    for (int32_t g = 0, ends = 0; g < c->plan->n_groups; g++) {
+        for (int32_t i = c->plan->groups[g].first_op;
+             i < c->plan->groups[g].end_op; i++) {
+            c->group_of[i] = g;
+            f->ends[i] = ends;
+        }
+        ends += !c->plan->groups[g].non_terminal;
+    }
+}
+
+static dv_status check_homes(const checker *c, facts *f)
+{
+    gather_facts(c, f);
+    for (int32_t i = 0; i < c->s->n_homes; i++) {
+        const dv_home *h = &c->s->homes[i];
+        DV_TRY(check_size(c, i));
+        DV_TRY(check_life(c, i, f));
+        for (int32_t k = 0; k < h->n_readers; k++)
+            DV_TRY(check_reader(c, i, h->readers[k]));
+        if (h->fill == DV_FILL_RING || h->fill == DV_FILL_MOVED)
+            DV_TRY(check_copy(c, i));
+        if (h->fill == DV_FILL_LOADED)
+            DV_TRY(check_load(c, i, f->def));
+    }
+    DV_TRY(check_passes(c, f->oldest));
+    DV_TRY(dv_check_sharing(c));
+    return check_memory(c, f->hidden);
+}
+
+dv_status dv_check_scratch(const dv_plan *plan, dv_loc at, dv_diag *diag)
+{
+    checker c = {.plan = plan, .s = &plan->scratch, .at = at, .diag = diag};
+    size_t ops = (size_t)plan->ops->n_ops, n = (size_t)plan->ops->n_tensors;
+    if (plan->scratch.n_homes == 0)
+        return DV_OK;
+    if (!(plan->facts & DV_FACT_LAID_OUT))
+        return dv_fail(diag, DV_E_CHECK, at,
+                       "homes in scratchpads need the section layout");
+    int32_t *room = dv_alloc((4 * ops + 2 + 2 * n) * sizeof *room);
+    uint8_t *updated = dv_alloc(n + 1);
+    c.group_of = room;
+    facts f = {.updated = updated};
+    if (room) {
+        f.externs = room + ops;
+        f.oldest = f.externs + ops + 1;
+        f.ends = f.oldest + ops + 1;
+        f.hidden = f.ends + ops;
+        f.def = f.hidden + n;
+    }
+    dv_status st = room && updated ? check_homes(&c, &f) : dv_nomem(diag);
+    dv_release(room);
+    dv_release(updated);
+    return st;
+}

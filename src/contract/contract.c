@@ -1,0 +1,520 @@
+// Making and running contractions; contract.h has the picture.
+#define _GNU_SOURCE
+#include "base/dtype.h"
+#include "base/math.h"
+#include "jit/host.h"
+#include "nest/sums.h"
+#include "contract/state.h"
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// -- Create ------------------------------------------------------------------
+
+static dv_status check(const dv_nest *n, const dv_contract_options *o,
+                       dv_diag *diag)
+{
+    dv_loc at = {n->src, n->off};
+    if (o->threads < 0 || o->threads > CT_MAX_THREADS)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%d threads", o->threads);
+    if (o->as_is < 0 || o->as_is > DV_LOOPS_AS_THEY_ARE)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "as_is is %d", o->as_is);
+    DV_TRY(dv_nest_check(n, diag));
+    DV_TRY(ct_check_operands(n, diag));
+    int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
+    for (int i = 0; i < operands; i++) {
+        int64_t lo, hi;
+        if (!dv_nest_extent(n, i, &lo, &hi) || hi - lo > INT64_MAX / 16)
+            return dv_fail(diag, DV_E_OVERFLOW, at,
+                           "the bytes of %s are too many to count",
+                           dv_nest_operand_name(i));
+    }
+    if (n->narrow && ct_touches_first(n))
+        return dv_fail(diag, DV_E_NEST, at,
+                       "invalid_first_touch_configuration: %s of sums of %s",
+                       dv_prim_get(n->first)->name,
+                       dv_dtype_get((dv_dtype)n->narrow)->name);
+    if (n->narrow && ct_touches_last(n))
+        return dv_fail(diag, DV_E_NEST, at,
+                       "invalid_last_touch_configuration: %s of sums of %s",
+                       dv_prim_get(n->last)->name,
+                       dv_dtype_get((dv_dtype)n->narrow)->name);
+    return o->as_is ? dv_nest_check_order(n, diag) : DV_OK;
+}
+
+// What the passes and the panels go by. NEON's tiles are the passes' own.
+static int is_wide(const dv_isa *isa)
+{
+    return isa->vector_bytes > 16;
+}
+
+static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
+                                  const dv_contract_options *o)
+{
+    dv_nest_options options = {.threads = c->threads,
+                               .l1_bytes = o->l1_bytes,
+                               .l2_bytes = o->l2_bytes,
+                               .l3_bytes = o->l3_bytes};
+    if (is_wide(isa)) {
+        options.l1_bytes = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+        options.l2_bytes = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
+        options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * CT_COMMON_L3;
+        options.vector_bytes = isa->vector_bytes;
+        options.tile_rows = isa->panel_rows;
+        options.tile_vectors = isa->panel_vectors;
+    }
+    return options;
+}
+
+// A loop over k right around a kernel that has one is the kernel's: sums stay
+// in registers for all of its turns, which come in the same order. 0: there is
+// none, or it is too long.
+static int take_k(dv_nest *n)
+{
+    enum { MOST_K = INT32_MAX / 64 };
+    int i = n->n_dims - 1, inside = 0;
+    int64_t k = 1;
+    for (; i >= 0 && n->dims[i].exec == DV_NEST_PRIM; i--)
+        if (n->dims[i].type == DV_NEST_K) {
+            k = n->dims[i].size;
+            inside++;
+        }
+    if (i < 0 || inside != 1 || n->dims[i].type != DV_NEST_K ||
+        n->dims[i].exec != DV_NEST_SEQ || dv_nest_is_tiled(n) ||
+        k > MOST_K / n->dims[i].size)
+        return 0;
+    n->dims[i].exec = DV_NEST_PRIM;
+    n->main = DV_PRIM_BRGEMM;
+    return 1;
+}
+
+// What is packed for loops as they are; nothing, where nothing can be. With a
+// k that is taken inside, if as much is packed then: it may be too much of it.
+static void pack_loops(dv_contract *c, const dv_nest_options *options)
+{
+    enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
+    dv_nest packed, taken;
+    if (dv_nest_packed(&c->n) || dv_nest_is_plain(&c->n, NULL))
+        return;
+    dv_nest_copy(&packed, &c->n);
+    dv_nest_copy(&taken, &c->n);
+    if (dv_nest_optimise(&packed, "pack", options, NULL) == DV_OK)
+        dv_nest_copy(&c->n, &packed);
+    int need = dv_nest_packed(&c->n) & INPUTS;
+    if (take_k(&taken) &&
+        dv_nest_optimise(&taken, "pack", options, NULL) == DV_OK &&
+        (dv_nest_packed(&taken) & need) == need)
+        dv_nest_copy(&c->n, &taken);
+}
+
+static dv_status optimise(dv_contract *c, const dv_isa *isa,
+                          const dv_contract_options *o, dv_diag *diag)
+{
+    dv_nest_options options = options_of(c, isa, o);
+    if (o->as_is == DV_LOOPS_AS_THEY_ARE && !c->n.narrow) {
+        pack_loops(c, &options);
+        return DV_OK;
+    }
+    if (c->n.k_order == DV_K_AS_IT_IS)
+        return dv_sums_lay(&c->n, &c->k_block, &options, diag);
+    dv_nest_unite(&c->n);
+    for (int i = 0; i < c->n.n_dims; i++)
+        c->n.dims[i].exec = DV_NEST_SEQ;
+    return dv_nest_optimise(&c->n, dv_nest_list("best"), &options, diag);
+}
+
+static dv_status build(dv_contract *c, dv_jit *jit,
+                       const dv_contract_options *o, dv_diag *diag)
+{
+    int bad, plain = dv_nest_is_plain(&c->n, NULL);
+    DV_TRY(dv_nest_check_order(&c->n, diag));
+    DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
+    // As it is, k may be a loop around products: each adds to the one before.
+    for (int i = 0; i < c->form.n_loops; i++)
+        plain = plain && c->n.dims[i].type != DV_NEST_K;
+    dv_nest_tiles_of(&c->n, &c->tiles, &bad);
+    c->es = c->es_in = dv_dtype_get(c->n.dtype)->size_bytes;
+    if (c->n.narrow) {
+        c->es_in = dv_dtype_get((dv_dtype)c->n.narrow)->size_bytes;
+        plain = 1;
+        if (c->n.combine)
+            return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                           "nest %s combines parts of narrow factors",
+                           c->n.name);
+    }
+    const dv_isa *isa = dv_jit_isa(jit);
+    c->lanes = (int32_t)(isa->vector_bytes / c->es);
+    c->panel_rows = isa->panel_rows;
+    c->zero_first = c->n.first == DV_PRIM_ZERO;
+    c->relu_last = c->n.last == DV_PRIM_RELU;
+    c->points = c->form.row < 0 && c->form.col < 0 && !c->form.n_k;
+    c->on_way = !plain && dv_nest_form_packs_on_way(&c->n, &c->form);
+    c->ahead = c->on_way ? c->form.in_col : c->form.in_row;
+    DV_TRY(ct_lay_prims(c, diag));
+    c->panel_vectors = dv_nest_panel_vectors(
+        &c->n, is_wide(isa) ? isa->panel_vectors : 6, (double)c->col.size,
+        (double)c->k_size[0], o->l1_bytes ? o->l1_bytes : isa->l1_bytes);
+    if (!ct_lay_loops(c))
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "there are too many turns to share");
+    if (c->n.combine && (c->form.pack[DV_OUT] != DV_FORM_NEVER || c->points ||
+                         !ct_lay_parts(c)))
+        return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                       "nest %s combines parts of what it packs, or too much",
+                       c->n.name);
+    ct_stream(c, isa, o);
+    ct_lay_panels(c);
+    if (!plain)
+        ct_bring(c, isa, o);
+    for (int i = 0; i < DV_N_OPERANDS && !c->points; i++)
+        if (!ct_lay_buffer(c, i))
+            return dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                           "%s is too large to be packed",
+                           dv_nest_operand_name(i));
+    DV_TRY(ct_map_buffers(c, diag));
+    if (c->n.bias && (c->points || !plain))
+        return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                       "nest %s has a bias, but is no plain product",
+                       c->n.name);
+    if (c->points)
+        return DV_OK;
+    if (plain)
+        return ct_make_plans(c, jit, o, diag);
+    for (int i = 0; i < DV_N_OPERANDS; i++)
+        if (c->form.pack[i] != DV_FORM_NEVER &&
+            !(c->on_way && i == c->form.in_col))
+            DV_TRY(ct_make_mover(c, jit, i, diag));
+    ct_join(c);
+    return ct_make_kernels(c, jit, diag);
+}
+
+// Loops around what is narrow are the plan's.
+static dv_status make_kernels(dv_contract *c, dv_jit *jit,
+                              const dv_contract *other, ct_types types,
+                              const dv_contract_options *o, dv_diag *diag)
+{
+    int keeps = o->as_is == DV_AS_IT_IS && types != CT_NARROW;
+    int product = dv_nest_is_product(&c->n);
+    if (other)
+        c->k_block = other->k_block;
+    else if (!keeps && product)
+        DV_TRY(optimise(c, dv_jit_isa(jit), o, diag));
+    if (product)
+        DV_TRY(build(c, jit, o, diag));
+    return ct_make_touches(c, jit, diag);
+}
+
+// `other` and not NULL: the nest is its, and laid out.
+static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                      const dv_contract *other, const dv_contract_options *o,
+                      dv_diag *diag)
+{
+    dv_contract *c = dv_alloc(sizeof *c);
+    if (!c)
+        return dv_nomem(diag);
+    *c = (dv_contract){
+        .n = *n, .threads = o->threads ? o->threads : 1, .at_once = 1};
+    ct_types types = ct_settle_types(&c->n);
+    dv_status s = jit ? DV_OK : dv_jit_create(&c->own_jit, diag);
+    jit = jit ? jit : c->own_jit;
+    if (s == DV_OK)
+        s = types == CT_COPIED
+                ? ct_copied_create(&c->copied, jit, &c->n, o, diag)
+                : make_kernels(c, jit, other, types, o, diag);
+    dv_jit_seal(c->own_jit);
+    c->n.src = NULL; // no longer borrowed
+    if (s)
+        dv_contract_destroy(c);
+    else
+        *out = c;
+    return s;
+}
+
+dv_status dv_contract_create(dv_contract **out, dv_jit *jit, const dv_nest *n,
+                             const dv_contract_options *options, dv_diag *diag)
+{
+    dv_status s = dv_contract_create_in(out, jit, n, options, diag);
+    dv_jit_seal(jit);
+    return s;
+}
+
+dv_status dv_contract_create_in(dv_contract **out, dv_jit *jit,
+                                const dv_nest *n,
+                                const dv_contract_options *options,
+                                dv_diag *diag)
+{
+    static const dv_contract_options none = DV_CONTRACT_OPTIONS_INIT;
+    const dv_contract_options *o = options ? options : &none;
+    DV_TRY(check(n, o, diag));
+    return make(out, jit, n, NULL, o, diag);
+}
+
+dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
+                           const dv_contract *other,
+                           const dv_contract_options *options, dv_diag *diag)
+{
+    return make(out, jit, &other->n, other, options, diag);
+}
+
+void dv_contract_destroy(dv_contract *c)
+{
+    if (!c)
+        return;
+    if (c->memory)
+        munmap(c->memory, c->memory_bytes);
+    for (int32_t i = 0; i < c->n_plans; i++)
+        dv_gemm_plan_destroy(c->plans[i]);
+    dv_release(c->plans);
+    ct_destroy_touches(c);
+    ct_copied_destroy(c->copied);
+    dv_jit_destroy(c->own_jit);
+    dv_release(c->team);
+    dv_release(c);
+}
+
+// -- Running -----------------------------------------------------------------
+
+// Where the operands of a block are, and whether it is the first and the last
+// to be added to its results.
+typedef struct spot {
+    unsigned char *at[DV_N_OPERANDS]; // inputs are not written
+    const unsigned char *next; // what is read after this of operand `ahead`
+    int first, last;
+} spot;
+
+// Panels that the kernels pack themselves, one after the other.
+static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    const ct_kernel *k =
+        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+    const ct_cut *cut = &c->cols[rest];
+    const unsigned char *col = s->at[c->form.in_col];
+    unsigned char *out = s->at[DV_OUT];
+    dv_gemm_args args = {.pack_b = t->buffer[c->form.in_col]};
+    for (int r = 0; r < cut->n; r++) {
+        int64_t wide = cut->size[r] * c->es;
+        int last = r == cut->n - 1;
+        for (int32_t i = 0; i < cut->count[r]; i++) {
+            args.next = last && i == cut->count[r] - 1 ? s->next : col + wide;
+            k->run[r](s->at[c->form.in_row], col, out, &args);
+            col += wide;
+            out += wide;
+        }
+    }
+}
+
+// The kernel asks for what lies behind its rows. Where those of the next one
+// are elsewhere, each on a page of its own, the pages are looked up here, all
+// at once: one by one, as they are read, they would be waited for.
+static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
+{
+    const unsigned char *p = s->next;
+    if (p == s->at[c->form.in_row] + c->row.size * c->es)
+        return;
+    for (int64_t i = 0; i < k; i++, p += c->ask_step)
+        __builtin_prefetch(p, 0, 2);
+}
+
+// Rows in a block of their own, which this kernel's last one has filled.
+static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    const unsigned char *row = s->at[c->form.in_row];
+    unsigned char *block = t->buffer[c->form.in_row];
+    unsigned char *here = block + t->half * c->near_bytes;
+    size_t bytes = (size_t)(c->row.size * c->es);
+    for (int64_t i = 0; t->brought != row && i < c->k_size[0]; i++)
+        memcpy(here + (size_t)i * bytes, row + i * c->ask_step, bytes);
+    t->half ^= 1;
+    t->brought = s->next;
+    dv_gemm_args args = {.next = s->next,
+                         .pack_a = block + t->half * c->near_bytes};
+    c->kernels[0][0][0][s->first][s->last].run[0](here, s->at[c->form.in_col],
+                                                  s->at[DV_OUT], &args);
+}
+
+// Of a plan.
+static dv_gemm_args args_of(const dv_contract *c, int last)
+{
+    return (dv_gemm_args){
+        .bias = c->bias, .then = last ? c->then : NULL, .user = c->user};
+}
+
+static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
+{
+    if (c->n_plans) {
+        int32_t thread = (int32_t)(t - c->team), all = c->n_plans == 1;
+        dv_gemm_args args = args_of(c, s->last);
+        dv_gemm_part(c->plans[all ? 0 : thread], all ? thread : 0,
+                     s->at[c->form.in_row], s->at[c->form.in_col],
+                     s->at[DV_OUT], &args);
+        return;
+    }
+    if (c->on_way) {
+        multiply_on_way(c, t, s);
+        return;
+    }
+    if (c->near_bytes) {
+        multiply_brought(c, t, s);
+        return;
+    }
+    int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
+    const ct_kernel *k =
+        &c->kernels[ct_is_rest(t, &c->row)][rest][way][s->first][s->last];
+    const ct_cut *cut = &c->cols[rest];
+    const unsigned char *row = s->at[c->form.in_row];
+    const unsigned char *col = s->at[c->form.in_col];
+    unsigned char *out = s->at[DV_OUT];
+    int64_t k_bytes = c->k_size[way] * c->es;
+    if (c->ask_step)
+        ask_elsewhere(c, s, c->k_size[way]);
+    for (int r = 0; r < cut->n; r++)
+        for (int32_t i = 0; i < cut->count[r]; i++) {
+            k->run[r](row, col, out, NULL);
+            col += cut->size[r] * k_bytes;
+            out += cut->size[r] * c->es;
+        }
+}
+
+// One turn of loop l: pack what is packed there, and back behind it.
+static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
+
+static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
+                 const spot *s)
+{
+    spot w = *s;
+    for (int o = 0; pack && o < DV_N_OPERANDS; o++) {
+        if (!(pack >> o & 1) || (c->on_way && o == c->form.in_col))
+            continue;
+        if (o != DV_OUT || !(s->first && c->zero_first))
+            ct_pack(c, t, o, s->at[o]);
+        w.at[o] = t->buffer[o];
+    }
+    inside(c, t, l + 1, &w);
+    if (pack >> DV_OUT & 1)
+        ct_put_back(c, t, s->at[DV_OUT]);
+}
+
+// The loops from l on. As deep as there are loops.
+static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
+{
+    if (l == c->n_loops && c->points) // all loops are shared
+        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
+                  s->first, s->last);
+    else if (l == c->n_loops)
+        multiply(c, t, s);
+    if (l == c->n_loops)
+        return;
+    const ct_loop *p = &c->loops[l];
+    int64_t from, n = ct_turns(t, p->size, p->whole, p->unit, p->outer, &from);
+    if (c->points && l == c->n_loops - 1) {
+        ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], n,
+                  s->first, s->last);
+        return;
+    }
+    spot w = *s;
+    for (int64_t i = 0; i < n; i++) {
+        t->at[l] = from + i * p->unit;
+        if (p->is_k) {
+            w.first = s->first && i == 0;
+            w.last = s->last && i == n - 1;
+        }
+        w.next = i < n - 1 ? w.at[c->ahead] + p->step[c->ahead] : s->next;
+        if (p->pack)
+            turn(c, t, l, p->pack, &w);
+        else
+            inside(c, t, l + 1, &w);
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            w.at[o] += p->step[o];
+    }
+}
+
+// Turn `share` of the shared loops; a tile beyond the end has nothing to do.
+static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
+                     const spot *s)
+{
+    spot w = *s;
+    int64_t index[DV_NEST_MAX_DIMS];
+    for (int l = c->n_shared - 1; l >= 0; l--) {
+        index[l] = share % c->loops[l].size;
+        share /= c->loops[l].size;
+    }
+    for (int l = 0; l < c->n_shared; l++) {
+        const ct_loop *p = &c->loops[l];
+        t->at[l] = (p->outer < 0 ? 0 : t->at[p->outer]) + index[l] * p->unit;
+        if (p->whole && t->at[l] >= p->whole)
+            return;
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            w.at[o] += index[l] * p->step[o];
+    }
+    w.next = w.at[c->ahead];
+    int l = c->n_shared - 1;
+    turn(c, t, l, l < 0 ? 0 : c->loops[l].pack, &w);
+}
+
+void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
+             void *out)
+{
+    ct_thread *t = &c->team[thread];
+    int64_t begin = c->n_shares * thread / c->threads;
+    int64_t end = c->n_shares * (thread + 1) / c->threads;
+    spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, NULL, 1, 1};
+    if (c->n_plans && !c->n_shared) // each has its part of every product
+        begin = 0, end = 1;
+    if (begin == end)
+        return;
+    t->brought = NULL; // may be another one's now
+    if (c->n.combine)
+        s.at[DV_OUT] = c->sums;
+    for (int o = 0; o < DV_N_OPERANDS; o++) {
+        if (!(c->top_pack >> o & 1))
+            continue;
+        if (o != DV_OUT || !c->zero_first)
+            ct_pack(c, t, o, s.at[o]);
+        s.at[o] = t->buffer[o];
+    }
+    for (int64_t i = begin; i < end; i++)
+        do_share(c, t, i, &s);
+    if (c->top_pack >> DV_OUT & 1)
+        ct_put_back(c, t, out);
+    if (c->streams) // others see it behind this
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+// Nothing but one product, whose plan shares all threads.
+static int is_one_plan(const dv_contract *c)
+{
+    return c->n_plans && ct_is_one_product(c);
+}
+
+void ct_begin(dv_contract *c)
+{
+    if (is_one_plan(c))
+        dv_gemm_begin(c->plans[0]);
+}
+
+void ct_end(dv_contract *c)
+{
+    if (is_one_plan(c))
+        dv_gemm_end(c->plans[0]);
+}
+
+void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
+               void *out)
+{
+    const void *in[] = {in0, in1};
+    dv_gemm_args args = args_of(c, 1);
+    if (!is_one_plan(c))
+        ct_part(c, i, in0, in1, out);
+    else if (i < dv_gemm_plan_busy(c->plans[0]))
+        dv_gemm_member(c->plans[0], i, in[c->form.in_row], in[c->form.in_col],
+                       out, &args);
+}
+
+int32_t ct_busy(const dv_contract *c)
+{
+    int32_t n = c->threads;
+    if (c->n_plans && !c->n_shared && !c->n.combine)
+        n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
+    return n;
+}

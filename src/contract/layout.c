@@ -1,0 +1,252 @@
+// Where everything of a contraction lies: loops with their steps, panels,
+// buffers, parts of sums.
+#define _GNU_SOURCE // MADV_HUGEPAGE
+#include "base/math.h"
+#include "contract/state.h"
+#include <string.h>
+#include <sys/mman.h>
+
+#define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
+
+// -- Loops -------------------------------------------------------------------
+
+static ct_prim prim_of(const dv_contract *c, int dim)
+{
+    if (dim < 0)
+        return (ct_prim){.size = 1, .outer = -1};
+    const dv_nest_dim *d = &c->n.dims[dim];
+    return (ct_prim){d->size, d->whole ? d->whole % d->size : 0, d->whole,
+                     c->tiles.outer[dim]};
+}
+
+dv_status ct_lay_prims(dv_contract *c, dv_diag *diag)
+{
+    int ways = 0;
+    c->row = prim_of(c, c->form.row);
+    c->col = prim_of(c, c->form.col);
+    c->k_rest[0] = c->k_rest[1] = -1;
+    for (int i = 0; i < c->form.n_k; i++) {
+        c->k[i] = prim_of(c, c->form.k[i]);
+        if (!c->k[i].rest)
+            continue;
+        if (ways == 2)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "more than 2 k of the kernel do not divide");
+        c->k_rest[ways++] = i;
+    }
+    for (int way = 0; way < CT_K_WAYS; way++) {
+        c->k_size[way] = 1;
+        for (int i = 0; i < c->form.n_k; i++) {
+            int rest = (way & 1 && c->k_rest[0] == i) ||
+                       (way & 2 && c->k_rest[1] == i);
+            if (!dv_mul_i64(&c->k_size[way], c->k_size[way],
+                            rest ? c->k[i].rest : c->k[i].size))
+                c->k_size[way] = INT64_MAX;
+        }
+    }
+    int64_t limit = INT32_MAX / 64;
+    if (c->row.size > limit || c->col.size > limit || c->k_size[0] > limit)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a kernel of %lldx%lldx%lld is too large",
+                       (long long)c->row.size, (long long)c->col.size,
+                       (long long)c->k_size[0]);
+    return DV_OK;
+}
+
+int ct_lay_loops(dv_contract *c)
+{
+    int shared = 0;
+    c->n_loops = c->form.n_loops;
+    c->n_shares = 1;
+    c->part_loop = -1;
+    for (int l = 0; l < c->n_loops; l++) {
+        const dv_nest_dim *d = &c->n.dims[l];
+        c->loops[l] = (ct_loop){.size = d->size,
+                                .whole = d->whole,
+                                .unit = c->tiles.unit[l],
+                                .outer = c->tiles.outer[l],
+                                .is_k = d->type == DV_NEST_K};
+        for (int o = 0; o < DV_N_OPERANDS; o++)
+            c->loops[l].step[o] =
+                d->size > 1 ? d->stride[o] * (o == DV_OUT ? c->es : c->es_in)
+                            : 0;
+        if (d->exec != DV_NEST_SHARED)
+            continue;
+        shared = l + 1;
+        if (!dv_mul_i64(&c->n_shares, c->n_shares, d->size))
+            return 0;
+        if (d->type == DV_NEST_K)
+            c->part_loop = l;
+    }
+    c->n_shared = shared;
+    return c->n_shares < INT64_MAX / CT_MAX_THREADS;
+}
+
+// The results of parts of k lie apart, dense, with whole rows of columns.
+int ct_lay_parts(dv_contract *c)
+{
+    int order[DV_NEST_MAX_DIMS], n = 0;
+    int64_t step = 1;
+    if (c->form.col >= 0)
+        order[n++] = c->form.col;
+    if (c->form.row >= 0)
+        order[n++] = c->form.row;
+    for (int i = c->n_loops - 1; i >= 0; i--)
+        if (c->n.dims[i].type != DV_NEST_K && c->tiles.inner[i] < 0)
+            order[n++] = i;
+    for (int i = 0; i < n; i++) {
+        const dv_nest_dim *d = &c->n.dims[order[i]];
+        int64_t size = dv_nest_whole(d);
+        for (int j = order[i]; j >= 0; j = c->tiles.outer[j])
+            if (!dv_mul_i64(&c->part_step[j], step, c->tiles.unit[j]))
+                return 0;
+        if (!dv_mul_i64(&step, step, size) || step > MOST_ELEMS)
+            return 0;
+    }
+    c->part_elems = step;
+    c->parts = c->loops[c->part_loop].size;
+    for (int l = 0; l < c->n_loops; l++)
+        c->loops[l].step[DV_OUT] = c->part_step[l] * c->es;
+    c->loops[c->part_loop].step[DV_OUT] = step * c->es;
+    return c->parts < MOST_ELEMS / step;
+}
+
+// -- Panels and buffers ------------------------------------------------------
+
+static void push(ct_cut *c, int64_t size, int64_t n)
+{
+    if (n > 0 && size > 0) {
+        c->size[c->n] = (int32_t)size;
+        c->count[c->n++] = (int32_t)n;
+    }
+}
+
+// Columns: whole vectors as even as can be, wide ones first; what is no whole
+// vector is in the last panel.
+static ct_cut cut_columns(int64_t n, int64_t lanes, int32_t vectors)
+{
+    ct_cut out = {.n = 0};
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(n, lanes), vectors);
+    int64_t size = c.size * lanes, left = n % lanes;
+    int64_t low = c.n - (left && !c.n_larger);
+    int64_t high = c.n_larger - (left && c.n_larger);
+    push(&out, size + lanes, high);
+    push(&out, size, low);
+    push(&out, left ? n - low * size - high * (size + lanes) : 0, 1);
+    return out;
+}
+
+static ct_cut cut_rows(int64_t n, int32_t most)
+{
+    ct_cut out = {.n = 0};
+    dv_cut c = dv_cut_even((int32_t)n, most);
+    push(&out, c.size, c.n);
+    push(&out, c.size + 1, c.n_larger);
+    return out;
+}
+
+void ct_lay_panels(dv_contract *c)
+{
+    int in_panels = !c->form.col_turned;
+    c->panels = c->form.pack[c->form.in_col] != DV_FORM_NEVER;
+    for (int rest = 0; rest < 2; rest++) {
+        int64_t cols = rest ? c->col.rest : c->col.size;
+        int64_t rows = rest ? c->row.rest : c->row.size;
+        if (cols && c->panels)
+            c->cols[rest] = cut_columns(cols, c->lanes, c->panel_vectors);
+        else if (cols)
+            push(&c->cols[rest], cols, 1);
+        if (cols)
+            push(&c->out[rest], cols, 1);
+        if (rows)
+            c->rows[rest] =
+                cut_rows(rows, in_panels ? c->panel_rows : (int32_t)rows);
+    }
+}
+
+// Where a packed operand is in its buffer: blocks of the kernel's, one after
+// the other as the loops inside the packing one go over them.
+int ct_lay_buffer(dv_contract *c, int o)
+{
+    const dv_nest_form *f = &c->form;
+    int at = f->pack[o];
+    if (at == DV_FORM_NEVER) {
+        if (o == f->in_row) // two blocks, by turns; or none
+            c->buffer_bytes[o] = dv_round_up(2 * c->near_bytes, 256);
+        return 1;
+    }
+    // Shared loops are gone through as one; results are each thread's own.
+    if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
+        at = c->n_shared - 1;
+    if (at == DV_FORM_TOP)
+        c->top_pack |= (uint8_t)(1 << o);
+    else
+        c->loops[at].pack |= (uint8_t)(1 << o);
+    int64_t cols = dv_round_up(c->col.size, c->lanes);
+    // A line more for each block of results: they are gone through across, and
+    // must not all fall on the same few places of the cache.
+    if (o == f->in_col && c->on_way) // a panel after the other
+        cols = c->panel_vectors * c->lanes;
+    int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
+                    : o == f->in_col ? cols * c->k_size[0]
+                                     : c->row.size * c->k_size[0];
+    int in_tiles = o == DV_OUT && c->near_bytes;
+    if (in_tiles)
+        elems = cols * c->tile_rows;
+    // Of results, the loop that they are turned to comes first: what makes up a
+    // line then lies near.
+    for (int turned = o == DV_OUT; turned >= 0; turned--) {
+        if (in_tiles && !turned) {
+            c->tile_step = elems + 64 / c->es;
+            elems = c->tile_step * (c->row.size / c->tile_rows);
+        }
+        for (int l = c->n_loops - 1; l > at; l--) {
+            int64_t step = c->n.dims[l].stride[o];
+            if (!step || (o == DV_OUT && (step == 1) != turned))
+                continue;
+            c->loops[l].step[o] = elems * c->es;
+            if (!dv_mul_i64(&elems, elems, c->loops[l].size) ||
+                elems > MOST_ELEMS)
+                return 0;
+        }
+    }
+    c->buffer_bytes[o] = dv_round_up(elems * c->es, 256);
+    return elems <= MOST_ELEMS;
+}
+
+// -- Memory ------------------------------------------------------------------
+
+enum { HUGE_BYTES = 2 << 20 };
+
+// All buffers in one mapping, huge pages where the system has them.
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
+{
+    int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
+    for (int o = 0; o < DV_N_OPERANDS; o++)
+        each += c->buffer_bytes[o];
+    size_t team = (size_t)c->threads * sizeof *c->team;
+    c->team = dv_alloc(team);
+    if (!c->team)
+        return dv_nomem(diag);
+    memset(c->team, 0, team);
+    if (!each && !sums)
+        return DV_OK;
+    int64_t total =
+        dv_round_up(each * c->threads + sums, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return dv_nomem(diag);
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    c->memory = m;
+    c->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < c->threads; i++)
+        for (int o = 0; o < DV_N_OPERANDS; o++) {
+            c->team[i].buffer[o] = at;
+            at += c->buffer_bytes[o];
+        }
+    c->sums = at;
+    return DV_OK;
+}

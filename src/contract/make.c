@@ -1,0 +1,575 @@
+// Kernels and moves of a contraction, all that a run can come to need.
+#include "base/dtype.h"
+#include "base/math.h"
+#include "contract/state.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STEP = DV_FORM_MAX_STEP, CHUNK = 8 };
+
+static int64_t size_in_way(const dv_contract *c, int i, int way)
+{
+    int rest = (way & 1 && c->k_rest[0] == i) || (way & 2 && c->k_rest[1] == i);
+    return rest ? c->k[i].rest : c->k[i].size;
+}
+
+static int n_ways(const dv_contract *c)
+{
+    return c->k_rest[1] >= 0 ? 4 : c->k_rest[0] >= 0 ? 2 : 1;
+}
+
+static int64_t stride_of(const dv_contract *c, int dim, int operand)
+{
+    return c->n.dims[dim].stride[operand];
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+// Does an operand come from memory, or from the far end of the caches?
+static int is_far(const dv_contract *c, int operand)
+{
+    int64_t lo, hi;
+    return dv_nest_extent(&c->n, operand, &lo, &hi) &&
+           hi - lo >= CT_COMMON_L3 / 4 / c->es;
+}
+
+// Are rows read in place from memory, where the kernel asks for what is behind?
+static int asks(const dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    return f->pack[f->in_row] == DV_FORM_NEVER && f->row_turned &&
+           !f->col_turned && is_far(c, f->in_row);
+}
+
+// Are tiles of results too far apart for kernels, with all of a line between?
+static int is_too_far(const dv_contract *c, int64_t tile)
+{
+    for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
+        if (c->n.dims[l].stride[DV_OUT] == 1 &&
+            !dv_mul_i64(&tile, tile, c->n.dims[l].size))
+            return 1;
+    return tile >= MAX_STEP - 64;
+}
+
+// Rows of k that are each on a page of its own, more than are at hand: kernels
+// read them from a block in L1, that the one before has filled. Results are
+// packed tile by tile then, all that make up a line side by side.
+void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+{
+    const dv_nest_form *f = &c->form;
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    if (!asks(c) || f->n_k != 1 || !c->panels || c->on_way || c->n.combine ||
+        f->pack[DV_OUT] == DV_FORM_NEVER || c->row.rest || c->k[0].rest ||
+        c->col.rest || c->cols[0].n != 1 || c->cols[0].count[0] != 1 ||
+        !dv_form_many_pages((double)c->k[0].size,
+                            (double)(stride_of(c, f->k[0], f->in_row) * c->es)))
+        return;
+    int64_t bytes = c->row.size * c->k[0].size * c->es;
+    dv_gemm_shape s = {.m = (int32_t)c->row.size,
+                       .n = (int32_t)c->col.size,
+                       .k = (int32_t)c->k[0].size,
+                       .ldb = dv_round_up(c->col.size, c->lanes),
+                       .dtype = (uint8_t)c->n.dtype,
+                       .trans_a = 1};
+    if (bytes <= dv_form_most_near(l1) && dv_isa_brings(isa, &s) &&
+        !is_too_far(c, s.ldb * isa->bring_rows)) {
+        c->near_bytes = dv_round_up(bytes, 64);
+        c->tile_rows = isa->bring_rows;
+    }
+}
+
+int64_t ct_ldc(const dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    if (f->pack[DV_OUT] != DV_FORM_NEVER)
+        return dv_round_up(c->col.size, c->lanes);
+    if (f->row < 0 || c->row.size == 1)
+        return 0;
+    return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
+}
+
+// Blocks of rows that are packed follow each other in their buffer. Where their
+// results do so, too, they are rows of one kernel. But a panel of columns
+// writes a part of each row: with a short k these must come together in L1.
+void ct_join(dv_contract *c)
+{
+    const dv_nest_form *f = &c->form;
+    int one_panel = c->col.size <= (int64_t)c->panel_vectors * c->lanes;
+    if (c->n_loops <= c->n_shared ||
+        (!one_panel && c->k_size[0] < DV_FORM_LONG_K))
+        return;
+    const ct_loop *p = &c->loops[c->n_loops - 1];
+    if (p->pack || c->n.combine || c->on_way || f->row < 0 || f->col_turned ||
+        c->row.rest || c->k_rest[0] >= 0 ||
+        f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
+        p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
+        return;
+    // Steps that agree are those of a buffer: there are not too many.
+    if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
+        p->step[DV_OUT] / c->es == c->row.size * ct_ldc(c) &&
+        c->row.size * p->size < INT32_MAX / 64) {
+        c->at_once = (int32_t)p->size;
+        c->n_loops--;
+    }
+}
+
+// How the operand of the rows is read.
+static void set_rows(const dv_contract *c, dv_gemm_shape *s)
+{
+    const dv_nest_form *f = &c->form;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    if (f->pack[f->in_row] != DV_FORM_NEVER) {
+        s->trans_a = 1;
+        s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
+        s->lda = 0; // as wide as the panel
+    } else if (c->near_bytes) {
+        s->trans_a = 1;
+        s->ahead_a = DV_AHEAD_BRING;
+        s->lda = stride_of(c, k, f->in_row);
+        s->step_c = c->tile_step;
+    } else if (f->row_turned) {
+        s->trans_a = 1;
+        s->ahead_a = asks(c) ? DV_AHEAD_ASK : DV_AHEAD_NONE;
+        s->lda = s->k > 1 ? stride_of(c, k, f->in_row) : 0;
+    } else {
+        s->lda = s->m > 1 ? stride_of(c, f->row, f->in_row) : 0;
+    }
+}
+
+static void set_cols(const dv_contract *c, dv_gemm_shape *s)
+{
+    const dv_nest_form *f = &c->form;
+    int k = f->n_k ? f->k[f->n_k - 1] : -1;
+    if (c->on_way) {
+        s->ldb = stride_of(c, k, f->in_col);
+        s->pack_b = 1;
+        s->next_b = DV_NEXT_SPREAD;
+    } else if (c->panels) {
+        s->ldb = dv_round_up(s->n, c->lanes);
+        // Unless this panel is all there is.
+        s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
+                                          2 * s->ldb * c->k_size[0] * c->es;
+    } else if (f->col_turned) {
+        s->trans_b = 1;
+        s->ldb = s->n > 1 ? stride_of(c, f->col, f->in_col) : 0;
+    } else {
+        s->ldb = s->k > 1 ? stride_of(c, k, f->in_col) : 0;
+    }
+}
+
+typedef struct way {
+    int row, col, k, first, last; // 1: the rest; first and last to be added
+} way;
+
+static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
+{
+    const dv_nest_form *f = &c->form;
+    int batched =
+        f->n_k == 2 && !c->panels && f->pack[f->in_row] == DV_FORM_NEVER;
+    ct_kernel *to = &c->kernels[w.row][w.col][w.k][w.first][w.last];
+    for (int r = 0; r < c->cols[w.col].n; r++) {
+        dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype, .one_sum = 1};
+        s.m = (int32_t)(w.row ? c->row.rest : c->row.size * c->at_once);
+        s.n = c->cols[w.col].size[r];
+        s.k = (int32_t)c->k_size[w.k];
+        if (batched) {
+            s.k = (int32_t)size_in_way(c, 1, w.k);
+            s.batch = (int32_t)size_in_way(c, 0, w.k);
+            s.stride_a = stride_of(c, f->k[0], f->in_row);
+            s.stride_b = stride_of(c, f->k[0], f->in_col);
+        }
+        set_rows(c, &s);
+        set_cols(c, &s);
+        s.ldc = ct_ldc(c);
+        s.beta = w.first && (c->zero_first || c->n.combine) ? DV_SCALE_ZERO
+                                                            : DV_SCALE_ONE;
+        s.relu = w.last && c->relu_last && !c->n.combine;
+        s.stream = (uint8_t)c->streams;
+        DV_TRY(dv_jit_gemm(jit, &s, &to->run[r], diag));
+    }
+    return DV_OK;
+}
+
+// The order of sums is given: a kernel in place, or packed in blocks of k that
+// all tiles have, also where it would rather sum in lanes.
+static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
+                        dv_gemm_options *o)
+{
+    s->one_sum = 1;
+    o->k_block = (int32_t)(c->k_block ? c->k_block : s->k);
+    o->pack = c->n.dot == DV_DOT_ALWAYS                   ? -1
+              : c->k_block || (s->trans_b && !s->trans_a) ? 1
+                                                          : 0;
+}
+
+// What of sums are finished by a plan: they are rounded to what is stored, if
+// all of k is the plan's; a bias is added, if all rows or columns are.
+static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
+{
+    const dv_nest_form *f = &c->form;
+    int type = c->n.bias - 1, outside = 0, parts = 0;
+    for (int i = 0; i < f->n_loops; i++) {
+        outside |= (int)c->n.dims[i].type == type;
+        parts |= c->n.dims[i].type == DV_NEST_K;
+    }
+    if (c->n.dtype == DV_F16 || c->n.dtype == DV_BF16) {
+        s->ctype = (uint8_t)c->n.dtype;
+        if (parts)
+            return dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                           "nest %s would round parts of its sums", c->n.name);
+    }
+    if (!c->n.bias)
+        return DV_OK;
+    if (!outside && f->row >= 0 && (int)c->n.dims[f->row].type == type)
+        s->bias = DV_BIAS_M;
+    else if (!outside && f->col >= 0 && (int)c->n.dims[f->col].type == type)
+        s->bias = DV_BIAS_N;
+    return s->bias
+               ? DV_OK
+               : dv_fail(diag, DV_E_NEST, (dv_loc){c->n.src, c->n.off},
+                         "the bias of nest %s is not of its kernel", c->n.name);
+}
+
+dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
+                        const dv_contract_options *options, dv_diag *diag)
+{
+    dv_gemm_shape s = {.dtype = (uint8_t)c->n.dtype};
+    int32_t count = c->n_shared ? c->threads : 1;
+    dv_gemm_options o = {.threads = c->n_shared ? 1 : c->threads,
+                         .l1_bytes = options->l1_bytes,
+                         .l2_bytes = options->l2_bytes,
+                         .l3_bytes = options->l3_bytes};
+    o.parts_each = !ct_is_one_product(c); // many cannot be taken by others
+    s.m = (int32_t)c->row.size;
+    s.n = (int32_t)c->col.size;
+    s.k = (int32_t)c->k_size[0];
+    set_rows(c, &s);
+    set_cols(c, &s);
+    s.ldc = ct_ldc(c);
+    s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
+    s.relu = (uint8_t)c->relu_last;
+    s.stream = (uint8_t)c->streams;
+    // Both rows of k: rather packed than summed across vectors.
+    int small = s.m < 8 || s.n < 8 || s.k < 8;
+    if (s.trans_b && !s.trans_a && (!small || options->one_sum))
+        o.pack = 1;
+    s.one_sum = options->one_sum != 0;
+    if (c->n.narrow)
+        s.dtype = c->n.narrow;
+    if (c->n.k_order == DV_K_AS_IT_IS)
+        follow_sums(c, &s, &o);
+    DV_TRY(set_end(c, &s, diag));
+    c->plans = dv_alloc((size_t)count * sizeof *c->plans);
+    if (!c->plans)
+        return dv_nomem(diag);
+    for (; c->n_plans < count; c->n_plans++)
+        DV_TRY(dv_gemm_plan_create(&c->plans[c->n_plans], jit, &s, &o, diag));
+    return DV_OK;
+}
+
+dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
+{
+    const dv_nest_form *f = &c->form;
+    if (asks(c) && f->n_k == 1 && dv_jit_isa(jit)->vector_bytes == 16)
+        c->ask_step = stride_of(c, f->k[0], f->in_row) * c->es;
+    for (int row = 0; row <= (c->row.rest > 0); row++)
+        for (int col = 0; col <= (c->col.rest > 0); col++)
+            for (int k = 0; k < n_ways(c); k++)
+                for (int touch = 0; touch < 4; touch++)
+                    DV_TRY(make_kernel(
+                        c, jit, (way){row, col, k, touch & 1, touch >> 1},
+                        diag));
+    return DV_OK;
+}
+
+// -- Axes of a packed block --------------------------------------------------
+
+static ct_axis axis_of(const dv_contract *c, int dim, int operand)
+{
+    const dv_nest_dim *d = &c->n.dims[dim];
+    return (ct_axis){.size = d->size,
+                     .whole = d->whole,
+                     .unit = c->tiles.unit[dim],
+                     .from = d->size > 1 ? d->stride[operand] * c->es : 0,
+                     .reach = d->stride[operand],
+                     .loop = -1,
+                     .outer = c->tiles.outer[dim],
+                     .k = -1};
+}
+
+static int is_near(const ct_axis *x)
+{
+    enum { PAGE_BYTES = 4096 };
+    return x->size > 1 && llabs(x->from) < PAGE_BYTES;
+}
+
+// Large steps in the tensor outermost: what lies together is moved together.
+// Results are gone through in the order of their buffer, but what is on one
+// page of the tensor stays together. Tiles step further than what they are made
+// of, in either, so that they stay around it.
+// The kernel's k come last: where they are in a panel depends on the loops.
+static int is_before(const ct_axis *a, const ct_axis *b, int results)
+{
+    if ((a->k >= 0) != (b->k >= 0))
+        return a->k < 0;
+    if (results && is_near(a) != is_near(b))
+        return is_near(b);
+    if (results && !is_near(a))
+        return a->to >= b->to;
+    return llabs(a->reach) >= llabs(b->reach);
+}
+
+static void sort_axes(ct_mover *m)
+{
+    for (int i = 1; i < m->n_axes; i++)
+        for (int j = i; j > 0; j--) {
+            ct_axis a = m->axes[j - 1], b = m->axes[j];
+            if (is_before(&a, &b, m->operand == DV_OUT))
+                break;
+            m->axes[j - 1] = b;
+            m->axes[j] = a;
+        }
+}
+
+// Rows are those of a tile, and an axis of tiles. None is cut short.
+static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
+{
+    ct_axis *x = &m->axes[m->n_axes++];
+    rows->whole = 0;
+    rows->outer = -1;
+    *x = *rows;
+    rows->size = c->tile_rows;
+    x->size /= c->tile_rows;
+    x->from *= c->tile_rows;
+    x->to = c->tile_step * c->es;
+}
+
+static void list_axes(const dv_contract *c, ct_mover *m)
+{
+    int o = m->operand, at = -1;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].pack >> o & 1)
+            at = l;
+    for (int l = at + 1; l < c->n_loops; l++) {
+        if (!c->n.dims[l].stride[o])
+            continue;
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, l, o);
+        x->loop = l;
+        x->to = c->loops[l].step[o];
+    }
+    if (o == DV_OUT && c->form.row >= 0) {
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, c->form.row, o);
+        x->to = dv_round_up(c->col.size, c->lanes) * c->es;
+        if (c->tile_step)
+            add_tiles(c, m, x);
+    }
+    for (int i = 0; o != DV_OUT && i < c->form.n_k; i++) {
+        ct_axis *x = &m->axes[m->n_axes++];
+        *x = axis_of(c, c->form.k[i], o);
+        x->k = i;
+    }
+}
+
+// Steps of an axis in panels that are `wide`, in elements.
+static int64_t step_to(const dv_contract *c, const ct_axis *x, int64_t wide,
+                       int k_way)
+{
+    if (x->k < 0)
+        return x->to / c->es;
+    for (int i = x->k + 1; i < c->form.n_k; i++)
+        wide *= size_in_way(c, i, k_way);
+    return wide;
+}
+
+static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
+{
+    for (int i = 0; x->loop >= 0 && i < m->n_axes; i++)
+        if (m->axes[i].outer == x->loop)
+            return 1;
+    return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
+}
+
+// Of two axes for a move: many rows, since those to come are asked for some
+// rows ahead, and then near ones.
+static int is_better(const ct_axis *a, const ct_axis *b)
+{
+    if (a->size >= 2 * b->size || b->size >= 2 * a->size)
+        return a->size > b->size;
+    return a->from < b->from;
+}
+
+// So much of an axis is moved at once: no more than there is from row to row,
+// where rows overlap (windows of a convolution). 0: too little for a move.
+static int64_t turned_at_once(const ct_mover *m, const ct_axis *x, int64_t far)
+{
+    enum { LEAST = 8 };
+    if (far >= x->size)
+        return x->size;
+    return m->operand == DV_OUT || far < LEAST ? 0 : far;
+}
+
+// The other axis of the move: what is unit stride in the tensor; or, where
+// `across` is, the nearest whose steps are long enough.
+static int find_along(const dv_contract *c, const ct_mover *m)
+{
+    int64_t wide = m->across.size, far = m->across.from / c->es;
+    int copies = m->across.from == c->es || wide == 1, best = -1;
+    for (int i = 0; i < m->n_axes; i++) {
+        const ct_axis *x = &m->axes[i];
+        int64_t step = x->from / c->es;
+        if (has_tiles_inside(m, x) || x->size > INT32_MAX / 64)
+            continue;
+        if (copies ? step < wide || step > MAX_STEP
+                   : step != 1 || !turned_at_once(m, x, far))
+            continue;
+        if (x->k < 0 && x->to / c->es > MAX_STEP)
+            continue;
+        if (best < 0 || is_better(x, &m->axes[best]))
+            best = i;
+    }
+    return best;
+}
+
+static void drop_axis(ct_mover *m, int i)
+{
+    for (m->n_axes--; i < m->n_axes; i++)
+        m->axes[i] = m->axes[i + 1];
+}
+
+static void choose_move(const dv_contract *c, ct_mover *m)
+{
+    int64_t far = m->across.from / c->es;
+    int copies = m->across.from == c->es || m->across.size == 1;
+    int i = find_along(c, m);
+    m->along = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
+    m->by_row = copies;
+    if (i >= 0) {
+        m->along = m->axes[i];
+        drop_axis(m, i);
+    }
+    m->scalar = !copies && (far < 1 || far > MAX_STEP);
+    m->chunk = m->along.size;
+    if (!copies && i >= 0)
+        m->chunk = turned_at_once(m, &m->along, far);
+    if (copies && m->operand != DV_OUT && m->chunk > CHUNK)
+        m->chunk = CHUNK;
+}
+
+// -- Moves -------------------------------------------------------------------
+
+// The move of one panel into the buffer, or out of it.
+static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
+                                int64_t wide, int64_t along, int k_way,
+                                int back)
+{
+    int64_t padded =
+        m->operand == c->form.in_col ? dv_round_up(wide, c->lanes) : wide;
+    int64_t from = m->along.size > 1 ? m->along.from / c->es : wide;
+    int64_t to =
+        m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
+    int64_t across = wide > 1 ? m->across.from / c->es : along;
+    dv_move_shape s = {.dtype = (uint8_t)c->n.dtype};
+    if (m->by_row) { // rows of `wide` elements, `along` apart
+        s.move = DV_MOVE_COPY;
+        s.rows = (int32_t)along;
+        s.cols = (int32_t)wide;
+        s.lds = back ? to : from;
+        s.ldd = back ? from : to;
+        return s;
+    }
+    s.move = DV_MOVE_TRANSPOSE;
+    s.rows = (int32_t)(back ? along : wide);
+    s.cols = (int32_t)(back ? wide : along);
+    s.lds = back ? to : across;
+    s.ldd = back ? across : to;
+    return s;
+}
+
+static dv_status make_moves(const dv_contract *c, ct_mover *m, dv_jit *jit,
+                            int rest, int k_way, dv_diag *diag)
+{
+    int64_t whole = m->along.whole;
+    int64_t along[3] = {m->chunk, m->along.size % m->chunk,
+                        whole ? whole % m->along.size % m->chunk : 0};
+    const ct_cut *cut = &m->cuts[rest];
+    for (int r = 0; r < cut->n; r++)
+        for (int a = 0; a < 3; a++) {
+            if (!along[a])
+                continue;
+            dv_move_shape s =
+                move_shape(c, m, cut->size[r], along[a], k_way, 0);
+            DV_TRY(dv_jit_move(jit, &s, &m->in[rest][r][k_way][a], diag));
+            if (m->operand != DV_OUT)
+                continue;
+            s = move_shape(c, m, cut->size[r], along[a], k_way, 1);
+            DV_TRY(dv_jit_move(jit, &s, &m->back[rest][k_way][a], diag));
+        }
+    return DV_OK;
+}
+
+dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
+{
+    ct_mover *m = &c->movers[operand];
+    int is_row = operand == c->form.in_row;
+    int dim = is_row ? c->form.row : c->form.col;
+    m->operand = operand;
+    list_axes(c, m);
+    sort_axes(m);
+    m->across = (ct_axis){.size = 1, .loop = -1, .outer = -1, .k = -1};
+    if (dim >= 0)
+        m->across = axis_of(c, dim, operand);
+    m->prim = dim < 0 ? NULL : is_row ? &c->row : &c->col;
+    m->cuts = is_row ? c->rows : operand == DV_OUT ? c->out : c->cols;
+    choose_move(c, m);
+    for (int rest = 0; rest <= (m->prim && m->prim->rest); rest++)
+        for (int k = 0; k < (operand == DV_OUT ? 1 : n_ways(c)); k++)
+            if (!m->scalar)
+                DV_TRY(make_moves(c, m, jit, rest, k, diag));
+    return DV_OK;
+}
+
+// -- Results that no cache holds ---------------------------------------------
+
+// Does no cache hold out, and is every element written once?
+static int streams(const dv_contract *c, const dv_isa *isa,
+                   const dv_contract_options *o)
+{
+    int64_t lo, hi, l3 = o->l3_bytes ? o->l3_bytes : CT_COMMON_L3;
+    if (!isa->streams || c->form.pack[DV_OUT] != DV_FORM_NEVER ||
+        c->n.combine || !c->zero_first || c->n.behind ||
+        ct_touches_last(&c->n) || !dv_nest_extent(&c->n, DV_OUT, &lo, &hi) ||
+        (hi - lo) / 2 < l3 / c->es)
+        return 0;
+    for (int l = 0; l < c->n_loops; l++)
+        if (c->loops[l].is_k)
+            return 0;
+    return 1;
+}
+
+// Rows that follow each other are written as whole lines if those of a panel
+// are: panels are a little higher or lower then.
+static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
+{
+    enum { MOST = 12, LEAST = 4, LINE = 64 };
+    int64_t row = c->col.size * c->es;
+    int32_t n = (int32_t)c->row.size;
+    if (c->form.row < 0 || c->col.whole || c->row.whole || row % LINE == 0 ||
+        c->n.dims[c->form.row].stride[DV_OUT] != c->col.size ||
+        row > 2 * c->lanes * c->es)
+        return rows;
+    for (int32_t h = MOST; h >= LEAST; h--) {
+        dv_cut cut = dv_cut_even(n, h);
+        if (!cut.n_larger && cut.size * row % LINE == 0)
+            return h;
+    }
+    return rows;
+}
+
+void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
+{
+    c->streams = streams(c, isa, o);
+    if (c->streams)
+        c->panel_rows = panel_for_lines(c, c->panel_rows);
+}

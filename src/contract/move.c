@@ -1,0 +1,163 @@
+// Packing blocks and putting results back: loops around generated moves.
+#include "base/math.h"
+#include "contract/state.h"
+#include <string.h>
+
+int64_t ct_turns(const ct_thread *t, int64_t size, int64_t whole, int64_t unit,
+                 int32_t outer, int64_t *from)
+{
+    *from = outer < 0 ? 0 : t->at[outer];
+    return whole ? dv_min_i64(size, dv_ceil_div(whole - *from, unit)) : size;
+}
+
+int ct_is_rest(const ct_thread *t, const ct_prim *p)
+{
+    return p->rest && t->at[p->outer] + p->size > p->whole;
+}
+
+int ct_k_way(const dv_contract *c, const ct_thread *t)
+{
+    int way = 0;
+    if (c->k_rest[0] >= 0)
+        way |= ct_is_rest(t, &c->k[c->k_rest[0]]);
+    if (c->k_rest[1] >= 0)
+        way |= ct_is_rest(t, &c->k[c->k_rest[1]]) << 1;
+    return way;
+}
+
+typedef struct hand {
+    const dv_contract *c;
+    const ct_mover *m;
+    ct_thread *t;
+    unsigned char *tensor, *buffer;
+    int64_t k_at; // elements of k before the one at hand, in a panel
+    int back;
+    dv_move_fn whole; // does all that is inside the axes; NULL: none does
+} hand;
+
+// An element at a time: for steps that no move takes.
+static void by_elements(const hand *h, unsigned char *tensor,
+                        unsigned char *buffer, int64_t n)
+{
+    size_t es = (size_t)h->c->es;
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char *x = tensor + i * h->m->across.from,
+                      *y = buffer + i * h->c->es;
+        memcpy(h->back ? x : y, h->back ? y : x, es);
+    }
+}
+
+// Steps of the move's other axis in the buffer, in bytes.
+static int64_t along_step(const hand *h, int64_t wide);
+
+// Rows (or what lies along) `at` to `at + n` of all panels.
+static void panels(const hand *h, int64_t at, int which)
+{
+    const ct_mover *m = h->m;
+    const dv_contract *c = h->c;
+    int rest = m->prim ? ct_is_rest(h->t, m->prim) : 0;
+    int way = m->operand == DV_OUT ? 0 : ct_k_way(c, h->t);
+    const ct_cut *cut = &m->cuts[rest];
+    unsigned char *tensor = h->tensor + at * m->along.from, *panel = h->buffer;
+    for (int r = 0; r < cut->n; r++) {
+        int64_t wide = cut->size[r];
+        if (m->operand == c->form.in_col)
+            wide = (wide + c->lanes - 1) & -(int64_t)c->lanes; // a power of 2
+        int64_t off = h->k_at * wide * c->es + at * along_step(h, wide);
+        for (int32_t i = 0; i < cut->count[r]; i++) {
+            unsigned char *to = panel + off;
+            if (m->scalar)
+                by_elements(h, tensor, to, cut->size[r]);
+            else if (h->back)
+                m->back[rest][way][which](to, tensor);
+            else
+                m->in[rest][r][way][which](tensor, to);
+            tensor += cut->size[r] * m->across.from;
+            panel += wide * c->k_size[way] * c->es;
+        }
+    }
+}
+
+static void block(const hand *h)
+{
+    const ct_axis *x = &h->m->along;
+    int64_t from, n = ct_turns(h->t, x->size, x->whole, 1, x->outer, &from);
+    int64_t chunk = h->m->chunk;
+    for (int64_t i = 0; i < n; i += chunk)
+        panels(h, i, n - i >= chunk ? 0 : n == x->size ? 1 : 2);
+}
+
+// Elements of k that a step of k dimension i goes over.
+static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
+{
+    int64_t n = 1;
+    for (int j = i + 1; j < c->form.n_k; j++)
+        n *= ct_is_rest(t, &c->k[j]) ? c->k[j].rest : c->k[j].size;
+    return n;
+}
+
+static int64_t along_step(const hand *h, int64_t wide)
+{
+    const ct_axis *x = &h->m->along;
+    return x->k < 0 ? x->to : k_step(h->c, h->t, x->k) * wide * h->c->es;
+}
+
+// The axes from a on. As deep as there are axes.
+static void along_axes(const hand *h, int a)
+{
+    if (a == h->m->n_axes) {
+        block(h);
+        return;
+    }
+    const ct_axis *x = &h->m->axes[a];
+    int64_t from,
+        n = ct_turns(h->t, x->size, x->whole, x->unit, x->outer, &from);
+    if (h->whole && a == h->m->n_axes - 1) {
+        for (int64_t i = 0; i < n; i++)
+            h->whole(h->buffer + i * x->to, h->tensor + i * x->from);
+        return;
+    }
+    hand w = *h;
+    int64_t k_step_elems = x->k < 0 ? 0 : k_step(h->c, h->t, x->k);
+    for (int64_t i = 0; i < n; i++) {
+        if (x->loop >= 0)
+            h->t->at[x->loop] = from + i * x->unit;
+        along_axes(&w, a + 1);
+        w.tensor += x->from;
+        w.buffer += x->to;
+        w.k_at += k_step_elems;
+    }
+}
+
+void ct_pack(const dv_contract *c, ct_thread *t, int operand,
+             const unsigned char *from)
+{
+    hand h = {.c = c,
+              .m = &c->movers[operand],
+              .t = t,
+              .tensor = (unsigned char *)from,
+              .buffer = t->buffer[operand]};
+    along_axes(&h, 0);
+}
+
+// The one move that puts a block of results back, wherever it is.
+static dv_move_fn whole_move(const ct_mover *m)
+{
+    int one = !m->scalar && !(m->prim && m->prim->rest) && !m->along.whole &&
+              m->chunk == m->along.size && m->cuts[0].n == 1 &&
+              m->cuts[0].count[0] == 1;
+    return one ? m->back[0][0][0] : NULL;
+}
+
+void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to)
+{
+    const ct_mover *m = &c->movers[DV_OUT];
+    hand h = {.c = c,
+              .m = m,
+              .t = t,
+              .tensor = to,
+              .buffer = t->buffer[DV_OUT],
+              .back = 1,
+              .whole = whole_move(m)};
+    along_axes(&h, 0);
+}

@@ -1,0 +1,344 @@
+// Everything that moves elements between ranks: copies, other distributions,
+// whole arrays and boxes in and out, halos.
+#include "base/math.h"
+#include "darray/darray.h"
+#include <inttypes.h>
+#include <string.h>
+
+// Load, go, unload: once.
+static dv_status carry(dv_peers *p, const dv_cargo *c, int64_t bytes,
+                       const dv_mem *from, const dv_mem *to, dv_diag *diag)
+{
+    dv_ferry *f = NULL;
+    DV_TRY(dv_ferry_create(&f, p, c, bytes, diag));
+    dv_status st = dv_ferry_start(f, from, diag);
+    if (st == DV_OK)
+        st = dv_ferry_wait(f, to, diag);
+    dv_ferry_destroy(f);
+    return st;
+}
+
+// -- Copies ----------------------------------------------------------------
+
+static dv_status check_pair(const dv_darray *to, const dv_darray *from,
+                            dv_diag *diag)
+{
+    DV_TRY(dv_darray_idle(to, diag));
+    if (to->peers != from->peers)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "the two arrays are on different teams");
+    if (to->type != from->type)
+        return dv_fail(
+            diag, DV_E_DTYPE, DV_NOWHERE, "elements of %s are copied to %s",
+            dv_elem_get(from->type)->name, dv_elem_get(to->type)->name);
+    int same = to->dist.n_dims == from->dist.n_dims;
+    for (int i = 0; same && i < to->dist.n_dims; i++)
+        if (to->dist.shape[i] != from->dist.shape[i])
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "dim %d has %" PRId64 " elements there, %" PRId64
+                           " here",
+                           i, from->dist.shape[i], to->dist.shape[i]);
+    if (!same)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "an array of %d dims is copied to one of %d",
+                       from->dist.n_dims, to->dist.n_dims);
+    return DV_OK;
+}
+
+// What this rank owns of both. Arrays that share memory may overlap, and what
+// comes in must not meet what is still to be read: then by way of `aside`.
+static void copy_own(dv_darray *to, const dv_darray *from, const dv_mem *aside,
+                     int into)
+{
+    dv_box both = dv_box_inner(&to->own, &from->own);
+    int64_t bytes = dv_darray_bytes(to);
+    if (!aside)
+        dv_mem_copy(&to->mem, &from->mem, &both, bytes);
+    else if (into)
+        dv_mem_copy(aside, &from->mem, &both, bytes);
+    else
+        dv_mem_copy(&to->mem, aside, &both, bytes);
+}
+
+static dv_status copy_parts(dv_darray *to, const dv_darray *from, dv_diag *diag)
+{
+    dv_peers *p = to->peers;
+    dv_exchange *e = NULL;
+    dv_ferry *f = NULL;
+    dv_diag *mine = dv_diag_create();
+    dv_box both = dv_box_inner(&to->own, &from->own);
+    int64_t bytes = dv_darray_bytes(to);
+    int shared = to->share == from->share && !dv_box_empty(&both);
+    dv_mem aside = {0};
+    dv_status st =
+        dv_dist_move(&e, &from->dist, &to->dist, p->comm->rank, mine);
+    if (st == DV_OK && shared) {
+        char *room = dv_alloc((size_t)(dv_box_elems(&both) * bytes));
+        st = room ? DV_OK : dv_nomem(mine);
+        aside = dv_mem_rows(room, &both, bytes);
+    }
+    st = dv_peers_settle(p, st, mine, diag);
+    if (st == DV_OK)
+        st = dv_ferry_create(
+            &f, p,
+            &(dv_cargo){e->sends, e->receives, e->n_sends, e->n_receives},
+            bytes, diag);
+    if (st == DV_OK)
+        st = dv_ferry_start(f, &from->mem, diag);
+    if (st == DV_OK) {
+        copy_own(to, from, shared ? &aside : NULL, 1);
+        st = dv_ferry_wait(f, &to->mem, diag);
+        if (shared)
+            copy_own(to, from, &aside, 0);
+    }
+    dv_ferry_destroy(f);
+    dv_exchange_destroy(e);
+    dv_release(aside.data);
+    return st;
+}
+
+dv_status dv_darray_copy(dv_darray *to, const dv_darray *from, dv_diag *diag)
+{
+    DV_TRY(check_pair(to, from, diag));
+    uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
+    DV_TRY(dv_peers_meet(to->peers, "copy of an array", h, diag));
+    return copy_parts(to, from, diag);
+}
+
+dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
+                         const dv_dist *dist, const dv_halo *halo,
+                         dv_diag *diag)
+{
+    dv_darray *to = NULL;
+    DV_TRY(dv_darray_create(&to, a->peers, a->type, dist, halo, diag));
+    dv_status st = dv_darray_copy(to, a, diag);
+    if (st == DV_OK && halo)
+        st = dv_darray_halo(to, diag);
+    if (st == DV_OK)
+        *out = to;
+    else
+        dv_darray_destroy(to);
+    return st;
+}
+
+// -- All of it in one place ------------------------------------------------
+
+// Own boxes on their way to or from ranks with all of the array.
+typedef struct whole_move {
+    const dv_darray *a;
+    int64_t root;
+    dv_pieces sends, receives;
+    dv_arena arena;
+} whole_move;
+
+static int push(dv_pieces *l, dv_arena *arena, int64_t rank, const dv_box *b)
+{
+    if (dv_box_empty(b))
+        return 1;
+    dv_piece *p = DV_PUSH(arena, dv_piece, l->at, l->n, l->cap);
+    if (!p)
+        return 0;
+    *p = (dv_piece){rank, *b};
+    return 1;
+}
+
+static int gather_pieces(whole_move *m)
+{
+    const dv_dist *d = &m->a->dist;
+    const dv_comm *c = m->a->peers->comm;
+    int has_all = m->root < 0 || m->root == c->rank;
+    for (int64_t r = 0; r < c->size; r++) {
+        if (r == c->rank)
+            continue;
+        // r gets ours if it asks us and not a copy of ours.
+        if ((m->root < 0 || m->root == r) && dv_dist_asks(d, r, c->rank) &&
+            !push(&m->sends, &m->arena, r, &m->a->own))
+            return 0;
+        dv_box theirs = dv_dist_own(d, r);
+        if (has_all && dv_dist_asks(d, c->rank, r) &&
+            !push(&m->receives, &m->arena, r, &theirs))
+            return 0;
+    }
+    return 1;
+}
+
+static int scatter_pieces(whole_move *m)
+{
+    const dv_comm *c = m->a->peers->comm;
+    if (m->root < 0)
+        return 1;
+    if (m->root != c->rank)
+        return push(&m->receives, &m->arena, m->root, &m->a->own);
+    for (int64_t r = 0; r < c->size; r++) {
+        dv_box theirs = dv_dist_own(&m->a->dist, r);
+        if (r != c->rank && !push(&m->sends, &m->arena, r, &theirs))
+            return 0;
+    }
+    return 1;
+}
+
+static dv_status check_whole(const dv_darray *a, int64_t root, const char *what,
+                             dv_diag *diag)
+{
+    if (root < -1 || root >= a->peers->comm->size)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "rank %" PRId64 " of a team of %" PRId64, root,
+                       a->peers->comm->size);
+    uint64_t h = dv_hash(dv_darray_hash(a, DV_HASH), &root, sizeof root);
+    return dv_peers_meet(a->peers, what, h, diag);
+}
+
+static dv_box whole_box(const dv_dist *d)
+{
+    dv_box b = {.n_dims = d->n_dims};
+    for (int i = 0; i < d->n_dims; i++)
+        b.dim[i] = (dv_range){0, d->shape[i]};
+    return b;
+}
+
+static dv_status move_whole(const dv_darray *a, int64_t root, char *whole,
+                            int gather, dv_diag *diag)
+{
+    int64_t bytes = dv_darray_bytes(a);
+    dv_box all = whole_box(&a->dist);
+    dv_mem rows = dv_mem_rows(whole, &all, bytes);
+    whole_move m = {.a = a, .root = root};
+    dv_diag *mine = dv_diag_create();
+    int here = root < 0 || root == a->peers->comm->rank;
+    dv_status st = DV_OK;
+    if (!(gather ? gather_pieces(&m) : scatter_pieces(&m)))
+        st = dv_nomem(mine);
+    else if (here && !whole && !dv_box_empty(&all))
+        st = dv_fail(mine, DV_E_USAGE, DV_NOWHERE,
+                     "no memory is given for %" PRId64 " elements",
+                     dv_box_elems(&all));
+    st = dv_peers_settle(a->peers, st, mine, diag);
+    if (st == DV_OK) {
+        dv_cargo c = {m.sends.at, m.receives.at, (size_t)m.sends.n,
+                      (size_t)m.receives.n};
+        st = carry(a->peers, &c, bytes, gather ? &a->mem : &rows,
+                   gather ? &rows : &a->mem, diag);
+    }
+    if (st == DV_OK && here)
+        dv_mem_copy(gather ? &rows : &a->mem, gather ? &a->mem : &rows, &a->own,
+                    bytes);
+    dv_arena_free(&m.arena);
+    return st;
+}
+
+dv_status dv_darray_gather(const dv_darray *a, int64_t root, void *whole,
+                           dv_diag *diag)
+{
+    DV_TRY(check_whole(a, root, "gathering of an array", diag));
+    return move_whole(a, root, whole, 1, diag);
+}
+
+dv_status dv_darray_scatter(dv_darray *a, int64_t root, const void *whole,
+                            dv_diag *diag)
+{
+    DV_TRY(dv_darray_idle(a, diag));
+    DV_TRY(check_whole(a, root, "scattering of an array", diag));
+    return move_whole(a, root, (char *)(uintptr_t)whole, 0, diag);
+}
+
+// -- Boxes -----------------------------------------------------------------
+
+// All ranks have a view of the box, or none.
+static dv_status box_view(dv_darray **out, const dv_darray *a,
+                          const dv_box *global_box, dv_diag *diag)
+{
+    dv_slice s[DV_MAX_DIMS];
+    if (global_box->n_dims != a->dist.n_dims)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "a box of %d dims of an array of %d", global_box->n_dims,
+                       a->dist.n_dims);
+    for (int i = 0; i < a->dist.n_dims; i++)
+        s[i] = (dv_slice){global_box->dim[i].off, global_box->dim[i].size, 1};
+    dv_darray *v = NULL;
+    dv_diag *mine = dv_diag_create();
+    dv_status st = dv_darray_view(&v, a, s, mine);
+    if (st != DV_OK && st != DV_E_NOMEM) { // the same everywhere
+        dv_diag_move(diag, mine);
+        dv_diag_destroy(mine);
+        return st;
+    }
+    st = dv_peers_settle(a->peers, st, mine, diag);
+    if (st == DV_OK)
+        *out = v;
+    else
+        dv_darray_destroy(v);
+    return st;
+}
+
+dv_status dv_darray_get(const dv_darray *a, const dv_box *global_box,
+                        int64_t root, void *out, dv_diag *diag)
+{
+    dv_darray *v = NULL;
+    DV_TRY(box_view(&v, a, global_box, diag));
+    dv_status st = dv_darray_gather(v, root, out, diag);
+    dv_darray_destroy(v);
+    return st;
+}
+
+dv_status dv_darray_set(dv_darray *a, const dv_box *global_box, int64_t root,
+                        const void *in, dv_diag *diag)
+{
+    dv_darray *v = NULL;
+    DV_TRY(dv_darray_idle(a, diag));
+    DV_TRY(box_view(&v, a, global_box, diag));
+    dv_status st = dv_darray_scatter(v, root, in, diag);
+    dv_darray_destroy(v);
+    return st;
+}
+
+// -- Halos -----------------------------------------------------------------
+
+static dv_status make_ferry(dv_darray *a, dv_diag *diag)
+{
+    dv_exchange *e = NULL;
+    dv_peers *p = a->peers;
+    dv_diag *mine = dv_diag_create();
+    dv_status st = dv_dist_halo(&e, &a->dist, p->comm->rank, a->halo.before,
+                                a->halo.after, a->halo.corners, mine);
+    st = dv_peers_settle(p, st, mine, diag);
+    if (st == DV_OK)
+        st = dv_ferry_create(
+            &a->ferry, p,
+            &(dv_cargo){e->sends, e->receives, e->n_sends, e->n_receives},
+            dv_darray_bytes(a), diag);
+    dv_exchange_destroy(e);
+    return st;
+}
+
+dv_status dv_darray_halo_start(dv_darray *a, dv_diag *diag)
+{
+    DV_TRY(dv_darray_idle(a, diag));
+    if (a->is_view)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a view has no halo of its own: update the array's");
+    DV_TRY(dv_peers_meet(a->peers, "halo of an array",
+                         dv_darray_hash(a, DV_HASH), diag));
+    if (!a->ferry)
+        DV_TRY(make_ferry(a, diag));
+    DV_TRY(dv_ferry_start(a->ferry, &a->mem, diag));
+    a->share->under_way = 1;
+    return DV_OK;
+}
+
+dv_status dv_darray_halo_wait(dv_darray *a, dv_diag *diag)
+{
+    if (!a->share->under_way)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "no halo of the array is under way");
+    if (a->is_view)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "a view has no halo of its own: wait for the array's");
+    a->share->under_way = 0;
+    return dv_ferry_wait(a->ferry, &a->mem, diag);
+}
+
+dv_status dv_darray_halo(dv_darray *a, dv_diag *diag)
+{
+    DV_TRY(dv_darray_halo_start(a, diag));
+    return dv_darray_halo_wait(a, diag);
+}

@@ -1,0 +1,263 @@
+// A rank's end of a team: over MPI, as a thread among threads, or alone.
+#define _POSIX_C_SOURCE 200809L
+#include "darray/darray.h"
+#include "team/mpi.h"
+#include <inttypes.h>
+#include <pthread.h>
+
+enum { MAX_THREADS = 256 };
+
+// -- Agreeing --------------------------------------------------------------
+
+int32_t dv_peers_wire(dv_peers *p)
+{
+    int32_t n = p->n_wires;
+    p->n_wires = n == INT32_MAX ? 0 : n + 1;
+    return n;
+}
+
+dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
+                        dv_diag *diag)
+{
+    if (!p->comm->checked)
+        return DV_OK;
+    hash = dv_hash(hash, &p->n_wires, sizeof p->n_wires);
+    return dv_comm_same(p->comm, hash, what, diag);
+}
+
+dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
+                          dv_diag *diag)
+{
+    // Alone, or when all have the same words already, they are said as they
+    // are.
+    if (p->comm->size == 1) {
+        dv_diag_move(diag, mine);
+        dv_diag_destroy(mine);
+        return st;
+    }
+    st = dv_comm_settle(p->comm, st, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
+
+// -- Making them -----------------------------------------------------------
+
+static dv_status make(dv_peers **out, dv_comm *comm, dv_local *local,
+                      dv_diag *diag)
+{
+    dv_peers *p = dv_alloc(sizeof *p);
+    if (!p)
+        return dv_nomem(diag);
+    *p = (dv_peers){.comm = comm, .local = local, .leaves = local != NULL};
+    *out = p;
+    return DV_OK;
+}
+
+dv_status dv_peers_alone(dv_peers **out, dv_diag *diag)
+{
+    dv_local *l = NULL;
+    DV_TRY(dv_local_create(&l, 1, diag));
+    dv_status st = make(out, dv_local_rank(l, 0), l, diag);
+    if (st != DV_OK)
+        dv_local_destroy(l);
+    return st;
+}
+
+dv_status dv_peers_mpi(dv_peers **out, const void *mpi_comm,
+                       const dv_member_options *options, dv_diag *diag)
+{
+    dv_mpi_options o = {0};
+    if (options) {
+        o.timeout_s = options->timeout_s;
+        o.checked = options->checked;
+        o.max_bytes = options->max_message_bytes;
+    }
+    dv_comm *comm = NULL;
+    dv_peers *p = NULL;
+    DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
+    dv_diag *mine = dv_diag_create();
+    dv_status st = make(&p, comm, NULL, mine);
+    st = dv_comm_settle(comm, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK) {
+        *out = p;
+        return DV_OK;
+    }
+    dv_release(p);
+    dv_mpi_destroy(comm);
+    return st;
+}
+
+void dv_peers_destroy(dv_peers *p)
+{
+    if (!p)
+        return;
+    if (!p->local)
+        dv_mpi_destroy(p->comm);
+    else if (p->leaves)
+        dv_local_leave(p->local);
+    dv_release(p);
+}
+
+int64_t dv_peers_rank(const dv_peers *p)
+{
+    return p->comm->rank;
+}
+
+int64_t dv_peers_size(const dv_peers *p)
+{
+    return p->comm->size;
+}
+
+void dv_peers_sent(const dv_peers *p, int64_t *bytes, int64_t *messages)
+{
+    if (bytes)
+        *bytes = p->sent_bytes;
+    if (messages)
+        *messages = p->sent_messages;
+}
+
+// -- A part of a team ------------------------------------------------------
+
+// Within one process the first rank of a colour makes the team and shows it to
+// the others: everybody hears everybody's colour and pointer, in turn.
+static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
+                             dv_diag *diag)
+{
+    dv_comm *c = p->comm;
+    int64_t n = 0, me = 0, first = -1;
+    for (int64_t r = 0; r < c->size; r++) {
+        int64_t theirs = colour;
+        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
+        if (st != DV_OK)
+            return dv_comm_error(c, st, diag);
+        if (theirs != colour)
+            continue;
+        first = first < 0 ? r : first;
+        me += r < c->rank;
+        n++;
+    }
+    dv_diag *mine = dv_diag_create();
+    dv_local *team = NULL;
+    dv_peers *sub = NULL;
+    dv_status st = DV_OK;
+    if (first == c->rank)
+        st = dv_local_create(&team, n, mine);
+    if (team)
+        dv_local_part(p->local, team);
+    for (int64_t r = 0; r < c->size; r++) {
+        dv_local *theirs = team;
+        dv_status met = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
+        if (met != DV_OK)
+            st = dv_comm_error(c, met, mine);
+        if (r == first)
+            team = theirs;
+    }
+    if (st == DV_OK && team)
+        st = make(&sub, dv_local_rank(team, me), team, mine);
+    st = dv_peers_settle(p, st, mine, diag);
+    if (st == DV_OK) {
+        sub->comm->checked = c->checked;
+        *out = sub;
+        return DV_OK;
+    }
+    dv_release(sub);
+    if (team) // also by those who could not make their end
+        dv_local_leave(team);
+    return st;
+}
+
+dv_status dv_peers_split(dv_peers **out, dv_peers *p, int64_t colour,
+                         dv_diag *diag)
+{
+    if (p->local)
+        return split_local(out, p, colour, diag);
+    dv_comm *comm = NULL;
+    dv_peers *sub = NULL;
+    DV_TRY(dv_mpi_split(&comm, p->comm, colour, diag));
+    dv_diag *mine = dv_diag_create();
+    dv_status st = make(&sub, comm, NULL, mine);
+    st = dv_peers_settle(p, st, mine, diag);
+    if (st == DV_OK) {
+        *out = sub;
+        return DV_OK;
+    }
+    dv_release(sub);
+    dv_mpi_destroy(comm);
+    return st;
+}
+
+// -- A team of threads -----------------------------------------------------
+
+typedef struct worker {
+    dv_peers peers;
+    dv_status (*work)(void *user, dv_peers *peers, dv_diag *diag);
+    void *user;
+    dv_status status;
+    dv_diag *diag;
+    pthread_t thread;
+} worker;
+
+static void *run_worker(void *arg)
+{
+    worker *w = arg;
+    w->status = w->work(w->user, &w->peers, w->diag);
+    if (w->status != DV_OK) // nobody waits for one who has left
+        w->peers.comm->ops->fail(w->peers.comm);
+    return NULL;
+}
+
+static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
+{
+    int64_t started = 0;
+    for (; started < n; started++)
+        if (pthread_create(&w[started].thread, NULL, run_worker, &w[started]))
+            break;
+    if (started < n)
+        w[0].peers.comm->ops->fail(w[0].peers.comm);
+    for (int64_t i = 0; i < started; i++)
+        pthread_join(w[i].thread, NULL);
+    if (started < n)
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "only %" PRId64 " of %" PRId64 " ranks could be started",
+                       started, n);
+    // The first that failed by itself, not because another one had left.
+    worker *bad = NULL;
+    for (int64_t i = 0; i < n; i++)
+        if (w[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&
+                                              w[i].status != DV_E_SYSTEM)))
+            bad = &w[i];
+    if (!bad)
+        return DV_OK;
+    dv_diag_move(diag, bad->diag);
+    return bad->status;
+}
+
+dv_status dv_peers_local(int64_t n,
+                         dv_status (*work)(void *user, dv_peers *peers,
+                                           dv_diag *diag),
+                         void *user, dv_diag *diag)
+{
+    dv_local *team = NULL;
+    if (n < 1 || n > MAX_THREADS)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a team of %" PRId64
+                       " in one process: 1 to %d are possible",
+                       n, MAX_THREADS);
+    DV_TRY(dv_local_create(&team, n, diag));
+    worker *w = dv_alloc((size_t)n * sizeof *w);
+    dv_status st = w ? DV_OK : dv_nomem(diag);
+    for (int64_t i = 0; w && i < n; i++)
+        w[i] =
+            (worker){.peers = {.comm = dv_local_rank(team, i), .local = team},
+                     .work = work,
+                     .user = user,
+                     .diag = dv_diag_create()};
+    if (w)
+        st = run_all(w, n, diag);
+    for (int64_t i = 0; w && i < n; i++)
+        dv_diag_destroy(w[i].diag);
+    dv_release(w);
+    dv_local_destroy(team);
+    return st;
+}

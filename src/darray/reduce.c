@@ -1,0 +1,470 @@
+// Reductions over any dims: each rank reduces what it owns, then ranks that
+// hold parts of the same results combine them, always in the order of their
+// numbers.
+//
+//   many results    everybody gets everybody's parts of its share of them, adds
+//                   up, and gives its share to all: 2 (g - 1) / g of them move
+//   few results     up a tree and down again: log2 g messages in a row each way
+#include "base/math.h"
+#include "darray/darray.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// A part of a mean, a variance or its root.
+typedef struct moments {
+    double n, mean, spread; // sum of squared distances from the mean
+} moments;
+
+typedef struct job {
+    const dv_darray *a;
+    dv_reduction op;
+    char kind; // of what is computed in: f, i, u, or m for moments
+    int over[DV_MAX_DIMS];
+    int64_t out_stride[DV_MAX_DIMS]; // results from one element to the next
+    int64_t n_out, state_bytes;
+    char *state;
+    // Ranks that hold parts of our results, and which one we are.
+    int64_t *members;
+    int64_t n_members, me;
+    char *inbox;        // what the others send
+    dv_wire *wires[4];  // of the rounds, in order
+    int64_t sent_bytes; // by all of them
+    int32_t sent;
+    dv_arena arena;
+} job;
+
+// -- What one rank has -----------------------------------------------------
+
+static int is_moments(dv_reduction op)
+{
+    return op == DV_MEAN || op == DV_VAR || op == DV_STD;
+}
+
+// Nothing yet: each reduction's own neutral value.
+static void set_neutral(job *j)
+{
+    double f = j->op == DV_PROD  ? 1
+               : j->op == DV_MAX ? -INFINITY
+               : j->op == DV_MIN ? INFINITY
+                                 : 0;
+    int64_t i = j->op == DV_PROD  ? 1
+                : j->op == DV_MAX ? INT64_MIN
+                : j->op == DV_MIN ? INT64_MAX
+                                  : 0;
+    uint64_t u = j->op == DV_PROD ? 1 : j->op == DV_MIN ? UINT64_MAX : 0;
+    moments m = {0, 0, 0};
+    const void *from = j->kind == 'f'   ? (void *)&f
+                       : j->kind == 'i' ? (void *)&i
+                       : j->kind == 'u' ? (void *)&u
+                                        : (void *)&m;
+    for (int64_t k = 0; k < j->n_out; k++)
+        memcpy(j->state + k * j->state_bytes, from, (size_t)j->state_bytes);
+}
+
+// Loops of one reduction over n values, each into the state `step` states on;
+// `name`_merge does the same with states for values. Sums of whole numbers
+// wrap; a nan stays, and -0 is less than 0.
+#define LOOP(expr)                                                             \
+    for (int64_t i = 0; i < n; i++, s += step)                                 \
+        *s = (expr);                                                           \
+    break
+#define ADDER(T, U, name, MINUS)                                               \
+    static void name(dv_reduction op, T *s, int64_t step, const T *x,          \
+                     int64_t n)                                                \
+    {                                                                          \
+        switch (op) {                                                          \
+        case DV_SUM:                                                           \
+            LOOP((T)((U)*s + (U)x[i]));                                        \
+        case DV_PROD:                                                          \
+            LOOP((T)((U)*s * (U)x[i]));                                        \
+        case DV_MAX:                                                           \
+            LOOP(*s > x[i] || *s != *s || (*s == x[i] && !MINUS(*s)) ? *s      \
+                                                                     : x[i]);  \
+        case DV_MIN:                                                           \
+            LOOP(*s < x[i] || *s != *s || (*s == x[i] && MINUS(*s)) ? *s       \
+                                                                    : x[i]);   \
+        default:                                                               \
+            break;                                                             \
+        }                                                                      \
+    }
+#define ANY_SIGN(x) 0 // integers have one zero
+ADDER(double, double, add_f64, signbit)
+ADDER(int64_t, uint64_t, add_i64, ANY_SIGN)
+ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)
+#undef ANY_SIGN
+#undef ADDER
+#undef LOOP
+
+static void add_moments(moments *s, int64_t step, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, s += step) {
+        double off = x[i] - s->mean;
+        s->n += 1;
+        s->mean += off / s->n;
+        s->spread += off * (x[i] - s->mean);
+    }
+}
+
+// Chan, Golub and LeVeque: two parts as if they had been one.
+static void merge_moments(moments *s, const moments *by, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, s++, by++) {
+        double all = s->n + by->n, off = by->mean - s->mean;
+        if (by->n == 0)
+            continue;
+        s->spread += by->spread + off * off * s->n * by->n / all;
+        s->mean += off * by->n / all;
+        s->n = all;
+    }
+}
+
+static void merge(const job *j, void *to, void *by, int64_t n)
+{
+    if (j->kind == 'f')
+        add_f64(j->op, to, 1, by, n);
+    else if (j->kind == 'i')
+        add_i64(j->op, to, 1, by, n);
+    else if (j->kind == 'u')
+        add_u64(j->op, to, 1, by, n);
+    else
+        merge_moments(to, by, n);
+}
+
+enum { STRIP = 256 };
+
+// A row of elements into states `step` apart, a strip at a time.
+static void add_row(job *j, const char *from, int64_t stride, int64_t n,
+                    char *state, int64_t step)
+{
+    union {
+        double f[STRIP];
+        int64_t i[STRIP];
+        uint64_t u[STRIP];
+    } x;
+    char kind = dv_elem_get(j->a->type)->kind;
+    for (int64_t k = 0; k < n; k += STRIP) {
+        int64_t m = dv_min_i64(n - k, STRIP);
+        dv_elem_load(j->a->type, from + k * stride, stride, m, &x);
+        void *s = state + k * step * j->state_bytes;
+        for (int64_t i = 0; j->kind == 'm' && kind != 'f' && i < m; i++)
+            x.f[i] = kind == 'i' ? (double)x.i[i] : (double)x.u[i];
+        if (j->kind == 'f')
+            add_f64(j->op, s, step, x.f, m);
+        else if (j->kind == 'i')
+            add_i64(j->op, s, step, x.i, m);
+        else if (j->kind == 'u')
+            add_u64(j->op, s, step, x.u, m);
+        else
+            add_moments(s, step, x.f, m);
+    }
+}
+
+static void add_own(job *j)
+{
+    const dv_box *own = &j->a->own;
+    const dv_mem *mem = &j->a->mem;
+    int64_t done[DV_MAX_DIMS] = {0}, out = 0;
+    int d, last = own->n_dims - 1;
+    if (dv_box_empty(own))
+        return;
+    const char *p = mem->data;
+    for (d = 0; d <= last; d++)
+        p += (own->dim[d].off - mem->box.dim[d].off) * mem->stride[d];
+    if (last < 0) {
+        add_row(j, p, 0, 1, j->state, 0);
+        return;
+    }
+    do {
+        add_row(j, p, mem->stride[last], own->dim[last].size,
+                j->state + out * j->state_bytes, j->out_stride[last]);
+        for (d = last - 1; d >= 0; d--) {
+            p += mem->stride[d];
+            out += j->out_stride[d];
+            if (++done[d] < own->dim[d].size)
+                break;
+            p -= done[d] * mem->stride[d];
+            out -= done[d] * j->out_stride[d];
+            done[d] = 0;
+        }
+    } while (d >= 0);
+}
+
+// -- Combining -------------------------------------------------------------
+
+static int few(const job *j)
+{
+    return j->n_out < j->n_members;
+}
+
+static dv_range share_of(const job *j, int64_t member)
+{
+    return dv_dist_part(j->n_out, j->n_members, member);
+}
+
+static dv_status open_wire(job *j, int at, int32_t number, const dv_link *sends,
+                           int32_t n_sends, const dv_link *receives,
+                           int32_t n_receives, dv_diag *diag)
+{
+    dv_comm *c = j->a->peers->comm;
+    j->sent += n_sends;
+    for (int32_t i = 0; i < n_sends; i++)
+        j->sent_bytes += sends[i].bytes;
+    return c->ops->open(c, &j->wires[at], number, sends, n_sends, receives,
+                        n_receives, diag);
+}
+
+static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
+{
+    int64_t n = j->n_members, b = j->state_bytes;
+    dv_range mine = share_of(j, j->me);
+    dv_link *theirs = DV_NEW(&j->arena, dv_link, n);
+    dv_link *ours = DV_NEW(&j->arena, dv_link, n);
+    dv_link *all = DV_NEW(&j->arena, dv_link, n);
+    int32_t k = 0;
+    j->inbox = dv_arena_alloc(&j->arena, (size_t)(n * mine.size), (size_t)b);
+    if (!theirs || !ours || !all || !j->inbox)
+        return dv_nomem(diag);
+    for (int64_t m = 0; m < n; m++) {
+        dv_range s = share_of(j, m);
+        if (m == j->me)
+            continue;
+        int64_t r = j->members[m];
+        theirs[k] = (dv_link){r, j->state + s.off * b, s.size * b};
+        ours[k] = (dv_link){r, j->inbox + m * mine.size * b, mine.size * b};
+        all[k++] = (dv_link){r, j->state + mine.off * b, mine.size * b};
+    }
+    DV_TRY(open_wire(j, 0, number, theirs, k, ours, k, diag));
+    return open_wire(j, 1, number + 1, all, k, theirs, k, diag);
+}
+
+// Children of member m are m + 1, m + 2, m + 4, … as far as m has zeros below.
+static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
+{
+    int64_t bytes = j->n_out * j->state_bytes;
+    dv_link *in = DV_NEW(&j->arena, dv_link, 64);
+    dv_link *down = DV_NEW(&j->arena, dv_link, 64);
+    dv_link up = {0};
+    int32_t n = 0, has_parent = 0;
+    j->inbox = dv_arena_alloc(&j->arena, 64, (size_t)bytes);
+    if (!in || !down || !j->inbox)
+        return dv_nomem(diag);
+    for (int64_t k = 1; k < j->n_members; k *= 2) {
+        if (j->me & k) {
+            up = (dv_link){j->members[j->me - k], j->state, bytes};
+            has_parent = 1;
+            break;
+        }
+        if (j->me + k >= j->n_members)
+            continue;
+        int64_t r = j->members[j->me + k];
+        in[n] = (dv_link){r, j->inbox + n * bytes, bytes};
+        down[n++] = (dv_link){r, j->state, bytes};
+    }
+    DV_TRY(open_wire(j, 0, number, NULL, 0, in, n, diag));
+    DV_TRY(open_wire(j, 1, number, &up, has_parent, NULL, 0, diag));
+    DV_TRY(open_wire(j, 2, number + 1, NULL, 0, &up, has_parent, diag));
+    return open_wire(j, 3, number + 1, down, n, NULL, 0, diag);
+}
+
+static dv_status round_of(job *j, int at, int32_t *n)
+{
+    dv_comm *c = j->a->peers->comm;
+    DV_TRY(c->ops->start(c, j->wires[at]));
+    *n = 0;
+    while (c->ops->next(c, j->wires[at]) >= 0)
+        ++*n;
+    return c->ops->finish(c, j->wires[at]);
+}
+
+static dv_status combine(job *j)
+{
+    int32_t n;
+    if (few(j)) {
+        DV_TRY(round_of(j, 0, &n));
+        for (int32_t i = 0; i < n; i++)
+            merge(j, j->state, j->inbox + i * j->n_out * j->state_bytes,
+                  j->n_out);
+        for (int at = 1; at < 4; at++)
+            DV_TRY(round_of(j, at, &n));
+        return DV_OK;
+    }
+    dv_range mine = share_of(j, j->me);
+    size_t bytes = (size_t)(mine.size * j->state_bytes);
+    char *ours = j->state + mine.off * j->state_bytes;
+    DV_TRY(round_of(j, 0, &n));
+    // In the order of members, ours where it belongs.
+    memcpy(j->inbox + (size_t)j->me * bytes, ours, bytes);
+    for (int64_t m = 1; m < j->n_members; m++)
+        merge(j, j->inbox, j->inbox + (size_t)m * bytes, mine.size);
+    memcpy(ours, j->inbox, bytes);
+    return round_of(j, 1, &n);
+}
+
+// -- Preparing -------------------------------------------------------------
+
+// Is an axis one that cuts a dim that goes?
+static int splits(const job *j, int axis)
+{
+    for (int d = 0; d < j->a->dist.n_dims; d++)
+        if (j->over[d] && j->a->dist.axis[d] == axis)
+            return 1;
+    return 0;
+}
+
+static int find_members(job *j)
+{
+    const dv_dist *d = &j->a->dist;
+    int64_t here[DV_MAX_AXES], at[DV_MAX_AXES], rank = j->a->peers->comm->rank;
+    j->n_members = 1;
+    for (int a = 0; a < d->n_axes; a++)
+        j->n_members *= splits(j, a) ? d->grid[a] : 1;
+    j->members = DV_NEW(&j->arena, int64_t, j->n_members);
+    dv_grid_coords(here, d->grid, d->n_axes, rank);
+    for (int64_t m = 0; j->members && m < j->n_members; m++) {
+        int64_t left = m;
+        for (int a = d->n_axes - 1; a >= 0; a--) {
+            at[a] = here[a];
+            if (!splits(j, a))
+                continue;
+            at[a] = left % d->grid[a];
+            left /= d->grid[a];
+        }
+        j->members[m] = dv_grid_rank(at, d->grid, d->n_axes);
+        if (j->members[m] == rank)
+            j->me = m;
+    }
+    return j->members != NULL;
+}
+
+static dv_status prepare(job *j, int32_t number, dv_diag *diag)
+{
+    j->n_out = 1;
+    for (int d = j->a->dist.n_dims - 1; d >= 0; d--) {
+        j->out_stride[d] = j->over[d] ? 0 : j->n_out;
+        j->n_out *= j->over[d] ? 1 : j->a->own.dim[d].size;
+    }
+    if (!find_members(j))
+        return dv_nomem(diag);
+    j->state =
+        dv_arena_alloc(&j->arena, (size_t)j->n_out, (size_t)j->state_bytes);
+    if (!j->state)
+        return dv_nomem(diag);
+    // All members have as many results, so all of them stay out or none.
+    if (j->n_members == 1 || j->n_out == 0)
+        return DV_OK;
+    return few(j) ? open_tree(j, number, diag) : open_shares(j, number, diag);
+}
+
+// The result's distribution: what is left of the dims, cut as before.
+static dv_dist result_dist(const job *j, int keep)
+{
+    const dv_dist *from = &j->a->dist;
+    dv_dist d = {.n_axes = from->n_axes};
+    memcpy(d.grid, from->grid, sizeof d.grid);
+    for (int i = 0; i < from->n_dims; i++) {
+        if (j->over[i] && !keep)
+            continue;
+        int k = d.n_dims++;
+        d.shape[k] = j->over[i] ? 1 : from->shape[i];
+        d.axis[k] = j->over[i] ? -1 : from->axis[i];
+        if (j->over[i])
+            continue;
+        d.starts[k] = from->starts[i];
+        d.slice[k] = from->slice[i];
+        d.whole[k] = from->whole[i];
+    }
+    return d;
+}
+
+static dv_elem result_type(const job *j)
+{
+    char kind = dv_elem_get(j->a->type)->kind;
+    if (kind == 'f' || j->op == DV_MAX || j->op == DV_MIN)
+        return j->a->type;
+    if (is_moments(j->op))
+        return DV_ELEM_F64;
+    return kind == 'i' ? DV_ELEM_I64 : DV_ELEM_U64;
+}
+
+static void finish(job *j, dv_darray *to)
+{
+    double *f = (double *)(void *)j->state; // results take less room than parts
+    const moments *m = (const moments *)(const void *)j->state;
+    for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {
+        moments s = m[i];
+        double var = s.n > 0 ? s.spread / s.n : NAN;
+        f[i] = j->op == DV_MEAN  ? (s.n > 0 ? s.mean : NAN)
+               : j->op == DV_VAR ? var
+                                 : sqrt(var);
+    }
+    dv_elem_store(to->type, to->mem.data, dv_darray_bytes(to), j->n_out,
+                  j->state);
+}
+
+// -- The call --------------------------------------------------------------
+
+static dv_status check_call(job *j, const int *over, dv_diag *diag)
+{
+    const dv_dist *d = &j->a->dist;
+    int64_t n_in = 1, n_out = 1;
+    if ((int)j->op < 0 || j->op > DV_STD)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "there is no reduction %d",
+                       (int)j->op);
+    for (int i = 0; i < d->n_dims; i++) {
+        j->over[i] = !over || over[i] != 0;
+        *(j->over[i] ? &n_in : &n_out) *= d->shape[i];
+    }
+    if (n_in == 0 && n_out > 0 && (j->op == DV_MAX || j->op == DV_MIN))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the %s of no elements, %" PRId64 " times",
+                       j->op == DV_MAX ? "maximum" : "minimum", n_out);
+    uint64_t h = dv_hash(dv_darray_hash(j->a, DV_HASH), &j->op, sizeof j->op);
+    h = dv_hash(h, j->over, sizeof j->over);
+    return dv_peers_meet(j->a->peers, "reduction of an array", h, diag);
+}
+
+static dv_status reduce(job *j, dv_darray *to, dv_diag *diag)
+{
+    dv_peers *p = j->a->peers;
+    set_neutral(j);
+    add_own(j);
+    if (j->n_members > 1 && j->n_out > 0) {
+        dv_status st = combine(j);
+        if (st != DV_OK)
+            return dv_comm_error(p->comm, st, diag);
+        p->sent_bytes += j->sent_bytes;
+        p->sent_messages += j->sent;
+    }
+    finish(j, to);
+    return DV_OK;
+}
+
+dv_status dv_darray_reduce(dv_darray **out, const dv_darray *a, dv_reduction op,
+                           const int *over, int keep, dv_diag *diag)
+{
+    char kind = dv_elem_get(a->type)->kind;
+    job j = {.a = a, .op = op, .kind = is_moments(op) ? 'm' : kind};
+    j.state_bytes = is_moments(op) ? (int64_t)sizeof(moments) : 8;
+    DV_TRY(check_call(&j, over, diag));
+    int32_t number = dv_peers_wire(a->peers);
+    dv_peers_wire(a->peers);
+    dv_darray *to = NULL;
+    dv_diag *mine = dv_diag_create();
+    dv_dist d = result_dist(&j, keep);
+    dv_status st = prepare(&j, number, mine);
+    if (st == DV_OK)
+        st = dv_darray_make(&to, a->peers, result_type(&j), &d, NULL, NULL,
+                            NULL, mine);
+    st = dv_peers_settle(a->peers, st, mine, diag);
+    if (st == DV_OK)
+        st = reduce(&j, to, diag);
+    for (int i = 0; i < 4; i++)
+        a->peers->comm->ops->close(a->peers->comm, j.wires[i]);
+    dv_arena_free(&j.arena);
+    if (st == DV_OK)
+        *out = to;
+    else
+        dv_darray_destroy(to);
+    return st;
+}

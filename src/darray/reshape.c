@@ -1,0 +1,211 @@
+// Another shape for the same elements in the order of rows. A row of one array
+// is cut where rows and parts of the other one end; what goes to a rank goes in
+// the order of rows, so that both ends know what comes without a word.
+//
+//   from 3 x 4, rows on two ranks     0 1 2 3 | 4 5 6 7   8 9 10 11
+//   to   6 x 2, rows on two ranks     0 1  2 3  4 5 | 6 7  8 9  10 11
+//   rank 1 sends rank 0               4 5
+#include "base/math.h"
+#include "darray/darray.h"
+#include <inttypes.h>
+
+typedef struct walker {
+    const dv_darray *a;     // whose own rows are walked
+    const dv_darray *other; // whose parts cut them
+    int64_t rank;
+    dv_pieces pieces; // of other ranks, boxes in a's indices
+    dv_arena arena;
+} walker;
+
+static void coords_of(const dv_dist *d, int64_t flat, int64_t *at)
+{
+    for (int i = d->n_dims - 1; i >= 0; i--) {
+        at[i] = flat % d->shape[i];
+        flat /= d->shape[i];
+    }
+}
+
+static int64_t flat_of(const dv_dist *d, const int64_t *at)
+{
+    int64_t flat = 0;
+    for (int i = 0; i < d->n_dims; i++)
+        flat = flat * d->shape[i] + at[i];
+    return flat;
+}
+
+// Who has an element, as coordinates of the axes that cut; how many elements
+// from there on lie side by side with the same owner.
+static int64_t find_owner(const dv_dist *d, const int64_t *at, int64_t *coords)
+{
+    int last = d->n_dims - 1;
+    int64_t end = last < 0 ? 1 : d->shape[last], behind;
+    for (int i = 0; i <= last; i++) {
+        if (d->axis[i] < 0)
+            continue;
+        dv_dist_coords(d, i, (dv_range){at[i], 1}, &coords[d->axis[i]],
+                       &behind);
+        if (i == last) {
+            dv_range part = dv_dist_dim(d, i, coords[d->axis[i]]);
+            end = part.off + part.size;
+        }
+    }
+    return last < 0 ? 1 : end - at[last];
+}
+
+static dv_box box_at(const dv_dist *d, const int64_t *at, int64_t n)
+{
+    dv_box b = {.n_dims = d->n_dims};
+    for (int i = 0; i < d->n_dims; i++)
+        b.dim[i] = (dv_range){at[i], i == d->n_dims - 1 ? n : 1};
+    return b;
+}
+
+static int push(walker *w, int64_t rank, const int64_t *at, int64_t n)
+{
+    dv_piece *p =
+        DV_PUSH(&w->arena, dv_piece, w->pieces.at, w->pieces.n, w->pieces.cap);
+    if (!p)
+        return 0;
+    *p = (dv_piece){rank, box_at(&w->a->dist, at, n)};
+    return 1;
+}
+
+// -- What a piece of a row is for ------------------------------------------
+
+typedef int (*visit)(walker *w, const int64_t *at, const int64_t *other_at,
+                     int64_t *coords, int64_t n);
+
+// It comes from the owner beside us, or is here already.
+static int take(walker *w, const int64_t *at, const int64_t *other_at,
+                int64_t *coords, int64_t n)
+{
+    const dv_dist *d = &w->other->dist;
+    int64_t rank = dv_grid_rank(coords, d->grid, d->n_axes);
+    if (rank != w->rank)
+        return push(w, rank, at, n);
+    // Rows of two arrays: the same box in a's indices and in the other's.
+    dv_box to = box_at(&w->a->dist, at, n), from = box_at(d, other_at, n);
+    dv_mem m = w->other->mem;
+    int last = to.n_dims - 1, other_last = from.n_dims - 1;
+    for (int i = 0; i <= other_last; i++)
+        m.data += (from.dim[i].off - m.box.dim[i].off) * m.stride[i];
+    dv_mem row = {.data = m.data, .box = to};
+    if (last >= 0)
+        row.stride[last] = other_last < 0 ? 0 : m.stride[other_last];
+    dv_mem_copy(&w->a->mem, &row, &to, dv_darray_bytes(w->a));
+    return 1;
+}
+
+// It goes to all copies of its new owner that ask us.
+static int give(walker *w, const int64_t *at, const int64_t *other_at,
+                int64_t *coords, int64_t n)
+{
+    const dv_dist *d = &w->other->dist;
+    int more = 1;
+    (void)other_at;
+    for (int a = 0; a < d->n_axes; a++)
+        if (!dv_dist_cuts(d, a))
+            coords[a] = 0;
+    while (more) {
+        int64_t rank = dv_grid_rank(coords, d->grid, d->n_axes);
+        if (rank != w->rank && dv_dist_asks(&w->a->dist, rank, w->rank) &&
+            !push(w, rank, at, n))
+            return 0;
+        more = 0;
+        for (int a = d->n_axes - 1; a >= 0 && !more; a--) {
+            if (dv_dist_cuts(d, a))
+                continue;
+            more = ++coords[a] < d->grid[a];
+            if (!more)
+                coords[a] = 0;
+        }
+    }
+    return 1;
+}
+
+// All own rows of w->a in order, in pieces with one owner of the other's.
+static int walk(walker *w, visit each)
+{
+    const dv_box *own = &w->a->own;
+    int64_t at[DV_MAX_DIMS], x[DV_MAX_DIMS], other_at[DV_MAX_DIMS];
+    int64_t coords[DV_MAX_AXES];
+    const dv_dist *d = &w->a->dist, *other = &w->other->dist;
+    int i, last = own->n_dims - 1;
+    if (dv_box_empty(own))
+        return 1;
+    for (i = 0; i <= last; i++)
+        at[i] = x[i] = own->dim[i].off;
+    do {
+        int64_t flat = flat_of(d, at),
+                left = last < 0 ? 1 : own->dim[last].size;
+        while (left > 0) {
+            coords_of(other, flat, other_at);
+            dv_grid_coords(coords, other->grid, other->n_axes, w->rank);
+            int64_t n = dv_min_i64(left, find_owner(other, other_at, coords));
+            coords_of(d, flat, x);
+            if (!each(w, x, other_at, coords, n))
+                return 0;
+            flat += n;
+            left -= n;
+        }
+        for (i = last - 1; i >= 0; i--) {
+            if (++at[i] < own->dim[i].off + own->dim[i].size)
+                break;
+            at[i] = own->dim[i].off;
+        }
+    } while (i >= 0);
+    return 1;
+}
+
+// -- The call --------------------------------------------------------------
+
+static dv_status check_call(const dv_darray *to, const dv_darray *from,
+                            dv_diag *diag)
+{
+    int64_t n = 1, m = 1;
+    DV_TRY(dv_darray_idle(to, diag));
+    if (to->peers != from->peers || to->share == from->share)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "the two arrays %s",
+                       to->peers != from->peers ? "are on different teams"
+                                                : "share memory");
+    if (to->type != from->type)
+        return dv_fail(
+            diag, DV_E_DTYPE, DV_NOWHERE, "elements of %s are copied to %s",
+            dv_elem_get(from->type)->name, dv_elem_get(to->type)->name);
+    for (int i = 0; i < to->dist.n_dims; i++)
+        n *= to->dist.shape[i];
+    for (int i = 0; i < from->dist.n_dims; i++)
+        m *= from->dist.shape[i];
+    if (n != m)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "%" PRId64 " elements get a shape of %" PRId64, m, n);
+    uint64_t h = dv_darray_hash(from, dv_darray_hash(to, DV_HASH));
+    return dv_peers_meet(to->peers, "reshape of an array", h, diag);
+}
+
+dv_status dv_darray_reshape(dv_darray *to, const dv_darray *from, dv_diag *diag)
+{
+    DV_TRY(check_call(to, from, diag));
+    dv_peers *p = to->peers;
+    walker in = {.a = to, .other = from, .rank = p->comm->rank};
+    walker out = {.a = from, .other = to, .rank = p->comm->rank};
+    dv_diag *mine = dv_diag_create();
+    dv_ferry *f = NULL;
+    dv_status st = walk(&in, take) && walk(&out, give) ? DV_OK : dv_nomem(mine);
+    st = dv_peers_settle(p, st, mine, diag);
+    if (st == DV_OK) {
+        dv_cargo c = {out.pieces.at, in.pieces.at, (size_t)out.pieces.n,
+                      (size_t)in.pieces.n};
+        dv_pieces_sort(&out.pieces);
+        dv_pieces_sort(&in.pieces);
+        st = dv_ferry_create(&f, p, &c, dv_darray_bytes(to), diag);
+    }
+    if (st == DV_OK)
+        st = dv_ferry_start(f, &from->mem, diag);
+    if (st == DV_OK)
+        st = dv_ferry_wait(f, &to->mem, diag);
+    dv_ferry_destroy(f);
+    dv_arena_free(&in.arena);
+    dv_arena_free(&out.arena);
+    return st;
+}

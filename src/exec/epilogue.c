@@ -1,0 +1,200 @@
+#include "exec/epilogue.h"
+#include "base/dtype.h"
+#include <string.h>
+
+struct dv_finish {
+    const dv_op *op; // the one that has the reduction
+    dv_vec_op *vec;
+    const int64_t *steps; // of sums, in bytes
+    int32_t n_reads;      // of others
+    int32_t *read;        // their numbers in the op
+};
+
+// -- Making ------------------------------------------------------------------
+
+static int32_t find(const dv_finish *f, int32_t read)
+{
+    int32_t i = 0;
+    while (i < f->n_reads && f->read[i] != read)
+        i++;
+    return i;
+}
+
+// The reads outside of the reduction.
+static void list_reads(dv_finish *f, const dv_expr *e)
+{
+    if (e->kind == DV_EXPR_READ && find(f, e->read) == f->n_reads)
+        f->read[f->n_reads++] = e->read;
+    for (int i = 0; i < e->n_args && e->kind != DV_EXPR_REDUCE; i++)
+        list_reads(f, e->arg[i]);
+}
+
+static dv_expr *new_expr(dv_arena *arena, dv_expr like)
+{
+    dv_expr *e = DV_NEW(arena, dv_expr, 1);
+    if (e)
+        *e = like;
+    return e;
+}
+
+// The sum, or the mean, as a read of what is summed. NULL: out of memory.
+static const dv_expr *read_sum(const dv_finish *f, const dv_expr *e,
+                               dv_arena *arena)
+{
+    dv_expr *sum = new_expr(
+        arena,
+        (dv_expr){.kind = DV_EXPR_READ, .dtype = e->dtype, .off = e->off});
+    if (!sum)
+        return NULL;
+    sum->read = f->n_reads;
+    if (e->fn != DV_RED_MEAN)
+        return sum;
+    dv_expr *n = new_expr(
+        arena, (dv_expr){.kind = DV_EXPR_CONST, .dtype = DV_WEAK_FLOAT});
+    dv_expr *over = new_expr(arena, (dv_expr){.kind = DV_EXPR_APPLY,
+                                              .fn = DV_FN_DIV,
+                                              .dtype = e->dtype,
+                                              .n_args = 2});
+    if (!n || !over)
+        return NULL;
+    n->value = (double)dv_op_points(f->op, e->vars);
+    over->arg[0] = sum;
+    over->arg[1] = n;
+    return over;
+}
+
+// The expression over those, and sums behind them. NULL: out of memory.
+static const dv_expr *copy_expr(const dv_finish *f, const dv_expr *e,
+                                dv_arena *arena)
+{
+    if (e->kind == DV_EXPR_REDUCE)
+        return read_sum(f, e, arena);
+    dv_expr *to = new_expr(arena, *e);
+    if (to && e->kind == DV_EXPR_READ)
+        to->read = find(f, e->read);
+    for (int i = 0; to && i < to->n_args; i++)
+        if (!(to->arg[i] = copy_expr(f, e->arg[i], arena)))
+            return NULL;
+    return to;
+}
+
+// What the op is made from.
+typedef struct parts {
+    dv_program p;
+    dv_op op;
+    dv_tensor *tensors;
+    dv_var *vars;
+    dv_access *reads;
+    dv_flat *flats;
+    int64_t *coef, *steps;
+} parts;
+
+static int have(parts *x, const dv_finish *f, const dv_finish_how *how)
+{
+    size_t n_vars = (size_t)f->op->n_vars, n_reads = (size_t)f->n_reads + 1;
+    x->tensors = DV_NEW(how->arena, dv_tensor, n_reads + 1);
+    x->vars = DV_NEW(how->arena, dv_var, n_vars);
+    x->reads = DV_NEW(how->arena, dv_access, n_reads);
+    x->flats = DV_NEW(how->arena, dv_flat, n_reads);
+    x->coef = DV_NEW(how->arena, int64_t, n_vars);
+    x->steps = DV_NEW(how->arena, int64_t, n_vars);
+    x->op = *f->op;
+    x->op.body = copy_expr(f, f->op->body, how->arena);
+    return x->tensors && x->vars && x->reads && x->flats && x->coef &&
+           x->steps && x->op.body;
+}
+
+// Tensor number `at` of the new program is this one.
+static void take_access(parts *x, int32_t at, const dv_finish_how *how,
+                        const dv_access *from, dv_access *to)
+{
+    *to = *from;
+    to->tensor = at;
+    x->tensors[at] = how->p->tensors[from->tensor];
+}
+
+// The program has the tensors that are read, then sums, then the result; what
+// is reduced over has one point.
+static void fill(parts *x, const dv_finish *f, const dv_finish_how *how)
+{
+    int32_t n = f->n_reads;
+    int64_t es = dv_dtype_get(how->type)->size_bytes;
+    for (int v = 0; v < f->op->n_vars; v++) {
+        x->vars[v] = f->op->vars[v];
+        if (x->vars[v].reduce)
+            x->vars[v] = (dv_var){.name = x->vars[v].name, .end = 1};
+        else
+            x->coef[v] = how->steps[v];
+        x->steps[v] = x->coef[v] * es;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        int32_t r = f->read[i];
+        int same = f->op->reads[r].tensor == f->op->write.tensor;
+        take_access(x, same ? n + 1 : i, how, &f->op->reads[r], &x->reads[i]);
+        x->flats[i] = how->kernel->reads[r];
+    }
+    x->tensors[n] = (dv_tensor){.name = "sums", .dtype = how->type};
+    x->reads[n] = (dv_access){.tensor = n};
+    x->flats[n] = (dv_flat){0, x->coef};
+    take_access(x, n + 1, how, &f->op->write, &x->op.write);
+    x->p = *how->p;
+    x->p.tensors = x->tensors;
+    x->p.n_tensors = n + 2;
+    x->op.vars = x->vars;
+    x->op.reads = x->reads;
+    x->op.n_reads = n + 1;
+}
+
+dv_status dv_finish_create(dv_finish **out, const dv_finish_how *how,
+                           dv_diag *diag)
+{
+    dv_finish *f = DV_NEW(how->arena, dv_finish, 1);
+    parts x = {0};
+    *out = NULL;
+    if (!f)
+        return dv_nomem(diag);
+    f->op = how->kernel->op;
+    f->read = DV_NEW(how->arena, int32_t, (size_t)f->op->n_reads + 1);
+    if (!f->read)
+        return dv_nomem(diag);
+    list_reads(f, f->op->body);
+    for (int32_t i = 0; i < f->n_reads; i++)
+        if (dv_access_is_indirect(&f->op->reads[f->read[i]]))
+            return DV_OK; // indices are not among these
+    if (!have(&x, f, how))
+        return dv_nomem(diag);
+    fill(&x, f, how);
+    f->steps = x.steps;
+    // Whether whole numbers fit is known of the op.
+    dv_vec_how vec = {.p = &x.p,
+                      .op = &x.op,
+                      .reads = x.flats,
+                      .write = &how->kernel->write,
+                      .copied = how->kernel->old_off >= 0,
+                      .looks = 1,
+                      .as_f32 = how->kernel->compute == DV_IN_F32};
+    DV_TRY(dv_vec_op_create(&f->vec, &vec, how->jit, how->arena, diag));
+    *out = f->vec ? f : NULL;
+    return DV_OK;
+}
+
+// -- Running -----------------------------------------------------------------
+
+void dv_finish_run(const dv_finish *f, void *const *at, const int64_t *begin,
+                   const int64_t *end, void *sums)
+{
+    void *of[DV_VEC_MAX_OPERANDS];
+    int64_t from[DV_MAX_VARS], to[DV_MAX_VARS], first = 0;
+    for (int v = 0; v < f->op->n_vars; v++) {
+        int reduced = f->op->vars[v].reduce;
+        from[v] = reduced ? 0 : begin[v];
+        to[v] = reduced ? 1 : end[v];
+        first += from[v] * f->steps[v];
+    }
+    for (int32_t i = 0; i < f->n_reads; i++)
+        of[i] = at[f->read[i]];
+    // Outside of the memory; what is in the box is inside again.
+    of[f->n_reads] = (void *)((uintptr_t)sums - (uintptr_t)first);
+    of[f->n_reads + 1] = at[f->op->n_reads];
+    dv_vec_op_run(f->vec, of, from, to);
+}

@@ -1,0 +1,352 @@
+// The sequential executor: binding buffers and walking the plan.
+#include "base/math.h"
+#include "exec/state.h"
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const kinds[] = {"seq", "threads", "sim"};
+
+const char *dv_exec_name(const dv_exec *x)
+{
+    return kinds[x->kind];
+}
+
+dv_run_kind dv_exec_kind(const dv_exec *x)
+{
+    return x->kind;
+}
+
+int32_t dv_exec_threads(const dv_exec *x)
+{
+    return x->kind == DV_RUN_THREADS ? x->n_workers : 1;
+}
+
+void dv_exec_on_progress(dv_exec *x, dv_progress progress, void *user)
+{
+    x->progress = progress;
+    x->user = user;
+}
+
+void dv_exec_time_groups(dv_exec *x, double *seconds)
+{
+    x->spent = seconds;
+}
+
+// -- Creating --------------------------------------------------------------
+
+static dv_status own_tensors(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    char *written = DV_NEW(&x->arena, char, p->n_tensors);
+    if (!written)
+        return dv_nomem(diag);
+    for (int i = 0; i < p->n_ops; i++)
+        written[p->ops[i].write.tensor] = 1;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if (t->is_output || (t->is_input && !written[i]) ||
+            (x->strides && x->strides[i]))
+            continue; // the user's own memory, or in threads' tiles
+        x->owned[i] = x->data[i] = dv_alloc((size_t)dv_tensor_bytes(t));
+        if (!x->owned[i])
+            return dv_nomem(diag);
+    }
+    return DV_OK;
+}
+
+// Ops of one group may be under way together: each has its own snapshot.
+// Groups run one after the other and share the memory.
+static dv_status make_snapshots(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int64_t most = 0;
+    for (int32_t g = 0; g < x->plan->n_groups; g++) {
+        int64_t used = 0, bytes;
+        for (int32_t i = x->plan->groups[g].first_op;
+             i < x->plan->groups[g].end_op; i++) {
+            const dv_op *op = &p->ops[i];
+            if (!op->update || !dv_op_reads_own_write(op))
+                continue;
+            x->kernels[i].old_off = used;
+            bytes = dv_tensor_bytes(&p->tensors[op->write.tensor]);
+            if (!dv_add_i64(&used, used, dv_ceil_div(bytes, 8) * 8))
+                return dv_nomem(diag);
+        }
+        most = dv_max_i64(most, used);
+    }
+    dv_release(x->snapshot);
+    x->snapshot = dv_alloc((size_t)most);
+    return x->snapshot ? DV_OK : dv_nomem(diag);
+}
+
+static dv_status make_kernels(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    for (int i = 0; i < p->n_ops; i++) {
+        dv_kernel *k = &x->kernels[i];
+        if (!dv_kernel_init(k, p, &p->ops[i], x->strides, &x->arena))
+            return dv_nomem(diag);
+        if (k->n_slots > x->n_slots)
+            x->n_slots = k->n_slots;
+    }
+    return make_snapshots(x, diag);
+}
+
+static void let_go(dv_exec *x)
+{
+    int whole = x->owned && x->data && x->bound; // or creating it failed
+    for (int32_t i = 0; whole && i < x->n_owned; i++) {
+        dv_release(x->owned[i]);
+        x->owned[i] = NULL;
+        x->data[i] = x->bound[i];
+    }
+    dv_sim_destroy(x->sim);
+    x->sim = NULL;
+    dv_crew_destroy(x);
+}
+
+dv_status dv_exec_use(dv_exec *x, dv_run_kind kind, dv_diag *diag)
+{
+    let_go(x);
+    x->kind = kind;
+    x->strides = NULL;
+    if (kind == DV_RUN_THREADS && !dv_exec_localise(x))
+        return dv_nomem(diag);
+    DV_TRY(make_kernels(x, diag));
+    if (kind != DV_RUN_SIM)
+        DV_TRY(own_tensors(x, diag));
+    DV_TRY(dv_crew_create(x, diag));
+    return kind == DV_RUN_SIM
+               ? dv_sim_create(&x->sim, x->plan, x->kernels, diag)
+               : DV_OK;
+}
+
+const dv_moved *dv_exec_moved(const dv_exec *x)
+{
+    return x->sim ? dv_sim_moved(x->sim) : NULL;
+}
+
+const dv_moved *dv_exec_moved_by(const dv_exec *x, int32_t op, int64_t core)
+{
+    return x->sim ? dv_sim_moved_by(x->sim, op, core) : NULL;
+}
+
+dv_status dv_exec_create(dv_exec **out, const dv_plan *plan, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_exec *x = DV_NEW(&arena, dv_exec, 1);
+    if (!x)
+        return dv_nomem(diag);
+    x->arena = arena;
+    x->plan = plan;
+    dv_status st = DV_OK;
+    st = dv_plan_check(plan, diag); // what is wrong does not run
+    size_t n = st == DV_OK ? (size_t)plan->ops->n_tensors : 0;
+    x->data = DV_NEW(&x->arena, void *, n);
+    x->owned = DV_NEW(&x->arena, void *, n);
+    x->n_owned = (int32_t)n;
+    x->bound = DV_NEW(&x->arena, void *, n);
+    x->kernels =
+        DV_NEW(&x->arena, dv_kernel, st == DV_OK ? plan->ops->n_ops : 0);
+    x->group =
+        DV_NEW(&x->arena, dv_group_plan, st == DV_OK ? plan->n_groups : 0);
+    if (st == DV_OK &&
+        (!x->data || !x->owned || !x->bound || !x->kernels || !x->group))
+        st = dv_nomem(diag);
+    if (st == DV_OK)
+        x->total = dv_program_points(plan->ops);
+    if (st == DV_OK)
+        st = dv_exec_use(x, plan->target.here ? DV_RUN_THREADS : DV_RUN_SIM,
+                         diag);
+    if (st == DV_OK)
+        *out = x;
+    else
+        dv_exec_destroy(x);
+    return st;
+}
+
+void dv_exec_destroy(dv_exec *x)
+{
+    if (!x)
+        return;
+    let_go(x);
+    dv_release(x->snapshot);
+    dv_arena arena = x->arena;
+    dv_arena_free(&arena);
+}
+
+dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
+                       size_t size_bytes, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    int32_t i = dv_program_find(p, tensor);
+    if (i < 0)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE, "there is no tensor %s",
+                       tensor);
+    const dv_tensor *t = &p->tensors[i];
+    if (!t->is_input && !t->is_output)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                       "%s is neither an input nor an output", tensor);
+    if (size_bytes != (size_t)dv_tensor_bytes(t))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "%s has %" PRId64 " bytes, %zu were given", tensor,
+                       dv_tensor_bytes(t), size_bytes);
+    if (!data)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is bound to NULL",
+                       tensor);
+    x->bound[i] = data;
+    if (!x->owned[i])
+        x->data[i] = data;
+    return DV_OK;
+}
+
+// -- Running ---------------------------------------------------------------
+
+static void run_tile(dv_exec *x, dv_strips *s, int32_t op, int64_t tile)
+{
+    const dv_op *o = &x->plan->ops->ops[op];
+    dv_tile t;
+    dv_plan_tile(&t, x->plan, op, tile);
+    for (int v = 0; v < o->n_vars; v++) {
+        // Parts of one result: here the first part takes the others along, so
+        // that they are combined in their order and nothing is stored between.
+        if (o->vars[v].reduce && t.slot[v] > 0)
+            return;
+        if (o->vars[v].reduce)
+            t.end[v] = o->vars[v].end;
+    }
+    dv_strips_run(s, t.begin, t.end);
+}
+
+// The op about to start; its snapshot is taken before its first tile.
+static void start_op(dv_exec *x, dv_strips *s, int32_t op, int first)
+{
+    s->k = &x->kernels[op];
+    s->old = NULL;
+    if (s->k->old_off < 0)
+        return;
+    int32_t t = s->k->op->write.tensor;
+    char *old = (char *)x->snapshot + s->k->old_off;
+    s->old = old;
+    if (first)
+        memcpy(old, x->data[t],
+               (size_t)dv_tensor_bytes(&x->plan->ops->tensors[t]));
+}
+
+// The share of the work that is done, while `part` of it is under way.
+typedef struct ticker {
+    dv_exec *x;
+    double part;
+} ticker;
+
+static void tick(void *user, double share)
+{
+    const ticker *t = user;
+    t->x->progress(t->x->user, (t->x->done + share * t->part) / t->x->total);
+}
+
+// Ops first_op..end_op of a group: tile by tile, all of them in each tile.
+static dv_status run_tiles(dv_exec *x, dv_strips *s, const dv_group *g,
+                           int32_t first_op, int32_t end_op)
+{
+    int first = 1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        const dv_deal *deal = &g->deals[d];
+        for (int64_t i = 0; i < deal->n_tiles; i++) {
+            for (int32_t op = first_op; op < end_op; op++) {
+                start_op(x, s, op, first);
+                ticker t = {x, dv_op_work(s->k->op) / (double)g->n_tiles};
+                s->tick = x->progress ? tick : NULL;
+                s->user = &t;
+                run_tile(x, s, op, deal->first_tile + i);
+                x->done += t.part;
+                if (s->status != DV_OK)
+                    return s->status;
+            }
+            first = 0;
+        }
+    }
+    return DV_OK;
+}
+
+// run_tile computes a sum that is in parts with its first part, and reads what
+// the other parts' tiles of earlier ops have written: those must be complete.
+static dv_status run_group(dv_exec *x, dv_strips *s, const dv_group *g)
+{
+    if (!dv_group_in_parts(x->plan, (int32_t)(g - x->plan->groups)))
+        return run_tiles(x, s, g, g->first_op, g->end_op);
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        DV_TRY(run_tiles(x, s, g, op, op + 1));
+    return DV_OK;
+}
+
+static dv_status simulate_group(dv_exec *x, dv_strips *s, const dv_group *g)
+{
+    DV_TRY(dv_sim_group(x->sim, g, s));
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        x->done += dv_op_work(x->kernels[op].op);
+    return DV_OK;
+}
+
+// Groups from number `g` on whose ops lie before `end`; repeats from number
+// `next` on may lie in them. *g moves behind the last one run.
+static dv_status run_ops(dv_exec *x, dv_strips *s, int32_t *g, int32_t end,
+                         int32_t next)
+{
+    const dv_plan *plan = x->plan;
+    const dv_program *p = plan->ops;
+    while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
+        int32_t op = plan->groups[*g].first_op;
+        while (next < p->n_repeats && p->repeats[next].first_op < op)
+            next++;
+        if (next >= p->n_repeats || p->repeats[next].first_op != op ||
+            p->repeats[next].end_op > end) {
+            const dv_group *group = &plan->groups[(*g)++];
+            DV_TRY(x->sim ? simulate_group(x, s, group)
+                          : run_group(x, s, group));
+            if (x->progress)
+                x->progress(x->user, x->done / x->total);
+            continue;
+        }
+        int32_t start = *g, stop = p->repeats[next].end_op;
+        for (int64_t n = 0; n < p->repeats[next].times; n++) {
+            *g = start;
+            DV_TRY(run_ops(x, s, g, stop, next + 1));
+        }
+        while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
+            ++*g; // a repeat of 0 times
+        while (next < p->n_repeats && p->repeats[next].first_op < stop)
+            next++;
+    }
+    return DV_OK;
+}
+
+dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        if ((t->is_input || t->is_output) && !x->bound[i])
+            return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is not bound",
+                           t->name);
+        if (t->is_input && x->owned[i]) // updated, but not given back
+            memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
+    }
+    x->done = 0;
+    if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_runs(x->jit))
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "%s has kernels for %s, which this machine cannot run",
+                       x->plan->target.name, x->plan->target.kernels);
+    if (x->kind == DV_RUN_THREADS)
+        return dv_crew_run(x, diag);
+    dv_strips s = x->workers[0].strips;
+    s.data = x->data;
+    s.diag = diag;
+    int32_t g = 0;
+    if (x->sim)
+        DV_TRY(dv_sim_load(x->sim, x->bound, diag));
+    DV_TRY(run_ops(x, &s, &g, p->n_ops, 0));
+    if (x->sim)
+        dv_sim_store(x->sim, x->bound);
+    return DV_OK;
+}

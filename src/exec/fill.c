@@ -1,0 +1,101 @@
+#include "base/math.h"
+#include "exec/data.h"
+#include <math.h>
+
+// SplitMix64's finisher: every bit of the input moves every bit of the output.
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+// The least extent that values of the tensor index anywhere, or 0.
+static int64_t index_limit(const dv_program *p, int32_t tensor)
+{
+    int64_t limit = 0;
+    for (int i = 0; i < p->n_ops; i++) {
+        const dv_op *op = &p->ops[i];
+        for (int r = -1; r < op->n_reads; r++) {
+            const dv_access *a = r < 0 ? &op->write : &op->reads[r];
+            for (int d = 0; d < a->n_dims; d++) {
+                int32_t via = a->index[d].via;
+                if (via < 0 || op->reads[via].tensor != tensor)
+                    continue;
+                int64_t extent = p->tensors[a->tensor].shape[d];
+                limit = limit ? dv_min_i64(limit, extent) : extent;
+            }
+        }
+    }
+    return limit;
+}
+
+// Elements number `from`..from + n into `data`, from its first element on.
+static void fill_run(const dv_tensor *t, uint64_t key, int64_t limit,
+                     double low, double high, int64_t from, int64_t n,
+                     void *data)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = mix(key ^ mix((uint64_t)(from + i)));
+        double u = (double)(bits >> 11) * 0x1p-53, v; // 0 <= u < 1
+        if (dv_is_float(t->dtype))
+            v = low + u * (high - low);
+        else if (limit)
+            v = (double)(bits % (uint64_t)limit);
+        else
+            v = (double)(bits % 17) - 8;
+        dv_store(t->dtype, data, i, v);
+    }
+}
+
+static uint64_t key_of(const dv_program *p, int32_t tensor, uint64_t seed,
+                       int64_t *limit)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    uint64_t key = mix(seed);
+    for (const char *c = t->name; *c; c++)
+        key = mix(key ^ (unsigned char)*c);
+    *limit = dv_is_float(t->dtype) ? 0 : index_limit(p, tensor);
+    if (t->dtype == DV_I8 && *limit > 128)
+        *limit = 128;
+    return key;
+}
+
+void dv_fill(const dv_program *p, int32_t tensor, uint64_t seed, double low,
+             double high, void *data)
+{
+    int64_t limit;
+    uint64_t key = key_of(p, tensor, seed, &limit);
+    fill_run(&p->tensors[tensor], key, limit, low, high, 0,
+             p->tensors[tensor].n_elems, data);
+}
+
+void dv_fill_box(const dv_program *p, int32_t tensor, uint64_t seed, double low,
+                 double high, const dv_box *box, const dv_box *in, void *data)
+{
+    const dv_tensor *t = &p->tensors[tensor];
+    int64_t at[DV_MAX_DIMS], limit, bytes = dv_dtype_get(t->dtype)->size_bytes;
+    uint64_t key = key_of(p, tensor, seed, &limit);
+    int last = t->n_dims - 1, more = 1;
+    for (int d = 0; d <= last; d++) {
+        at[d] = box->dim[d].off;
+        more &= box->dim[d].size > 0;
+    }
+    while (more) {
+        int64_t number = 0, off = 0;
+        for (int d = 0; d <= last; d++) {
+            number = number * t->shape[d] + at[d];
+            off = off * in->dim[d].size + at[d] - in->dim[d].off;
+        }
+        fill_run(t, key, limit, low, high, number,
+                 last < 0 ? 1 : box->dim[last].size,
+                 (char *)data + off * bytes);
+        more = 0;
+        for (int d = last - 1; d >= 0 && !more; d--) {
+            more = ++at[d] < box->dim[d].off + box->dim[d].size;
+            if (!more)
+                at[d] = box->dim[d].off;
+        }
+    }
+}

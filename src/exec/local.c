@@ -1,0 +1,140 @@
+// Temporaries that live in tiles. In a group whose ops go tile by tile, what
+// only its ops touch need not exist whole: a thread keeps the tile at hand, in
+// memory that is used again for the next one and stays in its cache.
+#include "base/math.h"
+#include "exec/state.h"
+
+enum { ALIGN_BYTES = 64, MANY = 64 };
+
+typedef struct finder {
+    dv_exec *x;
+    const dv_program *p;
+    int32_t *group_of; // by op
+    int32_t *home;     // by tensor: its group; -1 none yet, -2 several
+    int32_t *writer;   // by tensor: the op that defines it, or -1
+} finder;
+
+static void touch(finder *f, int32_t op, const dv_access *a)
+{
+    int32_t *home = &f->home[a->tensor], g = f->group_of[op];
+    if (dv_access_is_indirect(a) || (*home >= 0 && *home != g))
+        *home = -2;
+    else if (*home == -1)
+        *home = g;
+}
+
+static int find_homes(finder *f)
+{
+    const dv_plan *plan = f->x->plan;
+    dv_arena *a = &f->x->arena;
+    f->group_of = DV_NEW(a, int32_t, f->p->n_ops);
+    f->home = DV_NEW(a, int32_t, f->p->n_tensors);
+    f->writer = DV_NEW(a, int32_t, f->p->n_tensors);
+    if (!f->group_of || !f->home || !f->writer)
+        return 0;
+    for (int32_t t = 0; t < f->p->n_tensors; t++) {
+        const dv_tensor *x = &f->p->tensors[t];
+        f->home[t] = x->is_input || x->is_output ? -2 : -1;
+        f->writer[t] = -1;
+    }
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        for (int32_t i = plan->groups[g].first_op; i < plan->groups[g].end_op;
+             i++)
+            f->group_of[i] = g;
+    for (int32_t i = 0; i < f->p->n_ops; i++) {
+        const dv_op *o = &f->p->ops[i];
+        for (int r = 0; r < o->n_reads; r++)
+            touch(f, i, &o->reads[r]);
+        touch(f, i, &o->write);
+        if (o->update || f->writer[o->write.tensor] >= 0)
+            f->home[o->write.tensor] = -2;
+        f->writer[o->write.tensor] = i;
+    }
+    return 1;
+}
+
+// One variable a dim, step 1: a tile of the op is a box of the tensor. Its
+// sides, the longest a tile has.
+static int tile_box(const dv_plan *plan, int32_t op, int64_t *sides)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    uint32_t seen = 0;
+    for (int d = 0; d < o->write.n_dims; d++) {
+        const dv_index *x = &o->write.index[d];
+        sides[d] = 1;
+        int n = 0;
+        for (int v = 0; v < o->n_vars; v++) {
+            if (x->coef[v] == 0)
+                continue;
+            if (x->coef[v] != 1 || n++ || (seen >> v & 1))
+                return 0;
+            seen |= 1u << v;
+            sides[d] = plan->slices[op][v];
+        }
+    }
+    return 1;
+}
+
+// One number for many: all of them are little, and a row may go on from tile
+// to tile.
+static int is_little(const dv_program *p, int32_t op)
+{
+    const dv_op *o = &p->ops[op];
+    const dv_expr *r = dv_op_reduce(o);
+    return r && o->write.n_dims == 1 && dv_op_points(o, r->vars) >= MANY;
+}
+
+static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
+{
+    int64_t sides[DV_MAX_DIMS];
+    const dv_tensor *x = &f->p->tensors[t];
+    if (!tile_box(f->x->plan, f->writer[t], sides))
+        return 1;
+    dv_local *l = &g->locals[g->n_locals];
+    l->strides = DV_NEW(&f->x->arena, int64_t, x->n_dims + 1);
+    if (!l->strides)
+        return 0;
+    int64_t n = 1;
+    for (int d = x->n_dims - 1; d >= 0; d--) {
+        l->strides[d] = n;
+        n *= sides[d];
+    }
+    l->tensor = t;
+    l->op = f->writer[t];
+    l->off_bytes = *used;
+    *used += dv_ceil_div(n * dv_dtype_get(x->dtype)->size_bytes, ALIGN_BYTES) *
+             ALIGN_BYTES;
+    f->x->strides[t] = l->strides;
+    g->n_locals++;
+    return 1;
+}
+
+int dv_exec_localise(dv_exec *x)
+{
+    const dv_plan *plan = x->plan;
+    finder f = {.x = x, .p = plan->ops};
+    x->local_bytes = 0;
+    x->strides = DV_NEW(&x->arena, int64_t *, f.p->n_tensors);
+    if (!x->strides || !find_homes(&f))
+        return 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group *group = &plan->groups[g];
+        dv_group_plan *run = &x->group[g];
+        int32_t n = group->end_op - group->first_op;
+        int64_t used = 0;
+        run->n_locals = 0;
+        if (n == 1 || group->n_tiles == 1 || dv_group_in_parts(plan, g))
+            continue;
+        run->locals = DV_NEW(&x->arena, dv_local, n);
+        if (!run->locals)
+            return 0;
+        for (int32_t i = group->first_op; i < group->end_op; i++) {
+            int32_t t = f.p->ops[i].write.tensor;
+            if (f.home[t] == g && !is_little(f.p, i) &&
+                !add_local(&f, t, run, &used))
+                return 0;
+        }
+        x->local_bytes = dv_max_i64(x->local_bytes, used);
+    }
+    return 1;
+}

@@ -1,0 +1,206 @@
+// Which core a thread runs on, through hwloc: threads that wander take their
+// caches' contents along too late.
+//
+// hwloc allocates a set whenever a thread is bound, and a run must allocate
+// nothing: on Linux its sets are turned into the system's when they are made.
+#define _GNU_SOURCE // sched_setaffinity
+#include "exec/state.h"
+#include "target/host.h"
+#include <errno.h>
+#include <hwloc.h>
+#ifdef __linux__
+#include <sched.h>
+#include <hwloc/glibc-sched.h>
+#endif
+
+struct dv_pins {
+    hwloc_topology_t topo; // the process's
+    hwloc_cpuset_t *core;  // one hardware thread of each; owned
+    hwloc_cpuset_t before;
+    int32_t n;
+    int bound; // `before` is the user's thread's own set
+#ifdef __linux__
+    size_t set_bytes; // of each of
+    char *sets;       // n cores, then `before`; owned
+#endif
+};
+
+static _Thread_local const dv_pins *pinned; // by whom this thread is bound
+static _Thread_local int32_t pinned_to;
+
+static void forget_cores(dv_pins *p)
+{
+    while (p->n > 0)
+        hwloc_bitmap_free(p->core[--p->n]);
+}
+
+// The first n cores of a set: are there as many?
+static int find_in(dv_pins *p, hwloc_const_cpuset_t all, int32_t n)
+{
+    hwloc_obj_t core = NULL;
+    while (p->n < n && (core = hwloc_get_next_obj_by_type(
+                            p->topo, HWLOC_OBJ_CORE, core)) != NULL) {
+        hwloc_bitmap_t set = hwloc_bitmap_dup(core->cpuset);
+        if (!set)
+            break;
+        hwloc_bitmap_and(set, set, all);
+        if (hwloc_bitmap_iszero(set)) {
+            hwloc_bitmap_free(set);
+            continue;
+        }
+        hwloc_bitmap_singlify(set);
+        p->core[p->n++] = set;
+    }
+    return p->n == n;
+}
+
+// Where the user's thread may run; where there are too few, all that the
+// process may run on, which has to be read of each of its threads.
+static int find_cores(dv_pins *p, int32_t n)
+{
+    hwloc_bitmap_t all = hwloc_bitmap_alloc();
+    if (!all)
+        return 0;
+    int found = hwloc_get_cpubind(p->topo, all, HWLOC_CPUBIND_THREAD) == 0 &&
+                find_in(p, all, n);
+    if (!found) {
+        forget_cores(p);
+        if (hwloc_get_cpubind(p->topo, all, HWLOC_CPUBIND_PROCESS) != 0)
+            hwloc_bitmap_copy(all, hwloc_topology_get_topology_cpuset(p->topo));
+        found = find_in(p, all, n);
+    }
+    hwloc_bitmap_free(all);
+    return found;
+}
+
+// -- The system's sets -------------------------------------------------------
+
+#ifdef __linux__
+static cpu_set_t *set_of(const dv_pins *p, int32_t i)
+{
+    return (cpu_set_t *)(void *)(p->sets + (size_t)i * p->set_bytes);
+}
+
+// A set smaller than the system's own is refused, and how large that is only a
+// trial tells. 0: there is no memory. *made: the system has told.
+static int make_sets(dv_pins *p, int *made)
+{
+    enum { MOST_BYTES = 1 << 17 }; // a million processors
+    for (size_t bytes = sizeof(cpu_set_t);; bytes *= 2) {
+        p->sets = dv_alloc((size_t)(p->n + 1) * bytes);
+        p->set_bytes = bytes;
+        if (!p->sets)
+            return 0;
+        *made = sched_getaffinity(0, bytes, set_of(p, p->n)) == 0;
+        if (*made)
+            break;
+        if (errno != EINVAL || bytes >= MOST_BYTES)
+            return 1;
+        dv_release(p->sets);
+    }
+    for (int32_t i = 0; i < p->n; i++)
+        hwloc_cpuset_to_glibc_sched_affinity(p->topo, p->core[i], set_of(p, i),
+                                             p->set_bytes);
+    return 1;
+}
+
+static void free_sets(dv_pins *p)
+{
+    dv_release(p->sets);
+}
+
+static int remember(dv_pins *p)
+{
+    return sched_getaffinity(0, p->set_bytes, set_of(p, p->n)) == 0;
+}
+
+static int bind_to(dv_pins *p, int32_t i)
+{
+    return sched_setaffinity(0, p->set_bytes, set_of(p, i)) == 0;
+}
+
+static void let_go(dv_pins *p)
+{
+    bind_to(p, p->n);
+}
+#else
+static int make_sets(dv_pins *p, int *made)
+{
+    *made = p->before != NULL;
+    return 1;
+}
+
+static void free_sets(dv_pins *p)
+{
+    (void)p;
+}
+
+static int remember(dv_pins *p)
+{
+    return hwloc_get_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD) == 0;
+}
+
+static int bind_to(dv_pins *p, int32_t i)
+{
+    return hwloc_set_cpubind(p->topo, p->core[i], HWLOC_CPUBIND_THREAD) == 0;
+}
+
+static void let_go(dv_pins *p)
+{
+    hwloc_set_cpubind(p->topo, p->before, HWLOC_CPUBIND_THREAD);
+}
+#endif
+
+// -- Pins --------------------------------------------------------------------
+
+int dv_pins_create(dv_pins **out, int32_t n)
+{
+    dv_pins *p = dv_alloc(sizeof *p);
+    hwloc_cpuset_t *core = dv_alloc((size_t)n * sizeof *core);
+    *out = NULL;
+    if (!p || !core) {
+        dv_release(p);
+        dv_release(core);
+        return 0;
+    }
+    *p = (dv_pins){.topo = dv_host_topology(),
+                   .core = core,
+                   .before = hwloc_bitmap_alloc()};
+    int made = 0, memory = 1;
+    if (p->topo && p->before && find_cores(p, n))
+        memory = make_sets(p, &made);
+    if (memory && made)
+        *out = p;
+    else
+        dv_pins_destroy(p);
+    return memory;
+}
+
+void dv_pins_destroy(dv_pins *p)
+{
+    if (!p)
+        return;
+    forget_cores(p);
+    hwloc_bitmap_free(p->before);
+    free_sets(p);
+    dv_release(p->core);
+    dv_release(p);
+}
+
+void dv_pin(dv_pins *p, int32_t i)
+{
+    if (!p || (pinned == p && pinned_to == i))
+        return;
+    if (i == 0)
+        p->bound = remember(p);
+    if (!bind_to(p, i))
+        return;
+    pinned = i == 0 ? NULL : p;
+    pinned_to = i;
+}
+
+void dv_unpin(dv_pins *p)
+{
+    if (p && p->bound)
+        let_go(p);
+}

@@ -1,0 +1,442 @@
+// Making a crew: its workers, the kernels of their tiles, and memory for all
+// that a run needs.
+#include "base/math.h"
+#include "grid/grid.h"
+#include "nest/sums.h"
+#include "exec/state.h"
+#include "exec/vec_range.h"
+#include "target/host.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// -- Sums in parts -----------------------------------------------------------
+
+int dv_group_in_parts(const dv_plan *plan, int32_t group)
+{
+    const dv_group *g = &plan->groups[group];
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (dv_plan_in_parts(plan, op))
+            return 1;
+    return 0;
+}
+
+// How the tiles of a group come to the threads.
+static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
+{
+    const dv_group *g = &plan->groups[number];
+    int64_t chunk = 1;
+    dv_policy p;
+    run->grid = dv_grid_of(plan, number);
+    run->n_queued = g->queue == DV_DEALT ? 0 : g->n_tiles;
+    run->chunk = g->chunk;
+    run->steal = g->queue == DV_STEAL;
+    if (!run->grid)
+        return;
+    run->order = dv_grid_order(run->grid);
+    run->n_queued = 0;
+    int64_t n = run->grid->batch * run->grid->mt * run->grid->nt;
+    if (!dv_policy_parse(&p, &chunk, run->grid->policy) ||
+        p < DV_POLICY_TICKET || n > INT32_MAX)
+        return;
+    run->n_queued = n;
+    run->chunk = chunk;
+    run->steal = p == DV_POLICY_STEAL;
+}
+
+// Accumulators of sums in parts of a group: how many, and bytes of each.
+static void part_needs(const dv_plan *plan, int32_t number,
+                       const dv_group_plan *run, int64_t *slots, int64_t *bytes)
+{
+    const dv_group *g = &plan->groups[number];
+    *slots = *bytes = 0;
+    if (run->grid && run->parts) {
+        *slots = run->grid->n_ranges;
+        *bytes = 8 * plan->target.tile_rows * plan->target.tile_cols;
+        return;
+    }
+    for (int32_t i = g->first_op; i < g->end_op; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        int64_t n = 8;
+        if (!dv_plan_in_parts(plan, i) || run->grid)
+            continue;
+        for (int v = 0; v < o->n_vars; v++)
+            n *= o->vars[v].reduce ? 1 : plan->slices[i][v];
+        *bytes = dv_max_i64(*bytes, n);
+        *slots = g->n_tiles;
+    }
+}
+
+static int grid_in_parts(const dv_group_grid *g)
+{
+    for (int32_t i = 0; i < g->n_ranges; i++)
+        if (dv_range_in_parts(g, &g->ranges[i]))
+            return 1;
+    return 0;
+}
+
+// What is known of the groups, and memory for parts of sums.
+static int find_parts(dv_exec *x)
+{
+    const dv_plan *plan = x->plan;
+    int64_t most = 0, total = 0;
+    x->part_bytes = 0;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group *group = &plan->groups[g];
+        dv_group_plan *run = &x->group[g];
+        int64_t slots, bytes;
+        find_loop(plan, g, run);
+        run->parts =
+            run->grid ? grid_in_parts(run->grid) : dv_group_in_parts(plan, g);
+        run->snapshots = 0;
+        for (int32_t i = group->first_op; i < group->end_op; i++)
+            run->snapshots |= x->kernels[i].old_off >= 0;
+        part_needs(plan, g, run, &slots, &bytes);
+        x->part_bytes = dv_max_i64(x->part_bytes, bytes);
+        most = dv_max_i64(most, slots);
+    }
+    if (most == 0)
+        return 1;
+    if (!dv_mul_i64(&total, x->part_bytes, most))
+        return 0;
+    x->parts = dv_alloc((size_t)total);
+    return x->parts != NULL;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+// For the worker of the deal, or for number `id` (not -1).
+static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
+                              const dv_deal *deal, int32_t id, dv_diag *diag)
+{
+    if (id < 0)
+        id = (int32_t)(deal->core % x->n_workers);
+    for (int64_t i = 0; i < deal->n_tiles; i++) {
+        dv_tile t;
+        dv_plan_tile(&t, x->plan, op, deal->first_tile + i);
+        DV_TRY(dv_product_prepare(p, &t, id, &x->workers[id].set, diag));
+    }
+    return DV_OK;
+}
+
+// Contractions for all tiles of an op; of every worker that may have to do with
+// them.
+static dv_status prepare_tiles(dv_exec *x, const dv_way *way, int32_t op,
+                               int32_t number, dv_diag *diag)
+{
+    const dv_group *g = &x->plan->groups[number];
+    int queued = x->group[number].n_queued > 0;
+    for (int32_t d = 0; d < g->n_deals; d++)
+        for (int32_t i = 0; i < (queued ? x->n_workers : 1); i++)
+            DV_TRY(prepare_deal(x, way->product, op, &g->deals[d],
+                                queued ? i : -1, diag));
+    return DV_OK;
+}
+
+// What no kernel can do is done the other way, in all tiles alike.
+static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
+                                 int32_t number, dv_diag *diag)
+{
+    dv_status st = prepare_tiles(x, way, op, number, NULL);
+    if (st == DV_OK)
+        return DV_OK;
+    if (st == DV_E_LIMIT) {
+        way->product = NULL;
+        return DV_OK;
+    }
+    DV_TRY(prepare_tiles(x, way, op, number, diag)); // once more, to say why
+    return dv_nomem(diag); // then there was none a moment ago
+}
+
+// Kernels of its own for an op; none where they would be too long.
+static dv_status make_kernels(dv_exec *x, dv_way *way, const dv_vec_how *how,
+                              dv_diag *diag)
+{
+    if (!way->vec)
+        return DV_OK;
+    dv_diag *own = dv_diag_create();
+    dv_status st = dv_vec_op_kernels(way->vec, how, x->jit, &x->arena, own);
+    if (st == DV_E_LIMIT) {
+        way->vec = NULL;
+        st = DV_OK;
+    } else {
+        dv_diag_move(diag, own);
+    }
+    dv_diag_destroy(own);
+    return st != DV_OK && !own ? dv_nomem(diag) : st;
+}
+
+// Kernels for an op, where there are any; else it is done in strips. Those of
+// its own only if it does not become a product.
+static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
+{
+    const dv_group *g = &x->plan->groups[number];
+    const dv_group_plan *run = &x->group[number];
+    const dv_kernel *k = &x->kernels[op];
+    dv_way *way = &x->ways[op];
+    int parts = run->grid ? run->parts : dv_plan_in_parts(x->plan, op);
+    dv_vec_how vec = {.p = x->plan->ops,
+                      .op = k->op,
+                      .reads = k->reads,
+                      .write = &k->write,
+                      .whole = !parts,
+                      .copied = k->old_off >= 0,
+                      .looks = !parts,
+                      .later = 1,
+                      .plan = x->plan,
+                      .group = g,
+                      .number = op};
+    if (dv_jit_has_vec(x->jit))
+        DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    if (parts || run->grid || !dv_sums_reuse(x->plan->ops, k->op)) {
+        vec.later = 0;
+        DV_TRY(make_kernels(x, way, &vec, diag));
+    }
+    way->looks = way->vec ? dv_vec_op_looks(way->vec) : NULL;
+    dv_product_how how = {.plan = x->plan,
+                          .kernel = k,
+                          .vec = way->vec,
+                          .op = op,
+                          .n_threads = x->n_workers,
+                          .parts = parts,
+                          .jit = x->jit,
+                          .arena = &x->arena};
+    if (run->grid)
+        return DV_OK; // contractions are of slices, not of a machine's tiles
+    DV_TRY(dv_product_create(&way->product, &how, diag));
+    if (way->product)
+        DV_TRY(prepare_product(x, way, op, number, diag));
+    if (!way->product && vec.later)
+        return make_kernels(x, way, &vec, diag);
+    if (vec.later)
+        way->vec = NULL;
+    return DV_OK;
+}
+
+// Ops that are all vector kernels, on row after row where that is better.
+static dv_status find_rows(dv_exec *x, int32_t number, dv_diag *diag)
+{
+    const dv_group *g = &x->plan->groups[number];
+    dv_group_plan *run = &x->group[number];
+    if (run->grid || run->parts || run->snapshots)
+        return DV_OK;
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (x->ways[op].product || !x->ways[op].vec || x->ways[op].looks)
+            return DV_OK;
+    dv_rows_how how = {.plan = x->plan,
+                       .group = g,
+                       .strides = x->strides,
+                       .l1_bytes = x->workers[0].set.l1_bytes,
+                       .l2_bytes = x->workers[0].set.l2_bytes};
+    return dv_rows_create(&run->rows, &how, x->jit, &x->arena, diag);
+}
+
+static int64_t n_kernels(const dv_exec *x)
+{
+    dv_jit_stats s = {0};
+    if (x->jit)
+        dv_jit_stats_get(x->jit, &s);
+    return s.n_kernels;
+}
+
+static dv_status find_ways(dv_exec *x, dv_diag *diag)
+{
+    const dv_plan *plan = x->plan;
+    x->ways = DV_NEW(&x->arena, dv_way, plan->ops->n_ops);
+    if (!x->ways)
+        return dv_nomem(diag);
+    x->jit = NULL;
+    if (x->kind == DV_RUN_THREADS && *plan->target.kernels) {
+        DV_TRY(dv_jit_create_for(&x->own_jit, plan->target.kernels, diag));
+        x->jit = x->own_jit;
+    } else if (x->kind == DV_RUN_THREADS) {
+        x->jit = dv_jit_shared();
+    }
+    dv_caches caches = {plan->target.l1_bytes, plan->target.l2_bytes,
+                        plan->target.l3_bytes};
+    if (!x->jit)
+        caches = (dv_caches){0};
+    else if (!caches.l1_bytes && !x->own_jit)
+        caches = dv_host_caches(); // not described: as they are
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        x->workers[i].set.l1_bytes = caches.l1_bytes;
+        x->workers[i].set.l2_bytes = caches.l2_bytes;
+        x->workers[i].set.l3_bytes = caches.l3_bytes;
+        x->workers[i].set.other = i ? &x->workers[i - 1].set : NULL;
+    }
+    for (int32_t g = 0; g < plan->n_groups && x->jit; g++)
+        for (int32_t op = plan->groups[g].first_op; op < plan->groups[g].end_op;
+             op++) {
+            x->ways[op].kernels = n_kernels(x);
+            DV_TRY(find_way(x, g, op, diag));
+        }
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        x->group[g].rows = NULL;
+        x->group[g].kernels = n_kernels(x);
+        if (x->jit)
+            DV_TRY(find_rows(x, g, diag));
+    }
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_worker *w = &x->workers[i];
+        w->memory = dv_alloc((size_t)w->set.memory_bytes);
+        if (!w->memory)
+            return dv_nomem(diag);
+    }
+    return DV_OK;
+}
+
+// -- Workers -----------------------------------------------------------------
+
+static int make_worker(dv_exec *x, int32_t id)
+{
+    dv_worker *w = &x->workers[id];
+    w->x = x;
+    w->id = id;
+    w->data = DV_NEW(&x->arena, void *, x->plan->ops->n_tensors);
+    w->local = dv_alloc((size_t)x->local_bytes + 64);
+    // One strip more than slots: the accumulators.
+    w->buf = dv_alloc(((size_t)x->n_slots + 1) * DV_STRIP * 8);
+    w->diag = dv_diag_create();
+    int32_t most = 0;
+    for (int32_t i = 0; i < x->plan->ops->n_ops; i++)
+        most = x->plan->ops->ops[i].n_reads > most
+                   ? x->plan->ops->ops[i].n_reads
+                   : most;
+    w->at = DV_NEW(&x->arena, void *, most + 1);
+    if (!w->data || !w->local || !w->buf || !w->diag || !w->at)
+        return 0;
+    w->strips = (dv_strips){
+        .p = x->plan->ops, .data = w->data, .diag = w->diag, .buf = w->buf};
+    w->strips.acc = (char *)w->buf + (size_t)x->n_slots * DV_STRIP * 8;
+    return 1;
+}
+
+// Threads of their own choice where the user has not bound them.
+static int may_pin(void)
+{
+#ifdef _OPENMP
+    return omp_get_proc_bind() == omp_proc_bind_false;
+#else
+    return 0;
+#endif
+}
+
+// Cores that the plan gives anything to, counted from 0 on.
+static int64_t most_cores(const dv_plan *plan)
+{
+    int64_t most = 1;
+    for (int32_t g = 0; g < plan->n_groups; g++) {
+        const dv_group_grid *grid = dv_grid_of(plan, g);
+        if (plan->groups[g].queue != DV_DEALT)
+            most = dv_max_i64(most, plan->groups[g].n_tiles);
+        for (int32_t d = 0; d < plan->groups[g].n_deals; d++)
+            most = dv_max_i64(most, plan->groups[g].deals[d].core + 1);
+        for (int32_t i = 0; grid && i < grid->n_ranges; i++)
+            most = dv_max_i64(most,
+                              dv_grid_core_number(plan, &grid->ranges[i]) + 1);
+    }
+    return most;
+}
+
+// A queue for groups that have one.
+static int make_queue(dv_exec *x)
+{
+    for (int32_t g = 0; g < x->plan->n_groups; g++)
+        if (x->group[g].n_queued)
+            return dv_queue_init(&x->queue, 0, x->n_workers, 1, 1);
+    return 1;
+}
+
+dv_status dv_crew_create(dv_exec *x, dv_diag *diag)
+{
+    int64_t cores = x->plan->target.cores, most = most_cores(x->plan);
+#ifndef _OPENMP
+    cores = 1;
+#endif
+    if (x->kind != DV_RUN_THREADS)
+        cores = 1;
+    int32_t n = (int32_t)dv_min_i64(cores, most);
+    x->workers = DV_NEW(&x->arena, dv_worker, n);
+    if (!x->workers || !find_parts(x))
+        return dv_nomem(diag);
+    x->n_workers = n;
+    for (int32_t i = 0; i < n; i++)
+        if (!make_worker(x, i))
+            return dv_nomem(diag);
+    if (!make_queue(x))
+        return dv_nomem(diag);
+    dv_status made = find_ways(x, diag);
+    dv_jit_seal(x->jit);
+    DV_TRY(made);
+    if (n > 1 && may_pin() && !dv_pins_create(&x->pins, n))
+        return dv_nomem(diag);
+    return DV_OK;
+}
+
+dv_dtype dv_exec_type(const dv_exec *x, int32_t op)
+{
+    static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
+    const dv_product *p = x->ways[op].product;
+    return p ? dv_product_type(p) : wide[x->kernels[op].compute];
+}
+
+void dv_exec_ways(const dv_exec *x, dv_text *out)
+{
+    const dv_program *p = x->plan->ops;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        dv_put(out, "# op %d, %s: %s%s%s\n", (int)i, p->ops[i].name,
+               x->ways[i].product ? "a contraction"
+               : x->group[dv_group_of(x->plan, i)].rows
+                   ? "row by row with its group"
+               : x->ways[i].vec ? "a vector kernel"
+                                : "in strips, no kernel",
+               x->ways[i].looks ? ", where " : "",
+               x->ways[i].looks ? x->ways[i].looks : "");
+}
+
+// Whose kernels begin with this one? Those of several: the last one's.
+static void put_owner(const void *user, int64_t number, dv_text *out)
+{
+    const dv_exec *x = user;
+    const dv_program *p = x->plan->ops;
+    int32_t op = -1, group = -1;
+    for (int32_t i = 0; i < p->n_ops; i++)
+        op = x->ways[i].kernels == number ? i : op;
+    for (int32_t g = 0; g < x->plan->n_groups; g++)
+        group = x->group[g].kernels == number ? g : group;
+    if (group >= 0) {
+        dv_put(out, "# for the rows of");
+        for (int32_t i = x->plan->groups[group].first_op;
+             i < x->plan->groups[group].end_op; i++)
+            dv_put(out, " %s", p->ops[i].name);
+        dv_put(out, ":\n");
+    } else if (op >= 0) {
+        dv_put(out, "# for op %d, %s:\n", (int)op, p->ops[op].name);
+    }
+}
+
+void dv_exec_list(const dv_exec *x, dv_text *out)
+{
+    dv_exec_ways(x, out);
+    if (x->jit)
+        dv_jit_list(x->jit, out, put_owner, x);
+}
+
+void dv_crew_destroy(dv_exec *x)
+{
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_release(x->workers[i].local);
+        dv_release(x->workers[i].buf);
+        dv_release(x->workers[i].memory);
+        dv_product_set_free(&x->workers[i].set);
+        dv_diag_destroy(x->workers[i].diag);
+    }
+    x->n_workers = 0;
+    dv_release(x->parts);
+    x->parts = NULL;
+    dv_queue_free(&x->queue);
+    dv_pins_destroy(x->pins);
+    x->pins = NULL;
+    dv_jit_destroy(x->own_jit);
+    x->own_jit = NULL;
+}

@@ -1,0 +1,138 @@
+#define _POSIX_C_SOURCE 200809L // clock_gettime
+#include "exec/rate.h"
+#include "base/fork.h"
+#include "base/mem.h"
+#include "jit/peak.h"
+#include <string.h>
+#include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// Many short tries: one of them is between the turns of others.
+enum { PEAK_TRIES = 25, COPY_TRIES = 9 };
+
+static double now_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return now_of(CLOCK_MONOTONIC);
+}
+
+// A thread's number and how many there are.
+static void who(int32_t *id, int32_t *n)
+{
+    *id = 0;
+    *n = 1;
+#ifdef _OPENMP
+    *id = omp_get_thread_num();
+    *n = omp_get_num_threads();
+#endif
+}
+
+// Turns of the loop a second of the calling thread's own time: what others
+// take of its core in the meantime does not count.
+static double turn_rate(const dv_peak *p, int64_t turns)
+{
+    double start = now_of(CLOCK_THREAD_CPUTIME_ID);
+    dv_peak_run(p, turns);
+    double s = now_of(CLOCK_THREAD_CPUTIME_ID) - start;
+    return s > 0 ? (double)turns / s : 0;
+}
+
+// The same on all threads at once, in sum.
+static double turn_rates(const dv_peak *p, int64_t turns, int32_t threads)
+{
+    double sum = 0;
+    if (threads == 1 || !dv_has_threads())
+        return turn_rate(p, turns);
+#pragma omp parallel num_threads(threads)
+    {
+        double mine = turn_rate(p, turns);
+#pragma omp atomic
+        sum += mine; // a reduction would export a symbol of clang's
+    }
+    return sum;
+}
+
+double dv_rate_peak(dv_dtype dtype, int32_t threads)
+{
+    dv_peak *p = NULL;
+    double best = 0;
+    int64_t turns = 1000;
+    if (dv_peak_create(&p, dtype, NULL))
+        return 0;
+    for (int k = 0; k < PEAK_TRIES;) {
+        double start = now();
+        double rate = turn_rates(p, turns, threads);
+        if (now() - start < 2e-3 && turns < INT64_MAX / 4) { // too short
+            turns *= 2;
+            continue;
+        }
+        best = rate > best ? rate : best;
+        k++;
+    }
+    best *= dv_peak_flops(p) / 1e9;
+#ifdef _OPENMP
+    if (threads > omp_get_num_procs()) // they take turns
+        best *= (double)omp_get_num_procs() / threads;
+#endif
+    dv_peak_destroy(p);
+    return best;
+}
+
+// A thread's part of the copy, some times over.
+static void copy_part(char *to, const char *from, int64_t bytes, int64_t times,
+                      int32_t id, int32_t n)
+{
+    int64_t begin = bytes / n * id;
+    int64_t end = id == n - 1 ? bytes : begin + bytes / n;
+    for (int64_t i = 0; i < times; i++)
+        memcpy(to + begin, from + begin, (size_t)(end - begin));
+}
+
+static void run_copy(char *to, const char *from, int64_t bytes, int64_t times,
+                     int32_t threads)
+{
+    if (threads == 1 || !dv_has_threads()) {
+        copy_part(to, from, bytes, times, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        int32_t id, n;
+        who(&id, &n);
+        copy_part(to, from, bytes, times, id, n);
+    }
+}
+
+double dv_rate_copy(int64_t bytes, int32_t threads)
+{
+    double best = 0;
+    char *from = dv_alloc((size_t)bytes), *to = dv_alloc((size_t)bytes);
+    int64_t times = 1;
+    if (from && to) {
+        memset(from, 1, (size_t)bytes);
+        memset(to, 2, (size_t)bytes);
+    }
+    for (int k = 0; from && to && k < COPY_TRIES;) {
+        double start = now();
+        run_copy(to, from, bytes, times, threads);
+        double s = now() - start;
+        if (s < 2e-3) {
+            times *= 2;
+            continue;
+        }
+        double rate = 2 * (double)bytes * (double)times / s / 1e9;
+        best = rate > best ? rate : best;
+        k++;
+    }
+    dv_release(from);
+    dv_release(to);
+    return best;
+}

@@ -1,0 +1,562 @@
+// The thread executor: one thread is one core of the plan. All of them walk
+// the plan side by side in one parallel region; each runs the tiles that the
+// plan deals to its core, and they wait for each other where a group ends (and
+// within one where it has sums in parts, or reads what it writes). Nothing is
+// allocated or locked on the way; kernels and places are known before.
+//
+// What a core has is a loop over numbers: for id in start..start+count, and the
+// place of a number says which tile. Numbers are those of the plan's deal, or
+// of its grid, whose order is then undone; or they are handed out as threads
+// ask for them, and every tile is still computed the same way, once.
+//
+// Sums in parts take two phases: each thread computes the parts it was dealt,
+// then whoever has the first part of a result adds the others to it, in their
+// order, and finishes it. So results depend on the plan alone.
+//
+// A worker is a core's memory and kernels. OpenMP may give fewer threads than
+// there are workers (a limit, a region around this one): a thread then plays
+// several of them, one after the other.
+#define _POSIX_C_SOURCE 200809L // sched_yield, getpid, clock_gettime
+#include "base/fork.h"
+#include "base/math.h"
+#include "exec/state.h"
+#include "exec/vec_range.h"
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <pthread.h>
+#endif
+
+enum { SPINS = 2000 }; // before a waiting thread lets others run
+
+// -- Waiting ---------------------------------------------------------------
+
+// All threads of the run arrive here before any goes on.
+static void wait_all(dv_exec *x, int32_t n)
+{
+    if (n == 1)
+        return;
+    int round = atomic_load_explicit(&x->round, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&x->arrived, 1, memory_order_acq_rel) ==
+        n - 1) {
+        atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->round, round + 1, memory_order_release);
+        return;
+    }
+    for (int i = 0;
+         atomic_load_explicit(&x->round, memory_order_acquire) == round; i++)
+        if (i >= SPINS)
+            sched_yield();
+}
+
+// -- Tiles -----------------------------------------------------------------
+
+static void run_box(dv_strips *s, const dv_tile *t)
+{
+    s->n_parts = 0;
+    dv_strips_run(s, t->begin, t->end);
+}
+
+static void start_op(dv_worker *w, int32_t op)
+{
+    dv_exec *x = w->x;
+    dv_strips *s = &w->strips;
+    s->k = &x->kernels[op];
+    s->old = s->k->old_off < 0 ? NULL : (char *)x->snapshot + s->k->old_off;
+    s->part = DV_WHOLE;
+}
+
+// Where element 0 of each read is, then of the write.
+static void find_tensors(dv_worker *w)
+{
+    const dv_op *o = w->strips.k->op;
+    for (int r = 0; r < o->n_reads; r++)
+        w->at[r] = (void *)(uintptr_t)dv_strips_source(&w->strips, r);
+    w->at[o->n_reads] = w->data[o->write.tensor];
+}
+
+// The op that was started, on one tile.
+static void run_op(dv_worker *w, int32_t op, const dv_tile *t)
+{
+    const dv_way *way = &w->x->ways[op];
+    if (!way->product && !way->vec) {
+        run_box(&w->strips, t);
+        return;
+    }
+    find_tensors(w);
+    if (way->looks &&
+        !dv_vec_op_fits(w->strips.p, w->strips.k, w->at, t->begin, t->end))
+        run_box(&w->strips, t);
+    else if (way->product)
+        dv_product_run(way->product, t, w->id, w->at, w->memory, NULL);
+    else
+        dv_vec_op_run(way->vec, w->at, t->begin, t->end);
+}
+
+// The thread's tiles of temporaries, where the tile at hand would be in the
+// whole tensor.
+static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
+{
+    const dv_plan *plan = w->x->plan;
+    for (int32_t i = 0; i < g->n_locals; i++) {
+        const dv_local *l = &g->locals[i];
+        const dv_op *o = &plan->ops->ops[l->op];
+        dv_tile t;
+        dv_plan_tile(&t, plan, l->op, tile);
+        int64_t first = 0;
+        for (int d = 0; d < o->write.n_dims; d++) {
+            int64_t at = o->write.index[d].base;
+            for (int v = 0; v < o->n_vars; v++)
+                at += o->write.index[d].coef[v] * t.begin[v];
+            first += at * l->strides[d];
+        }
+        dv_dtype dtype = plan->ops->tensors[l->tensor].dtype;
+        int64_t bytes = l->off_bytes - first * dv_dtype_get(dtype)->size_bytes;
+        // Outside of the memory; what is in the tile is inside again.
+        w->data[l->tensor] = (void *)((uintptr_t)w->local + (uintptr_t)bytes);
+    }
+}
+
+// The part that a tile is of its results, and the tile that has part number
+// `part` of them.
+static int64_t part_of(const dv_op *o, const dv_tile *t, int64_t *n_parts)
+{
+    int64_t part = 0;
+    *n_parts = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce) {
+            part = part * t->n_slots[v] + t->slot[v];
+            *n_parts *= t->n_slots[v];
+        }
+    return part;
+}
+
+static int64_t tile_of_part(const dv_op *o, const dv_tile *t, int64_t part)
+{
+    int64_t tile = 0, weight = 1;
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t slot = t->slot[v];
+        if (o->vars[v].reduce) {
+            slot = part % t->n_slots[v];
+            part /= t->n_slots[v];
+        }
+        tile += slot * weight;
+        weight *= t->n_slots[v];
+    }
+    return tile;
+}
+
+// The sums of a box, as accumulators number `slot`.
+static void sum_part(dv_worker *w, int32_t op, const dv_tile *t, int64_t slot)
+{
+    start_op(w, op);
+    void *acc = w->x->parts + slot * w->x->part_bytes;
+    const dv_way *way = &w->x->ways[op];
+    if (way->product || way->vec)
+        find_tensors(w);
+    if (way->product) {
+        dv_product_run(way->product, t, w->id, w->at, w->memory, acc);
+    } else if (way->vec) {
+        dv_vec_op_part(way->vec, w->at, t->begin, t->end, DV_FIRST_PART, acc);
+    } else {
+        w->strips.part = DV_FIRST_PART;
+        w->strips.parts = acc;
+        run_box(&w->strips, t);
+    }
+}
+
+static void compute_part(dv_worker *w, int32_t op, int64_t tile)
+{
+    dv_tile t;
+    dv_plan_tile(&t, w->x->plan, op, tile);
+    sum_part(w, op, &t, tile);
+}
+
+// The accumulators s->parts are whole sums: finish and store them.
+static void finish_sums(dv_worker *w, int32_t op, const dv_tile *t)
+{
+    dv_strips *s = &w->strips;
+    if (w->x->ways[op].vec) {
+        find_tensors(w);
+        dv_vec_op_part(w->x->ways[op].vec, w->at, t->begin, t->end, DV_FINISH,
+                       s->parts);
+        return;
+    }
+    s->part = DV_FINISH;
+    run_box(s, t);
+}
+
+static int64_t n_results(const dv_op *o, const dv_tile *t)
+{
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        n *= o->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    return n;
+}
+
+// Add accumulators to those of s->parts, as whoever made them has them.
+static void add_part(dv_worker *w, int32_t op, const void *x, const dv_tile *t)
+{
+    const dv_strips *s = &w->strips;
+    const dv_vec_op *vec = w->x->ways[op].vec;
+    int64_t n = n_results(s->k->op, t);
+    if (vec)
+        dv_vec_op_add(vec, s->k, s->parts, x, n);
+    else
+        dv_strips_add(s->k, s->parts, x, n);
+}
+
+// The owner of a tile adds what other cores have of it, in their order.
+static void finish_range(dv_worker *w, int32_t op, const dv_tile *t, int32_t at)
+{
+    const dv_exec *x = w->x;
+    const dv_group_grid *g = x->group[dv_group_of(x->plan, op)].grid;
+    dv_strips *s = &w->strips;
+    start_op(w, op);
+    s->parts = x->parts + at * x->part_bytes;
+    for (int32_t k = dv_range_next(g, at); k >= 0; k = dv_range_next(g, k))
+        add_part(w, op, x->parts + k * x->part_bytes, t);
+    finish_sums(w, op, t);
+}
+
+static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
+{
+    const dv_exec *x = w->x;
+    const dv_op *o = &x->plan->ops->ops[op];
+    dv_strips *s = &w->strips;
+    dv_tile t;
+    int64_t n_parts;
+    dv_plan_tile(&t, x->plan, op, tile);
+    if (part_of(o, &t, &n_parts) != 0)
+        return;
+    start_op(w, op);
+    s->parts = x->parts + tile * x->part_bytes;
+    for (int64_t k = 1; k < n_parts; k++)
+        add_part(w, op, x->parts + tile_of_part(o, &t, k) * x->part_bytes, &t);
+    finish_sums(w, op, &t);
+}
+
+// -- Groups ----------------------------------------------------------------
+
+// A thread of the run: number `id` of n.
+typedef struct thread {
+    dv_exec *x;
+    int32_t id, n;
+} thread;
+
+// The tensor an op updates as it is before, where the op reads what it
+// overwrites: the id-th of n shares of it.
+static void take_snapshot(dv_exec *x, int32_t op, int32_t id, int32_t n)
+{
+    if (x->kernels[op].old_off < 0)
+        return;
+    int32_t t = x->kernels[op].op->write.tensor;
+    int64_t bytes = dv_tensor_bytes(&x->plan->ops->tensors[t]);
+    int64_t from = bytes / n * id + dv_min_i64(id, bytes % n);
+    int64_t len = bytes / n + (id < bytes % n);
+    memcpy((char *)x->snapshot + x->kernels[op].old_off + from,
+           (char *)x->data[t] + from, (size_t)len);
+}
+
+// Of several tiles, none touches what another op updates: all snapshots may be
+// taken before. Ops of a single tile may do so, and take their own (run_tile).
+static int snapshots_before(const dv_group *g)
+{
+    return g->n_tiles > 1 || g->end_op - g->first_op == 1;
+}
+
+static void take_snapshots(const thread *me, const dv_group *g)
+{
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        take_snapshot(me->x, op, me->id, me->n);
+    wait_all(me->x, me->n);
+}
+
+static void run_tile(dv_worker *w, int32_t group, int32_t first, int32_t end,
+                     int64_t tile)
+{
+    dv_tile t;
+    int late = !snapshots_before(&w->x->plan->groups[group]);
+    place_locals(w, &w->x->group[group], tile);
+    if (w->x->group[group].rows) {
+        dv_rows_run(w->x->group[group].rows, w->data, tile, 1);
+        return;
+    }
+    for (int32_t op = first; op < end; op++) {
+        if (late)
+            take_snapshot(w->x, op, 0, 1);
+        start_op(w, op);
+        dv_plan_tile(&t, w->x->plan, op, tile);
+        run_op(w, op, &t);
+    }
+}
+
+typedef enum phase { WHOLE, PARTS, COMBINE } phase;
+
+static void run_number(dv_worker *w, int32_t group, phase what, int32_t first,
+                       int32_t end, int64_t tile)
+{
+    if (what == WHOLE)
+        run_tile(w, group, first, end, tile);
+    else if (what == PARTS)
+        compute_part(w, first, tile);
+    else
+        combine_parts(w, first, tile);
+}
+
+// Numbers begin..begin+n of a range of the grid, or of all tiles (range NULL).
+static void run_range(dv_worker *w, int32_t group, phase what, int32_t op,
+                      const dv_tile_range *range, int64_t begin, int64_t n)
+{
+    const dv_group_plan *p = &w->x->group[group];
+    const dv_tile_range all = {.n = p->n_queued, .k1 = p->grid->kt};
+    const dv_tile_range *r = range ? range : &all;
+    dv_tile t;
+    int64_t bmn[3];
+    start_op(w, op);
+    for (int64_t i = begin; i < begin + n; i++) {
+        if (atomic_load_explicit(&w->x->failed, memory_order_relaxed))
+            return;
+        dv_range_tile(p->grid, &p->order, r, i, bmn);
+        dv_grid_box(&t, w->x->plan, p->grid, bmn, r->k0, r->k1);
+        if (!dv_range_in_parts(p->grid, r))
+            run_op(w, op, &t);
+        else if (what == PARTS)
+            sum_part(w, op, &t, r - p->grid->ranges);
+        else if (r->k0 == 0)
+            finish_range(w, op, &t, (int32_t)(r - p->grid->ranges));
+        if (w->strips.status != DV_OK)
+            atomic_store(&w->x->failed, 1);
+    }
+}
+
+// What the grid gives a worker. Whole tiles are run with the first phase.
+static void run_grid(dv_worker *w, int32_t group, phase what, int32_t op)
+{
+    const dv_group_grid *g = w->x->group[group].grid;
+    for (int32_t k = 0; k < g->n_ranges; k++) {
+        const dv_tile_range *r = &g->ranges[k];
+        if (dv_grid_core_number(w->x->plan, r) % w->x->n_workers == w->id &&
+            (what != COMBINE || dv_range_in_parts(g, r)))
+            run_range(w, group, what, op, r, 0, dv_range_tiles(g, r));
+    }
+}
+
+// Whatever is left, until nothing is.
+static void run_queued(dv_worker *w, int32_t group, phase what, int32_t first,
+                       int32_t end)
+{
+    dv_exec *x = w->x;
+    int64_t at, n;
+    while (dv_queue_next(&x->queue, w->id, &at, &n)) {
+        if (x->group[group].grid) {
+            run_range(w, group, what, first, NULL, at, n);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            if (!atomic_load_explicit(&x->failed, memory_order_relaxed))
+                run_number(w, group, what, first, end, at + i);
+            if (w->strips.status != DV_OK)
+                atomic_store(&x->failed, 1);
+        }
+    }
+}
+
+// The tiles of ops first..end of a group that a worker is dealt.
+static void run_worker(dv_worker *w, int32_t group, phase what, int32_t first,
+                       int32_t end)
+{
+    dv_exec *x = w->x;
+    const dv_group *g = &x->plan->groups[group];
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        const dv_deal *deal = &g->deals[d];
+        if (deal->core % x->n_workers != w->id)
+            continue;
+        const dv_rows *rows = x->group[group].rows;
+        if (rows && dv_rows_across(rows) && deal->n_tiles) {
+            dv_rows_run(rows, w->data, deal->first_tile, deal->n_tiles);
+            continue;
+        }
+        for (int64_t i = 0; i < deal->n_tiles; i++) {
+            int64_t tile = deal->first_tile + i;
+            if (atomic_load_explicit(&x->failed, memory_order_relaxed))
+                break;
+            run_number(w, group, what, first, end, tile);
+            if (w->strips.status != DV_OK)
+                atomic_store(&x->failed, 1);
+        }
+    }
+}
+
+// Ops first..end of a group, all tiles.
+static void run_phase(const thread *me, int32_t group, phase what,
+                      int32_t first, int32_t end)
+{
+    dv_exec *x = me->x;
+    const dv_group_plan *p = &x->group[group];
+    if (p->n_queued) {
+        if (me->id == 0)
+            dv_queue_reset(&x->queue, p->n_queued, p->chunk, p->steal);
+        wait_all(x, me->n);
+    }
+    for (int32_t i = me->id; i < x->n_workers; i += me->n) {
+        dv_worker *w = &x->workers[i];
+        if (p->n_queued)
+            run_queued(w, group, what, first, end);
+        else if (p->grid)
+            run_grid(w, group, what, first);
+        else
+            run_worker(w, group, what, first, end);
+    }
+    wait_all(x, me->n);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// All wait for each other at its end: one has the time of all.
+static void run_group(const thread *me, int32_t number)
+{
+    dv_exec *x = me->x;
+    const dv_group *g = &x->plan->groups[number];
+    int timed = x->spent && me->id == 0;
+    double start = timed ? now() : 0;
+    if (x->group[number].snapshots && snapshots_before(g))
+        take_snapshots(me, g);
+    if (!x->group[number].parts)
+        run_phase(me, number, WHOLE, g->first_op, g->end_op);
+    // Ops with sums in parts need nothing of one another: one by one.
+    for (int32_t op = g->first_op; op < g->end_op && x->group[number].parts;
+         op++) {
+        if (x->group[number].grid || dv_plan_in_parts(x->plan, op)) {
+            run_phase(me, number, PARTS, op, op + 1);
+            run_phase(me, number, COMBINE, op, op + 1);
+        } else {
+            run_phase(me, number, WHOLE, op, op + 1);
+        }
+    }
+    for (int32_t op = g->first_op; op < g->end_op && me->id == 0; op++)
+        x->done += dv_op_work(x->kernels[op].op);
+    if (timed)
+        x->spent[number] += now() - start;
+    if (x->progress && me->id == 0)
+        x->progress(x->user, x->done / x->total);
+}
+
+// Groups from number *g on whose ops lie before `end`; repeats from number
+// `next` on may lie in them.
+static void run_ops(const thread *me, int32_t *g, int32_t end, int32_t next)
+{
+    const dv_plan *plan = me->x->plan;
+    const dv_program *p = plan->ops;
+    while (*g < plan->n_groups && plan->groups[*g].first_op < end) {
+        int32_t op = plan->groups[*g].first_op;
+        while (next < p->n_repeats && p->repeats[next].first_op < op)
+            next++;
+        if (next >= p->n_repeats || p->repeats[next].first_op != op ||
+            p->repeats[next].end_op > end) {
+            run_group(me, (*g)++);
+            continue;
+        }
+        int32_t start = *g, stop = p->repeats[next].end_op;
+        for (int64_t k = 0; k < p->repeats[next].times; k++) {
+            *g = start;
+            run_ops(me, g, stop, next + 1);
+        }
+        while (*g < plan->n_groups && plan->groups[*g].first_op < stop)
+            ++*g; // a repeat of 0 times
+        while (next < p->n_repeats && p->repeats[next].first_op < stop)
+            next++;
+    }
+}
+
+// -- The crew --------------------------------------------------------------
+
+static void work(dv_exec *x, int32_t id, int32_t n)
+{
+    thread me = {x, id, n};
+    int32_t g = 0;
+    if (n > 1)
+        dv_pin(x->pins, id);
+    for (int32_t i = id; i < x->n_workers; i += n) {
+        dv_worker *w = &x->workers[i];
+        memcpy(w->data, x->data,
+               (size_t)x->plan->ops->n_tensors * sizeof *w->data);
+        w->strips.status = DV_OK;
+    }
+    run_ops(&me, &g, x->plan->ops->n_ops, 0);
+    if (n > 1 && id == 0)
+        dv_unpin(x->pins);
+}
+
+#if defined(__SANITIZE_THREAD__)
+// The sanitizer does not see what OpenMP's runtime does between threads, and
+// would find races everywhere; it sees these.
+typedef struct member {
+    dv_exec *x;
+    int32_t id;
+} member;
+
+static void *begin(void *arg)
+{
+    const member *m = arg;
+    work(m->x, m->id, m->x->n_workers);
+    return NULL;
+}
+
+static void fork_and_join(dv_exec *x)
+{
+    pthread_t threads[64];
+    member m[64];
+    if (x->n_workers > 64)
+        x->n_workers = 64;
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        m[i] = (member){x, i};
+        if (i > 0)
+            pthread_create(&threads[i], NULL, begin, &m[i]);
+    }
+    begin(&m[0]);
+    for (int32_t i = 1; i < x->n_workers; i++)
+        pthread_join(threads[i], NULL);
+}
+#else
+static void fork_and_join(dv_exec *x)
+{
+    if (x->n_workers == 1 || !dv_has_threads()) {
+        work(x, 0, 1);
+        return;
+    }
+#ifdef _OPENMP
+#pragma omp parallel num_threads(x->n_workers)
+    work(x, omp_get_thread_num(), omp_get_num_threads());
+#endif
+}
+#endif
+
+dv_status dv_crew_run(dv_exec *x, dv_diag *diag)
+{
+    atomic_store(&x->failed, 0);
+    atomic_store(&x->arrived, 0);
+    fork_and_join(x);
+    dv_status first = DV_OK;
+    for (int32_t i = 0; i < x->n_workers; i++) {
+        dv_worker *w = &x->workers[i];
+        if (w->strips.status == DV_OK)
+            continue;
+        // One speaks for all; what the others have to say is not kept for the
+        // next run.
+        dv_diag_move(first == DV_OK ? diag : NULL, w->diag);
+        if (first == DV_OK)
+            first = w->strips.status;
+    }
+    return first;
+}

@@ -1,0 +1,251 @@
+// Ranges of integers; vec_range.h says what for.
+#include "exec/vec_range.h"
+#include "jit/vec/vec.h"
+#include <math.h>
+#include <stdlib.h>
+
+// -- Expressions -------------------------------------------------------------
+
+// Kernels compute modulo 2^32, which is exact as long as values fit, and
+// enough as long as only sums and products are made of them.
+typedef struct range {
+    double lo, hi;
+    int ok;
+} range;
+
+static int fits(range r)
+{
+    return r.ok && r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
+
+// Bounds that doubles may have rounded say nothing any more, nor does what is
+// made of them: nan is such a one.
+static range bounded(double lo, double hi, int ok)
+{
+    const double most = 0x1p53;
+    if (!(lo > -most && hi < most))
+        return (range){-INFINITY, INFINITY, ok};
+    return (range){lo, hi, ok};
+}
+
+static range either(range x, range y)
+{
+    return (range){fmin(x.lo, y.lo), fmax(x.hi, y.hi), x.ok && y.ok};
+}
+
+static range product(range x, range y)
+{
+    double a = x.lo * y.lo, b = x.lo * y.hi, c = x.hi * y.lo, d = x.hi * y.hi;
+    if (isinf(x.lo) || isinf(y.lo)) // 0 times it is no number
+        return (range){-INFINITY, INFINITY, x.ok && y.ok};
+    return bounded(fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d)),
+                   x.ok && y.ok);
+}
+
+static range apply_range(dv_fn fn, const range *x)
+{
+    range none = {0};
+    switch (fn) {
+    case DV_FN_ADD:
+        return bounded(x[0].lo + x[1].lo, x[0].hi + x[1].hi,
+                       x[0].ok && x[1].ok);
+    case DV_FN_SUB:
+        return bounded(x[0].lo - x[1].hi, x[0].hi - x[1].lo,
+                       x[0].ok && x[1].ok);
+    case DV_FN_NEG:
+        return (range){-x[0].hi, -x[0].lo, x[0].ok};
+    case DV_FN_MUL:
+        return product(x[0], x[1]);
+    case DV_FN_SELECT:
+        return fits(x[0]) ? either(x[1], x[2]) : none;
+    case DV_FN_RELU:
+    case DV_FN_ABS: {
+        double most = fmax(fabs(x[0].lo), fabs(x[0].hi));
+        return (range){0, most, fits(x[0])};
+    }
+    case DV_FN_MIN:
+    case DV_FN_MAX:
+        return fits(x[0]) && fits(x[1]) ? either(x[0], x[1]) : none;
+    default: // comparisons
+        return (range){0, 1, fits(x[0]) && fits(x[1]) && fn <= DV_FN_NE};
+    }
+}
+
+// `reads` has the range of each read.
+static range range_of(const dv_op *op, const dv_expr *e, const range *reads)
+{
+    range x[3] = {{0}}, none = {0};
+    double n;
+    for (int i = 0; i < e->n_args; i++)
+        x[i] = range_of(op, e->arg[i], reads);
+    switch ((dv_expr_kind)e->kind) {
+    case DV_EXPR_CONST:
+        x[0] = (range){e->value, e->value, e->value == floor(e->value)};
+        return fits(x[0]) ? x[0] : none;
+    case DV_EXPR_READ:
+        return reads[e->read];
+    case DV_EXPR_REDUCE:
+        n = (double)dv_op_points(op, e->vars);
+        if (e->fn == DV_RED_SUM)
+            return bounded(n * fmin(x[0].lo, 0), n * fmax(x[0].hi, 0), x[0].ok);
+        if (e->fn == DV_RED_PROD)
+            return (range){-INFINITY, INFINITY, x[0].ok};
+        return fits(x[0]) ? x[0] : none;
+    case DV_EXPR_APPLY:
+        break;
+    }
+    return apply_range((dv_fn)e->fn, x);
+}
+
+dv_vec_fit dv_vec_op_fit(const dv_program *p, const dv_op *op)
+{
+    range all[DV_VEC_MAX_OPERANDS], least[DV_VEC_MAX_OPERANDS];
+    if (op->n_reads > DV_VEC_MAX_OPERANDS)
+        return DV_FITS_NEVER;
+    for (int i = 0; i < op->n_reads; i++) {
+        dv_dtype t = p->tensors[op->reads[i].tensor].dtype;
+        int ok = t == DV_I32 || t == DV_I8;
+        least[i] = (range){-1, 1, ok};
+        all[i] = t == DV_I8 ? (range){INT8_MIN, INT8_MAX, ok}
+                            : (range){INT32_MIN, INT32_MAX, ok};
+    }
+    if (range_of(op, op->body, all).ok)
+        return DV_FITS_ALL;
+    return range_of(op, op->body, least).ok ? DV_FITS_SOME : DV_FITS_NEVER;
+}
+
+// -- Values ------------------------------------------------------------------
+
+// The elements that a box reads, each at least once: loops, the nearest first.
+typedef struct walk {
+    int64_t first; // element
+    int64_t n[DV_MAX_VARS], step[DV_MAX_VARS];
+    int n_loops;
+} walk;
+
+static void add_loop(walk *w, int64_t n, int64_t step)
+{
+    int at = w->n_loops++;
+    for (; at > 0 && w->step[at - 1] > step; at--) {
+        w->n[at] = w->n[at - 1];
+        w->step[at] = w->step[at - 1];
+    }
+    w->n[at] = n;
+    w->step[at] = step;
+}
+
+// Loops that go on where others end, or before, are one: rows of a matrix,
+// windows of a convolution.
+static void join_loops(walk *w)
+{
+    int last = 0;
+    for (int i = 1; i < w->n_loops; i++) {
+        int64_t by = w->step[i] / w->step[last];
+        if (w->step[i] % w->step[last] == 0 && by <= w->n[last]) {
+            w->n[last] += (w->n[i] - 1) * by;
+            continue;
+        }
+        last++;
+        w->n[last] = w->n[i];
+        w->step[last] = w->step[i];
+    }
+    w->n_loops = last + 1;
+}
+
+static walk walk_of(const dv_flat *f, int n_vars, const int64_t *begin,
+                    const int64_t *end)
+{
+    walk w = {.first = f->base};
+    for (int v = 0; v < n_vars; v++) {
+        int64_t n = end[v] - begin[v], step = f->coef[v];
+        w.first += step * (step < 0 ? end[v] - 1 : begin[v]);
+        if (n > 1 && step)
+            add_loop(&w, n, llabs(step));
+    }
+    if (w.n_loops == 0)
+        add_loop(&w, 1, 1);
+    join_loops(&w);
+    return w;
+}
+
+// Plain loops over whole rows, which compilers make vectors of.
+#define LOOK(name, type)                                                       \
+    static void name(const type *x, int64_t n, int64_t step, int64_t *lo,      \
+                     int64_t *hi)                                              \
+    {                                                                          \
+        type least = *x, most = *x;                                            \
+        if (step == 1)                                                         \
+            for (int64_t i = 0; i < n; i++) {                                  \
+                least = x[i] < least ? x[i] : least;                           \
+                most = x[i] > most ? x[i] : most;                              \
+            }                                                                  \
+        else                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                  \
+                least = x[i * step] < least ? x[i * step] : least;             \
+                most = x[i * step] > most ? x[i * step] : most;                \
+            }                                                                  \
+        *lo = least < *lo ? least : *lo;                                       \
+        *hi = most > *hi ? most : *hi;                                         \
+    }
+LOOK(look_i64, int64_t)
+LOOK(look_i32, int32_t)
+LOOK(look_i8, int8_t)
+#undef LOOK
+
+static range range_at(const walk *w, dv_dtype t, const void *data)
+{
+    int64_t at[DV_MAX_VARS] = {0}, off = w->first;
+    int64_t lo = INT64_MAX, hi = INT64_MIN;
+    for (;;) {
+        if (t == DV_I8)
+            look_i8((const int8_t *)data + off, w->n[0], w->step[0], &lo, &hi);
+        else if (t == DV_I64)
+            look_i64((const int64_t *)data + off, w->n[0], w->step[0], &lo,
+                     &hi);
+        else
+            look_i32((const int32_t *)data + off, w->n[0], w->step[0], &lo,
+                     &hi);
+        int i = 1;
+        for (; i < w->n_loops; i++) {
+            off += w->step[i];
+            if (++at[i] < w->n[i])
+                break;
+            off -= w->step[i] * w->n[i];
+            at[i] = 0;
+        }
+        if (i >= w->n_loops)
+            return (range){(double)lo, (double)hi, 1};
+    }
+}
+
+// What read number r finds in a box.
+static range found_by(const dv_program *p, const dv_kernel *k, int r,
+                      void *const *at, const int64_t *begin, const int64_t *end)
+{
+    walk w = walk_of(&k->reads[r], k->op->n_vars, begin, end);
+    return range_at(&w, p->tensors[k->op->reads[r].tensor].dtype, at[r]);
+}
+
+int dv_vec_op_fits(const dv_program *p, const dv_kernel *k, void *const *at,
+                   const int64_t *begin, const int64_t *end)
+{
+    const dv_op *op = k->op;
+    range found[DV_VEC_MAX_OPERANDS];
+    int gathers = 0;
+    for (int i = 0; i < op->n_reads; i++) {
+        const dv_access *a = &op->reads[i];
+        for (int d = 0; d < a->n_dims; d++) {
+            if (a->index[d].via < 0)
+                continue;
+            range x = found_by(p, k, a->index[d].via, at, begin, end);
+            if (x.lo < 0 || x.hi >= (double)p->tensors[a->tensor].shape[d])
+                return 0;
+            gathers = 1;
+        }
+    }
+    if (gathers)
+        return 1;
+    for (int i = 0; i < op->n_reads; i++)
+        found[i] = found_by(p, k, i, at, begin, end);
+    return range_of(op, op->body, found).ok;
+}

@@ -1,0 +1,371 @@
+// Groups for a machine whose scratchpads are caches: what passes between ops
+// is kept by itself as long as little enough passes. A chain of ops is cut into
+// tiles along one variable of each, so that a tile needs nothing of the chain
+// but what the same tile left, and one tile's data fits the cache.
+//
+//   m[i]   = max[j] x[i,j]        i cut by 16:   tile 0: rows 0..16 of m, e, y
+//   e[i,j] = exp(x[i,j] - m[i])                  tile 1: rows 16..32
+//   y[i,j] = e[i,j] / s[i]                       ...
+//
+// Where one point of it is too much, every point is cut along a variable
+// further in as well: x[h,i,j] into heads, and each head into rows.
+//
+// Products stay alone: they are better cut in two directions, by the level of
+// loops.
+#include "base/math.h"
+#include "group/group.h"
+#include <math.h>
+
+enum {
+    MAX_CHAIN = 32,
+    MAX_LEVELS = 4,
+    LINE = 16,   // elements of a cache line, about
+    PIECE = 256, // elements of a row that are worth a page
+};
+
+typedef struct chain {
+    const dv_plan *plan;
+    int32_t first, end;
+    int32_t reach; // ops up to here were tried
+    // The variables of each op that are cut: into points, but for the last. And
+    // their ranges, the same for all ops.
+    int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
+    int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
+    int64_t len;         // points of the last in a tile
+    double tile_bytes;   // of all that ops touch, per point of the last
+    double fixed_bytes;  // and of what does not depend on it
+    double again_bytes;  // of tile_bytes, what other points touch as well
+    int32_t *writer;     // by tensor: op of the chain, or -1
+    const uint8_t *edge; // a repeat begins or ends before op i
+} chain;
+
+// -- Which variable --------------------------------------------------------
+
+// The dim of an access that is just variable v, no other dim depending on it;
+// -1: there is none.
+static int plain_dim(const dv_op *o, const dv_access *a, int v)
+{
+    int found = -1;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        int var;
+        if (x->via >= 0)
+            return -1;
+        if (x->coef[v] == 0)
+            continue;
+        if (found >= 0 || !dv_index_is_var(o, x, &var) || var != v)
+            return -1;
+        found = d;
+    }
+    return found;
+}
+
+// Does an operand serve several results?
+static int is_product(const dv_op *o)
+{
+    uint32_t written = dv_written_vars(o);
+    for (int r = 0; r < o->n_reads; r++)
+        if (written & ~dv_access_vars(o, &o->reads[r]))
+            return dv_op_kind(o) == DV_KIND_CONTRACTION;
+    return 0;
+}
+
+static int joinable(const dv_plan *plan, int32_t i)
+{
+    const dv_op *o = &plan->ops->ops[i];
+    if (o->is_extern || o->update || is_product(o) ||
+        dv_access_is_indirect(&o->write) || plan->divisions[i].pinned)
+        return 0;
+    for (int r = 0; r < o->n_reads; r++)
+        if (dv_access_is_indirect(&o->reads[r]))
+            return 0;
+    return 1;
+}
+
+// Does a tile write a box without gaps, as far as the checker can see (C8): one
+// variable a dim, of step 1?
+static int writes_box(const dv_op *o)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < o->write.n_dims; d++) {
+        int n = 0;
+        for (int v = 0; v < o->n_vars; v++) {
+            int64_t coef = o->write.index[d].coef[v];
+            if (coef != 0 && (coef != 1 || n++ || (seen >> v & 1)))
+                return 0;
+            seen |= coef ? 1u << v : 0;
+        }
+    }
+    return 1;
+}
+
+// Variables are cut in the order of each op: tiles have the same numbers in
+// all.
+static int is_further_in(const chain *c, int32_t i, int v)
+{
+    return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
+}
+
+// Does op i, cut along v, find what it needs of the chain in its own tile?
+static int fits(const chain *c, int32_t i, int v)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    const dv_var *var = &o->vars[v];
+    int at = c->levels - 1;
+    if (var->reduce || var->begin != c->begin[at] ||
+        var->end - var->begin != c->n[at] || !is_further_in(c, i, v) ||
+        plain_dim(o, &o->write, v) < 0)
+        return 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t w = c->writer[o->reads[r].tensor];
+        if (w < 0)
+            continue;
+        const dv_op *from = &c->plan->ops->ops[w];
+        int d = plain_dim(from, &from->write, c->cut[at][w - c->first]);
+        if (d != plain_dim(o, &o->reads[r], v) || !writes_box(from))
+            return 0;
+    }
+    return 1;
+}
+
+static int reads_chain(const chain *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    for (int r = 0; r < o->n_reads; r++)
+        if (c->writer[o->reads[r].tensor] >= 0)
+            return 1;
+    return 0;
+}
+
+// Does it write what no op of the chain touches?
+static int writes_new(const chain *c, int32_t i)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    for (int32_t k = c->first; k < i; k++) {
+        const dv_op *other = &c->plan->ops->ops[k];
+        if (other->write.tensor == o->write.tensor)
+            return 0;
+        for (int r = 0; r < other->n_reads; r++)
+            if (other->reads[r].tensor == o->write.tensor)
+                return 0;
+    }
+    return 1;
+}
+
+// An op that reads nothing of the chain comes along where a later one does.
+static void extend(chain *c, int32_t end)
+{
+    const dv_program *p = c->plan->ops;
+    for (int32_t i = c->end; i < end && i - c->first < MAX_CHAIN; i++) {
+        if (c->edge[i] || !joinable(c->plan, i) || !writes_new(c, i))
+            return;
+        int v = 0;
+        while (v < p->ops[i].n_vars && !fits(c, i, v))
+            v++;
+        if (v == p->ops[i].n_vars)
+            return;
+        c->cut[c->levels - 1][i - c->first] = v;
+        if (reads_chain(c, i))
+            c->end = i + 1;
+        c->writer[p->ops[i].write.tensor] = i;
+        c->reach = i + 1;
+    }
+}
+
+// One level more: the chain from op `first` on, cut along v.
+static void start(chain *c, int32_t first, int v)
+{
+    const dv_op *o = &c->plan->ops->ops[first];
+    int at = c->levels++;
+    c->first = first;
+    c->end = c->reach = first + 1;
+    c->cut[at][0] = v;
+    c->begin[at] = o->vars[v].begin;
+    c->n[at] = o->vars[v].end - o->vars[v].begin;
+    c->writer[o->write.tensor] = first;
+}
+
+static void forget(chain *c)
+{
+    for (int32_t i = c->first; i < c->reach; i++)
+        c->writer[c->plan->ops->ops[i].write.tensor] = -1;
+}
+
+// -- How long a tile is ----------------------------------------------------
+
+// The points of the chain that are not of the last level.
+static double outer_points(const chain *c)
+{
+    double n = 1;
+    for (int at = 0; at + 1 < c->levels; at++)
+        n *= (double)c->n[at];
+    return n;
+}
+
+static void count_access(chain *c, int32_t i, const dv_access *a)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    double bytes = (double)dv_tensor_bytes(&c->plan->ops->tensors[a->tensor]);
+    int last = c->levels - 1, again = 0;
+    for (int at = 0; at < last; at++) {
+        int cut = plain_dim(o, a, c->cut[at][i - c->first]) >= 0;
+        bytes /= cut ? (double)c->n[at] : 1;
+        again |= !cut;
+    }
+    if (plain_dim(o, a, c->cut[last][i - c->first]) < 0) {
+        c->fixed_bytes += bytes;
+        return;
+    }
+    c->tile_bytes += bytes / (double)c->n[last];
+    c->again_bytes += again ? bytes / (double)c->n[last] : 0;
+}
+
+// Every tensor counts once, as its first access has it.
+static void count_bytes(chain *c, uint8_t *seen)
+{
+    const dv_program *p = c->plan->ops;
+    c->tile_bytes = c->fixed_bytes = c->again_bytes = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t i = c->first; i < c->end; i++) {
+            const dv_op *o = &p->ops[i];
+            for (int r = -1; r < o->n_reads; r++) {
+                const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+                if (!pass && !seen[a->tensor])
+                    count_access(c, i, a);
+                seen[a->tensor] = !pass;
+            }
+        }
+}
+
+// Is the cut variable the innermost of rows, of tensors that have at least so
+// many of the chain's bytes: are their tiles columns?
+static int cuts_rows(const chain *c, double least_bytes)
+{
+    for (int32_t i = c->first; i < c->end; i++) {
+        const dv_op *o = &c->plan->ops->ops[i];
+        for (int r = -1; r < o->n_reads; r++) {
+            const dv_access *a = r < 0 ? &o->write : &o->reads[r];
+            const dv_tensor *t = &c->plan->ops->tensors[a->tensor];
+            if (a->n_dims > 1 && (double)dv_tensor_bytes(t) >= least_bytes &&
+                plain_dim(o, a, c->cut[c->levels - 1][i - c->first]) ==
+                    a->n_dims - 1)
+                return 1;
+        }
+    }
+    return 0;
+}
+
+// Points of the cut variable in a tile: half the cache, all cores busy to the
+// end; where rows are cut, whole lines, and 0 if they are few and not all is
+// small: columns are then found piece by piece, each on another page.
+static int64_t tile_length(const chain *c)
+{
+    const dv_target *t = &c->plan->target;
+    int64_t n = c->n[c->levels - 1];
+    double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
+    double most = room / (c->tile_bytes > 0 ? c->tile_bytes : 1);
+    double outer = outer_points(c), all = c->tile_bytes * (double)n * outer;
+    // What other points touch as well is better kept for all of them.
+    if (most < 1 || c->again_bytes > c->tile_bytes / 8)
+        return 0;
+    int64_t len = most < (double)n ? (int64_t)most : n;
+    double least = (double)dv_ceil_div(n, len);
+    double rounds = ceil(outer * least / (double)t->cores);
+    double pieces = floor(rounds * (double)t->cores / outer);
+    pieces = pieces > least ? pieces : least;
+    len = dv_ceil_div(n, pieces < (double)n ? (int64_t)pieces : n);
+    if (!cuts_rows(c, 0) || len == n)
+        return len;
+    int64_t lines = dv_min_i64(dv_ceil_div(len, LINE) * LINE, n);
+    if (outer * (double)dv_ceil_div(n, lines) >= (double)t->cores)
+        len = lines;
+    return len < PIECE && all > room && cuts_rows(c, all / 8) ? 0 : len;
+}
+
+// -- Joining ---------------------------------------------------------------
+
+static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
+{
+    int last = c->levels - 1;
+    for (int32_t i = c->first; i < c->end; i++) {
+        const dv_op *o = &plan->ops->ops[i];
+        for (int v = 0; v < o->n_vars; v++)
+            plan->slices[i][v] = o->vars[v].end - o->vars[v].begin;
+        for (int at = 0; at <= last; at++)
+            plan->slices[i][c->cut[at][i - c->first]] = at < last ? 1 : c->len;
+    }
+    *g = (dv_group){.first_op = c->first,
+                    .end_op = c->end,
+                    .n_tiles = dv_plan_n_tiles(plan, c->first)};
+    return dv_plan_deal(plan, c->first, g, diag);
+}
+
+// The chain from op i on that is cut along v, if it is longer than the best and
+// its tiles fit, or those of a variable further in do.
+static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    int32_t end = c->levels ? c->end : c->plan->ops->n_ops, longer = best->end;
+    if (o->vars[v].reduce || plain_dim(o, &o->write, v) < 0)
+        return;
+    start(c, i, v);
+    extend(c, end);
+    forget(c);
+    int32_t mine = c->end;
+    if (mine > longer) {
+        count_bytes(c, seen);
+        c->len = tile_length(c);
+        if (c->len > 0)
+            *best = *c;
+    }
+    for (int w = v + 1; w < o->n_vars && c->levels < MAX_LEVELS &&
+                        mine > longer && best->end == longer;
+         w++) {
+        c->end = mine;
+        try_cut(best, c, i, w, seen);
+    }
+    c->levels--;
+}
+
+// The longest chain that begins with op i and whose tiles fit, cut as far out
+// as can be. best->len is 0 when there is none.
+static void longest(chain *best, chain *c, int32_t i, uint8_t *seen)
+{
+    const dv_op *o = &c->plan->ops->ops[i];
+    best->end = i + 1;
+    best->len = 0;
+    for (int v = 0; v < o->n_vars && joinable(c->plan, i); v++)
+        try_cut(best, c, i, v, seen);
+}
+
+static dv_status make_groups(dv_plan *plan, chain *c, uint8_t *seen,
+                             dv_diag *diag)
+{
+    int32_t n = 0;
+    chain best = *c;
+    for (int32_t i = 0; i < plan->ops->n_ops; i = best.end) {
+        longest(&best, c, i, seen);
+        if (best.len > 0)
+            DV_TRY(join(plan, &best, &plan->groups[n++], diag));
+        else
+            plan->groups[n++] = plan->groups[i];
+    }
+    plan->n_groups = n;
+    return DV_OK;
+}
+
+dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag)
+{
+    const dv_program *p = plan->ops;
+    uint8_t *edge = DV_NEW(arena, uint8_t, p->n_ops + 1);
+    uint8_t *seen = DV_NEW(arena, uint8_t, p->n_tensors);
+    chain c = {.plan = plan, .edge = edge};
+    c.writer = DV_NEW(arena, int32_t, p->n_tensors);
+    if (!edge || !seen || !c.writer)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        edge[p->repeats[i].first_op] = edge[p->repeats[i].end_op] = 1;
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        c.writer[i] = -1;
+    return make_groups(plan, &c, seen, diag);
+}

@@ -1,0 +1,104 @@
+// Groups of ops that hand data to each other on the core.
+//
+// Ops join a group while each core has the same tile of all of them, nothing
+// that one writes is read through main memory by another, and no core waits for
+// another: no copy over the ring, no sum in parts.
+#include "group/group.h"
+
+int dv_group_alone(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    return o->is_extern || o->update || dv_access_is_indirect(&o->write) ||
+           dv_plan_in_parts(plan, op);
+}
+
+typedef struct joiner {
+    dv_plan *plan;
+    const int32_t *loop_of; // by op: the innermost repeat around it, or -1
+    int32_t *across;        // homes alive before op i and still at it
+    uint8_t *waits;         // op i begins with a copy between cores
+    int32_t *written;       // by tensor: the group that writes it, or -1
+    int32_t *oldest;        // by op: first op of the homes that end before it
+} joiner;
+
+// May op i belong to group number g, which ends before it?
+static int joins(const joiner *j, int32_t g, int32_t i)
+{
+    const dv_plan *plan = j->plan;
+    const dv_op *o = &plan->ops->ops[i];
+    const dv_group *at = &plan->groups[g], *own = &plan->groups[i];
+    if (!j->across[i] || j->waits[i] || dv_group_alone(plan, i) ||
+        dv_group_alone(plan, i - 1) || !dv_same_deals(at, own) ||
+        j->loop_of[i] != j->loop_of[i - 1])
+        return 0;
+    for (int r = 0; r < o->n_reads; r++) {
+        int32_t home = dv_home_of(plan, i, r);
+        if (j->written[o->reads[r].tensor] == g &&
+            (home < 0 || plan->scratch.homes[home].fill != DV_FILL_WRITTEN))
+            return 0;
+    }
+    return 1;
+}
+
+static int find_edges(joiner *j, dv_arena *a)
+{
+    const dv_plan *plan = j->plan;
+    j->across = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
+    j->waits = DV_NEW(a, uint8_t, plan->ops->n_ops + 1);
+    j->written = DV_NEW(a, int32_t, plan->ops->n_tensors);
+    j->oldest = DV_NEW(a, int32_t, plan->ops->n_ops + 1);
+    if (!j->across || !j->waits || !j->written || !j->oldest)
+        return 0;
+    for (int32_t i = 0; i <= plan->ops->n_ops; i++)
+        j->oldest[i] = i;
+    for (int32_t t = 0; t < plan->ops->n_tensors; t++)
+        j->written[t] = -1;
+    for (int32_t i = 0; i < plan->scratch.n_homes; i++) {
+        const dv_home *h = &plan->scratch.homes[i];
+        j->across[h->first_op + 1]++;
+        j->across[h->end_op]--;
+        if (h->first_op < j->oldest[h->end_op])
+            j->oldest[h->end_op] = h->first_op;
+        if (h->fill == DV_FILL_RING)
+            j->waits[h->first_op] = 1;
+    }
+    for (int32_t i = 1; i <= plan->ops->n_ops; i++)
+        j->across[i] += j->across[i - 1];
+    return 1;
+}
+
+// What is alive where a group ends, or for the next pass of a repeat that ends
+// with it, must survive that.
+static void mark_ends(const joiner *j)
+{
+    const dv_plan *plan = j->plan;
+    const dv_program *p = plan->ops;
+    for (int32_t i = 0; i < p->n_repeats; i++)
+        if (p->repeats[i].times > 1 &&
+            j->oldest[p->repeats[i].end_op] < p->repeats[i].first_op)
+            j->across[p->repeats[i].end_op]++;
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        plan->groups[g].non_terminal = j->across[plan->groups[g].end_op] > 0;
+}
+
+dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
+                           dv_arena *arena, dv_diag *diag)
+{
+    joiner j = {.plan = plan, .loop_of = loop_of};
+    int32_t n = 0;
+    int joined = plan->n_groups != plan->ops->n_ops;
+    if (!find_edges(&j, arena))
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < plan->ops->n_ops && !joined; i++) {
+        if (i > 0 && joins(&j, n - 1, i)) {
+            plan->groups[n - 1].end_op = i + 1;
+        } else {
+            plan->groups[n] = plan->groups[i];
+            n++;
+        }
+        j.written[plan->ops->ops[i].write.tensor] = n - 1;
+    }
+    plan->n_groups = joined ? plan->n_groups : n;
+    mark_ends(&j);
+    return DV_OK;
+}

@@ -1,0 +1,115 @@
+// Which sizes of tiles a product is cut into: every size worth trying is
+// priced.
+#include "jit/a64/kloop.h"
+
+// Tiles worth trying, with what they cost beside their multiply-adds, as
+// measured: thousandths of them, and quarters of a cycle at both ends.
+typedef struct size {
+    int rows, nv, waste, ends;
+} size;
+
+static const size sizes[] = {{6, 3, 45, 44},  {4, 5, 10, 52}, {5, 4, 50, 46},
+                             {8, 2, 75, 26},  {4, 4, 15, 64}, {3, 6, 60, 50},
+                             {2, 6, 100, 50}, {4, 6, 5, 20}};
+
+static int lanes_log(const dv_gen *g)
+{
+    return g->es == 8 ? 1 : 2;
+}
+
+// Registers for accumulators, one ring of V and one of S.
+static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
+{
+    int s = p->lane_k ? rows : (rows + g->lanes - 1) >> lanes_log(g);
+    if (p->c_turned && rows * nv > 20)
+        return 0;
+    if (rows * nv > 20) // V once, S twice
+        return rows * nv + nv + 2 * s <= 32;
+    return rows * nv + nv + s + 1 <= 32;
+}
+
+// Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
+// is not shorter than what a chain of them waits.
+static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
+                         const dv_runs *v)
+{
+    enum { SHORTEST = 13 };
+    int64_t tiles = 0, all = 0, steps = 0; // sums, and what steps take
+    for (int i = 0; i < s->n; i++)
+        for (int j = 0; j < v->n; j++) {
+            int64_t n = s->count[i] * (int64_t)v->count[j];
+            int fma = s->size[i] * v->size[j];
+            tiles += n;
+            all += n * fma;
+            steps += n * (fma > SHORTEST ? fma : SHORTEST);
+        }
+    return (int64_t)p->k * p->batch * steps * (1000 + z->waste) +
+           1000 * (z->ends * tiles + all);
+}
+
+// The cut into parts of at most so many, made once: divisions are slow.
+enum { MOST_SIZE = 8 };
+static const dv_runs *cut_of(dv_runs *made, int n, int most)
+{
+    if (!made[most].n)
+        made[most] = dv_runs_even(n, most);
+    return &made[most];
+}
+
+static void try_sizes(const dv_gen *g, const dv_prod *p, dv_cuts *out)
+{
+    int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
+    int64_t best = -1, k = (int64_t)p->k * p->batch;
+    int64_t all = p->n_s * (int64_t)n_vectors; // sums
+    dv_runs made_s[UINT8_MAX + 1], made_v[MOST_SIZE + 1];
+    made_s[p->tile_rows].n = 0;
+    for (int i = 0; i <= MOST_SIZE; i++)
+        made_s[i].n = made_v[i].n = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size *z = &sizes[i];
+        int rows = p->n_s < z->rows ? p->n_s : z->rows;
+        int nv = n_vectors < z->nv ? n_vectors : z->nv;
+        if (p->tile_rows) // panels decide
+            rows = p->tile_rows;
+        // Without ends no steps are shorter than their multiply-adds.
+        if (best >= 0 && all * (k * (1000 + z->waste) + 1000) >= best)
+            continue;
+        if (!fits(g, p, rows, nv))
+            continue;
+        // Its low costs are not those of lower and narrower tiles.
+        if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
+            continue;
+        const dv_runs *s = cut_of(made_s, p->n_s, rows);
+        const dv_runs *v = cut_of(made_v, n_vectors, nv);
+        int64_t cost = grid_cost(p, z, s, v);
+        if (best < 0 || cost < best) {
+            best = cost;
+            out->s = *s;
+            out->v = *v;
+        }
+    }
+    if (best < 0) // panels higher than any tile
+        out->s = out->v = (dv_runs){.n = 0};
+}
+
+// The best cut, or that of the product before if it is the same.
+void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
+{
+    dv_kept *last = g->code->keep;
+    int64_t k = (int64_t)p->k * p->batch;
+    int32_t what = g->lanes * 4 + (p->lane_k ? 2 : 0) + (p->c_turned ? 1 : 0);
+    if (last && last->k == k && last->n_s == p->n_s && last->n_v == p->n_v &&
+        last->tile_rows == p->tile_rows && last->what == what) {
+        *out = last->cuts;
+        return;
+    }
+    try_sizes(g, p, out);
+    if (!last)
+        return;
+    last->k = k;
+    last->n_s = p->n_s;
+    last->n_v = p->n_v;
+    last->tile_rows = p->tile_rows;
+    last->what = what;
+    last->cuts = *out;
+}

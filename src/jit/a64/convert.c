@@ -1,0 +1,145 @@
+// Narrow elements to wide ones and back: f16 and bf16 to f32, i8 to i32, and
+// f32 to f16 or bf16, rounded to nearest even. Eight elements at a time: one
+// narrow vector, two wide ones.
+#include "jit/a64/convert.h"
+
+// x0 and x1 are the source's and the destination's row, x2 and x3 run in it.
+enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
+enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 }; // unrolled up to here
+enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
+
+typedef struct convert {
+    int type, narrow; // the narrow type; is that where to?
+    int es;           // its size
+    int soft;         // there is no instruction for it
+} convert;
+
+static int bytes_in(const convert *c, int n)
+{
+    return n * (c->narrow ? 4 : c->es);
+}
+
+static int bytes_out(const convert *c, int n)
+{
+    return n * (c->narrow ? c->es : 4);
+}
+
+static void widen(dv_gen *g, const convert *c, int from, int lo, int hi)
+{
+    if (c->type == DV_F16) {
+        DV_E(fcvtl, lo, from, 0, 0);
+        DV_E(fcvtl2, hi, from, 0, 0);
+    } else if (c->type == DV_BF16) {
+        DV_E(shll, lo, from, 0, 0);
+        DV_E(shll2, hi, from, 0, 0);
+    } else {
+        DV_E(sxtl_8h, from, from, 0, 0);
+        DV_E(sxtl_4s, lo, from, 0, 0);
+        DV_E(sxtl2_4s, hi, from, 0, 0);
+    }
+}
+
+// f32 to what has bf16 in its upper half: add a little less than half a unit,
+// and one more if the last bit that stays is set. Any nan becomes the plain
+// one. t is changed.
+static void round_up(dv_gen *g, int v, int t)
+{
+    DV_E(ushr16, t, v, 0, 0);
+    DV_E(and_v, t, t, V_ONE, 0);
+    DV_E(fadd_4i, t, t, V_HALF, 0);
+    DV_E(fadd_4i, t, t, v, 0);
+    DV_E(fcmeq_4s, v, v, v, 0);
+    DV_E(bsl_v, v, t, V_NAN, 0);
+}
+
+// The lower half of `to` from `from`; with `upper` the upper one.
+static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
+{
+    if (c->type == DV_F16 && upper)
+        DV_E(fcvtn2, to, from, 0, 0);
+    else if (c->type == DV_F16)
+        DV_E(fcvtn, to, from, 0, 0);
+    else if (!c->soft && upper)
+        DV_E(bfcvtn2, to, from, 0, 0);
+    else if (!c->soft)
+        DV_E(bfcvtn, to, from, 0, 0);
+    else {
+        round_up(g, from, V_ROUND);
+        if (upper)
+            DV_E(shrn2_16, to, from, 0, 0);
+        else
+            DV_E(shrn16, to, from, 0, 0);
+    }
+}
+
+// n elements, up to eight, at X_S + in and X_D + out, by three registers.
+static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
+                 int v)
+{
+    int lo = n < FOUR ? n : FOUR, hi = n - lo;
+    int thin = dv_gen_reg(v), a = dv_gen_reg(v + 1), b = dv_gen_reg(v + 2);
+    if (c->narrow) {
+        dv_gen_load(g, a, X_S, in, bytes_in(c, lo));
+        narrow(g, c, thin, a, 0);
+        if (hi) {
+            dv_gen_load(g, b, X_S, in + 16, bytes_in(c, hi));
+            narrow(g, c, thin, b, 1);
+        }
+        dv_gen_store_part(g, thin, X_D, out, bytes_out(c, n));
+    } else {
+        dv_gen_load_part(g, thin, X_S, in, bytes_in(c, n));
+        widen(g, c, thin, a, b);
+        dv_gen_store(g, a, X_D, out, bytes_out(c, lo));
+        if (hi)
+            dv_gen_store(g, b, X_D, out + 16, bytes_out(c, hi));
+    }
+}
+
+// n elements from X_S and X_D on.
+static void run(dv_gen *g, const convert *c, int n)
+{
+    for (int i = 0; i < n; i += EIGHT)
+        step(g, c, bytes_in(c, i), bytes_out(c, i),
+             n - i < EIGHT ? n - i : EIGHT, i / EIGHT % 5 * 3);
+}
+
+static void one_row(dv_gen *g, const convert *c, int cols)
+{
+    enum { TURN = 4 * EIGHT };
+    int many = cols > ROW_MOST ? cols / TURN : 0;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        run(g, c, TURN);
+        dv_gen_add(g, X_S, X_S, bytes_in(c, TURN));
+        dv_gen_add(g, X_D, X_D, bytes_out(c, TURN));
+        dv_gen_again(g, X_J, top);
+    }
+    run(g, c, cols - many * TURN);
+}
+
+static void constant(dv_gen *g, int v, int64_t value)
+{
+    dv_gen_mov(g, X_TMP, value);
+    DV_E(dup_4s, v, X_TMP, 0, 0);
+}
+
+void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s)
+{
+    convert c = {.type = s->dtype, .narrow = s->move == DV_MOVE_NARROW};
+    c.es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    c.soft = s->dtype == DV_BF16 && !dv_isa_has(isa, DV_BF16);
+    if (c.soft) {
+        constant(g, V_ONE, 1);
+        constant(g, V_HALF, 0x7fff);
+        constant(g, V_NAN, 0x7fc00000);
+    }
+    dv_gen_mov(g, X_I, s->rows);
+    size_t top = g->code->n;
+    one_row(g, &c, s->cols);
+    dv_gen_add(g, X_SRC, X_SRC, s->lds * bytes_in(&c, 1));
+    dv_gen_add(g, X_DST, X_DST, s->ldd * bytes_out(&c, 1));
+    dv_gen_again(g, X_I, top);
+}

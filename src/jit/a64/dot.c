@@ -1,0 +1,209 @@
+// Tiles of dot products: 4 rows of A by 4 (f64: 2) of B, one accumulator a
+// result.
+//
+//   a0 [ k k k k ]     acc(i, j) += a(i) * b(j), lane by lane
+//   b0 [ k k k k ]     C[i][0..4] = pairwise sums of acc(i, 0..4)
+//
+// Pointers to the rows run along k; a rest of k is read in parts, whose other
+// lanes are zero in both operands.
+#include "jit/a64/dot.h"
+
+enum { ROWS = 4, STEPS = 2, X_BROW = 8 }; // x4 to x7, x8 to x11
+
+typedef struct dots {
+    const dv_gemm_shape *s;
+    int rows, cols;  // of the tile at hand
+    int acc, va, vb; // first registers
+} dots;
+
+static int acc_of(const dots *d, int i, int j)
+{
+    return dv_gen_reg(d->acc + i * 4 + j);
+}
+
+// Multiply-adds of one vector of k at `off` bytes; `set` chooses registers.
+static void step(dots *d, dv_gen *g, int64_t off, int bytes, int set)
+{
+    int va = d->va + (set & 1) * 8, vb = va + 4;
+    for (int j = 0; j < d->cols; j++)
+        dv_gen_load(g, dv_gen_reg(vb + j), X_BROW + j, off, bytes);
+    for (int i = 0; i < d->rows; i++) {
+        dv_gen_load(g, dv_gen_reg(va + i), X_ROW + i, off, bytes);
+        for (int j = 0; j < d->cols; j++)
+            DV_EF(fmla_, acc_of(d, i, j), dv_gen_reg(va + i),
+                  dv_gen_reg(vb + j), 0);
+    }
+}
+
+static void move_rows(dots *d, dv_gen *g, int64_t a, int64_t b)
+{
+    for (int i = 0; i < d->rows; i++)
+        dv_gen_add(g, X_ROW + i, X_ROW + i, a);
+    for (int j = 0; j < d->cols; j++)
+        dv_gen_add(g, X_BROW + j, X_BROW + j, b);
+}
+
+static void along_k(dots *d, dv_gen *g)
+{
+    const dv_gemm_shape *s = d->s;
+    int vectors = s->k / g->lanes, turns = vectors / STEPS;
+    int part = s->k % g->lanes * g->es;
+    turns = turns > 1 ? turns : 0;
+    if (turns) {
+        dv_gen_mov(g, X_K, turns);
+        size_t top = g->code->n;
+        for (int i = 0; i < STEPS; i++)
+            step(d, g, 16 * i, 16, i);
+        move_rows(d, g, 16 * STEPS, 16 * STEPS);
+        dv_gen_again(g, X_K, top);
+    }
+    int left = vectors - turns * STEPS;
+    for (int i = 0; i < left; i++)
+        step(d, g, 16 * i, 16, i);
+    if (part)
+        step(d, g, 16 * (int64_t)left, part, left);
+    if (s->batch > 1) {
+        int64_t done = 16 * (int64_t)turns * STEPS;
+        move_rows(d, g, s->stride_a * g->es - done, s->stride_b * g->es - done);
+    }
+}
+
+// Sum the lanes of a row's accumulators into one vector, which is returned.
+static int sum_lanes(dots *d, dv_gen *g, int i)
+{
+    int a[4];
+    for (int j = 0; j < 4; j++) // missing columns repeat one that is there
+        a[j] = acc_of(d, i, j < d->cols ? j : 0);
+    int out = acc_of(d, i, 0);
+    if (g->es == 8) {
+        DV_E(faddp_2d, out, a[0], a[1], 0);
+        return out;
+    }
+    int t = dv_gen_reg(d->va), u = dv_gen_reg(d->va + 1);
+    DV_EF(faddp_, t, a[0], a[1], 0);
+    DV_EF(faddp_, u, a[2], a[3], 0);
+    DV_EF(faddp_, out, t, u, 0);
+    return out;
+}
+
+static void finish_row(dots *d, dv_gen *g, int i)
+{
+    const dv_gemm_shape *s = d->s;
+    int sum = sum_lanes(d, g, i), bytes = d->cols * g->es;
+    int v = dv_gen_reg(d->va + 2), f = dv_gen_reg(d->va + 3);
+    if (s->alpha == DV_SCALE_ANY) {
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, alpha));
+        DV_EF(fmul_e, sum, sum, f, 0);
+    }
+    if (s->beta != DV_SCALE_ZERO)
+        dv_gen_load(g, v, X_CRUN, 0, bytes);
+    if (s->beta == DV_SCALE_ONE)
+        DV_EF(fadd_, sum, sum, v, 0);
+    if (s->beta == DV_SCALE_ANY) {
+        dv_gen_scale(g, f, offsetof(dv_gemm_args, beta));
+        DV_EF(fmla_e, sum, v, f, 0);
+    }
+    if (s->bias == DV_BIAS_N)
+        dv_gen_load(g, v, X_BIAS, 0, bytes);
+    if (s->bias == DV_BIAS_M) {
+        dv_gen_add(g, X_TMP, X_BIAS, (int64_t)i * g->es);
+        DV_EF(ld1r_, v, X_TMP, 0, 0);
+    }
+    if (s->bias)
+        DV_EF(fadd_, sum, sum, v, 0);
+    if (s->relu) {
+        DV_E(movi_0, v, 0, 0, 0);
+        DV_EF(fmax_, sum, sum, v, 0);
+    }
+    dv_gen_store(g, sum, X_CRUN, 0, bytes);
+    dv_gen_add(g, X_CRUN, X_CRUN, s->ldc * g->es);
+}
+
+// The tile at X_A, X_B, X_C.
+static void tile(dots *d, dv_gen *g)
+{
+    const dv_gemm_shape *s = d->s;
+    for (int i = 0; i < d->rows; i++)
+        dv_gen_add(g, X_ROW + i, X_A, i * s->lda * g->es);
+    for (int j = 0; j < d->cols; j++)
+        dv_gen_add(g, X_BROW + j, X_B, j * s->ldb * g->es);
+    for (int i = 0; i < d->rows; i++)
+        for (int j = 0; j < d->cols; j++)
+            DV_E(movi_0, acc_of(d, i, j), 0, 0, 0);
+    if (s->batch > 1)
+        dv_gen_mov(g, X_BATCH, s->batch);
+    size_t top = g->code->n;
+    along_k(d, g);
+    if (s->batch > 1)
+        dv_gen_again(g, X_BATCH, top);
+    DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < d->rows; i++)
+        finish_row(d, g, i);
+}
+
+// -- Loops over tiles --------------------------------------------------------
+
+static void next_down(dots *d, dv_gen *g)
+{
+    const dv_gemm_shape *s = d->s;
+    dv_gen_add(g, X_A, X_A, d->rows * s->lda * g->es);
+    dv_gen_add(g, X_C, X_C, d->rows * s->ldc * g->es);
+    if (s->bias == DV_BIAS_M)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)d->rows * g->es);
+}
+
+static void down(dots *d, dv_gen *g)
+{
+    int many = d->s->m / ROWS, rest = d->s->m % ROWS;
+    if (many) {
+        dv_gen_mov(g, X_M, many);
+        size_t top = g->code->n;
+        d->rows = ROWS;
+        tile(d, g);
+        next_down(d, g);
+        dv_gen_again(g, X_M, top);
+    }
+    d->rows = rest;
+    if (rest)
+        tile(d, g);
+}
+
+static void next_across(dots *d, dv_gen *g)
+{
+    const dv_gemm_shape *s = d->s;
+    dv_gen_add(g, X_B, X_B, d->cols * s->ldb * g->es);
+    dv_gen_add(g, X_CBASE, X_CBASE, (int64_t)d->cols * g->es);
+    DV_E(mov_x, X_C, 0, X_CBASE, 0);
+    DV_E(mov_x, X_A, 0, X_ABASE, 0);
+    if (s->bias == DV_BIAS_M)
+        DV_E(mov_x, X_BIAS, 0, X_BIASBASE, 0);
+    if (s->bias == DV_BIAS_N)
+        dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)d->cols * g->es);
+}
+
+void dv_dot_emit(dv_gen *g, const dv_gemm_shape *s)
+{
+    dots d = {.s = s, .acc = 0, .va = 16, .vb = 20};
+    int many = s->n / g->lanes, rest = s->n % g->lanes;
+    g->n_vregs = 32;
+    g->saves_x = 1;
+    dv_gen_enter(g);
+    if (s->bias)
+        DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
+    DV_E(mov_x, X_ABASE, 0, X_A, 0);
+    DV_E(mov_x, X_CBASE, 0, X_C, 0);
+    if (s->bias == DV_BIAS_M)
+        DV_E(mov_x, X_BIASBASE, 0, X_BIAS, 0);
+    if (many) {
+        dv_gen_mov(g, X_N, many);
+        size_t top = g->code->n;
+        d.cols = g->lanes;
+        down(&d, g);
+        next_across(&d, g);
+        dv_gen_again(g, X_N, top);
+    }
+    d.cols = rest;
+    if (rest)
+        down(&d, g);
+    dv_gen_leave(g);
+}

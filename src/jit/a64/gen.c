@@ -1,0 +1,232 @@
+// Shared parts of the generators; gen.h says what they do.
+#include "jit/a64/gen.h"
+
+void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
+{
+    uint64_t v = (uint64_t)imm;
+    DV_E(movz_x, rd, v & 65535, 0, 0);
+    for (int i = 1; i < 4; i++)
+        if (v >> 16 * i & 65535)
+            DV_E(movk_x, rd, v >> 16 * i & 65535, i, 0);
+}
+
+void dv_gen_add_any(dv_gen *g, int rd, int rn, int64_t imm)
+{
+    int64_t v = imm < 0 ? -imm : imm;
+    if (imm == 0) {
+        if (rd != rn)
+            DV_E(mov_x, rd, 0, rn, 0);
+        return;
+    }
+    if (v >= 4096 * 4096) {
+        dv_gen_mov(g, X_TMP2, imm);
+        DV_E(add_x, rd, rn, X_TMP2, 0);
+        return;
+    }
+    if (v >> 12) {
+        if (imm < 0)
+            DV_E(subi12_x, rd, rn, v >> 12, 0);
+        else
+            DV_E(addi12_x, rd, rn, v >> 12, 0);
+        rn = rd;
+    }
+    if (v & 4095) {
+        if (imm < 0)
+            DV_E(subi_x, rd, rn, v & 4095, 0);
+        else
+            DV_E(addi_x, rd, rn, v & 4095, 0);
+    }
+}
+
+static dv_gen_at place(dv_gen *g, int base, int64_t off, int log)
+{
+    if (dv_insn_scaled(off, log, 0, 4095))
+        return (dv_gen_at){base, off, 0};
+    if (dv_insn_in(off, -256, 255))
+        return (dv_gen_at){base, off, 1};
+    dv_gen_add(g, X_TMP2, base, off);
+    return (dv_gen_at){X_TMP2, 0, 0};
+}
+
+void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
+    if (bytes == 16 && p.unscaled)
+        DV_E(ldur_q, v, p.base, p.off, 0);
+    else if (bytes == 16)
+        DV_E(ldr_q, v, p.base, p.off, 0);
+    else if (bytes >= 8 && p.unscaled)
+        DV_E(ldur_d, v, p.base, p.off, 0);
+    else if (bytes >= 8)
+        DV_E(ldr_d, v, p.base, p.off, 0);
+    else if (p.unscaled)
+        DV_E(ldur_s, v, p.base, p.off, 0);
+    else
+        DV_E(ldr_s, v, p.base, p.off, 0);
+    if (bytes == 12) {
+        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
+        DV_E(ld1_s, v, X_TMP2, 2, 0);
+    }
+}
+
+void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    dv_gen_at p = place(g, base, off, bytes == 16 ? 4 : bytes >= 8 ? 3 : 2);
+    if (bytes == 16 && p.unscaled)
+        DV_E(stur_q, v, p.base, p.off, 0);
+    else if (bytes == 16)
+        DV_E(str_q, v, p.base, p.off, 0);
+    else if (bytes >= 8 && p.unscaled)
+        DV_E(stur_d, v, p.base, p.off, 0);
+    else if (bytes >= 8)
+        DV_E(str_d, v, p.base, p.off, 0);
+    else if (p.unscaled)
+        DV_E(stur_s, v, p.base, p.off, 0);
+    else
+        DV_E(str_s, v, p.base, p.off, 0);
+    if (bytes == 12) {
+        dv_gen_add(g, X_TMP2, p.base, p.off + 8);
+        DV_E(st1_s, v, X_TMP2, 2, 0);
+    }
+}
+
+void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    int done = bytes / 4 * 4;
+    if (done)
+        dv_gen_load(g, v, base, off, done);
+    else
+        DV_E(movi_0, v, 0, 0, 0);
+    if (bytes - done >= 2) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(ld1_h, v, X_TMP, done / 2, 0);
+        done += 2;
+    }
+    if (bytes > done) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(ld1_b, v, X_TMP, done, 0);
+    }
+}
+
+void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    int done = bytes / 4 * 4;
+    if (done)
+        dv_gen_store(g, v, base, off, done);
+    if (bytes - done >= 2) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(st1_h, v, X_TMP, done / 2, 0);
+        done += 2;
+    }
+    if (bytes > done) {
+        dv_gen_add(g, X_TMP, base, off + done);
+        DV_E(st1_b, v, X_TMP, done, 0);
+    }
+}
+
+enum { FRAME_BYTES = 144, FRAME_V = 80 }; // x19 to x28, then d8 to d15
+
+// Registers from `first` on, two at a time: all fields of the next pair are two
+// more than those of the one before.
+static void pairs(dv_gen *g, uint32_t first, int n)
+{
+    for (int i = 0; i < n; i += 2)
+        dv_code_put(g->code, first + (uint32_t)i * (1 | 1 << 10 | 1 << 15));
+}
+
+void dv_gen_enter(dv_gen *g)
+{
+    int ok = 1;
+    if (g->n_vregs <= 24 && !g->saves_x)
+        return;
+    DV_E(subi_x, X_SP, X_SP, FRAME_BYTES, 0);
+    if (g->saves_x)
+        pairs(g, dv_insn_word(DV_INSN_stp_x, 19, 20, X_SP, 0, &ok), 10);
+    pairs(g, dv_insn_word(DV_INSN_stp_d, 8, 9, X_SP, FRAME_V, &ok),
+          g->n_vregs - 24);
+}
+
+void dv_gen_leave(dv_gen *g)
+{
+    int ok = 1;
+    if (g->n_vregs > 24 || g->saves_x) {
+        if (g->saves_x)
+            pairs(g, dv_insn_word(DV_INSN_ldp_x, 19, 20, X_SP, 0, &ok), 10);
+        pairs(g, dv_insn_word(DV_INSN_ldp_d, 8, 9, X_SP, FRAME_V, &ok),
+              g->n_vregs - 24);
+        DV_E(addi_x, X_SP, X_SP, FRAME_BYTES, 0);
+    }
+    DV_E(ret, 0, 0, 0, 0);
+}
+
+void dv_gen_scale(dv_gen *g, int v, size_t off)
+{
+    DV_E(ldr_d, v, X_ARGS, (int64_t)off, 0);
+    if (g->ints)
+        DV_E(fcvtzs_d, v, v, 0, 0);
+    else if (g->es == 4)
+        DV_E(fcvt_sd, v, v, 0, 0);
+}
+
+static int log_of(int bytes)
+{
+    return bytes == 16 ? 4 : bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2;
+}
+
+void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_ldr_b, DV_INSN_ldr_h,
+                                      DV_INSN_ldr_s, DV_INSN_ldr_d,
+                                      DV_INSN_ldr_q};
+    static const dv_insn near[] = {DV_INSN_ldur_b, DV_INSN_ldur_h,
+                                   DV_INSN_ldur_s, DV_INSN_ldur_d,
+                                   DV_INSN_ldur_q};
+    int apart = off < 0 || off % bytes;
+    dv_emit(g->code, (apart ? near : by_size)[log_of(bytes)], v, base, off, 0);
+}
+
+void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_str_b, DV_INSN_str_h,
+                                      DV_INSN_str_s, DV_INSN_str_d,
+                                      DV_INSN_str_q};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, off, 0);
+}
+
+void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_ld1_b, DV_INSN_ld1_h,
+                                      DV_INSN_ld1_s, DV_INSN_ld1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+}
+
+void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes)
+{
+    static const dv_insn by_size[] = {DV_INSN_st1_b, DV_INSN_st1_h,
+                                      DV_INSN_st1_s, DV_INSN_st1_d};
+    dv_emit(g->code, by_size[log_of(bytes)], v, base, lane, 0);
+}
+
+void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t)
+{
+    if (g->es == 8) {
+        DV_E(trn1_2d, t[0], in[0], in[1], 0);
+        DV_E(trn2_2d, out[1], in[0], in[1], 0);
+        DV_E(mov_v, out[0], t[0], t[0], 0);
+        return;
+    }
+    DV_E(trn1_4s, t[0], in[0], in[1], 0);
+    DV_E(trn2_4s, t[1], in[0], in[1], 0);
+    DV_E(trn1_4s, t[2], in[2], in[3], 0);
+    DV_E(trn2_4s, t[3], in[2], in[3], 0);
+    DV_E(trn1_2d, out[0], t[0], t[2], 0);
+    DV_E(trn1_2d, out[1], t[1], t[3], 0);
+    DV_E(trn2_2d, out[2], t[0], t[2], 0);
+    DV_E(trn2_2d, out[3], t[1], t[3], 0);
+}
+
+void dv_gen_again(dv_gen *g, int reg, size_t to)
+{
+    DV_E(subsi_x, reg, reg, 1, 0);
+    DV_E(b_ne, 0, 0, ((int64_t)to - (int64_t)g->code->n) / 4, 0);
+}

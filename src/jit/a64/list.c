@@ -1,0 +1,328 @@
+// Words as assembly, by the rows of insn.def: a row's text is that of its
+// sample operands, whose numbers are replaced by those of the word.
+//
+//   0x4f9313e8   row   fmla_e4s, sample 1 2 19 3, fields 8 31 19 0
+//                text  fmla v1.4s, v2.4s, v19.s[3]
+//                      fmla v8.4s, v31.4s, v19.s[0]
+#include "jit/a64/list.h"
+#include "jit/a64/insn.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_FIELDS = 4 };
+
+typedef struct row {
+    const char *text;
+    int64_t sample[N_FIELDS];
+} row;
+
+static const row rows[] = {
+#define INSN(name, form, bits, a, b, c, d, text) {text, {a, b, c, d}},
+#include "jit/a64/insn.def"
+#undef INSN
+};
+
+// -- Fields ------------------------------------------------------------------
+
+static int64_t bits_of(uint32_t w, int from, int n)
+{
+    return w >> from & ((1u << n) - 1);
+}
+
+static int64_t signed_of(uint32_t w, int from, int n)
+{
+    int64_t v = bits_of(w, from, n);
+    return v >> (n - 1) ? v - ((int64_t)1 << n) : v;
+}
+
+// What lies beside a (bits 0 to 4) and b (5 to 9) in forms of memory.
+static void take_mem(dv_form form, uint32_t w, int64_t *f)
+{
+    int log = form == DV_FORM_M1                           ? 0
+              : form == DV_FORM_M2                         ? 1
+              : form == DV_FORM_M4                         ? 2
+              : form == DV_FORM_M16 || form == DV_FORM_P16 ? 4
+                                                           : 3;
+    int64_t q = bits_of(w, 30, 1), size = bits_of(w, 10, 2), s;
+    s = bits_of(w, 12, 1);
+    switch (form) {
+    case DV_FORM_MU:
+        f[2] = signed_of(w, 12, 9);
+        break;
+    case DV_FORM_P8:
+    case DV_FORM_P16:
+        f[1] = bits_of(w, 10, 5);
+        f[2] = bits_of(w, 5, 5);
+        f[3] = signed_of(w, 15, 7) * ((int64_t)1 << log);
+        break;
+    case DV_FORM_L1:
+        f[2] = q << 3 | s << 2 | size;
+        break;
+    case DV_FORM_L2:
+        f[2] = q << 2 | s << 1 | size >> 1;
+        break;
+    case DV_FORM_L4:
+        f[2] = q << 1 | s;
+        break;
+    case DV_FORM_L8:
+        f[2] = q;
+        break;
+    default:
+        f[2] = bits_of(w, 10, 12) << log;
+    }
+}
+
+static void take_sve(dv_form form, uint32_t w, int64_t *f)
+{
+    f[3] = bits_of(w, 10, 3);
+    f[2] = bits_of(w, 16, 5);
+    switch (form) {
+    case DV_FORM_ZX4:
+        f[2] = bits_of(w, 16, 3);
+        f[3] = bits_of(w, 19, 2);
+        break;
+    case DV_FORM_ZX8:
+        f[2] = bits_of(w, 16, 4);
+        f[3] = bits_of(w, 20, 1);
+        break;
+    case DV_FORM_ZV:
+        f[2] = signed_of(w, 16, 4);
+        break;
+    case DV_FORM_ZR4:
+        f[2] = bits_of(w, 16, 6) << 2;
+        break;
+    case DV_FORM_ZR8:
+        f[2] = bits_of(w, 16, 6) << 3;
+        break;
+    case DV_FORM_ZQ:
+        f[2] = signed_of(w, 16, 4) * 16;
+        break;
+    case DV_FORM_ZL4:
+        f[2] = bits_of(w, 19, 2);
+        break;
+    case DV_FORM_ZL8:
+        f[2] = bits_of(w, 20, 1);
+        break;
+    case DV_FORM_PRR:
+        f[0] = bits_of(w, 0, 4);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_regs(dv_form form, uint32_t w, int64_t *f)
+{
+    switch (form) {
+    case DV_FORM_RRI:
+        f[2] = bits_of(w, 10, 12);
+        break;
+    case DV_FORM_RI:
+        f[1] = bits_of(w, 5, 16);
+        f[2] = bits_of(w, 21, 2);
+        break;
+    case DV_FORM_VVS:
+        f[3] = bits_of(w, 11, 1) << 1 | bits_of(w, 21, 1);
+        break;
+    case DV_FORM_VVD:
+        f[3] = bits_of(w, 11, 1);
+        break;
+    case DV_FORM_VVI:
+        f[2] = bits_of(w, 16, 7);
+        break;
+    case DV_FORM_VVB:
+        f[3] = bits_of(w, 11, 4);
+        break;
+    case DV_FORM_J:
+    case DV_FORM_JV:
+        f[2] = signed_of(w, 5, 19);
+        break;
+    default:
+        break;
+    }
+}
+
+// -- Operands in text --------------------------------------------------------
+
+// What a field is called in assembly: some are scaled.
+static int64_t shown(dv_insn op, int i, int64_t v)
+{
+    dv_form form = dv_insn_rows[op].form;
+    if (i != 2)
+        return v;
+    if (form == DV_FORM_J || form == DV_FORM_JV)
+        return 4 * v; // bytes
+    if (form == DV_FORM_RI)
+        return 16 * v; // a shift
+    if (form == DV_FORM_VVI)
+        return op == DV_INSN_shl_2d ? v : op == DV_INSN_shl_v ? v - 32 : 64 - v;
+    return v;
+}
+
+// An operand in a row's text: a register, an immediate, a lane.
+typedef struct token {
+    int length; // 0: there is none
+    char letter;
+    int64_t value;
+} token;
+
+static token token_at(const char *text, const char *at)
+{
+    char before = at == text ? 'a' : at[-1];
+    char *end;
+    if (strchr(" [", before) && !strncmp(at, "sp", 2))
+        return (token){2, 'x', 31};
+    if (strchr(" [", before) && !strncmp(at, "xzr", 3))
+        return (token){3, 'x', 31};
+    if (strchr("#[", before) && (isdigit((unsigned char)*at) || *at == '-')) {
+        int64_t v = strtoll(at, &end, 10);
+        return (token){(int)(end - at), 0, v};
+    }
+    if (!strchr(" {[", before) || !islower((unsigned char)at[0]) ||
+        !isdigit((unsigned char)at[1]))
+        return (token){0};
+    int64_t v = strtoll(at + 1, &end, 10);
+    return (token){(int)(end - at), at[0], v};
+}
+
+// The field that an operand of the text stands for: the first with the sample's
+// value that was not there yet, or one that comes again; -1: it is always so.
+static int field_of(dv_insn op, int64_t v, unsigned seen)
+{
+    for (int again = 0; again < 2; again++)
+        for (int i = 0; i < N_FIELDS; i++)
+            if ((int)(seen >> i & 1) == again &&
+                shown(op, i, rows[op].sample[i]) == v)
+                return i;
+    return -1;
+}
+
+// Number 31 is the stack's pointer in an address and where a number is added,
+// else it reads as 0.
+static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
+                        int64_t v)
+{
+    int added = dv_insn_rows[op].form == DV_FORM_RRI;
+    if (op == DV_INSN_subsi_x && i == 0)
+        added = 0; // it only compares
+    if (t.letter == 'x' && v == 31)
+        dv_put(out, address || added ? "sp" : "xzr");
+    else if (t.letter)
+        dv_put(out, "%c%lld", t.letter, (long long)v);
+    else
+        dv_put(out, "%lld", (long long)v);
+}
+
+// Kinds of prefetching have names.
+static int put_kind(dv_text *out, const char *at, int64_t kind)
+{
+    static const char *const what[] = {"pld", "pli", "pst"};
+    dv_put(out, "%sl%d%s", what[kind >> 3], (int)(kind >> 1 & 3) + 1,
+           kind & 1 ? "strm" : "keep");
+    return (int)strcspn(at, ",");
+}
+
+static int is_prefetch(dv_insn op)
+{
+    return op == DV_INSN_prfm || op == DV_INSN_prfm_r;
+}
+
+// Returns the fields that the text shows.
+static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
+{
+    const char *text = rows[op].text;
+    unsigned seen = is_prefetch(op) ? 1 : 0; // put_kind has it
+    for (const char *at = text; *at;) {
+        token t = token_at(text, at);
+        int i = t.length ? field_of(op, t.value, seen) : -1;
+        if (is_prefetch(op) && at - text == 5) {
+            at += put_kind(out, at, f[0]);
+        } else if (i < 0) {
+            dv_put(out, "%c", *at++);
+        } else {
+            put_operand(out, op, i, t, at[-1] == '[', shown(op, i, f[i]));
+            seen |= 1u << i;
+            at += t.length;
+        }
+    }
+    return seen;
+}
+
+// -- Words -------------------------------------------------------------------
+
+static void take_fields(dv_insn op, uint32_t w, int64_t *f)
+{
+    dv_form form = dv_insn_rows[op].form;
+    int one = form == DV_FORM_V || form == DV_FORM_JV;
+    int none = form == DV_FORM_N || form == DV_FORM_J;
+    int two = form == DV_FORM_VV || form == DV_FORM_VR;
+    f[0] = none ? 0 : bits_of(w, 0, 5);
+    f[1] = none || one || form == DV_FORM_RR ? 0 : bits_of(w, 5, 5);
+    f[2] = none || one || two ? 0 : bits_of(w, 16, 5);
+    f[3] = 0;
+    if (form >= DV_FORM_M1 && form <= DV_FORM_PF)
+        take_mem(form, w, f);
+    else if (form >= DV_FORM_ZX4 && form <= DV_FORM_PRR)
+        take_sve(form, w, f);
+    else
+        take_regs(form, w, f);
+}
+
+// A field that the text does not show is like one that had the sample's value,
+// or is the sample's: "mov v1.16b, v2.16b" has 2 twice.
+static int hidden_are_right(dv_insn op, const int64_t *f, unsigned seen)
+{
+    const int64_t *sample = rows[op].sample;
+    for (int i = 0; i < N_FIELDS; i++) {
+        int64_t want = sample[i];
+        for (int j = 0; j < N_FIELDS && !(seen >> i & 1); j++)
+            if ((seen >> j & 1) && sample[j] == sample[i])
+                want = f[j];
+        if (!(seen >> i & 1) && f[i] != want)
+            return 0;
+    }
+    return 1;
+}
+
+int dv_insn_list(dv_text *out, uint32_t word)
+{
+    for (dv_insn op = 0; op < DV_N_INSNS; op++) {
+        int64_t f[N_FIELDS];
+        int ok = 1;
+        if (~word & dv_insn_rows[op].bits)
+            continue;
+        take_fields(op, word & ~dv_insn_rows[op].bits, f);
+        if (is_prefetch(op) && (f[0] >> 3 > 2 || (f[0] >> 1 & 3) > 2))
+            continue;
+        if (dv_insn_word(op, f[0], f[1], f[2], f[3], &ok) != word || !ok)
+            continue;
+        dv_text line = {0};
+        unsigned seen = put_row(&line, op, f);
+        int right = hidden_are_right(op, f, seen);
+        if (right && line.at)
+            dv_put(out, "%s", line.at);
+        dv_text_free(&line);
+        if (right)
+            return 1;
+    }
+    return 0;
+}
+
+size_t dv_a64_list(dv_text *out, const unsigned char *code, size_t at,
+                   size_t size, size_t *data)
+{
+    enum { WORD = 4 };
+    const uint32_t loads = dv_insn_rows[DV_INSN_ldr_qp].bits;
+    uint32_t w;
+    if (size - at < WORD)
+        return 0;
+    memcpy(&w, code + at, WORD);
+    w = dv_code_low_first(w);
+    if (!dv_insn_list(out, w))
+        return 0;
+    size_t to = at + WORD * (size_t)signed_of(w, 5, 19);
+    if (w >> 24 == loads >> 24 && to < *data)
+        *data = to;
+    return WORD;
+}

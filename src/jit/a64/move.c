@@ -1,0 +1,381 @@
+// Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
+// what each does; nothing outside the two blocks is touched, but a panel's
+// last vectors, which are filled up.
+#include "jit/a64/convert.h"
+#include "jit/a64/pairs.h"
+
+// x0 is the source and x1 the destination, at the row or block at hand.
+enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
+enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
+enum { UNROLL = 4, NARROW = 12 }; // vectors
+enum { LOAD_L1 = 0, AHEAD = 8 };  // rows
+
+// -- Rows: zero and copy -----------------------------------------------------
+
+static void row_vectors(dv_gen *g, int n, int zero)
+{
+    for (int i = 0; !zero && i < n; i++)
+        dv_gen_load(g, dv_gen_reg(i), X_S, 16 * i, 16);
+    for (int i = 0; i < n; i++)
+        dv_gen_store(g, dv_gen_reg(zero ? 0 : i), X_D, 16 * i, 16);
+}
+
+typedef struct piece {
+    int64_t off;
+    int bytes;
+} piece;
+
+// What is behind the whole vectors of a row. Bytes that one or two loads do
+// not get come with bytes before them, if there are such: they are moved twice.
+static piece last_piece(int64_t off, int bytes, int behind)
+{
+    if (bytes % 4 && behind)
+        return (piece){off + bytes - 16, 16};
+    return (piece){off, bytes};
+}
+
+// Rows of at least one whole vector.
+static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    int vectors = s->cols / g->lanes, many = vectors / UNROLL;
+    int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        row_vectors(g, UNROLL, zero);
+        dv_gen_add(g, X_S, X_S, 16 * UNROLL);
+        dv_gen_add(g, X_D, X_D, 16 * UNROLL);
+        dv_gen_again(g, X_J, top);
+    }
+    row_vectors(g, left, zero);
+    if (part) {
+        piece p = last_piece(16 * left, part, 1);
+        if (!zero)
+            dv_gen_load(g, 0, X_S, p.off, p.bytes);
+        dv_gen_store(g, 0, X_D, p.off, p.bytes);
+    }
+}
+
+static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    dv_gen_mov(g, X_I, s->rows);
+    size_t top = g->code->n;
+    one_row(g, s, zero);
+    dv_gen_add(g, X_SRC, X_SRC, s->lds * g->es);
+    dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    dv_gen_again(g, X_I, top);
+}
+
+// Vector j of a row.
+static piece row_piece(int bytes, int j)
+{
+    int left = bytes - 16 * j;
+    return left < 16 ? last_piece(16 * j, left, j > 0) : (piece){16 * j, 16};
+}
+
+// n narrow rows at once: all loads, then all stores. Rows far apart are no
+// stream that the machine would see, so those to come are asked for.
+static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
+    int bytes = s->cols * g->es;
+    for (int i = 0; !zero && i < n; i++) {
+        for (int j = 0; j < vectors; j++, v++) {
+            piece p = row_piece(bytes, j);
+            dv_gen_load_part(g, dv_gen_reg(v), X_SRC, p.off, p.bytes);
+        }
+        for (int off = 0; off < bytes; off += 64)
+            DV_E(prfm, LOAD_L1, X_AHEAD, off, 0);
+        DV_E(add_x, X_SRC, X_SRC, X_LDS, 0);
+        DV_E(add_x, X_AHEAD, X_AHEAD, X_LDS, 0);
+    }
+    v = 0;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < vectors; j++, v += !zero) {
+            piece p = row_piece(bytes, j);
+            dv_gen_store_part(g, dv_gen_reg(v), X_DST, p.off, p.bytes);
+        }
+        dv_gen_add(g, X_DST, X_DST, s->ldd * g->es);
+    }
+}
+
+static void narrow_rows(dv_gen *g, const dv_move_shape *s, int zero)
+{
+    int vectors = (s->cols + g->lanes - 1) / g->lanes;
+    int n = NARROW / vectors, many = s->rows / n, rest = s->rows % n;
+    dv_gen_mov(g, X_LDS, s->lds * g->es);
+    dv_gen_mov(g, X_AHEAD, AHEAD * s->lds * g->es);
+    DV_E(add_x, X_AHEAD, X_AHEAD, X_SRC, 0);
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        narrow_step(g, s, n, zero);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        narrow_step(g, s, rest, zero);
+}
+
+static void rows(dv_gen *g, const dv_move_shape *s)
+{
+    int zero = s->move == DV_MOVE_ZERO;
+    if (zero)
+        DV_E(movi_0, 0, 0, 0, 0);
+    if (s->cols * g->es <= NARROW * 16)
+        narrow_rows(g, s, zero);
+    else
+        wide_rows(g, s, zero);
+}
+
+// -- Panels ------------------------------------------------------------------
+
+enum { PANEL_ROWS = 8 }; // pointers x6 to x13
+
+// One vector of each of n rows.
+static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
+{
+    for (int i = 0; i < n; i++)
+        dv_gen_load(g, dv_gen_reg(i), X_J + 1 + i, off, bytes);
+    for (int i = 0; i < n; i++)
+        dv_gen_store(g, dv_gen_reg(i), X_D, to + 16 * i, 16);
+}
+
+// n rows of the panel from row X_SRC on, into X_DST.
+static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
+{
+    int vectors = s->cols / g->lanes, many = vectors / UNROLL;
+    int left = vectors % UNROLL, part = s->cols % g->lanes * g->es;
+    int64_t step = 16 * (int64_t)s->rows;
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    for (int i = 0; i < n; i++)
+        dv_gen_add(g, X_J + 1 + i, X_SRC, i * s->lds * g->es);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        for (int u = 0; u < UNROLL; u++)
+            panel_step(g, n, 16 * u, u * step, 16);
+        for (int i = 0; i < n; i++)
+            dv_gen_add(g, X_J + 1 + i, X_J + 1 + i, 16 * UNROLL);
+        dv_gen_add(g, X_D, X_D, UNROLL * step);
+        dv_gen_again(g, X_J, top);
+    }
+    for (int u = 0; u < left; u++)
+        panel_step(g, n, 16 * u, u * step, 16);
+    if (part)
+        panel_step(g, n, 16 * left, left * step, part);
+}
+
+static void panel(dv_gen *g, const dv_move_shape *s)
+{
+    int many = s->rows / PANEL_ROWS, rest = s->rows % PANEL_ROWS;
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        panel_rows(g, s, PANEL_ROWS);
+        dv_gen_add(g, X_SRC, X_SRC, PANEL_ROWS * s->lds * g->es);
+        dv_gen_add(g, X_DST, X_DST, PANEL_ROWS * 16);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest)
+        panel_rows(g, s, rest);
+}
+
+// -- Transpose ---------------------------------------------------------------
+
+// Rows of `lanes` elements in as many registers v become columns. The first of
+// two is written to the spare one, which it then is itself: v says where all
+// are in the end. In step s, bit s of a row's number and of a column's change
+// places:
+//
+//   a0 a1 a2 a3             a0 b0 a2 b2             a0 b0 c0 d0
+//   b0 b1 b2 b3  step 0 of  a1 b1 a3 b3  step 1 of  a1 b1 c1 d1
+//   c0 c1 c2 c3  an element c0 d0 c2 d2  two        a2 b2 c2 d2
+//   d0 d1 d2 d3             c1 d1 c3 d3             a3 b3 c3 d3
+//
+// Of what comes out only the first r elements of c registers count.
+static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
+{
+    static const dv_insn trn[][2] = {{DV_INSN_trn1_16b, DV_INSN_trn2_16b},
+                                     {DV_INSN_trn1_8h, DV_INSN_trn2_8h},
+                                     {DV_INSN_trn1_4s, DV_INSN_trn2_4s},
+                                     {DV_INSN_trn1_2d, DV_INSN_trn2_2d}};
+    int log = __builtin_ctz((unsigned)g->es);
+    for (int s = 0; 1 << s < g->lanes; s++)
+        for (int i = 0; i < g->lanes; i++) {
+            int j = i | 1 << s, below = (2 << s) - 1, a = v[i], b = v[j];
+            // Rows from i without its low bits on come in here, and what comes
+            // out goes into columns from these low bits on.
+            if (i == j || (i & ~below) >= r)
+                continue;
+            if ((i & below) < c)
+                dv_emit(g->code, trn[log + s][0], *spare, a, b, 0);
+            if ((j & below) < c)
+                dv_emit(g->code, trn[log + s][1], b, a, b, 0);
+            v[i] = *spare;
+            *spare = a;
+        }
+}
+
+enum { MOST_LANES = 16 };
+
+// A block of r x c elements at X_S to c x r at X_D; both at most `lanes`. Bytes
+// from there on: `from` and `to`.
+static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
+                       int64_t from, int64_t to)
+{
+    int v[MOST_LANES], spare = dv_gen_reg(g->lanes), src = X_S, dst = X_D;
+    for (int i = 0; i < g->lanes; i++)
+        v[i] = dv_gen_reg(i);
+    if (from)
+        dv_gen_add(g, src = X_FROM, X_S, from);
+    for (int i = 0; i < r; i++, src = X_FROM) {
+        dv_gen_load_part(g, v[i], src, 0, c * g->es);
+        if (i + 1 < r)
+            dv_gen_add(g, X_FROM, src, s->lds * g->es);
+    }
+    turn_regs(g, v, &spare, r, c);
+    if (to)
+        dv_gen_add(g, dst = X_TO, X_D, to);
+    for (int j = 0; j < c; j++, dst = X_TO) {
+        dv_gen_store_part(g, v[j], dst, 0, r * g->es);
+        if (j + 1 < c)
+            dv_gen_add(g, X_TO, dst, s->ldd * g->es);
+    }
+}
+
+// A strip of n source rows from X_SRC to X_DST.
+static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
+{
+    int many = s->cols / g->lanes, rest = s->cols % g->lanes;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        turn_block(g, s, n, g->lanes, 0, 0);
+        dv_gen_add(g, X_S, X_S, 16);
+        dv_gen_add(g, X_D, X_D, g->lanes * s->ldd * g->es);
+        dv_gen_again(g, X_J, top);
+    }
+    if (rest)
+        turn_block(g, s, n, rest, 0, 0);
+}
+
+// Rows x cols at X_S to X_D, a block after the other.
+static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
+{
+    for (int i = 0; i < rows; i += g->lanes)
+        turn_block(g, s, rows - i < g->lanes ? rows - i : g->lanes, cols,
+                   i * s->lds * g->es, i * g->es);
+}
+
+// Vectors of a line of the destination that registers have room for: all four,
+// but for narrow elements, of which as many columns as a vector has are more.
+static int line_parts(const dv_gen *g)
+{
+    return g->es < 4 ? g->es : 4;
+}
+
+// A line of `cols` rows of the destination, at most `lanes`: each is written at
+// once, so that memory need not be read for what the line was before.
+static void turn_line(dv_gen *g, int cols)
+{
+    int v[MOST_LANES], spare = dv_gen_reg(MOST_LANES), n = line_parts(g);
+    int src = X_S, dst = X_D;
+    for (int i = 0; i < n * g->lanes; i++) {
+        if (i) {
+            DV_E(add_x, X_FROM, src, X_LDS, 0);
+            src = X_FROM;
+        }
+        dv_gen_load_part(g, v[i] = dv_gen_reg(i), src, 0, cols * g->es);
+    }
+    for (int p = 0; p < n; p++)
+        turn_regs(g, v + p * g->lanes, &spare, g->lanes, cols);
+    for (int j = 0; j < cols; j++) {
+        const int *of = v + j;
+        if (j) {
+            DV_E(add_x, X_TO, dst, X_LDD, 0);
+            dst = X_TO;
+        }
+        if (n == 1)
+            DV_E(str_q, of[0], dst, 0, 0);
+        for (int p = 0; p + 1 < n; p += 2)
+            DV_E(stp_q, of[p * g->lanes], of[(p + 1) * g->lanes], dst, 16 * p);
+    }
+}
+
+// A strip of n source columns, at most `lanes`, from X_SRC to X_DST.
+static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
+{
+    int bytes = 16 * line_parts(g), line = bytes / g->es;
+    int many = s->rows / line, rest = s->rows % line;
+    DV_E(mov_x, X_S, 0, X_SRC, 0);
+    DV_E(mov_x, X_D, 0, X_DST, 0);
+    if (many) {
+        dv_gen_mov(g, X_J, many);
+        size_t top = g->code->n;
+        turn_line(g, n);
+        dv_gen_add(g, X_S, X_S, line * s->lds * g->es);
+        dv_gen_add(g, X_D, X_D, bytes);
+        dv_gen_again(g, X_J, top);
+    }
+    if (rest)
+        turn_blocks(g, s, rest, n);
+}
+
+// Where rows of the destination are far apart, each of its lines is written as
+// a whole.
+static void transpose(dv_gen *g, const dv_move_shape *s)
+{
+    int down = s->ldd > s->lds && s->ldd * g->es >= 4096;
+    int all = down ? s->cols : s->rows, part = g->lanes;
+    int many = all / part, rest = all % part;
+    if (down) {
+        dv_gen_mov(g, X_LDS, s->lds * g->es);
+        dv_gen_mov(g, X_LDD, s->ldd * g->es);
+    }
+    if (many) {
+        dv_gen_mov(g, X_I, many);
+        size_t top = g->code->n;
+        if (down)
+            turn_down(g, s, part);
+        else
+            turn_strip(g, s, part);
+        dv_gen_add(g, X_SRC, X_SRC, part * (down ? 1 : s->lds) * g->es);
+        dv_gen_add(g, X_DST, X_DST, part * (down ? s->ldd : 1) * g->es);
+        dv_gen_again(g, X_I, top);
+    }
+    if (rest && down)
+        turn_down(g, s, rest);
+    else if (rest)
+        turn_strip(g, s, rest);
+}
+
+void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
+{
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
+    switch ((dv_move)s->move) {
+    case DV_MOVE_ZERO:
+    case DV_MOVE_COPY:
+        rows(g, s);
+        break;
+    case DV_MOVE_TRANSPOSE:
+        transpose(g, s);
+        break;
+    case DV_MOVE_PANEL:
+        panel(g, s);
+        break;
+    case DV_MOVE_PAIRS:
+    case DV_MOVE_PAIRS_TURNED:
+        dv_pairs_move(g, s);
+        return;
+    case DV_MOVE_WIDEN:
+    case DV_MOVE_NARROW:
+        dv_convert_move(g, isa, s);
+        break;
+    }
+    dv_gen_leave(g);
+}

@@ -1,0 +1,244 @@
+// Products of bf16 and i8. One instruction multiplies two rows by two columns,
+// eight bytes of k at a time:
+//
+//   rows     [ r0: k0 k1 k2 k3 | r1: k0 k1 k2 k3 ]
+//   columns  [ c0: k0 k1 k2 k3 | c1: k0 k1 k2 k3 ]     acc [ r0c0 r1c0 r0c1
+//   r1c1 ]
+//
+// So operands are packed in pairs (dv_pairs_move), a tile is 4 pairs of rows by
+// 6 pairs of columns, and at its end two accumulators become a vector of each
+// of two rows: from there on it is a tile of f32 or i32. Such an addition takes
+// six cycles and four are started in one: 24 accumulators keep them going,
+// though only 8 registers are left for operands.
+#include "jit/a64/pairs.h"
+#include "jit/a64/tile.h"
+
+enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 };             // columns a vector
+enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 }; // steps
+
+// Pairs of accumulators into vectors of rows, in place.
+static void part_rows(dv_gen *g, const dv_tile *t)
+{
+    int half = t->nv / 2, tmp[6];
+    for (int i = 0; i < t->rows; i++) {
+        for (int j = 0; j < t->nv; j++)
+            tmp[j] = dv_gen_reg(t->rows * t->nv + j);
+        for (int j = 0; j < half; j++) {
+            int a = dv_tile_acc(t, 0, i, 2 * j);
+            int b = dv_tile_acc(t, 0, i, 2 * j + 1);
+            DV_E(uzp1_4s, tmp[j], a, b, 0);
+            DV_E(uzp2_4s, tmp[half + j], a, b, 0);
+        }
+        for (int j = 0; j < t->nv; j++)
+            DV_E(mov_v, dv_tile_acc(t, 0, i, j), tmp[j], tmp[j], 0);
+    }
+}
+
+// `rows` rows at X_A, X_C.
+static void tile(dv_gen *g, dv_prod *p, int rows)
+{
+    int pairs = (rows + 1) / 2, units = (p->n_v + UNIT - 1) / UNIT;
+    dv_tile sums = {pairs, 8 * units, 2 * units, 1};
+    dv_tile out = {rows, p->n_v, units, 1};
+    p->ld_s = pairs * 16;
+    p->ld_v = units * 32;
+    dv_tile_prefetch(g, p, &out);
+    dv_tile_sums(g, p, &sums);
+    part_rows(g, &sums);
+    dv_tile_store(g, p, &out, 2 * pairs * units);
+}
+
+// Ask for a share of the panel of columns that is read next, with every tile.
+static void ask_for_next(dv_gen *g, const dv_prod *p, int tiles)
+{
+    int64_t bytes = (p->n_v + UNIT - 1) / UNIT * 32 * (int64_t)p->k;
+    int64_t share = (bytes / LINE + tiles - 1) / tiles;
+    for (int64_t i = 0; i < share; i++)
+        DV_E(prfm, LOAD_L2, X_NEXT, i * LINE, 0);
+    dv_gen_add(g, X_NEXT, X_NEXT, share * LINE);
+}
+
+void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
+{
+    int many = s->m / ROWS, rest = s->m % ROWS;
+    int step = s->dtype == DV_I8 ? STEP_BYTES : STEP_BYTES / 2;
+    dv_prod p = {.n_s = s->m, .n_v = s->n, .batch = 1, .ldc = s->ldc * 4};
+    p.k = (s->k + step - 1) / step;
+    p.pairs = p.panel = 1;
+    p.bias = s->bias;
+    p.alpha = s->alpha;
+    p.beta = s->beta;
+    p.relu = s->relu;
+    g->n_vregs = 32;
+    g->saves_x = 1;
+    dv_gen_enter(g);
+    if (!dv_gen_fits_add(p.ldc))
+        dv_gen_mov(g, X_LDC, p.ldc);
+    if (p.bias)
+        DV_E(ldr_x, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias), 0);
+    if (s->next_b && many > 1) {
+        dv_gen_mov(g, X_NEXT, (p.n_v + UNIT - 1) / UNIT * 32 * (int64_t)p.k);
+        DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
+    }
+    if (many) {
+        dv_gen_mov(g, X_M, many);
+        size_t top = g->code->n;
+        if (s->next_b && many > 1)
+            ask_for_next(g, &p, many);
+        tile(g, &p, ROWS);
+        dv_gen_add(g, X_A, X_A, (int64_t)p.k * ROWS / 2 * 16);
+        dv_gen_add(g, X_C, X_C, ROWS * p.ldc);
+        if (p.bias == 1)
+            dv_gen_add(g, X_BIAS, X_BIAS, ROWS * 4);
+        dv_gen_again(g, X_M, top);
+    }
+    if (rest)
+        tile(g, &p, rest);
+    dv_gen_leave(g);
+}
+
+// -- Packing -----------------------------------------------------------------
+
+enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 }; // lines x4 on
+enum { X_FAR = 14 };
+
+// What is packed: n lines of k, for vectors of two.
+typedef struct lines {
+    int n, es;
+    int overlap; // fours of them, where the last four overlap those before
+    int pairs;   // vectors a step
+} lines;
+
+static lines lines_of(const dv_move_shape *s, int n)
+{
+    int es = s->dtype == DV_I8 ? 1 : 2;
+    int pairs = s->overlap ? (n + UNIT - 1) / UNIT * 2 : (n + 1) / 2;
+    return (lines){n, es, s->overlap, pairs};
+}
+
+// Which line comes as number i; n and more: none, zeros.
+static int line(const lines *w, int i)
+{
+    int first = i / UNIT * UNIT;
+    if (w->overlap && w->n >= UNIT && first + UNIT > w->n)
+        return w->n - UNIT + i - first;
+    return i;
+}
+
+// Lines are rows of the source: `bytes` of k, two vectors for each pair.
+static void lines_step(dv_gen *g, const lines *w, int bytes)
+{
+    int pairs = w->pairs, two = bytes > STEP_BYTES;
+    for (int i = 0; i < 2 * pairs; i++) {
+        int from = line(w, i), v = dv_gen_reg(i);
+        if (from < w->n)
+            dv_gen_load_part(g, v, X_LINE + from, 0, bytes);
+        else
+            DV_E(movi_0, v, 0, 0, 0);
+    }
+    for (int i = 0; i < pairs; i++) {
+        int a = dv_gen_reg(2 * i), b = dv_gen_reg(2 * i + 1);
+        int lo = dv_gen_reg(12 + i), hi = dv_gen_reg(18 + i);
+        DV_E(trn1_2d, lo, a, b, 0);
+        DV_E(trn2_2d, hi, a, b, 0);
+        dv_gen_store(g, lo, X_DST, 16 * i, 16);
+        if (two)
+            dv_gen_store(g, hi, X_DST, 16 * (pairs + i), 16);
+    }
+    dv_gen_add(g, X_DST, X_DST, (two ? 2 : 1) * 16 * pairs);
+    for (int i = 0; i < w->n; i++)
+        dv_gen_add(g, X_LINE + i, X_LINE + i, 16);
+}
+
+static void pack_lines(dv_gen *g, const dv_move_shape *s)
+{
+    lines w = lines_of(s, s->rows);
+    int64_t bytes = (int64_t)s->cols * w.es;
+    for (int i = 0; i < w.n; i++)
+        dv_gen_add(g, X_LINE + i, X_SRC, i * s->lds * w.es);
+    if (bytes >= 16) {
+        dv_gen_mov(g, X_Q, bytes / 16);
+        size_t top = g->code->n;
+        lines_step(g, &w, 16);
+        dv_gen_again(g, X_Q, top);
+    }
+    if (bytes % 16)
+        lines_step(g, &w, (int)(bytes % 16));
+}
+
+// Lines `from`, `n` of them up to eight, of four (i8: eight) rows of k in
+// registers on: into pairs, stored as the vectors from `to` on.
+static void turn(dv_gen *g, const lines *w, int n, int to)
+{
+    int r[4] = {0, 1, 2, 3}, two = n > UNIT;
+    for (int i = 0; w->es == 1 && i < 4; i++) {
+        r[i] = 16 + i;
+        DV_E(zip1_16b, r[i], 2 * i, 2 * i + 1, 0);
+    }
+    DV_E(zip1_8h, 20, r[0], r[1], 0);
+    DV_E(zip1_8h, 21, r[2], r[3], 0);
+    if (two) {
+        DV_E(zip2_8h, 22, r[0], r[1], 0);
+        DV_E(zip2_8h, 23, r[2], r[3], 0);
+    }
+    for (int i = 0; i < (two ? 4 : 2) && to + i < w->pairs; i++) {
+        int a = 20 + i / 2 * 2;
+        if (i % 2)
+            DV_E(zip2_4s, 24 + i, a, a + 1, 0);
+        else
+            DV_E(zip1_4s, 24 + i, a, a + 1, 0);
+        dv_gen_store(g, 24 + i, X_DST, 16 * (to + i), 16);
+    }
+}
+
+// Lines are columns of the source: k rows of a step, at the pointers X_LINE on.
+static void turned_step(dv_gen *g, const lines *w, int k)
+{
+    int step = STEP_BYTES / w->es, n_lines = w->overlap ? 2 * w->pairs : w->n;
+    for (int i = 0; i < n_lines;) {
+        int from = line(w, i), n = w->n - from;
+        int most = i + UNIT < n_lines && line(w, i + UNIT) == from + UNIT
+                       ? 2 * UNIT
+                       : UNIT;
+        n = n < most ? n : most;
+        for (int j = 0; j < step; j++)
+            if (j < k)
+                dv_gen_load_part(g, j, X_LINE + j, from * w->es, n * w->es);
+            else
+                DV_E(movi_0, j, 0, 0, 0);
+        turn(g, w, most, i / 2);
+        i += most;
+    }
+    for (int j = 0; j < step; j++) { // rows far apart are no stream
+        DV_E(prfm_r, LOAD_L1, X_LINE + j, X_FAR, 0);
+        DV_E(add_x, X_LINE + j, X_LINE + j, X_LDS, 0);
+    }
+    dv_gen_add(g, X_DST, X_DST, 16 * w->pairs);
+}
+
+static void pack_turned(dv_gen *g, const dv_move_shape *s)
+{
+    lines w = lines_of(s, s->cols);
+    int step = STEP_BYTES / w.es, many = s->rows / step, rest = s->rows % step;
+    for (int j = 0; j < step; j++)
+        dv_gen_add(g, X_LINE + j, X_SRC, j * s->lds * w.es);
+    dv_gen_mov(g, X_LDS, step * s->lds * w.es);
+    dv_gen_mov(g, X_FAR, AHEAD * step * s->lds * w.es + (w.n - 1) * w.es);
+    if (many) {
+        dv_gen_mov(g, X_Q, many);
+        size_t top = g->code->n;
+        turned_step(g, &w, step);
+        dv_gen_again(g, X_Q, top);
+    }
+    if (rest)
+        turned_step(g, &w, rest);
+}
+
+void dv_pairs_move(dv_gen *g, const dv_move_shape *s)
+{
+    if (s->move == DV_MOVE_PAIRS)
+        pack_lines(g, s);
+    else
+        pack_turned(g, s);
+    dv_gen_leave(g);
+}

@@ -1,0 +1,295 @@
+// The steps of a tile: which registers multiply-adds take, and when loads are
+// due between them.
+//
+// All of it follows from the tile, the type, the rings and whether rows of k
+// are read in place. k and strides only change offsets, so a pattern is made
+// once and kept for the kernels that come after (dv_code.keep).
+#include "jit/a64/kloop.h"
+
+// -- When loads are due ------------------------------------------------------
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+// Which load the register of load i of group 0 was for before: its group.
+static int old_load(const dv_ring *r, int i, int *old)
+{
+    int group = 0, at = i - r->size;
+    for (; at < 0; at += r->per)
+        group--;
+    *old = at;
+    return group;
+}
+
+// About one step ahead, spread over it, but not before the register is free;
+// and none before the one before it.
+static void slots_of_v(const dv_kloop *l, int *slot)
+{
+    int rows = l->t->rows, nv = l->t->nv, size = rows * nv, by = l->by_col;
+    for (int i = 0; i < nv; i++) {
+        int old, free, group = old_load(&l->v, i, &old);
+        if (by)
+            free = group * size + (old / by + 1) * rows * by - by + old % by;
+        else
+            free = (group + 1) * size - nv + old;
+        slot[i] = max_int(i * rows - size, free + 1);
+        slot[i] = i ? max_int(slot[i], slot[i - 1]) : slot[i];
+    }
+}
+
+// Rows of k in place.
+static int in_place(const dv_kloop *l)
+{
+    return l->p->lane_k && !l->p->panel && !l->p->pack_s;
+}
+
+// How much later than early loads of S come, `each` rows a load. Where they
+// stand together with the loop's pointers and loads of V, there is a cycle with
+// too few multiply-adds, and tiles of few sums then run at half speed for as
+// long as k does. So they are half a step late, or as late as they may; what is
+// best for tiles of a few rows was measured.
+static int later_by(const dv_kloop *l, int each)
+{
+    int rows = l->t->rows, nv = l->t->nv, size = rows * nv;
+    int f64 = l->lanes == 2;
+    if (l->p->pairs || rows == 1)
+        return 0;
+    if (in_place(l) && rows == 2)
+        return nv < 3 ? 0 : size + nv / 2;
+    if (in_place(l) && (f64 || rows == 3))
+        return rows == 3 && nv < 3 ? 0 : nv > 1 && nv < 5 ? size + nv : size;
+    if (rows < 4 && !l->p->lane_k)
+        return (rows == 2 && nv > 4) || (f64 && rows == 3 && nv > 2 && nv < 5)
+                   ? 3 * size / 4
+                   : 0;
+    if (rows < 4 || (each == 4 && nv < 5))
+        return 0; // from L2, such loads are better early
+    return rows / 2 * nv;
+}
+
+static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
+{
+    const dv_tile *t = l->t;
+    int size = t->rows * t->nv, steps = l->group;
+    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
+    int later = later_by(l, each);
+    for (int i = 0; i < l->s.per; i++) {
+        int old, group = old_load(&l->s, i, &old);
+        int row = (old + 1) * each - 1;
+        row = row < t->rows && !l->by_col ? row : t->rows - 1;
+        int free = ((group + 1) * steps - 1) * size + (row + 1) * t->nv;
+        int early =
+            steps == 1 ? i * each * t->nv - size : 2 * (i * t->nv - size);
+        slot[i] = max_int(early + later, free);
+        slot[i] = i ? max_int(slot[i], slot[i - 1]) : slot[i];
+    }
+}
+
+// One ring's loads in the order they are due.
+typedef struct queue {
+    const int *slot;
+    int per, slots; // loads and slots of a group
+    int ahead, i, at;
+} queue;
+
+static void look(queue *q)
+{
+    q->at = q->slot[q->i] + q->ahead * q->slots;
+}
+
+static void pop(queue *q)
+{
+    if (++q->i == q->per)
+        q->i = 0, q->ahead++;
+    look(q);
+}
+
+// From slot `from` of a group on.
+static queue queue_of(const int *slot, int per, int slots, int from)
+{
+    queue q = {slot, per, slots, -1, 0, 0};
+    for (look(&q); q.at < from;)
+        pop(&q);
+    return q;
+}
+
+// -- Registers ---------------------------------------------------------------
+
+// Of V and of the accumulators, in the order of use. Some columns at a time:
+// their vectors of V are free again early, so that one ring of them is enough.
+// (One column at a time now and then keeps half of the units idle, for as long
+// as the loop runs.) Or whole rows.
+static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
+{
+    int nv = l->t->nv, rows = l->t->rows;
+    int acc = s % l->t->sets * rows * nv, v = s * nv % l->v.size;
+    uint32_t vecs[32];
+    for (int j = 0; j < nv; j++) {
+        vecs[j] = (uint32_t)dv_gen_reg(l->v.first + v) << 5;
+        v = v + 1 == l->v.size ? 0 : v + 1;
+    }
+    for (int b = 0; b < nv; b += wide)
+        for (int i = 0; i < rows; i++)
+            for (int j = b; j < b + wide; j++)
+                *out++ = vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
+}
+
+// Of scalars: which load of the group has that of a row, and (lanes of rows)
+// its lane. The last load begins earlier.
+static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
+                     uint32_t *out)
+{
+    int rows = l->t->rows, size = l->s.size, each = l->p->lane_k || l->p->pairs;
+    int lanes = each ? 1 : l->lanes, first = s / p->group * l->s.per % size;
+    uint32_t op = p->ops[0][l->p->lane_k ? s % p->group : 0];
+    for (int i = 0; i < rows; i++) {
+        int load = i / lanes, begin = load * lanes;
+        if (rows >= lanes && begin + lanes > rows)
+            begin = rows - lanes;
+        uint32_t row = (uint32_t)dv_gen_reg(l->s.first + (first + load) % size);
+        row = row << 16 | (each ? op : p->ops[0][i - begin]);
+        for (int b = 0; b < l->t->nv; b += wide)
+            for (int j = 0; j < wide; j++)
+                out[b * rows + i * wide + j] |= row;
+    }
+}
+
+static dv_due due_at(int at, int i, int reg, int ahead)
+{
+    return (dv_due){(unsigned char)at, (unsigned char)i, (unsigned char)reg,
+                    (unsigned char)ahead};
+}
+
+int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
+                    int bare, dv_step *out)
+{
+    int size = l->t->rows * l->t->nv, in = s % p->group, n = 0, at = 0;
+    uint32_t all[32];
+    acc_words(l, s, wide, all);
+    add_rows(p, l, s, wide, all);
+    queue q[2] = {queue_of(p->slot_v, l->v.per, size, in * size),
+                  queue_of(p->slot_s, l->s.per, p->group * size, in * size)};
+    const dv_ring *rings[2] = {&l->v, &l->s};
+    out->n_due = out->s_from = out->s_to = 0;
+    for (int k; k = q[1].at < q[0].at, q[k].at < (in + 1) * size; pop(&q[k])) {
+        int group = (k ? s / p->group : s - in) + q[k].ahead;
+        int slot = q[k].at - in * size, here = k ? s / p->group : s;
+        if (k && bare)
+            continue;
+        if (out->n_due + 2 > DV_STEP_DUE ||
+            n + slot - at + 2 > DV_STEP_WORDS - 3)
+            return 0;
+        for (; at < slot; at++)
+            out->words[n++] = all[at];
+        int reg = (group + rings[k]->size) * q[k].per + q[k].i;
+        int of = k ? DV_OF_S : 0, ahead = group - here + 1;
+        reg = dv_gen_reg(rings[k]->first + reg % rings[k]->size);
+        out->due[out->n_due++] = due_at(n++, of + q[k].i, reg, of + ahead);
+        if (k) {
+            out->s_from = out->s_from ? out->s_from : ahead;
+            out->s_to = ahead;
+        }
+        if ((k ? l->walk_s : l->walk_v) && q[k].i == q[k].per - 1)
+            out->due[out->n_due++] =
+                due_at(n++, of + DV_THEN, 0, of + DV_SAME + ahead);
+    }
+    if (n + size - at > DV_STEP_WORDS - 3)
+        return 0;
+    for (; at < size; at++)
+        out->words[n++] = all[at];
+    out->n = n;
+    return 1;
+}
+
+// -- Patterns ----------------------------------------------------------------
+
+// Multiply-adds and multiplies by a lane or a pair of rows, without registers.
+static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
+{
+    static const dv_insn ops[3][2] = {{DV_INSN_fmla_e4s, DV_INSN_fmul_e4s},
+                                      {DV_INSN_fmla_e4i, DV_INSN_fmul_e4i},
+                                      {DV_INSN_fmla_e2d, DV_INSN_fmul_e2d}};
+    int ok = 1, type = g->es == 8 ? 2 : g->ints;
+    for (int fresh = 0; fresh < 2; fresh++)
+        for (int i = 0; i < g->lanes; i++)
+            out[fresh][i] = dv_insn_rows[ops[type][fresh]].bits |
+                            dv_insn_regs(type == 2 ? DV_FORM_VVD : DV_FORM_VVS,
+                                         0, 0, 0, i, &ok);
+    if (l->p->pairs)
+        out[0][0] = out[1][0] =
+            dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
+}
+
+// Steps after which both rings stand as they did, and the sets; 0: too many.
+static int period_of(const dv_kloop *l)
+{
+    for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)
+        if (n * l->v.per % l->v.size == 0 && n % l->t->sets == 0 &&
+            n / l->group * l->s.per % l->s.size == 0)
+            return n;
+    return 0;
+}
+
+static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
+{
+    const unsigned fields[] = {
+        (unsigned)l->t->rows, (unsigned)l->t->nv,  (unsigned)l->t->sets,
+        (unsigned)l->v.size,  (unsigned)l->s.size, (unsigned)l->by_col,
+        l->p->lane_k ? 1 : 0, l->p->pairs ? 1 : 0, g->es == 8,
+        g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
+        in_place(l) ? 1 : 0};
+    static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
+    uint64_t key = 1; // never 0
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        key = key << bits[i] | fields[i];
+    return key;
+}
+
+static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
+                                          const dv_gen *g)
+{
+    out->group = l->group;
+    out->period = period_of(l);
+    ops_of(l, g, out->ops);
+    slots_of_v(l, out->slot_v);
+    slots_of_s(l, g, out->slot_s);
+    int wide = l->by_col ? l->by_col : l->t->nv;
+    out->has_bare = 0;
+    out->steps[0].s_from = 0; // of a longer period no step is there
+    for (int s = 0; s < out->period; s++)
+        if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
+            return 0;
+    return 1;
+}
+
+const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
+{
+    int wide = l->by_col ? l->by_col : l->t->nv;
+    if (!(p->has_bare >> s & 1)) // there is room: it has less than the step
+        dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
+    p->has_bare |= 1u << s;
+    return &p->bare[s];
+}
+
+dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
+{
+    dv_kept *k = g->code->keep;
+    dv_pattern *p = room;
+    uint64_t key = key_of(l, g), *at = NULL;
+    for (uint64_t i = 0; k && i < k->made && i < DV_KEPT; i++)
+        if (k->keys[i] == key)
+            return &k->patterns[i];
+    if (k) {
+        p = &k->patterns[k->made % DV_KEPT];
+        at = &k->keys[k->made++ % DV_KEPT];
+        *at = key;
+    }
+    if (!make(p, l, g)) {
+        g->code->failed = 1;
+        if (at)
+            *at = 0; // no pattern's
+    }
+    return p;
+}

@@ -1,0 +1,542 @@
+// Writing the steps of a loop over k as its pattern has them (pattern.c), with
+// the offsets of loads.
+//
+// The word of a load follows from its place in its group, but for the register
+// and an offset that grows from group to group: tables of a group are made
+// first, and words are added up from them.
+#include "jit/a64/kloop.h"
+#include <limits.h>
+
+enum { LOAD_L1 = 0 };
+
+// -- Loads one by one --------------------------------------------------------
+
+// Rows of V that are packed are far apart: no stream the machine would see.
+static void ask_ahead(const dv_kloop *l, dv_gen *g)
+{
+    for (int off = 0; off < l->t->cols * g->es; off += 64)
+        DV_E(prfm, LOAD_L1, X_SOON, off, 0);
+    dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
+}
+
+// Is this a step of the batch's next product?
+static int in_next(const dv_kloop *l, int step)
+{
+    return l->flows && step >= l->base + l->unroll;
+}
+
+static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
+{
+    const dv_tile *t = l->t;
+    int bytes = dv_tile_bytes(g, t), odd = l->odd && j == t->nv - 1;
+    int64_t at = dv_tile_off(g, t, j), off = odd ? 0 : at;
+    if (!l->walk_v)
+        off += (step - l->base) * l->p->ld_v;
+    if (in_next(l, step))
+        off += l->hop_v;
+    dv_gen_load(g, v, odd ? X_ODD : l->flat ? X_B : X_BRUN, off, bytes);
+    if (l->p->pack_v)
+        dv_gen_store(g, v, X_VPACK, at + (step - l->base) * l->p->pack_v,
+                     bytes);
+    if (l->walk_v && j == t->nv - 1)
+        dv_tile_step(g, X_BRUN, l->p->ld_v, X_LDB);
+    if (l->p->pack_v && j == t->nv - 1)
+        ask_ahead(l, g);
+}
+
+// Two rows of S into their panel in one instruction, once both are there; the
+// last one may be alone.
+static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
+                     int64_t to)
+{
+    enum { FAR = 1024 }; // beyond the offsets of pairs
+    int two = row & 1, last = row == l->t->rows - 1;
+    int before = (group * l->s.per + row - two) % l->s.size;
+    int reg = dv_gen_reg(l->s.first + before);
+    if (two && to < FAR) {
+        DV_E(stp_q, reg, v, X_SPACK, to - 16);
+        return;
+    }
+    if (two)
+        dv_gen_store(g, reg, X_SPACK, to - 16, 16);
+    if (two || last)
+        dv_gen_store(g, v, X_SPACK, to, 16);
+}
+
+// One vector of S with lanes of k: `lanes` steps of one row.
+static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
+{
+    int lanes = g->lanes, first = group * lanes, bytes = 16;
+    int64_t q = group - l->base / lanes, packed = (q * l->t->rows + row) * 16;
+    if (l->p->panel) {
+        dv_gen_load(g, v, X_ROW, packed, 16);
+        return;
+    }
+    if (first + lanes > l->steps) { // the rest overlaps, or is a part
+        if (l->steps >= lanes && !l->p->pack_s)
+            first = l->steps - lanes;
+        else
+            bytes = (l->steps - first) * g->es;
+    }
+    int64_t off = (int64_t)(first - l->base) * g->es;
+    if (in_next(l, first))
+        off += l->hop_s;
+    if (l->flat)
+        dv_gen_load(g, v, X_A, off + row * l->p->ld_s, bytes);
+    else
+        dv_gen_load(g, v, X_ROW + row, off, bytes);
+    if (l->p->pack_s)
+        pack_row(l, g, v, group, row, packed);
+}
+
+// One vector of S with lanes of rows: `lanes` rows of one step.
+static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
+{
+    int rows = l->t->rows, lanes = g->lanes, bytes = 16;
+    int64_t off = 16 * (int64_t)i, to = 0;
+    if (rows < lanes)
+        bytes = rows * g->es;
+    else if ((i + 1) * lanes > rows)
+        off = (int64_t)(rows - lanes) * g->es;
+    if (l->p->pack_s)
+        to = off + (int64_t)(step - l->base) * rows * g->es;
+    if (!l->walk_s)
+        off += (step - l->base) * l->p->ld_s;
+    if (in_next(l, step))
+        off += l->hop_s;
+    dv_gen_load(g, v, l->flat ? X_A : X_ROW, off, bytes);
+    dv_tile_ask_s(g, l->p, l->flat ? X_A : X_ROW, off, step);
+    if (l->p->pack_s)
+        dv_gen_store(g, v, X_SPACK, to, bytes);
+    if (l->walk_s && i == l->s.per - 1)
+        dv_tile_step(g, X_ROW, l->p->ld_s, X_LDA);
+}
+
+static void load_s(const dv_kloop *l, dv_gen *g, int v, int group, int i)
+{
+    if (l->p->pairs)
+        dv_gen_load(g, v, X_ROW, (group - l->base) * l->p->ld_s + 16 * i, 16);
+    else if (l->p->lane_k)
+        load_s_k(l, g, v, group, i);
+    else
+        load_s_m(l, g, v, group, i);
+}
+
+// -- Loads from tables -------------------------------------------------------
+
+// What an offset adds to the word of a load of 16 bytes.
+static uint32_t field(int64_t off)
+{
+    return (uint32_t)(off >> 4) << 10;
+}
+
+// A whole vector at an offset that stays: 0 when no one instruction does it.
+static uint32_t load_word(int base, int64_t off)
+{
+    int ok = 1;
+    uint32_t w = dv_gen_is_usual(off, 16)
+                     ? dv_insn_word(DV_INSN_ldr_q, 0, base, off, 0, &ok)
+                     : dv_insn_word(DV_INSN_ldur_q, 0, base, off, 0, &ok);
+    return ok ? w : 0;
+}
+
+// Offsets grow by `step` a group and by `hop` after `n` of them: are all that
+// `groups` groups have, from 0 on up to `most` beside it, such as loads hold?
+static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
+{
+    int64_t far = groups * step + most + (hop > 0 ? hop : 0);
+    return ((step | hop | most) & 15) == 0 && far < 65536 &&
+           n * step + hop >= 0;
+}
+
+int dv_steps_usual_v(const dv_kloop *l, const dv_gen *g)
+{
+    int even = l->t->nv - l->odd; // vectors at offsets from the row's start
+    return dv_tile_bytes(g, l->t) == 16 && !l->p->pack_v &&
+           all_usual(l->p->ld_v, l->hop_v, l->unroll, l->steps,
+                     even ? dv_tile_off(g, l->t, even - 1) : 0);
+}
+
+static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
+{
+    const dv_prod *p = l->p;
+    int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
+    int even = nv - l->odd;
+    out->word[DV_THEN] =
+        l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
+    out->step = l->walk_v ? 0 : field(p->ld_v);
+    out->hop = field(l->hop_v);
+    if (l->walk_v)
+        ok = ok && out->word[DV_THEN] && !l->flows;
+    else
+        ok = dv_steps_usual_v(l, g);
+    if (l->odd)
+        out->word[nv - 1] = load_word(X_ODD, 0);
+    for (int j = 0; ok && j < even; j++) {
+        out->word[j] =
+            load_word(l->flat ? X_B : X_BRUN, dv_tile_off(g, l->t, j));
+        ok = out->word[j] != 0;
+    }
+    out->limit = ok ? out->end : 0;
+}
+
+static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
+{
+    const dv_prod *p = l->p;
+    int rows = l->t->rows, lanes = g->lanes, base = l->flat ? X_A : X_ROW;
+    int ok = !p->pack_s && !p->ask_s, groups = out->end, each = 0;
+    int64_t step = p->ld_s, hop = l->hop_s, far = 16;
+    if (p->lane_k && p->panel) {
+        step = 16 * rows;
+        hop = 0;
+    } else if (p->lane_k) {
+        step = 16;
+        groups = l->steps / lanes; // not the last part of a row
+        each = !l->flat;
+        far = l->flat ? p->ld_s : 0;
+    } else if (!p->pairs) {
+        ok = ok && rows >= lanes && !(l->walk_s && l->flows);
+    }
+    int walks = l->walk_s && !p->pairs;
+    out->word[DV_THEN] = walks ? dv_tile_step_word(X_ROW, p->ld_s, X_LDA) : 0;
+    out->step = walks ? 0 : field(step);
+    out->hop = field(hop);
+    for (int i = 0; ok && i < l->s.per; i++) {
+        int64_t off = i * far;
+        if (!p->lane_k && !p->pairs && (i + 1) * lanes > rows)
+            off = (int64_t)(rows - lanes) * g->es;
+        out->word[i] = load_word(base + (each ? i : 0), off);
+        ok = out->word[i] &&
+             (walks || all_usual(step, hop, l->unroll / l->group, groups, off));
+    }
+    out->limit = ok && (out->word[DV_THEN] || !walks) ? groups : 0;
+    if (each && out->limit && groups < out->end &&
+        (l->steps - lanes) * g->es < 256) {
+        out->odd = groups;
+        out->limit = out->end;
+    }
+}
+
+// Pointers stand at the loop's base.
+static void rebase(const dv_kloop *l, dv_loads *q)
+{
+    int ok = 1;
+    int64_t at = (l->steps - l->lanes - l->base) * (16 / l->lanes);
+    if (q->odd >= 0) // another instruction, at the end of the rows
+        q->odd_moved = dv_insn_word(DV_INSN_ldur_q, 0, 0, at, 0, &ok) -
+                       dv_insn_word(DV_INSN_ldr_q, 0, 0, 0, 0, &ok);
+    q->base = l->base / q->steps;
+    q->hop_from = l->flows ? (l->base + l->unroll) / q->steps : INT_MAX;
+}
+
+static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
+{
+    q->per = per;
+    q->steps = steps;
+    q->end = (l->steps + steps - 1) / steps;
+    q->odd = -1;
+}
+
+// -- Steps -------------------------------------------------------------------
+
+// Room for a step: loads that are not in the tables look after themselves, and
+// leave as much.
+static int has_room(dv_code *code)
+{
+    enum { OTHERS = 4096 };
+    if (code->cap - code->n < 4 * DV_STEP_WORDS + OTHERS)
+        code->failed = 1;
+    return !code->failed;
+}
+
+// What the groups around the one at hand add to words.
+static inline uint32_t moved_by(const dv_loads *q, int group)
+{
+    if (group == q->odd)
+        return q->odd_moved;
+    return (uint32_t)(group - q->base) * q->step +
+           (group >= q->hop_from ? q->hop : 0);
+}
+
+static inline void move_to(const dv_loads *q, int here)
+{
+    q->moved[0] = moved_by(q, here - 1);
+    q->moved[1] = moved_by(q, here);
+    q->moved[2] = moved_by(q, here + 1);
+}
+
+static inline uint32_t load_word_of(const dv_steps *w, const dv_due *d)
+{
+    return w->words[d->i] + w->moved[d->ahead] + d->reg;
+}
+
+// A load that is not in the tables, if there is such a group.
+static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
+                                                 int group)
+{
+    int is_s = d->i >= DV_OF_S, i = d->i & (DV_OF_S - 1);
+    if (group < 0 || group >= w->q[is_s].end || i == DV_THEN)
+        return;
+    if (is_s)
+        load_s(w->l, w->g, d->reg, group, i);
+    else
+        load_v(w->l, w->g, d->reg, group, i);
+}
+
+// One by itself; here: the groups at hand.
+static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
+{
+    int is_s = d->i >= DV_OF_S;
+    int group = here[is_s] + (d->ahead & (DV_SAME - 1)) - 1;
+    if ((unsigned)group < (unsigned)w->q[is_s].limit)
+        dv_code_put(w->g->code, load_word_of(w, d));
+    else
+        other_load(w, d, group);
+}
+
+// What is due before the first step.
+static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
+{
+    int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
+    int of = is_s ? DV_OF_S : 0;
+    uint32_t *word = w->q[is_s].word;
+    move_to(&w->q[is_s], 0);
+    for (int i = 0, at = 0; i < r->per && slot[i] < 0; i++) {
+        int reg = dv_gen_reg(r->first + at);
+        dv_due d = {0, (unsigned char)(of + i), (unsigned char)reg,
+                    (unsigned char)(of + 1)};
+        if (w->q[is_s].limit > 0)
+            dv_code_put(w->g->code, word[i] + w->moved[of + 1] + d.reg);
+        else
+            put_load(w, &d, here);
+        at = at + 1 == r->size ? 0 : at + 1;
+    }
+    if (walks && slot[r->per - 1] < 0) {
+        dv_due d = {0, (unsigned char)(of + DV_THEN), 0,
+                    (unsigned char)(of + DV_SAME + 1)};
+        put_load(w, &d, here);
+    }
+}
+
+// n words, four at a time.
+static void put_words(dv_code *code, const uint32_t *words, int n,
+                      uint32_t with)
+{
+    unsigned char *to = code->at + code->n;
+    for (int i = 0; i < n; i += 4, to += 16) {
+        uint32_t four[4];
+        for (int q = 0; q < 4; q++)
+            four[q] = dv_code_low_first(words[i + q] ^ with);
+        memcpy(to, four, sizeof four);
+    }
+    code->n += 4 * (size_t)n;
+}
+
+// All loads are in the tables.
+static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
+{
+    dv_code *code = w->g->code;
+    unsigned char *to = code->at + code->n;
+    put_words(code, p->words, p->n, with);
+    for (const dv_due *d = p->due, *end = d + p->n_due; d < end; d++) {
+        uint32_t word = dv_code_low_first(load_word_of(w, d));
+        memcpy(to + 4 * d->at, &word, sizeof word);
+    }
+}
+
+static void put_parts(dv_steps *w, const dv_step *p, const int *here,
+                      uint32_t with)
+{
+    int at = 0;
+    for (int i = 0; i < p->n_due; i++) {
+        const dv_due *d = &p->due[i];
+        put_words(w->g->code, p->words + at, d->at - at, with);
+        at = d->at + 1;
+        put_load(w, d, here);
+    }
+    put_words(w->g->code, p->words + at, p->n - at, with);
+}
+
+// Move on the pointer of a row that has not, and that no load is left from,
+// from number `due` of the step on. Its bit; 0: there is none.
+static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
+{
+    for (int i = due; i < p->n_due; i++)
+        if (p->due[i].i >= DV_OF_S)
+            moved |= 1u << (p->due[i].i - DV_OF_S);
+    for (int i = 0; i < w->l->t->rows; i++)
+        if (!(moved >> i & 1)) {
+            dv_gen_add(w->g, X_ROW + i, X_ROW + i, w->l->unroll * w->g->es);
+            return 1u << i;
+        }
+    return 0;
+}
+
+// The last step of a turn: pointers of rows of k move on between its
+// multiply-adds. All at once they would be a cycle without any.
+static void put_moving(dv_steps *w, const dv_step *p, const int *here,
+                       uint32_t with)
+{
+    int due = 0;
+    uint32_t moved = 0;
+    for (int at = 0, n = 0; at < p->n; at++) {
+        if (due < p->n_due && p->due[due].at == at) {
+            put_load(w, &p->due[due++], here);
+            continue;
+        }
+        dv_code_put(w->g->code, p->words[at] ^ with);
+        if (++n % 4 == 0)
+            moved |= move_row(w, p, moved, due);
+    }
+    for (int i = 0; i < w->l->t->rows; i++) // all that are left
+        moved |= move_row(w, p, moved, due);
+}
+
+// A row at a time; the sums of the one before, or before that (dv_tile_behind),
+// are finished and stored meanwhile.
+static void put_last(dv_steps *w, const dv_step *p, const int *here,
+                     uint32_t with)
+{
+    const dv_tile *t = w->l->t;
+    const dv_due *d = p->due, *end = d + p->n_due;
+    dv_code *code = w->g->code;
+    dv_tile_stores stores;
+    int quick = dv_tile_stores_of(w->g, t, &stores);
+    int behind = dv_tile_behind(w->l->p);
+    if (w->l->p->relu)
+        dv_emit(code, DV_INSN_movi_0, w->l->free.reg[0], 0, 0, 0);
+    for (int i = 0, at = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++) {
+            int done = i - behind;
+            if (done >= 0 && j == 0)
+                dv_tile_finish_row(w->g, w->l->p, t, done, &w->l->free);
+            for (; d < end && d->at == at; d++, at++)
+                put_load(w, d, here);
+            dv_code_put(code, p->words[at++] ^ with);
+            if (done >= 0 && quick)
+                dv_tile_store_quick(code, &stores, t, done, j);
+            else if (done >= 0)
+                dv_tile_store_one(w->g, t, done, j);
+        }
+}
+
+// What differs between a step's multiply-adds and those of the pattern: the
+// first start a sum, and the last vector of a row of k may begin earlier.
+static uint32_t change(const dv_steps *w, int s)
+{
+    const dv_kloop *l = w->l;
+    int group = w->p->group, lane = l->p->lane_k ? s & (group - 1) : 0;
+    int to = s < w->shift_from ? lane : lane + group - (l->steps & (group - 1));
+    return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
+}
+
+// A step that is not in the pattern: the last one is written by rows.
+static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
+{
+    const dv_kloop *l = w->l;
+    int wide = l->by_col && s < l->steps - 1 ? l->by_col : l->t->nv;
+    if (!dv_pattern_step(w->p, l, s, wide, 0, room))
+        w->g->code->failed = 1;
+    return room;
+}
+
+// A step that is the last one, or has loads that are not in the tables.
+static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
+                                                int s, int group, uint32_t with)
+{
+    const dv_kloop *l = w->l;
+    int here[2] = {s, group}, last = s == l->steps - 1;
+    dv_step room;
+    if (!w->p->period || (last && l->by_col))
+        one = other_step(w, s, &room);
+    if (!has_room(w->g->code))
+        return;
+    if (last && l->stores)
+        put_last(w, one, here, with);
+    else if (s == w->moving)
+        put_moving(w, one, here, with);
+    else
+        put_parts(w, one, here, with);
+}
+
+// -- Entry -------------------------------------------------------------------
+
+int dv_steps_moves_rows(const dv_kloop *l)
+{
+    return l->p->lane_k && !l->p->panel && !l->p->pack_s && !l->flows;
+}
+
+void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
+{
+    w->l = l;
+    w->g = g;
+    w->p = dv_pattern_of(l, g, &w->room);
+    l->base = 0;
+    for (int i = 0; i < 2; i++) {
+        w->q[i].word = w->words + i * DV_OF_S;
+        w->q[i].moved = w->moved + i * DV_OF_S;
+        memset(w->q[i].moved + DV_SAME, 0, 4 * sizeof(uint32_t));
+    }
+    start_loads(&w->q[0], l, l->v.per, 1);
+    start_loads(&w->q[1], l, l->s.per, l->group);
+    table_of_v(l, g, &w->q[0]);
+    table_of_s(l, g, &w->q[1]);
+    rebase(l, &w->q[0]);
+    rebase(l, &w->q[1]);
+    w->fresh = fresh;
+    w->moving =
+        l->turns && dv_steps_moves_rows(l) ? l->first + l->unroll - 1 : -1;
+    w->shift_from = INT_MAX;
+    if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
+        w->shift_from = l->steps & -l->group;
+    // Pairs load S within a step: the first one loads nothing for one before.
+    w->whole_from = l->p->pairs;
+    w->whole_to = w->q[0].limit - 1;
+    if ((l->stores || l->by_col) && w->whole_to > l->steps - 1)
+        w->whole_to = l->steps - 1;
+    w->whole_to = w->p->period ? w->whole_to : 0;
+    if (has_room(g->code)) {
+        put_early(w, 0, &l->v, w->p->slot_v);
+        put_early(w, 1, &l->s, w->p->slot_s);
+    }
+}
+
+void dv_steps_put(dv_steps *w, int begin, int end)
+{
+    dv_pattern *p = w->p;
+    const dv_loads *v = &w->q[0], *q = &w->q[1];
+    int at = p->period ? begin % p->period : 0, in = begin & (p->group - 1);
+    int group = begin / p->group, ask = w->l->p->ask;
+    move_to(v, begin);
+    move_to(q, group);
+    for (int s = begin; s < end; s++) {
+        const dv_step *one = &p->steps[at];
+        uint32_t with = s < w->fresh || s >= w->shift_from ? change(w, s) : 0;
+        if (ask && s % ask == 0)
+            dv_tile_ask(w->g, w->l->p, w->l->t);
+        if (w->l->p->bring && !w->l->base)
+            dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
+        if (one->s_from && group + one->s_from > q->end)
+            one = dv_pattern_bare(p, w->l, at); // all of S is past the end
+        if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
+            group + one->s_to > q->limit)
+            put_other(w, one, s, group, with);
+        else if (has_room(w->g->code))
+            put_whole(w, one, with);
+        at = at + 1 < p->period ? at + 1 : 0;
+        v->moved[0] = v->moved[1];
+        v->moved[1] = v->moved[2];
+        v->moved[2] = moved_by(v, s + 2);
+        if (++in == p->group) {
+            in = 0;
+            move_to(q, ++group);
+        }
+    }
+}
+
+void dv_steps_rebase(dv_steps *w, int base)
+{
+    w->l->base = base;
+    rebase(w->l, &w->q[0]);
+    rebase(w->l, &w->q[1]);
+}

@@ -1,0 +1,246 @@
+// The end of a tile: scale, add C and the bias, clamp, store. All reads of a
+// row of C come before its writes, since overlapping vectors hold the same
+// elements.
+#include "jit/a64/tile.h"
+
+// Add ldc to X_CRUN.
+static void next_row(dv_gen *g, const dv_prod *p)
+{
+    dv_tile_step(g, X_CRUN, p->ldc, X_LDC);
+}
+
+// Rows of C as offsets from X_C, where they fit; else X_CRUN walks.
+static int rows_fit(const dv_prod *p, const dv_tile *t)
+{
+    int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
+    return far < 240 || (p->ldc % 16 == 0 && far < 65536);
+}
+
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
+                        const dv_tile_free *free)
+{
+    int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
+    int n = free->n - !!p->relu; // the last ones, for C
+    if (i == 1)
+        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    if (i)
+        next_row(g, p);
+    for (int j = 0; p->beta && j < t->nv; j++) {
+        int acc = dv_tile_acc(t, 0, i, j);
+        int c = free->reg[free->n - 1 - j % n];
+        dv_gen_load(g, c, base, dv_tile_off(g, t, j), bytes);
+        DV_EF(fadd_, acc, acc, c, 0);
+    }
+    for (int j = 0; p->relu && j < t->nv; j++) {
+        int acc = dv_tile_acc(t, 0, i, j);
+        DV_EF(fmax_, acc, acc, free->reg[0], 0);
+    }
+}
+
+// Two vectors in one instruction are one less for the machine to handle.
+void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j)
+{
+    int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
+    int whole = t->cols == t->nv * g->lanes; // no vector overlaps
+    int pairs = bytes == 16 ? t->nv - !whole : 0, first = i * t->nv + j;
+    if (j & 1 && j < pairs)
+        return; // stored with the one before
+    if (j + 1 < pairs)
+        DV_E(stp_q, dv_gen_reg(first), dv_gen_reg(first + 1), base, 16 * j);
+    else
+        dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
+}
+
+int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out)
+{
+    int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
+    out->two = 0;
+    for (int j = 0; j < t->nv; j++) {
+        int64_t off = dv_tile_off(g, t, j);
+        if (j & 1 && j < pairs)
+            out->word[j] = 0;
+        else if (j + 1 < pairs)
+            out->word[j] = dv_insn_word(DV_INSN_stp_q, 0, 0, 0, off, &ok);
+        else if (dv_gen_is_usual(off, 16))
+            out->word[j] = dv_insn_word(DV_INSN_str_q, 0, 0, off, 0, &ok);
+        else
+            out->word[j] = dv_insn_word(DV_INSN_stur_q, 0, 0, off, 0, &ok);
+        out->two |= j + 1 < pairs && !(j & 1) ? 1u << j : 0;
+    }
+    return ok && dv_tile_bytes(g, t) == 16;
+}
+
+static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    if (!fit)
+        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < t->rows; i++) {
+        for (int j = 0; j < t->nv; j++)
+            dv_gen_store(g, dv_tile_acc(t, 0, i, j), fit ? X_C : X_CRUN,
+                         dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0), bytes);
+        if (!fit && i + 1 < t->rows)
+            next_row(g, p);
+    }
+}
+
+// Add C, times the scale in register `beta` unless that is negative.
+static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
+                     int beta)
+{
+    int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
+    if (!fit)
+        DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < t->rows; i++) {
+        for (int j = 0; j < t->nv; j++) {
+            int acc = dv_tile_acc(t, 0, i, j), v = dv_gen_reg(free + j);
+            int64_t off = dv_tile_off(g, t, j) + (fit ? i * p->ldc : 0);
+            dv_gen_load(g, v, fit ? X_C : X_CRUN, off, bytes);
+            if (beta >= 0)
+                DV_EF(fmla_e, acc, v, beta, 0);
+            else
+                DV_EF(fadd_, acc, acc, v, 0);
+        }
+        if (!fit && i + 1 < t->rows)
+            next_row(g, p);
+    }
+}
+
+// Rows far apart that are only written wait in L2. In L1 they would meet in a
+// few sets and take V's place, and stores need not wait for them.
+int dv_tile_c_waits(const dv_prod *p)
+{
+    enum { FAR = 1024 };
+    return p->beta == DV_SCALE_ZERO && p->ldc >= FAR;
+}
+
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    enum { STORE_L1 = 16, STORE_L2 = 18 };
+    int to = dv_tile_c_waits(p) ? STORE_L2 : STORE_L1;
+    int rows = p->c_turned ? t->cols : t->rows;
+    int bytes = (p->c_turned ? t->rows : t->cols) * g->es;
+    DV_E(mov_x, X_CRUN, 0, X_C, 0);
+    for (int i = 0; i < rows; i++) {
+        for (int off = 0; off < bytes; off += 64)
+            DV_E(prfm, to, X_CRUN, off, 0);
+        if (i + 1 < rows)
+            next_row(g, p);
+    }
+}
+
+static void scale_sums(dv_gen *g, const dv_tile *t, int free)
+{
+    int v = dv_gen_reg(free);
+    dv_gen_scale(g, v, offsetof(dv_gemm_args, alpha));
+    for (int i = 0; i < t->rows * t->nv; i++)
+        DV_EF(fmul_e, dv_gen_reg(i), dv_gen_reg(i), v, 0);
+}
+
+static void load_splat(dv_gen *g, int v, int64_t off)
+{
+    dv_gen_add(g, X_TMP, X_BIAS, off);
+    DV_EF(ld1r_, v, X_TMP, 0, 0);
+}
+
+static void add_bias(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+{
+    for (int j = 0; p->bias == 2 && j < t->nv; j++)
+        dv_gen_load(g, dv_gen_reg(free + j), X_BIAS, dv_tile_off(g, t, j),
+                    dv_tile_bytes(g, t));
+    for (int i = 0; i < t->rows; i++) {
+        if (p->bias == 1)
+            load_splat(g, dv_gen_reg(free), (int64_t)i * g->es);
+        for (int j = 0; j < t->nv; j++) {
+            int acc = dv_tile_acc(t, 0, i, j);
+            DV_EF(fadd_, acc, acc, dv_gen_reg(free + (p->bias == 2 ? j : 0)),
+                  0);
+        }
+    }
+}
+
+static void clamp(dv_gen *g, const int *regs, int n, int zero)
+{
+    DV_E(movi_0, zero, 0, 0, 0);
+    for (int i = 0; i < n; i++)
+        DV_EF(fmax_, regs[i], regs[i], zero, 0);
+}
+
+// -- C turned: rows of the tile are columns of C -----------------------------
+
+// out[l] is `lanes` rows of the tile for its column col + l.
+static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
+                         int first_row, int n_rows, int col, int skip, int n,
+                         int free)
+{
+    int v = dv_gen_reg(free), beta = dv_gen_reg(free + 1),
+        bytes = n_rows * g->es;
+    if (p->beta == DV_SCALE_ANY)
+        dv_gen_scale(g, beta, offsetof(dv_gemm_args, beta));
+    dv_gen_mov(g, X_TMP, (col + skip) * p->ldc + (int64_t)first_row * g->es);
+    DV_E(add_x, X_CRUN, X_C, X_TMP, 0);
+    for (int l = skip; l < n; l++) {
+        if (p->beta != DV_SCALE_ZERO)
+            dv_gen_load(g, v, X_CRUN, 0, bytes);
+        if (p->beta == DV_SCALE_ANY)
+            DV_EF(fmla_e, out[l], v, beta, 0);
+        else if (p->beta == DV_SCALE_ONE)
+            DV_EF(fadd_, out[l], out[l], v, 0);
+        if (p->bias == 1)
+            dv_gen_load(g, v, X_BIAS, (int64_t)first_row * g->es, bytes);
+        if (p->bias == 2)
+            load_splat(g, v, (int64_t)(col + l) * g->es);
+        if (p->bias)
+            DV_EF(fadd_, out[l], out[l], v, 0);
+        if (p->relu)
+            clamp(g, &out[l], 1, v);
+        dv_gen_store(g, out[l], X_CRUN, 0, bytes);
+        if (l + 1 < n)
+            next_row(g, p);
+    }
+}
+
+static void turn(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+{
+    int lanes = g->lanes, in[4], out[4], tmp[4];
+    for (int i = 0; i < 4; i++) {
+        out[i] = dv_gen_reg(free + i);
+        tmp[i] = dv_gen_reg(free + 4 + i);
+    }
+    for (int i = 0; i < t->rows; i += lanes)
+        for (int j = 0; j < t->nv; j++) {
+            int n_rows = t->rows - i < lanes ? t->rows - i : lanes;
+            for (int l = 0; l < lanes; l++)
+                in[l] = dv_tile_acc(t, 0, l < n_rows ? i + l : i, j);
+            dv_gen_transpose(g, in, out, tmp);
+            // Columns that the vector before holds too are its.
+            int col = (int)(dv_tile_off(g, t, j) / g->es);
+            int n = t->cols < lanes ? t->cols : lanes;
+            store_turned(g, p, out, i, n_rows, col, j * lanes - col, n,
+                         free + 4);
+        }
+}
+
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+{
+    if (p->alpha == DV_SCALE_ANY)
+        scale_sums(g, t, free);
+    if (p->c_turned) {
+        turn(g, p, t, free);
+        return;
+    }
+    if (p->beta == DV_SCALE_ANY)
+        dv_gen_scale(g, dv_gen_reg(free), offsetof(dv_gemm_args, beta));
+    if (p->beta != DV_SCALE_ZERO)
+        add_rows(g, p, t, free + 1,
+                 p->beta == DV_SCALE_ANY ? dv_gen_reg(free) : -1);
+    if (p->bias)
+        add_bias(g, p, t, free);
+    if (p->relu) {
+        int regs[32], n = t->rows * t->nv;
+        for (int i = 0; i < n; i++)
+            regs[i] = dv_gen_reg(i);
+        clamp(g, regs, n, dv_gen_reg(free));
+    }
+    store_rows(g, p, t);
+}

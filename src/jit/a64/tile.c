@@ -1,0 +1,444 @@
+// The loop over k of one tile.
+//
+// A step is one k: rows * nv multiply-adds, row by row. Loads are spread
+// between them, about one step ahead of their use, as soon as the register
+// they go to is free: registers of V and of S are two rings. A slot is the
+// number of a multiply-add; each load has the slot before which it is issued.
+//
+//   K = 21, unroll 8, lanes of rows:
+//                      loads before slot 0
+//                      step 0, which starts the sums (or none, or several)
+//                      loop: steps 1..9, also loads for step 9
+//                      steps 9..13, without loads past the end
+//
+// Numbers of steps go on from the loop into what follows it as if it had run
+// once; the pointers have moved on by then.
+#include "jit/a64/kloop.h"
+
+enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 }; // steps
+enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
+
+// The largest size up to `want` that closes after a turn of the loop.
+static int ring_size(int want, int room, int least, int period)
+{
+    for (int r = want < room ? want : room; r > least; r--)
+        if (period % r == 0)
+            return r;
+    return least;
+}
+
+static void plan_rings(dv_kloop *l, const dv_gen *g)
+{
+    const dv_tile *t = l->t;
+    int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
+    l->lanes = lanes;
+    l->group = l->p->lane_k ? lanes : 1;
+    if (t->nv == 6 && t->rows <= 4 && !l->p->lane_k && !l->p->pairs &&
+        t->sets == 1)
+        l->by_col = 3;
+    l->v.per = t->nv;
+    l->s.per =
+        l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
+    l->v.first = acc;
+    if (l->p->pairs) { // V once, and S as it comes
+        l->v.size = t->nv;
+        l->s.size =
+            ring_size(2 * l->s.per, 32 - acc - t->nv, 1, l->unroll * l->s.per);
+        l->s.first = acc + l->v.size;
+        return;
+    }
+    int room = 32 - acc - l->s.per;
+    l->v.size = ring_size(2 * t->nv, room, t->nv, l->unroll * t->nv);
+    room = 32 - acc - l->v.size;
+    l->s.size = ring_size(2 * l->s.per, room, l->s.per,
+                          l->unroll / l->group * l->s.per);
+    l->s.first = acc + l->v.size;
+}
+
+// -- Pointers ----------------------------------------------------------------
+
+static void start_pointers(dv_kloop *l, dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_B, dv_tile_off(g, l->t, l->t->nv - 1));
+    if (l->flat)
+        return;
+    DV_E(mov_x, X_BRUN, 0, X_B, 0);
+    DV_E(mov_x, X_ROW, 0, X_A, 0);
+    if (p->pack_s && p->lane_k)
+        dv_gen_mov(g, X_BELOW, l->t->rows * p->ld_s);
+    for (int i = 1; p->lane_k && !p->panel && i < l->t->rows; i++) {
+        if (dv_gen_fits_add(p->ld_s))
+            dv_gen_add(g, X_ROW + i, X_ROW + i - 1, p->ld_s);
+        else
+            DV_E(add_x, X_ROW + i, X_ROW + i - 1, X_LDA, 0);
+    }
+}
+
+static void move_s(const dv_kloop *l, dv_gen *g, int64_t bytes)
+{
+    int n = l->p->lane_k && !l->p->panel ? l->t->rows : 1;
+    for (int i = 0; i < n; i++)
+        dv_gen_add(g, X_ROW + i, X_ROW + i, bytes);
+}
+
+static void move_v(const dv_kloop *l, dv_gen *g, int64_t bytes)
+{
+    dv_gen_add(g, X_BRUN, X_BRUN, bytes);
+    if (l->odd)
+        dv_gen_add(g, X_ODD, X_ODD, bytes);
+}
+
+// Bytes that n steps of S are long.
+static int64_t s_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
+{
+    return !l->p->lane_k ? n * l->p->ld_s
+           : l->p->panel ? n * g->es * l->t->rows
+                         : n * g->es;
+}
+
+// Bytes that n steps of a panel of S are long.
+static int64_t panel_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
+{
+    return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
+}
+
+// A batch of short products is one loop, whose loads run on from one product
+// into the next.
+static void plan_flow(dv_kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    int whole = !p->lane_k || p->k % g->lanes == 0;
+    int far = p->ld_v % 16 || (int64_t)p->k * p->ld_v >= 32768 ||
+              (!p->lane_k && (p->ld_s % 16 || p->k * p->ld_s >= 32768));
+    if (p->batch < 2 || p->k > MOST_FLOW || p->k < g->lanes || !whole || far)
+        return;
+    l->flows = 1;
+    l->unroll = p->k;
+    l->turns = p->batch - 1;
+    l->steps = 2 * p->k;
+    l->hop_s = p->stride_s - s_bytes(l, g, p->k);
+    l->hop_v = p->stride_v - p->k * p->ld_v;
+}
+
+// The last vector of a row may lie at any element. Near offsets are parts of a
+// load then; where more than one is not near, it has a pointer that makes them
+// whole vectors.
+static void plan_odd(dv_kloop *l, const dv_gen *g)
+{
+    enum { NEAR = 256 };
+    int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
+    int n = l->steps; // from where the pointers stand
+    int loop = l->first + l->unroll;
+    if (l->turns)
+        n = n - l->unroll > loop ? n - l->unroll : loop;
+    l->odd = at % 16 && !l->walk_v && !l->p->pairs &&
+             at + (n - 2) * l->p->ld_v >= NEAR;
+}
+
+// Sums start with multiplies in front of the loop, in place of registers that
+// are set before it: whole groups, at least a step of each set. Not if the loop
+// had fewer turns for it.
+static int steps_before(const dv_kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    int n = p->lane_k ? g->lanes : 1;
+    n = n < l->t->sets ? l->t->sets : n;
+    if (!l->turns || p->batch > 1 || p->pairs || p->bring)
+        return 0;
+    return (p->k - n - g->lanes) / UNROLL == l->turns ? n : 0;
+}
+
+static void plan_loop(dv_kloop *l, const dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    l->turns = (p->k - g->lanes) / UNROLL;
+    if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
+        l->turns = 0;
+    if (p->bring) { // a row with each turn
+        l->turns = p->bring;
+        l->unroll = (p->k - 2) / p->bring / 2 * 2;
+    }
+    l->steps = l->turns ? p->k - (l->turns - 1) * l->unroll : p->k;
+    l->first = steps_before(l, g);
+    int64_t far = (l->steps + 1) * p->ld_v;
+    l->walk_v = p->ld_v % 16 || far >= 32768;
+    far = (l->steps + 1) * p->ld_s;
+    l->walk_s = !p->lane_k && (p->ld_s % 16 || far >= 32768);
+    far = (l->t->rows - 1) * p->ld_s + l->steps * g->es;
+    l->flat = !l->turns && p->batch == 1 && !l->walk_v && !l->walk_s &&
+              (!p->lane_k || far < 256 || (p->ld_s % 16 == 0 && far < 65536));
+    l->flat = l->flat && !p->panel && !p->pack_v;
+}
+
+static void plan_steps(dv_kloop *l, const dv_gen *g)
+{
+    l->unroll = UNROLL;
+    plan_flow(l, g);
+    if (!l->flows)
+        plan_loop(l, g);
+    plan_odd(l, g);
+}
+
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    dv_kloop l = {.p = p, .t = t};
+    plan_steps(&l, g);
+    plan_rings(&l, g);
+    return l.s.first + l.s.size;
+}
+
+// While S is packed, the rows of the next tile are asked for (into L2 where V's
+// panel fills L1); and where they are short, since the machine sees no streams.
+static void ask_below(dv_kloop *l, dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    int64_t far = l->t->rows * p->ld_s, bytes = p->k * (int64_t)g->es;
+    int to = p->k * (int64_t)l->t->nv * 16 <= NEAR_BYTES ? LOAD_L1 : LOAD_L2;
+    if (!p->lane_k || p->panel)
+        return;
+    if (l->flows && far + bytes < 32768 && far % 8 == 0)
+        for (int i = 0; i < l->t->rows; i++)
+            for (int64_t off = 0; off < bytes; off += 64)
+                DV_E(prfm, LOAD_L1, X_ROW + i, far + off, 0);
+    else if (p->pack_s)
+        for (int i = 0; i < l->t->rows; i++)
+            DV_E(prfm_r, to, X_ROW + i, X_BELOW, 0);
+}
+
+// The lines of C are asked for where there is time until they are needed:
+// behind the steps before the loop, or else before the tile.
+static void ask_for_c(const dv_kloop *l, dv_gen *g, int behind)
+{
+    const dv_prod *p = l->p;
+    if (behind == (l->stores && l->first) &&
+        ((int64_t)p->k * p->batch >= 64 || p->bring))
+        dv_tile_prefetch(g, p, l->t);
+}
+
+// One product of the batch.
+static void one_product(dv_kloop *l, dv_gen *g, int fresh)
+{
+    dv_steps w;
+    if (l->p->pack_v)
+        dv_gen_add(g, X_SOON, X_BRUN, AHEAD * l->p->ld_v);
+    dv_steps_start(&w, l, g, fresh);
+    if (l->turns) {
+        dv_steps_put(&w, 0, l->first);
+        ask_for_c(l, g, 1);
+        dv_gen_mov(g, X_K, l->turns);
+        size_t top = g->code->n;
+        ask_below(l, g);
+        dv_steps_put(&w, l->first, l->first + l->unroll);
+        if (l->p->bring)
+            dv_tile_bring_next(g, l->p);
+        if (!dv_steps_moves_rows(l))
+            move_s(l, g, l->walk_s ? 0 : s_bytes(l, g, l->unroll) + l->hop_s);
+        move_v(l, g, l->walk_v ? 0 : l->unroll * l->p->ld_v + l->hop_v);
+        if (l->p->pack_v)
+            dv_gen_add(g, X_VPACK, X_VPACK, l->unroll * l->p->pack_v);
+        if (l->p->pack_s)
+            dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->unroll));
+        dv_gen_again(g, X_K, top);
+        dv_steps_rebase(&w, l->unroll);
+    }
+    dv_steps_put(&w, l->base + l->first, l->steps);
+    if (l->p->pack_v)
+        dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
+    if (l->p->pack_s) // to the next panel
+        dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
+}
+
+// -- What the code depends on ------------------------------------------------
+
+static uint64_t bit(int on, int at)
+{
+    return (uint64_t) !!on << at;
+}
+
+// A stride that only ever comes from a register: which one does not matter.
+static uint64_t wide(int64_t bytes, int only_added)
+{
+    return only_added && !dv_gen_fits_add(bytes) ? DV_KEY_WIDE
+                                                 : (uint64_t)bytes;
+}
+
+// Rows of k that have pointers of their own are found by these alone. `fresh`:
+// as in one_product; -1: the whole tile with its end, row by row. A
+// product knows neither the others of a batch, unless it flows into them, nor
+// where results go; but one alone may be flat, or have steps before its loop,
+// which are fresh.
+static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
+{
+    const dv_prod *p = l->p;
+    const dv_tile *t = l->t;
+    int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
+    int one_by_one = !l->flows && !p->pairs; // where pointers walk
+    int moves = one_by_one && !p->pack_v && !p->ask &&
+                (l->walk_v || dv_steps_usual_v(l, g));
+    dv_tile_key key = {
+        {wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
+         fresh < 0 ? wide(p->ldc, 1) : 0,
+         apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
+         l->flows ? (uint64_t)p->stride_s : 0,
+         l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
+         (uint64_t)p->ask_step,
+         (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
+         (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
+             (uint64_t)t->nv << 16 | (uint64_t)t->sets,
+         (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
+             (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
+             bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
+             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
+             bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
+             bit(l->walk_s, 10) | bit(fresh < 0 && p->relu, 11) |
+             bit(fresh < 0 && p->beta, 12) |
+             bit(fresh < 0 && dv_tile_c_waits(p), 13) |
+             (uint64_t)p->bring << 48},
+        1,
+        moves,
+        l->walk_v,
+        l->flat,
+        l->odd};
+    for (int i = DV_KEY_C + 1; i < DV_TILE_KEY; i++)
+        key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
+    return key;
+}
+
+// -- The tile ----------------------------------------------------------------
+
+// Where no step is before the loop. At -0, to which a first product is added as
+// it is: sums that start with a multiply have the same bits, the sign of a 0
+// among them. Not so where ReLU makes it 0 anyway: a 0 takes no unit. (Pairs
+// have no other start than 0.)
+static void start_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    int first = dv_gen_reg(0), ok = 1;
+    int floats = !g->ints && !p->pairs && !p->relu;
+    uint32_t zero = dv_insn_word(DV_INSN_movi_0, 0, 0, 0, 0, &ok);
+    uint32_t copy = dv_insn_word(DV_INSN_orr_v, 0, first, first, 0, &ok);
+    dv_code_put(g->code, zero | (uint32_t)first);
+    if (floats && g->es == 8)
+        DV_E(fneg_2d, first, first, 0, 0);
+    else if (floats)
+        DV_E(fneg_4s, first, first, 0, 0);
+    for (int i = 1; i < t->sets * t->rows * t->nv; i++)
+        dv_code_put(g->code, (floats ? copy : zero) | (uint32_t)dv_gen_reg(i));
+}
+
+static void add_sets(dv_gen *g, const dv_tile *t)
+{
+    int n = t->rows * t->nv;
+    for (int half = t->sets / 2; half; half /= 2)
+        for (int i = 0; i < half * n; i++)
+            DV_EF(fadd_, dv_gen_reg(i), dv_gen_reg(i), dv_gen_reg(i + half * n),
+                  0);
+}
+
+// Registers that the last step does not read: those of a ring that would be
+// next.
+static void plan_free(dv_kloop *l)
+{
+    const dv_ring *rings[] = {&l->v, &l->s};
+    int last = l->steps - 1, groups[] = {last, last / l->group};
+    l->free.n = 0;
+    for (int i = 0; i < 2; i++)
+        for (int j = rings[i]->per; j < rings[i]->size; j++) {
+            int at = (groups[i] * rings[i]->per + j) % rings[i]->size;
+            if (l->free.n < 8)
+                l->free.reg[l->free.n++] = dv_gen_reg(rings[i]->first + at);
+        }
+}
+
+static void product(dv_kloop *l, dv_gen *g, int fresh)
+{
+    dv_tile_key key = key_of(l, g, fresh);
+    size_t from = g->code->n;
+    if (dv_tile_copy(g, l, &key))
+        return;
+    plan_rings(l, g);
+    one_product(l, g, fresh);
+    dv_tile_keep(g->code, &key, from);
+}
+
+// Behind the pointers.
+static void sums(dv_kloop *l, dv_gen *g)
+{
+    const dv_prod *p = l->p;
+    const dv_tile *t = l->t;
+    int loops = l->turns || p->batch > 1 || p->pairs ||
+                (!l->stores && t->rows * t->nv >= 20);
+    int batches = p->batch > 1 && !l->flows, set = loops && !l->first;
+    if (set)
+        start_sums(g, p, t);
+    if (batches)
+        dv_gen_mov(g, X_BATCH, p->batch);
+    size_t top = g->code->n;
+    if (l->stores) { // kept as a whole
+        plan_rings(l, g);
+        plan_free(l);
+        one_product(l, g, set ? 0 : t->sets);
+    } else {
+        product(l, g, set ? 0 : t->sets);
+    }
+    if (batches) {
+        int64_t done = (int64_t)l->turns * UNROLL;
+        move_s(l, g, p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done));
+        move_v(l, g, p->stride_v - (l->walk_v ? p->k : done) * p->ld_v);
+        dv_gen_again(g, X_BATCH, top);
+    }
+    add_sets(g, t);
+    int row = l->stores ? t->rows - dv_tile_behind(p) : t->rows;
+    for (int i = row < 0 ? 0 : row; i < t->rows; i++) {
+        dv_tile_finish_row(g, p, t, i, &l->free);
+        for (int j = 0; j < t->nv; j++)
+            dv_tile_store_one(g, t, i, j);
+    }
+}
+
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    dv_kloop l = {.p = p, .t = t};
+    plan_steps(&l, g);
+    start_pointers(&l, g);
+    sums(&l, g);
+}
+
+// Rows that are stored as they are, or with C and clamped, need not wait for
+// each other: that fills the units while the last products are on their way.
+static int can_store(const dv_kloop *of, const dv_gen *g)
+{
+    const dv_prod *p = of->p;
+    int need = (p->beta == DV_SCALE_ONE) + !!p->relu;
+    dv_kloop l = *of;
+    if (p->alpha == DV_SCALE_ANY || p->beta == DV_SCALE_ANY || p->bias ||
+        p->c_turned || l.t->sets > 1 || p->batch > 1)
+        return 0;
+    if (need) {
+        plan_rings(&l, g);
+        plan_free(&l);
+    }
+    return l.free.n >= need;
+}
+
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
+{
+    dv_kloop l = {.p = p, .t = t};
+    plan_steps(&l, g);
+    l.stores = can_store(&l, g);
+    start_pointers(&l, g);
+    dv_tile_key key;
+    if (l.stores) {
+        key = key_of(&l, g, -1);
+        if (dv_tile_copy(g, &l, &key))
+            return;
+    }
+    size_t from = g->code->n;
+    ask_for_c(&l, g, 0);
+    sums(&l, g);
+    if (l.stores)
+        dv_tile_keep(g->code, &key, from);
+    else
+        dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
+}

@@ -1,0 +1,536 @@
+// NEON for the kernels of jit/vec/vec.h: each operation of the plan as a few
+// instructions.
+//
+// The plan's registers are all but one, which narrows what is stored. Constants
+// lie behind the code. Pointers are in vec_point.c.
+#include "base/math.h"
+#include "jit/a64/vec_arith.h"
+#include "jit/a64/vec_point.h"
+
+enum {
+    X_LEFT = 14, // elements
+    X_COUNT = 15,
+    V_NARROW = 31,
+    N_FREE = 23, // registers of the plan that need no saving
+    MAX_NEST = 4
+};
+
+enum { ALL = 7, ADDEND = 4 };
+
+static void make(dv_code *code, const dv_vec_plan *p);
+static void make_plain(dv_code *code, const dv_vec_plan *p);
+
+#define NEON                                                                   \
+    .fill = dv_a64_vec_fill, .n_regs = 31, .vector_bytes = 16, .most_accs = 4, \
+    .checks = 1, .pairs = 1, .turns = 8,                                       \
+    .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
+const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
+const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
+                                         .own_bf16 = 1};
+
+typedef struct maker {
+    dv_gen gen;
+    const dv_vec_plan *p;
+    dv_a64_pointers *at;
+    int lanes;
+    int own_bf16;                      // there are no instructions for it
+    int64_t slots, saved, lent, frame; // offsets from sp
+    size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
+    size_t out[MAX_NEST];
+    int depth;
+    const dv_vec_mop *loop; // the last one entered
+    // The first loop: its top, its end, what follows it. The jump to the slow
+    // body, the top of that, and where its turns are counted.
+    size_t first, end, behind, check, slow;
+    int64_t turns;
+    int fetches; // the plan says what is fetched where
+} maker;
+
+// All but V_NARROW, those that need no saving first.
+static int reg(int r)
+{
+    return dv_gen_reg(r < N_FREE ? r : r + 1);
+}
+_Static_assert(V_NARROW == 31, "the last that needs no saving");
+
+// -- Frame -------------------------------------------------------------------
+
+static void begin(maker *m)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_plan *p = m->p;
+    int outer = p->shape->reduce == DV_VEC_OUTER;
+    dv_gen_add(g, X_SP, X_SP, -m->frame);
+    for (int i = 0; i < p->n_regs - N_FREE; i += 2)
+        DV_E(stp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    DV_E(mov_x, X_TMP, 0, 0, 0);
+    DV_E(ldr_x, outer ? X_ALL : X_COUNT, X_TMP, offsetof(dv_vec_args, rows), 0);
+    DV_E(ldr_x, outer ? X_LEFT : X_ALL, X_TMP, offsetof(dv_vec_args, n), 0);
+    DV_E(ldr_x, X_TMP2, X_TMP, offsetof(dv_vec_args, at), 0);
+    dv_a64_start_places(m->at);
+}
+
+static void leave(maker *m)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_regs - N_FREE; i += 2)
+        DV_E(ldp_d, 8 + i, 9 + i, X_SP, m->saved + 8 * i);
+    dv_gen_add(g, X_SP, X_SP, m->frame);
+    DV_E(ret, 0, 0, 0, 0);
+}
+
+// -- Loops -------------------------------------------------------------------
+
+// An instruction that is already there gets its distance.
+static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
+{
+    if (code->failed)
+        return;
+    dv_code there = {.at = code->at + at, .cap = 4};
+    dv_emit(&there, op, v, 0, words, 0);
+    code->failed |= there.failed;
+}
+
+static int64_t words_to(const maker *m, size_t at)
+{
+    return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
+}
+
+// Enter a loop unless `count` is less than k.
+static void enter(maker *m, int count, int64_t k)
+{
+    dv_gen *g = &m->gen;
+    DV_E(subsi_x, X_SP, count, k, 0); // compare
+    m->out[m->depth] = g->code->n;
+    DV_E(b_lt, 0, 0, 0, 0);
+    m->top[m->depth++] = g->code->n;
+}
+
+// Count down by k; once more unless less is left.
+static void again(maker *m, int count, int64_t k, int once)
+{
+    dv_gen *g = &m->gen;
+    size_t top = m->top[--m->depth], out = m->out[m->depth];
+    DV_E(subi_x, count, count, k, 0);
+    if (!once) {
+        DV_E(subsi_x, X_SP, count, k, 0);
+        DV_E(b_ge, 0, 0, words_to(m, top), 0);
+    }
+    patch(g->code, out, DV_INSN_b_lt, 0, -words_to(m, out));
+}
+
+enum {
+    TO_L1 = 0,
+    TO_L2 = 2,
+    CACHE_LINE = 64,
+    MOST_OFFSET = 8 * 4095 // that prfm has room for
+};
+
+// Of operands that are wanted again further on, the lines that begin in n
+// elements there, from `first` on. A loop that computes little has no time to
+// wait for L1's.
+static void fetch(maker *m, int light, int64_t first, int64_t n)
+{
+    dv_gen *g = &m->gen;
+    for (int i = 0; i < m->p->n_operands; i++) {
+        const dv_vec_operand *o = &m->p->operands[i];
+        if (!o->ahead || o->inner != 1)
+            continue;
+        int64_t size = dv_a64_size(o), from = o->ahead * size;
+        int64_t at = dv_round_up(first * size, CACHE_LINE);
+        int64_t end = (first + n) * size;
+        int r = dv_a64_pointer(m->at, i);
+        if (at < end && (from < 0 || from % 8 || from + end > MOST_OFFSET)) {
+            dv_gen_add(g, X_TMP, r, from);
+            r = X_TMP;
+            from = 0;
+        }
+        for (; at < end; at += CACHE_LINE)
+            DV_E(prfm, light ? TO_L2 : TO_L1, r, from + at, 0);
+    }
+}
+
+static void loop_end(maker *m, const dv_vec_mop *o)
+{
+    int first = !m->end;
+    if (first) {
+        int64_t n_ops = o - m->loop;
+        if (!m->fetches)
+            fetch(m, n_ops <= DV_VEC_LIGHT * o->imm / m->lanes, 0, o->imm);
+        m->first = m->top[m->depth - 1];
+        m->end = m->gen.code->n;
+    }
+    dv_a64_step_running(m->at, 0, o->imm);
+    again(m, X_LEFT, o->imm, o->imm < m->lanes);
+    if (first)
+        m->behind = m->gen.code->n;
+}
+
+static void control(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    switch ((dv_vop)o->op) {
+    case DV_V_ROWS:
+        dv_a64_start_walking(m->at);
+        m->top[m->depth++] = g->code->n;
+        dv_a64_point(m->at, 1);
+        DV_E(mov_x, X_LEFT, 0, X_ALL, 0);
+        break;
+    case DV_V_ROWS_END:
+        dv_a64_walk(m->at);
+        dv_gen_again(g, X_COUNT, m->top[--m->depth]);
+        break;
+    case DV_V_LOOP:
+        m->loop = o;
+        enter(m, X_LEFT, o->imm);
+        break;
+    case DV_V_LOOP_END:
+        loop_end(m, o);
+        break;
+    case DV_V_FETCH:
+        fetch(m, o->a, o->imm, o->count);
+        m->fetches = 1;
+        break;
+    case DV_V_COLS:
+        enter(m, X_LEFT, o->imm);
+        dv_a64_point(m->at, 0);
+        break;
+    case DV_V_COLS_END:
+        dv_a64_step_places(m->at, o->imm);
+        again(m, X_LEFT, o->imm, o->imm < m->lanes);
+        break;
+    case DV_V_STEPS:
+        DV_E(mov_x, X_COUNT, 0, X_ALL, 0);
+        enter(m, X_COUNT, 1);
+        break;
+    default: // STEPS_END
+        dv_a64_step_running(m->at, 1, 0);
+        again(m, X_COUNT, 1, 0);
+    }
+}
+
+static void check(maker *m, int v)
+{
+    dv_gen *g = &m->gen;
+    DV_E(uminv_4s, V_NARROW, v, 0, 0);
+    DV_E(fmov_ws, X_TMP, V_NARROW, 0, 0);
+    m->check = g->code->n;
+    DV_E(cbz_w, X_TMP, 0, 0, 0);
+}
+
+// What is out of range comes in crowds, masks for one: the next turns are slow
+// at once, without trying.
+enum { MORE_TURNS = 7 };
+
+static void slow_begin(maker *m)
+{
+    dv_gen *g = &m->gen;
+    patch(g->code, m->check, DV_INSN_cbz_w, X_TMP, -words_to(m, m->check));
+    DV_E(movz_x, X_TMP, MORE_TURNS, 0, 0);
+    DV_E(str_x, X_TMP, X_SP, m->turns, 0);
+    m->slow = g->code->n;
+}
+
+static void slow_end(maker *m, int64_t k)
+{
+    dv_gen *g = &m->gen;
+    dv_a64_step_running(m->at, 0, k);
+    DV_E(subi_x, X_LEFT, X_LEFT, k, 0);
+    DV_E(subsi_x, X_SP, X_LEFT, k, 0);
+    DV_E(b_lt, 0, 0, words_to(m, m->behind), 0);
+    DV_E(ldr_x, X_TMP, X_SP, m->turns, 0);
+    DV_E(subsi_x, X_TMP, X_TMP, 1, 0);
+    DV_E(str_x, X_TMP, X_SP, m->turns, 0);
+    DV_E(b_ge, 0, 0, words_to(m, m->slow), 0);
+    DV_E(b_al, 0, 0, words_to(m, m->first), 0);
+}
+
+// -- Memory ------------------------------------------------------------------
+
+// The address of a strided vector's first element, in X_TMP.
+static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
+{
+    dv_gen *g = &m->gen;
+    int64_t off = (int64_t)o->copy * m->lanes * to->inner * dv_a64_size(to) +
+                  m->at->at.off[o->imm];
+    dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
+}
+
+// Every other element of four bytes, from two vectors. The second begins with
+// the last element of the first: nothing behind the last one wanted is read.
+//
+//   0 1 2 3   3 4 5 6   turned: 4 5 6 3   ->   0 2 4 6
+static void load_every_other(maker *m, const dv_vec_mop *o, int v)
+{
+    dv_gen *g = &m->gen;
+    int base = dv_a64_pointer(m->at, o->imm);
+    int64_t off = 32 * (int64_t)o->copy + m->at->at.off[o->imm];
+    dv_gen_load(g, v, base, off, 16);
+    dv_gen_load(g, V_NARROW, base, off + 12, 16);
+    DV_E(ext_v, V_NARROW, V_NARROW, V_NARROW, 4);
+    DV_E(uzp1_4s, v, v, V_NARROW, 0);
+}
+
+static void load(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_operand *from = &m->p->operands[o->imm];
+    int es = dv_a64_size(from), v = reg(o->dst);
+    int64_t off = m->at->at.off[o->imm];
+    if (from->inner == 0) {
+        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm), off, es);
+        dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
+                         (dv_dtype)m->p->shape->compute);
+        if (m->p->is64)
+            DV_E(dupl_2d, v, v, 0, 0);
+        else
+            DV_E(dupl_4s, v, v, 0, 0);
+        return;
+    }
+    if (from->inner == 1) {
+        dv_gen_get(g, v, dv_a64_pointer(m->at, o->imm),
+                   off + (int64_t)o->copy * m->lanes * es, o->count * es);
+    } else if (from->inner == 2 && es == 4 && o->count == 4) {
+        load_every_other(m, o, v);
+    } else {
+        first_of(m, o, from);
+        dv_gen_get(g, v, X_TMP, 0, es);
+        for (int i = 1; i < o->count; i++) {
+            dv_gen_add(g, X_TMP, X_TMP, from->inner * es);
+            dv_gen_get_lane(g, v, X_TMP, i, es);
+        }
+    }
+    dv_a64_vec_widen(g, v, (dv_dtype)from->dtype,
+                     (dv_dtype)m->p->shape->compute);
+}
+
+static void store(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_operand *to = &m->p->operands[o->imm];
+    int es = dv_a64_size(to), v = reg(o->a);
+    if (m->own_bf16 && to->dtype == DV_BF16)
+        v = dv_a64_vec_own_bf16(g, V_NARROW, v, m->p->is64, m->lent);
+    else
+        v = dv_a64_vec_narrow(g, V_NARROW, v, (dv_dtype)m->p->shape->compute,
+                              (dv_dtype)to->dtype);
+    if (to->inner == 1 || o->count == 1) {
+        dv_gen_put(g, v, dv_a64_pointer(m->at, o->imm),
+                   to->inner == 1 ? (int64_t)o->copy * m->lanes * es : 0,
+                   o->count * es);
+        return;
+    }
+    first_of(m, o, to);
+    for (int i = 0; i < o->count; i++) {
+        dv_gen_put_lane(g, v, X_TMP, i, es);
+        if (i + 1 < o->count)
+            dv_gen_add(g, X_TMP, X_TMP, to->inner * es);
+    }
+}
+
+// Whole vectors side by side, kept as they are in memory, go in twos. Returns
+// 0 where o and the operation after it are not such. Columns go one by one:
+// they take one line of each row, and pairs were slower.
+static int two(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    enum { MOST_PAIR = 16 * 63 };
+    const dv_vec_operand *x = &m->p->operands[o->imm];
+    int64_t off = m->at->at.off[o->imm] + 16 * o->copy;
+    if (o[1].op != o->op || o[1].imm != o->imm || o[1].copy != o->copy + 1 ||
+        o->count != m->lanes || o[1].count != m->lanes || x->inner != 1 ||
+        x->dtype != m->p->shape->compute ||
+        m->p->shape->reduce == DV_VEC_OUTER || off % 16 || off > MOST_PAIR)
+        return 0;
+    if (o->op == DV_V_LOAD)
+        DV_E(ldp_q, reg(o->dst), reg(o[1].dst), dv_a64_pointer(m->at, o->imm),
+             off);
+    else
+        DV_E(stp_q, reg(o->a), reg(o[1].a), dv_a64_pointer(m->at, o->imm), off);
+    return 1;
+}
+
+// -- Constants ---------------------------------------------------------------
+
+// The offset of a constant is its number until the pool has a place.
+static void constant(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    const dv_vec_const *c = &m->p->pool[o->imm];
+    if (c->bits == 0)
+        DV_E(movi_0, reg(o->dst), 0, 0, 0);
+    else
+        DV_E(ldr_qp, reg(o->dst), 0, o->imm, 0);
+}
+
+static void put_pool(maker *m)
+{
+    dv_code *code = m->gen.code;
+    while (code->n % 16 && !code->failed)
+        dv_code_put(code, 0);
+    size_t first = code->n;
+    for (int i = 0; i < m->p->n_pool; i++)
+        for (int lane = 0; lane < m->lanes; lane++) {
+            const dv_vec_const *c = &m->p->pool[i];
+            uint64_t bits = !c->lanes || lane < c->lanes ? c->bits : 0;
+            dv_code_put(code, (uint32_t)bits);
+            if (m->p->is64)
+                dv_code_put(code, (uint32_t)(bits >> 32));
+        }
+    if (!code->failed && !dv_a64_vec_point(code->at, first))
+        code->failed = 1;
+}
+
+// -- The kernel --------------------------------------------------------------
+
+static void one(maker *m, const dv_vec_mop *o)
+{
+    dv_gen *g = &m->gen;
+    switch ((dv_vop)o->op) {
+    case DV_V_BEGIN:
+        begin(m);
+        break;
+    case DV_V_POINT:
+        dv_a64_point(m->at, 0);
+        break;
+    case DV_V_CONST:
+        constant(m, o);
+        break;
+    case DV_V_FILL:
+        DV_E(ldr_q, reg(o->dst), X_SP, m->slots + 16 * o->imm, 0);
+        break;
+    case DV_V_SPILL:
+        DV_E(str_q, reg(o->a), X_SP, m->slots + 16 * o->imm, 0);
+        break;
+    case DV_V_LOAD:
+        load(m, o);
+        break;
+    case DV_V_STORE:
+        store(m, o);
+        break;
+    case DV_V_RETURN:
+        leave(m);
+        break;
+    case DV_V_CHECK:
+        check(m, reg(o->a));
+        break;
+    case DV_V_SLOW:
+        slow_begin(m);
+        break;
+    case DV_V_SLOW_END:
+        slow_end(m, o->imm);
+        break;
+    default:
+        if (o->op > DV_V_POINT)
+            control(m, o);
+        else
+            dv_a64_vec_compute(g, (dv_vop)o->op, reg(o->dst), reg(o->a),
+                               reg(o->b), reg(o->c), o->imm);
+    }
+}
+
+// -- Runs that strides have no part in ---------------------------------------
+
+static int is_steady(const dv_vec_plan *p, const dv_vec_mop *o)
+{
+    if (o->op == DV_V_LOAD || o->op == DV_V_STORE) {
+        int64_t inner = p->operands[o->imm].inner;
+        return inner == 0 || inner == 1;
+    }
+    return o->op < DV_V_BEGIN;
+}
+_Static_assert(DV_V_SPILL + 1 == DV_V_BEGIN, "what follows is control");
+
+// Operations from i on that are written one after the other.
+static int32_t steady_from(const dv_vec_plan *p, int32_t i)
+{
+    int32_t end = i;
+    while (end < p->n && is_steady(p, &p->ops[end]))
+        end++;
+    return end - i;
+}
+
+static void write_ops(maker *m, int32_t i, int32_t end)
+{
+    const dv_vec_mop *ops = m->p->ops;
+    for (; i < end && !m->gen.code->failed; i++) {
+        int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
+        if (moves && two(m, &ops[i])) // the last is neither
+            i++;
+        else
+            one(m, &ops[i]);
+    }
+}
+
+// The code written from byte `from` on belongs to n operations from i on.
+static void leave_run(dv_vec_runs *r, const dv_code *code, size_t from,
+                      int32_t i, int32_t n)
+{
+    size_t bytes = code->n - from;
+    if (code->failed || r->n == DV_VEC_MAX_RUNS ||
+        bytes > (size_t)(r->cap - r->used))
+        return;
+    r->run[r->n].op = i;
+    r->run[r->n].n_ops = n;
+    r->run[r->n].at = r->used;
+    r->run[r->n++].bytes = (int32_t)bytes;
+    memcpy(r->code + r->used, code->at + from, bytes);
+    r->used += (int32_t)bytes;
+}
+
+static void write_and_leave(maker *m, dv_vec_runs *r)
+{
+    const dv_vec_plan *p = m->p;
+    enum { LEAST = 4 };
+    r->n = 0;
+    for (int32_t i = 0, n; i < p->n; i += n) {
+        size_t from = m->gen.code->n;
+        n = steady_from(p, i);
+        write_ops(m, i, i + (n ? n : 1));
+        if (n >= LEAST)
+            leave_run(r, m->gen.code, from, i, n);
+        n = n ? n : 1;
+    }
+}
+
+static void copy_runs(maker *m, const dv_vec_runs *r)
+{
+    int32_t at = 0;
+    for (int k = 0; k < r->n; k++) {
+        write_ops(m, at, r->run[k].op);
+        dv_code_bytes(m->gen.code, r->code + r->run[k].at,
+                      (size_t)r->run[k].bytes);
+        at = r->run[k].op + r->run[k].n_ops;
+    }
+    write_ops(m, at, m->p->n);
+}
+
+static void write(dv_code *code, const dv_vec_plan *p, int own)
+{
+    dv_a64_pointers at; // filled as far as they are
+    maker m = {.p = p, .at = &at, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
+    m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
+    m.lent = 64;
+    m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));
+    m.turns = m.slots + 16 * (int64_t)p->n_slots;
+    m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
+    if (p->runs && p->runs->n >= 0)
+        copy_runs(&m, p->runs);
+    else if (p->runs)
+        write_and_leave(&m, p->runs);
+    else
+        write_ops(&m, 0, p->n);
+    put_pool(&m);
+    if (p->whole)
+        dv_vec_leave(p->whole, code, at.n_holes);
+}
+
+static void make(dv_code *code, const dv_vec_plan *p)
+{
+    write(code, p, 0);
+}
+
+static void make_plain(dv_code *code, const dv_vec_plan *p)
+{
+    write(code, p, 1);
+}

@@ -1,0 +1,188 @@
+// Operations of a kernel's plan that compute: one NEON instruction each.
+#include "jit/a64/vec_arith.h"
+
+// Arguments of the instruction: both, both the other way round, the first, or
+// the first twice.
+typedef enum args { NONE, AB, BA, A, AA } args;
+
+// An operation in lanes of 4 and of 8 bytes. There are no whole numbers of 8.
+typedef struct row {
+    uint16_t four, eight; // dv_insn
+    uint8_t args;
+} row;
+
+#define BOTH(name) DV_INSN_##name##4s, DV_INSN_##name##2d
+#define FOUR(name) DV_INSN_##name, DV_INSN_##name
+static const row rows[DV_V_MOV + 1] = {
+    [DV_V_FADD] = {BOTH(fadd_), AB},
+    [DV_V_FSUB] = {BOTH(fsub_), AB},
+    [DV_V_FMUL] = {BOTH(fmul_), AB},
+    [DV_V_FDIV] = {BOTH(fdiv_), AB},
+    [DV_V_FSQRT] = {BOTH(fsqrt_), A},
+    [DV_V_FMA] = {BOTH(fmla_), AB}, // the destination is the addend
+    [DV_V_FNMA] = {BOTH(fmls_), AB},
+    [DV_V_FMIN] = {BOTH(fmin_), AB},
+    [DV_V_FMAX] = {BOTH(fmax_), AB},
+    [DV_V_FLEAST] = {BOTH(fmin_), AB},
+    [DV_V_FMOST] = {BOTH(fmax_), AB},
+    [DV_V_FNEG] = {BOTH(fneg_), A},
+    [DV_V_FABS] = {BOTH(fabs_), A},
+    [DV_V_FLT] = {BOTH(fcmgt_), BA},
+    [DV_V_FLE] = {BOTH(fcmge_), BA},
+    [DV_V_FEQ] = {BOTH(fcmeq_), AB},
+    [DV_V_AND] = {FOUR(and_v), AB},
+    [DV_V_OR] = {FOUR(orr_v), AB},
+    [DV_V_XOR] = {FOUR(eor_v), AB},
+    [DV_V_IADD] = {BOTH(add_), AB},
+    [DV_V_ISUB] = {BOTH(sub_), AB},
+    [DV_V_IMUL] = {FOUR(mul_4s), AB},
+    [DV_V_IMIN] = {FOUR(smin_4s), AB},
+    [DV_V_IMAX] = {FOUR(smax_4s), AB},
+    [DV_V_IABS] = {FOUR(abs_4s), A},
+    [DV_V_ILT] = {FOUR(cmgt_4s), BA},
+    [DV_V_IEQ] = {FOUR(cmeq_4s), AB},
+    [DV_V_PAIRS] = {BOTH(faddp_), AA},
+    [DV_V_MOV] = {FOUR(mov_v), AA},
+};
+
+// Bits of one of three registers where a's are set: which instruction it is
+// follows from the one that is overwritten.
+static void pick(dv_gen *g, int d, int a, int b, int c)
+{
+    if (d == a)
+        DV_E(bsl_v, d, b, c, 0);
+    else if (d == c)
+        DV_E(bit_v, d, b, a, 0);
+    else
+        DV_E(bif_v, d, c, a, 0);
+}
+
+static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
+{
+    enum { LEFT = 32, RIGHT = 64 }; // of four bytes, more and less by so much
+    if (op == DV_V_SHL && g->es == 8)
+        DV_E(shl_2d, d, a, imm, 0);
+    else if (op == DV_V_SHL)
+        DV_E(shl_v, d, a, LEFT + imm, 0);
+    else if (op == DV_V_SHR && g->es == 8)
+        DV_E(ushr_2d, d, a, RIGHT - imm, 0);
+    else if (op == DV_V_SHR)
+        DV_E(ushr_v, d, a, RIGHT - imm, 0);
+    else // ROT
+        DV_E(ext_v, d, a, a, imm * g->es);
+}
+
+void dv_a64_vec_compute(dv_gen *g, dv_vop op, int d, int a, int b, int c,
+                        int imm)
+{
+    const row *r = &rows[op];
+    if (r->args == NONE) {
+        if (op == DV_V_SEL)
+            pick(g, d, a, b, c);
+        else
+            with_number(g, op, d, a, imm);
+        return;
+    }
+    int first = r->args == BA ? b : a;
+    int second = r->args == AB ? b : r->args == A ? 0 : a;
+    uint32_t bits = dv_insn_rows[g->es == 8 ? r->eight : r->four].bits;
+    dv_code_put(g->code, bits | (uint32_t)d | (uint32_t)first << 5 |
+                             (uint32_t)second << 16);
+}
+
+int dv_a64_vec_point(unsigned char *code, size_t first)
+{
+    enum { LDR_QP = 0x9c, FIELD = 5, MOST_WORDS = 1 << 18 };
+    for (size_t i = 0; i < first; i += 4) {
+        uint32_t w;
+        memcpy(&w, code + i, sizeof w);
+        w = dv_code_low_first(w);
+        if (w >> 24 != LDR_QP) // no other ends like this
+            continue;
+        size_t number = w >> FIELD & 0x7ffff;
+        size_t words = (first + 16 * number - i) / 4;
+        if (words >= MOST_WORDS)
+            return 0;
+        w = (w & 0xff00001f) | (uint32_t)words << FIELD;
+        w = dv_code_low_first(w);
+        memcpy(code + i, &w, sizeof w);
+    }
+    return 1;
+}
+
+// -- Narrow types ------------------------------------------------------------
+
+void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
+{
+    int whole = t == DV_I8 || t == DV_I32 || t == DV_I64;
+    if (t == DV_F16)
+        DV_E(fcvtl, v, v, 0, 0);
+    if (t == DV_BF16)
+        DV_E(shll, v, v, 0, 0);
+    if (t == DV_I8) {
+        DV_E(sxtl_8h, v, v, 0, 0);
+        DV_E(sxtl_4s, v, v, 0, 0);
+    }
+    if (to == DV_F64 && !whole && t != DV_F64)
+        DV_E(fcvtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole && t != DV_I64)
+        DV_E(sxtl_2d, v, v, 0, 0);
+    if (to == DV_F64 && whole)
+        DV_E(scvtf_2d, v, v, 0, 0);
+    if (to == DV_F32 && whole)
+        DV_E(scvtf_4s, v, v, 0, 0);
+}
+
+int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
+{
+    if (t == from)
+        return v;
+    if (t == DV_I8) { // of 32 bits
+        DV_E(xtn_4h, n, v, 0, 0);
+        DV_E(xtn_8b, n, n, 0, 0);
+        return n;
+    }
+    if (from == DV_F64 && t == DV_F32) {
+        DV_E(fcvtn_2s, n, v, 0, 0);
+        return n;
+    }
+    if (from == DV_F64) { // to odd, so that rounding twice is rounding once
+        DV_E(fcvtxn_2s, n, v, 0, 0);
+        v = n;
+    }
+    if (t == DV_F16)
+        DV_E(fcvtn, n, v, 0, 0);
+    else
+        DV_E(bfcvtn, n, v, 0, 0);
+    return n;
+}
+
+// Add a little less than half a unit, and one more if the last bit that stays
+// is set. What is no number has all bits.
+static void round_bf16(dv_gen *g, int n, int u, int v)
+{
+    enum { RIGHT = 64, LEFT = 32 }; // shifts of four bytes: less by, more by
+    DV_E(ushr_v, n, v, RIGHT - 16, 0);
+    DV_E(shl_v, n, n, LEFT + 31, 0);
+    DV_E(ushr_v, n, n, RIGHT - 31, 0);
+    DV_E(cmeq_4s, u, u, u, 0);
+    DV_E(ushr_v, u, u, RIGHT - 17, 0);
+    DV_E(add_4s, n, n, u, 0);
+    DV_E(add_4s, n, n, v, 0);
+    DV_E(fcmeq_4s, u, v, v, 0);
+    DV_E(orn_v, n, n, u, 0);
+    DV_E(shrn16, n, n, 0, 0);
+}
+
+int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
+{
+    int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
+    DV_E(stp_q, u, w, X_SP, lent);
+    if (is64) { // to odd, as above
+        DV_E(fcvtxn_2s, w, v, 0, 0);
+        v = w;
+    }
+    round_bf16(g, n, u, v);
+    DV_E(ldp_q, u, w, X_SP, lent);
+    return n;
+}

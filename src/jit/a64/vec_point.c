@@ -1,0 +1,170 @@
+// Pointers of vector kernels; vec_point.h says where they are.
+#include "jit/a64/vec_point.h"
+
+enum { N_POINTERS = 13 };
+
+// May loads of all copies be so many bytes further on, and those of parts?
+static int reaches(const dv_vec_operand *o, int64_t bytes)
+{
+    enum { MOST_COPIES = 8, NEAR = 256, MOST = 4095 };
+    int es = dv_a64_size(o);
+    int64_t vector = 16, all = o->inner ? MOST_COPIES * vector : es;
+    if (o->inner == 2) // through a register, where an instruction has no room
+        return bytes >= 0 && bytes + 2 * all <= MOST;
+    if (o->inner != 0 && o->inner != 1)
+        return 0;
+    return (bytes >= -NEAR && bytes + all <= NEAR) ||
+           (bytes >= 0 && bytes % (o->inner ? vector : es) == 0 &&
+            bytes + all <= (int64_t)MOST * es);
+}
+
+static int64_t running(const dv_a64_pointers *m, int k)
+{
+    return m->running + 8 * (k - N_POINTERS);
+}
+
+// The register of pointer k.
+static int take(dv_a64_pointers *m, int k)
+{
+    dv_gen *g = m->gen;
+    if (k < N_POINTERS)
+        return k;
+    DV_E(ldr_x, X_TMP, X_SP, running(m, k), 0);
+    return X_TMP;
+}
+
+// The register that an operand is reached from.
+int dv_a64_pointer(dv_a64_pointers *m, int operand)
+{
+    return take(m, m->at.of[operand]);
+}
+
+static const dv_vec_operand *whose(const dv_a64_pointers *m, int k)
+{
+    return &m->p->operands[m->at.operand[k]];
+}
+
+// From a row of an operand to the next. Kernels that differ only in how far
+// that is are copied, so it is noted where the code has it.
+static void add_row(dv_a64_pointers *m, int to, int from, int k)
+{
+    const dv_vec_operand *o = whose(m, k);
+    size_t at = m->gen->code->n;
+    dv_gen_add(m->gen, to, from, o->outer * dv_a64_size(o));
+    dv_vec_hole hole = {(int32_t)at, (int32_t)(m->gen->code->n - at),
+                        (uint8_t)to, (uint8_t)from, m->at.operand[k]};
+    dv_vec_leave_hole(m->p, &m->n_holes, hole);
+}
+
+void dv_a64_step_running(dv_a64_pointers *m, int outer, int64_t by)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++) {
+        const dv_vec_operand *o = whose(m, k);
+        if (!(outer ? o->outer : o->inner))
+            continue;
+        int r = take(m, k);
+        if (outer)
+            add_row(m, r, r, k);
+        else
+            dv_gen_add(g, r, r, o->inner * by * dv_a64_size(o));
+        if (k >= N_POINTERS)
+            DV_E(str_x, r, X_SP, running(m, k), 0);
+    }
+}
+
+void dv_a64_step_places(dv_a64_pointers *m, int64_t by)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++) {
+        const dv_vec_operand *o = whose(m, k);
+        if (!o->inner)
+            continue;
+        DV_E(ldr_x, X_TMP, X_SP, m->places + 8 * k, 0);
+        dv_gen_add(g, X_TMP, X_TMP, o->inner * by * dv_a64_size(o));
+        DV_E(str_x, X_TMP, X_SP, m->places + 8 * k, 0);
+    }
+}
+
+// Does a pointer go from row to row by itself? Others are set to their places.
+static int walks(const dv_a64_pointers *m, int k)
+{
+    int64_t inner = whose(m, k)->inner;
+    return k < N_POINTERS && (inner == 0 || inner == 1) &&
+           (m->p->shape->reduce == DV_VEC_EACH ||
+            m->p->shape->reduce == DV_VEC_INNER ||
+            m->p->shape->reduce == DV_VEC_ONCE);
+}
+
+// From the end of a row to the start of the next.
+void dv_a64_walk(dv_a64_pointers *m)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++) {
+        const dv_vec_operand *o = whose(m, k);
+        if (!walks(m, k))
+            continue;
+        if (o->outer)
+            add_row(m, k, k, k);
+        if (o->inner && dv_a64_size(o) == 1)
+            DV_E(sub_x, k, k, X_ALL, 0);
+        if (o->inner && dv_a64_size(o) == 2)
+            DV_E(sub2_x, k, k, X_ALL, 0);
+        if (o->inner && dv_a64_size(o) == 4)
+            DV_E(sub4_x, k, k, X_ALL, 0);
+        if (o->inner && dv_a64_size(o) == 8)
+            DV_E(sub8_x, k, k, X_ALL, 0);
+    }
+}
+
+void dv_a64_start_walking(dv_a64_pointers *m)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++)
+        if (walks(m, k))
+            DV_E(ldr_x, k, X_SP, m->places + 8 * k, 0);
+}
+
+// Running pointers to their places; the places on to the next row.
+void dv_a64_point(dv_a64_pointers *m, int to_next_row)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++) {
+        int r = k < N_POINTERS ? k : X_TMP;
+        if (walks(m, k))
+            continue;
+        DV_E(ldr_x, r, X_SP, m->places + 8 * k, 0);
+        if (k >= N_POINTERS)
+            DV_E(str_x, r, X_SP, running(m, k), 0);
+        if (!to_next_row || !whose(m, k)->outer)
+            continue;
+        add_row(m, X_TMP, r, k);
+        DV_E(str_x, X_TMP, X_SP, m->places + 8 * k, 0);
+    }
+}
+
+int64_t dv_a64_point_at(dv_a64_pointers *m, dv_gen *g, const dv_vec_plan *p,
+                        int64_t places)
+{
+    m->gen = g;
+    m->p = p;
+    m->n_holes = 0;
+    dv_vec_point(p, reaches, &m->at);
+    int far = m->at.n > N_POINTERS ? m->at.n - N_POINTERS : 0;
+    m->places = places;
+    m->running = places + 8 * (int64_t)m->at.n;
+    return (m->running + 8 * far + 15) / 16 * 16;
+}
+
+void dv_a64_start_places(dv_a64_pointers *m)
+{
+    dv_gen *g = m->gen;
+    for (int k = 0; k < m->at.n; k++) {
+        int operand = m->at.operand[k];
+        if (operand < m->p->n_given)
+            DV_E(ldr_x, 0, X_TMP2, 8 * operand, 0);
+        else
+            DV_E(ldr_x, 0, X_TMP, offsetof(dv_vec_args, acc), 0);
+        DV_E(str_x, 0, X_SP, m->places + 8 * k, 0);
+    }
+}

@@ -1,7 +1,0 @@
-// Moves that change the element type.
-#ifndef DV_JIT_CONVERT_H
-#define DV_JIT_CONVERT_H
-#include "jit/aarch64/gen.h"
-
-void dv_convert_move(dv_gen *g, const dv_isa *isa, const dv_move_shape *s);
-#endif

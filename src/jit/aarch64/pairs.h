@@ -1,8 +1,0 @@
-// Products of bf16 with sums in f32, by matrix instructions.
-#ifndef DV_JIT_PAIRS_H
-#define DV_JIT_PAIRS_H
-#include "jit/aarch64/gen.h"
-
-void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s);
-void dv_pairs_move(dv_gen *g, const dv_move_shape *s);
-#endif

@@ -1,0 +1,228 @@
+// The kernels of a plan: products of every kind of chunk, block and panel, and
+// the moves that bring operands into form before.
+#include "jit/gemm/plan.h"
+
+typedef struct maker {
+    dv_gemm_plan *plan;
+    dv_jit *jit;
+    dv_diag *diag;
+    dv_gemm_share *p;
+} maker;
+
+static void push(dv_gemm_share *p, int64_t size, int64_t n)
+{
+    if (n > 0 && size > 0)
+        p->cols[p->n_cols++] = (dv_panels){(int32_t)size, (int32_t)n};
+}
+
+// Panels of B: whole vectors as even as can be; what is no whole vector is in
+// the last panel, which is one of the widest.
+static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
+{
+    int64_t lanes = plan->lanes;
+    dv_cut c = dv_cut_even((int32_t)dv_ceil_div(p->n, lanes), plan->vectors);
+    int64_t size = c.size * lanes, left = p->n % lanes;
+    int64_t low = c.n - (left && !c.n_larger);
+    int64_t high = c.n_larger - (left && c.n_larger);
+    push(p, size + lanes, high); // the first one packs A: let it be wide
+    push(p, size, low);
+    push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
+}
+
+// -- Operands ----------------------------------------------------------------
+
+// Into pairs: lines of k, which are rows of the source, or `turned` its
+// columns.
+static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
+                            int turned, int overlap, dv_prepare *out)
+{
+    dv_move_shape v = {.lds = lds, .dtype = (uint8_t)w->plan->mul};
+    v.rows = turned ? k : lines;
+    v.cols = turned ? lines : k;
+    v.move = turned ? DV_MOVE_PAIRS_TURNED : DV_MOVE_PAIRS;
+    v.overlap = (uint8_t)overlap;
+    return dv_jit_move(w->jit, &v, &out->move, w->diag);
+}
+
+// Widen rows x cols; then, unless `then` is ZERO, move them on from the buffer
+// t, to rows of `ldd`.
+static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
+                            dv_prepare *out)
+{
+    dv_move_shape on = {.rows = v.rows, .cols = v.cols, .ldd = v.ldd};
+    v.dtype = w->plan->s.dtype;
+    v.move = DV_MOVE_WIDEN;
+    if (then != DV_MOVE_ZERO) {
+        on.lds = v.ldd = dv_round_up(v.cols, w->plan->lanes);
+        on.dtype = (uint8_t)w->plan->mul;
+        on.move = (uint8_t)then;
+        DV_TRY(dv_jit_move(w->jit, &on, &out->then, w->diag));
+    }
+    return dv_jit_move(w->jit, &v, &out->move, w->diag);
+}
+
+// A panel of `rows` rows of A, when it is packed before use.
+static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_prepare *out)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    if (w->plan->pairs)
+        return make_pairs(w, s->lda, rows, k, s->trans_a, 0, out);
+    dv_move_shape v = {.lds = s->lda, .rows = rows, .cols = k};
+    if (s->trans_a) {
+        v.rows = k;
+        v.ldd = v.cols = rows;
+    }
+    return make_widen(w, v, s->trans_a ? DV_MOVE_ZERO : DV_MOVE_PANEL, out);
+}
+
+// A panel of B of `cols` columns, when it is packed before use.
+static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_prepare *out)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    if (w->plan->pairs)
+        return make_pairs(w, s->ldb, cols, k, !s->trans_b, 1, out);
+    dv_move_shape v = {.lds = s->ldb, .ldd = dv_gemm_ldb(w->plan, cols)};
+    v.rows = s->trans_b ? cols : k;
+    v.cols = s->trans_b ? k : cols;
+    if (w->plan->apart)
+        return make_widen(w, v, s->trans_b ? DV_MOVE_TRANSPOSE : DV_MOVE_ZERO,
+                          out);
+    v.dtype = s->dtype;
+    v.move = DV_MOVE_TRANSPOSE;
+    return dv_jit_move(w->jit, &v, &out->move, w->diag);
+}
+
+// C into the buffer of sums and back.
+static dv_status make_c(maker *w, int32_t row)
+{
+    dv_gemm_plan *plan = w->plan;
+    dv_move_shape v = {.dtype = (uint8_t)plan->out, .cols = w->p->n};
+    int block = dv_gemm_piece(w->p->m, plan->mc, row, &v.rows);
+    v.lds = dv_gemm_ldc(plan, w->p);
+    v.ldd = plan->s.ldc;
+    v.move = DV_MOVE_NARROW;
+    DV_TRY(dv_jit_move(w->jit, &v, &w->p->narrow_c[block], w->diag));
+    v.ldd = v.lds;
+    v.lds = plan->s.ldc;
+    v.move = DV_MOVE_WIDEN;
+    return dv_jit_move(w->jit, &v, &w->p->widen_c[block], w->diag);
+}
+
+// -- Products ----------------------------------------------------------------
+
+// The product of block `row` of rows and a panel of B, in chunk i of k. C is
+// scaled by the first chunk; bias and relu come with the last.
+static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
+                          dv_gemm_way way)
+{
+    dv_gemm_plan *plan = w->plan;
+    dv_gemm_shape s = plan->s;
+    int kind = dv_gemm_piece(plan->s.k, plan->kc, i, &s.k);
+    int block = dv_gemm_piece(w->p->m, plan->mc, row, &s.m);
+    s.dtype = (uint8_t)plan->mul;
+    s.ctype = (uint8_t)(plan->rounds ? plan->out : 0);
+    s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
+    s.n = w->p->cols[col].size;
+    s.panel_a = (uint8_t)plan->height;
+    s.ahead_a = DV_AHEAD_NONE; // panels are read in order
+    s.pack_a = way == DV_PACKS_A;
+    s.lda = s.pack_a ? s.lda : 0;
+    s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
+    s.ldb = s.pack_b ? s.ldb : dv_gemm_ldb(plan, s.n);
+    s.ldc = dv_gemm_ldc(plan, w->p);
+    s.next_b = (!plan->one_block || plan->common) && (row > 0 || !plan->apart);
+    s.trans_b = 0;
+    s.trans_a = s.trans_a && !plan->pairs;
+    if (i > 0)
+        s.beta = DV_SCALE_ONE;
+    if ((i + 1) * (int64_t)plan->kc < plan->s.k) {
+        s.bias = DV_BIAS_NONE;
+        s.relu = 0;
+    }
+    return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][way], w->diag);
+}
+
+// The next number of a run of n whose kernels differ: 0, 1 and the last.
+static int32_t next_kind(int32_t i, int32_t n)
+{
+    return i == 1 && n > 3 ? n - 1 : i + 1;
+}
+
+static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
+{
+    int32_t rows, block = dv_gemm_piece(w->p->m, w->plan->mc, row, &rows);
+    dv_panels runs[2];
+    dv_gemm_rows(w->plan, rows, runs);
+    for (int j = 0; j < 2; j++)
+        if (runs[j].n)
+            DV_TRY(make_a(w, runs[j].size, k, &w->p->a[kind][block][j]));
+    return DV_OK;
+}
+
+// The first panel packs A, and in the first block all of them B, unless that is
+// done before, or by others.
+static dv_status make_ways(maker *w, int32_t i, int32_t row, int col)
+{
+    const dv_gemm_plan *plan = w->plan;
+    int packs_b = row == 0 && !plan->apart && !plan->s.trans_b;
+    if (!packs_b || plan->common)
+        DV_TRY(make_mul(w, i, row, col, DV_PACKS_NONE));
+    if (packs_b)
+        DV_TRY(make_mul(w, i, row, col, DV_PACKS_B));
+    return col == 0 && !plan->apart ? make_mul(w, i, row, col, DV_PACKS_A)
+                                    : DV_OK;
+}
+
+static dv_status make_chunk(maker *w, int32_t i)
+{
+    const dv_gemm_plan *plan = w->plan;
+    int32_t k, kind = dv_gemm_piece(plan->s.k, plan->kc, i, &k);
+    int32_t blocks = (int32_t)dv_ceil_div(w->p->m, plan->mc);
+    for (int col = 0; col < w->p->n_cols; col++) {
+        if (plan->apart || plan->s.trans_b)
+            DV_TRY(make_b(w, w->p->cols[col].size, k, &w->p->b[kind][col]));
+        for (int32_t row = 0; row < blocks; row = next_kind(row, blocks))
+            DV_TRY(make_ways(w, i, row, col));
+    }
+    for (int32_t row = 0; row < blocks; row = next_kind(row, blocks)) {
+        if (plan->apart)
+            DV_TRY(make_rows(w, kind, k, row));
+        if (plan->out != plan->sum)
+            DV_TRY(make_c(w, row));
+    }
+    return DV_OK;
+}
+
+static dv_status make_part(maker *w)
+{
+    dv_gemm_plan *plan = w->plan;
+    if (w->p->m < 1 || w->p->n < 1)
+        return DV_OK;
+    if (!plan->packs) {
+        dv_gemm_shape s = plan->s;
+        s.m = w->p->m;
+        s.n = w->p->n;
+        s.ctype = 0;
+        return dv_jit_gemm(w->jit, &s, &w->p->direct, w->diag);
+    }
+    int32_t n = (int32_t)dv_ceil_div(plan->s.k, plan->kc);
+    for (int32_t i = 0; i < n; i = next_kind(i, n))
+        DV_TRY(make_chunk(w, i));
+    return DV_OK;
+}
+
+void dv_gemm_cut(dv_gemm_plan *plan)
+{
+    for (int32_t i = 0; plan->packs && i < plan->n_parts; i++)
+        if (plan->parts[i].m > 0 && plan->parts[i].n > 0)
+            cut_cols(plan, &plan->parts[i]);
+}
+
+dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag)
+{
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        maker w = {plan, jit, diag, &plan->parts[i]};
+        DV_TRY(make_part(&w));
+    }
+    return DV_OK;
+}

@@ -1,0 +1,480 @@
+// Planning large products; gemm.h has the picture.
+#define _GNU_SOURCE
+#include "jit/gemm/plan.h"
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_THREADS = 1024, MAX_EACH = 64, MAX_TILE = 32 };
+
+// -- Cutting -----------------------------------------------------------------
+
+// Parts of at most `most`, as even as multiples of `unit` can be.
+static int32_t even(int64_t n, int64_t most, int64_t unit)
+{
+    int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
+    return (int32_t)dv_min_i64(n, dv_round_up(dv_ceil_div(n, parts), unit));
+}
+
+// The grid of threads whose blocks read least: rows of A and columns of B.
+static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
+{
+    int32_t best = 1;
+    int64_t least = INT64_MAX;
+    for (int32_t tm = 1; tm <= threads; tm++) {
+        int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
+        int64_t cost = h * w + 2 * (h + w); // work, then packing
+        if (threads % tm == 0 && cost <= least) {
+            least = cost;
+            best = tm;
+        }
+    }
+    return best;
+}
+
+// To wake a thread and to wait for it takes about a microsecond: with less
+// work than this it is not back in time. Pairs are four times as fast.
+enum { WORK = 40000, WORK_PAIRS = 160000 };
+
+static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int64_t all;
+    if (!s->one_sum) // the order of sums is that of the whole
+        return 1;
+    if (!dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
+        return plan->threads;
+    work = work > 0 ? work : plan->pairs ? WORK_PAIRS : WORK;
+    return (int32_t)dv_max_i64(1, dv_min_i64(all / work, plan->threads));
+}
+
+// Where cores are many, some are slower, or busy with other things: threads
+// that are done early take parts of the others. Less work than this is not
+// worth its own packing.
+enum { FEW = 4, WORK_PART = 4 << 20 };
+
+static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int64_t all;
+    if (asked || !s->one_sum) // the order of sums is that of the whole
+        return s->one_sum ? asked : 1;
+    if (plan->busy < FEW || plan->pairs ||
+        !dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
+        return 1;
+    int64_t most = all / plan->busy / WORK_PART;
+    return (int32_t)dv_max_i64(1, dv_min_i64(most, plan->isa->parts_each));
+}
+
+// Who is busy, and how many parts there are.
+static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
+{
+    plan->busy = busy_threads(plan, o->work);
+    plan->n_parts = plan->busy * parts_each(plan, o->parts_each);
+}
+
+static void deal(dv_gemm_plan *plan)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int32_t tm = threads_along_m(s, plan->n_parts), tn = plan->n_parts / tm;
+    plan->wide = tn;
+    int64_t h = dv_round_up(dv_ceil_div(s->m, tm), plan->height);
+    int64_t w = dv_round_up(dv_ceil_div(s->n, tn), plan->lanes);
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        dv_gemm_share *p = &plan->parts[i];
+        p->m0 = (int32_t)dv_min_i64(i / tn * h, s->m);
+        p->n0 = (int32_t)dv_min_i64(i % tn * w, s->n);
+        p->m = (int32_t)dv_min_i64(h, s->m - p->m0);
+        p->n = (int32_t)dv_min_i64(w, s->n - p->n0);
+    }
+}
+
+// -- Memory ------------------------------------------------------------------
+
+enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
+
+// Bytes of the buffers of a part, in order: A, B, t, sums.
+static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
+                         int64_t out[4])
+{
+    int64_t k = dv_round_up(plan->kc, plan->step) * plan->es_mul;
+    int64_t wide = dv_max_i64(plan->height, plan->vectors * plan->lanes);
+    int narrow = plan->out != plan->sum;
+    out[0] = dv_round_up(plan->mc, plan->height) * k;
+    out[1] = dv_round_up(p->n, plan->lanes) * (k + dv_gemm_fix_bytes(plan));
+    out[2] = plan->mul != (dv_dtype)plan->s.dtype ? wide * k : 0;
+    out[3] = narrow * (plan->kc < plan->s.k ? p->m : plan->mc) *
+             dv_round_up(p->n, plan->lanes) * plan->es_sum;
+    for (int i = 0; i < 4; i++)
+        out[i] = dv_round_up(out[i], LINE_BYTES);
+}
+
+// The most that a part needs: any thread may have it.
+static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
+{
+    int64_t size[4];
+    memset(out, 0, 4 * sizeof *out);
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        buffer_bytes(plan, &plan->parts[i], size);
+        for (int j = 0; j < 4; j++)
+            out[j] = dv_max_i64(out[j], size[j]);
+    }
+}
+
+static int32_t parts_below(const dv_gemm_plan *plan)
+{
+    return plan->n_parts / plan->wide;
+}
+
+static int halves(const dv_gemm_plan *plan)
+{
+    return plan->kc < plan->s.k ? 2 : 1;
+}
+
+static int64_t ready_bytes(int64_t panels)
+{
+    return dv_round_up(panels * (int64_t)sizeof(_Atomic int64_t), LINE_BYTES);
+}
+
+// What parts one below the other have in common: panels, which of them are
+// ready, and which are not common of each part.
+static int64_t common_bytes(const dv_gemm_plan *plan, int64_t b_bytes)
+{
+    int64_t n = dv_gemm_n_panels(&plan->parts[0]);
+    return halves(plan) * (b_bytes + ready_bytes(n)) +
+           parts_below(plan) * dv_round_up(n, LINE_BYTES);
+}
+
+static unsigned char *lay_common(dv_gemm_plan *plan, int32_t i,
+                                 unsigned char *at, int64_t b_bytes)
+{
+    int64_t n = dv_gemm_n_panels(&plan->parts[0]);
+    dv_gemm_common *c = &plan->common[i];
+    for (int half = 0; half < halves(plan); half++) {
+        c->b[half] = at;
+        at += b_bytes;
+        c->ready[half] = (_Atomic int64_t *)(void *)at;
+        for (int64_t j = 0; j < n; j++)
+            atomic_init(&c->ready[half][j], 0);
+        at += ready_bytes(n);
+    }
+    for (; i < plan->n_parts; i += plan->wide, at += dv_round_up(n, LINE_BYTES))
+        plan->parts[i].alone = at;
+    return at;
+}
+
+// Buffers of all threads in one mapping, huge pages where the system has them.
+static int map_buffers(dv_gemm_plan *plan)
+{
+    int64_t size[4];
+    most_bytes(plan, size);
+    int64_t each = size[0] + size[1] + size[2] + size[3];
+    int64_t total = plan->busy * each;
+    if (plan->common)
+        total += plan->wide * common_bytes(plan, size[1]);
+    total = dv_round_up(total, HUGE_BYTES) + HUGE_BYTES;
+    void *m = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return 0;
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    plan->memory = m;
+    plan->memory_bytes = (size_t)total;
+    unsigned char *at = m;
+    at += (HUGE_BYTES - (uintptr_t)at % HUGE_BYTES) % HUGE_BYTES;
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        dv_gemm_share *p = &plan->parts[i];
+        p->buf_a = at + i / (plan->n_parts / plan->busy) * each;
+        p->buf_b = p->buf_a + size[0];
+        p->t = p->buf_b + size[1];
+        p->c = p->t + size[2];
+    }
+    at += plan->busy * each;
+    for (int32_t i = 0; plan->common && i < plan->wide; i++)
+        at = lay_common(plan, i, at, size[1]);
+    return 1;
+}
+
+// -- Plans -------------------------------------------------------------------
+
+// Packing pays once operands leave the nearest cache and rows are many.
+static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
+{
+    int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
+    const dv_gemm_shape *s = &plan->s;
+    if (plan->apart || plan->out != plan->sum)
+        return 1;
+    if (o->pack)
+        return o->pack > 0;
+    return s->m >= 16 && s->n >= 8 &&
+           s->n * (int64_t)s->k * plan->es > l1 * 3 / 4;
+}
+
+static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
+{
+    const dv_isa *isa = plan->isa;
+    enum { LINES_BYTES = 128 }; // of a row, that a panel begins or ends in
+    int64_t all_of_l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
+    int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
+    // A panel of B stays in L1 while panels of A pass it, one read and one on
+    // its way; where those are read fast, a smaller block of A is nearer.
+    int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
+    int fast = plan->es_mul == 8;
+    l1 = all_of_l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
+    l2 = l2 *
+         (plan->pairs ? isa->pairs_of_l2
+          : fast      ? isa->fast_of_l2
+                      : isa->block_of_l2) /
+         8;
+    plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
+    if (o->k_block)
+        plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
+    if (plan->kc >= plan->s.k && plan->out != plan->sum &&
+        dv_isa_rounds(isa, &plan->s)) { // there are no sums to wait
+        plan->rounds = 1;
+        plan->sum = plan->out;
+        plan->es_sum = plan->es_out;
+    }
+    int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
+    int32_t tallest = 1;
+    // What a panel leaves of its lines of C is near when the next one comes.
+    rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
+    plan->packs = packs(plan, o);
+    for (int32_t i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].m > tallest)
+            tallest = plan->parts[i].m;
+    plan->mc = even(tallest, rows, plan->height);
+    plan->one_block = plan->mc >= tallest;
+}
+
+static dv_dtype sum_of(dv_dtype t)
+{
+    return t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
+}
+
+// What is multiplied: the type itself, or the wide one that moves make of it.
+static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
+                              dv_diag *diag)
+{
+    const dv_isa *isa = plan->isa;
+    dv_dtype t = (dv_dtype)plan->s.dtype;
+    plan->sum = sum_of(t);
+    plan->mul = dv_isa_has(isa, (int)t) ? t : plan->sum;
+    plan->out = plan->s.ctype ? (dv_dtype)plan->s.ctype : plan->sum;
+    if (!dv_isa_has(isa, (int)plan->mul) ||
+        (plan->mul != t && !(isa->widened >> t & 1)))
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "there are no kernels for this element type");
+    int halves = plan->out == DV_F16 || plan->out == DV_BF16;
+    if (plan->out != plan->sum &&
+        (plan->sum != DV_F32 || !halves || !(isa->widened >> plan->out & 1)))
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "sums of %s are stored as they are, or f32 as f16 or "
+                       "bf16; type %d is asked for",
+                       dv_dtype_get(plan->sum)->name, plan->s.ctype);
+    plan->es = dv_dtype_get(t)->size_bytes;
+    plan->es_mul = dv_dtype_get(plan->mul)->size_bytes;
+    plan->es_sum = dv_dtype_get(plan->sum)->size_bytes;
+    plan->es_out = dv_dtype_get(plan->out)->size_bytes;
+    plan->pairs = plan->mul != plan->sum;
+    plan->apart = plan->pairs || plan->mul != t;
+    // Pairs of SVE are NEON's, of 16 bytes, however long vectors are.
+    int short_pairs = plan->pairs && isa->gemm == dv_sve_gemm;
+    plan->lanes = (short_pairs ? 16 : isa->vector_bytes) / plan->es_sum;
+    plan->step =
+        (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es_mul : plan->lanes);
+    plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
+    plan->vectors = o->tile_vectors ? o->tile_vectors : isa->panel_vectors;
+    if (plan->pairs) {
+        plan->height = isa->pairs_rows;
+        plan->vectors = isa->pairs_cols / (int32_t)plan->lanes;
+    }
+    return DV_OK;
+}
+
+static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
+                       dv_diag *diag)
+{
+    int rounds = s->ctype && s->ctype != sum_of((dv_dtype)s->dtype);
+    if (s->panel_a || (s->batch > 1 && rounds))
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       s->panel_a ? "a plan takes no panels"
+                                  : "sums of several products are not rounded");
+    if (o->threads < 0 || o->threads > MAX_THREADS || o->parts_each < 0 ||
+        o->parts_each > MAX_EACH)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "%d threads with %d parts each", o->threads,
+                       o->parts_each);
+    if (o->k_block < 0 || o->l1_bytes < 0 || o->l2_bytes < 0 || o->work < 0)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                       "options of a product are not negative");
+    if (o->tile_rows < 0 || o->tile_vectors < 0 || o->tile_rows > MAX_TILE ||
+        o->tile_vectors > MAX_TILE)
+        return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "tiles of %d rows of %d",
+                       o->tile_rows, o->tile_vectors);
+    if (s->m < 1 || s->n < 1 || s->k < 1)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE, "a product of %dx%dx%d",
+                       s->m, s->n, s->k);
+    return DV_OK;
+}
+
+// Panels hide the operands' rows from the kernels, which check theirs.
+static dv_status check_rows(const dv_gemm_shape *s, dv_diag *diag)
+{
+    int64_t a = s->trans_a ? s->m : s->k, b = s->trans_b ? s->k : s->n;
+    if (s->lda < a || s->ldb < b || s->ldc < s->n)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "rows of %d, %d and %d elements are %d, %d and %d apart",
+                       (int)a, (int)b, s->n, (int)s->lda, (int)s->ldb,
+                       (int)s->ldc);
+    return DV_OK;
+}
+
+static dv_gemm_count *new_counts(int32_t n)
+{
+    dv_gemm_count *c = dv_alloc((size_t)n * sizeof *c);
+    for (int32_t i = 0; c && i < n; i++)
+        atomic_init(&c[i].n, 0);
+    return c;
+}
+
+// One part a thread, and enough panels for all to begin with their own.
+static int32_t can_share(const dv_gemm_plan *plan)
+{
+    int32_t high = parts_below(plan);
+    if (!plan->packs || high < 2 || plan->n_parts > plan->busy ||
+        !plan->isa->shares)
+        return 0;
+    for (int32_t i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].m < 1 || plan->parts[i].n < 1 ||
+            plan->parts[i].cols[0].n < 2 * high)
+            return 0;
+    return 1;
+}
+
+static dv_status share(dv_gemm_plan *plan, dv_diag *diag)
+{
+    int32_t high = parts_below(plan);
+    if (!can_share(plan))
+        return DV_OK;
+    plan->common = dv_alloc((size_t)plan->wide * sizeof *plan->common);
+    plan->done = new_counts(plan->n_parts);
+    for (int32_t i = 0; i < plan->n_parts; i++) {
+        dv_gemm_share *p = &plan->parts[i];
+        int32_t at = i / plan->wide, n = p->cols[0].n;
+        p->from = at * n / high;
+        p->to = at + 1 < high ? (at + 1) * n / high : dv_gemm_n_panels(p);
+    }
+    return plan->common && plan->done ? DV_OK : dv_nomem(diag);
+}
+
+static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
+                       const dv_gemm_options *o, dv_diag *diag)
+{
+    dv_gemm_shape *s = &plan->s;
+    s->lda = s->lda ? s->lda : s->trans_a ? s->m : s->k;
+    s->ldb = s->ldb ? s->ldb : s->trans_b ? s->k : s->n;
+    s->ldc = s->ldc ? s->ldc : s->n;
+    DV_TRY(choose_types(plan, o, diag));
+    DV_TRY(check_rows(s, diag));
+    // Threads may not change the order of sums; tiny products have no threads.
+    s->one_sum |= s->m * (int64_t)s->n > 64;
+    count_parts(plan, o);
+    plan->parts = dv_alloc((size_t)plan->n_parts * sizeof *plan->parts);
+    if (!plan->parts)
+        return dv_nomem(diag);
+    memset(plan->parts, 0, (size_t)plan->n_parts * sizeof *plan->parts);
+    if (plan->n_parts > plan->busy && !(plan->taken = new_counts(plan->busy)))
+        return dv_nomem(diag);
+    deal(plan);
+    choose(plan, o);
+    dv_gemm_cut(plan);
+    DV_TRY(share(plan, diag));
+    DV_TRY(dv_gemm_make(plan, jit, diag));
+    return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
+}
+
+// C is scaled by the first of several products; bias and relu come with the
+// last.
+static dv_status build_turns(dv_gemm_plan *plan, dv_jit *jit,
+                             const dv_gemm_options *o, dv_diag *diag)
+{
+    for (int i = 0; i < DV_TURNS; i++) {
+        dv_gemm_shape s = plan->s;
+        s.batch = 0;
+        if (i == DV_TURN_NEXT && plan->s.batch < DV_TURNS)
+            continue;
+        if (i != DV_TURN_FIRST)
+            s.beta = DV_SCALE_ONE;
+        if (i != DV_TURN_LAST)
+            s.bias = s.relu = s.stream = 0;
+        DV_TRY(dv_gemm_plan_create(&plan->turn[i], jit, &s, o, diag));
+    }
+    plan->busy = plan->turn[DV_TURN_FIRST]->busy;
+    return DV_OK;
+}
+
+dv_status dv_gemm_plan_create(dv_gemm_plan **out, dv_jit *jit,
+                              const dv_gemm_shape *shape,
+                              const dv_gemm_options *options, dv_diag *diag)
+{
+    static const dv_gemm_options none = {0};
+    const dv_gemm_options *o = options ? options : &none;
+    *out = NULL;
+    const dv_isa *isa = dv_jit_isa(jit);
+    DV_TRY(check(shape, o, diag));
+    dv_gemm_plan *plan = dv_alloc(sizeof *plan);
+    if (!plan)
+        return dv_nomem(diag);
+    *plan = (dv_gemm_plan){
+        .isa = isa, .s = *shape, .threads = o->threads ? o->threads : 1};
+    dv_status s = shape->batch > 1 ? build_turns(plan, jit, o, diag)
+                                   : build(plan, jit, o, diag);
+    if (s)
+        dv_gemm_plan_destroy(plan);
+    else
+        *out = plan;
+    return s;
+}
+
+void dv_gemm_plan_destroy(dv_gemm_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < DV_TURNS; i++)
+        dv_gemm_plan_destroy(plan->turn[i]);
+    if (plan->memory)
+        munmap(plan->memory, plan->memory_bytes);
+    dv_release(plan->common);
+    dv_release(plan->done);
+    dv_release(plan->taken);
+    dv_release(plan->parts);
+    dv_release(plan);
+}
+
+int32_t dv_gemm_plan_threads(const dv_gemm_plan *plan)
+{
+    return plan->threads;
+}
+
+int32_t dv_gemm_plan_busy(const dv_gemm_plan *plan)
+{
+    return plan->busy;
+}
+
+void dv_gemm_plan_tell(const dv_gemm_plan *plan, dv_text *out)
+{
+    const dv_gemm_plan *p =
+        plan->turn[DV_TURN_FIRST] ? plan->turn[DV_TURN_FIRST] : plan;
+    const dv_gemm_share *first = &p->parts[0];
+    dv_put(out, "%d x %d of out a part, %d part%s on %d thread%s; ",
+           (int)first->m, (int)first->n, (int)p->n_parts,
+           p->n_parts == 1 ? "" : "s", (int)p->busy, p->busy == 1 ? "" : "s");
+    if (p->packs)
+        dv_put(out, "chunks of %d of k, blocks of %d rows, ",
+               (int)(p->kc < p->s.k ? p->kc : p->s.k),
+               (int)(p->mc < first->m ? p->mc : first->m));
+    dv_put(out, "tiles of up to %d x %d; %s", (int)p->height,
+           (int)(p->vectors * p->lanes),
+           p->packs ? "both operands are packed on the way"
+                    : "operands are read where they lie");
+}

@@ -1,0 +1,342 @@
+// Running plans; gemm.h has the picture.
+#include "base/together.h"
+#include "jit/gemm/plan.h"
+#include <stdatomic.h>
+
+typedef struct job {
+    const dv_gemm_plan *plan;
+    const dv_gemm_share *p;
+    const unsigned char *a, *b; // of the part
+    unsigned char *c;
+    const dv_gemm_args *args;
+    int32_t k0, k; // chunk
+    int kind, last;
+    int64_t bytes[3]; // of its panels of B, by run
+    int64_t number;   // of the chunk, where parts share panels; 0: they do not
+} job;
+
+static const void *b_at(const job *w, int32_t n0)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int64_t row = s->trans_b ? 1 : s->ldb, col = s->trans_b ? s->ldb : 1;
+    return w->b + (w->k0 * row + n0 * col) * w->plan->es;
+}
+
+static const void *a_at(const job *w, int32_t m0)
+{
+    const dv_gemm_shape *s = &w->plan->s;
+    int64_t row = s->trans_a ? 1 : s->lda, col = s->trans_a ? s->lda : 1;
+    return w->a + (m0 * row + w->k0 * col) * w->plan->es;
+}
+
+static void prepare(const job *w, const dv_prepare *how, const void *from,
+                    void *to)
+{
+    how->move(from, how->then ? w->p->t : to);
+    if (how->then)
+        how->then(w->p->t, to);
+}
+
+// A block of A into panels, before use.
+static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
+{
+    unsigned char *to = w->p->buf_a;
+    dv_panels runs[2];
+    dv_gemm_rows(w->plan, rows, runs);
+    for (int i = 0; i < 2; i++)
+        for (int32_t j = 0; j < runs[i].n; j++, m0 += runs[i].size) {
+            prepare(w, &w->p->a[w->kind][block][i], a_at(w, m0), to);
+            to += dv_gemm_a_bytes(w->plan, runs[i].size, w->k);
+        }
+}
+
+// -- Panels of B -------------------------------------------------------------
+
+typedef struct panel {
+    int32_t i, run;   // among all, and its run of equal ones
+    int32_t n0;       // column
+    int64_t off;      // bytes in a buffer of all
+    unsigned char *b; // where it is, or is packed to
+    int packs;        // it is not there yet
+    int shared;       // and others will read it
+} panel;
+
+static panel panel_at(const job *w, int32_t i)
+{
+    panel at = {.i = i};
+    for (; at.run < w->p->n_cols; at.run++) {
+        const dv_panels *r = &w->p->cols[at.run];
+        int32_t before = i < r->n ? i : r->n;
+        at.n0 += before * r->size;
+        at.off += before * w->bytes[at.run];
+        if (i < r->n)
+            break;
+        i -= before;
+    }
+    return at;
+}
+
+// Have all parts that share it done the chunk two before, whose half it takes?
+static int is_free(const job *w)
+{
+    const dv_gemm_plan *plan = w->plan;
+    int32_t i = (int32_t)(w->p - plan->parts) % plan->wide;
+    for (; i < plan->n_parts; i += plan->wide)
+        if (atomic_load_explicit(&plan->done[i].n, memory_order_acquire) <
+            w->number - 2)
+            return 0;
+    return 1;
+}
+
+static const dv_gemm_common *common_of(const job *w)
+{
+    return &w->plan->common[(w->p - w->plan->parts) % w->plan->wide];
+}
+
+// Its place in the run decides which half a chunk has.
+static int half_of(const job *w)
+{
+    return (int)(w->number - w->plan->chunks - 1) & 1;
+}
+
+static _Atomic int64_t *ready_of(const job *w, const panel *at)
+{
+    return &common_of(w)->ready[half_of(w)][at->i];
+}
+
+static void find_panel(const job *w, int kind, panel *at)
+{
+    const dv_gemm_share *p = w->p;
+    int first = kind == DV_FIRST, mine = at->i >= p->from && at->i < p->to;
+    at->packs = first;
+    at->b = p->buf_b + (w->plan->one_block && !w->number ? 0 : at->off);
+    if (!w->number)
+        return;
+    if (first && mine)
+        p->alone[at->i] = !is_free(w);
+    else if (first)
+        p->alone[at->i] =
+            atomic_load_explicit(ready_of(w, at), memory_order_acquire) <
+            w->number;
+    if (p->alone[at->i])
+        return;
+    at->b = common_of(w)->b[half_of(w)] + at->off;
+    at->packs = at->shared = first && mine;
+}
+
+// A block of rows with a panel of B, into c.
+static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
+                     const panel *at, int packs_a)
+{
+    const dv_gemm_plan *plan = w->plan;
+    const dv_gemm_shape *s = &plan->s;
+    int before = plan->apart || s->trans_b;
+    dv_gemm_args args = w->args ? *w->args : (dv_gemm_args){0};
+    dv_gemm_way way = packs_a                ? DV_PACKS_A
+                      : at->packs && !before ? DV_PACKS_B
+                                             : DV_PACKS_NONE;
+    if (at->packs && before)
+        prepare(w, &w->p->b[w->kind][at->run], b_at(w, at->n0), at->b);
+    if (s->bias)
+        args.bias = (const unsigned char *)args.bias +
+                    (s->bias == DV_BIAS_M ? m0 : at->n0) * plan->es_sum;
+    args.pack_a = w->p->buf_a;
+    args.pack_b = at->b;
+    w->p->mul[w->kind][kind][at->run][way](
+        packs_a ? a_at(w, m0) : w->p->buf_a,
+        at->packs && !before ? b_at(w, at->n0) : at->b,
+        c + at->n0 * plan->es_sum, &args);
+    if (at->shared)
+        atomic_store_explicit(ready_of(w, at), w->number, memory_order_release);
+}
+
+// A block of rows with all panels, the part's own first. The first one leaves A
+// packed, the first block B, unless that was done before.
+static void block(const job *w, int kind, int32_t m0, int32_t rows,
+                  unsigned char *c)
+{
+    int32_t n = dv_gemm_n_panels(w->p);
+    for (int32_t i = 0, j = w->p->from; i < n; i++, j++) {
+        panel at = panel_at(w, j < n ? j : j - n);
+        find_panel(w, kind, &at);
+        multiply(w, kind, m0, c, &at, i == 0 && !w->plan->apart);
+    }
+    if (w->last && w->args && w->args->then)
+        w->args->then(w->args->user, c, rows, w->p->n);
+}
+
+// The same where C is narrow: sums wait in a buffer, that of the block when k
+// is not cut.
+static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
+{
+    const dv_gemm_plan *plan = w->plan;
+    unsigned char *c = w->c + m0 * plan->s.ldc * plan->es_out;
+    unsigned char *sums = w->p->c;
+    if (plan->kc < plan->s.k)
+        sums += m0 * dv_gemm_ldc(plan, w->p) * plan->es_sum;
+    if (w->k0 == 0 && plan->s.beta != DV_SCALE_ZERO)
+        w->p->widen_c[kind](c, sums);
+    block(w, kind, m0, rows, sums);
+    if (w->last)
+        w->p->narrow_c[kind](sums, c);
+}
+
+static void packed(job *w)
+{
+    const dv_gemm_plan *plan = w->plan;
+    for (int32_t i = 0; w->k0 < plan->s.k; i++, w->k0 += plan->kc) {
+        w->kind = dv_gemm_piece(plan->s.k, plan->kc, i, &w->k);
+        w->last = w->k0 + w->k == plan->s.k;
+        for (int32_t j = 0; j < w->p->n_cols; j++)
+            w->bytes[j] = dv_gemm_b_bytes(plan, w->p->cols[j].size, w->k);
+        for (int32_t m0 = 0; m0 < w->p->m; m0 += plan->mc) {
+            int32_t rows;
+            int kind = dv_gemm_piece(w->p->m, plan->mc, m0 / plan->mc, &rows);
+            if (plan->apart)
+                pack_rows(w, kind, m0, rows);
+            if (plan->out != plan->sum)
+                narrow_block(w, kind, m0, rows);
+            else
+                block(w, kind, m0, rows,
+                      w->c + m0 * plan->s.ldc * plan->es_sum);
+        }
+        if (w->number) {
+            atomic_store_explicit(&plan->done[w->p - plan->parts].n, w->number,
+                                  memory_order_release);
+            w->number++;
+        }
+    }
+}
+
+static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
+                     const void *a, const void *b, void *c,
+                     const dv_gemm_args *args, int64_t number)
+{
+    const dv_gemm_shape *s = &plan->s;
+    int64_t es = plan->es;
+    dv_gemm_args moved = {0};
+    if (p->m < 1 || p->n < 1)
+        return;
+    if (args && s->bias) {
+        moved = *args;
+        moved.bias = (const unsigned char *)args->bias +
+                     (s->bias == DV_BIAS_M ? p->m0 : p->n0) * plan->es_sum;
+        args = &moved;
+    }
+    job w = {.plan = plan, .p = p, .args = args, .number = number};
+    w.a = (const unsigned char *)a + p->m0 * es * (s->trans_a ? 1 : s->lda);
+    w.b = (const unsigned char *)b + p->n0 * es * (s->trans_b ? s->ldb : 1);
+    w.c = (unsigned char *)c + (p->m0 * s->ldc + p->n0) * plan->es_out;
+    if (p->direct) {
+        p->direct(w.a, w.b, w.c, args);
+        if (args && args->then)
+            args->then(args->user, w.c, p->m, p->n);
+    } else {
+        packed(&w);
+    }
+    if (s->stream) // others see C behind this
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+// Several products that are summed, one after the other: a thread's parts, or
+// with -1 all. 0: the plan is of one.
+static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
+                     const void *b, void *c, const dv_gemm_args *args)
+{
+    const dv_gemm_shape *s = &plan->s;
+    dv_gemm_plan *const *turn = plan->turn;
+    if (!*turn)
+        return 0;
+    dv_gemm_args before = args ? *args : (dv_gemm_args){0};
+    before.then = NULL; // sums are parts
+    for (int32_t i = 0; i < s->batch; i++) {
+        const unsigned char *x = a, *y = b;
+        dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
+                                 : i + 1 < s->batch ? DV_TURN_NEXT
+                                                    : DV_TURN_LAST];
+        x += i * s->stride_a * one->es;
+        y += i * s->stride_b * one->es;
+        const dv_gemm_args *how = i + 1 < s->batch ? &before : args;
+        if (thread < 0)
+            dv_gemm_run(one, x, y, c, how);
+        else
+            dv_gemm_part(one, thread, x, y, c, how);
+    }
+    return 1;
+}
+
+void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
+                  const void *b, void *c, const dv_gemm_args *args)
+{
+    if (run_turns(plan, thread, a, b, c, args))
+        return;
+    int32_t each = plan->n_parts / plan->busy;
+    for (int32_t i = 0; thread < plan->busy && i < each; i++)
+        run_part(plan, &plan->parts[thread * each + i], a, b, c, args, 0);
+}
+
+// A thread's own parts come first, as they do without others: their operands
+// may still be near. Then what is left of the others'.
+static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
+                       const void *b, void *c, const dv_gemm_args *args)
+{
+    int32_t n = plan->busy, each = plan->n_parts / n;
+    const dv_gemm_share *own = &plan->parts[thread * each];
+    for (int32_t i = 0; i < n; i++) {
+        int64_t of = (thread + i) % n, j;
+        while ((j = atomic_fetch_add(&plan->taken[of].n, 1)) < each) {
+            dv_gemm_share p = plan->parts[of * each + j];
+            p.buf_a = own->buf_a;
+            p.buf_b = own->buf_b;
+            p.t = own->t;
+            p.c = own->c;
+            run_part(plan, &p, a, b, c, args, 0);
+        }
+    }
+}
+
+typedef struct team {
+    dv_gemm_plan *plan;
+    const void *a, *b;
+    void *c;
+    const dv_gemm_args *args;
+} team;
+
+void dv_gemm_begin(dv_gemm_plan *plan)
+{
+    for (int32_t i = 0; plan->taken && i < plan->busy; i++)
+        atomic_store_explicit(&plan->taken[i].n, 0, memory_order_relaxed);
+}
+
+void dv_gemm_member(dv_gemm_plan *plan, int32_t i, const void *a, const void *b,
+                    void *c, const dv_gemm_args *args)
+{
+    if (plan->taken)
+        take_parts(plan, i, a, b, c, args);
+    else if (plan->common)
+        run_part(plan, &plan->parts[i], a, b, c, args, plan->chunks + 1);
+    else
+        dv_gemm_part(plan, i, a, b, c, args);
+}
+
+void dv_gemm_end(dv_gemm_plan *plan)
+{
+    plan->chunks += dv_ceil_div(plan->s.k, plan->kc);
+}
+
+static void member(void *arg, int32_t i)
+{
+    const team *t = arg;
+    dv_gemm_member(t->plan, i, t->a, t->b, t->c, t->args);
+}
+
+void dv_gemm_run(dv_gemm_plan *plan, const void *a, const void *b, void *c,
+                 const dv_gemm_args *args)
+{
+    team t = {plan, a, b, c, args};
+    if (run_turns(plan, -1, a, b, c, args))
+        return;
+    dv_gemm_begin(plan);
+    dv_together(member, &t, plan->busy);
+    dv_gemm_end(plan);
+}

@@ -1,0 +1,518 @@
+// Registers; alloc.h says how they are given out.
+#include "jit/vec/alloc.h"
+#include <string.h>
+
+enum { FREE = -1, HOME = -2 };
+
+// -- The list of operations --------------------------------------------------
+
+void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op)
+{
+    dv_vec_mop *slot = DV_PUSH(arena, dv_vec_mop, p->ops, p->n, p->cap);
+    if (!slot)
+        p->failed = 1;
+    else
+        *slot = op;
+}
+
+int32_t dv_vec_pool(dv_vec_plan *p, dv_arena *arena, uint64_t bits,
+                    int32_t lanes)
+{
+    for (int32_t i = 0; i < p->n_pool; i++)
+        if (p->pool[i].bits == bits && p->pool[i].lanes == lanes)
+            return i;
+    dv_vec_const *c =
+        DV_PUSH(arena, dv_vec_const, p->pool, p->n_pool, p->cap_pool);
+    if (!c) {
+        p->failed = 1;
+        return 0;
+    }
+    *c = (dv_vec_const){bits, lanes};
+    return p->n_pool - 1;
+}
+
+static __attribute__((noinline)) void emit(dv_vec_alloc *a, dv_vop op, int dst,
+                                           int x, int32_t imm)
+{
+    dv_vec_plan *p = a->plan;
+    dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
+    if (!o) {
+        p->failed = 1;
+        return;
+    }
+    *o = (dv_vec_mop){0};
+    o->op = (uint8_t)op;
+    o->dst = (uint8_t)dst;
+    o->a = (uint8_t)x;
+    o->imm = imm;
+}
+
+// -- Reducers ----------------------------------------------------------------
+
+dv_vop dv_vec_step(const dv_vec_shape *s)
+{
+    int whole = s->compute == DV_I32;
+    switch ((dv_reducer)s->reducer) {
+    case DV_RED_MAX:
+        return whole ? DV_V_IMAX : DV_V_FMAX;
+    case DV_RED_MIN:
+        return whole ? DV_V_IMIN : DV_V_FMIN;
+    case DV_RED_PROD:
+        return whole ? DV_V_IMUL : DV_V_FMUL;
+    default:
+        return whole ? DV_V_IADD : DV_V_FADD;
+    }
+}
+
+uint64_t dv_vec_identity(const dv_vec_shape *s)
+{
+    // By type: f32, f64, i32.
+    static const uint64_t most[] = {0xff800000, 0xfff0000000000000, 0x80000000};
+    static const uint64_t least[] = {0x7f800000, 0x7ff0000000000000,
+                                     0x7fffffff};
+    static const uint64_t one[] = {0x3f800000, 0x3ff0000000000000, 1};
+    int t = s->compute == DV_F32 ? 0 : s->compute == DV_F64 ? 1 : 2;
+    switch ((dv_reducer)s->reducer) {
+    case DV_RED_MAX:
+        return most[t];
+    case DV_RED_MIN:
+        return least[t];
+    case DV_RED_PROD:
+        return one[t];
+    default:
+        return 0;
+    }
+}
+
+// -- Registers ---------------------------------------------------------------
+
+// What all copies have in common is there once.
+static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
+{
+    return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
+}
+
+static void use(dv_vec_alloc *a, int reg)
+{
+    if (reg >= a->plan->n_regs)
+        a->plan->n_regs = reg + 1;
+}
+
+static void lock(dv_vec_alloc *a, int reg)
+{
+    a->locked |= 1u << reg;
+}
+
+static void unlock(dv_vec_alloc *a, int reg)
+{
+    a->locked &= ~(1u << reg);
+}
+
+static void set_free(dv_vec_alloc *a, int reg)
+{
+    a->owner[reg] = FREE;
+    a->free |= 1u << reg;
+}
+
+// The owner goes; its value is kept on the stack unless it has a home.
+static void evict(dv_vec_alloc *a, int reg)
+{
+    int32_t copy = a->owner[reg], v = copy / DV_VEC_MAX_UNROLL;
+    if (a->next[reg] < DV_VEC_NEVER && a->slot[copy] < 0 && a->pool[v] < 0 &&
+        a->home_slot[v] < 0) {
+        a->slot[copy] = a->first_slot++;
+        if (a->first_slot > a->plan->n_slots)
+            a->plan->n_slots = a->first_slot;
+        emit(a, DV_V_SPILL, 0, reg, a->slot[copy]);
+    }
+    a->reg[copy] = -1;
+    set_free(a, reg);
+}
+
+// One whose value is needed last.
+static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
+{
+    int32_t worst = -1, far = -1;
+    for (int r = 0; r < a->isa->n_regs; r++) {
+        int may = a->owner[r] >= 0 && !(a->locked >> r & 1);
+        int32_t next = may ? a->next[r] : -1;
+        worst = next > far ? r : worst;
+        far = next > far ? next : far;
+    }
+    if (worst < 0) { // homes leave enough: a bug of ours
+        a->plan->failed = 1;
+        return 0;
+    }
+    evict(a, worst);
+    return worst;
+}
+
+static inline int take(dv_vec_alloc *a)
+{
+    uint32_t free = a->free & ~a->locked;
+    if (!free)
+        return take_used(a);
+    int r = __builtin_ctz(free);
+    use(a, r);
+    return r;
+}
+
+int dv_vec_alloc_home(dv_vec_alloc *a)
+{
+    int r = take(a);
+    a->owner[r] = HOME;
+    a->free &= ~(1u << r);
+    return r;
+}
+
+int dv_vec_alloc_temp(dv_vec_alloc *a)
+{
+    int r = take(a);
+    lock(a, r);
+    return r;
+}
+
+void dv_vec_alloc_release(dv_vec_alloc *a, int reg)
+{
+    unlock(a, reg);
+}
+
+static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
+{
+    a->owner[reg] = copy;
+    a->free &= ~(1u << reg);
+    a->next[reg] = next;
+    a->reg[copy] = reg;
+}
+
+// Load what is not in a register from its place in memory.
+static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
+{
+    int32_t v = copy / DV_VEC_MAX_UNROLL;
+    const dv_vval *val = &a->vals[v];
+    if (val->op == DV_V_CONST) {
+        if (a->pool[v] < 0)
+            a->pool[v] = dv_vec_pool(a->plan, a->arena, val->bits, 0);
+        emit(a, DV_V_CONST, reg, 0, a->pool[v]);
+        return;
+    }
+    int32_t slot = a->slot[copy] >= 0 ? a->slot[copy] : a->home_slot[v];
+    if (slot < 0)
+        a->plan->failed = 1;
+    emit(a, DV_V_FILL, reg, 0, slot);
+}
+
+static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
+                                           int32_t next)
+{
+    int r = take(a);
+    fetch(a, r, copy);
+    give(a, r, copy, next);
+    return r;
+}
+
+// Where an argument is, in a register from now on.
+static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
+{
+    int home = a->home_reg[v];
+    if (home >= 0)
+        return home;
+    int32_t c = copy_of(a, v, copy), r = a->reg[c];
+    if (r < 0)
+        return bring(a, c, next);
+    a->next[r] = next;
+    return r;
+}
+
+// -- One operation -----------------------------------------------------------
+
+static void release_dead(dv_vec_alloc *a, const int *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (x[i] >= 0 && a->owner[x[i]] >= 0 && a->next[x[i]] == DV_VEC_NEVER) {
+            a->reg[a->owner[x[i]]] = -1;
+            set_free(a, x[i]);
+        }
+}
+
+static int dies(const dv_vec_alloc *a, int reg)
+{
+    return reg >= 0 && a->owner[reg] >= 0 && a->next[reg] == DV_VEC_NEVER;
+}
+
+// The argument that shares its register with the destination: one that is not
+// needed afterwards, or else one that is not in a register yet.
+static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
+                     const int32_t *after)
+{
+    int mask = a->isa->tied[v->op], first = -1;
+    for (int i = 0; i < v->n_args; i++) {
+        int32_t c = copy_of(a, v->arg[i], copy);
+        if (!(mask >> i & 1))
+            continue;
+        if (a->home_reg[v->arg[i]] < 0 && after[i] == DV_VEC_NEVER)
+            return i;
+        if (first < 0 || a->vals[v->arg[i]].op == DV_V_CONST ||
+            (a->home_reg[v->arg[i]] < 0 && a->reg[c] < 0))
+            first = i;
+    }
+    return first;
+}
+
+// The destination for a tied argument: its own register when it ends here, or
+// a new one that gets a copy.
+static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
+               const int32_t *after, int *x)
+{
+    int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
+    int home = a->home_reg[arg] >= 0;
+    // A fresh load beats copying a register, which takes an arithmetic unit.
+    if (a->vals[arg].op == DV_V_CONST ||
+        (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
+        int dst = dv_vec_alloc_temp(a);
+        fetch(a, dst, c);
+        unlock(a, dst);
+        return x[t] = dst;
+    }
+    int r = get(a, arg, copy, after[t]);
+    if (!home && dies(a, r)) {
+        a->reg[c] = -1;
+        set_free(a, r);
+        return x[t] = r;
+    }
+    lock(a, r);
+    int dst = take(a);
+    unlock(a, r);
+    emit(a, DV_V_MOV, dst, r, 0);
+    return x[t] = dst;
+}
+
+static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+                       const int *x, int count);
+
+// x^2 more in what is watched.
+static void watch(dv_vec_alloc *a, int x)
+{
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = a->watching ? DV_V_FMA : DV_V_FMUL,
+                             .dst = (uint8_t)a->watch,
+                             .a = (uint8_t)x,
+                             .b = (uint8_t)x,
+                             .c = (uint8_t)a->watch});
+    a->watching = 1;
+}
+
+// Out of a fast body unless all that was watched is small; nan is not.
+static void check(dv_vec_alloc *a)
+{
+    int most = dv_vec_alloc_temp(a);
+    emit(a, DV_V_CONST, most, 0,
+         dv_vec_pool(a->plan, a->arena, a->most_watched, 0));
+    dv_vec_emit(a->plan, a->arena,
+                (dv_vec_mop){.op = DV_V_FLE,
+                             .dst = (uint8_t)a->watch,
+                             .a = (uint8_t)a->watch,
+                             .b = (uint8_t)most});
+    emit(a, DV_V_CHECK, 0, a->watch, 0);
+    unlock(a, most);
+    a->watching = 0;
+}
+
+static uint8_t named(int reg) // what is not used has some name too
+{
+    return (uint8_t)(reg < 0 ? 0 : reg);
+}
+
+// Field by field where it belongs: a value put together elsewhere would wait to
+// be read as a whole.
+static inline void put(dv_vec_alloc *a, const dv_vval *v, int dst, const int *x,
+                       int copy, const dv_vec_run *run)
+{
+    dv_vec_plan *p = a->plan;
+    dv_vec_mop *o = DV_PUSH(a->arena, dv_vec_mop, p->ops, p->n, p->cap);
+    int hoisted = v->op == DV_V_LOAD && v->section == DV_SECTION_HOIST;
+    if (!o) {
+        p->failed = 1;
+        return;
+    }
+    o->op = v->op;
+    o->dst = named(dst);
+    o->a = named(x[0]);
+    o->b = named(x[1]);
+    o->c = named(x[2]);
+    o->copy = (uint8_t)(run->base + copy);
+    o->count = (uint16_t)(hoisted ? 0 : run->count);
+    o->imm = v->imm;
+}
+
+static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
+{
+    int32_t c = a->seq[place], n = c / DV_VEC_MAX_UNROLL;
+    const int32_t *after = a->after + 3 * (int64_t)place;
+    int copy = c % DV_VEC_MAX_UNROLL, x[3] = {-1, -1, -1}, dst = -1, t = -1;
+    const dv_vval *v = &a->vals[n];
+    if (a->watching && dv_vec_is_effect(v))
+        check(a);
+    if (a->isa->tied[v->op])
+        t = pick_tied(a, v, copy, after);
+    uint32_t others = a->locked;
+    for (int i = 0; i < v->n_args; i++)
+        if (i != t) {
+            x[i] = get(a, v->arg[i], copy, after[i]);
+            lock(a, x[i]);
+        }
+    if (t >= 0)
+        dst = tie(a, v, t, copy, after, x);
+    a->locked = others;
+    if (v->op == DV_V_WATCH)
+        watch(a, x[0]);
+    if (v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2)
+        accumulate(a, v, copy, x, run->count);
+    if (v->op == DV_V_WATCH || v->op == DV_V_ACCUM || v->op == DV_V_ACCUM2) {
+        release_dead(a, x, v->n_args);
+        return;
+    }
+    if (t >= 0)
+        lock(a, dst);
+    release_dead(a, x, v->n_args);
+    if (t >= 0)
+        unlock(a, dst);
+    int home = a->home_reg[n];
+    if (t < 0 && v->op != DV_V_STORE)
+        dst = home >= 0 ? home : take(a);
+    put(a, v, dst, x, copy, run);
+    if (v->op == DV_V_STORE)
+        return;
+    if (home >= 0 && dst != home)
+        emit(a, DV_V_MOV, home, dst, 0);
+    if (home >= 0)
+        return;
+    if (a->home_slot[n] >= 0)
+        emit(a, DV_V_SPILL, 0, dst, a->home_slot[n]);
+    if (a->last[c] < DV_VEC_NEVER)
+        give(a, dst, c, a->last[c]);
+}
+
+// In a part of a vector, the other lanes must not count.
+static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
+                       const int *x, int count)
+{
+    const dv_vec_shape *s = a->statement[v->imm];
+    int acc = a->acc[v->imm][copy % a->n_accs], y[2] = {x[0], x[1]}, temp[3],
+        n = 0;
+    int lanes = a->isa->vector_bytes / (a->plan->is64 ? 8 : 4);
+    dv_vop step = dv_vec_step(s);
+    for (int i = 0; i < v->n_args; i++)
+        lock(a, x[i]);
+    if (count < lanes && s->reduce != DV_VEC_OUTER) {
+        int zero = s->reducer == DV_RED_SUM;
+        uint64_t all = a->plan->is64 ? UINT64_MAX : UINT32_MAX;
+        int other = -1;
+        if (!zero) {
+            other = temp[n++] = dv_vec_alloc_temp(a);
+            emit(a, DV_V_CONST, other, 0,
+                 dv_vec_pool(a->plan, a->arena, dv_vec_identity(s), 0));
+        }
+        for (int i = 0; i < v->n_args; i++) {
+            int t = temp[n++] = dv_vec_alloc_temp(a);
+            emit(a, DV_V_CONST, t, 0,
+                 dv_vec_pool(a->plan, a->arena, all, count));
+            dv_vec_emit(a->plan, a->arena,
+                        (dv_vec_mop){.op = zero ? DV_V_AND : DV_V_SEL,
+                                     .dst = (uint8_t)t,
+                                     .a = (uint8_t)t,
+                                     .b = (uint8_t)x[i],
+                                     .c = (uint8_t)(zero ? 0 : other)});
+            y[i] = t;
+        }
+    }
+    dv_vec_mop op = {.op = (uint8_t)step,
+                     .dst = (uint8_t)acc,
+                     .a = (uint8_t)acc,
+                     .b = (uint8_t)y[0]};
+    if (v->op == DV_V_ACCUM2)
+        op = (dv_vec_mop){.op = DV_V_FMA,
+                          .dst = (uint8_t)acc,
+                          .a = (uint8_t)y[0],
+                          .b = (uint8_t)y[1],
+                          .c = (uint8_t)acc};
+    dv_vec_emit(a->plan, a->arena, op);
+    while (n)
+        unlock(a, temp[--n]);
+    for (int i = 0; i < v->n_args; i++)
+        unlock(a, x[i]);
+}
+
+// -- One run -----------------------------------------------------------------
+
+void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
+{
+    int32_t n = dv_vec_order(a, run), slots = a->first_slot;
+    size_t bytes = (size_t)a->n_vals * DV_VEC_MAX_UNROLL * sizeof *a->last;
+    memset(a->reg, -1, bytes);
+    memset(a->slot, -1, bytes);
+    memset(a->last, DV_VEC_NEVER & 255, bytes);
+    // Backwards: where each is needed next, seen from here.
+    for (int32_t i = n - 1; i >= 0; i--) {
+        const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
+        int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
+        int32_t *after = a->after + 3 * (int64_t)i, of[3];
+        for (int k = 0; k < v->n_args; k++) {
+            of[k] = copy_of(a, v->arg[k], copy);
+            after[k] = a->last[of[k]];
+        }
+        for (int k = 0; k < v->n_args; k++) // may be the same ones
+            a->last[of[k]] = i;
+    }
+    // Values of the run keep their first use in `last`: nothing before their
+    // making changes it.
+    for (int32_t i = 0; i < n && !a->plan->failed; i++)
+        one(a, i, run);
+    for (int r = 0; r < a->isa->n_regs; r++)
+        if (a->owner[r] >= 0)
+            set_free(a, r);
+    a->first_slot = slots;
+}
+
+// Is a value another one in each copy? Not what does not change in the loop,
+// nor, down columns, what a row has one of, and what is made of such alone.
+static int differs(const dv_vec_alloc *a, const dv_vval *v)
+{
+    if (v->section <= DV_SECTION_HOIST)
+        return 0;
+    if (v->section == DV_SECTION_FINISH || dv_vec_is_effect(v) ||
+        v->op == DV_V_WATCH)
+        return 1;
+    if (v->op == DV_V_LOAD)
+        return a->plan->operands[v->imm].inner != 0;
+    int any = 0;
+    for (int i = 0; i < v->n_args; i++)
+        any |= a->copies[v->arg[i]];
+    return any;
+}
+
+void dv_vec_alloc_init(dv_vec_alloc *a)
+{
+    size_t n = (size_t)a->n_vals, copies = n * DV_VEC_MAX_UNROLL;
+    a->home_reg = DV_NEW(a->arena, int32_t, n);
+    a->home_slot = DV_NEW(a->arena, int32_t, n);
+    a->pool = DV_NEW(a->arena, int32_t, n);
+    a->copies = DV_NEW(a->arena, uint8_t, n);
+    a->reg = DV_NEW(a->arena, int32_t, copies);
+    a->slot = DV_NEW(a->arena, int32_t, copies);
+    a->last = DV_NEW(a->arena, int32_t, copies);
+    a->seq = DV_NEW(a->arena, int32_t, copies);
+    a->after = DV_NEW(a->arena, int32_t, 3 * copies);
+    if (!a->home_reg || !a->home_slot || !a->pool || !a->copies || !a->reg ||
+        !a->slot || !a->last || !a->seq || !a->after) {
+        a->plan->failed = 1;
+        return;
+    }
+    memset(a->home_reg, -1, n * sizeof *a->home_reg);
+    memset(a->home_slot, -1, n * sizeof *a->home_slot);
+    memset(a->pool, -1, n * sizeof *a->pool);
+    for (int32_t v = 0; v < a->n_vals; v++)
+        a->copies[v] = differs(a, &a->vals[v]) ? UINT8_MAX : 0;
+    for (int r = 0; r < a->isa->n_regs; r++)
+        set_free(a, r);
+}

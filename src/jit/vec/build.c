@@ -1,0 +1,474 @@
+// From nodes to values. The nodes a kernel needs are spelt out depth first, so
+// that values are made shortly before they are used.
+#include "jit/vec/alloc.h"
+#include <math.h>
+#include <string.h>
+
+static const uint8_t n_args[] = {
+#define DV_VOP(NAME, args) args,
+    DV_VOPS
+#undef DV_VOP
+};
+
+// -- Values ------------------------------------------------------------------
+
+static int32_t add(dv_vec_build *b, dv_vval v)
+{
+    dv_vval *slot = DV_PUSH(b->arena, dv_vval, b->vals, b->n, b->cap);
+    if (!slot) {
+        b->failed = 1;
+        return 0;
+    }
+    *slot = v;
+    return b->n - 1;
+}
+
+// What is made of values from outside the loop is made there too.
+static uint8_t section_of(const dv_vec_build *b, const dv_vval *v)
+{
+    for (int i = 0; i < v->n_args; i++)
+        if (b->vals[v->arg[i]].section > DV_SECTION_HOIST)
+            return (uint8_t)b->in;
+    return DV_SECTION_HOIST;
+}
+
+enum { RECENT = 24 };
+
+static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
+                   int32_t imm)
+{
+    if (b->failed)
+        return 0;
+    dv_vval v = {.op = (uint8_t)op, .n_args = n_args[op], .imm = imm};
+    v.arg[0] = x;
+    v.arg[1] = y;
+    v.arg[2] = z;
+    uint8_t section = section_of(b, &v);
+    // The same again, not long ago: squares, mostly.
+    for (int32_t i = b->n - 1; i >= 0 && i > b->n - RECENT; i--) {
+        const dv_vval *w = &b->vals[i];
+        if (w->arg[0] == x && w->arg[1] == y && w->arg[2] == z &&
+            w->imm == imm && w->op == op && w->section == section)
+            return i;
+    }
+    v.section = section;
+    return add(b, v);
+}
+
+int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z)
+{
+    return put(b, op, x, y, z, 0);
+}
+
+int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits)
+{
+    return put(b, op, x, 0, 0, bits);
+}
+
+int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits)
+{
+    for (int32_t i = 0; i < b->n; i++)
+        if (b->vals[i].op == DV_V_CONST && b->vals[i].bits == bits)
+            return i;
+    return add(
+        b,
+        (dv_vval){.op = DV_V_CONST, .section = DV_SECTION_CONST, .bits = bits});
+}
+
+uint64_t dv_vec_lane(const dv_vec_build *b, double value)
+{
+    uint64_t bits;
+    float f = (float)value;
+    uint32_t low;
+    memcpy(&bits, &value, sizeof bits);
+    memcpy(&low, &f, sizeof low);
+    return b->is64 ? bits : low;
+}
+
+int32_t dv_vec_float(dv_vec_build *b, double value)
+{
+    return dv_vec_bits(b, dv_vec_lane(b, value));
+}
+
+int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
+{
+    // What is steady is computed once, and for the body as well.
+    if (b->failed || b->in != DV_SECTION_FAST ||
+        b->vals[x].section <= DV_SECTION_HOIST)
+        return 0;
+    if (b->most_watched <= 0 || most * most < b->most_watched)
+        b->most_watched = most * most;
+    dv_vec_put(b, DV_V_WATCH, x, 0, 0);
+    return 1;
+}
+
+// A constant of the language in the type computed in.
+static int32_t constant(dv_vec_build *b, double value)
+{
+    if (b->shape->compute != DV_I32)
+        return dv_vec_float(b, value);
+    double low = value < INT32_MIN ? INT32_MIN : value;
+    return dv_vec_bits(b,
+                       (uint32_t)(int32_t)(low > INT32_MAX ? INT32_MAX : low));
+}
+
+// -- Nodes -------------------------------------------------------------------
+
+static int32_t load(dv_vec_build *b, int32_t operand)
+{
+    const dv_vec_operand *o = &b->shape->operands[operand];
+    int outer = b->shape->reduce == DV_VEC_OUTER;
+    if (b->load_of[operand] >= 0)
+        return b->load_of[operand];
+    dv_vval v = {.op = DV_V_LOAD, .imm = b->first + operand};
+    v.section = (uint8_t)b->in;
+    if (o->inner == 0 && (o->outer == 0 || !outer) &&
+        b->shape->reduce != DV_VEC_ONCE)
+        v.section = DV_SECTION_HOIST;
+    return b->load_of[operand] = add(b, v);
+}
+
+static int is_compare(const dv_vec_node *n)
+{
+    return n->kind == DV_VEC_APPLY && n->fn <= DV_FN_NE;
+}
+_Static_assert(DV_FN_LT == 0 && DV_FN_NE == 5, "comparisons come first");
+
+// The bits that a comparison sets; those of != are set where it is false.
+static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
+{
+    int whole = b->shape->compute == DV_I32;
+    switch (fn) {
+    case DV_FN_LT:
+        return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, x, y, 0);
+    case DV_FN_GT:
+        return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, y, x, 0);
+    case DV_FN_LE: // of integers: not y < x
+        return whole ? dv_vec_put(b, DV_V_XOR, dv_vec_put(b, DV_V_ILT, y, x, 0),
+                                  dv_vec_bits(b, UINT32_MAX), 0)
+                     : dv_vec_put(b, DV_V_FLE, x, y, 0);
+    case DV_FN_GE:
+        return compare(b, DV_FN_LE, y, x);
+    default:
+        return dv_vec_put(b, whole ? DV_V_IEQ : DV_V_FEQ, x, y, 0);
+    }
+}
+
+static int32_t choose(dv_vec_build *b, const dv_vec_node *n, const int32_t *x)
+{
+    const dv_vec_node *test = &b->shape->nodes[n->arg[0]];
+    if (!is_compare(test)) {
+        int32_t zero = compare(b, DV_FN_EQ, x[0], constant(b, 0));
+        return dv_vec_put(b, DV_V_SEL, zero, x[2], x[1]);
+    }
+    int swap = test->fn == DV_FN_NE;
+    return dv_vec_put(b, DV_V_SEL, b->mask_of[n->arg[0]], x[1 + swap],
+                      x[2 - swap]);
+}
+
+static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
+{
+    switch (fn) {
+    case DV_FN_ADD:
+        return dv_vec_put(b, DV_V_IADD, x[0], x[1], 0);
+    case DV_FN_SUB:
+        return dv_vec_put(b, DV_V_ISUB, x[0], x[1], 0);
+    case DV_FN_MUL:
+        return dv_vec_put(b, DV_V_IMUL, x[0], x[1], 0);
+    case DV_FN_MIN:
+        return dv_vec_put(b, DV_V_IMIN, x[0], x[1], 0);
+    case DV_FN_MAX:
+        return dv_vec_put(b, DV_V_IMAX, x[0], x[1], 0);
+    case DV_FN_NEG:
+        return dv_vec_put(b, DV_V_ISUB, constant(b, 0), x[0], 0);
+    case DV_FN_RELU:
+        return dv_vec_put(b, DV_V_IMAX, x[0], constant(b, 0), 0);
+    default:
+        return dv_vec_put(b, DV_V_IABS, x[0], 0, 0);
+    }
+}
+
+// 1 / y where that is exact, else 0: y is a power of two, and neither is so
+// small that bits are lost.
+static double exact_reciprocal(const dv_vec_build *b, int32_t y)
+{
+    int frac = b->is64 ? 52 : 23, bias = b->is64 ? 1023 : 127;
+    uint64_t bits = b->vals[y].bits;
+    uint64_t sign = bits >> (b->is64 ? 63 : 31);
+    int power = (int)(bits >> frac & (uint64_t)(2 * bias + 1)) - bias;
+    if (b->vals[y].op != DV_V_CONST || bits & (((uint64_t)1 << frac) - 1) ||
+        power <= -bias || power >= bias)
+        return 0;
+    double one_over = ldexp(1, -power);
+    return sign ? -one_over : one_over;
+}
+
+// Is x / y as good as x times 1 / y? A sum would not round the product.
+static int may_multiply(const dv_vec_build *b)
+{
+    return b->in == DV_SECTION_FINISH || !b->shape->reduce;
+}
+
+// Division by what is read and steady is multiplication by its reciprocal,
+// which rounds once more: within 1.5 units of the last place. Both are first
+// brought closer to 1 where the reciprocal would be out of range or lack bits.
+// Constants divide exactly: x / 41 counts things. x / 64 is x * (1 / 64), which
+// is there sooner.
+static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
+{
+    double far = b->is64 ? 0x1p512 : 0x1p64;
+    double once_y = b->failed ? 0 : exact_reciprocal(b, y);
+    if (once_y != 0 && may_multiply(b))
+        return dv_vec_put(b, DV_V_FMUL, x, dv_vec_float(b, once_y), 0);
+    if (b->failed || b->in == DV_SECTION_FINISH ||
+        b->vals[y].section == DV_SECTION_CONST ||
+        b->vals[y].section > DV_SECTION_HOIST ||
+        b->vals[x].section <= DV_SECTION_HOIST)
+        return dv_vec_put(b, DV_V_FDIV, x, y, 0);
+    int32_t size = dv_vec_put(b, DV_V_FABS, y, 0, 0), one = dv_vec_float(b, 1);
+    int32_t large = dv_vec_put(b, DV_V_FLT, dv_vec_float(b, far), size, 0);
+    int32_t small = dv_vec_put(b, DV_V_FLT, size, dv_vec_float(b, 1 / far), 0);
+    int32_t by = dv_vec_put(b, DV_V_SEL, large, dv_vec_float(b, 1 / far), one);
+    by = dv_vec_put(b, DV_V_SEL, small, dv_vec_float(b, far), by);
+    int32_t once =
+        dv_vec_put(b, DV_V_FDIV, one, dv_vec_put(b, DV_V_FMUL, y, by, 0), 0);
+    return dv_vec_put(b, DV_V_FMUL, dv_vec_put(b, DV_V_FMUL, x, by, 0), once,
+                      0);
+}
+
+static int32_t apply_real(dv_vec_build *b, dv_fn fn, const int32_t *x)
+{
+    switch (fn) {
+    case DV_FN_ADD:
+        return dv_vec_put(b, DV_V_FADD, x[0], x[1], 0);
+    case DV_FN_SUB:
+        return dv_vec_put(b, DV_V_FSUB, x[0], x[1], 0);
+    case DV_FN_MUL:
+        return dv_vec_put(b, DV_V_FMUL, x[0], x[1], 0);
+    case DV_FN_DIV:
+        return divide(b, x[0], x[1]);
+    case DV_FN_MIN:
+        return dv_vec_put(b, DV_V_FMIN, x[0], x[1], 0);
+    case DV_FN_MAX:
+        return dv_vec_put(b, DV_V_FMAX, x[0], x[1], 0);
+    case DV_FN_NEG:
+        return dv_vec_put(b, DV_V_FNEG, x[0], 0, 0);
+    case DV_FN_ABS:
+        return dv_vec_put(b, DV_V_FABS, x[0], 0, 0);
+    case DV_FN_RELU:
+        return dv_vec_put(b, DV_V_FMOST, x[0], constant(b, 0), 0);
+    case DV_FN_SQRT:
+        return dv_vec_put(b, DV_V_FSQRT, x[0], 0, 0);
+    case DV_FN_RSQRT:
+        return dv_vec_put(b, DV_V_FDIV, constant(b, 1),
+                          dv_vec_put(b, DV_V_FSQRT, x[0], 0, 0), 0);
+    default:
+        return dv_vec_math(b, fn, x[0]);
+    }
+}
+
+static int32_t apply(dv_vec_build *b, int32_t node)
+{
+    const dv_vec_node *n = &b->shape->nodes[node];
+    int32_t x[3] = {0};
+    for (int i = 0; i < dv_fn_get((dv_fn)n->fn)->n_args; i++)
+        x[i] = b->value_of[n->arg[i]];
+    if (is_compare(n)) { // 1 or 0
+        int32_t mask = compare(b, (dv_fn)n->fn, x[0], x[1]);
+        int32_t one = constant(b, 1), zero = constant(b, 0);
+        b->mask_of[node] = mask;
+        if (n->fn == DV_FN_NE)
+            return dv_vec_put(b, DV_V_SEL, mask, zero, one);
+        return dv_vec_put(b, DV_V_AND, mask, one, 0);
+    }
+    if (n->fn == DV_FN_SELECT)
+        return choose(b, n, x);
+    return b->shape->compute == DV_I32 ? apply_whole(b, (dv_fn)n->fn, x)
+                                       : apply_real(b, (dv_fn)n->fn, x);
+}
+
+// A product and its sum are rounded once.
+static int32_t step(dv_vec_build *b, int32_t x, int32_t y)
+{
+    if (b->failed)
+        return 0;
+    const dv_vval *m = &b->vals[y];
+    if (b->shape->reducer == DV_RED_SUM && m->op == DV_V_FMUL &&
+        m->section == b->in)
+        return dv_vec_put(b, DV_V_FMA, m->arg[0], m->arg[1], x);
+    return dv_vec_put(b, dv_vec_step(b->shape), x, y, 0);
+}
+
+static int32_t one_node(dv_vec_build *b, int32_t node)
+{
+    const dv_vec_node *n = &b->shape->nodes[node];
+    switch ((dv_vec_kind)n->kind) {
+    case DV_VEC_LOAD:
+        return load(b, n->arg[0]);
+    case DV_VEC_CONST:
+        return constant(b, n->value);
+    case DV_VEC_REDUCED:
+        return add(b, (dv_vval){.op = DV_V_REDUCED,
+                                .section = DV_SECTION_FINISH,
+                                .imm = b->number});
+    case DV_VEC_STEP:
+        return step(b, b->value_of[n->arg[0]], b->value_of[n->arg[1]]);
+    case DV_VEC_APPLY:
+        break;
+    }
+    return apply(b, node);
+}
+
+// The value of a node and of all it needs. Chains may be long: the way back up
+// is kept in `stack`, not on the machine's.
+static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
+{
+    int32_t n = 0;
+    stack[n++] = root;
+    while (n && !b->failed) {
+        int32_t node = stack[n - 1], wait = -1;
+        const dv_vec_node *at = &b->shape->nodes[node];
+        int args = at->kind == DV_VEC_APPLY  ? dv_fn_get((dv_fn)at->fn)->n_args
+                   : at->kind == DV_VEC_STEP ? 2
+                                             : 0;
+        for (int i = args - 1; i >= 0; i--)
+            if (b->value_of[at->arg[i]] < 0)
+                wait = at->arg[i];
+        if (wait >= 0) { // first argument first; nodes refer to earlier ones
+            stack[n++] = wait;
+            continue;
+        }
+        if (b->value_of[node] < 0)
+            b->value_of[node] = one_node(b, node);
+        n--;
+    }
+    return b->value_of[root];
+}
+
+// -- The kernel --------------------------------------------------------------
+
+static void end_body(dv_vec_build *b, int32_t v)
+{
+    const dv_vec_shape *s = b->shape;
+    if (b->failed)
+        return;
+    const dv_vval *m = &b->vals[v];
+    // The product and its sum are rounded once.
+    if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
+        v = put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0, b->number);
+    else
+        v = put(b, DV_V_ACCUM, v, 0, 0, b->number);
+    if (!b->failed)
+        b->vals[v].section = (uint8_t)b->in; // however steady its argument
+}
+
+// In the next section, what this one computed is gone; loads are made anew.
+static void go_on(dv_vec_build *b, dv_vec_section next)
+{
+    for (int32_t i = 0; i < b->shape->n_nodes && !b->failed; i++)
+        if (b->value_of[i] >= 0 && b->vals[b->value_of[i]].section == b->in)
+            b->value_of[i] = -1;
+    for (int32_t i = 0; i < b->shape->n_operands && !b->failed; i++)
+        if (b->load_of[i] >= 0 && b->vals[b->load_of[i]].section == b->in)
+            b->load_of[i] = -1;
+    b->in = next;
+}
+
+// f32 as an integer whose last 8 bits are those of the whole number x, its
+// fraction cut off, which stops at the ends of 64 bits; of nan they are 0. The
+// sizes of numbers from 2^31 on are multiples of 2^8.
+static int32_t to_byte(dv_vec_build *b, int32_t x)
+{
+    int32_t push = dv_vec_float(b, 0x1.8p23), one = dv_vec_float(b, 1);
+    int32_t all = dv_vec_put(b, DV_V_FABS, x, 0, 0);
+    int32_t near = dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, 0x1p31), 0);
+    int32_t size = dv_vec_put(b, DV_V_AND, all, near, 0);
+    // Less a multiple of 256, the nearest or about that, which is exact.
+    int32_t of = dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, 0x1p-8), 0);
+    of = dv_vec_put(b, DV_V_FADD, of, push, 0);
+    of = dv_vec_put(b, DV_V_FSUB, of, push, 0);
+    size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, 256), size);
+    // Down to a whole number.
+    int32_t whole = dv_vec_put(b, DV_V_FADD, size, push, 0);
+    whole = dv_vec_put(b, DV_V_FSUB, whole, push, 0);
+    int32_t over = dv_vec_put(b, DV_V_FLT, size, whole, 0);
+    over = dv_vec_put(b, DV_V_AND, over, one, 0);
+    whole = dv_vec_put(b, DV_V_FSUB, whole, over, 0);
+    whole = dv_vec_put(b, DV_V_FADD, whole, push, 0);
+    whole = dv_vec_put(b, DV_V_ISUB, whole, push, 0);
+    int32_t minus = dv_vec_put(b, DV_V_FLT, x, dv_vec_float(b, 0), 0);
+    whole = dv_vec_put(b, DV_V_XOR, whole, minus, 0);
+    whole = dv_vec_put(b, DV_V_ISUB, whole, minus, 0);
+    int32_t end = dv_vec_put(b, DV_V_FLE, dv_vec_float(b, 0x1p63), x, 0);
+    return dv_vec_put(b, DV_V_OR, whole, end, 0);
+}
+
+static void store(dv_vec_build *b, int32_t *stack)
+{
+    int32_t to = b->shape->n_operands - 1,
+            v = value_of(b, b->shape->result, stack);
+    if (b->shape->compute == DV_F32 && b->shape->operands[to].dtype == DV_I8)
+        v = to_byte(b, v);
+    v = put(b, DV_V_STORE, v, 0, 0, b->first + to);
+    if (!b->failed)
+        b->vals[v].section = (uint8_t)b->in;
+}
+
+// What is done once a vector.
+static void body(dv_vec_build *b, int32_t *stack)
+{
+    if (b->shape->reduce)
+        end_body(b, value_of(b, b->shape->value, stack));
+    else
+        store(b, stack);
+}
+
+static void build_one(dv_vec_build *b)
+{
+    const dv_vec_shape *s = b->shape;
+    b->value_of = DV_NEW(b->arena, int32_t, s->n_nodes);
+    b->mask_of = DV_NEW(b->arena, int32_t, s->n_nodes);
+    b->load_of = DV_NEW(b->arena, int32_t, s->n_operands);
+    int32_t *stack = DV_NEW(b->arena, int32_t, s->n_nodes + 1);
+    if (!b->value_of || !b->mask_of || !b->load_of || !stack) {
+        b->failed = 1;
+        return;
+    }
+    memset(b->value_of, -1, s->n_nodes * sizeof *b->value_of);
+    memset(b->mask_of, -1, s->n_nodes * sizeof *b->mask_of);
+    memset(b->load_of, -1, s->n_operands * sizeof *b->load_of);
+    if (s->reduce == DV_VEC_ONCE) {
+        b->in = DV_SECTION_FINISH;
+        store(b, stack);
+        return;
+    }
+    if (b->may_watch && s->reduce != DV_VEC_OUTER) {
+        b->in = DV_SECTION_FAST;
+        body(b, stack);
+        go_on(b, DV_SECTION_BODY);
+        if (b->most_watched <= 0) // the one body there is
+            for (int32_t i = 0; i < b->n; i++)
+                if (b->vals[i].section == DV_SECTION_FAST)
+                    b->vals[i].section = DV_SECTION_BODY;
+    }
+    b->in = DV_SECTION_BODY;
+    if (!b->may_watch || s->reduce == DV_VEC_OUTER || b->most_watched > 0)
+        body(b, stack);
+    if (s->reduce && !s->to_acc) {
+        go_on(b, DV_SECTION_FINISH);
+        store(b, stack);
+    }
+}
+
+void dv_vec_build_all(dv_vec_build *b)
+{
+    b->is64 = b->shape->compute == DV_F64;
+    if (b->shape->beside)
+        b->may_watch = 0; // one loop for all: there is no way out of it
+    while (b->shape && !b->failed) {
+        build_one(b);
+        b->from[++b->number] = b->n;
+        b->first += b->shape->n_operands;
+        b->shape = b->shape->beside;
+    }
+}

@@ -1,0 +1,426 @@
+// Functions in primitive operations, the same text for f32 and f64.
+//
+// All rest on e^r with r within half of ln 2 around 0: y = n ln 2 + r, and
+// 2^n is put together in the exponent's bits. n is found by adding a number so
+// large that the sum has no fraction: its low bits are n, with a bias that
+// makes them an exponent. The polynomials are minimax fits (Remez), rounded;
+// comments give their largest error. Errors of the functions in units of the
+// last place, f32 over all bit patterns (sigmoid, silu and gelu: every 211th),
+// f64 over points by the ten million (those three: by the hundred thousand;
+// tests/unit/test_vec_math.c):
+//
+//         exp   log   tanh  erf   sigmoid  silu  gelu
+//   f32   1.70  0.84  1.75  1.73  2.29     3.2   2.6 of x
+//   f64   1.00  0.85  1.85  2.32  2.13     2.6   6.8
+//
+// exp of f32 is within 1.04 where there are fast bodies (ir.h). silu is
+// coarser where e^x is denormal. inf, nan, -0 and denormals are as the
+// plain formulas have them.
+#include "jit/vec/ir.h"
+#include <math.h>
+
+enum { MAX_TERMS = 24 };
+
+typedef struct poly {
+    int n;
+    double c[MAX_TERMS]; // from the constant term up
+} poly;
+
+typedef struct real {
+    int mantissa, bias; // bits; of the exponent
+    double log2e, ln2_hi, ln2_lo;
+    double exp_least, exp_most; // beyond, e^y is 0 and inf
+    int lift;                   // powers are lifted above denormals by 2^lift
+    poly exp;                   // (e^r - 1 - r) / r^2
+    poly tanh;                  // (tanh r - r) / r^3 in r^2, r below 0.262
+    // log: (log((1+s)/(1-s)) - 2 s) / s^3 in s^2; ln 2 with a short first part
+    double ln2_short, ln2_rest;
+    poly log;
+    double erf_cut; // where erf changes from x + x P(x^2) to 1 - erfc
+    double erf_most;
+    poly erf;
+    // The normal distribution's tail, e^(-t^2/2) P(q) / (t + k) with
+    // q = (t - k) / (t + k)
+    double tail_k, tail_most;
+    poly tail;
+} real;
+
+static const real f32 = {
+    .mantissa = 23,
+    .bias = 127,
+    .log2e = 0x1.715476p0,
+    .ln2_hi = 0x1.62e43p-1,
+    .ln2_lo = -0x1.05c61p-29,
+    .exp_least = -104,
+    .exp_most = 89,
+    .lift = 64,
+    .exp = {5, // 3.5e-9
+            {0x1.fffffcp-2, 0x1.555482p-3, 0x1.555824p-5, 0x1.1244cap-7,
+             0x1.6b06aep-10}},
+    .tanh = {3, // 4.3e-9
+             {-0x1.555502p-2, 0x1.10d768p-3, -0x1.a34586p-5}},
+    .ln2_short = 0x1.62e4p-1,
+    .ln2_rest = 0x1.7f7d1cp-20,
+    .log = {4, // 2.5e-11
+            {0x1.555554p-1, 0x1.999c26p-2, 0x1.23d3fep-2, 0x1.f130a8p-3}},
+    .erf_cut = 1.02,
+    .erf_most = 6,
+    .erf = {7, // 9e-10 to 0.92, then up to 2e-8
+            {0x1.06eba8p-3, -0x1.812740p-2, 0x1.ce2d64p-4, -0x1.b8011ap-6,
+             0x1.544a16p-8, -0x1.a609c8p-11, 0x1.4f64e4p-14}},
+    .tail_k = 4,
+    .tail_most = 14.5,
+    .tail = {10, // 8.6e-9
+             {0x1.82b4bcp-1, -0x1.373e38p-1, 0x1.8c6d9ep-2, -0x1.7e0000p-3,
+              0x1.eed404p-5, -0x1.ed2d1cp-8, -0x1.cc65a0p-9, 0x1.9b8bdap-10,
+              0x1.781e56p-13, -0x1.14c660p-13}},
+};
+
+static const real f64 = {
+    .mantissa = 52,
+    .bias = 1023,
+    .log2e = 0x1.71547652b82fep0,
+    .ln2_hi = 0x1.62e42fefa39efp-1,
+    .ln2_lo = 0x1.abc9e3b39803fp-56,
+    .exp_least = -746,
+    .exp_most = 710,
+    .lift = 512,
+    .exp = {11, // 6e-20
+            {0x1p-1, 0x1.555555555555cp-3, 0x1.55555555554fap-5,
+             0x1.111111110e961p-7, 0x1.6c16c16c326a6p-10, 0x1.a01a01b4aa9abp-13,
+             0x1.a01a012ff43c4p-16, 0x1.71dded29439dfp-19,
+             0x1.27e5bc10f5f7cp-22, 0x1.af7120ec7838p-26,
+             0x1.1e39233150fdap-29}},
+    .tanh = {7, // 9.4e-18
+             {-0x1.555555555548fp-2, 0x1.11111110ed6d0p-3,
+              -0x1.ba1ba174b88d7p-5, 0x1.664f2871bd530p-6,
+              -0x1.226643c5265bbp-7, 0x1.d4a799ae9e56dp-9,
+              -0x1.55c65ed8d127cp-10}},
+    .ln2_short = 0x1.62e42fefp-1,
+    .ln2_rest = 0x1.473de6af278edp-34,
+    .log = {7, // 1.3e-18
+            {0x1.5555555555595p-1, 0x1.999999997ee6ap-2, 0x1.24924942da69p-2,
+             0x1.c71c513f02086p-3, 0x1.74666ae7c8b57p-3, 0x1.399d0e9c86e85p-3,
+             0x1.2f36c191fb476p-3}},
+    .erf_cut = 1,
+    .erf_most = 8.6,
+    .erf = {13, // 1.1e-17
+            {0x1.06eba8214db69p-3, -0x1.812746b037a23p-2, 0x1.ce2f21a04569p-4,
+             -0x1.b82ce3134712p-6, 0x1.565bcd29e508ep-8, -0x1.c02db8afcb478p-11,
+             0x1.f9a3a89fd8e3ep-14, -0x1.f4db91e111dbdp-17,
+             0x1.ba561169f428dp-20, -0x1.62e4b7232dc06p-23,
+             0x1.0f4d9f4c13cf7p-26, -0x1.abe616aced3d1p-30,
+             0x1.1892f79944a56p-33}},
+    .tail_k = 5,
+    .tail_most = 39,
+    .tail = {23, // 5.9e-18
+             {0x1.89d3abe1f95aep-1,   -0x1.54ad03f27ca17p-1,
+              0x1.fb31653876f9fp-2,   -0x1.410ed5f8759e4p-2,
+              0x1.51f6329f011d3p-3,   -0x1.1b1c254c9ec06p-4,
+              0x1.54b4d4f4f9972p-6,   -0x1.88590ea29dc12p-9,
+              -0x1.a250381c70256p-11, 0x1.1daf1c3973c07p-11,
+              -0x1.f2144a6ac80f3p-15, -0x1.a1707cdc38ac8p-15,
+              0x1.17dc86c2f2dd8p-16,  0x1.0b1e7d35aa4dap-18,
+              -0x1.73a47b1184f23p-19, -0x1.6847c623b9eb2p-22,
+              0x1.d0ce403a6ae44p-22,  0x1.5f293598109eep-25,
+              -0x1.1b8458dee7413p-24, -0x1.1d01f93013798p-27,
+              0x1.10e3c7c5bb933p-27,  0x1.899e3eaa4aacap-30,
+              -0x1.4d07cb8fdda26p-32}},
+};
+
+// (e^r - 1 - r) / r^2 with r within ln 2, for f32; 1.5e-8
+static const poly exp_wide = {6,
+                              {0x1.00000cp-1, 0x1.555510p-3, 0x1.5549f6p-5,
+                               0x1.112818p-7, 0x1.71bd68p-10, 0x1.9b4e20p-13}};
+
+// The normal distribution less 1/2, for f32, over its argument; 1.9e-8
+#define GELU_MOST                                                              \
+    0x1.6ccc92p2 // here it is 1/2: what is beyond is all or nothing
+static const poly gelu_top = {6,
+                              {0x1.988452p-2, 0x1.16bec2p-5, 0x1.32f5eep-8,
+                               0x1.648138p-13, 0x1.a7062cp-18, 0x1.7e6e1ep-26}};
+static const poly gelu_bottom = {6,
+                                 {1, 0x1.020148p-2, 0x1.d6ca2ap-6,
+                                  0x1.efd5eep-10, 0x1.3534eep-14,
+                                  0x1.3ca5a2p-20}};
+
+// -- Words of the formulas below ---------------------------------------------
+
+#define P(op, ...) put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
+#define K(value)   dv_vec_float(b, (value))
+#define TERMS(p)   (&(p))
+
+static int32_t put(dv_vec_build *b, dv_vop op, const int32_t *x)
+{
+    return dv_vec_put(b, op, x[0], x[1], x[2]);
+}
+
+static const real *type_of(const dv_vec_build *b)
+{
+    return b->is64 ? &f64 : &f32;
+}
+
+enum { SHORT = 5 };
+
+// Horner's rule, for few terms: a square would be one operation more.
+static int32_t short_series(dv_vec_build *b, const poly *p, int32_t x)
+{
+    int32_t sum = K(p->c[p->n - 1]);
+    for (int i = p->n - 2; i >= 0; i--)
+        sum = P(FMA, sum, x, K(p->c[i]));
+    return sum;
+}
+
+// Horner's rule in x^2, of pairs c + d x: each sum starts from a constant that
+// has to be copied first, and this way half as many do.
+static int32_t series(dv_vec_build *b, const poly *p, int32_t x)
+{
+    if (p->n < SHORT)
+        return short_series(b, p, x);
+    int i = p->n - 1 - p->n % 2;
+    int32_t z = P(FMUL, x, x);
+    int32_t sum = K(p->c[p->n - 1]);
+    if (p->n % 2 == 0)
+        sum = P(FMA, sum, x, K(p->c[p->n - 2])), i -= 2;
+    for (; i > 0; i -= 2)
+        sum = P(FMA, sum, z, P(FMA, K(p->c[i]), x, K(p->c[i - 1])));
+    return sum;
+}
+
+static int32_t sign_bit(dv_vec_build *b)
+{
+    return dv_vec_bits(b, b->is64 ? 1ull << 63 : 1ull << 31);
+}
+
+static int32_t with_sign_of(dv_vec_build *b, int32_t x, int32_t size)
+{
+    return P(SEL, sign_bit(b), x, size);
+}
+
+// -- Powers ------------------------------------------------------------------
+
+// What turns n into the bits of 2^(n + by) in the low bits of a sum.
+static double magic(const real *k, int by)
+{
+    return ldexp(1.5, k->mantissa) + k->bias + by;
+}
+
+// 2^(n + by), from n + magic.
+static int32_t power(dv_vec_build *b, int32_t n)
+{
+    return dv_vec_shift(b, DV_V_SHL, n, type_of(b)->mantissa);
+}
+
+// y less n times ln 2; nf is n as a number.
+static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
+{
+    const real *k = type_of(b);
+    int32_t r = P(FNMA, nf, K(k->ln2_hi), y);
+    return P(FNMA, nf, K(k->ln2_lo), r);
+}
+
+// e^r times a power of two: s + s (r + r^2 ...).
+static int32_t exp_of_rest(dv_vec_build *b, const poly *q, int32_t r, int32_t s)
+{
+    int32_t t = P(FMA, series(b, q, r), P(FMUL, r, r), r);
+    return P(FMA, t, s, s);
+}
+
+// 2^n may be out of range where e^y is not: it is multiplied in two halves.
+static int32_t exp_halves(dv_vec_build *b, int32_t y)
+{
+    const real *k = type_of(b);
+    int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
+    int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1); // high bits drop out below
+    int32_t p = exp_of_rest(b, &k->exp, r, power(b, half));
+    return P(FMUL, p, power(b, P(ISUB, n, half)));
+}
+
+// Here n is even, so that both halves are one; two terms more are less than
+// taking it apart.
+static int32_t exp_even(dv_vec_build *b, int32_t y)
+{
+    const real *k = type_of(b);
+    int32_t big = K(magic(k, 0)), half = P(FMA, y, K(k->log2e / 2), big);
+    int32_t nf = P(FSUB, half, big), s = power(b, half);
+    int32_t r = P(FNMA, nf, K(2 * k->ln2_hi), y);
+    r = P(FNMA, nf, K(2 * k->ln2_lo), r);
+    return P(FMUL, exp_of_rest(b, &exp_wide, r, s), s);
+}
+
+// The same to the last bit as exp_halves has it, for f32 and |x| up to
+// EXP_NEAR: 2^n is a number for sure.
+#define EXP_NEAR 87
+static int32_t exp_near(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    int32_t big = K(magic(k, 0)), n = P(FMA, x, K(k->log2e), big);
+    int32_t r = less_ln2(b, x, P(FSUB, n, big));
+    return exp_of_rest(b, &k->exp, r, power(b, n));
+}
+
+static int32_t exp_of(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    if (!b->is64 && dv_vec_watch(b, x, EXP_NEAR))
+        return exp_near(b, x);
+    int32_t y = P(FMOST, P(FLEAST, x, K(k->exp_most)), K(k->exp_least));
+    return b->is64 || b->may_watch ? exp_halves(b, y) : exp_even(b, y);
+}
+
+// e^y 2^lift for exp_least <= y <= 0: small results keep all their bits.
+static int32_t exp_lifted(dv_vec_build *b, int32_t y)
+{
+    const real *k = type_of(b);
+    int32_t big = K(magic(k, k->lift));
+    int32_t n = P(FMA, y, K(k->log2e), big);
+    int32_t r = less_ln2(b, y, P(FSUB, n, big));
+    return exp_of_rest(b, &k->exp, r, power(b, n));
+}
+
+static int32_t down(dv_vec_build *b, int32_t x)
+{
+    return P(FMUL, x, K(ldexp(1, -type_of(b)->lift)));
+}
+
+// With e = e^-|x|: e / (1 + e) or 1 / (1 + e). x times that for silu.
+static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
+{
+    const real *k = type_of(b);
+    int32_t y = P(FMOST, P(OR, x, sign_bit(b)), K(k->exp_least));
+    int32_t e = down(b, exp_lifted(b, y)), one = K(1);
+    int32_t top = P(SEL, P(FLT, x, K(0)), e, one);
+    if (times_x)
+        top = P(FMUL, top, x);
+    return P(FDIV, top, P(FADD, e, one));
+}
+
+// -- tanh --------------------------------------------------------------------
+
+// |x| = n ln 2 / 2 + r, and with t = tanh r and s = 2^n / 2 the sum's formula
+// is N / (N + 1 - t) where N = (s + 1/2) t + s - 1/2: what N is rounded by
+// cancels as s grows. Without n it is t / 1. n is rounded with TANH_LATE
+// subtracted, so that the first n begins where results pass 1/4: below a power
+// of two they have the least room.
+#define TANH_LATE 0.09
+static int32_t tanh_of(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    int32_t a = P(FLEAST, P(FABS, x), K(b->is64 ? 20 : 10));
+    int32_t big = K(magic(k, -1)), half = K(0.5);
+    int32_t n = P(FMA, P(FSUB, a, K(TANH_LATE)), K(2 * k->log2e), big);
+    int32_t nf = P(FSUB, n, big), s = power(b, n);
+    int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
+    if (b->is64) // for f32 n is so small that one step is enough
+        r = P(FNMA, nf, K(k->ln2_lo / 2), r);
+    int32_t z = P(FMUL, r, r);
+    int32_t t = P(FMA, P(FMUL, r, z), series(b, &k->tanh, z), r);
+    int32_t top = P(FMA, P(FADD, s, half), t, P(FSUB, s, half));
+    int32_t bottom = P(FADD, top, P(FSUB, K(1), t));
+    return P(FDIV, with_sign_of(b, x, top), bottom);
+}
+
+// -- erf and gelu ------------------------------------------------------------
+
+// The normal distribution's tail beyond t >= 0, times 2^lift. The square's
+// rounding error is put back where `exact`.
+static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
+{
+    const real *k = type_of(b);
+    int32_t one = K(1), big = K(magic(k, k->lift));
+    int32_t t2 = P(FMUL, t, t);
+    int32_t n = P(FMA, t2, K(-k->log2e / 2), big), nf = P(FSUB, n, big);
+    int32_t r = less_ln2(b, P(FMUL, t2, K(-0.5)), nf);
+    if (exact)
+        r = P(FMA, P(FNMA, t, t, t2), K(0.5), r);
+    int32_t p = exp_of_rest(b, &k->exp, r, power(b, n));
+    int32_t u = P(FDIV, one, P(FADD, t, K(k->tail_k)));
+    int32_t q = P(FNMA, u, K(2 * k->tail_k), one);
+    return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);
+}
+
+// x times the distribution up to x: max(x, 0) - |x| tail(|x|). The clamp keeps
+// inf away from the tail's 0, but not -inf, which is nan by the rules.
+static int32_t gelu_of(dv_vec_build *b, int32_t x)
+{
+    int32_t most = K(type_of(b)->tail_most);
+    int32_t size = P(FABS, P(FLEAST, x, most));
+    int32_t tail = down(b, tail_lifted(b, P(FLEAST, size, most), 1));
+    // The sign is x's, that of 0 too.
+    return with_sign_of(b, x, P(FNMA, size, tail, P(FMOST, x, K(0))));
+}
+
+// The same with the distribution as 1/2 + x P(x^2) / Q(x^2): half the time,
+// and what it loses is below x's last place. The quotient at GELU_MOST is 1/2
+// to its last bit, as these operations in this order have it.
+static int32_t gelu_fast(dv_vec_build *b, int32_t x)
+{
+    int32_t y = P(FMOST, P(FLEAST, x, K(GELU_MOST)), K(-GELU_MOST));
+    int32_t z = P(FMUL, y, y);
+    int32_t p = P(FMUL, series(b, &gelu_top, z), y);
+    int32_t share = P(FADD, P(FDIV, p, series(b, &gelu_bottom, z)), K(0.5));
+    return P(FMUL, share, x);
+}
+
+static int32_t erf_of(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    int32_t size = P(FABS, x);
+    int32_t t = P(FLEAST, P(FMUL, size, K(0x1.6a09e667f3bcdp0)), // root of 2
+                  K(k->erf_most));
+    int32_t tail = tail_lifted(b, t, 0);
+    int32_t wide = P(FNMA, tail, K(ldexp(2, -k->lift)), K(1));
+    int32_t small = P(FMA, series(b, &k->erf, P(FMUL, x, x)), x, x);
+    return P(SEL, P(FLT, size, K(k->erf_cut)), small, with_sign_of(b, x, wide));
+}
+
+// -- log ---------------------------------------------------------------------
+
+// x = 2^e m with m within sqrt(2) of 1; log m by s = f / (2 + f), f = m - 1.
+static int32_t log_of(dv_vec_build *b, int32_t x)
+{
+    const real *k = type_of(b);
+    uint64_t half = b->is64 ? 0x3fe6a09e667f3bcd : 0x3f3504f3; // sqrt(1/2)
+    uint64_t unit = (uint64_t)k->bias << k->mantissa;          // 1
+    uint64_t mask = (1ull << k->mantissa) - 1;
+    int up = k->mantissa + 2; // lifts denormals
+    int32_t tiny = P(FLT, x, K(ldexp(1, 1 - k->bias)));
+    int32_t y = P(SEL, tiny, P(FMUL, x, K(ldexp(1, up))), x);
+    int32_t i = P(IADD, y, dv_vec_bits(b, unit - half));
+    int32_t m = P(IADD, P(AND, i, dv_vec_bits(b, mask)), dv_vec_bits(b, half));
+    double base = ldexp(1, k->mantissa);
+    int32_t e = dv_vec_shift(b, DV_V_SHR, i, k->mantissa);
+    e = P(FSUB, P(OR, e, K(base)), K(base + k->bias));
+    e = P(FSUB, e, P(AND, tiny, K(up)));
+    int32_t f = P(FSUB, m, K(1)), s = P(FDIV, f, P(FADD, f, K(2)));
+    int32_t z = P(FMUL, s, s), h = P(FMUL, P(FMUL, f, f), K(0.5));
+    int32_t r = P(FMUL, series(b, &k->log, z), z);
+    // e ln2 + f - (h - s (h + r)), the small parts first
+    int32_t low = P(FMA, s, P(FADD, h, r), P(FMUL, e, K(k->ln2_rest)));
+    int32_t sum = P(FSUB, f, P(FSUB, h, low));
+    sum = P(FMA, e, K(k->ln2_short), sum);
+    sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x); // inf and nan stay
+    sum = P(SEL, P(FLT, x, K(0)), K(NAN), sum);
+    return P(SEL, P(FEQ, x, K(0)), K(-INFINITY), sum);
+}
+
+int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x)
+{
+    switch (fn) {
+    case DV_FN_EXP:
+        return exp_of(b, x);
+    case DV_FN_LOG:
+        return log_of(b, x);
+    case DV_FN_TANH:
+        return tanh_of(b, x);
+    case DV_FN_ERF:
+        return erf_of(b, x);
+    case DV_FN_SIGMOID:
+        return sigmoid_of(b, x, 0);
+    case DV_FN_SILU:
+        return sigmoid_of(b, x, 1);
+    default:
+        return b->is64 ? gelu_of(b, x) : gelu_fast(b, x);
+    }
+}

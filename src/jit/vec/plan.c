@@ -1,0 +1,560 @@
+// The loops of a kernel and what is in them. With L lanes, unrolled 4 times:
+//
+//   each, inner, both          outer
+//   for each row               while 4L elements are left: 4 columns of vectors
+//     what the row needs           accumulators
+//     while 4L elements are left   for each row: the body, 4 times
+//       the body, 4 times          finish
+//     while L are left             on to the next
+//       the body                while L are left ... L/2 ... 1 ...
+//     while L/2 are left ... 1
+//     finish (inner)
+//   finish (both)
+//
+// The last loops run at most once each: together they take care of any rest.
+// Of statements side by side, each part has all of theirs.
+#include "base/dtype.h"
+#include "jit/vec/alloc.h"
+#include <string.h>
+
+typedef struct planner {
+    dv_vec_plan *p;
+    dv_vec_alloc a;
+    dv_vec_build b;
+    int lanes;
+    dv_vec_section main;                // FAST where there is one
+    int32_t reduced[DV_VEC_MAX_BESIDE]; // value of a statement; -1: none
+} planner;
+
+static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
+{
+    dv_vec_emit(q->p, q->a.arena,
+                (dv_vec_mop){.op = (uint8_t)op,
+                             .dst = (uint8_t)dst,
+                             .a = (uint8_t)x,
+                             .b = (uint8_t)y,
+                             .imm = imm});
+}
+
+// -- What is needed, how often -----------------------------------------------
+
+static void find_live(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    for (int32_t v = a->n_vals - 1; v >= 0; v--) {
+        const dv_vval *x = &a->vals[v];
+        if (x->op == DV_V_STORE || x->op == DV_V_ACCUM ||
+            x->op == DV_V_ACCUM2 || x->op == DV_V_WATCH)
+            a->live[v] = 1;
+        if (x->op == DV_V_REDUCED)
+            q->reduced[x->imm] = v;
+        for (int i = 0; a->live[v] && i < x->n_args; i++) {
+            a->live[x->arg[i]] = 1;
+            a->outside[x->arg[i]] |= a->vals[x->arg[i]].section != x->section;
+        }
+    }
+}
+
+// Most values of the body alive at once, and how many operations it has.
+static int body_width(const planner *q, int32_t *ends, int *n_ops)
+{
+    const dv_vec_alloc *a = &q->a;
+    int most = 0, now = 0;
+    *n_ops = 0;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        for (int i = 0; a->live[v] && i < a->vals[v].n_args; i++)
+            ends[a->vals[v].arg[i]] = v;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        const dv_vval *x = &a->vals[v];
+        if (!a->live[v] || x->section != q->main)
+            continue;
+        ++*n_ops;
+        now += ends[v] > v;
+        most = now > most ? now : most;
+        for (int i = 0; i < x->n_args; i++) {
+            int twice = (i > 0 && x->arg[i] == x->arg[0]) ||
+                        (i > 1 && x->arg[i] == x->arg[1]);
+            now -= !twice && ends[x->arg[i]] == v &&
+                   a->vals[x->arg[i]].section == q->main;
+        }
+    }
+    return most;
+}
+
+enum { MAX_OPS = 400 };
+
+// As many copies as is sensible: arithmetic that waits costs more than values
+// that go to the stack and constants that are loaded again and again.
+static int pick_unroll(const dv_vec_isa *isa, int n_ops)
+{
+    int u = n_ops ? MAX_OPS / n_ops : 1;
+    int most = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    return u > most ? most : u > 1 ? u : 1;
+}
+
+// Each column has an accumulator of its own. Those of rows may be fewer than
+// copies: an addition is done before its accumulator's turn comes again, and
+// the registers are of use for more copies side by side.
+static int pick_accs(const dv_vec_alloc *a)
+{
+    int most = a->isa->most_accs;
+    int own = a->statement[0]->reduce == DV_VEC_OUTER;
+    return own || !most || most > a->unroll ? a->unroll : most;
+}
+
+// -- Homes -------------------------------------------------------------------
+
+// How much a home in a register would save: uses in the body that may not take
+// a fresh copy anyway.
+static void count_uses(const planner *q, int32_t *uses)
+{
+    const dv_vec_alloc *a = &q->a;
+    for (int32_t v = 0; v < a->n_vals; v++) {
+        const dv_vval *x = &a->vals[v];
+        for (int i = 0; x->section == q->main && a->live[v] && i < x->n_args;
+             i++)
+            if (!(a->isa->tied[x->op] == 1 << i))
+                uses[x->arg[i]]++;
+    }
+}
+
+// Registers for `room` of the most used values from outside the body, places
+// on the stack for other results of theirs.
+static void give_homes(planner *q, int room, int32_t *uses)
+{
+    dv_vec_alloc *a = &q->a;
+    count_uses(q, uses);
+    for (; room > 0; room--) {
+        int32_t best = -1;
+        for (int32_t v = 0; v < a->n_vals; v++)
+            if (a->vals[v].section <= DV_SECTION_HOIST && a->home_reg[v] < 0 &&
+                uses[v] && (best < 0 || uses[v] > uses[best]))
+                best = v;
+        if (best < 0)
+            break;
+        a->home_reg[best] = dv_vec_alloc_home(a);
+    }
+    for (int32_t v = 0; v < a->n_vals; v++)
+        if (a->vals[v].section == DV_SECTION_HOIST && a->outside[v] &&
+            a->home_reg[v] < 0)
+            a->home_slot[v] = q->p->n_slots++;
+    a->first_slot = q->p->n_slots;
+}
+
+static void load_homes(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    for (int32_t v = 0; v < a->n_vals; v++)
+        if (a->vals[v].op == DV_V_CONST && a->home_reg[v] >= 0)
+            emit(q, DV_V_CONST, a->home_reg[v], 0, 0,
+                 dv_vec_pool(q->p, a->arena, a->vals[v].bits, 0));
+}
+
+// -- Pieces ------------------------------------------------------------------
+
+static void run(planner *q, dv_vec_section s, int copies, int base, int count)
+{
+    dv_vec_alloc_run(&q->a, &(dv_vec_run){s, copies, base, count});
+}
+
+// Operations once more, for parts of vectors. Each run begins with the same
+// registers free, so that the same one is laid out the same again.
+typedef struct part {
+    int32_t from, to;
+} part;
+
+static void again(planner *q, part x, int count)
+{
+    for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
+        dv_vec_mop op = q->p->ops[i];
+        if (op.op == DV_V_LOAD || op.op == DV_V_STORE)
+            op.count = (uint16_t)count;
+        dv_vec_emit(q->p, q->a.arena, op);
+    }
+}
+
+// The same of vectors further on.
+static void further(planner *q, part x, int vectors)
+{
+    for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
+        dv_vec_mop op = q->p->ops[i];
+        op.copy = (uint8_t)(op.copy + vectors);
+        dv_vec_emit(q->p, q->a.arena, op);
+    }
+}
+
+static int has_accs(const dv_vec_shape *s)
+{
+    return s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
+}
+
+static void start_accs_of(planner *q, int k, int n, int count)
+{
+    const dv_vec_shape *s = q->a.statement[k];
+    for (int i = 0; i < n && has_accs(s); i++) {
+        if (s->reduce == DV_VEC_OUTER && s->from_acc)
+            dv_vec_emit(q->p, q->a.arena,
+                        (dv_vec_mop){.op = DV_V_LOAD,
+                                     .dst = (uint8_t)q->a.acc[k][i],
+                                     .copy = (uint8_t)i,
+                                     .count = (uint16_t)count,
+                                     .imm = s->n_operands});
+        else
+            emit(q, DV_V_CONST, q->a.acc[k][i], 0, 0,
+                 dv_vec_pool(q->p, q->a.arena, dv_vec_identity(s), 0));
+    }
+}
+
+static void start_accs(planner *q, int n, int count)
+{
+    for (int k = 0; k < q->a.n_statements; k++)
+        start_accs_of(q, k, n, count);
+}
+
+static void leave_acc(planner *q, int copy, int count)
+{
+    dv_vec_emit(q->p, q->a.arena,
+                (dv_vec_mop){.op = DV_V_STORE,
+                             .a = (uint8_t)q->a.acc[0][copy],
+                             .copy = (uint8_t)copy,
+                             .count = (uint16_t)count,
+                             .imm = q->p->shape->n_operands});
+}
+
+static void finish(planner *q, int copy, int count)
+{
+    if (q->p->shape->to_acc) {
+        leave_acc(q, copy, count);
+        return;
+    }
+    for (int k = 0; k < q->a.n_statements; k++)
+        if (q->reduced[k] >= 0)
+            q->a.home_reg[q->reduced[k]] = q->a.acc[k][copy];
+    run(q, DV_SECTION_FINISH, 1, copy, count);
+}
+
+// All accumulators into the first, then all its lanes into each.
+static void combine_of(planner *q, int k)
+{
+    const dv_vec_shape *s = q->a.statement[k];
+    const int32_t *acc = q->a.acc[k];
+    dv_vop step = dv_vec_step(s);
+    for (int by = 1; by < q->a.n_accs; by *= 2)
+        for (int i = 0; i + by < q->a.n_accs; i += 2 * by)
+            emit(q, step, acc[i], acc[i], acc[i + by], 0);
+    int t = dv_vec_alloc_temp(&q->a);
+    for (int by = q->lanes / 2; by >= 1; by /= 2) {
+        if (step == DV_V_FADD && q->a.isa->pairs) {
+            emit(q, DV_V_PAIRS, acc[0], acc[0], 0, 0);
+            continue;
+        }
+        emit(q, DV_V_ROT, t, acc[0], 0, by);
+        emit(q, step, acc[0], acc[0], t, 0);
+    }
+    if (s->from_acc) {
+        dv_vec_emit(q->p, q->a.arena,
+                    (dv_vec_mop){.op = DV_V_LOAD,
+                                 .dst = (uint8_t)t,
+                                 .imm = s->n_operands});
+        emit(q, step, acc[0], t, acc[0], 0);
+    }
+    dv_vec_alloc_release(&q->a, t);
+}
+
+static void combine(planner *q)
+{
+    for (int k = 0; k < q->a.n_statements; k++)
+        if (has_accs(q->a.statement[k]))
+            combine_of(q, k);
+}
+
+// The step after one of k elements: a vector, then its halves down to one.
+static int less(const planner *q, int k)
+{
+    return k > q->lanes ? q->lanes : k / 2;
+}
+
+// Fetches of what `n` elements from `first` on will be behind, spread over the
+// operations from `from` on that compute these. All at once would wait.
+static void spread_fetches(planner *q, int32_t from, int32_t n_ops, int first,
+                           int n)
+{
+    enum { FETCHES = 2, OF = 10 };
+    dv_vec_plan *p = q->p;
+    for (int i = 0; i < FETCHES; i++) {
+        int32_t at = from + i + n_ops * 3 * (i + 1) / OF;
+        emit(q, DV_V_FETCH, 0, n_ops <= DV_VEC_LIGHT * q->a.unroll, 0,
+             first + i * n / FETCHES);
+        if (p->failed)
+            return;
+        dv_vec_mop fetch = p->ops[p->n - 1];
+        fetch.count = (uint16_t)(n / FETCHES);
+        while (at < p->n - 1 && p->ops[at].op == p->ops[at - 1].op)
+            at++; // loads and stores may go in pairs
+        memmove(&p->ops[at + 1], &p->ops[at],
+                (size_t)(p->n - 1 - at) * sizeof *p->ops);
+        p->ops[at] = fetch;
+    }
+}
+
+// Statements side by side are short, and a jump costs as much as some of their
+// operations: bodies behind one another, in a loop of their own.
+static void turns(planner *q, int n_ops)
+{
+    enum { MOST_OPS = 600 };
+    int n = q->a.unroll * q->lanes, most = q->a.isa->turns;
+    while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
+        most--;
+    for (int i = 0; i < q->p->n_operands; i++)
+        if (q->p->operands[i].lead) // reached from others, not so far
+            return;
+    if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
+        return;
+    emit(q, DV_V_LOOP, 0, 0, 0, most * n);
+    part one = {q->p->n, 0};
+    run(q, q->main, q->a.unroll, 0, q->lanes);
+    one.to = q->p->n;
+    for (int i = 1; i < most; i++)
+        further(q, one, i * q->a.unroll);
+    for (int i = most - 1; i >= 0; i--)
+        spread_fetches(q, one.from + i * (one.to - one.from), one.to - one.from,
+                       i * n, n);
+    emit(q, DV_V_LOOP_END, 0, 0, 0, most * n);
+}
+
+// The loops over a row: all copies, one, and parts of a vector. Those add other
+// lanes up, if they add.
+static void loops(planner *q, int n_ops)
+{
+    part one = {-1, -1};
+    int accs = 0;
+    for (int k = 0; k < q->a.n_statements; k++)
+        accs |= has_accs(q->a.statement[k]);
+    turns(q, n_ops);
+    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
+        int copies = k > q->lanes ? k / q->lanes : 1;
+        int first = k == q->a.unroll * q->lanes;
+        emit(q, DV_V_LOOP, 0, 0, 0, k);
+        if (k < q->lanes && one.from >= 0 && !accs) {
+            again(q, one, k);
+        } else {
+            one.from = k == q->lanes && !first ? q->p->n : -1;
+            run(q, first ? q->main : DV_SECTION_BODY, copies, 0, k / copies);
+            one.to = q->p->n;
+        }
+        emit(q, DV_V_LOOP_END, 0, 0, 0, k);
+    }
+}
+
+static void along_rows(planner *q, int n_ops)
+{
+    int both = q->p->shape->reduce == DV_VEC_BOTH;
+    if (both)
+        start_accs(q, q->a.n_accs, q->lanes);
+    emit(q, DV_V_ROWS, 0, 0, 0, 0);
+    run(q, DV_SECTION_HOIST, 1, 0, 0);
+    if (!both)
+        start_accs(q, q->a.n_accs, q->lanes);
+    loops(q, n_ops);
+    if (!both) {
+        combine(q);
+        finish(q, 0, 1);
+    }
+    emit(q, DV_V_ROWS_END, 0, 0, 0, 0);
+    if (both) {
+        emit(q, DV_V_POINT, 0, 0, 0, 0);
+        combine(q);
+        finish(q, 0, 1);
+    }
+}
+
+static void down_columns(planner *q)
+{
+    emit(q, DV_V_POINT, 0, 0, 0, 0);
+    run(q, DV_SECTION_HOIST, 1, 0, 0);
+    for (int k = q->a.unroll * q->lanes; k >= 1; k = less(q, k)) {
+        int copies = k > q->lanes ? k / q->lanes : 1, count = k / copies;
+        emit(q, DV_V_COLS, 0, 0, 0, k);
+        start_accs(q, copies, count);
+        emit(q, DV_V_STEPS, 0, 0, 0, 0);
+        run(q, DV_SECTION_BODY, copies, 0, count);
+        emit(q, DV_V_STEPS_END, 0, 0, 0, 0);
+        emit(q, DV_V_POINT, 0, 0, 0, 0);
+        for (int i = 0; i < copies; i++)
+            finish(q, i, count);
+        emit(q, DV_V_COLS_END, 0, 0, 0, k);
+    }
+}
+
+// The operands, and the accumulators after them.
+static void take_operands(dv_vec_plan *p, dv_arena *arena)
+{
+    const dv_vec_shape *s = p->shape;
+    int given = 0, parts = s->from_acc || s->to_acc;
+    for (const dv_vec_shape *k = s; k; k = k->beside)
+        given += k->n_operands;
+    dv_vec_operand *o = DV_NEW(arena, dv_vec_operand, given + parts);
+    if (!o) {
+        p->failed = 1;
+        return;
+    }
+    p->operands = o;
+    p->n_given = given;
+    p->n_operands = given + parts;
+    for (const dv_vec_shape *k = s; k; k = k->beside)
+        for (int i = 0; i < k->n_operands; i++)
+            *o++ = k->operands[i];
+    if (parts)
+        *o = (dv_vec_operand){.inner = s->reduce == DV_VEC_OUTER,
+                              .outer = s->reduce == DV_VEC_INNER,
+                              .dtype = s->compute};
+}
+
+// The pointer that operand i is reached from; -1: none of those that there are.
+static int32_t near(const dv_vec_plan *p, int i,
+                    int (*reaches)(const dv_vec_operand *o, int64_t bytes),
+                    dv_vec_pointers *out)
+{
+    const dv_vec_operand *o = &p->operands[i];
+    for (int32_t k = 0; k < out->n && o->lead; k++) {
+        int j = out->operand[k];
+        const dv_vec_operand *x = &p->operands[j];
+        int64_t bytes = ((int64_t)o->behind - x->behind) *
+                        dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
+        if ((j + 1 == o->lead || x->lead == o->lead) && reaches(o, bytes)) {
+            out->off[i] = (int32_t)bytes;
+            return k;
+        }
+    }
+    return -1;
+}
+
+void dv_vec_point(const dv_vec_plan *p,
+                  int (*reaches)(const dv_vec_operand *o, int64_t bytes),
+                  dv_vec_pointers *out)
+{
+    out->n = 0;
+    for (int i = 0; i < p->n_operands; i++) {
+        int32_t k = near(p, i, reaches, out);
+        if (k < 0) {
+            k = out->n++;
+            out->operand[k] = (uint16_t)i;
+            out->off[i] = 0;
+        }
+        out->of[i] = (uint16_t)k;
+    }
+}
+
+void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
+                       dv_arena *arena)
+{
+    p->shape = shape;
+    take_operands(p, arena);
+}
+
+// Of several statements, how many copies go side by side, and how far behind
+// the next ones are, where accumulators leave `regs` registers: all, if there
+// are registers for them; or else the next ones begin while these are half
+// done where registers allow. Returns those that are left for values from
+// outside.
+static int pick_together(planner *q, int regs)
+{
+    enum { STEADY = 3, SPARE = 1 };
+    dv_vec_alloc *a = &q->a;
+    dv_vec_run all = {DV_SECTION_BODY, a->unroll, 0, q->lanes};
+    a->together = a->unroll;
+    int together = dv_vec_order_width(a, &all);
+    if (together + STEADY <= regs)
+        return regs - together;
+    int32_t *ops = a->after, *last = ops + a->n_vals; // not in use yet
+    int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
+    int32_t behind = (n_ops + 1) / 2;
+    int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
+    int width = dv_vec_alloc_width(a, ops, n_ops, n_ops, last);
+    while (n > 1 && n * width + STEADY > regs)
+        n /= 2;
+    while (behind < n_ops &&
+           n * dv_vec_alloc_width(a, ops, n_ops, behind, last) + STEADY > regs)
+        behind++;
+    a->together = n;
+    a->behind = behind;
+    width = dv_vec_alloc_width(a, ops, n_ops, behind, last);
+    return regs - n * width - (n == 1 ? SPARE : 0);
+}
+
+static void lay_out(planner *q)
+{
+    dv_vec_alloc *a = &q->a;
+    size_t n = (size_t)a->n_vals;
+    int32_t *ends = DV_NEW(a->arena, int32_t, n);
+    int32_t *uses = DV_NEW(a->arena, int32_t, n);
+    a->live = DV_NEW(a->arena, uint8_t, n);
+    a->outside = DV_NEW(a->arena, uint8_t, n);
+    if (!ends || !uses || !a->live || !a->outside) {
+        q->p->failed = 1;
+        return;
+    }
+    find_live(q);
+    int n_ops, accs = 0;
+    int width = body_width(q, ends, &n_ops);
+    // Side by side as often as each alone, for the same sums.
+    a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
+    a->n_accs = pick_accs(a);
+    dv_vec_alloc_init(a);
+    if (q->p->failed)
+        return;
+    for (int k = 0; k < a->n_statements; k++) {
+        int has = has_accs(a->statement[k]);
+        for (int i = 0; has && i < a->n_accs; i++)
+            a->acc[k][i] = dv_vec_alloc_home(a);
+        accs += has;
+    }
+    int most = a->isa->n_regs / 2; // leaves enough for any one operation
+    int room = a->isa->n_regs - a->unroll * width - a->n_accs * accs - 3;
+    if (a->n_statements > 1)
+        room = pick_together(q, a->isa->n_regs - a->n_accs * accs);
+    if (q->main == DV_SECTION_FAST) {
+        a->watch = dv_vec_alloc_home(a);
+        room--;
+    }
+    give_homes(q, room > most ? most : room, uses);
+    emit(q, DV_V_BEGIN, 0, 0, 0, 0);
+    load_homes(q);
+    if (q->p->shape->reduce == DV_VEC_OUTER)
+        down_columns(q);
+    else
+        along_rows(q, n_ops);
+    emit(q, DV_V_RETURN, 0, 0, 0, 0);
+    if (q->main != DV_SECTION_FAST)
+        return;
+    emit(q, DV_V_SLOW, 0, 0, 0, 0);
+    run(q, DV_SECTION_BODY, a->unroll, 0, q->lanes);
+    emit(q, DV_V_SLOW_END, 0, 0, 0, a->unroll * q->lanes);
+}
+
+void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
+                      const dv_vec_isa *isa, dv_arena *arena)
+{
+    *p = (dv_vec_plan){.shape = shape, .is64 = shape->compute == DV_F64};
+    planner q = {.p = p};
+    memset(q.reduced, -1, sizeof q.reduced);
+    q.lanes = isa->vector_bytes / (p->is64 ? 8 : 4);
+    q.a = (dv_vec_alloc){.plan = p, .isa = isa, .arena = arena};
+    for (const dv_vec_shape *s = shape; s; s = s->beside)
+        q.a.statement[q.a.n_statements++] = s;
+    q.b = (dv_vec_build){
+        .shape = shape, .arena = arena, .may_watch = isa->checks};
+    dv_vec_build_all(&q.b);
+    take_operands(p, arena);
+    if (q.b.failed || p->failed) {
+        p->failed = 1;
+        return;
+    }
+    q.a.vals = q.b.vals;
+    q.a.from = q.b.from;
+    q.a.n_vals = q.b.n;
+    q.main = q.b.most_watched > 0 ? DV_SECTION_FAST : DV_SECTION_BODY;
+    if (q.main == DV_SECTION_FAST)
+        q.a.most_watched = dv_vec_lane(&q.b, q.b.most_watched);
+    lay_out(&q);
+}

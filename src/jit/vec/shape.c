@@ -1,0 +1,332 @@
+// Shapes of vec.h's kernels: their types, whether they make sense, the bytes
+// they are found by.
+#include "base/dtype.h"
+#include "jit/host.h"
+#include "jit/vec/alloc.h"
+#include <inttypes.h>
+#include <string.h>
+
+// -- Types -------------------------------------------------------------------
+
+int dv_jit_has_vec(const dv_jit *jit)
+{
+    return dv_jit_isa(jit)->vec != NULL;
+}
+
+int dv_vec_loads(dv_dtype element, dv_dtype compute)
+{
+    if (compute == DV_F64)
+        return 1;
+    if (compute == DV_I32)
+        return element == DV_I32 || element == DV_I8;
+    return compute == DV_F32 &&
+           (element == DV_F32 || element == DV_F16 || element == DV_BF16 ||
+            element == DV_I32 || element == DV_I8);
+}
+
+int dv_vec_stores(dv_dtype element, dv_dtype compute)
+{
+    return dv_vec_stores_on(dv_isa_host(), element, compute);
+}
+
+int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
+{
+    if (compute == DV_I32)
+        return element == DV_I32 || element == DV_I8;
+    if (element == DV_F32 || element == DV_F16)
+        return 1;
+    if (element == DV_I8)
+        return compute == DV_F32;
+    if (element == DV_BF16)
+        return isa &&
+               (dv_isa_has(isa, DV_BF16) || (isa->vec && isa->vec->own_bf16));
+    return element == DV_F64 && compute == DV_F64;
+}
+
+static dv_status check_types(const dv_isa *isa, const dv_vec_shape *s,
+                             dv_diag *diag)
+{
+    dv_dtype to = (dv_dtype)s->compute;
+    if (s->compute != DV_F32 && s->compute != DV_F64 && s->compute != DV_I32)
+        return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                       "there are no kernels that compute in type %d",
+                       s->compute);
+    for (int i = 0; i < s->n_operands; i++) {
+        dv_dtype t = (dv_dtype)s->operands[i].dtype;
+        int last = i == s->n_operands - 1;
+        if (s->operands[i].dtype > DV_I8)
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "operand %d has type %d, there are 0 to %d", i,
+                           s->operands[i].dtype, (int)DV_I8);
+        if (!(last ? dv_vec_stores_on(isa, t, to) : dv_vec_loads(t, to)))
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "kernels that compute in %s do not %s %s",
+                           dv_dtype_get(to)->name, last ? "store" : "load",
+                           dv_dtype_get(t)->name);
+    }
+    return DV_OK;
+}
+
+// -- Sense -------------------------------------------------------------------
+
+static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_node *n = &s->nodes[i];
+    int ok = 1;
+    switch ((dv_vec_kind)n->kind) {
+    case DV_VEC_LOAD:
+        ok = n->arg[0] < s->n_operands;
+        break;
+    case DV_VEC_CONST:
+        break;
+    case DV_VEC_REDUCED:
+        ok = s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_ONCE;
+        break;
+    case DV_VEC_STEP:
+        ok = n->arg[0] < i && n->arg[1] < i;
+        break;
+    case DV_VEC_APPLY:
+        ok = n->fn <= DV_FN_SELECT;
+        for (int k = 0; ok && k < dv_fn_get((dv_fn)n->fn)->n_args; k++)
+            ok = n->arg[k] < i;
+        if (ok && s->compute == DV_I32 && dv_fn_get((dv_fn)n->fn)->real)
+            return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE,
+                           "%s is no function of integers",
+                           dv_fn_get((dv_fn)n->fn)->text);
+        break;
+    default:
+        ok = 0;
+    }
+    return ok ? DV_OK
+              : dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                        "node %d of %d refers to what it may not", i,
+                        s->n_nodes);
+}
+
+static dv_status check_operand(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_operand *o = &s->operands[i];
+    int64_t most = DV_VEC_MAX_STRIDE;
+    int inner = s->reduce == DV_VEC_INNER || s->reduce == DV_VEC_BOTH;
+    int outer = s->reduce == DV_VEC_OUTER || s->reduce == DV_VEC_BOTH;
+    if (o->inner < -most || o->inner > most || o->outer < -most ||
+        o->outer > most || o->ahead < -most || o->ahead > most)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "operand %d has strides %" PRId64 " and %" PRId64
+                       ", and is fetched %" PRId64 " ahead",
+                       i, o->inner, o->outer, o->ahead);
+    if ((i == s->n_operands - 1 &&
+         ((inner && o->inner) || (outer && o->outer))) ||
+        (s->reduce == DV_VEC_ONCE && o->inner))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "operand %d has strides %" PRId64 " and %" PRId64
+                       " in loops that it has no part in",
+                       i, o->inner, o->outer);
+    return DV_OK;
+}
+
+static dv_status check_lead(const dv_vec_shape *s, int i, dv_diag *diag)
+{
+    const dv_vec_operand *o = &s->operands[i];
+    const dv_vec_operand *lead = o->lead ? &s->operands[o->lead - 1] : o;
+    if (!o->lead && !o->behind)
+        return DV_OK;
+    if (!o->lead || o->lead > i || i == s->n_operands - 1 || s->beside ||
+        lead->lead || lead->dtype != o->dtype || lead->inner != o->inner ||
+        lead->outer != o->outer)
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "operand %d cannot lie behind operand %d", i,
+                       o->lead - 1);
+    return DV_OK;
+}
+
+static dv_status check_one(const dv_isa *isa, const dv_vec_shape *s,
+                           dv_diag *diag)
+{
+    if (s->n_operands < 1 || s->n_operands > DV_VEC_MAX_OPERANDS ||
+        s->n_nodes < 1 || s->n_nodes > DV_VEC_MAX_NODES)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a kernel of %d operands and %d nodes", s->n_operands,
+                       s->n_nodes);
+    if (s->reduce > DV_VEC_ONCE || s->reducer > DV_RED_PROD ||
+        s->from_acc > 1 || s->to_acc > 1 || s->value >= s->n_nodes ||
+        s->result >= s->n_nodes ||
+        ((s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_ONCE) &&
+         (s->from_acc || s->to_acc)))
+        return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                       "the kernel's options contradict each other");
+    DV_TRY(check_types(isa, s, diag));
+    for (int i = 0; i < s->n_operands; i++) {
+        DV_TRY(check_operand(s, i, diag));
+        DV_TRY(check_lead(s, i, diag));
+    }
+    for (int i = 0; i < s->n_nodes; i++)
+        DV_TRY(check_node(s, i, diag));
+    return DV_OK;
+}
+_Static_assert(DV_FN_SELECT == 24 && DV_RED_PROD == 3,
+               "the last of their kind");
+
+dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
+{
+    int n = 0, alone = !s->beside;
+    int compute = s->compute;
+    for (; s; s = s->beside) {
+        DV_TRY(check_one(isa, s, diag));
+        int may = s->reduce == DV_VEC_EACH || s->reduce == DV_VEC_INNER ||
+                  s->reduce == DV_VEC_ONCE;
+        if (++n > DV_VEC_MAX_BESIDE)
+            return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                           "more than %d statements side by side",
+                           (int)DV_VEC_MAX_BESIDE);
+        if (alone ? s->reduce == DV_VEC_ONCE
+                  : !may || s->from_acc || s->to_acc || s->compute != compute)
+            return dv_fail(diag, DV_E_SHAPE, DV_NOWHERE,
+                           "statement %d cannot be one of several", n - 1);
+    }
+    return DV_OK;
+}
+
+// -- Side by side ------------------------------------------------------------
+
+// Functions that are a few operations, on which a machine hardly waits.
+static int is_quick(dv_fn fn)
+{
+    switch (fn) {
+    case DV_FN_EXP:
+    case DV_FN_LOG:
+    case DV_FN_TANH:
+    case DV_FN_ERF:
+    case DV_FN_SIGMOID:
+    case DV_FN_SILU:
+    case DV_FN_GELU:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+// So few that each alone is unrolled as often as all together are.
+enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
+
+int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
+{
+    return dv_vec_joins_on(dv_jit_isa(jit)->vec, shape);
+}
+
+int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
+{
+    int copies = isa->most_copies ? isa->most_copies : DV_VEC_MAX_UNROLL;
+    int accs = isa->most_accs ? isa->most_accs : copies;
+    int n = 0, pointers = 0, regs = isa->n_regs - copies - STEADY;
+    for (const dv_vec_shape *s = shape; s; s = s->beside) {
+        if (++n > DV_VEC_MAX_BESIDE || s->n_nodes > FEW_NODES ||
+            (s->reduce != DV_VEC_EACH && s->reduce != DV_VEC_INNER &&
+             s->reduce != DV_VEC_ONCE) ||
+            s->from_acc || s->to_acc || s->compute != shape->compute)
+            return 0;
+        for (int i = 0; i < s->n_nodes; i++)
+            if (s->nodes[i].kind == DV_VEC_APPLY &&
+                !is_quick((dv_fn)s->nodes[i].fn))
+                return 0;
+        pointers += s->n_operands;
+        regs -= s->reduce == DV_VEC_INNER ? accs : 0;
+    }
+    return n > 1 && regs >= 0 && pointers <= MOST_POINTERS;
+}
+
+// -- Keys and names ----------------------------------------------------------
+
+enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };
+_Static_assert(sizeof(dv_vec_node) == 8 * NODE_WORDS &&
+                   sizeof(dv_vec_operand) == 8 * OPERAND_WORDS,
+               "no padding: equal shapes are equal bytes");
+
+int dv_vec_key_words(const dv_vec_shape *s)
+{
+    int n = 0;
+    for (; s; s = s->beside)
+        n += HEAD_WORDS + OPERAND_WORDS * s->n_operands +
+             NODE_WORDS * s->n_nodes;
+    return n;
+}
+
+static void key_of_one(const dv_vec_shape *s, uint64_t *out)
+{
+    out[0] = (uint64_t)s->n_operands | (uint64_t)s->n_nodes << 16 |
+             (uint64_t)s->value << 32 | (uint64_t)s->result << 48;
+    out[1] = (uint64_t)s->compute | (uint64_t)s->reduce << 8 |
+             (uint64_t)s->reducer << 16 | (uint64_t)s->from_acc << 24 |
+             (uint64_t)s->to_acc << 32 | (uint64_t) !!s->beside << 40;
+    memcpy(out + HEAD_WORDS, s->operands, s->n_operands * sizeof *s->operands);
+    memcpy(out + HEAD_WORDS + OPERAND_WORDS * s->n_operands, s->nodes,
+           s->n_nodes * sizeof *s->nodes);
+}
+
+void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
+{
+    for (; s; s = s->beside) {
+        key_of_one(s, out);
+        out += HEAD_WORDS + OPERAND_WORDS * s->n_operands +
+               NODE_WORDS * s->n_nodes;
+    }
+}
+
+// The distance from row to row: none, or any. Then what a plan needs of the
+// others.
+static void reduce_key(uint64_t *key, int plans)
+{
+    for (int more = 1; more;) {
+        int n_operands = (int)(key[0] & 65535),
+            n_nodes = (int)(key[0] >> 16 & 65535);
+        more = (int)(key[1] >> 40 & 1);
+        key += HEAD_WORDS;
+        for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
+            key[1] = key[1] != 0; // outer
+            if (!plans)
+                continue;
+            key[0] = key[0] < 3 ? key[0] : 3; // inner: 0, 1, 2, or any
+            key[2] = 0;                       // ahead
+        }
+        key += NODE_WORDS * n_nodes;
+    }
+}
+
+void dv_vec_row_key(uint64_t *key)
+{
+    reduce_key(key, 0);
+}
+
+void dv_vec_plan_key(uint64_t *key)
+{
+    reduce_key(key, 1);
+}
+
+static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};
+
+// Of each statement, the functions in the order of the nodes, as far as they
+// fit.
+void dv_vec_name(const uint64_t *key, char *out, size_t size)
+{
+    dv_text t = {0};
+    dv_put(&t, "vec_%s", dv_dtype_get((dv_dtype)(key[1] & 255))->name);
+    for (int more = 1; more;) {
+        int n_operands = (int)(key[0] & 65535),
+            n_nodes = (int)(key[0] >> 16 & 65535);
+        const uint64_t *node = key + HEAD_WORDS + OPERAND_WORDS * n_operands;
+        more = (int)(key[1] >> 40 & 1);
+        dv_put(&t, "_%s", reduces[key[1] >> 8 & 7]);
+        for (int i = 0; i < n_nodes; i++, node += NODE_WORDS) {
+            dv_vec_node n;
+            memcpy(&n, node, sizeof n);
+            if (n.kind == DV_VEC_APPLY)
+                dv_put(&t, "_%s", dv_fn_get((dv_fn)n.fn)->text);
+        }
+        key = node;
+    }
+    size_t len = t.len < size - 1 ? t.len : size - 1;
+    if (t.at)
+        memcpy(out, t.at, len);
+    out[t.at ? len : 0] = 0;
+    dv_text_free(&t);
+}

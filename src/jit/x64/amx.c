@@ -1,0 +1,330 @@
+// Products of bf16 and i8 with tiles of 16 rows of 64 bytes:
+//
+//           B0     B1      6, 7: 16 words of k by 16 columns each
+//   A0   [  0  ][  1  ]    4, 5: 16 rows by 16 words of k each
+//   A1   [  2  ][  3  ]    0 to 3: sums of 16 rows by 16 columns
+//
+// Operands are packed so that the tiles of a step lie one after the other
+// (pairs.c). Tiles of fewer rows and columns are told so, and touch no more of
+// C. Sums that are scaled or have a bias go through the stack and on from
+// there as a tile of vectors, those that become bf16 as pairs of vectors.
+#include "jit/x64/kept.h"
+#include "jit/x64/pairs.h"
+
+enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
+enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
+enum {
+    X_WIDE = X_BATCH,  // 64: from row to row of a packed tile
+    X_LDC = X_N,       // of C
+    X_CSOON = X_ABASE, // the row of C that is asked for
+    X_WAS = X_BT       // the stack, while sums are on it
+};
+// Where X_NEXT is: the panel of columns that is read after this one.
+
+static const dv_x_more none = {0};
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int sums_of(int i, int j)
+{
+    return 2 * i + j;
+}
+
+void dv_x_tiles_set(dv_x *g, int rows, int cols)
+{
+    unsigned char c[BYTES] = {1}; // the palette; bytes at 16 on, rows at 48 on
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j * SIDE < cols; j++) {
+            int r = min_int(rows - i * SIDE, SIDE);
+            int bytes = 4 * min_int(cols - j * SIDE, SIDE);
+            c[16 + 2 * sums_of(i, j)] = (unsigned char)bytes;
+            c[48 + sums_of(i, j)] = (unsigned char)r;
+            c[16 + 2 * (A_TILE + i)] = BYTES;
+            c[48 + A_TILE + i] = (unsigned char)r;
+            c[16 + 2 * (B_TILE + j)] = (unsigned char)bytes;
+            c[48 + B_TILE + j] = SIDE;
+        }
+    int at = dv_x_constant(g, c, BYTES);
+    dv_x_emit(g->code, DV_X_ldtilecfg, 16, 0, 0, dv_x_mem(DV_X_RIP, 0), none);
+    dv_x_fix_constant(g, at, BYTES);
+}
+
+typedef struct product {
+    dv_x_prod p; // as the end of a tile sees it
+    int steps;   // of k
+    int nt;      // tiles of B
+    dv_x_insn op;
+    int direct; // C is what the tiles are, stored as they are
+    int from_c; // they start with what is there
+    int halves; // C is bf16
+    int next;   // lines to ask for with every step of whole tiles
+} product;
+
+static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
+                        int row)
+{
+    dv_x_rm m = dv_x_mem(base, off);
+    m.index = (int8_t)row;
+    dv_x_emit(g->code, op, 16, t, 0, m, none);
+}
+
+// -- Along k -----------------------------------------------------------------
+
+static void multiply(dv_x *g, const product *w, int i, int j)
+{
+    dv_x_emit(g->code, w->op, 16, sums_of(i, j), B_TILE + j,
+              dv_x_reg(A_TILE + i), none);
+}
+
+static void load_a(dv_x *g, int i)
+{
+    tile_memory(g, DV_X_tileload, A_TILE + i, X_AT, i * TILE, X_WIDE);
+}
+
+static void load_b(dv_x *g, int j)
+{
+    tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
+}
+
+// What is read next, from memory. Tiles themselves are loaded as fast as they
+// are multiplied, from L2 almost: asking for those costs more than it saves.
+static void ask_for_next(dv_x *g, const product *w)
+{
+    for (int i = 0; i < w->next; i++)
+        dv_x_prefetch(g, DV_X_prefetch1, X_NEXT, i * LINE);
+    dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
+}
+
+static void add_rows_of_c(dv_x *g, const product *w, int reg, int rows)
+{
+    dv_x_add(g, reg, rows * w->p.ldc);
+    dv_x_noted(g, DV_X_LDC, rows, rows * w->p.ldc, 0);
+}
+
+// C's lines come from far, and every tile has its own.
+static void ask_for_c(dv_x *g, const product *w, int n)
+{
+    int bytes = w->nt * BYTES / (w->halves ? 2 : 1);
+    for (int i = 0; i < n; i++) {
+        for (int off = 0; off < bytes; off += LINE)
+            dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+        add_rows_of_c(g, w, X_CSOON, 1);
+    }
+}
+
+static void step(dv_x *g, const product *w, int rows, int rows_of_c)
+{
+    int two = rows > SIDE, wide = w->nt > 1;
+    load_a(g, 0);
+    load_b(g, 0);
+    if (wide)
+        load_b(g, 1);
+    if (two)
+        load_a(g, 1);
+    if (rows == ROWS)
+        ask_for_next(g, w);
+    ask_for_c(g, w, rows_of_c);
+    for (int i = 0; i <= two; i++)
+        for (int j = 0; j <= wide; j++)
+            multiply(g, w, i, j);
+    dv_x_add(g, X_AT, (int64_t)rows * BYTES);
+    dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
+}
+
+// -- The end of a tile -------------------------------------------------------
+
+// Each of the tiles of sums to or from rows of C.
+static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
+{
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++) {
+            int64_t off = i * SIDE * w->p.ldc + j * BYTES;
+            tile_memory(g, op, sums_of(i, j), X_C, off, X_LDC);
+            dv_x_noted(g, DV_X_LDC, i * SIDE, off, 0);
+        }
+}
+
+static void start(dv_x *g, const product *w, int rows)
+{
+    if (w->from_c) {
+        all_sums(g, w, rows, DV_X_tileload);
+        return;
+    }
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++)
+            dv_x_emit(g->code, DV_X_tilezero, 16, sums_of(i, j), 0, dv_x_reg(0),
+                      none);
+}
+
+// The sums as rows on the stack, each in lines of its own.
+static void to_stack(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    dv_x_mov(g, X_WAS, X_SP);
+    dv_x_add(g, X_SP, -rows * row);
+    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_SP),
+              (dv_x_more){.imm = -LINE});
+    dv_x_set(g, X_AT, row);
+    for (int i = 0; i * SIDE < rows; i++)
+        for (int j = 0; j < w->nt; j++)
+            tile_memory(g, DV_X_tilestore, sums_of(i, j), X_SP,
+                        i * SIDE * row + j * BYTES, X_AT);
+}
+
+// Through the stack into vectors, a few rows at a time.
+static void finish(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    to_stack(g, w, rows);
+    if (w->p.n_v % SIDE)
+        dv_x_set_part(g, w->p.n_v % SIDE);
+    for (int r = 0; r < rows; r += GROUP) {
+        dv_x_tile t = {min_int(rows - r, GROUP), w->p.n_v, w->nt, 1};
+        for (int i = 0; i < t.rows * t.nv; i++)
+            dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
+        dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
+        add_rows_of_c(g, w, X_C, t.rows);
+        if (w->p.bias == 1)
+            dv_x_add(g, X_BIAS, (int64_t)t.rows * 4);
+    }
+    dv_x_mov(g, X_SP, X_WAS);
+}
+
+// The same into rows of bf16.
+static void finish_halves(dv_x *g, const product *w, int rows)
+{
+    int row = w->nt * BYTES;
+    to_stack(g, w, rows);
+    for (int r = 0; r < rows; r++) {
+        int v = r % GROUP;
+        dv_x_load(g, v, X_SP, r * row + row - BYTES, 0); // the upper half
+        dv_x_vvm(g, DV_X_vcvt2bf16, v, v, X_SP, r * row);
+        dv_x_emit_m(g->code, DV_X_vmovups_s, row / 2, v, 0, X_C, r * w->p.ldc);
+        dv_x_noted(g, DV_X_LDC, r, r * w->p.ldc, row / 2 == 64 ? 6 : 0);
+    }
+    add_rows_of_c(g, w, X_C, rows);
+    dv_x_mov(g, X_SP, X_WAS);
+}
+
+static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
+{
+    if (n > 1)
+        dv_x_set(g, X_K, n);
+    size_t top = g->code->n;
+    if (n > 0)
+        step(g, w, rows, rows_of_c);
+    if (n > 1)
+        dv_x_again(g, X_K, top);
+}
+
+// All of k; the last steps ask for C, some rows each, so that it is still near
+// when they are done.
+static void along_k(dv_x *g, const product *w, int rows)
+{
+    int each = (rows + w->steps - 1) / w->steps;
+    int late = (rows + each - 1) / each;
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    dv_x_mov(g, X_CSOON, X_C);
+    start(g, w, rows);
+    steps(g, w, rows, w->steps - late, 0);
+    steps(g, w, rows, late, each);
+}
+
+static void write_tile(dv_x *g, const product *w, int rows)
+{
+    along_k(g, w, rows);
+    dv_x_add(g, X_A, (int64_t)w->steps * rows * BYTES);
+    if (w->halves) {
+        finish_halves(g, w, rows);
+    } else if (w->direct) {
+        all_sums(g, w, rows, DV_X_tilestore);
+        add_rows_of_c(g, w, X_C, rows);
+    } else {
+        finish(g, w, rows);
+    }
+}
+
+// All that its code depends on but the stride of C.
+static dv_x_key key_of(const product *w, int rows)
+{
+    const uint64_t mine = UINT64_MAX - 1; // neither tile.c's nor dot.c's
+    return (dv_x_key){
+        {(uint64_t)w->steps << 32 | (uint32_t)rows,
+         (uint64_t)w->p.n_v << 32 | (uint32_t)w->nt,
+         (uint64_t)w->op << 32 | (uint32_t)w->next,
+         (uint64_t)w->p.alpha << 24 | (uint64_t)w->p.beta << 16 |
+             (uint64_t)w->p.bias << 8 | (uint64_t)(w->from_c != 0) << 3 |
+             (uint64_t)(w->p.relu != 0) << 2 | (uint64_t)(w->direct != 0) << 1 |
+             (uint64_t)(w->halves != 0),
+         0, mine}};
+}
+
+// `rows` rows at X_A and X_C, which are moved on.
+static void tile(dv_x *g, const product *w, int rows)
+{
+    const int64_t strides[DV_X_STRIDES] = {[DV_X_LDC] = w->p.ldc};
+    dv_x_key key = key_of(w, rows);
+    if (dv_x_piece_copy(g, &key, strides))
+        return;
+    write_tile(g, w, rows);
+    dv_x_piece_keep(g);
+}
+
+// -- Entry -------------------------------------------------------------------
+
+static product product_of(const dv_gemm_shape *s)
+{
+    int es = s->dtype == DV_I8 ? 1 : 2;
+    product w = {.p = {.n_s = s->m, .n_v = s->n, .batch = 1}};
+    w.halves = s->ctype == DV_BF16;
+    w.p.ldc = s->ldc * (w.halves ? 2 : 4);
+    w.p.alpha = s->alpha;
+    w.p.beta = s->beta;
+    w.p.bias = !s->bias ? 0 : s->bias == DV_BIAS_M ? 1 : 2;
+    w.p.relu = s->relu;
+    w.steps = (int)(((int64_t)s->k * es + BYTES - 1) / BYTES);
+    w.nt = (s->n + SIDE - 1) / SIDE;
+    w.op = s->dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
+    if (s->next_b && s->m >= 2 * ROWS)
+        w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
+    w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
+               !s->bias && !s->relu;
+    // In all of them alike: what is done to sums changes none.
+    w.from_c = s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ONE && !w.halves;
+    if (w.from_c)
+        w.p.beta = DV_SCALE_ZERO;
+    return w;
+}
+
+void dv_x_tiles_gemm(dv_x *g, const dv_gemm_shape *s)
+{
+    product w = product_of(s);
+    int many = s->m / ROWS, rest = s->m % ROWS;
+    dv_x_enter(g, 1u << X_M | 1u << X_LDC | 1u << X_BIAS | 1u << X_NEXT |
+                      1u << X_CSOON);
+    if (s->bias)
+        dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
+    dv_x_set(g, X_WIDE, BYTES);
+    dv_x_set(g, X_LDC, w.p.ldc);
+    if (w.next)
+        dv_x_lea(g, X_NEXT, X_B, (int64_t)w.steps * w.nt * TILE);
+    if (many) {
+        dv_x_tiles_set(g, ROWS, s->n);
+        if (many > 1)
+            dv_x_set(g, X_M, many);
+        size_t top = g->code->n;
+        tile(g, &w, ROWS);
+        if (many > 1)
+            dv_x_again(g, X_M, top);
+    }
+    if (rest) {
+        dv_x_tiles_set(g, rest, s->n);
+        tile(g, &w, rest);
+    }
+    dv_x_emit(g->code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), none);
+    dv_x_leave(g);
+}

@@ -1,0 +1,155 @@
+// Narrow elements to wide ones and back: f16 and bf16 to f32, i8 to i32, and
+// f32 to f16 or bf16, rounded to nearest even. Eight at a time, in vectors of
+// 32 bytes on any machine; the last eight of a row overlap those before, and
+// fewer than eight come one by one.
+#include "jit/x64/gen.h"
+
+enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
+enum { EIGHT = 8, FULL = 32, HALF = 16 };
+enum { V_COUNT = 8, V_ONE, V_LESS, V_ABS, V_INF, V_NAN };
+
+typedef struct convert {
+    int type, narrow; // the narrow type; is that where to?
+    int es;           // its size
+} convert;
+
+static const dv_x_more none = {0};
+
+static void op(dv_x *g, dv_x_insn insn, int a, int b, int c)
+{
+    dv_x_emit(g->code, insn, FULL, a, b, dv_x_reg(c), none);
+}
+
+static void set_all(dv_x *g, int v, uint32_t word)
+{
+    uint32_t words[EIGHT];
+    for (int i = 0; i < EIGHT; i++)
+        words[i] = word;
+    dv_x_load_constant(g, v, FULL, dv_x_constant(g, words, FULL));
+}
+
+static void set_constants(dv_x *g, const convert *c)
+{
+    if (c->type != DV_BF16)
+        return;
+    uint32_t count[4] = {16}; // of bits to shift by
+    dv_x_load_constant(g, V_COUNT, HALF, dv_x_constant(g, count, HALF));
+    if (!c->narrow)
+        return;
+    set_all(g, V_ONE, 1);
+    set_all(g, V_LESS, 0x7fff);
+    set_all(g, V_ABS, 0x7fffffff);
+    set_all(g, V_INF, 0x7f800000);
+    set_all(g, V_NAN, 0x7fc0);
+}
+
+// -- Eight of them, in register 0 --------------------------------------------
+
+static dv_x_insn widening(const convert *c)
+{
+    return c->type == DV_F16    ? DV_X_vcvtph2ps
+           : c->type == DV_BF16 ? DV_X_vpmovzxwd
+                                : DV_X_vpmovsxbd;
+}
+
+static void widen(dv_x *g, const convert *c, dv_x_rm from)
+{
+    dv_x_emit(g->code, widening(c), FULL, 0, 0, from, none);
+    if (c->type == DV_BF16)
+        op(g, DV_X_vpslld, 0, 0, V_COUNT);
+}
+
+// Add a little less than half a unit, and one more if the last bit that stays
+// is set. What is no number stays none.
+static void round_bf16(dv_x *g)
+{
+    op(g, DV_X_vpsrld, 1, 0, V_COUNT);
+    op(g, DV_X_vpand, 1, 1, V_ONE);
+    op(g, DV_X_vaddi32, 1, 1, V_LESS);
+    op(g, DV_X_vaddi32, 1, 1, 0);
+    op(g, DV_X_vpsrld, 1, 1, V_COUNT);
+    op(g, DV_X_vpand, 2, 0, V_ABS);
+    op(g, DV_X_vpcmpgtd, 2, 2, V_INF);
+    op(g, DV_X_vpand, 2, 2, V_NAN);
+    op(g, DV_X_vpor, 1, 1, 2);
+    dv_x_emit(g->code, DV_X_vextract128, FULL, 1, 0, dv_x_reg(2),
+              (dv_x_more){.imm = 1});
+    dv_x_emit(g->code, DV_X_vpackusdw, HALF, 0, 1, dv_x_reg(2), none);
+}
+
+// Into the low half of the register.
+static void narrow(dv_x *g, const convert *c)
+{
+    if (c->type == DV_F16) // rounding 0 is to nearest even
+        dv_x_emit(g->code, DV_X_vcvtps2ph, FULL, 0, 0, dv_x_reg(0), none);
+    else
+        round_bf16(g);
+}
+
+static void eight(dv_x *g, const convert *c, int64_t from, int64_t to)
+{
+    if (!c->narrow) {
+        widen(g, c, dv_x_mem(X_S, from));
+        dv_x_store(g, 0, X_D, to, 0);
+        return;
+    }
+    dv_x_load(g, 0, X_S, from, 0);
+    narrow(g, c);
+    dv_x_emit(g->code, DV_X_vmovups_s, HALF, 0, 0, dv_x_mem(X_D, to), none);
+}
+
+// n < 8 of them.
+static void few(dv_x *g, const convert *c, int n)
+{
+    dv_x_insn put = c->es == 1 ? DV_X_vpinsrb : DV_X_vpinsrw;
+    if (c->narrow) {
+        dv_x_load_n(g, 0, X_S, 0, FULL, n, 0);
+        narrow(g, c);
+        for (int i = 0; i < n; i++)
+            dv_x_emit(g->code, DV_X_vpextrw, HALF, 0, 0,
+                      dv_x_mem(X_D, i * c->es), (dv_x_more){.imm = i});
+        return;
+    }
+    dv_x_zero(g, 0);
+    for (int i = 0; i < n; i++)
+        dv_x_emit(g->code, put, HALF, 0, 0, dv_x_mem(X_S, i * c->es),
+                  (dv_x_more){.imm = i});
+    widen(g, c, dv_x_reg(0));
+    dv_x_store_n(g, 0, X_D, 0, FULL, n, 1);
+}
+
+// -- Rows --------------------------------------------------------------------
+
+static void row(dv_x *g, const convert *c, int cols)
+{
+    int many = cols / EIGHT, rest = cols % EIGHT;
+    int64_t in = c->narrow ? 4 : c->es, out = c->narrow ? c->es : 4;
+    dv_x_mov(g, X_S, X_SRC);
+    dv_x_mov(g, X_D, X_DST);
+    if (!many) {
+        few(g, c, rest);
+        return;
+    }
+    dv_x_set(g, X_J, many);
+    size_t top = g->code->n;
+    eight(g, c, 0, 0);
+    dv_x_add(g, X_S, EIGHT * in);
+    dv_x_add(g, X_D, EIGHT * out);
+    dv_x_again(g, X_J, top);
+    if (rest)
+        eight(g, c, (rest - EIGHT) * in, (rest - EIGHT) * out);
+}
+
+void dv_x_convert(dv_x *g, const dv_move_shape *s)
+{
+    convert c = {s->dtype, s->move == DV_MOVE_NARROW,
+                 dv_dtype_get((dv_dtype)s->dtype)->size_bytes};
+    int64_t in = c.narrow ? 4 : c.es, out = c.narrow ? c.es : 4;
+    set_constants(g, &c);
+    dv_x_set(g, X_I, s->rows);
+    size_t top = g->code->n;
+    row(g, &c, s->cols);
+    dv_x_add(g, X_SRC, s->lds * in);
+    dv_x_add(g, X_DST, s->ldd * out);
+    dv_x_again(g, X_I, top);
+}

@@ -1,0 +1,314 @@
+// Tiles of dot products: rows of A by 4 (f64: 2) of B, one accumulator a
+// result.
+//
+//   a0 [ k k k k ... ]     acc(i, j) += a(i) * b(j), lane by lane
+//   b0 [ k k k k ... ]     C[i][0..4] = sums over the lanes of acc(i, 0..4)
+//
+// A rest of k is read in parts, whose other lanes are zero in both operands.
+#include "jit/x64/kept.h"
+#include "jit/x64/tile.h"
+
+enum { STEPS = 2, GROUP = 4 };
+
+typedef struct dots {
+    const dv_gemm_shape *s;
+    int rows, cols; // of the tile at hand
+    int64_t strides[DV_X_STRIDES];
+    int acc, tmp; // first registers; sums need low ones
+    int most_rows, most_cols;
+} dots;
+
+static const dv_x_more none = {0};
+
+static int acc_of(const dots *d, int i, int j)
+{
+    return d->acc + i * GROUP + j;
+}
+
+// A vector of row i of A, or of row j of B. Strides are in bytes.
+static void load_a(dots *d, dv_x *g, int v, int i, int64_t at, int part)
+{
+    int64_t off = i * d->strides[DV_X_LD_S] + at;
+    dv_x_load(g, v, X_AT, off, part);
+    dv_x_noted(g, DV_X_LD_S, i, off, dv_x_unit(g));
+}
+
+static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
+{
+    int64_t off = j * d->strides[DV_X_LD_V] + at;
+    dv_x_load(g, v, X_BT, off, part);
+    dv_x_noted(g, DV_X_LD_V, j, off, dv_x_unit(g));
+}
+
+// The same of whole numbers, whose products take a register.
+static void int_step(dots *d, dv_x *g, int64_t at)
+{
+    int a = d->tmp, t = d->tmp + 1;
+    for (int i = 0; i < d->rows; i++) {
+        load_a(d, g, a, i, at, 0);
+        for (int j = 0; j < d->cols; j++) {
+            int64_t off = j * d->strides[DV_X_LD_V] + at;
+            dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, off);
+            dv_x_noted(g, DV_X_LD_V, j, off, dv_x_unit(g));
+            dv_x_vvv(g, DV_X_vaddi32, acc_of(d, i, j), acc_of(d, i, j), t);
+        }
+    }
+}
+
+// Multiply-adds of the vector of k that is `at` bytes on.
+static void step(dots *d, dv_x *g, int64_t at)
+{
+    int b = d->tmp + d->rows;
+    if (g->ints) {
+        int_step(d, g, at);
+        return;
+    }
+    for (int i = 0; i < d->rows; i++)
+        load_a(d, g, d->tmp + i, i, at, 0);
+    for (int j = 0; j < d->cols; j++) {
+        load_b(d, g, b, j, at, 0);
+        for (int i = 0; i < d->rows; i++)
+            dv_x_vvv(g, DV_XF(g, vfma), acc_of(d, i, j), d->tmp + i, b);
+    }
+}
+
+// The rest of k. Registers are few: the mask takes one.
+static void part_step(dots *d, dv_x *g, int64_t at)
+{
+    int a = d->tmp, b = d->tmp + 1;
+    dv_x_set_part(g, d->s->k % g->lanes);
+    for (int i = 0; i < d->rows; i++) {
+        load_a(d, g, a, i, at, 1);
+        for (int j = 0; j < d->cols; j++) {
+            load_b(d, g, b, j, at, 1);
+            dv_x_mul_add(g, acc_of(d, i, j), a, b, b);
+        }
+    }
+}
+
+// Turns of the loop over k; one alone is none.
+static int turns_of(const dv_x *g, const dv_gemm_shape *s)
+{
+    int turns = s->k / g->lanes / STEPS;
+    return turns > 1 ? turns : 0;
+}
+
+static void along_k(dots *d, dv_x *g)
+{
+    const dv_gemm_shape *s = d->s;
+    int vectors = s->k / g->lanes, turns = turns_of(g, s);
+    int64_t turn = (int64_t)STEPS * g->vb;
+    if (turns) {
+        dv_x_set(g, X_K, turns);
+        size_t top = g->code->n;
+        for (int i = 0; i < STEPS; i++)
+            step(d, g, (int64_t)i * g->vb);
+        dv_x_add(g, X_AT, turn);
+        dv_x_add(g, X_BT, turn);
+        dv_x_again(g, X_K, top);
+    }
+    int left = vectors - turns * STEPS;
+    for (int i = 0; i < left; i++)
+        step(d, g, (int64_t)i * g->vb);
+    if (s->k % g->lanes)
+        part_step(d, g, (int64_t)left * g->vb);
+    if (s->batch > 1) {
+        dv_x_add(g, X_AT, d->strides[DV_X_HOP_S]);
+        dv_x_noted(g, DV_X_HOP_S, 1, d->strides[DV_X_HOP_S], 0);
+        dv_x_add(g, X_BT, d->strides[DV_X_HOP_V]);
+        dv_x_noted(g, DV_X_HOP_V, 1, d->strides[DV_X_HOP_V], 0);
+    }
+}
+
+// -- The end of a tile -------------------------------------------------------
+
+static void short_op(dv_x *g, dv_x_insn op, int vl, int a, int b, int c)
+{
+    dv_x_emit(g->code, op, vl, a, b, dv_x_reg(c), none);
+}
+
+static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
+{
+    dv_x_emit(g->code, op, vl, from, 0, dv_x_reg(to), (dv_x_more){.imm = 1});
+}
+
+// Sum the lanes of a row's accumulators into the first 16 bytes of d->tmp.
+static void sum_lanes(dots *d, dv_x *g, int i)
+{
+    int a[GROUP], t = d->tmp;
+    for (int j = 0; j < GROUP; j++) { // missing columns repeat one there is
+        a[j] = acc_of(d, i, j < d->cols ? j : 0);
+        if (!g->masks)
+            continue;
+        extract(g, DV_X_vextract256, 64, t + j, a[j]);
+        short_op(g, DV_XI(g, vadd), 32, t + j, t + j, a[j]);
+        a[j] = t + j;
+    }
+    short_op(g, DV_XI(g, vhadd), 32, t, a[0], a[1]);
+    if (g->es == 4) {
+        short_op(g, DV_XI(g, vhadd), 32, t + 1, a[2], a[3]);
+        short_op(g, DV_XI(g, vhadd), 32, t, t, t + 1);
+    }
+    extract(g, DV_X_vextract128, 32, t + 1, t);
+    short_op(g, DV_XI(g, vadd), 16, t, t, t + 1);
+}
+
+static void finish_row(dots *d, dv_x *g, int i)
+{
+    const dv_gemm_shape *s = d->s;
+    int t = d->tmp, v = t + 1, f = t + 2;
+    int64_t off = i * d->strides[DV_X_LDC];
+    // Part vectors of 16 bytes count in themselves.
+    int unit = g->masks && d->cols * g->es < 16 ? 4 : 0;
+    sum_lanes(d, g, i);
+    if (s->alpha == DV_SCALE_ANY) {
+        dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
+        short_op(g, DV_XI(g, vmul), 16, t, t, f);
+    }
+    if (s->beta != DV_SCALE_ZERO) {
+        dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
+        dv_x_noted(g, DV_X_LDC, i, off, unit);
+    }
+    if (s->beta == DV_SCALE_ANY)
+        dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
+    if (s->beta == DV_SCALE_ANY && g->ints)
+        short_op(g, DV_X_vmuli32, 16, v, v, f);
+    if (s->beta == DV_SCALE_ONE || (s->beta == DV_SCALE_ANY && g->ints))
+        short_op(g, DV_XI(g, vadd), 16, t, t, v);
+    else if (s->beta == DV_SCALE_ANY)
+        short_op(g, DV_XF(g, vfma), 16, t, v, f);
+    if (s->bias == DV_BIAS_N)
+        dv_x_load_n(g, v, X_BIAS, 0, 16, d->cols, v);
+    if (s->bias == DV_BIAS_M)
+        dv_x_splat(g, v, X_BIAS, (int64_t)i * g->es);
+    if (s->bias)
+        short_op(g, DV_XI(g, vadd), 16, t, t, v);
+    if (s->relu) {
+        dv_x_zero(g, v);
+        short_op(g, DV_XI(g, vmax), 16, t, v, t); // -0 stays
+        if (!g->ints)
+            short_op(g, DV_XF(g, vadd), 16, t, t, v);
+    }
+    dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
+    dv_x_noted(g, DV_X_LDC, i, off, unit);
+}
+
+static void write_tile(dots *d, dv_x *g)
+{
+    for (int i = 0; i < d->rows; i++)
+        for (int j = 0; j < d->cols; j++)
+            dv_x_zero(g, acc_of(d, i, j));
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    if (d->s->batch > 1)
+        dv_x_set(g, X_BATCH, d->s->batch);
+    size_t top = g->code->n;
+    along_k(d, g);
+    if (d->s->batch > 1)
+        dv_x_again(g, X_BATCH, top);
+    for (int i = 0; i < d->rows; i++)
+        finish_row(d, g, i);
+}
+
+// All that its code depends on but strides.
+static dv_x_key key_of(const dots *d, const dv_x *g)
+{
+    const uint64_t mine = UINT64_MAX; // no tile of tile.c has it
+    const dv_gemm_shape *s = d->s;
+    return (dv_x_key){{(uint64_t)s->k << 32 | (uint32_t)s->batch,
+                       (uint64_t)d->rows << 48 | (uint64_t)d->cols << 32,
+                       (uint64_t)s->alpha << 24 | (uint64_t)s->beta << 16 |
+                           (uint64_t)s->bias << 8 | s->relu,
+                       (uint64_t)g->vb << 8 | (uint64_t)(g->ints != 0) << 1 |
+                           (uint64_t)(g->es == 8),
+                       0, mine}};
+}
+
+// The tile at X_A, X_B, X_C.
+static void tile(dots *d, dv_x *g)
+{
+    dv_x_key key = key_of(d, g);
+    if (dv_x_piece_copy(g, &key, d->strides))
+        return;
+    write_tile(d, g);
+    dv_x_piece_keep(g);
+}
+
+// -- Loops over tiles --------------------------------------------------------
+
+static void down(dots *d, dv_x *g)
+{
+    const dv_gemm_shape *s = d->s;
+    int many = s->m / d->most_rows, rest = s->m % d->most_rows;
+    if (many) {
+        dv_x_set(g, X_M, many);
+        size_t top = g->code->n;
+        d->rows = d->most_rows;
+        tile(d, g);
+        dv_x_add(g, X_A, d->rows * s->lda * g->es);
+        dv_x_add(g, X_C, d->rows * s->ldc * g->es);
+        if (s->bias == DV_BIAS_M)
+            dv_x_add(g, X_BIAS, (int64_t)d->rows * g->es);
+        dv_x_again(g, X_M, top);
+    }
+    d->rows = rest;
+    if (rest)
+        tile(d, g);
+}
+
+static void next_across(dots *d, dv_x *g)
+{
+    const dv_gemm_shape *s = d->s;
+    dv_x_add(g, X_B, d->cols * s->ldb * g->es);
+    dv_x_add(g, X_CBASE, (int64_t)d->cols * g->es);
+    dv_x_mov(g, X_C, X_CBASE);
+    dv_x_mov(g, X_A, X_ABASE);
+    if (s->bias == DV_BIAS_M)
+        dv_x_mov(g, X_BIAS, X_BIASBASE);
+    if (s->bias == DV_BIAS_N)
+        dv_x_add(g, X_BIAS, (int64_t)d->cols * g->es);
+}
+
+// Rows as far apart as offsets reach.
+static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
+{
+    enum { FAR = 1 << 30 };
+    dots d = {.s = s, .acc = g->masks ? 8 : 0, .tmp = g->masks ? 0 : 12};
+    int64_t widest = s->lda > s->ldc ? s->lda : s->ldc, es = g->es;
+    int64_t done = (int64_t)turns_of(g, s) * STEPS * g->vb;
+    d.strides[DV_X_LD_S] = s->lda * es;
+    d.strides[DV_X_LD_V] = s->ldb * es;
+    d.strides[DV_X_LDC] = s->ldc * es;
+    if (s->batch > 1) {
+        d.strides[DV_X_HOP_S] = s->stride_a * es - done;
+        d.strides[DV_X_HOP_V] = s->stride_b * es - done;
+    }
+    d.most_rows = widest * g->es * 6 > FAR ? 1 : g->masks ? 6 : 3;
+    d.most_cols = s->ldb * g->es * GROUP > FAR ? 1 : 16 / g->es;
+    return d;
+}
+
+void dv_x_dot(dv_x *g, const dv_gemm_shape *s)
+{
+    dots d = dots_of(g, s);
+    int many = s->n / d.most_cols, rest = s->n % d.most_cols;
+    dv_x_enter(g, ~0u);
+    if (s->bias)
+        dv_x_get(g, X_BIAS, X_ARGS, offsetof(dv_gemm_args, bias));
+    dv_x_mov(g, X_ABASE, X_A);
+    dv_x_mov(g, X_CBASE, X_C);
+    if (s->bias == DV_BIAS_M)
+        dv_x_mov(g, X_BIASBASE, X_BIAS);
+    if (many) {
+        dv_x_set(g, X_N, many);
+        size_t top = g->code->n;
+        d.cols = d.most_cols;
+        down(&d, g);
+        next_across(&d, g);
+        dv_x_again(g, X_N, top);
+    }
+    d.cols = rest;
+    if (rest)
+        down(&d, g);
+    dv_x_leave(g);
+}

@@ -1,0 +1,386 @@
+// Shared parts of the generators; gen.h says what they do.
+#include "jit/x64/gen.h"
+
+static const dv_x_more none = {0};
+
+// Constants and who reads them are there once they are counted.
+void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
+{
+    memset(g, 0, offsetof(dv_x, fixes));
+    g->code = code;
+    g->vb = vb;
+    g->es = es;
+    g->lanes = vb / es;
+    g->masks = vb == 64;
+    g->n_regs = g->masks ? 32 : 16;
+}
+
+void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es)
+{
+    dv_x_start_vb(g, code, isa->vector_bytes, es);
+    g->l1_bytes = isa->l1_bytes;
+}
+
+void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c)
+{
+    dv_x_emit_3(g->code, op, g->vb, a, b, c);
+}
+
+void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off)
+{
+    dv_x_emit_m(g->code, op, g->vb, a, b, base, off);
+}
+
+void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
+{
+    if (g->dot) {
+        dv_x_vvv(g, (dv_x_insn)g->dot, acc, b, a);
+        return;
+    }
+    if (!g->ints) {
+        dv_x_vvv(g, DV_XF(g, vfma), acc, a, b);
+        return;
+    }
+    dv_x_vvv(g, DV_X_vmuli32, tmp, a, b);
+    dv_x_vvv(g, DV_X_vaddi32, acc, acc, tmp);
+}
+
+// Clearing the low part clears all of a register.
+void dv_x_zero(dv_x *g, int v)
+{
+    dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
+}
+
+void dv_x_splat(dv_x *g, int v, int base, int64_t off)
+{
+    dv_x_vvm(g, DV_XF(g, vsplat), v, 0, base, off);
+}
+
+void dv_x_scale(dv_x *g, int v, size_t off)
+{
+    if (g->es == 8) {
+        dv_x_splat(g, v, X_ARGS, (int64_t)off);
+        return;
+    }
+    if (g->ints) {
+        dv_x_emit_m(g->code, DV_X_vmovsd, 16, v, 0, X_ARGS, (int64_t)off);
+        dv_x_emit(g->code, DV_X_vcvttpd2dq, 16, v, 0, dv_x_reg(v), none);
+    } else {
+        dv_x_zero(g, v);
+        dv_x_emit_m(g->code, DV_X_vcvtsd2ss, 16, v, v, X_ARGS, (int64_t)off);
+    }
+    dv_x_emit(g->code, DV_X_vsplatps, g->vb, v, 0, dv_x_reg(v), none);
+}
+
+// -- Part vectors ------------------------------------------------------------
+
+static void set_mask(dv_x *g, int k, int n)
+{
+    dv_x_emit_gi(g->code, DV_X_movi, X_TMP, (1 << n) - 1);
+    dv_x_emit(g->code, DV_X_kmovw, 0, k, 0, dv_x_reg(X_TMP), none);
+}
+
+void dv_x_mask(dv_x *g, int v, int vl, int n)
+{
+    unsigned char ones[64];
+    memset(ones, 255, sizeof ones);
+    memset(ones + n * g->es, 0, sizeof ones - (size_t)(n * g->es));
+    dv_x_load_constant(g, v, vl, dv_x_constant(g, ones, vl));
+}
+
+void dv_x_set_part(dv_x *g, int lanes)
+{
+    if (g->masks)
+        set_mask(g, K_PART, lanes);
+    else
+        dv_x_mask(g, g->n_regs - 1, g->vb, lanes);
+}
+
+static void masked_load(dv_x *g, int v, int base, int64_t off, int vl, int mask)
+{
+    if (g->masks)
+        dv_x_emit_mask(g->code, DV_XF(g, vmovu), vl, v, 0, base, off,
+                       mask | DV_X_ZERO);
+    else
+        dv_x_emit_m(g->code, DV_XF(g, vmask), vl, v, mask, base, off);
+}
+
+static void masked_store(dv_x *g, int v, int base, int64_t off, int vl,
+                         int mask)
+{
+    if (g->masks)
+        dv_x_emit_mask(g->code, DV_XF_S(g, vmovu), vl, v, 0, base, off, mask);
+    else
+        dv_x_emit_m(g->code, DV_XF_S(g, vmask), vl, v, mask, base, off);
+}
+
+void dv_x_load(dv_x *g, int v, int base, int64_t off, int part)
+{
+    if (part)
+        masked_load(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
+    else
+        dv_x_emit_m(g->code, DV_X_vmovups, g->vb, v, 0, base, off);
+}
+
+void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
+{
+    if (part)
+        masked_store(g, v, base, off, g->vb, g->masks ? K_PART : g->n_regs - 1);
+    else
+        dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
+}
+
+// A mask for n of vl bytes; 0 when the vector is whole.
+static int mask_n(dv_x *g, int vl, int n, int tmp)
+{
+    if (n * g->es == vl)
+        return 0;
+    if (g->masks)
+        set_mask(g, K_OTHER, n);
+    else
+        dv_x_mask(g, tmp, vl, n);
+    return 1;
+}
+
+void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
+{
+    if (mask_n(g, vl, n, tmp))
+        masked_load(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
+    else
+        dv_x_emit_m(g->code, DV_X_vmovups, vl, v, 0, base, off);
+}
+
+void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp)
+{
+    if (mask_n(g, vl, n, tmp))
+        masked_store(g, v, base, off, vl, g->masks ? K_OTHER : tmp);
+    else
+        dv_x_emit_m(g->code, DV_X_vmovups_s, vl, v, 0, base, off);
+}
+
+void dv_x_load_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm from)
+{
+    dv_x_insn small = bytes == 2 ? DV_X_vpinsrw : DV_X_vpinsrb;
+    if (bytes == 8 && lane) {
+        dv_x_emit_m(g->code, DV_X_vmovhpd, 16, v, v, from.base, from.disp);
+    } else if (bytes == 4 && lane) {
+        dv_x_emit(g->code, DV_X_vinsertps, 16, v, v, from,
+                  (dv_x_more){.imm = lane << 4});
+    } else if (bytes >= 4) {
+        dv_x_insn op = bytes >= 16  ? DV_X_vmovups
+                       : bytes == 8 ? DV_X_vmovsd
+                                    : DV_X_vmovss;
+        dv_x_emit_m(g->code, op, bytes > 16 ? bytes : 16, v, 0, from.base,
+                    from.disp);
+    } else {
+        if (!lane)
+            dv_x_zero(g, v);
+        dv_x_emit(g->code, small, 16, v, v, from, (dv_x_more){.imm = lane});
+    }
+}
+
+void dv_x_store_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm to)
+{
+    dv_x_insn small = bytes == 4   ? DV_X_vextractps
+                      : bytes == 2 ? DV_X_vpextrw
+                                   : DV_X_vpextrb;
+    if (bytes < 4 || (bytes == 4 && lane)) {
+        dv_x_emit(g->code, small, 16, v, 0, to, (dv_x_more){.imm = lane});
+        return;
+    }
+    dv_x_insn op = bytes >= 16  ? DV_X_vmovups_s
+                   : bytes == 4 ? DV_X_vmovss_s
+                   : lane       ? DV_X_vmovhpd_s
+                                : DV_X_vmovsd_s;
+    dv_x_emit_m(g->code, op, bytes > 16 ? bytes : 16, v, 0, to.base, to.disp);
+}
+
+void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
+               int n)
+{
+    for (int piece; n > 0; n -= piece, off += piece, off_to += piece) {
+        piece = dv_x_fit(n, g->vb);
+        dv_x_load_lane(g, v, 0, piece, dv_x_mem(from, off));
+        dv_x_store_lane(g, v, 0, piece, dv_x_mem(to, off_to));
+    }
+}
+
+void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes)
+{
+    for (int at = 0, piece; at < bytes; at += piece) {
+        piece = dv_x_fit(bytes - at, 16);
+        dv_x_load_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
+    }
+}
+
+void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes)
+{
+    for (int at = 0, piece; at < bytes; at += piece) {
+        piece = dv_x_fit(bytes - at, 16);
+        dv_x_store_lane(g, v, at / piece, piece, dv_x_mem(base, off + at));
+    }
+}
+
+// -- General registers -------------------------------------------------------
+
+static int fits32(int64_t v)
+{
+    return v >= INT32_MIN && v <= INT32_MAX;
+}
+
+void dv_x_set(dv_x *g, int reg, int64_t imm)
+{
+    if (fits32(imm))
+        dv_x_emit_gi(g->code, DV_X_movi, reg, imm);
+    else
+        dv_x_emit(g->code, DV_X_movq, 0, reg, 0, dv_x_reg(0),
+                  (dv_x_more){.imm = imm});
+}
+
+void dv_x_mov(dv_x *g, int to, int from)
+{
+    if (to != from)
+        dv_x_emit_gr(g->code, DV_X_mov_s, from, to);
+}
+
+void dv_x_add(dv_x *g, int reg, int64_t imm)
+{
+    if (imm == 0)
+        return;
+    if (fits32(imm)) {
+        dv_x_emit_gi(g->code, DV_X_addi, reg, imm);
+        return;
+    }
+    dv_x_set(g, X_TMP, imm);
+    dv_x_emit_gr(g->code, DV_X_add_s, X_TMP, reg);
+}
+
+void dv_x_lea(dv_x *g, int reg, int base, int64_t off)
+{
+    if (off && fits32(off) && reg != base) {
+        dv_x_emit_gm(g->code, DV_X_lea, reg, base, off);
+        return;
+    }
+    dv_x_mov(g, reg, base);
+    dv_x_add(g, reg, off);
+}
+
+void dv_x_get(dv_x *g, int reg, int base, int64_t off)
+{
+    dv_x_emit_gm(g->code, DV_X_mov, reg, base, off);
+}
+
+void dv_x_put(dv_x *g, int reg, int base, int64_t off)
+{
+    dv_x_emit_gm(g->code, DV_X_mov_s, reg, base, off);
+}
+
+void dv_x_again(dv_x *g, int reg, size_t to)
+{
+    enum { JUMP_BYTES = 6 };
+    dv_x_emit(g->code, DV_X_dec, 0, 0, 0, dv_x_reg(reg), none);
+    int64_t from = (int64_t)g->code->n + JUMP_BYTES;
+    dv_x_emit(g->code, DV_X_jnz, 0, 0, 0, dv_x_reg(0),
+              (dv_x_more){.imm = (int64_t)to - from});
+}
+
+size_t dv_x_jump(dv_x *g, dv_x_insn op)
+{
+    dv_x_emit(g->code, op, 0, 0, 0, dv_x_reg(0), none);
+    return g->code->n;
+}
+
+void dv_x_land(dv_x *g, size_t from)
+{
+    size_t far = g->code->n - from;
+    for (size_t i = 0; i < 4 && !g->code->failed; i++)
+        g->code->at[from - 4 + i] = (unsigned char)(far >> 8 * i & 255);
+}
+
+void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
+{
+    dv_x_emit_gm(g->code, op, 0, base, off);
+}
+
+// -- Constants ---------------------------------------------------------------
+
+int dv_x_constant(dv_x *g, const void *data, int n)
+{
+    for (int i = 0; i + n <= g->size; i += n) // one there already?
+        if (!memcmp(g->constants + i, data, (size_t)n))
+            return i;
+    int at = (g->size + n - 1) / n * n;
+    if (at + n > (int)sizeof g->constants) {
+        g->code->failed = 1;
+        return 0;
+    }
+    memset(g->constants + g->size, 0, (size_t)(at - g->size));
+    memcpy(g->constants + at, data, (size_t)n);
+    g->size = at + n;
+    return at;
+}
+
+void dv_x_load_constant(dv_x *g, int v, int vl, int to)
+{
+    dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
+    dv_x_fix_constant(g, to, vl);
+}
+
+void dv_x_fix_constant(dv_x *g, int to, int n)
+{
+    dv_x_fix_constant_at(g, g->code->n, to, n);
+}
+
+void dv_x_fix_constant_at(dv_x *g, size_t at, int to, int n)
+{
+    if (g->n_fixes == MAX_FIXES) {
+        g->code->failed = 1;
+        return;
+    }
+    g->fixes[g->n_fixes].at = (uint32_t)at;
+    g->fixes[g->n_fixes].to = to;
+    g->fixes[g->n_fixes++].n = n;
+}
+
+// Constants follow the code; what reads them learns how far they are.
+static void put_constants(dv_x *g)
+{
+    static const unsigned char pad[32];
+    if (!g->size)
+        return;
+    dv_code_bytes(g->code, pad, (32 - g->code->n % 32) % 32);
+    size_t start = g->code->n;
+    dv_code_bytes(g->code, g->constants, (size_t)g->size);
+    if (g->code->failed)
+        return;
+    for (int i = 0; i < g->n_fixes; i++) {
+        size_t at = g->fixes[i].at;
+        uint32_t far = (uint32_t)(start + (size_t)g->fixes[i].to - at);
+        for (int j = 0; j < 4; j++)
+            g->code->at[at - 4 + (size_t)j] =
+                (unsigned char)(far >> 8 * j & 255);
+    }
+}
+
+// -- The frame ---------------------------------------------------------------
+
+void dv_x_enter(dv_x *g, uint32_t saves)
+{
+    static const int mine[] = {3, 5, 12, 13, 14, 15}; // of the caller
+    g->saved = 0;
+    for (int i = 0; i < 6; i++)
+        if (saves >> mine[i] & 1) {
+            g->saved |= 1u << mine[i];
+            dv_x_emit(g->code, DV_X_push, 0, mine[i], 0, dv_x_reg(0), none);
+        }
+}
+
+void dv_x_leave(dv_x *g)
+{
+    for (int i = 15; i >= 0; i--)
+        if (g->saved >> i & 1)
+            dv_x_emit(g->code, DV_X_pop, 0, i, 0, dv_x_reg(0), none);
+    dv_x_emit(g->code, DV_X_vzeroupper, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_emit(g->code, DV_X_ret, 0, 0, 0, dv_x_reg(0), none);
+    put_constants(g);
+}

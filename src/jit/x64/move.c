@@ -1,0 +1,273 @@
+// Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
+// what each does; nothing outside the two blocks is touched, but a panel's
+// last vectors, which are filled up.
+#include "jit/x64/pairs.h"
+
+enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
+enum { UNROLL = 4, NARROW = 512 }; // vectors; bytes
+
+static const dv_x_more none = {0};
+
+// -- Rows: zero and copy -----------------------------------------------------
+
+// n bytes at X_S + off to X_D + off; all loads of whole vectors first.
+static void row_bytes(dv_x *g, int64_t off, int n, int zero)
+{
+    int vectors = n / g->vb;
+    for (int i = 0; !zero && i < vectors; i++)
+        dv_x_load(g, i, X_S, off + (int64_t)i * g->vb, 0);
+    for (int i = 0; i < vectors; i++)
+        dv_x_store(g, zero ? 0 : i, X_D, off + (int64_t)i * g->vb, 0);
+    off += (int64_t)vectors * g->vb;
+    n -= vectors * g->vb;
+    if (!zero) {
+        dv_x_copy(g, 0, X_S, off, X_D, off, n);
+        return;
+    }
+    for (int piece; n > 0; n -= piece, off += piece) {
+        piece = dv_x_fit(n, g->vb);
+        dv_x_store_lane(g, 0, 0, piece, dv_x_mem(X_D, off));
+    }
+}
+
+static void one_row(dv_x *g, const dv_move_shape *s, int zero)
+{
+    int64_t bytes = (int64_t)s->cols * g->es;
+    int turn = UNROLL * g->vb;
+    dv_x_mov(g, X_S, X_SRC);
+    dv_x_mov(g, X_D, X_DST);
+    if (bytes <= NARROW) {
+        for (int64_t at = 0; at < bytes; at += turn)
+            row_bytes(g, at, (int)(bytes - at < turn ? bytes - at : turn),
+                      zero);
+        return;
+    }
+    dv_x_set(g, X_J, bytes / turn);
+    size_t top = g->code->n;
+    row_bytes(g, 0, turn, zero);
+    dv_x_add(g, X_S, turn);
+    dv_x_add(g, X_D, turn);
+    dv_x_again(g, X_J, top);
+    row_bytes(g, 0, (int)(bytes % turn), zero);
+}
+
+static void rows(dv_x *g, const dv_move_shape *s)
+{
+    int zero = s->move == DV_MOVE_ZERO;
+    if (zero)
+        dv_x_zero(g, 0);
+    dv_x_set(g, X_I, s->rows);
+    size_t top = g->code->n;
+    one_row(g, s, zero);
+    dv_x_add(g, X_SRC, s->lds * g->es);
+    dv_x_add(g, X_DST, s->ldd * g->es);
+    dv_x_again(g, X_I, top);
+}
+
+// -- Panels ------------------------------------------------------------------
+
+enum { PIECE = 16 }; // bytes of a row that lie together
+
+// The row at X_SRC into the panel at X_DST.
+static void panel_row(dv_x *g, const dv_move_shape *s)
+{
+    int per = PIECE / g->es, pieces = s->cols / per, rest = s->cols % per;
+    int many = pieces / UNROLL, left = pieces % UNROLL;
+    int64_t step = (int64_t)PIECE * s->rows;
+    dv_x_mov(g, X_S, X_SRC);
+    dv_x_mov(g, X_D, X_DST);
+    if (many)
+        dv_x_set(g, X_J, many);
+    size_t top = g->code->n;
+    for (int i = 0; many && i < UNROLL; i++)
+        dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
+    if (many) {
+        dv_x_add(g, X_S, UNROLL * PIECE);
+        dv_x_add(g, X_D, UNROLL * step);
+        dv_x_again(g, X_J, top);
+    }
+    for (int i = 0; i < left; i++)
+        dv_x_copy(g, i, X_S, i * PIECE, X_D, i * step, PIECE);
+    if (!rest)
+        return;
+    dv_x_load_n(g, 0, X_S, left * PIECE, PIECE, rest, 0);
+    dv_x_emit(g->code, DV_X_vmovups_s, PIECE, 0, 0, dv_x_mem(X_D, left * step),
+              none);
+}
+
+static void panel(dv_x *g, const dv_move_shape *s)
+{
+    dv_x_set(g, X_I, s->rows);
+    size_t top = g->code->n;
+    panel_row(g, s);
+    dv_x_add(g, X_SRC, s->lds * g->es);
+    dv_x_add(g, X_DST, PIECE);
+    dv_x_again(g, X_I, top);
+}
+
+// -- Transpose ---------------------------------------------------------------
+
+// Bytes: blocks are 8 x 8, 4 x 4 of f64, and for i8 of 16 rows and 8 columns.
+enum { BLOCK = 32, THIN = 16, SIDE = 8 };
+
+static void op32(dv_x *g, dv_x_insn op, int a, int b, int c, int imm)
+{
+    dv_x_emit(g->code, op, BLOCK, a, b, dv_x_reg(c), (dv_x_more){.imm = imm});
+}
+
+static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
+{
+    dv_x_emit_3(g->code, op, BLOCK, a, b, c);
+}
+
+// Exchange halves of 16 bytes between rows n apart: in from `from`, out to
+// `to`.
+static void turn_halves(dv_x *g, int from, int to, int n)
+{
+    enum { LOW = 0x20, HIGH = 0x31 };
+    for (int i = 0; i < n; i++) {
+        op32(g, DV_X_vperm2f128, to + i, from + i, from + n + i, LOW);
+        op32(g, DV_X_vperm2f128, to + n + i, from + i, from + n + i, HIGH);
+    }
+}
+
+// Registers 0 on, transposed, into 8 on.
+static void turn_regs(dv_x *g)
+{
+    if (g->es == 8) {
+        for (int i = 0; i < 4; i += 2) {
+            weave(g, DV_X_vunpcklpd, 4 + i, i, i + 1);
+            weave(g, DV_X_vunpckhpd, 5 + i, i, i + 1);
+        }
+        turn_halves(g, 4, 8, 2);
+        return;
+    }
+    for (int i = 0; i < 8; i += 2) { // pairs of rows
+        weave(g, DV_X_vunpcklps, 8 + i, i, i + 1);
+        weave(g, DV_X_vunpckhps, 9 + i, i, i + 1);
+    }
+    for (int i = 0; i < 8; i += 4) // four rows: columns 0 to 3 of each half
+        for (int j = 0; j < 2; j++) {
+            weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
+            weave(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j);
+        }
+    turn_halves(g, 0, 8, 4);
+}
+
+// Eight rows of words from 0 on, transposed, into 8 on. Each step makes rows
+// 2i and 2i + 1 of i and i + 4, word by word in turn: bits of a row's and of a
+// word's number go round, and after three of them have changed places.
+static void turn_words(dv_x *g)
+{
+    for (int step = 0; step < 3; step++)
+        for (int i = 0; i < SIDE / 2; i++) {
+            int a = step % 2 * SIDE + i, b = a + SIDE / 2;
+            int to = SIDE - step % 2 * SIDE + 2 * i;
+            dv_x_emit_3(g->code, DV_X_vpunpcklwd, THIN, to, a, b);
+            dv_x_emit_3(g->code, DV_X_vpunpckhwd, THIN, to + 1, a, b);
+        }
+}
+
+// Of narrow elements: r rows, c columns. Two rows of bytes are one of words.
+static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
+{
+    for (int i = 0; i < r; i++) {
+        int second = g->es == 1 && i % 2, v = g->es == 1 ? i / 2 : i;
+        dv_x_load_part(g, second ? SIDE : v, 1, 0, c * g->es);
+        if (second)
+            dv_x_emit_3(g->code, DV_X_vpunpcklbw, THIN, v, v, SIDE);
+        else if (g->es == 1 && i + 1 == r)
+            dv_x_emit_3(g->code, DV_X_vpunpcklbw, THIN, v, v, v);
+        dv_x_add(g, 1, s->lds * g->es);
+    }
+}
+
+// A block of r x c elements at X_S to c x r at X_D.
+static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
+{
+    int thin = g->es < 4;
+    dv_x_mov(g, 1, X_S); // rcx and rdx walk
+    dv_x_mov(g, 2, X_D);
+    if (thin)
+        load_thin(g, s, r, c);
+    for (int i = 0; !thin && i < r; i++) {
+        dv_x_load_n(g, i, 1, 0, BLOCK, c, 15);
+        dv_x_add(g, 1, s->lds * g->es);
+    }
+    if (thin)
+        turn_words(g);
+    else
+        turn_regs(g);
+    for (int j = 0; j < c; j++) {
+        if (thin)
+            dv_x_store_part(g, SIDE + j, 2, 0, r * g->es);
+        else
+            dv_x_store_n(g, 8 + j, 2, 0, BLOCK, r, 0);
+        dv_x_add(g, 2, s->ldd * g->es);
+    }
+}
+
+// A strip of r source rows from X_SRC to X_DST.
+static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
+{
+    int side = g->es < 8 ? SIDE : SIDE / 2;
+    int many = s->cols / side, rest = s->cols % side;
+    dv_x_mov(g, X_S, X_SRC);
+    dv_x_mov(g, X_D, X_DST);
+    if (many) {
+        dv_x_set(g, X_J, many);
+        size_t top = g->code->n;
+        turn_block(g, s, r, side);
+        dv_x_add(g, X_S, side * g->es);
+        dv_x_add(g, X_D, side * s->ldd * g->es);
+        dv_x_again(g, X_J, top);
+    }
+    if (rest)
+        turn_block(g, s, r, rest);
+}
+
+static void transpose(dv_x *g, const dv_move_shape *s)
+{
+    int bytes = g->es < 4 ? THIN : BLOCK, side = bytes / g->es;
+    int many = s->rows / side, rest = s->rows % side;
+    if (many) {
+        dv_x_set(g, X_I, many);
+        size_t top = g->code->n;
+        turn_strip(g, s, side);
+        dv_x_add(g, X_SRC, side * s->lds * g->es);
+        dv_x_add(g, X_DST, bytes);
+        dv_x_again(g, X_I, top);
+    }
+    if (rest)
+        turn_strip(g, s, rest);
+}
+
+void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *s)
+{
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    dv_x gen, *g = &gen;
+    dv_x_start(g, code, isa, es);
+    switch ((dv_move)s->move) {
+    case DV_MOVE_ZERO:
+    case DV_MOVE_COPY:
+        rows(g, s);
+        break;
+    case DV_MOVE_TRANSPOSE:
+        transpose(g, s);
+        break;
+    case DV_MOVE_PANEL:
+        panel(g, s);
+        break;
+    case DV_MOVE_WIDEN:
+    case DV_MOVE_NARROW:
+        dv_x_start_vb(g, code, 32, 4);
+        dv_x_convert(g, s);
+        break;
+    case DV_MOVE_PAIRS:
+    case DV_MOVE_PAIRS_TURNED:
+        dv_x_start(g, code, isa, 4);
+        dv_x_pairs_move(g, isa, s);
+        break;
+    }
+    dv_x_leave(g);
+}

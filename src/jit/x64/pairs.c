@@ -1,0 +1,300 @@
+// Packing bf16 and i8 for instructions that multiply four bytes of k of a row
+// by four bytes of k of a column: 2 of bf16, 4 of i8. Such four are a word.
+//
+//   rows     so many bytes of a row side by side (64 for tiles, 16 for
+//            vectors), the next row, ...; then the bytes that follow
+//   columns  one word of 16 columns is a vector. For tiles 16 such vectors
+//            follow k, then come the next 16 columns; for vectors it is the
+//            other way round: all columns of one word, then the next word
+//
+// The work is done in blocks of 16 lines (rows or columns) by 16 words. Where
+// lines are rows of the source, a block is read as 16 lines; where they are
+// its columns, words are put together from 2 or 4 of its rows. If that is not
+// what is stored, the block is turned in registers.
+//
+// vpdpbusd wants the rows without a sign: they are stored 128 larger, and
+// behind the columns there is what that adds, 128 times the sum of each.
+#include "jit/x64/pairs.h"
+
+enum { X_SRC = 7, X_DST = 6, X_S = 8, X_FAR = 9, X_J = 10, X_FIX = 0 };
+enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
+enum { V_TMP = 16, V_SHIFT = 20 }; // beside a block in 0 to 15
+
+typedef struct pack {
+    int n, k, es; // lines, elements of them and their size
+    int turned;   // lines are columns of the source
+    int columns;  // are they columns of the product?
+    int together; // bytes of a row side by side
+    int tiles;    // blocks of lines
+    int step;     // elements of k in a block
+    int fix;      // see above
+    int64_t row;  // bytes from row to row of the source
+} pack;
+
+static const dv_x_more none = {0};
+
+static void load_all(dv_x *g, int v, uint32_t word)
+{
+    uint32_t words[SIDE];
+    for (int i = 0; i < SIDE; i++)
+        words[i] = word;
+    dv_x_load_constant(g, v, BYTES, dv_x_constant(g, words, BYTES));
+}
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+// -- Reading a block ---------------------------------------------------------
+
+// Lines as they are, `bytes` of each.
+static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
+{
+    dv_x_lea(g, X_S, X_SRC, first * w->row);
+    if (bytes < BYTES) {
+        dv_x_set(g, X_TMP, (int64_t)((UINT64_C(1) << bytes) - 1));
+        dv_x_emit(g->code, DV_X_kmovq, 0, K_OTHER, 0, dv_x_reg(X_TMP), none);
+    }
+    for (int i = 0; i < n; i++) {
+        if (bytes < BYTES)
+            dv_x_emit(g->code, DV_X_vmovdqu8, BYTES, i, 0, dv_x_mem(X_S, 0),
+                      (dv_x_more){.mask = K_OTHER | DV_X_ZERO});
+        else
+            dv_x_load(g, i, X_S, 0, 0);
+        dv_x_prefetch(g, DV_X_prefetch0, X_S, ROW_AHEAD);
+        dv_x_add(g, X_S, w->row);
+    }
+    for (int i = n; i < SIDE; i++)
+        dv_x_zero(g, i);
+}
+
+// Element `i` of a word in register v, of up to 16 lines from `first` on.
+static void load_element(dv_x *g, const pack *w, int v, int i, int first)
+{
+    dv_x_insn op = w->es == 1 ? DV_X_vpmovzxbd : DV_X_vpmovzxwd;
+    int to = i ? V_TMP : v, part = w->n - first < SIDE;
+    dv_x_emit(g->code, op, BYTES, to, 0, dv_x_mem(X_S, (int64_t)first * w->es),
+              (dv_x_more){.mask = part ? K_PART | DV_X_ZERO : 0});
+    if (i == 0)
+        return;
+    dv_x_vvv(g, DV_X_vsllv32, to, to, V_SHIFT + i);
+    dv_x_vvv(g, DV_X_vorps, v, v, to);
+}
+
+// Rows far apart are no stream: the one a step on is asked for.
+static void next_row(dv_x *g, const pack *w, int first)
+{
+    dv_x_rm next = dv_x_mem(X_S, (int64_t)first * w->es);
+    next.index = X_FAR;
+    dv_x_emit(g->code, DV_X_prefetch0, 0, 0, 0, next, none);
+    dv_x_add(g, X_S, w->row);
+}
+
+// Where what is read next are the columns beside these, they are asked for:
+// rows ahead would be too many for the sets of L1 that they fall into.
+static void next_panel(dv_x *g, const pack *w)
+{
+    dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es);
+    dv_x_add(g, X_S, w->row);
+}
+
+static void start_words(dv_x *g, const pack *w)
+{
+    dv_x_mov(g, X_S, X_SRC);
+    if (w->n % SIDE)
+        dv_x_set_part(g, w->n % SIDE);
+    for (int i = 1; i < 4 / w->es; i++)
+        load_all(g, V_SHIFT + i, (uint32_t)(8 * w->es * i));
+}
+
+// Words of one block, from the rows of `k` elements.
+static void load_words(dv_x *g, const pack *w, int first, int k)
+{
+    int per = 4 / w->es;
+    start_words(g, w);
+    for (int p = 0; p < SIDE; p++) {
+        if (p * per >= k)
+            dv_x_zero(g, p);
+        for (int i = 0; i < per && p * per + i < k; i++) {
+            load_element(g, w, p, i, first);
+            next_row(g, w, first);
+        }
+    }
+}
+
+// -- Turning it --------------------------------------------------------------
+
+static void shuffle(dv_x *g, int to, int a, int b, int imm)
+{
+    dv_x_emit(g->code, DV_X_vshuf32x4, BYTES, to, a, dv_x_reg(b),
+              (dv_x_more){.imm = imm});
+}
+
+// 16 x 16 words in registers 0 to 15.
+static void turn(dv_x *g)
+{
+    enum { EVEN = 0x88, ODD = 0xdd }; // of each four quarters two
+    for (int i = 0; i < SIDE; i += 2) {
+        dv_x_vvv(g, DV_X_vunpcklps, V_TMP + i, i, i + 1);
+        dv_x_vvv(g, DV_X_vunpckhps, V_TMP + i + 1, i, i + 1);
+    }
+    for (int i = 0; i < SIDE; i += 4) // four rows: a quarter has one column
+        for (int j = 0; j < 2; j++) {
+            int a = V_TMP + i + j;
+            dv_x_vvv(g, DV_X_vunpcklpd, i + 2 * j, a, a + 2);
+            dv_x_vvv(g, DV_X_vunpckhpd, i + 2 * j + 1, a, a + 2);
+        }
+    for (int c = 0; c < 4; c++)
+        for (int j = 0; j < 4; j++)
+            shuffle(g, V_TMP + 4 * c + j, c + j / 2 * 8, c + j / 2 * 8 + 4,
+                    j % 2 ? ODD : EVEN);
+    for (int c = 0; c < 4; c++)
+        for (int j = 0; j < 4; j++) {
+            int a = V_TMP + 4 * c + j % 2;
+            shuffle(g, c + 4 * j, a, a + 2, j / 2 ? ODD : EVEN);
+        }
+}
+
+// -- Storing it --------------------------------------------------------------
+
+enum { V_SCALE = 27, V_SUM = 28 }; // of each block
+
+// What 128 more of each row add to the columns, of all blocks.
+static void load_fix(dv_x *g, const pack *w)
+{
+    if (w->fix)
+        load_all(g, V_SCALE, 0x80808080u);
+    for (int i = 0; w->fix && i < w->tiles; i++)
+        dv_x_load(g, V_SUM + i, X_FIX, i * BYTES, 0);
+}
+
+static void store_fix(dv_x *g, const pack *w)
+{
+    for (int i = 0; w->fix && i < w->tiles; i++)
+        dv_x_store(g, V_SUM + i, X_FIX, i * BYTES, 0);
+}
+
+// Word p of the columns of a block, in register v.
+static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
+{
+    int side_by_side = w->together < BYTES;
+    if (w->fix)
+        dv_x_vvv(g, DV_X_vdpbusd, V_SUM + tile, V_SCALE, v);
+    dv_x_store(g, v, X_DST,
+               (side_by_side ? p * w->tiles + tile : tile * SIDE + p) * BYTES,
+               0);
+}
+
+static void store_columns(dv_x *g, const pack *w, int tile, int words)
+{
+    load_fix(g, w); // turning needs all registers
+    for (int p = 0; p < words; p++)
+        store_word(g, w, p, tile, p);
+    store_fix(g, w);
+}
+
+// Columns of the source that stay what they are: every row is read once, for
+// all blocks.
+static void pass_words(dv_x *g, const pack *w, int k, int words)
+{
+    int per = 4 / w->es;
+    start_words(g, w);
+    load_fix(g, w);
+    for (int p = 0; p < words; p++) {
+        for (int t = 0; p * per >= k && t < w->tiles; t++)
+            dv_x_zero(g, t);
+        for (int i = 0; i < per && p * per + i < k; i++) {
+            for (int t = 0; t < w->tiles; t++)
+                load_element(g, w, t, i, t * SIDE);
+            next_panel(g, w);
+        }
+        for (int t = 0; t < w->tiles; t++)
+            store_word(g, w, t, t, p);
+    }
+    store_fix(g, w);
+}
+
+static void store_rows(dv_x *g, const pack *w, int first, int n, int words)
+{
+    int pieces = words * 4 / w->together, size = w->together;
+    if (w->fix)
+        load_all(g, V_TMP, 0x80808080u);
+    for (int i = 0; i < n; i++) {
+        if (w->fix)
+            dv_x_vvv(g, DV_X_vpxord, i, i, V_TMP);
+        for (int q = 0; q < pieces; q++) {
+            dv_x_rm to =
+                dv_x_mem(X_DST, ((int64_t)q * w->n + first + i) * size);
+            if (q)
+                dv_x_emit(g->code, DV_X_vextract32x4, BYTES, i, 0, to,
+                          (dv_x_more){.imm = q});
+            else
+                dv_x_emit(g->code, DV_X_vmovups_s, size, i, 0, to, none);
+        }
+    }
+}
+
+// -- All of it ---------------------------------------------------------------
+
+// Blocks of all lines, `k` elements of each, from X_SRC to X_DST.
+static void blocks(dv_x *g, const pack *w, int k)
+{
+    int bytes = k * w->es;
+    int words = (bytes + w->together - 1) / w->together * w->together / 4;
+    if (w->turned && w->columns)
+        pass_words(g, w, k, words);
+    for (int tile = 0; !(w->turned && w->columns) && tile < w->tiles; tile++) {
+        int first = tile * SIDE, n = min_int(w->n - first, SIDE);
+        if (w->turned)
+            load_words(g, w, first, k);
+        else
+            load_lines(g, w, first, n, bytes);
+        if (w->turned != w->columns)
+            turn(g);
+        if (w->columns)
+            store_columns(g, w, tile, words);
+        else
+            store_rows(g, w, first, n, words);
+    }
+    dv_x_add(g, X_SRC, w->turned ? w->step * w->row : BYTES);
+    dv_x_add(g, X_DST,
+             w->columns ? words * w->tiles * BYTES : (int64_t)words * 4 * w->n);
+}
+
+static void start_fix(dv_x *g, const pack *w)
+{
+    int bytes = w->k * w->es;
+    int64_t words = (bytes + w->together - 1) / w->together * w->together / 4;
+    dv_x_lea(g, X_FIX, X_DST, words * w->tiles * BYTES);
+    dv_x_zero(g, 0);
+    for (int i = 0; i < w->tiles; i++)
+        dv_x_store(g, 0, X_FIX, i * BYTES, 0);
+}
+
+void dv_x_pairs_move(dv_x *g, const dv_isa *isa, const dv_move_shape *s)
+{
+    pack w = {.turned = s->move == DV_MOVE_PAIRS_TURNED, .columns = s->overlap};
+    w.es = s->dtype == DV_I8 ? 1 : 2;
+    w.n = w.turned ? s->cols : s->rows;
+    w.k = w.turned ? s->rows : s->cols;
+    w.together = isa->pairs_bytes;
+    w.tiles = (w.n + SIDE - 1) / SIDE;
+    w.step = BYTES / w.es;
+    w.row = s->lds * w.es;
+    w.fix = isa->pairs_fix && s->dtype == DV_I8;
+    int many = w.k / w.step, rest = w.k % w.step;
+    if (w.fix && w.columns)
+        start_fix(g, &w);
+    if (w.turned)
+        dv_x_set(g, X_FAR, w.step * w.row);
+    if (many > 1)
+        dv_x_set(g, X_J, many);
+    size_t top = g->code->n;
+    if (many)
+        blocks(g, &w, w.step);
+    if (many > 1)
+        dv_x_again(g, X_J, top);
+    if (rest)
+        blocks(g, &w, rest);
+}

@@ -1,0 +1,61 @@
+// Chains of multiply-adds: 12 of them hide a latency of 4 at 2 a cycle, with a
+// few to spare. Tiles have four.
+#include "jit/x64/pairs.h"
+
+enum { X_TURNS = 7, TILES = 4 };
+
+// Tiles of 32 rows by 32 columns.
+static int tiles(dv_code *code, const dv_isa *isa, int dtype)
+{
+    dv_x gen, *g = &gen;
+    dv_x_start(g, code, isa, 4);
+    dv_x_insn op = dtype == DV_I8 ? DV_X_tiledpi8 : DV_X_tiledpbf16;
+    dv_x_tiles_set(g, 32, 32);
+    size_t start = code->n;
+    for (int i = 0; i < TILES; i++)
+        dv_x_emit(code, op, 16, i, 6, dv_x_reg(4), (dv_x_more){0});
+    dv_x_again(g, X_TURNS, start);
+    dv_x_emit(code, DV_X_tilerelease, 16, 0, 0, dv_x_reg(0), (dv_x_more){0});
+    dv_x_leave(g);
+    return TILES * 16 * 16 * 2 * (dtype == DV_I8 ? 64 : 32);
+}
+
+static dv_x_insn dot_of(int dtype)
+{
+    return dtype == DV_I8     ? DV_X_vdpbusd
+           : dtype == DV_BF16 ? DV_X_vdpbf16
+           : dtype == DV_F64  ? DV_X_vfmapd
+                              : DV_X_vfmaps;
+}
+
+int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
+{
+    enum { CHAINS = 12 };
+    int vl = isa->vector_bytes;
+    dv_x_more none = {0};
+    if (!dv_isa_has(isa, dtype))
+        return 0;
+    if (isa->has_tiles && (dtype == DV_I8 || dtype == DV_BF16))
+        return tiles(code, isa, dtype);
+    // Clearing 32 bytes clears the rest of the register.
+    for (int i = 0; i < CHAINS + 2; i++)
+        dv_x_emit(code, DV_X_vxorps, 32, i, i, dv_x_reg(i), none);
+    size_t start = code->n;
+    for (int i = 0; i < CHAINS; i++)
+        if (dtype == DV_I32) {
+            dv_x_emit(code, DV_X_vmuli32, vl, CHAINS + 1, CHAINS,
+                      dv_x_reg(CHAINS), none);
+            dv_x_emit(code, DV_X_vaddi32, vl, i, i, dv_x_reg(CHAINS + 1), none);
+        } else {
+            dv_x_emit(code, dot_of(dtype), vl, i, CHAINS, dv_x_reg(CHAINS),
+                      none);
+        }
+    dv_x_emit(code, DV_X_dec, 0, 0, 0, dv_x_reg(X_TURNS), none);
+    enum { JUMP_BYTES = 6 };
+    none.imm = (int64_t)start - (int64_t)(code->n + JUMP_BYTES);
+    dv_x_emit(code, DV_X_jnz, 0, 0, 0, dv_x_reg(0), none);
+    none.imm = 0;
+    dv_x_emit(code, DV_X_vzeroupper, 0, 0, 0, dv_x_reg(0), none);
+    dv_x_emit(code, DV_X_ret, 0, 0, 0, dv_x_reg(0), none);
+    return CHAINS * 2 * vl / dv_dtype_get((dv_dtype)dtype)->size_bytes;
+}

@@ -1,0 +1,256 @@
+// The end of a tile: scale, add C and the bias, clamp, store.
+#include "jit/x64/kept.h"
+#include "jit/x64/tile.h"
+
+static const dv_x_more none = {0};
+
+// v = v * alpha, for n registers from v on.
+static void scale_sums(dv_x *g, int v, int n, int free)
+{
+    dv_x_scale(g, free, offsetof(dv_gemm_args, alpha));
+    for (int i = 0; i < n; i++)
+        dv_x_vvv(g, DV_XI(g, vmul), v + i, v + i, free);
+}
+
+// acc += c * scale. Whole numbers have no such instruction: c is changed.
+static void add_scaled(dv_x *g, int acc, int c, int scale)
+{
+    if (!g->ints) {
+        dv_x_vvv(g, DV_XF(g, vfma), acc, scale, c);
+        return;
+    }
+    dv_x_vvv(g, DV_X_vmuli32, c, c, scale);
+    dv_x_vvv(g, DV_X_vaddi32, acc, acc, c);
+}
+
+// Add C, times the scale in register `beta` unless that is negative.
+static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
+                     int beta)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++) {
+            int acc = dv_x_acc(t, 0, i, j), part = dv_x_is_part(g, t, j);
+            int64_t off = i * p->ldc + (int64_t)j * g->vb;
+            int scaled = beta >= 0, first = part || (scaled && g->ints);
+            dv_x_insn op = scaled ? DV_XF(g, vfma) : DV_XI(g, vadd);
+            if (first)
+                dv_x_load(g, free, X_C, off, part);
+            else
+                dv_x_vvm(g, op, acc, scaled ? beta : acc, X_C, off);
+            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
+            if (first && scaled)
+                add_scaled(g, acc, free, beta);
+            else if (first)
+                dv_x_vvv(g, op, acc, acc, free);
+        }
+}
+
+static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
+{
+    for (int j = 0; j < t->nv; j++) {
+        if (p->bias == 2)
+            dv_x_load(g, free, X_BIAS, (int64_t)j * g->vb,
+                      dv_x_is_part(g, t, j));
+        for (int i = 0; i < t->rows; i++) {
+            int acc = dv_x_acc(t, 0, i, j);
+            if (p->bias == 1)
+                dv_x_splat(g, free, X_BIAS, (int64_t)i * g->es);
+            dv_x_vvv(g, DV_XI(g, vadd), acc, acc, free);
+        }
+    }
+}
+
+// vmax returns its second operand when one is a nan or both are 0. So nan
+// stays, and so does -0, which adding 0 makes 0.
+static void clamp(dv_x *g, int v, int n, int free)
+{
+    dv_x_zero(g, free);
+    for (int i = 0; i < n; i++) {
+        dv_x_vvv(g, DV_XI(g, vmax), v + i, free, v + i);
+        if (!g->ints)
+            dv_x_vvv(g, DV_XF(g, vadd), v + i, v + i, free);
+    }
+}
+
+static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++) {
+            int64_t off = i * p->ldc + (int64_t)j * g->vb;
+            dv_x_store(g, dv_x_acc(t, 0, i, j), X_C, off,
+                       dv_x_is_part(g, t, j));
+            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
+        }
+}
+
+// -- Around the caches -------------------------------------------------------
+
+enum {
+    LINE = 64,
+    BELOW = 128
+}; // what waits below the stack stays (jit/gemm/plan.c)
+
+static int64_t row_bytes(const dv_x *g, const dv_x_tile *t)
+{
+    return (int64_t)t->cols * g->es;
+}
+
+static int has_whole_lines(const dv_x *g, const dv_x_prod *p,
+                           const dv_x_tile *t)
+{
+    return row_bytes(g, t) % LINE == 0 && p->ldc % LINE == 0;
+}
+
+// Rows that follow each other, whole lines together.
+static int is_dense(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    return p->ldc == row_bytes(g, t) && t->rows * p->ldc % LINE == 0;
+}
+
+static void stream_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++)
+            dv_x_vvm(g, DV_X_vmovntps, dv_x_acc(t, 0, i, j), 0, X_C,
+                     i * p->ldc + (int64_t)j * g->vb);
+}
+
+// Lines are put together on the stack.
+static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int64_t bytes = t->rows * p->ldc;
+    dv_x_add(g, X_SP, -bytes - BELOW);
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->nv; j++)
+            dv_x_store(g, dv_x_acc(t, 0, i, j), X_SP,
+                       i * p->ldc + (int64_t)j * g->vb, dv_x_is_part(g, t, j));
+    int n = t->rows * t->nv, v = 0;
+    for (int64_t at = 0; at < bytes; at += g->vb, v = (v + 1) % n) {
+        dv_x_load(g, v, X_SP, at, 0);
+        dv_x_vvm(g, DV_X_vmovntps, v, 0, X_C, at);
+    }
+    dv_x_add(g, X_SP, bytes + BELOW);
+}
+
+// Lines that are written whole are not read first. Whether C begins at one is
+// known only when it runs.
+static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int whole = has_whole_lines(g, p, t);
+    if (!p->stream || (!whole && !is_dense(g, p, t))) {
+        store_rows(g, p, t);
+        return;
+    }
+    dv_x_mov(g, X_TMP, X_C);
+    dv_x_emit(g->code, DV_X_andi, 0, 0, 0, dv_x_reg(X_TMP),
+              (dv_x_more){.imm = LINE - 1});
+    size_t usual = dv_x_jump(g, DV_X_jnz);
+    if (whole)
+        stream_rows(g, p, t);
+    else
+        stream_dense(g, p, t);
+    size_t done = dv_x_jump(g, DV_X_jmp);
+    dv_x_land(g, usual);
+    store_rows(g, p, t);
+    dv_x_land(g, done);
+}
+
+// -- C turned: rows of the tile are columns of C -----------------------------
+
+// The tile is put on the stack row by row, and gathered column by column: a
+// column is a piece of a row of C.
+enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
+
+static void set_index(dv_x *g, const dv_x_tile *t)
+{
+    int32_t at[16];
+    for (int i = 0; i < 16; i++) // in bytes; offsets are 32 bits each
+        at[i] = i * t->nv * g->vb;
+    int vl = g->lanes * 4 < 16 ? 16 : g->lanes * 4;
+    dv_x_load_constant(g, V_INDEX, vl, dv_x_constant(g, at, vl));
+}
+
+// X_AT points at the column.
+static void gather(dv_x *g, const dv_x_tile *t)
+{
+    dv_x_rm m = dv_x_mem(X_AT, 0);
+    m.index = V_INDEX;
+    dv_x_set_part(g, t->rows); // gathering uses the mask up
+    if (!g->masks) {
+        dv_x_mask(g, V_MASK, g->vb, t->rows);
+        dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd : DV_X_vgatherps, g->vb,
+                  V_OUT, V_MASK, m, none);
+        return;
+    }
+    dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd_k : DV_X_vgatherps_k, g->vb,
+              V_OUT, 0, m, (dv_x_more){.mask = K_PART});
+    dv_x_set_part(g, t->rows);
+}
+
+// One column, at X_AT on the stack and X_BT in C; its bias at X_K.
+static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int part = t->rows < g->lanes;
+    gather(g, t);
+    if (p->beta != DV_SCALE_ZERO)
+        dv_x_load(g, V_IN, X_BT, 0, part);
+    if (p->beta == DV_SCALE_ONE)
+        dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_IN);
+    if (p->beta == DV_SCALE_ANY)
+        add_scaled(g, V_OUT, V_IN, V_SCALE);
+    if (p->bias == 2)
+        dv_x_splat(g, V_BIAS, X_K, 0);
+    if (p->bias)
+        dv_x_vvv(g, DV_XI(g, vadd), V_OUT, V_OUT, V_BIAS);
+    if (p->relu)
+        clamp(g, V_OUT, 1, V_IN);
+    dv_x_store(g, V_OUT, X_BT, 0, part);
+}
+
+static void turn(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int64_t frame = (int64_t)t->rows * t->nv * g->vb;
+    dv_x_add(g, X_SP, -frame);
+    for (int i = 0; i < t->rows * t->nv; i++)
+        dv_x_store(g, i, X_SP, (int64_t)i * g->vb, 0);
+    dv_x_set_part(g, t->rows);
+    if (p->bias == 1)
+        dv_x_load(g, V_BIAS, X_BIAS, 0, t->rows < g->lanes);
+    if (p->beta == DV_SCALE_ANY)
+        dv_x_scale(g, V_SCALE, offsetof(dv_gemm_args, beta));
+    set_index(g, t);
+    dv_x_mov(g, X_AT, X_SP);
+    dv_x_mov(g, X_BT, X_C);
+    if (p->bias == 2)
+        dv_x_mov(g, X_K, X_BIAS);
+    dv_x_set(g, X_BATCH, t->cols);
+    size_t top = g->code->n;
+    column(g, p, t);
+    dv_x_add(g, X_AT, g->es);
+    dv_x_add(g, X_BT, p->ldc);
+    dv_x_noted(g, DV_X_LDC, 1, p->ldc, 0);
+    if (p->bias == 2)
+        dv_x_add(g, X_K, g->es);
+    dv_x_again(g, X_BATCH, top);
+    dv_x_add(g, X_SP, frame);
+}
+
+void dv_x_tile_store(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
+{
+    int n = t->rows * t->nv;
+    if (p->alpha == DV_SCALE_ANY)
+        scale_sums(g, 0, n, free);
+    if (p->c_turned) {
+        turn(g, p, t);
+        return;
+    }
+    if (p->beta == DV_SCALE_ANY)
+        dv_x_scale(g, free, offsetof(dv_gemm_args, beta));
+    if (p->beta != DV_SCALE_ZERO)
+        add_rows(g, p, t, free + 1, p->beta == DV_SCALE_ANY ? free : -1);
+    if (p->bias)
+        add_bias(g, p, t, free);
+    if (p->relu)
+        clamp(g, 0, n, free);
+    store_lines(g, p, t);
+}

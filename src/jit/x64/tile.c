@@ -1,0 +1,426 @@
+// The loop over k of a register tile.
+#include "jit/x64/kept.h"
+#include "jit/x64/tile.h"
+
+enum { STEPS = 4 };       // of k in a turn of the loop
+enum { GRANULE = 16 };    // bytes of k of a row that lie together in panels
+enum { S_AHEAD = 768 };   // bytes of a panel of S to ask for early
+enum { V_AHEAD = 8 };     // rows of V, and of S that has none of k
+enum { ROW_AHEAD = 256 }; // bytes of a row of k
+enum { X_CSOON = X_BATCH };
+
+static const dv_x_more none = {0};
+
+// -- Where things are --------------------------------------------------------
+
+// Bytes from X_AT to row i at step p.
+static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                     int i, int64_t step)
+{
+    int by = g->es == 8 ? 1 : 2, per = 1 << by; // elements that lie together
+    if (!p->lane_k)
+        return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
+    if (!p->panel)
+        return i * p->ld_s + step * g->es;
+    return ((step >> by) * t->rows + i) * GRANULE + (step & (per - 1)) * g->es;
+}
+
+// How often that has the stride of S in it.
+static int64_t s_times(const dv_x_prod *p, int i, int64_t step)
+{
+    if (!p->lane_k)
+        return p->far_s ? 0 : step;
+    return p->panel ? 0 : i;
+}
+
+// Bytes that X_AT moves on for `steps` of k.
+static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                      int64_t steps)
+{
+    if (!p->lane_k)
+        return steps * p->ld_s;
+    return p->panel ? steps * g->es * t->rows : steps * g->es;
+}
+
+// Where packed S goes, as s_off and s_step.
+static int64_t pack_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                        int64_t step)
+{
+    return p->lane_k ? step / (GRANULE / g->es) * t->rows * GRANULE
+                     : step * t->rows * g->es;
+}
+
+static int first_free(const dv_x_tile *t)
+{
+    return t->sets * t->rows * t->nv;
+}
+
+static int last_free(const dv_x *g, const dv_x_tile *t)
+{
+    return g->n_regs - (!g->masks && dv_x_part(g, t));
+}
+
+int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    enum { FAR = 1 << 30 };
+    int need = t->nv + 1 > 3 ? t->nv + 1 : 3; // a row of V, a scalar
+    int64_t rows = t->rows - 1;
+    if (first_free(t) + need > last_free(g, t))
+        return 0;
+    if (p->c_turned && t->rows > g->lanes)
+        return 0;
+    return t->rows == 1 || ((!p->lane_k || p->panel || rows * p->ld_s < FAR) &&
+                            (p->c_turned || rows * p->ldc < FAR));
+}
+
+// -- One step ----------------------------------------------------------------
+
+// A piece of each row of S on its way into the panel: `n` elements of k of
+// every row, or all rows of one k. Fills up with zeros what is missing of k.
+static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                   int64_t step, int n, int v)
+{
+    int64_t to = pack_off(g, p, t, step);
+    int per = GRANULE / g->es, bytes = n * g->es;
+    if (!p->lane_k) {
+        dv_x_copy(g, v, X_AT, s_off(g, p, t, 0, step), X_SPACK, to,
+                  t->rows * g->es);
+        return;
+    }
+    for (int i = 0; i < t->rows; i++) {
+        int64_t from = s_off(g, p, t, i, step);
+        if (n < per) { // short loads clear the rest
+            int first = bytes >= 8 ? 8 : 4;
+            dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
+                      dv_x_mem(X_AT, from), none);
+            dv_x_emit(g->code, DV_X_vmovups_s, 16, v, 0,
+                      dv_x_mem(X_SPACK, to + i * GRANULE), none);
+            dv_x_copy(g, v, X_AT, from + first, X_SPACK,
+                      to + i * GRANULE + first, bytes - first);
+        } else {
+            dv_x_copy(g, v, X_AT, from, X_SPACK, to + i * GRANULE, GRANULE);
+        }
+    }
+}
+
+static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                   int64_t step, int v)
+{
+    int64_t times = p->far_v ? 0 : step;
+    for (int j = 0; j < t->nv; j++) {
+        int64_t off = times * p->ld_v + (int64_t)j * g->vb;
+        dv_x_load(g, v + j, X_BT, off, dv_x_is_part(g, t, j));
+        dv_x_noted(g, DV_X_LD_V, times, off, dv_x_unit(g));
+        if (p->pack_v)
+            dv_x_store(g, v + j, X_VPACK, step * p->pack_v + (int64_t)j * g->vb,
+                       0);
+    }
+}
+
+// Rows of V some steps on: those far apart are no stream that the machine would
+// see, and those of a panel larger than L1 come from L2 every time.
+static int asks_for_v(const dv_x *g, const dv_x_prod *p)
+{
+    int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
+    int large = p->panel && p->k * p->ld_v > g->l1_bytes * 3 / 4;
+    return (apart || large) && !p->far_v;
+}
+
+static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+{
+    int64_t times = step + V_AHEAD, row = times * p->ld_v;
+    if (!asks_for_v(g, p))
+        return;
+    for (int j = 0; j < t->nv * g->vb; j += 64) {
+        dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
+        dv_x_noted(g, DV_X_LD_V, times, row + j, 0);
+    }
+}
+
+// Panels of S are a stream, but seen too late; rows that are being packed are
+// many streams.
+static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
+{
+    int64_t row = s_step(g, p, t, 1);
+    if (p->panel && step * row / 64 != (step + 1) * row / 64)
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT, S_AHEAD + step * row / 64 * 64);
+    if (p->pack_s && p->lane_k && step == 0)
+        for (int i = 0; i < t->rows; i++)
+            dv_x_prefetch(g, DV_X_prefetch0, X_AT, i * p->ld_s + ROW_AHEAD);
+    if (p->pack_s && !p->lane_k && !p->far_s)
+        dv_x_prefetch(g, DV_X_prefetch0, X_AT,
+                      (int64_t)(step + V_AHEAD) * p->ld_s);
+}
+
+// Does row i read its scalar with every multiply-add, not once for all? Tiles
+// one vector wide do. Of others every second row: where another thread has half
+// of the core, instructions are scarcer than loads, and these are fewer.
+static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
+{
+    int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
+    if (!g->masks || g->ints || g->dot)
+        return 0;
+    return t->nv == 1 || (i % 2 && loads < t->rows * t->nv);
+}
+
+static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
+                          int64_t off, int64_t times)
+{
+    dv_x_insn op = DV_XF(g, vfma);
+    for (int j = 0; j < t->nv; j++) {
+        dv_x_emit_splat(g->code, op, g->vb, acc + j, v + j, X_AT, off);
+        dv_x_noted(g, DV_X_LD_S, times, off, dv_x_unit_splat(g));
+    }
+}
+
+// Multiply-adds of one step.
+static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
+{
+    int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
+    int n_s = last_free(g, t) - s, to = s - 1;
+    n_s = n_s > 4 ? 4 : n_s;
+    dv_x_insn splat = DV_XF(g, vsplat);
+    load_v(g, p, t, at, v);
+    for (int i = 0; i < t->rows; i++) {
+        int64_t off = s_off(g, p, t, i, at), times = s_times(p, i, at);
+        int acc = dv_x_acc(t, set, i, 0);
+        if (reads_s(g, t, i)) {
+            multiply_read(g, t, acc, v, off, times);
+            continue;
+        }
+        for (int j = 0; j < t->nv; j++) {
+            if (j == 0 || (g->ints && !g->dot)) { // products take its place
+                to = to + 1 < s + n_s ? to + 1 : s;
+                dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
+                dv_x_noted(g, DV_X_LD_S, times, off, dv_x_unit_splat(g));
+            }
+            dv_x_mul_add(g, acc + j, v + j, to, to);
+        }
+    }
+}
+
+// `bytes` that have so many times the stride in them.
+static void add_strides(dv_x *g, int reg, int which, int64_t times,
+                        int64_t bytes)
+{
+    dv_x_add(g, reg, bytes);
+    dv_x_noted(g, which, times, bytes, 0);
+}
+
+// Steps 0..n of a turn of the loop, or of what is left.
+static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
+                  int ahead)
+{
+    int per = p->lane_k ? GRANULE / g->es : 1;
+    for (int i = 0; i < n; i++) {
+        if (p->pack_s && i % per == 0)
+            pack_s(g, p, t, i, n - i < per ? n - i : per,
+                   first_free(t) + t->nv);
+        if (ahead) {
+            ask_for_v(g, p, t, i);
+            ask_for_s(g, p, t, i);
+        }
+        step(g, p, t, i);
+        if (p->far_s)
+            add_strides(g, X_AT, DV_X_LD_S, 1, p->ld_s);
+        if (p->far_v)
+            add_strides(g, X_BT, DV_X_LD_V, 1, p->ld_v);
+    }
+}
+
+static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
+{
+    if (!p->far_s)
+        add_strides(g, X_AT, DV_X_LD_S, p->lane_k ? 0 : n, s_step(g, p, t, n));
+    if (!p->far_v)
+        add_strides(g, X_BT, DV_X_LD_V, n, n * p->ld_v);
+    if (p->pack_s)
+        dv_x_add(g, X_SPACK, pack_off(g, p, t, n));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, n * p->pack_v);
+}
+
+// A rest of k fills a whole piece of the panel.
+static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
+                         int rest)
+{
+    int per = GRANULE / g->es;
+    return pack_off(g, p, t, p->lane_k ? (rest + per - 1) / per * per : rest);
+}
+
+// Long sums ask for C in the last turns of their loop, a row each: this tile's
+// into L1, the next one's into L2. All at once they would hold up the operands,
+// and at the start they would be gone from L1 in the end.
+static int late_c(const dv_x_prod *p, const dv_x_tile *t)
+{
+    return !p->c_turned && !p->stream && p->batch == 1 &&
+           p->k >= STEPS * (2 * t->rows + 8);
+}
+
+static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int bytes = t->cols * g->es;
+    for (int off = 0; off < bytes; off += 64)
+        dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
+    for (int off = 0; off < bytes; off += 64) {
+        dv_x_prefetch(g, DV_X_prefetch1, X_CSOON, t->rows * p->ldc + off);
+        dv_x_noted(g, DV_X_LDC, t->rows, t->rows * p->ldc + off, 0);
+    }
+    add_strides(g, X_CSOON, DV_X_LDC, 1, p->ldc);
+}
+
+static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
+                   int late)
+{
+    int goes_on = p->k != STEPS || p->batch > 1 || p->pack_s || p->pack_v;
+    if (turns > 1)
+        dv_x_set(g, X_K, turns);
+    size_t top = g->code->n;
+    if (turns) {
+        if (late)
+            ask_for_row_of_c(g, p, t);
+        steps(g, p, t, STEPS, 1);
+        if (goes_on)
+            move_on(g, p, t, STEPS);
+    }
+    if (turns > 1)
+        dv_x_again(g, X_K, top);
+}
+
+// From where the pointers stand behind a product to the next one.
+static int64_t hop_s(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int64_t done = p->k / STEPS * STEPS;
+    return p->stride_s - s_step(g, p, t, p->far_s ? p->k : done);
+}
+
+static int64_t hop_v(const dv_x_prod *p)
+{
+    int64_t done = p->k / STEPS * STEPS;
+    return p->stride_v - (p->far_v ? p->k : done) * p->ld_v;
+}
+
+static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int n = STEPS, turns = p->k / n, rest = p->k % n;
+    int late = late_c(p, t) ? t->rows : 0;
+    loop_k(g, p, t, turns - late, 0);
+    if (late) {
+        dv_x_mov(g, X_CSOON, X_C);
+        loop_k(g, p, t, late, 1);
+    }
+    steps(g, p, t, rest, 0);
+    if (p->pack_s && rest) // on to the next panel
+        dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
+    if (p->pack_v)
+        dv_x_add(g, X_VPACK, rest * p->pack_v);
+    if (p->batch > 1) {
+        add_strides(g, X_AT, DV_X_HOP_S, 1, hop_s(g, p, t));
+        add_strides(g, X_BT, DV_X_HOP_V, 1, hop_v(p));
+    }
+}
+
+// -- The tile ----------------------------------------------------------------
+
+static void ask_for_line(dv_x *g, int row, int64_t off)
+{
+    dv_x_prefetch(g, DV_X_prefetchw, X_C, off);
+    dv_x_noted(g, DV_X_LDC, row, off, 0);
+}
+
+// The lines of C, which are read and written at the end.
+static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    enum { MOST = 4096 }; // bytes: short sums have no time for more
+    if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
+        late_c(p, t))
+        return;
+    for (int i = 0; i < t->rows; i++) {
+        int last = t->cols * g->es - 1;
+        for (int off = 0; off <= last && off < MOST; off += 64)
+            ask_for_line(g, i, i * p->ldc + off);
+        ask_for_line(g, i, i * p->ldc + last);
+    }
+}
+
+static void add_sets(dv_x *g, const dv_x_tile *t)
+{
+    int n = t->rows * t->nv;
+    for (int half = t->sets / 2; half > 0; half /= 2)
+        for (int i = 0; i < half * n; i++)
+            dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
+}
+
+// Sums begin below zero by what their terms are too large.
+static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    int zero = first_free(t);
+    dv_x_zero(g, zero);
+    for (int j = 0; j < t->nv; j++) {
+        int64_t off = p->k * p->ld_v + (int64_t)j * g->vb;
+        dv_x_vvm(g, DV_X_vsubi32, j, zero, X_B, off);
+        dv_x_noted(g, DV_X_LD_V, p->k, off, dv_x_unit(g));
+        for (int i = 1; i < t->rows; i++)
+            dv_x_emit(g->code, DV_X_vmovups, g->vb, dv_x_acc(t, 0, i, j), 0,
+                      dv_x_reg(j), none);
+    }
+}
+
+static void write_tile(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    if (dv_x_part(g, t))
+        dv_x_set_part(g, dv_x_part(g, t));
+    ask_for_c(g, p, t);
+    for (int i = 0; !g->fix && i < first_free(t); i++)
+        dv_x_zero(g, i);
+    if (g->fix)
+        begin_below(g, p, t);
+    dv_x_mov(g, X_AT, X_A);
+    dv_x_mov(g, X_BT, X_B);
+    if (p->batch > 1)
+        dv_x_set(g, X_BATCH, p->batch);
+    size_t top = g->code->n;
+    along_k(g, p, t);
+    if (p->batch > 1)
+        dv_x_again(g, X_BATCH, top);
+    add_sets(g, t);
+    dv_x_tile_store(g, p, t, t->rows * t->nv);
+}
+
+// -- What the code depends on ------------------------------------------------
+
+static uint64_t bit(int on, int at)
+{
+    return (uint64_t) !!on << at;
+}
+
+// All of a tile but strides that have notes: those of S that is packed, and of
+// C that goes around the caches, have none.
+static dv_x_key key_of(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    return (dv_x_key){
+        {(uint64_t)p->k << 32 | (uint32_t)p->batch,
+         (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
+             (uint64_t)t->nv << 16 | (uint64_t)t->sets,
+         (uint64_t)p->pack_v, p->pack_s ? (uint64_t)p->ld_s : 0,
+         p->stream ? (uint64_t)p->ldc : 0,
+         (uint64_t)g->dot << 32 | (uint64_t)g->vb << 24 |
+             (uint64_t)p->bias << 22 | (uint64_t)p->alpha << 20 |
+             (uint64_t)p->beta << 18 | bit(p->lane_k, 0) | bit(p->panel, 1) |
+             bit(p->c_turned, 2) | bit(p->pack_s, 3) | bit(p->relu, 4) |
+             bit(p->stream, 5) | bit(p->far_s, 6) | bit(p->far_v, 7) |
+             bit(g->es == 8, 8) | bit(g->ints, 9) | bit(g->fix, 10) |
+             bit(asks_for_v(g, p), 11)}};
+}
+
+void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+{
+    const int64_t strides[DV_X_STRIDES] = {p->ld_s, p->ld_v, p->ldc,
+                                           p->batch > 1 ? hop_s(g, p, t) : 0,
+                                           p->batch > 1 ? hop_v(p) : 0};
+    dv_x_key key = key_of(g, p, t);
+    if (dv_x_piece_copy(g, &key, strides))
+        return;
+    write_tile(g, p, t);
+    dv_x_piece_keep(g);
+}

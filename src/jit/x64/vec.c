@@ -1,0 +1,409 @@
+// AVX2 and AVX-512 for the kernels of jit/vec/vec.h: each operation of the plan
+// as a few instructions, the same for both but for comparisons, which AVX-512
+// leaves in registers of their own.
+//
+// Every operand has a place on the stack where its row, or its column, starts;
+// running pointers of the first ones are in registers, of the others on the
+// stack too. The plan's registers are all but two. Constants lie behind the
+// code and are found by a register: single elements for the plan's, which are
+// splatted as they are loaded, then whole vectors of our own.
+#include "jit/x64/vec.h"
+
+enum { ALL = 7 };
+
+static void make_32(dv_code *code, const dv_vec_plan *p);
+static void make_64(dv_code *code, const dv_vec_plan *p);
+
+const dv_vec_isa dv_x64_vec_isa_32 = {
+    .emit = make_32,
+    .fill = dv_x_vec_fill,
+    .n_regs = 16 - N_TEMPS,
+    .vector_bytes = 32,
+    .most_copies = 4,
+    .own_bf16 = 1,
+    .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL},
+};
+
+const dv_vec_isa dv_x64_vec_isa_64 = {
+    .emit = make_64,
+    .fill = dv_x_vec_fill,
+    .n_regs = 32 - N_TEMPS,
+    .vector_bytes = 64,
+    .own_bf16 = 1,
+    .tied = {[DV_V_FMA] = ALL, [DV_V_FNMA] = ALL, [DV_V_SEL] = ALL},
+};
+
+static const dv_x_more none = {0};
+// rdi has the arguments at first, so it comes last.
+static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
+
+void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
+{
+    dv_code *code = m->gen.code;
+    if (c.reg == DV_X_NONE)
+        dv_x_emit_m(code, op, vl, a, b, c.base, c.disp);
+    else if (dv_x_rows[op].form == DV_X_VRVM)
+        dv_x_emit_3(code, op, vl, a, b, c.reg);
+    else
+        dv_x_emit(code, op, vl, a, b, c, none);
+}
+
+void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
+{
+    dv_x_vec_op_n(m, op, m->gen.vb, a, b, c);
+}
+
+// -- Pointers ----------------------------------------------------------------
+
+static int reaches(const dv_vec_operand *o, int64_t bytes)
+{
+    enum { FAR = 1 << 30 };
+    return o->inner >= 0 && o->inner <= 2 && bytes > -FAR && bytes < FAR;
+}
+
+static int64_t running(const dv_x_vec *m, int k)
+{
+    return m->running + 8 * (k - N_POINTERS);
+}
+
+// The register of pointer k.
+static int take(dv_x_vec *m, int k)
+{
+    if (k < N_POINTERS)
+        return pointers[k];
+    dv_x_get(&m->gen, X_FAR, X_SP, running(m, k));
+    return X_FAR;
+}
+
+int dv_x_vec_pointer(dv_x_vec *m, int operand)
+{
+    return take(m, m->at->of[operand]);
+}
+
+static void step_running(dv_x_vec *m, int outer, int64_t by)
+{
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
+        if (!(outer ? o->outer : o->inner))
+            continue;
+        int r = take(m, k);
+        if (outer)
+            dv_x_vec_add_row(m, r, r, m->at->operand[k]);
+        else
+            dv_x_add(&m->gen, r, o->inner * by * dv_x_size(o));
+        if (k >= N_POINTERS)
+            dv_x_put(&m->gen, r, X_SP, running(m, k));
+    }
+}
+
+static void step_places(dv_x_vec *m, int64_t by)
+{
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
+        if (!o->inner)
+            continue;
+        dv_x_get(&m->gen, X_FAR, X_SP, m->places + 8 * k);
+        dv_x_add(&m->gen, X_FAR, o->inner * by * dv_x_size(o));
+        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
+    }
+}
+
+// Running pointers to their places; the places on to the next row.
+static void point(dv_x_vec *m, int to_next_row)
+{
+    for (int k = 0; k < m->at->n; k++) {
+        const dv_vec_operand *o = &m->p->operands[m->at->operand[k]];
+        int r = k < N_POINTERS ? pointers[k] : X_FAR;
+        dv_x_get(&m->gen, r, X_SP, m->places + 8 * k);
+        if (k >= N_POINTERS)
+            dv_x_put(&m->gen, r, X_SP, running(m, k));
+        if (!to_next_row || !o->outer)
+            continue;
+        dv_x_vec_add_row(m, X_FAR, r, m->at->operand[k]);
+        dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
+    }
+}
+
+// -- Frame -------------------------------------------------------------------
+
+static void begin(dv_x_vec *m)
+{
+    dv_x *g = &m->gen;
+    const dv_vec_plan *p = m->p;
+    enum { ARGS = 7, AT = X_TMP };
+    int outer = p->shape->reduce == DV_VEC_OUTER;
+    dv_x_enter(g, ~0u);
+    dv_x_mov(g, X_TMP, X_SP);
+    dv_x_add(g, X_SP, -m->frame);
+    dv_x_emit_gi(g->code, DV_X_andi, X_SP, -64);
+    dv_x_put(g, X_TMP, X_SP, m->old_sp);
+    dv_x_emit(g->code, DV_X_lea, 0, X_POOL, 0, dv_x_mem(DV_X_RIP, 0), none);
+    m->pool_fix = g->code->n;
+    // What counts every row, and what counts again in each.
+    int64_t rows = offsetof(dv_vec_args, rows), n = offsetof(dv_vec_args, n);
+    dv_x_get(g, X_FAR, ARGS, outer ? rows : n);
+    dv_x_put(g, X_FAR, X_SP, m->all);
+    dv_x_get(g, outer ? X_LEFT : X_COUNT, ARGS, outer ? n : rows);
+    dv_x_get(g, AT, ARGS, offsetof(dv_vec_args, at));
+    for (int k = 0; k < m->at->n; k++) {
+        int operand = m->at->operand[k];
+        if (operand < p->n_given)
+            dv_x_get(g, X_FAR, AT, 8 * operand);
+        else
+            dv_x_get(g, X_FAR, ARGS, offsetof(dv_vec_args, acc));
+        dv_x_put(g, X_FAR, X_SP, m->places + 8 * k);
+    }
+}
+
+static void leave(dv_x_vec *m)
+{
+    dv_x_get(&m->gen, X_SP, X_SP, m->old_sp);
+    dv_x_leave(&m->gen);
+}
+
+// -- Loops -------------------------------------------------------------------
+
+// Four bytes of the code that end at `end` become the way from there to `to`.
+static void patch(dv_code *code, size_t end, size_t to)
+{
+    uint32_t far = (uint32_t)(to - end);
+    for (size_t i = 0; !code->failed && i < 4; i++)
+        code->at[end - 4 + i] = (unsigned char)(far >> 8 * i & 255);
+}
+
+static void compare(dv_x *g, int count, int64_t k)
+{
+    dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
+}
+
+// Enter a loop unless `count` is less than k.
+static void enter(dv_x_vec *m, int count, int64_t k)
+{
+    dv_x *g = &m->gen;
+    compare(g, count, k);
+    dv_x_emit(g->code, DV_X_jl, 0, 0, 0, dv_x_reg(0), none);
+    m->out[m->depth] = g->code->n;
+    m->top[m->depth++] = g->code->n;
+}
+
+// Count down by k; once more unless less is left.
+static void again(dv_x_vec *m, int count, int64_t k, int once)
+{
+    enum { JUMP_BYTES = 6 };
+    dv_x *g = &m->gen;
+    size_t top = m->top[--m->depth], out = m->out[m->depth];
+    dv_x_add(g, count, -k);
+    if (!once) {
+        compare(g, count, k);
+        int64_t from = (int64_t)g->code->n + JUMP_BYTES;
+        dv_x_emit(g->code, DV_X_jge, 0, 0, 0, dv_x_reg(0),
+                  (dv_x_more){.imm = (int64_t)top - from});
+    }
+    patch(g->code, out, g->code->n);
+}
+
+static void control(dv_x_vec *m, const dv_vec_mop *o)
+{
+    dv_x *g = &m->gen;
+    switch ((dv_vop)o->op) {
+    case DV_V_ROWS:
+        m->top[m->depth++] = g->code->n;
+        point(m, 1);
+        dv_x_get(g, X_LEFT, X_SP, m->all);
+        break;
+    case DV_V_ROWS_END:
+        dv_x_again(g, X_COUNT, m->top[--m->depth]);
+        break;
+    case DV_V_LOOP:
+        enter(m, X_LEFT, o->imm);
+        break;
+    case DV_V_LOOP_END:
+        step_running(m, 0, o->imm);
+        again(m, X_LEFT, o->imm, o->imm < g->lanes);
+        break;
+    case DV_V_COLS:
+        enter(m, X_LEFT, o->imm);
+        point(m, 0);
+        break;
+    case DV_V_COLS_END:
+        step_places(m, o->imm);
+        again(m, X_LEFT, o->imm, o->imm < g->lanes);
+        break;
+    case DV_V_STEPS:
+        dv_x_get(g, X_COUNT, X_SP, m->all);
+        enter(m, X_COUNT, 1);
+        break;
+    default: // STEPS_END
+        step_running(m, 1, 0);
+        again(m, X_COUNT, 1, 0);
+    }
+}
+
+// -- Constants ---------------------------------------------------------------
+
+// The offset of our own vectors from the pool's start.
+static int64_t own_base(const dv_x_vec *m)
+{
+    int64_t vb = m->gen.vb;
+    return ((int64_t)m->p->n_pool * m->gen.es + vb - 1) / vb * vb;
+}
+
+dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own)
+{
+    int i = 0;
+    for (; i < m->n_own; i++)
+        if (m->own[i].bits == own.bits && m->own[i].lanes == own.lanes &&
+            m->own[i].step == own.step && m->own[i].off == own.off &&
+            m->own[i].every_other == own.every_other)
+            break;
+    if (i == MAX_OWN) {
+        m->gen.code->failed = 1;
+        i = 0;
+    } else if (i == m->n_own) {
+        m->own[m->n_own++] = own;
+    }
+    return dv_x_mem(X_POOL, own_base(m) + (int64_t)i * m->gen.vb);
+}
+
+dv_x_rm dv_x_all64(dv_x_vec *m, uint64_t bits)
+{
+    return dv_x_own_const(m, (dv_x_own){.bits = bits});
+}
+
+dv_x_rm dv_x_all32(dv_x_vec *m, uint32_t bits)
+{
+    return dv_x_all64(m, (uint64_t)bits << 32 | bits);
+}
+
+static void constant(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    const dv_vec_const *c = &m->p->pool[o->imm];
+    dv_x *g = &m->gen;
+    if (c->bits == 0) {
+        dv_x_zero(g, v);
+        m->zeros |= 1u << v;
+    } else if (!c->lanes) {
+        dv_x_splat(g, v, X_POOL, (int64_t)o->imm * g->es);
+    } else {
+        uint64_t bits = m->p->is64 ? c->bits : c->bits << 32 | c->bits;
+        dv_x_vec_op(
+            m, DV_X_vmovups, v, 0,
+            dv_x_own_const(m, (dv_x_own){.bits = bits, .lanes = c->lanes}));
+    }
+}
+
+static void put_own(dv_x_vec *m, const dv_x_own *own)
+{
+    dv_x *g = &m->gen;
+    for (int i = 0; i < g->vb / 4; i++) { // words of 4 bytes
+        int lane = i * 4 / g->es;
+        uint64_t word = i % 2 ? own->bits >> 32 : own->bits;
+        if (own->lanes && lane >= own->lanes)
+            word = 0;
+        if (own->step)
+            word = (uint64_t)(own->step * i + own->off) % (unsigned)(g->vb / 4);
+        if (own->every_other)
+            word = i * 4 % g->es
+                       ? 0
+                       : 2u * (unsigned)lane + (2 * lane >= own->every_other);
+        dv_code_put(g->code, (uint32_t)word);
+    }
+}
+
+static void put_pool(dv_x_vec *m)
+{
+    static const unsigned char pad[64];
+    dv_code *code = m->gen.code;
+    dv_code_bytes(code, pad, (64 - code->n % 64) % 64);
+    size_t start = code->n;
+    for (int i = 0; i < m->p->n_pool; i++) {
+        dv_code_put(code, (uint32_t)m->p->pool[i].bits);
+        if (m->p->is64)
+            dv_code_put(code, (uint32_t)(m->p->pool[i].bits >> 32));
+    }
+    size_t used = code->n - start;
+    dv_code_bytes(code, pad, (size_t)own_base(m) - used);
+    for (int i = 0; i < m->n_own; i++)
+        put_own(m, &m->own[i]);
+    patch(code, m->pool_fix, start);
+}
+
+// -- The kernel --------------------------------------------------------------
+
+static void one(dv_x_vec *m, const dv_vec_mop *o)
+{
+    dv_x *g = &m->gen;
+    int d = dv_x_vec_reg(o->dst), writes = o->op != DV_V_STORE &&
+                                           o->op != DV_V_SPILL &&
+                                           (o->op <= DV_V_FILL);
+    switch ((dv_vop)o->op) {
+    case DV_V_BEGIN:
+        begin(m);
+        break;
+    case DV_V_POINT:
+        point(m, 0);
+        break;
+    case DV_V_CONST:
+        m->zeros &= ~(1u << d);
+        constant(m, o, d);
+        return;
+    case DV_V_FILL:
+        dv_x_load(g, d, X_SP, m->slots + (int64_t)g->vb * o->imm, 0);
+        break;
+    case DV_V_SPILL:
+        dv_x_store(g, dv_x_vec_reg(o->a), X_SP,
+                   m->slots + (int64_t)g->vb * o->imm, 0);
+        break;
+    case DV_V_LOAD:
+        dv_x_vec_load(m, o, d);
+        break;
+    case DV_V_STORE:
+        dv_x_vec_store(m, o, dv_x_vec_reg(o->a));
+        break;
+    case DV_V_RETURN:
+        leave(m);
+        break;
+    default:
+        if (o->op > DV_V_POINT)
+            control(m, o);
+        else
+            dv_x_vec_compute(m, o);
+    }
+    if (writes)
+        m->zeros &= ~(1u << d);
+}
+
+static void make(dv_code *code, const dv_vec_plan *p, int vb)
+{
+    int es = p->is64 ? 8 : 4;
+    dv_x_vec m;
+    memset(&m, 0, offsetof(dv_x_vec, own)); // they come as they are used
+    dv_x_start_vb(&m.gen, code, vb, es);
+    m.p = p;
+    dv_vec_pointers at;
+    dv_vec_point(p, reaches, &at);
+    m.at = &at;
+    int far = at.n > N_POINTERS ? at.n - N_POINTERS : 0;
+    m.stage = 0;
+    m.slots = vb;
+    m.places = m.slots + (int64_t)vb * p->n_slots;
+    m.running = m.places + 8 * (int64_t)at.n;
+    m.all = m.running + 8 * (int64_t)far;
+    m.old_sp = m.all + 8;
+    m.frame = m.old_sp + 8;
+    for (int32_t i = 0; i < p->n && !code->failed; i++)
+        one(&m, &p->ops[i]);
+    put_pool(&m);
+    if (p->whole)
+        dv_vec_leave(p->whole, code, m.n_holes);
+}
+
+static void make_32(dv_code *code, const dv_vec_plan *p)
+{
+    make(code, p, 32);
+}
+
+static void make_64(dv_code *code, const dv_vec_plan *p)
+{
+    make(code, p, 64);
+}

@@ -1,0 +1,220 @@
+// Operations of vector kernels between registers: a few instructions each, the
+// same for AVX2 and AVX-512 but for comparisons and picks.
+#include "jit/x64/vec.h"
+
+// The lanes are of the type computed in.
+static dv_x_rm all_lanes(dv_x_vec *m, uint64_t bits)
+{
+    return m->p->is64 ? dv_x_all64(m, bits) : dv_x_all32(m, (uint32_t)bits);
+}
+
+// d = a * b + c, d being one of the three.
+static void mul_add(dv_x_vec *m, int negated, const int *r)
+{
+    dv_x *g = &m->gen;
+    int d = r[0], a = r[1], b = r[2], c = r[3];
+    if (d == c)
+        dv_x_vvv(g, negated ? DV_XF(g, vfnma) : DV_XF(g, vfma), d, a, b);
+    else
+        dv_x_vvv(g, negated ? DV_XF(g, vfnma213) : DV_XF(g, vfma213), d,
+                 d == a ? b : a, c);
+}
+
+// Bits of b where a's are set, else of c.
+static void pick(dv_x_vec *m, int d, int a, int b, int c)
+{
+    dv_x *g = &m->gen;
+    if (!g->masks) {
+        dv_x_vvv(g, DV_X_vxorps, V_T0, b, c);
+        dv_x_vvv(g, DV_X_vandps, V_T0, V_T0, a);
+        dv_x_vvv(g, DV_X_vxorps, d, V_T0, c);
+        return;
+    }
+    // Truth tables: with d as the test, as b, as c.
+    int which = d == a ? 0xca : d == b ? 0xe2 : 0xb8;
+    dv_x_emit(g->code, DV_X_vpternlogd, g->vb, d, d == a ? b : a,
+              dv_x_reg(d == c && d != a && d != b ? b : c),
+              (dv_x_more){.imm = which});
+}
+
+// The machine takes the second where one is no number or both are 0. So both
+// ways round, and what is set in either is: no number, or -0.
+static void least(dv_x_vec *m, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    dv_x_vvv(g, DV_XF(g, vmin), V_T0, a, b);
+    dv_x_vvv(g, DV_XF(g, vmin), V_T1, b, a);
+    dv_x_vvv(g, DV_X_vorps, d, V_T0, V_T1);
+}
+
+// The same, but where only the sign differs, -0 less -0 is 0.
+static void most(dv_x_vec *m, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    dv_x_vvv(g, DV_XF(g, vmax), V_T0, a, b);
+    dv_x_vvv(g, DV_XF(g, vmax), V_T1, b, a);
+    dv_x_vvv(g, DV_X_vxorps, V_T1, V_T1, V_T0);
+    dv_x_vvv(g, DV_X_vorps, V_T0, V_T0, V_T1);
+    dv_x_vvv(g, DV_XF(g, vsub), d, V_T0, V_T1);
+}
+
+// b is a number; only when it is 0 can -0 come out where 0 should.
+static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    if (op == DV_V_FLEAST) {
+        dv_x_vvv(g, DV_XF(g, vmin), d, b, a);
+    } else if (m->zeros >> b & 1) {
+        dv_x_vvv(g, DV_XF(g, vmax), V_T0, b, a);
+        dv_x_vvv(g, DV_XF(g, vadd), d, V_T0, b);
+    } else {
+        dv_x_vvv(g, DV_XF(g, vmax), d, b, a);
+    }
+}
+
+static void compare_floats(dv_x_vec *m, dv_vop op, int d, int a, int b)
+{
+    enum { EQ = 0x00, LT = 0x11, LE = 0x12 }; // false where one is no number
+    dv_x *g = &m->gen;
+    dv_x_more how = {.imm = op == DV_V_FLT ? LT : op == DV_V_FLE ? LE : EQ};
+    if (!g->masks) {
+        dv_x_emit(g->code, DV_XF(g, vcmp), g->vb, d, a, dv_x_reg(b), how);
+        return;
+    }
+    dv_x_emit(g->code, g->es == 8 ? DV_X_vcmppd_k : DV_X_vcmpps_k, g->vb, K_TMP,
+              a, dv_x_reg(b), how);
+    dv_x_vec_op(m, g->es == 8 ? DV_X_vpmovm2q : DV_X_vpmovm2d, d, 0,
+                dv_x_reg(K_TMP));
+}
+
+static void compare_whole(dv_x_vec *m, dv_vop op, int d, int a, int b)
+{
+    enum { EQ, LT };
+    dv_x *g = &m->gen;
+    if (g->masks) {
+        dv_x_emit(g->code, DV_X_vpcmpd_k, g->vb, K_TMP, a, dv_x_reg(b),
+                  (dv_x_more){.imm = op == DV_V_ILT ? LT : EQ});
+        dv_x_vec_op(m, DV_X_vpmovm2d, d, 0, dv_x_reg(K_TMP));
+    } else if (op == DV_V_ILT) {
+        dv_x_vvv(g, DV_X_vpcmpgtd, d, b, a);
+    } else {
+        dv_x_vvv(g, DV_X_vpcmpeqd, d, a, b);
+    }
+}
+
+static void whole_op(dv_x_vec *m, dv_vop op, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    switch (op) {
+    case DV_V_IADD:
+        dv_x_vvv(g, g->es == 8 ? DV_X_vaddi64 : DV_X_vaddi32, d, a, b);
+        break;
+    case DV_V_ISUB:
+        dv_x_vvv(g, g->es == 8 ? DV_X_vsubi64 : DV_X_vsubi32, d, a, b);
+        break;
+    case DV_V_IMUL:
+        dv_x_vvv(g, DV_X_vmuli32, d, a, b);
+        break;
+    case DV_V_IMIN:
+        dv_x_vvv(g, DV_X_vmini32, d, a, b);
+        break;
+    case DV_V_IMAX:
+        dv_x_vvv(g, DV_X_vmaxi32, d, a, b);
+        break;
+    case DV_V_IABS:
+        dv_x_vec_op(m, DV_X_vabsi32, d, 0, dv_x_reg(a));
+        break;
+    default:
+        compare_whole(m, op, d, a, b);
+    }
+}
+
+static void bit_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    int wide = g->es == 8;
+    switch ((dv_vop)o->op) {
+    case DV_V_AND:
+        dv_x_vvv(g, DV_X_vandps, d, a, b);
+        break;
+    case DV_V_OR:
+        dv_x_vvv(g, DV_X_vorps, d, a, b);
+        break;
+    case DV_V_XOR:
+        dv_x_vvv(g, DV_X_vxorps, d, a, b);
+        break;
+    case DV_V_SHL:
+        dv_x_vec_op(m, wide ? DV_X_vsllv64 : DV_X_vsllv32, d, a,
+                    all_lanes(m, (uint64_t)o->imm));
+        break;
+    case DV_V_SHR:
+        dv_x_vec_op(m, wide ? DV_X_vsrlv64 : DV_X_vsrlv32, d, a,
+                    all_lanes(m, (uint64_t)o->imm));
+        break;
+    case DV_V_ROT:
+        dv_x_vec_op(m, DV_X_vmovups, V_T0, 0,
+                    dv_x_own_const(
+                        m, (dv_x_own){.step = 1, .off = o->imm * g->es / 4}));
+        dv_x_vvv(g, DV_X_vpermps, d, V_T0, a);
+        break;
+    default: // MOV
+        dv_x_vec_op(m, DV_X_vmovups, d, 0, dv_x_reg(a));
+    }
+}
+
+static void float_op(dv_x_vec *m, dv_vop op, int d, int a, int b)
+{
+    dv_x *g = &m->gen;
+    uint64_t sign = g->es == 8 ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
+    switch (op) {
+    case DV_V_FADD:
+        dv_x_vvv(g, DV_XF(g, vadd), d, a, b);
+        break;
+    case DV_V_FSUB:
+        dv_x_vvv(g, DV_XF(g, vsub), d, a, b);
+        break;
+    case DV_V_FMUL:
+        dv_x_vvv(g, DV_XF(g, vmul), d, a, b);
+        break;
+    case DV_V_FDIV:
+        dv_x_vvv(g, DV_XF(g, vdiv), d, a, b);
+        break;
+    case DV_V_FSQRT:
+        dv_x_vec_op(m, DV_XF(g, vsqrt), d, 0, dv_x_reg(a));
+        break;
+    case DV_V_FMIN:
+        least(m, d, a, b);
+        break;
+    case DV_V_FMAX:
+        most(m, d, a, b);
+        break;
+    case DV_V_FLEAST:
+    case DV_V_FMOST:
+        bound(m, op, d, a, b);
+        break;
+    case DV_V_FNEG:
+        dv_x_vec_op(m, DV_X_vxorps, d, a, all_lanes(m, sign));
+        break;
+    case DV_V_FABS:
+        dv_x_vec_op(m, DV_X_vandps, d, a, all_lanes(m, sign - 1));
+        break;
+    default:
+        compare_floats(m, op, d, a, b);
+    }
+}
+
+void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o)
+{
+    int r[] = {dv_x_vec_reg(o->dst), dv_x_vec_reg(o->a), dv_x_vec_reg(o->b),
+               dv_x_vec_reg(o->c)};
+    if (o->op == DV_V_SEL)
+        pick(m, r[0], r[1], r[2], r[3]);
+    else if (o->op == DV_V_FMA || o->op == DV_V_FNMA)
+        mul_add(m, o->op == DV_V_FNMA, r);
+    else if (o->op >= DV_V_FADD && o->op <= DV_V_FEQ)
+        float_op(m, (dv_vop)o->op, r[0], r[1], r[2]);
+    else if (o->op >= DV_V_IADD && o->op <= DV_V_IEQ)
+        whole_op(m, (dv_vop)o->op, r[0], r[1], r[2]);
+    else
+        bit_op(m, o, r[0], r[1], r[2]);
+}

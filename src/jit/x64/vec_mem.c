@@ -1,0 +1,309 @@
+// Loads and stores of vector kernels: whole vectors, parts that are powers of
+// two, and elements far apart, of any type. Exactly their bytes are touched.
+#include "jit/x64/vec.h"
+
+enum { CHUNK = 16 }; // what elements are put together in, in bytes
+
+static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
+{
+    dv_x_vec_op(m, insn, a, b, c);
+}
+
+// The same with a length of its own.
+static void op_n(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c)
+{
+    dv_x_vec_op_n(m, insn, vl, a, b, c);
+}
+
+static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
+                 int imm)
+{
+    dv_x_emit(m->gen.code, insn, vl, a, b, c, (dv_x_more){.imm = imm});
+}
+
+// -- Elements far apart ------------------------------------------------------
+
+// Element i of a vector; may change X_TMP.
+static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
+{
+    const dv_vec_operand *at = &m->p->operands[o->imm];
+    int64_t off =
+        ((int64_t)o->copy * m->gen.lanes + i) * at->inner * dv_x_size(at) +
+        m->at->off[o->imm];
+    if (off >= INT32_MIN && off <= INT32_MAX)
+        return dv_x_mem(base, off);
+    dv_x_set(&m->gen, X_TMP, off);
+    dv_x_emit_gr(m->gen.code, DV_X_add_s, base, X_TMP);
+    return dv_x_mem(X_TMP, 0);
+}
+
+// Into V_T0, side by side.
+static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
+{
+    int es = dv_x_size(&m->p->operands[o->imm]);
+    int base = dv_x_vec_pointer(m, o->imm), per = CHUNK / es;
+    for (int i = 0; i < o->count; i += per) {
+        int v = i ? V_T1 : V_T0, chunk = i / per;
+        for (int k = 0; k < per && i + k < o->count; k++)
+            dv_x_load_lane(&m->gen, v, k, es, element(m, o, base, i + k));
+        if (i && m->gen.masks)
+            op_i(m, DV_X_vinsert32x4, 64, V_T0, V_T0, dv_x_reg(V_T1), chunk);
+        else if (i)
+            op_i(m, DV_X_vinsert128, 32, V_T0, V_T0, dv_x_reg(V_T1), chunk);
+    }
+}
+
+// Every other element, from two vectors. The second begins with the last
+// element of the first: nothing behind the last one wanted is read.
+//
+//   lanes 4:   0 1 2 3   3 4 5 6   ->   0 2 4 6
+static void load_every_other(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    // In each half: even ones of the first, odd ones of the second. Then
+    // quarters 0 2 1 3.
+    enum { EVEN_ODD = 0xd8, EVEN_ODD_64 = 0xa, TURNED = 0xd8 };
+    int n = o->count, es = m->gen.es, is64 = es == 8, vl = n * es;
+    int base = dv_x_vec_pointer(m, o->imm);
+    int64_t off = (int64_t)o->copy * m->gen.lanes * 2 * es + m->at->off[o->imm];
+    dv_x_rm low = dv_x_mem(base, off),
+            high = dv_x_mem(base, off + (n - 1) * es);
+    op_n(m, DV_X_vmovups, vl, V_T0, 0, low);
+    if (m->gen.masks) {
+        op_n(m, DV_X_vmovups, vl, v, 0,
+             dv_x_own_const(m, (dv_x_own){.every_other = n}));
+        op_n(m, is64 ? DV_X_vperm2pd : DV_X_vperm2ps, vl, v, V_T0, high);
+        return;
+    }
+    op_i(m, is64 ? DV_X_vshufpd : DV_X_vshufps, vl, vl == 16 ? v : V_T0, V_T0,
+         high, is64 ? EVEN_ODD_64 : EVEN_ODD);
+    if (vl == 32)
+        op_i(m, DV_X_vpermq, 32, v, 0, dv_x_reg(V_T0), TURNED);
+}
+
+static void store_apart(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    int es = dv_x_size(&m->p->operands[o->imm]);
+    int base = dv_x_vec_pointer(m, o->imm), per = CHUNK / es;
+    for (int i = 0; i < o->count; i += per) {
+        int from = i ? V_T1 : v, chunk = i / per;
+        if (i && m->gen.masks)
+            op_i(m, DV_X_vextract32x4, 64, v, 0, dv_x_reg(V_T1), chunk);
+        else if (i)
+            op_i(m, DV_X_vextract128, 32, v, 0, dv_x_reg(V_T1), chunk);
+        for (int k = 0; k < per && i + k < o->count; k++)
+            dv_x_store_lane(&m->gen, from, k, es, element(m, o, base, i + k));
+    }
+}
+
+// -- Wider -------------------------------------------------------------------
+
+// The high word, sign turned, as multiples of 2^32 above 2^84, the low one
+// above 2^52: bits of floats. What they are too much by goes before the two are
+// added, so that only this rounds.
+static void from_i64(dv_x_vec *m, int v, dv_x_rm from)
+{
+    op(m, DV_X_vmovups, V_T0, 0, from);
+    op(m, DV_X_vsrlv64, V_T1, V_T0, dv_x_all64(m, 32));
+    op(m, DV_X_vxorps, V_T1, V_T1, dv_x_all64(m, 0x4530000080000000));
+    op(m, DV_X_vsubpd, V_T1, V_T1, dv_x_all64(m, 0x4530000080100000));
+    op(m, DV_X_vandps, V_T0, V_T0, dv_x_all64(m, UINT32_MAX));
+    op(m, DV_X_vorps, V_T0, V_T0, dv_x_all64(m, 0x4330000000000000));
+    op(m, DV_X_vaddpd, v, V_T1, dv_x_reg(V_T0));
+}
+
+// Narrow floats to f32, or i8 to i32, in a vector of vl bytes.
+static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
+{
+    if (t == DV_F16) {
+        op_n(m, DV_X_vcvtph2ps, vl, v, 0, from);
+    } else if (t == DV_BF16) {
+        op_n(m, DV_X_vpmovzxwd, vl, v, 0, from);
+        op_n(m, DV_X_vsllv32, vl, v, v, dv_x_all32(m, 16));
+    } else {
+        op_n(m, DV_X_vpmovsxbd, vl, v, 0, from);
+    }
+}
+
+// To the type computed in, from memory or the low elements of a register.
+static void widen(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
+{
+    dv_dtype to = (dv_dtype)m->p->shape->compute;
+    int whole = t == DV_I8 || t == DV_I32;
+    if (t == to) {
+        op(m, DV_X_vmovups, v, 0, from);
+    } else if (t == DV_I32 && to == DV_F32) {
+        op(m, DV_X_vcvtdq2ps, v, 0, from);
+    } else if (to != DV_F64) {
+        widen_4(m, m->gen.vb, v, t, from);
+        if (to == DV_F32 && whole)
+            op(m, DV_X_vcvtdq2ps, v, 0, dv_x_reg(v));
+    } else if (t == DV_I64) {
+        from_i64(m, v, from);
+    } else {
+        if (t != DV_F32 && t != DV_I32) {
+            widen_4(m, m->gen.vb / 2, V_T0, t, from);
+            from = dv_x_reg(V_T0);
+        }
+        op(m, whole ? DV_X_vcvtdq2pd : DV_X_vcvtps2pd, v, 0, from);
+    }
+}
+
+static void load_one(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
+{
+    dv_x *g = &m->gen;
+    dv_x_insn splat = DV_XF(g, vsplat);
+    if (t == (dv_dtype)m->p->shape->compute) {
+        op(m, splat, v, 0, from);
+        return;
+    }
+    dv_x_load_lane(&m->gen, V_T0, 0, dv_dtype_get(t)->size_bytes, from);
+    widen(m, V_T0, t, dv_x_reg(V_T0));
+    op(m, splat, v, 0, dv_x_reg(V_T0));
+}
+
+void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    const dv_vec_operand *at = &m->p->operands[o->imm];
+    dv_dtype t = (dv_dtype)at->dtype;
+    int es = dv_x_size(at), same = t == (dv_dtype)m->p->shape->compute;
+    int64_t off = m->at->off[o->imm];
+    if (at->inner == 0) {
+        load_one(m, v, t, dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
+        return;
+    }
+    if (at->inner == 2 && o->count * es >= CHUNK && same) {
+        load_every_other(m, o, v);
+        return;
+    }
+    if (at->inner != 1) {
+        load_apart(m, o);
+        widen(m, v, t, dv_x_reg(V_T0));
+        return;
+    }
+    dv_x_rm from = dv_x_mem(dv_x_vec_pointer(m, o->imm),
+                            off + (int64_t)o->copy * m->gen.lanes * es);
+    // Emulators read too much where whole numbers become f64.
+    int safe = !m->p->is64 || same || (t != DV_I32 && t != DV_I8);
+    if (o->count == m->gen.lanes && safe) {
+        widen(m, v, t, from);
+    } else if (same) {
+        dv_x_load_lane(&m->gen, v, 0, o->count * es, from);
+    } else {
+        dv_x_load_lane(&m->gen, V_T0, 0, o->count * es, from);
+        widen(m, v, t, dv_x_reg(V_T0));
+    }
+}
+
+// -- Narrower ----------------------------------------------------------------
+
+// f64 to f32 in V_T0, to odd, so that rounding twice is rounding once: where
+// the nearest is even and not the number itself, its neighbour on the other
+// side of it is odd. Sizes first, then the sign.
+static void round_to_odd(dv_x_vec *m, int v)
+{
+    dv_x_rm stage = dv_x_mem(X_SP, m->stage);
+    // The high words of the lanes, to the front.
+    dv_x_rm high = dv_x_own_const(m, (dv_x_own){.step = 2, .off = 1});
+    int half = m->gen.vb / 2;
+    op(m, DV_X_vandps, V_T1, v, dv_x_all64(m, INT64_MAX));
+    op(m, DV_X_vmovups_s, V_T1, 0, stage);
+    op(m, DV_X_vcvtpd2ps, V_T0, 0, dv_x_reg(V_T1));
+    op(m, DV_X_vcvtps2pd, V_T1, 0, dv_x_reg(V_T0));
+    op(m, DV_X_vsubpd, V_T1, V_T1, stage);
+    // inf less itself is no number; like this it is too much, which is fine.
+    op(m, DV_X_vminpd, V_T1, V_T1, dv_x_all64(m, 0x7fefffffffffffff));
+    op(m, DV_X_vmovups_s, V_T1, 0, stage);
+    op(m, DV_X_vmovups, V_T1, 0, high);
+    op(m, DV_X_vpermps, V_T1, V_T1, stage);
+    op_n(m, DV_X_vmovups_s, half, V_T0, 0, stage);
+    op_n(m, DV_X_vandps, half, V_T0, V_T0, dv_x_all32(m, 1));
+    op_n(m, DV_X_vaddi32, half, V_T0, V_T0, dv_x_all32(m, UINT32_MAX));
+    op_n(m, DV_X_vsignd, half, V_T0, V_T0, dv_x_reg(V_T1)); // -1, 0 or 1
+    op_n(m, DV_X_vaddi32, half, V_T0, V_T0, stage);
+    op(m, DV_X_vmovups_s, v, 0, stage);
+    op(m, DV_X_vmovups, V_T1, 0, high);
+    op(m, DV_X_vpermps, V_T1, V_T1, stage);
+    op_n(m, DV_X_vandps, half, V_T1, V_T1, dv_x_all32(m, 0x80000000));
+    op_n(m, DV_X_vorps, half, V_T0, V_T0, dv_x_reg(V_T1));
+}
+
+// The low halves of words, side by side in V_T0, from there.
+static void pack_words(dv_x_vec *m, int vl)
+{
+    if (m->gen.masks) {
+        op_n(m, DV_X_vpmovdw, vl, V_T0, 0, dv_x_reg(V_T0));
+        return;
+    }
+    if (vl == 32)
+        op_i(m, DV_X_vextract128, 32, V_T0, 0, dv_x_reg(V_T1), 1);
+    op_n(m, DV_X_vpackusdw, 16, V_T0, V_T0, dv_x_reg(vl == 32 ? V_T1 : V_T0));
+}
+
+// Add a little less than half a unit, and one more if the last bit that stays
+// is set. What is no number stays none. v may be V_T0.
+static void to_bf16(dv_x_vec *m, int vl, int v)
+{
+    op_n(m, DV_X_vsrlv32, vl, V_T1, v, dv_x_all32(m, 16));
+    op_n(m, DV_X_vandps, vl, V_T1, V_T1, dv_x_all32(m, 1));
+    op_n(m, DV_X_vaddi32, vl, V_T1, V_T1, dv_x_all32(m, 0x7fff));
+    op_n(m, DV_X_vaddi32, vl, V_T1, V_T1, dv_x_reg(v));
+    op_n(m, DV_X_vandps, vl, V_T0, v, dv_x_all32(m, INT32_MAX));
+    op_n(m, DV_X_vaddi32, vl, V_T0, V_T0, dv_x_all32(m, 0x007fffff));
+    op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31)); // beyond inf?
+    op_n(m, DV_X_vandps, vl, V_T0, V_T0, dv_x_all32(m, 0x7fc00000));
+    op_n(m, DV_X_vorps, vl, V_T0, V_T0, dv_x_reg(V_T1));
+    op_n(m, DV_X_vsrlv32, vl, V_T0, V_T0, dv_x_all32(m, 16));
+    pack_words(m, vl);
+}
+
+static void to_i8(dv_x_vec *m, int v)
+{
+    if (m->gen.masks) {
+        op(m, DV_X_vpmovdb, v, 0, dv_x_reg(V_T0));
+        return;
+    }
+    op(m, DV_X_vandps, V_T0, v, dv_x_all32(m, 255));
+    pack_words(m, 32);
+    op_n(m, DV_X_vpackuswb, 16, V_T0, V_T0, dv_x_reg(V_T0));
+}
+
+// Returns the register that has the narrowed elements, side by side.
+static int narrow(dv_x_vec *m, int v, dv_dtype t)
+{
+    dv_dtype from = (dv_dtype)m->p->shape->compute;
+    int vl = m->gen.vb;
+    if (t == from)
+        return v;
+    if (t == DV_I8) {
+        to_i8(m, v);
+        return V_T0;
+    }
+    if (t == DV_F32) {
+        op(m, DV_X_vcvtpd2ps, V_T0, 0, dv_x_reg(v));
+        return V_T0;
+    }
+    if (from == DV_F64) {
+        round_to_odd(m, v);
+        v = V_T0;
+        vl /= 2;
+    }
+    if (t == DV_F16) // rounding 0 is to nearest even
+        op_i(m, DV_X_vcvtps2ph, vl, v, 0, dv_x_reg(V_T0), 0);
+    else
+        to_bf16(m, vl, v);
+    return V_T0;
+}
+
+void dv_x_vec_store(dv_x_vec *m, const dv_vec_mop *o, int v)
+{
+    const dv_vec_operand *to = &m->p->operands[o->imm];
+    int es = dv_x_size(to);
+    v = narrow(m, v, (dv_dtype)to->dtype);
+    if (to->inner != 0 && to->inner != 1) {
+        store_apart(m, o, v);
+        return;
+    }
+    int64_t off = to->inner ? (int64_t)o->copy * m->gen.lanes * es : 0;
+    dv_x_store_lane(&m->gen, v, 0, o->count * es,
+                    dv_x_mem(dv_x_vec_pointer(m, o->imm), off));
+}

@@ -1,0 +1,70 @@
+// Tables of arguments that lint reads: a column an argument, a row a core.
+#define _POSIX_C_SOURCE 200809L // strtok_r
+#include "lint/lint.h"
+#include <stdlib.h>
+#include <string.h>
+
+void lint_sizes_of_args(lint *l)
+{
+    int64_t n;
+    if (l->n && lint_arg(l, 0, "Kt", &n) && n > 0)
+        l->kt = n;
+    if (l->mt < 0 && l->n && lint_arg(l, 0, "Mt", &n))
+        l->mt = n;
+    if (l->nt < 0 && l->n && lint_arg(l, 0, "Nt", &n))
+        l->nt = n;
+    l->local_shard |= l->n && lint_arg(l, 0, "Sm", &n);
+}
+
+// Columns beside the arguments: the core, where its shard lies, batches.
+static int32_t beside(const char *name)
+{
+    static const char *const known[] = {"core_x", "core_y", "shard_y",
+                                        "shard_x", "batch"};
+    int32_t i = 4;
+    while (i >= 0 && strcmp(known[i], name))
+        i--;
+    return i;
+}
+
+dv_status lint_read_csv(lint *l, const dv_source *src)
+{
+    char *text = dv_arena_copy(&l->arena, src->text, src->len), *save = NULL;
+    if (!text)
+        return dv_nomem(l->diag);
+    int32_t line = 0, columns = 0;
+    int32_t to[LINT_MAX_NAMES]; // which argument a column is, or -1 - which
+                                // of the names that are none
+    for (char *row = strtok_r(text, "\r\n", &save); row;
+         row = strtok_r(NULL, "\r\n", &save), line++) {
+        lint_core *c = line ? lint_add_core(l, -1, -1) : NULL;
+        char *at = NULL;
+        int32_t i = 0;
+        if (line && !c)
+            return dv_nomem(l->diag);
+        for (char *w = strtok_r(row, ", ", &at); w;
+             w = strtok_r(NULL, ", ", &at), i++) {
+            if (!line && columns < LINT_MAX_NAMES) {
+                int32_t k = beside(w);
+                to[columns++] = k < 0 ? l->n_names : -1 - k;
+                if (k < 0)
+                    l->names[l->n_names++] = w;
+                continue;
+            }
+            char *end;
+            int64_t n = strtoll(w, &end, 10);
+            if (*end || i >= columns || n > LINT_MOST || n < -LINT_MOST) {
+                lint_say(l, "format", "row %d: '%.40s' is not expected there",
+                         (int)line, w);
+                continue;
+            }
+            int64_t *const at_k[] = {&c->x, &c->y, &c->sy, &c->sx, &l->batch};
+            if (to[i] < 0)
+                *at_k[-1 - to[i]] = n;
+            else
+                c->args[to[i]] = n, c->n_args = to[i] + 1;
+        }
+    }
+    lint_sizes_of_args(l);
+    return DV_OK;
+}

@@ -1,0 +1,579 @@
+// The files that lint reads: our JSON, that of the original stage in its three
+// generations, and tables of arguments, which may be CSV (csv.c).
+//
+//   ours         {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
+//   partition    {"work_partition": {"core_0_1": [[0, 1], …]}, …}, and with
+//                "(x,y)" for names and {"io": 0, "jo": 1} for tiles
+//   tiles        {"tt_grid_x": 8, "tt_tiles_per_core": [[0, 1], …]}
+//   assignments  {"grid": {…}, "cores": {"assignments": [{…}]}}
+//   table        {"runtime_args": [names], "rows": [[values], …]}, or CSV
+//
+// Keys may have the original's prefix, tt. or tt_.
+#include "base/jsonread.h"
+#include "base/math.h"
+#include "lint/lint.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- Members -----------------------------------------------------------------
+
+static const dv_jval *get(const dv_jval *v, const char *key)
+{
+    char name[64];
+    const dv_jval *found = dv_jget(v, key);
+    for (int i = 0; i < 2 && !found; i++) {
+        snprintf(name, sizeof name, "tt%c%s", i ? '_' : '.', key);
+        found = dv_jget(v, name);
+    }
+    return found;
+}
+
+static int number(const dv_jval *v, int64_t *out)
+{
+    if (!v || v->kind != DV_JINT || v->i > LINT_MOST || v->i < -LINT_MOST)
+        return 0;
+    *out = v->i;
+    return 1;
+}
+
+// The numbers of an array, exactly n. 0: it is none, which is no defect if it
+// is not there at all.
+static int numbers(lint *l, const dv_jval *v, const char *key, int n,
+                   int64_t *out)
+{
+    if (!v)
+        return 0;
+    int good = v->kind == DV_JARRAY && v->n == n;
+    for (int i = 0; good && i < n; i++)
+        good = number(&v->items[i], &out[i]);
+    if (!good)
+        lint_say(l, "format", "%s is not %d whole numbers", key, n);
+    return good;
+}
+
+static int64_t count_of(const dv_jval *v, const char *key, int64_t missing)
+{
+    int64_t n;
+    return number(get(v, key), &n) && n >= 0 ? n : missing;
+}
+
+// Bytes, which are only added up; lint.c multiplies them with care.
+static int64_t bytes_of(const dv_jval *v, const char *key, int64_t missing)
+{
+    const dv_jval *n = get(v, key);
+    return n && n->kind == DV_JINT && n->i >= 0 && n->i <= LINT_MOST << 20
+               ? n->i
+               : missing;
+}
+
+static int read_names(lint *l, const dv_jval *v)
+{
+    if (!v || v->kind != DV_JARRAY)
+        return 0;
+    for (int32_t i = 0; i < v->n && l->n_names < LINT_MAX_NAMES; i++)
+        l->names[l->n_names++] =
+            v->items[i].kind == DV_JSTRING ? v->items[i].s : "";
+    return l->n_names > 0;
+}
+
+// -- Sizes -------------------------------------------------------------------
+
+static void read_sizes(lint *l, const dv_jval *v)
+{
+    int64_t two[2];
+    const dv_jval *mode = get(v, "partition_mode");
+    const dv_jval *policy = dv_jget(v, "policy");
+    if (numbers(l, get(v, "core_grid"), "core_grid", 2, two)) {
+        l->cols = two[0];
+        l->rows = two[1];
+    }
+    if (l->mt < 0 && numbers(l, get(v, "grid_tiles"), "grid_tiles", 2, two)) {
+        l->mt = two[0];
+        l->nt = two[1];
+    }
+    l->batch = count_of(v, "batch", 1);
+    l->kt = dv_max_i64(count_of(v, "Kt", 1), 1);
+    l->local_shard =
+        mode && mode->kind == DV_JSTRING && !strcmp(mode->s, "local_shard");
+    numbers(l, get(v, "shard_grid"), "shard_grid", 2, l->shards);
+    numbers(l, get(v, "local_shape_tiles"), "local_shape_tiles", 2,
+            l->shards + 2);
+    if (policy && policy->kind == DV_JSTRING) {
+        int n, parts = sscanf(policy->s, "splitk(%9d)", &n) == 1 && n > 0;
+        l->split = parts ? n : 0;
+        l->streams = parts || !strncmp(policy->s, "streamk", 7);
+    }
+}
+
+// Rectangles as [x0,y0,x1,y1] or {"start": [x,y], "extent": [w,h]}.
+// Returns whether there are any, or a list that has none.
+static int read_rects(lint *l, const dv_jval *v, const char *key,
+                      lint_rects *to)
+{
+    if (!v)
+        return 0;
+    if (v->kind != DV_JARRAY)
+        lint_say(l, "format", "%s is no list of rectangles", v->key);
+    for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
+        const dv_jval *r = &v->items[i];
+        int64_t a[4], e[2];
+        if (r->kind == DV_JOBJECT) {
+            if (!numbers(l, dv_jget(r, "start"), "start", 2, a) ||
+                !numbers(l, dv_jget(r, "extent"), "extent", 2, e))
+                continue;
+            a[2] = a[0] + e[0] - 1;
+            a[3] = a[1] + e[1] - 1;
+        } else if (!numbers(l, r, key, 4, a)) {
+            continue;
+        }
+        lint_add_rect(l, to, (lint_rect){a[0], a[1], a[2], a[3]});
+    }
+    return 1;
+}
+
+// -- Ours --------------------------------------------------------------------
+
+static void read_args(lint *l, lint_core *c, const dv_jval *v)
+{
+    for (int32_t i = 0; v && v->kind == DV_JARRAY && i < v->n; i++) {
+        if (i == LINT_MAX_NAMES || !number(&v->items[i], &c->args[i])) {
+            lint_say(l, "format",
+                     "argument %d of core %" PRId64 ",%" PRId64
+                     " is no whole number",
+                     (int)i, c->x, c->y);
+            return;
+        }
+        c->n_args = i + 1;
+    }
+}
+
+// Steps k0..k1 of each of the tiles first..first+count.
+static void add_work(lint *l, int64_t first, int64_t count, int64_t k0,
+                     int64_t k1, int32_t core)
+{
+    int64_t kt = l->kt;
+    if (k0 < 0 || k1 > kt || k0 >= k1 || count < 0) {
+        lint_say(l, "format",
+                 "a segment with steps %" PRId64 "..%" PRId64 " of %" PRId64,
+                 k0, k1, kt);
+        return;
+    }
+    if (k0 == 0 && k1 == kt)
+        lint_add_span(l, first * kt, (first + count) * kt, core);
+    for (int64_t i = 0; (k0 > 0 || k1 < kt) && i < count && i < 4096; i++)
+        lint_add_span(l, (first + i) * kt + k0, (first + i) * kt + k1, core);
+}
+
+// A list of work, [first, count, k0, k1] or [tile, k0, k1]. 0: there is none.
+static int read_list(lint *l, const dv_jval *v, int n, const char *what,
+                     int32_t core)
+{
+    int64_t a[4];
+    char who[48];
+    if (!v)
+        return 0;
+    if (v->kind != DV_JARRAY)
+        lint_say(l, "format", "%s of %s is no list", v->key,
+                 lint_core_name(l, core, who));
+    for (int32_t i = 0; v->kind == DV_JARRAY && i < v->n; i++) {
+        if (!numbers(l, &v->items[i], what, n, a))
+            continue;
+        add_work(l, a[0], n == 4 ? a[1] : 1, a[n - 2], a[n - 1], core);
+    }
+    return 1;
+}
+
+// What a row says that its core does. The list of single tiles is there for
+// reading, and the work itself only where nothing else is.
+static void read_work(lint *l, const dv_jval *row, int32_t core)
+{
+    int64_t a[4];
+    char who[48];
+    int32_t from = l->n_spans;
+    if (numbers(l, dv_jget(row, "rect"), "rect", 4, a)) {
+        lint_add_box(l, a[0], a[1], a[2], a[3], core);
+        l->cores[core].listed = 1;
+    }
+    int segments = read_list(l, dv_jget(row, "segments"), 4, "a segment", core);
+    int32_t mid = l->n_spans;
+    int tiles = read_list(l, dv_jget(row, "work_tile_k0_k1"), 3,
+                          "an item of work_tile_k0_k1", core);
+    l->cores[core].listed |= segments | tiles;
+    if (!segments || !tiles || !l->n_spans)
+        return;
+    if (!lint_same_spans(l, &l->spans[from], mid - from, &l->spans[mid],
+                         l->n_spans - mid))
+        lint_say(l, "arguments",
+                 "work_tile_k0_k1 of %s is not the work of its segments",
+                 lint_core_name(l, core, who));
+    l->n_spans = mid;
+}
+
+static void read_buffers(lint *l, const dv_jval *v)
+{
+    const dv_jval *list = dv_jget(v, "buffers");
+    int64_t tile[2];
+    for (int32_t i = 0; list && list->kind == DV_JARRAY && i < list->n; i++) {
+        const dv_jval *b = &list->items[i], *name = dv_jget(b, "name");
+        lint_buffer *to = DV_PUSH(&l->arena, lint_buffer, l->buffers,
+                                  l->n_buffers, l->cap_buffers);
+        if (!to) {
+            l->failed = 1;
+            return;
+        }
+        *to = (lint_buffer){name && name->kind == DV_JSTRING ? name->s : "?",
+                            count_of(b, "index", -1), count_of(b, "tiles", -1),
+                            count_of(b, "page_bytes", -1),
+                            bytes_of(b, "bytes", -1)};
+    }
+    l->core_bytes = bytes_of(v, "core_bytes", -1);
+    l->memory_limit = bytes_of(v, "memory_limit", -1);
+    l->args_limit = count_of(v, "args_limit", -1);
+    if (numbers(l, dv_jget(v, "tile_shape"), "tile_shape", 2, tile))
+        l->tile_elems = tile[0] * tile[1];
+    l->elem_bytes = count_of(v, "elem_bytes", 1);
+    numbers(l, dv_jget(v, "block_tiles"), "block_tiles", 2, l->block);
+    l->block[2] = count_of(v, "block_depth", 1);
+}
+
+// Only compared, so that they may be large. -1: the file does not say.
+static int64_t read_units(lint *l, const dv_jval *v)
+{
+    int good = v && v->kind == DV_JINT && v->i >= 0;
+    if (v && !good)
+        lint_say(l, "format", "%s is no count", v->key);
+    return good ? v->i : -1;
+}
+
+static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
+{
+    l->n_cores = count_of(v, "num_cores", -1);
+    l->n_tiles = count_of(v, "tiles", -1);
+    l->units[0] = read_units(l, dv_jget(v, "units_group_1"));
+    l->units[1] = read_units(l, dv_jget(v, "units_group_2"));
+    read_names(l, dv_jget(v, "runtime_args"));
+    l->has_groups = read_rects(l, dv_jget(v, "group_1"), "a range of group_1",
+                               &l->group[0]) |
+                    read_rects(l, dv_jget(v, "group_2"), "a range of group_2",
+                               &l->group[1]);
+    l->has_all =
+        read_rects(l, dv_jget(v, "all_cores"), "a range of all_cores", &l->all);
+    read_rects(l, dv_jget(v, "holes"), "a hole", &l->holes);
+    l->chunk = count_of(dv_jget(v, "queue"), "chunk", -1);
+    read_buffers(l, v);
+    for (int32_t i = 0; i < rows->n; i++) {
+        const dv_jval *row = &rows->items[i];
+        int64_t xy[2] = {-1, -1};
+        if (!numbers(l, dv_jget(row, "core_xy"), "core_xy", 2, xy))
+            continue;
+        lint_core *c = lint_add_core(l, xy[0], xy[1]);
+        if (!c)
+            return;
+        c->sy = count_of(row, "sy", -1);
+        c->sx = count_of(row, "sx", -1);
+        read_args(l, c, dv_jget(row, "args"));
+        read_work(l, row, l->n - 1);
+    }
+}
+
+// -- The original's ----------------------------------------------------------
+
+// "core_1_2" is y 1, x 2; "(2,1)" is x 2, y 1.
+static int core_key(const char *key, int64_t *x, int64_t *y)
+{
+    int a, b, end = 0;
+    if (sscanf(key, "core_%9d_%9d%n", &a, &b, &end) == 2 && !key[end]) {
+        *y = a, *x = b;
+        return 1;
+    }
+    end = 0;
+    if (sscanf(key, "(%9d,%9d)%n", &a, &b, &end) == 2 && end && !key[end]) {
+        *x = a, *y = b;
+        return 1;
+    }
+    return 0;
+}
+
+static int read_tile(const dv_jval *v, int64_t *m, int64_t *n)
+{
+    if (v->kind == DV_JARRAY && v->n == 2)
+        return number(&v->items[0], m) && number(&v->items[1], n);
+    return number(dv_jget(v, "io"), m) && number(dv_jget(v, "jo"), n);
+}
+
+// Tiles of a core; those of a shard are counted from the shard's corner, and
+// the shard of core (x,y) is row y, column x of the shards.
+static void read_tiles(lint *l, const dv_jval *list, const lint_core *c,
+                       int32_t core)
+{
+    int local = l->local_shard && l->shards[0] >= 0 && l->shards[2] >= 0;
+    for (int32_t i = 0; i < list->n; i++) {
+        int64_t m, n;
+        if (!read_tile(&list->items[i], &m, &n)) {
+            lint_say(l, "format",
+                     "a tile that is neither [row, column] nor "
+                     "{io, jo}");
+            continue;
+        }
+        if (local) {
+            m += c->y * l->shards[2];
+            n += c->x * l->shards[3];
+        }
+        lint_add_box(l, m, m + 1, n, n + 1, core);
+    }
+}
+
+// Without a tile grid the tiles themselves say how large it is.
+static void guess_grid(lint *l)
+{
+    if (l->mt >= 0)
+        return;
+    l->mt = l->nt = 0;
+    for (int32_t i = 0; i < l->n_boxes; i++) {
+        l->mt = dv_max_i64(l->mt, l->boxes[i].m1);
+        l->nt = dv_max_i64(l->nt, l->boxes[i].n1);
+    }
+    dv_put(&l->report,
+           "note: the file does not say how many tiles there are; %" PRId64
+           "x%" PRId64 " are assumed, --tiles says otherwise\n",
+           l->mt, l->nt);
+}
+
+static void read_partition(lint *l, const dv_jval *v, const dv_jval *work)
+{
+    // The plan's schema asks for a version; attributes of a function have none.
+    if (dv_jget(v, "layouts") && !dv_jget(v, "schema_version"))
+        lint_say(l, "format", "schema_version is missing");
+    for (int32_t i = 0; work->kind == DV_JOBJECT && i < work->n; i++) {
+        int64_t x, y;
+        if (!core_key(work->items[i].key, &x, &y)) {
+            lint_say(l, "format", "'%.40s' is no core", work->items[i].key);
+            continue;
+        }
+        lint_core *c = lint_add_core(l, x, y);
+        if (!c)
+            return;
+        read_tiles(l, &work->items[i], c, l->n - 1);
+    }
+    guess_grid(l);
+}
+
+// Cores i with tiles start..start+count, in rows of the grid.
+static void add_range(lint *l, int64_t i, int64_t start, int64_t count)
+{
+    lint_core *c = lint_add_core(l, l->cols > 0 ? i % l->cols : -1,
+                                 l->cols > 0 ? i / l->cols : -1);
+    if (c)
+        lint_add_span(l, start * l->kt, (start + count) * l->kt, l->n - 1);
+}
+
+static void square_of(lint *l, int64_t n)
+{
+    int64_t side = 1;
+    while (side * side < n && side < 1 << 16)
+        side++;
+    if (l->cols < 0 && n > 0) {
+        l->cols = side;
+        l->rows = dv_ceil_div(n, side);
+    }
+}
+
+static void read_legacy(lint *l, const dv_jval *v, const dv_jval *tiles)
+{
+    l->nt = count_of(v, "grid_x", l->nt);
+    l->mt = count_of(v, "grid_y", l->mt);
+    square_of(l, count_of(v, "num_cores", tiles->n));
+    for (int32_t i = 0; i < tiles->n; i++) {
+        int64_t a[2];
+        if (numbers(l, &tiles->items[i], "tiles of a core", 2, a))
+            add_range(l, i, a[0], a[1]);
+    }
+}
+
+static void read_assignments(lint *l, const dv_jval *grid, const dv_jval *cores)
+{
+    const dv_jval *list = dv_jget(cores, "assignments");
+    l->nt = count_of(grid, "x", l->nt);
+    l->mt = count_of(grid, "y", l->mt);
+    l->n_tiles = count_of(grid, "total_tiles", -1);
+    l->n_cores = count_of(cores, "num_cores", -1);
+    square_of(l, l->n_cores);
+    for (int32_t i = 0; list && i < list->n; i++) {
+        const dv_jval *a = &list->items[i];
+        int64_t id = i, start, count;
+        number(dv_jget(a, "core_id"), &id);
+        const dv_jval *n = dv_jget(a, "count");
+        if (!number(dv_jget(a, "start_tile"), &start) ||
+            !number(n ? n : dv_jget(a, "tile_count"), &count))
+            lint_say(l, "format", "assignment %d has no start_tile and count",
+                     (int)i);
+        else
+            add_range(l, id, start, count);
+    }
+    // Some have no list, and say so by an empty one.
+    l->n_cores = list && list->n ? l->n_cores : -1;
+}
+
+// Rows x0, y0, x1, y1, start, count.
+static int read_six(lint *l, const dv_jval *ranges)
+{
+    for (int32_t i = 0; i < ranges->n; i++) {
+        int64_t a[6];
+        const dv_jval *r = &ranges->items[i];
+        if (!numbers(l, r, "a range with its tiles", 6, a))
+            continue;
+        lint_core *c = lint_add_core(l, a[0], a[1]);
+        if (!c)
+            return 0;
+        if (a[0] != a[2] || a[1] != a[3])
+            lint_say(l, "format",
+                     "one start for cores %" PRId64 ",%" PRId64 " to %" PRId64
+                     ",%" PRId64,
+                     a[0], a[1], a[2], a[3]);
+        lint_add_span(l, a[4] * l->kt, (a[4] + a[5]) * l->kt, l->n - 1);
+    }
+    return 1;
+}
+
+static void read_table(lint *l, const dv_jval *rows)
+{
+    for (int32_t i = 0; i < rows->n; i++) {
+        lint_core *c = lint_add_core(l, -1, -1);
+        if (!c)
+            return;
+        read_args(l, c, &rows->items[i]);
+    }
+    lint_sizes_of_args(l);
+}
+
+// -- Objects -----------------------------------------------------------------
+
+static int is_rows_of(const dv_jval *v, dv_jkind kind)
+{
+    return v && v->kind == DV_JARRAY &&
+           (v->n ? v->items[0].kind == kind : kind == DV_JOBJECT);
+}
+
+static void read_object(lint *l, const dv_jval *v)
+{
+    const dv_jval *rows = dv_jget(v, "rows"), *work = get(v, "work_partition");
+    const dv_jval *cores = dv_jget(v, "cores"), *grid = dv_jget(v, "grid");
+    const dv_jval *tiles = get(v, "tiles_per_core");
+    const dv_jval *ranges = get(v, "core_ranges");
+    const dv_jval *args = get(v, "runtime_args");
+    read_sizes(l, v);
+    if (is_rows_of(rows, DV_JARRAY)) {
+        if (!read_names(l, args) && !read_names(l, dv_jget(v, "names")))
+            read_names(l, get(v, "runtime_arg_names"));
+        read_table(l, rows);
+        return;
+    }
+    int six = ranges && ranges->kind == DV_JARRAY && !work && !rows;
+    if (six && !tiles && !cores) {
+        read_six(l, ranges);
+        return;
+    }
+    l->has_ranges = read_rects(l, ranges, "a range", &l->ranges);
+    if (is_rows_of(rows, DV_JOBJECT))
+        read_ours(l, v, rows);
+    else if (work)
+        read_partition(l, v, work);
+    else if (tiles && tiles->kind == DV_JARRAY)
+        read_legacy(l, v, tiles);
+    else if (cores && grid)
+        read_assignments(l, grid, cores);
+    else
+        lint_say(l, "format", "nothing in it is known as a plan of tiles");
+}
+
+// -- Either ------------------------------------------------------------------
+
+static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list);
+
+dv_status lint_read(lint *l, const dv_source *src)
+{
+    const dv_jval *v;
+    size_t at = 0;
+    while (at < src->len && strchr(" \t\r\n", src->text[at]))
+        at++;
+    if (at < src->len && src->text[at] != '{')
+        return lint_read_csv(l, src);
+    DV_TRY(dv_json_parse(&v, src, &l->arena, l->diag));
+    const dv_jval *devices = dv_jget(v, "devices");
+    if (devices && devices->kind == DV_JARRAY)
+        return read_devices(l, v, devices);
+    read_object(l, v);
+    return l->failed ? dv_nomem(l->diag) : DV_OK;
+}
+
+static int64_t overlap(const int64_t *a, const int64_t *b)
+{
+    int64_t n = 1;
+    for (int d = 0; d < 3; d++) {
+        int64_t lo = dv_max_i64(a[2 * d], b[2 * d]);
+        int64_t hi = dv_min_i64(a[2 * d + 1], b[2 * d + 1]);
+        n *= hi > lo ? 1 : 0;
+    }
+    return n;
+}
+
+// Every device is a plan of its own; their boxes make up the whole.
+static dv_status read_devices(lint *l, const dv_jval *v, const dv_jval *list)
+{
+    int64_t whole[2] = {0, 0}, kt = count_of(v, "Kt", 1);
+    double sum = 0;
+    int64_t *boxes = DV_NEW(&l->arena, int64_t, 6 * (list->n + 1));
+    if (!boxes)
+        return dv_nomem(l->diag);
+    numbers(l, dv_jget(v, "grid_tiles"), "grid_tiles", 2, whole);
+    for (int32_t i = 0; i < list->n; i++) {
+        int64_t *b = &boxes[6 * i];
+        lint part = {.diag = l->diag,
+                     .arena = l->arena,
+                     .mt = -1,
+                     .nt = -1,
+                     .cols = -1,
+                     .rows = -1,
+                     .target = l->target,
+                     .holes = l->holes,
+                     .n_given = l->n_given,
+                     .shards = {-1, -1, -1, -1},
+                     .n_cores = -1,
+                     .n_tiles = -1,
+                     .core_bytes = -1,
+                     .memory_limit = -1,
+                     .args_limit = -1,
+                     .chunk = -1,
+                     .batch = 1,
+                     .kt = 1,
+                     .report = l->report,
+                     .n_defects = l->n_defects};
+        if (numbers(l, dv_jget(&list->items[i], "box_mnk"), "box_mnk", 6, b))
+            for (int32_t k = 0; k < i; k++)
+                if (overlap(b, &boxes[6 * k]))
+                    lint_say(&part, "duplicate",
+                             "devices %d and %d share tiles", (int)k, (int)i);
+        sum += (double)(b[1] - b[0]) * (double)(b[3] - b[2]) *
+               (double)(b[5] - b[4]);
+        read_object(&part, &list->items[i]);
+        if (part.mt != b[1] - b[0] || part.nt != b[3] - b[2] ||
+            part.kt != b[5] - b[4])
+            lint_say(&part, "lost",
+                     "device %d has %" PRId64 "x%" PRId64 "x%" PRId64
+                     " tiles, its box has %" PRId64 "x%" PRId64 "x%" PRId64,
+                     (int)i, part.mt, part.nt, part.kt, b[1] - b[0],
+                     b[3] - b[2], b[5] - b[4]);
+        lint_judge(&part);
+        l->arena = part.arena; // it may have grown
+        l->report = part.report;
+        l->n_defects = part.n_defects;
+        l->failed |= part.failed;
+    }
+    double need = (double)whole[0] * (double)whole[1] * (double)kt;
+    if (sum != need)
+        lint_say(l, "lost", "devices have %.0f steps of %.0f", sum, need);
+    l->n_parts = list->n;
+    return l->failed ? dv_nomem(l->diag) : DV_OK;
+}

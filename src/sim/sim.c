@@ -1,0 +1,575 @@
+#include "sim/state.h"
+#include "base/math.h"
+#include "layout/layout.h"
+#include "plan/tiles.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- Creating --------------------------------------------------------------
+
+// The most that any op needs at once.
+typedef struct needs {
+    int64_t image_bytes, marks, parts, tiles;
+    int images;
+} needs;
+
+static needs count_needs(const dv_plan *plan)
+{
+    needs n = {1, 1, 1, 1, 1};
+    const dv_program *p = plan->ops;
+    for (int i = 0; i < p->n_tensors; i++) {
+        n.image_bytes =
+            dv_max_i64(n.image_bytes, dv_tensor_bytes(&p->tensors[i]));
+        n.marks = dv_max_i64(n.marks, p->tensors[i].n_elems);
+    }
+    for (int i = 0; i < p->n_ops; i++) {
+        uint32_t written = dv_written_vars(&p->ops[i]);
+        n.parts = dv_max_i64(n.parts, dv_op_points(&p->ops[i], written));
+        if (p->ops[i].n_reads + 1 > n.images)
+            n.images = p->ops[i].n_reads + 1;
+    }
+    for (int i = 0; i < plan->n_groups; i++)
+        n.tiles = dv_max_i64(n.tiles, plan->groups[i].n_tiles);
+    return n;
+}
+
+static int get_layouts(dv_sim *m)
+{
+    const dv_program *p = m->plan->ops;
+    m->layouts = DV_NEW(&m->arena, dv_layout, p->n_tensors);
+    for (int i = 0; m->layouts && i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        dv_layout_spec spec = {t->n_dims, t->shape, NULL, 0};
+        if (m->plan->facts & DV_FACT_LAID_OUT)
+            m->layouts[i] = m->plan->layouts[i];
+        else if (!dv_layout_make(&m->layouts[i], &m->plan->target, t->dtype,
+                                 &spec))
+            return 0;
+    }
+    return m->layouts != NULL;
+}
+
+static size_t n_counts(const dv_sim *m)
+{
+    return (size_t)m->plan->ops->n_ops * (size_t)m->plan->target.cores;
+}
+
+static int get_memory(dv_sim *m)
+{
+    needs n = count_needs(m->plan);
+    int32_t tensors = m->plan->ops->n_tensors;
+    if (!get_layouts(m))
+        return 0;
+    m->memory = DV_NEW(&m->arena, unsigned char *, tensors);
+    m->images = DV_NEW(&m->arena, unsigned char *, n.images);
+    if (!m->memory || !m->images)
+        return 0;
+    m->n_images = n.images;
+    int64_t old_bytes = 1; // for a copy of any tensor, padding included
+    for (int32_t i = 0; i < tensors; i++) {
+        old_bytes = dv_max_i64(old_bytes, m->layouts[i].bytes);
+        if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
+            return 0;
+    }
+    for (int i = 0; i < n.images; i++) {
+        if (!(m->images[i] = dv_alloc((size_t)n.image_bytes)))
+            return 0;
+        memset(m->images[i], DV_POISON, (size_t)n.image_bytes);
+    }
+    m->old = dv_alloc((size_t)old_bytes);
+    m->seen = dv_alloc((size_t)n.marks);
+    m->parts = dv_alloc((size_t)n.parts * 8);
+    m->peer = dv_alloc((size_t)n.parts * 8);
+    m->core_of = dv_alloc((size_t)n.tiles * sizeof *m->core_of);
+    m->by = dv_alloc(n_counts(m) * sizeof *m->by);
+    if (m->seen)
+        memset(m->seen, 0, (size_t)n.marks);
+    return m->by && m->old && m->seen && m->parts && m->peer && m->core_of &&
+           dv_sim_scratch_create(m);
+}
+
+dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
+                        const dv_kernel *kernels, dv_diag *diag)
+{
+    dv_arena arena = {0};
+    dv_sim *m = DV_NEW(&arena, dv_sim, 1);
+    if (!m)
+        return dv_nomem(diag);
+    m->arena = arena;
+    m->plan = plan;
+    m->kernels = kernels;
+    if (!get_memory(m)) {
+        dv_sim_destroy(m);
+        return dv_nomem(diag);
+    }
+    *out = m;
+    return DV_OK;
+}
+
+void dv_sim_destroy(dv_sim *m)
+{
+    if (!m)
+        return;
+    for (int32_t i = 0; m->memory && i < m->plan->ops->n_tensors; i++)
+        dv_release(m->memory[i]);
+    for (int i = 0; m->images && i < m->n_images; i++)
+        dv_release(m->images[i]);
+    dv_release(m->old);
+    dv_release(m->seen);
+    dv_release(m->parts);
+    dv_release(m->peer);
+    dv_release(m->core_of);
+    dv_release(m->by);
+    dv_release(m->scratch);
+    dv_arena arena = m->arena;
+    dv_arena_free(&arena);
+}
+
+const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
+{
+    return &m->by[op * m->plan->target.cores + core];
+}
+
+const dv_moved *dv_sim_moved(const dv_sim *m)
+{
+    return &m->moved;
+}
+
+// -- Elements --------------------------------------------------------------
+
+// A machine may store 64-bit integers in four bytes. Returns 0 where the
+// machine's bytes do not hold the value.
+static int copy_in(unsigned char *to, const unsigned char *from, int host,
+                   int64_t device)
+{
+    memcpy(to, from, (size_t)(host < device ? host : device));
+    if (host <= device)
+        return 1;
+    int64_t value;
+    memcpy(&value, from, sizeof value); // no other type is stored narrower
+    return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+static dv_status too_wide(const dv_sim *m, const dv_tensor *t, int64_t element,
+                          const unsigned char *at, dv_diag *diag)
+{
+    int64_t value;
+    dv_text name = {0};
+    memcpy(&value, at, sizeof value);
+    dv_element_print(&name, t, element);
+    dv_status st =
+        dv_fail(diag, DV_E_OVERFLOW, DV_NOWHERE,
+                "%s is %" PRId64 ", and %s stores i64 in 32 bits",
+                name.at ? name.at : t->name, value, m->plan->target.name);
+    dv_text_free(&name);
+    return st;
+}
+
+static void copy_out(unsigned char *to, const unsigned char *from, int host,
+                     int64_t device)
+{
+    memcpy(to, from, (size_t)(host < device ? host : device));
+    if (host > device)
+        memset(to + device, from[device - 1] & 0x80 ? 0xff : 0,
+               (size_t)(host - device));
+}
+
+dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
+{
+    const dv_program *p = m->plan->ops;
+    m->moved = (dv_moved){0};
+    dv_sim_scratch_wipe(m);
+    memset(m->by, 0, n_counts(m) * sizeof *m->by);
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int size = dv_dtype_get(t->dtype)->size_bytes;
+        dv_sim_place to = dv_sim_in_memory(m, i, m->memory[i]);
+        memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
+        for (int64_t k = 0; t->is_input && k < t->n_elems; k++) {
+            const unsigned char *from = host[i];
+            from += k * size;
+            if (!copy_in(dv_sim_at(&to, k), from, size, to.l->elem_bytes))
+                return too_wide(m, t, k, from, diag);
+        }
+    }
+    return DV_OK;
+}
+
+void dv_sim_store(const dv_sim *m, void *const *host)
+{
+    const dv_program *p = m->plan->ops;
+    for (int32_t i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        int size = dv_dtype_get(t->dtype)->size_bytes;
+        dv_sim_place from = dv_sim_in_memory(m, i, m->memory[i]);
+        for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
+            copy_out((unsigned char *)host[i] + k * size, dv_sim_at(&from, k),
+                     size, from.l->elem_bytes);
+    }
+}
+
+// -- Copies of a core ------------------------------------------------------
+
+typedef enum { FETCH, STORE, FORGET } purpose;
+
+// An access of the op at hand, and where its elements are.
+typedef struct visitor {
+    dv_sim *m;
+    dv_strips *s;
+    const dv_access *a;
+    const dv_flat *f;
+    purpose why;
+    dv_sim_place p;
+    unsigned char *image;
+    int size;                // of an element here
+    int64_t n;               // elements so far
+    int each;                // what an index finds moves for every index
+    int n_vars;              // it depends on,
+    int8_t var[DV_MAX_VARS]; // those with long steps first
+} visitor;
+
+static void order_vars(visitor *w, const dv_op *op)
+{
+    uint32_t vars = dv_access_vars(op, w->a);
+    for (int v = 0; v < op->n_vars; v++) {
+        if (!(vars >> v & 1))
+            continue;
+        int i = w->n_vars++;
+        for (; i > 0 && !w->each &&
+               llabs(w->f->coef[w->var[i - 1]]) < llabs(w->f->coef[v]);
+             i--)
+            w->var[i] = w->var[i - 1];
+        w->var[i] = (int8_t)v;
+    }
+}
+
+static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
+{
+    const dv_op *op = s->k->op;
+    int32_t home = dv_home_of(m->plan, (int32_t)(op - m->plan->ops->ops), k);
+    visitor w = {.m = m, .s = s, .why = why, .image = m->images[k]};
+    w.a = k < op->n_reads ? &op->reads[k] : &op->write;
+    w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
+    int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
+    w.p = home >= 0 ? dv_sim_in_home(m, home, m->core)
+                    : dv_sim_in_memory(m, w.a->tensor,
+                                       old ? m->old : m->memory[w.a->tensor]);
+    w.size = dv_dtype_get(w.p.t->dtype)->size_bytes;
+    w.each = dv_access_is_indirect(w.a);
+    order_vars(&w, op);
+    return w;
+}
+
+// An element for the first time: fetch it into the image, store it back, or
+// poison it again.
+static void touch(visitor *w, int64_t at)
+{
+    unsigned char *here = w->image + at * w->size;
+    unsigned char *there = w->why == FORGET ? NULL : dv_sim_at(&w->p, at);
+    if (w->why == FETCH && there)
+        copy_out(here, there, w->size, w->p.l->elem_bytes);
+    else if (w->why == STORE && there) {
+        if (!copy_in(there, here, w->size, w->p.l->elem_bytes) &&
+            w->s->status == DV_OK)
+            w->s->status = too_wide(w->m, w->p.t, at, here, w->s->diag);
+    } else
+        memset(here, DV_POISON, (size_t)w->size);
+}
+
+// Elements `step` apart; `wipe`: what marks those that were seen.
+static void visit_row(visitor *w, int64_t at, int64_t step, int64_t n, int wipe)
+{
+    unsigned char *seen = w->m->seen;
+    for (int64_t i = 0; i < n; i++, at += step) {
+        if (wipe) {
+            seen[at] = 0;
+            continue;
+        }
+        w->n += w->each || !seen[at];
+        if (!seen[at])
+            touch(w, at);
+        seen[at] = 1;
+    }
+}
+
+// Visit every element that access k touches in the box, once.
+static void visit(dv_sim *m, dv_strips *s, int k, const dv_tile *b, purpose why)
+{
+    visitor w = visitor_of(m, s, k, why);
+    int64_t point[DV_MAX_VARS];
+    int row = w.each ? -1 : w.n_vars - 1; // along which the steps are even
+    int64_t step = row < 0 ? 0 : w.f->coef[w.var[row]];
+    int64_t n = row < 0 ? 1 : b->end[w.var[row]] - b->begin[w.var[row]];
+    for (int wipe = 0; wipe < 2; wipe++) {
+        memcpy(point, b->begin, sizeof point);
+        for (int i = 0; i >= 0;) {
+            visit_row(&w, dv_strips_offset(s, w.a, w.f, point), step, n, wipe);
+            for (i = row < 0 ? w.n_vars - 1 : row - 1; i >= 0; i--) {
+                int v = w.var[i];
+                if (++point[v] < b->end[v])
+                    break;
+                point[v] = b->begin[v];
+            }
+        }
+    }
+    int64_t device = w.p.l->elem_bytes;
+    for (int i = 0; i < 2 && !w.p.is_home; i++) {
+        dv_moved *c = i ? m->counts : &m->moved;
+        c->read_elems += why == FETCH ? w.n : 0;
+        c->read_bytes += why == FETCH ? w.n * device : 0;
+        c->write_elems += why == STORE ? w.n : 0;
+        c->write_bytes += why == STORE ? w.n * device : 0;
+    }
+}
+
+// Indices that reads and the write go through come first: they are looked up.
+static int in_order(const dv_op *op, int32_t *order)
+{
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int r = 0; r < op->n_reads; r++)
+            if (dv_access_is_indirect(&op->reads[r]) == pass)
+                order[n++] = r;
+    return n;
+}
+
+static void run_box(dv_strips *s, const dv_tile *b)
+{
+    s->n_parts = 0;
+    dv_strips_run(s, b->begin, b->end);
+}
+
+// One core's share: fetch, compute, and, if the result is whole, store.
+static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
+{
+    const dv_op *op = s->k->op;
+    int32_t order[DV_MAX_READS];
+    int n = in_order(op, order);
+    for (int i = 0; i < n; i++)
+        visit(m, s, order[i], b, FETCH);
+    run_box(s, b);
+    if (stores) {
+        s->part = s->part == DV_WHOLE ? DV_WHOLE : DV_FINISH;
+        if (s->part == DV_FINISH)
+            run_box(s, b);
+        if (s->status == DV_OK)
+            visit(m, s, op->n_reads, b, STORE);
+        visit(m, s, op->n_reads, b, FORGET);
+    }
+    for (int i = n - 1; i >= 0; i--)
+        visit(m, s, order[i], b, FORGET);
+}
+
+// -- Ops -------------------------------------------------------------------
+
+static int64_t count_parts(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t n = 1;
+    for (int v = 0; v < o->n_vars; v++)
+        if (o->vars[v].reduce)
+            n *= dv_ceil_div(o->vars[v].end - o->vars[v].begin,
+                             plan->slices[op][v]);
+    return n;
+}
+
+// The tile that has the same results as `tile` and is part number `part`.
+static int64_t sibling(const dv_plan *plan, int32_t op, int64_t tile,
+                       int64_t part)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int64_t out = 0, weight = 1;
+    for (int v = o->n_vars - 1; v >= 0; v--) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        int64_t n = dv_ceil_div(len, plan->slices[op][v]), slot = tile % n;
+        if (o->vars[v].reduce) {
+            slot = part % n;
+            part /= n;
+        }
+        out += slot * weight;
+        weight *= n;
+        tile /= n;
+    }
+    return out;
+}
+
+// All parts of the results of a tile, in order; each core hands what it has to
+// the next, and the last one finishes and stores.
+static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
+{
+    int64_t parts = count_parts(m->plan, op);
+    if (sibling(m->plan, op, tile, 0) != tile)
+        return; // comes with the first part
+    for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
+        int64_t here = sibling(m->plan, op, tile, k);
+        dv_tile b;
+        dv_plan_tile(&b, m->plan, op, here);
+        s->part = parts == 1 ? DV_WHOLE : k ? DV_NEXT_PART : DV_FIRST_PART;
+        s->parts = m->parts;
+        int64_t before = k ? m->core_of[sibling(m->plan, op, tile, k - 1)] : -1;
+        m->core = m->core_of[here];
+        m->counts = &m->by[op * m->plan->target.cores + m->core];
+        run_core(m, s, &b, k == parts - 1);
+        if (k && before != m->core_of[here]) {
+            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+            m->moved.ring_bytes += n;
+            m->counts->ring_bytes += n;
+        }
+    }
+}
+
+// -- By a grid -------------------------------------------------------------
+
+static void be_core(dv_sim *m, int32_t op, int64_t core)
+{
+    m->core = core;
+    m->counts = &m->by[op * m->plan->target.cores + core];
+}
+
+// One core's part of a tile's sums, into `acc`.
+static void run_part(dv_sim *m, dv_strips *s, const dv_tile *b, void *acc)
+{
+    s->part = DV_FIRST_PART;
+    s->parts = acc;
+    run_core(m, s, b, 0);
+}
+
+// The sums of a tile are there: its owner finishes and stores it. What it reads
+// for that it has read before, and does not count again.
+static void finish_part(dv_sim *m, dv_strips *s, const dv_tile *b)
+{
+    dv_moved all = m->moved, own = *m->counts;
+    int32_t order[DV_MAX_READS];
+    int n = in_order(s->k->op, order);
+    for (int i = 0; i < n; i++)
+        visit(m, s, order[i], b, FETCH);
+    m->moved = all;
+    *m->counts = own;
+    s->part = DV_FINISH;
+    s->parts = m->parts;
+    run_box(s, b);
+    if (s->status == DV_OK)
+        visit(m, s, s->k->op->n_reads, b, STORE);
+    visit(m, s, s->k->op->n_reads, b, FORGET);
+    for (int i = n - 1; i >= 0; i--)
+        visit(m, s, order[i], b, FORGET);
+}
+
+// A tile that is cut along its depth, from the range of its owner on: the other
+// cores hand their sums to it, in rising order of steps.
+static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
+                         int32_t op, int32_t at)
+{
+    const dv_tile_range *r = &g->ranges[at];
+    dv_order o = dv_grid_order(g);
+    int64_t bmn[3], owner = dv_grid_core_number(m->plan, r);
+    dv_tile own, b;
+    dv_range_tile(g, &o, r, 0, bmn);
+    dv_grid_box(&own, m->plan, g, bmn, r->k0, r->k1);
+    be_core(m, op, owner);
+    run_part(m, s, &own, m->parts);
+    for (int32_t k = dv_range_next(g, at); k >= 0 && s->status == DV_OK;
+         k = dv_range_next(g, k)) {
+        r = &g->ranges[k];
+        dv_grid_box(&b, m->plan, g, bmn, r->k0, r->k1);
+        be_core(m, op, dv_grid_core_number(m->plan, r));
+        run_part(m, s, &b, m->peer);
+        dv_strips_add(s->k, m->parts, m->peer, s->n_parts);
+        if (m->core != owner) {
+            int64_t n = s->n_parts * (s->k->compute == DV_IN_F32 ? 4 : 8);
+            m->moved.ring_bytes += n;
+            m->counts->ring_bytes += n;
+        }
+    }
+    be_core(m, op, owner);
+    if (s->status == DV_OK)
+        finish_part(m, s, &own);
+}
+
+// The persistent loop of every core: its tiles, in the order of the grid.
+static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
+                     int32_t op)
+{
+    dv_order o = dv_grid_order(g);
+    for (int32_t k = 0; k < g->n_ranges && s->status == DV_OK; k++) {
+        const dv_tile_range *r = &g->ranges[k];
+        int64_t n = dv_range_tiles(g, r);
+        if (n && dv_range_in_parts(g, r)) {
+            if (r->k0 == 0)
+                run_cut_tile(m, s, g, op, k);
+            continue;
+        }
+        be_core(m, op, dv_grid_core_number(m->plan, r));
+        for (int64_t i = 0; i < n && s->status == DV_OK; i++) {
+            int64_t bmn[3];
+            dv_tile b;
+            dv_range_tile(g, &o, r, i, bmn);
+            dv_grid_box(&b, m->plan, g, bmn, 0, g->kt);
+            s->part = DV_WHOLE;
+            run_core(m, s, &b, 1);
+        }
+    }
+}
+
+// -- Groups ----------------------------------------------------------------
+
+// Who has which tile. A plan that was not checked may say anything.
+static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
+{
+    for (int64_t i = 0; i < g->n_tiles; i++)
+        m->core_of[i] = -1;
+    for (int32_t d = 0; d < g->n_deals; d++) {
+        const dv_deal *deal = &g->deals[d];
+        if (deal->core < 0 || deal->core >= m->plan->target.cores ||
+            deal->first_tile < 0 || deal->n_tiles < 0 ||
+            deal->first_tile > g->n_tiles - deal->n_tiles)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "a deal is outside of the machine or the group");
+        for (int64_t i = 0; i < deal->n_tiles; i++)
+            m->core_of[deal->first_tile + i] = deal->core;
+    }
+    for (int64_t i = 0; i < g->n_tiles; i++)
+        if (m->core_of[i] < 0)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "tile %" PRId64 " is dealt to no core", i);
+    for (int32_t op = g->first_op; op < g->end_op; op++)
+        if (dv_plan_n_tiles(m->plan, op) != g->n_tiles)
+            return dv_fail(diag, DV_E_CHECK, dv_plan_at(m->plan, g->off),
+                           "op %s does not make the group's %" PRId64 " tiles",
+                           m->plan->ops->ops[op].name, g->n_tiles);
+    return DV_OK;
+}
+
+dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
+{
+    const dv_group_grid *grid =
+        dv_grid_of(m->plan, (int32_t)(g - m->plan->groups));
+    DV_TRY(find_cores(m, g, s->diag));
+    for (int32_t op = g->first_op; op < g->end_op; op++) {
+        s->k = &m->kernels[op];
+        s->images = (void *const *)m->images;
+        // The write's copy is the last image of this op.
+        s->old = NULL;
+        int32_t t = s->k->op->write.tensor;
+        if (s->k->old_off >= 0) {
+            memcpy(m->old, m->memory[t], (size_t)m->layouts[t].bytes);
+            s->old = m->old;
+        }
+        if (s->k->op->is_extern)
+            dv_sim_scratch_wipe(m); // it may use them as it likes
+        dv_sim_fill_homes(m, op);
+        if (grid)
+            run_grid(m, s, grid, op);
+        for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;
+             tile++)
+            run_tile(m, s, op, tile);
+        dv_sim_store_homes(m, op);
+    }
+    if (m->plan->scratch.tenants)
+        dv_sim_scratch_wipe(m);
+    s->images = NULL;
+    s->old = NULL;
+    s->part = DV_WHOLE;
+    return s->status;
+}

@@ -1,0 +1,185 @@
+// What the strip kernels of all types share: preparing an op, and offsets.
+#include "strip/strip.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// -- Preparing -------------------------------------------------------------
+
+static void flatten(dv_flat *f, const dv_program *p, const dv_op *op,
+                    const dv_access *a, int64_t *const *strides)
+{
+    const dv_tensor *t = &p->tensors[a->tensor];
+    const int64_t *own = strides ? strides[a->tensor] : NULL;
+    int64_t stride = 1;
+    f->base = 0;
+    memset(f->coef, 0, sizeof *f->coef * (size_t)op->n_vars);
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        if (a->index[d].via < 0) {
+            int64_t step = own ? own[d] : stride;
+            f->base += a->index[d].base * step;
+            for (int v = 0; v < op->n_vars; v++)
+                f->coef[v] += a->index[d].coef[v] * step;
+        }
+        stride *= t->shape[d];
+    }
+}
+
+static void flatten_all(dv_kernel *k, const dv_program *p,
+                        int64_t *const *strides)
+{
+    flatten(&k->write, p, k->op, &k->op->write, strides);
+    for (int i = 0; i < k->op->n_reads; i++)
+        flatten(&k->reads[i], p, k->op, &k->op->reads[i], strides);
+}
+
+static int slots_of(const dv_expr *e)
+{
+    int most = 1;
+    if (e->kind == DV_EXPR_REDUCE)
+        return slots_of(e->arg[0]);
+    for (int i = 0; i < e->n_args; i++) {
+        int n = i + slots_of(e->arg[i]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+// How badly strips along v would use memory: elements apart, summed over all
+// accesses, none counted for more than a cache line's worth.
+static int64_t badness(const dv_kernel *k, int v)
+{
+    int64_t sum = 0;
+    for (int i = -1; i < k->op->n_reads; i++) {
+        if (i < 0 && k->op->vars[v].reduce)
+            continue;
+        const dv_flat *f = i < 0 ? &k->write : &k->reads[i];
+        int64_t apart = llabs(f->coef[v]);
+        sum += apart > 16 ? 16 : apart;
+    }
+    int64_t len = k->op->vars[v].end - k->op->vars[v].begin;
+    // Short strips cost their overhead again and again.
+    return len >= 16 ? sum : sum + 40 / len;
+}
+
+// Points that write through an index may meet; the last one must stay the
+// last, so such an op keeps the order of its points.
+static int keeps_order(const dv_op *op, int strip)
+{
+    for (int v = strip + 1; v < op->n_vars; v++)
+        if (!op->vars[v].reduce)
+            return op->vars[strip].reduce;
+    return 1;
+}
+
+static int32_t pick_strip(const dv_kernel *k)
+{
+    int32_t best = -1;
+    int ordered = dv_access_is_indirect(&k->op->write);
+    for (int v = 0; v < k->op->n_vars; v++)
+        if ((best < 0 || badness(k, v) < badness(k, best)) &&
+            (!ordered || keeps_order(k->op, v)))
+            best = v;
+    return best;
+}
+
+int dv_kernel_init(dv_kernel *k, const dv_program *p, const dv_op *op,
+                   int64_t *const *strides, dv_arena *arena)
+{
+    *k = (dv_kernel){.op = op, .old_off = -1};
+    k->compute = dv_op_compute(p, op);
+    k->reduce = dv_op_reduce(op);
+    k->n_slots = slots_of(op->body);
+    k->reads = DV_NEW(arena, dv_flat, op->n_reads);
+    k->write.coef = DV_NEW(arena, int64_t, op->n_vars);
+    if (!k->reads || !k->write.coef)
+        return 0;
+    for (int i = 0; i < op->n_reads; i++)
+        if (!(k->reads[i].coef = DV_NEW(arena, int64_t, op->n_vars)))
+            return 0;
+    // Sums in strips have an order, in which no tile's memory has a say.
+    flatten_all(k, p, NULL);
+    k->strip = pick_strip(k);
+    if (strides)
+        flatten_all(k, p, strides);
+    return 1;
+}
+
+// -- Offsets ---------------------------------------------------------------
+
+static int64_t load_index(dv_strips *s, int32_t read, const int64_t *point)
+{
+    const dv_access *a = &s->k->op->reads[read];
+    int64_t off = dv_strips_offset(s, a, &s->k->reads[read], point);
+    return dv_index_at(s->p->tensors[a->tensor].dtype,
+                       dv_strips_source(s, read), off);
+}
+
+// An index that may be used in place of i: 0 where that is out of range.
+static int64_t checked(dv_strips *s, const dv_access *a, int d, int64_t i)
+{
+    const dv_tensor *t = &s->p->tensors[a->tensor];
+    if (i >= 0 && i < t->shape[d])
+        return i;
+    if (s->status == DV_OK)
+        s->status =
+            dv_fail(s->diag, DV_E_BOUNDS, (dv_loc){&s->p->src, a->off},
+                    "an index found %" PRId64 ", dim %d of %s has 0..%" PRId64,
+                    i, d, t->name, t->shape[d]);
+    return 0;
+}
+
+static int64_t plain_offset(const dv_strips *s, const dv_flat *f,
+                            const int64_t *point)
+{
+    int64_t off = f->base;
+    for (int v = 0; v < s->k->op->n_vars; v++)
+        off += f->coef[v] * point[v];
+    return off;
+}
+
+int64_t dv_strips_offset(dv_strips *s, const dv_access *a, const dv_flat *f,
+                         const int64_t *point)
+{
+    int64_t off = plain_offset(s, f, point), stride = 1;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        int32_t via = a->index[d].via;
+        if (via >= 0)
+            off += checked(s, a, d, load_index(s, via, point)) * stride;
+        stride *= s->p->tensors[a->tensor].shape[d];
+    }
+    return off;
+}
+
+void dv_strips_find(dv_strips *s, const dv_access *a, const dv_flat *f,
+                    int64_t found[DV_STRIP])
+{
+    int64_t off = plain_offset(s, f, s->at), stride = 1;
+    int64_t by = s->k->strip < 0 ? 0 : f->coef[s->k->strip];
+    for (int64_t i = 0; i < s->n; i++)
+        found[i] = off + i * by;
+    for (int d = a->n_dims - 1; d >= 0; d--) {
+        int32_t via = a->index[d].via;
+        if (via >= 0) {
+            const dv_access *x = &s->k->op->reads[via];
+            dv_dtype t = s->p->tensors[x->tensor].dtype;
+            const void *data = dv_strips_source(s, via);
+            int64_t at[DV_STRIP];
+            dv_strips_find(s, x, &s->k->reads[via], at);
+            for (int64_t i = 0; i < s->n; i++)
+                found[i] +=
+                    checked(s, a, d, dv_index_at(t, data, at[i])) * stride;
+        }
+        stride *= s->p->tensors[a->tensor].shape[d];
+    }
+}
+
+void dv_strips_run(dv_strips *s, const int64_t *begin, const int64_t *end)
+{
+    if (s->k->compute == DV_IN_F32)
+        dv_strips_f32(s, begin, end);
+    else if (s->k->compute == DV_IN_F64)
+        dv_strips_f64(s, begin, end);
+    else
+        dv_strips_i64(s, begin, end);
+}

@@ -1,0 +1,100 @@
+// How a team comes to one answer about what went wrong.
+#include "team/comm.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+uint64_t dv_hash(uint64_t h, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ b[i]) * 0x100000001b3u;
+    return h;
+}
+
+dv_status dv_comm_error(dv_comm *c, dv_status st, dv_diag *diag)
+{
+    return dv_fail(diag, st, DV_NOWHERE, "%s",
+                   c->why[0] ? c->why : "another rank failed");
+}
+
+// What the first rank that failed has to say.
+typedef struct note {
+    int64_t status;
+    char text[1024];
+} note;
+
+static void write_note(note *n, dv_status st, const dv_diag *mine)
+{
+    const dv_message *e = dv_diag_error(mine);
+    n->status = st;
+    if (e && e->file[0] && e->line)
+        snprintf(n->text, sizeof n->text, "%s:%d:%d: %s", e->file, (int)e->line,
+                 (int)e->col, e->text);
+    else if (e && e->file[0])
+        snprintf(n->text, sizeof n->text, "%s: %s", e->file, e->text);
+    else
+        snprintf(n->text, sizeof n->text, "%s",
+                 e ? e->text : dv_status_name(st));
+}
+
+dv_status dv_comm_settle(dv_comm *c, dv_status st, dv_diag *mine, dv_diag *diag)
+{
+    int64_t first = st == DV_OK ? 0 : c->size - c->rank;
+    dv_status met = c->ops->agree(c, &first);
+    if (met != DV_OK)
+        return dv_comm_error(c, met, diag);
+    if (first == 0)
+        return DV_OK;
+    note n = {0};
+    int64_t who = c->size - first;
+    if (who == c->rank)
+        write_note(&n, st, mine);
+    met = c->ops->share(c, who, &n, (int64_t)sizeof n);
+    if (met != DV_OK)
+        return dv_comm_error(c, met, diag);
+    n.text[sizeof n.text - 1] = 0;
+    return dv_fail(diag, (dv_status)n.status, DV_NOWHERE,
+                   "rank %" PRId64 ": %s", who, n.text);
+}
+
+// The value that more than half of the ranks have, if one has that many:
+// pairs of different values go out, what is left is it.
+static dv_status common(dv_comm *c, uint64_t hash, uint64_t *out)
+{
+    int64_t votes = 0;
+    for (int64_t r = 0; r < c->size; r++) {
+        uint64_t theirs = hash;
+        DV_TRY(c->ops->share(c, r, &theirs, (int64_t)sizeof theirs));
+        if (votes == 0)
+            *out = theirs;
+        votes += theirs == *out ? 1 : -1;
+    }
+    return DV_OK;
+}
+
+dv_status dv_comm_same(dv_comm *c, uint64_t hash, const char *what,
+                       dv_diag *diag)
+{
+    // The largest and, as the largest of the complements, the least; 63 bits,
+    // since agree compares signed numbers.
+    int64_t most = (int64_t)(hash >> 1), least = -most;
+    dv_status st = c->ops->agree(c, &most);
+    if (st == DV_OK)
+        st = c->ops->agree(c, &least);
+    if (st == DV_OK && most == -least)
+        return DV_OK;
+    uint64_t usual = hash;
+    if (st == DV_OK)
+        st = common(c, hash, &usual);
+    // The first one that differs from it.
+    int64_t who = usual == hash ? 0 : c->size - c->rank;
+    if (st == DV_OK)
+        st = c->ops->agree(c, &who);
+    if (st != DV_OK)
+        return dv_comm_error(c, st, diag);
+    return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                   "rank %" PRId64 " has gone another way than most: its %s is "
+                   "not theirs",
+                   c->size - who, what);
+}

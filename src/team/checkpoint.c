@@ -1,0 +1,295 @@
+// Checkpoints: everything a program has, where it stands.
+//
+//   0    magic, version
+//   16   the header: program, place, tensors, checksums
+//   off  the elements of each tensor, in rows, one tensor after the other
+//
+// The checksum of the elements is a sum over elements of a mix of their bits
+// with where they stand: every rank adds up its own, in any order.
+#define _POSIX_C_SOURCE 200809L
+#include "base/math.h"
+#include "base/file.h"
+#include "team/mpi.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char magic[16] = "divvy state 1\n";
+enum { ALIGN = 64 };
+
+typedef struct header {
+    char magic[16];
+    uint64_t program; // the program it is of
+    int64_t repeat, round;
+    int64_t n_tensors;
+    int64_t size_bytes; // of the whole file
+    uint64_t elements;  // checksum of all elements
+    uint64_t self;      // of the header, with this field 0
+} header;
+
+// Where a tensor's elements begin; for one past the last, the end of the file.
+static int64_t offset_of(const dv_program *p, int32_t tensor)
+{
+    int64_t off = dv_round_up((int64_t)sizeof(header), ALIGN);
+    for (int32_t i = 0; i < tensor; i++)
+        off = dv_round_up(off + dv_tensor_bytes(&p->tensors[i]), ALIGN);
+    return off;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t sum_row(const char *row, int64_t n, int64_t bytes, int64_t off)
+{
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, row + i * bytes, (size_t)bytes);
+        sum += mix(bits + 0x9e3779b97f4a7c15u * (uint64_t)(off + i * bytes));
+    }
+    return sum;
+}
+
+static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
+{
+    const dv_program *p = dv_rank_plan(r, NULL)->ops;
+    const dv_tensor *t = &p->tensors[tensor];
+    dv_mpi_part x = {.n_dims = t->n_dims,
+                     .elem_bytes = dv_elem_bytes(p, tensor),
+                     .file_off = offset_of(p, tensor)};
+    dv_rank_data(r, tensor, &x.local, &x.box);
+    x.data = dv_rank_memory(r, tensor);
+    memcpy(x.shape, t->shape, sizeof x.shape[0] * (size_t)t->n_dims);
+    return x;
+}
+
+// Over the elements that the rank gives.
+static uint64_t sum_own(const dv_rank *r, int32_t tensor, int64_t rank)
+{
+    dv_mpi_part x = part_of(r, tensor);
+    int64_t at[DV_MAX_DIMS];
+    int last = x.n_dims - 1;
+    uint64_t sum = 0;
+    if (!dv_rank_gives(dv_rank_plan(r, NULL), tensor, rank))
+        return 0;
+    for (int d = 0; d <= last; d++)
+        at[d] = x.box.dim[d].off;
+    for (int more = !dv_box_empty(&x.box); more;) {
+        int64_t number = 0, off = 0;
+        for (int d = 0; d <= last; d++) {
+            number = number * x.shape[d] + at[d];
+            off = off * x.local.dim[d].size + at[d] - x.local.dim[d].off;
+        }
+        sum += sum_row((char *)x.data + off * x.elem_bytes,
+                       last < 0 ? 1 : x.box.dim[last].size, x.elem_bytes,
+                       x.file_off + number * x.elem_bytes);
+        more = 0;
+        for (int d = last - 1; d >= 0 && !more; d--) {
+            more = ++at[d] < x.box.dim[d].off + x.box.dim[d].size;
+            if (!more)
+                at[d] = x.box.dim[d].off;
+        }
+    }
+    return sum;
+}
+
+static dv_status sum_all(const dv_rank *r, uint64_t *sum, dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_program *p = dv_rank_plan(r, &c)->ops;
+    *sum = 0;
+    for (int32_t i = 0; i < p->n_tensors; i++)
+        *sum += sum_own(r, i, c->rank);
+    return dv_mpi_sum(c, sum, diag);
+}
+
+// -- Saving ----------------------------------------------------------------
+
+typedef struct place {
+    int failed;
+    char path[1024];
+} place;
+
+static dv_status begin(dv_writer **w, place *at, header *h, const char *path,
+                       dv_diag *diag)
+{
+    DV_TRY(dv_writer_open(w, path, diag));
+    h->self = dv_hash(DV_HASH, h, sizeof *h);
+    dv_writer_put(*w, h, sizeof *h);
+    // All of it, so that what is no part of any tensor is there too.
+    dv_writer_reserve(*w, h->size_bytes);
+    const char *temp = dv_writer_temp(*w);
+    dv_source src = {path, "", 0};
+    if (!temp || strlen(temp) >= sizeof at->path)
+        return dv_fail(diag, DV_E_OUTPUT, (dv_loc){&src, DV_FILE},
+                       "cannot write the file: %s",
+                       temp ? "its name is too long"
+                            : "no regular file, or no room");
+    memcpy(at->path, temp, strlen(temp) + 1);
+    return DV_OK;
+}
+
+static dv_status save_parts(const dv_rank *r, const char *path, dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_plan *plan = dv_rank_plan(r, &c);
+    dv_mpi_file *f = NULL;
+    DV_TRY(dv_mpi_open(&f, c, path, 1, diag));
+    dv_status st = DV_OK;
+    for (int32_t i = 0; i < plan->ops->n_tensors && st == DV_OK; i++) {
+        dv_mpi_part x = part_of(r, i);
+        if (!dv_rank_gives(plan, i, c->rank))
+            x.nothing = 1;
+        st = dv_mpi_move(f, &x, diag);
+    }
+    dv_status closed = dv_mpi_close(f, diag);
+    return st == DV_OK ? closed : st;
+}
+
+dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
+                             int64_t round, dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_program *p = dv_rank_plan(r, &c)->ops;
+    header h = {.repeat = repeat,
+                .round = round,
+                .n_tensors = p->n_tensors,
+                .size_bytes = offset_of(p, p->n_tensors)};
+    dv_rank_hash(r, &h.program);
+    memcpy(h.magic, magic, sizeof h.magic);
+    DV_TRY(sum_all(r, &h.elements, diag));
+    dv_writer *w = NULL;
+    place at = {0};
+    dv_diag *mine = dv_diag_create();
+    dv_status st = c->rank == 0 ? begin(&w, &at, &h, path, mine) : DV_OK;
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK && (st = c->ops->share(c, 0, &at, (int64_t)sizeof at)))
+        st = dv_comm_error(c, st, diag);
+    if (st == DV_OK)
+        st = save_parts(r, at.path, diag);
+    mine = dv_diag_create();
+    dv_status done = DV_OK;
+    if (w && st == DV_OK)
+        done = dv_writer_commit(w, mine);
+    else if (w)
+        dv_writer_abort(w);
+    if (st == DV_OK)
+        st = dv_comm_settle(c, done, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
+
+// -- Loading ---------------------------------------------------------------
+
+static dv_status read_header(const char *path, header *h, int64_t *size,
+                             dv_diag *diag)
+{
+    dv_source src = {path, "", 0};
+    dv_loc file = {&src, DV_FILE};
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return dv_fail(diag, DV_E_FILE, file, "cannot open the file: %s",
+                       strerror(errno));
+    ssize_t got = read(fd, h, sizeof *h);
+    int known = fstat(fd, &st) == 0;
+    close(fd);
+    if (got < 0 || !known)
+        return dv_fail(diag, DV_E_FILE, file, "cannot read the file");
+    if (got < (ssize_t)sizeof *h)
+        return dv_fail(diag, DV_E_FORMAT, file,
+                       "truncated: the file has %d bytes, a checkpoint's "
+                       "header %d",
+                       (int)got, (int)sizeof *h);
+    *size = (int64_t)st.st_size;
+    return DV_OK;
+}
+
+static dv_status check_header(const dv_rank *r, const char *path, header *h,
+                              int64_t size, dv_diag *diag)
+{
+    const dv_program *p = dv_rank_plan(r, NULL)->ops;
+    dv_source src = {path, "", 0};
+    dv_loc file = {&src, DV_FILE};
+    header copy = *h;
+    uint64_t program = 0;
+    dv_rank_hash(r, &program);
+    copy.self = 0;
+    if (memcmp(h->magic, magic, sizeof magic) != 0)
+        return dv_fail(diag, DV_E_FORMAT, file, "no checkpoint of divvy");
+    uint64_t is = dv_hash(DV_HASH, &copy, sizeof copy);
+    if (is != h->self)
+        return dv_fail(diag, DV_E_FORMAT, file,
+                       "the header's checksum is %016" PRIx64
+                       ", it says %016" PRIx64,
+                       is, h->self);
+    if (h->program != program || h->n_tensors != p->n_tensors ||
+        h->size_bytes != offset_of(p, p->n_tensors) || h->repeat < 0 ||
+        h->repeat >= p->n_repeats || h->round < 0 ||
+        h->round > p->repeats[h->repeat].times)
+        return dv_fail(diag, DV_E_FORMAT, file,
+                       "a checkpoint of another program");
+    if (size != h->size_bytes)
+        return dv_fail(diag, DV_E_FORMAT, file,
+                       "%s: the header promises %" PRId64
+                       " bytes, the file has %" PRId64,
+                       size < h->size_bytes ? "truncated" : "trailing bytes",
+                       h->size_bytes, size);
+    return DV_OK;
+}
+
+// What a rank borrowed lies in the file as well, as its owner had it.
+static dv_status load_parts(const dv_rank *r, const char *path, dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_program *p = dv_rank_plan(r, &c)->ops;
+    dv_mpi_file *f = NULL;
+    DV_TRY(dv_mpi_open(&f, c, path, 0, diag));
+    dv_status st = DV_OK;
+    for (int32_t i = 0; i < p->n_tensors && st == DV_OK; i++) {
+        dv_mpi_part x = part_of(r, i);
+        x.box = x.local;
+        st = dv_mpi_move(f, &x, diag);
+    }
+    dv_status closed = dv_mpi_close(f, diag);
+    return st == DV_OK ? closed : st;
+}
+
+dv_status dv_checkpoint_load(dv_rank *r, const char *path, dv_diag *diag)
+{
+    dv_comm *c;
+    dv_rank_plan(r, &c);
+    header h = {0};
+    int64_t size = 0;
+    dv_diag *mine = dv_diag_create();
+    if (c->rank == 0)
+        dv_writers_clean(path); // of the run that did not come to its end
+    dv_status st = c->rank == 0 ? read_header(path, &h, &size, mine) : DV_OK;
+    if (st == DV_OK && c->rank == 0)
+        st = check_header(r, path, &h, size, mine);
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK && (st = c->ops->share(c, 0, &h, (int64_t)sizeof h)))
+        st = dv_comm_error(c, st, diag);
+    DV_TRY(st);
+    DV_TRY(load_parts(r, path, diag));
+    uint64_t sum = 0;
+    DV_TRY(sum_all(r, &sum, diag));
+    dv_source src = {path, "", 0};
+    if (sum != h.elements)
+        return dv_fail(diag, DV_E_FORMAT, (dv_loc){&src, DV_FILE},
+                       "the checksum of the elements is %016" PRIx64
+                       ", the header says %016" PRIx64,
+                       sum, h.elements);
+    dv_rank_go_on(r, (int32_t)h.repeat, h.round);
+    return DV_OK;
+}

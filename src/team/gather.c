@@ -1,0 +1,182 @@
+// Between what a rank has and whole tensors; all of one on rank 0: every rank
+// that gives it sends its own box.
+#include "team/rank.h"
+#include <string.h>
+
+int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank)
+{
+    const dv_team *t = &plan->team;
+    int64_t at[DV_MAX_AXES];
+    dv_grid_coords(at, t->grid, t->n_axes, rank);
+    for (int a = 0; a < t->n_axes; a++)
+        if (at[a] != 0 && !dv_dist_cuts(&t->tensors[tensor], a))
+            return 0;
+    return 1;
+}
+
+// -- Boxes -----------------------------------------------------------------
+
+char *dv_box_copy(char *run, char *data, const dv_box *in, const dv_box *b,
+                  int64_t bytes, int into_run)
+{
+    int64_t at[DV_MAX_DIMS], row = bytes;
+    int last = b->n_dims - 1;
+    if (dv_box_empty(b))
+        return run;
+    for (int d = 0; d < b->n_dims; d++)
+        at[d] = b->dim[d].off;
+    if (last >= 0)
+        row *= b->dim[last].size;
+    for (int more = 1; more;) {
+        int64_t off = 0;
+        for (int d = 0; d < b->n_dims; d++)
+            off = off * in->dim[d].size + at[d] - in->dim[d].off;
+        char *here = data + off * bytes;
+        memcpy(into_run ? run : here, into_run ? here : run, (size_t)row);
+        run += row;
+        more = 0;
+        for (int d = last - 1; d >= 0 && !more; d--) {
+            more = ++at[d] < b->dim[d].off + b->dim[d].size;
+            if (!more)
+                at[d] = b->dim[d].off;
+        }
+    }
+    return run;
+}
+
+// Own rows, one after the other, between the whole and the local tensor.
+static void move_own(const dv_rank *r, int32_t t, char *whole, int put)
+{
+    const dv_program *p = dv_rank_plan(r, NULL)->ops;
+    const dv_tensor *x = &p->tensors[t];
+    dv_box all = {.n_dims = x->n_dims}, local, own;
+    char *data = dv_rank_data(r, t, &local, &own);
+    dv_box row = own;
+    int64_t bytes = dv_elem_bytes(p, t), n = dv_box_elems(&row);
+    for (int d = 0; d < x->n_dims; d++) {
+        all.dim[d] = (dv_range){0, x->shape[d]};
+        if (d < x->n_dims - 1)
+            row.dim[d].size = 1;
+    }
+    int64_t len = dv_box_elems(&row);
+    for (int64_t done = 0; done < n; done += len) {
+        int64_t off = 0, from = 0;
+        for (int d = 0; d < x->n_dims; d++) {
+            off = off * all.dim[d].size + row.dim[d].off;
+            from = from * local.dim[d].size + row.dim[d].off - local.dim[d].off;
+        }
+        char *a = whole + off * bytes, *b = data + from * bytes;
+        memcpy(put ? b : a, put ? a : b, (size_t)(len * bytes));
+        for (int d = x->n_dims - 2; d >= 0; d--) {
+            dv_range o = own.dim[d];
+            if (++row.dim[d].off < o.off + o.size)
+                break;
+            row.dim[d].off = o.off;
+        }
+    }
+}
+
+void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole)
+{
+    move_own(r, tensor, (char *)(uintptr_t)whole, 1);
+}
+
+void dv_rank_get(const dv_rank *r, int32_t tensor, void *whole)
+{
+    move_own(r, tensor, whole, 0);
+}
+
+// -- Gathering -------------------------------------------------------------
+
+typedef struct gatherer {
+    const dv_plan *plan;
+    dv_comm *comm;
+    int32_t tensor;
+    int64_t bytes; // of an element
+    dv_link *receives;
+    dv_link send;
+    int32_t n_receives, n_sends;
+    dv_arena arena;
+} gatherer;
+
+static dv_box own_of(const gatherer *g, int64_t rank)
+{
+    return dv_dist_own(&g->plan->team.tensors[g->tensor], rank);
+}
+
+// Buffers, and who they are for.
+static int prepare(gatherer *g, const dv_rank *r)
+{
+    dv_box local, own;
+    char *data = dv_rank_data(r, g->tensor, &local, &own);
+    if (g->comm->rank != 0) {
+        if (!data || !dv_rank_gives(g->plan, g->tensor, g->comm->rank))
+            return 1;
+        g->send.bytes = dv_box_elems(&own) * g->bytes;
+        g->send.data = dv_arena_alloc(&g->arena, (size_t)g->send.bytes, 1);
+        g->n_sends = 1;
+        if (g->send.data)
+            dv_box_copy(g->send.data, data, &local, &own, g->bytes, 1);
+        return g->send.data != NULL;
+    }
+    g->receives = DV_NEW(&g->arena, dv_link, g->comm->size);
+    for (int64_t k = 1; g->receives && k < g->comm->size; k++) {
+        own = own_of(g, k);
+        if (dv_box_empty(&own) || !dv_rank_gives(g->plan, g->tensor, k))
+            continue;
+        dv_link *l = &g->receives[g->n_receives++];
+        *l = (dv_link){k, NULL, dv_box_elems(&own) * g->bytes};
+        l->data = dv_arena_alloc(&g->arena, (size_t)l->bytes, 1);
+        if (!l->data)
+            return 0;
+    }
+    return g->receives != NULL;
+}
+
+static dv_status carry(gatherer *g, dv_wire *w, void *whole)
+{
+    const dv_program *p = g->plan->ops;
+    const dv_tensor *t = &p->tensors[g->tensor];
+    dv_box all = {.n_dims = t->n_dims};
+    for (int d = 0; d < t->n_dims; d++)
+        all.dim[d] = (dv_range){0, t->shape[d]};
+    DV_TRY(g->comm->ops->start(g->comm, w));
+    int32_t i;
+    while ((i = g->comm->ops->next(g->comm, w)) >= 0) {
+        dv_box own = own_of(g, g->receives[i].rank);
+        dv_box_copy(g->receives[i].data, whole, &all, &own, g->bytes, 0);
+    }
+    return g->comm->ops->finish(g->comm, w);
+}
+
+static dv_status gather(gatherer *g, dv_rank *r, void *whole, dv_diag *diag)
+{
+    dv_wire *w = NULL;
+    dv_diag *mine = dv_diag_create();
+    int32_t number = dv_rank_new_wire(r);
+    dv_status st = prepare(g, r) ? DV_OK : dv_nomem(mine);
+    if (st == DV_OK)
+        st = g->comm->ops->open(g->comm, &w, number, &g->send, g->n_sends,
+                                g->receives, g->n_receives, mine);
+    st = dv_comm_settle(g->comm, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK) {
+        st = carry(g, w, whole);
+        if (st != DV_OK)
+            st = dv_comm_error(g->comm, st, diag);
+        else if (g->comm->rank == 0)
+            dv_rank_get(r, g->tensor, whole);
+    }
+    g->comm->ops->close(g->comm, w);
+    return st;
+}
+
+dv_status dv_rank_gather(dv_rank *r, int32_t tensor, void *whole, dv_diag *diag)
+{
+    gatherer g = {.plan = dv_rank_plan(r, NULL), .tensor = tensor};
+    dv_rank_plan(r, &g.comm);
+    g.bytes = dv_elem_bytes(g.plan->ops, tensor);
+    dv_status st = gather(&g, r, whole, diag);
+    dv_arena_free(&g.arena);
+    return st;
+}

@@ -1,0 +1,155 @@
+// A whole team in this process: a thread per rank.
+#define _POSIX_C_SOURCE 200809L
+#include "team/rank.h"
+#include <pthread.h>
+
+enum { MAX_THREADS = 256 };
+
+typedef struct member {
+    const dv_plan *plan;
+    const dv_rank_options *options;
+    void *const *data;   // whole tensors
+    dv_carried *carried; // to this rank, by swap; NULL: nobody asks
+    dv_comm *comm;
+    dv_status status;
+    dv_diag *diag;
+    pthread_t thread;
+} member;
+
+static dv_status work(member *m)
+{
+    const dv_program *p = m->plan->ops;
+    dv_rank *r = NULL;
+    int64_t none = 0;
+    dv_diag *mine = dv_diag_create();
+    // Nobody starts unless all can.
+    dv_status st = dv_rank_create(&r, m->plan, m->comm, m->options, mine);
+    st = dv_comm_settle(m->comm, st, mine, m->diag);
+    dv_diag_destroy(mine);
+    for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
+        if (p->tensors[i].is_input)
+            dv_rank_put(r, i, m->data[i]);
+    // An input may be an output: all have read before anybody writes.
+    if (st == DV_OK)
+        st = m->comm->ops->agree(m->comm, &none);
+    if (st == DV_OK)
+        st = dv_rank_run(r, m->diag);
+    for (int32_t i = 0; st == DV_OK && i < p->n_tensors; i++)
+        if (p->tensors[i].is_output && dv_rank_gives(m->plan, i, m->comm->rank))
+            dv_rank_get(r, i, m->data[i]);
+    for (int32_t i = 0; r && m->carried && i < m->plan->team.n_swaps; i++)
+        m->carried[i] = dv_rank_carried(r, i);
+    dv_rank_destroy(r);
+    return st;
+}
+
+static void *run_member(void *user)
+{
+    member *m = user;
+    m->status = work(m);
+    return NULL;
+}
+
+// They have agreed; only one who could not hear the others differs.
+static dv_status verdict(const member *m, int64_t n, dv_diag *diag)
+{
+    const member *bad = NULL;
+    for (int64_t i = 0; i < n; i++)
+        if (m[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&
+                                              m[i].status != DV_E_SYSTEM)))
+            bad = &m[i];
+    if (!bad)
+        return DV_OK;
+    const dv_message *e = dv_diag_error(bad->diag);
+    return dv_fail(diag, bad->status, DV_NOWHERE, "%s",
+                   e ? e->text : dv_status_name(bad->status));
+}
+
+static dv_status run_members(member *m, int64_t n, dv_diag *diag)
+{
+    int64_t started = 0;
+    for (; started < n; started++)
+        if (pthread_create(&m[started].thread, NULL, run_member, &m[started]))
+            break;
+    if (started < n)
+        m[0].comm->ops->fail(m[0].comm);
+    for (int64_t i = 0; i < started; i++)
+        pthread_join(m[i].thread, NULL);
+    if (started < n)
+        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
+                       "only %d of %d ranks could be started", (int)started,
+                       (int)n);
+    return verdict(m, n, diag);
+}
+
+static void add_moved(dv_moved_all *moved, const member *m, int64_t n,
+                      const dv_local *team)
+{
+    int32_t n_swaps = moved->swaps ? m[0].plan->team.n_swaps : 0;
+    moved->bytes = dv_local_bytes(team);
+    moved->messages = dv_local_messages(team);
+    for (int32_t i = 0; i < n_swaps; i++) {
+        moved->swaps[i] = (dv_carried){m[0].carried[i].times, 0};
+        for (int64_t k = 0; k < n; k++)
+            moved->swaps[i].bytes += m[k].carried[i].bytes;
+    }
+}
+
+static int make_members(member *m, int64_t n, dv_carried *carried,
+                        const member *like, dv_local *team)
+{
+    int ok = 1;
+    for (int64_t i = 0; i < n; i++) {
+        m[i] = *like;
+        m[i].comm = dv_local_rank(team, i);
+        m[i].diag = dv_diag_create();
+        if (carried)
+            m[i].carried = carried + i * like->plan->team.n_swaps;
+        ok &= m[i].diag != NULL;
+    }
+    return ok;
+}
+
+dv_status dv_ranks_run_as(const dv_plan *plan, const dv_rank_options *options,
+                          void *const *data, dv_moved_all *moved, dv_diag *diag)
+{
+    int64_t n = dv_team_size(&plan->team);
+    dv_local *team = NULL;
+    dv_arena arena = {0};
+    if (n > MAX_THREADS)
+        return dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                       "a team of %d in one process: at most %d are possible",
+                       (int)n, MAX_THREADS);
+    DV_TRY(dv_plan_check(plan, diag)); // what is wrong does not run
+    DV_TRY(dv_local_create(&team, n, diag));
+    int by_swap = moved && moved->swaps;
+    member like = {.plan = plan, .options = options, .data = data};
+    member *m = DV_NEW(&arena, member, n);
+    dv_carried *carried =
+        DV_NEW(&arena, dv_carried, by_swap ? n * plan->team.n_swaps : 0);
+    dv_status st = DV_OK;
+    if (!m || !carried ||
+        !make_members(m, n, by_swap ? carried : NULL, &like, team))
+        st = dv_nomem(diag);
+    if (st == DV_OK)
+        st = run_members(m, n, diag);
+    if (moved && m)
+        add_moved(moved, m, n, team);
+    for (int64_t i = 0; m && i < n; i++)
+        dv_diag_destroy(m[i].diag);
+    dv_arena_free(&arena);
+    dv_local_destroy(team);
+    return st;
+}
+
+dv_status dv_ranks_run(const dv_plan *plan, void *const *data, int64_t *bytes,
+                       int64_t *messages, dv_diag *diag)
+{
+    dv_moved_all moved = {0};
+    dv_status st = dv_ranks_run_as(plan, NULL, data, &moved, diag);
+    if (bytes)
+        *bytes = moved.bytes;
+    if (messages)
+        *messages = moved.messages;
+    return st;
+}

@@ -1,0 +1,97 @@
+// The public face of a rank: a plan, a communicator, own data.
+#include "team/mpi.h"
+#include <string.h>
+
+struct dv_member {
+    dv_comm *comm;
+    dv_rank *rank;
+};
+
+static dv_status make(dv_member *m, const dv_plan *plan,
+                      const dv_rank_options *options, dv_diag *diag)
+{
+    dv_diag *mine = dv_diag_create();
+    dv_status st = dv_plan_check(plan, mine); // what is wrong does not run
+    if (st == DV_OK)
+        st = dv_rank_create(&m->rank, plan, m->comm, options, mine);
+    st = dv_comm_settle(m->comm, st, mine, diag);
+    dv_diag_destroy(mine);
+    DV_TRY(st);
+    return dv_rank_compare(m->rank, "created", diag);
+}
+
+dv_status dv_member_create(dv_member **out, const dv_plan *plan,
+                           const void *mpi_comm,
+                           const dv_member_options *options, dv_diag *diag)
+{
+    dv_mpi_options o = {0};
+    dv_rank_options how = {0};
+    if (options) {
+        how.threads = options->threads;
+        how.no_overlap = options->no_overlap;
+        o.timeout_s = options->timeout_s;
+        o.checked = options->checked;
+        o.max_bytes = options->max_message_bytes;
+    }
+    dv_comm *comm = NULL;
+    DV_TRY(dv_mpi_create(&comm, mpi_comm, &o, diag));
+    dv_diag *mine = dv_diag_create();
+    dv_member *m = dv_alloc(sizeof *m);
+    dv_status st = m ? DV_OK : dv_nomem(mine);
+    st = dv_comm_settle(comm, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st != DV_OK) {
+        dv_release(m);
+        dv_mpi_destroy(comm);
+        return st;
+    }
+    *m = (dv_member){.comm = comm};
+    st = make(m, plan, &how, diag);
+    if (st == DV_OK)
+        *out = m;
+    else
+        dv_member_destroy(m);
+    return st;
+}
+
+void dv_member_destroy(dv_member *m)
+{
+    if (!m)
+        return;
+    dv_rank_destroy(m->rank);
+    dv_mpi_destroy(m->comm);
+    dv_release(m);
+}
+
+int64_t dv_member_rank(const dv_member *m)
+{
+    return m->comm->rank;
+}
+
+dv_status dv_member_data(const dv_member *m, const char *tensor, void **data,
+                         dv_box *local, dv_box *own, dv_diag *diag)
+{
+    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
+    if (t < 0)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                       "the program has no tensor %s", tensor);
+    *data = dv_rank_data(m->rank, t, local, own);
+    return DV_OK;
+}
+
+dv_status dv_member_run(dv_member *m, dv_diag *diag)
+{
+    return dv_rank_run(m->rank, diag);
+}
+
+dv_status dv_member_gather(dv_member *m, const char *tensor, void *whole,
+                           dv_diag *diag)
+{
+    const dv_fact which = {"tensor", tensor};
+    DV_TRY(dv_comm_compare(m->comm, &which, 1, "called", diag));
+    int32_t t = dv_program_find(dv_rank_plan(m->rank, NULL)->ops, tensor);
+    if (t < 0)
+        return dv_fail(diag, DV_E_NAME, DV_NOWHERE,
+                       "the program has no tensor %s", tensor);
+    return dv_rank_gather(m->rank, t, whole, diag);
+}

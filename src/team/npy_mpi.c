@@ -1,0 +1,145 @@
+// .npy files of tensors that no rank has whole: rank 0 sees to the header, all
+// move their own boxes. The file is the same for any team.
+#include "base/file.h"
+#include "base/npy.h"
+#include "base/text.h"
+#include "team/mpi.h"
+#include <stdio.h>
+#include <string.h>
+
+static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
+{
+    const dv_program *p = dv_rank_plan(r, NULL)->ops;
+    const dv_tensor *t = &p->tensors[tensor];
+    dv_mpi_part x = {.n_dims = t->n_dims,
+                     .elem_bytes = dv_elem_bytes(p, tensor)};
+    x.data = dv_rank_data(r, tensor, &x.local, &x.box);
+    memcpy(x.shape, t->shape, sizeof x.shape[0] * (size_t)t->n_dims);
+    return x;
+}
+
+// What rank 0 found in the header.
+typedef struct found {
+    int64_t data_off;
+    int fortran;
+} found;
+
+dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
+                           dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_tensor *t = &dv_rank_plan(r, &c)->ops->tensors[tensor];
+    dv_npy_header h = {0};
+    dv_diag *mine = dv_diag_create();
+    dv_status st = DV_OK;
+    if (c->rank == 0)
+        st =
+            dv_npy_look(path, t->name, t->dtype, t->n_dims, t->shape, &h, mine);
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    DV_TRY(st);
+    found f = {(int64_t)h.data_off, h.fortran};
+    st = c->ops->share(c, 0, &f, (int64_t)sizeof f);
+    if (st != DV_OK)
+        return dv_comm_error(c, st, diag);
+    dv_mpi_part x = part_of(r, tensor);
+    x.file_off = f.data_off;
+    x.fortran = f.fortran;
+    dv_mpi_file *file = NULL;
+    DV_TRY(dv_mpi_open(&file, c, path, 0, diag));
+    st = dv_mpi_move(file, &x, diag);
+    dv_status closed = dv_mpi_close(file, diag);
+    return st == DV_OK ? closed : st;
+}
+
+// -- Writing ---------------------------------------------------------------
+
+// The file under its name until the commit, for all.
+typedef struct place {
+    int64_t data_off;
+    int direct; // no file that all can write into
+    char path[1024];
+} place;
+
+static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
+                       const char *path, dv_diag *diag)
+{
+    dv_text head = {0};
+    dv_npy_put_header(&head, t->dtype, t->n_dims, t->shape);
+    dv_status st = head.failed ? dv_nomem(diag) : dv_writer_open(w, path, diag);
+    if (st == DV_OK) {
+        dv_writer_put(*w, head.at, head.len);
+        if (dv_writer_temp(*w))
+            dv_writer_reserve(*w, (int64_t)head.len + dv_tensor_bytes(t));
+        const char *temp = dv_writer_temp(*w);
+        at->data_off = (int64_t)head.len;
+        at->direct = !temp; // or it failed, which the commit tells
+        if (temp && strlen(temp) < sizeof at->path)
+            memcpy(at->path, temp, strlen(temp) + 1);
+        else if (temp)
+            st = dv_fail(diag, DV_E_LIMIT, DV_NOWHERE,
+                         "%s: the name is too long", path);
+    }
+    dv_text_free(&head);
+    return st;
+}
+
+// A pipe: rank 0 puts it all.
+static dv_status write_directly(dv_rank *r, int32_t tensor, dv_writer *w,
+                                dv_comm *c, dv_diag *diag)
+{
+    const dv_tensor *t = &dv_rank_plan(r, NULL)->ops->tensors[tensor];
+    size_t bytes = (size_t)dv_tensor_bytes(t);
+    void *whole = c->rank == 0 ? dv_alloc(bytes + 1) : NULL;
+    dv_diag *mine = dv_diag_create();
+    dv_status st = c->rank == 0 && !whole ? dv_nomem(mine) : DV_OK;
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK)
+        st = dv_rank_gather(r, tensor, whole, diag);
+    if (st == DV_OK && w)
+        dv_writer_put(w, whole, bytes);
+    dv_release(whole);
+    return st;
+}
+
+static dv_status write_parts(dv_rank *r, int32_t tensor, const place *at,
+                             dv_comm *c, dv_diag *diag)
+{
+    dv_mpi_part x = part_of(r, tensor);
+    x.file_off = at->data_off;
+    x.nothing = !dv_rank_gives(dv_rank_plan(r, NULL), tensor, c->rank);
+    dv_mpi_file *file = NULL;
+    DV_TRY(dv_mpi_open(&file, c, at->path, 1, diag));
+    dv_status st = dv_mpi_move(file, &x, diag);
+    dv_status closed = dv_mpi_close(file, diag);
+    return st == DV_OK ? closed : st;
+}
+
+dv_status dv_rank_write_npy(dv_rank *r, int32_t tensor, const char *path,
+                            dv_diag *diag)
+{
+    dv_comm *c;
+    const dv_tensor *t = &dv_rank_plan(r, &c)->ops->tensors[tensor];
+    dv_writer *w = NULL;
+    place at = {0};
+    dv_diag *mine = dv_diag_create();
+    dv_status st = c->rank == 0 ? begin(&w, &at, t, path, mine) : DV_OK;
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    if (st == DV_OK && (st = c->ops->share(c, 0, &at, (int64_t)sizeof at)))
+        st = dv_comm_error(c, st, diag);
+    if (st == DV_OK)
+        st = at.direct ? write_directly(r, tensor, w, c, diag)
+                       : write_parts(r, tensor, &at, c, diag);
+    mine = dv_diag_create();
+    dv_status done = DV_OK;
+    if (w && st == DV_OK)
+        done = dv_writer_commit(w, mine);
+    else if (w)
+        dv_writer_abort(w);
+    if (st == DV_OK)
+        st = dv_comm_settle(c, done, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
