@@ -102,7 +102,7 @@ typedef struct memo {
     int has_whole, has_value; // the results that there are
     int64_t whole;
     dv_approx value;
-    int index_inexact;
+    int index_inexact, uncertain;
 } memo;
 
 typedef struct evaluator {
@@ -117,12 +117,14 @@ typedef struct evaluator {
     memo *memos;             // one per reducer of the op
     int n_memos;
     double done, total; // points
-    // Of the op, where errors are wanted. `inexact`: a tensor that is read is
-    // off somewhere; `index_inexact`: an index that was read may be.
+    // Of the op, where errors are wanted. `index_inexact`: an index that was
+    // read may be off; `write_inexact`: one that is written through.
     dv_arithmetic in;
     int flushes;
-    int inexact, index_inexact,
-        write_inexact; // the last: one that is written through
+    int index_inexact, write_inexact;
+    // An integer that was computed may differ, since what it depends on has an
+    // error.
+    int uncertain;
 } evaluator;
 
 static int64_t found(evaluator *ev, const dv_access *a);
@@ -234,7 +236,7 @@ static void set_arithmetic(evaluator *ev)
     int f64 = t == DV_F64 || is_wide_integer(t) || !ev->options->round;
     int floats = dv_is_float(t) || has_floats(op->body);
     ev->in = (dv_arithmetic){0, 0, DBL_MAX};
-    ev->inexact = ev->flushes = 0;
+    ev->flushes = 0;
     if (!ev->options->errors)
         return;
     for (int r = 0; r < op->n_reads; r++) {
@@ -248,7 +250,6 @@ static void set_arithmetic(evaluator *ev)
         int off = i < from->n_elems;
         int held = dv_is_float(from->dtype) && from->dtype != DV_F64;
         ev->spots[r + 1].inexact = off || !held;
-        ev->inexact |= off;
     }
     if (!floats)
         return;
@@ -257,7 +258,7 @@ static void set_arithmetic(evaluator *ev)
     ev->flushes =
         !f64 && ev->options->flushes && ev->options->flushes[op - ev->p->ops];
     for (int r = 0; r < op->n_reads && ev->flushes; r++)
-        ev->spots[r + 1].inexact = ev->inexact = 1;
+        ev->spots[r + 1].inexact = 1;
     ev->in.eps = dv_dtype_eps(f64 ? DV_F64 : DV_F32);
     ev->in.least = f64           ? DBL_MIN * DBL_EPSILON
                    : ev->flushes ? (double)FLT_MIN
@@ -376,7 +377,7 @@ static memo *memo_of(evaluator *ev, const dv_expr *e)
         if (m->vars >> v & 1 && m->at[v] != ev->at[v])
             moved = 1;
     if (moved)
-        m->has_whole = m->has_value = m->index_inexact = 0;
+        m->has_whole = m->has_value = m->index_inexact = m->uncertain = 0;
     memcpy(m->at, ev->at, sizeof m->at);
     return m;
 }
@@ -387,10 +388,10 @@ static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
 {
     static const dv_fn step[] = {DV_FN_ADD, DV_FN_MAX, DV_FN_MIN, DV_FN_MUL};
     memo *m = memo_of(ev, e);
-    int before = ev->index_inexact;
+    int before = ev->index_inexact, uncertain = ev->uncertain;
     if (!m->has_whole) {
         int64_t acc = to_whole(dv_reducer_get((dv_reducer)e->fn)->zero);
-        ev->index_inexact = 0;
+        ev->index_inexact = ev->uncertain = 0;
         start(ev, e->vars);
         do
             acc = whole_step(step[e->fn], acc, whole(ev, e->arg[0]));
@@ -398,26 +399,59 @@ static int64_t whole_reduced(evaluator *ev, const dv_expr *e)
         m->whole = acc;
         m->has_whole = 1;
         m->index_inexact |= ev->index_inexact;
+        m->uncertain = ev->uncertain;
     }
     ev->index_inexact = before | m->index_inexact;
+    ev->uncertain = uncertain | m->uncertain;
     return m->whole;
 }
 
+static int may_be_zero(dv_approx x)
+{
+    return x.e != 0 && !(fabs(x.v) > x.e);
+}
+
+static int64_t whole_read(evaluator *ev, int32_t read)
+{
+    const dv_access *a = &ev->op->reads[read];
+    int64_t i = ev->values[a->tensor][element(ev, a, read + 1)].i;
+    if (ev->options->errors)
+        ev->uncertain |= ev->index_inexact || error_of(ev, a, read) != 0;
+    return i;
+}
+
+// The exact value of an integer; ev->uncertain is set where that depends on
+// what has an error.
 static int64_t whole(evaluator *ev, const dv_expr *e)
 {
-    if (is_whole(e) && e->kind == DV_EXPR_READ) {
-        const dv_access *a = &ev->op->reads[e->read];
-        return ev->values[a->tensor][element(ev, a, e->read + 1)].i;
+    if (is_whole(e) && e->kind == DV_EXPR_READ)
+        return whole_read(ev, e->read);
+    if (!is_whole(e) || e->kind == DV_EXPR_CONST) {
+        dv_approx x = value(ev, e);
+        ev->uncertain |= x.e != 0;
+        return to_whole(x.v);
     }
-    if (!is_whole(e) || e->kind == DV_EXPR_CONST)
-        return to_whole(value(ev, e).v);
     if (e->kind == DV_EXPR_REDUCE)
         return whole_reduced(ev, e);
-    if (e->fn == DV_FN_SELECT)
-        return whole(ev, e->arg[value(ev, e->arg[0]).v != 0 ? 1 : 2]);
+    if (e->fn == DV_FN_SELECT) {
+        dv_approx test = value(ev, e->arg[0]);
+        ev->uncertain |= may_be_zero(test);
+        return whole(ev, e->arg[test.v != 0 ? 1 : 2]);
+    }
     int64_t x = whole(ev, e->arg[0]);
     return whole_step((dv_fn)e->fn, x,
                       e->n_args > 1 ? whole(ev, e->arg[1]) : 0);
+}
+
+// The same; returns whether it is certain.
+static int certain_whole(evaluator *ev, const dv_expr *e, int64_t *out)
+{
+    int before = ev->uncertain;
+    ev->uncertain = 0;
+    *out = whole(ev, e);
+    int certain = !ev->uncertain;
+    ev->uncertain |= before;
+    return certain;
 }
 
 // -- Reductions --------------------------------------------------------------
@@ -654,23 +688,17 @@ static dv_approx applied(evaluator *ev, const dv_expr *e)
     return function_of(ev, e, x);
 }
 
-// Is an integer expression without any error? The condition of a select may be
-// made of floats.
-static int is_exact(const evaluator *ev, const dv_expr *e)
-{
-    return !ev->options->errors || (!ev->inexact && !has_floats(e));
-}
-
 static dv_approx computed(evaluator *ev, const dv_expr *e)
 {
     int is_int = is_whole(e) && e->n_args;
-    if (is_int && is_exact(ev, e))
-        return of_whole(whole(ev, e));
+    int64_t i = 0;
+    if (is_int && certain_whole(ev, e, &i))
+        return of_whole(i);
     if (e->kind == DV_EXPR_CONST)
         return to_compute_type(ev, e->value, 0);
     dv_approx r = e->kind == DV_EXPR_REDUCE ? reduced(ev, e) : applied(ev, e);
     if (is_int) // wraps around: the exact value, with the error of floats
-        return (dv_approx){(double)whole(ev, e),
+        return (dv_approx){(double)i,
                            fabs(r.v) + r.e < 0x1p62 ? r.e : INFINITY};
     return maybe_rounded(ev, e, r);
 }
@@ -734,10 +762,11 @@ static void run_point(evaluator *ev, outcome *out)
     dv_dtype t = ev->p->tensors[op->write.tensor].dtype;
     ev->index_inexact = 0;
     if (is_whole(op->body)) {
-        out->value = wrapped(t, whole(ev, op->body));
-        out->error = is_exact(ev, op->body)
-                         ? 0
-                         : error_when_stored(ev, t, value(ev, op->body));
+        int64_t i;
+        int certain = certain_whole(ev, op->body, &i);
+        out->value = wrapped(t, i);
+        out->error =
+            certain ? 0 : error_when_stored(ev, t, value(ev, op->body));
     } else {
         dv_approx x = value(ev, op->body);
         out->value = stored(ev, t, x.v);

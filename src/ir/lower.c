@@ -142,12 +142,11 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
 }
 
 // A select of integers is computed in integers, where a condition of floats has
-// no place: it becomes 1 or 0 in an op of its own.
+// no place: it becomes 1 or 0, in an op of its own unless it is a constant.
 static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
                                  const dv_expr **args)
 {
-    if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_SELECT ||
-        args[0]->kind == DV_EXPR_CONST)
+    if (e->kind != DV_EXPR_APPLY || e->fn != DV_FN_SELECT)
         return DV_OK;
     dv_expr probe = *e;
     memcpy(probe.arg, args, sizeof probe.arg);
@@ -155,6 +154,13 @@ static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
     if (!is_integer(&probe) || is_integer(args[0]))
         return DV_OK;
     dv_expr zero = {.kind = DV_EXPR_CONST, .dtype = DV_WEAK_INT, .off = e->off};
+    if (args[0]->kind == DV_EXPR_CONST) {
+        dv_expr *test;
+        DV_TRY(dv_lower_expr(lw, &zero, &test));
+        test->value = args[0]->value != 0;
+        args[0] = test;
+        return DV_OK;
+    }
     dv_expr ne = {
         .kind = DV_EXPR_APPLY, .fn = DV_FN_NE, .n_args = 2, .off = e->off};
     dv_expr *right, *both;

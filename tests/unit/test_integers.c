@@ -243,11 +243,30 @@ static void bytes_again(void **state)
         }
 }
 
+// What a select chooses of integers is exact, whatever its condition is made
+// of.
+static void selects_are_exact(void **state)
+{
+    (void)state;
+    static const example of[] = {
+        {"input a: i32[64] y[i] = select(0.5, a[i] * a[i], 1) output y", NULL},
+        {"input a: i64[64] y[i] = select(0.5, a[i] + 1, 1) output y", NULL},
+        {"input a: i64[64] input x: f32[64]"
+         " y[i] = select(x[i], a[i] + 1, 1) * 3 output y",
+         NULL},
+        {"input a: i64[9, 64] input x: f32[64]"
+         " y[i] = sum[k] select(x[k] < 0.25, a[i,k], a[i,k] + 1) output y",
+         NULL}};
+    try_all(of, sizeof of / sizeof *of);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes), cmocka_unit_test(bytes_again),
-        cmocka_unit_test(sums_wrap), cmocka_unit_test(parts_wrap),
-        cmocka_unit_test(comparisons_look)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bytes),
+                                       cmocka_unit_test(bytes_again),
+                                       cmocka_unit_test(sums_wrap),
+                                       cmocka_unit_test(parts_wrap),
+                                       cmocka_unit_test(comparisons_look),
+                                       cmocka_unit_test(selects_are_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
