@@ -97,8 +97,13 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
     double x[3] = {0}, v = 0;
     if (!is_integer(e))
         return 0; // the condition of a select
-    for (int i = 0; i < e->n_args; i++)
+    // The condition of a select is no part of the value; one that is only read
+    // need not be exact to differ from 0.
+    int select = e->kind == DV_EXPR_APPLY && e->fn == DV_FN_SELECT;
+    for (int i = select && !e->arg[0]->n_args; i < e->n_args; i++)
         x[i] = magnitude(lw, e->arg[i], most);
+    if (select)
+        x[0] = 0;
     if (e->kind == DV_EXPR_CONST)
         v = fabs(e->value);
     else if (e->kind == DV_EXPR_READ)
@@ -117,27 +122,46 @@ static double magnitude(const dv_lowering *lw, const dv_expr *e, double *most)
     return v;
 }
 
+static int computes_in_f32(const dv_lowering *lw)
+{
+    dv_op op = lw->work;
+    op.reads = lw->reads;
+    return dv_op_compute(lw->out, &op) == DV_IN_F32;
+}
+
+// Up to here, the type that the statement is computed in holds all integers.
+static double largest_exact(const dv_lowering *lw)
+{
+    return computes_in_f32(lw) ? 0x1p24 : 0x1p53;
+}
+
 // Integers are computed in 64 bits, floats in f32 or f64: an integer part of a
 // float expression that may be too large for the float type to hold exactly is
 // computed in an op of its own, in 32 bits where they are enough: kernels sum
-// i8 into them.
+// i8 into them. A function of real numbers reads the result as a float.
+static dv_status exact_integer(dv_lowering *lw, int real, const dv_expr **e)
+{
+    if (!is_integer(*e) || (*e)->kind == DV_EXPR_CONST)
+        return DV_OK;
+    int in_f32 = computes_in_f32(lw);
+    double most = 0;
+    magnitude(lw, *e, &most);
+    if ((*e)->n_args && most > largest_exact(lw))
+        DV_TRY(
+            dv_lower_hoist_as(lw, *e, most <= INT32_MAX ? DV_I32 : DV_I64, e));
+    return real && (*e)->kind == DV_EXPR_READ
+               ? dv_lower_hoist_as(lw, *e, in_f32 ? DV_F32 : DV_F64, e)
+               : DV_OK;
+}
+
 static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
                                 const dv_expr **args)
 {
-    if (is_integer(e))
-        return DV_OK;
-    dv_op op = lw->work;
-    op.reads = lw->reads;
-    double limit = dv_op_compute(lw->out, &op) == DV_IN_F32 ? 0x1p24 : 0x1p53;
-    for (int i = 0; i < e->n_args; i++) {
-        double most = 0;
-        if (!is_integer(args[i]) || !args[i]->n_args)
-            continue;
-        magnitude(lw, args[i], &most);
-        dv_dtype type = most <= INT32_MAX ? DV_I32 : DV_I64;
-        if (most > limit)
-            DV_TRY(dv_lower_hoist_as(lw, args[i], type, &args[i]));
-    }
+    int real = e->kind == DV_EXPR_APPLY
+                   ? dv_fn_get((dv_fn)e->fn)->real
+                   : dv_reducer_get((dv_reducer)e->fn)->real;
+    for (int i = 0; i < e->n_args && !is_integer(e); i++)
+        DV_TRY(exact_integer(lw, real, &args[i]));
     return DV_OK;
 }
 
@@ -378,9 +402,17 @@ static dv_status atom(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     *out = e;
     if (is_atom(lw, e))
         return DV_OK;
+    // A function of whole numbers has no type yet. Where the float type of the
+    // statement may not hold its value, all of it is computed in integers.
+    double most = 0;
+    int before = lw->keep_whole;
+    if (e->dtype == DV_WEAK_INT && magnitude(lw, e, &most) >= 0)
+        lw->keep_whole |= most > largest_exact(lw);
     DV_TRY(one_op(lw, e, out));
-    return (*out)->kind == DV_EXPR_CONST ? DV_OK
-                                         : dv_lower_hoist(lw, *out, out);
+    if ((*out)->kind != DV_EXPR_CONST)
+        DV_TRY(dv_lower_hoist(lw, *out, out));
+    lw->keep_whole = before;
+    return DV_OK;
 }
 
 // -- One statement -----------------------------------------------------------
@@ -429,6 +461,8 @@ static dv_status lower_op(dv_lowering *lw, const dv_op *op)
         if (!op->is_extern)
             DV_TRY(dv_lower_across(lw, &op->write, &body));
     }
+    if (dv_is_float(lw->src->tensors[op->write.tensor].dtype))
+        DV_TRY(exact_integer(lw, 0, &body));
     return dv_lower_emit(lw, &op->write, body, op->update);
 }
 

@@ -10,6 +10,7 @@ typedef struct dv_lowering {
     dv_grain grain;
     int here;   // for this machine, which packs what it multiplies
     int stored; // temporaries have the program's types, not the computed ones
+    int keep_whole; // parts made of whole numbers alone become i64, not floats
     // The op being lowered: its variables, and its reads, which grow by the
     // temporaries that its parts were hoisted into.
     dv_op work;

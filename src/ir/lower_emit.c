@@ -363,7 +363,7 @@ dv_status dv_lower_hoist(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     dv_dtype type = lw->src->tensors[lw->work.write.tensor].dtype;
     if (e->dtype >= 0)
         type = (dv_dtype)e->dtype;
-    else if (!dv_is_float(type))
+    else if (!dv_is_float(type) || (lw->keep_whole && e->dtype == DV_WEAK_INT))
         type = e->dtype == DV_WEAK_INT ? DV_I64 : DV_F32;
     if (!dv_is_float(type))
         return dv_lower_hoist_as(lw, e, DV_I64, out);

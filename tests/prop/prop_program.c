@@ -481,6 +481,28 @@ static void hoisted_parts_are_lowered_fully(void **state)
     assert_true(ok);
 }
 
+// Whole numbers that are chosen, and then used by functions of real numbers.
+static void chosen_numbers_read_back(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input t: f32[9]\ny[i] = t[i] / select(t[i], 1, 2)\noutput y\n",
+        "input t: f32[9]\n"
+        "y[i] = t[i] / (select(t[i], 1, 2) * 40000 * 40000)\noutput y\n",
+        "input t: f32[9]\n"
+        "y[i] = exp(select(t[i] < 0.1, 1, 2) * 40000 * 40000)\noutput y\n",
+    };
+    int failed = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (case_holds(plans_read_back, texts[i], 1) &&
+            case_holds(lowering_keeps_values, texts[i], 1))
+            continue;
+        fprintf(stderr, "\n%s\n----\n%s----\n", case_why(), texts[i]);
+        failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +518,7 @@ int main(void)
         cmocka_unit_test(large_constants_read_back),
         cmocka_unit_test(set_params_are_in_the_text),
         cmocka_unit_test(hoisted_parts_are_lowered_fully),
+        cmocka_unit_test(chosen_numbers_read_back),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

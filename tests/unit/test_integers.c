@@ -243,9 +243,9 @@ static void bytes_again(void **state)
         }
 }
 
-// What a select chooses of integers is exact, whatever its condition is made
-// of.
-static void selects_are_exact(void **state)
+// Integers are exact in 64 bits: what a select chooses, whatever its condition
+// is made of, and what a float tensor stores.
+static void integers_are_exact(void **state)
 {
     (void)state;
     static const example of[] = {
@@ -256,6 +256,14 @@ static void selects_are_exact(void **state)
          NULL},
         {"input a: i64[9, 64] input x: f32[64]"
          " y[i] = sum[k] select(x[k] < 0.25, a[i,k], a[i,k] + 1) output y",
+         NULL},
+        {"input a: i64[64] y[i]: f64 = (a[i] + 1) - a[i] output y", NULL},
+        {"input a: i64[64] y[i]: f32 = a[i] * a[i] * a[i] output y", NULL},
+        {"input a: i8[4, 2000] input b: i8[2000, 9]"
+         " y[i,j]: f32 = sum[k] a[i,k] * b[k,j] output y",
+         NULL},
+        {"input a: i64[2] y[i]: f32 = 2147483647 * 2147483647 * 3 * (a[i] == 0)"
+         " output y",
          NULL}};
     try_all(of, sizeof of / sizeof *of);
 }
@@ -267,6 +275,6 @@ int main(void)
                                        cmocka_unit_test(sums_wrap),
                                        cmocka_unit_test(parts_wrap),
                                        cmocka_unit_test(comparisons_look),
-                                       cmocka_unit_test(selects_are_exact)};
+                                       cmocka_unit_test(integers_are_exact)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
