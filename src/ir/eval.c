@@ -607,14 +607,17 @@ static int is_contraction(const dv_expr *e)
 }
 
 // The machine may round an intermediate result to the type that its operands
-// give it, or may not: take the larger error.
+// give it, or may not: take the larger error. What is made of numbers alone has
+// the type of the tensor that the op writes.
 static dv_approx maybe_rounded(const evaluator *ev, const dv_expr *e,
                                dv_approx r)
 {
-    if (!ev->options->stored || !ev->options->errors || e->dtype < 0 ||
-        !dv_is_float((dv_dtype)e->dtype))
+    dv_dtype t = e->dtype == DV_WEAK_FLOAT
+                     ? ev->p->tensors[ev->op->write.tensor].dtype
+                     : (dv_dtype)e->dtype;
+    if (!ev->options->stored || !ev->options->errors ||
+        e->dtype == DV_WEAK_INT || !dv_is_float(t))
         return r;
-    dv_dtype t = (dv_dtype)e->dtype;
     r.e = fmax(r.e, dv_stored_error(t, r) + dv_gap(dv_round_to(t, r.v), r.v));
     return r;
 }

@@ -196,13 +196,13 @@ static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
     return dv_lower_hoist_as(lw, both, DV_I64, &args[0]);
 }
 
-// A constant, or a function of such: it folds.
+// A constant, or a function or reduction of such: it folds.
 static int is_constant(const dv_expr *e)
 {
     for (int i = 0; i < e->n_args; i++)
         if (!is_constant(e->arg[i]))
             return 0;
-    return e->kind == DV_EXPR_CONST || e->kind == DV_EXPR_APPLY;
+    return e->kind != DV_EXPR_READ;
 }
 
 // Factors of a product that are no constants: two make a contraction.
@@ -213,10 +213,15 @@ static int count_factors(const dv_expr *e)
     return !is_constant(e);
 }
 
-static int is_contraction(const dv_expr *e)
+static int is_contraction(const dv_lowering *lw, const dv_expr *e)
 {
-    return e->kind == DV_EXPR_REDUCE && e->fn == DV_RED_SUM &&
-           count_factors(e->arg[0]) >= 2;
+    if (e->kind != DV_EXPR_REDUCE || e->fn != DV_RED_SUM)
+        return 0;
+    const dv_expr *x = e->arg[0];
+    if (lw->grain == DV_GRAIN_FUNCTION) // of two operands
+        return dv_lower_is_product(x) && !is_constant(x->arg[0]) &&
+               !is_constant(x->arg[1]);
+    return count_factors(x) >= 2;
 }
 
 // -- Fused grain -------------------------------------------------------------
@@ -340,27 +345,19 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
 }
 
 // Does e use nothing but constants and the result of one contraction?
-static int is_last_touch(const dv_expr *e)
+static int is_last_touch(const dv_lowering *lw, const dv_expr *e)
 {
     if (e->kind != DV_EXPR_APPLY)
-        return is_contraction(e);
+        return is_contraction(lw, e);
     int touched = 0;
     for (int i = 0; i < e->n_args; i++) {
         if (e->arg[i]->kind == DV_EXPR_CONST)
             continue;
-        if (touched || !is_last_touch(e->arg[i]))
+        if (touched || !is_last_touch(lw, e->arg[i]))
             return 0;
         touched = 1;
     }
     return touched;
-}
-
-static int has_constant(const dv_expr *e)
-{
-    for (int i = 0; i < e->n_args; i++)
-        if (e->arg[i]->kind == DV_EXPR_CONST)
-            return 1;
-    return 0;
 }
 
 // e as the body of one op, its parts computed by others before.
@@ -370,16 +367,14 @@ static dv_status one_op(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
     *out = e;
     if (e->n_args == 0)
         return DV_OK;
-    if (is_contraction(e)) {
+    if (is_contraction(lw, e)) {
         DV_TRY(product(lw, e->arg[0], &args[0]));
-        if (lw->grain == DV_GRAIN_FUNCTION && has_constant(args[0]))
-            DV_TRY(dv_lower_hoist(lw, args[0], &args[0]));
         return rebuild(lw, e, args, out);
     }
     int touch = lw->grain == DV_GRAIN_FUNCTION
                     ? e->kind == DV_EXPR_APPLY && e->n_args == 1 &&
-                          is_contraction(e->arg[0])
-                    : is_last_touch(e);
+                          is_contraction(lw, e->arg[0])
+                    : is_last_touch(lw, e);
     for (int i = 0; i < e->n_args; i++)
         DV_TRY(touch ? one_op(lw, e->arg[i], &args[i])
                      : atom(lw, e->arg[i], &args[i]));

@@ -4,12 +4,16 @@
 // hold. Slab and file are described by the same nest of vectors, innermost dim
 // first; in a file in Fortran's order the nest is turned around, which lets the
 // file's offsets grow while memory's jump.
+#define _POSIX_C_SOURCE 200809L // access
 #include "base/math.h"
 #include "base/mem.h"
 #include "team/mpi.h"
 #include "team/comm_mpi.h"
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct dv_mpi_file {
     dv_mpi *m;
@@ -53,6 +57,14 @@ dv_status dv_mpi_open(dv_mpi_file **out, dv_comm *c, const char *path,
         st = dv_fail(mine, DV_E_LIMIT, DV_NOWHERE,
                      "the file's name has %zu bytes, at most %zu are possible",
                      strlen(path), sizeof f->path - 1);
+    // Where one rank cannot open the file, MPI_File_open may never return on
+    // the others.
+    if (st == DV_OK && access(path, write ? W_OK : R_OK) != 0) {
+        dv_source src = {path, "", 0};
+        st = dv_fail(mine, write ? DV_E_OUTPUT : DV_E_FILE,
+                     (dv_loc){&src, DV_FILE}, "cannot open the file: %s",
+                     strerror(errno));
+    }
     st = dv_comm_settle(c, st, mine, diag);
     dv_diag_destroy(mine);
     if (st != DV_OK) {

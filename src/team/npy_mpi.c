@@ -1,9 +1,10 @@
-// .npy files of tensors that no rank has whole: rank 0 sees to the header, all
-// move their own boxes. The file is the same for any team.
+// .npy files of tensors that no rank has whole: every rank reads or writes its
+// own boxes; rank 0 writes the header. The file is the same for any team.
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
 #include "team/mpi.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,36 +19,53 @@ static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
     return x;
 }
 
-// What rank 0 found in the header.
+// What a rank found in the header.
 typedef struct found {
     int64_t data_off;
-    int fortran;
+    int64_t fortran;
 } found;
+
+// Does every rank see the same file? One of another directory, or another
+// machine, may have none, or another of the same name.
+static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
+                      found *f, dv_diag *diag)
+{
+    dv_npy_header h = {0};
+    dv_diag *mine = dv_diag_create();
+    dv_status st =
+        dv_npy_look(path, t->name, t->dtype, t->n_dims, t->shape, &h, mine);
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    DV_TRY(st);
+    *f = (found){(int64_t)h.data_off, h.fortran};
+    found first = *f;
+    st = c->ops->share(c, 0, &first, (int64_t)sizeof first);
+    if (st != DV_OK)
+        return dv_comm_error(c, st, diag);
+    mine = dv_diag_create();
+    if (first.data_off != f->data_off || first.fortran != f->fortran)
+        st = dv_fail(mine, DV_E_FILE, DV_NOWHERE,
+                     "%s: the file of rank %" PRId64
+                     " is not the file of rank 0",
+                     path, c->rank);
+    st = dv_comm_settle(c, st, mine, diag);
+    dv_diag_destroy(mine);
+    return st;
+}
 
 dv_status dv_rank_read_npy(dv_rank *r, int32_t tensor, const char *path,
                            dv_diag *diag)
 {
     dv_comm *c;
     const dv_tensor *t = &dv_rank_plan(r, &c)->ops->tensors[tensor];
-    dv_npy_header h = {0};
-    dv_diag *mine = dv_diag_create();
-    dv_status st = DV_OK;
-    if (c->rank == 0)
-        st =
-            dv_npy_look(path, t->name, t->dtype, t->n_dims, t->shape, &h, mine);
-    st = dv_comm_settle(c, st, mine, diag);
-    dv_diag_destroy(mine);
-    DV_TRY(st);
-    found f = {(int64_t)h.data_off, h.fortran};
-    st = c->ops->share(c, 0, &f, (int64_t)sizeof f);
-    if (st != DV_OK)
-        return dv_comm_error(c, st, diag);
+    found f;
+    DV_TRY(look(t, path, c, &f, diag));
     dv_mpi_part x = part_of(r, tensor);
     x.file_off = f.data_off;
-    x.fortran = f.fortran;
+    x.fortran = f.fortran != 0;
     dv_mpi_file *file = NULL;
     DV_TRY(dv_mpi_open(&file, c, path, 0, diag));
-    st = dv_mpi_move(file, &x, diag);
+    dv_status st = dv_mpi_move(file, &x, diag);
     dv_status closed = dv_mpi_close(file, diag);
     return st == DV_OK ? closed : st;
 }

@@ -128,6 +128,22 @@ ends 2 'rank 1 was started with a program with hash' \
 rm "$tmp/there/q.dv"
 ends 1 'rank 1: .*cannot open' \
     1 -wdir "$tmp/here" "$divvy" run q.dv : -n 1 -wdir "$tmp/there" "$divvy" run q.dv
+# Files that are not the same for all ranks: each rank has a folder of its own.
+cp "$p" "$tmp/there/q.dv"
+cp "$tmp/0.npy" "$tmp/here/u.npy"
+apart() { # code, words, options
+    ends "$1" "$2" 1 -wdir "$tmp/here" "$divvy" run q.dv $3 : -n 1 -wdir "$tmp/there" "$divvy" run q.dv $3
+}
+apart 1 'rank 1: u.npy: cannot open' "--in u=u.npy"
+"$divvy" run "$p" --set N=61 --out "u=$tmp/there/u.npy" >"$tmp/out" || fail "another shape"
+apart 1 'rank 1: u.npy: the file holds f64.61, 64.' "--in u=u.npy"
+if [ -f "$tmp/f.npy" ]; then
+    cp "$tmp/f.npy" "$tmp/there/u.npy"
+    apart 1 'the file of rank 1 is not the file of rank 0' "--in u=u.npy"
+fi
+apart 3 'rank 1: .*cannot open' "--out u=o.npy"
+[ ! -e "$tmp/here/o.npy" ] || fail "a file of one rank alone"
+apart 3 'rank 1: .*cannot open' "--checkpoint state --every 10"
 # What may differ: how many threads a rank has, and how the words are written.
 run 1 "$divvy" run "$p" --seed 0 --threads 1 : -n 1 "$divvy" run --threads=2 "$p" || fail "threads differ"
 
