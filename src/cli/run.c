@@ -107,6 +107,9 @@ static dv_status run(cli_job *j)
         return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
                        "--executor sim: the ranks of a team run on this "
                        "machine, they are not simulated");
+    if (j->l.plan->team.n_axes && j->kind == DV_RUN_SEQ)
+        return dv_fail(j->diag, DV_E_USAGE, DV_NOWHERE,
+                       "--executor seq: the ranks of a team run on threads");
     DV_TRY(dv_exec_create(&j->exec, j->l.plan, j->diag));
     if (j->kind < 0 && j->usual >= 0 && j->l.plan->target.here)
         j->kind = j->usual;
@@ -165,14 +168,15 @@ static const dv_moved *moved_of(const cli_job *j)
     return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;
 }
 
-// Is it an input that no --in names and no checkpoint has?
+// Is it an input that no --in names and no checkpoint has? A checkpoint has
+// what inputs have become since; the oracle begins with what they were.
 static int is_made_up(const cli_job *j, const dv_tensor *t)
 {
     size_t len = strlen(t->name);
     for (int i = 0; i < j->in.n; i++)
         if (!strncmp(j->in.at[i], t->name, len) && j->in.at[i][len] == '=')
             return 0;
-    return t->is_input && !j->resume;
+    return t->is_input && (!j->resume || j->verify);
 }
 
 static void report_made_up(const cli_job *j)
@@ -337,6 +341,11 @@ int cli_run_report(const cli_job *j)
             j->verdict.ok ? 0 : dv_program_find(j->p, j->verdict.tensor);
         cli_not_verified(&j->verdict, &j->p->tensors[t], j->diag);
         cli_warnings(j->diag); // the report is out; say it in words
+        if (j->resume)
+            fputs("The oracle begins with the inputs of this command (--in, "
+                  "--seed): are they those of the run that wrote the "
+                  "checkpoint?\n",
+                  stderr);
         return dv_status_exit(DV_E_VERIFY);
     }
     return 0;

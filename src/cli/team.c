@@ -44,6 +44,9 @@ int cli_team_options(cli_job *j)
     if (cli_ranks && j->kind == DV_RUN_SIM)
         return cli_usage(j->c, "--executor sim: the ranks of a team are not "
                                "simulated");
+    if (cli_ranks && j->kind == DV_RUN_SEQ)
+        return cli_usage(j->c, "--executor seq: the ranks of a team run on "
+                               "threads");
     if (j->every && !j->checkpoint)
         return cli_usage(j->c, "--every goes with --checkpoint");
     if (!j->timeout)

@@ -171,8 +171,7 @@ static void descend(branch *b, int64_t from, int32_t last, int64_t *scratch)
 {
     b->effort->nodes++;
     b->effort->left -= 4 * (b->n_order + 1);
-    b->stopped |= b->effort->left < 0 ||
-                  (b->effort->nodes % 1024 == 0 && dv_late(b->effort));
+    b->stopped |= b->effort->left < 0 || dv_late(b->effort);
     note_answer(b, scratch);
     if (b->stopped || hopeless(b))
         return;

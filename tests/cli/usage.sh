@@ -68,6 +68,7 @@ cp p.dv ./-p.dv
 judge 0 '' $? 'check -- -p.dv'
 "$divvy" plan -t spyre --cores=2 p.dv >.out 2>.err
 judge 0 '' $? 'plan, the operand last'
+expect 2 'the ranks of a team run on threads' "$divvy" run p.dv --team 2 --executor seq
 # What was asked for is written even when a dump is printed.
 "$divvy" plan p.dv -t spyre --dump-after all -o a.plan >.out 2>.err
 judge 0 '' $? 'plan --dump-after all -o'

@@ -182,6 +182,9 @@ cp "$tmp/state" "$tmp/wrong" && printf 'x' | dd of="$tmp/wrong" bs=1 seek=33 con
 ends 1 'checksum' 2 "$divvy" run "$p" --resume "$tmp/wrong"
 # Of other inputs: it goes on with those of the file, which is said once.
 ends 4 'differs from the oracle' 2 "$divvy" run "$p" --seed 3 --resume "$tmp/state" --verify
+grep -q 'are they those of the run that wrote the checkpoint' "$tmp/err" || fail "--resume: the inputs of the oracle"
+grep -q 'made up u (--seed 3' "$tmp/out" || fail "--resume: nothing names the inputs of the oracle"
+ends 2 'the ranks of a team run on threads' 2 "$divvy" run "$p" --executor seq
 ends 1 'another program' 2 "$divvy" run "$p" --set N=50 --resume "$tmp/state"
 
 # -- a full disk, where we may make one
