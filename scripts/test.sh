@@ -44,7 +44,7 @@ else
     build dev
     stage programs 1 "for the other instruction set and the second MPI"
     build dev --target check_programs
-    stage foreign 3 "the other instruction set, SVE, the second MPI, altered plans"
+    stage foreign 3 "the other instruction set, the second MPI, altered plans"
     ctest --preset dev -j "$jobs" -L '^(check|attack)$'
     stage random 3 "three times as many random cases"
     DV_CASES="${DV_CASES:-300}" ctest --preset dev -j "$jobs" -L '^prop$'

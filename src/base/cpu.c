@@ -11,17 +11,13 @@
 #endif
 
 #if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-enum { CAP_SVE = 1 << 22, CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
+enum { CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
 
 int dv_cpu_has(const char *name)
 {
     enum { BOTH = CAP2_I8MM | CAP2_BF16 };
-    int sve = !strncmp(name, "sve", 3) && getauxval(AT_HWCAP) & CAP_SVE;
-    if (!sve && strncmp(name, "neon", 4) != 0)
-        return 0;
-    const char *more = name + (sve ? 3 : 4);
-    return !*more ||
-           (!strcmp(more, "-bf16") && (getauxval(AT_HWCAP2) & BOTH) == BOTH);
+    return !strcmp(name, "neon") || (!strcmp(name, "neon-bf16") &&
+                                     (getauxval(AT_HWCAP2) & BOTH) == BOTH);
 }
 #elif defined(__x86_64__)
 enum { // bits of cpuid and of what the system keeps across switches

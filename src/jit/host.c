@@ -19,32 +19,19 @@ enum {
 // and accumulators, a row of B and scalars of A fill the registers. AVX-512
 // has panels of B that L1 does not hold whole: with a shorter k it would pass
 // over C more often, which costs more. As measured.
-#define A64(its_name, types, bytes, rows, vectors, packed)                     \
-    .name = its_name, .vector_bytes = bytes, .dtypes = types,                  \
-    .widened = NARROW, .panel_rows = rows, .panel_vectors = vectors,           \
-    .most_read = 8, .most_packed = packed, .pairs_rows = 8, .pairs_cols = 12,  \
-    .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                      \
-    .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,              \
-    .block_of_l2 = 4, .fast_of_l2 = 2, .shares = 1, .move = dv_a64_move,       \
-    .vec = (types) >> DV_BF16 & 1 ? &dv_a64_vec_isa : &dv_a64_vec_isa_plain,   \
-    .words = 1, .list = dv_a64_list
 #define NEON(its_name, types)                                                  \
     {                                                                          \
-        A64(its_name, types, 16, 4, 5, 4),                                     \
-            .bring_rows = 4, .gemm = dv_a64_gemm, .peak = dv_a64_peak          \
+        .name = its_name, .vector_bytes = 16, .dtypes = types,                 \
+        .widened = NARROW, .panel_rows = 4, .panel_vectors = 5,                \
+        .most_read = 8, .most_packed = 4, .pairs_rows = 8, .pairs_cols = 12,   \
+        .pairs_bytes = 8, .pairs_of_l1 = 7, .pairs_of_l2 = 2,                  \
+        .l1_bytes = 64 << 10, .l2_bytes = 1 << 20, .panels_of_l1 = 7,          \
+        .block_of_l2 = 4, .fast_of_l2 = 2, .shares = 1, .bring_rows = 4,       \
+        .gemm = dv_a64_gemm, .move = dv_a64_move, .peak = dv_a64_peak,         \
+        .vec =                                                                 \
+            (types) >> DV_BF16 & 1 ? &dv_a64_vec_isa : &dv_a64_vec_isa_plain,  \
+        .words = 1, .list = dv_a64_list                                        \
     }
-// The machine decides how long SVE's vectors are: one row a length. With 16
-// bytes they are no better than NEON's, which has more kinds of tiles. Moves,
-// statements and products of narrow types are NEON's in any case.
-#define SVE(its_name, types, bytes)                                            \
-    {                                                                          \
-        A64(its_name, types, bytes, 6, 3, 6),                                  \
-            .gemm = dv_sve_gemm, .peak = dv_sve_peak, .on_wish = bytes == 16   \
-    }
-#define SVES(its_name, types)                                                  \
-    SVE(its_name, types, 256), SVE(its_name, types, 128),                      \
-        SVE(its_name, types, 64), SVE(its_name, types, 32),                    \
-        SVE(its_name, types, 16)
 #define AVX512(its_name, types)                                                \
     .name = its_name, .vector_bytes = 64, .dtypes = types, .widened = NARROW,  \
     .panel_rows = 8, .panel_vectors = 3, .most_read = 28, .most_packed = 28,   \
@@ -56,8 +43,6 @@ enum {
     .pairs_rows = 8, .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1,      \
     .pairs_of_l1 = 11, .pairs_of_l2 = 2
 const dv_isa dv_isas[] = {
-    SVES("sve-bf16", FLOATS | WHOLE | PAIRED),
-    SVES("sve", FLOATS | WHOLE),
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
     // Tiles: 32 rows by 32 columns. L2 feeds them fast enough, so that k is as
@@ -93,24 +78,6 @@ const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 
 // -- Which of them this machine has ------------------------------------------
 
-#if defined(__aarch64__) && defined(__linux__) && defined(__AARCH64EL__)
-// Are vectors as long as the row's? Asked of rows that the machine has.
-static int fits(const dv_isa *isa)
-{
-    if (isa->gemm != dv_sve_gemm)
-        return 1;
-    register uint64_t bytes __asm__("x0");
-    __asm__ volatile(".inst 0x0420e3e0 // cntb x0" : "=r"(bytes));
-    return bytes == (uint64_t)isa->vector_bytes;
-}
-#else
-static int fits(const dv_isa *isa)
-{
-    (void)isa;
-    return 1;
-}
-#endif
-
 // A bit a row. Asked once: where the machine is a virtual one, each cpuid is a
 // trap. Whoever asks at the same time finds the same.
 static unsigned rows_here(void)
@@ -119,7 +86,7 @@ static unsigned rows_here(void)
     const unsigned asked = 1u << 31;
     unsigned rows = atomic_load(&known);
     for (int i = 0; !(rows & asked) && i < dv_n_isas; i++)
-        rows |= dv_cpu_has(dv_isas[i].name) && fits(&dv_isas[i]) ? 1u << i : 0;
+        rows |= dv_cpu_has(dv_isas[i].name) ? 1u << i : 0;
     atomic_store(&known, rows | asked);
     return rows;
 }
@@ -129,15 +96,12 @@ int dv_isa_is_here(const dv_isa *isa)
     return rows_here() >> (isa - dv_isas) & 1;
 }
 
-// Where vectors may be of several lengths, this machine's come first.
 const dv_isa *dv_isa_find(const char *name)
 {
-    const dv_isa *found = NULL;
     for (int i = 0; i < dv_n_isas; i++)
-        if (!strcmp(dv_isas[i].name, name) &&
-            (!found || dv_isa_is_here(&dv_isas[i])))
-            found = &dv_isas[i];
-    return found;
+        if (!strcmp(dv_isas[i].name, name))
+            return &dv_isas[i];
+    return NULL;
 }
 
 const dv_isa *dv_isa_host(void)
@@ -151,7 +115,7 @@ const dv_isa *dv_isa_host(void)
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
-        best = best || isa->on_wish || !dv_cpu_is_good(isa->name) ? best : isa;
+        best = best || !dv_cpu_is_good(isa->name) ? best : isa;
     }
     return best;
 }

@@ -11,7 +11,6 @@ typedef struct dv_isa dv_isa;
 struct dv_isa {
     const char *name;
     int vector_bytes; // of a whole vector
-    int on_wish;      // only when DIVVY_CPU names it
     uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
     uint32_t widened; // the same: what moves make wide and narrow again, and
                       // move as it is
@@ -105,11 +104,9 @@ static inline int dv_jit_host_has_bf16(void)
 const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
-void dv_sve_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_x64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype);
-int dv_sve_peak(dv_code *code, const dv_isa *isa, int dtype);
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype);
 #endif

@@ -130,7 +130,7 @@ static int64_t vector_bytes(void)
 // Do the kernels that will be made have instructions for both types?
 static int has_matrix(void)
 {
-    static const char *const names[] = {"neon-bf16", "sve-bf16", "avx512-amx",
+    static const char *const names[] = {"neon-bf16", "avx512-amx",
                                         "avx512-bf16"};
     const char *wish = getenv("DIVVY_CPU");
     int heard = wish && dv_cpu_has(wish);

@@ -44,7 +44,7 @@ static void assemble(const char *const *lines, uint32_t *words, int *n)
         fprintf(f, "%s\n", lines[i]);
     fclose(f);
     snprintf(cmd, sizeof cmd,
-             "llvm-mc --arch=aarch64 --mattr=+v8.6a,+fp16fml,+fullfp16,+sve "
+             "llvm-mc --arch=aarch64 --mattr=+v8.6a,+fp16fml,+fullfp16 "
              "--show-encoding %s",
              path);
     FILE *p = popen(cmd, "r");
@@ -117,8 +117,6 @@ static uint32_t random_word(const sample *s)
         if (dv_insn_rows[s->op].form == DV_FORM_P8 ||
             dv_insn_rows[s->op].form == DV_FORM_P16)
             b = a ^ 1; // two registers
-        if (s->op == DV_INSN_whilelo_s || s->op == DV_INSN_whilelo_d)
-            b = 31;
         if (s->op == DV_INSN_shl_v || s->op == DV_INSN_ushr_v)
             c = 33 + c % 31; // shifts of four bytes
         uint32_t w = dv_insn_word(s->op, a, b, c, d, &ok);
@@ -188,20 +186,6 @@ static void insn_ranges(void **state)
     assert_false(encodes(DV_INSN_movz_x, 0, 65536, 0, 0));
     assert_false(encodes(DV_INSN_movz_x, 0, 0, 4, 0));
     assert_false(encodes(DV_INSN_b_ne, 0, 0, 1 << 18, 0));
-    assert_true(encodes(DV_INSN_zfmla_x_s, 31, 31, 7, 3));
-    assert_false(encodes(DV_INSN_zfmla_x_s, 0, 0, 8, 0));
-    assert_false(encodes(DV_INSN_zfmla_x_s, 0, 0, 0, 4));
-    assert_false(encodes(DV_INSN_zfmla_x_d, 0, 0, 16, 0));
-    assert_false(encodes(DV_INSN_zfmla_x_d, 0, 0, 0, 2));
-    assert_false(encodes(DV_INSN_zfmla_s, 0, 0, 0, 8));
-    assert_false(encodes(DV_INSN_zld1_s, 0, 0, 8, 0));
-    assert_false(encodes(DV_INSN_zld1_s, 0, 0, -9, 0));
-    assert_false(encodes(DV_INSN_zld1r_s, 0, 0, 256, 0));
-    assert_false(encodes(DV_INSN_zld1r_d, 0, 0, 4, 0));
-    assert_false(encodes(DV_INSN_zld1rq_s, 0, 0, 128, 0));
-    assert_false(encodes(DV_INSN_zld1rq_d, 0, 0, 8, 0));
-    assert_false(encodes(DV_INSN_zdup_s, 0, 0, 4, 0));
-    assert_false(encodes(DV_INSN_ptrue_b, 16, 0, 0, 0));
     dv_code c = {.cap = 0};
     dv_emit(&c, DV_INSN_ret, 0, 0, 0, 0); // no room
     assert_true(c.failed);

@@ -32,17 +32,7 @@ typedef enum dv_form {
     DV_FORM_L2,
     DV_FORM_L4,
     DV_FORM_L8,
-    DV_FORM_PF,  // to here
-    DV_FORM_ZX4, // SVE from here
-    DV_FORM_ZX8,
-    DV_FORM_ZP,
-    DV_FORM_ZV,
-    DV_FORM_ZR4,
-    DV_FORM_ZR8,
-    DV_FORM_ZQ,
-    DV_FORM_ZL4,
-    DV_FORM_ZL8,
-    DV_FORM_PRR, // to here
+    DV_FORM_PF, // to here
     DV_FORM_J,
     DV_FORM_JV,
     DV_FORM_N
@@ -158,55 +148,14 @@ DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
     }
 }
 
-// What sve.def has beside the forms of other vectors.
-DV_ALWAYS static inline uint32_t dv_insn_sve(dv_form form, int64_t a, int64_t b,
-                                             int64_t c, int64_t d, int *ok)
-{
-    uint32_t ra = (uint32_t)a, rb = (uint32_t)b << 5, uc = (uint32_t)c,
-             rc = uc << 16, ud = (uint32_t)d, log = form == DV_FORM_ZR8 ? 3 : 2;
-    *ok &= !((a | b) >> 5);
-    switch (form) {
-    case DV_FORM_ZX4:
-        *ok &= dv_insn_in(c, 0, 7) && dv_insn_in(d, 0, 3);
-        return ra | rb | rc | ud << 19;
-    case DV_FORM_ZX8:
-        *ok &= dv_insn_in(c, 0, 15) && dv_insn_in(d, 0, 1);
-        return ra | rb | rc | ud << 20;
-    case DV_FORM_ZP:
-        *ok &= dv_insn_in(c, 0, 31) && dv_insn_in(d, 0, 7);
-        return ra | rb | rc | ud << 10;
-    case DV_FORM_ZV:
-        *ok &= dv_insn_in(c, -8, 7) && dv_insn_in(d, 0, 7);
-        return ra | rb | (uc & 15) << 16 | ud << 10;
-    case DV_FORM_ZR4:
-    case DV_FORM_ZR8:
-        *ok &= dv_insn_scaled(c, (int)log, 0, 63) && dv_insn_in(d, 0, 7);
-        return ra | rb | uc >> log << 16 | ud << 10;
-    case DV_FORM_ZQ:
-        *ok &= dv_insn_scaled(c, 4, -8, 7) && dv_insn_in(d, 0, 7);
-        return ra | rb | (uc >> 4 & 15) << 16 | ud << 10;
-    case DV_FORM_ZL4:
-        *ok &= dv_insn_in(c, 0, 3);
-        return ra | rb | (uc << 3 | 4) << 16;
-    case DV_FORM_ZL8:
-        *ok &= dv_insn_in(c, 0, 1);
-        return ra | rb | (uc << 4 | 8) << 16;
-    default: // PRR
-        *ok &= dv_insn_in(a, 0, 15) && dv_insn_in(c, 0, 31);
-        return ra | rb | rc;
-    }
-}
-
 // The word of an instruction; *ok becomes 0 when an operand is out of range.
 DV_ALWAYS static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b,
                                               int64_t c, int64_t d, int *ok)
 {
     dv_form form = dv_insn_rows[op].form;
     int mem = form >= DV_FORM_M1 && form <= DV_FORM_PF;
-    int sve = form >= DV_FORM_ZX4 && form <= DV_FORM_PRR;
-    return dv_insn_rows[op].bits | (mem   ? dv_insn_mem(form, a, b, c, d, ok)
-                                    : sve ? dv_insn_sve(form, a, b, c, d, ok)
-                                          : dv_insn_regs(form, a, b, c, d, ok));
+    return dv_insn_rows[op].bits | (mem ? dv_insn_mem(form, a, b, c, d, ok)
+                                        : dv_insn_regs(form, a, b, c, d, ok));
 }
 
 DV_ALWAYS static inline void dv_emit(dv_code *code, dv_insn op, int64_t a,

@@ -73,45 +73,6 @@ static void take_mem(dv_form form, uint32_t w, int64_t *f)
     }
 }
 
-static void take_sve(dv_form form, uint32_t w, int64_t *f)
-{
-    f[3] = bits_of(w, 10, 3);
-    f[2] = bits_of(w, 16, 5);
-    switch (form) {
-    case DV_FORM_ZX4:
-        f[2] = bits_of(w, 16, 3);
-        f[3] = bits_of(w, 19, 2);
-        break;
-    case DV_FORM_ZX8:
-        f[2] = bits_of(w, 16, 4);
-        f[3] = bits_of(w, 20, 1);
-        break;
-    case DV_FORM_ZV:
-        f[2] = signed_of(w, 16, 4);
-        break;
-    case DV_FORM_ZR4:
-        f[2] = bits_of(w, 16, 6) << 2;
-        break;
-    case DV_FORM_ZR8:
-        f[2] = bits_of(w, 16, 6) << 3;
-        break;
-    case DV_FORM_ZQ:
-        f[2] = signed_of(w, 16, 4) * 16;
-        break;
-    case DV_FORM_ZL4:
-        f[2] = bits_of(w, 19, 2);
-        break;
-    case DV_FORM_ZL8:
-        f[2] = bits_of(w, 20, 1);
-        break;
-    case DV_FORM_PRR:
-        f[0] = bits_of(w, 0, 4);
-        break;
-    default:
-        break;
-    }
-}
-
 static void take_regs(dv_form form, uint32_t w, int64_t *f)
 {
     switch (form) {
@@ -263,8 +224,6 @@ static void take_fields(dv_insn op, uint32_t w, int64_t *f)
     f[3] = 0;
     if (form >= DV_FORM_M1 && form <= DV_FORM_PF)
         take_mem(form, w, f);
-    else if (form >= DV_FORM_ZX4 && form <= DV_FORM_PRR)
-        take_sve(form, w, f);
     else
         take_regs(form, w, f);
 }

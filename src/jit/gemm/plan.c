@@ -277,9 +277,7 @@ static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
     plan->es_out = dv_dtype_get(plan->out)->size_bytes;
     plan->pairs = plan->mul != plan->sum;
     plan->apart = plan->pairs || plan->mul != t;
-    // Pairs of SVE are NEON's, of 16 bytes, however long vectors are.
-    int short_pairs = plan->pairs && isa->gemm == dv_sve_gemm;
-    plan->lanes = (short_pairs ? 16 : isa->vector_bytes) / plan->es_sum;
+    plan->lanes = isa->vector_bytes / plan->es_sum;
     plan->step =
         (int32_t)(plan->pairs ? isa->pairs_bytes / plan->es_mul : plan->lanes);
     plan->height = o->tile_rows ? o->tile_rows : isa->panel_rows;
