@@ -4,18 +4,23 @@
 //   dv_json j = {.out = &text};
 //   dv_json_open(&j, NULL, '{');
 //   dv_json_int(&j, "cores", 32);
-//   dv_json_close(&j);                    // {"cores": 32}
+//   dv_json_close(&j);                    // {"format": 1, "cores": 32}
 //
+// The outermost object says which version of the format it has.
 // `key` is NULL inside arrays. What it writes is always valid UTF-8: a byte
 // that is none becomes U+FFFD.
 #ifndef DV_JSON_H
 #define DV_JSON_H
 #include "base/text.h"
 
-enum { DV_JSON_DEPTH = 32 };
+enum {
+    DV_JSON_DEPTH = 32,
+    DV_JSON_FORMAT = 1, // grows when readers of the old one could not read it
+};
 
 typedef struct dv_json {
     dv_text *out;
+    int bare; // the outermost object has no version
     int depth;
     char close[DV_JSON_DEPTH]; // the bracket each level ends with
     char used[DV_JSON_DEPTH];  // something was written at this level

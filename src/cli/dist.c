@@ -310,6 +310,7 @@ static int call(const op *o, cli_dist *d)
 {
     dv_text out = {0};
     d->j.out = &out;
+    d->j.bare = 1; // the answer of one function
     d->diag = dv_diag_create();
     int code = answer(d, o) ? cli_fail(d->diag) : -1;
     if (code >= 0)

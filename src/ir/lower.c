@@ -52,7 +52,8 @@ static double folded(const dv_lowering *lw, const dv_expr *e)
         v = x[0];
     if (e->dtype != DV_WEAK_INT)
         return v;
-    return fabs(v) > 0x1p53 ? NAN : v + 0.0; // whole numbers have no -0
+    // 2^53 may be 2^53 + 1 that was rounded. Whole numbers have no -0.
+    return fabs(v) >= 0x1p53 ? NAN : v + 0.0;
 }
 
 // `like` with other arguments; constants fold.

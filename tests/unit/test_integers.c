@@ -257,6 +257,10 @@ static void integers_are_exact(void **state)
         {"input a: i64[9, 64] input x: f32[64]"
          " y[i] = sum[k] select(x[k] < 0.25, a[i,k], a[i,k] + 1) output y",
          NULL},
+        {"input a: i64[64] y[i] = a[i] + (9007199254740992 + 1) output y",
+         NULL},
+        {"input a: i64[64] y[i] = a[i] + 3037000500 * 3037000500 output y",
+         NULL},
         {"input a: i64[64] y[i]: f64 = (a[i] + 1) - a[i] output y", NULL},
         {"input a: i64[64] y[i]: f32 = a[i] * a[i] * a[i] output y", NULL},
         {"input a: i8[4, 2000] input b: i8[2000, 9]"
