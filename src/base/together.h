@@ -9,9 +9,9 @@
 void dv_together(void (*part)(void *job, int32_t i), void *job, int32_t n);
 // Several jobs one behind the other, with the same threads: all parts of one
 // are done before the next begins.
-typedef struct dv_step {
+typedef struct dv_together_step {
     void (*part)(void *job, int32_t i);
     void *job;
-} dv_step;
-void dv_together_steps(const dv_step *steps, int count, int32_t n);
+} dv_together_step;
+void dv_together_steps(const dv_together_step *steps, int count, int32_t n);
 #endif

@@ -170,11 +170,11 @@ void dv_contract_run(dv_contract *c, const void *in0, const void *in1,
                      void *out)
 {
     steps all;
-    dv_step what[MOST_STEPS];
+    dv_together_step what[MOST_STEPS];
     all.n = 0;
     add_steps(&all, c, in0, in1, out);
     for (int i = 0; i < all.n; i++)
-        what[i] = (dv_step){do_step, &all.s[i]};
+        what[i] = (dv_together_step){do_step, &all.s[i]};
     begin_steps(&all);
     dv_together_steps(what, all.n,
                       all.n == 1 && all.s->kind == PRODUCT ? ct_busy(c)

@@ -23,7 +23,7 @@
 enum { MAX_ROUNDS = 64 };
 
 typedef struct best {
-    const dv_space *s;
+    const dv_divide_space *s;
     const dv_target *t;
     const dv_divide_request *r;
     dv_splits now, found;
@@ -41,13 +41,14 @@ typedef struct best {
 // -- The price of a division -----------------------------------------------
 
 // Elements of the longest slice, whole units.
-static int64_t longest(const dv_space *s, int v, int64_t n)
+static int64_t longest(const dv_divide_space *s, int v, int64_t n)
 {
     return dv_ceil_div(s->units[v], n) * s->eps[v];
 }
 
 // Device positions along a dim that the busiest core touches.
-static int64_t along(const dv_space *s, int i, const dv_splits *d, int32_t dim)
+static int64_t along(const dv_divide_space *s, int i, const dv_splits *d,
+                     int32_t dim)
 {
     const dv_layout *l = s->layouts[i];
     const dv_coords *c = s->coords[i];
@@ -55,7 +56,7 @@ static int64_t along(const dv_space *s, int i, const dv_splits *d, int32_t dim)
     if (dim >= l->n_dims - l->n_inner)
         return l->size[dim];
     for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
-        const dv_term *t = &c->terms[k];
+        const dv_layout_term *t = &c->terms[k];
         if (t->var < 0)
             continue;
         int64_t len =
@@ -65,7 +66,7 @@ static int64_t along(const dv_space *s, int i, const dv_splits *d, int32_t dim)
     return dv_min_i64(n, l->size[dim]);
 }
 
-double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
+double dv_divide_touched(const dv_divide_space *s, int i, const dv_splits *d)
 {
     const dv_layout *l = s->layouts[i];
     int64_t piece = l->elem_bytes;
@@ -84,9 +85,9 @@ double dv_divide_touched(const dv_space *s, int i, const dv_splits *d)
     return n;
 }
 
-dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
+dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d)
 {
-    dv_work w = {.partials = 1};
+    dv_cost_work w = {.partials = 1};
     double points = 1, results = 1;
     for (int v = 0; v < s->n_vars; v++) {
         double len = (double)longest(s, v, d->n[v]);
@@ -106,9 +107,10 @@ dv_work dv_divide_work(const dv_space *s, const dv_splits *d)
     return w;
 }
 
-double dv_divide_cost(const dv_space *s, const dv_target *t, const dv_splits *d)
+double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
+                      const dv_splits *d)
 {
-    dv_work w = dv_divide_work(s, d);
+    dv_cost_work w = dv_divide_work(s, d);
     return dv_cost_us(t, &w);
 }
 
@@ -154,7 +156,7 @@ static int no_better(const best *b, double cost, double bytes, int64_t cores)
 
 // Sums in parts have other bits for each number of threads: they must be better
 // by more than the price is sure of.
-static double dislike(const best *b, const dv_work *w)
+static double dislike(const best *b, const dv_cost_work *w)
 {
     return b->t->here && w->partials > 1 ? 1.25 : 1;
 }
@@ -162,7 +164,7 @@ static double dislike(const best *b, const dv_work *w)
 // What it costs without that.
 static double price(const best *b, double cost, const dv_splits *d)
 {
-    dv_work w = dv_divide_work(b->s, d);
+    dv_cost_work w = dv_divide_work(b->s, d);
     return cost / dislike(b, &w);
 }
 
@@ -171,7 +173,7 @@ static void consider(best *b, int64_t cores)
     if (!legal(b))
         return;
     b->candidates++;
-    dv_work w = dv_divide_work(b->s, &b->now);
+    dv_cost_work w = dv_divide_work(b->s, &b->now);
     double cost = dv_cost_us(b->t, &w) *
                   (double)dv_ceil_div(cores, b->r->cores) * dislike(b, &w);
     // Threads of this machine share its caches: of one price, what moves least.
@@ -224,7 +226,7 @@ static void search(best *b, int v, int64_t used)
 
 static dv_status refuse(const best *b, dv_diag *diag)
 {
-    const dv_space *s = b->s;
+    const dv_divide_space *s = b->s;
     if (b->over == 0)
         return dv_fail(diag, DV_E_CAPACITY, b->r->at,
                        "%s: no division meets the pins", s->op->name);
@@ -244,8 +246,9 @@ static dv_status refuse(const best *b, dv_diag *diag)
     return st;
 }
 
-dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
-                         const dv_divide_request *r, dv_diag *diag)
+dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
+                         const dv_target *t, const dv_divide_request *r,
+                         dv_diag *diag)
 {
     best b = {.s = s, .t = t, .r = r, .runner_cost = -1, .rounds = 1};
     for (int v = 0; v < DV_MAX_VARS; v++)

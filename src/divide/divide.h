@@ -14,7 +14,7 @@
 #include "plan/cost.h"
 
 // An op as the planners see it.
-typedef struct dv_space {
+typedef struct dv_divide_space {
     const dv_op *op;
     int n_vars;
     int64_t extent[DV_MAX_VARS];
@@ -30,20 +30,20 @@ typedef struct dv_space {
     const dv_tensor *tensors[DV_MAX_READS + 1];
     const dv_layout *layouts[DV_MAX_READS + 1];
     dv_coords *coords[DV_MAX_READS + 1];
-} dv_space;
+} dv_divide_space;
 
 typedef struct dv_splits {
     int64_t n[DV_MAX_VARS]; // slices of each variable
 } dv_splits;
 
 // Analyse an op; memory from the arena. 0 when out of memory.
-int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
+int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena);
-int64_t dv_splits_cores(const dv_space *s, const dv_splits *d);
+int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d);
 // Bytes from the first to the last that the core with the longest slices may
 // touch of tensor number i. `even`: slices as the original counts them, cut
 // down to whole elements.
-int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even);
+int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even);
 // The largest divisor of size that is at most limit.
 int64_t dv_core_split(int64_t size, int64_t limit);
 
@@ -73,15 +73,16 @@ typedef struct dv_divided {
 
 // Device bytes that the busiest core moves of tensor i: the box of device
 // positions it touches, sticks whole, and on this machine lines of its caches.
-double dv_divide_touched(const dv_space *s, int i, const dv_splits *d);
+double dv_divide_touched(const dv_divide_space *s, int i, const dv_splits *d);
 // The share of the op that its busiest core has.
-dv_work dv_divide_work(const dv_space *s, const dv_splits *d);
+dv_cost_work dv_divide_work(const dv_divide_space *s, const dv_splits *d);
 // The price of a division, in microseconds (divide/best.c, plan/cost.c).
-double dv_divide_cost(const dv_space *s, const dv_target *t,
+double dv_divide_cost(const dv_divide_space *s, const dv_target *t,
                       const dv_splits *d);
-dv_status dv_divide_best(dv_divided *out, const dv_space *s, const dv_target *t,
-                         const dv_divide_request *r, dv_diag *diag);
-dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
+dv_status dv_divide_best(dv_divided *out, const dv_divide_space *s,
+                         const dv_target *t, const dv_divide_request *r,
+                         dv_diag *diag);
+dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag);
 
 // The slices of op i were changed by a later pass, from `before`: bring what is

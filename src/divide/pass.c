@@ -97,9 +97,9 @@ static int pins_of(const pinned_op *all, size_t n_all, int32_t op, dv_pin *pins)
     return n;
 }
 
-static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
-                        const dv_pin *pins, int n_pins, dv_divided *out,
-                        dv_diag *diag)
+static dv_status decide(const dv_plan *plan, int method,
+                        const dv_divide_space *s, const dv_pin *pins,
+                        int n_pins, dv_divided *out, dv_diag *diag)
 {
     dv_divide_request r = {.pins = pins,
                            .n_pins = n_pins,
@@ -127,19 +127,19 @@ static dv_status decide(const dv_plan *plan, int method, const dv_space *s,
 }
 
 // Spans and the parts of the price.
-static void measure(dv_division *x, const dv_space *s, const dv_target *t,
-                    const dv_splits *d)
+static void measure(dv_division *x, const dv_divide_space *s,
+                    const dv_target *t, const dv_splits *d)
 {
     for (int k = 0; k < s->n_tensors; k++)
         x->spans_bytes[k] = dv_span(s, k, d, 0);
-    dv_work w = dv_divide_work(s, d);
+    dv_cost_work w = dv_divide_work(s, d);
     x->compute_us = dv_cost_compute_us(t, &w);
     x->memory_us = dv_cost_memory_us(t, &w);
     x->combine_us = dv_cost_combine_us(t, &w);
 }
 
 // Keep what was decided: slice lengths, and for reports the rest.
-static dv_status keep(dv_plan *plan, int32_t i, const dv_space *s,
+static dv_status keep(dv_plan *plan, int32_t i, const dv_divide_space *s,
                       const dv_divided *d, dv_diag *diag)
 {
     dv_division *x = &plan->divisions[i];
@@ -180,7 +180,7 @@ dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
 {
     const dv_op *op = &plan->ops->ops[i];
     dv_division *x = &plan->divisions[i];
-    dv_space *s = DV_NEW(work, dv_space, 1);
+    dv_divide_space *s = DV_NEW(work, dv_divide_space, 1);
     dv_splits d;
     x->spans_bytes = DV_NEW(&plan->arena, int64_t, op->n_reads + 1);
     x->runner = DV_NEW(&plan->arena, int64_t, op->n_vars);
@@ -291,7 +291,7 @@ static dv_status divide_op(dv_plan *plan, int32_t i, int method,
 {
     const dv_op *op = &plan->ops->ops[i];
     dv_divided d;
-    dv_space *s = DV_NEW(work, dv_space, 1);
+    dv_divide_space *s = DV_NEW(work, dv_divide_space, 1);
     if (!s ||
         !dv_space_make(s, &plan->target, plan->ops, op, plan->layouts, work))
         return dv_nomem(diag);

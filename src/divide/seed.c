@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct seed {
-    const dv_space *s;
+    const dv_divide_space *s;
     const dv_divide_request *r;
     dv_diag *diag;
     dv_splits acc;      // committed
@@ -52,7 +52,7 @@ static void consider(const seed *d, search *se, const dv_splits *trial)
     se->best_span = span;
 }
 
-static int64_t options_of(const dv_space *s, int v)
+static int64_t options_of(const dv_divide_space *s, int v)
 {
     return s->stick_vars >> v & 1 ? s->units[v] : s->extent[v];
 }
@@ -74,7 +74,8 @@ static void combine(const seed *d, search *se, int i, dv_splits *trial)
     trial->n[v] = least;
 }
 
-static void vars_of_dim(const dv_space *s, int tensor, int32_t dim, search *se)
+static void vars_of_dim(const dv_divide_space *s, int tensor, int32_t dim,
+                        search *se)
 {
     const dv_coords *c = s->coords[tensor];
     *se = (search){.tensor = tensor};
@@ -106,7 +107,7 @@ static int64_t positions(const seed *d, int tensor, int32_t dim)
     const dv_coords *c = d->s->coords[tensor];
     int64_t n = 1;
     for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
-        const dv_term *t = &c->terms[k];
+        const dv_layout_term *t = &c->terms[k];
         if (t->var < 0)
             continue;
         int64_t len = dv_max_i64(1, d->s->extent[t->var] / d->acc.n[t->var]);
@@ -117,7 +118,7 @@ static int64_t positions(const seed *d, int tensor, int32_t dim)
 
 static dv_status cut_tensor(seed *d, int tensor)
 {
-    const dv_space *s = d->s;
+    const dv_divide_space *s = d->s;
     const dv_layout *l = s->layouts[tensor];
     for (int32_t dim = 0; dim < l->n_dims - l->n_inner; dim++) {
         search se;
@@ -141,7 +142,7 @@ static dv_status cut_tensor(seed *d, int tensor)
 
 static dv_status must_split(seed *d)
 {
-    const dv_space *s = d->s;
+    const dv_divide_space *s = d->s;
     for (int i = 0; i < s->n_tensors; i++)
         if (s->coords[i] && !fits(d, dv_span(s, i, &d->acc, 1)))
             DV_TRY(cut_tensor(d, i));
@@ -199,7 +200,7 @@ static dv_status one_reduced(const seed *d)
 // -- Pass 3: the cores that are left ---------------------------------------
 
 // Variables of a mask by decreasing size, ties in order.
-static int by_size(const dv_space *s, uint32_t mask, int *list)
+static int by_size(const dv_divide_space *s, uint32_t mask, int *list)
 {
     int n = 0;
     for (int v = 0; v < s->n_vars; v++) {
@@ -215,7 +216,7 @@ static int by_size(const dv_space *s, uint32_t mask, int *list)
 
 static void distribute(const seed *d, dv_splits *out)
 {
-    const dv_space *s = d->s;
+    const dv_divide_space *s = d->s;
     int list[DV_MAX_VARS], n;
     uint32_t all = s->n_vars >= 32 ? UINT32_MAX : (1u << s->n_vars) - 1;
     uint32_t free = s->odd ? 0 : all & ~d->committed & ~s->blocked;
@@ -297,14 +298,14 @@ typedef struct roles {
     dv_matmul mm;
 } roles;
 
-static uint32_t vars_of(const dv_space *s, int tensor)
+static uint32_t vars_of(const dv_divide_space *s, int tensor)
 {
     const dv_op *op = s->op;
     return dv_access_vars(op, tensor < op->n_reads ? &op->reads[tensor]
                                                    : &op->write);
 }
 
-static int64_t write_factor(const dv_space *s, int v)
+static int64_t write_factor(const dv_divide_space *s, int v)
 {
     const dv_op *op = s->op;
     const dv_tensor *t = s->tensors[s->n_tensors - 1];
@@ -316,7 +317,7 @@ static int64_t write_factor(const dv_space *s, int v)
     return f;
 }
 
-static int find_roles(const dv_space *s, roles *r)
+static int find_roles(const dv_divide_space *s, roles *r)
 {
     if (dv_op_kind(s->op) != DV_KIND_CONTRACTION || s->op->n_reads != 2)
         return 0;
@@ -366,7 +367,7 @@ typedef struct cheapest {
 // Batch, m, n, k, each ascending; the first of the cheapest wins.
 static void try_rest(cheapest *c, dv_splits *t, int64_t b)
 {
-    const dv_space *s = c->d->s;
+    const dv_divide_space *s = c->d->s;
     const roles *r = c->r;
     int64_t cores = c->d->r->cores;
     for (int64_t m = 1; m <= s->extent[r->m] && b * m <= cores; m++) {
@@ -454,7 +455,7 @@ static dv_status check_spans(const seed *d, const dv_splits *splits)
     return DV_OK;
 }
 
-dv_status dv_divide_seed(dv_divided *out, const dv_space *s,
+dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
                          const dv_divide_request *r, dv_diag *diag)
 {
     seed d = {.s = s, .r = r, .diag = diag};

@@ -3,7 +3,7 @@
 #include "base/math.h"
 #include <math.h>
 
-static void block(dv_space *s, uint32_t vars, const char *why)
+static void block(dv_divide_space *s, uint32_t vars, const char *why)
 {
     for (int v = 0; v < s->n_vars; v++) {
         if (!(vars >> v & 1) || (s->blocked >> v & 1))
@@ -30,7 +30,7 @@ static int32_t only_var(const dv_coords *c, int32_t dim)
 // Stick variables: those that move inside a stick (or a tile) of some tensor.
 // Where tensors disagree about how many elements that is, the most stay
 // together.
-static void find_sticks(dv_space *s)
+static void find_sticks(dv_divide_space *s)
 {
     for (int i = 0; i < s->n_tensors; i++) {
         const dv_layout *l = s->layouts[i];
@@ -46,7 +46,7 @@ static void find_sticks(dv_space *s)
         s->units[v] = dv_ceil_div(s->extent[v], s->eps[v]);
 }
 
-static void find_blocked(dv_space *s)
+static void find_blocked(dv_divide_space *s)
 {
     for (int v = 0; v < s->n_vars; v++)
         if ((s->reduced & s->stick_vars) >> v & 1 && s->extent[v] % s->eps[v])
@@ -72,7 +72,7 @@ static void find_blocked(dv_space *s)
     }
 }
 
-static void find_outputs(dv_space *s)
+static void find_outputs(dv_divide_space *s)
 {
     const dv_coords *c = s->coords[s->n_tensors - 1];
     const dv_layout *l = s->layouts[s->n_tensors - 1];
@@ -81,11 +81,11 @@ static void find_outputs(dv_space *s)
             s->outputs |= 1u << c->terms[i].var;
 }
 
-int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
+int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena)
 {
     enum { CACHES_BYTES = 256 }; // lines come in rows of a few
-    *s = (dv_space){.op = op, .n_vars = op->n_vars};
+    *s = (dv_divide_space){.op = op, .n_vars = op->n_vars};
     s->line = t->here ? CACHES_BYTES : 1;
     for (int v = 0; v < op->n_vars; v++) {
         s->extent[v] = op->vars[v].end - op->vars[v].begin;
@@ -109,7 +109,7 @@ int dv_space_make(dv_space *s, const dv_target *t, const dv_program *p,
     return 1;
 }
 
-int64_t dv_splits_cores(const dv_space *s, const dv_splits *d)
+int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d)
 {
     int64_t n = 1;
     for (int v = 0; v < s->n_vars; v++)
@@ -119,7 +119,7 @@ int64_t dv_splits_cores(const dv_space *s, const dv_splits *d)
 }
 
 // Elements of the longest slice.
-static int64_t slice_len(const dv_space *s, int v, int64_t n, int even)
+static int64_t slice_len(const dv_divide_space *s, int v, int64_t n, int even)
 {
     if (even)
         return dv_max_i64(1, s->extent[v] / n);
@@ -136,7 +136,7 @@ static int64_t gcd(int64_t a, int64_t b)
 // slice does not start with a block, it may reach into one more:
 //
 //   x[j+32], slices of 64 of j, sticks of 64: 2 sticks each
-static int64_t positions(const dv_space *s, int i, int32_t dim,
+static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
                          const dv_splits *d)
 {
     const dv_op *op = s->op;
@@ -166,13 +166,13 @@ static int64_t positions(const dv_space *s, int i, int32_t dim,
 }
 
 // The same as the original counts it.
-static int64_t positions_even(const dv_space *s, int i, int32_t dim,
+static int64_t positions_even(const dv_divide_space *s, int i, int32_t dim,
                               const dv_splits *d)
 {
     const dv_coords *c = s->coords[i];
     int64_t n = 1;
     for (int32_t k = c->first[dim]; k < c->first[dim + 1]; k++) {
-        const dv_term *t = &c->terms[k];
+        const dv_layout_term *t = &c->terms[k];
         int64_t len = 1;
         if (t->var >= 0)
             len = slice_len(s, t->var, d->n[t->var], 1);
@@ -181,7 +181,7 @@ static int64_t positions_even(const dv_space *s, int i, int32_t dim,
     return n;
 }
 
-int64_t dv_span(const dv_space *s, int i, const dv_splits *d, int even)
+int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
 {
     const dv_layout *l = s->layouts[i];
     if (!s->coords[i])

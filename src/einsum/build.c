@@ -70,7 +70,7 @@ static void put_inputs(dv_text *out, const dv_array *in, int32_t n_in)
     }
 }
 
-static void put_ids(dv_text *out, const dv_formula *f, const dv_term *t)
+static void put_ids(dv_text *out, const dv_formula *f, const dv_einsum_term *t)
 {
     dv_id_name name;
     put(out, "[");
@@ -111,7 +111,7 @@ void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
     const char *between = dv_dtype_get(wide(in, (size_t)f->n_in, dtype))->name;
     put_inputs(out, in, f->n_in);
     for (int32_t i = 0; i < p->n_steps; i++) {
-        const dv_step *s = &p->steps[i];
+        const dv_einsum_step *s = &p->steps[i];
         int last = i + 1 == p->n_steps;
         if (last)
             put(out, "y");

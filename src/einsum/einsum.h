@@ -77,12 +77,12 @@ static inline int dv_ids_count(dv_ids s)
 // -- Formulas ----------------------------------------------------------------
 
 // A tensor in a formula: the index of each dim.
-typedef struct dv_term {
+typedef struct dv_einsum_term {
     int32_t n_dims;
     uint8_t id[DV_MAX_DIMS];
     uint32_t at[DV_MAX_DIMS]; // where the text says so
     uint32_t begin;           // where the term begins in the text
-} dv_term;
+} dv_einsum_term;
 
 // The indices of one operand or of the output as they are written; blanks may
 // stand anywhere.
@@ -95,27 +95,27 @@ typedef struct dv_written {
 
 // A product of a path. Operands have numbers from 0; the result of step s has
 // the number n_in + s. The last step makes the output.
-typedef struct dv_step {
+typedef struct dv_einsum_step {
     int32_t a, b; // factors; b is -1 when there is one alone
-    dv_term out;
+    dv_einsum_term out;
     dv_ids sums;  // indices summed over
     double flops; // of products and sums
     double elems; // of the result
-} dv_step;
+} dv_einsum_step;
 
 typedef struct dv_formula {
     dv_source src; // its text is in the arena
     int32_t n_in;
     dv_written *written; // of operands; NULL in trees
     dv_written written_out;
-    int has_out; // there is an arrow
-    dv_term *in; // after resolving; in trees after parsing
-    dv_term out;
+    int has_out;        // there is an arrow
+    dv_einsum_term *in; // after resolving; in trees after parsing
+    dv_einsum_term out;
     int32_t n_dots; // dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
     // Trees: the order of steps as given, without flops and elems.
     int is_tree;
-    dv_step *given;
+    dv_einsum_step *given;
     int32_t n_given;
 } dv_formula;
 
@@ -129,7 +129,7 @@ dv_status dv_formula_resolve(dv_formula *f, const dv_array *in, size_t n_in,
 // What an index is called in programs: a letter, e0, e1 …; in trees d0, d1 ….
 typedef char dv_id_name[8];
 const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf);
-dv_ids dv_term_ids(const dv_term *t);
+dv_ids dv_term_ids(const dv_einsum_term *t);
 // Product of the extents of a set.
 double dv_ids_points(dv_ids s, const int64_t *extent);
 int dv_formula_is_empty(const dv_formula *f); // some extent is 0
@@ -138,13 +138,13 @@ int dv_formula_is_empty(const dv_formula *f); // some extent is 0
 
 // Find in which order to multiply tensors that have no index twice and none
 // alone. Tensors are numbered as in a path.
-typedef struct dv_order {
+typedef struct dv_einsum_order {
     int32_t n;
     const dv_ids *ids; // of each
     dv_ids out;
     const int64_t *extent; // by index
     double max_elems;      // of a result between; 0: no limit
-} dv_order;
+} dv_einsum_order;
 
 typedef struct dv_order_cost {
     double flops;
@@ -165,9 +165,9 @@ typedef struct dv_pair {
 
 // Cheapest of all orders, n <= DV_MAX_EXACT; and a good one for any n. `pairs`
 // has room for n - 1. Flops are infinite where no order obeys the limits.
-dv_status dv_order_exact(const dv_order *o, dv_pair *pairs, dv_order_cost *cost,
-                         dv_arena *arena, dv_diag *diag);
-dv_status dv_order_greedy(const dv_order *o, dv_pair *pairs,
+dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
+                         dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
+dv_status dv_order_greedy(const dv_einsum_order *o, dv_pair *pairs,
                           dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
 // The price of one product: its box once for the products, once more for sums.
 static inline double dv_pair_flops(dv_ids both, dv_ids keep,
@@ -181,7 +181,7 @@ static inline double dv_pair_flops(dv_ids both, dv_ids keep,
 
 typedef struct dv_path {
     const char *how; // exact, greedy or given
-    dv_step *steps;
+    dv_einsum_step *steps;
     int32_t n_steps;
     double flops;
     double largest_elems; // of results between; 0: there are none
@@ -193,7 +193,8 @@ typedef struct dv_path {
 dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag);
 // The term of an operand or of a step's result, by number.
-const dv_term *dv_path_term(const dv_formula *f, const dv_path *p, int32_t n);
+const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
+                                   int32_t n);
 // A table for people; fields of an object that is open.
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);

@@ -42,7 +42,7 @@ typedef struct weight {
 } weight;
 
 typedef struct work {
-    const dv_order *o;
+    const dv_einsum_order *o;
     live *at; // tensors that are left
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // tensors left with this index
@@ -135,7 +135,7 @@ static int choose(const work *w, choice *best)
 // One whole order; flops are infinite when it comes to no end.
 static dv_order_cost walk(work *w, dv_pair *pairs)
 {
-    const dv_order *o = w->o;
+    const dv_einsum_order *o = w->o;
     dv_order_cost cost = {0, 0, 0};
     memset(w->uses, 0, sizeof w->uses);
     w->n = o->n;
@@ -168,7 +168,7 @@ static dv_order_cost walk(work *w, dv_pair *pairs)
     return cost;
 }
 
-dv_status dv_order_greedy(const dv_order *o, dv_pair *pairs,
+dv_status dv_order_greedy(const dv_einsum_order *o, dv_pair *pairs,
                           dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
     static price *const keys[] = {by_freed, by_growth, by_flops};

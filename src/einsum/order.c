@@ -18,7 +18,7 @@ typedef struct subset {
     int32_t number;
 } subset;
 
-static subset *make_subsets(const dv_order *o, dv_arena *arena)
+static subset *make_subsets(const dv_einsum_order *o, dv_arena *arena)
 {
     uint32_t n = 1u << o->n, full = n - 1;
     subset *at = DV_NEW(arena, subset, n);
@@ -34,14 +34,15 @@ static subset *make_subsets(const dv_order *o, dv_arena *arena)
 }
 
 // May what is left of a subset be stored?
-static int fits(const dv_order *o, const subset *s, double elems)
+static int fits(const dv_einsum_order *o, const subset *s, double elems)
 {
     return dv_ids_count(s->keep) <= DV_MAX_DIMS &&
            (o->max_elems <= 0 || elems <= o->max_elems);
 }
 
 // `most`: what takes more flops is no part of the best.
-static void best_split(const dv_order *o, subset *at, uint32_t s, double most)
+static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
+                       double most)
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
@@ -69,7 +70,7 @@ static void best_split(const dv_order *o, subset *at, uint32_t s, double most)
 
 // Write the pairs of a subset, children first. The factor with the first
 // operand is on the left.
-static int32_t put_pairs(const dv_order *o, const subset *at, uint32_t s,
+static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
                          dv_pair *pairs, int32_t *n)
 {
     if ((s & (s - 1)) == 0)
@@ -86,8 +87,8 @@ static int32_t put_pairs(const dv_order *o, const subset *at, uint32_t s,
     return o->n + *n - 1;
 }
 
-dv_status dv_order_exact(const dv_order *o, dv_pair *pairs, dv_order_cost *cost,
-                         dv_arena *arena, dv_diag *diag)
+dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
+                         dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
     enum { MANY = 8 }; // a greedy order is worth knowing
     subset *at = make_subsets(o, arena);

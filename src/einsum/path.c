@@ -19,7 +19,8 @@ typedef struct work {
     dv_diag *diag;
 } work;
 
-const dv_term *dv_path_term(const dv_formula *f, const dv_path *p, int32_t n)
+const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
+                                   int32_t n)
 {
     return n < f->n_in ? &f->in[n] : &p->steps[n - f->n_in].out;
 }
@@ -27,7 +28,7 @@ const dv_term *dv_path_term(const dv_formula *f, const dv_path *p, int32_t n)
 // -- Steps -------------------------------------------------------------------
 
 // Fill in the price of a step whose factors and result are known.
-static void price(const work *w, dv_step *s)
+static void price(const work *w, dv_einsum_step *s)
 {
     const dv_formula *f = w->f;
     dv_ids box = dv_term_ids(dv_path_term(f, w->path, s->a));
@@ -39,7 +40,7 @@ static void price(const work *w, dv_step *s)
     s->elems = dv_ids_points(dv_term_ids(&s->out), f->extent);
 }
 
-static void add(work *w, dv_step s)
+static void add(work *w, dv_einsum_step s)
 {
     dv_path *p = w->path;
     price(w, &s);
@@ -47,13 +48,14 @@ static void add(work *w, dv_step s)
     p->flops += s.flops;
 }
 
-static void push(dv_term *t, int id)
+static void push(dv_einsum_term *t, int id)
 {
     t->id[t->n_dims++] = (uint8_t)id;
 }
 
 // Indices of `from` that are wanted and not there yet, in their order.
-static void push_all(dv_term *t, const dv_term *from, dv_ids wanted)
+static void push_all(dv_einsum_term *t, const dv_einsum_term *from,
+                     dv_ids wanted)
 {
     for (int d = 0; d < from->n_dims; d++) {
         int id = from->id[d];
@@ -65,9 +67,10 @@ static void push_all(dv_term *t, const dv_term *from, dv_ids wanted)
 
 // Dims of a product: what both factors have, what the left one has, what the
 // right one has, so that each group stays together.
-static dv_term product_term(const dv_term *a, const dv_term *b, dv_ids keep)
+static dv_einsum_term product_term(const dv_einsum_term *a,
+                                   const dv_einsum_term *b, dv_ids keep)
 {
-    dv_term t = {0};
+    dv_einsum_term t = {0};
     dv_ids both = dv_ids_and(dv_term_ids(a), dv_term_ids(b));
     push_all(&t, a, dv_ids_and(keep, both));
     push_all(&t, a, keep);
@@ -89,8 +92,8 @@ static dv_ids elsewhere(const dv_formula *f, int32_t but)
 
 static void prepare(work *w, int32_t i)
 {
-    const dv_term *t = &w->f->in[i];
-    dv_step s = {.a = i, .b = -1};
+    const dv_einsum_term *t = &w->f->in[i];
+    dv_einsum_step s = {.a = i, .b = -1};
     push_all(&s.out, t, elsewhere(w->f, i));
     int named = 0;
     for (int d = 0; d < t->n_dims; d++)
@@ -131,7 +134,7 @@ static dv_status multiply(work *w, const dv_pair *pairs)
     const dv_formula *f = w->f;
     int32_t n = f->n_in, first = w->path->n_steps;
     for (int32_t i = 0; i < n - 1; i++) {
-        dv_step s = {0};
+        dv_einsum_step s = {0};
         s.a = pairs[i].a < n ? w->number[pairs[i].a] : pairs[i].a + first;
         s.b = pairs[i].b < n ? w->number[pairs[i].b] : pairs[i].b + first;
         s.out = i == n - 2 ? f->out
@@ -143,9 +146,10 @@ static dv_status multiply(work *w, const dv_pair *pairs)
     return DV_OK;
 }
 
-static dv_status no_order(const work *w, const dv_order *o, dv_arena *arena)
+static dv_status no_order(const work *w, const dv_einsum_order *o,
+                          dv_arena *arena)
 {
-    dv_order free = *o;
+    dv_einsum_order free = *o;
     dv_order_cost cost = {INFINITY, 0, 0};
     dv_pair *pairs = DV_NEW(arena, dv_pair, o->n);
     if (!pairs)
@@ -167,8 +171,8 @@ static dv_status find_order(work *w, const char *how, int64_t max_elems,
                             dv_arena *arena)
 {
     const dv_formula *f = w->f;
-    dv_order o = {f->n_in, w->ids, dv_term_ids(&f->out), f->extent,
-                  (double)max_elems};
+    dv_einsum_order o = {f->n_in, w->ids, dv_term_ids(&f->out), f->extent,
+                         (double)max_elems};
     dv_order_cost cost;
     dv_pair *pairs = DV_NEW(arena, dv_pair, f->n_in);
     if (!pairs)
@@ -211,7 +215,7 @@ static dv_status find(work *w, const char *how, int64_t max_elems,
     }
     if (f->n_in == 1) {
         p->how = "exact";
-        add(w, (dv_step){.a = 0, .b = -1, .out = f->out});
+        add(w, (dv_einsum_step){.a = 0, .b = -1, .out = f->out});
         return DV_OK;
     }
     for (int32_t i = 0; i < f->n_in; i++)
@@ -237,7 +241,8 @@ dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
                        "a tree has its order, path '%s' is for expressions",
                        how);
     *out = (dv_path){.how = "exact"};
-    out->steps = DV_NEW(arena, dv_step, f->is_tree ? f->n_given : 2 * f->n_in);
+    out->steps =
+        DV_NEW(arena, dv_einsum_step, f->is_tree ? f->n_given : 2 * f->n_in);
     w.number = DV_NEW(arena, int32_t, f->n_in);
     w.ids = DV_NEW(arena, dv_ids, f->n_in);
     if (!out->steps || !w.number || !w.ids)

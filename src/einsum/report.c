@@ -17,7 +17,7 @@ static void put_count(dv_text *out, double n, const char *unit)
 
 // A term of a path in the formula's own letters; trees have numbers. Dims under
 // an ellipsis have names of more than a letter, and need blanks.
-static void put_term(dv_text *out, const dv_formula *f, const dv_term *t)
+static void put_term(dv_text *out, const dv_formula *f, const dv_einsum_term *t)
 {
     dv_id_name name;
     if (f->is_tree)
@@ -36,7 +36,7 @@ static void put_term(dv_text *out, const dv_formula *f, const dv_term *t)
 }
 
 static void put_step(dv_text *out, const dv_formula *f, const dv_path *p,
-                     const dv_step *s)
+                     const dv_einsum_step *s)
 {
     put_term(out, f, dv_path_term(f, p, s->a));
     if (s->b >= 0) {
@@ -61,7 +61,7 @@ static void tensor_name(const dv_formula *f, const dv_path *p, int32_t n,
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p)
 {
     for (int32_t i = 0; i < p->n_steps; i++) {
-        const dv_step *s = &p->steps[i];
+        const dv_einsum_step *s = &p->steps[i];
         char name[3][16], factors[40];
         dv_text what = {0}, flops = {0}, elems = {0};
         tensor_name(f, p, f->n_in + i, name[0], sizeof name[0]);
@@ -98,7 +98,7 @@ void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p)
 static void step_json(dv_json *j, const dv_formula *f, const dv_path *p,
                       int32_t i)
 {
-    const dv_step *s = &p->steps[i];
+    const dv_einsum_step *s = &p->steps[i];
     char name[16];
     dv_text what = {0};
     put_step(&what, f, p, s);

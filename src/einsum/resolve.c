@@ -40,7 +40,7 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
     return buf;
 }
 
-dv_ids dv_term_ids(const dv_term *t)
+dv_ids dv_term_ids(const dv_einsum_term *t)
 {
     dv_ids s = {{0, 0}};
     for (int d = 0; d < t->n_dims; d++)
@@ -71,7 +71,7 @@ int dv_formula_is_empty(const dv_formula *f)
 
 // -- Names of dims -----------------------------------------------------------
 
-static void name_dim(dv_term *t, int id, uint32_t off)
+static void name_dim(dv_einsum_term *t, int id, uint32_t off)
 {
     t->id[t->n_dims] = (uint8_t)id;
     t->at[t->n_dims++] = off;
@@ -80,10 +80,10 @@ static void name_dim(dv_term *t, int id, uint32_t off)
 // The letters of a written term, with `n_dots` dims for its ellipsis. They
 // fit: the caller has counted.
 static void name_dims(const work *w, const dv_written *x, int n_dots,
-                      dv_term *t)
+                      dv_einsum_term *t)
 {
     int letters = 0;
-    *t = (dv_term){.begin = x->begin};
+    *t = (dv_einsum_term){.begin = x->begin};
     for (uint32_t i = x->begin; i <= x->end; i++) {
         if (letters == x->dots && t->n_dims == letters)
             for (int d = 0; d < n_dots; d++)
@@ -118,7 +118,7 @@ static dv_status check_rank(const work *w, int32_t i)
 static dv_status name_operands(work *w, dv_arena *arena)
 {
     dv_formula *f = w->f;
-    f->in = DV_NEW(arena, dv_term, f->n_in);
+    f->in = DV_NEW(arena, dv_einsum_term, f->n_in);
     if (!f->in)
         return dv_nomem(w->diag);
     f->n_dots = 0;
@@ -138,7 +138,7 @@ static dv_status name_operands(work *w, dv_arena *arena)
 
 static dv_status conflict(const work *w, int32_t i, int d, int32_t i0, int d0)
 {
-    const dv_term *t = &w->f->in[i];
+    const dv_einsum_term *t = &w->f->in[i];
     dv_id_name name;
     const char *what = w->f->is_tree || t->id[d] < DV_ID_DOTS ? "index" : "dim";
     dv_status st = dv_fail(
@@ -154,7 +154,7 @@ static dv_status conflict(const work *w, int32_t i, int d, int32_t i0, int d0)
 // Dims of one index in one operand.
 static dv_status check_diagonals(const work *w, int32_t i)
 {
-    const dv_term *t = &w->f->in[i];
+    const dv_einsum_term *t = &w->f->in[i];
     for (int d = 0; d < t->n_dims; d++)
         for (int e = 0; e < d; e++)
             if (t->id[d] == t->id[e] && w->in[i].shape[d] != w->in[i].shape[e])
@@ -164,7 +164,7 @@ static dv_status check_diagonals(const work *w, int32_t i)
 
 static dv_status take_extents(work *w, int32_t i)
 {
-    const dv_term *t = &w->f->in[i];
+    const dv_einsum_term *t = &w->f->in[i];
     for (int d = 0; d < t->n_dims; d++) {
         int id = t->id[d];
         int64_t here = w->in[i].shape[d], *known = &w->f->extent[id];
@@ -188,7 +188,7 @@ static dv_status take_extents(work *w, int32_t i)
 // A dim of extent 1 under a longer index is read at 0.
 static void broadcast(const work *w, int32_t i)
 {
-    dv_term *t = &w->f->in[i];
+    dv_einsum_term *t = &w->f->in[i];
     for (int d = 0; d < t->n_dims; d++)
         if (w->in[i].shape[d] == 1 && w->f->extent[t->id[d]] != 1)
             t->id[d] = DV_NO_ID;
@@ -234,7 +234,7 @@ static dv_status implicit_output(const work *w)
         n += times[id] == 1;
     if (n > DV_MAX_DIMS)
         return too_long(w, x[0].begin, n);
-    w->f->out = (dv_term){.begin = end};
+    w->f->out = (dv_einsum_term){.begin = end};
     for (int d = 0; d < w->f->n_dots; d++)
         name_dim(&w->f->out, DV_ID_DOTS + d, end);
     for (int id = 0; id < DV_ID_DOTS; id++)
@@ -246,7 +246,7 @@ static dv_status implicit_output(const work *w)
 // Each index once, and one that has an extent.
 static dv_status check_output(const work *w)
 {
-    const dv_term *t = &w->f->out;
+    const dv_einsum_term *t = &w->f->out;
     dv_id_name name;
     dv_ids seen = {{0, 0}};
     for (int d = 0; d < t->n_dims; d++) {

@@ -25,7 +25,7 @@ typedef struct reader {
 // -1 downwards until all operands are counted.
 typedef struct item {
     int32_t number;
-    dv_term term;
+    dv_einsum_term term;
 } item;
 
 static char look(reader *r)
@@ -68,7 +68,7 @@ static int is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static dv_status number(reader *r, dv_term *t)
+static dv_status number(reader *r, dv_einsum_term *t)
 {
     uint32_t begin = r->at;
     int id = 0;
@@ -93,9 +93,9 @@ static dv_status number(reader *r, dv_term *t)
 }
 
 // Up to the closing bracket, which stays.
-static dv_status ids(reader *r, dv_term *t)
+static dv_status ids(reader *r, dv_einsum_term *t)
 {
-    *t = (dv_term){.begin = r->at};
+    *t = (dv_einsum_term){.begin = r->at};
     if (look(r) == ']')
         return DV_OK;
     for (;;) {
@@ -118,7 +118,8 @@ static dv_status operand(reader *r, item *out)
         return dv_fail(r->diag, DV_E_LIMIT, (dv_loc){&f->src, r->at},
                        "there are more than %d operands", (int)DV_MAX_OPERANDS);
     DV_TRY(ids(r, &out->term));
-    dv_term *t = DV_PUSH(r->arena, dv_term, f->in, f->n_in, r->cap_in);
+    dv_einsum_term *t =
+        DV_PUSH(r->arena, dv_einsum_term, f->in, f->n_in, r->cap_in);
     if (!t)
         return dv_nomem(r->diag);
     *t = out->term;
@@ -127,7 +128,8 @@ static dv_status operand(reader *r, item *out)
 }
 
 // The list behind an arrow: ids of the children, each once.
-static dv_status check_ids(const reader *r, const dv_term *t, dv_ids below)
+static dv_status check_ids(const reader *r, const dv_einsum_term *t,
+                           dv_ids below)
 {
     dv_ids seen = {{0, 0}};
     for (int d = 0; d < t->n_dims; d++) {
@@ -144,21 +146,22 @@ static dv_status check_ids(const reader *r, const dv_term *t, dv_ids below)
     return DV_OK;
 }
 
-static dv_status add_step(reader *r, const item *child, int n, dv_term out,
-                          item *made)
+static dv_status add_step(reader *r, const item *child, int n,
+                          dv_einsum_term out, item *made)
 {
     dv_formula *f = r->f;
     dv_ids below = dv_term_ids(&child[0].term);
     if (n == 2)
         below = dv_ids_or(below, dv_term_ids(&child[1].term));
     DV_TRY(check_ids(r, &out, below));
-    dv_step *s = DV_PUSH(r->arena, dv_step, f->given, f->n_given, r->cap_given);
+    dv_einsum_step *s =
+        DV_PUSH(r->arena, dv_einsum_step, f->given, f->n_given, r->cap_given);
     if (!s)
         return dv_nomem(r->diag);
-    *s = (dv_step){.a = child[0].number,
-                   .b = n == 2 ? child[1].number : INT32_MAX,
-                   .out = out,
-                   .sums = dv_ids_less(below, dv_term_ids(&out))};
+    *s = (dv_einsum_step){.a = child[0].number,
+                          .b = n == 2 ? child[1].number : INT32_MAX,
+                          .out = out,
+                          .sums = dv_ids_less(below, dv_term_ids(&out))};
     *made = (item){-f->n_given, out};
     return DV_OK;
 }
@@ -180,7 +183,7 @@ static dv_status node(reader *r, item *out)
 {
     item c[2];
     int n = 1;
-    dv_term list;
+    dv_einsum_term list;
     if (r->depth == MAX_DEPTH)
         return dv_fail(r->diag, DV_E_LIMIT, (dv_loc){&r->f->src, r->at},
                        "the tree is more than %d levels deep", (int)MAX_DEPTH);

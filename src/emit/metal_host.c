@@ -419,7 +419,7 @@ static dv_status put_cores(emitter *e, const dv_group_grid *g)
     dv_core_grid have = dv_target_grid(&e->plan->target);
     dv_core_set set = {(int32_t)have.cols, (int32_t)have.rows, NULL, 0};
     dv_arena arena = {0};
-    dv_rects rects;
+    dv_grid_rects rects;
     dv_xy *xy = DV_NEW(&arena, dv_xy, g->n_ranges);
     for (int32_t i = 0; xy && i < g->n_ranges; i++)
         xy[i] = (dv_xy){(int32_t)g->ranges[i].x, (int32_t)g->ranges[i].y};

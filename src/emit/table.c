@@ -130,7 +130,7 @@ static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
                        const emit_cores *all, int64_t units)
 {
     dv_arena arena = {0};
-    dv_rects r = {0};
+    dv_grid_rects r = {0};
     dv_xy *xy = DV_NEW(&arena, dv_xy, (size_t)all->n + 1);
     int64_t n = 0;
     for (int32_t i = 0; xy && i < all->n; i++)

@@ -24,20 +24,21 @@ typedef struct run {
     int32_t line, from, to;
 } run;
 
-static dv_rect as_rect(const run *first, int32_t last_line, int by_row)
+static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
 {
-    return by_row ? (dv_rect){first->from, first->line, first->to, last_line}
-                  : (dv_rect){first->line, first->from, last_line, first->to};
+    return by_row
+               ? (dv_grid_rect){first->from, first->line, first->to, last_line}
+               : (dv_grid_rect){first->line, first->from, last_line, first->to};
 }
 
 // Add a run: it makes a rectangle of the line before one longer, or begins its
 // own. Rectangles that reach the line before are at live..n, by their begin.
-static void add_run(dv_rect *rects, int32_t *n, int32_t live, const run *r,
+static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live, const run *r,
                     int by_row)
 {
     for (int32_t i = live; i < *n; i++) {
-        dv_rect want = as_rect(r, r->line - 1, by_row);
-        dv_rect *have = &rects[i];
+        dv_grid_rect want = as_rect(r, r->line - 1, by_row);
+        dv_grid_rect *have = &rects[i];
         int32_t *end = by_row ? &have->y1 : &have->x1;
         int same = by_row ? have->x0 == want.x0 && have->x1 == want.x1
                           : have->y0 == want.y0 && have->y1 == want.y1;
@@ -49,15 +50,15 @@ static void add_run(dv_rect *rects, int32_t *n, int32_t live, const run *r,
     rects[(*n)++] = as_rect(r, r->line, by_row);
 }
 
-int dv_rects_of(dv_rects *out, const dv_core_set *set, const dv_xy *cores,
+int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
                 int64_t n, int by_row, dv_arena *arena)
 {
     int32_t lines = by_row ? set->rows : set->cols;
     int32_t along = by_row ? set->cols : set->rows;
     size_t size = (size_t)set->cols * (size_t)set->rows;
     uint8_t *mark = dv_alloc(size ? size : 1);
-    dv_rect *rects = DV_NEW(arena, dv_rect, n ? n : 1);
-    *out = (dv_rects){rects, 0};
+    dv_grid_rect *rects = DV_NEW(arena, dv_grid_rect, n ? n : 1);
+    *out = (dv_grid_rects){rects, 0};
     if (mark && rects) {
         memset(mark, 0, size);
         for (int64_t i = 0; i < n; i++)
@@ -86,7 +87,7 @@ int dv_rects_of(dv_rects *out, const dv_core_set *set, const dv_xy *cores,
 
 // The widest rectangle under a row of bar heights that ends at row y: every bar
 // is tried as the lowest.
-static void widest(dv_rect *best, int64_t *most, const int32_t *height,
+static void widest(dv_grid_rect *best, int64_t *most, const int32_t *height,
                    int32_t *stack, int32_t cols, int32_t y)
 {
     int32_t top = 0;
@@ -98,21 +99,21 @@ static void widest(dv_rect *best, int64_t *most, const int32_t *height,
             int64_t area = (int64_t)tall * (x - left);
             if (area > *most) {
                 *most = area;
-                *best = (dv_rect){left, y - tall + 1, x - 1, y};
+                *best = (dv_grid_rect){left, y - tall + 1, x - 1, y};
             }
         }
         stack[top++] = x;
     }
 }
 
-int dv_cores_largest(dv_rect *out, const dv_core_set *set)
+int dv_cores_largest(dv_grid_rect *out, const dv_core_set *set)
 {
     size_t n = (size_t)set->cols + 1;
     int32_t *height = dv_alloc(n * sizeof *height);
     int32_t *stack = dv_alloc(n * sizeof *stack);
     int64_t most = 0;
     int ok = height && stack;
-    *out = (dv_rect){0, 0, -1, -1};
+    *out = (dv_grid_rect){0, 0, -1, -1};
     if (ok)
         memset(height, 0, n * sizeof *height);
     for (int32_t y = 0; ok && y < set->rows; y++) {

@@ -213,7 +213,7 @@ static void add_way(dv_grid_figures *f, const char *name, int64_t makespan,
 
 static void add_rect(const dv_grid *g, dv_grid_figures *f)
 {
-    dv_rect r;
+    dv_grid_rect r;
     if (!dv_cores_largest(&r, &g->set) || !g->n_tiles)
         return;
     int64_t cols = dv_min_i64(r.x1 - r.x0 + 1, g->nt);

@@ -87,8 +87,8 @@ static dv_status read_problem(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 
 // -- The machine -------------------------------------------------------------
 
-static dv_status mark(dv_grid *g, const dv_rect *r, size_t n, uint8_t value,
-                      dv_diag *diag)
+static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
+                      uint8_t value, dv_diag *diag)
 {
     dv_core_set *s = &g->set;
     for (size_t i = 0; i < n; i++) {
@@ -136,7 +136,7 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 static void mark_target(dv_core_set *s, const dv_target *t)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
-        const dv_rect *h = &t->holes.at[i];
+        const dv_grid_rect *h = &t->holes.at[i];
         for (int32_t y = h->y0; y <= h->y1 && y < s->rows; y++)
             for (int32_t x = h->x0; x <= h->x1 && x < s->cols; x++)
                 s->allowed[(int64_t)y * s->cols + x] = 0;

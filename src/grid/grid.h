@@ -28,11 +28,11 @@
 // -- Cores (cores.c) ---------------------------------------------------------
 
 // Rectangles of the vendor's convention: both corners are inside.
-typedef dv_core_rect dv_rect;
-typedef struct dv_rects {
-    dv_rect *at;
+typedef dv_core_rect dv_grid_rect;
+typedef struct dv_grid_rects {
+    dv_grid_rect *at;
     int32_t n;
-} dv_rects;
+} dv_grid_rects;
 
 typedef struct dv_xy {
     int32_t x, y;
@@ -48,12 +48,12 @@ typedef struct dv_core_set {
 // Rectangles that make up cores[0..n): runs along a line, joined with the next
 // line's when their ends are the same. Lines are columns unless by_row. 0: out
 // of memory.
-int dv_rects_of(dv_rects *out, const dv_core_set *set, const dv_xy *cores,
+int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
                 int64_t n, int by_row, dv_arena *arena);
 // The first n allowed cores, column by column or row by row.
 void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row);
 // The rectangle of allowed cores with the most in it. 0: out of memory.
-int dv_cores_largest(dv_rect *out, const dv_core_set *set);
+int dv_cores_largest(dv_grid_rect *out, const dv_core_set *set);
 
 // Part i of n items in p parts whose sizes differ by at most one, the larger
 // ones first. Every level divides with this: devices, cores, blocks.
@@ -168,7 +168,7 @@ struct dv_grid {
     int32_t n_cores;
     int64_t n_group_1; // cores of the first group, which have one unit more
     int64_t units_1, units_2;
-    dv_rects all, group_1, group_2;
+    dv_grid_rects all, group_1, group_2;
     int64_t dp_tiles, sk_tiles; // streamed: tiles that stay whole, and others
     int64_t split_tiles, max_peers, n_segments;
     // rect: what a core has in memory at once, and steps of depth in that.

@@ -40,11 +40,11 @@ static void pair(dv_json *j, const char *key, int64_t a, int64_t b)
     dv_json_ints(j, key, v, 2);
 }
 
-static void rects_json(dv_json *j, const char *key, const dv_rects *r)
+static void rects_json(dv_json *j, const char *key, const dv_grid_rects *r)
 {
     dv_json_open_flat(j, key, '[');
     for (int32_t i = 0; i < r->n; i++) {
-        const dv_rect *c = &r->at[i];
+        const dv_grid_rect *c = &r->at[i];
         int64_t v[] = {c->x0, c->y0, c->x1, c->y1};
         dv_json_ints(j, NULL, v, 4);
     }
@@ -439,7 +439,7 @@ static void put_map(dv_text *out, const dv_grid *g)
     }
 }
 
-static void put_rects(dv_text *out, const dv_rects *r)
+static void put_rects(dv_text *out, const dv_grid_rects *r)
 {
     for (int32_t i = 0; i < r->n; i++)
         dv_put(out, " (%d,%d)-(%d,%d)", r->at[i].x0, r->at[i].y0, r->at[i].x1,

@@ -196,19 +196,19 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
     return DV_OK;
 }
 
-static dv_status rect_cores(dv_grid *g, dv_rect *r, dv_diag *diag)
+static dv_status rect_cores(dv_grid *g, dv_grid_rect *r, dv_diag *diag)
 {
-    dv_rect most;
+    dv_grid_rect most;
     if (!dv_cores_largest(&most, &g->set))
         return dv_nomem(diag);
     int64_t cols = dv_min_i64(most.x1 - most.x0 + 1, g->nt);
     int64_t rows = dv_min_i64(most.y1 - most.y0 + 1, g->mt);
     if (!g->n_tiles)
         cols = rows = 0;
-    *r = (dv_rect){most.x0, most.y0, (int32_t)(most.x0 + cols - 1),
-                   (int32_t)(most.y0 + rows - 1)};
+    *r = (dv_grid_rect){most.x0, most.y0, (int32_t)(most.x0 + cols - 1),
+                        (int32_t)(most.y0 + rows - 1)};
     g->cores = DV_NEW(&g->arena, dv_grid_core, cols * rows + 1);
-    g->all.at = DV_NEW(&g->arena, dv_rect, 1);
+    g->all.at = DV_NEW(&g->arena, dv_grid_rect, 1);
     if (!g->cores || !g->all.at)
         return dv_nomem(diag);
     if (cols * rows > 0) {
@@ -231,7 +231,7 @@ int dv_grid_cut_short(const dv_grid *g)
 
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
 {
-    dv_rect r;
+    dv_grid_rect r;
     DV_TRY(rect_cores(g, &r, diag));
     int64_t cols = r.x1 - r.x0 + 1, rows = r.y1 - r.y0 + 1;
     for (int32_t i = 0; i < g->n_cores; i++) {

@@ -7,7 +7,7 @@
 #include "layout/layout.h"
 #include "base/math.h"
 
-int64_t dv_term_at(const dv_term *t, int64_t v)
+int64_t dv_term_at(const dv_layout_term *t, int64_t v)
 {
     if (t->var < 0)
         return t->var == -1 ? t->step : 0;
@@ -15,7 +15,7 @@ int64_t dv_term_at(const dv_term *t, int64_t v)
     return (t->mod ? x % t->mod : x) / t->div;
 }
 
-int64_t dv_term_reach(const dv_term *t, int64_t len)
+int64_t dv_term_reach(const dv_layout_term *t, int64_t len)
 {
     if (t->var == -1)
         return 0;
@@ -110,12 +110,12 @@ static int add_term(dv_coords *c, int32_t *n, const dv_layout *l, int32_t d,
     if (it->var < 0) {
         int64_t k = constant_at(l, d, it->step);
         if (k)
-            c->terms[(*n)++] = (dv_term){-1, k, 0, 1};
+            c->terms[(*n)++] = (dv_layout_term){-1, k, 0, 1};
         return 1;
     }
     int64_t next = next_stride(l, d);
-    c->terms[(*n)++] =
-        (dv_term){it->var, it->step, next < it->limit ? next : 0, l->stride[d]};
+    c->terms[(*n)++] = (dv_layout_term){
+        it->var, it->step, next < it->limit ? next : 0, l->stride[d]};
     return 1;
 }
 
@@ -131,7 +131,7 @@ int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
         if (l->host[d] >= 0 && a->index[l->host[d]].via >= 0) {
             if (n == DV_MAX_TERMS)
                 return 0;
-            out->terms[n++] = (dv_term){-2, l->size[d], 0, 1};
+            out->terms[n++] = (dv_layout_term){-2, l->size[d], 0, 1};
             continue;
         }
         for (int i = 0; i < n_items && takes_part(l, d); i++) {

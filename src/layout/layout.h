@@ -54,10 +54,10 @@ int64_t dv_layout_place(const dv_layout *l, const int64_t *at);
 // 0: none; var -1: the constant `step`. A dim that an index is read for is
 // whole: var -2, and any of its `step` positions may be touched. A variable
 // that runs backwards counts from its other end.
-typedef struct dv_term {
+typedef struct dv_layout_term {
     int32_t var;
     int64_t step, mod, div;
-} dv_term;
+} dv_layout_term;
 
 enum { DV_MAX_TERMS = 96 };
 
@@ -66,13 +66,13 @@ enum { DV_MAX_TERMS = 96 };
 typedef struct dv_coords {
     int32_t n_dims;
     int32_t first[DV_MAX_DEVICE_DIMS + 1];
-    dv_term terms[DV_MAX_TERMS];
+    dv_layout_term terms[DV_MAX_TERMS];
 } dv_coords;
 
 // 0 when there are too many terms or one overflows.
 int dv_coords_make(dv_coords *out, const dv_layout *l, const dv_op *op,
                    const dv_access *a, const dv_tensor *t);
-int64_t dv_term_at(const dv_term *t, int64_t v);
+int64_t dv_term_at(const dv_layout_term *t, int64_t v);
 // Positions that a term covers while its variable takes `len` values, less 1.
-int64_t dv_term_reach(const dv_term *t, int64_t len);
+int64_t dv_term_reach(const dv_layout_term *t, int64_t len);
 #endif

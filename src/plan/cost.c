@@ -26,17 +26,17 @@ static double memory_rate(const dv_target *t)
                : some_bytes;
 }
 
-double dv_cost_compute_us(const dv_target *t, const dv_work *w)
+double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w)
 {
     return 1e6 * (w->macs / mac_rate(t) + w->ops / vector_rate(t));
 }
 
-double dv_cost_memory_us(const dv_target *t, const dv_work *w)
+double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w)
 {
     return 1e6 * w->memory_bytes / memory_rate(t);
 }
 
-double dv_cost_combine_us(const dv_target *t, const dv_work *w)
+double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w)
 {
     double steps = (double)(w->partials - 1);
     double wait = t->here && w->partials > 1 ? meeting_us : 0;
@@ -46,7 +46,7 @@ double dv_cost_combine_us(const dv_target *t, const dv_work *w)
     return wait + 1e6 * steps * 2 * w->partial_bytes / memory_rate(t);
 }
 
-double dv_cost_us(const dv_target *t, const dv_work *w)
+double dv_cost_us(const dv_target *t, const dv_cost_work *w)
 {
     return fmax(dv_cost_compute_us(t, w), dv_cost_memory_us(t, w)) +
            dv_cost_combine_us(t, w);

@@ -6,21 +6,21 @@
 #include "target/target.h"
 
 // The share of one op that its busiest core has.
-typedef struct dv_work {
+typedef struct dv_cost_work {
     double macs;          // multiply-adds of a contraction
     double ops;           // other scalar operations
     double memory_bytes;  // read and written in main memory
     double partial_bytes; // of one partial result
     int64_t partials;     // cores that share one result; 1: nobody does
-} dv_work;
+} dv_cost_work;
 
 // On the core alone.
-double dv_cost_compute_us(const dv_target *t, const dv_work *w);
+double dv_cost_compute_us(const dv_target *t, const dv_cost_work *w);
 // Main memory, a core having its share of the bandwidth whether the others
 // use theirs or not: that is what makes idle cores expensive.
-double dv_cost_memory_us(const dv_target *t, const dv_work *w);
+double dv_cost_memory_us(const dv_target *t, const dv_cost_work *w);
 // Handing partial results from core to core until one has the whole.
-double dv_cost_combine_us(const dv_target *t, const dv_work *w);
+double dv_cost_combine_us(const dv_target *t, const dv_cost_work *w);
 // Compute and memory overlap; combining comes after.
-double dv_cost_us(const dv_target *t, const dv_work *w);
+double dv_cost_us(const dv_target *t, const dv_cost_work *w);
 #endif

@@ -37,7 +37,7 @@ static void find_cuts(dv_view *v, const dv_op *o)
     for (int i = o->n_vars - 1; i >= 0; i--) {
         int64_t slice = v->plan->slices[v->op][i];
         int64_t n = dv_ceil_div(o->vars[i].end - o->vars[i].begin, slice);
-        dv_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
+        dv_view_cut c = {weight, n, slice, o->vars[i].begin, o->vars[i].end};
         for (int d = 0; d < v->n_dims; d++)
             if (v->var[d] == i)
                 v->cut[d] = c;
@@ -94,7 +94,7 @@ int dv_view_box(const dv_view *v, int64_t core, int64_t *lo, int64_t *hi)
         if (tile / v->parts[i].weight % v->parts[i].n != v->parts[i].n - 1)
             return 0;
     for (int d = 0; d < v->n_dims; d++) {
-        const dv_cut *c = &v->cut[d];
+        const dv_view_cut *c = &v->cut[d];
         lo[d] = v->var[d] < 0 ? 0 : c->begin;
         hi[d] = v->var[d] < 0 ? 1 : c->end;
         if (v->var[d] < 0 || c->n == 1)

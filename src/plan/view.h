@@ -12,18 +12,19 @@
 #include "plan/plan.h"
 
 // How a variable is cut: slot number (tile / weight) % n, of n.
-typedef struct dv_cut {
+typedef struct dv_view_cut {
     int64_t weight, n, slice, begin, end;
-} dv_cut;
+} dv_view_cut;
 
 typedef struct dv_view {
     const dv_plan *plan;
     const dv_group *group;
     int32_t op, n_dims;
     int is_write;
-    int8_t var[DV_MAX_DIMS];   // that runs along each dim; -1: one element
-    dv_cut cut[DV_MAX_DIMS];   // of that variable
-    dv_cut parts[DV_MAX_VARS]; // of a write: reduced variables that are cut
+    int8_t var[DV_MAX_DIMS];      // that runs along each dim; -1: one element
+    dv_view_cut cut[DV_MAX_DIMS]; // of that variable
+    dv_view_cut
+        parts[DV_MAX_VARS]; // of a write: reduced variables that are cut
     int n_parts;
 } dv_view;
 

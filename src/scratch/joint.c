@@ -22,7 +22,7 @@ typedef struct follower {
     int32_t *def, *last_reader; // by tensor; -1: none
     uint8_t *odd;               // by tensor: updated
     int64_t capacity;
-    dv_space space;
+    dv_divide_space space;
     int32_t op;
 } follower;
 
@@ -52,7 +52,8 @@ static void splits_of(const dv_plan *plan, int32_t op, dv_splits *d)
             dv_ceil_div(o->vars[v].end - o->vars[v].begin, plan->slices[op][v]);
 }
 
-static int spans_fit(const dv_plan *plan, const dv_space *s, const dv_splits *d)
+static int spans_fit(const dv_plan *plan, const dv_divide_space *s,
+                     const dv_splits *d)
 {
     int64_t limit = plan->target.span_limit_bytes;
     for (int k = 0; k < s->n_tensors && limit; k++)
@@ -68,7 +69,7 @@ static double price(const follower *f)
     const dv_op *o = &plan->ops->ops[f->op];
     dv_splits d;
     splits_of(plan, f->op, &d);
-    dv_work w = dv_divide_work(&f->space, &d);
+    dv_cost_work w = dv_divide_work(&f->space, &d);
     for (int r = 0; r < o->n_reads; r++) {
         dv_view has, needs;
         if (lies(f, o->reads[r].tensor, &has) &&
@@ -249,11 +250,11 @@ static double op_us(const dv_plan *plan, int32_t g, int32_t i)
     dv_arena arena = {0};
     dv_splits d;
     double us = 0;
-    dv_space *s = DV_NEW(&arena, dv_space, 1);
+    dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
     if (!o->is_extern && s &&
         dv_space_make(s, t, plan->ops, o, plan->layouts, &arena)) {
         splits_of(plan, i, &d);
-        dv_work w = dv_divide_work(s, &d);
+        dv_cost_work w = dv_divide_work(s, &d);
         dv_traffic moved = dv_op_traffic(plan, g, i, -1);
         double used = (double)dv_min_i64(plan->groups[g].n_tiles, t->cores);
         w.partials = 1; // they are in what moves over the ring
@@ -303,7 +304,7 @@ static int find_variants(const dv_plan *plan, int32_t i, variants *x,
     const dv_op *o = &plan->ops->ops[i];
     size_t bytes = (size_t)o->n_vars * sizeof *x->slices[0];
     dv_splits d;
-    dv_space s;
+    dv_divide_space s;
     int cut = -1, others = 0;
     x->n = 1;
     memcpy(x->slices[0], plan->slices[i], bytes);

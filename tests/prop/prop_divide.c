@@ -17,8 +17,8 @@
 
 // Every number of slices for every variable, whether a slice length gives it
 // or not: the least cost of all that fit.
-static double brute_force(const dv_plan *plan, const dv_space *s, dv_splits *d,
-                          int v, int64_t used)
+static double brute_force(const dv_plan *plan, const dv_divide_space *s,
+                          dv_splits *d, int v, int64_t used)
 {
     double best = -1;
     if (v == s->n_vars) {
@@ -42,7 +42,7 @@ static double brute_force(const dv_plan *plan, const dv_space *s, dv_splits *d,
 static int keeps_limits(const dv_plan *plan)
 {
     dv_arena arena = {0};
-    dv_space *s = DV_NEW(&arena, dv_space, 1);
+    dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
     int ok = 1;
     for (int i = 0; ok && i < plan->ops->n_ops; i++) {
         const dv_op *op = &plan->ops->ops[i];

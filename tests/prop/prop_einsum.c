@@ -409,7 +409,7 @@ static int call_strided(rng *r, const formula *f, const data *x)
 
 // -- Trees -------------------------------------------------------------------
 
-static void put_ids(char *out, size_t room, const dv_term *t)
+static void put_ids(char *out, size_t room, const dv_einsum_term *t)
 {
     for (int d = 0; d < t->n_dims; d++) {
         size_t n = strlen(out);
@@ -426,7 +426,7 @@ static void put_node(char *out, size_t room, const dv_formula *f,
         put_ids(out, room, &f->in[number]);
         return;
     }
-    const dv_step *s = &p->steps[number - f->n_in];
+    const dv_einsum_step *s = &p->steps[number - f->n_in];
     snprintf(out + n, room - n, "[");
     put_node(out, room, f, p, s->a, leaf);
     n = strlen(out);

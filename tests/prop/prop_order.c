@@ -13,7 +13,8 @@
 enum { MAX_IN = 6 };
 
 // Every order there is: the cheapest continuation of what is left.
-static dv_order_cost all_orders(const dv_order *o, const dv_ids *ids, int n)
+static dv_order_cost all_orders(const dv_einsum_order *o, const dv_ids *ids,
+                                int n)
 {
     dv_order_cost best = {n > 1 ? INFINITY : 0, 0, 0};
     for (int a = 0; a < n; a++)
@@ -41,10 +42,10 @@ static dv_order_cost all_orders(const dv_order *o, const dv_ids *ids, int n)
 }
 
 // Tensors without an index of their own alone.
-static void make_order(rng *r, dv_order *o, dv_ids *ids, int64_t *extent)
+static void make_order(rng *r, dv_einsum_order *o, dv_ids *ids, int64_t *extent)
 {
     int n_ids = 1 + (int)rng_below(r, 8);
-    *o = (dv_order){.ids = ids, .extent = extent};
+    *o = (dv_einsum_order){.ids = ids, .extent = extent};
     o->n = 2 + (int32_t)rng_below(r, MAX_IN - 1);
     memset(ids, 0, MAX_IN * sizeof *ids);
     for (int k = 0; k < n_ids; k++) {
@@ -62,7 +63,7 @@ static void make_order(rng *r, dv_order *o, dv_ids *ids, int64_t *extent)
 }
 
 // The price of an order that was written down.
-static dv_order_cost cost_of(const dv_order *o, const dv_pair *pairs)
+static dv_order_cost cost_of(const dv_einsum_order *o, const dv_pair *pairs)
 {
     dv_ids ids[2 * MAX_IN];
     dv_order_cost c = {0, 0, 0};
@@ -98,7 +99,7 @@ static void exact_is_cheapest(void **state)
         rng r = {seed + (uint64_t)i};
         dv_ids ids[MAX_IN];
         int64_t extent[DV_MAX_IDS] = {0};
-        dv_order o;
+        dv_einsum_order o;
         dv_pair pairs[MAX_IN];
         dv_arena arena = {0};
         dv_order_cost exact, greedy, all;

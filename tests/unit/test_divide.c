@@ -33,7 +33,7 @@ typedef struct state {
     dv_program *p;
     dv_target *target;
     dv_layout *layouts;
-    dv_space space;
+    dv_divide_space space;
     dv_arena arena;
     dv_divided got;
     int ok;

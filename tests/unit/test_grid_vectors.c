@@ -14,7 +14,7 @@
 
 // -- Vectors -----------------------------------------------------------------
 
-static void put_rects(dv_text *out, const dv_rects *r)
+static void put_rects(dv_text *out, const dv_grid_rects *r)
 {
     dv_put(out, " | ");
     for (int32_t i = 0; i < r->n; i++)

@@ -546,7 +546,7 @@ static void costs_are_reproduced(void **unused)
             division_of(m ? without : text, "spyre", 0, how[m], NULL);
         for (int32_t i = 0; i < plan->ops->n_ops; i++) {
             dv_arena arena = {0};
-            dv_space *s = DV_NEW(&arena, dv_space, 1);
+            dv_divide_space *s = DV_NEW(&arena, dv_divide_space, 1);
             dv_splits d;
             dv_space_make(s, &plan->target, plan->ops, &plan->ops->ops[i],
                           plan->layouts, &arena);
