@@ -526,6 +526,13 @@ static void put_main(emitter *e)
 dv_status dv_emit_c(emitter *e)
 {
     P("// Made by divvy for %s. Build: cc -O2 %sprogram.c -lm\n"
+      "// Run: ./a.out NAME=FILE.npy for every input, and for the outputs "
+      "that\n"
+      "// are to be written.\n"
+      "//\n"
+      "// This is a plain reference: it computes what the plan computes, tile "
+      "by\n"
+      "// tile in the plan's order, and is not fast.\n"
       "#include \"rt.h\"\n\n",
       e->plan->target.name, e->openmp ? "-fopenmp " : "");
     for (int32_t t = 0; t < e->p->n_tensors; t++) {

@@ -10,20 +10,33 @@
 
 dv_status dv_emit_file(emitter *e, const char *name)
 {
-    char path[1024];
-    int n = snprintf(path, sizeof path, "%s/%s", e->dir, name);
-    dv_status st = DV_OK;
-    if (n < 0 || (size_t)n >= sizeof path)
-        st = dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE, "%s: too long a name",
-                     e->dir);
-    else if (e->out.failed)
-        st = dv_nomem(e->diag);
-    else
-        st = dv_file_write(path, e->out.at ? e->out.at : "", e->out.len,
-                           e->diag);
-    dv_text_free(&e->out);
+    emitted *f = DV_PUSH(&e->arena, emitted, e->files, e->n_files, e->cap);
+    char *copy = dv_arena_copy(&e->arena, name, strlen(name));
+    if (!f || !copy || e->out.failed)
+        return dv_nomem(e->diag);
+    *f = (emitted){copy, e->out};
     e->out = (dv_text){0};
-    return st;
+    return DV_OK;
+}
+
+// Nothing is written before everything is there: a plan that cannot be emitted
+// leaves no folder behind.
+static dv_status write_files(emitter *e)
+{
+    if (mkdir(e->dir, 0777) != 0 && errno != EEXIST)
+        return dv_fail(e->diag, DV_E_OUTPUT, DV_NOWHERE, "cannot make %s: %s",
+                       e->dir, strerror(errno));
+    for (int32_t i = 0; i < e->n_files; i++) {
+        const emitted *f = &e->files[i];
+        char path[1024];
+        int n = snprintf(path, sizeof path, "%s/%s", e->dir, f->name);
+        if (n < 0 || (size_t)n >= sizeof path)
+            return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE,
+                           "%s: too long a name", e->dir);
+        DV_TRY(dv_file_write(path, f->text.at ? f->text.at : "", f->text.len,
+                             e->diag));
+    }
+    return DV_OK;
 }
 
 dv_status dv_emit_rt(emitter *e)
@@ -71,9 +84,6 @@ static dv_status emit_as(emitter *e, const char *as)
                 {"csv", dv_emit_csv, 0}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (!strcmp(as, ways[i].name)) {
-            if (mkdir(e->dir, 0777) != 0 && errno != EEXIST)
-                return dv_fail(e->diag, DV_E_OUTPUT, DV_NOWHERE,
-                               "cannot make %s: %s", e->dir, strerror(errno));
             e->openmp = ways[i].openmp;
             return ways[i].run(e);
         }
@@ -89,6 +99,11 @@ dv_status dv_plan_emit(const dv_plan *plan, const char *as, const char *dir,
     emitter e = {.plan = plan, .p = plan->ops, .dir = dir, .diag = diag};
     DV_TRY(dv_plan_check(plan, diag));
     dv_status st = emit_as(&e, as);
+    if (st == DV_OK)
+        st = write_files(&e);
+    for (int32_t i = 0; i < e.n_files; i++)
+        dv_text_free(&e.files[i].text);
     dv_text_free(&e.out);
+    dv_arena_free(&e.arena);
     return st;
 }

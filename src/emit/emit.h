@@ -14,18 +14,27 @@
 #include "grid/grid.h"
 #include "plan/tiles.h"
 
+// A file of the folder, before it is written.
+typedef struct emitted {
+    const char *name;
+    dv_text text;
+} emitted;
+
 typedef struct emitter {
     const dv_plan *plan;
     const dv_program *p; // the plan's
     const char *dir;
     int openmp;
     dv_diag *diag;
-    dv_text out; // the file being written
+    dv_text out; // the file at hand
+    dv_arena arena;
+    emitted *files; // those that are complete
+    int32_t n_files, cap;
 } emitter;
 
 extern const char *const dv_rt_lines[]; // text/rt.h, ends with NULL
 
-// Write e->out as a file of the folder and empty it.
+// e->out is complete: it becomes a file of the folder, and empty.
 dv_status dv_emit_file(emitter *e, const char *name);
 dv_status dv_emit_rt(emitter *e);
 // Statements of the main function of a C or C++ program: check the names of the

@@ -320,7 +320,8 @@ static const char *add_written(dv_life *l, int32_t t, uint8_t *done)
         l->n_cands--;
         return l->read_at[t] == l->read_at[t + 1]
                    ? "nobody reads it"
-                   : "no core has what it needs of it when it is read";
+                   : "its readers divide it in another way, and cannot get it "
+                     "from other cores";
     }
     return NULL;
 }
@@ -358,7 +359,10 @@ static const char *add_loaded(dv_life *l, int32_t t, uint8_t *done)
         }
     }
     if (best.n_uses == 0)
-        return "it is read once, or not as any core has it";
+        return l->read_at[t + 1] - l->read_at[t] < 2
+                   ? "it is read once: keeping it would save nothing"
+                   : "its readers divide it differently: none finds on its "
+                     "core what another loaded";
     best.gain_bytes = (int64_t)most;
     mark_uses(l, &best, done);
     push_cand(l, best);
