@@ -166,6 +166,17 @@ static dv_status exact_integers(dv_lowering *lw, const dv_expr *e,
     return DV_OK;
 }
 
+// Compute a part of a statement by an op of its own: in integers, if it is made
+// of whole numbers that the float type of the statement might not hold.
+static dv_status hoist_part(dv_lowering *lw, const dv_expr *e,
+                            const dv_expr **out)
+{
+    *out = e;
+    if (e->dtype == DV_WEAK_INT)
+        DV_TRY(exact_integer(lw, 0, out));
+    return (*out)->n_args ? dv_lower_hoist(lw, *out, out) : DV_OK;
+}
+
 // A select of integers is computed in integers, where a condition of floats has
 // no place: it becomes 1 or 0, in an op of its own unless it is a constant.
 static dv_status whole_condition(dv_lowering *lw, const dv_expr *e,
@@ -269,7 +280,7 @@ dv_status dv_lower_factors(dv_lowering *lw, const dv_expr *e, uint32_t around,
         return rebuild(lw, e, args, out);
     }
     if (e->kind == DV_EXPR_APPLY && dv_lower_free_vars(lw, e) != around)
-        return dv_lower_hoist(lw, e, out);
+        return hoist_part(lw, e, out);
     return DV_OK;
 }
 
@@ -302,7 +313,7 @@ static dv_status fuse_sum(dv_lowering *lw, const dv_expr *e,
     if (!outside)
         return keep || (*out)->kind != DV_EXPR_REDUCE
                    ? DV_OK
-                   : dv_lower_hoist(lw, *out, out);
+                   : hoist_part(lw, *out, out);
     const dv_expr *both[2] = {outside, *out};
     return rebuild(lw, &mul, both, out);
 }
@@ -325,7 +336,7 @@ static dv_status fuse(dv_lowering *lw, const dv_expr *e, const dv_expr *keep,
     DV_TRY(exact_integers(lw, e, args));
     DV_TRY(rebuild(lw, e, args, out));
     if ((*out)->kind == DV_EXPR_REDUCE && e != keep)
-        return dv_lower_hoist(lw, *out, out);
+        return hoist_part(lw, *out, out);
     return DV_OK;
 }
 

@@ -172,6 +172,12 @@ for n in 1 2 4; do
     run $n "$divvy" run "$p" --resume "$tmp/state" --verify --out "u=$tmp/n.npy" || fail "$n: --resume"
     cmp "$tmp/0.npy" "$tmp/n.npy" || fail "$n: resumed, another file"
 done
+# Ranks that borrow an element from afar read parts that overlap.
+printf 'input x: f64[10]\nrepeat 4 { x[i] <- x[i]*0.5 + x[3] }\noutput x\n' >"$tmp/far.dv"
+run 2 "$divvy" run "$tmp/far.dv" --checkpoint "$tmp/far" || fail "far: --checkpoint"
+for n in 3 5; do
+    run $n "$divvy" run "$tmp/far.dv" --resume "$tmp/far" --verify || fail "far, $n: --resume"
+done
 head -c 5000 "$tmp/state" >"$tmp/cut"
 ends 1 'truncated' 2 "$divvy" run "$p" --resume "$tmp/cut"
 head -c 20 "$tmp/state" >"$tmp/cut"

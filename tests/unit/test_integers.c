@@ -261,6 +261,11 @@ static void integers_are_exact(void **state)
          NULL},
         {"input a: i64[64] y[i] = a[i] + 3037000500 * 3037000500 output y",
          NULL},
+        {"input x: f64[64] y[i] = x[i] + (prod[k] 31) for k in 0..31 output y",
+         NULL},
+        {"input x: f64[64] y[i] = x[i] + (sum[k] 9007199254740992) * 1024"
+         " for k in 0..3 output y",
+         NULL},
         {"input a: i64[64] y[i]: f64 = (a[i] + 1) - a[i] output y", NULL},
         {"input a: i64[64] y[i]: f32 = a[i] * a[i] * a[i] output y", NULL},
         {"input a: i8[4, 2000] input b: i8[2000, 9]"
