@@ -10,7 +10,7 @@
 #include "cli/run.h"
 #include "darray/darray.h"
 #include "team/mpi.h"
-#include "exec/rate.h"
+#include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

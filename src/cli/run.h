@@ -2,7 +2,7 @@
 #ifndef DV_CLI_RUN_H
 #define DV_CLI_RUN_H
 #include "cli/load.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "team/rank.h"
 
 typedef struct cli_job {

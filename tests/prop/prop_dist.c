@@ -4,7 +4,7 @@
 // exchange carries what is needed, and messages that are wrong are refused.
 #include "case.h"
 #include "teams.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "team/rank.h"
 #include <inttypes.h>
 #include <setjmp.h>

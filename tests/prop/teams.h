@@ -2,7 +2,7 @@
 // judge return 0 after case_no().
 #ifndef DV_TEAMS_H
 #define DV_TEAMS_H
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "team/rank.h"
 
 // A plan that checks; NULL: there is none.

@@ -2,7 +2,7 @@
 // meaning; every other change of them is refused, in teams that the checker
 // proves rank by rank and in larger ones, of which it proves the plan's rank.
 #include "dist/dist.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "team/rank.h"
 #include <setjmp.h>
 #include <stdarg.h>

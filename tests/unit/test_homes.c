@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include "base/math.h"
 #include "plan/traffic.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "sim/state.h"
 #include "scratch/scratch.h"
 #include "unit/plans.h"
