@@ -28,8 +28,7 @@ typedef struct dv_mpi_options {
 dv_status dv_mpi_create(dv_comm **out, const void *mpi_comm,
                         const dv_mpi_options *options, dv_diag *diag);
 void dv_mpi_destroy(dv_comm *c); // together, too
-// Ranks of one colour as a team of their own, with the same options; together
-// (split_mpi.c).
+// Ranks of one colour as a team of their own, with the same options; together.
 dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour,
                        dv_diag *diag);
 
