@@ -9,7 +9,7 @@
 #include "cli/bench.h"
 #include "cli/run.h"
 #include "darray/darray.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define DV_CLI_RUN_H
 #include "cli/load.h"
 #include "exec/exec.h"
-#include "team/rank.h"
+#include "team/team.h"
 
 typedef struct cli_job {
     const cli_command *c;

@@ -12,7 +12,7 @@
 #ifndef DV_RUN_ARRAY_H
 #define DV_RUN_ARRAY_H
 #include "dist/dist.h"
-#include "team/comm.h"
+#include "team/team.h"
 
 // -- Teams (peers.c) -------------------------------------------------------
 

@@ -7,7 +7,6 @@
 // is where ranks are more than cores: in MPI they would wait at full speed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
-#include "team/mpi.h"
 #include "team/comm_mpi.h"
 #include <inttypes.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 // Private to comm_mpi.c and file_mpi.c, the only ones that see MPI.
 #ifndef DV_COMM_MPI_H
 #define DV_COMM_MPI_H
-#include "team/comm.h"
+#include "team/team.h"
 #include <mpi.h>
 
 typedef struct dv_mpi {

@@ -3,7 +3,7 @@
 // mpirun with any number of ranks.
 #include "random.h"
 #include "exec/exec.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include "witness.h"
 #include <mpi.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "case.h"
 #include "teams.h"
 #include "exec/exec.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

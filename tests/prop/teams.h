@@ -3,7 +3,7 @@
 #ifndef DV_TEAMS_H
 #define DV_TEAMS_H
 #include "exec/exec.h"
-#include "team/rank.h"
+#include "team/team.h"
 
 // A plan that checks; NULL: there is none.
 dv_plan *teams_plan(const dv_program *p, const dv_target *t, int64_t size,

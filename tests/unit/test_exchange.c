@@ -3,7 +3,7 @@
 // proves rank by rank and in larger ones, of which it proves the plan's rank.
 #include "dist/dist.h"
 #include "exec/exec.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
