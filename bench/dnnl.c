@@ -10,7 +10,7 @@
 #include "divvy/divvy.h"
 #include "median.h"
 #include "usage.h"
-#include "exec/rate.h"
+#include "exec/exec.h"
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>

@@ -1,4 +1,14 @@
-// Inside check/.
+// The checker: proves a plan from the plan alone, rule by rule. It shares no
+// code with the passes that build plans.
+//
+//   check.h       private to the folder: one function for each file
+//   check.c       C1 to C8: ops, tiles, accesses; dv_plan_check
+//   machine.c     C9, C10, C24: sticks, spans, holes
+//   scratch.[ch]  C11, C13 to C15: homes in scratchpads
+//   sharing.c     C12: homes that share bytes
+//   dist.c        C16 to C20: teams
+//   grid.c        C21, C23: grids of cores
+//   nest.c        C22: orders of sums
 #ifndef DV_CHECK_H
 #define DV_CHECK_H
 #include "plan/plan.h"

@@ -1,8 +1,7 @@
 // divvy bench: runs of a program, timed, beside what the machine can do.
 #include "cli/bench.h"
 #include "cli/run.h"
-#include "exec/data.h"
-#include "exec/rate.h"
+#include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef DV_CLI_BENCH_H
 #define DV_CLI_BENCH_H
 #include "cli/load.h"
-#include "team/comm.h"
+#include "team/team.h"
 
 enum { CLI_BENCH_MAX_RUNS = 100000 };
 

@@ -9,8 +9,8 @@
 #include "cli/bench.h"
 #include "cli/run.h"
 #include "darray/darray.h"
-#include "team/mpi.h"
-#include "exec/rate.h"
+#include "team/team.h"
+#include "exec/exec.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

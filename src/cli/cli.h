@@ -1,4 +1,24 @@
 // The command: one file per subcommand, one table of them, one of options.
+//
+//   main.c                    the table of commands, and main
+//   options.c                 parses options, prints help
+//   output.c                  prints results, errors and progress
+//   load.[ch]                 gets a plan from a program or from its own text
+//   plan_options.def          the options that say how to plan
+//   data.c                    memory, ranges and results of commands that run
+//   bench.[ch], bench_team.c  divvy bench, in one process and over ranks
+//   check.c                   divvy check
+//   dist*.[ch], dist_ops.def  divvy dist
+//   einsum.c                  divvy einsum
+//   emit.c                    divvy emit
+//   grid.c                    divvy grid
+//   lint.c                    divvy lint
+//   nest.c, nest_run.[ch]     divvy nest, and its --run
+//   place.c, picture.[ch]     divvy place, and its drawings
+//   plan.c, scratch.c         divvy plan, and the scratch part of --explain
+//   run.[ch], team.c          divvy run, in one process and under mpirun
+//   ranks.c                   compares options across the ranks of an mpirun
+//   targets.c                 divvy targets
 #ifndef DV_CLI_H
 #define DV_CLI_H
 #include "base/diag.h"

@@ -4,7 +4,7 @@
 #include "base/npy.h"
 #include "cli/load.h"
 #include "einsum/einsum.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

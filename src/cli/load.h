@@ -3,7 +3,7 @@
 #define DV_CLI_LOAD_H
 #include "cli/cli.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 
 typedef struct cli_plan_args {
     const char *target, *start_at, *time_limit;

@@ -3,7 +3,7 @@
 #include "base/suggest.h"
 #include "cli/cli.h"
 #include "jit/host.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 // Commands that a team of processes does together go on as such; any other is
 // done by rank 0 alone, and the other ranks end.
 #include "cli/cli.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

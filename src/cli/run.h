@@ -2,8 +2,8 @@
 #ifndef DV_CLI_RUN_H
 #define DV_CLI_RUN_H
 #include "cli/load.h"
-#include "exec/data.h"
-#include "team/rank.h"
+#include "exec/exec.h"
+#include "team/team.h"
 
 typedef struct cli_job {
     const cli_command *c;

@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L // nanosleep
 #include "base/file.h"
 #include "cli/run.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -11,6 +11,19 @@
 // allocates nothing, locks nothing, looks nothing up. Results are the same to
 // the bit from run to run, and for any number of threads unless the nest says
 // `combine`, where k is summed in parts.
+//
+//   contract.[ch]  creates a contraction, runs the loops of a product
+//   run.c          the calls that run one: products, epilogues, functions
+//   layout.c       computes steps of loops, panels, buffers and partial sums
+//   make.c         generates the kernels and moves that a run may need
+//   types.c        chooses kernels for types other than f32 and f64
+//   move.c         packs blocks of operands and writes results back
+//   touch.c        runs elementwise functions, also as prologue and epilogue
+//   reduce.c       runs reductions of in0 and dot products
+//   ways.[ch]      the axes that touch.c and reduce.c loop over
+//   sum.c          sums without a kernel, adds up partial sums
+//   sum_body.h     both sums for one type
+//   state.h        private to the folder: a contraction and its threads
 #ifndef DV_RUN_CONTRACT_H
 #define DV_RUN_CONTRACT_H
 #include "jit/jit.h"

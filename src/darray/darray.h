@@ -1,5 +1,5 @@
-// Inside array*.c, messages.c and peers.c: a rank's end of a team, its parts of
-// arrays, and boxes on their way.
+// Arrays over a team: a rank's end of the team, its parts of arrays, and boxes
+// on their way.
 //
 //   array    own box, local box around it, memory, a distribution
 //   view     the same over another array's memory: a slice of each dim, or
@@ -9,10 +9,20 @@
 // Moving between two arrays is moving between two distributions of one index
 // space, whatever slices and strides lie below: that is why one exchange serves
 // copies, transposes, new layouts, and boxes in and out.
-#ifndef DV_RUN_ARRAY_H
-#define DV_RUN_ARRAY_H
+//
+//   darray.h    private to the folder; the public API is divvy/dist.h
+//   peers.c     a rank's end of a team: over MPI, as a thread, or alone
+//   elem.c      converts elements to and from f64, i64 and u64
+//   array.c     creates arrays and views, answers queries about them
+//   fill.c      fills arrays with values that follow from the index
+//   messages.c  copies boxes between memories and carries them as messages
+//   move.c      copies, redistributes, gathers and scatters; exchanges halos
+//   reduce.c    reduces arrays over any dims
+//   reshape.c   gives the same elements another shape
+#ifndef DV_DARRAY_H
+#define DV_DARRAY_H
 #include "dist/dist.h"
-#include "team/comm.h"
+#include "team/team.h"
 
 // -- Teams (peers.c) -------------------------------------------------------
 

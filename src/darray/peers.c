@@ -1,7 +1,6 @@
 // A rank's end of a team: over MPI, as a thread among threads, or alone.
 #define _POSIX_C_SOURCE 200809L
 #include "darray/darray.h"
-#include "team/mpi.h"
 #include <inttypes.h>
 #include <pthread.h>
 

@@ -1,10 +1,9 @@
 // Distribution: which rank owns which box of a tensor, and what has to travel.
 //
-// Two layers. The arithmetic (part.c, box.c, team.c, exchange.c,
-// volume.c) knows integers
-// and nothing of programs; it is in the public header. The pass (pass.c and
-// the files beside it) chooses a grid of ranks and a distribution per tensor,
-// and says of every op which elements a rank lacks.
+// Two layers. The arithmetic (part.c to value.c below) knows integers and
+// nothing of programs; it is in the public header. The pass (grid.c to pass.c)
+// chooses a grid of ranks and a distribution per tensor, and says of every op
+// which elements a rank lacks.
 //
 //   own_r    the box of a tensor that rank r keeps
 //   need_r   the boxes that an op of rank r reads
@@ -16,6 +15,20 @@
 // the time its few partners take.
 //
 // Memory: lists live in the arena they are given.
+//
+//   part.c      parts of one dim, and slices of it
+//   box.c       boxes, and lists of boxes that do not overlap
+//   list.c      lists of boxes and common distributions for the public API
+//   team.c      own boxes, owners and partners over grids of ranks
+//   exchange.c  what a rank sends and receives: halos, moves, any boxes
+//   volume.c    bytes to move: the best relabelling of ranks, lower bounds
+//   value.[ch]  values that follow from an index, states of reductions
+//   grid.c      chooses the grid of ranks
+//   choose.c    chooses which axis cuts which dim of each tensor
+//   need.c      what a rank computes and lacks for an op, and who sends it
+//   swaps.c     which exchange is needed before which op
+//   json.c      prints the section as JSON
+//   pass.c      the pass "dist" and its section of the plan
 #ifndef DV_DIST_H
 #define DV_DIST_H
 #include "base/json.h"

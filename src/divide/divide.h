@@ -8,6 +8,12 @@
 // Two planners: `seed` does what Torch-Spyre does (divisors only, outputs by
 // decreasing size, at most one reduced variable); `best` considers every
 // division and takes the cheapest by plan/cost.
+//
+//   space.c      finds the units, limits and spans of an op
+//   seed.c       divides as Torch-Spyre does
+//   best.c       chooses the cheapest division of each op
+//   encode.[ch]  writes a division as Torch-Spyre does, keyed by stride
+//   pass.c       the pass "divide" and its section of the plan
 #ifndef DV_DIVIDE_H
 #define DV_DIVIDE_H
 #include "layout/layout.h"

@@ -20,6 +20,17 @@
 // under a longer index has no index (it broadcasts, and is read at 0); the
 // output names each of its indices once, and an operand has it.
 // Memory: a formula and a path live in the arena they were made with.
+//
+//   parse.c    parses expressions: "ab,bc->ac"
+//   tree.c     parses trees, which give the order of products
+//   resolve.c  gives indices their extents
+//   path.c     prepares operands, chooses a path
+//   order.c    the cheapest order of products, by dynamic programming
+//   greedy.c   a good order of many products
+//   report.c   prints paths as text and as JSON
+//   build.c    writes the program of a path
+//   exec.c     plans and runs einsums, packs strided operands
+//   cache.c    caches plans
 #ifndef DV_EINSUM_H
 #define DV_EINSUM_H
 #include "exec/exec.h"

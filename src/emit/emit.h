@@ -3,11 +3,26 @@
 //
 //   c            program.c, rt.h     cores one after another
 //   openmp       program.c, rt.h     a thread is a core
-//   tt-metalium  host.cpp, rt.h; a reader, a compute and a writer kernel a
-//   group json, csv    tiles and arguments of every core, per group
+//   tt-metalium  host.cpp, rt.h; for each group a reader, a compute and a
+//                writer kernel
+//   json, csv    tiles and arguments of every core, per group
 //
 // Texts are self-contained. A program takes NAME=FILE.npy for every input and
 // for the outputs that are wanted, twice for what is both.
+//
+//   emit.[ch]        writes the files of a folder
+//   c.c              writes C and OpenMP programs
+//   expr.c           writes expressions of ops as C
+//   decode.c         writes functions that decode tile numbers of an order
+//   metal.c          writes TT-Metalium readers and writers
+//   metal_match.c    finds what a group computes in terms of tiles
+//   metal_compute.c  writes compute kernels
+//   metal_expr.c     writes expressions as calls on tiles in registers
+//   metal_block.c    writes products on rectangles of cores that share panels
+//   metal_host.c     writes the host program
+//   table.c          writes tables of tiles and arguments
+//   work.c           finds what each core of a grid has to do
+//   text/rt.h        the runtime, which is copied beside every program
 #ifndef DV_EMIT_H
 #define DV_EMIT_H
 #include "base/text.h"

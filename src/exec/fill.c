@@ -1,5 +1,6 @@
+// Made-up inputs; exec.h says which values they have.
 #include "base/math.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <math.h>
 
 // SplitMix64's finisher: every bit of the input moves every bit of the output.

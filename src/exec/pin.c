@@ -1,10 +1,10 @@
-// Which core a thread runs on, through hwloc: threads that wander take their
-// caches' contents along too late.
+// Threads on cores; pin.h says what for.
 //
 // hwloc allocates a set whenever a thread is bound, and a run must allocate
 // nothing: on Linux its sets are turned into the system's when they are made.
 #define _GNU_SOURCE // sched_setaffinity
-#include "exec/state.h"
+#include "exec/pin.h"
+#include "base/mem.h"
 #include "target/host.h"
 #include <errno.h>
 #include <hwloc.h>

@@ -1,5 +1,6 @@
+// The rates of the machine; exec.h says which.
 #define _POSIX_C_SOURCE 200809L // clock_gettime
-#include "exec/rate.h"
+#include "exec/exec.h"
 #include "base/fork.h"
 #include "base/mem.h"
 #include "jit/peak.h"

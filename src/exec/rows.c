@@ -1,18 +1,448 @@
 // Groups in rows; rows.h says what that is.
 //
-// Statements are cut into units. A unit is one kernel: of one statement, or of
+// First the ops of the group are put in terms of rows, and small temporaries
+// are inlined where they are read. The ops that remain are the statements,
+// which are cut into units. A unit is one kernel: of one statement, or of
 // several side by side. In step t, one unit after the other runs its statements
 // on row t - delay of each, so that what a statement needs was there before.
 #include "exec/rows.h"
 #include "base/math.h"
 #include <stdlib.h>
 
+enum {
+    MAX_OPS = 16,   // of a group that is run in rows
+    MAX_LEVELS = 4, // variables that go over rows: x[h,i,j] has those of h, i
+    MAX_INLINED = 2 // operations of a temporary that is inlined
+};
 // Kernels of rows shorter than this are called too often.
 enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
+// The variables of an op that go over rows, outermost first; all ops of a group
+// have as many, with the same ranges.
+typedef struct row_vars {
+    int32_t n, v[MAX_LEVELS];
+} row_vars;
+
+static int has_var(const row_vars *x, int v)
+{
+    for (int k = 0; k < x->n; k++)
+        if (x->v[k] == v)
+            return 1;
+    return 0;
+}
+
+typedef struct inliner {
+    const dv_rows_how *how;
+    const dv_program *p;
+    dv_arena *arena;
+    dv_op *ops; // of the group, rewritten as far as `n`
+    int32_t n;
+    int failed;
+} inliner;
+
+// -- Which ops ---------------------------------------------------------------
+
+// The one variable of an op that its tiles cut, or -1.
+static int32_t cut_var(const dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int32_t found = -1;
+    for (int v = 0; v < o->n_vars; v++) {
+        if (plan->slices[op][v] >= o->vars[v].end - o->vars[v].begin)
+            continue;
+        if (found >= 0 || o->vars[v].reduce)
+            return -1;
+        found = v;
+    }
+    return found;
+}
+
+// The dim of an access that is variable v and nothing else, on which no other
+// dim depends; -1: there is none.
+static int dim_of(const dv_op *o, const dv_access *a, int32_t v)
+{
+    int found = -1;
+    for (int d = 0; d < a->n_dims; d++) {
+        const dv_index *x = &a->index[d];
+        if (x->via >= 0)
+            return -1;
+        if (x->coef[v] == 0)
+            continue;
+        for (int k = 0; k < o->n_vars; k++)
+            if (x->coef[k] != (k == v))
+                return -1;
+        if (found >= 0)
+            return -1;
+        found = d;
+    }
+    return found;
+}
+
+static int32_t writer_of(const inliner *f, int32_t tensor, int32_t before)
+{
+    for (int32_t i = before - 1; i >= 0; i--)
+        if (f->ops[i].write.tensor == tensor)
+            return i;
+    return -1;
+}
+
+// Do ops i and w, which writes what i reads through `a`, mean the same row by
+// number k of their variables?
+static int same_row(const inliner *f, const row_vars *row, int32_t i, int32_t w,
+                    const dv_access *a, int k)
+{
+    const dv_access *b = &f->ops[w].write;
+    int d = dim_of(&f->ops[i], a, row[i].v[k]);
+    int e = dim_of(&f->ops[w], b, row[w].v[k]);
+    return d >= 0 && d == e && a->index[d].base == b->index[e].base;
+}
+
+// Does op number i need of earlier ones what they write in the same row, and
+// write what none of them touches?
+static int row_by_row(const inliner *f, const row_vars *row, int32_t i)
+{
+    const dv_op *o = &f->ops[i];
+    if (o->update || o->is_extern)
+        return 0;
+    for (int k = 0; k < row[i].n; k++)
+        if (dim_of(o, &o->write, row[i].v[k]) < 0)
+            return 0;
+    for (int32_t k = 0; k < i; k++)
+        for (int r = 0; r <= f->ops[k].n_reads; r++) {
+            const dv_access *a =
+                r < f->ops[k].n_reads ? &f->ops[k].reads[r] : &f->ops[k].write;
+            if (a->tensor == o->write.tensor)
+                return 0;
+        }
+    for (int r = 0; r < o->n_reads; r++) {
+        const dv_access *a = &o->reads[r];
+        int32_t w = writer_of(f, a->tensor, i);
+        if (dv_access_is_indirect(a) || a->tensor == o->write.tensor)
+            return 0;
+        for (int k = 0; w >= 0 && k < row[i].n; k++)
+            if (!same_row(f, row, i, w, a, k))
+                return 0;
+    }
+    return 1;
+}
+
+// -- Inlining temporaries ----------------------------------------------------
+
+enum { EXPENSIVE = 100 };
+
+// Operations of an expression; EXPENSIVE where one is not quick, or would be
+// computed in another way elsewhere: a division by what is steady.
+static int cost_of(const dv_expr *e)
+{
+    int n = e->kind == DV_EXPR_APPLY;
+    if (e->kind == DV_EXPR_REDUCE ||
+        (e->kind == DV_EXPR_APPLY && e->fn != DV_FN_ADD && e->fn != DV_FN_SUB &&
+         e->fn != DV_FN_MUL && e->fn != DV_FN_NEG &&
+         !(e->fn == DV_FN_DIV && e->arg[1]->kind == DV_EXPR_CONST)))
+        return EXPENSIVE;
+    for (int i = 0; i < e->n_args && n < EXPENSIVE; i++)
+        n += cost_of(e->arg[i]);
+    return n;
+}
+
+// Is what op w writes stored as it was computed?
+static int is_stored_whole(const inliner *f, const dv_op *o)
+{
+    const dv_tensor *t = &f->p->tensors[o->write.tensor];
+    dv_compute in = dv_op_compute(f->p, o);
+    return (in == DV_IN_F32 && t->dtype == DV_F32) ||
+           (in == DV_IN_F64 && t->dtype == DV_F64);
+}
+
+static int reads(const dv_op *o, int32_t tensor)
+{
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            return 1;
+    return 0;
+}
+
+// Do only later ops of the group read it, in the same type?
+static int is_own(const inliner *f, int32_t w)
+{
+    const dv_op *o = &f->ops[w], *all = f->p->ops;
+    int32_t first = f->how->group->first_op, t = o->write.tensor, found = 0;
+    if (f->p->tensors[t].is_input || f->p->tensors[t].is_output)
+        return 0;
+    for (int32_t i = 0; i < f->p->n_ops; i++) {
+        int here = i > first + w && i < f->how->group->end_op;
+        if ((i != first + w && all[i].write.tensor == t) ||
+            (reads(&all[i], t) &&
+             (!here || dv_op_compute(f->p, &all[i]) != dv_op_compute(f->p, o))))
+            return 0;
+        found |= reads(&all[i], t);
+    }
+    return found;
+}
+
+// Each dim written is a variable of its own: what is read says which point.
+static int is_map(const dv_op *o)
+{
+    uint32_t seen = 0;
+    for (int d = 0; d < o->write.n_dims; d++) {
+        int n = 0;
+        for (int v = 0; v < o->n_vars; v++) {
+            if (!o->write.index[d].coef[v])
+                continue;
+            if (o->write.index[d].coef[v] != 1 || n++ || (seen >> v & 1))
+                return 0;
+            seen |= 1u << v;
+        }
+    }
+    return seen == dv_all_vars(o);
+}
+
+// A product may be added to a sum without being rounded first; one that is
+// stored is rounded.
+static int may_inline(const inliner *f, int32_t w)
+{
+    const dv_op *o = &f->ops[w];
+    int product = o->body->kind == DV_EXPR_APPLY && o->body->fn == DV_FN_MUL;
+    return !product && cost_of(o->body) <= MAX_INLINED &&
+           o->n_reads <= MAX_INLINED + 1 && is_map(o) &&
+           is_stored_whole(f, o) && is_own(f, w);
+}
+
+// What op w reads through `a` at the point that wrote what `from` reads: the
+// access in variables of op `o`.
+static int compose(inliner *f, dv_access *out, const dv_access *a,
+                   const dv_op *w, const dv_op *o, const dv_access *from)
+{
+    dv_index *x = DV_NEW(f->arena, dv_index, a->n_dims + 1);
+    *out = *a;
+    out->index = x;
+    for (int d = 0; x && d < a->n_dims; d++) {
+        int64_t *coef = DV_NEW(f->arena, int64_t, o->n_vars + 1);
+        if (!coef)
+            return 0;
+        x[d] = (dv_index){.base = a->index[d].base, .coef = coef, .via = -1};
+        for (int e = 0; e < from->n_dims; e++)
+            for (int v = 0; v < w->n_vars; v++) {
+                int64_t by = a->index[d].coef[v];
+                if (!w->write.index[e].coef[v] || !by)
+                    continue;
+                x[d].base +=
+                    by * (from->index[e].base - w->write.index[e].base);
+                for (int k = 0; k < o->n_vars; k++)
+                    coef[k] += by * from->index[e].coef[k];
+            }
+    }
+    return x != NULL;
+}
+
+// The number of a read in `o`, added where it is not there yet.
+static int32_t add_read(dv_op *o, dv_access *reads, const dv_access *a)
+{
+    for (int32_t r = 0; r < o->n_reads; r++)
+        if (dv_access_equal(o, &reads[r], a))
+            return r;
+    reads[o->n_reads] = *a;
+    return o->n_reads++;
+}
+
+// A copy of an expression, reads renumbered; or those of them that `with` has
+// another expression for are that.
+static const dv_expr *copy(inliner *f, const dv_expr *e, const int32_t *number,
+                           const dv_expr *const *with)
+{
+    if (e->kind == DV_EXPR_READ && with && with[e->read])
+        return with[e->read];
+    dv_expr *x = DV_NEW(f->arena, dv_expr, 1);
+    if (!x) {
+        f->failed = 1;
+        return e;
+    }
+    *x = *e;
+    if (e->kind == DV_EXPR_READ)
+        x->read = number[e->read];
+    for (int i = 0; i < e->n_args && !f->failed; i++)
+        x->arg[i] = copy(f, e->arg[i], number, with);
+    return x;
+}
+
+// The body of op w, for what op `o` reads through `from`.
+static const dv_expr *inlined_body(inliner *f, const dv_op *w, dv_op *o,
+                                   dv_access *reads, const dv_access *from)
+{
+    int32_t number[MAX_INLINED + 1];
+    for (int r = 0; r < w->n_reads && !f->failed; r++) {
+        dv_access a;
+        if (!compose(f, &a, &w->reads[r], w, o, from))
+            f->failed = 1;
+        else
+            number[r] = add_read(o, reads, &a);
+    }
+    return f->failed ? w->body : copy(f, w->body, number, NULL);
+}
+
+// Op i with inlined bodies in the place of reads.
+static void rewrite(inliner *f, const uint8_t *inlined, int32_t i)
+{
+    dv_op *o = &f->ops[i], was = *o;
+    size_t n = (size_t)was.n_reads, any = 0;
+    for (int r = 0; r < was.n_reads; r++) {
+        int32_t w = writer_of(f, was.reads[r].tensor, i);
+        any += w >= 0 && inlined[w];
+    }
+    if (!any)
+        return;
+    dv_access *reads = DV_NEW(f->arena, dv_access, n + any * (MAX_INLINED + 1));
+    int32_t *number = DV_NEW(f->arena, int32_t, n);
+    const dv_expr **with = DV_NEW(f->arena, const dv_expr *, n);
+    if (!reads || !number || !with) {
+        f->failed = 1;
+        return;
+    }
+    o->n_reads = 0;
+    for (int r = 0; r < was.n_reads && !f->failed; r++) {
+        int32_t w = writer_of(f, was.reads[r].tensor, i);
+        if (w >= 0 && inlined[w])
+            with[r] = inlined_body(f, &f->ops[w], o, reads, &was.reads[r]);
+        else
+            number[r] = add_read(o, reads, &was.reads[r]);
+    }
+    o->reads = reads;
+    o->body = f->failed ? was.body : copy(f, was.body, number, with);
+}
+
+// -- All of a group ----------------------------------------------------------
+
+// The one variable that tiles cut, or the first where there is one tile.
+static row_vars pick_row(const inliner *f, int32_t i)
+{
+    const dv_plan *plan = f->how->plan;
+    int32_t op = f->how->group->first_op + i;
+    int32_t v = f->ops[i].n_vars && !f->ops[i].vars[0].reduce ? 0 : -1;
+    if (f->how->group->n_tiles > 1)
+        v = cut_var(plan, op);
+    return (row_vars){v >= 0, {v}};
+}
+
+// The first n, or as many as there are.
+static row_vars pick_rows(const dv_op *o, int n)
+{
+    row_vars x = {0, {0}};
+    for (; x.n < n && x.n < o->n_vars && !o->vars[x.n].reduce; x.n++)
+        x.v[x.n] = x.n;
+    return x;
+}
+
+// Variables in front of the one along the row: as many as a reducer leaves.
+static int count_rows(const inliner *f)
+{
+    int n = 0;
+    for (int32_t i = 0; i < f->n; i++) {
+        int left = 0;
+        while (left < f->ops[i].n_vars && !f->ops[i].vars[left].reduce)
+            left++;
+        if (left < f->ops[i].n_vars)
+            return left;
+        n = left > n ? left : n;
+    }
+    return n - 1;
+}
+
+// Are tiles rows one after the other: points of the outer variables, then some
+// of one, then all of those further in?
+static int in_order(const inliner *f, const row_vars *row)
+{
+    const dv_op *o = &f->ops[0];
+    const int64_t *slices = f->how->plan->slices[f->how->group->first_op];
+    int k = 0;
+    while (k < row->n && slices[row->v[k]] == 1)
+        k++;
+    while (++k < row->n)
+        if (slices[row->v[k]] <
+            o->vars[row->v[k]].end - o->vars[row->v[k]].begin)
+            return 0;
+    return 1;
+}
+
+static int same_range(const inliner *f, const row_vars *row, int32_t i)
+{
+    int64_t *const *slices = f->how->plan->slices + f->how->group->first_op;
+    for (int k = 0; k < row[0].n; k++) {
+        int v = row[i].v[k], w = row[0].v[k];
+        if (f->ops[i].vars[v].begin != f->ops[0].vars[w].begin ||
+            f->ops[i].vars[v].end != f->ops[0].vars[w].end ||
+            slices[i][v] != slices[0][w])
+            return 0;
+    }
+    return 1;
+}
+
+// Are rows whole in tiles: is no other variable cut?
+static int is_whole(const inliner *f, const row_vars *row, int32_t i)
+{
+    const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];
+    for (int v = 0; v < f->ops[i].n_vars; v++)
+        if (!has_var(&row[i], v) &&
+            slices[v] < f->ops[i].vars[v].end - f->ops[i].vars[v].begin)
+            return 0;
+    return 1;
+}
+
+// The same rows in all ops, and nothing but the same row needed of others. With
+// `many`, rows of several variables.
+static int all_in_rows(const inliner *f, row_vars *row, int many)
+{
+    int n = many ? count_rows(f) : 1;
+    if (many && (n < 2 || n > MAX_LEVELS))
+        return 0;
+    for (int32_t i = 0; i < f->n; i++) {
+        row[i] = many ? pick_rows(&f->ops[i], n) : pick_row(f, i);
+        if (row[i].n != n || !is_whole(f, row, i) || !same_range(f, row, i) ||
+            !row_by_row(f, row, i))
+            return 0;
+    }
+    return 1;
+}
+
+// The ops of the group as they are run, in order: those whose tensor is
+// computed where it is read are left out. *n is 0 where they cannot be taken
+// row by row; row[i] are op i's variables, *first those of the group's first.
+// *even: tiles are rows that follow each other. 0: out of memory.
+static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
+                      row_vars *row, row_vars *first, int *even, int32_t *n)
+{
+    const dv_group *g = how->group;
+    inliner f = {.how = how, .p = how->plan->ops, .arena = arena};
+    uint8_t inlined[MAX_OPS] = {0};
+    *n = 0;
+    f.n = g->end_op - g->first_op;
+    if (f.n < 2 || f.n > MAX_OPS)
+        return 1;
+    *ops = f.ops = DV_NEW(arena, dv_op, f.n);
+    if (!f.ops)
+        return 0;
+    for (int32_t i = 0; i < f.n; i++)
+        f.ops[i] = f.p->ops[g->first_op + i];
+    if (!all_in_rows(&f, row, 1) && !all_in_rows(&f, row, 0))
+        return 1;
+    *first = row[0];
+    *even = in_order(&f, row);
+    for (int32_t i = 0; i < f.n && !f.failed; i++) {
+        rewrite(&f, inlined, i);
+        inlined[i] = (uint8_t)may_inline(&f, i);
+    }
+    for (int32_t i = 0; i < f.n; i++)
+        if (!inlined[i]) {
+            f.ops[*n] = f.ops[i];
+            row[(*n)++] = row[i];
+        }
+    return !f.failed;
+}
+
+// -- Statements --------------------------------------------------------------
+
 typedef struct statement {
     const dv_op *op;
-    dv_rows_vars rows;
+    row_vars rows;
     int32_t row, unit; // row: the innermost of them
     int64_t delay;     // rows
     dv_vec_fn alone;   // its own kernel
@@ -33,13 +463,13 @@ typedef struct unit {
 struct dv_rows {
     const dv_plan *plan;
     int32_t op; // that tells the rows of a tile
-    dv_rows_vars rows;
+    row_vars rows;
     int even; // tiles are rows one step from each other
     int32_t n, n_units;
     int64_t last; // the greatest delay
     int across;   // the edges of tiles are of no account
-    statement s[DV_ROWS_MAX];
-    unit units[DV_ROWS_MAX];
+    statement s[MAX_OPS];
+    unit units[MAX_OPS];
 };
 
 typedef struct maker {
@@ -48,8 +478,6 @@ typedef struct maker {
     dv_arena *arena;
     dv_rows *r;
 } maker;
-
-// -- Statements --------------------------------------------------------------
 
 static int64_t length(const dv_op *o, int v)
 {
@@ -85,7 +513,7 @@ static int set_operands(maker *m, statement *s, const dv_kernel *k,
         step[i] = f->coef[s->row] * es;
         base[i] = f->base * es;
         for (int v = 0; v < o->n_vars; v++)
-            if (!dv_rows_has(&s->rows, v))
+            if (!has_var(&s->rows, v))
                 base[i] += f->coef[v] * o->vars[v].begin * es;
         for (int l = 0; l + 1 < s->rows.n; l++) {
             int v = s->rows.v[l], w = s->rows.v[l + 1];
@@ -142,14 +570,14 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
     // One element at a time, it would divide, and round otherwise than alone.
     if (once && divides_by_invariant(o, o->body, look.inner))
         return DV_OK;
-    if (!once && dv_rows_has(&s->rows, look.inner))
+    if (!once && has_var(&s->rows, look.inner))
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
         look.shape->n_operands != o->n_reads + 1) // a window
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
-        if (!dv_rows_has(&s->rows, i) && i != look.inner && length(o, i) != 1)
+        if (!has_var(&s->rows, i) && i != look.inner && length(o, i) != 1)
             return DV_OK;
     s->n = once ? 1 : length(o, look.inner);
     s->shape = *look.shape;
@@ -307,12 +735,12 @@ static int worth_it(const maker *m)
 dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
                          dv_arena *arena, dv_diag *diag)
 {
-    dv_rows_vars row[DV_ROWS_MAX], first;
+    row_vars row[MAX_OPS], first;
     int32_t n;
     int even;
     dv_op *ops = NULL;
     *out = NULL;
-    if (!dv_rows_fold(how, arena, &ops, row, &first, &even, &n))
+    if (!inline_ops(how, arena, &ops, row, &first, &even, &n))
         return dv_nomem(diag);
     if (n < 2)
         return DV_OK;
@@ -437,7 +865,7 @@ static int64_t number(const dv_rows *r, const int64_t *at)
 // One tile, point by point.
 static void run_points(const dv_rows *r, void *const *data, const dv_tile *t)
 {
-    int64_t at[DV_ROWS_LEVELS];
+    int64_t at[MAX_LEVELS];
     int32_t last = r->rows.n - 1, k = 0;
     stretch x = {data, at, t->begin[r->rows.v[last]], t->end[r->rows.v[last]]};
     for (int32_t i = 0; i < last; i++)

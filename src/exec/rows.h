@@ -17,11 +17,6 @@
 #include "exec/vec_op.h"
 
 typedef struct dv_rows dv_rows;
-enum {
-    DV_ROWS_MAX = 16, // ops of a group that is run in rows
-    DV_ROWS_LEVELS =
-        4 // variables that go over rows: x[h,i,j] has those of h, i
-};
 
 // What to make it from. Arrays are borrowed; `strides` as dv_kernel_init has
 // it.
@@ -40,28 +35,4 @@ dv_status dv_rows_create(dv_rows **out, const dv_rows_how *how, dv_jit *jit,
 void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n);
 // May tiles be run as one? Not where a thread has but one tile of a temporary.
 int dv_rows_across(const dv_rows *r);
-
-// -- Inside: statements (rows_fold.c)
-// ------------------------------------------
-
-// The variables of an op that go over rows, outermost first; all ops of a group
-// have as many, with the same ranges.
-typedef struct dv_rows_vars {
-    int32_t n, v[DV_ROWS_LEVELS];
-} dv_rows_vars;
-
-static inline int dv_rows_has(const dv_rows_vars *x, int v)
-{
-    for (int k = 0; k < x->n; k++)
-        if (x->v[k] == v)
-            return 1;
-    return 0;
-}
-
-// The ops of the group as they are run, in order: those whose tensor is
-// computed where it is read are left out. *n is 0 where they cannot be taken
-// row by row; row[i] are op i's variables, *first those of the group's first.
-// *even: tiles are rows that follow each other. 0: out of memory.
-int dv_rows_fold(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
-                 dv_rows_vars *row, dv_rows_vars *first, int *even, int32_t *n);
 #endif

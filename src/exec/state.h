@@ -1,8 +1,9 @@
-// Inside run/: an exec and its threads.
-#ifndef DV_EXEC_IN_H
-#define DV_EXEC_IN_H
+// Private to exec.c, threads.c, prepare.c and local.c: an exec and its threads.
+#ifndef DV_EXEC_STATE_H
+#define DV_EXEC_STATE_H
 #include "grid/queue.h"
 #include "plan/tiles.h"
+#include "exec/pin.h"
 #include "exec/product.h"
 #include "exec/rows.h"
 #include "sim/sim.h"
@@ -76,7 +77,7 @@ struct dv_exec {
     int32_t n_workers;
     unsigned char *parts; // accumulators of sums in parts, by tile; owned
     int64_t part_bytes;   // of one tile
-    struct dv_pins *pins; // owned; NULL: threads run where they like
+    dv_pins *pins;        // owned; NULL: threads run where they like
     dv_queue queue;       // of the group at hand; owned
     atomic_int failed, arrived, round;
     dv_progress progress;
@@ -95,17 +96,4 @@ int dv_group_in_parts(const dv_plan *plan, int32_t group);
 dv_status dv_crew_create(dv_exec *x, dv_diag *diag);
 void dv_crew_destroy(dv_exec *x);
 dv_status dv_crew_run(dv_exec *x, dv_diag *diag);
-
-// -- Where threads run (pin.c) ---------------------------------------------
-
-typedef struct dv_pins dv_pins;
-// Cores this process may use, one for each of n threads; *out is NULL when
-// there are fewer, or hwloc cannot tell: threads then run where the system
-// likes. 0 when out of memory.
-int dv_pins_create(dv_pins **out, int32_t n);
-void dv_pins_destroy(dv_pins *p);
-// Bind the calling thread to core number i; the first one of a run is the
-// user's and is let go afterwards.
-void dv_pin(dv_pins *p, int32_t i);
-void dv_unpin(dv_pins *p);
 #endif

@@ -1,12 +1,65 @@
-// Ops as calls of vector kernels; vec_op.h says how.
-#include "jit/host.h"
-#include "exec/vec_op_in.h"
+// Ops as calls of vector kernels; vec_op.h says how. GNU C has a builtin for
+// prefetching.
+#include "exec/vec_op.h"
+#include "base/dtype.h"
+#include "base/math.h"
 #include "exec/vec_range.h"
+#include "jit/host.h"
 #include <stdlib.h>
 
 // A long column is taken so many rows at a time, all columns before the next:
 // more rows at once would be more pages than the machine follows.
 enum { CHUNK = 8, LONG = 4 * CHUNK, WIDE = 64 };
+enum { SCRATCH = 2048 }; // accumulators that a run keeps for itself
+
+// A block is so high and wide, or of the other size where less is left; what is
+// less than that is left to the op as it is.
+enum { BLOCK = 32, SMALL = 8, SIZES = 2 };
+enum { MOST_TRANSPOSED = 4, MOST_BYTES = 4 }; // operands, bytes of an element
+enum { BLOCK_BYTES = BLOCK * BLOCK * MOST_BYTES };
+static const int sizes[SIZES] = {BLOCK, SMALL};
+
+// Moves that transpose the blocks of some reads, and the kernel of a block.
+typedef struct transpose {
+    int32_t row, col; // variables: results along col are neighbours
+    int32_t n_transposed, operand[MOST_TRANSPOSED];
+    dv_move_fn move[MOST_TRANSPOSED][SIZES][SIZES]; // of rows, of columns
+    dv_vec_fn run; // NULL: a move is all, into the result
+} transpose;
+
+enum { NEW_ACC, OLD_ACC };
+enum { FINISHED, UNFINISHED };
+
+// Elements of an operand are so many bytes farther for each unit of what a
+// read finds.
+typedef struct vec_index {
+    int32_t operand, via;
+    int64_t apart;
+    dv_dtype dtype; // of the index
+} vec_index;
+
+struct dv_vec_op {
+    int32_t n_vars, n_operands;
+    int32_t inner, outer; // variables; -1: a loop of one step
+    uint8_t reduce;       // dv_vec_reduce
+    int32_t acc_bytes;
+    // The other variables, the last one innermost.
+    int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
+    int32_t n_written, n_reduced;
+    int64_t chunk; // rows of a call; 0: all
+    // Both loops are one when the inner has so many steps; 0: never.
+    int64_t fuse;
+    // Operands are reads, then the write; of a window they are its points'.
+    int32_t *read;
+    int64_t *base, *step; // bytes; step[operand * n_vars + var]
+    dv_vec_fn call[2][2]; // [OLD_ACC][UNFINISHED]
+    dv_vec_shape shape;
+    vec_index *indices;
+    int32_t n_indices;
+    const char *looks;    // what for; NULL: it is not looked at before
+    int blocks;           // a read is transposed
+    transpose *transpose; // NULL: where the elements are, none is
+};
 
 // -- Expressions -------------------------------------------------------------
 
@@ -168,7 +221,9 @@ static int64_t length(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin;
 }
 
-int64_t dv_vec_op_step(const dv_vec_how *how, int access, int v)
+// How far apart elements are along a variable, in tensors that lie as the
+// program has them; access n_reads is the write.
+static int64_t access_step(const dv_vec_how *how, int access, int v)
 {
     const dv_op *op = how->op;
     return dv_access_step(
@@ -184,11 +239,10 @@ static double badness(const maker *m, int v)
     double sum = 1;
     int reduces = dv_op_reduce(op) && !m->points;
     for (int i = 0; i < op->n_reads + !reduces; i++) {
-        int64_t apart = dv_vec_op_step(how, i, v);
+        int64_t apart = access_step(how, i, v);
         sum += apart == 0 ? 0 : apart == 1 ? 1 : 6;
     }
-    if (reduces && !op->vars[v].reduce &&
-        dv_vec_op_step(how, op->n_reads, v) != 1)
+    if (reduces && !op->vars[v].reduce && access_step(how, op->n_reads, v) != 1)
         sum += 1;
     int64_t n = length(op, v);
     return n < 16 ? sum * (1 + 16 / (double)n) : sum;
@@ -201,7 +255,7 @@ static int steers(const dv_vec_how *how, int v)
     for (int i = 0; i < op->n_reads; i++)
         for (int d = 0; d < op->reads[i].n_dims; d++) {
             int via = op->reads[i].index[d].via;
-            if (via >= 0 && dv_vec_op_step(how, via, v))
+            if (via >= 0 && access_step(how, via, v))
                 return 1;
         }
     return 0;
@@ -293,6 +347,151 @@ static int64_t ahead_of(const dv_vec_how *how, int read)
         ahead = how->reads[read].coef[v] * len;
     }
     return llabs(ahead) <= DV_VEC_MAX_STRIDE ? ahead : 0;
+}
+
+// -- Transposed reads --------------------------------------------------------
+
+// The length of a full block along a variable.
+static int64_t widest(const dv_vec_how *how, int v)
+{
+    return dv_min_i64(length(how->op, v), BLOCK);
+}
+
+static int is_copy(const dv_vec_how *how)
+{
+    const dv_op *op = how->op;
+    return op->body->kind == DV_EXPR_READ &&
+           how->p->tensors[op->reads[op->body->read].tensor].dtype ==
+               how->p->tensors[op->write.tensor].dtype;
+}
+
+// Does a read of these steps go by one along the row, and from block to block
+// along the column?
+static int across(const dv_vec_how *how, int read, int64_t along_row,
+                  int64_t along_col, int row)
+{
+    dv_dtype t = how->p->tensors[how->op->reads[read].tensor].dtype;
+    return along_row == 1 && along_col >= widest(how, row) &&
+           along_col <= DV_VEC_MAX_STRIDE &&
+           (is_copy(how) || dv_dtype_get(t)->size_bytes <= MOST_BYTES);
+}
+
+// Does any read lie across, as the program has it?
+static int any_across(const dv_vec_how *how, int row, int col)
+{
+    for (int i = 0; i < how->op->n_reads; i++)
+        if (across(how, i, access_step(how, i, row), access_step(how, i, col),
+                   row))
+            return 1;
+    return 0;
+}
+
+// The variables of blocks: results along `col` are neighbours, what is read
+// across along `row`. The op's loops are these, in all of it, whether its
+// elements lie so that blocks can be transposed or not. 0: there are none.
+static int find_block_loops(const dv_vec_how *how, int32_t *row, int32_t *col)
+{
+    const dv_op *op = how->op;
+    int32_t c = -1;
+    if (dv_op_reduce(op))
+        return 0;
+    for (int v = 0; v < op->n_vars; v++)
+        if (access_step(how, op->n_reads, v) == 1 &&
+            length(how->op, v) >= SMALL)
+            c = v;
+    for (int v = 0; v < op->n_vars && c >= 0; v++) {
+        int64_t down = access_step(how, op->n_reads, v);
+        if (v == c || length(how->op, v) < SMALL || down < widest(how, c) ||
+            down > DV_VEC_MAX_STRIDE || !any_across(how, v, c))
+            continue;
+        *row = v;
+        *col = c;
+        return 1;
+    }
+    return 0;
+}
+
+// List the reads that are transposed where the elements lie in memory.
+static void list_transposed(transpose *t, const dv_vec_how *how)
+{
+    for (int i = 0; i < how->op->n_reads && t->n_transposed < MOST_TRANSPOSED;
+         i++) {
+        const int64_t *step = how->reads[i].coef;
+        if (across(how, i, step[t->row], step[t->col], t->row))
+            t->operand[t->n_transposed++] = i;
+    }
+}
+
+static dv_status make_moves(transpose *t, const dv_vec_how *how, dv_jit *jit,
+                            dv_diag *diag)
+{
+    for (int k = 0; k < t->n_transposed; k++)
+        for (int r = 0; r < SIZES; r++)
+            for (int c = 0; c < SIZES; c++) {
+                int i = t->operand[k];
+                dv_dtype type = how->p->tensors[how->op->reads[i].tensor].dtype;
+                dv_move_shape s = {
+                    .lds = how->reads[i].coef[t->col],
+                    .ldd = is_copy(how) ? how->write->coef[t->row] : BLOCK,
+                    .rows = sizes[c],
+                    .cols = sizes[r],
+                    .dtype = (uint8_t)type,
+                    .move = DV_MOVE_TRANSPOSE};
+                if (s.rows <= length(how->op, t->col) &&
+                    s.cols <= length(how->op, t->row))
+                    DV_TRY(dv_jit_move(jit, &s, &t->move[k][r][c], diag));
+            }
+    return DV_OK;
+}
+
+// The op's kernel, with other strides.
+static dv_status make_kernel(transpose *t, const dv_vec_op *v,
+                             const dv_vec_how *how, dv_jit *jit,
+                             dv_arena *arena, dv_diag *diag)
+{
+    int32_t n = v->n_operands;
+    dv_vec_shape s = v->shape;
+    dv_vec_operand *o = DV_NEW(arena, dv_vec_operand, n);
+    if (!o)
+        return dv_nomem(diag);
+    for (int32_t i = 0; i < n; i++) {
+        const dv_flat *f = i < n - 1 ? &how->reads[i] : how->write;
+        o[i] = v->shape.operands[i];
+        o[i].inner = f->coef[t->col];
+        o[i].outer = f->coef[t->row];
+        o[i].ahead = 0;
+    }
+    for (int k = 0; k < t->n_transposed; k++) {
+        o[t->operand[k]].inner = 1;
+        o[t->operand[k]].outer = BLOCK;
+    }
+    s.operands = o;
+    return dv_jit_vec(jit, &s, &t->run, diag);
+}
+
+// Make the blocks of an op that has such loops. *out is the arena's; NULL with
+// DV_OK where its elements lie another way, or no move does it.
+static dv_status make_transpose(transpose **out, const dv_vec_op *v,
+                                const dv_vec_how *how, dv_jit *jit,
+                                dv_arena *arena, dv_diag *diag)
+{
+    const int64_t *to = how->write->coef;
+    transpose *t = DV_NEW(arena, transpose, 1);
+    *out = NULL;
+    if (!t)
+        return dv_nomem(diag);
+    t->row = v->outer;
+    t->col = v->inner;
+    list_transposed(t, how);
+    if (!t->n_transposed || to[t->col] != 1 || to[t->row] < widest(how, t->col))
+        return DV_OK;
+    dv_status s = make_moves(t, how, jit, diag);
+    if (s == DV_OK && !is_copy(how))
+        s = make_kernel(t, v, how, jit, arena, diag);
+    if (s == DV_E_LIMIT || s == DV_E_DTYPE)
+        return DV_OK; // strides that do not fit encodings
+    *out = s ? NULL : t;
+    return s;
 }
 
 // -- Making ------------------------------------------------------------------
@@ -396,7 +595,7 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
         for (int d = a->n_dims - 1; d >= 0; d--) {
             int via = a->index[d].via;
             if (via >= 0 && v->indices)
-                v->indices[v->n_indices] = (dv_vec_index){
+                v->indices[v->n_indices] = (vec_index){
                     i, via, apart, tensors[op->reads[via].tensor].dtype};
             v->n_indices += via >= 0;
             apart *= t->shape[d];
@@ -407,7 +606,7 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
 static int set_indices(dv_vec_op *v, maker *m)
 {
     list_indices(v, m->how); // how many
-    v->indices = DV_NEW(m->arena, dv_vec_index, v->n_indices);
+    v->indices = DV_NEW(m->arena, vec_index, v->n_indices);
     if (!v->indices)
         return 0;
     list_indices(v, m->how);
@@ -447,8 +646,8 @@ static int64_t find_fuse(const dv_vec_op *v, const dv_vec_how *how)
     if (v->reduce != DV_VEC_BOTH)
         return 0;
     for (int i = 0; i < v->n_operands; i++) {
-        as[i].inner = dv_vec_op_step(how, i, v->inner);
-        as[i].outer = dv_vec_op_step(how, i, v->outer);
+        as[i].inner = access_step(how, i, v->inner);
+        as[i].outer = access_step(how, i, v->outer);
     }
     return fuse_length(as, v->n_operands) == n ? n : 0;
 }
@@ -475,8 +674,8 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
             shape.to_acc = (uint8_t)un;
             DV_TRY(dv_jit_vec(jit, &shape, &v->call[old][un], diag));
         }
-    return v->turns ? dv_vec_turn_create(&v->turn, v, how, jit, arena, diag)
-                    : DV_OK;
+    return v->blocks ? make_transpose(&v->transpose, v, how, jit, arena, diag)
+                     : DV_OK;
 }
 
 // Operations of an expression, about; the long functions are many each.
@@ -515,8 +714,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         return dv_nomem(diag);
     v->n_vars = op->n_vars;
     m->points = (int32_t)points_of(m);
-    v->turns = !gathers(op) && dv_vec_turn_loops(m->how, &v->outer, &v->inner);
-    if (!v->turns) {
+    v->blocks = !gathers(op) && find_block_loops(m->how, &v->outer, &v->inner);
+    if (!v->blocks) {
         v->inner = pick_inner(m);
         v->outer = pick_outer(m, v->inner);
     }
@@ -564,4 +763,375 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     m.shape.compute = (uint8_t)compute;
     dv_status s = make(out, &m, jit, diag);
     return s == DV_E_LIMIT ? DV_OK : s; // too long for one kernel
+}
+
+const char *dv_vec_op_looks(const dv_vec_op *v)
+{
+    return v->looks;
+}
+
+void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out)
+{
+    *out = (dv_vec_look){&v->shape, v->inner, v->outer, v->reduce,
+                         v->call[NEW_ACC][FINISHED]};
+}
+
+// -- Accumulators ------------------------------------------------------------
+
+int64_t dv_vec_op_acc_bytes(const dv_vec_op *v)
+{
+    return v->acc_bytes;
+}
+
+void dv_vec_op_add(const dv_vec_op *v, const dv_kernel *k, void *acc,
+                   const void *x, int64_t n)
+{
+    int32_t *to = acc;
+    const int32_t *from = x;
+    if (v->shape.compute != DV_I32) {
+        dv_strips_add(k, acc, x, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t a = (uint32_t)to[i], b = (uint32_t)from[i];
+        switch ((dv_reducer)v->shape.reducer) {
+        case DV_RED_SUM:
+        case DV_RED_MEAN:
+            to[i] = (int32_t)(a + b);
+            break;
+        case DV_RED_PROD:
+            to[i] = (int32_t)(a * b);
+            break;
+        case DV_RED_MAX:
+            to[i] = from[i] > to[i] ? from[i] : to[i];
+            break;
+        case DV_RED_MIN:
+            to[i] = from[i] < to[i] ? from[i] : to[i];
+            break;
+        }
+    }
+}
+
+void dv_vec_op_acc_steps(const dv_vec_op *v, const int64_t *begin,
+                         const int64_t *end, int64_t *steps)
+{
+    int32_t along = v->reduce == DV_VEC_OUTER   ? v->inner
+                    : v->reduce == DV_VEC_INNER ? v->outer
+                                                : -1;
+    int64_t n = 1;
+    for (int k = 0; k < v->n_vars; k++)
+        steps[k] = 0;
+    if (along >= 0) {
+        steps[along] = 1;
+        n = end[along] - begin[along];
+    }
+    for (int k = v->n_written - 1; k >= 0; k--) {
+        int32_t x = v->written[k];
+        steps[x] = n;
+        n *= end[x] - begin[x];
+    }
+}
+
+// -- Calls -------------------------------------------------------------------
+
+typedef struct runner {
+    const dv_vec_op *v;
+    const int64_t *begin, *end;
+    int64_t point[DV_MAX_VARS];
+    int64_t rows, n;
+    char *at[DV_VEC_MAX_OPERANDS];
+} runner;
+
+static void advance(runner *r, int var, int64_t by)
+{
+    const dv_vec_op *v = r->v;
+    for (int i = 0; i < v->n_operands; i++)
+        r->at[i] += by * v->step[i * v->n_vars + var];
+}
+
+// Step to the next point of some variables; 0 after the last, back at the
+// first.
+static int next_point(runner *r, const int32_t *vars, int n)
+{
+    for (int k = n - 1; k >= 0; k--) {
+        int x = vars[k];
+        if (++r->point[x] < r->end[x]) {
+            advance(r, x, 1);
+            return 1;
+        }
+        advance(r, x, r->begin[x] - r->end[x] + 1);
+        r->point[x] = r->begin[x];
+    }
+    return 0;
+}
+
+// Where an operand is at this point, or at the next one along `var`.
+static char *found_at(const runner *r, int32_t operand, int var, int next)
+{
+    const dv_vec_op *v = r->v;
+    char *p = r->at[operand] + next * v->step[operand * v->n_vars + var];
+    for (int i = 0; i < v->n_indices; i++) {
+        const vec_index *x = &v->indices[i];
+        const char *at =
+            r->at[x->via] + next * v->step[x->via * v->n_vars + var];
+        if (x->operand == operand)
+            p += dv_index_at(x->dtype, at, 0) * x->apart;
+    }
+    return p;
+}
+
+// Nobody but us knows where the next row is that an index finds: it is asked
+// for while this one is computed.
+static void ask_next(const runner *r, const int32_t *vars, int n)
+{
+    enum { LINE = 64, MOST_LINES = 32 };
+    const dv_vec_op *v = r->v;
+    int x = n ? vars[n - 1] : -1;
+    if (!n || r->point[x] + 1 >= r->end[x])
+        return;
+    for (int i = 0; i < v->n_indices; i++) {
+        int32_t o = v->indices[i].operand;
+        int64_t bytes = r->n * v->step[o * v->n_vars + v->inner];
+        const char *p = found_at(r, o, x, 1);
+        for (int k = 0; k < MOST_LINES && k * LINE < bytes; k++)
+            __builtin_prefetch(p + k * LINE, 0, 3);
+    }
+}
+
+static void call(runner *r, int old, int un, int64_t rows, int64_t n, void *acc)
+{
+    const dv_vec_op *v = r->v;
+    void *at[DV_VEC_MAX_OPERANDS];
+    for (int i = 0; i < v->n_operands; i++)
+        at[i] = r->at[i];
+    for (int i = 0; i < v->n_indices; i++)
+        at[v->indices[i].operand] = found_at(r, v->indices[i].operand, 0, 0);
+    if (v->fuse && n == v->fuse) {
+        n *= rows;
+        rows = 1;
+    }
+    v->call[old][un](&(dv_vec_args){rows, n, at, acc});
+}
+
+// The same with rows in chunks. Accumulators are there when it takes more than
+// one call.
+static void call_rows(runner *r, int old, int un, int64_t rows, int64_t n,
+                      void *acc)
+{
+    const dv_vec_op *v = r->v;
+    if (!v->chunk || rows <= v->chunk) {
+        call(r, old, un, rows, n, acc);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += v->chunk) {
+        int64_t left = rows - i;
+        int last = left <= v->chunk;
+        call(r, old, last ? un : UNFINISHED, last ? left : v->chunk, n, acc);
+        advance(r, v->outer, last ? left : v->chunk);
+        old = OLD_ACC;
+    }
+    advance(r, v->outer, -rows);
+}
+
+// The points of the reduced variables around the kernel, for `rows` by `n`
+// elements from where the pointers are.
+static void reduce(runner *r, int64_t rows, int64_t n, void *acc)
+{
+    const dv_vec_op *v = r->v;
+    int64_t left = 1;
+    for (int k = 0; k < v->n_reduced; k++)
+        left *= r->end[v->reduced[k]] - r->begin[v->reduced[k]];
+    int old = NEW_ACC;
+    do {
+        if (v->n_indices)
+            ask_next(r, v->reduced, v->n_reduced);
+        call_rows(r, old, --left > 0 ? UNFINISHED : FINISHED, rows, n, acc);
+        old = OLD_ACC;
+    } while (next_point(r, v->reduced, v->n_reduced));
+}
+
+// Accumulators for a piece at a time, where there is more than one call.
+static void reduce_pieces(runner *r)
+{
+    const dv_vec_op *v = r->v;
+    double scratch[SCRATCH];
+    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
+    int var = outer ? v->inner : v->outer;
+    int64_t all = outer ? r->n : both ? 1 : r->rows;
+    for (int64_t from = 0; from < all; from += SCRATCH) {
+        int64_t piece = all - from < SCRATCH ? all - from : SCRATCH;
+        reduce(r, outer || both ? r->rows : piece, outer ? piece : r->n,
+               scratch);
+        if (all > SCRATCH)
+            advance(r, var, piece);
+    }
+    if (all > SCRATCH)
+        advance(r, var, -all);
+}
+
+static void set_out(runner *r, const dv_vec_op *v, void *const *at,
+                    const int64_t *begin, const int64_t *end)
+{
+    r->v = v;
+    r->begin = begin;
+    r->end = end;
+    r->rows = v->outer < 0 ? 1 : end[v->outer] - begin[v->outer];
+    r->n = v->inner < 0 ? 1 : end[v->inner] - begin[v->inner];
+    for (int k = 0; k < v->n_vars; k++)
+        r->point[k] = begin[k];
+    for (int i = 0; i < v->n_operands; i++) {
+        r->at[i] = (char *)at[v->read[i]] + v->base[i];
+        for (int k = 0; k < v->n_vars; k++)
+            r->at[i] += begin[k] * v->step[i * v->n_vars + k];
+    }
+}
+
+// Without transposing anything.
+static void run_plain(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                      const int64_t *end)
+{
+    runner r;
+    set_out(&r, v, at, begin, end);
+    do {
+        if (v->n_indices)
+            ask_next(&r, v->written, v->n_written);
+        if (v->n_reduced || (v->chunk && r.rows > v->chunk))
+            reduce_pieces(&r);
+        else
+            call(&r, NEW_ACC, FINISHED, r.rows, r.n, NULL);
+    } while (next_point(&r, v->written, v->n_written));
+}
+
+// -- Running blocks ----------------------------------------------------------
+
+typedef struct block_runner {
+    const transpose *t;
+    const dv_vec_op *v;
+    void *const *at;
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS]; // of the block at hand
+} block_runner;
+
+static int find_size(int64_t left)
+{
+    return left >= BLOCK ? 0 : left >= SMALL ? 1 : -1;
+}
+
+// Where the block begins in an operand.
+static char *block_at(const block_runner *r, int32_t operand)
+{
+    const dv_vec_op *v = r->v;
+    char *p = (char *)r->at[operand] + v->base[operand];
+    for (int k = 0; k < v->n_vars; k++)
+        p += r->begin[k] * v->step[operand * v->n_vars + k];
+    return p;
+}
+
+// One block of these sizes.
+static void run_block(const block_runner *r, int rows, int cols)
+{
+    const transpose *t = r->t;
+    int32_t n = r->v->n_operands;
+    _Alignas(64) unsigned char buffer[MOST_TRANSPOSED][BLOCK_BYTES];
+    void *at[DV_VEC_MAX_OPERANDS];
+    if (!t->run) {
+        t->move[0][rows][cols](block_at(r, t->operand[0]), block_at(r, n - 1));
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        at[i] = block_at(r, i);
+    for (int k = 0; k < t->n_transposed; k++) {
+        int32_t i = t->operand[k];
+        t->move[k][rows][cols](at[i], buffer[k]);
+        at[i] = buffer[k];
+    }
+    t->run(&(dv_vec_args){sizes[rows], sizes[cols], at, NULL});
+}
+
+// All columns of the rows that are set.
+static void run_columns(block_runner *r, int rows, int64_t begin, int64_t end)
+{
+    int col = r->t->col;
+    for (r->begin[col] = begin; r->begin[col] < end;
+         r->begin[col] = r->end[col]) {
+        int size = rows < 0 ? -1 : find_size(end - r->begin[col]);
+        r->end[col] = size < 0 ? end : r->begin[col] + sizes[size];
+        if (size < 0)
+            run_plain(r->v, r->at, r->begin, r->end);
+        else
+            run_block(r, rows, size);
+    }
+}
+
+// Step to the next point of the variables around blocks; 0 after the last.
+static int next_outer_point(block_runner *r, const int64_t *begin,
+                            const int64_t *end)
+{
+    for (int k = r->v->n_vars - 1; k >= 0; k--) {
+        if (k == r->t->row || k == r->t->col)
+            continue;
+        r->begin[k]++;
+        r->end[k]++;
+        if (r->begin[k] < end[k])
+            return 1;
+        r->begin[k] = begin[k];
+        r->end[k] = begin[k] + 1;
+    }
+    return 0;
+}
+
+// As dv_vec_op_run: whole blocks by moves, and the remainder plainly.
+static void run_blocks(const transpose *t, const dv_vec_op *v, void *const *at,
+                       const int64_t *begin, const int64_t *end)
+{
+    block_runner r = {.t = t, .v = v, .at = at};
+    for (int k = 0; k < v->n_vars; k++) {
+        r.begin[k] = begin[k];
+        r.end[k] = begin[k] + 1;
+    }
+    do {
+        for (int64_t i = begin[t->row]; i < end[t->row]; i = r.end[t->row]) {
+            int rows = find_size(end[t->row] - i);
+            r.begin[t->row] = i;
+            r.end[t->row] = rows < 0 ? end[t->row] : i + sizes[rows];
+            run_columns(&r, rows, begin[t->col], end[t->col]);
+        }
+    } while (next_outer_point(&r, begin, end));
+}
+
+// -- Running -----------------------------------------------------------------
+
+void dv_vec_op_run(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                   const int64_t *end)
+{
+    if (v->transpose)
+        run_blocks(v->transpose, v, at, begin, end);
+    else
+        run_plain(v, at, begin, end);
+}
+
+void dv_vec_op_part(const dv_vec_op *v, void *const *at, const int64_t *begin,
+                    const int64_t *end, int part, void *acc)
+{
+    runner r;
+    set_out(&r, v, at, begin, end);
+    int outer = v->reduce == DV_VEC_OUTER, both = v->reduce == DV_VEC_BOTH;
+    int64_t each = outer ? r.n : both ? 1 : r.rows;
+    char *to = acc;
+    do {
+        if (part == DV_FINISH) {
+            // No steps of what is reduced: only the end.
+            call(&r, OLD_ACC, FINISHED,
+                 outer  ? 0
+                 : both ? 1
+                        : r.rows,
+                 outer ? r.n : 0, to);
+        } else {
+            int old = part == DV_FIRST_PART ? NEW_ACC : OLD_ACC;
+            do {
+                call_rows(&r, old, UNFINISHED, r.rows, r.n, to);
+                old = OLD_ACC;
+            } while (next_point(&r, v->reduced, v->n_reduced));
+        }
+        to += each * v->acc_bytes;
+    } while (next_point(&r, v->written, v->n_written));
 }

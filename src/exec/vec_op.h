@@ -15,6 +15,15 @@
 // A read that goes by an index, t[p[i],j], is one of rows: the index is the
 // same in both loops of a kernel.
 //
+// Where a read is transposed with respect to the result, the op is run in
+// blocks:
+//
+//   y[i,j] = x[j,i] + z[i,j]     blocks of 32 i and 32 j: a move transposes
+//                                that of x into a buffer, and a kernel reads
+//                                it there; of y[i,j] = x[j,i] the move is all
+//
+// Kernels alone would read x one by one, each element from another page.
+//
 // What cannot be done this way: single elements that are found by indices, i64,
 // floats stored into integers other than i8, integers that would not fit 32
 // bits where it matters (vec_range.h), and reads of elements that other points

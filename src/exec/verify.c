@@ -1,9 +1,9 @@
-// Results held against the oracle: see exec/data.h.
+// Results held against the oracle; exec.h says how.
 #include "base/math.h"
 #include "ir/error.h"
 #include "ir/eval.h"
 #include "nest/sums.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <math.h>
 #include <string.h>
 

@@ -17,6 +17,14 @@
 // Invariants: P1 every step of every tile is in exactly one segment; P2 cores
 // are allowed ones, each listed once; P3 argument rows say what segments say;
 // P4 buffers of a core fit its memory. Memory: a grid owns its arena.
+//
+//   grid.[ch]   checks the problem, chooses and assigns tiles, proves P1 to P4
+//   policy.c    computes what every core does under each policy
+//   cores.c     sets of cores and the rectangles that cover them
+//   figures.c   counts steps, panels, bytes and banks
+//   queue.[ch]  hands out tiles at run time, with work stealing
+//   json.c      prints a grid as JSON and as text
+//   pass.c      the pass "grid" and its section of the plan
 #ifndef DV_GRID_H
 #define DV_GRID_H
 #include "base/diag.h"

@@ -1,8 +1,6 @@
 // Groups: which ops run together, tile by tile, and which core runs each tile.
 //
-//   pass.c     the pass "group": one group per op, its tiles dealt to the
-//   cores;
-//              prints and reads the section `groups`
+//   pass.c     the pass "group": one group per op, its tiles dealt to cores
 //   on_core.c  joins ops that pass tensors to each other in scratchpads
 //   cache.c    joins ops that pass tensors to each other in caches
 #ifndef DV_GROUP_H

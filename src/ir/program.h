@@ -14,6 +14,24 @@
 //
 // Memory: everything lives in the program's arena and is immutable once
 // dv_program_* returned it.
+//
+//   program.[ch]    programs as objects: from text, to text, to JSON
+//   json.h          the JSON fields of a program, for other printers
+//   build.[ch]      resolves an AST: params, declarations, repeats
+//   build_op.c      resolves one assignment: expression, types, left side
+//   build_index.c   resolves its names, indices and ranges
+//   verify.c        checks the invariants of a program
+//   info.c          derives what is not stored: kinds, sizes, flops
+//   window.c        recognises reducers over small windows
+//   print.c         prints a program with every number resolved
+//   lower.[ch]      lowers statements to ops of the target's grain
+//   lower_emit.c    makes ops out of parts of an op
+//   lower_sums.c    splits sums of products of three and more factors
+//   lower_flip.c    reverses factors that are read backwards
+//   lower_apart.c   copies windows that advance by more than one
+//   lower_across.c  transposes one side of reducers over pairs of rows
+//   eval.[ch]       the oracle: evaluates a program in plain loops
+//   error.[ch]      bounds on rounding errors
 #ifndef DV_PROGRAM_H
 #define DV_PROGRAM_H
 #include "base/dtype.h"

@@ -8,6 +8,12 @@
 //                           ├ FLOAT 0.5
 //                           └ REDUCE sum [k]
 //                              └ ACCESS a [NAME i, NAME k]
+//
+//   ast.[ch]    the syntax tree, the tables of op.def, equality of trees
+//   op.def      functions and reducers, the only list of them
+//   lexer.[ch]  tokens of programs, target descriptions and plans
+//   parser.c    parses programs by recursive descent
+//   printer.c   prints a tree as canonical text
 #ifndef DV_AST_H
 #define DV_AST_H
 #include "base/diag.h"

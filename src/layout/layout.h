@@ -21,6 +21,13 @@
 // Invariants: L1 the identity above holds for every element, and no two
 // elements share a place; L2 sizes times blocks cover the host extents;
 // L3 bytes are the product of the sizes and the element's device size.
+//
+//   layout.[ch]  makes layouts, finds the place of an element
+//   coords.c     rewrites accesses in device coordinates
+//   stick.[ch]   lists along which dims the operands of an op may have sticks
+//   choose.c     chooses the sticks of all tensors by beam search
+//   insert.c     inserts the moves that the choice needs into the program
+//   pass.c       the pass "layout" and its section of the plan
 #ifndef DV_LAYOUT_H
 #define DV_LAYOUT_H
 #include "plan/plan.h"

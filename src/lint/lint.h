@@ -1,5 +1,12 @@
-// Inside grid/lint*.c: a plan of tiles on cores as its file says it. Nothing of
-// the partitioner is used here: lint judges it.
+// Lint: judges a plan of tiles on cores as its file says it. Nothing of the
+// partitioner (grid/) is used here.
+//
+//   lint.h   private to the folder; the public API is in divvy/divvy.h
+//   lint.c   runs all checks and reports what is wrong
+//   read.c   reads JSON files of divvy and of TileLang's stage B
+//   csv.c    reads tables of arguments as CSV
+//   cores.c  checks cores, the rectangles they are in, and holes
+//   args.c   checks the arguments of cores against their work
 #ifndef DV_LINT_H
 #define DV_LINT_H
 #include "base/diag.h"

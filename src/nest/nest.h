@@ -50,6 +50,31 @@
 //
 // Memory: a nest is a plain value, copied with =. It borrows the text that its
 // positions refer to.
+//
+//   nest.[ch]           tables of the nest, and what follows from its numbers
+//   prim.def            the primitives of kernels
+//   text.c              reads and prints nests
+//   verify.c, rule.def  the rules of a nest, as mini_jit numbers them
+//   derive.c            derives nests from the ops of a program
+//   pass.c, pass.def    runs lists of passes
+//   reorder.c           passes reorder and locality of mini_jit
+//   split.c             passes split and fuse of mini_jit
+//   prims.c             passes brgemm, primitives and shared of mini_jit
+//   join.c              pass join: collapses dimensions by stride
+//   best.[ch]           passes kernel and tile: search by cost
+//   cut.c               cuts dimensions to fit caches
+//   order.c             pass order: tries orders of loops
+//   packs.c             pass pack: chooses what is packed, and in which loop
+//   deal.c              pass deal: distributes loops over threads
+//   cost.[ch]           the cost of a nest in ns
+//   count.c             counts iterations of loops and elements of operands
+//   bound.c             a lower bound of the cost
+//   form.c              what a kernel reads in place, transposed or packed
+//   tile.c              dimensions that are cut into tiles
+//   run.c, run_body.h   the reference executor: plain loops, point by point
+//   sums.[ch]           chooses in which order an op's products are summed
+//   sums_lay.c          applies that order to a tile
+//   section.c           the pass "loops" and section "nest" of a plan
 #ifndef DV_NEST_H
 #define DV_NEST_H
 #include "ir/program.h"

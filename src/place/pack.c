@@ -11,7 +11,7 @@
 // (which prunes well); then the gap is halved as long as budgets allow. Large
 // parts begin with the halving, and with the canonical search, which then finds
 // layouts that are about a percent above the lower end.
-#include "place/pack_in.h"
+#include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 

@@ -9,7 +9,7 @@
 // - A part's items are sorted, and time runs in the direction that sorts
 //   first: neither the order of the rectangles nor the direction of time
 //   matters for what is found.
-#include "place/pack_in.h"
+#include "place/pack_state.h"
 #include "base/math.h"
 #include <stdlib.h>
 #include <string.h>

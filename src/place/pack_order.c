@@ -13,7 +13,7 @@
 // A state fails when a section is too low for what it has still to hold: its
 // floor is the least offset of its open items, but not below the last one
 // placed. Open items in sections that share none are solved one by one.
-#include "place/pack_in.h"
+#include "place/pack_state.h"
 #include "base/math.h"
 #include <string.h>
 

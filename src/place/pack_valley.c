@@ -23,26 +23,571 @@
 //   has failed with floors that were nowhere higher.
 // - Run times have long tails, so a try has a budget and the next one uses
 //   another rule; what failed stays known.
-#include "place/pack_valley.h"
+#include "place/pack_state.h"
+#include "base/math.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 4096 };
 
+// Sections from..to.
+typedef struct span {
+    int32_t from, to;
+} span;
+
+// A valley and its walls.
+static inline span span_around(int32_t l, int32_t r)
+{
+    return (span){l - 1, r + 1};
+}
+
+static inline void widen_span(span *to, span by)
+{
+    if (by.from < to->from)
+        to->from = by.from;
+    if (by.to > to->to)
+        to->to = by.to;
+}
+
+// -- Failed states -----------------------------------------------------------
+
+// A hash table of skylines.
+//
+//   open items  {b, d, e}     floors  3 3 0 4     have failed; so will
+//                                     3 3 1 4     and whatever is higher
+//
+// Two sets of open items are taken for the same when their 64-bit hashes are.
+
+typedef struct failure {
+    uint64_t hash;
+    int32_t next; // in its bucket, -1: none
+    int32_t n_secs;
+    span why;
+    int64_t floors; // index in the pool
+} failure;
+
+// Floors above which the open items with some hash could not be placed.
+typedef struct failed_states {
+    int32_t *bucket;
+    failure *all;
+    int64_t *pool;  // floors
+    int32_t n, max; // failures; as many buckets
+    int64_t n_pool, max_pool;
+} failed_states;
+
+enum {
+    MAX_FAILURES = 1 << 20,
+    MAX_POOL = 1 << 25 // floors
+};
+
+static int nowhere_higher(const int64_t *a, const int64_t *b, int32_t n)
+{
+    int higher = 0;
+    for (int32_t i = 0; i < n; i++)
+        higher |= a[i] > b[i];
+    return !higher;
+}
+
+static inline int32_t *bucket_of(const failed_states *f, uint64_t hash)
+{
+    return &f->bucket[hash & (uint64_t)(f->max - 1)];
+}
+
+// Has a state with this hash failed on floors nowhere higher? *why: where.
+static int find_failed(const failed_states *f, uint64_t hash,
+                       const int64_t *floors, int32_t n_secs, span *why)
+{
+    for (int32_t k = *bucket_of(f, hash); k >= 0; k = f->all[k].next) {
+        const failure *x = &f->all[k];
+        if (x->hash == hash && x->n_secs == n_secs &&
+            nowhere_higher(f->pool + x->floors, floors, n_secs)) {
+            *why = x->why;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void fill_buckets(failed_states *f)
+{
+    memset(f->bucket, 0xff, (size_t)f->max * sizeof *f->bucket);
+    for (int32_t k = 0; k < f->n; k++) {
+        int32_t *head = bucket_of(f, f->all[k].hash);
+        f->all[k].next = *head;
+        *head = k;
+    }
+}
+
+// Room for twice as many failures. 0: there is none.
+static int grow(failed_states *f)
+{
+    int32_t max = f->max ? f->max * 2 : 256;
+    failure *all = NULL;
+    int32_t *bucket = NULL;
+    if (max <= MAX_FAILURES) {
+        all = dv_realloc(f->all, (size_t)max * sizeof *all);
+        f->all = all ? all : f->all;
+        bucket = dv_realloc(f->bucket, (size_t)max * sizeof *bucket);
+        f->bucket = bucket ? bucket : f->bucket;
+    }
+    if (!all || !bucket)
+        return 0;
+    f->max = max;
+    fill_buckets(f);
+    return 1;
+}
+
+static int grow_pool(failed_states *f, int64_t max)
+{
+    if (max > MAX_POOL)
+        return 0;
+    int64_t *pool = dv_realloc(f->pool, (size_t)max * sizeof *pool);
+    if (!pool)
+        return 0;
+    f->pool = pool;
+    f->max_pool = max;
+    return 1;
+}
+
+// 0: out of memory.
+static int init_failed(failed_states *f, int32_t n_secs)
+{
+    *f = (failed_states){0};
+    return grow(f) && grow_pool(f, 64 * (int64_t)n_secs);
+}
+
+static void free_failed(failed_states *f)
+{
+    dv_release(f->bucket);
+    dv_release(f->all);
+    dv_release(f->pool);
+}
+
+// When the room is used up, all is forgotten.
+static void add_failed(failed_states *f, uint64_t hash, const int64_t *floors,
+                       int32_t n_secs, span why)
+{
+    if ((f->n == f->max && !grow(f)) ||
+        (f->n_pool + n_secs > f->max_pool && !grow_pool(f, 2 * f->max_pool))) {
+        f->n = 0;
+        f->n_pool = 0;
+        fill_buckets(f);
+    }
+    int32_t *head = bucket_of(f, hash);
+    f->all[f->n] = (failure){hash, *head, n_secs, why, f->n_pool};
+    memcpy(f->pool + f->n_pool, floors, (size_t)n_secs * sizeof *f->pool);
+    *head = f->n++;
+    f->n_pool += n_secs;
+}
+
+// -- The state ---------------------------------------------------------------
+
+// What is known about the run of equal floors that starts at a section.
+typedef struct spot {
+    int32_t last;      // its right end
+    int32_t n_options; // of its better edge, -1: not a valley
+    int32_t right;     // that edge is the right one
+    int64_t up;        // the edge raised, -1: no room for that
+    int64_t score;     // the lowest is taken
+} spot;
+
+typedef struct move {
+    int32_t item; // -1: a raise
+    int32_t a, z; // sections
+    span why;     // what made it
+    int64_t from; // their floor before, -1: melted
+} move;
+
+// A part that stands alone.
+typedef struct range {
+    int32_t lo, hi, n_open;
+    uint64_t hash;
+} range;
+
+struct dv_valley {
+    dv_arena arena;
+    const dv_part *p;
+    int32_t *begin; // items that start in s: begin[s]..begin[s+1]
+    int32_t *ends;  // items that end in s: ends[end_of[s]..end_of[s+1])
+    int32_t *end_of;
+    uint64_t *open; // a bit per item
+    uint64_t *key;  // hash of an item; equal items have equal keys
+    int32_t *rank, *order;
+    unsigned char *twin; // the item before it is the same
+    int64_t *floor, *slack, *load;
+    int32_t *cross; // open items in both s and s + 1
+    spot *spots;
+    unsigned char *dirty; // the spot must be looked at again
+    int32_t *fails;       // failed branches at a section
+    move *trail;
+    int32_t n_trail, max_trail;
+    range *ranges;
+    int32_t n_ranges;
+    // The part worked on.
+    int32_t lo, hi, n_open;
+    uint64_t hash;
+    int64_t lift; // melted into the floors
+    span why;     // the last failure: nothing else has to do with it
+    failed_states failed;
+    // This try.
+    dv_valley_rule rule;
+    int64_t budget;
+    dv_pack_run *run;
+};
+
+static inline int is_open(const dv_valley *v, int32_t i)
+{
+    return (int)(v->open[i >> 6] >> (i & 63) & 1);
+}
+
+// Among equal items only the first open one is tried.
+static inline int is_choice(const dv_valley *v, int32_t i)
+{
+    return is_open(v, i) && !(v->twin[i] && is_open(v, i - 1));
+}
+
+// -- Moves on the skyline ----------------------------------------------------
+
+//   #              ##     A place fills a valley's edge, a raise gives up
+//   ##            ###     what is below a height. Both change a run of
+//   ##x..........y###     sections with one floor, so that taking them back
+//   #################     needs no more than the floor before.
+//
+// Of each valley is kept how many options its edges x and y have. A move
+// touches its run and the neighbours of that; only these are looked at again.
+
+static int32_t run_start(const dv_valley *v, int32_t s)
+{
+    while (s > v->lo && v->floor[s - 1] == v->floor[s])
+        s--;
+    return s;
+}
+
+// Sections a..z have changed: so have their run and its neighbours.
+static void touch(dv_valley *v, int32_t a, int32_t z)
+{
+    if (a > v->lo)
+        v->dirty[run_start(v, a - 1)] = 1;
+    v->dirty[run_start(v, a)] = 1;
+    if (z < v->hi)
+        v->dirty[z + 1] = 1;
+}
+
+static void set_floor(dv_valley *v, int32_t a, int32_t z, int64_t f)
+{
+    for (int32_t s = a; s <= z; s++)
+        v->floor[s] = f;
+    touch(v, a, z);
+}
+
+static void add_move(dv_valley *v, int32_t item, int32_t a, int32_t z, span why,
+                     int64_t from)
+{
+    v->trail[v->n_trail++] = (move){item, a, z, why, from};
+}
+
+static void take(dv_valley *v, int32_t i)
+{
+    v->open[i >> 6] &= ~((uint64_t)1 << (i & 63));
+    v->hash -= v->key[i];
+    v->n_open--;
+    int32_t *cross = v->cross;
+    for (int32_t s = v->p->first[i]; s < v->p->last[i]; s++)
+        cross[s]--;
+}
+
+static void put_back(dv_valley *v, int32_t i)
+{
+    v->open[i >> 6] |= (uint64_t)1 << (i & 63);
+    v->hash += v->key[i];
+    v->n_open++;
+    int32_t *cross = v->cross;
+    for (int32_t s = v->p->first[i]; s < v->p->last[i]; s++)
+        cross[s]++;
+}
+
+static void place_item(dv_valley *v, int32_t i, int64_t f, span why)
+{
+    int32_t a = v->p->first[i], z = v->p->last[i];
+    v->p->at[i] = f - v->lift;
+    take(v, i);
+    add_move(v, i, a, z, why, f);
+    set_floor(v, a, z, f + v->p->size[i]);
+}
+
+// An item that spans the part goes to the ceiling.
+static void melt(dv_valley *v, int32_t i)
+{
+    v->p->at[i] = v->p->cap - v->lift - v->p->size[i];
+    take(v, i);
+    add_move(v, i, v->lo, v->hi, span_around(v->lo, v->hi), -1);
+    for (int32_t s = v->lo; s <= v->hi; s++)
+        v->floor[s] += v->p->size[i];
+    v->lift += v->p->size[i];
+}
+
+// Nothing rests on sections a..z: all have one floor. 0: no room for that.
+static int raise_floor(dv_valley *v, int32_t a, int32_t z, int64_t to, span why)
+{
+    int64_t f = v->floor[a], by = to - f;
+    for (int32_t s = a; s <= z; s++)
+        if (v->slack[s] < by) {
+            v->fails[s]++;
+            v->why = why;
+            return 0;
+        }
+    for (int32_t s = a; s <= z; s++)
+        v->slack[s] -= by;
+    add_move(v, -1, a, z, why, f);
+    set_floor(v, a, z, to);
+    return 1;
+}
+
+// Take back all moves after the first n_trail.
+static void undo(dv_valley *v, int32_t n_trail)
+{
+    while (v->n_trail > n_trail) {
+        const move *m = &v->trail[--v->n_trail];
+        if (m->item >= 0)
+            put_back(v, m->item);
+        if (m->from < 0) {
+            int64_t size = v->p->size[m->item];
+            for (int32_t s = m->a; s <= m->z; s++)
+                v->floor[s] -= size;
+            v->lift -= size;
+            continue; // its part is left, which makes all of it dirty
+        }
+        if (m->item < 0) {
+            int64_t by = v->floor[m->a] - m->from;
+            for (int32_t s = m->a; s <= m->z; s++)
+                v->slack[s] += by;
+        }
+        set_floor(v, m->a, m->z, m->from);
+    }
+}
+
+// -- Valleys of the skyline --------------------------------------------------
+
+typedef enum outcome { END_FAIL, END_SOLVED, END_STOP, END_OPEN } outcome;
+
+typedef enum look { LOOK_FAIL, LOOK_MOVED, LOOK_DONE } look;
+
+// What fits a valley, counted from the open items that start in it.
+typedef struct fitting {
+    int32_t n_left, n_right;       // touch the edge
+    int32_t item_left, item_right; // one of them
+    int64_t low_left, low_right;   // least size of those that do not
+    int32_t widest;                // sections
+    int32_t rank_left, rank_right;
+    int32_t gap_a, gap_z; // sections that nothing covers
+} fitting;
+
+static void add_fitting(const dv_valley *v, fitting *fit, int32_t i, int32_t l,
+                        int32_t r)
+{
+    int32_t a = v->p->first[i], z = v->p->last[i];
+    int64_t size = v->p->size[i];
+    if (z - a >= fit->widest)
+        fit->widest = z - a + 1;
+    if (a == l) {
+        fit->n_left += is_choice(v, i);
+        fit->item_left = i;
+        if (v->rank[i] < fit->rank_left)
+            fit->rank_left = v->rank[i];
+    } else if (size < fit->low_left) {
+        fit->low_left = size;
+    }
+    if (z == r) {
+        fit->n_right += is_choice(v, i);
+        fit->item_right = i;
+        if (v->rank[i] < fit->rank_right)
+            fit->rank_right = v->rank[i];
+    } else if (size < fit->low_right) {
+        fit->low_right = size;
+    }
+}
+
+// Stops at the first gap.
+static void find_fitting(const dv_valley *v, int32_t l, int32_t r, fitting *fit)
+{
+    int32_t reach = l - 1; // covered up to here
+    int32_t begin = v->begin[l], end = v->begin[r + 1];
+    fit->gap_a = -1;
+    for (int32_t w = begin >> 6; w <= (end - 1) >> 6 && begin < end; w++) {
+        uint64_t bits = v->open[w];
+        if (w == begin >> 6)
+            bits &= ~(uint64_t)0 << (begin & 63);
+        for (; bits; bits &= bits - 1) {
+            int32_t i = w * 64 + __builtin_ctzll(bits);
+            if (i >= end)
+                break;
+            if (v->p->last[i] > r)
+                continue;
+            if (v->p->first[i] > reach + 1) {
+                fit->gap_a = reach + 1;
+                fit->gap_z = v->p->first[i] - 1;
+                return;
+            }
+            if (v->p->last[i] > reach)
+                reach = v->p->last[i];
+            add_fitting(v, fit, i, l, r);
+        }
+    }
+    if (reach < r) {
+        fit->gap_a = reach + 1;
+        fit->gap_z = r;
+    }
+}
+
+// How a valley compares with others; the rule of this try decides.
+static int64_t score_of(const dv_valley *v, const spot *s, int32_t l,
+                        const fitting *fit)
+{
+    int64_t edge = s->right ? s->last : l;
+    int64_t fails = v->fails[edge];
+    switch (v->rule) {
+    case DV_RULE_FAILS:
+        return s->n_options * 100000 / (fails + 10);
+    case DV_RULE_WIDE:
+        return -(int64_t)fit->widest * 100 + s->n_options;
+    case DV_RULE_RANK:
+        return fit->rank_left < fit->rank_right ? fit->rank_left
+                                                : fit->rank_right;
+    default:
+        return v->floor[l];
+    }
+}
+
+// Look at the valley l..r: do what is forced, or note its options.
+static look look_at(dv_valley *v, int32_t l, int32_t r, int64_t wall)
+{
+    spot *s = &v->spots[l];
+    int64_t f = v->floor[l];
+    fitting fit = {.low_left = v->p->cap - f,
+                   .low_right = v->p->cap - f,
+                   .rank_left = v->p->n,
+                   .rank_right = v->p->n};
+    find_fitting(v, l, r, &fit);
+    if (fit.gap_a >= 0)
+        return raise_floor(v, fit.gap_a, fit.gap_z, wall, span_around(l, r))
+                   ? LOOK_MOVED
+                   : LOOK_FAIL;
+    int64_t up_left = dv_min_i64(wall, f + fit.low_left);
+    int64_t up_right = dv_min_i64(wall, f + fit.low_right);
+    int can_left = up_left - f <= v->slack[l];
+    int can_right = up_right - f <= v->slack[r];
+    int32_t n_left = fit.n_left + can_left, n_right = fit.n_right + can_right;
+    if (n_left == 0 || n_right == 0) {
+        v->fails[n_left ? r : l]++;
+        v->why = span_around(l, r);
+        return LOOK_FAIL;
+    }
+    s->right = n_right < n_left;
+    if (v->rule == DV_RULE_RANK && n_left > 1 && n_right > 1)
+        s->right = fit.rank_right < fit.rank_left;
+    s->n_options = s->right ? n_right : n_left;
+    s->up = s->right ? (can_right ? up_right : -1) : (can_left ? up_left : -1);
+    if (s->n_options == 1) {
+        int32_t x = s->right ? r : l;
+        if (s->up >= 0)
+            return raise_floor(v, x, x, s->up, span_around(l, r)) ? LOOK_MOVED
+                                                                  : LOOK_FAIL;
+        int32_t i = s->right ? fit.item_right : fit.item_left;
+        while (v->twin[i] && is_open(v, i - 1))
+            i--;
+        place_item(v, i, f, span_around(l, r));
+        return LOOK_MOVED;
+    }
+    s->score = score_of(v, s, l, &fit);
+    return LOOK_DONE;
+}
+
+static look look_run(dv_valley *v, int32_t l)
+{
+    int32_t r = l;
+    int64_t f = v->floor[l];
+    while (r < v->hi && v->floor[r + 1] == f)
+        r++;
+    int64_t left = l > v->lo ? v->floor[l - 1] : v->p->cap;
+    int64_t right = r < v->hi ? v->floor[r + 1] : v->p->cap;
+    v->dirty[l] = 0;
+    v->spots[l].last = r;
+    v->spots[l].n_options = -1;
+    if (left <= f || right <= f)
+        return LOOK_DONE;
+    return look_at(v, l, r, dv_min_i64(left, right));
+}
+
+// Do all that is forced.
+static outcome settle(dv_valley *v)
+{
+    for (int32_t s = v->lo; s <= v->hi && v->n_open;) {
+        look what = v->dirty[s] ? look_run(v, s) : LOOK_DONE;
+        if (what == LOOK_DONE) {
+            s = v->spots[s].last + 1;
+            continue;
+        }
+        v->dirty[s] = 1;
+        if (what == LOOK_FAIL)
+            return END_FAIL;
+        if (dv_pack_tick(v->run) || v->n_trail >= v->max_trail)
+            return END_STOP;
+        s = run_start(v, s);
+        if (s > v->lo)
+            s = run_start(v, s - 1);
+    }
+    return v->n_open ? END_OPEN : END_SOLVED;
+}
+
+// The valley to branch on; there is one in a settled part that is open.
+static int32_t best_valley(const dv_valley *v)
+{
+    int32_t best = -1;
+    for (int32_t s = v->lo; s <= v->hi; s = v->spots[s].last + 1) {
+        const spot *x = &v->spots[s];
+        const spot *y = best < 0 ? x : &v->spots[best];
+        if (x->n_options < 0)
+            continue;
+        if (best < 0 || x->score < y->score ||
+            (x->score == y->score && x->n_options < y->n_options))
+            best = s;
+    }
+    return best;
+}
+
+// The next item by rank that rests at the edge of the valley l..r, or -1.
+static int32_t next_item(const dv_valley *v, int32_t l, int32_t r, int right,
+                         int32_t after)
+{
+    int32_t best = -1;
+    int32_t from = right ? v->end_of[r] : v->begin[l];
+    int32_t to = right ? v->end_of[r + 1] : v->begin[l + 1];
+    for (int32_t k = from; k < to; k++) {
+        int32_t i = right ? v->ends[k] : k;
+        if (v->rank[i] <= after || !is_choice(v, i))
+            continue;
+        if (right ? v->p->first[i] < l : v->p->last[i] > r)
+            continue;
+        if (best < 0 || v->rank[i] < v->rank[best])
+            best = i;
+    }
+    return best;
+}
+
 // -- The search --------------------------------------------------------------
 
-static dv_end solve(dv_valley *v, int32_t depth);
+static outcome solve(dv_valley *v, int32_t depth);
 
 // Note the ranges into which the part falls, few items first.
 static int32_t find_ranges(dv_valley *v)
 {
-    dv_range *all = v->ranges + v->n_ranges;
+    range *all = v->ranges + v->n_ranges;
     int32_t n = 0;
     for (int32_t s = v->lo, lo = s; s <= v->hi; s++) {
         if (s < v->hi && v->cross[s])
             continue;
-        dv_range x = {.lo = lo, .hi = s};
+        range x = {.lo = lo, .hi = s};
         for (int32_t i = v->begin[lo]; i < v->begin[s + 1]; i++)
-            if (dv_is_open(v, i)) {
+            if (is_open(v, i)) {
                 x.n_open++;
                 x.hash += v->key[i];
             }
@@ -57,7 +602,7 @@ static int32_t find_ranges(dv_valley *v)
     return n;
 }
 
-static void enter(dv_valley *v, const dv_range *x)
+static void enter(dv_valley *v, const range *x)
 {
     v->lo = x->lo;
     v->hi = x->hi;
@@ -66,30 +611,30 @@ static void enter(dv_valley *v, const dv_range *x)
     memset(v->dirty + x->lo, 1, (size_t)(x->hi - x->lo + 1));
     for (int32_t i = v->begin[x->lo]; i < v->begin[x->lo + 1] && x->hi > x->lo;
          i++)
-        if (dv_is_open(v, i) && v->p->last[i] == x->hi)
-            dv_sky_melt(v, i);
+        if (is_open(v, i) && v->p->last[i] == x->hi)
+            melt(v, i);
 }
 
 // Solve the ranges into which the part has fallen one by one.
-static dv_end solve_ranges(dv_valley *v, int32_t depth)
+static outcome solve_ranges(dv_valley *v, int32_t depth)
 {
-    dv_range outer = {v->lo, v->hi, v->n_open, v->hash};
+    range outer = {v->lo, v->hi, v->n_open, v->hash};
     int64_t lift = v->lift;
     int32_t mark = v->n_trail, first = v->n_ranges, n = find_ranges(v);
-    dv_end e = DV_END_SOLVED;
+    outcome e = END_SOLVED;
     v->n_ranges += n;
-    for (int32_t k = 0; k < n && e == DV_END_SOLVED; k++) {
+    for (int32_t k = 0; k < n && e == END_SOLVED; k++) {
         int32_t before = v->n_trail;
         enter(v, &v->ranges[first + k]);
         int melted = v->n_trail > before;
         e = solve(v, depth + 1);
-        if (melted && e == DV_END_FAIL)
-            dv_span_widen(&v->why, dv_span_around(v->lo, v->hi));
+        if (melted && e == END_FAIL)
+            widen_span(&v->why, span_around(v->lo, v->hi));
         v->lift = lift;
     }
     v->n_ranges = first;
-    if (e == DV_END_FAIL)
-        dv_sky_undo(v, mark);
+    if (e == END_FAIL)
+        undo(v, mark);
     v->lo = outer.lo;
     v->hi = outer.hi;
     v->n_open = outer.n_open;
@@ -99,7 +644,7 @@ static dv_end solve_ranges(dv_valley *v, int32_t depth)
     return e;
 }
 
-static int touches(const dv_move *m, dv_span x)
+static int touches(const move *m, span x)
 {
     return m->a <= x.to && m->z >= x.from;
 }
@@ -109,41 +654,41 @@ static void explain(dv_valley *v, int32_t n_trail)
 {
     for (int32_t k = v->n_trail - 1; k >= n_trail; k--)
         if (touches(&v->trail[k], v->why))
-            dv_span_widen(&v->why, v->trail[k].why);
+            widen_span(&v->why, v->trail[k].why);
 }
 
-static dv_end branch(dv_valley *v, int32_t depth)
+static outcome branch(dv_valley *v, int32_t depth)
 {
-    int32_t l = dv_sky_best(v), r = v->spots[l].last;
+    int32_t l = best_valley(v), r = v->spots[l].last;
     int right = v->spots[l].right;
     int64_t up = v->spots[l].up, f = v->floor[l];
     int32_t mark = v->n_trail, after = -1, x = right ? r : l;
-    dv_span why = dv_span_around(l, r);
+    span why = span_around(l, r);
     for (int raised = 0; !raised;) {
-        int32_t i = dv_sky_next(v, l, r, right, after);
+        int32_t i = next_item(v, l, r, right, after);
         raised = i < 0;
         if (raised && up < 0)
             break;
         if (dv_pack_tick(v->run) || v->run->nodes > v->budget)
-            return DV_END_STOP;
+            return END_STOP;
         if (raised) {
-            dv_sky_raise(v, x, x, up, dv_span_around(l, r));
+            raise_floor(v, x, x, up, span_around(l, r));
         } else {
             after = v->rank[i];
-            dv_sky_place(v, i, f, dv_span_around(l, r));
+            place_item(v, i, f, span_around(l, r));
         }
-        dv_end e = solve(v, depth + 1);
-        if (e != DV_END_FAIL)
+        outcome e = solve(v, depth + 1);
+        if (e != END_FAIL)
             return e;
         int guilty = touches(&v->trail[mark], v->why);
-        dv_sky_undo(v, mark);
+        undo(v, mark);
         if (!guilty)
-            return DV_END_FAIL; // whatever is done here
-        dv_span_widen(&why, v->why);
+            return END_FAIL; // whatever is done here
+        widen_span(&why, v->why);
     }
     v->fails[x]++;
     v->why = why;
-    return DV_END_FAIL;
+    return END_FAIL;
 }
 
 static int falls_apart(const dv_valley *v)
@@ -155,33 +700,33 @@ static int falls_apart(const dv_valley *v)
 }
 
 // A settled part that hangs together.
-static dv_end search_on(dv_valley *v, int32_t depth)
+static outcome search_on(dv_valley *v, int32_t depth)
 {
     const int64_t *floors = v->floor + v->lo;
     int32_t n = v->hi - v->lo + 1;
-    if (dv_failed_find(&v->failed, v->hash, floors, n, &v->why))
-        return DV_END_FAIL;
-    dv_end e = branch(v, depth);
-    if (e == DV_END_FAIL)
-        dv_failed_add(&v->failed, v->hash, floors, n, v->why);
+    if (find_failed(&v->failed, v->hash, floors, n, &v->why))
+        return END_FAIL;
+    outcome e = branch(v, depth);
+    if (e == END_FAIL)
+        add_failed(&v->failed, v->hash, floors, n, v->why);
     return e;
 }
 
 // Can the rest of the part be placed? If not, all is as it was.
-static dv_end solve(dv_valley *v, int32_t depth)
+static outcome solve(dv_valley *v, int32_t depth)
 {
     int32_t mark = v->n_trail;
-    dv_end e = dv_sky_settle(v);
-    if (e == DV_END_OPEN && depth > MAX_DEPTH)
-        return DV_END_STOP;
-    if (e == DV_END_OPEN && falls_apart(v)) {
+    outcome e = settle(v);
+    if (e == END_OPEN && depth > MAX_DEPTH)
+        return END_STOP;
+    if (e == END_OPEN && falls_apart(v)) {
         e = solve_ranges(v, depth);
-    } else if (e == DV_END_OPEN) {
+    } else if (e == END_OPEN) {
         e = search_on(v, depth);
     }
-    if (e == DV_END_FAIL) {
+    if (e == END_FAIL) {
         explain(v, mark);
-        dv_sky_undo(v, mark);
+        undo(v, mark);
     }
     return e;
 }
@@ -234,8 +779,8 @@ static void reset(dv_valley *v)
     v->hash = 0;
     v->lift = 0;
     for (int32_t i = 0; i < p->n; i++)
-        dv_sky_put_back(v, i);
-    dv_range all = {0, n_secs - 1, v->n_open, v->hash};
+        put_back(v, i);
+    range all = {0, n_secs - 1, v->n_open, v->hash};
     enter(v, &all);
 }
 
@@ -252,10 +797,10 @@ dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
     if (seed)
         shake(v, seed);
     reset(v);
-    dv_end e = solve(v, 0);
-    return e == DV_END_SOLVED ? DV_FIT_YES
-           : e == DV_END_FAIL ? DV_FIT_NO
-                              : DV_FIT_OPEN;
+    outcome e = solve(v, 0);
+    return e == END_SOLVED ? DV_FIT_YES
+           : e == END_FAIL ? DV_FIT_NO
+                           : DV_FIT_OPEN;
 }
 
 // -- Memory ------------------------------------------------------------------
@@ -277,12 +822,12 @@ static int allocate(dv_valley *v)
            (v->slack = DV_NEW(a, int64_t, n_secs)) &&
            (v->load = DV_NEW(a, int64_t, n_secs)) &&
            (v->cross = DV_NEW(a, int32_t, n_secs)) &&
-           (v->spots = DV_NEW(a, dv_spot, n_secs)) &&
+           (v->spots = DV_NEW(a, spot, n_secs)) &&
            (v->dirty = DV_NEW(a, unsigned char, n_secs)) &&
            (v->fails = DV_NEW(a, int32_t, n_secs)) &&
-           (v->trail = DV_NEW(a, dv_move, v->max_trail + n + 2)) &&
-           (v->ranges = DV_NEW(a, dv_range, 4 * n_secs + 4)) &&
-           dv_failed_init(&v->failed, n_secs);
+           (v->trail = DV_NEW(a, move, v->max_trail + n + 2)) &&
+           (v->ranges = DV_NEW(a, range, 4 * n_secs + 4)) &&
+           init_failed(&v->failed, n_secs);
 }
 
 static int same(const dv_part *p, int32_t i, int32_t j)
@@ -330,7 +875,7 @@ void dv_valley_destroy(dv_valley *v)
 {
     if (!v)
         return;
-    dv_failed_free(&v->failed);
+    free_failed(&v->failed);
     dv_arena_free(&v->arena);
     dv_release(v);
 }

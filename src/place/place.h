@@ -16,6 +16,30 @@
 // out of play is at -1; addresses are multiples of the item's alignment; a
 // group is placed whole or not at all; a child that shares bytes with a parent
 // is exactly at its base, and no other child of it is.
+//
+//   place.[ch]     dv_place: checks the input, runs a solver, builds the result
+//   input.c        makes a task of the input, checking every rule
+//   check.c        judges placements
+//   csv.[ch]       reads and writes buffers as CSV
+//   list.c         Torch-Spyre's solvers greedy, firstfit and bestfit
+//   anneal.c       solver anneal: simulated annealing over orders
+//   exact.c        solver exact: branch and bound
+//   auto.c         solver auto: improves the best answer of list.c
+//   whole.c        places everything or nothing, finds the least capacity
+//   bound.c        an upper bound of the weight that fits, by prices
+//   select.c       chooses what to keep at those prices, by beam search
+//   refine.c       chooses and packs in turns
+//   search.[ch]    local search on a placement
+//   cut.[ch]       cuts buffers where they may be spilled and reloaded
+//   live.c         finds items by time
+//   near.c         lists which items are live together
+//   rects.[ch]     turns chosen items into rectangles, and back
+//   pack.[ch]      packs rectangles: schedules the searches below
+//   pack_model.c   splits a packing problem into independent parts
+//   pack_list.c    simple layouts: fit, stack, fill
+//   pack_valley.c  exact search on the skyline
+//   pack_order.c   exact search in canonical order (MiniMalloc)
+//   pack_state.h   private to pack*.c: parts of a problem, the searches
 #ifndef DV_PLACE_H
 #define DV_PLACE_H
 #include "base/diag.h"

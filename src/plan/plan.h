@@ -20,6 +20,18 @@
 // reduced variable is sliced, tiles that differ in nothing else are parts of
 // one result and are combined in their order. Memory: a plan owns its target,
 // its ops and its arena; dv_plan_destroy is one call.
+//
+//   plan.h, team.h  the plan as data; team.h is its section of a team
+//   pass.def        the passes, in running order
+//   pipeline.c      runs, verifies, times and dumps the passes
+//   lower.c         the pass "lower"
+//   source.[ch]     section "source": the program as written
+//   json.c          prints a plan as JSON
+//   cost.[ch]       the cost of a division in microseconds
+//   traffic.[ch]    counts the elements that a plan moves, by formula
+//   order.[ch]      orders of the tiles of a matrix
+//   tiles.[ch]      the tiles of groups that run by their grid
+//   view.[ch]       which box of a tensor each core has
 #ifndef DV_PLAN_H
 #define DV_PLAN_H
 #include "plan/team.h"

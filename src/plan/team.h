@@ -4,8 +4,8 @@
 // It is symbolic in the rank: boxes follow from it by formula for any rank.
 // Messages are written out for the plan's own rank, so that a plan on paper
 // says all that this rank does; dv_team_messages gives those of the others.
-#ifndef DV_TEAM_H
-#define DV_TEAM_H
+#ifndef DV_PLAN_TEAM_H
+#define DV_PLAN_TEAM_H
 #include "ir/program.h"
 
 // A reduced variable that is cut: a rank sums over those of its values for

@@ -17,6 +17,13 @@
 //
 // Candidates are what could be a home (life.c); dv_place chooses among them and
 // gives addresses (solve.c); homes follow from that.
+//
+//   life.c     computes live ranges and finds candidates for homes
+//   solve.c    chooses homes among the candidates and gives them addresses
+//   joint.c    divides ops so that they find operands on their core
+//   order.c    reorders ops, recomputes tensors for late readers
+//   improve.c  tries orders and recomputation, keeps what saves traffic
+//   pass.c     the pass "scratch" and its section of the plan
 #ifndef DV_SCRATCH_H
 #define DV_SCRATCH_H
 #include "group/group.h"

@@ -1,12 +1,277 @@
-#include "sim/state.h"
+// The simulated machine; sim.h says what it is.
+#include "sim/sim.h"
 #include "base/math.h"
 #include "layout/layout.h"
 #include "plan/tiles.h"
+#include "plan/view.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-// -- Creating --------------------------------------------------------------
+struct dv_sim {
+    dv_arena arena;
+    const dv_plan *plan;
+    const dv_kernel *kernels;
+    dv_layout *layouts;     // the plan's, or rows where it has none
+    unsigned char **memory; // of each tensor, in its layout; owned
+    unsigned char *old;     // a tensor before an update; owned
+    unsigned char **images; // per access, host order; owned, grown once
+    unsigned char *seen;    // marks of the access being copied; owned
+    void *parts;            // accumulators of a result in parts; owned
+    void *peer;             // the same of the part at hand; owned
+    int64_t *core_of;       // by tile of the group at hand; owned
+    int n_images;
+    dv_moved moved;   // in all
+    dv_moved *by;     // by op, then core; owned
+    dv_moved *counts; // where the core at work is counted
+    int64_t core;     // the core at work
+    // Scratchpads, one behind the other; owned, NULL: no home is planned.
+    unsigned char *scratch;
+    int64_t scratch_bytes; // of one core
+};
+
+// -- Places ------------------------------------------------------------------
+
+// Where elements are: in main memory, or in a core's scratchpad. Those of one
+// row lie evenly apart as far as a stick, a row of a tile, or the row itself
+// goes: that run is remembered.
+
+// Elements of a tensor: a box of it on one core, or all of it in main memory.
+typedef struct place {
+    const dv_tensor *t;
+    const dv_layout *l;
+    unsigned char *start;
+    int is_home, any; // any: the box is not empty
+    int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
+    // Elements last found: so many from number `first` on, `step` bytes apart.
+    int64_t first, step;
+    uint64_t n;
+    unsigned char *run;
+} place;
+
+static place in_memory(const dv_sim *m, int32_t tensor, unsigned char *memory)
+{
+    place p = {.t = &m->plan->ops->tensors[tensor],
+               .l = &m->layouts[tensor],
+               .start = memory,
+               .any = 1};
+    memcpy(p.hi, p.t->shape, (size_t)p.t->n_dims * sizeof *p.hi);
+    return p;
+}
+
+static place in_home(const dv_sim *m, int32_t home, int64_t core)
+{
+    const dv_home *h = &m->plan->scratch.homes[home];
+    place p = in_memory(m, h->tensor,
+                        m->scratch + core * m->scratch_bytes + h->address);
+    dv_view v;
+    p.is_home = 1;
+    p.any = !dv_home_view(&v, m->plan, h) && dv_view_box(&v, core, p.lo, p.hi);
+    return p;
+}
+
+static int64_t place_of(const place *p, const int64_t *at)
+{
+    return p->l->elem_bytes * (p->is_home ? dv_box_place(p->l, p->lo, p->hi, at)
+                                          : dv_layout_place(p->l, at));
+}
+
+// Positions of the tensor's last dim that follow each other in the layout.
+static int64_t even_length(const place *p)
+{
+    for (int32_t i = p->l->n_dims - 1; i >= 0; i--)
+        if (p->l->host[i] == p->t->n_dims - 1)
+            return p->l->size[i];
+    return 1;
+}
+
+// Find the run that has the element; NULL: it is not in the box.
+static unsigned char *find_run(place *p, int64_t at)
+{
+    int64_t coords[DV_MAX_DIMS], rest = at;
+    int32_t last = p->t->n_dims - 1;
+    int inside = p->any;
+    for (int32_t d = last; d >= 0; d--) {
+        coords[d] = rest % p->t->shape[d];
+        rest /= p->t->shape[d];
+        inside = inside && coords[d] >= p->lo[d] && coords[d] < p->hi[d];
+    }
+    p->n = 0;
+    if (!inside)
+        return NULL;
+    int64_t size = even_length(p), c = last < 0 ? 0 : coords[last];
+    int64_t first = last < 0 ? 0 : dv_max_i64(c - c % size, p->lo[last]);
+    int64_t end = last < 0 ? 1 : dv_min_i64(c - c % size + size, p->hi[last]);
+    p->first = at - (c - first);
+    p->n = (uint64_t)(end - first);
+    if (last >= 0)
+        coords[last] = first;
+    int64_t here = place_of(p, coords);
+    p->run = p->start + here;
+    p->step = 0;
+    if (end - first > 1) {
+        coords[last]++;
+        p->step = place_of(p, coords) - here;
+    }
+    return p->run + (c - first) * p->step;
+}
+
+// Element number `at` of the tensor; NULL: it is not in the box.
+static inline unsigned char *element_at(place *p, int64_t at)
+{
+    uint64_t i = (uint64_t)(at - p->first);
+    return i < p->n ? p->run + (int64_t)i * p->step : find_run(p, at);
+}
+
+// -- Scratchpads -------------------------------------------------------------
+
+// Every home is at its planned address on every core; copies fill and store
+// homes.
+
+// 0 when out of memory.
+static int create_scratch(dv_sim *m)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    const dv_plan *plan = m->plan;
+    size_t bytes;
+    if (s->n_homes == 0)
+        return 1;
+    for (int32_t i = 0; i < s->n_homes; i++)
+        m->scratch_bytes = dv_max_i64(
+            m->scratch_bytes, s->homes[i].address + s->homes[i].core_bytes);
+    if (__builtin_mul_overflow((size_t)m->scratch_bytes,
+                               (size_t)plan->target.cores, &bytes))
+        return 0;
+    m->scratch = dv_alloc(bytes);
+    return m->scratch != NULL;
+}
+
+static void wipe_scratch(dv_sim *m)
+{
+    if (m->scratch)
+        memset(m->scratch, DV_POISON,
+               (size_t)m->scratch_bytes * (size_t)m->plan->target.cores);
+}
+
+// The box that two have in common, as `a` has it; 0: there is none.
+static int meet(place *a, const place *b)
+{
+    int any = a->any && b->any;
+    for (int32_t d = 0; d < a->t->n_dims && any; d++) {
+        a->lo[d] = dv_max_i64(a->lo[d], b->lo[d]);
+        a->hi[d] = dv_min_i64(a->hi[d], b->hi[d]);
+        any = a->lo[d] < a->hi[d];
+    }
+    return any;
+}
+
+// Copies all elements of a box from one place to another; how many they are.
+static int64_t copy_box(const place *box, place *to, place *from)
+{
+    int32_t last = box->t->n_dims - 1;
+    int64_t at[DV_MAX_DIMS], n = 0;
+    int64_t row = last < 0 ? 1 : box->hi[last] - box->lo[last];
+    memcpy(at, box->lo, sizeof at);
+    for (int32_t d = 0; d >= 0;) {
+        int64_t flat = 0;
+        for (int32_t i = 0; i <= last; i++)
+            flat = flat * box->t->shape[i] + at[i];
+        for (int64_t i = 0; i < row; i++, n++)
+            memmove(element_at(to, flat + i), element_at(from, flat + i),
+                    (size_t)box->l->elem_bytes);
+        for (d = last - 1; d >= 0; d--) {
+            if (++at[d] < box->hi[d])
+                break;
+            at[d] = box->lo[d];
+        }
+    }
+    return n;
+}
+
+static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
+{
+    return &m->by[op * m->plan->target.cores + core];
+}
+
+// Between a core's home and main memory.
+static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
+                          int store)
+{
+    int32_t tensor = m->plan->scratch.homes[home].tensor;
+    place here = in_home(m, home, core);
+    place there = in_memory(m, tensor, m->memory[tensor]);
+    if (!here.any)
+        return;
+    int64_t n = copy_box(&here, store ? &there : &here, store ? &here : &there);
+    for (int i = 0; i < 2; i++) {
+        dv_moved *c = i ? counts_of(m, op, core) : &m->moved;
+        *(store ? &c->write_elems : &c->read_elems) += n;
+        *(store ? &c->write_bytes : &c->read_bytes) += n * here.l->elem_bytes;
+    }
+}
+
+// Within a core. Homes that are cut alike may overlap.
+static void move_home(dv_sim *m, int32_t home, int64_t core)
+{
+    const dv_home *h = &m->plan->scratch.homes[home];
+    const dv_home *from = &m->plan->scratch.homes[h->from];
+    unsigned char *pad = m->scratch + core * m->scratch_bytes;
+    memmove(pad + h->address, pad + from->address,
+            (size_t)dv_min_i64(h->core_bytes, from->core_bytes));
+}
+
+// From the homes of all cores that have something of what this one needs.
+static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
+{
+    const dv_home *h = &m->plan->scratch.homes[home];
+    place need = in_home(m, home, core);
+    for (int64_t from = 0; need.any && from < m->plan->target.cores; from++) {
+        if (h->fill == DV_FILL_MOVED && from != core)
+            continue;
+        place has = in_home(m, h->from, from), both = has;
+        if (!meet(&both, &need))
+            continue;
+        int64_t bytes = copy_box(&both, &need, &has) * need.l->elem_bytes;
+        if (from == core)
+            continue;
+        m->moved.ring_bytes += bytes;
+        counts_of(m, op, core)->ring_bytes += bytes;
+    }
+}
+
+// What comes into scratchpads before an op.
+static void fill_homes(dv_sim *m, int32_t op)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    if (!m->scratch)
+        return;
+    for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++) {
+        const dv_home *h = &s->homes[s->fill_order[i]];
+        for (int64_t c = 0; c < m->plan->target.cores; c++) {
+            if (h->fill == DV_FILL_LOADED)
+                exchange_home(m, op, s->fill_order[i], c, 0);
+            else if (h->fill == DV_FILL_MOVED &&
+                     h->as_op == s->homes[h->from].as_op)
+                move_home(m, s->fill_order[i], c);
+            else if (h->fill != DV_FILL_WRITTEN)
+                gather_home(m, op, s->fill_order[i], c);
+        }
+    }
+}
+
+// What goes from scratchpads to memory after an op.
+static void store_homes(dv_sim *m, int32_t op)
+{
+    const dv_scratch *s = &m->plan->scratch;
+    if (!m->scratch)
+        return;
+    for (int32_t i = s->fill_at[op]; i < s->fill_at[op + 1]; i++)
+        for (int64_t c = 0; c < m->plan->target.cores; c++)
+            if (s->homes[s->fill_order[i]].stored)
+                exchange_home(m, op, s->fill_order[i], c, 1);
+}
+
+// -- Creating ----------------------------------------------------------------
 
 // The most that any op needs at once.
 typedef struct needs {
@@ -86,7 +351,7 @@ static int get_memory(dv_sim *m)
     if (m->seen)
         memset(m->seen, 0, (size_t)n.marks);
     return m->by && m->old && m->seen && m->parts && m->peer && m->core_of &&
-           dv_sim_scratch_create(m);
+           create_scratch(m);
 }
 
 dv_status dv_sim_create(dv_sim **out, const dv_plan *plan,
@@ -131,12 +396,22 @@ const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core)
     return &m->by[op * m->plan->target.cores + core];
 }
 
+const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core)
+{
+    return m->scratch ? m->scratch + core * m->scratch_bytes : NULL;
+}
+
+int64_t dv_sim_scratch_bytes(const dv_sim *m)
+{
+    return m->scratch_bytes;
+}
+
 const dv_moved *dv_sim_moved(const dv_sim *m)
 {
     return &m->moved;
 }
 
-// -- Elements --------------------------------------------------------------
+// -- Elements ----------------------------------------------------------------
 
 // A machine may store 64-bit integers in four bytes. Returns 0 where the
 // machine's bytes do not hold the value.
@@ -179,17 +454,17 @@ dv_status dv_sim_load(dv_sim *m, void *const *host, dv_diag *diag)
 {
     const dv_program *p = m->plan->ops;
     m->moved = (dv_moved){0};
-    dv_sim_scratch_wipe(m);
+    wipe_scratch(m);
     memset(m->by, 0, n_counts(m) * sizeof *m->by);
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
-        dv_sim_place to = dv_sim_in_memory(m, i, m->memory[i]);
+        place to = in_memory(m, i, m->memory[i]);
         memset(m->memory[i], DV_POISON, (size_t)m->layouts[i].bytes);
         for (int64_t k = 0; t->is_input && k < t->n_elems; k++) {
             const unsigned char *from = host[i];
             from += k * size;
-            if (!copy_in(dv_sim_at(&to, k), from, size, to.l->elem_bytes))
+            if (!copy_in(element_at(&to, k), from, size, to.l->elem_bytes))
                 return too_wide(m, t, k, from, diag);
         }
     }
@@ -202,14 +477,14 @@ void dv_sim_store(const dv_sim *m, void *const *host)
     for (int32_t i = 0; i < p->n_tensors; i++) {
         const dv_tensor *t = &p->tensors[i];
         int size = dv_dtype_get(t->dtype)->size_bytes;
-        dv_sim_place from = dv_sim_in_memory(m, i, m->memory[i]);
+        place from = in_memory(m, i, m->memory[i]);
         for (int64_t k = 0; t->is_output && k < t->n_elems; k++)
-            copy_out((unsigned char *)host[i] + k * size, dv_sim_at(&from, k),
+            copy_out((unsigned char *)host[i] + k * size, element_at(&from, k),
                      size, from.l->elem_bytes);
     }
 }
 
-// -- Copies of a core ------------------------------------------------------
+// -- Copies of a core --------------------------------------------------------
 
 typedef enum { FETCH, STORE, FORGET } purpose;
 
@@ -220,7 +495,7 @@ typedef struct visitor {
     const dv_access *a;
     const dv_flat *f;
     purpose why;
-    dv_sim_place p;
+    place p;
     unsigned char *image;
     int size;                // of an element here
     int64_t n;               // elements so far
@@ -252,9 +527,9 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
     w.a = k < op->n_reads ? &op->reads[k] : &op->write;
     w.f = k < op->n_reads ? &s->k->reads[k] : &s->k->write;
     int old = why == FETCH && s->old && w.a->tensor == op->write.tensor;
-    w.p = home >= 0 ? dv_sim_in_home(m, home, m->core)
-                    : dv_sim_in_memory(m, w.a->tensor,
-                                       old ? m->old : m->memory[w.a->tensor]);
+    w.p = home >= 0 ? in_home(m, home, m->core)
+                    : in_memory(m, w.a->tensor,
+                                old ? m->old : m->memory[w.a->tensor]);
     w.size = dv_dtype_get(w.p.t->dtype)->size_bytes;
     w.each = dv_access_is_indirect(w.a);
     order_vars(&w, op);
@@ -266,7 +541,7 @@ static visitor visitor_of(dv_sim *m, dv_strips *s, int k, purpose why)
 static void touch(visitor *w, int64_t at)
 {
     unsigned char *here = w->image + at * w->size;
-    unsigned char *there = w->why == FORGET ? NULL : dv_sim_at(&w->p, at);
+    unsigned char *there = w->why == FORGET ? NULL : element_at(&w->p, at);
     if (w->why == FETCH && there)
         copy_out(here, there, w->size, w->p.l->elem_bytes);
     else if (w->why == STORE && there) {
@@ -361,7 +636,7 @@ static void run_core(dv_sim *m, dv_strips *s, const dv_tile *b, int stores)
         visit(m, s, order[i], b, FORGET);
 }
 
-// -- Ops -------------------------------------------------------------------
+// -- Ops ---------------------------------------------------------------------
 
 static int64_t count_parts(const dv_plan *plan, int32_t op)
 {
@@ -419,7 +694,7 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
     }
 }
 
-// -- By a grid -------------------------------------------------------------
+// -- By a grid ---------------------------------------------------------------
 
 static void be_core(dv_sim *m, int32_t op, int64_t core)
 {
@@ -512,7 +787,7 @@ static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
     }
 }
 
-// -- Groups ----------------------------------------------------------------
+// -- Groups ------------------------------------------------------------------
 
 // Who has which tile. A plan that was not checked may say anything.
 static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
@@ -557,17 +832,17 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
             s->old = m->old;
         }
         if (s->k->op->is_extern)
-            dv_sim_scratch_wipe(m); // it may use them as it likes
-        dv_sim_fill_homes(m, op);
+            wipe_scratch(m); // it may use them as it likes
+        fill_homes(m, op);
         if (grid)
             run_grid(m, s, grid, op);
         for (int64_t tile = 0; tile < g->n_tiles && s->status == DV_OK && !grid;
              tile++)
             run_tile(m, s, op, tile);
-        dv_sim_store_homes(m, op);
+        store_homes(m, op);
     }
     if (m->plan->scratch.tenants)
-        dv_sim_scratch_wipe(m);
+        wipe_scratch(m);
     s->images = NULL;
     s->old = NULL;
     s->part = DV_WHOLE;

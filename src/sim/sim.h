@@ -5,9 +5,14 @@
 //
 // It counts what moves: an element is counted once per access, op and tile;
 // what an index that is read finds, once for every index.
+//
+//   sim.[ch]  the whole simulator: places of elements, scratchpads, cores
 #ifndef DV_SIM_H
 #define DV_SIM_H
 #include "strip/strip.h"
+
+// What memory holds that nothing was written to.
+enum { DV_POISON = 0xff }; // nan in every float type, -1 in integers
 
 // What the simulator saw move.
 typedef struct dv_moved {
@@ -33,4 +38,7 @@ void dv_sim_store(const dv_sim *m, void *const *host);
 // In all, and by one op on one core.
 const dv_moved *dv_sim_moved(const dv_sim *m);
 const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core);
+// The scratchpad of a core, as far as homes reach; NULL: no home is planned.
+const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);
+int64_t dv_sim_scratch_bytes(const dv_sim *m); // of one core
 #endif

@@ -18,6 +18,15 @@
 // multiple of 8, the widest element; span_limit is 0 or holds a stick;
 // scratch_align is a power of two; scratch_program is within scratch. Memory: a
 // target is flat. It owns nothing and is copied by assignment.
+//
+//   target.[ch]  targets as values: equality, units, printing
+//   target.def   the properties, the only list of them
+//   field.h      private to the folder: target.def as a table
+//   read.c       reads descriptions
+//   load.c       finds targets by name or file
+//   builtin.h    the descriptions of targets/*.dv, built into the library
+//   host.[ch]    probes this machine
+//   cores.c      numbers the cores of a grid without its holes
 #ifndef DV_TARGET_H
 #define DV_TARGET_H
 #include "base/json.h"

@@ -1,5 +1,5 @@
 // How a team comes to one answer about what went wrong.
-#include "team/comm.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

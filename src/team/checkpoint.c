@@ -9,7 +9,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/math.h"
 #include "base/file.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

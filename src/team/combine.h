@@ -7,7 +7,7 @@
 // to all. A rank moves 2 (g - 1) / g of its accumulators, which is the least.
 #ifndef DV_COMBINE_H
 #define DV_COMBINE_H
-#include "team/rank.h"
+#include "team/team.h"
 
 typedef struct dv_combine dv_combine;
 

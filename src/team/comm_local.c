@@ -3,7 +3,7 @@
 // looking at what a team would do, not for speed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
-#include "team/comm.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 // is where ranks are more than cores: in MPI they would wait at full speed.
 #define _POSIX_C_SOURCE 200809L
 #include "base/mem.h"
-#include "team/mpi.h"
 #include "team/comm_mpi.h"
 #include <inttypes.h>
 #include <sched.h>
@@ -36,7 +35,7 @@ struct dv_wire {
     dv_arena arena; // it lives in it
 };
 
-// -- Failing ---------------------------------------------------------------
+// -- Failing -----------------------------------------------------------------
 
 static dv_status say(dv_mpi *m, int code, const char *doing)
 {
@@ -48,11 +47,6 @@ static dv_status say(dv_mpi *m, int code, const char *doing)
     snprintf(m->comm.why, sizeof m->comm.why, "MPI failed while %s: %.180s",
              doing, text);
     return DV_E_SYSTEM;
-}
-
-dv_status dv_mpi_status(dv_mpi *m, int code, const char *doing)
-{
-    return say(m, code, doing);
 }
 
 static double now(void)
@@ -102,7 +96,7 @@ static dv_status waited(dv_mpi *m, const char *what, int64_t who,
     return DV_E_SYSTEM;
 }
 
-// -- Waiting ---------------------------------------------------------------
+// -- Waiting -----------------------------------------------------------------
 
 static int spins(const dv_mpi *m)
 {
@@ -157,7 +151,7 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
     return DV_OK;
 }
 
-// -- Wires -----------------------------------------------------------------
+// -- Wires -------------------------------------------------------------------
 
 static void mpi_close(dv_comm *c, dv_wire *w)
 {
@@ -322,7 +316,7 @@ static void mpi_poke(dv_comm *c, dv_wire *w)
         MPI_Request_get_status(w->receives[0], &done, MPI_STATUS_IGNORE);
 }
 
-// -- All together ----------------------------------------------------------
+// -- All together ------------------------------------------------------------
 
 static dv_status mpi_agree(dv_comm *c, int64_t *value)
 {
@@ -374,7 +368,7 @@ static const dv_comm_ops mpi_ops = {"mpi",      mpi_open,  mpi_start, mpi_next,
                                     mpi_finish, mpi_close, mpi_agree, mpi_share,
                                     mpi_fail,   mpi_poke};
 
-// -- The process -----------------------------------------------------------
+// -- The process -------------------------------------------------------------
 
 dv_status dv_mpi_begin(int64_t size, int *started, dv_diag *diag)
 {
@@ -413,7 +407,7 @@ void dv_mpi_abort(dv_comm *c, int code)
     _Exit(code);
 }
 
-// -- Creating --------------------------------------------------------------
+// -- Creating ----------------------------------------------------------------
 
 // Ranks that share this one's machine.
 static int64_t count_near(dv_mpi *m)
@@ -508,4 +502,30 @@ void dv_mpi_destroy(dv_comm *c)
     if (!over && m->mpi != MPI_COMM_NULL)
         MPI_Comm_free(&m->mpi);
     dv_release(m);
+}
+
+// -- Parts of a team ---------------------------------------------------------
+
+// The processes of a part have a communicator of their own.
+dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
+{
+    dv_mpi *m = (dv_mpi *)c;
+    // MPI's colours are small: the number of the first rank that has ours.
+    int64_t first = -1;
+    for (int64_t r = 0; r < c->size; r++) {
+        int64_t theirs = colour;
+        dv_status st = c->ops->share(c, r, &theirs, (int64_t)sizeof theirs);
+        if (st != DV_OK)
+            return dv_comm_error(c, st, diag);
+        if (theirs == colour && first < 0)
+            first = r;
+    }
+    MPI_Comm part = MPI_COMM_NULL;
+    int code = MPI_Comm_split(m->mpi, (int)first, (int)c->rank, &part);
+    if (code != MPI_SUCCESS)
+        return dv_comm_error(c, say(m, code, "splitting a team"), diag);
+    dv_mpi_options o = {m->max_bytes, m->timeout_s, c->checked};
+    dv_status st = dv_mpi_create(out, &part, &o, diag); // has its own copy
+    MPI_Comm_free(&part);
+    return st;
 }

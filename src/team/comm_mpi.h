@@ -1,7 +1,7 @@
-// Inside comm_mpi.c and file_mpi.c: the only ones that see MPI.
-#ifndef DV_MPI_IN_H
-#define DV_MPI_IN_H
-#include "team/comm.h"
+// Private to comm_mpi.c and file_mpi.c, the only ones that see MPI.
+#ifndef DV_COMM_MPI_H
+#define DV_COMM_MPI_H
+#include "team/team.h"
 #include <mpi.h>
 
 typedef struct dv_mpi {
@@ -16,6 +16,4 @@ typedef struct dv_mpi {
 
 // Waits, if need be until the time-out.
 dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing);
-// MPI's error code as a status, in words in `why`.
-dv_status dv_mpi_status(dv_mpi *m, int code, const char *doing);
 #endif

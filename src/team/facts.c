@@ -4,7 +4,7 @@
 // themselves, to name the first difference.
 #include "base/mem.h"
 #include "base/text.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #define _POSIX_C_SOURCE 200809L // access
 #include "base/math.h"
 #include "base/mem.h"
-#include "team/mpi.h"
 #include "team/comm_mpi.h"
 #include <errno.h>
 #include <inttypes.h>

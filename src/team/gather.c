@@ -1,6 +1,6 @@
 // Between what a rank has and whole tensors; all of one on rank 0: every rank
 // that gives it sends its own box.
-#include "team/rank.h"
+#include "team/team.h"
 #include <string.h>
 
 int dv_rank_gives(const dv_plan *plan, int32_t tensor, int64_t rank)

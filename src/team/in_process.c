@@ -1,6 +1,6 @@
 // A whole team in this process: a thread per rank.
 #define _POSIX_C_SOURCE 200809L
-#include "team/rank.h"
+#include "team/team.h"
 #include <pthread.h>
 
 enum { MAX_THREADS = 256 };

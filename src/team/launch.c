@@ -1,5 +1,5 @@
 // What launchers tell the processes they start.
-#include "team/mpi.h"
+#include "team/team.h"
 #include <stdlib.h>
 
 int64_t dv_mpi_launched(int64_t *rank)

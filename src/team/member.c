@@ -1,5 +1,5 @@
 // The public face of a rank: a plan, a communicator, own data.
-#include "team/mpi.h"
+#include "team/team.h"
 #include <string.h>
 
 struct dv_member {

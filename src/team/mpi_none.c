@@ -1,5 +1,5 @@
 // Where divvy is built without MPI.
-#include "team/mpi.h"
+#include "team/team.h"
 #include <stdlib.h>
 
 static dv_status none(dv_diag *diag)

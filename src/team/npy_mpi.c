@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/text.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

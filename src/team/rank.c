@@ -1,17 +1,718 @@
-// One rank of a distributed run: what it has and what it computes.
-#define _POSIX_C_SOURCE 200809L // sysconf
+// One rank of a distributed run: its memory, messages, ops and threads, and its
+// way through the program.
+//
+// What a rank computes of an op is a few boxes (a core, edges), a box is cut
+// into tiles, and tiles are shared among the rank's threads:
+//
+//   target  i 170..341, j 2..510
+//   core    i 172..339            tiles i 172..255, i 255..339
+//   edges   i 170..172, i 339..341, each of one tile: too little to share
+//
+// A tile is a product, a call of a vector kernel, or strips, as in a run of one
+// process. Messages leave before the op that needs them, its core is computed
+// while they travel, its edges as they arrive. All is made before the first
+// run.
+#define _POSIX_C_SOURCE 200809L // sysconf, clock_gettime
+#include "base/fork.h"
 #include "base/math.h"
-#include "team/rank_state.h"
+#include "base/together.h"
+#include "exec/product.h"
+#include "exec/vec_range.h"
+#include "target/host.h"
+#include "team/combine.h"
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-enum { MIN_POINTS = 4096 }; // of a tile: less is not worth a thread
+enum {
+    MIN_POINTS = 4096, // of a tile: less is not worth a thread
+    MAX_THREADS = 1024,
+    PIECES = 8, // of a thread's share of a core, while messages travel
+    // Sums that several ranks or tiles have parts of are cut by numbers that
+    // no rank or thread has a say in, so that results do not depend on them.
+    MAX_PARTS = 16,
+    FEW_RESULTS = 64, // so few are not shared among threads: sums are cut
+};
 
-// -- Memory ----------------------------------------------------------------
+// Messages of one swap: one buffer per partner, filled box by box.
+typedef struct post {
+    dv_swap swap;
+    dv_link *sends, *receives;
+    int32_t *send_at, *receive_at; // first piece of each partner, and the end
+    int32_t n_sends, n_receives;
+    dv_wire *wire;
+    dv_carried carried; // so far, to this rank
+} post;
+
+// A box of an op, computed as soon as the messages are there that it needs.
+typedef struct work {
+    dv_space box;
+    int32_t n_waits; // messages
+    dv_tile *tiles;  // each for one thread; threads have runs of them
+    int64_t *acc_at; // first accumulator of each
+    int32_t n_tiles, first_tile; // number of tiles[0] among all of the op
+} work;
+
+typedef struct rank_op {
+    dv_kernel k;
+    dv_space target;
+    int has_target;
+    work *works; // the core first, where there is one
+    int32_t n_works, n_tiles;
+    // Of message m of the op's exchanges, in order, work w needs something:
+    // needs[m * n_works + w].
+    char *needs;
+    int32_t *left; // messages that each work waits for in this run
+    post **from;   // its exchanges
+    int32_t n_from;
+    // Results that are sums of several ranks', or of several tiles': first all
+    // parts go to accumulators.
+    dv_combine *sum; // NULL: nothing is combined between ranks
+    int in_parts;    // tiles are parts of the same results
+    char *acc;       // in_parts: of all tiles
+    int64_t n_results;
+    char *raw; // accumulators as kernels leave them; NULL: as all ranks do
+    // How a tile is computed; neither: in strips.
+    dv_product *product;
+    dv_vec_op *vec;
+    int looks; // in strips where values are not as they must be (vec_range.h)
+    void **at; // of its accesses: reads, then the write
+} rank_op;
+
+// One thread of a rank and what it works with.
+typedef struct rank_thread {
+    dv_strips strips;
+    dv_product_set set; // owned
+    void *memory;       // that tiles of products need
+    dv_diag *diag;      // owned
+} rank_thread;
+
+struct dv_rank {
+    dv_arena arena; // it lives in it
+    const dv_plan *plan;
+    const dv_program *p;
+    dv_comm *comm;
+    int overlap;         // compute while messages travel
+    int64_t min_points;  // of a tile
+    dv_box *own, *local; // per tensor
+    void **data;
+    rank_op *ops;
+    post *exchanges; // one per swap
+    void *snapshot;  // of the largest tensor an update reads
+    int32_t n_slots, n_wires;
+    // Threads; the first one is the caller's and alone speaks to others.
+    rank_thread *threads;
+    int32_t n_threads;
+    dv_plan whole;       // nothing is sliced: for products
+    dv_jit *jit;         // NULL: no machine for it, all goes in strips
+    dv_wire *travelling; // messages under way that move only when poked
+    dv_status status;    // of this rank alone, until all agree
+    dv_diag *trouble;    // in words
+    dv_diag *diag;       // the caller's
+    // Called after each round of an outermost repeat; where to go on.
+    dv_rank_step step;
+    void *user;
+    int32_t from_repeat; // -1: from the start
+    int64_t from_round;
+    int32_t depth;
+    int64_t round;          // of the current repeat
+    uint64_t hash, program; // of the plan, of its program alone
+    uint64_t n_done;        // exchanges so far
+    double exchange_s;      // of the last run: in exchanges, not computing
+};
+
+static int64_t elem_bytes(const dv_rank *r, int32_t tensor)
+{
+    return dv_elem_bytes(r->p, tensor);
+}
+
+// -- Messages ----------------------------------------------------------------
+
+// Cut pieces, which are sorted by rank (C20), into one message per partner.
+static int make_links(dv_rank *r, const dv_piece *l, int32_t n, int64_t bytes,
+                      dv_link **links, int32_t **at, int32_t *n_links)
+{
+    *links = DV_NEW(&r->arena, dv_link, n);
+    *at = DV_NEW(&r->arena, int32_t, n + 1);
+    *n_links = 0;
+    if (!*links || !*at)
+        return 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (i == 0 || l[i].rank != l[i - 1].rank) {
+            (*at)[*n_links] = i;
+            (*links)[(*n_links)++] = (dv_link){l[i].rank, NULL, 0};
+        }
+        (*links)[*n_links - 1].bytes += dv_box_elems(&l[i].box) * bytes;
+    }
+    (*at)[*n_links] = n;
+    for (int32_t i = 0; i < *n_links; i++) {
+        dv_link *k = &(*links)[i];
+        k->data = dv_arena_alloc(&r->arena, (size_t)k->bytes, 1);
+        if (!k->data)
+            return 0;
+    }
+    return 1;
+}
+
+static dv_status create_posts(dv_rank *r, dv_diag *diag)
+{
+    const dv_team *t = &r->plan->team;
+    for (int32_t i = 0; i < t->n_swaps; i++) {
+        post *e = &r->exchanges[i];
+        int64_t bytes = elem_bytes(r, t->swaps[i].tensor);
+        e->swap = t->swaps[i];
+        if ((r->comm->rank != t->rank &&
+             !dv_team_messages(&e->swap, r->p, t, i, r->comm->rank,
+                               &r->arena)) ||
+            !make_links(r, e->swap.sends, e->swap.n_sends, bytes, &e->sends,
+                        &e->send_at, &e->n_sends) ||
+            !make_links(r, e->swap.receives, e->swap.n_receives, bytes,
+                        &e->receives, &e->receive_at, &e->n_receives))
+            return dv_nomem(diag);
+        DV_TRY(r->comm->ops->open(r->comm, &e->wire, r->n_wires++, e->sends,
+                                  e->n_sends, e->receives, e->n_receives,
+                                  diag));
+    }
+    return DV_OK;
+}
+
+// With --checked: is it the same exchange everywhere, for the same time?
+static dv_status compare(dv_rank *r, const post *e)
+{
+    uint64_t what[4] = {r->hash, (uint64_t)(e - r->exchanges), r->n_done++,
+                        (uint64_t)r->round};
+    if (!r->comm->checked)
+        return DV_OK;
+    return dv_comm_same(r->comm, dv_hash(DV_HASH, what, sizeof what),
+                        "next exchange", r->diag);
+}
+
+static dv_status start_post(dv_rank *r, post *e)
+{
+    int32_t t = e->swap.tensor;
+    DV_TRY(compare(r, e));
+    e->carried.times++;
+    for (int32_t i = 0; i < e->n_sends; i++) {
+        char *run = e->sends[i].data;
+        for (int32_t k = e->send_at[i]; k < e->send_at[i + 1]; k++)
+            run = dv_box_copy(run, r->data[t], &r->local[t],
+                              &e->swap.sends[k].box, elem_bytes(r, t), 1);
+    }
+    return r->comm->ops->start(r->comm, e->wire);
+}
+
+// Unpack the next message into the tensor, and into its snapshot if one is
+// read. Returns its number, or -1 when all have been.
+static int32_t next_message(dv_rank *r, post *e, void *old)
+{
+    int32_t t = e->swap.tensor, i = r->comm->ops->next(r->comm, e->wire);
+    if (i < 0)
+        return -1;
+    int64_t elem = elem_bytes(r, t);
+    char *run = e->receives[i].data;
+    for (int32_t k = e->receive_at[i]; k < e->receive_at[i + 1]; k++) {
+        const dv_box *b = &e->swap.receives[k].box;
+        if (old)
+            dv_box_copy(run, old, &r->local[t], b, elem, 0);
+        run = dv_box_copy(run, r->data[t], &r->local[t], b, elem, 0);
+    }
+    e->carried.bytes += run - (char *)e->receives[i].data;
+    return i;
+}
+
+static dv_status finish_post(dv_rank *r, post *e)
+{
+    return r->comm->ops->finish(r->comm, e->wire);
+}
+
+// -- Side by side ------------------------------------------------------------
+
+typedef struct job {
+    dv_rank *r;
+    const rank_op *o;
+    const work *w;
+    int part;
+    char *acc;
+} job;
+
+// What thread `id` of n does of a job.
+typedef void (*share)(const job *j, int32_t id, int32_t n);
+
+typedef struct shared {
+    const job *j;
+    share run;
+} shared;
+
+static void run_thread(void *arg, int32_t id)
+{
+    const shared *s = arg;
+    s->run(s->j, id, s->j->r->n_threads);
+}
+
+// All threads, if there is so much to do; else the caller alone.
+static void together(const job *j, share run, int much)
+{
+    shared s = {j, run};
+    if (much && j->r->n_threads > 1 && dv_has_threads())
+        dv_together(run_thread, &s, j->r->n_threads);
+    else
+        run(j, 0, 1);
+}
+
+// -- Computing ---------------------------------------------------------------
+
+static int64_t acc_bytes(const rank_op *o)
+{
+    return o->k.compute == DV_IN_F32 ? 4 : 8;
+}
+
+// How far apart accumulators of a tile are along each variable, as kernels or
+// strips leave them, and as all ranks pass them on: in rows.
+static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
+{
+    const dv_op *op = o->k.op;
+    int64_t n = 1;
+    if (o->vec) {
+        dv_vec_op_acc_steps(o->vec, t->begin, t->end, steps);
+        return;
+    }
+    memset(steps, 0, sizeof *steps * (size_t)op->n_vars);
+    for (int k = op->n_vars; k >= 0; k--) { // the strip's variable is innermost
+        int v = k == op->n_vars ? o->k.strip : k;
+        if (v < 0 || op->vars[v].reduce || (k == o->k.strip && v == k))
+            continue;
+        steps[v] = n;
+        n *= t->end[v] - t->begin[v];
+    }
+}
+
+static void row_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
+{
+    int64_t n = 1;
+    for (int v = o->k.op->n_vars - 1; v >= 0; v--) {
+        steps[v] = o->k.op->vars[v].reduce ? 0 : n;
+        n *= o->k.op->vars[v].reduce ? 1 : t->end[v] - t->begin[v];
+    }
+}
+
+// Between the kernel's order and rows.
+static void reorder(const rank_op *o, const dv_tile *t, char *raw, char *rows,
+                    int into_rows)
+{
+    const dv_op *op = o->k.op;
+    int64_t from[DV_MAX_VARS], to[DV_MAX_VARS], at[DV_MAX_VARS] = {0};
+    size_t bytes = (size_t)acc_bytes(o);
+    kernel_steps(o, t, from);
+    row_steps(o, t, to);
+    for (int more = 1; more;) {
+        int64_t x = 0, y = 0;
+        for (int v = 0; v < op->n_vars; v++) {
+            x += from[v] * at[v];
+            y += to[v] * at[v];
+        }
+        char *a = raw + (size_t)x * bytes, *b = rows + (size_t)y * bytes;
+        memcpy(into_rows ? b : a, into_rows ? a : b, bytes);
+        more = 0;
+        for (int v = op->n_vars - 1; v >= 0 && !more; v--) {
+            if (op->vars[v].reduce)
+                continue;
+            more = ++at[v] < t->end[v] - t->begin[v];
+            if (!more)
+                at[v] = 0;
+        }
+    }
+}
+
+static void compute_part(const job *j, rank_thread *h, int32_t i)
+{
+    const rank_op *o = j->o;
+    const dv_tile *t = &j->w->tiles[i];
+    int64_t off = j->w->acc_at[i] * acc_bytes(o);
+    char *rows = j->acc + off, *acc = o->raw ? o->raw + off : rows;
+    if (o->raw && j->part == DV_FINISH)
+        reorder(o, t, acc, rows, 0);
+    h->strips.parts = acc;
+    h->strips.n_parts = 0;
+    if (o->product && j->part == DV_FIRST_PART)
+        dv_product_run(o->product, t, j->w->first_tile + i, o->at, h->memory,
+                       acc);
+    else if (o->vec)
+        dv_vec_op_part(o->vec, o->at, t->begin, t->end, j->part, acc);
+    else
+        dv_strips_run(&h->strips, t->begin, t->end);
+    if (o->raw && j->part == DV_FIRST_PART)
+        reorder(o, t, acc, rows, 1);
+}
+
+static void compute_tile(const job *j, rank_thread *h, int32_t i)
+{
+    const rank_op *o = j->o;
+    const dv_tile *t = &j->w->tiles[i];
+    h->strips.k = &o->k;
+    h->strips.old = o->k.old_off >= 0 ? j->r->snapshot : NULL;
+    h->strips.part = j->part == DV_WHOLE    ? DV_WHOLE
+                     : j->part == DV_FINISH ? DV_FINISH
+                                            : DV_FIRST_PART;
+    if (j->part != DV_WHOLE)
+        compute_part(j, h, i);
+    else if (o->looks &&
+             !dv_vec_op_fits(j->r->p, &o->k, o->at, t->begin, t->end))
+        dv_strips_run(&h->strips, t->begin, t->end);
+    else if (o->product)
+        dv_product_run(o->product, t, j->w->first_tile + i, o->at, h->memory,
+                       NULL);
+    else if (o->vec)
+        dv_vec_op_run(o->vec, o->at, t->begin, t->end);
+    else
+        dv_strips_run(&h->strips, t->begin, t->end);
+}
+
+// The first of n tiles that is not for a thread before this one.
+static int32_t first_tile(const dv_rank *r, int32_t n, int32_t thread)
+{
+    return (int32_t)dv_ceil_div((int64_t)thread * n, r->n_threads);
+}
+
+static void compute_share(const job *j, int32_t id, int32_t n)
+{
+    dv_rank *r = j->r;
+    for (int32_t h = id; h < r->n_threads; h += n) {
+        int32_t end = first_tile(r, j->w->n_tiles, h + 1);
+        for (int32_t i = first_tile(r, j->w->n_tiles, h); i < end; i++) {
+            if (r->threads[h].strips.status == DV_OK)
+                compute_tile(j, &r->threads[h], i);
+            if (id == 0 && r->travelling)
+                r->comm->ops->poke(r->comm, r->travelling);
+        }
+    }
+}
+
+// All tiles of a work. DV_WHOLE: results; else accumulators from or to `acc`. A
+// rank in trouble computes no more, and goes on sending what it has.
+static void compute_work(dv_rank *r, const rank_op *o, const work *w, int part,
+                         char *acc)
+{
+    job j = {r, o, w, part, acc};
+    if (r->status != DV_OK)
+        return;
+    together(&j, compute_share, w->n_tiles > 1);
+    for (int32_t i = 0; i < r->n_threads; i++) {
+        rank_thread *h = &r->threads[i];
+        if (h->strips.status == DV_OK)
+            continue;
+        dv_diag_move(r->status == DV_OK ? r->trouble : NULL, h->diag);
+        if (r->status == DV_OK)
+            r->status = h->strips.status;
+        h->strips.status = DV_OK;
+    }
+}
+
+static void copy_share(const job *j, int32_t id, int32_t n)
+{
+    int32_t t = j->o->k.op->write.tensor;
+    int64_t bytes = dv_box_elems(&j->r->local[t]) * elem_bytes(j->r, t);
+    dv_range mine = dv_dist_part(bytes, n, id);
+    memcpy((char *)j->r->snapshot + mine.off, (char *)j->r->data[t] + mine.off,
+           (size_t)mine.size);
+}
+
+// Copy what an op overwrites, if it reads that too: it reads the copy.
+static void take_snapshot(dv_rank *r, const rank_op *o)
+{
+    job j = {.r = r, .o = o};
+    if (o->k.old_off < 0)
+        return;
+    together(&j, copy_share,
+             dv_box_elems(&r->local[o->k.op->write.tensor]) >= r->min_points);
+}
+
+// -- Tiles -------------------------------------------------------------------
+
+static int64_t span(const dv_space *box, int v)
+{
+    return box->end[v] - box->begin[v];
+}
+
+static int64_t points(const dv_op *op, const dv_space *box, int reduced)
+{
+    int64_t n = 1;
+    for (int v = 0; v < op->n_vars; v++)
+        n *= op->vars[v].reduce && !reduced ? 1 : span(box, v);
+    return n;
+}
+
+// The variable to cut into `want` slices: the first one that is long enough, so
+// that rows stay whole; else the longest. -1: none may be cut.
+static int pick_cut(const dv_op *op, const dv_space *box, int reduced,
+                    int64_t want)
+{
+    int best = -1;
+    uint32_t written = (uint32_t)dv_access_vars(op, &op->write);
+    if (op->is_extern || dv_access_is_indirect(&op->write))
+        return -1;
+    for (int v = 0; v < op->n_vars; v++) {
+        if (op->vars[v].reduce != reduced || (!reduced && !(written >> v & 1)))
+            continue;
+        if (!reduced && span(box, v) >= want)
+            return v;
+        if (best < 0 || span(box, v) > span(box, best))
+            best = v;
+    }
+    return best;
+}
+
+// How many tiles a box is cut into at most.
+static int64_t tiles_wanted(const dv_rank *r, const rank_op *o, const work *w)
+{
+    const dv_op *op = o->k.op;
+    if (o->in_parts)
+        return MAX_PARTS;
+    if (o->sum)
+        return dv_min_i64(MAX_PARTS,
+                          points(op, &w->box, 0) * MAX_PARTS / r->min_points);
+    int64_t n = r->n_threads;
+    if (o->n_from && w->n_waits == 0 && r->comm->ops->poke && !o->product)
+        n *= PIECES;
+    return dv_min_i64(n, points(op, &w->box, 1) / r->min_points);
+}
+
+static int cut(dv_rank *r, rank_op *o, work *w)
+{
+    const dv_op *op = o->k.op;
+    int64_t want = dv_max_i64(1, tiles_wanted(r, o, w));
+    int v = pick_cut(op, &w->box, o->in_parts, want);
+    int64_t n = v < 0 ? 1 : dv_max_i64(1, dv_min_i64(want, span(&w->box, v)));
+    w->tiles = DV_NEW(&r->arena, dv_tile, n);
+    w->acc_at = DV_NEW(&r->arena, int64_t, n);
+    if (!w->tiles || !w->acc_at)
+        return 0;
+    int64_t acc = 0;
+    for (int64_t i = 0; i < n; i++) {
+        dv_tile *t = &w->tiles[i];
+        dv_space box = w->box;
+        if (v >= 0) {
+            dv_range part = dv_dist_part(span(&w->box, v), n, i);
+            box.begin[v] = w->box.begin[v] + part.off;
+            box.end[v] = box.begin[v] + part.size;
+        }
+        memcpy(t->begin, box.begin, sizeof t->begin);
+        memcpy(t->end, box.end, sizeof t->end);
+        for (int k = 0; k < op->n_vars; k++)
+            t->n_slots[k] = 1;
+        w->acc_at[i] = acc;
+        acc += points(op, &box, 0);
+    }
+    w->n_tiles = (int32_t)n;
+    w->first_tile = o->n_tiles;
+    o->n_tiles += (int32_t)n;
+    return 1;
+}
+
+// Few results of many points: threads share the sums, not the results.
+static int shares_sums(const dv_rank *r, const rank_op *o)
+{
+    const dv_op *op = o->k.op;
+    dv_space all;
+    for (int v = 0; v < op->n_vars; v++) {
+        all.begin[v] = op->vars[v].begin;
+        all.end[v] = op->vars[v].end;
+    }
+    return o->k.reduce && !dv_access_is_indirect(&op->write) &&
+           !op->is_extern && points(op, &all, 0) <= FEW_RESULTS &&
+           points(op, &all, 1) >= MAX_PARTS * r->min_points;
+}
+
+static int cut_all(dv_rank *r, rank_op *o)
+{
+    for (int32_t i = 0; i < o->n_works; i++)
+        if (!cut(r, o, &o->works[i]))
+            return 0;
+    if (!o->sum && !o->in_parts)
+        return 1;
+    const work *w = &o->works[0];
+    int64_t n = w->acc_at[w->n_tiles - 1] + o->n_results;
+    int64_t kernel[DV_MAX_VARS] = {0}, rows[DV_MAX_VARS] = {0};
+    kernel_steps(o, w->tiles, kernel);
+    row_steps(o, w->tiles, rows);
+    for (int v = 0; v < o->k.op->n_vars && !o->raw; v++) {
+        if (kernel[v] == rows[v] || w->tiles->end[v] - w->tiles->begin[v] == 1)
+            continue;
+        o->raw = dv_arena_alloc(&r->arena, (size_t)n, 8);
+        if (!o->raw)
+            return 0;
+    }
+    if (o->in_parts)
+        o->acc = dv_arena_alloc(&r->arena, (size_t)n, 8);
+    return !o->in_parts || o->acc;
+}
+
+// -- Kernels -----------------------------------------------------------------
+
+// Where element 0 of each access is. Snapshots do not move.
+static int find_data(dv_rank *r, rank_op *o)
+{
+    const dv_op *op = o->k.op;
+    o->at = DV_NEW(&r->arena, void *, op->n_reads + 1);
+    for (int k = 0; k <= op->n_reads && o->at; k++) {
+        int32_t t = k < op->n_reads ? op->reads[k].tensor : op->write.tensor;
+        int old = k < op->n_reads && t == op->write.tensor && o->k.old_off >= 0;
+        o->at[k] = old ? r->snapshot : r->data[t];
+    }
+    return o->at != NULL;
+}
+
+static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
+{
+    int parts = o->sum || o->in_parts;
+    dv_vec_how how = {.p = r->p,
+                      .op = o->k.op,
+                      .reads = o->k.reads,
+                      .write = &o->k.write,
+                      .whole = !parts,
+                      .copied = o->k.old_off >= 0,
+                      .looks = !parts};
+    // Parts are added up as the strips do it, which compute integers in i64.
+    if (!dv_jit_has_vec(r->jit) || (parts && o->k.compute == DV_IN_I64))
+        return DV_OK;
+    DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
+    if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))
+        o->vec = NULL;
+    o->looks = o->vec && dv_vec_op_looks(o->vec);
+    return DV_OK;
+}
+
+// A contraction for each tile, on the thread that has it.
+static dv_status prepare(dv_rank *r, rank_op *o, dv_diag *diag)
+{
+    for (int32_t k = 0; k < o->n_works; k++) {
+        const work *w = &o->works[k];
+        for (int32_t h = 0; h < r->n_threads; h++)
+            for (int32_t i = first_tile(r, w->n_tiles, h);
+                 i < first_tile(r, w->n_tiles, h + 1); i++)
+                DV_TRY(dv_product_prepare(o->product, &w->tiles[i],
+                                          w->first_tile + i, &r->threads[h].set,
+                                          diag));
+    }
+    return DV_OK;
+}
+
+// After its tiles are known. What no kernel can do is done the other way, in
+// all tiles alike.
+static dv_status make_product(dv_rank *r, int32_t op, dv_diag *diag)
+{
+    rank_op *o = &r->ops[op];
+    dv_product_how how = {.plan = &r->whole,
+                          .kernel = &o->k,
+                          .vec = o->vec,
+                          .op = op,
+                          .n_threads = o->n_tiles,
+                          .parts = o->sum || o->in_parts,
+                          .jit = r->jit,
+                          .arena = &r->arena};
+    DV_TRY(dv_product_create(&o->product, &how, diag));
+    dv_status st = o->product ? prepare(r, o, NULL) : DV_OK;
+    if (st == DV_E_LIMIT) {
+        o->product = NULL;
+        return DV_OK;
+    }
+    return st == DV_OK ? DV_OK : prepare(r, o, diag); // once more, to say why
+}
+
+static dv_status make_op(dv_rank *r, int32_t op, dv_diag *diag)
+{
+    rank_op *o = &r->ops[op];
+    if (!o->has_target)
+        return DV_OK;
+    o->n_results = points(o->k.op, &o->target, 0);
+    if (r->jit)
+        DV_TRY(make_vec(r, o, diag));
+    if (!find_data(r, o) || !cut_all(r, o))
+        return dv_nomem(diag);
+    return r->jit ? make_product(r, op, diag) : DV_OK;
+}
+
+// -- Threads -----------------------------------------------------------------
+
+static int make_thread(dv_rank *r, rank_thread *h, dv_caches caches)
+{
+    size_t slot = (size_t)DV_STRIP * 8;
+    char *buf = dv_arena_alloc(&r->arena, (size_t)r->n_slots + 1, slot);
+    h->diag = dv_diag_create();
+    h->set.l1_bytes = caches.l1_bytes;
+    h->set.l2_bytes = caches.l2_bytes;
+    h->set.l3_bytes = caches.l3_bytes;
+    if (!buf || !h->diag)
+        return 0;
+    h->strips =
+        (dv_strips){.p = r->p, .data = r->data, .diag = h->diag, .buf = buf};
+    h->strips.acc = buf + (size_t)r->n_slots * slot;
+    return 1;
+}
+
+static int slice_nothing(dv_rank *r)
+{
+    r->whole.ops = r->plan->ops;
+    r->whole.target = r->plan->target;
+    r->whole.facts = r->plan->facts & DV_FACT_LOOPED;
+    r->whole.sums = r->plan->sums;
+    r->whole.n_sums = r->plan->n_sums;
+    r->whole.slices = DV_NEW(&r->arena, int64_t *, r->p->n_ops);
+    for (int32_t i = 0; i < r->p->n_ops && r->whole.slices; i++) {
+        const dv_op *op = &r->p->ops[i];
+        int64_t *s = DV_NEW(&r->arena, int64_t, op->n_vars);
+        if (!s)
+            return 0;
+        for (int v = 0; v < op->n_vars; v++)
+            s[v] = op->vars[v].end - op->vars[v].begin;
+        r->whole.slices[i] = s;
+    }
+    return r->whole.slices != NULL;
+}
+
+// Threads, kernels and tiles; memory and messages are there already.
+static dv_status create_threads(dv_rank *r, int32_t n, dv_diag *diag)
+{
+#ifndef _OPENMP
+    n = 1;
+#endif
+    n = n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+    r->threads = DV_NEW(&r->arena, rank_thread, n);
+    if (!r->threads || !slice_nothing(r))
+        return dv_nomem(diag);
+    r->n_threads = n;
+    r->jit = dv_jit_shared();
+    dv_caches caches = r->jit ? dv_host_caches() : (dv_caches){0};
+    for (int32_t i = 0; i < n; i++)
+        if (!make_thread(r, &r->threads[i], caches))
+            return dv_nomem(diag);
+    dv_status made = DV_OK;
+    for (int32_t i = 0; i < r->p->n_ops && made == DV_OK; i++)
+        made = make_op(r, i, diag);
+    dv_jit_seal(r->jit);
+    DV_TRY(made);
+    for (int32_t i = 0; i < n; i++) {
+        rank_thread *h = &r->threads[i];
+        h->memory =
+            dv_arena_alloc(&r->arena, (size_t)h->set.memory_bytes + 1, 1);
+        if (!h->memory)
+            return dv_nomem(diag);
+    }
+    return DV_OK;
+}
+
+static void destroy_threads(dv_rank *r)
+{
+    for (int32_t i = 0; i < r->n_threads; i++) {
+        dv_product_set_free(&r->threads[i].set);
+        dv_diag_destroy(r->threads[i].diag);
+    }
+}
+
+// -- Memory ------------------------------------------------------------------
 
 // An index found by a read may lie anywhere, and the kernels look it up in a
 // tensor that is whole.
@@ -51,7 +752,7 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
 {
     int64_t most = 0;
     for (int32_t t = 0; t < r->p->n_tensors; t++) {
-        int64_t bytes = dv_box_elems(&r->local[t]) * dv_rank_elem(r, t);
+        int64_t bytes = dv_box_elems(&r->local[t]) * elem_bytes(r, t);
         r->data[t] = dv_arena_alloc(&r->arena, (size_t)bytes + 1, 1);
         if (!r->data[t])
             return dv_nomem(diag);
@@ -63,8 +764,7 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
         if (!op->update || !dv_op_reads_own_write(op))
             continue;
         r->ops[i].k.old_off = 0;
-        most =
-            dv_max_i64(most, dv_box_elems(&r->local[t]) * dv_rank_elem(r, t));
+        most = dv_max_i64(most, dv_box_elems(&r->local[t]) * elem_bytes(r, t));
     }
     r->snapshot = dv_arena_alloc(&r->arena, (size_t)most + 1, 1);
     return r->snapshot ? DV_OK : dv_nomem(diag);
@@ -93,7 +793,7 @@ static void flatten(const dv_rank *r, dv_flat *f, const dv_op *op,
 static dv_status make_ops(dv_rank *r, dv_diag *diag)
 {
     for (int32_t i = 0; i < r->p->n_ops; i++) {
-        dv_rank_op *o = &r->ops[i];
+        rank_op *o = &r->ops[i];
         if (!dv_kernel_init(&o->k, r->p, &r->p->ops[i], NULL, &r->arena))
             return dv_nomem(diag);
         if (o->k.n_slots > r->n_slots)
@@ -116,16 +816,16 @@ static void localize(dv_rank *r)
     }
 }
 
-// -- Works -----------------------------------------------------------------
+// -- Works -------------------------------------------------------------------
 
 // Exchanges that an op waits for.
 static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
 {
-    dv_rank_op *o = &r->ops[op];
-    o->from = DV_NEW(&r->arena, dv_post *, r->plan->team.n_swaps);
+    rank_op *o = &r->ops[op];
+    o->from = DV_NEW(&r->arena, post *, r->plan->team.n_swaps);
     *n_messages = 0;
     for (int32_t i = 0; i < r->plan->team.n_swaps && o->from; i++) {
-        dv_post *e = &r->exchanges[i];
+        post *e = &r->exchanges[i];
         if (e->swap.op != op || e->swap.repeat >= 0)
             continue;
         o->from[o->n_from++] = e;
@@ -136,7 +836,7 @@ static int find_exchanges(dv_rank *r, int32_t op, int32_t *n_messages)
 
 // Does a box of an op read something that a message brings?
 static int reads_of(const dv_rank *r, const dv_op *op, const dv_space *box,
-                    const dv_post *e, int32_t message)
+                    const post *e, int32_t message)
 {
     for (int k = 0; k < op->n_reads; k++) {
         if (op->reads[k].tensor != e->swap.tensor)
@@ -152,7 +852,7 @@ static int reads_of(const dv_rank *r, const dv_op *op, const dv_space *box,
     return 0;
 }
 
-static void find_needs(dv_rank *r, dv_rank_op *o)
+static void find_needs(dv_rank *r, rank_op *o)
 {
     char *needs = o->needs;
     for (int32_t k = 0; k < o->n_from; k++)
@@ -168,7 +868,7 @@ static void find_needs(dv_rank *r, dv_rank_op *o)
 // when everything is there.
 static int make_works(dv_rank *r, int32_t op)
 {
-    dv_rank_op *o = &r->ops[op];
+    rank_op *o = &r->ops[op];
     dv_space core, edges[2 * DV_MAX_VARS];
     int n = 0, apart = 0;
     int32_t n_messages;
@@ -176,14 +876,14 @@ static int make_works(dv_rank *r, int32_t op)
         return 0;
     if (!o->has_target)
         return 1;
-    o->in_parts = dv_hands_part(r, o);
+    o->in_parts = shares_sums(r, o);
     if (r->overlap && o->n_from && !o->sum && !o->in_parts)
         apart = dv_team_core(&core, r->p, &r->plan->team, op, r->comm->rank,
                              &o->target);
     if (apart)
         n = dv_space_edges(edges, o->k.op, &o->target, &core);
     o->n_works = n + 1;
-    o->works = DV_NEW(&r->arena, dv_work, o->n_works);
+    o->works = DV_NEW(&r->arena, work, o->n_works);
     o->left = DV_NEW(&r->arena, int32_t, o->n_works);
     o->needs = DV_NEW(&r->arena, char, (size_t)n_messages *(size_t)(n + 1));
     if (!o->works || !o->left || !o->needs)
@@ -203,7 +903,7 @@ static dv_status make_all_works(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Creating --------------------------------------------------------------
+// -- Creating ----------------------------------------------------------------
 
 static dv_status make_sums(dv_rank *r, dv_diag *diag)
 {
@@ -258,31 +958,24 @@ static dv_status hash_plan(dv_rank *r, dv_diag *diag)
     return DV_OK;
 }
 
-uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program)
-{
-    if (program)
-        *program = r->program;
-    return r->hash;
-}
-
 static dv_status make_rank(dv_rank *r, int32_t n_threads, dv_diag *diag)
 {
     int32_t n = r->p->n_tensors;
     r->own = DV_NEW(&r->arena, dv_box, n);
     r->local = DV_NEW(&r->arena, dv_box, n);
     r->data = DV_NEW(&r->arena, void *, n);
-    r->ops = DV_NEW(&r->arena, dv_rank_op, r->p->n_ops);
-    r->exchanges = DV_NEW(&r->arena, dv_post, r->plan->team.n_swaps);
+    r->ops = DV_NEW(&r->arena, rank_op, r->p->n_ops);
+    r->exchanges = DV_NEW(&r->arena, post, r->plan->team.n_swaps);
     if (!r->own || !r->local || !r->data || !r->ops || !r->exchanges)
         return dv_nomem(diag);
     DV_TRY(make_ops(r, diag));
     local_boxes(r);
     DV_TRY(get_memory(r, diag));
     localize(r);
-    DV_TRY(dv_posts_create(r, diag));
+    DV_TRY(create_posts(r, diag));
     DV_TRY(make_sums(r, diag));
     DV_TRY(make_all_works(r, diag));
-    DV_TRY(dv_hands_create(r, n_threads, diag));
+    DV_TRY(create_threads(r, n_threads, diag));
     return hash_plan(r, diag);
 }
 
@@ -351,10 +1044,254 @@ void dv_rank_destroy(dv_rank *r)
         r->comm->ops->close(r->comm, r->exchanges[i].wire);
     for (int32_t i = 0; r->ops && i < r->p->n_ops; i++)
         dv_combine_close(r->ops[i].sum, r->comm);
-    dv_hands_destroy(r);
+    destroy_threads(r);
     dv_diag_destroy(r->trouble);
     dv_arena arena = r->arena;
     dv_arena_free(&arena);
+}
+
+// -- Timed exchanges ---------------------------------------------------------
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// Packing, sending, waiting and unpacking are timed. Time that messages take
+// while the rank computes is not counted: it costs nothing.
+static dv_status start_timed(dv_rank *r, post *e)
+{
+    double before = seconds();
+    dv_status st = start_post(r, e);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static int32_t next_timed(dv_rank *r, post *e, void *old)
+{
+    double before = seconds();
+    int32_t i = next_message(r, e, old);
+    r->exchange_s += seconds() - before;
+    return i;
+}
+
+static dv_status finish_timed(dv_rank *r, post *e)
+{
+    double before = seconds();
+    dv_status st = finish_post(r, e);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static dv_status combine_timed(dv_rank *r, dv_combine *sum)
+{
+    double before = seconds();
+    dv_status st = dv_combine_run(sum, r->comm);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+static dv_status settle_timed(dv_rank *r, dv_diag *diag)
+{
+    double before = seconds();
+    dv_status st = dv_comm_settle(r->comm, r->status, r->trouble, diag);
+    r->exchange_s += seconds() - before;
+    return st;
+}
+
+// -- Ops ---------------------------------------------------------------------
+
+static dv_status start_op(dv_rank *r, rank_op *o)
+{
+    for (int32_t i = 0; i < o->n_from; i++)
+        DV_TRY(start_timed(r, o->from[i]));
+    take_snapshot(r, o);
+    return DV_OK;
+}
+
+// Works that wait for nothing any more.
+static void compute_ready(dv_rank *r, rank_op *o)
+{
+    for (int32_t w = 0; w < o->n_works; w++)
+        if (o->left[w] == 0) {
+            o->left[w] = -1; // once
+            compute_work(r, o, &o->works[w], DV_WHOLE, NULL);
+        }
+}
+
+// Take in what arrives; `edges`: and compute what waited for it.
+static dv_status arrive(dv_rank *r, rank_op *o, int edges)
+{
+    int32_t before = 0; // messages of earlier exchanges
+    for (int32_t k = 0; k < o->n_from; k++) {
+        post *e = o->from[k];
+        int copied =
+            o->k.old_off >= 0 && e->swap.tensor == o->k.op->write.tensor;
+        int32_t i;
+        while ((i = next_timed(r, e, copied ? r->snapshot : NULL)) >= 0) {
+            const char *needs = &o->needs[(before + i) * o->n_works];
+            for (int32_t w = 0; w < o->n_works && edges; w++)
+                o->left[w] -= needs[w];
+            if (edges)
+                compute_ready(r, o);
+        }
+        DV_TRY(finish_timed(r, e));
+        before += e->n_receives;
+    }
+    return DV_OK;
+}
+
+// Parts of results, added up over tiles and ranks, then finished. Reduced
+// variables do not count in a box that is finished: the first part's will do.
+static dv_status run_parts(dv_rank *r, rank_op *o)
+{
+    DV_TRY(arrive(r, o, 0));
+    if (!o->has_target)
+        return DV_OK;
+    work finish = o->works[0];
+    int64_t bytes = o->k.compute == DV_IN_F32 ? 4 : 8;
+    char *acc = o->sum ? dv_combine_parts(o->sum) : o->acc;
+    compute_work(r, o, &o->works[0], DV_FIRST_PART, o->in_parts ? o->acc : acc);
+    if (o->in_parts) {
+        for (int32_t i = 1; i < finish.n_tiles; i++)
+            dv_strips_add(&o->k, o->acc, o->acc + i * o->n_results * bytes,
+                          o->n_results);
+        if (o->sum)
+            memcpy(acc, o->acc, (size_t)(o->n_results * bytes));
+        finish.n_tiles = 1;
+    }
+    // After trouble of its own a rank sends what is there.
+    if (o->sum)
+        DV_TRY(combine_timed(r, o->sum));
+    compute_work(r, o, &finish, DV_FINISH, acc);
+    return DV_OK;
+}
+
+static dv_status run_op(dv_rank *r, int32_t op)
+{
+    rank_op *o = &r->ops[op];
+    DV_TRY(start_op(r, o));
+    if (o->sum || o->in_parts)
+        return run_parts(r, o);
+    for (int32_t w = 0; w < o->n_works; w++)
+        o->left[w] = o->works[w].n_waits;
+    r->travelling = o->n_from && r->comm->ops->poke ? o->from[0]->wire : NULL;
+    compute_ready(r, o);
+    r->travelling = NULL;
+    return arrive(r, o, 1);
+}
+
+// -- Repeats -----------------------------------------------------------------
+
+// What a repeat reads and does not write is fetched once.
+static dv_status enter_repeat(dv_rank *r, int32_t repeat)
+{
+    for (int32_t i = 0; i < r->plan->team.n_swaps; i++) {
+        post *e = &r->exchanges[i];
+        if (e->swap.repeat != repeat)
+            continue;
+        DV_TRY(start_timed(r, e));
+        while (next_timed(r, e, NULL) >= 0)
+            ;
+        DV_TRY(finish_timed(r, e));
+    }
+    return DV_OK;
+}
+
+static dv_status run_repeat(dv_rank *r, int32_t repeat);
+
+// Ops from..end; repeats from number `next` on may lie among them.
+static dv_status run_ops(dv_rank *r, int32_t from, int32_t end, int32_t next)
+{
+    const dv_program *p = r->p;
+    while (from < end) {
+        while (next < p->n_repeats && p->repeats[next].first_op < from)
+            next++;
+        if (next >= p->n_repeats || p->repeats[next].first_op != from ||
+            p->repeats[next].end_op > end) {
+            DV_TRY(run_op(r, from++));
+            continue;
+        }
+        DV_TRY(run_repeat(r, next));
+        from = p->repeats[next].end_op;
+    }
+    return DV_OK;
+}
+
+static dv_status run_repeat(dv_rank *r, int32_t repeat)
+{
+    const dv_repeat *p = &r->p->repeats[repeat];
+    int64_t n = 0, outer = r->round;
+    if (r->from_repeat == repeat) { // with all that was brought, then
+        n = r->from_round;
+        r->from_repeat = -1;
+    } else {
+        DV_TRY(enter_repeat(r, repeat));
+    }
+    for (; n < p->times; n++) {
+        r->depth++;
+        r->round = n;
+        DV_TRY(run_ops(r, p->first_op, p->end_op, repeat + 1));
+        r->depth--;
+        if (r->step && r->depth == 0)
+            DV_TRY(r->step(r->user, repeat, n + 1, r->status, r->trouble,
+                           r->diag));
+    }
+    r->round = outer;
+    return DV_OK;
+}
+
+dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
+{
+    int32_t next = r->from_repeat < 0 ? 0 : r->from_repeat;
+    int32_t from = r->from_repeat < 0 ? 0 : r->p->repeats[next].first_op;
+    r->diag = diag;
+    r->depth = 0;
+    r->round = 0;
+    r->status = DV_OK;
+    r->exchange_s = 0;
+    dv_status st = run_ops(r, from, r->p->n_ops, next);
+    if (st == DV_OK) {
+        st = settle_timed(r, diag);
+    } else {
+        r->comm->ops->fail(r->comm);
+        st = dv_comm_error(r->comm, st, diag); // unless there are words
+    }
+    if (r->status != DV_OK) { // the next run begins without it
+        dv_diag_destroy(r->trouble);
+        r->trouble = dv_diag_create();
+    }
+    return st;
+}
+
+void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user)
+{
+    r->step = step;
+    r->user = user;
+}
+
+void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round)
+{
+    r->from_repeat = repeat;
+    r->from_round = round;
+}
+
+// -- What callers ask of a rank ----------------------------------------------
+
+void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local, dv_box *own)
+{
+    *local = r->local[tensor];
+    *own = r->own[tensor];
+    return dv_box_empty(own) ? NULL : r->data[tensor];
+}
+
+uint64_t dv_rank_hash(const dv_rank *r, uint64_t *program)
+{
+    if (program)
+        *program = r->program;
+    return r->hash;
 }
 
 void *dv_rank_memory(const dv_rank *r, int32_t tensor)
@@ -371,13 +1308,13 @@ const dv_plan *dv_rank_plan(const dv_rank *r, dv_comm **comm)
 
 int32_t dv_rank_threads(const dv_rank *r)
 {
-    return r->n_hands;
+    return r->n_threads;
 }
 
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op)
 {
     static const dv_dtype wide[] = {DV_F32, DV_F64, DV_I32};
-    const dv_rank_op *o = &r->ops[op];
+    const rank_op *o = &r->ops[op];
     return o->product ? dv_product_type(o->product) : wide[o->k.compute];
 }
 
@@ -386,11 +1323,12 @@ int32_t dv_rank_new_wire(dv_rank *r)
     return r->n_wires++;
 }
 
-// -- Whole tensors ---------------------------------------------------------
-
-void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local, dv_box *own)
+double dv_rank_exchange_s(const dv_rank *r)
 {
-    *local = r->local[tensor];
-    *own = r->own[tensor];
-    return dv_box_empty(own) ? NULL : r->data[tensor];
+    return r->exchange_s;
+}
+
+dv_carried dv_rank_carried(const dv_rank *r, int32_t swap)
+{
+    return r->exchanges[swap].carried;
 }

@@ -8,7 +8,7 @@
 // Without a number of mutants it is 100, scaled by DV_CASES (percent).
 #include "mutate.h"
 #include "subject.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef DV_ATTACK_SUBJECT_H
 #define DV_ATTACK_SUBJECT_H
 #include "prop/case.h"
-#include "team/rank.h"
+#include "team/team.h"
 
 typedef struct subject {
     dv_program *program; // as written

@@ -3,7 +3,7 @@
 #define DV_FUZZ_RUN_H
 #include "fuzz.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <stdlib.h>
 
 static void must(int holds)

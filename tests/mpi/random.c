@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "prop/case.h"
 #include "prop/teams.h"
-#include "team/mpi.h"
+#include "team/team.h"
 #include "witness.h"
 #include <inttypes.h>
 #include <mpi.h>

@@ -2,8 +2,8 @@
 // cut into parts, everybody returning the same error. Run by mpi.sh under
 // mpirun with any number of ranks.
 #include "random.h"
-#include "exec/data.h"
-#include "team/mpi.h"
+#include "exec/exec.h"
+#include "team/team.h"
 #include "witness.h"
 #include <mpi.h>
 #include <stdio.h>

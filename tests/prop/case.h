@@ -3,7 +3,7 @@
 #ifndef DV_CASE_H
 #define DV_CASE_H
 #include "gen.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 
 // Note why a case fails; returns 0. case_why() gives it back.
 __attribute__((format(printf, 1, 2))) int case_no(const char *form, ...);

@@ -4,8 +4,8 @@
 // exchange carries what is needed, and messages that are wrong are refused.
 #include "case.h"
 #include "teams.h"
-#include "exec/data.h"
-#include "team/rank.h"
+#include "exec/exec.h"
+#include "team/team.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

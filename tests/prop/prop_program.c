@@ -4,7 +4,7 @@
 #include "property.h"
 #include "doubles.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

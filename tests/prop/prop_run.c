@@ -3,7 +3,7 @@
 // what is no division is refused.
 #include "property.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "property.h"
 #include "products.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

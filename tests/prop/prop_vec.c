@@ -2,7 +2,7 @@
 // on any boxes, also when a reduction is done in parts.
 #include "gen.h"
 #include "jit/host.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "exec/vec_op.h"
 #include <inttypes.h>
 #include <math.h>

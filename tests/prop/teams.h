@@ -2,8 +2,8 @@
 // judge return 0 after case_no().
 #ifndef DV_TEAMS_H
 #define DV_TEAMS_H
-#include "exec/data.h"
-#include "team/rank.h"
+#include "exec/exec.h"
+#include "team/team.h"
 
 // A plan that checks; NULL: there is none.
 dv_plan *teams_plan(const dv_program *p, const dv_target *t, int64_t size,

@@ -3,7 +3,7 @@
 #define DV_EXEC_CASE_H
 #include "jit/host.h"
 #include "plan/plan.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

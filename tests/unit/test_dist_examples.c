@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 // cmocka wants these before it.
 #include <cmocka.h>
 
-#include "team/rank.h"
+#include "team/team.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

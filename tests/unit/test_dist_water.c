@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/dtype.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

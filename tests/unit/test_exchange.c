@@ -2,8 +2,8 @@
 // meaning; every other change of them is refused, in teams that the checker
 // proves rank by rank and in larger ones, of which it proves the plan's rank.
 #include "dist/dist.h"
-#include "exec/data.h"
-#include "team/rank.h"
+#include "exec/exec.h"
+#include "team/team.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

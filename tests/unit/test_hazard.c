@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "divide/divide.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include "sim/sim.h"
 #include "unit/plans.h"
 #include <inttypes.h>

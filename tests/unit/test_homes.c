@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include "base/math.h"
 #include "plan/traffic.h"
-#include "exec/data.h"
-#include "sim/state.h"
+#include "exec/exec.h"
+#include "sim/sim.h"
 #include "scratch/scratch.h"
 #include "unit/plans.h"
 #include "unit/spoil.h"
@@ -329,7 +329,7 @@ static dv_sim *simulate(dv_plan *plan, int64_t spare, dv_arena *arena)
         top + spare - plan->scratch.homes[0].address;
     assert_int_equal(dv_sim_create(&m, plan, kernels, NULL), DV_OK);
     plan->scratch.homes[0].core_bytes = size;
-    assert_int_equal(m->scratch_bytes, top + spare);
+    assert_int_equal(dv_sim_scratch_bytes(m), top + spare);
     dv_strips s = {.p = p, .data = data};
     s.buf = DV_NEW(arena, double, (slots + 3) * DV_STRIP);
     s.acc = (char *)s.buf + (size_t)slots * DV_STRIP * 8;
@@ -349,13 +349,13 @@ static void canaries(void **unused)
         dv_arena arena = {0};
         dv_sim *m = simulate(plan, 4096, &arena);
         int written = 0;
-        for (int64_t at = 0; at < m->scratch_bytes; at++) {
+        for (int64_t at = 0; at < dv_sim_scratch_bytes(m); at++) {
             int covered = 0;
             for (int32_t i = 0; i < s->n_homes; i++)
                 covered |= s->homes[i].address <= at &&
                            at < s->homes[i].address + s->homes[i].core_bytes;
             for (int64_t c = 0; c < plan->target.cores; c++) {
-                unsigned char byte = m->scratch[c * m->scratch_bytes + at];
+                unsigned char byte = dv_sim_scratch(m, c)[at];
                 written += byte != DV_POISON;
                 if (!covered && byte != DV_POISON)
                     fail_msg("%s: byte %d of core %d belongs to no home",

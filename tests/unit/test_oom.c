@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/npy.h"
 #include "place/csv.h"
-#include "exec/data.h"
+#include "exec/exec.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // Packing: the answers of both searches against trying every address, every
 // layout checked pair by pair, known cases, and input that is odd or bad.
 #include "base/mem.h"
-#include "place/pack_in.h"
+#include "place/pack_state.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "exec_case.h"
 #include "base/dtype.h"
 #include "prop/doubles.h"
-#include "team/rank.h"
+#include "team/team.h"
 #include <math.h>
 
 static uint64_t seed = 88172645463325252u;

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L // fork
 #include "jit/gemm/gemm.h"
 #include "contract/contract.h"
-#include "exec/rate.h"
+#include "exec/exec.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// Inside packing: the parts of a problem, and the searches that work on one.
+// Private to pack*.c (and test_pack.c, which tests the searches alone): the
+// parts of a problem, and the searches that work on one.
 //
 // A section is a moment at which a maximal set of rectangles is alive; two
 // rectangles meet exactly if they share a section. Time is gone from here on:
@@ -9,8 +10,8 @@
 //   c                 [===)            c            x
 //
 // Sizes and addresses are in units: bytes divided by what divides them all.
-#ifndef DV_PACK_IN_H
-#define DV_PACK_IN_H
+#ifndef DV_PACK_STATE_H
+#define DV_PACK_STATE_H
 #include "place/pack.h"
 
 // -- The problem (pack_model.c) ----------------------------------------------
@@ -126,7 +127,4 @@ dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
 // The best of a few simple layouts; *top is where it ends. DV_FIT_NO: fixed
 // items clash. DV_FIT_OPEN: a layout ends beyond all integers.
 dv_fit dv_pack_list(const dv_part *p, int64_t *top);
-// One of them (pack_fill.c), for plain parts. DV_FIT_OPEN: as above, or out of
-// memory.
-dv_fit dv_pack_fill(const dv_part *p, int64_t *at, int64_t *top);
 #endif
