@@ -697,7 +697,7 @@ DV_API char *dv_nest_text(const dv_nest *n); // parses to the same nest
 // Does it mean something: sizes, strides and primitives agree, and no element
 // is written by two points? DV_E_NEST names the rule that is broken.
 DV_API dv_status dv_nest_check(const dv_nest *n, dv_diag *diag);
-// Beyond that, has it the form of the original's kernels: shared, then seq,
+// Beyond that, has it the form of mini_jit's kernels: shared, then seq,
 // then prim; one m, one n and the k of its primitive inside, unit strides? What
 // the seed passes lead to; contractions take more than this.
 DV_API dv_status dv_nest_verify(const dv_nest *n, dv_diag *diag);
@@ -839,7 +839,7 @@ DV_API char *dv_grid_text(const dv_grid *g);
 DV_API void dv_grid_destroy(dv_grid *g);
 
 // Look for defects in a plan of tiles on cores: the JSON of dv_grid_json, that
-// of the original stage, a table of arguments (CSV), or a plan of dv_plan_text.
+// of TileLang's stage, a table of arguments (CSV), or a plan of dv_plan_text.
 // `tiles` are rows and columns of tiles for files that do not say; may be NULL.
 // *n_defects counts the defects, *report has a line each (dv_free it).
 DV_API dv_status dv_lint(const char *text, size_t len, const char *name,

@@ -201,7 +201,7 @@ static dv_status optimise(job *j, dv_diag *diag)
     dv_status st = check(j, passes, diag);
     if (st == DV_E_NEST && a->list && !strncmp(a->list, "seed", 4))
         dv_note(diag, DV_NOWHERE,
-                "seed has the original's kernels, which need an m with steps "
+                "seed has mini_jit's kernels, which need an m with steps "
                 "of 1 in in0 and out and a k with a step of 1 in in1; best has "
                 "no such rule");
     return st;
@@ -385,7 +385,7 @@ int cli_nest(const cli_command *c, int argc, char **argv)
          &a->sets},
         {"nest", 0, "HOW",
          "passes: best (default, of nests that nothing is decided of; others "
-         "are packed to be run), seed (as the original), seed+brgemm or none",
+         "are packed to be run), seed (as mini_jit), seed+brgemm or none",
          CLI_TEXT, &a->list},
         {"passes", 0, "A,B", "run just these passes, in this order", CLI_TEXT,
          &a->passes},

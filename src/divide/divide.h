@@ -47,7 +47,7 @@ int dv_space_make(dv_divide_space *s, const dv_target *t, const dv_program *p,
                   const dv_op *op, const dv_layout *layouts, dv_arena *arena);
 int64_t dv_splits_cores(const dv_divide_space *s, const dv_splits *d);
 // Bytes from the first to the last that the core with the longest slices may
-// touch of tensor number i. `even`: slices as the original counts them, cut
+// touch of tensor number i. `even`: slices as Torch-Spyre counts them, cut
 // down to whole elements.
 int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even);
 // The largest divisor of size that is at most limit.
@@ -96,7 +96,7 @@ dv_status dv_divide_seed(dv_divided *out, const dv_divide_space *s,
 dv_status dv_divide_refresh(dv_plan *plan, int32_t i, const int64_t *before,
                             dv_arena *work, dv_diag *diag);
 
-// The original's matmul cost in microseconds (a fit; see seed.c).
+// Torch-Spyre's matmul cost in microseconds (a fit; see seed.c).
 typedef struct dv_matmul {
     int64_t b, m, n, k; // sizes, n and k rounded up to sticks
     int shared;         // the weight is the same for all of the batch

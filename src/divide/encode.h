@@ -1,4 +1,4 @@
-// The original's way to write a division down: splits keyed by the factor that
+// Torch-Spyre's way to write a division down: splits keyed by the factor that
 // a variable has in the host index, since its loop variables do not outlive a
 // pass. Written variables by their factor in the write, reduced ones by that in
 // the first read; only splits above 1.

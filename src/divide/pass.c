@@ -110,7 +110,7 @@ static dv_status decide(const dv_plan *plan, int method,
     if (method == 0)
         return dv_divide_best(out, s, &plan->target, &r, diag);
     DV_TRY(dv_divide_seed(out, s, &r, diag));
-    // The original counts slices cut down; the machine has what they are.
+    // Torch-Spyre counts slices cut down; the machine has what they are.
     for (int i = 0; i < s->n_tensors && r.span_limit_bytes; i++) {
         int64_t span = dv_span(s, i, &out->splits, 0);
         if (span > r.span_limit_bytes)
@@ -121,7 +121,7 @@ static dv_status decide(const dv_plan *plan, int method,
                            s->op->name, span, s->tensors[i]->name,
                            r.span_limit_bytes);
     }
-    // Whatever the original went by, one formula reports.
+    // Whatever Torch-Spyre went by, one formula reports.
     out->cost_us = dv_divide_cost(s, &plan->target, &out->splits);
     return DV_OK;
 }

@@ -61,7 +61,7 @@ static void find_blocked(dv_divide_space *s)
         block(
             s, UINT32_MAX,
             "it writes where an index that is read says, and points may meet");
-    // The original cuts nothing that reads through an index or backwards.
+    // Torch-Spyre cuts nothing that reads through an index or backwards.
     for (int r = 0; r <= op->n_reads; r++) {
         const dv_access *a = r < op->n_reads ? &op->reads[r] : &op->write;
         for (int d = 0; d < a->n_dims; d++) {
@@ -165,7 +165,7 @@ static int64_t positions(const dv_divide_space *s, int i, int32_t dim,
     return dv_min_i64(n, l->size[dim]);
 }
 
-// The same as the original counts it.
+// The same as Torch-Spyre counts it.
 static int64_t positions_even(const dv_divide_space *s, int i, int32_t dim,
                               const dv_splits *d)
 {
@@ -194,7 +194,7 @@ int64_t dv_span(const dv_divide_space *s, int i, const dv_splits *d, int even)
         if (n > 1)
             return n * inside;
     }
-    // A core that stays in one stick; the original counts one element.
+    // A core that stays in one stick; Torch-Spyre counts one element.
     return even ? l->elem_bytes : inside;
 }
 

@@ -90,7 +90,7 @@ static int add_local(finder *f, int32_t t, dv_group_plan *g, int64_t *used)
     const dv_tensor *x = &f->p->tensors[t];
     if (!tile_box(f->x->plan, f->writer[t], sides))
         return 1;
-    dv_local *l = &g->locals[g->n_locals];
+    dv_tile_temp *l = &g->locals[g->n_locals];
     l->strides = DV_NEW(&f->x->arena, int64_t, x->n_dims + 1);
     if (!l->strides)
         return 0;
@@ -125,7 +125,7 @@ int dv_exec_localise(dv_exec *x)
         run->n_locals = 0;
         if (n == 1 || group->n_tiles == 1 || dv_group_in_parts(plan, g))
             continue;
-        run->locals = DV_NEW(&x->arena, dv_local, n);
+        run->locals = DV_NEW(&x->arena, dv_tile_temp, n);
         if (!run->locals)
             return 0;
         for (int32_t i = group->first_op; i < group->end_op; i++) {

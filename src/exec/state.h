@@ -11,15 +11,15 @@
 
 // A temporary that lives and dies within the tiles of one group: every thread
 // has one tile of it, at its own strides.
-typedef struct dv_local {
+typedef struct dv_tile_temp {
     int32_t tensor, op; // the op that writes it
     int64_t off_bytes;  // in a thread's memory for them
     int64_t *strides;   // in elements
-} dv_local;
+} dv_tile_temp;
 
 // What a run knows of a group.
 typedef struct dv_group_plan {
-    dv_local *locals;
+    dv_tile_temp *locals;
     int32_t n_locals;
     int snapshots;   // an op of it reads what it overwrites
     int parts;       // its op sums in parts: two phases

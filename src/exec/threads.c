@@ -104,7 +104,7 @@ static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
 {
     const dv_plan *plan = w->x->plan;
     for (int32_t i = 0; i < g->n_locals; i++) {
-        const dv_local *l = &g->locals[i];
+        const dv_tile_temp *l = &g->locals[i];
         const dv_op *o = &plan->ops->ops[l->op];
         dv_tile t;
         dv_plan_tile(&t, plan, l->op, tile);

@@ -9,7 +9,7 @@
 //   }
 //
 // The deal is the one place that says which core owns which slices. Cores are
-// numbered as the original does: slice numbers are the digits of the core's
+// numbered as Torch-Spyre does: slice numbers are the digits of the core's
 // number, the first variable running fastest, except that in a contraction
 // the reduced variables come before all others, so that cores which share a
 // result are neighbours. Threads of this machine have slices in order, like

@@ -1,4 +1,4 @@
-// The files that lint reads: our JSON, that of the original stage in its three
+// The files that lint reads: our JSON, that of TileLang's stage in its three
 // generations, and tables of arguments, which may be CSV (csv.c).
 //
 //   ours         {"grid_tiles": [5, 13], "rows": [{"core_xy": …, "args": …}]}
@@ -8,7 +8,7 @@
 //   assignments  {"grid": {…}, "cores": {"assignments": [{…}]}}
 //   table        {"runtime_args": [names], "rows": [[values], …]}, or CSV
 //
-// Keys may have the original's prefix, tt. or tt_.
+// Keys may have TileLang's prefix, tt. or tt_.
 #include "base/jsonread.h"
 #include "base/math.h"
 #include "lint/lint.h"
@@ -278,7 +278,7 @@ static void read_ours(lint *l, const dv_jval *v, const dv_jval *rows)
     }
 }
 
-// -- The original's ----------------------------------------------------------
+// -- TileLang's ----------------------------------------------------------
 
 // "core_1_2" is y 1, x 2; "(2,1)" is x 2, y 1.
 static int core_key(const char *key, int64_t *x, int64_t *y)

@@ -297,7 +297,7 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
             p.k1 = i;
         }
     }
-    // The original goes by position alone and then refuses nests whose unit
+    // mini_jit goes by position alone and then refuses nests whose unit
     // stride k stands before the other one. The stride decides.
     if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
         n->dims[p.k2].stride[DV_IN1] == 1) {

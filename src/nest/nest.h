@@ -23,7 +23,7 @@
 // What a nest promises comes in two steps. dv_nest_check: it means something
 // (sizes, strides and primitives agree; no element is written by two points
 // of c, m, n); this is what passes and the executor need. dv_nest_verify: it
-// also has the form a kernel is made for; those are the rules of the original,
+// also has the form a kernel is made for; those are the rules of mini_jit,
 // in rule.def, checked in its order.
 //
 // Kernels think in columns: m has unit stride in in0 and out, k in in1.
@@ -160,7 +160,7 @@ struct dv_nest {
     dv_prim first, main, last;
     uint8_t pack;    // a bit an operand: packed once, before all loops
     uint8_t combine; // parts of a shared k are summed apart
-    uint8_t laid;    // by our own passes: it need not be what the original runs
+    uint8_t laid;    // by our own passes: it need not be what mini_jit runs
     uint8_t k_order; // dv_nest_k_order; no part of the text
     uint8_t dot;     // dv_nest_dot; no part of the text
     // Of in0 and in1, where a plan takes them as they are: sums are of f32 or

@@ -35,7 +35,7 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
-// What our own passes lay out may be run otherwise than the original would:
+// What our own passes lay out may be run otherwise than mini_jit would:
 // then its text says so, for those who read and check it.
 static void mark(dv_nest *n, const char *pass)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 // A gemm may become a brgemm, if there is a second k for it: primitives finds
-// out. The report of the original leaves a gemm alone, its last version does
+// out. The report of mini_jit leaves a gemm alone, its last version does
 // this always; so the list seed is without it, seed+brgemm with it.
 dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
                           dv_diag *diag)

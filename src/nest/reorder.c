@@ -84,7 +84,7 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// How far a dimension's steps go; those of k count an eighth. The original
+// How far a dimension's steps go; those of k count an eighth. mini_jit
 // also means to halve what has the type of the dimension placed before, but
 // never remembers that one; so does this.
 static double reach(const dv_nest_dim *d)

@@ -276,7 +276,7 @@ static dv_status run_any(const dv_nest *n, void *const at[], dv_diag *diag)
 
 // -- All ---------------------------------------------------------------------
 
-// Is it one of those that the original has, and binaries and reductions of
+// Is it one of those that mini_jit has, and binaries and reductions of
 // their kind?
 static int is_common(const dv_nest *n)
 {

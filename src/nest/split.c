@@ -18,7 +18,7 @@ static int64_t divisor(int64_t size)
     return best;
 }
 
-// Dimensions that are already the kernel's stay whole. The original cuts them
+// Dimensions that are already the kernel's stay whole. mini_jit cuts them
 // as well, has two prim m then, and refuses every composite size above 256
 // that is marked prim.
 dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,

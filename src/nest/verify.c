@@ -1,4 +1,4 @@
-// The rules of a nest, a function each, in the order the original checks them.
+// The rules of a nest, a function each, in the order mini_jit checks them.
 // The table at the end is that order; the rows that only a kernel needs are
 // left out of dv_nest_check.
 #include "nest/nest.h"
@@ -272,7 +272,7 @@ static const char *type_name(const dv_nest *n, int operand)
     return dv_dtype_get(dv_nest_dtype(n, operand))->name;
 }
 
-// The original refuses all but f32. The reference runs all types; kernels of
+// mini_jit refuses all but f32. The reference runs all types; kernels of
 // products have some, others load and store all but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
@@ -466,7 +466,7 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// The original means to refuse both touches and by a slip looks for the last
+// mini_jit means to refuse both touches and by a slip looks for the last
 // one alone.
 static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {

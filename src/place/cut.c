@@ -20,7 +20,7 @@
 #include "place/cut.h"
 
 typedef struct cutter {
-    dv_cut *out;
+    dv_place_cut *out;
     const dv_buffer *in;
     int gaps;
     int32_t *first_piece; // of each buffer
@@ -46,7 +46,7 @@ static size_t epoch_end(const dv_buffer *b, size_t u)
 
 static dv_buffer *add(cutter *c, int32_t owner)
 {
-    dv_cut *out = c->out;
+    dv_place_cut *out = c->out;
     dv_buffer *p = &out->pieces[out->n];
     *p = c->in[owner];
     out->owner[out->n] = owner;
@@ -134,7 +134,7 @@ static void link_parents(cutter *c, int32_t *room)
     }
 }
 
-int dv_cut_make(dv_cut *out, const dv_buffer *in, size_t n, int gaps,
+int dv_cut_make(dv_place_cut *out, const dv_buffer *in, size_t n, int gaps,
                 dv_arena *a)
 {
     size_t room = 0, parents = 0;
@@ -142,10 +142,10 @@ int dv_cut_make(dv_cut *out, const dv_buffer *in, size_t n, int gaps,
         room += in[i].n_uses + 1;
         parents += in[i].n_parents;
     }
-    *out = (dv_cut){.pieces = DV_NEW(a, dv_buffer, room),
-                    .owner = DV_NEW(a, int32_t, room),
-                    .epoch = DV_NEW(a, int32_t, room),
-                    .bonus = DV_NEW(a, int64_t, room)};
+    *out = (dv_place_cut){.pieces = DV_NEW(a, dv_buffer, room),
+                          .owner = DV_NEW(a, int32_t, room),
+                          .epoch = DV_NEW(a, int32_t, room),
+                          .bonus = DV_NEW(a, int64_t, room)};
     cutter c = {.out = out,
                 .in = in,
                 .gaps = gaps,
@@ -171,7 +171,7 @@ static int64_t weight_of(const dv_buffer *p)
                      : p->size_bytes;
 }
 
-int64_t dv_cut_value(const dv_cut *cut, const int64_t *at)
+int64_t dv_cut_value(const dv_place_cut *cut, const int64_t *at)
 {
     int64_t value = 0;
     for (int32_t k = 0, end; k < cut->n; k = end) {

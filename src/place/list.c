@@ -1,4 +1,4 @@
-// The three list solvers, with the original's addresses.
+// The three list solvers, with Torch-Spyre's addresses.
 //
 //   greedy    walks through time: what ends is freed, what starts goes, in
 //             input order, to its parent's place, to 0, on top of everything

@@ -52,7 +52,7 @@ static const unsigned char large_first[N_TRIES] = {10, 7, 4, 0, 1, 2,
 typedef struct hunt {
     const dv_part *p;
     dv_valley *v;              // plain parts
-    dv_order *o;               // made when it is first wanted
+    dv_pack_order *o;          // made when it is first wanted
     int32_t n_long, n_short;   // tries done
     int64_t in_long, in_short; // nodes spent in them
     dv_pack_run *run;

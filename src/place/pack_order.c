@@ -25,7 +25,7 @@ typedef struct entry {
 // A path through 4096 items has half the square of that many entries.
 enum { MAX_DEPTH = 8192, MAX_STACK = 9 << 20 };
 
-struct dv_order {
+struct dv_pack_order {
     dv_arena arena;
     const dv_part *p;
     // The items by rank; which[] tells the part's own index.
@@ -64,7 +64,7 @@ static inline int64_t align_up(int64_t x, int64_t align)
     return dv_add_i64(&x, x, align - over) ? x : INT64_MAX;
 }
 
-static void take(dv_order *o, int32_t i)
+static void take(dv_pack_order *o, int32_t i)
 {
     for (int32_t s = o->first[i]; s <= o->last[i]; s++)
         o->room[s] += o->size[i];
@@ -72,7 +72,7 @@ static void take(dv_order *o, int32_t i)
         o->cross[s]--;
 }
 
-static void put_back(dv_order *o, int32_t i)
+static void put_back(dv_pack_order *o, int32_t i)
 {
     for (int32_t s = o->first[i]; s <= o->last[i]; s++)
         o->room[s] -= o->size[i];
@@ -108,8 +108,8 @@ static void sort(entry *list, int32_t n, entry *tmp)
 
 // The open items after entry k is placed: those over it rise to its top.
 // 0: something has no room left. *hat: something is over it.
-static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
-                     int *hat)
+static int lift_list(const dv_pack_order *o, const state *from, int32_t k,
+                     entry *to, int *hat)
 {
     entry x = from->list[k];
     int32_t a = o->first[x.item], z = o->last[x.item], n = 0, n_up = 0;
@@ -148,7 +148,7 @@ static int lift_list(const dv_order *o, const state *from, int32_t k, entry *to,
 }
 
 // Has every section room for what is still to come?
-static int has_room(dv_order *o, const state *st)
+static int has_room(dv_pack_order *o, const state *st)
 {
     int32_t *skip = o->skip;
     int32_t left = 0; // sections with open items whose floor is not known yet
@@ -176,9 +176,9 @@ static int has_room(dv_order *o, const state *st)
     return 1;
 }
 
-static end solve(dv_order *o, const state *st, int32_t depth);
+static end solve(dv_pack_order *o, const state *st, int32_t depth);
 
-static int falls_apart(const dv_order *o, int32_t a, int32_t z)
+static int falls_apart(const dv_pack_order *o, int32_t a, int32_t z)
 {
     int apart = 0;
     for (int32_t s = a; s < z; s++)
@@ -187,7 +187,7 @@ static int falls_apart(const dv_order *o, int32_t a, int32_t z)
 }
 
 // Solve the sections between borders that nothing crosses one by one.
-static end solve_ranges(dv_order *o, const state *st, int32_t depth)
+static end solve_ranges(dv_pack_order *o, const state *st, int32_t depth)
 {
     for (int32_t s = st->lo, lo = s; s <= st->hi; s++) {
         if (s < st->hi && o->cross[s])
@@ -212,8 +212,8 @@ static end solve_ranges(dv_order *o, const state *st, int32_t depth)
 }
 
 // Place entry k and all that follows. *hat: see lift_list.
-static end solve_with(dv_order *o, const state *st, int32_t k, int32_t depth,
-                      int *hat)
+static end solve_with(dv_pack_order *o, const state *st, int32_t k,
+                      int32_t depth, int *hat)
 {
     int32_t i = st->list[k].item;
     state x = {st->list + st->n, st->n - 1, st->lo, st->hi, st->list[k]};
@@ -231,14 +231,14 @@ static end solve_with(dv_order *o, const state *st, int32_t k, int32_t depth,
 }
 
 // Is the entry before the same? Then that one comes first.
-static int is_second(const dv_order *o, const state *st, int32_t k)
+static int is_second(const dv_pack_order *o, const state *st, int32_t k)
 {
     int32_t i = st->list[k].item;
     return o->twin[i] && k > 0 && st->list[k - 1].item == i - 1;
 }
 
 // Can the open items be placed? If not, all is as it was.
-static end solve(dv_order *o, const state *st, int32_t depth)
+static end solve(dv_pack_order *o, const state *st, int32_t depth)
 {
     if (!st->n)
         return END_SOLVED;
@@ -265,7 +265,7 @@ static end solve(dv_order *o, const state *st, int32_t depth)
 // -- Tries -------------------------------------------------------------------
 
 // The items by rank, fixed ones before all others.
-static void sort_items(dv_order *o)
+static void sort_items(dv_pack_order *o)
 {
     const dv_part *p = o->p;
     int32_t n_fixed = 0, at = 0;
@@ -292,7 +292,7 @@ static void sort_items(dv_order *o)
     }
 }
 
-dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
+dv_fit dv_order_try(dv_pack_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run)
 {
     const dv_part *p = o->p;
@@ -321,7 +321,7 @@ dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
 
 // -- Memory ------------------------------------------------------------------
 
-static int allocate(dv_order *o)
+static int allocate(dv_pack_order *o)
 {
     dv_arena *a = &o->arena;
     int32_t n = o->p->n, n_secs = o->p->n_secs;
@@ -340,12 +340,12 @@ static int allocate(dv_order *o)
            (o->stack = DV_NEW(a, entry, o->max_stack));
 }
 
-dv_order *dv_order_create(const dv_part *p)
+dv_pack_order *dv_order_create(const dv_part *p)
 {
-    dv_order *o = dv_alloc(sizeof *o);
+    dv_pack_order *o = dv_alloc(sizeof *o);
     if (!o)
         return NULL;
-    *o = (dv_order){.p = p};
+    *o = (dv_pack_order){.p = p};
     if (!allocate(o)) {
         dv_order_destroy(o);
         return NULL;
@@ -353,7 +353,7 @@ dv_order *dv_order_create(const dv_part *p)
     return o;
 }
 
-void dv_order_destroy(dv_order *o)
+void dv_order_destroy(dv_pack_order *o)
 {
     if (o)
         dv_arena_free(&o->arena);

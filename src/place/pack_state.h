@@ -116,10 +116,10 @@ dv_fit dv_valley_try(dv_valley *v, dv_valley_rule rule,
 
 // -- Canonical search (pack_order.c): any part -------------------------------
 
-typedef struct dv_order dv_order;
-dv_order *dv_order_create(const dv_part *p); // NULL: out of memory
-void dv_order_destroy(dv_order *o);
-dv_fit dv_order_try(dv_order *o, const dv_pack_key keys[3], int64_t budget,
+typedef struct dv_pack_order dv_pack_order;
+dv_pack_order *dv_order_create(const dv_part *p); // NULL: out of memory
+void dv_order_destroy(dv_pack_order *o);
+dv_fit dv_order_try(dv_pack_order *o, const dv_pack_key keys[3], int64_t budget,
                     dv_pack_run *run);
 
 // -- Heuristics (pack_list.c): any part --------------------------------------

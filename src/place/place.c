@@ -229,7 +229,7 @@ static const char *reason(dv_arena *a, const dv_task *t, const dv_buffer *in,
 }
 
 // The stays of placed pieces; those that touch at one address are one.
-static int fill_stays(result *r, const dv_cut *cut, const int64_t *at)
+static int fill_stays(result *r, const dv_place_cut *cut, const int64_t *at)
 {
     dv_stay *stays = DV_NEW(&r->arena, dv_stay, cut->n), *last = NULL;
     if (!stays)
@@ -254,7 +254,7 @@ static int fill_stays(result *r, const dv_cut *cut, const int64_t *at)
 }
 
 static int fill(result *r, const dv_task *t, const dv_buffer *in,
-                const dv_cut *cut, const int64_t *at)
+                const dv_place_cut *cut, const int64_t *at)
 {
     int64_t *addresses = DV_NEW(&r->arena, int64_t, t->n);
     const char **reasons = DV_NEW(&r->arena, const char *, t->n);
@@ -296,11 +296,12 @@ void dv_placement_destroy(dv_placement *placement)
 // -- Whole buffers -----------------------------------------------------------
 
 // Every buffer as its own only piece.
-static int no_cut(dv_cut *out, const dv_buffer *in, int32_t n, dv_arena *a)
+static int no_cut(dv_place_cut *out, const dv_buffer *in, int32_t n,
+                  dv_arena *a)
 {
-    *out = (dv_cut){.pieces = DV_NEW(a, dv_buffer, n),
-                    .owner = DV_NEW(a, int32_t, n),
-                    .n = n};
+    *out = (dv_place_cut){.pieces = DV_NEW(a, dv_buffer, n),
+                          .owner = DV_NEW(a, int32_t, n),
+                          .n = n};
     if (!out->pieces || !out->owner)
         return 0;
     for (int32_t i = 0; i < n; i++) {
@@ -315,7 +316,7 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
 {
     dv_arena a = {0};
     run r;
-    dv_cut cut;
+    dv_place_cut cut;
     int ok = start(&r, t, o, &a) && solve(&r, s) &&
              no_cut(&cut, in, t->n, &a) && fill(res, t, in, &cut, r.answer.at);
     if (ok)
@@ -327,7 +328,8 @@ static int place_whole(result *res, const solver *s, const dv_task *t,
 // -- Cut buffers -------------------------------------------------------------
 
 // What the epochs found, for their pieces.
-static void spread(const dv_cut *pieces, const int64_t *epochs, int64_t *at)
+static void spread(const dv_place_cut *pieces, const int64_t *epochs,
+                   int64_t *at)
 {
     for (int32_t k = 0; k < pieces->n; k++)
         at[k] = epochs[pieces->epoch[k]];
@@ -335,10 +337,10 @@ static void spread(const dv_cut *pieces, const int64_t *epochs, int64_t *at)
 
 // Cut epochs at their gaps and let the search move the pieces. The answer is
 // left alone where that gains nothing.
-static int cut_further(run *r, const dv_buffer *in, size_t n, dv_cut *cut,
+static int cut_further(run *r, const dv_buffer *in, size_t n, dv_place_cut *cut,
                        int improves)
 {
-    dv_cut pieces;
+    dv_place_cut pieces;
     dv_task t;
     run x;
     dv_near near;
@@ -382,7 +384,7 @@ static int place_cut(result *res, const solver *s, const dv_task *whole,
                      const dv_buffer *in, const dv_place_options *o)
 {
     dv_arena a = {0};
-    dv_cut cut;
+    dv_place_cut cut;
     dv_task t;
     run r;
     size_t n = (size_t)whole->n;
@@ -464,7 +466,7 @@ dv_status dv_place_least_at(dv_placement **out, int64_t *proven_bytes,
     result *res = new_result();
     dv_arena a = {0};
     run r;
-    dv_cut cut;
+    dv_place_cut cut;
     int ok =
         res && start(&r, &task, &o, &a) && no_cut(&cut, buffers, task.n, &a);
     if (ok) {

@@ -210,7 +210,7 @@ int dv_select(const dv_task *task, const dv_prices *prices, double share,
 
 typedef enum dv_list_rule { DV_GREEDY, DV_FIRST_FIT, DV_BEST_FIT } dv_list_rule;
 
-// As the original does it. 0 when out of memory.
+// As Torch-Spyre does it. 0 when out of memory.
 int dv_list(const dv_task *task, dv_list_rule rule, dv_answer *out);
 
 // Improve an answer by choosing what to keep and packing that, until the

@@ -76,7 +76,7 @@ typedef struct dv_layout {
 typedef struct dv_division {
     double cost_us;
     int64_t candidates; // divisions that were priced
-    int claimed;        // by the original's matmul cost
+    int claimed;        // by Torch-Spyre's matmul cost
     int pinned;         // the user insists on it
     int followed; // cut as an operand lies on the cores; the runner is its own
     int64_t *forced;      // slices that the span limit demands, per variable

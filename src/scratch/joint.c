@@ -278,7 +278,7 @@ double dv_joint_us(const dv_plan *plan)
     return sum;
 }
 
-// -- As the original does it -----------------------------------------------
+// -- As Torch-Spyre does it -----------------------------------------------
 
 // Variants of an op: its one cut output variable, moved to another one that
 // can be cut into as many.

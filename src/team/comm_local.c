@@ -37,13 +37,14 @@ struct dv_local {
     dv_arena arena;
 };
 
-struct dv_wire {
+typedef struct local_wire {
+    dv_wire wire; // first: callers have a pointer to this
     dv_link *sends, *receives;
     slot **out, **in;
     char *there;
     int32_t n_sends, n_receives;
     dv_arena arena; // it lives in it
-};
+} local_wire;
 
 static dv_local *team_of(dv_comm *c)
 {
@@ -105,7 +106,7 @@ static dv_status join_slot(slot **out, dv_local *l, int64_t from, int64_t to,
                    from, to, theirs, bytes);
 }
 
-static dv_status fill_wire(dv_local *l, dv_wire *w, int64_t rank,
+static dv_status fill_wire(dv_local *l, local_wire *w, int64_t rank,
                            int32_t number, const dv_link *sends,
                            const dv_link *receives, dv_diag *diag)
 {
@@ -129,8 +130,9 @@ static dv_status fill_wire(dv_local *l, dv_wire *w, int64_t rank,
     return DV_OK;
 }
 
-static void local_close(dv_comm *c, dv_wire *w)
+static void local_close(dv_comm *c, dv_wire *wire)
 {
+    local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
     if (!w)
         return;
@@ -151,9 +153,10 @@ static dv_status local_open(dv_comm *c, dv_wire **out, int32_t number,
 {
     dv_local *l = team_of(c);
     dv_arena arena = {0};
-    dv_wire *w = DV_NEW(&arena, dv_wire, 1);
+    local_wire *w = DV_NEW(&arena, local_wire, 1);
     if (!w)
         return dv_nomem(diag);
+    w->wire.number = number;
     w->arena = arena;
     w->n_sends = n_sends;
     w->n_receives = n_receives;
@@ -161,14 +164,15 @@ static dv_status local_open(dv_comm *c, dv_wire **out, int32_t number,
     dv_status st = fill_wire(l, w, c->rank, number, sends, receives, diag);
     pthread_mutex_unlock(&l->lock);
     if (st == DV_OK)
-        *out = w;
+        *out = &w->wire;
     else
-        local_close(c, w);
+        local_close(c, &w->wire);
     return st;
 }
 
-static dv_status local_start(dv_comm *c, dv_wire *w)
+static dv_status local_start(dv_comm *c, dv_wire *wire)
 {
+    local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     if (w->n_receives)
@@ -191,7 +195,7 @@ static dv_status local_start(dv_comm *c, dv_wire *w)
 }
 
 // A receive that can be taken; -1: none yet, -2: all have been.
-static int32_t ready(const dv_wire *w)
+static int32_t ready(const local_wire *w)
 {
     int32_t left = 0;
     for (int32_t i = 0; i < w->n_receives; i++) {
@@ -202,8 +206,9 @@ static int32_t ready(const dv_wire *w)
     return left ? -1 : -2;
 }
 
-static int32_t local_next(dv_comm *c, dv_wire *w)
+static int32_t local_next(dv_comm *c, dv_wire *wire)
 {
+    local_wire *w = (local_wire *)wire;
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int32_t i = ready(w);
@@ -221,8 +226,9 @@ static int32_t local_next(dv_comm *c, dv_wire *w)
     return i < 0 ? -1 : i;
 }
 
-static dv_status local_finish(dv_comm *c, dv_wire *w)
+static dv_status local_finish(dv_comm *c, dv_wire *wire)
 {
+    local_wire *w = (local_wire *)wire;
     (void)w; // what was sent lies in slots
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);

@@ -23,17 +23,18 @@ enum { SPINS = 64, SPINS_SHARED = 4 };
 #define MAX_SLEEP_S 500e-6
 static const int64_t default_bytes = (int64_t)1 << 30; // of a message
 
-struct dv_wire {
+typedef struct mpi_wire {
+    dv_wire wire;                  // first: callers have a pointer to this
     MPI_Request *sends, *receives; // parts of messages, in order
     int32_t *link_of;              // the message that a part received is of
     int32_t *left;                 // parts of each message still to come
     int32_t *parts;                // parts of each message
     int64_t *from, *to;            // partners of parts
     int n_sends, n_receives;
-    int32_t number, n_links, n_sent; // messages
+    int32_t n_links, n_sent; // messages
     int64_t sent_bytes;
     dv_arena arena; // it lives in it
-};
+} mpi_wire;
 
 // -- Failing -----------------------------------------------------------------
 
@@ -109,7 +110,7 @@ static int may_block(const dv_mpi *m)
 }
 
 // One more of the requests; *at is MPI_UNDEFINED when there is none left.
-static dv_status wait_any(dv_mpi *m, const dv_wire *w, MPI_Request *requests,
+static dv_status wait_any(dv_mpi *m, const mpi_wire *w, MPI_Request *requests,
                           int n, int *at)
 {
     double start = 0;
@@ -132,7 +133,7 @@ static dv_status wait_any(dv_mpi *m, const dv_wire *w, MPI_Request *requests,
             MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
             if (!done)
                 return waited(m, sending ? "to take a message" : "to send",
-                              sending ? w->to[i] : w->from[i], w->number);
+                              sending ? w->to[i] : w->from[i], w->wire.number);
         }
     }
 }
@@ -153,8 +154,9 @@ dv_status dv_mpi_wait(dv_mpi *m, MPI_Request *r, const char *doing)
 
 // -- Wires -------------------------------------------------------------------
 
-static void mpi_close(dv_comm *c, dv_wire *w)
+static void mpi_close(dv_comm *c, dv_wire *wire)
 {
+    mpi_wire *w = (mpi_wire *)wire;
     (void)c;
     if (!w)
         return;
@@ -181,7 +183,7 @@ static int64_t all_parts(const dv_mpi *m, const dv_link *l, int32_t n)
     return sum;
 }
 
-static int get_arrays(dv_wire *w, int64_t n_sends, int64_t n_receives)
+static int get_arrays(mpi_wire *w, int64_t n_sends, int64_t n_receives)
 {
     if (n_sends > INT32_MAX || n_receives > INT32_MAX)
         return 0;
@@ -198,9 +200,9 @@ static int get_arrays(dv_wire *w, int64_t n_sends, int64_t n_receives)
 
 // Requests of one message. Parts have the same tag: what is started first is
 // matched first.
-static dv_status make_parts(dv_mpi *m, dv_wire *w, const dv_link *l, int send)
+static dv_status make_parts(dv_mpi *m, mpi_wire *w, const dv_link *l, int send)
 {
-    int tag = (int)(w->number % ((int64_t)m->max_tag + 1));
+    int tag = (int)(w->wire.number % ((int64_t)m->max_tag + 1));
     int64_t n = parts_of(m, l);
     for (int64_t i = 0; i < n; i++) {
         int64_t off = i * m->max_bytes, left = l->bytes - off;
@@ -230,15 +232,15 @@ static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
 {
     dv_mpi *m = (dv_mpi *)c;
     dv_arena arena = {0};
-    dv_wire *w = DV_NEW(&arena, dv_wire, 1);
+    mpi_wire *w = DV_NEW(&arena, mpi_wire, 1);
     if (!w)
         return dv_nomem(diag);
-    w->number = number;
+    w->wire.number = number;
     w->n_links = n_receives;
     w->arena = arena;
     if (!get_arrays(w, all_parts(m, sends, n_sends),
                     all_parts(m, receives, n_receives))) {
-        mpi_close(c, w);
+        mpi_close(c, &w->wire);
         return dv_nomem(diag);
     }
     dv_status st = DV_OK;
@@ -255,16 +257,17 @@ static dv_status mpi_open(dv_comm *c, dv_wire **out, int32_t number,
         w->sent_bytes += sends[i].bytes;
     w->n_sent = n_sends;
     if (st != DV_OK) {
-        mpi_close(c, w);
+        mpi_close(c, &w->wire);
         return dv_comm_error(c, st, diag);
     }
-    *out = w;
+    *out = &w->wire;
     return DV_OK;
 }
 
 // One by one: MPI_Startall may start them in any order.
-static dv_status mpi_start(dv_comm *c, dv_wire *w)
+static dv_status mpi_start(dv_comm *c, dv_wire *wire)
 {
+    mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
     for (int32_t i = 0; i < w->n_links; i++)
         w->left[i] = w->parts[i];
@@ -277,8 +280,9 @@ static dv_status mpi_start(dv_comm *c, dv_wire *w)
     return DV_OK;
 }
 
-static int32_t mpi_next(dv_comm *c, dv_wire *w)
+static int32_t mpi_next(dv_comm *c, dv_wire *wire)
 {
+    mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
     for (;;) {
         int at = MPI_UNDEFINED;
@@ -290,8 +294,9 @@ static int32_t mpi_next(dv_comm *c, dv_wire *w)
     }
 }
 
-static dv_status mpi_finish(dv_comm *c, dv_wire *w)
+static dv_status mpi_finish(dv_comm *c, dv_wire *wire)
 {
+    mpi_wire *w = (mpi_wire *)wire;
     dv_mpi *m = (dv_mpi *)c;
     if (m->failed)
         return m->failed;
@@ -306,8 +311,9 @@ static dv_status mpi_finish(dv_comm *c, dv_wire *w)
 }
 
 // Let messages go on; MPI may move them only while it is called.
-static void mpi_poke(dv_comm *c, dv_wire *w)
+static void mpi_poke(dv_comm *c, dv_wire *wire)
 {
+    mpi_wire *w = (mpi_wire *)wire;
     (void)c;
     int done;
     if (w->n_sends)

@@ -47,8 +47,11 @@ typedef struct dv_link {
     int64_t bytes;
 } dv_link;
 
-typedef struct dv_wire dv_wire;
 typedef struct dv_comm dv_comm;
+// Messages that are prepared; whoever carries them adds its own fields.
+typedef struct dv_wire {
+    int32_t number; // of the exchange, the same on all ranks
+} dv_wire;
 
 typedef struct dv_comm_ops {
     const char *name;

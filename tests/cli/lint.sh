@@ -146,7 +146,7 @@ spoil '"work_tile_k0_k1": \[.*\]\], "first"' '"work_tile_k0_k1": [], "first"' 'w
 sed 's/"segments": \[.*\]\], "iter_range"/"iter_range"/' sound.json >plan.json
 lint 0 'no defects'
 
-# -- The original's partition: shards that are no square lose half
+# -- TileLang's partition: shards that are no square lose half
 file <<'F'
 {"tt.partition_mode": "local_shard", "tt.core_grid": [2, 4], "tt.grid_tiles": [8, 8],
  "tt.shard_grid": [2, 4], "tt.local_shape_tiles": [4, 2],

@@ -99,7 +99,7 @@ static int divides(const dv_program *p, const dv_target *t, const char *how,
              case_no("%s: %s", how, dv_diag_text(diag));
     if (st == DV_OK) {
         ok = case_keeps(p, plan);
-        // seed counts spans as the original does, cut down: not ours to hold.
+        // seed counts spans as Torch-Spyre does, cut down: not ours to hold.
         ok = ok && (how[0] == 's' || joint[0] != 'o' || keeps_limits(plan));
         *cost = cost_of(plan);
     }

@@ -465,8 +465,8 @@ static void ops(void **state)
             fail_msg("DV_SEED=%" PRIu64, seed + (uint64_t)i);
         }
     }
-    printf("%d nests, %d with kernels, %d in the original's form\n",
-           all.derived, all.kernels, all.ready);
+    printf("%d nests, %d with kernels, %d in mini_jit's form\n", all.derived,
+           all.kernels, all.ready);
     if (cases > 100) {
         assert_true(all.kernels > cases / 2);
         assert_true(all.ready > cases / 4);

@@ -262,7 +262,7 @@ static void case_move(tester *t)
 }
 
 // Another shape for the elements of a slice, counted in rows; the first example
-// of the original among them.
+// of the Dist dialect among them.
 static void case_reshape(tester *t)
 {
     static const int64_t shapes[][2][MAX_DIMS] = {

@@ -1,6 +1,6 @@
 // Arrays over teams of threads: every operation for 1 to 9 ranks against plain
 // arrays, the same results for all of them; wrong calls; no memory; ranks that
-// leave; and what the original gets wrong.
+// leave; and what the Dist dialect gets wrong.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// Contractions: the original's worked example and benchmark configurations,
+// Contractions: mini_jit's worked example and benchmark configurations,
 // products of all the odd kinds, wrong input, threads of the caller's own.
 #include "base/dtype.h"
 #include "base/mem.h"
@@ -171,7 +171,7 @@ static void odd_kinds(void **state)
             agrees(*state, texts[i], threads, 0);
 }
 
-// All touches of the original, before and behind both its products, with loops
+// All touches of mini_jit, before and behind both its products, with loops
 // of k around the kernel and without; and what its kernels did alone.
 static void touches(void **state)
 {

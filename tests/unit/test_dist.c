@@ -1,5 +1,5 @@
 // The arithmetic of distribution against plain enumeration, and the mistakes
-// of the original, one test each.
+// of the Dist dialect, one test each.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -243,7 +243,8 @@ static void test_product_bound(void **unused)
     assert_true(dv_dist_product_bound(n, n, n, 1) < 1e-6);
 }
 
-// -- What the original gets wrong ------------------------------------------
+// -- What the Dist dialect gets wrong
+// ------------------------------------------
 
 // Owned data before what is needed: its formula has a core of -2.
 static void bug_negative_core(void **unused)

@@ -1,7 +1,7 @@
-// What the original does wrong, each with the test that keeps it from coming
-// back. `dist` is test_dist.c, `here` this file, `mpi` tests/mpi.
+// What the Dist dialect does wrong, each with the test that keeps it from
+// coming back. `dist` is test_dist.c, `here` this file, `mpi` tests/mpi.
 //
-//   in the original                              test
+//   in the Dist dialect                              test
 //   a core of negative size                      dist bug_negative_core
 //   the left halo's shift lost in local_core     dist bug_halo_counts_as_owned
 //   a target that counts halo rows as owned      dist bug_halo_counts_as_owned

@@ -1,8 +1,8 @@
-// The original's division on its own vectors (tests/vectors/divide.txt): each
+// Torch-Spyre's division on its own vectors (tests/vectors/divide.txt): each
 // op becomes a program; layouts, stick counts, spans and splits must be those.
 //
 // Where they differ on purpose: spans count bytes as the device stores them,
-// the original counts the host's. int64 takes 8 on the host and 4 on the
+// Torch-Spyre counts the host's. int64 takes 8 on the host and 4 on the
 // device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
 // stick counts are compared, and the spans after scaling; splits are not.
 #include <stdarg.h>
@@ -37,7 +37,7 @@ typedef struct state {
     dv_arena arena;
     dv_divided got;
     int ok;
-    int host_bytes; // what the original counts for an element; 0: as we do
+    int host_bytes; // what Torch-Spyre counts for an element; 0: as we do
     int n_ops, n_plans, n_errors, n_costs;
 } state;
 
@@ -161,7 +161,7 @@ static void compare_list(const state *s, const char *what, const char *want,
     for (int i = 0; i < n; i++)
         dv_put(&text, "%s%" PRId64, i ? "," : "", got[i]);
     if (strcmp(text.at, want) != 0)
-        fail_msg("%s: %s is %s, the original has %s", s->name, what, text.at,
+        fail_msg("%s: %s is %s, Torch-Spyre has %s", s->name, what, text.at,
                  want);
     dv_text_free(&text);
 }
@@ -216,7 +216,7 @@ static void compare_splits(const state *s, const char *what, const char *text,
     dv_splits want = read_splits(s, text);
     for (int v = 0; v < s->space.n_vars; v++)
         if (want.n[v] != got->n[v])
-            fail_msg("%s: %s of %s is %" PRId64 ", the original has %" PRId64
+            fail_msg("%s: %s of %s is %" PRId64 ", Torch-Spyre has %" PRId64
                      " (%s)",
                      s->name, what, s->space.op->vars[v].name, got->n[v],
                      want.n[v], text);

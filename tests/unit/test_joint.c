@@ -1,7 +1,7 @@
-// The original's instances of joint division and placement, with the divisions
+// Torch-Spyre's instances of joint division and placement, with the divisions
 // fixed (tests/vectors/joint.txt). What a division decides is in the sizes and
 // in who is barred: an edge whose two ends are cut in different ways bars its
-// producer, whose bytes the reader would not find; the original's own search
+// producer, whose bytes the reader would not find; Torch-Spyre's own search
 // bars the consumer (spec, 3.7).
 //
 // Not held here, because divisions are not chosen: the proven optima of the

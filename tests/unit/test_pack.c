@@ -360,7 +360,7 @@ static void test_each_search(void **state)
         int want = fits(every, n, 0, cap);
         answers[want]++;
         dv_valley *v = dv_valley_create(&p);
-        dv_order *o = dv_order_create(&p);
+        dv_pack_order *o = dv_order_create(&p);
         assert_true(v && o);
         for (int k = 0; k < 16; k++) {
             dv_pack_key keys[3] = {(dv_pack_key)(k / 4), DV_KEY_LIFE,

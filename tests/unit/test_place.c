@@ -1,4 +1,4 @@
-// Placement: the original's vectors (tests/vectors/place.txt), its figures on
+// Placement: Torch-Spyre's vectors (tests/vectors/place.txt), its figures on
 // synthetic instances, and plain quadratic twins of the list solvers.
 #include <stdarg.h>
 #include <stddef.h>
@@ -417,7 +417,7 @@ static void test_twins(void **unused)
     synth_free(&s);
 }
 
-// -- The original's figures --------------------------------------------------
+// -- Torch-Spyre's figures --------------------------------------------------
 
 static const struct {
     int n;
@@ -463,7 +463,7 @@ static void test_figures(void **unused)
     }
 }
 
-// -- Better than the original ------------------------------------------------
+// -- Better than Torch-Spyre ------------------------------------------------
 
 static void check_auto(int n, int64_t most)
 {
