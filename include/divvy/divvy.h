@@ -251,7 +251,8 @@ DV_API dv_status dv_exec_create(dv_exec **out, const dv_plan *plan,
                                 dv_diag *diag);
 // Give an input or output its memory: dense, row-major, size_bytes as in
 // dv_tensor_info. Borrowed until dv_exec_destroy or the next bind of the name.
-// Inputs that are not also outputs are never written.
+// Inputs that are not also outputs are never written. When it runs, the memory
+// of an output must not overlap that of another tensor.
 DV_API dv_status dv_exec_bind(dv_exec *exec, const char *tensor, void *data,
                               size_t size_bytes, dv_diag *diag);
 // Run once. Every input and output must be bound.

@@ -76,6 +76,11 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 // Write a string to standard output or, atomically, to a file ("-": output),
 // and free it; NULL means out of memory. Returns the exit code.
 int cli_put(char *text, const char *path, dv_diag *diag);
+// Is the file that an option writes the same as another one of the call? -1: it
+// is not; otherwise that is reported, and the exit code returned. Either path
+// may be NULL.
+int cli_replaces(const cli_command *c, const char *option, const char *path,
+                 const char *other, const char *what);
 // Did the user ask for --json? Set by main, so that even wrong usage answers
 // in JSON.
 extern int cli_json;

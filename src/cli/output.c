@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,20 @@ int cli_put(char *text, const char *path, dv_diag *diag)
         st = dv_file_write(path, text, strlen(text), diag);
     dv_free(text);
     return st == DV_OK ? 0 : cli_fail(diag);
+}
+
+int cli_replaces(const cli_command *c, const char *option, const char *path,
+                 const char *other, const char *what)
+{
+    struct stat a, b;
+    int same =
+        path && other &&
+        (!strcmp(path, other) ||
+         (stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+          a.st_ino == b.st_ino && S_ISREG(a.st_mode)));
+    if (!same || !strcmp(path, "-"))
+        return -1;
+    return cli_usage(c, "%s %s would replace %s", option, path, what);
 }
 
 int cli_json;

@@ -394,6 +394,12 @@ int cli_place(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a table of buffers is needed");
     a->file = files[0];
+    code =
+        cli_replaces(c, "--svg", a->svg, files[0], "the table that it reads");
+    if (code < 0)
+        code = cli_replaces(c, "--svg", a->svg, a->out, "the output of -o");
+    if (code >= 0)
+        return code;
     a->options.seed = (uint64_t)seed;
     a->spill |= a->options.evict;
     code = understand(c, &j);

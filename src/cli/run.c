@@ -351,6 +351,28 @@ int cli_run_report(const cli_job *j)
     return 0;
 }
 
+// Would an output take the place of the program, or of another file that this
+// run needs or writes? -1: no.
+static int check_paths(const cli_job *j, const char *program)
+{
+    int code = cli_replaces(j->c, "--checkpoint", j->checkpoint, program,
+                            "the program");
+    for (int i = 0; i < j->out.n && code < 0; i++) {
+        const char *path = strchr(j->out.at[i], '=');
+        path = path ? path + 1 : NULL;
+        code = cli_replaces(j->c, "--out", path, program, "the program");
+        if (code < 0)
+            code = cli_replaces(j->c, "--checkpoint", j->checkpoint, path,
+                                "an output");
+    }
+    for (int i = 0; i < j->in.n && code < 0; i++) {
+        const char *path = strchr(j->in.at[i], '=');
+        code = cli_replaces(j->c, "--checkpoint", j->checkpoint,
+                            path ? path + 1 : NULL, "an input");
+    }
+    return code;
+}
+
 static int find_executor(const cli_command *c, const char *name, int *kind)
 {
     *kind = !strcmp(name, "seq")       ? DV_RUN_SEQ
@@ -412,6 +434,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
     if (n_files != 1)
         return cli_usage(c, "a program or a plan is needed");
     code = cli_team_options(&j);
+    if (code < 0)
+        code = check_paths(&j, files[0]);
     if (code >= 0)
         return code;
     j.diag = dv_diag_create();

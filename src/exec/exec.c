@@ -195,8 +195,27 @@ dv_status dv_exec_bind(dv_exec *x, const char *tensor, void *data,
         return dv_fail(diag, DV_E_USAGE, DV_NOWHERE, "%s is bound to NULL",
                        tensor);
     x->bound[i] = data;
+    x->rebound = 1;
     if (!x->owned[i])
         x->data[i] = data;
+    return DV_OK;
+}
+
+// No output shares memory with anything else: it would be read after it is
+// overwritten.
+static dv_status check_overlaps(dv_exec *x, dv_diag *diag)
+{
+    const dv_program *p = x->plan->ops;
+    for (int i = 0; i < p->n_tensors && x->rebound; i++)
+        for (int k = 0; k < p->n_tensors && p->tensors[i].is_output; k++) {
+            const char *a = x->bound[i], *b = x->bound[k];
+            if (k != i && b && a < b + dv_tensor_bytes(&p->tensors[k]) &&
+                b < a + dv_tensor_bytes(&p->tensors[i]))
+                return dv_fail(diag, DV_E_USAGE, DV_NOWHERE,
+                               "the memory of %s overlaps that of %s",
+                               p->tensors[i].name, p->tensors[k].name);
+        }
+    x->rebound = 0;
     return DV_OK;
 }
 
@@ -332,6 +351,7 @@ dv_status dv_exec_run(dv_exec *x, dv_diag *diag)
         if (t->is_input && x->owned[i]) // updated, but not given back
             memcpy(x->owned[i], x->bound[i], (size_t)dv_tensor_bytes(t));
     }
+    DV_TRY(check_overlaps(x, diag));
     x->done = 0;
     if (x->kind == DV_RUN_THREADS && x->jit && !dv_jit_runs(x->jit))
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,

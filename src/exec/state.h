@@ -69,6 +69,7 @@ struct dv_exec {
     void **data;          // one per tensor
     void **owned;         // what of that is ours
     void **bound;         // what the user gave
+    int rebound;          // some of it since the last run
     void *snapshot;       // owned
     dv_sim *sim;          // owned; NULL: run on this machine
     int32_t n_owned, n_slots;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static dv_mpi_part part_of(const dv_rank *r, int32_t tensor)
 {
@@ -25,6 +26,45 @@ typedef struct found {
     int64_t fortran;
 } found;
 
+// The bytes of a file; 0 where it cannot be read, which reading it will tell.
+static uint64_t hash_file(const char *path)
+{
+    enum { BLOCK = 1 << 16 };
+    uint64_t h = DV_HASH;
+    FILE *f = fopen(path, "rb");
+    char *block = dv_alloc(BLOCK);
+    for (size_t n; f && block && (n = fread(block, 1, BLOCK, f)) > 0;)
+        h = dv_hash(h, block, n);
+    h = f && block && !ferror(f) ? h : 0;
+    dv_release(block);
+    if (f)
+        fclose(f);
+    return h;
+}
+
+// Has this rank's file the bytes of rank 0's? They are read only where the file
+// system does not say that all ranks have the same file. A rank whose header
+// differs takes part as well: *same is then 0 before and after.
+static dv_status compare_files(const char *path, dv_comm *c, int *same,
+                               dv_diag *diag)
+{
+    struct stat st = {0};
+    int64_t differs = stat(path, &st) != 0;
+    int64_t own[3] = {(int64_t)st.st_ino, (int64_t)st.st_size,
+                      (int64_t)st.st_mtime};
+    int64_t first[3] = {own[0], own[1], own[2]};
+    dv_status status = c->ops->share(c, 0, first, (int64_t)sizeof first);
+    differs |= memcmp(own, first, sizeof own) != 0;
+    if (status == DV_OK)
+        status = c->ops->agree(c, &differs); // the largest of all ranks
+    if (status == DV_OK && differs) {
+        uint64_t mine = hash_file(path), of_first = mine;
+        status = c->ops->share(c, 0, &of_first, (int64_t)sizeof of_first);
+        *same &= mine == of_first;
+    }
+    return status == DV_OK ? DV_OK : dv_comm_error(c, status, diag);
+}
+
 // Does every rank see the same file? One of another directory, or another
 // machine, may have none, or another of the same name.
 static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
@@ -42,8 +82,10 @@ static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
     st = c->ops->share(c, 0, &first, (int64_t)sizeof first);
     if (st != DV_OK)
         return dv_comm_error(c, st, diag);
+    int same = first.data_off == f->data_off && first.fortran == f->fortran;
+    DV_TRY(compare_files(path, c, &same, diag));
     mine = dv_diag_create();
-    if (first.data_off != f->data_off || first.fortran != f->fortran)
+    if (!same)
         st = dv_fail(mine, DV_E_FILE, DV_NOWHERE,
                      "%s: the file of rank %" PRId64
                      " is not the file of rank 0",

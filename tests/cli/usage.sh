@@ -69,6 +69,13 @@ judge 0 '' $? 'check -- -p.dv'
 "$divvy" plan -t spyre --cores=2 p.dv >.out 2>.err
 judge 0 '' $? 'plan, the operand last'
 expect 2 'the ranks of a team run on threads' "$divvy" run p.dv --team 2 --executor seq
+# No output takes the place of what is read.
+cp p.dv own.dv
+expect 2 'would replace the program' "$divvy" run own.dv --out y=own.dv
+expect 2 'would replace the file that it reads' "$divvy" plan own.dv -o ./own.dv
+cmp p.dv own.dv || complain 'a program was replaced'
+printf 'id,lower,upper,size\na,0,3,4\n' >t.csv
+expect 2 'would replace the table that it reads' "$divvy" place t.csv -c 100 --svg t.csv
 # What was asked for is written even when a dump is printed.
 "$divvy" plan p.dv -t spyre --dump-after all -o a.plan >.out 2>.err
 judge 0 '' $? 'plan --dump-after all -o'

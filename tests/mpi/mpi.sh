@@ -141,6 +141,12 @@ if [ -f "$tmp/f.npy" ]; then
     cp "$tmp/f.npy" "$tmp/there/u.npy"
     apart 1 'the file of rank 1 is not the file of rank 0' "--in u=u.npy"
 fi
+# The same header, other numbers.
+"$divvy" run "$p" --seed 5 --out "u=$tmp/there/u.npy" >"$tmp/out" || fail "other numbers"
+apart 1 'the file of rank 1 is not the file of rank 0' "--in u=u.npy"
+cp "$tmp/here/u.npy" "$tmp/there/u.npy"
+run 1 -wdir "$tmp/here" "$divvy" run q.dv --in u=u.npy : -n 1 -wdir "$tmp/there" "$divvy" run q.dv --in u=u.npy ||
+    fail "two copies of one file"
 apart 3 'rank 1: .*cannot open' "--out u=o.npy"
 [ ! -e "$tmp/here/o.npy" ] || fail "a file of one rank alone"
 apart 3 'rank 1: .*cannot open' "--checkpoint state --every 10"

@@ -445,6 +445,31 @@ static void unfinished_plan_does_not_run(void **state)
     dv_plan_destroy(plan);
 }
 
+// An output that shares memory with another tensor is refused when it runs, in
+// whatever order they are bound; inputs may share theirs.
+static void outputs_do_not_overlap(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[8]\ninput w: f32[8]\n"
+                               "y[i] = x[i] + w[7-i]\noutput y\n";
+    float a[16] = {0};
+    dv_program *p = NULL;
+    dv_exec *x = NULL;
+    assert_int_equal(
+        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
+    dv_plan *plan = make_plan(p, targets[0]);
+    assert_int_equal(dv_exec_create(&x, plan, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "x", a, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "w", a, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "y", a + 4, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_run(x, NULL), DV_E_USAGE);
+    assert_int_equal(dv_exec_bind(x, "y", a + 8, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_run(x, NULL), DV_OK);
+    dv_exec_destroy(x);
+    dv_plan_destroy(plan);
+    dv_program_destroy(p);
+}
+
 // Elements that several points of a scatter meet: tiles would race for them.
 static void scatter_is_not_divided(void **state)
 {
@@ -504,6 +529,7 @@ int main(void)
         CASE_TESTS(runs_however_divided),
         CASE_TESTS(wrong_plans_are_refused),
         cmocka_unit_test(unfinished_plan_does_not_run),
+        cmocka_unit_test(outputs_do_not_overlap),
         cmocka_unit_test(scatter_is_not_divided),
         cmocka_unit_test(scatter_keeps_the_last),
         cmocka_unit_test(quotients_keep_their_bits),
