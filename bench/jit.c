@@ -6,13 +6,13 @@
 // makes 100 in memory of its own. `mean` has those pages of code in it that do
 // not come with the first kernel, `best` is the fastest of all, `others` the
 // mean where strides of all operands differ, `new` that of products whose
-// strides are parts of instructions, so that no tile is copied, and for others
-// the first kernel where there is memory, `first` that together with the
-// memory, `again` (ns) finding one that is there. Nests, trees and contractions
-// are laid out and get their kernels, but are not run; each time the kernels
-// are new. Figures of others are medians on a Neoverse-V1: LIBXSMM and
-// mini_jit, and einsum_ir for trees and contractions. Names choose rows that
-// begin with them (many, nest, tree and tccg too).
+// strides are parts of instructions, and for others the first kernel where
+// there is memory, `first` that together with the memory, `again` (ns) finding
+// one that is there. Nests, trees and contractions are laid out and get their
+// kernels, but are not run; each time the kernels are new. Figures of others
+// are medians on a Neoverse-V1: LIBXSMM and mini_jit, and einsum_ir for trees
+// and contractions. Names choose rows that begin with them (many, nest, tree
+// and tccg too).
 #define _GNU_SOURCE
 #include "contraction.h"
 #include "median.h"

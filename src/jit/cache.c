@@ -63,7 +63,7 @@ struct dv_jit {
     pthread_mutex_t lock; // over all that follows
     dv_arena arena;       // entries
     dv_code_arena memory;
-    dv_vec_kept plans;
+    dv_vec_plans plans;
     entry *first, *last;
     int64_t n, code_bytes;
     FILE *perf_map; // NULL unless asked for
@@ -353,9 +353,8 @@ static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no such kernels for this machine yet");
     DV_TRY(dv_vec_check(jit->isa, w->vec, diag));
-    dv_vec_kept_from from;
-    return dv_vec_kept_write(&jit->plans, jit->isa->vec, w->vec, w->words, w->n,
-                             code, &from)
+    return dv_vec_write(&jit->plans, jit->isa->vec, w->vec, w->words, w->n,
+                        code)
                ? DV_OK
                : dv_nomem(diag);
 }
@@ -553,7 +552,7 @@ void dv_jit_destroy(dv_jit *jit)
     if (jit->perf_map)
         fclose(jit->perf_map);
     dv_code_arena_free(&jit->memory);
-    dv_vec_kept_free(&jit->plans);
+    dv_vec_plans_free(&jit->plans);
     dv_arena_free(&jit->arena);
     pthread_mutex_destroy(&jit->lock);
     dv_release(jit);

@@ -10,12 +10,12 @@ typedef struct dv_code {
     unsigned char *at; // borrowed
     size_t n, cap;     // bytes
     int failed;
-    void *keep; // borrowed: what generators leave for the kernels that follow,
-                // DV_CODE_KEEP bytes, DV_CODE_ZEROS of them 0 at first; NULL:
-                // nothing
+    void *keep; // borrowed: patterns that generators leave for the kernels that
+                // follow (a64/pattern.c), DV_CODE_KEEP bytes, DV_CODE_ZEROS of
+                // them 0 at first; NULL: none
 } dv_code;
 
-enum { DV_CODE_KEEP = 124 << 10, DV_CODE_ZEROS = 128 };
+enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
 
 static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
 {

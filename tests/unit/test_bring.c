@@ -124,9 +124,9 @@ static void kernels(void **state)
     dv_jit_destroy(jit);
 }
 
-// What is kept from kernel to kernel changes none of them, and goes into none
-// that brings nothing.
-static void kept(void **state)
+// The patterns of steps that kernels leave for later ones change none of them,
+// whether they bring rows or not.
+static void patterns(void **state)
 {
     (void)state;
     enum { MOST_CODE = 1 << 18 };
@@ -374,7 +374,7 @@ static void prices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels),   cmocka_unit_test(kept),
+        cmocka_unit_test(kernels),   cmocka_unit_test(patterns),
         cmocka_unit_test(refused),   cmocka_unit_test(contractions),
         cmocka_unit_test(far_tiles), cmocka_unit_test(prices),
     };

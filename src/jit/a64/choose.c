@@ -56,7 +56,7 @@ static const dv_runs *cut_of(dv_runs *made, int n, int most)
     return &made[most];
 }
 
-static void try_sizes(const dv_gen *g, const dv_prod *p, dv_cuts *out)
+void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
     int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
     int64_t best = -1, k = (int64_t)p->k * p->batch;
@@ -90,26 +90,4 @@ static void try_sizes(const dv_gen *g, const dv_prod *p, dv_cuts *out)
     }
     if (best < 0) // panels higher than any tile
         out->s = out->v = (dv_runs){.n = 0};
-}
-
-// The best cut, or that of the product before if it is the same.
-void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
-{
-    dv_kept *last = g->code->keep;
-    int64_t k = (int64_t)p->k * p->batch;
-    int32_t what = g->lanes * 4 + (p->lane_k ? 2 : 0) + (p->c_turned ? 1 : 0);
-    if (last && last->k == k && last->n_s == p->n_s && last->n_v == p->n_v &&
-        last->tile_rows == p->tile_rows && last->what == what) {
-        *out = last->cuts;
-        return;
-    }
-    try_sizes(g, p, out);
-    if (!last)
-        return;
-    last->k = k;
-    last->n_s = p->n_s;
-    last->n_v = p->n_v;
-    last->tile_rows = p->tile_rows;
-    last->what = what;
-    last->cuts = *out;
 }

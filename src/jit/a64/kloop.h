@@ -76,52 +76,16 @@ const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s);
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out);
 
-// All that the code of a tile depends on, but for its first pointers; or that
-// of one product of its batch.
-enum { DV_TILE_KEY = 10, DV_TILE_BYTES = 3072 };
-enum { DV_KEY_V = 0, DV_KEY_C = 1 }; // strides of V and C, DV_KEY_WIDE: any
-#define DV_KEY_WIDE UINT64_MAX       // that comes from a register
-typedef struct dv_tile_key {
-    uint64_t words[DV_TILE_KEY];
-    uint64_t mixed; // all but those two
-    int moves;      // they may be others
-    int walks, flat, odd;
-} dv_tile_key;
-
-// The same code in a kernel before is copied, or one that differs in those
-// strides alone is changed (kept.c). 0: none has it.
-int dv_tile_copy(const dv_gen *g, const dv_kloop *l, const dv_tile_key *key);
-// It begins at byte `from`, and ends here.
-void dv_tile_keep(dv_code *code, const dv_tile_key *key, size_t from);
-
-// Words of a tile that strides have a part in: where, and how.
-enum { DV_MOST_MOVES = 192, DV_MOVES_UNKNOWN = -1, DV_MOVES_TOO_MANY = -2 };
-typedef struct dv_moves {
-    uint16_t at[DV_MOST_MOVES];
-    uint8_t how[DV_MOST_MOVES];
-} dv_moves;
-
-// What is kept from kernel to kernel (dv_code.keep): how the last product was
-// cut, since those of one plan follow each other, and the patterns and tiles
-// that were made last, in turn.
-enum { DV_KEPT = 12, DV_KEPT_TILES = 12 };
-typedef struct dv_kept {
-    int64_t k; // of the product; 0: none yet
-    int32_t n_s, n_v, tile_rows, what;
-    dv_cuts cuts;
-    uint64_t made;  // patterns in all
-    uint64_t tiles; // the same
-    uint64_t keys[DV_KEPT];
-    dv_pattern patterns[DV_KEPT];
-    uint64_t tile_mixed[DV_KEPT_TILES];
-    dv_tile_key tile_keys[DV_KEPT_TILES];
-    uint32_t tile_bytes[DV_KEPT_TILES];
-    int32_t tile_n_moves[DV_KEPT_TILES]; // or why there are none
-    unsigned char tile_code[DV_KEPT_TILES][DV_TILE_BYTES];
-    dv_moves tile_moves[DV_KEPT_TILES];
-} dv_kept;
-_Static_assert(sizeof(dv_kept) <= DV_CODE_KEEP, "patterns have grown");
-_Static_assert(offsetof(dv_kept, keys) <= DV_CODE_ZEROS, "these start as 0");
+// The patterns that were made last, in turn, for the kernels that come after
+// (dv_code.keep).
+enum { DV_PATTERNS = 12 };
+typedef struct dv_patterns {
+    uint64_t made; // in all
+    uint64_t keys[DV_PATTERNS];
+    dv_pattern at[DV_PATTERNS];
+} dv_patterns;
+_Static_assert(sizeof(dv_patterns) <= DV_CODE_KEEP, "patterns have grown");
+_Static_assert(offsetof(dv_patterns, keys) <= DV_CODE_ZEROS, "it starts as 0");
 
 // The best cut of a product; no runs where panels are higher than any tile.
 void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
@@ -162,6 +126,4 @@ void dv_steps_put(dv_steps *w, int begin, int end);
 int dv_steps_moves_rows(const dv_kloop *l);
 // Pointers stand at another step.
 void dv_steps_rebase(dv_steps *w, int base);
-// Is each load of V one instruction, whose offset grows with each step?
-int dv_steps_usual_v(const dv_kloop *l, const dv_gen *g);
 #endif

@@ -275,15 +275,15 @@ const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
 
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
 {
-    dv_kept *k = g->code->keep;
+    dv_patterns *all = g->code->keep;
     dv_pattern *p = room;
     uint64_t key = key_of(l, g), *at = NULL;
-    for (uint64_t i = 0; k && i < k->made && i < DV_KEPT; i++)
-        if (k->keys[i] == key)
-            return &k->patterns[i];
-    if (k) {
-        p = &k->patterns[k->made % DV_KEPT];
-        at = &k->keys[k->made++ % DV_KEPT];
+    for (uint64_t i = 0; all && i < all->made && i < DV_PATTERNS; i++)
+        if (all->keys[i] == key)
+            return &all->at[i];
+    if (all) {
+        p = &all->at[all->made % DV_PATTERNS];
+        at = &all->keys[all->made++ % DV_PATTERNS];
         *at = key;
     }
     if (!make(p, l, g)) {

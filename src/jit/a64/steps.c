@@ -149,19 +149,11 @@ static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
            n * step + hop >= 0;
 }
 
-int dv_steps_usual_v(const dv_kloop *l, const dv_gen *g)
-{
-    int even = l->t->nv - l->odd; // vectors at offsets from the row's start
-    return dv_tile_bytes(g, l->t) == 16 && !l->p->pack_v &&
-           all_usual(l->p->ld_v, l->hop_v, l->unroll, l->steps,
-                     even ? dv_tile_off(g, l->t, even - 1) : 0);
-}
-
 static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    int even = nv - l->odd;
+    int even = nv - l->odd; // vectors at offsets from the row's start
     out->word[DV_THEN] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
     out->step = l->walk_v ? 0 : field(p->ld_v);
@@ -169,7 +161,8 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     if (l->walk_v)
         ok = ok && out->word[DV_THEN] && !l->flows;
     else
-        ok = dv_steps_usual_v(l, g);
+        ok = ok && all_usual(p->ld_v, l->hop_v, l->unroll, l->steps,
+                             even ? dv_tile_off(g, l->t, even - 1) : 0);
     if (l->odd)
         out->word[nv - 1] = load_word(X_ODD, 0);
     for (int j = 0; ok && j < even; j++) {

@@ -108,7 +108,7 @@ static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
 
 // Rows far apart that are only written wait in L2. In L1 they would meet in a
 // few sets and take V's place, and stores need not wait for them.
-int dv_tile_c_waits(const dv_prod *p)
+static int c_waits(const dv_prod *p)
 {
     enum { FAR = 1024 };
     return p->beta == DV_SCALE_ZERO && p->ldc >= FAR;
@@ -117,7 +117,7 @@ int dv_tile_c_waits(const dv_prod *p)
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     enum { STORE_L1 = 16, STORE_L2 = 18 };
-    int to = dv_tile_c_waits(p) ? STORE_L2 : STORE_L1;
+    int to = c_waits(p) ? STORE_L2 : STORE_L1;
     int rows = p->c_turned ? t->cols : t->rows;
     int bytes = (p->c_turned ? t->rows : t->cols) * g->es;
     DV_E(mov_x, X_CRUN, 0, X_C, 0);

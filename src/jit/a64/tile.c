@@ -179,13 +179,13 @@ static void plan_steps(dv_kloop *l, const dv_gen *g)
     if (!l->flows)
         plan_loop(l, g);
     plan_odd(l, g);
+    plan_rings(l, g);
 }
 
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
-    plan_rings(&l, g);
     return l.s.first + l.s.size;
 }
 
@@ -250,62 +250,6 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
 
-// -- What the code depends on ------------------------------------------------
-
-static uint64_t bit(int on, int at)
-{
-    return (uint64_t) !!on << at;
-}
-
-// A stride that only ever comes from a register: which one does not matter.
-static uint64_t wide(int64_t bytes, int only_added)
-{
-    return only_added && !dv_gen_fits_add(bytes) ? DV_KEY_WIDE
-                                                 : (uint64_t)bytes;
-}
-
-// Rows of k that have pointers of their own are found by these alone. `fresh`:
-// as in one_product; -1: the whole tile with its end, row by row. A
-// product knows neither the others of a batch, unless it flows into them, nor
-// where results go; but one alone may be flat, or have steps before its loop,
-// which are fresh.
-static dv_tile_key key_of(const dv_kloop *l, const dv_gen *g, int fresh)
-{
-    const dv_prod *p = l->p;
-    const dv_tile *t = l->t;
-    int apart = p->lane_k && !l->flat && !l->flows && !p->pack_s;
-    int one_by_one = !l->flows && !p->pairs; // where pointers walk
-    int moves = one_by_one && !p->pack_v && !p->ask &&
-                (l->walk_v || dv_steps_usual_v(l, g));
-    dv_tile_key key = {
-        {wide(p->ld_v, l->walk_v && one_by_one && !p->pack_v),
-         fresh < 0 ? wide(p->ldc, 1) : 0,
-         apart ? 0 : wide(p->ld_s, l->walk_s && one_by_one),
-         l->flows ? (uint64_t)p->stride_s : 0,
-         l->flows ? (uint64_t)p->stride_v : 0, (uint64_t)p->pack_v,
-         (uint64_t)p->ask_step,
-         (uint64_t)p->k << 32 | (uint32_t)(l->flows ? p->batch : 1),
-         (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
-             (uint64_t)t->nv << 16 | (uint64_t)t->sets,
-         (uint64_t)p->panel << 40 | (uint64_t)p->ask << 32 |
-             (uint64_t)(fresh + 1) << 16 | bit(p->lane_k, 0) |
-             bit(p->pack_s, 1) | bit(p->ask_s, 2) | bit(g->es == 8, 3) |
-             bit(g->ints, 4) | bit(p->pairs, 5) | bit(l->flat, 6) |
-             bit(l->walk_v, 7) | bit(l->odd, 8) | bit(moves, 9) |
-             bit(l->walk_s, 10) | bit(fresh < 0 && p->relu, 11) |
-             bit(fresh < 0 && p->beta, 12) |
-             bit(fresh < 0 && dv_tile_c_waits(p), 13) |
-             (uint64_t)p->bring << 48},
-        1,
-        moves,
-        l->walk_v,
-        l->flat,
-        l->odd};
-    for (int i = DV_KEY_C + 1; i < DV_TILE_KEY; i++)
-        key.mixed = (key.mixed ^ key.words[i]) * 0x9e3779b97f4a7c15u;
-    return key;
-}
-
 // -- The tile ----------------------------------------------------------------
 
 // Where no step is before the loop. At -0, to which a first product is added as
@@ -351,17 +295,6 @@ static void plan_free(dv_kloop *l)
         }
 }
 
-static void product(dv_kloop *l, dv_gen *g, int fresh)
-{
-    dv_tile_key key = key_of(l, g, fresh);
-    size_t from = g->code->n;
-    if (dv_tile_copy(g, l, &key))
-        return;
-    plan_rings(l, g);
-    one_product(l, g, fresh);
-    dv_tile_keep(g->code, &key, from);
-}
-
 // Behind the pointers.
 static void sums(dv_kloop *l, dv_gen *g)
 {
@@ -375,13 +308,7 @@ static void sums(dv_kloop *l, dv_gen *g)
     if (batches)
         dv_gen_mov(g, X_BATCH, p->batch);
     size_t top = g->code->n;
-    if (l->stores) { // kept as a whole
-        plan_rings(l, g);
-        plan_free(l);
-        one_product(l, g, set ? 0 : t->sets);
-    } else {
-        product(l, g, set ? 0 : t->sets);
-    }
+    one_product(l, g, set ? 0 : t->sets);
     if (batches) {
         int64_t done = (int64_t)l->turns * UNROLL;
         move_s(l, g, p->stride_s - s_bytes(l, g, l->walk_s ? p->k : done));
@@ -407,38 +334,24 @@ void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
 
 // Rows that are stored as they are, or with C and clamped, need not wait for
 // each other: that fills the units while the last products are on their way.
-static int can_store(const dv_kloop *of, const dv_gen *g)
+static int can_store(const dv_kloop *l)
 {
-    const dv_prod *p = of->p;
+    const dv_prod *p = l->p;
     int need = (p->beta == DV_SCALE_ONE) + !!p->relu;
-    dv_kloop l = *of;
-    if (p->alpha == DV_SCALE_ANY || p->beta == DV_SCALE_ANY || p->bias ||
-        p->c_turned || l.t->sets > 1 || p->batch > 1)
-        return 0;
-    if (need) {
-        plan_rings(&l, g);
-        plan_free(&l);
-    }
-    return l.free.n >= need;
+    return p->alpha != DV_SCALE_ANY && p->beta != DV_SCALE_ANY && !p->bias &&
+           !p->c_turned && l->t->sets == 1 && p->batch == 1 &&
+           l->free.n >= need;
 }
 
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
-    l.stores = can_store(&l, g);
+    plan_free(&l);
+    l.stores = can_store(&l);
     start_pointers(&l, g);
-    dv_tile_key key;
-    if (l.stores) {
-        key = key_of(&l, g, -1);
-        if (dv_tile_copy(g, &l, &key))
-            return;
-    }
-    size_t from = g->code->n;
     ask_for_c(&l, g, 0);
     sums(&l, g);
-    if (l.stores)
-        dv_tile_keep(g->code, &key, from);
-    else
+    if (!l.stores)
         dv_tile_store(g, p, t, t->sets * t->rows * t->nv);
 }

@@ -16,8 +16,7 @@
 #define DV_JIT_TILE_H
 #include "jit/a64/gen.h"
 
-// The product as the generator sees it. Strides in bytes. Tiles are kept for
-// kernels to come: what their code depends on must be in key_of (tile.c), too.
+// The product as the generator sees it. Strides in bytes.
 typedef struct dv_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;
@@ -86,8 +85,7 @@ void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
 // and go on to the next row, behind them.
 void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
-// Ask for the lines of C; are they better kept in L2 until they are written?
-int dv_tile_c_waits(const dv_prod *p);
+// Ask for the lines of C.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
 
 // Byte offset of vector j in a row of the tile, and how many bytes it has.

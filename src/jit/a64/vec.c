@@ -21,8 +21,8 @@ static void make(dv_code *code, const dv_vec_plan *p);
 static void make_plain(dv_code *code, const dv_vec_plan *p);
 
 #define NEON                                                                   \
-    .fill = dv_a64_vec_fill, .n_regs = 31, .vector_bytes = 16, .most_accs = 4, \
-    .checks = 1, .pairs = 1, .turns = 8,                                       \
+    .n_regs = 31, .vector_bytes = 16, .most_accs = 4, .checks = 1, .pairs = 1, \
+    .turns = 8,                                                                \
     .tied = {[DV_V_FMA] = ADDEND, [DV_V_FNMA] = ADDEND, [DV_V_SEL] = ALL}
 const dv_vec_isa dv_a64_vec_isa = {NEON, .emit = make};
 const dv_vec_isa dv_a64_vec_isa_plain = {NEON, .emit = make_plain,
@@ -429,80 +429,16 @@ static void one(maker *m, const dv_vec_mop *o)
     }
 }
 
-// -- Runs that strides have no part in ---------------------------------------
-
-static int is_steady(const dv_vec_plan *p, const dv_vec_mop *o)
-{
-    if (o->op == DV_V_LOAD || o->op == DV_V_STORE) {
-        int64_t inner = p->operands[o->imm].inner;
-        return inner == 0 || inner == 1;
-    }
-    return o->op < DV_V_BEGIN;
-}
-_Static_assert(DV_V_SPILL + 1 == DV_V_BEGIN, "what follows is control");
-
-// Operations from i on that are written one after the other.
-static int32_t steady_from(const dv_vec_plan *p, int32_t i)
-{
-    int32_t end = i;
-    while (end < p->n && is_steady(p, &p->ops[end]))
-        end++;
-    return end - i;
-}
-
-static void write_ops(maker *m, int32_t i, int32_t end)
+static void write_ops(maker *m)
 {
     const dv_vec_mop *ops = m->p->ops;
-    for (; i < end && !m->gen.code->failed; i++) {
+    for (int32_t i = 0; i < m->p->n && !m->gen.code->failed; i++) {
         int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
         if (moves && two(m, &ops[i])) // the last is neither
             i++;
         else
             one(m, &ops[i]);
     }
-}
-
-// The code written from byte `from` on belongs to n operations from i on.
-static void leave_run(dv_vec_runs *r, const dv_code *code, size_t from,
-                      int32_t i, int32_t n)
-{
-    size_t bytes = code->n - from;
-    if (code->failed || r->n == DV_VEC_MAX_RUNS ||
-        bytes > (size_t)(r->cap - r->used))
-        return;
-    r->run[r->n].op = i;
-    r->run[r->n].n_ops = n;
-    r->run[r->n].at = r->used;
-    r->run[r->n++].bytes = (int32_t)bytes;
-    memcpy(r->code + r->used, code->at + from, bytes);
-    r->used += (int32_t)bytes;
-}
-
-static void write_and_leave(maker *m, dv_vec_runs *r)
-{
-    const dv_vec_plan *p = m->p;
-    enum { LEAST = 4 };
-    r->n = 0;
-    for (int32_t i = 0, n; i < p->n; i += n) {
-        size_t from = m->gen.code->n;
-        n = steady_from(p, i);
-        write_ops(m, i, i + (n ? n : 1));
-        if (n >= LEAST)
-            leave_run(r, m->gen.code, from, i, n);
-        n = n ? n : 1;
-    }
-}
-
-static void copy_runs(maker *m, const dv_vec_runs *r)
-{
-    int32_t at = 0;
-    for (int k = 0; k < r->n; k++) {
-        write_ops(m, at, r->run[k].op);
-        dv_code_bytes(m->gen.code, r->code + r->run[k].at,
-                      (size_t)r->run[k].bytes);
-        at = r->run[k].op + r->run[k].n_ops;
-    }
-    write_ops(m, at, m->p->n);
 }
 
 static void write(dv_code *code, const dv_vec_plan *p, int own)
@@ -514,15 +450,8 @@ static void write(dv_code *code, const dv_vec_plan *p, int own)
     m.slots = dv_a64_point_at(&at, &m.gen, p, m.lent + (own ? 32 : 0));
     m.turns = m.slots + 16 * (int64_t)p->n_slots;
     m.frame = m.turns + (p->n && p->ops[p->n - 1].op == DV_V_SLOW_END ? 16 : 0);
-    if (p->runs && p->runs->n >= 0)
-        copy_runs(&m, p->runs);
-    else if (p->runs)
-        write_and_leave(&m, p->runs);
-    else
-        write_ops(&m, 0, p->n);
+    write_ops(&m);
     put_pool(&m);
-    if (p->whole)
-        dv_vec_leave(p->whole, code, at.n_holes);
 }
 
 static void make(dv_code *code, const dv_vec_plan *p)

@@ -20,8 +20,4 @@ int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent);
 // Loads of constants by number in code that ends where the pool begins get
 // their distances. 0: one is too far from it.
 int dv_a64_vec_point(unsigned char *code, size_t first);
-// A kernel from one that was left. 0: a distance takes more instructions than
-// there, or less.
-int dv_a64_vec_fill(dv_code *code, const dv_vec_whole *w,
-                    const dv_vec_shape *s);
 #endif

@@ -44,16 +44,11 @@ static const dv_vec_operand *whose(const dv_a64_pointers *m, int k)
     return &m->p->operands[m->at.operand[k]];
 }
 
-// From a row of an operand to the next. Kernels that differ only in how far
-// that is are copied, so it is noted where the code has it.
+// From a row of an operand to the next.
 static void add_row(dv_a64_pointers *m, int to, int from, int k)
 {
     const dv_vec_operand *o = whose(m, k);
-    size_t at = m->gen->code->n;
     dv_gen_add(m->gen, to, from, o->outer * dv_a64_size(o));
-    dv_vec_hole hole = {(int32_t)at, (int32_t)(m->gen->code->n - at),
-                        (uint8_t)to, (uint8_t)from, m->at.operand[k]};
-    dv_vec_leave_hole(m->p, &m->n_holes, hole);
 }
 
 void dv_a64_step_running(dv_a64_pointers *m, int outer, int64_t by)
@@ -148,7 +143,6 @@ int64_t dv_a64_point_at(dv_a64_pointers *m, dv_gen *g, const dv_vec_plan *p,
 {
     m->gen = g;
     m->p = p;
-    m->n_holes = 0;
     dv_vec_point(p, reaches, &m->at);
     int far = m->at.n > N_POINTERS ? m->at.n - N_POINTERS : 0;
     m->places = places;

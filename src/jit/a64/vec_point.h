@@ -12,7 +12,6 @@ typedef struct dv_a64_pointers {
     dv_gen *gen;
     const dv_vec_plan *p;
     int64_t places, running; // offsets from sp
-    int n_holes;             // of what is left of the kernel
     dv_vec_pointers at;
 } dv_a64_pointers;
 

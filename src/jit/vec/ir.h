@@ -155,13 +155,8 @@ typedef struct dv_vec_mop {
 
 // What a back end is like.
 struct dv_vec_plan;
-struct dv_vec_whole;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
-    // A kernel from one that is like it; 0: it has no room for the distances.
-    // NULL: none is ever left.
-    int (*fill)(dv_code *code, const struct dv_vec_whole *w,
-                const dv_vec_shape *shape);
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // of the body; 0: as many as the plan likes
     int32_t most_accs;   // of a sum along rows; 0: one for each copy
@@ -184,34 +179,6 @@ typedef struct dv_vec_const {
     int32_t lanes; // 0: all
 } dv_vec_const;
 
-// Runs of a plan's operations whose code does not depend on strides: a back end
-// may leave their code the first time, and copy it from then on.
-enum { DV_VEC_MAX_RUNS = 16 };
-typedef struct dv_vec_runs {
-    int32_t n; // -1: not written yet
-    struct {
-        int32_t op, n_ops; // the first operation, and how many
-        int32_t at, bytes; // of `code`
-    } run[DV_VEC_MAX_RUNS];
-    unsigned char *code; // borrowed
-    int32_t used, cap;   // bytes of it
-} dv_vec_runs;
-
-// The code of a whole kernel, for those that differ only in how far rows are
-// apart: a back end may leave it, and where it adds such a distance.
-enum { DV_VEC_MAX_HOLES = 64 };
-typedef struct dv_vec_hole {
-    int32_t at, bytes; // of the code
-    uint8_t to, from;  // registers: to = from + the distance
-    uint16_t operand;  // whose rows; numbered through all statements
-} dv_vec_hole;
-typedef struct dv_vec_whole {
-    int32_t n; // holes; -1: nothing is left
-    dv_vec_hole hole[DV_VEC_MAX_HOLES];
-    unsigned char *code; // owned
-    int32_t bytes, cap;
-} dv_vec_whole;
-
 typedef struct dv_vec_plan {
     const dv_vec_shape *shape; // the first statement
     // The statements' operands, then the accumulators.
@@ -222,8 +189,6 @@ typedef struct dv_vec_plan {
     dv_vec_const *pool;
     dv_vec_mop *ops;
     int32_t n, cap;
-    dv_vec_runs *runs;   // borrowed; NULL: none are kept
-    dv_vec_whole *whole; // the same
     int is64;
     int failed;
 } dv_vec_plan;
@@ -249,30 +214,18 @@ void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
 void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
                        dv_arena *arena);
 
-// Plans made last, by key, of one back end. Memory: owned, freed whole.
-enum { DV_VEC_KEPT = 8, DV_VEC_KEPT_BYTES = 32 << 10 };
+// Plans made last, in turn, of one back end. Memory: owned, freed whole.
+enum { DV_VEC_PLANS = 8 };
 enum { DV_VEC_USUAL = 128 }; // words of a key that is short, as nearly all are
-typedef struct dv_vec_kept {
-    struct dv_vec_kept_plan *plans[DV_VEC_KEPT];
-    int next;
-} dv_vec_kept;
-// What a kernel was made from: nothing, the plan of one before, its code.
-typedef enum dv_vec_kept_from {
-    DV_VEC_FROM_NONE,
-    DV_VEC_FROM_PLAN,
-    DV_VEC_FROM_WHOLE
-} dv_vec_kept_from;
-// The kernel of a shape whose key this is; `from` is told. 0: out of memory.
-int dv_vec_kept_write(dv_vec_kept *k, const dv_vec_isa *isa,
-                      const dv_vec_shape *shape, const uint64_t *key, int n,
-                      dv_code *code, dv_vec_kept_from *from);
-void dv_vec_kept_free(dv_vec_kept *k);
-
-// For back ends: leave a kernel that has been written, and a hole of it; `n`
-// counts them. Operands are numbered through all statements.
-void dv_vec_leave_hole(const dv_vec_plan *p, int *n, dv_vec_hole hole);
-void dv_vec_leave(dv_vec_whole *w, const dv_code *code, int n_holes);
-const dv_vec_operand *dv_vec_operand_of(const dv_vec_shape *s, int number);
+typedef struct dv_vec_plans {
+    struct dv_vec_made *plans[DV_VEC_PLANS];
+    uint32_t made; // in all
+} dv_vec_plans;
+// The kernel of a shape whose key this is. 0: out of memory.
+int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
+                 const dv_vec_shape *shape, const uint64_t *key, int n,
+                 dv_code *code);
+void dv_vec_plans_free(dv_vec_plans *all);
 
 // -- Back ends ---------------------------------------------------------------
 
@@ -288,9 +241,7 @@ dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
-// A shape's key without the distance from row to row.
-void dv_vec_row_key(uint64_t *key);
-// And without all else that its plan does not depend on.
+// A shape's key without what its plan does not depend on.
 void dv_vec_plan_key(uint64_t *key);
 // A name from a key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);

@@ -272,9 +272,7 @@ void dv_vec_key(const dv_vec_shape *s, uint64_t *out)
     }
 }
 
-// The distance from row to row: none, or any. Then what a plan needs of the
-// others.
-static void reduce_key(uint64_t *key, int plans)
+void dv_vec_plan_key(uint64_t *key)
 {
     for (int more = 1; more;) {
         int n_operands = (int)(key[0] & 65535),
@@ -282,24 +280,12 @@ static void reduce_key(uint64_t *key, int plans)
         more = (int)(key[1] >> 40 & 1);
         key += HEAD_WORDS;
         for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
-            key[1] = key[1] != 0; // outer
-            if (!plans)
-                continue;
             key[0] = key[0] < 3 ? key[0] : 3; // inner: 0, 1, 2, or any
+            key[1] = key[1] != 0;             // outer: 0, or any
             key[2] = 0;                       // ahead
         }
         key += NODE_WORDS * n_nodes;
     }
-}
-
-void dv_vec_row_key(uint64_t *key)
-{
-    reduce_key(key, 0);
-}
-
-void dv_vec_plan_key(uint64_t *key)
-{
-    reduce_key(key, 1);
 }
 
 static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};

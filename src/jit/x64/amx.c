@@ -8,7 +8,6 @@
 // (pairs.c). Tiles of fewer rows and columns are told so, and touch no more of
 // C. Sums that are scaled or have a bias go through the stack and on from
 // there as a tile of vectors, those that become bf16 as pairs of vectors.
-#include "jit/x64/kept.h"
 #include "jit/x64/pairs.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
@@ -49,7 +48,7 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
         }
     int at = dv_x_constant(g, c, BYTES);
     dv_x_emit(g->code, DV_X_ldtilecfg, 16, 0, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, at, BYTES);
+    dv_x_fix_constant(g, at);
 }
 
 typedef struct product {
@@ -98,12 +97,6 @@ static void ask_for_next(dv_x *g, const product *w)
     dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
 }
 
-static void add_rows_of_c(dv_x *g, const product *w, int reg, int rows)
-{
-    dv_x_add(g, reg, rows * w->p.ldc);
-    dv_x_noted(g, DV_X_LDC, rows, rows * w->p.ldc, 0);
-}
-
 // C's lines come from far, and every tile has its own.
 static void ask_for_c(dv_x *g, const product *w, int n)
 {
@@ -111,7 +104,7 @@ static void ask_for_c(dv_x *g, const product *w, int n)
     for (int i = 0; i < n; i++) {
         for (int off = 0; off < bytes; off += LINE)
             dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
-        add_rows_of_c(g, w, X_CSOON, 1);
+        dv_x_add(g, X_CSOON, w->p.ldc);
     }
 }
 
@@ -143,7 +136,6 @@ static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
         for (int j = 0; j < w->nt; j++) {
             int64_t off = i * SIDE * w->p.ldc + j * BYTES;
             tile_memory(g, op, sums_of(i, j), X_C, off, X_LDC);
-            dv_x_noted(g, DV_X_LDC, i * SIDE, off, 0);
         }
 }
 
@@ -186,7 +178,7 @@ static void finish(dv_x *g, const product *w, int rows)
         for (int i = 0; i < t.rows * t.nv; i++)
             dv_x_load(g, i, X_SP, r * row + i * BYTES, 0);
         dv_x_tile_store(g, &w->p, &t, t.rows * t.nv);
-        add_rows_of_c(g, w, X_C, t.rows);
+        dv_x_add(g, X_C, t.rows * w->p.ldc);
         if (w->p.bias == 1)
             dv_x_add(g, X_BIAS, (int64_t)t.rows * 4);
     }
@@ -203,9 +195,8 @@ static void finish_halves(dv_x *g, const product *w, int rows)
         dv_x_load(g, v, X_SP, r * row + row - BYTES, 0); // the upper half
         dv_x_vvm(g, DV_X_vcvt2bf16, v, v, X_SP, r * row);
         dv_x_emit_m(g->code, DV_X_vmovups_s, row / 2, v, 0, X_C, r * w->p.ldc);
-        dv_x_noted(g, DV_X_LDC, r, r * w->p.ldc, row / 2 == 64 ? 6 : 0);
     }
-    add_rows_of_c(g, w, X_C, rows);
+    dv_x_add(g, X_C, rows * w->p.ldc);
     dv_x_mov(g, X_SP, X_WAS);
 }
 
@@ -234,7 +225,8 @@ static void along_k(dv_x *g, const product *w, int rows)
     steps(g, w, rows, late, each);
 }
 
-static void write_tile(dv_x *g, const product *w, int rows)
+// `rows` rows at X_A and X_C, which are moved on.
+static void tile(dv_x *g, const product *w, int rows)
 {
     along_k(g, w, rows);
     dv_x_add(g, X_A, (int64_t)w->steps * rows * BYTES);
@@ -242,36 +234,10 @@ static void write_tile(dv_x *g, const product *w, int rows)
         finish_halves(g, w, rows);
     } else if (w->direct) {
         all_sums(g, w, rows, DV_X_tilestore);
-        add_rows_of_c(g, w, X_C, rows);
+        dv_x_add(g, X_C, rows * w->p.ldc);
     } else {
         finish(g, w, rows);
     }
-}
-
-// All that its code depends on but the stride of C.
-static dv_x_key key_of(const product *w, int rows)
-{
-    const uint64_t mine = UINT64_MAX - 1; // neither tile.c's nor dot.c's
-    return (dv_x_key){
-        {(uint64_t)w->steps << 32 | (uint32_t)rows,
-         (uint64_t)w->p.n_v << 32 | (uint32_t)w->nt,
-         (uint64_t)w->op << 32 | (uint32_t)w->next,
-         (uint64_t)w->p.alpha << 24 | (uint64_t)w->p.beta << 16 |
-             (uint64_t)w->p.bias << 8 | (uint64_t)(w->from_c != 0) << 3 |
-             (uint64_t)(w->p.relu != 0) << 2 | (uint64_t)(w->direct != 0) << 1 |
-             (uint64_t)(w->halves != 0),
-         0, mine}};
-}
-
-// `rows` rows at X_A and X_C, which are moved on.
-static void tile(dv_x *g, const product *w, int rows)
-{
-    const int64_t strides[DV_X_STRIDES] = {[DV_X_LDC] = w->p.ldc};
-    dv_x_key key = key_of(w, rows);
-    if (dv_x_piece_copy(g, &key, strides))
-        return;
-    write_tile(g, w, rows);
-    dv_x_piece_keep(g);
 }
 
 // -- Entry -------------------------------------------------------------------

@@ -5,16 +5,15 @@
 //   b0 [ k k k k ... ]     C[i][0..4] = sums over the lanes of acc(i, 0..4)
 //
 // A rest of k is read in parts, whose other lanes are zero in both operands.
-#include "jit/x64/kept.h"
 #include "jit/x64/tile.h"
 
 enum { STEPS = 2, GROUP = 4 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
-    int rows, cols; // of the tile at hand
-    int64_t strides[DV_X_STRIDES];
-    int acc, tmp; // first registers; sums need low ones
+    int rows, cols;        // of the tile at hand
+    int64_t lda, ldb, ldc; // bytes from row to row
+    int acc, tmp;          // first registers; sums need low ones
     int most_rows, most_cols;
 } dots;
 
@@ -25,19 +24,15 @@ static int acc_of(const dots *d, int i, int j)
     return d->acc + i * GROUP + j;
 }
 
-// A vector of row i of A, or of row j of B. Strides are in bytes.
+// A vector of row i of A, or of row j of B.
 static void load_a(dots *d, dv_x *g, int v, int i, int64_t at, int part)
 {
-    int64_t off = i * d->strides[DV_X_LD_S] + at;
-    dv_x_load(g, v, X_AT, off, part);
-    dv_x_noted(g, DV_X_LD_S, i, off, dv_x_unit(g));
+    dv_x_load(g, v, X_AT, i * d->lda + at, part);
 }
 
 static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
 {
-    int64_t off = j * d->strides[DV_X_LD_V] + at;
-    dv_x_load(g, v, X_BT, off, part);
-    dv_x_noted(g, DV_X_LD_V, j, off, dv_x_unit(g));
+    dv_x_load(g, v, X_BT, j * d->ldb + at, part);
 }
 
 // The same of whole numbers, whose products take a register.
@@ -47,9 +42,7 @@ static void int_step(dots *d, dv_x *g, int64_t at)
     for (int i = 0; i < d->rows; i++) {
         load_a(d, g, a, i, at, 0);
         for (int j = 0; j < d->cols; j++) {
-            int64_t off = j * d->strides[DV_X_LD_V] + at;
-            dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, off);
-            dv_x_noted(g, DV_X_LD_V, j, off, dv_x_unit(g));
+            dv_x_vvm(g, DV_X_vmuli32, t, a, X_BT, j * d->ldb + at);
             dv_x_vvv(g, DV_X_vaddi32, acc_of(d, i, j), acc_of(d, i, j), t);
         }
     }
@@ -86,17 +79,11 @@ static void part_step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// Turns of the loop over k; one alone is none.
-static int turns_of(const dv_x *g, const dv_gemm_shape *s)
-{
-    int turns = s->k / g->lanes / STEPS;
-    return turns > 1 ? turns : 0;
-}
-
 static void along_k(dots *d, dv_x *g)
 {
     const dv_gemm_shape *s = d->s;
-    int vectors = s->k / g->lanes, turns = turns_of(g, s);
+    int vectors = s->k / g->lanes;
+    int turns = vectors / STEPS > 1 ? vectors / STEPS : 0;
     int64_t turn = (int64_t)STEPS * g->vb;
     if (turns) {
         dv_x_set(g, X_K, turns);
@@ -113,10 +100,8 @@ static void along_k(dots *d, dv_x *g)
     if (s->k % g->lanes)
         part_step(d, g, (int64_t)left * g->vb);
     if (s->batch > 1) {
-        dv_x_add(g, X_AT, d->strides[DV_X_HOP_S]);
-        dv_x_noted(g, DV_X_HOP_S, 1, d->strides[DV_X_HOP_S], 0);
-        dv_x_add(g, X_BT, d->strides[DV_X_HOP_V]);
-        dv_x_noted(g, DV_X_HOP_V, 1, d->strides[DV_X_HOP_V], 0);
+        dv_x_add(g, X_AT, s->stride_a * g->es - turns * turn);
+        dv_x_add(g, X_BT, s->stride_b * g->es - turns * turn);
     }
 }
 
@@ -157,18 +142,14 @@ static void finish_row(dots *d, dv_x *g, int i)
 {
     const dv_gemm_shape *s = d->s;
     int t = d->tmp, v = t + 1, f = t + 2;
-    int64_t off = i * d->strides[DV_X_LDC];
-    // Part vectors of 16 bytes count in themselves.
-    int unit = g->masks && d->cols * g->es < 16 ? 4 : 0;
+    int64_t off = i * d->ldc;
     sum_lanes(d, g, i);
     if (s->alpha == DV_SCALE_ANY) {
         dv_x_scale(g, f, offsetof(dv_gemm_args, alpha));
         short_op(g, DV_XI(g, vmul), 16, t, t, f);
     }
-    if (s->beta != DV_SCALE_ZERO) {
+    if (s->beta != DV_SCALE_ZERO)
         dv_x_load_n(g, v, X_C, off, 16, d->cols, v);
-        dv_x_noted(g, DV_X_LDC, i, off, unit);
-    }
     if (s->beta == DV_SCALE_ANY)
         dv_x_scale(g, f, offsetof(dv_gemm_args, beta));
     if (s->beta == DV_SCALE_ANY && g->ints)
@@ -190,10 +171,10 @@ static void finish_row(dots *d, dv_x *g, int i)
             short_op(g, DV_XF(g, vadd), 16, t, t, v);
     }
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
-    dv_x_noted(g, DV_X_LDC, i, off, unit);
 }
 
-static void write_tile(dots *d, dv_x *g)
+// The tile at X_A, X_B, X_C.
+static void tile(dots *d, dv_x *g)
 {
     for (int i = 0; i < d->rows; i++)
         for (int j = 0; j < d->cols; j++)
@@ -208,30 +189,6 @@ static void write_tile(dots *d, dv_x *g)
         dv_x_again(g, X_BATCH, top);
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);
-}
-
-// All that its code depends on but strides.
-static dv_x_key key_of(const dots *d, const dv_x *g)
-{
-    const uint64_t mine = UINT64_MAX; // no tile of tile.c has it
-    const dv_gemm_shape *s = d->s;
-    return (dv_x_key){{(uint64_t)s->k << 32 | (uint32_t)s->batch,
-                       (uint64_t)d->rows << 48 | (uint64_t)d->cols << 32,
-                       (uint64_t)s->alpha << 24 | (uint64_t)s->beta << 16 |
-                           (uint64_t)s->bias << 8 | s->relu,
-                       (uint64_t)g->vb << 8 | (uint64_t)(g->ints != 0) << 1 |
-                           (uint64_t)(g->es == 8),
-                       0, mine}};
-}
-
-// The tile at X_A, X_B, X_C.
-static void tile(dots *d, dv_x *g)
-{
-    dv_x_key key = key_of(d, g);
-    if (dv_x_piece_copy(g, &key, d->strides))
-        return;
-    write_tile(d, g);
-    dv_x_piece_keep(g);
 }
 
 // -- Loops over tiles --------------------------------------------------------
@@ -275,14 +232,9 @@ static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
     enum { FAR = 1 << 30 };
     dots d = {.s = s, .acc = g->masks ? 8 : 0, .tmp = g->masks ? 0 : 12};
     int64_t widest = s->lda > s->ldc ? s->lda : s->ldc, es = g->es;
-    int64_t done = (int64_t)turns_of(g, s) * STEPS * g->vb;
-    d.strides[DV_X_LD_S] = s->lda * es;
-    d.strides[DV_X_LD_V] = s->ldb * es;
-    d.strides[DV_X_LDC] = s->ldc * es;
-    if (s->batch > 1) {
-        d.strides[DV_X_HOP_S] = s->stride_a * es - done;
-        d.strides[DV_X_HOP_V] = s->stride_b * es - done;
-    }
+    d.lda = s->lda * es;
+    d.ldb = s->ldb * es;
+    d.ldc = s->ldc * es;
     d.most_rows = widest * g->es * 6 > FAR ? 1 : g->masks ? 6 : 3;
     d.most_cols = s->ldb * g->es * GROUP > FAR ? 1 : 16 / g->es;
     return d;

@@ -8,7 +8,7 @@
 //
 // The results are cut into tiles as even as possible: at most two heights and
 // three widths, each with its own code, in loops where there are many.
-#include "jit/x64/kept.h"
+#include "jit/gemm/cut.h"
 #include "jit/x64/pairs.h"
 
 // -- Choosing ----------------------------------------------------------------
@@ -63,7 +63,7 @@ static int tile_fits(const dv_x *g, const dv_x_prod *p, int rows, int nv)
     return dv_x_tile_fits(g, p, &t);
 }
 
-static void choose_anew(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
+static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
 {
     int n_vectors = (p->n_v + g->lanes - 1) / g->lanes;
     const size *sizes = g->masks ? sizes_32 : sizes_16;
@@ -84,25 +84,6 @@ static void choose_anew(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
             out->v = v;
         }
     }
-}
-
-// The same as for a product before, if none of the rows of a tile is too far
-// for offsets: then strides, and how S is stored, have no part in it.
-static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
-{
-    enum { MOST_ROWS = 256, FAR = 1 << 30 };
-    int near = MOST_ROWS * p->ld_s < FAR && MOST_ROWS * p->ldc < FAR;
-    uint64_t words[3] = {(uint64_t)p->k << 32 | (uint32_t)p->batch,
-                         (uint64_t)p->n_s << 32 | (uint32_t)p->n_v,
-                         (uint64_t)p->tile_rows << 32 | (uint64_t)g->vb << 8 |
-                             (uint64_t)(p->one_sum != 0) << 2 |
-                             (uint64_t)(p->c_turned != 0) << 1 |
-                             (uint64_t)(g->es == 8)};
-    if (near && dv_x_cuts_find(g->code, words, out))
-        return;
-    choose_anew(g, p, out);
-    if (near)
-        dv_x_cuts_keep(g->code, words, out);
 }
 
 // -- Loops over tiles --------------------------------------------------------

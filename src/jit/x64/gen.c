@@ -323,23 +323,17 @@ int dv_x_constant(dv_x *g, const void *data, int n)
 void dv_x_load_constant(dv_x *g, int v, int vl, int to)
 {
     dv_x_emit(g->code, DV_X_vmovups, vl, v, 0, dv_x_mem(DV_X_RIP, 0), none);
-    dv_x_fix_constant(g, to, vl);
+    dv_x_fix_constant(g, to);
 }
 
-void dv_x_fix_constant(dv_x *g, int to, int n)
-{
-    dv_x_fix_constant_at(g, g->code->n, to, n);
-}
-
-void dv_x_fix_constant_at(dv_x *g, size_t at, int to, int n)
+void dv_x_fix_constant(dv_x *g, int to)
 {
     if (g->n_fixes == MAX_FIXES) {
         g->code->failed = 1;
         return;
     }
-    g->fixes[g->n_fixes].at = (uint32_t)at;
-    g->fixes[g->n_fixes].to = to;
-    g->fixes[g->n_fixes++].n = n;
+    g->fixes[g->n_fixes].at = (uint32_t)g->code->n;
+    g->fixes[g->n_fixes++].to = to;
 }
 
 // Constants follow the code; what reads them learns how far they are.

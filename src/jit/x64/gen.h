@@ -38,22 +38,18 @@ enum { MAX_FIXES = 128 };
 
 typedef struct dv_x {
     dv_code *code;
-    int vb, n_regs;   // bytes of a vector, how many there are
-    int es, lanes;    // bytes of an element, elements of a vector
-    int ints;         // elements are i32
-    int dot;          // a multiply-add is this instruction, of words: pairs.c
-    int fix;          // and what it adds too much stands behind V
-    int masks;        // AVX-512: masks have registers of their own
-    int64_t l1_bytes; // of the cache it is made for
-    uint32_t saved;   // registers that were pushed
-    // A piece that is being written (kept.h), and where it begins; NULL: none.
-    struct dv_x_draft *draft;
-    size_t draft_from;
-    int draft_fixes;
+    int vb, n_regs;    // bytes of a vector, how many there are
+    int es, lanes;     // bytes of an element, elements of a vector
+    int ints;          // elements are i32
+    int dot;           // a multiply-add is this instruction, of words: pairs.c
+    int fix;           // and what it adds too much stands behind V
+    int masks;         // AVX-512: masks have registers of their own
+    int64_t l1_bytes;  // of the cache it is made for
+    uint32_t saved;    // registers that were pushed
     int n_fixes, size; // of the constants, in bytes
     struct {
         uint32_t at; // the offset's last byte + 1
-        int to, n;   // in the constants, bytes
+        int to;      // in the constants
     } fixes[MAX_FIXES];
     unsigned char constants[512];
 } dv_x;
@@ -125,10 +121,8 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 // `n` bytes behind the code; vector loads from `to` of them.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
-// The instruction before, or one that ends at `at`, reads n bytes from `to` of
-// them on; its offset is its last.
-void dv_x_fix_constant(dv_x *g, int to, int n);
-void dv_x_fix_constant_at(dv_x *g, size_t at, int to, int n);
+// The instruction before reads from `to` of them on; its offset is its last.
+void dv_x_fix_constant(dv_x *g, int to);
 // Lanes all ones for n elements of es bytes, in a vector of vl.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
 

@@ -1,5 +1,4 @@
 // The end of a tile: scale, add C and the bias, clamp, store.
-#include "jit/x64/kept.h"
 #include "jit/x64/tile.h"
 
 static const dv_x_more none = {0};
@@ -37,7 +36,6 @@ static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
                 dv_x_load(g, free, X_C, off, part);
             else
                 dv_x_vvm(g, op, acc, scaled ? beta : acc, X_C, off);
-            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
             if (first && scaled)
                 add_scaled(g, acc, free, beta);
             else if (first)
@@ -79,7 +77,6 @@ static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
             int64_t off = i * p->ldc + (int64_t)j * g->vb;
             dv_x_store(g, dv_x_acc(t, 0, i, j), X_C, off,
                        dv_x_is_part(g, t, j));
-            dv_x_noted(g, DV_X_LDC, i, off, dv_x_unit(g));
         }
 }
 
@@ -228,7 +225,6 @@ static void turn(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     column(g, p, t);
     dv_x_add(g, X_AT, g->es);
     dv_x_add(g, X_BT, p->ldc);
-    dv_x_noted(g, DV_X_LDC, 1, p->ldc, 0);
     if (p->bias == 2)
         dv_x_add(g, X_K, g->es);
     dv_x_again(g, X_BATCH, top);

@@ -1,5 +1,4 @@
 // The loop over k of a register tile.
-#include "jit/x64/kept.h"
 #include "jit/x64/tile.h"
 
 enum { STEPS = 4 };       // of k in a turn of the loop
@@ -23,14 +22,6 @@ static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     if (!p->panel)
         return i * p->ld_s + step * g->es;
     return ((step >> by) * t->rows + i) * GRANULE + (step & (per - 1)) * g->es;
-}
-
-// How often that has the stride of S in it.
-static int64_t s_times(const dv_x_prod *p, int i, int64_t step)
-{
-    if (!p->lane_k)
-        return p->far_s ? 0 : step;
-    return p->panel ? 0 : i;
 }
 
 // Bytes that X_AT moves on for `steps` of k.
@@ -106,11 +97,10 @@ static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
 static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                    int64_t step, int v)
 {
-    int64_t times = p->far_v ? 0 : step;
+    int64_t row = p->far_v ? 0 : step * p->ld_v;
     for (int j = 0; j < t->nv; j++) {
-        int64_t off = times * p->ld_v + (int64_t)j * g->vb;
+        int64_t off = row + (int64_t)j * g->vb;
         dv_x_load(g, v + j, X_BT, off, dv_x_is_part(g, t, j));
-        dv_x_noted(g, DV_X_LD_V, times, off, dv_x_unit(g));
         if (p->pack_v)
             dv_x_store(g, v + j, X_VPACK, step * p->pack_v + (int64_t)j * g->vb,
                        0);
@@ -128,13 +118,11 @@ static int asks_for_v(const dv_x *g, const dv_x_prod *p)
 
 static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 {
-    int64_t times = step + V_AHEAD, row = times * p->ld_v;
+    int64_t row = (step + V_AHEAD) * p->ld_v;
     if (!asks_for_v(g, p))
         return;
-    for (int j = 0; j < t->nv * g->vb; j += 64) {
+    for (int j = 0; j < t->nv * g->vb; j += 64)
         dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
-        dv_x_noted(g, DV_X_LD_V, times, row + j, 0);
-    }
 }
 
 // Panels of S are a stream, but seen too late; rows that are being packed are
@@ -164,13 +152,11 @@ static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
 }
 
 static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
-                          int64_t off, int64_t times)
+                          int64_t off)
 {
     dv_x_insn op = DV_XF(g, vfma);
-    for (int j = 0; j < t->nv; j++) {
+    for (int j = 0; j < t->nv; j++)
         dv_x_emit_splat(g->code, op, g->vb, acc + j, v + j, X_AT, off);
-        dv_x_noted(g, DV_X_LD_S, times, off, dv_x_unit_splat(g));
-    }
 }
 
 // Multiply-adds of one step.
@@ -182,29 +168,20 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     dv_x_insn splat = DV_XF(g, vsplat);
     load_v(g, p, t, at, v);
     for (int i = 0; i < t->rows; i++) {
-        int64_t off = s_off(g, p, t, i, at), times = s_times(p, i, at);
+        int64_t off = s_off(g, p, t, i, at);
         int acc = dv_x_acc(t, set, i, 0);
         if (reads_s(g, t, i)) {
-            multiply_read(g, t, acc, v, off, times);
+            multiply_read(g, t, acc, v, off);
             continue;
         }
         for (int j = 0; j < t->nv; j++) {
             if (j == 0 || (g->ints && !g->dot)) { // products take its place
                 to = to + 1 < s + n_s ? to + 1 : s;
                 dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
-                dv_x_noted(g, DV_X_LD_S, times, off, dv_x_unit_splat(g));
             }
             dv_x_mul_add(g, acc + j, v + j, to, to);
         }
     }
-}
-
-// `bytes` that have so many times the stride in them.
-static void add_strides(dv_x *g, int reg, int which, int64_t times,
-                        int64_t bytes)
-{
-    dv_x_add(g, reg, bytes);
-    dv_x_noted(g, which, times, bytes, 0);
 }
 
 // Steps 0..n of a turn of the loop, or of what is left.
@@ -222,18 +199,18 @@ static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
         }
         step(g, p, t, i);
         if (p->far_s)
-            add_strides(g, X_AT, DV_X_LD_S, 1, p->ld_s);
+            dv_x_add(g, X_AT, p->ld_s);
         if (p->far_v)
-            add_strides(g, X_BT, DV_X_LD_V, 1, p->ld_v);
+            dv_x_add(g, X_BT, p->ld_v);
     }
 }
 
 static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
 {
     if (!p->far_s)
-        add_strides(g, X_AT, DV_X_LD_S, p->lane_k ? 0 : n, s_step(g, p, t, n));
+        dv_x_add(g, X_AT, s_step(g, p, t, n));
     if (!p->far_v)
-        add_strides(g, X_BT, DV_X_LD_V, n, n * p->ld_v);
+        dv_x_add(g, X_BT, n * p->ld_v);
     if (p->pack_s)
         dv_x_add(g, X_SPACK, pack_off(g, p, t, n));
     if (p->pack_v)
@@ -262,11 +239,9 @@ static void ask_for_row_of_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     int bytes = t->cols * g->es;
     for (int off = 0; off < bytes; off += 64)
         dv_x_prefetch(g, DV_X_prefetchw, X_CSOON, off);
-    for (int off = 0; off < bytes; off += 64) {
+    for (int off = 0; off < bytes; off += 64)
         dv_x_prefetch(g, DV_X_prefetch1, X_CSOON, t->rows * p->ldc + off);
-        dv_x_noted(g, DV_X_LDC, t->rows, t->rows * p->ldc + off, 0);
-    }
-    add_strides(g, X_CSOON, DV_X_LDC, 1, p->ldc);
+    dv_x_add(g, X_CSOON, p->ldc);
 }
 
 static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
@@ -315,18 +290,12 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     if (p->pack_v)
         dv_x_add(g, X_VPACK, rest * p->pack_v);
     if (p->batch > 1) {
-        add_strides(g, X_AT, DV_X_HOP_S, 1, hop_s(g, p, t));
-        add_strides(g, X_BT, DV_X_HOP_V, 1, hop_v(p));
+        dv_x_add(g, X_AT, hop_s(g, p, t));
+        dv_x_add(g, X_BT, hop_v(p));
     }
 }
 
 // -- The tile ----------------------------------------------------------------
-
-static void ask_for_line(dv_x *g, int row, int64_t off)
-{
-    dv_x_prefetch(g, DV_X_prefetchw, X_C, off);
-    dv_x_noted(g, DV_X_LDC, row, off, 0);
-}
 
 // The lines of C, which are read and written at the end.
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
@@ -338,8 +307,8 @@ static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     for (int i = 0; i < t->rows; i++) {
         int last = t->cols * g->es - 1;
         for (int off = 0; off <= last && off < MOST; off += 64)
-            ask_for_line(g, i, i * p->ldc + off);
-        ask_for_line(g, i, i * p->ldc + last);
+            dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + off);
+        dv_x_prefetch(g, DV_X_prefetchw, X_C, i * p->ldc + last);
     }
 }
 
@@ -359,14 +328,13 @@ static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     for (int j = 0; j < t->nv; j++) {
         int64_t off = p->k * p->ld_v + (int64_t)j * g->vb;
         dv_x_vvm(g, DV_X_vsubi32, j, zero, X_B, off);
-        dv_x_noted(g, DV_X_LD_V, p->k, off, dv_x_unit(g));
         for (int i = 1; i < t->rows; i++)
             dv_x_emit(g->code, DV_X_vmovups, g->vb, dv_x_acc(t, 0, i, j), 0,
                       dv_x_reg(j), none);
     }
 }
 
-static void write_tile(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
+void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     if (dv_x_part(g, t))
         dv_x_set_part(g, dv_x_part(g, t));
@@ -385,42 +353,4 @@ static void write_tile(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
         dv_x_again(g, X_BATCH, top);
     add_sets(g, t);
     dv_x_tile_store(g, p, t, t->rows * t->nv);
-}
-
-// -- What the code depends on ------------------------------------------------
-
-static uint64_t bit(int on, int at)
-{
-    return (uint64_t) !!on << at;
-}
-
-// All of a tile but strides that have notes: those of S that is packed, and of
-// C that goes around the caches, have none.
-static dv_x_key key_of(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
-{
-    return (dv_x_key){
-        {(uint64_t)p->k << 32 | (uint32_t)p->batch,
-         (uint64_t)t->rows << 48 | (uint64_t)t->cols << 32 |
-             (uint64_t)t->nv << 16 | (uint64_t)t->sets,
-         (uint64_t)p->pack_v, p->pack_s ? (uint64_t)p->ld_s : 0,
-         p->stream ? (uint64_t)p->ldc : 0,
-         (uint64_t)g->dot << 32 | (uint64_t)g->vb << 24 |
-             (uint64_t)p->bias << 22 | (uint64_t)p->alpha << 20 |
-             (uint64_t)p->beta << 18 | bit(p->lane_k, 0) | bit(p->panel, 1) |
-             bit(p->c_turned, 2) | bit(p->pack_s, 3) | bit(p->relu, 4) |
-             bit(p->stream, 5) | bit(p->far_s, 6) | bit(p->far_v, 7) |
-             bit(g->es == 8, 8) | bit(g->ints, 9) | bit(g->fix, 10) |
-             bit(asks_for_v(g, p), 11)}};
-}
-
-void dv_x_tile_emit(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
-{
-    const int64_t strides[DV_X_STRIDES] = {p->ld_s, p->ld_v, p->ldc,
-                                           p->batch > 1 ? hop_s(g, p, t) : 0,
-                                           p->batch > 1 ? hop_v(p) : 0};
-    dv_x_key key = key_of(g, p, t);
-    if (dv_x_piece_copy(g, &key, strides))
-        return;
-    write_tile(g, p, t);
-    dv_x_piece_keep(g);
 }

@@ -14,9 +14,7 @@
 #define DV_X64_TILE_H
 #include "jit/x64/gen.h"
 
-// The product as the generator sees it. Strides in bytes. Tiles are kept for
-// kernels to come: what their code depends on must be in key_of (tile.c), too,
-// and numbers that have a stride in them have a note (kept.h).
+// The product as the generator sees it. Strides in bytes.
 typedef struct dv_x_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;

@@ -16,7 +16,6 @@ static void make_64(dv_code *code, const dv_vec_plan *p);
 
 const dv_vec_isa dv_x64_vec_isa_32 = {
     .emit = make_32,
-    .fill = dv_x_vec_fill,
     .n_regs = 16 - N_TEMPS,
     .vector_bytes = 32,
     .most_copies = 4,
@@ -26,7 +25,6 @@ const dv_vec_isa dv_x64_vec_isa_32 = {
 
 const dv_vec_isa dv_x64_vec_isa_64 = {
     .emit = make_64,
-    .fill = dv_x_vec_fill,
     .n_regs = 32 - N_TEMPS,
     .vector_bytes = 64,
     .own_bf16 = 1,
@@ -88,7 +86,7 @@ static void step_running(dv_x_vec *m, int outer, int64_t by)
             continue;
         int r = take(m, k);
         if (outer)
-            dv_x_vec_add_row(m, r, r, m->at->operand[k]);
+            dv_x_add(&m->gen, r, o->outer * dv_x_size(o));
         else
             dv_x_add(&m->gen, r, o->inner * by * dv_x_size(o));
         if (k >= N_POINTERS)
@@ -119,7 +117,10 @@ static void point(dv_x_vec *m, int to_next_row)
             dv_x_put(&m->gen, r, X_SP, running(m, k));
         if (!to_next_row || !o->outer)
             continue;
-        dv_x_vec_add_row(m, X_FAR, r, m->at->operand[k]);
+        if (r == X_FAR)
+            dv_x_add(&m->gen, r, o->outer * dv_x_size(o));
+        else
+            dv_x_lea(&m->gen, X_FAR, r, o->outer * dv_x_size(o));
         dv_x_put(&m->gen, X_FAR, X_SP, m->places + 8 * k);
     }
 }
@@ -394,8 +395,6 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
     for (int32_t i = 0; i < p->n && !code->failed; i++)
         one(&m, &p->ops[i]);
     put_pool(&m);
-    if (p->whole)
-        dv_vec_leave(p->whole, code, m.n_holes);
 }
 
 static void make_32(dv_code *code, const dv_vec_plan *p)

@@ -29,7 +29,6 @@ typedef struct dv_x_vec {
     int depth;
     uint32_t zeros; // registers in which 0 is
     size_t pool_fix;
-    int n_holes; // of what is left of the kernel
     int n_own;
     dv_x_own own[MAX_OWN];
     dv_x gen;
@@ -57,11 +56,6 @@ dv_x_rm dv_x_own_const(dv_x_vec *m, dv_x_own own);
 // Memory has no index.
 void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c);
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c);
-
-// to = from + the distance of an operand's rows; kernels that differ only in
-// that are copied (vec_whole.c), so it is noted where the code has it.
-void dv_x_vec_add_row(dv_x_vec *m, int to, int from, int operand);
-int dv_x_vec_fill(dv_code *code, const dv_vec_whole *w, const dv_vec_shape *s);
 
 void dv_x_vec_compute(dv_x_vec *m, const dv_vec_mop *o);
 void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v);
