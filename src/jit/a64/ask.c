@@ -16,7 +16,7 @@ int dv_tile_ask_every(int tiles)
 
 // From the end of the row back: the line it begins in may belong to the columns
 // before, and is there then.
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t)
+void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
     for (; off >= 0; off -= LINE)

@@ -120,7 +120,7 @@ static void start_next(walk *w, int tiles)
 }
 
 // `count` tiles one below the other.
-static void tiles(walk *w, const dv_prod *p, const dv_tile *t, int count,
+static void tiles(walk *w, const dv_prod *p, const dv_a64_tile *t, int count,
                   int more)
 {
     dv_gen *g = w->g;
@@ -150,8 +150,8 @@ static dv_prod joined(const dv_prod *p)
 
 // Tiles behind the one that packs V, the first of which ask for what is packed
 // next; `left` is how many more of them are to ask.
-static void asking(walk *w, dv_prod p, const dv_tile *t, int count, int more,
-                   int *left)
+static void asking(walk *w, dv_prod p, const dv_a64_tile *t, int count,
+                   int more, int *left)
 {
     int n = *left < count ? *left : count;
     if (n > 0)
@@ -175,7 +175,7 @@ static void along_s(walk *w, int cols, int nv)
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
-        dv_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
+        dv_a64_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
         if (p.panel && !p.lane_k) // rows of k are as wide as the panel
             p.ld_s = rows * g->es;
         if (p.pack_v) {
@@ -291,7 +291,7 @@ static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
     for (int i = 0; i < grid->s.n; i++)
         for (int j = 0; j < grid->v.n; j++) {
             int rows = grid->s.size[i], nv = grid->v.size[j];
-            dv_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
+            dv_a64_tile t = {rows, nv * g->lanes, nv, sets_for(p, rows, nv)};
             int acc = t.sets * rows * nv;
             most = max_int(most, dv_tile_regs(g, p, &t));
             if (one.batch != p->batch)

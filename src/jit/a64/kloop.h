@@ -13,7 +13,7 @@ typedef struct dv_ring {
 
 typedef struct dv_kloop {
     const dv_prod *p;
-    const dv_tile *t;
+    const dv_a64_tile *t;
     dv_ring v, s;
     int lanes;            // elements of a vector
     int group;            // steps that one load of S serves

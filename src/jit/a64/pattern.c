@@ -71,7 +71,7 @@ static int later_by(const dv_kloop *l, int each)
 
 static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
-    const dv_tile *t = l->t;
+    const dv_a64_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
     int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
     int later = later_by(l, each);

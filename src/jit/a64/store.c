@@ -10,14 +10,14 @@ static void next_row(dv_gen *g, const dv_prod *p)
 }
 
 // Rows of C as offsets from X_C, where they fit; else X_CRUN walks.
-static int rows_fit(const dv_prod *p, const dv_tile *t)
+static int rows_fit(const dv_prod *p, const dv_a64_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
     return far < 240 || (p->ldc % 16 == 0 && far < 65536);
 }
 
-void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
-                        const dv_tile_free *free)
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+                        int i, const dv_tile_free *free)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
     int n = free->n - !!p->relu; // the last ones, for C
@@ -38,7 +38,7 @@ void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
 }
 
 // Two vectors in one instruction are one less for the machine to handle.
-void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j)
+void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
     int whole = t->cols == t->nv * g->lanes; // no vector overlaps
@@ -51,7 +51,7 @@ void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j)
         dv_gen_store(g, dv_gen_reg(first), base, dv_tile_off(g, t, j), bytes);
 }
 
-int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out)
+int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out)
 {
     int whole = t->cols == t->nv * g->lanes, pairs = t->nv - !whole, ok = 1;
     out->two = 0;
@@ -70,7 +70,7 @@ int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out)
     return ok && dv_tile_bytes(g, t) == 16;
 }
 
-static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
+static void store_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
@@ -85,8 +85,8 @@ static void store_rows(dv_gen *g, const dv_prod *p, const dv_tile *t)
 }
 
 // Add C, times the scale in register `beta` unless that is negative.
-static void add_rows(dv_gen *g, const dv_prod *p, const dv_tile *t, int free,
-                     int beta)
+static void add_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+                     int free, int beta)
 {
     int fit = rows_fit(p, t), bytes = dv_tile_bytes(g, t);
     if (!fit)
@@ -114,7 +114,7 @@ static int c_waits(const dv_prod *p)
     return p->beta == DV_SCALE_ZERO && p->ldc >= FAR;
 }
 
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     enum { STORE_L1 = 16, STORE_L2 = 18 };
     int to = c_waits(p) ? STORE_L2 : STORE_L1;
@@ -129,7 +129,7 @@ void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t)
     }
 }
 
-static void scale_sums(dv_gen *g, const dv_tile *t, int free)
+static void scale_sums(dv_gen *g, const dv_a64_tile *t, int free)
 {
     int v = dv_gen_reg(free);
     dv_gen_scale(g, v, offsetof(dv_gemm_args, alpha));
@@ -143,7 +143,8 @@ static void load_splat(dv_gen *g, int v, int64_t off)
     DV_EF(ld1r_, v, X_TMP, 0, 0);
 }
 
-static void add_bias(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+static void add_bias(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+                     int free)
 {
     for (int j = 0; p->bias == 2 && j < t->nv; j++)
         dv_gen_load(g, dv_gen_reg(free + j), X_BIAS, dv_tile_off(g, t, j),
@@ -200,7 +201,7 @@ static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
     }
 }
 
-static void turn(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+static void turn(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
 {
     int lanes = g->lanes, in[4], out[4], tmp[4];
     for (int i = 0; i < 4; i++) {
@@ -221,7 +222,7 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
         }
 }
 
-void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free)
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
 {
     if (p->alpha == DV_SCALE_ANY)
         scale_sums(g, t, free);

@@ -29,7 +29,7 @@ static int ring_size(int want, int room, int least, int period)
 
 static void plan_rings(dv_kloop *l, const dv_gen *g)
 {
-    const dv_tile *t = l->t;
+    const dv_a64_tile *t = l->t;
     int lanes = g->lanes, acc = t->sets * t->rows * t->nv;
     l->lanes = lanes;
     l->group = l->p->lane_k ? lanes : 1;
@@ -182,7 +182,7 @@ static void plan_steps(dv_kloop *l, const dv_gen *g)
     plan_rings(l, g);
 }
 
-int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t)
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
@@ -256,7 +256,7 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
 // it is: sums that start with a multiply have the same bits, the sign of a 0
 // among them. Not so where ReLU makes it 0 anyway: a 0 takes no unit. (Pairs
 // have no other start than 0.)
-static void start_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+static void start_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     int first = dv_gen_reg(0), ok = 1;
     int floats = !g->ints && !p->pairs && !p->relu;
@@ -271,7 +271,7 @@ static void start_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
         dv_code_put(g->code, (floats ? copy : zero) | (uint32_t)dv_gen_reg(i));
 }
 
-static void add_sets(dv_gen *g, const dv_tile *t)
+static void add_sets(dv_gen *g, const dv_a64_tile *t)
 {
     int n = t->rows * t->nv;
     for (int half = t->sets / 2; half; half /= 2)
@@ -299,7 +299,7 @@ static void plan_free(dv_kloop *l)
 static void sums(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
-    const dv_tile *t = l->t;
+    const dv_a64_tile *t = l->t;
     int loops = l->turns || p->batch > 1 || p->pairs ||
                 (!l->stores && t->rows * t->nv >= 20);
     int batches = p->batch > 1 && !l->flows, set = loops && !l->first;
@@ -324,7 +324,7 @@ static void sums(dv_kloop *l, dv_gen *g)
     }
 }
 
-void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t)
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);
@@ -343,7 +343,7 @@ static int can_store(const dv_kloop *l)
            l->free.n >= need;
 }
 
-void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t)
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     dv_kloop l = {.p = p, .t = t};
     plan_steps(&l, g);

@@ -40,35 +40,35 @@ typedef struct dv_prod {
     int64_t step_c; // from tile to tile in C; 0: rows follow
 } dv_prod;
 
-typedef struct dv_tile {
+typedef struct dv_a64_tile {
     int rows, cols; // of S and V
     int nv;         // vectors of V
     int sets;       // partial sums, taken by k in turn; added at the end
-} dv_tile;
+} dv_a64_tile;
 
 // Only the sums, in the first registers.
-void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_tile *t);
+void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 // Code for one tile at X_A (S), X_B (V), X_C; those three are left unchanged.
-void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_tile *t);
+void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 // Vector registers it takes.
-int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_tile *t);
+int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 // Add, scale, bias, relu, store. `free` is the first unused vector register.
-void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_tile *t, int free);
+void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free);
 // Or row by row, while others are not done. Finish row i: go there, add C and
 // clamp, with registers that are free, the first of which is 0 if it clamps.
 // Then store vector j of it.
 typedef struct dv_tile_free {
     int n, reg[8];
 } dv_tile_free;
-void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_tile *t, int i,
-                        const dv_tile_free *free);
-void dv_tile_store_one(dv_gen *g, const dv_tile *t, int i, int j);
+void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
+                        int i, const dv_tile_free *free);
+void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j);
 // The same from words that are made once. 0: not all are one instruction.
 typedef struct dv_tile_stores {
     uint32_t word[32]; // of a vector or two of row 0; 0: with the one before
     uint32_t two;      // bits: those that store two
 } dv_tile_stores;
-int dv_tile_stores_of(dv_gen *g, const dv_tile *t, dv_tile_stores *out);
+int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out);
 // How many rows that is behind the multiply-adds: two where stores wait for
 // sums to be clamped.
 static inline int dv_tile_behind(const dv_prod *p)
@@ -77,7 +77,7 @@ static inline int dv_tile_behind(const dv_prod *p)
 }
 // Ask for a row at X_NEXT, and go on to the one behind it (ask.c); how many
 // steps there are between two, so that so many tiles of them ask for all.
-void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_tile *t);
+void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 int dv_tile_ask_every(int tiles);
 void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                    int step);
@@ -86,27 +86,27 @@ void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
 void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
 // Ask for the lines of C.
-void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_tile *t);
+void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 
 // Byte offset of vector j in a row of the tile, and how many bytes it has.
-static inline int64_t dv_tile_off(const dv_gen *g, const dv_tile *t, int j)
+static inline int64_t dv_tile_off(const dv_gen *g, const dv_a64_tile *t, int j)
 {
     int last = j == t->nv - 1 && t->cols >= g->lanes;
     return last ? (int64_t)(t->cols - g->lanes) * g->es : 16 * (int64_t)j;
 }
 
-static inline int dv_tile_bytes(const dv_gen *g, const dv_tile *t)
+static inline int dv_tile_bytes(const dv_gen *g, const dv_a64_tile *t)
 {
     return t->cols < g->lanes ? t->cols * g->es : 16;
 }
 
-static inline int dv_tile_acc(const dv_tile *t, int set, int i, int j)
+static inline int dv_tile_acc(const dv_a64_tile *t, int set, int i, int j)
 {
     return dv_gen_reg((set * t->rows + i) * t->nv + j);
 }
 
 static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
-                                       const dv_tile *t, int i, int j)
+                                       const dv_a64_tile *t, int i, int j)
 {
     uint32_t base = i ? X_CRUN : X_C, first = (uint32_t)(i * t->nv + j);
     if (!s->word[j])
