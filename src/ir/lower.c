@@ -353,6 +353,7 @@ static dv_status product(dv_lowering *lw, const dv_expr *e, const dv_expr **out)
         DV_TRY(lw->grain == DV_GRAIN_FUNCTION
                    ? atom(lw, e->arg[i], &args[i])
                    : product(lw, e->arg[i], &args[i]));
+    DV_TRY(exact_integers(lw, e, args));
     return rebuild(lw, e, args, out);
 }
 

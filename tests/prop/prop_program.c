@@ -382,6 +382,9 @@ static void narrow_integers_keep_values(void **state)
         "y[i]: i32 = (sum[k] a[k] * a[k] * a[k]) + a[i] * 100\noutput y\n",
         "input a: i32[4]\n"
         "y[i]: i64 = max(a[i] * 70000 * 70000, 3)\noutput y\n",
+        "input a: i64[4]\ninput c: f64[4]\n"
+        "b[i] = a[i] * 70000 * 70000 * 70000 + 1\n"
+        "y[] = sum[k] b[k] * b[k] * c[k]\noutput y\n",
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
