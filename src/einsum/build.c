@@ -105,10 +105,26 @@ static void put_factor(dv_text *out, const dv_formula *f, const dv_path *p,
     put_ids(out, f, dv_path_term(f, p, n));
 }
 
+// numpy converts operands before it multiplies them: integers of a result of
+// floats are not to wrap around.
+static void put_conversion(dv_text *out)
+{
+    put(out, " * 1.0");
+}
+
+// Are the factors of a step all integers?
+static int has_integers_only(const dv_formula *f, const dv_array *in,
+                             const dv_einsum_step *s)
+{
+    return s->a < f->n_in && !dv_is_float(in[s->a].dtype) &&
+           (s->b < 0 || (s->b < f->n_in && !dv_is_float(in[s->b].dtype)));
+}
+
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype)
 {
-    const char *between = dv_dtype_get(wide(in, (size_t)f->n_in, dtype))->name;
+    dv_dtype type = wide(in, (size_t)f->n_in, dtype);
+    const char *between = dv_dtype_get(type)->name;
     put_inputs(out, in, f->n_in);
     for (int32_t i = 0; i < p->n_steps; i++) {
         const dv_einsum_step *s = &p->steps[i];
@@ -123,6 +139,8 @@ void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
         put(out, " = ");
         put_sums(out, f, s->sums);
         put_factor(out, f, p, s->a);
+        if (dv_is_float(type) && has_integers_only(f, in, s))
+            put_conversion(out);
         if (s->b >= 0) {
             put(out, " * ");
             put_factor(out, f, p, s->b);
@@ -145,9 +163,12 @@ void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
     put_ids(out, f, &f->out);
     dv_put(out, ": %s = ", dv_dtype_get(dtype)->name);
     put_sums(out, f, dv_ids_less(box, dv_term_ids(&f->out)));
+    int floats = dv_is_float(wide(in, (size_t)f->n_in, dtype));
     for (int32_t i = 0; i < f->n_in; i++) {
         dv_put(out, "%sx%d", i ? " * " : "", (int)i);
         put_ids(out, f, &f->in[i]);
+        if (i == 0 && floats && !dv_is_float(in[i].dtype))
+            put_conversion(out);
     }
     dv_put(out, "\noutput y\n");
 }

@@ -139,4 +139,12 @@ expect 3 'this machine has' "$divvy" einsum ij,jk 4000000x4000000 4000000x2
 "$divvy" einsum --help >.out 2>.err
 has '--tree' '--sizes' '--verify'
 nothing_but p.dv a.npy b.npy c.npy one two
+# Integers beside floats are converted before they are multiplied and summed, as
+# numpy does: 2^62 four times is no 0.
+printf 'input n: i64[2]\ninput q: f64[2]\na[i] = n[i] * 0 + 2147483648 * 2147483648\nf[i] = q[i] * 0.0 + 1.0\noutput a, f\n' >big.dv
+expect 0 '' "$divvy" run big.dv --out a=a.npy --out f=f.npy
+expect 0 '' "$divvy" einsum 'a,b->' --in 0=a.npy --in 1=f.npy --verify
+has 'sum 1.84467441e+19' 'verify: ok'
+expect 0 '' "$divvy" einsum 'a,a,a->' --in 0=a.npy --in 1=a.npy --in 2=f.npy --verify
+has 'sum 4.25352959e+37' 'verify: ok'
 finish
