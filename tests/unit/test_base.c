@@ -290,6 +290,7 @@ static void json_values(void **state)
     dv_json_close(&j);
     dv_json_close(&j);
     assert_string_equal(t.at, "{\n"
+                              "  \"format\": 1,\n"
                               "  \"int\": -9223372036854775808,\n"
                               "  \"half\": 0.5,\n"
                               "  \"inf\": null,\n"
