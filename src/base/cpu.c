@@ -81,8 +81,7 @@ int dv_cpu_has(const char *name)
     int bf16 = all(a71, A71_BF16), vnni = all(c7, C7_VNNI);
     if (!strcmp(name, "avx512-amx"))
         return all(d7, D7_AMX) && bf16 && may_use_tiles();
-    return (!strcmp(name, "avx512-bf16") && bf16 && vnni) ||
-           (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
+    return (!strcmp(name, "avx512-vnni") && vnni) || !strcmp(name, "avx512");
 }
 
 #else
@@ -90,22 +89,5 @@ int dv_cpu_has(const char *name)
 {
     (void)name;
     return 0;
-}
-#endif
-
-#ifdef __x86_64__
-// Intel's cores take four times as long for vdpbf16ps as for a multiply-add:
-// without tiles they had better widen bf16.
-int dv_cpu_is_good(const char *name)
-{
-    unsigned a, b = 0, c, d;
-    return strcmp(name, "avx512-bf16") || !__get_cpuid(0, &a, &b, &c, &d) ||
-           b != signature_INTEL_ebx;
-}
-#else
-int dv_cpu_is_good(const char *name)
-{
-    (void)name;
-    return 1;
 }
 #endif

@@ -4,6 +4,4 @@
 
 // Has the machine got it? On a virtual one this may take long: ask once.
 int dv_cpu_has(const char *name);
-// Is it as fast as one would think?
-int dv_cpu_is_good(const char *name);
 #endif

@@ -50,7 +50,6 @@ const dv_isa dv_isas[] = {
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
      .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
      .pairs_of_l2 = 2},
-    {AVX512("avx512-bf16", FLOATS | WHOLE | PAIRED), DOTS},
     {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), DOTS},
     {AVX512("avx512", FLOATS | WHOLE)},
     {.name = "avx2",
@@ -115,7 +114,7 @@ const dv_isa *dv_isa_host(void)
             continue;
         if (wish && !strcmp(wish, isa->name))
             return isa;
-        best = best || !dv_cpu_is_good(isa->name) ? best : isa;
+        best = best ? best : isa;
     }
     return best;
 }

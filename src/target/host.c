@@ -130,13 +130,11 @@ static int64_t vector_bytes(void)
 // Do the kernels that will be made have instructions for both types?
 static int has_matrix(void)
 {
-    static const char *const names[] = {"neon-bf16", "avx512-amx",
-                                        "avx512-bf16"};
+    static const char *const names[] = {"neon-bf16", "avx512-amx"};
     const char *wish = getenv("DIVVY_CPU");
     int heard = wish && dv_cpu_has(wish);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (heard ? !strcmp(wish, names[i])
-                  : dv_cpu_has(names[i]) && dv_cpu_is_good(names[i]))
+        if (heard ? !strcmp(wish, names[i]) : dv_cpu_has(names[i]))
             return 1;
     return 0;
 }

@@ -322,10 +322,10 @@ static dv_gemm_shape words_of(dv_x *g, const dv_isa *isa,
                               const dv_gemm_shape *s)
 {
     dv_gemm_shape w = *s;
-    int64_t bytes = s->k * (s->dtype == DV_I8 ? INT64_C(1) : 2);
+    int64_t bytes = s->k; // of i8
     int64_t whole = isa->pairs_bytes;
-    g->dot = s->dtype == DV_I8 ? DV_X_vdpbusd : DV_X_vdpbf16;
-    g->fix = isa->pairs_fix && s->dtype == DV_I8;
+    g->dot = DV_X_vdpbusd;
+    g->fix = isa->pairs_fix;
     w.k = (int32_t)((bytes + whole - 1) / whole * whole / 4);
     w.ldb = (s->n + g->lanes - 1) / g->lanes * g->lanes;
     w.one_sum = 1;

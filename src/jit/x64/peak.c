@@ -22,10 +22,9 @@ static int tiles(dv_code *code, const dv_isa *isa, int dtype)
 
 static dv_x_insn dot_of(int dtype)
 {
-    return dtype == DV_I8     ? DV_X_vdpbusd
-           : dtype == DV_BF16 ? DV_X_vdpbf16
-           : dtype == DV_F64  ? DV_X_vfmapd
-                              : DV_X_vfmaps;
+    return dtype == DV_I8    ? DV_X_vdpbusd
+           : dtype == DV_F64 ? DV_X_vfmapd
+                             : DV_X_vfmaps;
 }
 
 int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
