@@ -48,6 +48,9 @@ wrong 'target has 1 dims, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0
 wrong 'rank is there twice' "$divvy" dist own gshape=10 grid=2 rank=0 rank=1
 expect 1 'more than 2^62 values' "$divvy" dist arange start=0 stop=1e300 step=1 nprocs=2 dtype=float64
 wrong 'offsets takes one list of whole numbers' "$divvy" dist slice_partition gshape=8 nprocs=2 'offsets=0;1' sizes=2 strides=1
+wrong 'less takes lists of whole numbers' "$divvy" dist box_list add=0,9 less=0.5,1
+wrong 'owned has 1 lists, 2 are needed' "$divvy" dist repartition_default gshape=8 nprocs=2 owned=0,8
+wrong 'slices has 2 numbers, 3 are needed' "$divvy" dist local_core_chain gshape=8 nprocs=2 dest_slice=0,8,1 slices=0,8
 wrong "corners takes true or false, not 'maybe'" "$divvy" dist halo gshape=8 grid=2 rank=0 before=1 after=1 corners=maybe
 wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=2 dtype=f8
 "$divvy" dist >.out 2>.err
