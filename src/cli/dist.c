@@ -1,347 +1,1037 @@
 // divvy dist: the arithmetic of distribution on its own, one question a call.
-#include "cli/dist.h"
+//
+// An operation is a row of dist.def: steps that read its parameters and put the
+// numbers of its answer, and the form in which these print. A parameter is
+// KEY=VALUE. Nearly every value is a table of numbers: 1,2;3,4 has two lists of
+// two.
 #include "base/math.h"
+#include "cli/cli.h"
+#include "dist/dist.h"
+#include "dist/value.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct op {
-    const char *name, *args;
-    dv_status (*run)(cli_dist *c);
-} op;
+enum { MAX_WORDS = 32, MAX_VALUES = 1 << 20 };
 
-static const op ops[] = {
-#define CLI_DIST_OP(name, args) {#name, args, cli_dist_##name},
-#include "cli/dist_ops.def"
-#undef CLI_DIST_OP
-};
-enum { N_OPS = sizeof ops / sizeof *ops };
+typedef struct table {
+    int64_t *v;
+    double *f; // holds the same numbers, and those that are not whole
+    int32_t n, n_rows;
+    int32_t *start; // says where each list begins, and where the last one ends
+    int whole;      // says whether all numbers are whole
+} table;
 
-// -- Arguments -------------------------------------------------------------
+typedef struct word {
+    char key[32];
+    const char *value;
+    int used;
+    table in; // is empty until the value is read
+} word;
 
-// Sums and products of two values within this stay inside 64 bits.
-static const int64_t most = INT64_C(1) << 61;
+// These stand for the end of a list, the end of a list of lists, null and two
+// words among the numbers of an answer.
+static const int64_t END = INT64_MIN, LAST = INT64_MIN + 1,
+                     NONE = INT64_MIN + 2, LEFT = INT64_MIN + 3,
+                     RIGHT = INT64_MIN + 4;
 
-static cli_word *find(cli_dist *c, const char *key)
+// A level of the answer that is open: a list, an object or a pair of numbers.
+typedef struct level {
+    char kind;      // is [, { or 2
+    const char *at; // is the type of the items, or the next field
+    int n;          // counts the numbers of a pair
+} level;
+
+typedef struct call {
+    word words[MAX_WORDS];
+    int n_words;
+    table *t;     // points to the value that was read last
+    dv_dist d[2]; // are the shapes that were read, and how they are cut
+    int n_dists;
+    dv_range *own, *want; // are the rows that each of n ranks has and needs
+    int64_t n, *m;        // m[r * n + s] elements go from rank r to rank s
+    int64_t moved[5];     // sums up m
+    dv_exchange *e;
+    dv_box_list *boxes;
+    level levels[8];
+    int depth;
+    const char *form;
+    dv_json j;
+    dv_arena arena;
+    dv_diag *diag;
+} call;
+
+#define NEED(ok, kind, ...)                                                    \
+    ((ok) ? DV_OK : dv_fail(c->diag, DV_E_##kind, DV_NOWHERE, __VA_ARGS__))
+#define MUST(...) DV_TRY(NEED(__VA_ARGS__))
+#define I64       "%" PRId64
+
+// -- Parameters ------------------------------------------------------------
+
+static word *find(call *c, const char *key)
 {
     for (int i = 0; i < c->n_words; i++)
-        if (!strcmp(c->words[i].key, key)) {
-            c->words[i].used = 1;
+        if (!strcmp(c->words[i].key, key))
             return &c->words[i];
-        }
     return NULL;
 }
 
-int cli_given(cli_dist *c, const char *key)
+// Returns the word if its value is not `-`, and allows it in either case.
+static word *given(call *c, const char *key)
 {
-    const cli_word *w = find(c, key);
-    return w && strcmp(w->value, "-") != 0;
+    word *w = find(c, key);
+    if (w)
+        w->used = 1;
+    return w && strcmp(w->value, "-") != 0 ? w : NULL;
 }
 
-static dv_status missing(cli_dist *c, const char *key)
+// Returns what was read of a word, or an empty table if it was not read.
+static const table *in(call *c, const char *key)
 {
-    return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE, "%s=… is needed", key);
+    static const table empty;
+    const word *w = find(c, key);
+    return w ? &w->in : &empty;
 }
 
-static dv_status read_number(cli_dist *c, const char *key, const char *at,
-                             size_t len, cli_rows *out)
+static int64_t get(call *c, const char *key)
 {
-    char buf[64], *end;
-    int32_t i = out->n++;
-    snprintf(buf, sizeof buf, "%.*s", (int)(len < 63 ? len : 63), at);
-    out->f[i] = strtod(buf, &end);
-    if (len == 0 || len > 62 || *end || !(out->f[i] - out->f[i] == 0))
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s: '%s' is not a number", key, buf);
-    if (buf[strspn(buf, "+-0123456789")]) {
-        out->whole = 0;
-        return DV_OK;
-    }
-    if (out->f[i] > (double)most || out->f[i] < -(double)most)
-        return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE, "%s: %s is beyond 2^61",
-                       key, buf);
-    out->v[i] = strtoll(buf, NULL, 10);
-    return DV_OK;
+    return in(c, key)->n ? in(c, key)->v[0] : 0;
 }
 
-dv_status cli_rows_of(cli_dist *c, const char *key, cli_rows *out)
+// Sums and products of two values up to this limit fit 64 bits.
+static const int64_t most = INT64_C(1) << 61;
+
+static dv_status read_numbers(call *c, const char *key)
 {
-    const cli_word *w = find(c, key);
-    *out = (cli_rows){.whole = 1};
-    if (!w || !strcmp(w->value, "-"))
-        return missing(c, key);
+    word *w = given(c, key);
+    MUST(w, USAGE, "%s=… is needed", key);
     size_t len = strlen(w->value);
-    out->v = DV_NEW(&c->arena, int64_t, len + 1);
-    out->f = DV_NEW(&c->arena, double, len + 1);
-    out->start = DV_NEW(&c->arena, int32_t, len + 2);
-    if (!out->v || !out->f || !out->start)
-        return dv_nomem(c->diag);
-    if (len == 0)
-        return DV_OK;
-    for (const char *s = w->value;; s++) { // a list
-        size_t list = strcspn(s, ";");
-        for (const char *end = s + list; s < end || (list && s[-1] == ',');) {
+    table *t = c->t = &w->in;
+    *t = (table){.v = DV_NEW(&c->arena, int64_t, len + 1), .whole = 1};
+    t->f = DV_NEW(&c->arena, double, len + 1);
+    t->start = DV_NEW(&c->arena, int32_t, len + 2);
+    MUST(t->v && t->f && t->start, NOMEM, "out of memory");
+    for (const char *s = w->value; len; s++) { // Each turn reads a list.
+        for (int more = *s && *s != ';'; more; s += more) {
             size_t n = strcspn(s, ",;");
-            DV_TRY(read_number(c, key, s, n, out));
+            char *end;
+            double x = t->f[t->n] = strtod(s, &end);
+            int whole = strspn(s, "+-0123456789") >= n;
+            MUST(n > 0 && n <= 62 && end == s + n && x - x == 0, USAGE,
+                 "%s: '%.*s' is not a number", key, n < 63 ? (int)n : 63, s);
+            MUST(!whole || fabs(x) <= (double)most, LIMIT,
+                 "%s: %.*s is beyond 2^61", key, (int)n, s);
+            t->v[t->n++] = whole ? strtoll(s, NULL, 10) : 0;
+            t->whole &= whole;
             s += n;
-            if (*s != ',')
-                break;
-            s++;
+            more = *s == ',';
         }
-        out->start[++out->n_rows] = out->n;
+        t->start[++t->n_rows] = t->n;
         if (!*s)
-            return DV_OK;
+            break;
     }
-}
-
-dv_status cli_list_of(cli_dist *c, const char *key, int n, int64_t low,
-                      cli_rows *out)
-{
-    DV_TRY(cli_rows_of(c, key, out));
-    if (out->n_rows > 1 || !out->whole)
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s takes one list of whole numbers", key);
-    if (n >= 0 && out->n != n)
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s has %d numbers, %d are needed", key, (int)out->n, n);
-    for (int32_t i = 0; i < out->n; i++)
-        if (out->v[i] < low)
-            return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                           "%s: %" PRId64 " is less than %" PRId64, key,
-                           out->v[i], low);
     return DV_OK;
 }
 
-dv_status cli_int_of(cli_dist *c, const char *key, int64_t low, int64_t high,
-                     int64_t *out)
+// Reads `rows` lists, or ONE list that may be empty, of `cols` whole numbers.
+enum { ANY = -1, ONE = -2 };
+static dv_status read_table(call *c, const char *key, int64_t rows,
+                            int64_t cols, int64_t low, int64_t high)
 {
-    cli_rows r;
-    DV_TRY(cli_list_of(c, key, 1, low, &r));
-    *out = r.v[0];
-    if (*out <= high)
+    DV_TRY(read_numbers(c, key));
+    table *t = c->t;
+    MUST(t->whole && (rows != ONE || t->n_rows <= 1), USAGE,
+         rows == ONE ? "%s takes one list of whole numbers"
+                     : "%s takes lists of whole numbers",
+         key);
+    MUST(rows < 0 || t->n_rows == rows, USAGE,
+         "%s has %d lists, " I64 " are needed", key, t->n_rows, rows);
+    t->n_rows = rows == ONE ? 1 : t->n_rows;
+    for (int i = 0; i < t->n_rows && cols != ANY; i++)
+        MUST(t->start[i + 1] - t->start[i] == cols, USAGE,
+             "%s has %d numbers, " I64 " are needed", key,
+             t->start[i + 1] - t->start[i], cols);
+    for (int i = 0; i < t->n; i++) {
+        MUST(t->v[i] >= low, USAGE, "%s: " I64 " is less than " I64, key,
+             t->v[i], low);
+        MUST(t->v[i] <= high, LIMIT, "%s: " I64 " is more than " I64, key,
+             t->v[i], high);
+    }
+    return DV_OK;
+}
+
+// Reads a name as a number: `names` has those of 0, a bar, those of 1, and so
+// on. The message for an unknown name puts it between `before` and `after`.
+static dv_status read_name(call *c, const char *key, const char *names,
+                           const char *before, const char *after)
+{
+    static int64_t values[] = {0, 1, 2};
+    word *w = given(c, key);
+    if (!w)
         return DV_OK;
-    return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
-                   "%s: %" PRId64 " is more than %" PRId64, key, *out, high);
-}
-
-dv_status cli_double_of(cli_dist *c, const char *key, double *out)
-{
-    cli_rows r;
-    DV_TRY(cli_rows_of(c, key, &r));
-    if (r.n != 1)
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE, "%s takes one number",
-                       key);
-    *out = r.f[0];
-    return DV_OK;
-}
-
-dv_status cli_flag_of(cli_dist *c, const char *key, int *out)
-{
-    const char *v = cli_text_of(c, key, "false");
-    static const char *const words[] = {"false", "true", "0",  "1",     "no",
-                                        "yes",   "off",  "on", "False", "True"};
-    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
-        if (!strcmp(v, words[i])) {
-            *out = i % 2;
+    w->in = (table){.v = values, .n = 1};
+    for (size_t n, len = strlen(w->value);; names += n + 1) {
+        n = strcspn(names, " |");
+        if (n == len && !strncmp(names, w->value, n))
             return DV_OK;
-        }
-    return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                   "%s takes true or false, not '%s'", key, v);
+        MUST(names[n], USAGE, "%s%s%s%s", key, before, w->value, after);
+        w->in.v += names[n] == '|';
+    }
 }
 
-const char *cli_text_of(cli_dist *c, const char *key, const char *otherwise)
+static dv_status shape(call *c, const char *key)
 {
-    const cli_word *w = find(c, key);
-    return w && strcmp(w->value, "-") != 0 ? w->value : otherwise;
+    int64_t product = 1;
+    DV_TRY(read_table(c, key, ONE, ANY, 0, INT64_MAX));
+    MUST(c->t->n <= DV_MAX_DIMS, LIMIT,
+         "%s has %d dims, at most %d are possible", key, c->t->n, DV_MAX_DIMS);
+    for (int i = 0; i < c->t->n; i++)
+        MUST(dv_mul_i64(&product, product, dv_max_i64(c->t->v[i], 1)) &&
+                 product <= most,
+             LIMIT, "%s has more than 2^61 elements", key);
+    c->d[c->n_dists++] = dv_dist_rows(c->t->n, c->t->v, 0);
+    return DV_OK;
 }
 
-dv_status cli_shape_of(cli_dist *c, const char *key, dv_dist *d)
+// Cuts the first dims of the shape that was read last over a grid.
+static dv_status grid(call *c, const char *key, int log2_ranks)
 {
-    cli_rows r;
-    int64_t elems = 1;
-    DV_TRY(cli_list_of(c, key, -1, 0, &r));
-    if (r.n > DV_MAX_DIMS)
-        return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
-                       "%s has %d dims, at most %d are possible", key, (int)r.n,
-                       DV_MAX_DIMS);
-    *d = (dv_dist){.n_dims = r.n};
-    for (int i = 0; i < r.n; i++) {
-        d->shape[i] = r.v[i];
-        d->axis[i] = -1;
-        if (!dv_mul_i64(&elems, elems, dv_max_i64(r.v[i], 1)) || elems > most)
-            return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
-                           "%s has more than 2^61 elements", key);
+    dv_dist *d = &c->d[c->n_dists - 1];
+    int64_t ranks = 1, max = INT64_C(1) << log2_ranks;
+    DV_TRY(read_table(c, key, ONE, ANY, 1, INT64_MAX));
+    d->n_axes = c->t->n;
+    MUST(d->n_axes <= DV_MAX_AXES && d->n_axes <= d->n_dims, USAGE,
+         "%s has %d axes; the shape has %d dims, and at most %d axes are "
+         "possible",
+         key, d->n_axes, d->n_dims, DV_MAX_AXES);
+    for (int i = 0; i < d->n_dims; i++)
+        d->axis[i] = i < d->n_axes ? i : -1;
+    for (int a = 0; a < d->n_axes; a++) {
+        d->grid[a] = c->t->v[a];
+        MUST(dv_mul_i64(&ranks, ranks, d->grid[a]) && ranks <= max, LIMIT,
+             "%s has more than " I64 " ranks", key, max);
     }
     return DV_OK;
 }
 
-dv_status cli_cut_of(cli_dist *c, const char *key, int64_t max_ranks,
-                     dv_dist *d)
+// Cuts dim 0 of the shape that was read last over as many ranks as were read.
+static dv_status cut(call *c)
 {
-    if (cli_given(c, "grid"))
-        return cli_grid_of(c, key, "grid", max_ranks, d);
-    int64_t n;
-    DV_TRY(cli_shape_of(c, key, d));
-    DV_TRY(cli_int_of(c, "nprocs", 1, max_ranks, &n));
-    d->n_axes = 1;
-    d->grid[0] = n;
-    if (d->n_dims)
-        d->axis[0] = 0;
+    dv_dist *d = &c->d[c->n_dists - 1];
+    *d = dv_dist_rows(d->n_dims, d->shape, c->t->v[0]);
     return DV_OK;
 }
 
-dv_status cli_grid_of(cli_dist *c, const char *shape, const char *grid,
-                      int64_t max_ranks, dv_dist *d)
+// Reads where the parts of each dim begin and the last one ends, as in
+// starts=0,1,7,10;; where an empty list means equal parts.
+static dv_status starts(call *c, const char *key, dv_dist *d)
 {
-    cli_rows r;
-    int64_t ranks = 1;
-    DV_TRY(cli_shape_of(c, shape, d));
-    DV_TRY(cli_list_of(c, grid, -1, 1, &r));
-    if (r.n > DV_MAX_AXES || r.n > d->n_dims)
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                       "%s has %d axes; the shape has %d dims, and at most %d "
-                       "axes are possible",
-                       grid, (int)r.n, d->n_dims, DV_MAX_AXES);
-    d->n_axes = r.n;
-    for (int a = 0; a < r.n; a++) {
-        d->grid[a] = r.v[a];
-        d->axis[a] = a;
-        if (!dv_mul_i64(&ranks, ranks, r.v[a]) || ranks > max_ranks)
-            return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
-                           "%s has more than %" PRId64 " ranks", grid,
-                           max_ranks);
+    if (!given(c, key))
+        return DV_OK;
+    DV_TRY(read_table(c, key, d->n_dims, ANY, INT64_MIN, INT64_MAX));
+    for (int i = 0; i < d->n_dims; i++) {
+        int n = c->t->start[i + 1] - c->t->start[i];
+        int64_t parts = d->axis[i] < 0 ? 1 : d->grid[d->axis[i]];
+        MUST(n == 0 || n == parts + 1, USAGE,
+             "%s: dim %d has " I64 " parts, which take " I64 " numbers, not %d",
+             key, i, parts, parts + 1, n);
+        d->starts[i] = n ? c->t->v + c->t->start[i] : NULL;
     }
-    return DV_OK;
+    return dv_dist_check(d, c->diag);
 }
 
-dv_status cli_slice_of(cli_dist *c, int64_t off, int64_t size, int64_t stride,
-                       dv_slice *out)
+// Checks that the rows of the ranks follow each other.
+static dv_status check_owned(call *c)
+{
+    int64_t at = 0, rows = c->d[0].shape[0];
+    for (int i = 0; i < c->t->n_rows; i++) {
+        int64_t off = c->t->v[2 * i], size = c->t->v[2 * i + 1];
+        MUST(off >= 0 && size >= 0 && (size == 0 || off == at), SHAPE,
+             "rank %d owns " I64 " rows at " I64 "; row " I64 " is next", i,
+             size, off, at);
+        at += size;
+    }
+    return NEED(at == rows, SHAPE, I64 " rows are owned of " I64, at, rows);
+}
+
+static int64_t elems(const dv_dist *d, int first_dim)
+{
+    int64_t n = 1;
+    for (int i = first_dim; i < d->n_dims; i++)
+        n *= d->shape[i];
+    return n;
+}
+
+static dv_status check_slice(call *c, dv_slice s)
 {
     int64_t reach;
-    *out = (dv_slice){off, size, stride};
-    if (off < 0 || size < 0 || stride < 1)
-        return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                       "a slice of offset %" PRId64 ", size %" PRId64
-                       ", stride %" PRId64
-                       ": the first two are 0 or more, the stride 1 or more",
-                       off, size, stride);
-    if (!dv_mul_i64(&reach, size, stride) || reach > most)
-        return dv_fail(c->diag, DV_E_LIMIT, DV_NOWHERE,
-                       "a slice of %" PRId64 " elements, %" PRId64
-                       " apart, reaches beyond 2^61",
-                       size, stride);
+    MUST(s.off >= 0 && s.size >= 0 && s.stride >= 1, USAGE,
+         "a slice of offset " I64 ", size " I64 ", stride " I64
+         ": the first two are 0 or more, the stride 1 or more",
+         s.off, s.size, s.stride);
+    return NEED(dv_mul_i64(&reach, s.size, s.stride) && reach <= most, LIMIT,
+                "a slice of " I64 " elements, " I64
+                " apart, reaches beyond 2^61",
+                s.size, s.stride);
+}
+
+static dv_slice slice_at(const table *t, int i)
+{
+    return (dv_slice){t->v[3 * i], t->v[3 * i + 1], t->v[3 * i + 2]};
+}
+
+static dv_status slices(call *c, const char *key, int n)
+{
+    DV_TRY(read_table(c, key, n, 3, INT64_MIN, INT64_MAX));
+    for (int i = 0; i < c->t->n_rows; i++)
+        DV_TRY(check_slice(c, slice_at(c->t, i)));
     return DV_OK;
 }
 
-dv_status cli_slices_of(cli_dist *c, const char *key, dv_slice **out, int *n)
+static dv_slice dim_slice(call *c, int i)
 {
-    cli_rows r;
-    DV_TRY(cli_rows_of(c, key, &r));
-    *n = r.n_rows;
-    *out = DV_NEW(&c->arena, dv_slice, r.n_rows);
-    if (!*out)
-        return dv_nomem(c->diag);
-    for (int i = 0; i < r.n_rows; i++) {
-        const int64_t *v = r.v + r.start[i];
-        if (r.start[i + 1] - r.start[i] != 3 || !r.whole)
-            return dv_fail(c->diag, DV_E_USAGE, DV_NOWHERE,
-                           "%s takes lists of offset,size,stride", key);
-        DV_TRY(cli_slice_of(c, v[0], v[1], v[2], &(*out)[i]));
+    return (dv_slice){in(c, "offsets")->v[i], in(c, "sizes")->v[i],
+                      in(c, "strides")->v[i]};
+}
+
+// Checks a slice of each dim, up to the end of its target if there is one.
+static dv_status check_dim_slices(call *c, int target)
+{
+    MUST(c->t->n >= 1 && c->t->n <= DV_MAX_DIMS, LIMIT,
+         "%d dims; 1 to %d are possible", c->t->n, DV_MAX_DIMS);
+    for (int i = 0; i < c->t->n; i++) {
+        dv_slice s = dim_slice(c, i);
+        if (target)
+            s.size = in(c, "toffs")->v[i] + in(c, "tsizes")->v[i];
+        DV_TRY(check_slice(c, s));
     }
     return DV_OK;
 }
 
-void cli_range_json(dv_json *j, const char *key, dv_range r)
+// Makes the shape a view of itself, with a slice of each dim.
+static dv_status view(call *c)
 {
-    dv_json_ints(j, key, (int64_t[]){r.off, r.size}, 2);
+    dv_dist *d = &c->d[0];
+    for (int i = 0; i < d->n_dims; i++) {
+        d->slice[i] = dim_slice(c, i);
+        DV_TRY(check_slice(c, d->slice[i]));
+        d->whole[i] = d->shape[i];
+        d->shape[i] = d->slice[i].size;
+    }
+    return dv_dist_check(d, c->diag);
+}
+
+static dv_box box_at(const int64_t *v, int n_dims)
+{
+    dv_box b = {.n_dims = n_dims};
+    for (int i = 0; i < n_dims; i++)
+        b.dim[i] = (dv_range){v[2 * i], v[2 * i + 1]};
+    return b;
+}
+
+// -- Printing --------------------------------------------------------------
+//
+// The form of an answer is a list of fields NAME:TYPE. No type means a number,
+// 2 a list of two numbers, *TYPE a list on one line, +TYPE a list with a line
+// for each item, {fields} an object on one line, and <fields> an object with a
+// line for each field. Fields for which no numbers come are left out.
+
+// Returns where a type ends.
+static const char *behind(const char *type)
+{
+    type += strspn(type, "*+");
+    if (*type == '{' || *type == '<')
+        return strpbrk(type, "}>") + 1;
+    return type + (*type == '2');
+}
+
+static void show(call *c, const char *key, int64_t v, const double *real)
+{
+    if (real)
+        dv_json_double(&c->j, key, *real);
+    else if (v == NONE)
+        dv_json_null(&c->j, key);
+    else if (v == LEFT || v == RIGHT)
+        dv_json_string(&c->j, key, v == LEFT ? "left" : "right");
+    else
+        dv_json_int(&c->j, key, v);
+}
+
+// Prints the next number of the answer, or closes a list.
+static void feed(call *c, int64_t v, const double *real)
+{
+    level *l = &c->levels[c->depth];
+    const char *type = l->at;
+    char key[48];
+    if (l->kind == '{') {
+        size_t n = strcspn(type, ".: }>");
+        snprintf(key, sizeof key, "%.*s", (int)n, type);
+        type += type[n] == '.' ? n + 2 : n;
+        type += *type == ':';
+        l->at = behind(type) + (*behind(type) == ' ');
+    }
+    l->n++;
+    if (l->kind == '[' && !real && v == (*type == '*' ? LAST : END)) {
+        c->depth--;
+        dv_json_close(&c->j);
+    } else if (l->kind != '2' && *type && strchr("*+{<2", *type)) {
+        char kind = strchr("*+", *type) ? '[' : *type == '2' ? '2' : '{';
+        (strchr("+<", *type) ? dv_json_open : dv_json_open_flat)(
+            &c->j, l->kind == '{' ? key : NULL, kind == '{' ? '{' : '[');
+        c->levels[++c->depth] = (level){kind, type + 1, 0};
+        feed(c, v, real);
+    } else {
+        show(c, l->kind == '{' ? key : NULL, v, real);
+    }
+    for (l = &c->levels[c->depth];
+         c->depth > 0 && (l->kind == '{' ? strchr("}>", *l->at) != NULL
+                                         : l->kind == '2' && l->n == 2);
+         l = &c->levels[--c->depth])
+        dv_json_close(&c->j);
+}
+
+static dv_status put(call *c, const int64_t *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        feed(c, v[i], NULL);
+    return DV_OK;
+}
+#define PUT(c, ...)                                                            \
+    put(c, (int64_t[]){__VA_ARGS__},                                           \
+        (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)))
+
+static dv_status put_list(call *c, const int64_t *v, int n)
+{
+    put(c, v, n);
+    return PUT(c, END);
+}
+
+static dv_status put_real(call *c, double x, int as_int)
+{
+    feed(c, as_int ? (int64_t)x : 0, as_int ? NULL : &x);
+    return DV_OK;
+}
+
+// Puts the columns of a record that the form names: NAME.a is the first one.
+static void put_record(call *c, const int64_t *columns)
+{
+    for (const char *at = c->form; (at = strchr(at, '.')); at++)
+        put(c, &columns[at[1] - 'a'], at[2] == ':' ? 2 : 1);
+}
+
+// -- Answers ---------------------------------------------------------------
+
+// Puts the sizes of a box, or its offsets.
+static dv_status put_side(call *c, dv_box b, int sizes)
+{
+    for (int i = 0; i < b.n_dims; i++)
+        PUT(c, sizes ? b.dim[i].size : b.dim[i].off);
+    return PUT(c, END);
+}
+
+static dv_status put_ranges(call *c, dv_box b)
+{
+    for (int i = 0; i < b.n_dims; i++)
+        PUT(c, b.dim[i].off, b.dim[i].size);
+    return PUT(c, END);
+}
+
+static dv_status put_own(call *c, const dv_dist *d)
+{
+    put_side(c, dv_dist_own(d, get(c, "rank")), 0);
+    return put_side(c, dv_dist_own(d, get(c, "rank")), 1);
+}
+
+static dv_status put_all(call *c, int sizes)
+{
+    for (int64_t r = 0; r < dv_dist_n_ranks(&c->d[0]); r++)
+        put_side(c, dv_dist_own(&c->d[0], r), sizes);
+    return PUT(c, LAST);
+}
+
+static dv_status put_owners(call *c)
+{
+    const table *t = in(c, "index");
+    int64_t n = get(c, "n");
+    for (int i = 0; i < t->n; i++) {
+        MUST(t->v[i] < n, BOUNDS, "index " I64 " of 0.." I64, t->v[i], n);
+        PUT(c, dv_dist_owner(n, get(c, "nprocs"), t->v[i]));
+    }
+    return PUT(c, END);
+}
+
+static dv_status put_bounds(call *c)
+{
+    const table *bb = in(c, "bb");
+    dv_box b = {.n_dims = in(c, "offsets")->n};
+    const int64_t *off = bb->n ? bb->v : in(c, "bb.off")->v;
+    const int64_t *size = bb->n ? bb->v + b.n_dims : in(c, "bb.size")->v;
+    for (int i = 0; i < b.n_dims; i++) {
+        dv_range target = {in(c, "toffs")->v[i], in(c, "tsizes")->v[i]};
+        dv_range r = dv_dist_bounds(dim_slice(c, i), target);
+        dv_range was = off ? (dv_range){off[i], size[i]} : r;
+        b.dim[i] =
+            get(c, "inner") ? dv_dist_inner(was, r) : dv_dist_hull(was, r);
+    }
+    put_side(c, b, 0);
+    return put_side(c, b, 1);
+}
+
+// Puts what each part has of a slice; the parts follow each other in dim 0.
+static dv_status put_subview(call *c)
+{
+    const table *parts = in(c, "parts"), *crop = in(c, "toffs");
+    int64_t at = get(c, "loff"), first;
+    dv_slice s = dim_slice(c, 0);
+    if (crop->n) {
+        s.off += crop->v[0] * s.stride;
+        s.size = get(c, "tsizes");
+        DV_TRY(check_slice(c, s));
+    }
+    first = dv_dist_overlap((dv_range){at, 0}, s).slice_off;
+    for (int p = 0; p < parts->n_rows; p++) {
+        int64_t size = parts->v[parts->start[p]];
+        MUST(parts->start[p] < parts->start[p + 1] && parts->whole && size >= 0,
+             USAGE, "parts takes sizes; part %d has none", p);
+        dv_overlap o = dv_dist_overlap((dv_range){at, size}, s);
+        PUT(c, dv_min_i64(o.global_first - at, size), o.size);
+        MUST(dv_add_i64(&at, at, size) && at <= INT64_C(1) << 62, LIMIT,
+             "the parts reach beyond 2^62");
+    }
+    PUT(c, END);
+    for (int i = 0; i < in(c, "loff")->n; i++)
+        PUT(c, (crop->n ? crop->v[i] : 0) + (i ? 0 : first));
+    return PUT(c, END);
+}
+
+static dv_status put_partition(call *c)
+{
+    int64_t n = dv_dist_n_ranks(&c->d[0]), rows = c->d[0].shape[0];
+    for (int64_t r = 0; r <= n; r++) // Part n begins behind the last row.
+        PUT(c, dv_dist_target(dv_dist_part(rows, n, r), dim_slice(c, 0)).off);
+    return PUT(c, END);
+}
+
+static dv_status alloc_ranks(call *c, int64_t n)
+{
+    c->n = n;
+    c->own = DV_NEW(&c->arena, dv_range, n);
+    c->want = DV_NEW(&c->arena, dv_range, n);
+    return NEED(c->own && c->want, NOMEM, "out of memory");
+}
+
+// Puts a record for each rank: what it owns of dim 0, computes of the slice
+// `dest`, and needs of the slices in `read`.
+static dv_status put_ranks(call *c, int64_t n, dv_slice dest, const table *read)
+{
+    const table *had = in(c, "owned"), *halo = in(c, "row_elems");
+    DV_TRY(alloc_ranks(c, n));
+    for (int64_t r = 0; r < n; r++) {
+        dv_range part = dv_dist_part(c->d[0].shape[0], n, r), box = part;
+        dv_range own = had->v ? box_at(had->v + 2 * r, 1).dim[0] : part;
+        dv_overlap o = dv_dist_overlap(own, dest);
+        dv_range target = {o.slice_off, o.size}, core = {0, o.size};
+        for (int i = 0; i < read->n_rows; i++) {
+            dv_slice s = slice_at(read, i);
+            core = dv_dist_core(own, s, target, core);
+            if (halo->n)
+                box = dv_dist_hull(i ? box : dv_dist_bounds(s, target),
+                                   dv_dist_bounds(s, target));
+        }
+        dv_sides s = dv_dist_sides(own, box);
+        put_record(c, (int64_t[]){r, own.off, own.size, target.off, target.size,
+                                  o.size ? o.global_first : NONE,
+                                  o.size ? o.global_first - own.off : NONE,
+                                  dest.stride, core.size ? core.off : NONE,
+                                  core.size, box.off, box.size, s.left,
+                                  s.own_off, s.own, s.right});
+        c->own[r] = own;
+        c->want[r] = box;
+    }
+    return PUT(c, END);
+}
+
+// Puts, for each rank, the rows that it wants and other ranks own.
+static dv_status put_transfers(call *c, int64_t row_elems)
+{
+    int64_t total = 0;
+    for (int64_t i = 0; i < c->n * c->n; i++) {
+        int64_t dst = i / c->n, src = i % c->n;
+        dv_range rows = dv_dist_inner(c->own[src], c->want[dst]);
+        if (src == dst || rows.size == 0)
+            continue;
+        PUT(c, src, dst, rows.off, rows.size, src < dst ? LEFT : RIGHT,
+            rows.size * row_elems);
+        total += rows.size * row_elems;
+    }
+    return PUT(c, END, total);
+}
+
+static dv_status put_halo_sizes(call *c)
+{
+    const int64_t *local = in(c, "lshape")->v, *off = in(c, "loffs")->v;
+    const int64_t *box = in(c, "bboffs")->v, *size = in(c, "bbsizes")->v;
+    dv_sides s = dv_dist_sides((dv_range){off[0], local[0]},
+                               (dv_range){box[0], size[0]});
+    for (int k = 0; k < 4; k++) {
+        PUT(c, (int64_t[]){s.left, s.right, s.own_off, s.own}[k]);
+        for (int i = 1; i < c->d[0].n_dims; i++)
+            PUT(c, k == 2 ? box[i] - off[i] : size[i]);
+        PUT(c, END);
+    }
+    return DV_OK;
+}
+
+// Puts the core, and then the ranges between the places where a part or the
+// core begins or ends.
+static dv_status put_loops(call *c)
+{
+    const table *parts[] = {in(c, "lhs_part_rows"), in(c, "rhs_part_rows")};
+    const int64_t *core = in(c, "core")->v;
+    int64_t at[512], end = 0;
+    int n = 0, n_parts = parts[0]->n + parts[1]->n;
+    MUST(n_parts <= 500, LIMIT, "%d parts are too many", n_parts);
+    for (int k = 0; k < 2; k++) {
+        int64_t sum = 0;
+        for (int i = 0; i < parts[k]->n; i++, at[n++] = sum)
+            MUST(dv_add_i64(&sum, sum, parts[k]->v[i]), LIMIT,
+                 "the parts reach beyond 2^63");
+        end = dv_max_i64(end, sum);
+    }
+    int64_t begin = at[n++] = dv_min_i64(core[0], end);
+    int64_t stop = at[n++] = dv_min_i64(core[0] + core[1], end);
+    if (begin < stop)
+        PUT(c, begin, stop);
+    for (int64_t here = 0, next; here < end; here = next) {
+        next = end;
+        for (int i = 0; i < n; i++)
+            next = at[i] > here ? dv_min_i64(next, at[i]) : next;
+        if (next <= begin || here >= stop)
+            PUT(c, here, next);
+    }
+    return PUT(c, END);
+}
+
+static dv_status put_balanced(call *c)
+{
+    const table *t = in(c, "local");
+    int64_t n = dv_max_i64(t->n_rows, 1);
+    DV_TRY(alloc_ranks(c, n));
+    for (int64_t r = 0; r < n; r++) {
+        dv_range want = c->want[r] = dv_dist_part(t->n, n, r);
+        c->own[r] = (dv_range){t->start[r], t->start[r + 1] - t->start[r]};
+        for (int64_t i = want.off; i < want.off + want.size; i++)
+            if (t->whole)
+                PUT(c, t->v[i]);
+            else
+                put_real(c, t->f[i], 0);
+        PUT(c, END);
+    }
+    return PUT(c, LAST);
+}
+
+// Counts the elements that boxes of d[0] and boxes of d[1] share.
+static dv_status overlaps(call *c, int64_t n_from, int64_t n_to)
+{
+    int64_t n = c->n = dv_max_i64(n_from, n_to);
+    c->m = DV_NEW(&c->arena, int64_t, n * n);
+    MUST(c->m, NOMEM, "out of memory");
+    for (int64_t i = 0; i < n_from * n_to; i++) {
+        dv_box a = dv_dist_own(&c->d[0], i / n_to);
+        dv_box b = dv_dist_own(&c->d[1], i % n_to);
+        dv_box both = dv_box_inner(&a, &b);
+        c->m[i / n_to * n + i % n_to] = dv_box_elems(&both);
+    }
+    return DV_OK;
+}
+
+// Counts the same where the blocks of each dim go to ranks in turn.
+static dv_status cyclic_overlaps(call *c)
+{
+    const dv_dist *from = &c->d[0], *to = &c->d[1];
+    const int64_t *blocks = in(c, "block")->v;
+    int64_t n = c->n = dv_dist_n_ranks(from), x[DV_MAX_AXES], y[DV_MAX_AXES];
+    c->m = DV_NEW(&c->arena, int64_t, n * n);
+    MUST(c->m, NOMEM, "out of memory");
+    for (int64_t i = 0; i < n * n; i++) {
+        dv_grid_coords(x, from->grid, from->n_axes, i / n);
+        dv_grid_coords(y, to->grid, to->n_axes, i % n);
+        c->m[i] = 1;
+        for (int k = 0; k < from->n_dims; k++) {
+            int64_t sum = 0, size = from->shape[k], block = blocks[k];
+            MUST(size / block <= 1 << 16, LIMIT,
+                 "dim %d has more than %d blocks", k, 1 << 16);
+            for (int64_t b = x[k]; b * block < size; b += from->grid[k])
+                if (b % to->grid[k] == y[k])
+                    sum += dv_min_i64(block, size - b * block);
+            c->m[i] *= sum;
+        }
+    }
+    return DV_OK;
+}
+
+static dv_status put_matrix(call *c)
+{
+    int64_t moved = 0;
+    for (int64_t r = 0; r < c->n; r++) {
+        put_list(c, c->m + r * c->n, (int)c->n);
+        for (int64_t k = 0; k < c->n; k++)
+            moved += r == k ? 0 : c->m[r * c->n + k];
+    }
+    return PUT(c, LAST, moved);
+}
+
+// Makes one dim of all elements out of a shape that is cut in dim 0.
+static dv_status flatten(call *c, dv_dist *d)
+{
+    int64_t n = d->grid[0], *begin = DV_NEW(&c->arena, int64_t, n + 1);
+    MUST(begin, NOMEM, "out of memory");
+    for (int64_t r = 0; r < n; r++) {
+        int64_t size = dv_dist_part(d->shape[0], n, r).size * elems(d, 1);
+        begin[r + 1] = begin[r] + size;
+        PUT(c, begin[r], size);
+    }
+    *d = dv_dist_rows(1, &begin[n], n);
+    d->starts[0] = begin;
+    return PUT(c, END);
+}
+
+// Makes d[1] the permuted shape in coordinates of the old one: the dim that
+// becomes dim 0 is cut.
+static dv_status permute(call *c)
+{
+    const table *axes = in(c, "axes");
+    int64_t seen = 0;
+    for (int i = 0; i < axes->n; i++) {
+        int64_t axis = axes->v[i];
+        MUST(axis < axes->n && !(seen >> axis & 1), SHAPE,
+             "axes: " I64 " is no dim or is there twice", axis);
+        seen |= INT64_C(1) << axis;
+        PUT(c, c->d[0].shape[axis]);
+    }
+    c->d[1] = c->d[0];
+    c->d[1].axis[0] = -1;
+    c->d[1].axis[axes->v[0]] = 0;
+    return PUT(c, END);
+}
+
+static dv_status put_volume(call *c, int corners)
+{
+    int64_t w[DV_MAX_DIMS], sum[4] = {0};
+    for (int i = 0; i < DV_MAX_DIMS; i++)
+        w[i] = get(c, "width");
+    for (int64_t r = 0; r < dv_dist_n_ranks(&c->d[0]); r++) {
+        dv_exchange *e = NULL;
+        DV_TRY(dv_dist_halo(&e, &c->d[0], r, w, w, corners, c->diag));
+        sum[0] += e->received_elems;
+        sum[1] = dv_max_i64(sum[1], e->received_elems);
+        sum[2] += e->n_received_from;
+        sum[3] = dv_max_i64(sum[3], e->n_received_from);
+        dv_exchange_destroy(e);
+    }
+    return put(c, sum, 4);
+}
+
+// Sums up m: all elements, those that change ranks, those that change ranks
+// after the best renaming, and the most that a rank sends and receives.
+static dv_status sum_up(call *c)
+{
+    int64_t n = c->n, *v = c->moved, stays = 0, best;
+    DV_TRY(dv_dist_relabel(&best, c->m, n, c->diag));
+    for (int64_t r = 0; r < n; r++) {
+        int64_t sent = -c->m[r * n + r], received = sent;
+        stays -= sent;
+        for (int64_t k = 0; k < n; k++) {
+            sent += c->m[r * n + k];
+            received += c->m[k * n + r];
+        }
+        v[3] = dv_max_i64(v[3], sent);
+        v[4] = dv_max_i64(v[4], received);
+    }
+    v[0] = elems(&c->d[0], 0);
+    v[1] = v[0] - stays;
+    v[2] = v[0] - best;
+    return DV_OK;
+}
+
+static dv_status put_percent(call *c)
+{
+    double was = (double)c->moved[1], is = (double)c->moved[2];
+    double percent = was > 0 ? 100 * (was - is) / was : 0;
+    return put_real(c, (double)(int64_t)(percent * 1e4 + 0.5) / 1e4, 0);
+}
+
+static void put_pieces(call *c, const dv_piece *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        PUT(c, p[i].rank);
+        put_ranges(c, p[i].box);
+        PUT(c, dv_box_elems(&p[i].box));
+    }
+    PUT(c, END);
+}
+
+// Puts an exchange, in which all pieces for a rank are one message.
+static dv_status put_exchange(call *c)
+{
+    const dv_exchange *e = c->e;
+    int64_t received = 0, sent = 0;
+    put_pieces(c, e->receives, e->n_receives);
+    put_pieces(c, e->sends, e->n_sends);
+    PUT(c, e->received_elems, e->sent_elems, e->n_received_from, e->n_sent_to);
+    if (!given(c, "elem_bytes"))
+        return DV_OK;
+    DV_TRY(read_table(c, "elem_bytes", ONE, 1, 1, 1 << 20));
+    MUST(dv_mul_i64(&received, e->received_elems, c->t->v[0]) &&
+             dv_mul_i64(&sent, e->sent_elems, c->t->v[0]),
+         OVERFLOW, I64 " elements of " I64 " bytes do not fit 64 bits",
+         e->received_elems, c->t->v[0]);
+    return PUT(c, received, sent);
+}
+
+// Adds the boxes of list i to `boxes`, or takes them away from it.
+static dv_status use_boxes(call *c, const char *key, int64_t i, int n_dims,
+                           dv_box_list *boxes, int less)
+{
+    const table *t = in(c, key);
+    const int64_t *v = t->v + t->start[i], *end = t->v + t->start[i + 1];
+    MUST(n_dims > 0 && (end - v) % (2 * n_dims) == 0, USAGE,
+         "%s: boxes of %d dims are %d numbers each, not %d", key, n_dims,
+         2 * n_dims, (int)(end - v));
+    for (; v < end; v += 2 * n_dims) {
+        dv_box b = box_at(v, n_dims);
+        int64_t n = 1;
+        for (int k = 0; k < n_dims; k++)
+            MUST(b.dim[k].size >= 0 &&
+                     dv_mul_i64(&n, n, dv_max_i64(b.dim[k].size, 1)),
+                 LIMIT,
+                 "%s: a box of " I64
+                 " elements of dim %d: too many, or below 0",
+                 key, b.dim[k].size, k);
+        DV_TRY((less ? dv_box_list_less : dv_box_list_add)(boxes, &b, c->diag));
+    }
+    return DV_OK;
+}
+
+// Is a dv_wants. The call's diag takes the message, and not the one given.
+static dv_status wants(void *user, int64_t rank, dv_box_list *out,
+                       dv_diag *diag)
+{
+    call *c = user;
+    (void)diag;
+    return use_boxes(c, "wants", rank, c->d[0].n_dims, out, 0);
+}
+
+static dv_status put_box_list(call *c)
+{
+    MUST(c->t->n_rows > 0, USAGE, "add takes boxes as lists of off,size");
+    int n_dims = c->t->start[1] / 2;
+    DV_TRY(dv_box_list_create(&c->boxes, n_dims, c->diag));
+    for (int i = 0; i < in(c, "add")->n_rows; i++)
+        DV_TRY(use_boxes(c, "add", i, n_dims, c->boxes, 0));
+    if (given(c, "less"))
+        DV_TRY(read_table(c, "less", ANY, ANY, INT64_MIN, INT64_MAX));
+    for (int i = 0; i < in(c, "less")->n_rows; i++)
+        DV_TRY(use_boxes(c, "less", i, n_dims, c->boxes, 1));
+    dv_box_list_join(c->boxes);
+    for (size_t i = 0; i < dv_box_list_n(c->boxes); i++)
+        put_ranges(c, dv_box_list_at(c->boxes, i));
+    return PUT(c, LAST, dv_box_list_elems(c->boxes));
+}
+
+static dv_status put_edges(call *c)
+{
+    const table *t = in(c, "target"), *k = in(c, "core");
+    dv_box target = box_at(t->v, t->n / 2), core = box_at(k->v, k->n / 2);
+    dv_box edges[2 * DV_MAX_DIMS];
+    core = dv_box_inner(&core, &target);
+    put_ranges(c, core);
+    int n = dv_dist_edges(edges, &target, &core);
+    for (int i = 0; i < n; i++)
+        put_ranges(c, edges[i]);
+    return PUT(c, LAST);
+}
+
+// Puts start + step * i as a list for each rank, in whole numbers if `exact`
+// has both.
+enum { F64, F32, INTS };
+static dv_status put_line(call *c, int64_t num, double step,
+                          const int64_t *exact)
+{
+    int64_t ranks = get(c, "nprocs"), type = get(c, "dtype");
+    for (int64_t r = 0; r < ranks; r++) {
+        dv_range own = dv_dist_part(num, ranks, r);
+        for (int64_t i = own.off; i < own.off + own.size; i++) {
+            double x = dv_line_at(in(c, "start")->f[0], step, i);
+            x = type == F32 ? (double)(float)x : type == INTS ? floor(x) : x;
+            if (exact && type == INTS)
+                PUT(c, exact[0] + i * exact[1]);
+            else
+                put_real(c, x, type == INTS && fabs(x) < 0x1p62);
+        }
+        PUT(c, END);
+    }
+    return PUT(c, LAST);
+}
+
+static double line_step(call *c)
+{
+    return dv_line_step(in(c, "start")->f[0], in(c, "stop")->f[0],
+                        get(c, "num"), (int)get(c, "endpoint"));
+}
+
+// Puts, for some teams, how many values have other bits than on one process.
+static dv_status put_dependence(call *c)
+{
+    static const int teams[] = {1, 2, 3, 4, 7, 8};
+    double start = in(c, "start")->f[0], step = line_step(c);
+    int64_t num = get(c, "num");
+    double *alone = DV_NEW(&c->arena, double, 2 * num), *part = alone + num;
+    MUST(alone, NOMEM, "out of memory");
+    dv_line_fill(alone, start, step, (dv_range){0, num});
+    for (int t = 0; t < 6; t++) {
+        int64_t differ = 0;
+        for (int64_t r = 0; r < teams[t]; r++) {
+            dv_range own = dv_dist_part(num, teams[t], r);
+            dv_line_fill(part, start, step, own);
+            for (int64_t i = 0; i < own.size; i++)
+                differ += memcmp(&alone[own.off + i], &part[i], 8) != 0;
+        }
+        PUT(c, differ);
+    }
+    return DV_OK;
+}
+
+static dv_status put_arange(call *c)
+{
+    const table *from = in(c, "start"), *to = in(c, "stop");
+    const table *by = in(c, "step");
+    int whole = from->whole && to->whole && by->whole;
+    int64_t num = dv_arange_size(from->f[0], to->f[0], by->f[0]);
+    if (whole) { // The count is exact beyond 2^53, too.
+        int64_t way = to->v[0] - from->v[0], step = by->v[0];
+        num = step > 0 ? dv_ceil_div(way, step) : dv_ceil_div(-way, -step);
+        num = dv_max_i64(num, 0);
+    }
+    MUST(num >= 0, LIMIT, "more than 2^62 values, at most %d are listed",
+         MAX_VALUES);
+    MUST(num <= MAX_VALUES, LIMIT, I64 " values, at most %d are listed", num,
+         MAX_VALUES);
+    PUT(c, num);
+    return put_line(c, num, by->f[0],
+                    whole ? (int64_t[]){from->v[0], by->v[0]} : NULL);
+}
+
+static dv_status put_reductions(call *c)
+{
+    const table *t = in(c, "local");
+    dv_moments all = DV_MOMENTS_INIT;
+    for (int r = 0; r < t->n_rows; r++) {
+        dv_moments part = DV_MOMENTS_INIT;
+        for (int i = t->start[r]; i < t->start[r + 1]; i++)
+            dv_moments_add(&part, t->f[i]);
+        dv_moments_merge(&all, &part);
+    }
+    double n = (double)all.n, v[] = {all.sum, all.max, all.min, all.prod};
+    for (int i = 0; i < 4; i++)
+        put_real(c, v[i], t->whole && fabs(v[i]) < 0x1p53);
+    // The sum is exact more often than the mean that ranks merge.
+    put_real(c, all.n ? all.sum / n : NAN, 0);
+    return put_real(c, all.n ? all.spread / n : NAN, 0);
 }
 
 // -- The command -----------------------------------------------------------
 
-static void list_ops(dv_text *out)
-{
-    for (int i = 0; i < N_OPS; i++)
-        dv_put(out, "%-26s %s\n", ops[i].name, ops[i].args);
-}
+#define OP(name, args, form, steps)                                            \
+    static int name##_op(call *c)                                              \
+    {                                                                          \
+        return steps;                                                          \
+    }
+#include "cli/dist.def"
+#undef OP
 
-static int no_op(const cli_command *c, const char *name)
-{
-    return cli_usage(c, "there is no operation %s; divvy dist alone lists them",
-                     name);
-}
+typedef struct op {
+    const char *name, *args, *form;
+    int (*steps)(call *c); // returns 0 if the answer is there
+} op;
 
-// The words of a call; `note` says nothing to us. Returns -1 or an exit code.
-static int take_words(const cli_command *c, cli_dist *d,
-                      const char *const *words, int n)
+static const op ops[] = {
+#define OP(name, args, form, steps) {#name, args, form, name##_op},
+#include "cli/dist.def"
+#undef OP
+};
+enum { N_OPS = sizeof ops / sizeof *ops };
+
+// Takes the words of a call, in which `note` may say anything. Returns -1 or an
+// exit code.
+static int take_words(const cli_command *cmd, call *c, const char *const *words,
+                      int n)
 {
     for (int i = 0; i < n; i++) {
-        cli_word *w = &d->words[d->n_words];
-        const char *eq = strchr(words[i], '=');
-        size_t len = eq ? (size_t)(eq - words[i]) : 0;
-        if (!eq || len == 0 || len >= sizeof w->key)
-            return cli_usage(c, "an argument is KEY=VALUE, not '%s'", words[i]);
+        word *w = &c->words[i];
+        size_t len = strcspn(words[i], "=");
+        if (len == 0 || len >= sizeof w->key || !words[i][len])
+            return cli_usage(cmd, "an argument is KEY=VALUE, not '%s'",
+                             words[i]);
         memcpy(w->key, words[i], len);
-        w->key[len] = 0;
-        for (int k = 0; k < d->n_words; k++)
-            if (!strcmp(w->key, d->words[k].key))
-                return cli_usage(c, "%s is there twice", w->key);
-        w->value = eq + 1;
+        w->value = words[i] + len + 1;
         w->used = !strcmp(w->key, "note");
-        d->n_words++;
+        if (find(c, w->key))
+            return cli_usage(cmd, "%s is there twice", w->key);
+        c->n_words++;
     }
     return -1;
 }
 
-static dv_status answer(cli_dist *d, const op *o)
+// Returns 0 if the answer is in c->j, and leaves a message otherwise.
+static int answer(call *c, const op *o)
 {
-    dv_json_open(&d->j, NULL, '{');
-    DV_TRY(o->run(d));
-    dv_json_close(&d->j);
-    for (int i = 0; i < d->n_words; i++)
-        if (!d->words[i].used)
-            return dv_fail(d->diag, DV_E_USAGE, DV_NOWHERE,
-                           "%s takes no %s; it takes %s", o->name,
-                           d->words[i].key, o->args);
-    return DV_OK;
+    c->form = o->form;
+    c->levels[0] = (level){'{', o->form, 0};
+    dv_json_open(&c->j, NULL, '{');
+    int wrong = o->steps(c);
+    for (int i = 0; i < c->n_words; i++)
+        wrong = wrong ||
+                NEED(c->words[i].used, USAGE, "%s takes no %s; it takes %s",
+                     o->name, c->words[i].key, o->args);
+    dv_json_close(&c->j);
+    return wrong;
 }
 
-static int call(const op *o, cli_dist *d)
+int cli_dist_main(const cli_command *cmd, int argc, char **argv)
 {
-    dv_text out = {0};
-    d->j.out = &out;
-    d->j.bare = 1; // the answer of one function
-    d->diag = dv_diag_create();
-    int code = answer(d, o) ? cli_fail(d->diag) : -1;
-    if (code >= 0)
-        dv_text_free(&out);
-    else
-        code = cli_put(dv_text_take(&out), NULL, d->diag);
-    dv_diag_destroy(d->diag);
-    dv_arena_free(&d->arena);
-    return code;
-}
-
-int cli_dist_main(const cli_command *c, int argc, char **argv)
-{
-    const char *words[CLI_MAX_WORDS + 1];
-    int n, json = 0;
+    const char *words[MAX_WORDS + 1];
     const cli_option options[] = {{"json", 0, NULL,
                                    "the answer is JSON with or without it",
-                                   CLI_FLAG, &json},
+                                   CLI_FLAG, &(int){0}},
                                   {0}};
-    int code = cli_parse(c, options, argc, argv, words, &n, CLI_MAX_WORDS + 1);
+    dv_text out = {0};
+    int n, i = 0;
+    int code = cli_parse(cmd, options, argc, argv, words, &n, MAX_WORDS + 1);
     if (code >= 0)
         return code;
-    if (n == 0) {
-        dv_text out = {0};
-        list_ops(&out);
+    for (; n == 0 && i < N_OPS; i++)
+        dv_put(&out, "%-26s %s\n", ops[i].name, ops[i].args);
+    if (n == 0)
         return cli_put(dv_text_take(&out), NULL, NULL);
-    }
-    cli_dist d = {0};
-    code = take_words(c, &d, words + 1, n - 1);
-    for (int i = 0; code < 0 && i < N_OPS; i++)
-        if (!strcmp(ops[i].name, words[0]))
-            return call(&ops[i], &d);
-    return code < 0 ? no_op(c, words[0]) : code;
+    call c = {.j.out = &out,
+              .j.bare = 1, // the answer of one function
+              .diag = dv_diag_create()};
+    code = take_words(cmd, &c, words + 1, n - 1);
+    while (i < N_OPS && strcmp(ops[i].name, words[0]) != 0)
+        i++;
+    if (code < 0 && i == N_OPS)
+        code = cli_usage(
+            cmd, "there is no operation %s; divvy dist alone lists them",
+            words[0]);
+    else if (code < 0)
+        code = answer(&c, &ops[i]) ? cli_fail(c.diag)
+                                   : cli_put(dv_text_take(&out), NULL, c.diag);
+    dv_text_free(&out);
+    dv_exchange_destroy(c.e);
+    dv_box_list_destroy(c.boxes);
+    dv_diag_destroy(c.diag);
+    dv_arena_free(&c.arena);
+    return code;
 }

@@ -17,7 +17,7 @@ while IFS= read -r line; do
     n=$((n + 1))
     [ "$got" = "$want" ] || complain "dist $call: $got, not $want"
 done <"$source/tests/vectors/dist.txt"
-[ "$n" = 144 ] || complain "$n vectors, not 132 and 12 of our own"
+[ "$n" = 145 ] || complain "$n vectors, not 132 and 13 of our own"
 
 # An answer is one object even when it is refused.
 wrong() {
@@ -47,9 +47,24 @@ expect 1 'too many, or below 0' "$divvy" dist box_list add=0,-1
 wrong 'target has 1 dims, core 2' "$divvy" dist core_edges target=0,4 core=0,1,0,1
 wrong 'rank is there twice' "$divvy" dist own gshape=10 grid=2 rank=0 rank=1
 expect 1 'more than 2^62 values' "$divvy" dist arange start=0 stop=1e300 step=1 nprocs=2 dtype=float64
+wrong 'offsets takes one list of whole numbers' "$divvy" dist slice_partition gshape=8 nprocs=2 'offsets=0;1' sizes=2 strides=1
+wrong 'less takes lists of whole numbers' "$divvy" dist box_list add=0,9 less=0.5,1
+wrong 'owned has 1 lists, 2 are needed' "$divvy" dist repartition_default gshape=8 nprocs=2 owned=0,8
+wrong 'slices has 2 numbers, 3 are needed' "$divvy" dist local_core_chain gshape=8 nprocs=2 dest_slice=0,8,1 slices=0,8
+wrong "corners takes true or false, not 'maybe'" "$divvy" dist halo gshape=8 grid=2 rank=0 before=1 after=1 corners=maybe
+wrong 'dtype f8 is not known' "$divvy" dist arange start=0 stop=4 step=1 nprocs=2 dtype=f8
 "$divvy" dist >.out 2>.err
 judge 0 '' $? 'dist'
 grep -q '^halo_plan ' .out || complain 'dist alone does not list the operations'
+# Every operation takes parameters, and refuses a word that is none of them.
+ops=$(cut -d ' ' -f 1 .out)
+[ "$(echo "$ops" | wc -l)" = 32 ] || complain "operations: $ops, not 32"
+for op in $ops; do
+    wrong '=… is needed' "$divvy" dist "$op"
+    call=$(sed -n "s/^\($op .*\) -> .*/\1/p" "$source/tests/vectors/dist.txt" | head -n 1)
+    # shellcheck disable=SC2086
+    wrong "$op takes no colour; it takes " "$divvy" dist $call colour=red
+done
 # One rank of a trillion is as cheap as one of two.
 got=$("$divvy" dist default_partition nprocs=1000000000000 rank=999999999999 gshape=3000000000001 --json | plain)
 [ "$got" = '{"loffs":[2999999999997],"lshape":[4]}' ] || complain "a trillion ranks: $got"
