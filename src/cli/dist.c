@@ -697,8 +697,8 @@ static dv_status flatten(call *c, dv_dist *d)
     return PUT(c, END);
 }
 
-// Makes d[1] the permuted shape in coordinates of the old one: the dim that
-// becomes dim 0 is cut.
+// Distribute the transposed array, whose dim 0 is cut over the ranks, and store
+// the result in d[1], with the dims in the order of the original array.
 static dv_status permute(call *c)
 {
     const table *axes = in(c, "axes");

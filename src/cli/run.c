@@ -162,7 +162,7 @@ static int is_team(const cli_job *j)
     return j->l.plan->team.n_axes > 0;
 }
 
-// What a simulated machine moved; NULL where none was simulated.
+// The traffic that the simulator counted; NULL if nothing was simulated.
 static const dv_moved *moved_of(const cli_job *j)
 {
     return j->exec && !is_team(j) ? dv_exec_moved(j->exec) : NULL;

@@ -307,7 +307,8 @@ static int fill_product(dv_product *p)
     return 1;
 }
 
-// As the plan says, or as a plan would.
+// Find the order in which the products are summed: from the plan's section
+// `nest`, or, where a plan has none, what the pass `loops` would choose.
 static dv_status find_sums(dv_product *p, int *found, dv_diag *diag)
 {
     const dv_plan *plan = p->how.plan;

@@ -880,8 +880,8 @@ static char *found_at(const runner *r, int32_t operand, int var, int next)
     return p;
 }
 
-// Nobody but us knows where the next row is that an index finds: it is asked
-// for while this one is computed.
+// Prefetch the next row of an indirect read while this one is computed: the
+// hardware prefetcher cannot predict an address that comes from an index.
 static void ask_next(const runner *r, const int32_t *vars, int n)
 {
     enum { LINE = 64, MOST_LINES = 32 };

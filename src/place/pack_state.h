@@ -1,5 +1,5 @@
-// Private to pack*.c (and test_pack.c, which tests the searches alone): the
-// parts of a problem, and the searches that work on one.
+// Private header of pack*.c and of test_pack.c, which tests each search alone:
+// the parts of a problem, and the searches that work on one.
 //
 // A section is a moment at which a maximal set of rectangles is alive; two
 // rectangles meet exactly if they share a section. Time is gone from here on:

@@ -1143,8 +1143,10 @@ static dv_status arrive(dv_rank *r, rank_op *o, int edges)
     return DV_OK;
 }
 
-// Parts of results, added up over tiles and ranks, then finished. Reduced
-// variables do not count in a box that is finished: the first part's will do.
+// Run an op whose reduction is cut into parts: compute the partial results of
+// all tiles, combine them over tiles and ranks, then apply the rest of the
+// body. That last step ignores reduced variables, so the box of the first part
+// serves.
 static dv_status run_parts(dv_rank *r, rank_op *o)
 {
     DV_TRY(arrive(r, o, 0));

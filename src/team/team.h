@@ -37,8 +37,9 @@
 //
 // A rank with a failure of its own (no memory, a bad index) goes on sending and
 // receiving, and all agree about it where the program lets them meet
-// (dv_comm_settle). What fails here is the carrying itself: then `why` says
-// how, and fail wakes up those who wait, where that is possible.
+// (dv_comm_settle). A function of dv_comm_ops fails only where the
+// communication itself fails. The field `why` then has the reason, and `fail`
+// wakes ranks that wait for a message, if the communicator can do that.
 
 // One message: its partner and the buffer it leaves from or arrives in.
 typedef struct dv_link {
@@ -261,8 +262,9 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour,
 
 // -- Checkpoints (checkpoint.c) ----------------------------------------------
 
-// All tensors of a rank's program after so many rounds of an outermost repeat,
-// the same file for any team. It appears whole or not at all.
+// Save all tensors of the program after `round` rounds of an outermost repeat.
+// The file has the same bytes for any number of ranks, and appears whole or not
+// at all.
 dv_status dv_checkpoint_save(dv_rank *r, const char *path, int32_t repeat,
                              int64_t round, dv_diag *diag);
 // Fill the rank's boxes from it and let its next run go on there. What is
