@@ -19,7 +19,7 @@
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "jit/gemm/gemm.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/dtype.h"
 #include "jit/gemm/gemm.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/peak.h"
 #include <string.h>
 #include <time.h>

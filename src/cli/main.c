@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/suggest.h"
 #include "cli/cli.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "team/team.h"
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "nest/sums.h"
 #include "contract/state.h"
 #include <stdatomic.h>
@@ -56,12 +56,8 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
                                .l2_bytes = o->l2_bytes,
                                .l3_bytes = o->l3_bytes};
     if (is_wide(isa)) {
-        options.l1_bytes = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
-        options.l2_bytes = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
         options.l3_bytes = o->l3_bytes ? o->l3_bytes : 2 * CT_COMMON_L3;
         options.vector_bytes = isa->vector_bytes;
-        options.tile_rows = isa->panel_rows;
-        options.tile_vectors = isa->panel_vectors;
     }
     return options;
 }

@@ -2,7 +2,7 @@
 #ifndef DV_RUN_CONTRACT_IN_H
 #define DV_RUN_CONTRACT_IN_H
 #include "jit/gemm/gemm.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "contract/contract.h"
 #include <stdatomic.h>
 

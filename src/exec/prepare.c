@@ -186,8 +186,7 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                       .plan = x->plan,
                       .group = g,
                       .number = op};
-    if (dv_jit_has_vec(x->jit))
-        DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
+    DV_TRY(dv_vec_op_create(&way->vec, &vec, x->jit, &x->arena, diag));
     if (parts || run->grid || !dv_sums_reuse(x->plan->ops, k->op)) {
         vec.later = 0;
         DV_TRY(make_kernels(x, way, &vec, diag));

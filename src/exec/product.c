@@ -5,7 +5,7 @@
 #include "base/math.h"
 #include "exec/epilogue.h"
 #include "exec/widen.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "nest/sums.h"
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "exec/vec_range.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include <stdlib.h>
 
 // A long column is taken so many rows at a time, all columns before the next:

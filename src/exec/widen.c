@@ -1,6 +1,6 @@
 #include "exec/widen.h"
 #include "base/dtype.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include <stdlib.h>
 
 static int is_last(const dv_widen_how *how, int32_t v)
@@ -47,7 +47,7 @@ int dv_widen_init(dv_widen *w, const dv_widen_how *how, dv_jit *jit)
     *w = (dv_widen){.elem_bytes = dv_dtype_get(how->dtype)->size_bytes,
                     .copy_bytes = dv_dtype_get(how->to)->size_bytes};
     order_vars(w, how);
-    if (!dv_jit_has_vec(jit) || !dv_vec_loads(how->dtype, compute) ||
+    if (!dv_vec_loads(how->dtype, compute) ||
         !dv_vec_stores_on(dv_jit_isa(jit), how->to, compute))
         return 0;
     int64_t step = w->n_vars ? w->coef[w->n_vars - 1] : 0;

@@ -7,7 +7,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/dtype.h"
 #include "jit/arena.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/jit.h"
 #include "jit/vec/ir.h"
 #include <fcntl.h>
@@ -349,12 +349,9 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
 static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
                               dv_diag *diag)
 {
-    if (!jit->isa->vec)
-        return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
-                       "no such kernels for this machine yet");
     DV_TRY(dv_vec_check(jit->isa, w->vec, diag));
-    return dv_vec_write(&jit->plans, jit->isa->vec, w->vec, w->words, w->n,
-                        code)
+    return dv_vec_write(&jit->plans, dv_backend_vec(jit->isa), w->vec, w->words,
+                        w->n, code)
                ? DV_OK
                : dv_nomem(diag);
 }
@@ -369,10 +366,10 @@ static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
         DV_TRY(generate_vec(jit, w, code, diag));
     } else if (w->kind == KIND_GEMM) {
         DV_TRY(check_gemm(jit->isa, &full.gemm, diag));
-        jit->isa->gemm(code, jit->isa, &full.gemm);
+        dv_backend_of(jit->isa)->gemm(code, jit->isa, &full.gemm);
     } else {
         DV_TRY(check_move(jit->isa, &full.move, diag));
-        jit->isa->move(code, jit->isa, &full.move);
+        dv_backend_of(jit->isa)->move(code, jit->isa, &full.move);
     }
     return DV_OK;
 }

@@ -2,7 +2,7 @@
 //
 //     5a  4981fe80000000          cmpq $128, %r14
 //     61  0f8cf1010000            jl 0x258
-#include "jit/host.h"
+#include "jit/backend.h"
 #include <stdio.h>
 
 // A line of code: where it lies, its bytes or its word, what they say.
@@ -14,8 +14,9 @@ static void list_line(dv_text *out, const dv_isa *isa,
     char hex[2 * MOST_BYTES + 1] = "";
     for (size_t i = 0; i < n && i < MOST_BYTES; i++)
         snprintf(hex + 2 * i, 3, "%02x",
-                 code[at + (isa->words ? n - 1 - i : i)]);
-    dv_put(out, "    %4zx  %-*s  %s\n", at, isa->words ? 8 : 22, hex, text);
+                 code[at + (dv_backend_of(isa)->words ? n - 1 - i : i)]);
+    dv_put(out, "    %4zx  %-*s  %s\n", at, dv_backend_of(isa)->words ? 8 : 22,
+           hex, text);
 }
 
 // Four bytes that are no code, fewer where they lie uneven or end.
@@ -39,7 +40,9 @@ void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
     size_t data = size;
     for (size_t at = 0; at < size;) {
         dv_text text = {0};
-        size_t n = at < data ? isa->list(&text, code, at, size, &data) : 0;
+        size_t n = at < data
+                       ? dv_backend_of(isa)->list(&text, code, at, size, &data)
+                       : 0;
         if (n && text.at)
             list_line(out, isa, code, at, n, text.at);
         at += n ? n : list_data(out, isa, code, at, size);

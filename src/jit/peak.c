@@ -1,7 +1,7 @@
 #include "jit/peak.h"
 #include "base/dtype.h"
 #include "jit/arena.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 
 struct dv_peak {
     dv_code_arena memory;
@@ -27,7 +27,7 @@ dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "no kernels for this machine yet");
     dtype = dv_peak_type(dtype);
-    int flops = isa->peak ? isa->peak(&code, isa, (int)dtype) : 0;
+    int flops = dv_backend_of(isa)->peak(&code, isa, (int)dtype);
     if (flops == 0 || code.failed)
         return dv_fail(diag, DV_E_DTYPE, DV_NOWHERE, "%s has no products of %s",
                        isa->name, dv_dtype_get(dtype)->name);

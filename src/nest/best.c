@@ -16,17 +16,20 @@
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "kernel/kernel.h"
 #include <stdlib.h>
 #include <string.h>
 
 dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
 {
-    return (dv_nest_caches){o->l1_bytes ? o->l1_bytes : 64 << 10,
-                            o->l2_bytes ? o->l2_bytes : 1 << 20,
-                            o->l3_bytes ? o->l3_bytes : 16 << 20,
-                            o->vector_bytes ? o->vector_bytes : 16,
-                            o->tile_rows ? o->tile_rows : 4,
-                            o->tile_vectors ? o->tile_vectors : 6};
+    const dv_isa *isa = dv_isa_of_vector(o->vector_bytes);
+    return (dv_nest_caches){
+        o->l1_bytes ? o->l1_bytes : isa->l1_bytes,
+        o->l2_bytes ? o->l2_bytes : isa->l2_bytes,
+        o->l3_bytes ? o->l3_bytes : 16 << 20,
+        o->vector_bytes ? o->vector_bytes : isa->vector_bytes,
+        o->tile_rows ? o->tile_rows : isa->panel_rows,
+        o->tile_vectors ? o->tile_vectors : isa->search_vectors};
 }
 
 // -- Kernels -----------------------------------------------------------------
@@ -134,16 +137,16 @@ static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
 
 // -- Sizes -------------------------------------------------------------------
 
-// k that keeps a panel of B in L1: five vectors of it are 80 bytes. Of long
-// vectors L2 holds some, since it costs more to pass over out again.
+// Returns the longest k of a kernel whose panel of B takes its share of L1, and
+// with long vectors that panel together with two panels of A of f32.
 static int64_t k_limit(const dv_nest_caches *caches)
 {
-    if (caches->vector > 16)
-        return dv_max_i64(
-            caches->l1 * 11 / 8 /
-                (caches->vector * caches->vectors + 8 * caches->rows),
-            16);
-    return dv_max_i64(dv_form_most_panel(caches->l1) / 80, 16);
+    const dv_isa *isa = dv_isa_of_vector(caches->vector);
+    int64_t bytes_of_k =
+        caches->vector > 16
+            ? caches->vector * caches->vectors + 8 * caches->rows
+            : caches->vector * isa->panel_vectors;
+    return dv_max_i64(caches->l1 * isa->search_of_l1 / 8 / bytes_of_k, 16);
 }
 
 // Few rows use every element once: it pays to go along what lies together, a

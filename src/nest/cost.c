@@ -97,7 +97,7 @@ static int has_many_pages(const count *c, const dv_nest_form *f)
     return dv_form_many_pages(c->k, (double)step * c->es);
 }
 
-// As dv_isa_brings (jit/host.h) says, but for rows that are few. Sizes are
+// As dv_isa_brings (jit/backend.h) says, but for rows that are few. Sizes are
 // whole numbers that are small, once a block is known to fit L1.
 int dv_nest_brings(const count *c, const dv_nest_form *f)
 {

@@ -2,6 +2,7 @@
 #include "nest/sums.h"
 #include "base/dtype.h"
 #include "base/math.h"
+#include "kernel/kernel.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,21 +180,14 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 
 // -- Choosing ----------------------------------------------------------------
 
-// k of a plain product that keeps a panel of B in L1 while panels of A pass it:
-// vectors and rows of panels as the kernels for vectors of this size have them,
-// and the eighths of L1 that they may take.
+// Returns the block of k of a plain product of two matrices, such that a panel
+// of B stays in L1 while panels of A stream past it. `es`: bytes of an element.
 static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
 {
-    static const struct {
-        int64_t vector_bytes, vectors, rows, eighths;
-    } panels[] = {{64, 3, 8, 11}, {32, 2, 6, 7}, {0, 5, 4, 7}};
-    int i = 0;
-    while (panels[i].vector_bytes > m->vector_bytes)
-        i++;
-    int64_t vector = dv_max_i64(panels[i].vector_bytes, 16);
-    int64_t row = panels[i].vectors * vector + 2 * panels[i].rows * es;
-    int64_t unit = vector / es;
-    int64_t most = dv_max_i64(m->caches.l1 * panels[i].eighths / 8 / row, unit);
+    const dv_isa *isa = dv_isa_of_vector(m->vector_bytes);
+    int64_t vector = isa->vector_bytes, unit = vector / es;
+    int64_t row = isa->panel_vectors * vector + 2 * isa->panel_rows * es;
+    int64_t most = dv_max_i64(m->caches.l1 * isa->plan_of_l1 / 8 / row, unit);
     int64_t parts = dv_ceil_div(k, most);
     return dv_min_i64(k, dv_ceil_div(dv_ceil_div(k, parts), unit) * unit);
 }

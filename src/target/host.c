@@ -5,7 +5,7 @@
 //            core core   core core
 //   bound to  x    x      x              bandwidths and rates are not probed
 #include "target/host.h"
-#include "base/cpu.h"
+#include "kernel/kernel.h"
 #include "base/math.h"
 #include <hwloc.h>
 #include <pthread.h>
@@ -115,30 +115,6 @@ dv_caches dv_host_caches(void)
     return caches;
 }
 
-// Of the instruction sets that there are kernels for.
-static int64_t vector_bytes(void)
-{
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx512f") ? 64
-           : __builtin_cpu_supports("avx2")  ? 32
-                                             : 16;
-#else
-    return 16;
-#endif
-}
-
-// Do the kernels that will be made have instructions for both types?
-static int has_matrix(void)
-{
-    static const char *const names[] = {"neon-bf16", "avx512-amx"};
-    const char *wish = getenv("DIVVY_CPU");
-    int heard = wish && dv_cpu_has(wish);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (heard ? !strcmp(wish, names[i]) : dv_cpu_has(names[i]))
-            return 1;
-    return 0;
-}
-
 void dv_host_probe(dv_target *out, dv_diag *diag)
 {
     dv_host_from(out, dv_host_topology(), diag);
@@ -147,6 +123,7 @@ void dv_host_probe(dv_target *out, dv_diag *diag)
 void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
 {
     machine m = probe(topo);
+    const dv_isa *best = dv_isa_best();
     if (!m.cores)
         dv_warn(diag, "host", DV_NOWHERE,
                 "hwloc cannot read this machine: assuming one core");
@@ -164,8 +141,8 @@ void dv_host_from(dv_target *out, struct hwloc_topology *topo, dv_diag *diag)
     out->l1_bytes = dv_min_i64(m.share.l1_bytes, (int64_t)1 << 40);
     out->l2_bytes = dv_min_i64(m.share.l2_bytes, (int64_t)1 << 40);
     out->l3_bytes = dv_min_i64(m.share.l3_bytes, (int64_t)1 << 40);
-    out->vector_bytes = vector_bytes();
-    out->matrix = has_matrix();
+    out->vector_bytes = best ? best->vector_bytes : 16;
+    out->matrix = dv_isa_has_matrix(dv_isa_host());
     out->grain = DV_GRAIN_FUSED;
     out->here = 1;
     out->tiles_per_core = 0;

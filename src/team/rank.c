@@ -576,7 +576,7 @@ static dv_status make_vec(dv_rank *r, rank_op *o, dv_diag *diag)
                       .copied = o->k.old_off >= 0,
                       .looks = !parts};
     // Parts are added up as the strips do it, which compute integers in i64.
-    if (!dv_jit_has_vec(r->jit) || (parts && o->k.compute == DV_IN_I64))
+    if (parts && o->k.compute == DV_IN_I64)
         return DV_OK;
     DV_TRY(dv_vec_op_create(&o->vec, &how, r->jit, &r->arena, diag));
     if (o->vec && parts && dv_vec_op_acc_bytes(o->vec) != acc_bytes(o))

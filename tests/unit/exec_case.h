@@ -1,7 +1,7 @@
 // Programs planned for this machine and run on made-up inputs.
 #ifndef DV_EXEC_CASE_H
 #define DV_EXEC_CASE_H
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
 #include <setjmp.h>
@@ -112,7 +112,7 @@ static inline void goes(job *j, const char *text, int64_t threads,
     dv_exec_ways(j->x, &out);
     snprintf(want, sizeof want, "# op %d, %s: %s\n", (int)op,
              j->plan->ops->ops[op].name, how);
-    if (dv_jit_host_has_kernels() && !strstr(out.at, want))
+    if (dv_isa_host() && !strstr(out.at, want))
         fail_msg("with %d threads not %s:\n%s", (int)threads, want, text);
     dv_text_free(&out);
 }

@@ -4,7 +4,7 @@
 #define DV_TEST_JIT_PROBLEM_H
 #include "base/dtype.h"
 #include "jit/gemm/gemm.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/jit.h"
 #include <math.h>
 #include <setjmp.h>
@@ -86,7 +86,7 @@ static inline void unfence(fenced *f)
 static inline dv_jit *new_jit(void)
 {
     dv_jit *jit;
-    if (!dv_jit_host_has_kernels())
+    if (!dv_isa_host())
         skip();
     assert_int_equal(dv_jit_create(&jit, NULL), DV_OK);
     return jit;

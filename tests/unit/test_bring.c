@@ -146,8 +146,8 @@ static void patterns(void **state)
             s.ahead_a = DV_AHEAD_NONE;
             s.step_c = 0;
         }
-        isa->gemm(&x, isa, &s);
-        isa->gemm(&y, isa, &s);
+        dv_backend_of(isa)->gemm(&x, isa, &s);
+        dv_backend_of(isa)->gemm(&y, isa, &s);
         assert_false(x.failed || y.failed);
         assert_int_equal(x.n, y.n);
         assert_memory_equal(alone, behind, x.n);

@@ -474,7 +474,7 @@ static void plans_for_strides(void **state)
     (void)state;
     static problem q;
     for (int i = 0; i < dv_n_isas; i++) {
-        const dv_vec_isa *isa = dv_isas[i].vec;
+        const dv_vec_isa *isa = dv_backend_vec(&dv_isas[i]);
         dv_vec_plans plans = {0};
         int times = 0;
         for (int t = 0; isa && t < 200 / SHARE; t++) {
@@ -532,7 +532,7 @@ static void plans_for_rows(void **state)
     static dv_vec_operand o[2][MOST + 1];
     static dv_vec_node nodes[2][2 * MOST + 1];
     for (int t = 0; t < dv_n_isas * 4 * MOST; t++) {
-        const dv_vec_isa *isa = dv_isas[t % dv_n_isas].vec;
+        const dv_vec_isa *isa = dv_backend_vec(&dv_isas[t % dv_n_isas]);
         int reduce = t / dv_n_isas % 4;
         int n = 2 + t / dv_n_isas / 4 % (MOST - 1), two = n < 8 && reduce < 2;
         dv_vec_plans plans = {0};

@@ -150,7 +150,7 @@ static void once_a_row(void **state)
         dv_vec_plan plan;
         dv_arena scratch = {0};
         int a = 0, x = 0, root = 0;
-        dv_vec_plan_make(&plan, &q.s, dv_isas[i].vec, &scratch);
+        dv_vec_plan_make(&plan, &q.s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
         for (int k = 0; plan.ops[k].op != DV_V_STEPS_END; k++) {
             a += plan.ops[k].op == DV_V_LOAD && plan.ops[k].imm == 0;

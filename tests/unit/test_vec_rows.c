@@ -135,11 +135,11 @@ static void write_joined(const dv_vec_shape *s)
         dv_code code = {.at = bytes, .cap = sizeof bytes};
         dv_arena scratch = {0};
         dv_vec_plan plan;
-        if (!dv_isas[i].vec || !dv_vec_joins_on(dv_isas[i].vec, s))
+        if (!dv_vec_joins_on(dv_backend_vec(&dv_isas[i]), s))
             continue;
-        dv_vec_plan_make(&plan, s, dv_isas[i].vec, &scratch);
+        dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
-        dv_isas[i].vec->emit(&code, &plan);
+        dv_backend_vec(&dv_isas[i])->emit(&code, &plan);
         dv_arena_free(&scratch);
         assert_false(code.failed);
     }

@@ -4,7 +4,7 @@
 #define DV_VEC_CASE_H
 #include "base/dtype.h"
 #include "ir/program.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/vec/vec.h"
 #include "jit/vec/ir.h"
 #include "unit/saves.h"
@@ -45,7 +45,7 @@ static inline int set_up(void **state)
 {
     (void)state;
     const dv_isa *isa = dv_isa_host();
-    return isa && isa->vec ? dv_jit_create(&jit, NULL) != DV_OK : 0;
+    return isa ? dv_jit_create(&jit, NULL) != DV_OK : 0;
 }
 
 static inline int tear_down(void **state)
@@ -289,11 +289,9 @@ static inline void write_for_all(const dv_vec_shape *s)
         dv_code code = {.at = bytes, .cap = sizeof bytes};
         dv_arena scratch = {0};
         dv_vec_plan plan;
-        if (!dv_isas[i].vec)
-            continue;
-        dv_vec_plan_make(&plan, s, dv_isas[i].vec, &scratch);
+        dv_vec_plan_make(&plan, s, dv_backend_vec(&dv_isas[i]), &scratch);
         assert_false(plan.failed);
-        dv_isas[i].vec->emit(&code, &plan);
+        dv_backend_vec(&dv_isas[i])->emit(&code, &plan);
         dv_arena_free(&scratch);
         if (code.failed)
             fail_msg("%s cannot write it", dv_isas[i].name);

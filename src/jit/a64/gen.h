@@ -7,7 +7,7 @@
 #define DV_JIT_GEN_H
 #include "base/dtype.h"
 #include "jit/a64/insn.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 
 enum {
     X_A = 0, // of the tile at hand

@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "base/math.h"
 #include "jit/gemm/gemm.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include <stdatomic.h>
 
 enum {

@@ -1,17 +1,12 @@
 // Shapes of vec.h's kernels: their types, whether they make sense, the bytes
 // they are found by.
 #include "base/dtype.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/vec/alloc.h"
 #include <inttypes.h>
 #include <string.h>
 
 // -- Types -------------------------------------------------------------------
-
-int dv_jit_has_vec(const dv_jit *jit)
-{
-    return dv_jit_isa(jit)->vec != NULL;
-}
 
 int dv_vec_loads(dv_dtype element, dv_dtype compute)
 {
@@ -39,7 +34,7 @@ int dv_vec_stores_on(const dv_isa *isa, dv_dtype element, dv_dtype compute)
         return compute == DV_F32;
     if (element == DV_BF16)
         return isa &&
-               (dv_isa_has(isa, DV_BF16) || (isa->vec && isa->vec->own_bf16));
+               (dv_isa_has(isa, DV_BF16) || dv_backend_vec(isa)->own_bf16);
     return element == DV_F64 && compute == DV_F64;
 }
 
@@ -211,7 +206,7 @@ enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
 int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
 {
-    return dv_vec_joins_on(dv_jit_isa(jit)->vec, shape);
+    return dv_vec_joins_on(dv_backend_vec(dv_jit_isa(jit)), shape);
 }
 
 int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)

@@ -107,7 +107,6 @@ typedef void (*dv_vec_fn)(const dv_vec_args *args);
 // are not computed in such a type.
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
-int dv_jit_has_vec(const dv_jit *jit); // are there such kernels here?
 // Are statements better computed side by side: is each quick to compute, and
 // are there registers for all? They are linked by `beside`.
 int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape);

@@ -7,7 +7,7 @@
 #ifndef DV_X64_GEN_H
 #define DV_X64_GEN_H
 #include "base/dtype.h"
-#include "jit/host.h"
+#include "jit/backend.h"
 #include "jit/x64/insn.h"
 
 enum {

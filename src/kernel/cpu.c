@@ -1,6 +1,6 @@
 // Which instruction sets this machine has, of those that there are kernels for.
 #define _GNU_SOURCE // syscall
-#include "base/cpu.h"
+#include "kernel/cpu.h"
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,4 +1,4 @@
-// Instruction sets by name, as DIVVY_CPU has them (jit/host.c lists them).
+// Instruction sets by name, as DIVVY_CPU has them (isa.c lists them).
 #ifndef DV_CPU_H
 #define DV_CPU_H
 

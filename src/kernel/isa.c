@@ -1,0 +1,125 @@
+// The table of instruction sets, and which of them this machine can run.
+#include "kernel/kernel.h"
+#include "kernel/cpu.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FLOATS = 1 << DV_F32 | 1 << DV_F64,
+    WHOLE = 1 << DV_I32,
+    PAIRED = 1 << DV_BF16 | 1 << DV_I8,
+    NARROW = 1 << DV_F16 | PAIRED
+};
+
+// Why the panels have these shapes: a panel of B stays in L1 while panels of A
+// stream past it, and the accumulators, one row of B and the scalars of A fill
+// the registers. On AVX-512 a panel of B overflows L1 by design: a shorter k
+// would pass over C more often, which was measured to cost more.
+#define NEON(its_name, types)                                                  \
+    {                                                                          \
+        .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
+        .dtypes = types, .widened = NARROW, .panel_rows = 4,                   \
+        .panel_vectors = 5, .most_read = 8, .most_packed = 4, .pairs_rows = 8, \
+        .pairs_cols = 12, .pairs_bytes = 8, .pairs_of_l1 = 7,                  \
+        .pairs_of_l2 = 2, .l1_bytes = 64 << 10, .l2_bytes = 1 << 20,           \
+        .panels_of_l1 = 7, .block_of_l2 = 4, .fast_of_l2 = 2, .plan_of_l1 = 7, \
+        .search_of_l1 = 5, .search_vectors = 6, .shares = 1, .bring_rows = 4   \
+    }
+#define AVX512(its_name, types)                                                \
+    .name = its_name, .family = DV_ISA_X64, .vector_bytes = 64,                \
+    .dtypes = types, .widened = NARROW, .panel_rows = 8, .panel_vectors = 3,   \
+    .most_read = 28, .most_packed = 28, .l1_bytes = 48 << 10,                  \
+    .l2_bytes = 2 << 20, .panels_of_l1 = 8, .block_of_l2 = 4, .fast_of_l2 = 2, \
+    .plan_of_l1 = 11, .search_of_l1 = 11, .search_vectors = 3,                 \
+    .parts_each = 8, .streams = 1
+const dv_isa dv_isas[] = {
+    NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
+    NEON("neon", FLOATS | WHOLE),
+    // The narrow panels are two by two AMX tiles. L2 feeds the tiles fast
+    // enough, so k is as long as L2 allows: C is read and written once for each
+    // block of k.
+    {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
+     .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
+     .pairs_of_l2 = 2},
+    {AVX512("avx512-vnni", FLOATS | WHOLE | 1 << DV_I8), .pairs_rows = 8,
+     .pairs_cols = 48, .pairs_bytes = 16, .pairs_fix = 1, .pairs_of_l1 = 11,
+     .pairs_of_l2 = 2},
+    {AVX512("avx512", FLOATS | WHOLE)},
+    {.name = "avx2",
+     .family = DV_ISA_X64,
+     .vector_bytes = 32,
+     .dtypes = FLOATS | WHOLE,
+     .widened = NARROW,
+     .panel_rows = 6,
+     .panel_vectors = 2,
+     .most_read = 12,
+     .most_packed = 12,
+     .l1_bytes = 32 << 10,
+     .l2_bytes = 512 << 10,
+     .panels_of_l1 = 7,
+     .block_of_l2 = 4,
+     .fast_of_l2 = 4,
+     .plan_of_l1 = 7,
+     .search_of_l1 = 11,
+     .search_vectors = 2,
+     .parts_each = 8,
+     .streams = 1},
+};
+const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
+
+const dv_isa *dv_isa_find(const char *name)
+{
+    for (int i = 0; i < dv_n_isas; i++)
+        if (!strcmp(dv_isas[i].name, name))
+            return &dv_isas[i];
+    return NULL;
+}
+
+const dv_isa *dv_isa_of_vector(int64_t vector_bytes)
+{
+    const dv_isa *best = NULL, *shortest = NULL;
+    for (int i = 0; i < dv_n_isas; i++) {
+        const dv_isa *isa = &dv_isas[i];
+        if (!shortest || isa->vector_bytes <= shortest->vector_bytes)
+            shortest = isa;
+        if (isa->vector_bytes <= vector_bytes &&
+            (!best || isa->vector_bytes >= best->vector_bytes))
+            best = isa;
+    }
+    return best ? best : shortest;
+}
+
+// Returns a bit for each row of the table that this machine can run. The
+// processor is asked once, because on virtual machines each cpuid instruction
+// traps into the hypervisor. Threads that ask at the same time find the same.
+static unsigned rows_here(void)
+{
+    static _Atomic unsigned known;
+    const unsigned asked = 1u << 31;
+    unsigned rows = atomic_load(&known);
+    for (int i = 0; !(rows & asked) && i < dv_n_isas; i++)
+        rows |= dv_cpu_has(dv_isas[i].name) ? 1u << i : 0;
+    atomic_store(&known, rows | asked);
+    return rows;
+}
+
+int dv_isa_is_here(const dv_isa *isa)
+{
+    return rows_here() >> (isa - dv_isas) & 1;
+}
+
+const dv_isa *dv_isa_best(void)
+{
+    for (int i = 0; i < dv_n_isas; i++)
+        if (dv_isa_is_here(&dv_isas[i]))
+            return &dv_isas[i];
+    return NULL;
+}
+
+const dv_isa *dv_isa_host(void)
+{
+    const char *wish = getenv("DIVVY_CPU");
+    const dv_isa *wished = wish ? dv_isa_find(wish) : NULL;
+    return wished && dv_isa_is_here(wished) ? wished : dv_isa_best();
+}
