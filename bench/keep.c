@@ -4,7 +4,7 @@
 //   keep [-s SOLVER] N...        one line each: n, solver, seconds (best of 3),
 //                                placed, bytes left out, gap
 #define _POSIX_C_SOURCE 200809L
-#include "../tests/unit/synth.h"
+#include "../tests/harness/synth.h"
 #include "usage.h"
 #include <inttypes.h>
 #include <stdio.h>

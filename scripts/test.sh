@@ -52,16 +52,16 @@ else
     build asan
     stage sanitize 9 "nearly all tests with them, and altered plans"
     DV_CASES="${DV_CASES:-6}" ctest --preset asan -j "$jobs" \
-        -E 'emit_(kernels|tiles|holes)|cli/graphs|stays_on_four|bench/brgemm_relu_64$|contract/avx2'
+        -E 'cli/emit/(metalium|absent_cores)|cli/plan/graphs|stays_on_four|bench/brgemm_relu_64$|contract/contract_avx2'
     stage threads 1 "what threads share, with the sanitizer for that"
-    threaded="threads dist_team contract_api einsum_api jit jit_shares facts"
+    threaded="exec/threads team/team contract/api einsum/api jit/gemm jit/shared_packing team/agreement"
     # shellcheck disable=SC2046,SC2086
-    build tsan --target $(printf 'unit_test_%s ' $threaded)
+    build tsan --target $(printf 'unit/%s ' $threaded | tr / _)
     # It wants memory where it expects it, which some systems move about.
     fixed=
     setarch "$(uname -m)" -R true 2>/dev/null && fixed="setarch $(uname -m) -R"
     # shellcheck disable=SC2086
-    $fixed ctest --preset tsan -j "$jobs" -R "^unit/test_($(echo $threaded | tr ' ' '|'))\$"
+    $fixed ctest --preset tsan -j "$jobs" -R "^unit/($(echo $threaded | tr ' ' '|'))\$"
     stage clang 2 "clang, for its warnings and its code"
     build clang
     ctest --preset clang -j "$jobs" -L "unit|api" -LE '^(check|attack)$'

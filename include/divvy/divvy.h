@@ -1,7 +1,7 @@
 // divvy: divides a tensor program over processes, cores, scratchpads, loops
 // and registers; checks the division and runs it. This is the whole API.
 //
-// A complete program (built and run as tests/unit/tour.c):
+// A complete program (built and run as tests/api/tour.c):
 //
 //   #include <divvy/divvy.h>
 //   #include <stdio.h>

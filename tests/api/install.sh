@@ -17,17 +17,17 @@ tour() {
     [ "$("$2")" = "y[0][7] = 1" ] || { echo "$1: the tour does not run"; bad=1; }
 }
 # shellcheck disable=SC2046,SC2086
-$cc $flags "$1/tests/unit/tour.c" -o "$tmp/shared" $(pkg-config --cflags --libs divvy) &&
+$cc $flags "$1/tests/api/tour.c" -o "$tmp/shared" $(pkg-config --cflags --libs divvy) &&
     tour shared "$tmp/shared" || bad=1
 # shellcheck disable=SC2046,SC2086
-$cc $flags "$1/tests/unit/tour.c" -o "$tmp/static" $(pkg-config --cflags divvy) \
+$cc $flags "$1/tests/api/tour.c" -o "$tmp/static" $(pkg-config --cflags divvy) \
     "$lib/libdivvy.a" $(sed -n 's/Libs.private: //p' "$pc") && tour static "$tmp/static" || bad=1
 cat >"$tmp/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)
 project(consumer LANGUAGES C)
 find_package(divvy REQUIRED)
 foreach(kind divvy divvy_static)
-    add_executable(with_\${kind} $1/tests/unit/tour.c)
+    add_executable(with_\${kind} $1/tests/api/tour.c)
     target_link_libraries(with_\${kind} PRIVATE divvy::\${kind} $flags)
 endforeach()
 END

@@ -8,6 +8,6 @@ same() { # header, the line behind its program, program
         sed -e 's|^//   ||' -e 's|^//$||' |
         sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' | diff - "$3" || bad=1
 }
-same "$1/include/divvy/divvy.h" 'Calls that can fail' "$1/tests/unit/tour.c"
+same "$1/include/divvy/divvy.h" 'Calls that can fail' "$1/tests/api/tour.c"
 same "$1/include/divvy/dist.h" 'Calls that all ranks' "$1/examples/array.c"
 exit $bad

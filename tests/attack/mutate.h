@@ -3,7 +3,7 @@
 // program is never changed, so that it stays clear what is to be computed.
 #ifndef DV_ATTACK_MUTATE_H
 #define DV_ATTACK_MUTATE_H
-#include "prop/gen.h"
+#include "harness/gen.h"
 
 enum {
     MUTATE_DIST = 1,   // section dist

@@ -1,5 +1,5 @@
 #include "subject.h"
-#include "prop/teams.h"
+#include "harness/teams.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // teams; and how a changed plan is judged.
 #ifndef DV_ATTACK_SUBJECT_H
 #define DV_ATTACK_SUBJECT_H
-#include "prop/case.h"
+#include "harness/case.h"
 #include "team/team.h"
 
 typedef struct subject {

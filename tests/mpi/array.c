@@ -1,7 +1,7 @@
-// Arrays over processes of MPI: what tests/unit/test_array.c does with threads,
-// with the same results. Prints their hash; alone, with threads first. Run by
-// array.sh under mpirun with any number of ranks.
-#include "unit/array_case.h"
+// Arrays over processes of MPI: what tests/unit/darray/array.c does with
+// threads, with the same results. Prints their hash; alone, with threads first.
+// Run by array.sh under mpirun with any number of ranks.
+#include "harness/array_case.h"
 #include <mpi.h>
 
 enum { TURNS = 2 };

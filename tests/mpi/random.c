@@ -4,8 +4,8 @@
 #include "random.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "prop/case.h"
-#include "prop/teams.h"
+#include "harness/case.h"
+#include "harness/teams.h"
 #include "team/team.h"
 #include "witness.h"
 #include <inttypes.h>

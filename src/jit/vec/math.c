@@ -7,7 +7,7 @@
 // comments give their largest error. Errors of the functions in units of the
 // last place, f32 over all bit patterns (sigmoid, silu and gelu: every 211th),
 // f64 over points by the ten million (those three: by the hundred thousand;
-// tests/unit/test_vec_math.c):
+// tests/unit/jit/vec_math.c):
 //
 //         exp   log   tanh  erf   sigmoid  silu  gelu
 //   f32   1.70  0.84  1.75  1.73  2.29     3.2   2.6 of x

@@ -1,0 +1,73 @@
+#!/bin/sh
+# divvy bench holds a program against the peak of what its largest op is
+# computed with, and names it. No time is judged.
+. "$(dirname "$0")/../common.inc"
+product() { # TYPE TYPE_OF_SUMS
+    printf 'input a: %s[64, 64]\ninput b: %s[64, 64]\n' "$1" "$1"
+    printf 'c[m,n]: %s = sum[k] a[m,k] * b[k,n]\noutput c\n' "$2"
+}
+timed() {
+    "$divvy" bench "$@" --threads 1 --runs 1 --seconds 0 2>.err || complain "bench $*"
+}
+# field NAME FILE: of the JSON.
+field() {
+    timed "$2" --json | sed -n "s/.*\"$1\": \"\\([a-z0-9]*\\)\".*/\\1/p" | head -n 1
+}
+for t in f32 f64 f16 bf16 i32; do
+    product $t $t >$t.dv
+done
+product i8 i32 >i8.dv
+# The op with the most work decides.
+printf 'input a: i8[8, 8]\ninput x: f64[64, 64]\ninput y: f64[64, 64]\n
+c[m,n]: i32 = sum[k] a[m,k] * a[k,n]\nz[i,j] = x[i,j] * y[i,j] + x[i,j]\noutput c, z\n' >two.dv
+
+# is TYPE PEAK FILE: what it reads, what it is held against.
+is() {
+    found="$(field dtype "$3") $(field peak_dtype "$3")"
+    [ "$found" = "$1 $2" ] || complain "$3: $found, not $1 $2"
+    timed "$3" >.out
+    grep -q ' peak of ' .out || return # no kernels for this machine
+    grep -q " % of the $2 peak of " .out || complain "$3: $(sed -n 3p .out)"
+    case $1 in
+    "$2") grep -q 'is widened' .out && complain "$3: nothing is widened" ;;
+    *) grep -q "($1 is widened)" .out || complain "$3: does not say that $1 is widened" ;;
+    esac
+}
+is f32 f32 f32.dv
+is f64 f64 f64.dv
+is i32 i32 i32.dv
+is f16 f32 f16.dv
+is f64 f64 two.dv
+printf 'input x: f32[4]\noutput x\n' >none.dv # not one op
+timed none.dv >.out
+# As the machine has it, and without its instructions for narrow types.
+if "$divvy" targets host | grep -q 'matrix *= yes' && [ -z "$DIVVY_CPU" ]; then
+    is bf16 bf16 bf16.dv
+    is i8 i8 i8.dv
+fi
+plain=neon
+[ "$(uname -m)" = x86_64 ] && plain=avx2
+export DIVVY_CPU=$plain # its best, if it has no such
+is bf16 f32 bf16.dv
+is i8 i32 i8.dv
+# A line a group, with all ops.
+timed two.dv --ops >.out
+grep -q '^  group .* ops$' .out || complain 'bench --ops has no table'
+for op in c z; do
+    grep -q "^ .*[0-9] %.* $op\$" .out || complain "bench --ops: where is $op?"
+done
+timed two.dv --ops --json >.out
+grep -q '"groups": \[' .out && grep -q '"end_op": 2, "seconds": ' .out || complain 'bench --ops --json'
+# A plan for a team is timed as a team: its messages are those of run.
+printf 'input u: f64[30, 20]\nrepeat 4 {\nu[i,j] <- u[i-1,j] + u[i+1,j] + u[i,j] for i in 1..29, j in 0..20\n}\noutput u\n' >heat.dv
+"$divvy" run heat.dv --team 3 >.out || complain 'run --team'
+moved=$(sed -n 's/.*a team of 3: //p' .out)
+timed heat.dv --team 3 >.out
+grep -q 'executor team, 3 ranks, ' .out || complain 'bench --team: no ranks'
+grep -q '^  compute .* s on rank [012], ' .out || complain 'bench --team: no time of computing'
+grep -q "^  exchange .* s on rank [012], .*; $moved\$" .out || complain "bench --team: not $moved"
+timed heat.dv --team 3 --json >.out
+[ "$(grep -c '"exchange_s": .* "threads": 1}' .out)" = 3 ] || complain 'bench --team --json: not three ranks'
+expect 2 'times one process' "$divvy" bench heat.dv --team 3 --ops
+expect 2 'spyre is simulated' "$divvy" bench f16.dv -t spyre --ops
+finish

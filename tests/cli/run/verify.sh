@@ -1,0 +1,77 @@
+#!/bin/sh
+# What --verify says: it never says ok where there is nothing to hold a result
+# against, and machines that take denormal numbers for 0 are right.
+. "$(dirname "$0")/../common.inc"
+
+cat >un.dv <<'EOF'
+input x: f32[4]
+y[i] = 1 / (exp(x[i]) - exp(x[i]))
+output y
+EOF
+expect 4 'undecided: for more than half' "$divvy" run un.dv --verify
+has 'undecided, 4 elements undecided' 'its values reach'
+expect 4 'undecided: for more than half' "$divvy" run un.dv --verify --json
+has '"ok": false, .*"unknown": 4'
+
+# One of two outputs is known: that is not enough.
+sed 's/output y/z[i] = x[i] + 1\noutput y, z/' un.dv >two.dv
+expect 4 'undecided: for more than half' "$divvy" run two.dv --verify
+has 'verify: undecided, z is .* 4 elements undecided'
+
+cat >small.dv <<'EOF'
+input a: bf16[16, 16]
+input b: bf16[16, 16]
+y[i,j] = sum[k] a[i,k] * b[k,j]
+z[i,j]: f32 = sum[k] a[i,k] * b[k,j]
+output y, z
+EOF
+for range in 1e-39..2e-39 1.2e-38..2e-38; do
+    expect 0 '' "$divvy" run small.dv --verify --random=$range
+    has 'verify: ok'
+done
+# A machine that has no denormals may have 0 here, or not: no result is wrong.
+expect 4 'undecided: for more than half' "$divvy" run small.dv --verify --random=1e-20..2e-20
+
+# What is known of the program as written does not make the run's known.
+cat >lowered.dv <<'EOF'
+input x: f32[64]
+y[i] = 1 / (1e9*exp(x[i]) + 1 - 1e9*exp(x[i])) + max[k] x[k]
+output y
+EOF
+expect 4 'undecided: for more than half' "$divvy" run lowered.dv --verify
+
+# Sums of i8 are exact: what is compared with them is.
+cat >whole.dv <<'EOF'
+input a: i8[16, 64]
+input b: i8[64, 16]
+input s: f32[16]
+y[i,j] = select((sum[k] a[i,k] * b[k,j]) > 0, s[j], 1000.0)
+output y
+EOF
+expect 0 '' "$divvy" run whole.dv --verify
+has 'verify: ok, y is 0 off the oracle, 0 allowed'
+
+# Kernels that differ in strides share what they can, and no more.
+cat >steps.dv <<'EOF'
+input x: f32[600]
+input y: f32[3000]
+a[i,j] = max[k] x[2*i+2*j+k] * y[i+1001*k] for i in 0..100, j in 0..8, k in 0..2
+b[i,j] = max[k] x[3*i+2*j+k] * y[i+1001*k] for i in 0..100, j in 0..8, k in 0..2
+c[i,j] = max[k] x[5*i+2*j+k] * y[i+1001*k] for i in 0..100, j in 0..8, k in 0..2
+d[i,j] = max[k] x[2*i+2*j+k] * y[i+1001*k] for i in 0..100, j in 0..8, k in 0..2
+output a, b, c, d
+EOF
+for n in 1 2; do
+    expect 0 '' "$divvy" run steps.dv --verify --threads $n
+    has 'verify: ok'
+done
+
+# Long expressions of a sum are run in one way, by threads and by a team.
+long='sum[k] a[i,k] * b[k,j]'
+for i in $(seq 95); do long="erf($long*1.1+s[j])"; done
+printf 'input a: f32[17, 130]\ninput b: f32[130, 16]\ninput s: f32[16]\ny[i,j] = %s\noutput y\n' "$long" >long.dv
+expect 0 '' "$divvy" run long.dv
+hash=$(sed -n 's/.*hash //p' .out)
+expect 0 '' "$divvy" run long.dv --team 2
+has "hash $hash"
+finish

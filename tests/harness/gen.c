@@ -1,0 +1,943 @@
+#include "harness/gen.h"
+#include "base/dtype.h"
+#include "base/text.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_TENSORS = 40,
+    MAX_VARS = 30,
+    MAX_POINTS = 1500, // of one statement, all reducers inside one another
+    MAX_ELEMS = 300,   // of one tensor
+};
+enum { WEAK_FLOAT = -1, WEAK_INT = -2 };
+static const double float_limit = 100;
+
+typedef struct tensor {
+    const char *name;
+    dv_dtype dtype;
+    int n_dims;
+    int64_t shape[4];
+    double bound;  // no value is larger
+    int64_t limit; // above 0: the values are indices 0..limit
+    int fixed;     // nothing updates it
+    int written;
+} tensor;
+
+typedef struct var {
+    const char *name;
+    int64_t begin, end;
+    int in_scope;
+    int plain; // stands alone in an index that has just its range
+    int need;  // has a place that says otherwise: wants a `for`
+} var;
+
+typedef struct value {
+    const char *text;
+    int type, prec;
+    double bound;
+} value;
+
+typedef struct gen {
+    rng r;
+    gen_mode mode;
+    dv_arena arena;
+    dv_text out;
+    tensor tensors[MAX_TENSORS];
+    int n_tensors;
+    int64_t extents[4];
+    const char *params[4]; // names, or NULL: params[i] is extents[i]
+    const char *scale;     // a float param, or NULL
+    double scale_value;
+    // The statement at hand.
+    var vars[MAX_VARS];
+    int n_vars;
+    int64_t points;
+    int own; // the tensor it updates, or -1
+    int indent, dead;
+} gen;
+
+// -- Chance ------------------------------------------------------------------
+
+uint64_t rng_next(rng *r)
+{
+    uint64_t x = r->state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+int64_t rng_below(rng *r, int64_t n)
+{
+    return (int64_t)(rng_next(r) % (uint64_t)n);
+}
+
+int rng_percent(rng *r, int percent)
+{
+    return rng_below(r, 100) < percent;
+}
+
+static int below(gen *g, int64_t n)
+{
+    return (int)rng_below(&g->r, n);
+}
+
+static int percent(gen *g, int p)
+{
+    return rng_percent(&g->r, p);
+}
+
+// -- Text --------------------------------------------------------------------
+
+__attribute__((format(printf, 2, 3))) static const char *
+fmt(gen *g, const char *form, ...)
+{
+    va_list ap, again;
+    va_start(ap, form);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, form, ap);
+    char *s = DV_NEW(&g->arena, char, n + 1);
+    if (!s)
+        abort();
+    vsnprintf(s, (size_t)n + 1, form, again);
+    va_end(again);
+    va_end(ap);
+    return s;
+}
+
+// A line of the program, now and then with something that means nothing.
+static void line(gen *g, const char *text)
+{
+    if (percent(g, 4))
+        dv_put(&g->out, "# a line of its own: x[i] = {\n");
+    dv_put(&g->out, "%*s%s%s\n", g->indent, "", text,
+           percent(g, 4) ? "   # and a comment" : "");
+    if (percent(g, 5))
+        dv_put(&g->out, "\n");
+}
+
+// An operand that binds at least as tightly as `prec`.
+static const char *operand(gen *g, value v, int prec)
+{
+    if (v.prec < prec || percent(g, 8))
+        return fmt(g, "(%s)", v.text);
+    return v.text;
+}
+
+// -- Types -------------------------------------------------------------------
+
+static int is_real(int type)
+{
+    return type == WEAK_FLOAT || (type >= 0 && dv_is_float((dv_dtype)type));
+}
+
+// The rules of the language, said once more.
+static int join(int a, int b)
+{
+    if (a < 0 && b < 0)
+        return a > b ? a : b;
+    if (a < 0 || b < 0) {
+        int strong = a < 0 ? b : a, weak = a < 0 ? a : b;
+        return weak == WEAK_FLOAT && !is_real(strong) ? (int)DV_F32 : strong;
+    }
+    if (is_real(a) != is_real(b))
+        return is_real(a) ? a : b;
+    int na = dv_dtype_get((dv_dtype)a)->size_bytes;
+    int nb = dv_dtype_get((dv_dtype)b)->size_bytes;
+    if (na == nb && a != b)
+        return DV_F32;
+    return na >= nb ? a : b;
+}
+
+static double limit_of(int type)
+{
+    return is_real(type)    ? float_limit
+           : type == DV_I8  ? 127
+           : type == DV_I32 ? 1e6
+                            : 1e9;
+}
+
+static dv_dtype some_type(gen *g, int real)
+{
+    static const dv_dtype reals[] = {DV_F64, DV_F32, DV_F32, DV_F16, DV_BF16};
+    static const dv_dtype wholes[] = {DV_I64, DV_I32, DV_I32, DV_I8};
+    return real ? reals[below(g, 5)] : wholes[below(g, 4)];
+}
+
+// -- Names -------------------------------------------------------------------
+
+static int tensor_of(const gen *g, const char *name)
+{
+    for (int i = 0; i < g->n_tensors; i++)
+        if (strcmp(g->tensors[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+// Words of the language are good names too; y_1 is what lowering would take.
+static const char *tensor_name(gen *g)
+{
+    static const char *const names[] = {
+        "x",   "y",   "z",      "u",     "w",    "a",   "b",
+        "i",   "k",   "N",      "M",     "y_1",  "y_2", "x_1",
+        "for", "in",  "if",     "input", "temp", "exp", "select",
+        "f32", "inf", "repeat", "S",     "t",    "acc", "x_1_1"};
+    const char *name = names[below(g, (int64_t)(sizeof names / sizeof *names))];
+    while (tensor_of(g, name) >= 0)
+        name = fmt(g, "%s_%d", name, 1 + below(g, 3));
+    return name;
+}
+
+static int in_scope(const gen *g, const char *name)
+{
+    for (int v = 0; v < g->n_vars; v++)
+        if (g->vars[v].in_scope && strcmp(g->vars[v].name, name) == 0)
+            return v;
+    return -1;
+}
+
+// Bind a new variable over begin..end. A name that another reducer of the
+// statement has used keeps its range, as one `for` must serve both.
+static int bind(gen *g, int64_t begin, int64_t end)
+{
+    static const char *const names[] = {"i", "j", "k", "l", "m",   "n",
+                                        "p", "q", "N", "x", "for", "in",
+                                        "M", "y", "S", "z", "sum", "exp"};
+    const char *name;
+    int try = 0;
+    do
+        name = names[below(g, try++ < 8 ? 8 : 18)];
+    while (in_scope(g, name) >= 0 && try < 200);
+    if (in_scope(g, name) >= 0)
+        name = fmt(g, "v%d", g->n_vars);
+    var v = {.name = name, .begin = begin, .end = end, .in_scope = 1};
+    for (int i = 0; i < g->n_vars; i++) {
+        if (strcmp(g->vars[i].name, name) == 0) {
+            v.begin = g->vars[i].begin;
+            v.end = g->vars[i].end;
+        }
+    }
+    if (g->n_vars == MAX_VARS)
+        abort();
+    g->vars[g->n_vars] = v;
+    return g->n_vars++;
+}
+
+// -- Indices -----------------------------------------------------------------
+
+static const char *access_text(gen *g, int t, int direct);
+
+static int some_var(gen *g)
+{
+    int at = g->n_vars ? below(g, g->n_vars) : 0;
+    for (int i = 0; i < g->n_vars; i++)
+        if (g->vars[(at + i) % g->n_vars].in_scope)
+            return (at + i) % g->n_vars;
+    return -1;
+}
+
+static const char *affine(gen *g, const char *name, int64_t c, int64_t base)
+{
+    if (c == 1 && base == 0)
+        return fmt(g, "%s + 0", name);
+    const char *part = c == 1           ? name
+                       : c == -1        ? fmt(g, "-%s", name)
+                       : percent(g, 50) ? fmt(g, "%" PRId64 "*%s", c, name)
+                                        : fmt(g, "%s*%" PRId64, name, c);
+    if (base < 0)
+        return fmt(g, "%s - %" PRId64, part, -base);
+    if (c < 0)
+        return fmt(g, "%" PRId64 " - %" PRId64 " * %s", base, -c, name);
+    return base ? fmt(g, "%s+%" PRId64, part, base) : part;
+}
+
+// c * v + base inside 0..extent, or NULL.
+static const char *strided(gen *g, int64_t extent)
+{
+    static const int64_t coefs[] = {1, 1, -1, -1, 2, -2, 3};
+    int v = some_var(g);
+    if (v < 0)
+        return NULL;
+    int64_t c = coefs[below(g, 7)], n = g->vars[v].end - g->vars[v].begin;
+    int64_t span = (c < 0 ? -c : c) * (n - 1);
+    if (span >= extent)
+        return NULL;
+    int64_t least = c > 0 ? c * g->vars[v].begin : c * (g->vars[v].end - 1);
+    return affine(g, g->vars[v].name, c,
+                  rng_below(&g->r, extent - span) - least);
+}
+
+static const char *two_vars(gen *g, int64_t extent)
+{
+    int v = some_var(g), w = some_var(g);
+    if (v < 0 || v == w || g->vars[v].begin || g->vars[w].begin)
+        return NULL;
+    int64_t c = 1 + below(g, 2);
+    int64_t span = c * (g->vars[v].end - 1) + g->vars[w].end - 1;
+    if (span >= extent)
+        return NULL;
+    return fmt(g, "%" PRId64 "*%s+%s+%" PRId64, c, g->vars[v].name,
+               g->vars[w].name, rng_below(&g->r, extent - span));
+}
+
+static const char *indirect(gen *g, int64_t extent)
+{
+    int at = below(g, g->n_tensors);
+    for (int i = 0; i < g->n_tensors; i++) {
+        int t = (at + i) % g->n_tensors;
+        if (g->tensors[t].limit && g->tensors[t].limit <= extent)
+            return access_text(g, t, 1);
+    }
+    return NULL;
+}
+
+static const char *plain(gen *g, int64_t extent)
+{
+    int at = g->n_vars ? below(g, g->n_vars) : 0;
+    for (int i = 0; i < g->n_vars; i++) {
+        var *v = &g->vars[(at + i) % g->n_vars];
+        if (!v->in_scope || v->begin != 0 || v->end != extent)
+            continue;
+        v->plain = 1;
+        return v->name;
+    }
+    return NULL;
+}
+
+static const char *narrow(gen *g, int64_t extent)
+{
+    int v = some_var(g);
+    if (v < 0 || g->vars[v].begin < 0 || g->vars[v].end > extent)
+        return NULL;
+    g->vars[v].need = 1;
+    return g->vars[v].name;
+}
+
+static const char *index_text(gen *g, int64_t extent, int direct)
+{
+    const char *s = NULL;
+    for (int try = 0; try < 4 && !s; try++) {
+        int kind = below(g, 20);
+        s = kind < 12              ? plain(g, extent)
+            : kind < 14            ? narrow(g, extent)
+            : kind < 17            ? strided(g, extent)
+            : kind < 18            ? two_vars(g, extent)
+            : kind < 19 && !direct ? indirect(g, extent)
+                                   : NULL;
+    }
+    return s ? s : fmt(g, "%" PRId64, rng_below(&g->r, extent));
+}
+
+static const char *access_text(gen *g, int t, int direct)
+{
+    const char *s = fmt(g, "%s[", g->tensors[t].name);
+    for (int d = 0; d < g->tensors[t].n_dims; d++)
+        s = fmt(g, "%s%s%s", s, d ? "," : "",
+                index_text(g, g->tensors[t].shape[d], direct));
+    return fmt(g, "%s]", s);
+}
+
+// -- Leaves ------------------------------------------------------------------
+
+static value constant(gen *g, int real)
+{
+    static const char *const reals[] = {"0.5", "0.25", "1.0",   "2.5", "1e-1",
+                                        "0.0", "3.0",  "0.125", "7e-2"};
+    if (real && g->scale && percent(g, 25) && in_scope(g, g->scale) < 0)
+        return (value){g->scale, WEAK_FLOAT, 5, g->scale_value};
+    int i = below(g, 4);
+    if (!real && g->params[i] && percent(g, 30) &&
+        in_scope(g, g->params[i]) < 0)
+        return (value){g->params[i], WEAK_INT, 5, (double)g->extents[i]};
+    if (real)
+        return (value){reals[below(g, 9)], WEAK_FLOAT, 5, 3};
+    int c = below(g, 9) - 4;
+    return (value){fmt(g, "%d", c), WEAK_INT, c < 0 ? 4 : 5, 4};
+}
+
+// A read of some tensor of the class; a constant when there is none.
+// `exact`: of one whose values no rounding can have touched.
+static value leaf(gen *g, int real, int exact)
+{
+    int at = below(g, g->n_tensors);
+    if (g->own >= 0 && percent(g, 30))
+        at = g->own;
+    for (int i = 0; i < g->n_tensors && !percent(g, 6); i++) {
+        int t = (at + i) % g->n_tensors;
+        const tensor *x = &g->tensors[t];
+        if (dv_is_float(x->dtype) != real || (exact && real && !x->fixed))
+            continue;
+        return (value){access_text(g, t, 0), (int)x->dtype, 5, x->bound};
+    }
+    return constant(g, real);
+}
+
+static value any(gen *g, int real, int depth);
+
+static value compare(gen *g, int depth, int reals)
+{
+    static const char *const ops[] = {"<", "<=", ">", ">=", "==", "!="};
+    value a, b;
+    if (g->mode == GEN_INTEGERS) {
+        a = any(g, 0, depth - 1);
+        b = any(g, 0, depth - 1);
+    } else {
+        int real = reals && percent(g, 75);
+        a = leaf(g, real, 1);
+        b = percent(g, 50) ? constant(g, real) : leaf(g, real, 1);
+    }
+    return (value){fmt(g, "%s %s %s", operand(g, a, 2), ops[below(g, 6)],
+                       operand(g, b, 2)),
+                   join(a.type, b.type), 1, 1};
+}
+
+// -- Both classes ------------------------------------------------------------
+
+static value call2(gen *g, const char *fn, value a, value b)
+{
+    return (value){fmt(g, "%s(%s, %s)", fn, a.text, b.text),
+                   join(a.type, b.type), 5,
+                   a.bound > b.bound ? a.bound : b.bound};
+}
+
+static value infix(gen *g, char op, value a, value b)
+{
+    int prec = op == '*' ? 3 : 2;
+    int type = join(a.type, b.type);
+    double bound = op == '*' ? a.bound * b.bound : a.bound + b.bound;
+    if (bound > limit_of(type))
+        return call2(g, percent(g, 50) ? "min" : "max", a, b);
+    return (value){
+        fmt(g, "%s %c %s", operand(g, a, prec), op, operand(g, b, prec + 1)),
+        type, prec, bound};
+}
+
+// Keep a value below a bound.
+static value tamed(gen *g, value v, double bound)
+{
+    if (v.bound <= bound)
+        return v;
+    if (is_real(v.type))
+        return (value){fmt(g, "tanh(%s)", v.text), v.type, 5, 1};
+    v.text = fmt(g, "max(min(%s, %.0f), -%.0f)", v.text, bound, bound);
+    v.bound = bound;
+    v.prec = 5;
+    return v;
+}
+
+// New variables for a reducer; how many points they have together, or 0 when
+// the statement would get too large. *first is the first one.
+static int64_t reduced_vars(gen *g, int *first)
+{
+    int n = 1 + percent(g, 25);
+    int64_t points = 1;
+    *first = g->n_vars;
+    if (g->n_vars + n > MAX_VARS - 4)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        int64_t end = g->extents[below(g, 4)];
+        int64_t begin = end > 2 && percent(g, 15) ? 1 : 0;
+        int v = bind(g, begin, end);
+        points *= g->vars[v].end - g->vars[v].begin;
+    }
+    if (g->points * points <= MAX_POINTS)
+        return points;
+    for (int v = *first; v < g->n_vars; v++)
+        g->vars[v].in_scope = 0;
+    g->n_vars = *first;
+    return 0;
+}
+
+static value reduce(gen *g, int real, int depth)
+{
+    static const char *const reals[] = {"sum", "sum",  "max",
+                                        "min", "mean", "prod"};
+    int first;
+    int64_t points = reduced_vars(g, &first);
+    if (!points)
+        return leaf(g, real, 0);
+    const char *name = reals[below(g, real ? 6 : 4)];
+    g->points *= points;
+    value v;
+    if (name[0] == 's' && percent(g, 50))
+        v = infix(g, '*', leaf(g, real, 0), leaf(g, real, 0));
+    else
+        v = any(g, real, depth - 1);
+    g->points /= points;
+    if (strcmp(name, "prod") == 0) {
+        v.text = fmt(g, "(1.0 + 0.125 * tanh(%s))", v.text);
+        v.prec = 5;
+    }
+    // A reducer of constants alone takes the type of nothing; give it one.
+    if (v.type < 0)
+        v = infix(g, '+', v, leaf(g, real, 0));
+    const char *list = g->vars[first].name;
+    for (int i = first + 1; i < g->n_vars; i++)
+        if (g->vars[i].in_scope)
+            list = fmt(g, "%s,%s", list, g->vars[i].name);
+    value out = {fmt(g, "%s[%s] %s", name, list, operand(g, v, 3)), v.type, 1,
+                 v.bound};
+    if (name[0] == 's') {
+        out.bound *= (double)points;
+        out.type = v.type == DV_I8 ? (int)DV_I32 : v.type;
+    } else if (name[0] == 'p') {
+        out.bound = 100;
+    }
+    for (int i = first; i < g->n_vars; i++)
+        g->vars[i].in_scope = 0;
+    out.text = fmt(g, "(%s)", out.text);
+    out.prec = 5;
+    return tamed(g, out, limit_of(out.type));
+}
+
+// -- Floats ------------------------------------------------------------------
+
+// One function of one argument, guarded so that it stays tame.
+static value real_call(gen *g, value a)
+{
+    static const struct {
+        const char *form;
+        double bound; // 0: that of the argument
+    } calls[] = {{"exp(min(%s, 1.0))", 3},
+                 {"exp(tanh(%s))", 3},
+                 {"log(abs(%s) + 1.0)", 0},
+                 {"sqrt(abs(%s) + 0.25)", 0},
+                 {"rsqrt(abs(%s) + 0.5)", 2},
+                 {"tanh(%s)", 1},
+                 {"erf(%s)", 1},
+                 {"sigmoid(%s)", 1},
+                 {"silu(%s)", 0},
+                 {"gelu(%s)", 0},
+                 {"relu(%s)", 0},
+                 {"abs(%s)", 0},
+                 {"min(%s, inf)", 0},
+                 {"max(-inf, %s)", 0},
+                 {"exp(max(min(%s, 1.0), -inf))", 3}};
+    int i = below(g, 15);
+    const char *form = calls[i].form, *hole = strstr(form, "%s");
+    // The hole of a call is filled by hand: the form is no literal.
+    value out = {fmt(g, "%.*s%s%s", (int)(hole - form), form, a.text, hole + 2),
+                 a.type == WEAK_INT ? WEAK_FLOAT : a.type, 5,
+                 calls[i].bound > 0 ? calls[i].bound : a.bound + 1};
+    return tamed(g, out, float_limit);
+}
+
+static value real(gen *g, int depth)
+{
+    value a, b, c;
+    int kind = below(g, 16);
+    if (depth <= 0 || kind < 2)
+        return percent(g, 85) ? leaf(g, 1, 0) : constant(g, 1);
+    if (kind < 5)
+        return reduce(g, 1, depth);
+    a = real(g, depth - 1);
+    if (kind < 8)
+        return real_call(g, a);
+    if (kind == 8)
+        return infix(g, '+', a, infix(g, '*', leaf(g, 0, 0), constant(g, 1)));
+    if (kind == 9)
+        return (value){fmt(g, "-%s", operand(g, a, 4)), a.type, 4, a.bound};
+    if (kind == 12) {
+        c = compare(g, depth, 1);
+        c.text = fmt(g, "(%s)", c.text);
+        c.prec = 5;
+        return infix(g, '*', c, a);
+    }
+    b = real(g, depth - 1);
+    if (kind == 10)
+        return (value){fmt(g, "%s / (abs(%s) + 1.0)", operand(g, a, 3), b.text),
+                       join(a.type, b.type), 3, a.bound};
+    if (kind == 11) {
+        c = compare(g, depth, 1);
+        value out = call2(g, "select", a, b);
+        out.text = fmt(g, "select(%s, %s, %s)", c.text, a.text, b.text);
+        return out;
+    }
+    if (kind == 13)
+        return call2(g, percent(g, 50) ? "min" : "max", a, b);
+    return infix(g, "+-*"[below(g, 3)], a, b);
+}
+
+// -- Integers ----------------------------------------------------------------
+
+static value whole(gen *g, int depth)
+{
+    value a, b, c;
+    int kind = below(g, 14);
+    if (depth <= 0 || kind < 2)
+        return percent(g, 85) ? leaf(g, 0, 0) : constant(g, 0);
+    if (kind < 4)
+        return reduce(g, 0, depth);
+    if (kind == 4) {
+        c = compare(g, depth, 0);
+        c.text = fmt(g, "(%s)", c.text);
+        c.prec = 5;
+        return c;
+    }
+    a = whole(g, depth - 1);
+    if (kind == 5)
+        return (value){fmt(g, "-%s", operand(g, a, 4)), a.type, 4, a.bound};
+    if (kind < 8)
+        return (value){fmt(g, "%s(%s)", kind == 6 ? "abs" : "relu", a.text),
+                       a.type, 5, a.bound};
+    b = whole(g, depth - 1);
+    if (kind == 8) {
+        c = compare(g, depth, 1);
+        value out = call2(g, "select", a, b);
+        out.text = fmt(g, "select(%s, %s, %s)", c.text, a.text, b.text);
+        return out;
+    }
+    if (kind == 9)
+        return call2(g, percent(g, 50) ? "min" : "max", a, b);
+    return infix(g, "+-*"[below(g, 3)], a, b);
+}
+
+static value any(gen *g, int want_real, int depth)
+{
+    return want_real ? real(g, depth) : whole(g, depth);
+}
+
+// -- Declarations ------------------------------------------------------------
+
+static const char *extent_text(gen *g, int64_t n)
+{
+    for (int i = 0; i < 4; i++)
+        if (g->params[i] && g->extents[i] == n && percent(g, 50))
+            return g->params[i];
+    for (int i = 0; i < 4; i++)
+        if (g->params[i] && percent(g, 10))
+            return fmt(g, "%s %c %" PRId64, g->params[i],
+                       g->extents[i] > n ? '-' : '+',
+                       g->extents[i] > n ? g->extents[i] - n
+                                         : n - g->extents[i]);
+    return fmt(g, "%" PRId64, n);
+}
+
+static const char *type_text(gen *g, const tensor *t)
+{
+    const char *s = dv_dtype_get(t->dtype)->name;
+    if (t->n_dims == 0 && percent(g, 50))
+        return s;
+    s = fmt(g, "%s[", s);
+    for (int d = 0; d < t->n_dims; d++)
+        s = fmt(g, "%s%s%s", s, d ? ", " : "", extent_text(g, t->shape[d]));
+    return fmt(g, "%s]", s);
+}
+
+static int add_tensor(gen *g, tensor t)
+{
+    if (g->n_tensors == MAX_TENSORS)
+        abort();
+    g->tensors[g->n_tensors] = t;
+    return g->n_tensors++;
+}
+
+static void some_shape(gen *g, tensor *t, int most)
+{
+    int64_t n = 1;
+    t->n_dims = below(g, most + 1);
+    for (int d = 0; d < t->n_dims; d++) {
+        t->shape[d] = g->extents[below(g, 4)];
+        if (n * t->shape[d] > MAX_ELEMS)
+            t->shape[d] = 1;
+        n *= t->shape[d];
+    }
+}
+
+static void input(gen *g, int index)
+{
+    tensor t = {.name = tensor_name(g), .bound = 1, .fixed = percent(g, 50)};
+    t.dtype = some_type(g, !index && g->mode == GEN_FLOATS && percent(g, 75));
+    some_shape(g, &t, index ? 1 : 4);
+    if (!dv_is_float(t.dtype))
+        t.bound = 9;
+    if (index) {
+        t.limit = g->extents[below(g, 4)];
+        t.fixed = 1;
+    }
+    const char *note = "";
+    if (percent(g, 12))
+        note = " @ replicate";
+    else if (t.n_dims && percent(g, 15))
+        note = fmt(g, " @ split(%d)", below(g, t.n_dims));
+    else if (t.n_dims > 1 && percent(g, 10))
+        note = " @ split(1, 0)";
+    line(g, fmt(g, "input %s: %s%s", t.name, type_text(g, &t), note));
+    add_tensor(g, t);
+}
+
+// Four extents, some of them params, and perhaps a float param.
+static void params(gen *g)
+{
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 5, 7};
+    static const char *const names[] = {"N", "M", "k", "S", "x", "for", "T"};
+    for (int i = 0; i < 4; i++) {
+        g->extents[i] = sizes[below(g, 13)];
+        const char *name = names[below(g, 7)];
+        for (int k = 0; k < i; k++)
+            if (g->params[k] && strcmp(g->params[k], name) == 0)
+                name = NULL, k = i;
+        if (!name || percent(g, 40))
+            continue;
+        line(g, fmt(g, "param %s = %s", name, extent_text(g, g->extents[i])));
+        g->params[i] = name;
+    }
+    if (percent(g, 40)) {
+        g->scale = "scale";
+        g->scale_value = 0.75;
+        line(g, "param scale = 1.5 / 2");
+    }
+}
+
+// -- Statements --------------------------------------------------------------
+
+static void start(gen *g)
+{
+    g->n_vars = 0;
+    g->points = 1;
+    g->own = -1;
+}
+
+// Every variable has a range: its own place, or a `for`.
+static const char *ranges(gen *g)
+{
+    const char *s = "";
+    for (int v = 0; v < g->n_vars; v++) {
+        const var *x = &g->vars[v];
+        int need = 0, seen = 0;
+        for (int w = 0; w < g->n_vars; w++) {
+            if (strcmp(g->vars[w].name, x->name) != 0)
+                continue;
+            need |= g->vars[w].need || !g->vars[w].plain;
+            seen |= w < v;
+        }
+        if (seen || (!need && !percent(g, 12)))
+            continue;
+        s = fmt(g, "%s%s%s in %" PRId64 "..%s", s, s[0] ? ", " : "  for ",
+                x->name, x->begin, extent_text(g, x->end));
+    }
+    return s;
+}
+
+static const char *prefix(gen *g)
+{
+    return percent(g, 8) ? "extern " : "";
+}
+
+// The type of a definition: what the language would say, or one spelt out.
+static const char *spelt_type(gen *g, value v, dv_dtype *out)
+{
+    int real_value = is_real(v.type);
+    if (v.type >= 0 && percent(g, 65)) {
+        *out = (dv_dtype)v.type;
+        return "";
+    }
+    *out =
+        some_type(g, real_value || (g->mode == GEN_FLOATS && percent(g, 25)));
+    if (v.bound > limit_of((int)*out))
+        *out = dv_is_float(*out) ? DV_F64 : DV_I64;
+    return fmt(g, ": %s", dv_dtype_get(*out)->name);
+}
+
+static void define(gen *g)
+{
+    tensor t = {.name = tensor_name(g), .written = 1};
+    start(g);
+    some_shape(g, &t, 4);
+    const char *left = fmt(g, "%s[", t.name);
+    for (int d = 0; d < t.n_dims; d++) {
+        int v = bind(g, 0, t.shape[d]);
+        g->points *= t.shape[d];
+        left = fmt(g, "%s%s%s", left, d ? "," : "", g->vars[v].name);
+    }
+    int want_real = g->mode == GEN_FLOATS && percent(g, 80);
+    value v = any(g, want_real, 1 + below(g, 3));
+    t.bound = v.bound < 1 ? 1 : v.bound;
+    const char *type = spelt_type(g, v, &t.dtype);
+    line(g, fmt(g, "%s%s]%s = %s%s", prefix(g), left, type, v.text, ranges(g)));
+    add_tensor(g, t);
+}
+
+// temp b: T[c*n], defined whole through an index that the language cannot
+// turn around.
+static void define_temp(gen *g)
+{
+    int64_t n = g->extents[below(g, 4)], c = 2 + below(g, 2);
+    tensor t = {.name = tensor_name(g), .written = 1};
+    int want_real = g->mode == GEN_FLOATS && percent(g, 80);
+    int back = percent(g, 30), wide = percent(g, 40);
+    int64_t m = g->extents[below(g, 4)];
+    t.dtype = some_type(g, want_real);
+    if (wide)
+        t.shape[t.n_dims++] = m;
+    t.shape[t.n_dims++] = back ? n : c * n;
+    line(g, fmt(g, "temp %s: %s", t.name, type_text(g, &t)));
+    start(g);
+    const char *row = "";
+    if (wide) {
+        int v = bind(g, 0, m);
+        row = fmt(g, "%s,", g->vars[v].name);
+        g->vars[v].need = 1;
+        g->points *= m;
+    }
+    int q = bind(g, 0, n), r = back ? q : bind(g, 0, c);
+    g->vars[q].need = g->vars[r].need = 1;
+    g->points *= back ? n : c * n;
+    const char *qn = g->vars[q].name, *rn = g->vars[r].name;
+    const char *at = back ? fmt(g, "%" PRId64 "-%s", n - 1, qn)
+                     : percent(g, 50)
+                         ? fmt(g, "%" PRId64 "*%s+%s", c, qn, rn)
+                         : fmt(g, "%s + %" PRId64 "*%s", qn, n, rn);
+    value v = any(g, want_real, 1 + below(g, 2));
+    v = tamed(g, v, limit_of((int)t.dtype));
+    t.bound = v.bound < 1 ? 1 : v.bound;
+    line(g, fmt(g, "%s[%s%s] = %s%s", t.name, row, at, v.text, ranges(g)));
+    add_tensor(g, t);
+}
+
+// One index of the left side of an update: a new variable in most cases.
+static const char *left_index(gen *g, int64_t extent)
+{
+    int kind = below(g, 12);
+    // Only a lone index is safe: two that are equal would race.
+    const char *s = kind == 0 && !g->n_vars ? indirect(g, extent) : NULL;
+    if (s)
+        return s;
+    if (kind == 1)
+        return fmt(g, "%" PRId64, rng_below(&g->r, extent));
+    if (kind < 8 || extent < 3) {
+        int v = bind(g, 0, extent);
+        g->points *= extent;
+        g->vars[v].plain = 1;
+        return g->vars[v].name;
+    }
+    int64_t c = extent > 3 && kind > 9 ? 2 : 1;
+    int64_t base = below(g, 2), end = (extent - 1 - base) / c;
+    int64_t begin = end > 2 ? 1 : 0;
+    end = end < 1 ? 1 : end;
+    int v = bind(g, begin, end);
+    g->points *= end - begin;
+    g->vars[v].need = 1;
+    if (c == 1 && base == 0)
+        return g->vars[v].name;
+    return affine(g, g->vars[v].name, c, base);
+}
+
+static void update(gen *g)
+{
+    int t = below(g, g->n_tensors);
+    for (int i = 0; i < g->n_tensors && g->tensors[t].fixed; i++)
+        t = (t + 1) % g->n_tensors;
+    tensor *x = &g->tensors[t];
+    if (x->fixed)
+        return;
+    start(g);
+    const char *left = fmt(g, "%s[", x->name);
+    for (int d = 0; d < x->n_dims; d++)
+        left = fmt(g, "%s%s%s", left, d ? "," : "", left_index(g, x->shape[d]));
+    g->own = t;
+    value v = any(g, dv_is_float(x->dtype), 1 + below(g, 3));
+    v = tamed(g, v, x->bound < 1 ? 1 : x->bound);
+    line(g, fmt(g, "%s%s] <- %s%s", prefix(g), left, v.text, ranges(g)));
+    x->written = 1;
+}
+
+static void repeat(gen *g, int depth)
+{
+    int times = below(g, 4), n = 1 + below(g, 3);
+    int was_dead = g->dead;
+    int free_ones = 0;
+    for (int i = 0; i < g->n_tensors; i++)
+        free_ones += !g->tensors[i].fixed;
+    if (!free_ones)
+        return;
+    line(g, fmt(g, "repeat %d {", times));
+    g->dead |= times == 0;
+    g->indent += 4;
+    update(g);
+    for (int i = 1; i < n; i++) {
+        if (depth < 2 && percent(g, 25))
+            repeat(g, depth + 1);
+        else if (!g->dead && percent(g, 25))
+            define(g);
+        else
+            update(g);
+    }
+    g->indent -= 4;
+    g->dead = was_dead;
+    line(g, "}");
+}
+
+static void outputs(gen *g)
+{
+    int first = 1, last = -1;
+    const char *s = "output ";
+    for (int i = 0; i < g->n_tensors; i++) {
+        if (!g->tensors[i].written)
+            continue;
+        last = i;
+        if (!percent(g, 50))
+            continue;
+        s = fmt(g, "%s%s%s", s, first ? "" : ", ", g->tensors[i].name);
+        first = 0;
+    }
+    if (first)
+        s = fmt(g, "%s%s", s, g->tensors[last < 0 ? 0 : last].name);
+    line(g, s);
+}
+
+char *gen_program(uint64_t seed, gen_mode mode)
+{
+    gen g = {.r = {seed * 2 + (uint64_t)mode}, .mode = mode};
+    params(&g);
+    int n_inputs = 2 + below(&g, 3), n = 2 + below(&g, 5);
+    for (int i = 0; i < n_inputs; i++)
+        input(&g, 0);
+    if (percent(&g, 40))
+        input(&g, 1);
+    define(&g);
+    for (int i = 0; i < n; i++) {
+        int kind = below(&g, 10);
+        if (kind < 5)
+            define(&g);
+        else if (kind < 6)
+            define_temp(&g);
+        else if (kind < 8)
+            update(&g);
+        else
+            repeat(&g, 0);
+    }
+    outputs(&g);
+    dv_arena_free(&g.arena);
+    return dv_text_take(&g.out);
+}
+
+// -- Running -----------------------------------------------------------------
+
+uint64_t gen_seed(void)
+{
+    const char *s = getenv("DV_SEED");
+    return s ? strtoull(s, NULL, 10) : 1;
+}
+
+int gen_cases(int usual)
+{
+    const char *s = getenv("DV_CASES");
+    if (!s)
+        return getenv("DV_SEED") ? 1 : usual;
+    long n = strtol(s, NULL, 10) * usual / 100;
+    return n < 1 ? 1 : (int)n;
+}
+
+void gen_report(const char *property, uint64_t seed, gen_mode mode,
+                const char *text, const char *why)
+{
+    fprintf(stderr,
+            "\n%s fails with DV_SEED=%" PRIu64 " (%s): %s\n"
+            "----\n%s----\n",
+            property, seed, mode == GEN_FLOATS ? "floats" : "integers", why,
+            text);
+}

@@ -1,0 +1,479 @@
+// Ways to spoil a plan with homes, for unit/scratch/residency.c: a guard of the
+// checker for each.
+#include "harness/spoil.h"
+#include "base/math.h"
+#include "scratch/scratch.h"
+#include <string.h>
+
+static int reads(const dv_plan *plan, int32_t op, int32_t tensor)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    for (int r = 0; r < o->n_reads; r++)
+        if (o->reads[r].tensor == tensor)
+            return 1;
+    return 0;
+}
+
+int32_t writer_of(const dv_plan *plan, int32_t tensor)
+{
+    for (int32_t i = 0; i < plan->ops->n_ops; i++)
+        if (plan->ops->ops[i].write.tensor == tensor)
+            return i;
+    return -1;
+}
+
+static int32_t group_of(const dv_plan *plan, int32_t op)
+{
+    for (int32_t g = 0; g < plan->n_groups; g++)
+        if (op < plan->groups[g].end_op)
+            return g;
+    return -1;
+}
+
+static int meet(const dv_home *a, const dv_home *b)
+{
+    return a->first_op < b->end_op && b->first_op < a->end_op;
+}
+
+// Another home that is alive while `h` is, and no relation of it; NULL: none.
+static dv_home *neighbour(const victim *v)
+{
+    for (int32_t k = 0; k < v->s->n_homes; k++)
+        if (k != v->i && meet(&v->s->homes[k], v->h) &&
+            v->h->in_place_of != k && v->s->homes[k].in_place_of != v->i)
+            return &v->s->homes[k];
+    return NULL;
+}
+
+void set_reader(victim *v, int32_t op)
+{
+    int32_t *readers = DV_NEW(&v->plan->arena, int32_t, v->h->n_readers + 1);
+    if (v->h->n_readers)
+        memcpy(readers, v->h->readers,
+               (size_t)v->h->n_readers * sizeof *readers);
+    readers[v->h->n_readers++] = op;
+    v->h->readers = readers;
+}
+
+// -- Spoilers: 1 when there was something to spoil --------------------------
+
+static int off_by_one(victim *v) // C11
+{
+    v->h->address++;
+    return 1;
+}
+
+static int below_zero(victim *v)
+{
+    v->h->address = -128;
+    return 1;
+}
+
+static int past_the_end(victim *v) // C11
+{
+    int64_t room = v->s->capacity_bytes - v->h->core_bytes;
+    v->h->address = room / 128 * 128 + 128;
+    return 1;
+}
+
+static int in_what_the_back_end_keeps(victim *v) // C11
+{
+    v->h->address = v->s->capacity_bytes / 128 * 128;
+    v->s->capacity_bytes = v->plan->target.scratch_bytes;
+    return 1;
+}
+
+static int smaller_scratchpads(victim *v) // C11
+{
+    v->plan->target.scratch_reserved_percent = 100;
+    return 1;
+}
+
+static int less_capacity(victim *v) // C11
+{
+    v->s->capacity_bytes = v->h->address + v->h->core_bytes - 1;
+    return 1;
+}
+
+static int too_small(victim *v) // C11
+{
+    v->h->core_bytes--;
+    return 1;
+}
+
+static int ends_early(victim *v) // C14, C15
+{
+    v->h->end_op--;
+    return 1;
+}
+
+static int ends_nowhere(victim *v)
+{
+    v->h->end_op = v->plan->ops->n_ops + 1;
+    return 1;
+}
+
+static int begins_late(victim *v) // C14
+{
+    v->h->first_op++;
+    return v->h->fill == DV_FILL_WRITTEN ||
+           (v->h->n_readers > 0 && v->h->readers[0] < v->h->first_op);
+}
+
+// Before what it comes from is there.
+static int begins_early(victim *v) // C15
+{
+    int32_t def = writer_of(v->plan, v->h->tensor);
+    if (v->h->fill == DV_FILL_WRITTEN || def < 0)
+        return 0;
+    v->h->first_op = def;
+    return 1;
+}
+
+static int read_before(victim *v) // C14
+{
+    for (int32_t op = 0; op < v->h->first_op; op++)
+        if (reads(v->plan, op, v->h->tensor)) {
+            set_reader(v, op);
+            return 1;
+        }
+    return 0;
+}
+
+static int read_after(victim *v) // C14
+{
+    for (int32_t op = v->h->end_op; op < v->plan->ops->n_ops; op++)
+        if (reads(v->plan, op, v->h->tensor)) {
+            set_reader(v, op);
+            return 1;
+        }
+    return 0;
+}
+
+static int read_by_a_stranger(victim *v)
+{
+    for (int32_t op = v->h->first_op; op < v->h->end_op; op++)
+        if (!reads(v->plan, op, v->h->tensor)) {
+            set_reader(v, op);
+            return 1;
+        }
+    return 0;
+}
+
+// Read in the loop, but gone before its next pass. (H16)
+static int gone_in_the_next_pass(victim *v) // C14
+{
+    const dv_program *p = v->plan->ops;
+    for (int32_t k = 0; k < p->n_repeats; k++) {
+        int32_t last = v->h->n_readers ? v->h->readers[v->h->n_readers - 1] : 0;
+        if (v->h->first_op < p->repeats[k].first_op &&
+            last + 1 < p->repeats[k].end_op && last >= p->repeats[k].first_op) {
+            v->h->end_op = last + 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Cut as by an op that cuts it in another way. (H10, H19)
+static int cut_another_way(victim *v) // C11, C14
+{
+    dv_view a, b;
+    if (v->h->fill == DV_FILL_WRITTEN || dv_home_view(&a, v->plan, v->h))
+        return 0;
+    for (int32_t op = 0; op < v->plan->ops->n_ops; op++) {
+        int k = dv_access_of(&v->plan->ops->ops[op], v->h->tensor);
+        if (k < 0 || dv_view_make(&b, v->plan, group_of(v->plan, op), op, k) ||
+            dv_view_same(&a, &b))
+            continue;
+        v->h->as_op = op;
+        return 1;
+    }
+    return 0;
+}
+
+static int cut_by_a_stranger(victim *v)
+{
+    for (int32_t op = 0; op < v->plan->ops->n_ops; op++)
+        if (v->h->fill != DV_FILL_WRITTEN &&
+            dv_access_of(&v->plan->ops->ops[op], v->h->tensor) < 0) {
+            v->h->as_op = op;
+            return 1;
+        }
+    return 0;
+}
+
+static int not_stored(victim *v) // C15
+{
+    int was = v->h->stored;
+    v->h->stored = 0;
+    return was;
+}
+
+// Whoever is no reader reads main memory, where it never was.
+static int forgotten_reader(victim *v) // C15
+{
+    if (v->h->fill != DV_FILL_WRITTEN || v->h->stored || !v->h->n_readers)
+        return 0;
+    v->h->readers++;
+    v->h->n_readers--;
+    return 1;
+}
+
+static int no_hand_over(victim *v) // C12
+{
+    int was = v->h->in_place_of >= 0;
+    v->h->in_place_of = -1;
+    return was;
+}
+
+// In place of one that is read later. (H17)
+static int place_still_in_use(victim *v) // C12
+{
+    dv_home *n = neighbour(v);
+    if (v->h->fill != DV_FILL_WRITTEN || !n ||
+        n->end_op == v->h->first_op + 1 || n->first_op >= v->h->first_op)
+        return 0;
+    v->h->in_place_of = (int32_t)(n - v->s->homes);
+    v->h->address = n->address;
+    return 1;
+}
+
+// In place of one that is smaller than it, or of another cut. (H17)
+static int place_too_small(victim *v) // C12
+{
+    for (int32_t k = 0; k < v->s->n_homes; k++) {
+        const dv_home *p = &v->s->homes[k];
+        if (v->h->fill != DV_FILL_WRITTEN ||
+            p->core_bytes >= v->h->core_bytes ||
+            p->end_op != v->h->first_op + 1)
+            continue;
+        v->h->in_place_of = k;
+        v->h->address = p->address;
+        return 1;
+    }
+    return 0;
+}
+
+static int place_of_itself(victim *v)
+{
+    v->h->in_place_of = v->i;
+    return 1;
+}
+
+static int place_of_nobody(victim *v)
+{
+    v->h->in_place_of = v->s->n_homes;
+    return 1;
+}
+
+static int same_bytes(victim *v) // C12
+{
+    dv_home *n = neighbour(v);
+    v->h->address = n ? n->address : 0;
+    return n != NULL;
+}
+
+static int one_unit_shared(victim *v) // C12
+{
+    dv_home *n = neighbour(v);
+    if (!n)
+        return 0;
+    v->h->address = (n->address + n->core_bytes - 1) / 128 * 128;
+    return 1;
+}
+
+static int copied_from_itself(victim *v)
+{
+    v->h->from = v->i;
+    return v->h->fill == DV_FILL_RING || v->h->fill == DV_FILL_MOVED;
+}
+
+static int copied_from_another(victim *v)
+{
+    v->h->from = (v->h->from + 1) % v->s->n_homes;
+    return v->h->fill == DV_FILL_RING || v->h->fill == DV_FILL_MOVED;
+}
+
+// What another core has does not come by a move. (H5)
+static int moved_not_copied(victim *v) // C15
+{
+    int ring = v->h->fill == DV_FILL_RING;
+    v->h->fill = DV_FILL_MOVED;
+    return ring;
+}
+
+static int loaded_not_copied(victim *v) // C15
+{
+    int copied = v->h->fill == DV_FILL_RING || v->h->fill == DV_FILL_MOVED;
+    if (copied && v->s->homes[v->h->from].stored)
+        return 0;
+    v->h->fill = DV_FILL_LOADED;
+    return copied;
+}
+
+static int loaded_not_written(victim *v) // C15
+{
+    int written = v->h->fill == DV_FILL_WRITTEN;
+    v->h->fill = DV_FILL_LOADED;
+    return written;
+}
+
+static int written_not_loaded(victim *v)
+{
+    int loaded = v->h->fill == DV_FILL_LOADED;
+    v->h->fill = DV_FILL_WRITTEN;
+    return loaded;
+}
+
+static int no_ring(victim *v) // C15
+{
+    v->plan->target.ring = 0;
+    return v->h->fill == DV_FILL_RING;
+}
+
+// The same tensor written to two homes: only one gets it.
+int written_twice(victim *v) // C15
+{
+    dv_home *homes = DV_NEW(&v->plan->arena, dv_home, v->s->n_homes + 1);
+    memcpy(homes, v->s->homes, (size_t)v->s->n_homes * sizeof *homes);
+    homes[v->s->n_homes] = *v->h;
+    homes[v->s->n_homes].in_place_of = -1;
+    homes[v->s->n_homes].address =
+        (v->s->capacity_bytes - v->h->core_bytes) / 128 * 128;
+    v->s->homes = homes;
+    v->s->n_homes++;
+    return v->h->fill == DV_FILL_WRITTEN;
+}
+
+// Two take the place of one.
+static int two_heirs(victim *v) // C12
+{
+    int was = v->h->in_place_of >= 0;
+    written_twice(v);
+    v->s->homes[v->s->n_homes - 1].in_place_of = v->h->in_place_of;
+    v->s->homes[v->s->n_homes - 1].address = v->h->address;
+    return was;
+}
+
+// The opaque op after it runs while it lives. (H15)
+static int across_an_opaque_op(victim *v) // C13
+{
+    for (int32_t op = v->h->end_op; op < v->plan->ops->n_ops; op++)
+        if (v->plan->ops->ops[op].is_extern) {
+            v->h->end_op = op + 1;
+            return 1;
+        }
+    return 0;
+}
+
+// Nothing outlives a group when others run in between. (H44)
+static int many_tenants(victim *v) // C13
+{
+    v->s->tenants = 1;
+    return group_of(v->plan, v->h->first_op) !=
+           group_of(v->plan, v->h->end_op - 1);
+}
+
+// A home of a tensor that is updated.
+static int of_an_updated_tensor(victim *v) // C13
+{
+    for (int32_t op = 0; op < v->plan->ops->n_ops; op++) {
+        const dv_op *o = &v->plan->ops->ops[op];
+        if (!o->update || !reads(v->plan, op, o->write.tensor))
+            continue;
+        written_twice(v);
+        v->h = &v->s->homes[v->s->n_homes - 1];
+        v->h->tensor = o->write.tensor;
+        v->h->fill = DV_FILL_LOADED;
+        v->h->as_op = v->h->first_op = op;
+        v->h->end_op = op + 1;
+        v->h->readers = &v->h->as_op;
+        v->h->n_readers = 1;
+        v->h->stored = 0;
+        return 1;
+    }
+    return 0;
+}
+
+// Other cores have its parts than those who read them. (H1, H19)
+static int turned_owners(victim *v) // C14, C15
+{
+    int32_t g = group_of(v->plan, v->h->as_op), last = 0;
+    if (v->h->n_readers)
+        last = group_of(v->plan, v->h->readers[v->h->n_readers - 1]);
+    dv_group *group = &v->plan->groups[g];
+    if (group->n_deals < 2 || last <= g)
+        return 0;
+    int64_t first = group->deals[0].core;
+    for (int32_t d = 0; d + 1 < group->n_deals; d++)
+        group->deals[d].core = group->deals[d + 1].core;
+    group->deals[group->n_deals - 1].core = first;
+    return 1;
+}
+
+// As many slices, of another variable. (H10)
+static int turned_slices(victim *v) // C14, C15
+{
+    int32_t g = group_of(v->plan, v->h->as_op);
+    const dv_op *o = &v->plan->ops->ops[v->h->as_op];
+    int64_t *slices = v->plan->slices[v->h->as_op];
+    if (v->plan->groups[g].n_deals < 2 || o->n_vars != 2 ||
+        o->vars[0].end != o->vars[1].end || o->vars[0].reduce ||
+        o->vars[1].reduce || v->h->n_readers == 0)
+        return 0;
+    int64_t swap = slices[0];
+    slices[0] = slices[1];
+    slices[1] = swap;
+    return 1;
+}
+
+const spoiler spoilers[] = {
+#define SPOILER(name)                                                          \
+    {                                                                          \
+#name, name                                                            \
+    }
+    SPOILER(off_by_one),
+    SPOILER(below_zero),
+    SPOILER(past_the_end),
+    SPOILER(in_what_the_back_end_keeps),
+    SPOILER(smaller_scratchpads),
+    SPOILER(less_capacity),
+    SPOILER(too_small),
+    SPOILER(ends_early),
+    SPOILER(ends_nowhere),
+    SPOILER(begins_late),
+    SPOILER(begins_early),
+    SPOILER(read_before),
+    SPOILER(read_after),
+    SPOILER(read_by_a_stranger),
+    SPOILER(gone_in_the_next_pass),
+    SPOILER(cut_another_way),
+    SPOILER(cut_by_a_stranger),
+    SPOILER(not_stored),
+    SPOILER(forgotten_reader),
+    SPOILER(no_hand_over),
+    SPOILER(place_still_in_use),
+    SPOILER(place_too_small),
+    SPOILER(place_of_itself),
+    SPOILER(place_of_nobody),
+    SPOILER(same_bytes),
+    SPOILER(one_unit_shared),
+    SPOILER(copied_from_itself),
+    SPOILER(copied_from_another),
+    SPOILER(moved_not_copied),
+    SPOILER(loaded_not_copied),
+    SPOILER(loaded_not_written),
+    SPOILER(written_not_loaded),
+    SPOILER(no_ring),
+    SPOILER(written_twice),
+    SPOILER(two_heirs),
+    SPOILER(across_an_opaque_op),
+    SPOILER(many_tenants),
+    SPOILER(of_an_updated_tensor),
+    SPOILER(turned_owners),
+    SPOILER(turned_slices),
+#undef SPOILER
+};
+
+const int n_spoilers = sizeof spoilers / sizeof *spoilers;

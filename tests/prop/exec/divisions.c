@@ -1,0 +1,538 @@
+// Properties of plans that run: however a plan is divided, the checker accepts
+// it, the executor gives the same bits, and they are those of the oracle. And
+// what is no division is refused.
+#include "harness/property.h"
+#include "plan/plan.h"
+#include "exec/exec.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static dv_target *targets[2];
+
+static int setup(void **state)
+{
+    (void)state;
+    return dv_target_load(&targets[0], "host", NULL) ||
+           dv_target_load(&targets[1], "spyre", NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dv_target_destroy(targets[0]);
+    dv_target_destroy(targets[1]);
+    return 0;
+}
+
+// -- Buffers -----------------------------------------------------------------
+
+static int run(const dv_plan *plan, void *const *data, dv_diag *diag)
+{
+    dv_exec *x = NULL;
+    dv_status st = dv_exec_create(&x, plan, diag);
+    if (st == DV_OK)
+        st = case_bind(x, plan->ops, data, diag);
+    if (st == DV_OK)
+        st = dv_exec_run(x, diag);
+    dv_exec_destroy(x);
+    return st == DV_OK || case_no("it does not run: %s", dv_diag_text(diag));
+}
+
+static int same_bits(const dv_program *p, void *const *a, void *const *b)
+{
+    for (int i = 0; i < p->n_tensors; i++) {
+        const dv_tensor *t = &p->tensors[i];
+        size_t size = (size_t)dv_dtype_get(t->dtype)->size_bytes;
+        for (int64_t k = 0; t->is_output && k < t->n_elems; k++) {
+            const char *x = (const char *)a[i] + (size_t)k * size;
+            const char *y = (const char *)b[i] + (size_t)k * size;
+            double v = dv_load(t->dtype, x, 0), w = dv_load(t->dtype, y, 0);
+            if (memcmp(x, y, size) != 0 && !(v != v && w != w))
+                return case_no("%s: element %d is %.17g, was %.17g", t->name,
+                               (int)k, w, v);
+        }
+    }
+    return 1;
+}
+
+// -- Random divisions --------------------------------------------------------
+
+// Cut some variables, but none that is reduced over: parts of a sum that are
+// combined later round otherwise. The op's number of tiles.
+static int64_t cut(rng *r, dv_plan *plan, int32_t op)
+{
+    const dv_op *o = &plan->ops->ops[op];
+    int whole = o->is_extern || dv_access_is_indirect(&o->write);
+    for (int v = 0; v < o->n_vars && !whole; v++) {
+        int64_t len = o->vars[v].end - o->vars[v].begin;
+        if (!o->vars[v].reduce && rng_percent(r, 60))
+            plan->slices[op][v] = 1 + rng_below(r, len);
+    }
+    return dv_plan_n_tiles(plan, op);
+}
+
+// Deal n tiles in random ranges, in random order, to random cores.
+static void deal(rng *r, dv_plan *plan, dv_group *g, int64_t n)
+{
+    g->n_tiles = n;
+    g->n_deals = 0;
+    g->deals = DV_NEW(&plan->arena, dv_deal, n);
+    for (int64_t at = 0; at < n;) {
+        int64_t len = 1 + rng_below(r, n - at);
+        len = rng_percent(r, 50) ? 1 : len;
+        g->deals[g->n_deals++] =
+            (dv_deal){rng_below(r, plan->target.cores), at, len};
+        at += len;
+    }
+    for (int32_t i = g->n_deals - 1; i > 0; i--) {
+        int32_t k = (int32_t)rng_below(r, i + 1);
+        dv_deal t = g->deals[i];
+        g->deals[i] = g->deals[k];
+        g->deals[k] = t;
+    }
+}
+
+// Put neighbours of as many tiles into one group wherever the checker lets it.
+static void merge(rng *r, dv_plan *plan)
+{
+    for (int32_t i = 0; i + 1 < plan->n_groups;) {
+        dv_group *a = &plan->groups[i], was = *a, next = a[1];
+        if (a->n_tiles != next.n_tiles || !rng_percent(r, 80)) {
+            i++;
+            continue;
+        }
+        a->end_op = next.end_op;
+        size_t rest = (size_t)(plan->n_groups - i - 2) * sizeof *a;
+        memmove(a + 1, a + 2, rest);
+        plan->n_groups--;
+        if (dv_plan_check(plan, NULL) == DV_OK)
+            continue;
+        memmove(a + 2, a + 1, rest);
+        plan->n_groups++;
+        a[0] = was;
+        a[1] = next;
+        i++;
+    }
+}
+
+static void divide(rng *r, dv_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_groups; i++)
+        deal(r, plan, &plan->groups[i], cut(r, plan, i));
+    merge(r, plan);
+}
+
+static dv_plan *make_plan(const dv_program *p, const dv_target *t)
+{
+    dv_plan *plan = NULL;
+    dv_diag *diag = dv_diag_create();
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.scratch = "off"; // homes would not fit slices made up below
+    if (dv_plan_create(&plan, p, t, &o, diag))
+        case_no("no plan: %s", dv_diag_text(diag));
+    else if (dv_plan_check(plan, diag)) {
+        case_no("a plan fails its check: %s", dv_diag_text(diag));
+        dv_plan_destroy(plan);
+        plan = NULL;
+    }
+    dv_diag_destroy(diag);
+    return plan;
+}
+
+static void add_text(const dv_plan *plan)
+{
+    char *text = dv_plan_text(plan);
+    const char *at = text ? strstr(text, "program ") : NULL;
+    fprintf(stderr, "\n%s\n%s", case_why(), at ? at : "");
+    dv_free(text);
+}
+
+static int divided_runs_the_same(rng *r, const dv_program *p,
+                                 const dv_target *t, void *const *want)
+{
+    dv_diag *diag = dv_diag_create();
+    dv_plan *plan = make_plan(p, t), *read = NULL;
+    divide(r, plan);
+    char *text = dv_plan_text(plan);
+    void **got = case_buffers(plan->ops);
+    int ok = !dv_plan_check(plan, diag) ||
+             case_no("a division fails its check: %s", dv_diag_text(diag));
+    ok = ok &&
+         (!dv_plan_parse(&read, text, strlen(text), "divided", NULL, NULL,
+                         diag) ||
+          case_no("a division does not read back: %s", dv_diag_text(diag)));
+    ok = ok && (!dv_plan_check(read, diag) || case_no("read back, it fails"));
+    ok = ok && run(read, got, diag) && same_bits(plan->ops, want, got);
+    if (!ok)
+        add_text(plan);
+    case_free(got, plan->ops);
+    dv_free(text);
+    dv_plan_destroy(plan);
+    dv_plan_destroy(read);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+// -- The oracle --------------------------------------------------------------
+
+static int matches_oracle(const dv_program *p, const dv_plan *plan,
+                          void *const *got)
+{
+    dv_verdict verdict;
+    dv_diag *diag = dv_diag_create();
+    void **before = case_buffers(plan->ops);
+    int ok = !dv_verify(&verdict, p, plan, before, got, NULL, NULL, diag) ||
+             case_no("the oracle fails: %s", dv_diag_text(diag));
+    if (ok && !verdict.ok)
+        ok = case_no("%s is %g off, %g is allowed", verdict.tensor,
+                     verdict.residual, verdict.threshold);
+    if (!ok)
+        add_text(plan);
+    case_free(before, plan->ops);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static int runs(const dv_program *p, uint64_t seed, const dv_target *t)
+{
+    rng r = {seed ^ 0x5bd1e995};
+    dv_plan *plan = make_plan(p, t);
+    if (!plan)
+        return 0;
+    dv_diag *diag = dv_diag_create();
+    void **want = case_buffers(plan->ops);
+    int ok = run(plan, want, diag) && matches_oracle(p, plan, want);
+    for (int i = 0; ok && i < 2; i++)
+        ok = divided_runs_the_same(&r, p, t, want);
+    case_free(want, plan->ops);
+    dv_plan_destroy(plan);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static int runs_however_divided(const dv_program *p, uint64_t seed)
+{
+    return runs(p, seed, targets[0]) && runs(p, seed, targets[1]);
+}
+
+// -- What is no division -----------------------------------------------------
+
+typedef int mutation(rng *r, dv_plan *plan); // 0: not possible here
+
+static dv_group *some_group(rng *r, dv_plan *plan)
+{
+    return &plan->groups[rng_below(r, plan->n_groups)];
+}
+
+static int drop_tile(rng *r, dv_plan *plan)
+{
+    dv_group *g = some_group(r, plan);
+    dv_deal *d = &g->deals[rng_below(r, g->n_deals)];
+    if (d->n_tiles > 1)
+        d->n_tiles--;
+    else
+        *d = g->deals[--g->n_deals];
+    return 1;
+}
+
+static int deal_twice(rng *r, dv_plan *plan)
+{
+    dv_group *g = some_group(r, plan);
+    dv_deal *more = DV_NEW(&plan->arena, dv_deal, g->n_deals + 1);
+    memcpy(more, g->deals, (size_t)g->n_deals * sizeof *more);
+    more[g->n_deals] = (dv_deal){0, rng_below(r, g->n_tiles), 1};
+    g->deals = more;
+    g->n_deals++;
+    return 1;
+}
+
+static int no_such_core(rng *r, dv_plan *plan)
+{
+    dv_group *g = some_group(r, plan);
+    g->deals[rng_below(r, g->n_deals)].core =
+        plan->target.cores + rng_below(r, 3);
+    return 1;
+}
+
+static int miss_op(rng *r, dv_plan *plan)
+{
+    int64_t i = rng_below(r, plan->n_groups);
+    memmove(&plan->groups[i], &plan->groups[i + 1],
+            (size_t)(plan->n_groups - i - 1) * sizeof *plan->groups);
+    plan->n_groups--;
+    return 1;
+}
+
+static int swap_ops(rng *r, dv_plan *plan)
+{
+    if (plan->n_groups < 2)
+        return 0;
+    int64_t i = rng_below(r, plan->n_groups - 1);
+    dv_group t = plan->groups[i];
+    plan->groups[i] = plan->groups[i + 1];
+    plan->groups[i + 1] = t;
+    return 1;
+}
+
+static int cross_repeat(rng *r, dv_plan *plan)
+{
+    (void)r;
+    for (int32_t i = 0; i + 1 < plan->n_groups; i++) {
+        dv_group *g = &plan->groups[i];
+        for (int k = 0; k < plan->ops->n_repeats; k++) {
+            const dv_repeat *x = &plan->ops->repeats[k];
+            if (x->first_op != g->end_op && x->end_op != g->end_op)
+                continue;
+            g->end_op = g[1].end_op;
+            memmove(g + 1, g + 2, (size_t)(plan->n_groups - i - 2) * sizeof *g);
+            plan->n_groups--;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int slice_extern(rng *r, dv_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_groups; i++) {
+        dv_group *g = &plan->groups[i];
+        const dv_op *o = &plan->ops->ops[g->first_op];
+        if (!o->is_extern || !o->n_vars || o->vars[0].reduce ||
+            o->vars[0].end - o->vars[0].begin < 2)
+            continue;
+        plan->slices[g->first_op][0] = 1;
+        deal(r, plan, g, dv_plan_n_tiles(plan, g->first_op));
+        return 1;
+    }
+    return 0;
+}
+
+static int wrong_tiles(rng *r, dv_plan *plan)
+{
+    dv_group *g = some_group(r, plan);
+    g->n_tiles++;
+    deal(r, plan, g, g->n_tiles);
+    return 1;
+}
+
+static const struct {
+    const char *name;
+    mutation *apply;
+} mutations[] = {{"drop a tile", drop_tile},
+                 {"deal a tile twice", deal_twice},
+                 {"core out of range", no_such_core},
+                 {"op missing", miss_op},
+                 {"ops swapped", swap_ops},
+                 {"group across a repeat's edge", cross_repeat},
+                 {"extern op sliced", slice_extern},
+                 {"one tile too many", wrong_tiles}};
+
+// Refused when it is read, or when it is checked; run all the same, it may
+// give anything but must not crash.
+static int is_refused(const dv_plan *plan)
+{
+    char *text = dv_plan_text(plan);
+    dv_plan *read = NULL;
+    dv_diag *diag = dv_diag_create();
+    int refused = dv_plan_check(plan, NULL) == DV_E_CHECK;
+    if (!refused)
+        case_no("the checker accepts it");
+    if (!dv_plan_parse(&read, text, strlen(text), "wrong", NULL, NULL, NULL)) {
+        if (dv_plan_check(read, NULL) != DV_E_CHECK)
+            refused = case_no("the checker accepts it as text");
+        void **data = case_buffers(read->ops);
+        run(read, data, diag);
+        case_free(data, read->ops);
+    }
+    dv_plan_destroy(read);
+    dv_free(text);
+    dv_diag_destroy(diag);
+    return refused;
+}
+
+static int wrong_plans_are_refused(const dv_program *p, uint64_t seed)
+{
+    rng r = {seed ^ 0x9747b28c};
+    int ok = 1;
+    for (size_t i = 0; ok && i < sizeof mutations / sizeof *mutations; i++) {
+        dv_plan *plan = make_plan(p, targets[seed % 2]);
+        if (!plan)
+            return 0;
+        if (plan->n_groups)
+            divide(&r, plan);
+        if (plan->n_groups && mutations[i].apply(&r, plan)) {
+            ok = is_refused(plan);
+            if (!ok) {
+                char was[200];
+                snprintf(was, sizeof was, "%.190s", case_why());
+                case_no("%s: %s", mutations[i].name, was);
+                add_text(plan);
+            }
+        }
+        dv_plan_destroy(plan);
+    }
+    return ok;
+}
+
+// -- Programs that were hard to get right ------------------------------------
+
+static const char *const hard[] = {
+    // A condition that is the same for the whole strip.
+    "input s: f32[]\ninput x: f32[9]\ninput z: f32[9]\n"
+    "a[i] = select(s[] > 2.0, x[i], z[i])\n"
+    "b[i] = select(0 * s[], x[i], z[i])\n"
+    "c[i] = select(1 > 2, x[i], z[i])\n"
+    "d[i,j] = select(x[i], x[j], z[j])\noutput a, b, c, d\n",
+    "input s: i32[4]\ninput x: i32[9]\n"
+    "a[j,i] = select(s[j] > 0, x[i], 2 - x[i])\noutput a\n",
+    // Two updates in one group, each with its own old values.
+    "input u: f32[8]\ninput v: f32[8]\n"
+    "u[i] <- u[i-1] + u[i+1]  for i in 1..7\n"
+    "v[i] <- v[i-1] - v[i+1]  for i in 1..7\noutput u, v\n",
+    "input u: i32[6]\ninput v: i64[6]\ninput w: f64[6]\n"
+    "repeat 2 {\n    u[i] <- u[5-i]\n    v[i] <- v[5-i] + 1\n"
+    "    w[i] <- w[5-i] * 0.5\n}\noutput u, v, w\n",
+    // Real functions of integers, and constants alone.
+    "input x: i32[3]\ny[i]: f32 = x[i] + 0 / 0\noutput y\n",
+    "input x: i32[3]\ny[i]: f64 = x[i] + 7 / 2\noutput y\n",
+    "y[]: i32 = mean[k] 3  for k in 0..4\noutput y\n",
+    "input x: i8[3]\ny[i] = x[i] + (mean[k] 3)  for k in 0..4\noutput y\n",
+    "y[i]: i32 = exp(2)  for i in 0..3\noutput y\n",
+    "y[i]: i8 = sqrt(-1)  for i in 0..3\noutput y\n",
+    // An index that is read from the tensor that is written.
+    "input p: i32[5]\ninput x: f32[5]\n"
+    "x[i] <- x[p[i]]\ny[i] = x[p[p[i]]]\noutput x, y\n",
+    // More than one strip, with and without a reducer.
+    "input x: f32[600]\ninput a: f32[3, 600]\n"
+    "s[] = sum[k] x[k]\nm[i] = max[k] a[i,k] * x[k]\n"
+    "x[i] <- x[599-i] * 0.5\nt[i,j] = a[i,599-j] + m[i]\n"
+    "output s, m, x, t\n",
+    "input a: f64[300, 2]\ninput b: f64[2, 300]\n"
+    "c[i,j] = sum[k] a[i,k] * b[k,j]  for i in 0..3, j in 0..3\n"
+    "output c\n",
+    "input x: f32[4]\noutput x\n",
+    "input x: i8[9]\ny[]: i32 = sum[k] x[k]\nz[]: f32 = max[k] x[k]\n"
+    "output y, z\n",
+};
+
+CASE_PROPERTY(runs_however_divided, 300, 19)
+CASE_PROPERTY(wrong_plans_are_refused, 300, 19)
+
+// -- Plans that are not finished ---------------------------------------------
+
+// A plan without groups is refused by the executor, and nothing is touched
+// that is not there.
+static void unfinished_plan_does_not_run(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "plan 1\ntarget t {\n}\nprogram fused {\n"
+        "    input x: f32[4]\n    y[i]: f32 = x[i]\n    output y\n}\n";
+    dv_plan *plan = NULL;
+    dv_exec *x = NULL;
+    assert_int_equal(
+        dv_plan_parse(&plan, text, sizeof text - 1, "half", NULL, NULL, NULL),
+        DV_OK);
+    assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);
+    assert_int_equal(dv_exec_create(&x, plan, NULL), DV_E_CHECK);
+    assert_null(x);
+    dv_plan_destroy(plan);
+}
+
+// An output that shares memory with another tensor is refused when it runs, in
+// whatever order they are bound; inputs may share theirs.
+static void outputs_do_not_overlap(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[8]\ninput w: f32[8]\n"
+                               "y[i] = x[i] + w[7-i]\noutput y\n";
+    float a[16] = {0};
+    dv_program *p = NULL;
+    dv_exec *x = NULL;
+    assert_int_equal(
+        dv_program_parse(&p, text, sizeof text - 1, "t", NULL, 0, NULL), DV_OK);
+    dv_plan *plan = make_plan(p, targets[0]);
+    assert_int_equal(dv_exec_create(&x, plan, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "x", a, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "w", a, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_bind(x, "y", a + 4, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_run(x, NULL), DV_E_USAGE);
+    assert_int_equal(dv_exec_bind(x, "y", a + 8, 32, NULL), DV_OK);
+    assert_int_equal(dv_exec_run(x, NULL), DV_OK);
+    dv_exec_destroy(x);
+    dv_plan_destroy(plan);
+    dv_program_destroy(p);
+}
+
+// Elements that several points of a scatter meet: tiles would race for them.
+static void scatter_is_not_divided(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "plan 1\ntarget t {\n    cores = 2\n}\nprogram fused {\n"
+        "    input p: i32[4]\n    input b: f32[4]\n    input x: f32[4]\n"
+        "    b[p[i]] <- x[i]\n    output b\n}\n"
+        "divide hand {\n    0: i 2\n}\n"
+        "groups {\n    group ops 0..1 tiles 2 {\n"
+        "        core 0: 0..1\n        core 1: 1..2\n    }\n}\n";
+    dv_plan *plan = NULL;
+    assert_int_equal(dv_plan_parse(&plan, text, sizeof text - 1, "scatter",
+                                   NULL, NULL, NULL),
+                     DV_OK);
+    assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);
+    dv_plan_destroy(plan);
+}
+
+// Of several points that write one element the last one stays, in the order
+// of the oracle.
+static void scatter_keeps_the_last(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input p: i32[40, 3]\ninput b: f32[2]\ninput x: f32[3, 40]\n"
+        "b[p[i,j]] <- x[j,i]\noutput b\n";
+    int ok = case_holds(runs_however_divided, text, 1);
+    if (!ok)
+        fprintf(stderr, "%s\n", case_why());
+    assert_true(ok);
+}
+
+// A quotient has the same bits whether its op runs alone, over a whole row, or
+// one element at a time beside the ops of its group.
+static void quotients_keep_their_bits(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 40; k++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "input x: f64[3]\ninput s: f64[40]\n"
+                 "y[i] = x[i] / (abs(s[%d]) + 1.0)\n"
+                 "z[i,j]: f32 = sum[k] y[i] * 0.5  for j in 0..5, k in 0..5\n"
+                 "output y, z\n",
+                 k);
+        int ok = case_holds(runs_however_divided, text, (uint64_t)k);
+        if (!ok)
+            fprintf(stderr, "%s\n", case_why());
+        assert_true(ok);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE_TESTS(runs_however_divided),
+        CASE_TESTS(wrong_plans_are_refused),
+        cmocka_unit_test(unfinished_plan_does_not_run),
+        cmocka_unit_test(outputs_do_not_overlap),
+        cmocka_unit_test(scatter_is_not_divided),
+        cmocka_unit_test(scatter_keeps_the_last),
+        cmocka_unit_test(quotients_keep_their_bits),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,365 @@
+// Properties of what stays on the cores. Random programs on random machines
+// under random switches: the plan checks and reads back, gives what the oracle
+// gives, moves what was predicted, is the same when it is made again; with the
+// division left alone, scratchpads change no bit of the results, never make
+// main memory move more, and spare just what the plan says they spare. Then
+// every function and reducer of the language, one by one, before pointwise and
+// reducing ops, under every switch.
+#include "harness/property.h"
+#include "plan/traffic.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// -- Switches --------------------------------------------------------------
+
+static const char *on_off(rng *r)
+{
+    int64_t n = rng_below(r, 3);
+    return n == 0 ? "off" : n == 1 ? "on" : NULL;
+}
+
+static dv_plan_options random_options(rng *r, int64_t cores)
+{
+    static const char *const scratch[] = {NULL, "all", "all", "reductions"};
+    static const char *const joint[] = {NULL, "off", "off", "auto", "seed"};
+    static const char *const divide[] = {NULL, "best", "seed", "seed+cost"};
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    int n_solvers = 0;
+    while (dv_place_solver(n_solvers))
+        n_solvers++;
+    o.scratch = scratch[rng_below(r, 4)];
+    o.joint = joint[rng_below(r, 5)];
+    o.divide = divide[rng_below(r, 4)];
+    o.in_place = on_off(r);
+    o.clone_inputs = on_off(r);
+    o.ring = on_off(r);
+    o.evict = on_off(r);
+    o.reorder = on_off(r);
+    o.recompute = on_off(r);
+    o.tenants = rng_percent(r, 25) ? "many" : rng_percent(r, 50) ? "one" : NULL;
+    o.solver = dv_place_solver((int)rng_below(r, n_solvers + 1));
+    o.cores = rng_percent(r, 30) ? 1 + rng_below(r, cores) : 0;
+    return o;
+}
+
+// Who computes which tiles, on machines that compute on tiles; there half of
+// the programs keep nothing on cores, so that any core may have any tile.
+static void random_policy(rng *r, const dv_target *t, dv_plan_options *o)
+{
+    static const char *const policies[] = {
+        NULL,        "rect",      "streamk",   "streamk1", "streamk2",
+        "splitk(2)", "splitk(9)", "ticket(2)", "dynamic",  "auto"};
+    static const char *const orders[] = {
+        NULL,     "auto",    "snake",           "grouped(2)", "column_major",
+        "morton", "hilbert", "block_linear(2)", "swizzle(3)", "zigzag"};
+    if (!t->tile_rows) {
+        o->policy = policies[rng_percent(r, 80) ? 0 : 7 + rng_below(r, 2)];
+        return;
+    }
+    o->policy = policies[rng_below(r, 10)];
+    o->order = orders[rng_below(r, 10)];
+    if (rng_percent(r, 50))
+        o->scratch = "off";
+}
+
+static const char *said(const char *s)
+{
+    return s ? s : "-";
+}
+
+static const char *options_text(const dv_plan_options *o)
+{
+    static char text[300];
+    snprintf(text, sizeof text,
+             "cores %d divide %s joint %s scratch %s in-place %s clone-inputs "
+             "%s ring %s evict %s reorder %s recompute %s tenants %s "
+             "solver %s policy %s order %s",
+             (int)o->cores, said(o->divide), said(o->joint), said(o->scratch),
+             said(o->in_place), said(o->clone_inputs), said(o->ring),
+             said(o->evict), said(o->reorder), said(o->recompute),
+             said(o->tenants), said(o->solver), said(o->policy),
+             said(o->order));
+    return text;
+}
+
+// -- Random programs -------------------------------------------------------
+
+// As the groups are dealt: grids give what does not stay on cores to others.
+static int64_t memory_bytes(const dv_plan *plan)
+{
+    dv_plan dealt = *plan;
+    dealt.n_grids = 0;
+    dv_traffic t = dv_plan_traffic(&dealt);
+    return t.read_bytes + t.write_bytes;
+}
+
+static int same_again(const dv_plan *plan, const dv_program *p,
+                      const dv_target *t, const dv_plan_options *o)
+{
+    dv_plan *again = NULL;
+    char *one = dv_plan_text(plan), *two = NULL;
+    int ok = !dv_plan_create(&again, p, t, o, NULL);
+    two = ok ? dv_plan_text(again) : NULL;
+    ok = ok && !strcmp(one, two);
+    dv_plan_destroy(again);
+    dv_free(one);
+    dv_free(two);
+    return ok || case_no("another plan the second time");
+}
+
+// Against the same division with nothing on the cores.
+static int spares(const dv_plan *plan, const dv_program *p, const dv_target *t,
+                  const dv_plan_options *o)
+{
+    dv_plan_options bare = *o;
+    dv_plan *off = NULL;
+    bare.scratch = "off";
+    if (dv_plan_create(&off, p, t, &bare, NULL))
+        return case_no("with scratch off there is no plan");
+    int64_t more = memory_bytes(off), less = memory_bytes(plan);
+    int same = case_same_results(plan, off);
+    dv_plan_destroy(off);
+    if (!same)
+        return 0;
+    if (less > more)
+        return case_no("%" PRId64 " bytes of main memory, %" PRId64
+                       " with nothing on the cores",
+                       less, more);
+    return more - less == plan->scratch.saved_bytes ||
+           case_no("the plan spares %" PRId64 " bytes and says %" PRId64,
+                   more - less, plan->scratch.saved_bytes);
+}
+
+static int holds(const dv_program *p, uint64_t seed)
+{
+    rng r = {seed ^ 0x5c7a7c4};
+    dv_target t;
+    dv_plan *plan = NULL;
+    case_target(&r, &t);
+    if (t.scratch_bytes == 0)
+        t.scratch_bytes = 4096;
+    dv_plan_options o = random_options(&r, t.cores);
+    random_policy(&r, &t, &o);
+    dv_diag *diag = dv_diag_create();
+    dv_status st = dv_plan_create(&plan, p, &t, &o, diag);
+    int ok =
+        st == DV_OK || st == DV_E_CAPACITY || case_no("%s", dv_diag_text(diag));
+    if (st == DV_OK)
+        ok = case_keeps(p, plan) && same_again(plan, p, &t, &o) &&
+             (said(o.joint)[0] != 'o' || spares(plan, p, &t, &o));
+    if (!ok)
+        fprintf(stderr, "%s\n", options_text(&o));
+    dv_plan_destroy(plan);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static void floats(void **state)
+{
+    (void)state;
+    case_random("stays", holds, GEN_FLOATS, 600);
+}
+
+static void integers(void **state)
+{
+    (void)state;
+    case_random("stays", holds, GEN_INTEGERS, 300);
+}
+
+// -- Every function and reducer --------------------------------------------
+
+typedef struct fn {
+    const char *name;
+    int n_args, prec, real;
+} fn;
+
+static const fn fns[] = {
+#define DV_FN(NAME, spelling, args, prec, real, flops)                         \
+    {spelling, args, prec, real},
+#define DV_REDUCER(NAME, name, nothing, real)
+#include "lang/op.def"
+#undef DV_FN
+#undef DV_REDUCER
+};
+
+static const fn reducers[] = {
+#define DV_FN(NAME, spelling, args, prec, real, flops)
+#define DV_REDUCER(NAME, name, nothing, real) {name, 1, 0, real},
+#include "lang/op.def"
+#undef DV_FN
+#undef DV_REDUCER
+};
+
+enum {
+    N_FNS = sizeof fns / sizeof *fns,
+    N_REDUCERS = sizeof reducers / sizeof *reducers
+};
+
+// What a function is given: plain inputs, or numbers above 0 for one that needs
+// real numbers. Nothing that was rounded is ever compared.
+static void put_call(dv_text *out, const fn *f)
+{
+    static const char *const plain[] = {"x[i,j]", "w[i,j]", "x[i,j]"};
+    static const char *const above[] = {"p[i,j]", "q[i,j]", "p[i,j]"};
+    const char *const *a = f->real ? above : plain;
+    if (f->prec && f->n_args == 2) {
+        dv_put(out, "%s %s %s", a[0], f->name, a[1]);
+    } else if (f->prec) {
+        dv_put(out, "%s%s", f->name, a[0]);
+    } else {
+        dv_put(out, "%s(", f->name);
+        for (int i = 0; i < f->n_args; i++)
+            dv_put(out, "%s%s", i ? ", " : "", a[i]);
+        dv_put(out, ")");
+    }
+}
+
+static void put_inputs(dv_text *out, const char *dtype, int positive)
+{
+    dv_put(out, "input x: %s[5, 130]\ninput w: %s[5, 130]\n", dtype, dtype);
+    if (positive)
+        dv_put(out, "p[i,j] = x[i,j] * x[i,j] + 0.5\n"
+                    "q[i,j] = w[i,j] * w[i,j] + 0.5\n");
+}
+
+static void put_fn(dv_text *out, const fn *f, const char *dtype, int reduces)
+{
+    put_inputs(out, dtype, f->real);
+    dv_put(out, "r[i,j]: %s = ", dtype);
+    put_call(out, f);
+    dv_put(out, "\n");
+    if (reduces)
+        dv_put(out, "s[i] = max[j] r[i,j]\n"
+                    "y[i,j] = r[i,j] - s[i]\noutput y\n");
+    else
+        dv_put(out, "y[i,j] = r[i,j] * 2 - x[i,j]\noutput y\n");
+}
+
+// Products are of numbers near 1, or of ones and twos.
+static void put_reducer(dv_text *out, const fn *f, const char *dtype,
+                        int reduces)
+{
+    int product = !strcmp(f->name, "prod");
+    put_inputs(out, dtype, 0);
+    if (product)
+        dv_put(out, "o[i,j]: %s = %s\n", dtype,
+               dtype[0] == 'i' ? "(x[i,j] == 7) + 1" : "x[i,j] * 0.01 + 1.0");
+    dv_put(out, "r[i]: %s = %s[j] %s[i,j]\n", dtype, f->name,
+           product ? "o" : "x");
+    if (reduces)
+        dv_put(out, "s[] = max[i] r[i]\nd[i] = r[i] - s[]\noutput d\n");
+    else
+        dv_put(out, "y[i,j] = x[i,j] - r[i]\nz[i,j] = y[i,j] * w[i,j]\n"
+                    "output z\n");
+}
+
+// One switch turned at a time.
+static const struct {
+    const char *name;
+    dv_plan_options o;
+} switches[] = {
+    {"as usual", DV_PLAN_OPTIONS_INIT},
+    {"scratch off", {.scratch = "off"}},
+    {"scratch reductions", {.scratch = "reductions"}},
+    {"in-place off", {.in_place = "off"}},
+    {"clone-inputs off", {.clone_inputs = "off"}},
+    {"ring off", {.ring = "off"}},
+    {"evict off", {.evict = "off"}},
+    {"reorder off", {.reorder = "off"}},
+    {"recompute off", {.recompute = "off"}},
+    {"tenants many", {.tenants = "many"}},
+    {"joint off", {.joint = "off"}},
+    {"joint seed", {.joint = "seed"}},
+    {"seed, greedy", {.divide = "seed", .joint = "off", .solver = "greedy"}},
+    {"firstfit", {.solver = "firstfit"}},
+    {"bestfit", {.solver = "bestfit"}},
+    {"anneal", {.solver = "anneal"}},
+    {"exact", {.solver = "exact"}},
+};
+
+enum { N_SWITCHES = sizeof switches / sizeof *switches };
+
+typedef struct suite {
+    dv_target *spyre;
+    int n_runs, n_homes; // plans simulated, homes in them
+} suite;
+
+static void run_switch(suite *s, const dv_program *p, const char *text, int k,
+                       int64_t cores)
+{
+    dv_plan_options o = switches[k].o;
+    dv_plan *plan = NULL;
+    dv_diag *diag = dv_diag_create();
+    o.cores = cores;
+    if (dv_plan_create(&plan, p, s->spyre, &o, diag))
+        fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
+                 dv_diag_text(diag), text);
+    if (!case_keeps(p, plan))
+        fail_msg("%s, %d cores: %s\n%s", switches[k].name, (int)cores,
+                 case_why(), text);
+    // On one core nothing stands in the way of what is written and read.
+    if (k == 0 && cores == 1 && plan->scratch.n_homes == 0)
+        fail_msg("nothing stays on the core\n%s", text);
+    s->n_runs++;
+    s->n_homes += plan->scratch.n_homes;
+    dv_plan_destroy(plan);
+    dv_diag_destroy(diag);
+}
+
+// One program under every switch, on 1, 3 and 32 cores.
+static void run_all(suite *s, const char *text, size_t len)
+{
+    static const int64_t cores[] = {1, 3, 32};
+    dv_program *p = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_program_parse(&p, text, len, "suite", NULL, 0, diag))
+        fail_msg("%s\n%s", dv_diag_text(diag), text);
+    for (int c = 0; c < 3; c++)
+        for (int k = 0; k < N_SWITCHES; k++)
+            run_switch(s, p, text, k, cores[c]);
+    dv_program_destroy(p);
+    dv_diag_destroy(diag);
+}
+
+// `share` of 100 of the programs, spread over the table.
+static void every_op(void **state)
+{
+    (void)state;
+    static const char *const dtypes[] = {"f16", "f32", "i32"};
+    suite s = {0};
+    int n = 0, share = gen_cases(100);
+    assert_int_equal(dv_target_load(&s.spyre, "spyre", NULL), DV_OK);
+    for (int i = 0; i < N_FNS + N_REDUCERS; i++)
+        for (int t = 0; t < 3; t++)
+            for (int reduces = 0; reduces < 2; reduces++) {
+                const fn *f = i < N_FNS ? &fns[i] : &reducers[i - N_FNS];
+                dv_text text = {0};
+                if ((f->real && dtypes[t][0] == 'i') ||
+                    (share < 100 && n++ * share % 100 >= share))
+                    continue;
+                if (i < N_FNS)
+                    put_fn(&text, f, dtypes[t], reduces);
+                else
+                    put_reducer(&text, f, dtypes[t], reduces);
+                run_all(&s, text.at, text.len);
+                dv_text_free(&text);
+            }
+    printf("%d plans, %d homes\n", s.n_runs, s.n_homes);
+    assert_true(s.n_homes > s.n_runs);
+    dv_target_destroy(s.spyre);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
+                                       cmocka_unit_test(integers),
+                                       cmocka_unit_test(every_op)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,316 @@
+// Properties of plans for teams: every one checks and reads back, every team of
+// 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
+// parts within the residual of the oracle, and the same run after run), every
+// exchange carries what is needed, and messages that are wrong are refused.
+#include "harness/case.h"
+#include "harness/teams.h"
+#include "exec/exec.h"
+#include "team/team.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static dv_target *host;
+
+static int setup(void **state)
+{
+    (void)state;
+    return dv_target_load(&host, "host", NULL) != DV_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dv_target_destroy(host);
+    return 0;
+}
+
+// -- One team --------------------------------------------------------------
+
+static int reads_back(const dv_plan *plan)
+{
+    char *text = dv_plan_text(plan), *again = NULL;
+    dv_plan *read = NULL;
+    dv_diag *diag = dv_diag_create();
+    int ok =
+        !dv_plan_parse(&read, text, strlen(text), "again", NULL, NULL, diag) ||
+        case_no("its text is refused: %s", dv_diag_text(diag));
+    if (ok) {
+        again = dv_plan_text(read);
+        ok = !strcmp(text, again) || case_no("it reads back as another plan");
+    }
+    if (ok)
+        ok = !dv_plan_check(read, diag) ||
+             case_no("read back it fails: %s", dv_diag_text(diag));
+    dv_free(text);
+    dv_free(again);
+    dv_plan_destroy(read);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+// Once more with the same options: the same bits, parts of sums included.
+static int same_again(const dv_plan *plan, const dv_rank_options *how,
+                      void *const *after)
+{
+    void **again = case_buffers(plan->ops);
+    dv_diag *diag = dv_diag_create();
+    int ok = !dv_ranks_run_as(plan, how, again, NULL, diag) ||
+             case_no("it does not run again: %s", dv_diag_text(diag));
+    ok = ok && teams_same_bits(plan->ops, after, again);
+    dv_diag_destroy(diag);
+    case_free(again, plan->ops);
+    return ok;
+}
+
+// `judged`: the oracle's threshold holds for the program on one rank. (An error
+// that a repeat carries backwards, from a narrow type into a wide one, is not
+// in its estimate.)
+static int team_keeps(const dv_program *p, int64_t size, int64_t rank,
+                      const char *grid, int whole, int judged,
+                      const dv_rank_options *how, void *const *alone)
+{
+    dv_plan *plan = teams_plan(p, host, size, rank, grid);
+    if (!plan)
+        return 0;
+    dv_diag *diag = dv_diag_create();
+    void **before = case_buffers(plan->ops), **after = case_buffers(plan->ops);
+    dv_carried *swaps = calloc((size_t)plan->team.n_swaps + 1, sizeof *swaps);
+    dv_moved_all moved = {.swaps = swaps};
+    int ok = reads_back(plan);
+    if (ok)
+        ok = !dv_ranks_run_as(plan, how, after, &moved, diag) ||
+             case_no("it does not run: %s", dv_diag_text(diag));
+    if (ok && judged)
+        ok = teams_right(p, plan, before, after, diag);
+    if (ok && alone && (whole || plan->team.n_follows == 0))
+        ok = teams_same_bits(plan->ops, alone, after);
+    if (ok)
+        ok = teams_carried(plan, &moved);
+    if (ok)
+        ok = same_again(plan, how, after);
+    free(swaps);
+    if (!ok) {
+        char *text = dv_plan_text(plan);
+        fprintf(stderr, "\n%s\n%s", case_why(), strstr(text, "program "));
+        dv_free(text);
+    }
+    case_free(before, plan->ops);
+    case_free(after, plan->ops);
+    dv_diag_destroy(diag);
+    dv_plan_destroy(plan);
+    return ok;
+}
+
+// -- Programs --------------------------------------------------------------
+
+static int teams_agree(const char *text, int whole, rng *r)
+{
+    static const char *const grids[] = {"2x2", "2x3", "3x1x2", "1x4", "2x2x2"};
+    dv_program *p = NULL;
+    dv_diag *diag = dv_diag_create();
+    if (dv_program_parse(&p, text, strlen(text), "random", NULL, 0, diag)) {
+        case_no("%s", dv_diag_text(diag));
+        dv_diag_destroy(diag);
+        return 0;
+    }
+    dv_plan *one = teams_plan(p, host, 1, 0, NULL);
+    int ok = one != NULL;
+    // Tiles so small that even these programs have several.
+    dv_rank_options how = {.threads = (int32_t)(1 + rng_below(r, 3)),
+                           .no_overlap = rng_percent(r, 30),
+                           .min_points = rng_percent(r, 70) ? 4 : 0};
+    void **alone = ok ? case_buffers(one->ops) : NULL;
+    if (ok)
+        ok = !dv_ranks_run_as(one, &how, alone, NULL, diag) ||
+             case_no("alone it does not run: %s", dv_diag_text(diag));
+    int judged = 0;
+    if (ok) {
+        void **before = case_buffers(one->ops);
+        judged = teams_right(p, one, before, alone, diag);
+        case_free(before, one->ops);
+    }
+    for (int i = 0; ok && i < 2; i++) {
+        int64_t size = 2 + rng_below(r, 8);
+        how.threads = (int32_t)(1 + rng_below(r, 3));
+        ok = team_keeps(p, size, rng_below(r, size), NULL, whole, judged, &how,
+                        alone);
+    }
+    if (ok)
+        ok = team_keeps(p, 0, 0, grids[rng_below(r, 5)], whole, judged, &how,
+                        alone);
+    if (one)
+        case_free(alone, one->ops);
+    dv_plan_destroy(one);
+    dv_program_destroy(p);
+    dv_diag_destroy(diag);
+    return ok;
+}
+
+static void try_random(gen_mode mode, int cases)
+{
+    uint64_t seed = gen_seed();
+    for (int i = 0; i < gen_cases(cases); i++) {
+        rng r = {(seed + (uint64_t)i) ^ 0x5851f42d};
+        char *text = gen_program(seed + (uint64_t)i, mode);
+        int ok = teams_agree(text, mode == GEN_INTEGERS, &r);
+        if (!ok)
+            gen_report("prop_dist", seed + (uint64_t)i, mode, text, case_why());
+        free(text);
+        assert_true(ok);
+    }
+}
+
+static void test_integers(void **unused)
+{
+    (void)unused;
+    try_random(GEN_INTEGERS, 250);
+}
+
+static void test_floats(void **unused)
+{
+    (void)unused;
+    try_random(GEN_FLOATS, 250);
+}
+
+static const char *const hard[] = {
+    // Star and box stencils, wider than parts, in a repeat.
+    "input u: f64[11, 9]\nrepeat 4 {\nu[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + "
+    "u[i,j-1] + u[i,j+1]) for i in 1..10, j in 1..8\n}\noutput u\n",
+    "input u: f32[13, 12]\nv[i,j] = u[i,j] + u[i+8,j+6] + u[i+4,j+3] for i in "
+    "0..5, j in 0..6\noutput v\n",
+    // Far views, strides, other ways round, transposed.
+    "input a: f64[100]\nw[i] = a[3*i+2] for i in 0..30\nr[i] = a[99-i] for i "
+    "in 0..100\ny[i] = r[i] + a[i]\noutput y, w\n",
+    "input x: f64[7, 12]\ny[i,j] = x[j,i]\nz[i] = y[i,3] + y[i,0]\noutput z, "
+    "y\n",
+    // What is not written in a repeat is fetched once.
+    "input x: f32[10, 10]\ninput k: f32[10, 10]\nrepeat 3 {\nx[i,j] <- "
+    "x[i,j-1] * k[j,i] for i in 0..10, j in 1..10\n}\noutput x\n",
+    // Reductions over each dim and over all; a scalar for everybody.
+    "input x: f64[9, 14]\nr[i] = sum[j] x[i,j]\nc[j] = max[i] x[i,j]\n"
+    "s[] = min[i,j] x[i,j]\nt[] = mean[i,j] x[i,j]\n"
+    "y[i,j] = (x[i,j] - r[i]) * c[j] + s[] - t[]\noutput y, r, c, s, t\n",
+    // Products, one after the other.
+    "input a: f32[12, 20]\ninput b: f32[20, 16]\ninput d: f32[16, 5]\nc[m,n] = "
+    "sum[k] a[m,k] * b[k,n]\ne[m,n] = relu(sum[k] c[m,k] * d[k,n])\noutput e\n",
+    // Indices that are read keep their dims whole.
+    "input t: f32[8, 6]\ninput p: i32[10]\ny[i,j] = t[p[i],j]\nz[i,j] = "
+    "y[9-i,j]\noutput z\n",
+    // Read across and divided by what is the same along a row: which rows they
+    // are is not for a rank's strides to say.
+    "input x: f32[9, 9, 4, 16]\ninput s: f32[9]\ny[i,j,k,l] = x[l,k,j,i] / "
+    "s[l] for i in 0..16, j in 0..4, k in 0..9, l in 0..9\noutput y\n",
+    "input x: f32[36, 36]\ninput s: f32[36]\ny[i,j] = x[j,i] / s[i]\n"
+    "z[i,j] = x[j,i] / s[j]\noutput y, z\n",
+    "input x: f32[36, 36]\ninput s: f32[36]\nt[i,j] = x[i,j] * 0.3\n"
+    "y[i,j] = t[j,i] / s[i]\noutput y\n",
+    // Sums over two variables, whose rows follow each other in a part alone.
+    "input x: f32[12, 3, 37] @ split(1)\ninput z: f32[40]\ny[b,c] = sum[i,j] "
+    "exp(x[i,b,j] * z[c])\noutput y\n",
+    // Fewer elements than ranks.
+    "input x: f64[2]\ninput z: f64[1, 3]\ny[i] = x[i] + x[1-i] for i in "
+    "0..2\nw[i,j] = z[i,j] + z[i,2-j]\noutput y, w\n",
+};
+
+static void test_hard(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++)
+        for (uint64_t k = 0; k < 8; k++) {
+            rng r = {k * 977 + i};
+            int ok = teams_agree(hard[i], 0, &r);
+            if (!ok)
+                gen_report("prop_dist", i, GEN_FLOATS, hard[i], case_why());
+            assert_true(ok);
+        }
+}
+
+// -- Wrong messages --------------------------------------------------------
+
+typedef int breaker(rng *r, dv_swap *s);
+
+static int lose(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    s->receives[rng_below(r, s->n_receives)] = s->receives[s->n_receives - 1];
+    s->n_receives--;
+    return 1;
+}
+
+static int twice(rng *r, dv_swap *s)
+{
+    if (s->n_receives < 2)
+        return 0;
+    int64_t i = rng_below(r, s->n_receives - 1);
+    s->receives[i] = s->receives[i + 1];
+    return 1;
+}
+
+static int shift(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    dv_piece *p = &s->receives[rng_below(r, s->n_receives)];
+    p->box.dim[rng_below(r, p->box.n_dims)].off++;
+    return 1;
+}
+
+static int other_rank(rng *r, dv_swap *s)
+{
+    if (s->n_receives == 0)
+        return 0;
+    dv_piece *p = &s->receives[rng_below(r, s->n_receives)];
+    p->rank = p->rank ? p->rank - 1 : p->rank + 1;
+    return 1;
+}
+
+static int send_less(rng *r, dv_swap *s)
+{
+    (void)r;
+    if (s->n_sends == 0)
+        return 0;
+    s->n_sends--;
+    return 1;
+}
+
+static void test_wrong(void **unused)
+{
+    (void)unused;
+    breaker *const breakers[] = {lose, twice, shift, other_rank, send_less};
+    int tried = 0;
+    for (uint64_t k = 0; k < 300; k++) {
+        rng r = {k};
+        dv_program *p = NULL;
+        const char *text = hard[rng_below(&r, 3)];
+        assert_int_equal(
+            dv_program_parse(&p, text, strlen(text), "hard", NULL, 0, NULL),
+            DV_OK);
+        int64_t size = 2 + rng_below(&r, 5);
+        dv_plan *plan = teams_plan(p, host, size, rng_below(&r, size), NULL);
+        assert_non_null(plan);
+        int32_t n = plan->team.n_swaps;
+        dv_swap *s = n ? &plan->team.swaps[rng_below(&r, n)] : NULL;
+        if (s && breakers[k % 5](&r, s)) {
+            tried++;
+            assert_int_equal(dv_plan_check(plan, NULL), DV_E_CHECK);
+        }
+        dv_plan_destroy(plan);
+        dv_program_destroy(p);
+    }
+    assert_true(tried > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hard), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_floats)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,572 @@
+// Contractions: mini_jit's worked example and benchmark configurations,
+// products of all the odd kinds, wrong input, threads of the caller's own.
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "contract/contract.h"
+#include "harness/contract_run.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void original(void **state)
+{
+    static const char *const texts[] = {
+        // The worked example before and behind its passes.
+        "nest worked f32 { main gemm n 32 seq: in1 8192, out 1024"
+        " k 8 seq: in0 1024, in1 1024 m 32 seq: in0 1, out 1"
+        " n 5 seq: in1 262144, out 32768 n 32 seq: in1 32, out 32"
+        " k 32 seq: in0 32, in1 1 }",
+        // Blocked gemm and brgemm, with and without touches, made smaller.
+        "nest blocked f32 { first zero main brgemm last relu"
+        " m 4 seq: in0 8192, out 4096 n 4 seq: in1 8192, out 1024"
+        " k 8 seq: in0 1024, in1 1024 m 32 seq: in0 1, out 1"
+        " n 32 seq: in1 32, out 32 k 32 seq: in0 32, in1 1 }",
+        "nest blocked f32 { main brgemm last relu"
+        " m 2 seq: in0 32768, out 8192 n 2 seq: in1 32768, out 4096"
+        " k 8 seq: in0 4096, in1 4096 m 64 seq: in0 1, out 1"
+        " n 64 seq: in1 64, out 64 k 64 seq: in0 64, in1 1 }",
+        "nest gemm f32 { main gemm m 160 seq: in0 1, out 1"
+        " n 160 seq: in1 160, out 160 k 160 seq: in0 160, in1 1 }",
+        "nest contraction f32 { main brgemm m 8 seq: in0 25, out 25"
+        " m 25 seq: in0 1, out 1 n 8 seq: in1 5000, out 5000"
+        " n 25 seq: in1 200, out 200 k 8 seq: in0 5000, in1 25"
+        " k 25 seq: in0 200, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, texts[i], threads, 0);
+    // Its own layout, k in two dimensions inside the kernel.
+    agrees(*state,
+           "nest own f32 { first zero main brgemm last relu"
+           " m 4 shared: in0 8192, out 4096 n 4 shared: in1 8192, out 1024"
+           " m 32 prim: in0 1, out 1 n 32 prim: in1 32, out 32"
+           " k 8 prim: in0 1024, in1 1024 k 32 prim: in0 32, in1 1 }",
+           2, 1);
+}
+
+// Results that may go around the caches: rows that follow each other, rows of
+// whole lines, tiles cut short, no lines at all.
+static void large_results(void **state)
+{
+    static const char *const texts[] = {
+        "nest dense f32 { first zero main gemm last relu pack in0 in1"
+        " n 3 seq: in1 480, out 480 m 24 prim: in0 1, out 1"
+        " n 20 prim: in1 24, out 24 k 24 prim: in0 24, in1 1 }",
+        "nest dense f64 { first zero main gemm pack in0 in1"
+        " n 3 seq: in1 231, out 231 m 11 prim: in0 1, out 1"
+        " n 21 prim: in1 11, out 11 k 11 prim: in0 11, in1 1 }",
+        "nest lines f32 { first zero main gemm pack in0 in1"
+        " m 3 seq: in0 48, out 48 n 3 seq: in1 50, out 560"
+        " m 48 of 112 prim: in0 1, out 1 n 5 of 13 prim: in1 10, out 112"
+        " k 10 prim: in0 112, in1 1 }",
+        "nest neither f32 { first zero main gemm pack in0 in1"
+        " m 3 seq: in0 48, out 48 n 3 seq: in1 50, out 550"
+        " m 48 of 110 prim: in0 1, out 1 n 5 of 13 prim: in1 10, out 110"
+        " k 10 prim: in0 110, in1 1 }",
+        "nest twice f32 { first zero main gemm pack in0 in1"
+        " k 2 seq: in0 240, in1 5 m 48 prim: in0 1, out 1"
+        " n 5 prim: in1 10, out 48 k 5 prim: in0 48, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        agrees(*state, texts[i], 1, SMALL_CACHE);
+}
+
+// A large operand that meets few columns, and results with another unit stride:
+// packed by the kernel as it reads, or read in place, rows far apart; put back
+// as whole lines. With tails, panels of all widths, sums in two parts.
+static void large_operands(void **state)
+{
+    static const char *const texts[] = {
+        "nest way f32 { first zero main gemm last relu pack in1"
+        " m 2 seq pack out: in0 32000, out 16"
+        " m 16 of 21 seq pack in0: in0 2000, out 1"
+        " m 53 prim: in0 1, out 21 n 24 prim: in1 37, out 1113"
+        " k 37 prim: in0 53, in1 1 }",
+        "nest way f64 { main gemm pack in1 m 3 seq pack out: in0 10, out 210"
+        " m 21 seq pack in0: in0 1600, out 1"
+        " m 10 of 29 prim: in0 1, out 21 n 7 prim: in1 40, out 609"
+        " k 40 prim: in0 31, in1 1 }",
+        "nest way f32 { first zero main gemm pack in1"
+        " k 2 seq: in0 1060, in1 20 m 21 seq pack in0: in0 2000, out 53"
+        " m 53 prim: in0 1, out 1 n 3 prim: in1 37, out 1113"
+        " k 20 of 37 prim: in0 53, in1 1 }",
+        "nest place f32 { first zero main gemm pack in1"
+        " m 5 seq pack out: in0 96, out 4960"
+        " m 31 seq: in0 500, out 1 m 2 of 9 seq: in0 48, out 2480"
+        " m 48 prim: in0 1, out 31 n 24 prim: in1 29, out 50000"
+        " k 29 prim: in0 40009, in1 1 }",
+        "nest place f64 { main gemm last relu pack in1"
+        " m 19 seq pack out: in0 53, out 1 m 3 seq: in0 20, out 380"
+        " m 20 of 53 prim: in0 1, out 19 n 11 prim: in1 33, out 4000"
+        " k 33 prim: in0 50000, in1 1 }",
+        // turned, with loops on one page and on many, tiles of both and of rows
+        "nest turned f32 { first zero main gemm pack in1"
+        " m 2 seq: in0 15000, out 38 m 2 seq pack out: in0 144, out 1140"
+        " m 19 seq: in0 900, out 1 m 2 of 4 seq: in0 7500, out 19"
+        " m 3 of 5 seq: in0 48, out 380"
+        " m 48 prim: in0 1, out 2000 n 13 prim: in1 29, out 96000"
+        " k 29 prim: in0 40009, in1 1 }",
+        "nest turned f32 { main gemm last relu pack in1"
+        " k 3 seq pack out: in0 320072, in1 8 m 3 seq: in0 20, out 8000"
+        " m 3 seq: in0 3600, out 8 m 8 of 19 seq: in0 450, out 1"
+        " m 20 of 53 prim: in0 1, out 400 n 7 prim: in1 23, out 25000"
+        " k 8 of 23 prim: in0 40009, in1 1 }",
+        "nest turned f64 { first zero main gemm last relu pack in1"
+        " m 1 seq pack out: in0 17100, out 19 m 19 of 19 seq: in0 900, out 1"
+        " m 2 seq: in0 450, out 20 m 3 seq: in0 50, out 6000"
+        " m 50 of 150 prim: in0 1, out 120 n 5 prim: in1 31, out 20000"
+        " k 31 prim: in0 40009, in1 1 }",
+        "nest rows f32 { first zero main gemm m 3 seq: in0 9000, out 40000"
+        " m 2 seq pack out: in0 2720, out 16 m 16 of 23 seq: in0 170, out 1"
+        " m 17 prim: in0 10, out 23 n 24 prim: in1 1, out 1500"
+        " k 10 prim: in0 1, in1 24 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int as_is = 0; as_is < 2; as_is++)
+            for (int threads = 1; threads < 4; threads++)
+                agrees(*state, texts[i], threads, as_is);
+}
+
+static void odd_kinds(void **state)
+{
+    static const char *const texts[] = {
+        // elementwise; a dot product; a batch of them; an outer product
+        "nest e f32 { first zero main gemm c 37 seq: in0 1, in1 1, out 1 }",
+        "nest e f64 { main gemm last relu c 9 seq: in0 5, in1 1, out 1"
+        " c 5 seq: in0 1, in1 9, out 9 }",
+        "nest d f32 { first zero main gemm k 1001 seq: in0 1, in1 1 }",
+        "nest d f64 { main gemm k 77 seq: in0 3, in1 -2 }",
+        "nest b f32 { first zero main gemm c 13 seq: in0 31, in1 31, out 1"
+        " k 31 seq: in0 1, in1 1 }",
+        "nest o f32 { first zero main gemm m 41 seq: in0 1, out 1"
+        " n 43 seq: in1 1, out 41 }",
+        // matrix times vector, each way round
+        "nest v f32 { first zero main gemm m 129 seq: in0 1, out 1"
+        " k 131 seq: in0 129, in1 1 }",
+        "nest v f32 { first zero main gemm m 129 seq: in0 131, out 1"
+        " k 131 seq: in0 1, in1 1 }",
+        "nest v f64 { main gemm n 67 seq: in1 71, out 2"
+        " k 71 seq: in0 1, in1 1 }",
+        // unit stride nowhere; backwards; a window that overlaps itself
+        "nest s f32 { first zero main gemm m 9 seq: in0 2, out 3"
+        " n 11 seq: in1 3, out 40 k 13 seq: in0 30, in1 50 }",
+        "nest r f32 { first zero main gemm m 9 seq: in0 -1, out 1"
+        " n 11 seq: in1 13, out 9 k 13 seq: in0 9, in1 -1 }",
+        "nest w f32 { first zero main gemm m 30 seq: in0 1, out 1"
+        " n 8 seq: in1 5, out 30 k 5 seq: in0 1, in1 1 }",
+        // one number in in1
+        "nest n f32 { first zero main gemm m 30 seq: in0 1, out 1"
+        " k 1 seq: in0 1, in1 1 }",
+        // split k
+        "nest k f32 { main gemm last relu m 3 seq: in0 1, out 1"
+        " n 5 seq: in1 30011, out 3 k 30011 seq: in0 3, in1 1 }",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 5; threads++)
+            agrees(*state, texts[i], threads, 0);
+}
+
+// All touches of mini_jit, before and behind both its products, with loops
+// of k around the kernel and without; and what its kernels did alone.
+static void touches(void **state)
+{
+    static const char *const kinds[] = {"none", "zero", "copy", "relu", "neg"};
+    static const char *const mains[] = {
+        "gemm k 3 seq: in0 48, in1 6 m 8 prim: in0 1, out 1"
+        " n 6 prim: in1 18, out 8 k 6 prim: in0 8, in1 1",
+        "brgemm k 3 prim: in0 48, in1 6 m 8 prim: in0 1, out 1"
+        " n 6 prim: in1 18, out 8 k 6 prim: in0 8, in1 1"};
+    char text[300];
+    for (int i = 0; i < 2 * 5 * 5; i++) {
+        snprintf(text, sizeof text,
+                 "nest t f32 { first %s last %s m 4 seq: in0 144, out 48"
+                 " main %s }",
+                 kinds[i % 5], kinds[i / 5 % 5], mains[i / 25]);
+        agrees(*state, text, 1 + i % 3, i % 2);
+    }
+    static const char *const alone[] = {
+        "nest relu f32 { main relu m 32 shared: in0 26214, out 26214"
+        " n 3 seq: in0 8192, out 8192 m 8 seq: in0 1024, out 1024"
+        " m 32 prim: in0 1, out 1 n 32 prim: in0 32, out 32 }",
+        "nest turned f64 { main neg c 2 shared: in0 9000, out 9000"
+        " m 97 prim: in0 1, out 70 n 67 prim: in0 131, out 1 }",
+        "nest back f32 { main copy m 300 prim: in0 1, out -1"
+        " n 2 prim: in0 -300, out 300 }",
+        "nest apart f32 { main abs m 5 prim: in0 2, out 3"
+        " n 2 prim: in0 11, out 1 }",
+        "nest one f64 { main zero m 1 prim: in0 1, out 1 }"};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        for (int threads = 1; threads < 5; threads++)
+            agrees(*state, alone[i], threads, 0);
+}
+
+// All functions of two operands; operands that lack dimensions, lie otherwise
+// than out does or go backwards; tiles that are cut short.
+static void binaries(void **state)
+{
+    static const char *const mains[] = {"add", "sub", "mul", "min", "max", "lt",
+                                        "le",  "gt",  "ge",  "eq",  "ne"};
+    static const char *const dims[] = {
+        "c 700 seq: in0 1, in1 1, out 1",
+        "m 37 seq: in0 60, out 60 c 53 seq: in0 1, in1 1, out 1",
+        "c 37 seq: in0 1, in1 53, out 53 n 53 seq: in1 1, out 1",
+        "m 19 seq: in0 1, out 70 n 67 seq: in1 -1, out 1",
+        ("c 2 shared: in0 5000, in1 1, out -5000"
+         " c 41 prim: in0 67, in1 4, out 67 c 67 prim: in0 1, in1 170, out 1"),
+        "m 33 seq: in0 2, out 3 c 2 seq: in0 1, in1 5, out 1",
+        "m 9 seq: in0 5, out 5 m 5 of 43 seq: in0 1, out 1"};
+    char text[300];
+    for (int i = 0; i < 11 * 7; i++)
+        for (int threads = 1; threads < 5; threads++) {
+            snprintf(text, sizeof text, "nest b %s { main %s %s }",
+                     i % 2 ? "f32" : "f64", mains[i % 11], dims[i / 11]);
+            agrees(*state, text, threads, i % 3 == 0);
+        }
+}
+
+// Where in0 or in1 is out itself. A divisor that is the same along a row may be
+// inverted once.
+static void in_place(void **state)
+{
+    static const struct {
+        const char *text;
+        int at_in1; // in1 is out, else in0
+    } cases[] = {{"nest b f32 { main div c 7 seq: in0 50, in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  0},
+                 {"nest b f32 { main div c 7 seq: in0 50, in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  1},
+                 {"nest b f32 { main div c 7 seq: in0 50, in1 1, out 50"
+                  " m 45 seq: in0 1, out 1 }",
+                  0},
+                 {"nest b f32 { main div n 7 seq: in1 50, out 50"
+                  " c 45 seq: in0 1, in1 1, out 1 }",
+                  1}};
+    for (int i = 0; i < 4; i++) {
+        dv_nest *n = parse(cases[i].text);
+        float other[350], got[350], want[350];
+        for (int k = 0; k < 350; k++) {
+            got[k] = want[k] = (float)(k % 23) - 7.5f;
+            other[k] = (float)(k % 31) + 0.7f;
+        }
+        dv_contract *c = NULL;
+        dv_contract_options options = {.threads = 2};
+        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+                         DV_OK);
+        int swap = cases[i].at_in1;
+        dv_nest_run(n, swap ? other : want, swap ? want : other, want, NULL);
+        dv_contract_run(c, swap ? other : got, swap ? got : other, got);
+        for (int k = 0; k < 350; k++)
+            assert_true(fabsf(got[k] - want[k]) <= 0x1p-22f * fabsf(want[k]));
+        dv_contract_destroy(c);
+        dv_nest_destroy(n);
+    }
+}
+
+// Rows, columns, all of it, windows, k in parts that lie apart; with touches,
+// of which constants are some.
+static void reductions(void **state)
+{
+    static const char *const mains[] = {
+        "first zero main sum",
+        "main sum last relu",
+        "first lowest main max_over",
+        "first relu main max_over last neg",
+        "first highest main min_over last abs",
+        "first zero main min_over",
+        "first one main prod last zero",
+        "first copy main sum last one",
+    };
+    static const char *const dims[] = {
+        "c 40 seq: in0 97, out 1 k 97 seq: in0 1",
+        "c 97 seq: in0 1, out 1 k 40 seq: in0 97",
+        "k 30 seq: in0 97 k 97 seq: in0 1",
+        "k 7 seq: in0 2000 c 19 seq: in0 101, out -1 k 101 seq: in0 1",
+        ("c 9 seq: in0 84, out 21 k 3 seq: in0 42 c 20 seq: in0 2, out 1"
+         " k 3 seq: in0 1"),
+        ("m 5 shared: in0 1, out 1 n 3 seq: in0 5, out 7 k 4 seq: in0 -15"
+         " k 3 seq: in0 60"),
+        "c 70 seq: in0 2, out 3",
+        "c 9 seq: in0 35, out 1 k 5 seq: in0 7 k 7 of 31 seq: in0 1"};
+    char text[300];
+    for (int i = 0; i < 8 * 8; i++)
+        for (int threads = 1; threads < 5; threads++) {
+            snprintf(text, sizeof text, "nest r %s { %s %s }",
+                     i % 3 ? "f32" : "f64", mains[i % 8], dims[i / 8]);
+            agrees(*state, text, threads, i % 2);
+        }
+}
+
+// Narrow types are moved as others are: what lies across is turned in blocks,
+// not read element by element.
+static void narrow_moves(void **state)
+{
+    static const char *const types[] = {"f16", "i8", "bf16"};
+    static const char *const bodies[] = {
+        "main zero m 77 seq: out 1 n 5 seq: out 80",
+        "main copy m 77 seq: in0 1, out 1 n 5 seq: in0 99, out 77",
+        "main copy m 97 seq: in0 1, out 70 n 67 seq: in0 131, out 1",
+        "main relu m 33 seq: in0 1, out 5000 n 130 seq: in0 40, out 1",
+        ("main add c 45 seq: in0 1, in1 50, out 70"
+         " c 67 seq: in0 131, in1 1, out 1")};
+    char text[200];
+    dv_text list = {0};
+    for (int i = 0; i < 3 * 5; i++) {
+        snprintf(text, sizeof text, "nest n %s { %s }", types[i % 3],
+                 bodies[i / 3]);
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, text, threads, 0);
+    }
+    dv_jit_list(*state, &list, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "transpose_%s_", types[i]);
+        assert_non_null(strstr(list.at, text));
+    }
+    dv_text_free(&list);
+}
+
+// Functions that are rounded: the same bits for any number of threads, near
+// what the loops have.
+static void touches_are_near(void **state)
+{
+    dv_nest *n = parse("nest g f32 { first exp main gemm last gelu"
+                       " m 70 seq: in0 1, out 1 n 33 seq: in1 40, out 70"
+                       " k 40 seq: in0 70, in1 1 }");
+    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
+    operand want = made_up(n, DV_OUT), once = made_up(n, DV_OUT);
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want.at, NULL), DV_OK);
+    for (int threads = 1; threads < 5; threads++) {
+        operand got = made_up(n, DV_OUT);
+        dv_contract_options options = {.threads = threads};
+        dv_contract *c = NULL;
+        assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL),
+                         DV_OK);
+        dv_contract_run(c, in0.at, in1.at, threads > 1 ? got.at : once.at);
+        if (threads > 1)
+            assert_memory_equal(got.data, once.data, got.bytes);
+        dv_contract_destroy(c);
+        free(got.data);
+    }
+    const float *x = want.data, *y = once.data;
+    for (int i = 0; i < 70 * 33; i++)
+        assert_true(fabsf(x[i] - y[i]) <= 1e-5f * (fabsf(x[i]) + 1));
+    dv_nest_destroy(n);
+    free(in0.data);
+    free(in1.data);
+    free(want.data);
+    free(once.data);
+}
+
+// -- Wrong input -------------------------------------------------------------
+
+static void refuses(dv_jit *jit, const char *text, int threads, int as_is,
+                    dv_status want)
+{
+    dv_nest *n = parse(text);
+    dv_contract_options options = {.threads = threads, .as_is = as_is};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, jit, n, &options, NULL), want);
+    assert_null(c);
+    dv_nest_destroy(n);
+}
+
+static void wrong(void **state)
+{
+    const char *good = "nest g f32 { main gemm m 4 seq: in0 1, out 1"
+                       " n 4 seq: in1 4, out 4 k 4 seq: in0 4, in1 1 }";
+    refuses(*state, good, -1, 0, DV_E_USAGE);
+    refuses(*state, good, 2000, 0, DV_E_USAGE);
+    refuses(*state, "nest t i64 { main gemm k 4 seq: in0 4, in1 1 }", 1, 0,
+            DV_E_NEST);
+    // As it is: loops behind prims, two m inside, an operand out of reach.
+    refuses(*state,
+            "nest u f32 { main relu m 4 prim: in0 1, out 1"
+            " n 4 seq: in0 4, out 4 }",
+            1, 1, DV_E_NEST);
+    refuses(*state,
+            "nest o f32 { main gemm m 4 prim: in0 1, out 1"
+            " k 4 seq: in0 4, in1 1 }",
+            1, 1, DV_E_NEST);
+    refuses(*state,
+            "nest m f32 { main gemm m 4 prim: in0 1, out 1"
+            " m 4 prim: in0 4, out 8 k 4 prim: in0 16, in1 1 }",
+            1, 1, DV_E_NEST);
+    refuses(*state,
+            "nest s f32 { main gemm m 4 prim: in0 2, out 1"
+            " n 4 prim: in1 4, out 4 k 4 prim: in0 9, in1 1 }",
+            1, 1, DV_E_NEST);
+    // Threads of k without `combine`.
+    refuses(*state,
+            "nest k f32 { main gemm k 4 shared: in0 4, in1 1"
+            " m 4 prim: in0 1, out 1 }",
+            1, 1, DV_E_NEST);
+}
+
+// Sums of narrow types have zero and relu inside, and no pass of their own.
+static void touches_of_narrow(void **state)
+{
+    dv_nest *n = parse("nest b f32 { main gemm m 8 seq: in0 8, out 8"
+                       " n 8 seq: in1 8, out 1 k 8 seq: in0 1, in1 1 }");
+    n->narrow = DV_BF16;
+    for (int last = 0; last < 2; last++) {
+        dv_contract *c = NULL;
+        dv_diag *diag = dv_diag_create();
+        n->first = last ? DV_PRIM_NONE : DV_PRIM_EXP;
+        n->last = last ? DV_PRIM_EXP : DV_PRIM_NONE;
+        assert_int_equal(dv_contract_create(&c, *state, n, NULL, diag),
+                         DV_E_NEST);
+        assert_non_null(strstr(
+            dv_diag_text(diag),
+            last ? "invalid_last_touch_configuration: exp of sums of bf16"
+                 : "invalid_first_touch_configuration: exp of sums of bf16"));
+        assert_null(c);
+        dv_diag_destroy(diag);
+    }
+    dv_nest_destroy(n);
+}
+
+// Matrices as they are; dimensions that copies join, with out and without it;
+// dimensions that stay apart in out; few rows; k apart and backwards; a batch.
+static void narrow_products(void **state)
+{
+    static const char *const types[] = {"f32 { in0 bf16 in1 bf16",
+                                        "bf16 {",
+                                        "f16 { in0 bf16 in1 bf16",
+                                        "f32 { in0 f16 in1 f16",
+                                        "f16 {",
+                                        "i32 { in0 i8 in1 i8",
+                                        "i32 {"};
+    static const char *const touches[] = {
+        "first zero",           "",
+        "first zero last relu", "last relu",
+        "first zero last neg",  "first abs last abs"};
+    static const char *const dims[] = {
+        "m 37 seq: in0 1, out 1 n 21 seq: in1 50, out 40"
+        " k 50 seq: in0 40, in1 1",
+        "m 6 seq: in0 340, out 5 m 5 seq: in0 68, out 1"
+        " n 7 seq: in1 1, out 30 n 3 seq: in1 7, out 210"
+        " k 17 seq: in0 4, in1 21 k 4 seq: in0 1, in1 357",
+        "m 6 seq: in0 340, out 105 m 5 seq: in0 68, out 7"
+        " n 7 seq: in1 1, out 1 n 3 seq: in1 7, out 35"
+        " k 17 seq: in0 -4, in1 21 k 4 seq: in0 1, in1 -357",
+        "m 2 seq: in0 60, out 3 n 3 seq: in1 20, out 1"
+        " k 20 seq: in0 3, in1 1 k 3 seq: in0 1, in1 60",
+        "c 3 seq: in0 1, in1 1, out 1 m 19 seq: in0 3, out 60"
+        " n 20 seq: in1 3, out 3 k 33 seq: in0 57, in1 60",
+        "k 70 seq: in0 1, in1 2"};
+    char text[400];
+    for (int i = 0; i < 7 * 6 * 6; i++) {
+        int t = i % 7, touch = i / 7 % 6, whole = t >= 5;
+        if (whole && touch > 7 - t) // sums that may not fit: no kernel has them
+            continue;
+        snprintf(text, sizeof text, "nest p %s %s main gemm %s }", types[t],
+                 touches[touch], dims[i / 42]);
+        for (int as_is = 0; as_is < 2; as_is++)
+            agrees(*state, text, 1 + i % 3, as_is ? LOOPS : 0);
+    }
+}
+
+// Sums that k could be shared for, but not of narrow factors; and rows of k
+// that are far apart, packed where they are asked for otherwise.
+static void long_products(void **state)
+{
+    static const char *const texts[] = {
+        "nest k f32 { in0 f16 in1 f16 main gemm last relu"
+        " m 4 seq: in0 60001, out 1 n 2 seq: in1 60001, out 4"
+        " k 60001 seq: in0 1, in1 1 }",
+        "nest k f16 { first zero main gemm m 3 seq: in0 60000, out 1"
+        " n 3 seq: in1 60000, out 3 k 60000 seq: in0 1, in1 1 }",
+        "nest k i32 { in0 i8 in1 i8 main gemm m 4 seq: in0 60001, out 1"
+        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
+        "nest k i32 { main gemm m 4 seq: in0 60001, out 1"
+        " n 2 seq: in1 60001, out 4 k 60001 seq: in0 1, in1 1 }",
+        "nest t f32 { first zero main gemm m 64 seq: in0 1, out 24"
+        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
+        "nest t bf16 { first zero main gemm m 64 seq: in0 1, out 24"
+        " n 24 seq: in1 1, out 1 k 16400 seq: in0 64, in1 24 }",
+        "nest m f32 { first zero main gemm last one mean"
+        " m 8 seq: in0 1, out 1 n 8 seq: in1 4, out 8"
+        " k 4 seq: in0 8, in1 1 }"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int threads = 1; threads < 4; threads++)
+            agrees(*state, texts[i], threads, 0);
+}
+
+// A k around the kernel is taken inside, but not where that leaves operands in
+// places that kernels cannot read.
+static void k_around(void **state)
+{
+    agrees(*state,
+           "nest h f32 { first zero main gemm m 2 seq: in0 1, out 64"
+           " k 128 seq: in0 64, in1 512 m 4 prim: in0 16384, out 8"
+           " n 8 prim: in1 2, out 1 k 64 prim: in0 2, in1 16 }",
+           1, LOOPS);
+    dv_nest *n = parse("nest g f32 { main gemm m 4 seq: in0 8192, out 4096"
+                       " n 4 seq: in1 8192, out 1024"
+                       " k 8 seq: in0 1024, in1 1024 m 32 prim: in0 1, out 1"
+                       " n 32 prim: in1 32, out 32"
+                       " k 32 prim: in0 32, in1 1 }");
+    dv_contract_options options = {.as_is = DV_LOOPS_AS_THEY_ARE};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_contract_nest(c)->main, DV_PRIM_BRGEMM);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    // Too far apart for all of k to be packed at once.
+    n = parse("nest h f32 { first zero main gemm m 8 seq: in0 64, out 32768"
+              " n 8 seq: in1 64, out 64 k 192 seq: in0 131072, in1 131072"
+              " m 64 prim: in0 1, out 512 n 64 prim: in1 1, out 1"
+              " k 256 prim: in0 512, in1 512 }");
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_nest_packed(dv_contract_nest(c)) & 3, 3);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+}
+
+// -- Threads of the caller's own ---------------------------------------------
+
+static void parts(void **state)
+{
+    dv_nest *n = parse("nest k f64 { first zero main gemm last relu"
+                       " m 3 seq: in0 1, out 1 n 5 seq: in1 30011, out 3"
+                       " k 30011 seq: in0 3, in1 1 }");
+    dv_contract_options options = {.threads = 3};
+    dv_contract *c = NULL;
+    assert_int_equal(dv_contract_create(&c, *state, n, &options, NULL), DV_OK);
+    assert_int_equal(dv_contract_threads(c), 3);
+    assert_int_equal(dv_contract_phases(c), 2); // k is all there is
+    assert_true(dv_contract_nest(c)->combine);
+    operand in0 = made_up(n, DV_IN0), in1 = made_up(n, DV_IN1);
+    double want[15], got[15];
+    assert_int_equal(dv_nest_run(n, in0.at, in1.at, want, NULL), DV_OK);
+    for (int32_t t = 2; t >= 0; t--) // in any order
+        dv_contract_part(c, t, in0.at, in1.at, got);
+    for (int32_t t = 2; t >= 0; t--)
+        dv_contract_combine(c, t, got);
+    assert_memory_equal(got, want, sizeof want);
+    dv_contract_destroy(c);
+    dv_nest_destroy(n);
+    free(in0.data);
+    free(in1.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(original),          cmocka_unit_test(large_results),
+        cmocka_unit_test(large_operands),    cmocka_unit_test(odd_kinds),
+        cmocka_unit_test(touches),           cmocka_unit_test(reductions),
+        cmocka_unit_test(touches_are_near),  cmocka_unit_test(binaries),
+        cmocka_unit_test(in_place),          cmocka_unit_test(wrong),
+        cmocka_unit_test(touches_of_narrow), cmocka_unit_test(narrow_products),
+        cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
+        cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}

@@ -1,0 +1,355 @@
+// Arrays over teams of threads: every operation for 1 to 9 ranks against plain
+// arrays, the same results for all of them; wrong calls; no memory; ranks that
+// leave; and what the Dist dialect gets wrong.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+// cmocka wants these before it.
+#include <cmocka.h>
+
+#include "harness/array_case.h"
+
+typedef struct all {
+    uint64_t seed, hash[16];
+    int bad[16], turns;
+} all;
+
+static dv_status do_all(void *user, dv_peers *p, dv_diag *diag)
+{
+    all *a = user;
+    int64_t r = dv_peers_rank(p);
+    a->hash[r] = array_case(p, a->seed, a->turns, &a->bad[r], diag);
+    return DV_OK;
+}
+
+static void test_teams(void **unused)
+{
+    (void)unused;
+    uint64_t alone = 0;
+    for (int64_t n = 1; n <= 9; n++) {
+        all a = {.seed = 1, .turns = 40};
+        assert_int_equal(dv_peers_local(n, do_all, &a, NULL), DV_OK);
+        alone = n == 1 ? a.hash[0] : alone;
+        for (int64_t r = 0; r < n; r++) {
+            assert_int_equal(a.bad[r], 0);
+            assert_true(a.hash[r] == alone);
+        }
+    }
+    // The same without a team.
+    dv_peers *p = NULL;
+    int bad = 0;
+    assert_int_equal(dv_peers_alone(&p, NULL), DV_OK);
+    assert_true(array_case(p, 1, 40, &bad, NULL) == alone);
+    assert_int_equal(bad, 0);
+    dv_peers_destroy(p);
+}
+
+// -- Wrong calls -----------------------------------------------------------
+
+// Found before anything is sent, on all ranks alike, in words.
+static void refuse(dv_peers *p, int *bad)
+{
+    int64_t n = 12, size = dv_peers_size(p);
+    dv_dist d = dv_dist_rows(1, &n, size),
+            wrong = dv_dist_rows(1, &n, size + 1);
+    dv_darray *a = NULL, *b = NULL, *v = NULL;
+    dv_halo h = {.before = {-1}};
+    double x[12] = {0};
+    dv_slice over = {8, 3, 2}, back = {0, 3, -1}, none = {12, 0, 1};
+    dv_box box = {2, {{0, 1}, {0, 1}}};
+    int axis = 1;
+    dv_diag *diag[16];
+    for (int i = 0; i < 16; i++)
+        diag[i] = dv_diag_create();
+    *bad += dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, NULL) != DV_OK;
+    *bad += dv_darray_create(&b, p, DV_ELEM_I32, &d, NULL, NULL) != DV_OK;
+    int k = 0;
+#define REFUSE(call, status, text)                                             \
+    do {                                                                       \
+        *bad += (call) != (status);                                            \
+        *bad += !strstr(dv_diag_text(diag[k]), text);                          \
+        k++;                                                                   \
+    } while (0)
+    REFUSE(dv_darray_create(&v, p, DV_ELEM_F64, &wrong, NULL, diag[k]),
+           DV_E_SHAPE, "on a team of");
+    REFUSE(dv_darray_create(&v, p, DV_ELEM_F64, &d, &h, diag[k]), DV_E_USAGE,
+           "a halo of -1 before");
+    REFUSE(dv_darray_create(&v, p, (dv_elem)99, &d, NULL, diag[k]), DV_E_DTYPE,
+           "no element type 99");
+    REFUSE(dv_darray_adopt(&v, p, DV_ELEM_F64, &d, NULL, NULL, NULL, diag[k]),
+           DV_E_USAGE, "no memory is given");
+    REFUSE(dv_darray_view(&v, a, &over, diag[k]), DV_E_BOUNDS,
+           "no slice from 8 of 3 elements, 2 apart");
+    REFUSE(dv_darray_view(&v, a, &back, diag[k]), DV_E_BOUNDS, "-1 apart");
+    REFUSE(dv_darray_permute(&v, a, &axis, diag[k]), DV_E_SHAPE, "axis 0 is 1");
+    REFUSE(dv_darray_copy(a, b, diag[k]), DV_E_DTYPE,
+           "elements of i32 are copied to f64");
+    REFUSE(dv_darray_gather(a, size, x, diag[k]), DV_E_USAGE, "of a team of");
+    REFUSE(dv_darray_gather(a, 0, NULL, diag[k]), DV_E_USAGE,
+           "no memory is given for 12 elements");
+    REFUSE(dv_darray_get(a, &box, 0, x, diag[k]), DV_E_SHAPE,
+           "a box of 2 dims");
+    REFUSE(dv_darray_reduce(&v, a, (dv_reduction)9, NULL, 0, diag[k]),
+           DV_E_USAGE, "no reduction 9");
+    REFUSE(dv_darray_halo_wait(a, diag[k]), DV_E_USAGE, "under way");
+#undef REFUSE
+    // An empty slice at the end is one; its halo is the array's business.
+    *bad += dv_darray_view(&v, a, &none, NULL) != DV_OK;
+    *bad += dv_darray_halo(v, diag[k]) != DV_E_USAGE;
+    *bad += dv_darray_copy(v, a, diag[k + 1]) != DV_E_SHAPE;
+    for (int i = 0; i < 16; i++)
+        dv_diag_destroy(diag[i]);
+    dv_darray_destroy(v);
+    dv_darray_destroy(a);
+    dv_darray_destroy(b);
+}
+
+static dv_status do_refuse(void *user, dv_peers *p, dv_diag *diag)
+{
+    (void)diag;
+    refuse(p, &((int *)user)[dv_peers_rank(p)]);
+    return DV_OK;
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 4; n++) {
+        int bad[4] = {0};
+        assert_int_equal(dv_peers_local(n, do_refuse, bad, NULL), DV_OK);
+        for (int64_t r = 0; r < n; r++)
+            assert_int_equal(bad[r], 0);
+    }
+    assert_int_equal(dv_peers_local(0, do_refuse, NULL, NULL), DV_E_LIMIT);
+    assert_int_equal(dv_peers_local(1000, do_refuse, NULL, NULL), DV_E_LIMIT);
+}
+
+// -- Odd views -------------------------------------------------------------
+
+// A halo is waited for by the array, not by a view of it; a stride that leads
+// nowhere may be as long as it likes.
+static dv_status do_odd(void *user, dv_peers *p, dv_diag *diag)
+{
+    int *bad = &((int *)user)[dv_peers_rank(p)];
+    int64_t shape[2] = {5, 3};
+    dv_dist d = dv_dist_rows(2, shape, dv_peers_size(p));
+    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_slice every[2] = {{0, 5, 1}, {0, 3, 1}};
+    dv_slice far[2] = {{2, 1, INT64_MAX}, {0, 2, 2}};
+    dv_slice on[2] = {{0, 1, INT64_MAX / 2}, {1, 1, INT64_MAX}};
+    dv_darray *a = NULL, *v = NULL, *w = NULL, *x = NULL;
+    double got[15] = {0}, one = 1;
+    dv_diag *mine = dv_diag_create();
+    *bad += dv_darray_create(&a, p, DV_ELEM_F64, &d, &h, diag) != DV_OK;
+    *bad += dv_darray_view(&v, a, every, diag) != DV_OK;
+    *bad += dv_darray_halo_start(a, diag) != DV_OK;
+    *bad += dv_darray_halo_wait(v, mine) != DV_E_USAGE;
+    *bad += !strstr(dv_diag_text(mine), "wait for the array's");
+    *bad += dv_darray_halo_wait(a, diag) != DV_OK;
+    *bad += dv_darray_view(&w, a, far, diag) != DV_OK;
+    *bad += dv_darray_view(&x, w, on, diag) != DV_OK;
+    *bad += dv_darray_fill(x, &one, diag) != DV_OK;
+    *bad += dv_darray_gather(a, -1, got, diag) != DV_OK;
+    for (int i = 0; i < 15; i++)
+        *bad += got[i] != (i == 2 * 3 + 2);
+    dv_diag_destroy(mine);
+    dv_darray_destroy(x);
+    dv_darray_destroy(w);
+    dv_darray_destroy(v);
+    dv_darray_destroy(a);
+    return DV_OK;
+}
+
+static void test_odd_views(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 7; n++) {
+        int bad[7] = {0};
+        assert_int_equal(dv_peers_local(n, do_odd, bad, NULL), DV_OK);
+        for (int64_t r = 0; r < n; r++)
+            assert_int_equal(bad[r], 0);
+    }
+}
+
+// -- Zeros of both signs ---------------------------------------------------
+
+// The maximum is -0 only where all elements are, the minimum where one is.
+static dv_status do_zeros(void *user, dv_peers *p, dv_diag *diag)
+{
+    int *bad = (int *)user + dv_peers_rank(p);
+    int64_t n = 12;
+    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    for (unsigned signs = 0; signs < 1u << 12; signs += 1 + signs / 3) {
+        double x[12], y = 1;
+        for (int i = 0; i < 12; i++)
+            x[i] = signs >> i & 1 ? -0.0 : 0.0;
+        for (int max = 0; max < 2; max++) {
+            dv_darray *a = NULL, *s = NULL;
+            dv_status st = dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, diag);
+            if (st == DV_OK)
+                st = dv_darray_scatter(a, 0, x, diag);
+            if (st == DV_OK)
+                st = dv_darray_reduce(&s, a, max ? DV_MAX : DV_MIN, NULL, 0,
+                                      diag);
+            if (st == DV_OK)
+                st = dv_darray_gather(s, -1, &y, diag);
+            int minus = max ? signs == (1u << 12) - 1 : signs != 0;
+            *bad += st != DV_OK || y != 0 || !signbit(y) != !minus;
+            dv_darray_destroy(s);
+            dv_darray_destroy(a);
+            DV_TRY(st);
+        }
+    }
+    return DV_OK;
+}
+
+static void test_zeros(void **unused)
+{
+    (void)unused;
+    for (int64_t n = 1; n <= 5; n++) {
+        int bad[5] = {0};
+        assert_int_equal(dv_peers_local(n, do_zeros, bad, NULL), DV_OK);
+        for (int64_t r = 0; r < n; r++)
+            assert_int_equal(bad[r], 0);
+    }
+}
+
+// -- Ranks that go another way ---------------------------------------------
+
+// Checked: who calls something else is named, and everybody returns.
+static dv_status do_stray(void *user, dv_peers *p, dv_diag *diag)
+{
+    (void)user;
+    int64_t n = 12;
+    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(p));
+    dv_darray *a = NULL, *s = NULL;
+    p->comm->checked = 1;
+    dv_status st = dv_darray_create(&a, p, DV_ELEM_F64, &d, NULL, diag);
+    if (st == DV_OK)
+        st = dv_peers_rank(p) == 2
+                 ? dv_darray_reduce(&s, a, DV_MAX, NULL, 0, diag)
+                 : dv_darray_reduce(&s, a, DV_SUM, NULL, 0, diag);
+    dv_darray_destroy(a);
+    return st;
+}
+
+// One leaves without a word, in a part of the team: the others are woken up.
+static dv_status do_leave(void *user, dv_peers *p, dv_diag *diag)
+{
+    (void)user;
+    int64_t n = 12;
+    dv_darray *a = NULL;
+    dv_peers *part = NULL;
+    dv_status st = dv_peers_split(&part, p, dv_peers_rank(p) / 2, diag);
+    if (st != DV_OK)
+        return st;
+    dv_dist d = dv_dist_rows(1, &n, dv_peers_size(part));
+    if (dv_peers_rank(p) == 3)
+        st = dv_fail(diag, DV_E_FILE, DV_NOWHERE, "no disk");
+    while (st == DV_OK) {
+        dv_darray_destroy(a);
+        a = NULL;
+        st = dv_darray_create(&a, part, DV_ELEM_F64, &d, NULL, diag);
+    }
+    dv_darray_destroy(a);
+    dv_peers_destroy(part);
+    return st;
+}
+
+// Rows of different lengths are no array, nor are fewer than none.
+static dv_status do_join(void *user, dv_peers *p, dv_diag *diag)
+{
+    int wrong_dim = *(int *)user;
+    double x[8] = {0};
+    int64_t shape[2] = {2, 4};
+    dv_darray *a = NULL;
+    if (dv_peers_rank(p) == 1)
+        shape[wrong_dim] = wrong_dim ? 3 : -1;
+    dv_status st = dv_darray_join(&a, p, DV_ELEM_F64, 2, shape, x, diag);
+    dv_darray_destroy(a);
+    return st;
+}
+
+static void test_strays(void **unused)
+{
+    (void)unused;
+    dv_diag *diag = dv_diag_create();
+    int dim = 0;
+    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_SHAPE);
+    assert_non_null(strstr(dv_diag_text(diag), "fewer than 0 rows"));
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
+    dim = 1;
+    assert_int_equal(dv_peers_local(3, do_join, &dim, diag), DV_E_USAGE);
+    assert_non_null(strstr(dv_diag_text(diag), "its shape behind dim 0"));
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
+    assert_int_equal(dv_peers_local(5, do_stray, NULL, diag), DV_E_USAGE);
+    assert_non_null(strstr(dv_diag_text(diag), "rank 2 has gone another way"));
+    dv_diag_destroy(diag);
+    diag = dv_diag_create();
+    assert_int_equal(dv_peers_local(4, do_leave, NULL, diag), DV_E_FILE);
+    assert_non_null(strstr(dv_diag_text(diag), "no disk"));
+    dv_diag_destroy(diag);
+}
+
+// -- No memory -------------------------------------------------------------
+
+// A little of everything.
+static dv_status do_little(void *user, dv_peers *p, dv_diag *diag)
+{
+    (void)user;
+    int64_t shape[2] = {7, 5}, size = dv_peers_size(p), out[35];
+    dv_dist rows = dv_dist_rows(2, shape, size), cols = rows;
+    dv_halo h = {{1, 1}, {1, 1}, 1};
+    dv_darray *a = NULL, *b = NULL, *s = NULL, *m = NULL;
+    dv_peers *half = NULL;
+    cols.axis[0] = -1, cols.axis[1] = 0;
+    dv_box box = {2, {{1, 3}, {2, 2}}};
+    dv_status st = dv_darray_create(&a, p, DV_ELEM_I64, &rows, &h, diag);
+    if (!st)
+        st = dv_darray_halo(a, diag);
+    if (!st)
+        st = dv_darray_move(&b, a, &cols, NULL, diag);
+    if (!st)
+        st = dv_darray_copy(a, b, diag);
+    if (!st)
+        st = dv_darray_get(b, &box, 0, out, diag);
+    if (!st)
+        st = dv_darray_reduce(&s, b, DV_SUM, NULL, 0, diag);
+    if (!st)
+        st = dv_darray_reduce(&m, b, DV_VAR, (int[]){0, 1}, 0, diag);
+    if (!st)
+        st = dv_peers_split(&half, p, dv_peers_rank(p) % 2, diag);
+    dv_darray_destroy(m);
+    dv_darray_destroy(s);
+    dv_darray_destroy(b);
+    dv_darray_destroy(a);
+    dv_peers_destroy(half);
+    return st;
+}
+
+static void test_no_memory(void **unused)
+{
+    (void)unused;
+    dv_status st = DV_E_NOMEM;
+    int tries = 0;
+    for (; st != DV_OK && tries < 2000; tries += 1 + tries / 60) {
+        dv_mem_fail_at(tries);
+        st = dv_peers_local(3, do_little, NULL, NULL);
+        dv_mem_fail_at(-1);
+        assert_true(st == DV_OK || st == DV_E_NOMEM);
+    }
+    assert_int_equal(st, DV_OK);
+    assert_true(tries > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_teams),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_odd_views), cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_strays),    cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

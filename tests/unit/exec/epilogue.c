@@ -1,0 +1,232 @@
+// What is done to sums when they are whole: the same bits as a statement of its
+// own would give, for whatever lies however, on any number of threads; and what
+// the oracle has.
+#include "harness/exec_case.h"
+#include <stdio.h>
+
+// Sizes go over a block's rows and the columns that are finished together; one
+// row, one column, one k, too.
+static const struct {
+    const char *inputs, *write, *sum, *rest; // $ is the sum
+} cases[] = {
+    {"a: f32[410, 9]\ninput b: f32[9, 700]", "y[m,n]", "[k] a[m,k] * b[k,n]",
+     "gelu($)"},
+    {"a: f32[410, 70]\ninput b: f32[700, 70]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[70, 410]\ninput b: f32[70, 333]", "y[n,m]", "[k] a[k,m] * b[k,n]",
+     "tanh($) * 0.5"},
+    {"a: f32[411, 1300]\ninput b: f32[1300, 37]\ninput v: f32[37]\n"
+     "input r: f32[411, 37]",
+     "y[m,n]", "[k] a[m,k] * b[k,n]", "gelu($ + v[n]) + r[m,n]"},
+    {"a: f64[401, 33]\ninput b: f64[333, 33]\ninput v: f64[401]", "y[m,n]",
+     "[k] a[m,k] * b[n,k]", "exp($ - v[m])"},
+    {"a: f32[3, 390, 40]\ninput b: f32[3, 40, 260]", "y[z,m,n]",
+     "[k] a[z,m,k] * b[z,k,n]", "sigmoid($)"},
+    {"a: f32[3, 390, 40]\ninput b: f32[3, 260, 40]", "y[m,z,n]",
+     "[k] a[z,m,k] * b[z,n,k]", "sigmoid($)"},
+    {"a: f32[20, 30, 40]\ninput b: f32[40, 260]", "y[i,j,n]",
+     "[k] a[i,j,k] * b[k,n]", "silu($)"},
+    {"a: f32[30, 20, 40]\ninput b: f32[260, 40]", "y[i,n,j]",
+     "[k] a[j,i,k] * b[n,k]", "silu($)"},
+    {"a: f32[1, 300]\ninput b: f32[500, 300]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[500, 300]\ninput b: f32[1, 300]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: f32[300, 40]\ninput b: f32[40, 260]\ninput v: f32[300]", "y[m,n]",
+     "[k] a[m,k] * b[k,n]", "$ / v[m]"},
+    {"a: f32[300, 40]\ninput b: f32[40, 260]\ninput v: f32[260]", "y[n,m]",
+     "[k] a[m,k] * b[k,n]", "gelu($ / v[n])"},
+    {"a: f32[450, 1]\ninput b: f32[1, 500]", "y[m,n]", "[k] a[m,k] * b[k,n]",
+     "abs($) + 1.0"},
+    {"a: bf16[410, 90]\ninput b: bf16[500, 90]", "y[m,n]: f32",
+     "[k] a[m,k] * b[n,k]", "gelu($)"},
+    {"a: bf16[410, 90]\ninput b: bf16[90, 500]", "y[m,n]: bf16",
+     "[k] a[m,k] * b[k,n]", "gelu($)"},
+    {"a: f16[41, 90]\ninput b: f16[90, 500]\ninput v: f16[500]", "y[m,n]: f16",
+     "[k] a[m,k] * b[k,n]", "tanh($) * v[n]"},
+    {"a: i8[410, 90]\ninput b: i8[500, 90]\ninput v: i32[500]", "y[m,n]: i32",
+     "[k] a[m,k] * b[n,k]", "max($ + v[n], 3)"},
+    {"a: i8[410, 90]\ninput b: i8[90, 500]", "y[m,n]: i8",
+     "[k] a[m,k] * b[k,n]", "min(max($, -77), 99)"},
+    {"a: i8[410, 90]\ninput b: i8[500, 90]\ninput v: f32[500]", "y[m,n]: f32",
+     "[k] a[m,k] * b[n,k]", "$ * v[n] - 0.5"},
+    {"a: i8[41, 900]\ninput b: i8[900, 50]", "y[m,n]: f32",
+     "[k] a[m,k] * b[k,n]", "$"},
+    {"a: i8[41, 90]\ninput b: i8[90, 50]\ninput v: bf16[41]", "y[m,n]: bf16",
+     "[k] a[m,k] * b[k,n]", "relu($) * v[m]"},
+    {"a: f32[70, 40]\ninput b: f32[40, 90]\ninput v: f32[70]", "y[m,n]",
+     "[k] a[m,k] * b[k,n]", "relu($ / 40.0 - v[m])"},
+    // Factors of two types, and of another than their sums.
+    {"a: f32[41, 90]\ninput b: i8[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    {"a: bf16[41, 90]\ninput b: f16[90, 50]", "y[m,n]: f32",
+     "[k] a[m,k] * b[k,n]", "gelu($)"},
+    {"a: f64[41, 90]\ninput b: i32[50, 90]", "y[m,n]", "[k] a[m,k] * b[n,k]",
+     "gelu($)"},
+    // Two variables that are not one: the outer is around the plan.
+    {"a: f32[410, 40, 7]\ninput b: f32[40, 7, 333]\ninput v: f32[333]",
+     "y[m,n]", "[k,l] a[m,k,l] * b[k,l,n]", "gelu($) * v[n]"},
+    {"a: f32[110, 40, 70]\ninput b: f32[93, 70, 40]", "y[m,n]",
+     "[k,l] a[m,k,l] * b[n,l,k]", "gelu($)"},
+    {"a: bf16[110, 40, 64]\ninput b: bf16[93, 40, 64]", "y[m,n]: bf16",
+     "[k,l] a[m,k,l] * b[n,k,l]", "gelu($)"},
+    {"a: bf16[3, 3, 12, 410]\ninput b: bf16[333, 3, 12, 3]", "y[m,n]: f32",
+     "[i,k,l] a[i,l,k,m] * b[n,l,k,i]", "gelu($)"},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+// `$` in a text.
+static void put_in(char *to, size_t size, const char *text, const char *what)
+{
+    const char *at = strchr(text, '$');
+    snprintf(to, size, "%.*s%s%s", (int)(at - text), text, what, at + 1);
+}
+
+// The index of y, and what sums are of.
+static void texts_of(int i, char (*text)[400])
+{
+    char sum[100], rest[200], index[40];
+    const char *open = strchr(cases[i].write, '['),
+               *close = strchr(cases[i].write, ']');
+    int whole = strstr(cases[i].write, ": i") != NULL;
+    snprintf(index, sizeof index, "%.*s", (int)(close + 1 - open), open);
+    snprintf(sum, sizeof sum, "(sum%s)", cases[i].sum);
+    put_in(rest, sizeof rest, cases[i].rest, sum);
+    snprintf(text[0], sizeof *text, "input %s\n%s = %s\noutput y\n",
+             cases[i].inputs, cases[i].write, rest);
+    snprintf(sum, sizeof sum, "c%s", index);
+    put_in(rest, sizeof rest, cases[i].rest, sum);
+    snprintf(text[1], sizeof *text,
+             "input %s\nc%s%s = sum%s\n%s = %s\noutput c, y\n", cases[i].inputs,
+             index,
+             whole                            ? ": i32"
+             : strstr(cases[i].inputs, "f64") ? ""
+                                              : ": f32",
+             cases[i].sum, cases[i].write, rest);
+}
+
+static void finished_as_by_a_statement(void **state)
+{
+    (void)state;
+    char text[2][400];
+    for (int i = 0; i < N_CASES; i++) {
+        texts_of(i, text);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
+// The oracle takes minutes in a build that watches addresses, of which the test
+// above has them all.
+#ifdef __SANITIZE_ADDRESS__
+enum { ORACLE_STEP = 5 };
+#else
+enum { ORACLE_STEP = 1 };
+#endif
+
+static void finished_as_by_the_oracle(void **state)
+{
+    (void)state;
+    char text[2][400];
+    dv_verdict v;
+    for (int i = 0; i < N_CASES; i += ORACLE_STEP) {
+        job j;
+        texts_of(i, text);
+        start(&j, text[0], 2, DV_RUN_THREADS);
+        if (dv_exec_run(j.x, j.diag) ||
+            dv_verify(&v, j.p, j.plan, j.data, j.data, NULL, NULL, j.diag))
+            fail_msg("%s", dv_diag_text(j.diag));
+        if (!v.ok)
+            fail_msg("%g off:\n%s", v.residual, text[0]);
+        stop(&j);
+    }
+}
+
+// A mean is a sum, divided.
+static void means(void **state)
+{
+    (void)state;
+    static const char in[] = "input a: f32[410, 40]\ninput b: f32[300, 40]\n";
+    char text[2][400];
+    for (int i = 0; i < 2; i++)
+        for (int threads = 1; threads < 4; threads++) {
+            const char *f = i ? "relu" : "";
+            snprintf(text[0], sizeof *text,
+                     "%sy[m,n] = %s(mean[k] a[m,k] * b[n,k])\noutput y\n", in,
+                     f);
+            snprintf(text[1], sizeof *text,
+                     "%sc[m,n] = sum[k] a[m,k] * b[n,k]\n"
+                     "y[m,n] = %s(c[m,n] / 40.0)\noutput c, y\n",
+                     in, f);
+            same_y((const char *const[]){text[0], text[1]}, threads);
+        }
+}
+
+// The result is read, too, as it was before; or some of it stays.
+static void updates_find_what_was_there(void **state)
+{
+    (void)state;
+    static const char *const updates[][2] = {
+        {"y[m,n] <- gelu(y[m,n] + sum[k] a[m,k] * b[n,k])\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[m,n] <- gelu(y[m,n] + c[m,n])\noutput c, y\n"},
+        {"y[2 * m + 1, n + 30] <- gelu(sum[k] a[m,k] * b[n,k])\n"
+         "  for m in 0..200, n in 0..270\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[2 * m + 1, n + 30] <- gelu(c[m,n])\n"
+         "  for m in 0..200, n in 0..270\noutput c, y\n"},
+        {"y[m, 3 * n + 1] <- gelu(sum[k] a[m,k] * b[n,k])\n"
+         "  for n in 0..99\noutput y\n",
+         "c[m,n] = sum[k] a[m,k] * b[n,k]\n"
+         "y[m, 3 * n + 1] <- gelu(c[m,n])  for n in 0..99\noutput c, y\n"},
+    };
+    for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
+        for (int threads = 1; threads < 4; threads++) {
+            char text[2][400];
+            for (int k = 0; k < 2; k++)
+                snprintf(text[k], sizeof *text,
+                         "input a: f32[410, 40]\ninput b: f32[300, 40]\n"
+                         "input y: f32[410, 300]\n%s",
+                         updates[i][k]);
+            same_y((const char *const[]){text[0], text[1]}, threads);
+        }
+}
+
+// What is the same along a row is divided by as one value: rows may not depend
+// on how the op is cut.
+static void any_number_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "input a: f32[28, 64]\ninput b: f32[2, 170, 64]\ninput w: f32[170]\n"
+        "input y: f32[28, 170, 2]\n"
+        "y[m,i,j] <- y[m,i,j] + (sum[k] b[j,i,k] * a[m,k]) / w[i]\noutput y\n",
+        "input a: f32[28, 226]\ninput b: bf16[2, 170, 231]\n"
+        "input w: f32[170]\n"
+        "y[m,i,j]: f16 = (sum[k] b[j,i,k+4] * a[m,k]) / (abs(w[i]) + 1.5)\n"
+        "output y\n",
+        "input x: f32[40, 37]\ninput w: f32[31, 37]\ninput s: f32[40]\n"
+        "input r: f32[31, 40]\ninput q: f32[31, 40]\ninput y: f32[40, 31]\n"
+        "y[m,n] <- y[m,n] + (sum[k] x[m,k] * w[n,k]) / s[m] + r[n,m] + q[n,m]\n"
+        "output y\n",
+    };
+    char text[2][400];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        same_for_all(texts[i]);
+    for (int i = 0; i < N_CASES; i++) {
+        texts_of(i, text);
+        same_for_all(text[0]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finished_as_by_a_statement),
+        cmocka_unit_test(finished_as_by_the_oracle),
+        cmocka_unit_test(means),
+        cmocka_unit_test(updates_find_what_was_there),
+        cmocka_unit_test(any_number_gives_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

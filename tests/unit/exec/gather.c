@@ -1,0 +1,138 @@
+// Reads that go by indices: rows that they find are computed by kernels, to the
+// bit as the oracle has it where nothing is rounded; of all types of tables and
+// indices; and an index that is out of range is an error, not a read.
+#include "harness/exec_case.h"
+
+static void try(const char *text, int exact, const char *how)
+{
+    for (int64_t threads = 1; threads <= 4; threads++) {
+        job j;
+        start(&j, text, threads, DV_RUN_THREADS);
+        goes(&j, text, threads, how);
+        is_right(&j, text, threads, exact);
+        is_right(&j, text, threads, exact); // and once more
+        stop(&j);
+    }
+    same_for_all(text);
+}
+
+static const char kernel[] = "a vector kernel, where indices are in range";
+
+static void types(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {"f64",  "f32", "f16",
+                                         "bf16", "i32", "i8"};
+    static const char *const indices[] = {"i64", "i32", "i8"};
+    char text[200];
+    for (int i = 0; i < 18; i++) {
+        snprintf(text, sizeof text,
+                 "input t: %s[70, 45]\ninput p: %s[33]\n"
+                 "y[i,j] = t[p[i],j]\noutput y\n",
+                 tables[i % 6], indices[i / 6]);
+        try(text, 1, kernel);
+    }
+}
+
+static void forms(void **state)
+{
+    (void)state;
+    static const char *const exact[] = {
+        // The last of two dims; both of three; none but one of four.
+        "input t: f32[37, 70] input p: i32[41] y[i,j] = t[j,p[i]] output y",
+        "input t: f32[9, 7, 37] input p: i32[41] input q: i64[41]"
+        " y[i,j] = t[p[i],q[i],j] output y",
+        "input t: f32[5, 9, 7, 12] input p: i32[6]"
+        " y[b,i,j,k] = t[j,p[b],i,k] output y",
+        // Indices of two variables, of every second element, from the end.
+        "input t: f32[19, 65] input p: i8[11, 3]"
+        " y[i,l,j] = t[p[i,l],j] output y",
+        "input t: f32[19, 65] input p: i32[30]"
+        " y[i,j] = t[p[2*i+1],j] for i in 0..15 output y",
+        "input t: f32[19, 65] input p: i32[30]"
+        " y[i,j] = t[p[29-i],64-j] for i in 0..30, j in 0..65 output y",
+        // The one index of all rows.
+        "input t: f32[19, 8, 65] input p: i32[1]"
+        " y[i,j] = t[p[0],i,j] output y",
+        // An index that is a value as well.
+        "input t: f32[19, 65] input p: i32[30]"
+        " y[i,j]: f64 = t[p[i],j] + p[i] output y",
+        // What it overwrites.
+        "input t: f32[30, 65] input p: i32[30]"
+        " t[i,j] <- t[p[i],j] for i in 0..30, j in 0..65 output t",
+        "input t: f32[30, 65] input p: i32[30]"
+        " repeat 3 { t[i,j] <- max(t[p[i],j], t[i,j]) } output t",
+        "input t: i32[30, 65] input p: i32[30]"
+        " y[i,j] = t[p[i],j] * t[i,j] output y",
+    };
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        try(exact[i], 1, kernel);
+    static const char *const rounded[] = {
+        "input t: f32[40, 65] input u: f32[9, 65] input p: i32[33]"
+        " input q: i64[33] input s: f32[33]"
+        " y[i,j] = gelu(t[p[i],j] * s[i] + u[q[i],j]) output y",
+        "input t: f32[40, 65] input p: i32[33] input s: f32[33]"
+        " y[i,j] = t[p[i],j] / s[i] output y",
+        // Bags: sums of rows that are found, of parts of rows.
+        "input t: f32[40, 65] input p: i32[33, 6]"
+        " y[i,j] = sum[l] t[p[i,l],j] output y",
+        "input t: f16[40, 65] input p: i32[33, 6] input w: f32[33, 6]"
+        " y[i,j]: f32 = sum[l] t[p[i,l],j] * w[i,l] output y",
+        "input t: f32[40, 65] input p: i32[33] y[i] = mean[j] t[p[i],j]"
+        " output y",
+        "input t: f32[40, 5, 65] input p: i32[33]"
+        " y[i] = sum[k,j] t[p[i],k,j] output y",
+        "input t: f32[40, 5, 65] input p: i32[33, 4]"
+        " y[i,k] = sum[l,j] t[p[i,l],k,j] output y",
+    };
+    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++)
+        try(rounded[i], 0, kernel);
+}
+
+// Elements one by one; indices of indices; integers that may not fit.
+static void others(void **state)
+{
+    (void)state;
+    static const char *const text[] = {
+        "input t: f32[40] input p: i32[33] y[i] = t[p[i]] output y",
+        "input t: f32[40, 9] input p: i32[33] input q: i32[50]"
+        " y[i,j] = t[p[q[i]],j] output y",
+        "input t: i32[40, 9] input p: i32[33]"
+        " y[i,j] = relu(t[p[i],j] * t[p[i],j]) output y",
+        "input t: i64[40, 9] input p: i32[33] y[i,j] = t[p[i],j] output y",
+    };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        try(text[i], 1, "in strips, no kernel");
+}
+
+static void out_of_range(void **state)
+{
+    (void)state;
+    static const int64_t bad[] = {70, -1, INT64_MAX, INT64_MIN, INT32_MAX};
+    static const char text[] = "input t: f32[70, 45] input p: i64[33]"
+                               " y[i,j] = t[p[i],j] output y";
+    char want[80];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (int64_t threads = 1; threads <= 4; threads++) {
+            job j;
+            start(&j, text, threads, DV_RUN_THREADS);
+            int64_t *p = j.data[dv_program_find(j.plan->ops, "p")];
+            int64_t was = p[20];
+            p[20] = bad[i];
+            assert_int_equal(dv_exec_run(j.x, j.diag), DV_E_BOUNDS);
+            snprintf(want, sizeof want, "an index found %lld,",
+                     (long long)bad[i]);
+            assert_non_null(strstr(dv_diag_text(j.diag), want));
+            p[20] = was;
+            is_right(&j, text, threads, 1);
+            stop(&j);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types), cmocka_unit_test(forms),
+        cmocka_unit_test(others), cmocka_unit_test(out_of_range)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+// Who runs a plan follows its grid: the simulator and the threads, for every
+// policy and order, compute the same; what is moved is what was predicted, core
+// by core; what is wrong with a grid is found. All of it also on a machine with
+// cores that are not there.
+#include "harness/exec_case.h"
+#include "plan/tiles.h"
+#include "plan/traffic.h"
+#include "exec/exec.h"
+#include <math.h>
+
+static const char *const programs[] = {
+    // Batches, edges, a vector behind the sum; then one pointwise.
+    "input a: f32[2, 70, 200]\ninput b: f32[200, 130]\ninput c: f32[70]\n"
+    "t[z,m,n] = relu(sum[k] a[z,m,k] * b[k,n] - c[m])\n"
+    "y[z,m,n] = t[z,m,n] * 0.5\noutput y\n",
+    // Sums of rows, a largest of all.
+    "input a: f32[100, 333]\ns[i] = sum[k] a[i,k]\nh[] = max[i,k] a[i,k]\n"
+    "y[i] = s[i] + h[]\noutput y\n",
+};
+
+// A row, and two single cores above one another: 54 of 64 are left.
+static const dv_core_rect holes[] = {{0, 3, 7, 3}, {5, 0, 5, 1}};
+
+static void run(job *j, const char *text, const char *by, const char *order,
+                dv_run_kind kind, size_t n_holes)
+{
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    o.scratch = "off";
+    o.policy = by;
+    o.order = order;
+    o.holes = holes;
+    o.n_holes = n_holes;
+    start_on(j, "wormhole", text, &o, kind);
+    if (dv_exec_run(j->x, j->diag))
+        fail_msg("%s: %s", text, dv_diag_text(j->diag));
+}
+
+static void near(const job *a, const job *b, const char *by, const char *order)
+{
+    int32_t t = dv_program_find(a->plan->ops, "y");
+    const float *x = a->data[t], *y = b->data[t];
+    for (int64_t i = 0; i < a->plan->ops->tensors[t].n_elems; i++)
+        if (!(fabsf(x[i] - y[i]) < 1e-4f))
+            fail_msg("%s %s: element %d", by, order, (int)i);
+}
+
+static const char *const policies[] = {
+    "static",    "rect",      "streamk",  "streamk1", "streamk2",
+    "splitk(3)", "ticket(2)", "steal(3)", "dynamic",  "auto"};
+static const char *const orders[] = {
+    "row_major", "column_major",    "snake",      "grouped(3)", "morton",
+    "hilbert",   "block_linear(2)", "swizzle(2)", "zigzag",     "auto"};
+
+// The text says the same plan, and checks.
+static void reads_back(const job *j)
+{
+    char *text = dv_plan_text(j->plan), *again = NULL;
+    dv_plan *read = NULL;
+    if (dv_plan_parse(&read, text, strlen(text), "p", NULL, NULL, j->diag) ||
+        dv_plan_check(read, j->diag))
+        fail_msg("%s\n%s", dv_diag_text(j->diag), text);
+    again = dv_plan_text(read);
+    assert_string_equal(text, again);
+    dv_free(text);
+    dv_free(again);
+    dv_plan_destroy(read);
+}
+
+static void counts_agree(const job *j, const char *what)
+{
+    for (int32_t g = 0; g < j->plan->n_groups; g++)
+        for (int64_t core = -1; core < j->plan->target.cores; core++) {
+            int32_t op = j->plan->groups[g].first_op;
+            dv_traffic t = dv_op_traffic(j->plan, g, op, core);
+            dv_moved sum = {0};
+            for (int64_t c = 0; c < j->plan->target.cores; c++) {
+                const dv_moved *m = dv_exec_moved_by(j->x, op, c);
+                if (core >= 0 && c != core)
+                    continue;
+                sum.read_bytes += m->read_bytes;
+                sum.write_bytes += m->write_bytes;
+                sum.ring_bytes += m->ring_bytes;
+            }
+            if (t.read_bytes != sum.read_bytes ||
+                t.write_bytes != sum.write_bytes ||
+                t.ring_bytes != sum.ring_bytes)
+                fail_msg("%s, group %d, core %d: moved other than predicted",
+                         what, (int)g, (int)core);
+        }
+}
+
+static void everyone_follows(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        job plain, threads;
+        run(&plain, programs[i], NULL, NULL, DV_RUN_SIM, 0);
+        run(&threads, programs[i], NULL, NULL, DV_RUN_THREADS, 0);
+        for (size_t turn = 0; turn < 20; turn++) {
+            job sim, crew;
+            size_t k = turn % 10, n_holes = turn < 10 ? 0 : 2;
+            const char *order = orders[(k + 3 * i) % 10];
+            run(&sim, programs[i], policies[k], order, DV_RUN_SIM, n_holes);
+            run(&crew, programs[i], policies[k], order, DV_RUN_THREADS,
+                n_holes);
+            reads_back(&sim);
+            counts_agree(&sim, policies[k]);
+            int whole = !strchr("s", policies[k][0]) ||
+                        !strcmp(policies[k], "static") ||
+                        !strncmp(policies[k], "steal", 5);
+            whole = whole && strcmp(policies[k], "auto");
+            // Whole tiles: every bit. Cut ones are added in another order.
+            if (whole) {
+                same(&plain, &sim, policies[k], 1);
+                same(&threads, &crew, policies[k], 1);
+            }
+            near(&plain, &sim, policies[k], order);
+            near(&plain, &crew, policies[k], order);
+            stop(&sim);
+            stop(&crew);
+        }
+        stop(&plain);
+        stop(&threads);
+    }
+}
+
+// -- Mistakes ----------------------------------------------------------------
+
+static void finds(job *j, const char *words)
+{
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_plan_check(j->plan, diag), DV_E_CHECK);
+    if (!strstr(dv_diag_text(diag), words))
+        fail_msg("no '%s' in: %s", words, dv_diag_text(diag));
+    dv_diag_destroy(diag);
+    assert_int_equal(dv_plan_check(j->plan, NULL), DV_E_CHECK);
+}
+
+static void mistakes_are_found(void **unused)
+{
+    (void)unused;
+    job j;
+    run(&j, programs[0], "streamk", NULL, DV_RUN_SIM, 0);
+    dv_group_grid *g = &j.plan->grids[0];
+    int32_t part = 0;
+    while (!dv_range_in_parts(g, &g->ranges[part]))
+        part++;
+    dv_tile_range keep = g->ranges[part];
+    g->ranges[part].k1--;
+    finds(&j, "is on no core");
+    g->ranges[part] = keep;
+    g->ranges[part].k1++;
+    finds(&j, "of tile");
+    g->ranges[part] = keep;
+    g->ranges[part].x = 8;
+    finds(&j, "is not on the grid of 8x8");
+    g->ranges[part] = keep;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+    run(&j, programs[0], "rect", NULL, DV_RUN_SIM, 0);
+    g = &j.plan->grids[0];
+    keep = g->ranges[1];
+    g->ranges[1].n0++;
+    finds(&j, "end with their neighbours");
+    g->ranges[1] = keep;
+    dv_tile_range first = g->ranges[0];
+    g->ranges[0].x = keep.x, g->ranges[1].x = first.x;
+    finds(&j, "has what belongs to core");
+    g->ranges[0].x = first.x, g->ranges[1].x = keep.x;
+    g->n_ranges--;
+    finds(&j, "of t");
+    g->n_ranges++;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+}
+
+// -- Cores that are not there ------------------------------------------------
+
+static void holes_are_kept_free(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < 10; k++) {
+        job j;
+        run(&j, programs[0], policies[k], NULL, DV_RUN_SIM, 2);
+        assert_int_equal(j.plan->target.cores, 54);
+        // Every core of every line, moved into each of the holes.
+        dv_group_grid *g = &j.plan->grids[0];
+        for (int32_t i = 0; i < g->n_ranges; i += 7) {
+            dv_tile_range keep = g->ranges[i];
+            g->ranges[i].x = i % 8, g->ranges[i].y = 3;
+            finds(&j, "is in the hole 0,3 to 7,3");
+            g->ranges[i].x = 5, g->ranges[i].y = i % 2;
+            finds(&j, "is in the hole 5,0 to 5,1");
+            g->ranges[i] = keep;
+        }
+        assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+        stop(&j);
+    }
+}
+
+// What the target says of its cores must hold, whoever wrote it.
+static void machine_is_checked(void **unused)
+{
+    (void)unused;
+    job j;
+    run(&j, programs[0], "static", NULL, DV_RUN_SIM, 2);
+    dv_target *t = &j.plan->target, keep = *t;
+    t->cores = 55;
+    finds(&j, "the grid has 54 cores without its holes, work is dealt to 55");
+    *t = keep;
+    t->holes.at[0].x1 = 8;
+    finds(&j, "is not on the grid of 8x8 cores");
+    *t = keep;
+    t->holes.at[t->holes.n++] = (dv_core_rect){2, 2, 3, 3};
+    finds(&j, "core 2,3 is in two holes");
+    *t = keep;
+    t->holes.n = 0;
+    finds(&j, "the grid has 64 cores without its holes, work is dealt to 54");
+    *t = keep;
+    t->core_grid = (dv_core_grid){0, 0};
+    finds(&j, "is not on the grid of 0x0 cores");
+    *t = keep;
+    // A hole where there is work: the plan was made for other cores.
+    t->holes.at[0] = (dv_core_rect){0, 0, 0, 1};
+    finds(&j, "is in the hole 0,0 to 0,1");
+    *t = keep;
+    assert_int_equal(dv_plan_check(j.plan, NULL), DV_OK);
+    stop(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everyone_follows),
+        cmocka_unit_test(mistakes_are_found),
+        cmocka_unit_test(holes_are_kept_free),
+        cmocka_unit_test(machine_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

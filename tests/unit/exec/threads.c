@@ -1,0 +1,387 @@
+// The thread executor: the same bits for any number of threads, parts of sums,
+// updates, repeats, errors found by one thread among many.
+#define _POSIX_C_SOURCE 200809L // fork
+#include "jit/gemm/gemm.h"
+#include "contract/contract.h"
+#include "exec/exec.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include "harness/exec_case.h"
+
+static const char *const programs[] = {
+    // A chain whose tiles hand data on, with temporaries that exist in tiles.
+    "input x: f32[67, 129]\nm[i] = max[j] x[i,j]\n"
+    "e[i,j] = exp(x[i,j] - m[i])\ns[i] = sum[j] e[i,j]\n"
+    "y[i,j] = e[i,j] / s[i]\noutput y\n",
+    // The same down the columns: tiles of temporaries have other strides.
+    "input x: f16[67, 131]\nm[j] = max[i] x[i,j]\n"
+    "e[i,j] = exp(x[i,j] - m[j])\ns[j] = sum[i] e[i,j]\n"
+    "y[i,j] = e[i,j] / s[j]\noutput y\n",
+    // Rows of a sum that follow each other in a tile's temporary alone.
+    "input x: f32[12, 5, 37]\nt[i,b,j] = x[i,b,j] * 0.3\n"
+    "y[b] = sum[i,j] exp(t[i,b,j])\noutput y\n",
+    // Products of odd sizes, with something done to them.
+    "input a: f32[33, 65]\ninput b: f32[65, 47]\n"
+    "c[m,n] = relu(sum[k] a[m,k] * b[k,n])\nd[m,n] = c[m,n] * 2.0\n"
+    "output c, d\n",
+    // Updates that read their neighbours, in a loop.
+    "input u: f64[40, 30]\nrepeat 5 {\n"
+    "u[i,j] <- 0.25 * (u[i-1,j] + u[i+1,j] + u[i,j-1] + u[i,j+1])"
+    "  for i in 1..39, j in 1..29\nv[i] = max[j] u[i,j]\n}\noutput u, v\n",
+    // An index that is read, integers, one element.
+    "input t: f32[50]\ninput k: i32[20]\ninput n: i32[20]\n"
+    "y[i] = t[k[i]] * 3.0\nz[i] = n[i] * n[i] - k[i]\nr[] = 2.0\n"
+    "output y, z, r\n",
+};
+
+static void any_number_gives_the_same_bits(void **state)
+{
+    (void)state;
+    static const int counts[] = {2, 3, 4, 7, 16};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        job one;
+        start(&one, programs[i], 1, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+            job many;
+            start(&many, programs[i], counts[k], DV_RUN_THREADS);
+            assert_int_equal(dv_exec_run(many.x, many.diag), DV_OK);
+            same(&one, &many, programs[i], counts[k]);
+            stop(&many);
+        }
+        stop(&one);
+    }
+}
+
+// What kernels add to their sums is what is added behind them: of rows, of
+// columns, in blocks of k, of one row, of narrow factors, rounded to narrow
+// results; and what is no bias.
+static void a_bias_is_added_last(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *a, *b, *v, *sum, *bias;
+    } cases[] = {
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[47]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[33]", "a[m,k] * b[k,n]",
+         "v[m]"},
+        {"f32", "f32[133, 1500]", "f32[1500, 147]", "f32[200]",
+         "a[m,k] * b[k,n]", "v[n + 53]"},
+        {"f64", "f64[700, 33]", "f64[47, 700]", "f64[33]", "a[k,m] * b[n,k]",
+         "v[m]"},
+        {"f32", "f32[1, 500]", "f32[500, 90]", "f32[90]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "bf16[70, 300]", "bf16[300, 90]", "f32[90]", "a[m,k] * b[k,n]",
+         "v[n]"},
+        {"f32", "f16[70, 300]", "f16[90, 300]", "f32[70]", "a[m,k] * b[n,k]",
+         "v[m]"},
+        {"bf16", "bf16[70, 300]", "bf16[300, 90]", "f32[70]", "a[m,k] * b[k,n]",
+         "v[m]"},
+        {"f16", "bf16[70, 3000]", "bf16[90, 3000]", "f32[90]",
+         "a[m,k] * b[n,k]", "v[n]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[47, 33]", "a[m,k] * b[k,n]",
+         "v[n,m]"},
+        {"f32", "f32[33, 65]", "f32[65, 47]", "f32[94]", "a[m,k] * b[k,n]",
+         "v[2 * n]"},
+    };
+    for (size_t i = 0; i < 3 * sizeof cases / sizeof *cases; i++) {
+        int c = (int)i / 3, relu = i % 3 != 1, first = i % 3 != 0;
+        const char *f = relu ? "relu" : "", *v = cases[c].bias;
+        char in[200], sum[100], text[2][500];
+        snprintf(in, sizeof in, "input a: %s\ninput b: %s\ninput v: %s\n",
+                 cases[c].a, cases[c].b, cases[c].v);
+        snprintf(sum, sizeof sum, "(sum[k] %s)", cases[c].sum);
+        snprintf(text[0], sizeof *text,
+                 "%sy[m,n]: %s = %s(%s + %s)\noutput y\n", in, cases[c].type, f,
+                 first ? v : sum, first ? sum : v);
+        snprintf(text[1], sizeof *text,
+                 "%sc[m,n]: %s = %s\ny[m,n]: %s = %s(c[m,n] + %s)\n"
+                 "output c, y\n",
+                 in, strcmp(cases[c].type, "f64") ? "f32" : "f64", sum,
+                 cases[c].type, f, v);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
+// Narrow results are rounded once, by whoever finishes the sums; k is longer
+// than one block.
+static void results_are_rounded_once(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"bf16", "f16", "f32"};
+    for (int i = 0; i < 3 * 3 * 2; i++) {
+        const char *from = types[i % 3], *to = types[i / 3 % 3];
+        const char *f = i / 9 ? "relu" : "";
+        char in[100], text[2][300];
+        snprintf(in, sizeof in,
+                 "input a: %s[57, 2100]\ninput b: %s[2100, 83]\n", from, from);
+        snprintf(text[0], sizeof *text,
+                 "%sy[m,n]: %s = %s(sum[k] a[m,k] * b[k,n])\noutput y\n", in,
+                 to, f);
+        snprintf(text[1], sizeof *text,
+                 "%sc[m,n]: f32 = sum[k] a[m,k] * b[k,n]\n"
+                 "y[m,n]: %s = %s(c[m,n])\noutput c, y\n",
+                 in, to, f);
+        for (int threads = 1; threads < 4; threads++)
+            same_y((const char *const[]){text[0], text[1]}, threads);
+    }
+}
+
+// Tiles that threads take as they come: which thread has which is chance, what
+// is computed is not. Repeats fill the queues again.
+static void handed_out_tiles_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"ticket", "steal(2)", "dynamic"};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        for (size_t k = 0; k < 3; k++) {
+            job dealt, queued;
+            start(&dealt, programs[i], 4, DV_RUN_THREADS);
+            assert_int_equal(dv_exec_run(dealt.x, dealt.diag), DV_OK);
+            policy = policies[k];
+            start(&queued, programs[i], 4, DV_RUN_THREADS);
+            policy = NULL;
+            assert_int_equal(dv_exec_run(queued.x, queued.diag), DV_OK);
+            same(&dealt, &queued, programs[i], 4);
+            stop(&dealt);
+            stop(&queued);
+        }
+}
+
+// A sum that is divided among threads: whatever the plan chose, two runs of it
+// are equal, and the oracle is not far.
+static void parts_are_combined_in_order(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[100000]\n"
+                               "s[] = sum[i] x[i] * x[i]\n"
+                               "m[] = max[i] x[i]\nq[] = mean[i] abs(x[i])\n"
+                               "output s, m, q\n";
+    for (int64_t threads = 2; threads < 9; threads += 3) {
+        job a, b;
+        start(&a, text, threads, DV_RUN_THREADS);
+        start(&b, text, threads, DV_RUN_THREADS);
+        assert_true(a.plan->slices[0][0] < 100000); // it is in parts
+        assert_int_equal(dv_exec_run(a.x, a.diag), DV_OK);
+        for (int k = 0; k < 20; k++) {
+            assert_int_equal(dv_exec_run(b.x, b.diag), DV_OK);
+            same(&a, &b, text, (int)threads);
+        }
+        dv_verdict v;
+        assert_int_equal(
+            dv_verify(&v, a.p, a.plan, a.data, a.data, NULL, NULL, a.diag),
+            DV_OK);
+        assert_true(v.ok);
+        stop(&a);
+        stop(&b);
+    }
+}
+
+static void an_error_of_one_thread_is_the_runs(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input t: f32[50]\ninput k: i32[1000]\ny[i] = t[k[i]]\n"
+        "repeat 3 {\ny[i] <- y[i] + 1.0\n}\noutput y\n";
+    job j;
+    start(&j, text, 4, DV_RUN_THREADS);
+    int32_t k = dv_program_find(j.plan->ops, "k");
+    ((int32_t *)j.data[k])[900] = 50;
+    assert_int_equal(dv_exec_run(j.x, j.diag), DV_E_BOUNDS);
+    assert_non_null(strstr(dv_diag_text(j.diag), "an index found 50"));
+    // The next run starts afresh.
+    ((int32_t *)j.data[k])[900] = 49;
+    dv_diag *diag = dv_diag_create();
+    assert_int_equal(dv_exec_run(j.x, diag), DV_OK);
+    assert_int_equal(dv_diag_status(diag), DV_OK);
+    dv_diag_destroy(diag);
+    stop(&j);
+}
+
+// Every thread finds an error; a later run tells its own, not one of those.
+static void errors_are_not_kept(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "input t: f32[50]\ninput k: i32[4000]\ny[i] = t[k[i]]\noutput y\n";
+    job j;
+    start(&j, text, 4, DV_RUN_THREADS);
+    int32_t *k = j.data[dv_program_find(j.plan->ops, "k")];
+    for (int i = 0; i < 4000; i += 4000 / 4)
+        k[i] = 70;
+    for (int turn = 0; turn < 8; turn++) // how many get that far is chance
+        assert_int_equal(dv_exec_run(j.x, NULL), DV_E_BOUNDS);
+    for (int at = 0; at < 4; at++) {
+        for (int i = 0; i < 4; i++)
+            k[i * 1000] = i == at ? 60 + i : 0;
+        dv_diag *diag = dv_diag_create();
+        char want[40];
+        snprintf(want, sizeof want, "an index found %d", 60 + at);
+        assert_int_equal(dv_exec_run(j.x, diag), DV_E_BOUNDS);
+        assert_non_null(strstr(dv_diag_text(diag), want));
+        dv_diag_destroy(diag);
+    }
+    stop(&j);
+}
+
+// OpenMP may give fewer threads than the plan has cores: one plays several,
+// each with the kernels of its own tiles.
+static void fewer_threads_than_cores(void **state)
+{
+    (void)state;
+#ifdef _OPENMP
+    static const char text[] =
+        "input a: f32[131, 131]\ninput b: f32[131, 131]\n"
+        "c[m,n] = sum[k] a[m,k] * b[k,n]\nd[m,n] = exp(c[m,n])\n"
+        "s[] = sum[m,n] c[m,n]\noutput c, d, s\n";
+    int levels = omp_get_max_active_levels();
+    for (int64_t threads = 2; threads < 8; threads++) {
+        job all, one;
+        start(&all, text, threads, DV_RUN_THREADS);
+        start(&one, text, threads, DV_RUN_THREADS);
+        assert_int_equal(dv_exec_run(all.x, all.diag), DV_OK);
+        omp_set_max_active_levels(0);
+        assert_int_equal(dv_exec_run(one.x, one.diag), DV_OK);
+        omp_set_max_active_levels(levels);
+        same(&all, &one, text, (int)threads);
+        stop(&all);
+        stop(&one);
+    }
+#else
+    skip();
+#endif
+}
+
+// A child of fork has its parent's exec, but not its threads.
+static void a_child_runs_alone(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // its children may start no threads
+#endif
+    job j;
+    start(&j, programs[0], 3, DV_RUN_THREADS);
+    assert_int_equal(dv_exec_run(j.x, j.diag), DV_OK);
+    int32_t y = dv_program_find(j.plan->ops, "y");
+    size_t bytes = (size_t)dv_tensor_bytes(&j.plan->ops->tensors[y]);
+    void *want = malloc(bytes);
+    memcpy(want, j.data[y], bytes);
+    memset(j.data[y], 0, bytes);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); // or it would hang with us
+        int ok = dv_exec_run(j.x, j.diag) == DV_OK &&
+                 !memcmp(want, j.data[y], bytes);
+        _exit(ok ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    free(want);
+    stop(&j);
+}
+
+// The products and the measurements that have threads of their own: a child
+// does them alone, to the same bits.
+static void a_child_multiplies_alone(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); // its children may start no threads
+#endif
+    enum { N = 96, K = 40 };
+    static float a[N * K], b[K * N], want[2][N * N], got[2][N * N];
+    dv_nest n = {.name = "c", .dtype = DV_F32, .first = DV_PRIM_ZERO};
+    n.main = DV_PRIM_GEMM;
+    n.n_dims = 3;
+    n.dims[0] = (dv_nest_dim){DV_NEST_N, DV_NEST_SEQ, N, {0, K, N}, 0, 0, 0};
+    n.dims[1] = (dv_nest_dim){DV_NEST_M, DV_NEST_SEQ, N, {1, 0, 1}, 0, 0, 0};
+    n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_SEQ, K, {N, 1, 0}, 0, 0, 0};
+    dv_jit *jit = dv_jit_shared();
+    if (!jit)
+        skip();
+    dv_contract_options o = {.threads = 3};
+    dv_gemm_options g = {.threads = 3};
+    dv_gemm_shape s = {.m = N, .n = N, .k = K, .dtype = DV_F32};
+    dv_contract *c = NULL;
+    dv_gemm_plan *p = NULL;
+    for (int i = 0; i < N * K; i++) {
+        a[i] = (float)(i * 7 % 23) * 0.3f;
+        b[i] = (float)(i * 5 % 19) * 0.7f;
+    }
+    assert_int_equal(dv_contract_create(&c, jit, &n, &o, NULL), DV_OK);
+    assert_int_equal(dv_gemm_plan_create(&p, jit, &s, &g, NULL), DV_OK);
+    dv_contract_run(c, b, a, want[0]);
+    dv_gemm_run(p, a, b, want[1], NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); // or it would hang with us
+        dv_contract_run(c, b, a, got[0]);
+        dv_gemm_run(p, a, b, got[1], NULL);
+        int ok = !memcmp(want, got, sizeof want) && dv_rate_copy(4096, 2) > 0 &&
+                 dv_rate_peak(DV_F32, 2) > 0;
+        _exit(ok ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    dv_contract_destroy(c);
+    dv_gemm_plan_destroy(p);
+}
+
+static void odd_counts_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "input x: f32[4]\ny[i] = x[i]\noutput y\n";
+    dv_program *p = NULL;
+    dv_target *host = NULL, *spyre = NULL;
+    dv_plan *plan = NULL;
+    dv_plan_options o = DV_PLAN_OPTIONS_INIT;
+    assert_int_equal(
+        dv_program_parse(&p, text, strlen(text), "t.dv", NULL, 0, NULL), DV_OK);
+    assert_int_equal(dv_target_load(&host, "host", NULL), DV_OK);
+    assert_int_equal(dv_target_load(&spyre, "spyre", NULL), DV_OK);
+    o.threads = -1;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    o.threads = 5000;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    o.threads = 2;
+    assert_int_equal(dv_plan_create(&plan, p, spyre, &o, NULL), DV_E_USAGE);
+    o.cores = 1;
+    assert_int_equal(dv_plan_create(&plan, p, host, &o, NULL), DV_E_USAGE);
+    dv_target_destroy(host);
+    dv_target_destroy(spyre);
+    dv_program_destroy(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_gives_the_same_bits),
+        cmocka_unit_test(a_bias_is_added_last),
+        cmocka_unit_test(results_are_rounded_once),
+        cmocka_unit_test(handed_out_tiles_give_the_same_bits),
+        cmocka_unit_test(parts_are_combined_in_order),
+        cmocka_unit_test(an_error_of_one_thread_is_the_runs),
+        cmocka_unit_test(errors_are_not_kept),
+        cmocka_unit_test(fewer_threads_than_cores),
+        cmocka_unit_test(a_child_runs_alone),
+        cmocka_unit_test(a_child_multiplies_alone),
+        cmocka_unit_test(odd_counts_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+// What --verify takes and what it refuses: right results with all the errors
+// they may have, wrong ones however small they are.
+#include "harness/exec_case.h"
+#include <math.h>
+
+static float *tensor(job *j, const char *name)
+{
+    return j->data[dv_program_find(j->plan->ops, name)];
+}
+
+static dv_verdict judged(job *j)
+{
+    dv_verdict v;
+    if (dv_verify(&v, j->p, j->plan, j->data, j->data, NULL, NULL, j->diag))
+        fail_msg("%s", dv_diag_text(j->diag));
+    return v;
+}
+
+static void begin(job *j, const char *text)
+{
+    start(j, text, 1, DV_RUN_THREADS);
+}
+
+static void run(job *j)
+{
+    assert_int_equal(dv_exec_run(j->x, j->diag), DV_OK);
+    dv_verdict v = judged(j);
+    if (!v.ok)
+        fail_msg("%s[%d] is %g off, %g allowed", v.tensor, (int)v.element,
+                 v.residual, v.threshold);
+}
+
+// Puts x in, takes it out again, and has the verdict in between.
+static dv_verdict with(job *j, float *at, float x)
+{
+    float kept = *at;
+    *at = x;
+    dv_verdict v = judged(j);
+    *at = kept;
+    return v;
+}
+
+// -- What is refused
+// -----------------------------------------------------------
+
+// A wrong element beside one that is 1e9 times as large.
+static void test_small(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[16]\ny[i] = x[i] * 3\noutput y\n");
+    tensor(&j, "x")[7] = 1e9f;
+    run(&j);
+    float *y = tensor(&j, "y");
+    dv_verdict v = with(&j, &y[2], y[2] * 1.00001f);
+    assert_false(v.ok);
+    assert_int_equal(v.element, 2);
+    assert_true(v.threshold < 1e-6);
+    assert_true(with(&j, &y[2], nextafterf(y[2], 9)).ok);
+    stop(&j);
+}
+
+// No rounding, no error: copies, gathers, maxima, relu.
+static void test_exact(void **state)
+{
+    static const char *const text[] = {
+        "input x: f32[8, 8]\ny[i,j] = x[j,i]\noutput y\n",
+        "input x: f32[8, 8]\ny[i,j] = relu(-x[i,7-j])\noutput y\n",
+        "input x: f32[8, 8]\ny[i] = max[j] abs(x[i,j])\noutput y\n",
+        "input x: f32[8, 8]\ny[i,j] = max(x[i,j], 0.25)\noutput y\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        job j;
+        begin(&j, text[i]);
+        run(&j);
+        float *y = tensor(&j, "y");
+        dv_verdict v = with(&j, &y[1], nextafterf(y[1], 9));
+        assert_false(v.ok);
+        assert_int_equal(v.element, 1);
+        assert_true(v.threshold == 0);
+        stop(&j);
+    }
+}
+
+// One addend of so many that is left out, or there twice.
+static void test_sum(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[4, 4096]\ny[i] = sum[k] x[i,k]\noutput y\n");
+    run(&j);
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    int k = 0;
+    while (fabsf(x[k]) < .1f)
+        k++;
+    assert_false(with(&j, &y[0], y[0] - x[k]).ok);
+    assert_false(with(&j, &y[0], y[0] + x[k]).ok);
+    assert_false(with(&j, &y[0], NAN).ok);
+    assert_false(with(&j, &y[0], INFINITY).ok);
+    stop(&j);
+}
+
+static void test_infinite(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[8]\ny[i] = x[i] * x[i]\noutput y\n");
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    x[1] = 1e30f; // its square is more than f32 holds
+    x[2] = INFINITY;
+    x[3] = NAN;
+    x[4] = 1.844674e19f; // just less
+    run(&j);
+    assert_true(isinf(y[1]) && isinf(y[2]) && isnan(y[3]) && isfinite(y[4]));
+    for (int i = 1; i < 5; i++)
+        assert_false(with(&j, &y[i], 1).ok);
+    assert_false(with(&j, &y[1], NAN).ok);
+    stop(&j);
+}
+
+// -- What is taken
+// ---------------------------------------------------------------
+
+// A difference of large sums: what is left is their error.
+static void test_cancelled(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[4, 1000]\ns[i] = sum[k] x[i,k]\n"
+              "t[i] = sum[k] x[i,999-k]\ny[i] = s[i] - t[i]\noutput y\n");
+    float *x = tensor(&j, "x"), *y = tensor(&j, "y");
+    for (int i = 0; i < 4000; i++)
+        x[i] += 100;
+    run(&j);
+    assert_true(judged(&j).threshold > 1e-3);
+    assert_false(with(&j, &y[1], 100).ok);
+    stop(&j);
+}
+
+// By a difference that is nearly nothing, then into a function that is bounded.
+static void test_bounded(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[64]\n"
+              "y[i] = tanh(1 / (exp(x[i]) * exp(-x[i]) - 1.0000001))\n"
+              "output y\n");
+    run(&j);
+    stop(&j);
+}
+
+// Where two values may be equal, either side of a choice is right.
+static void test_choice(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[64]\n"
+              "y[i] = select(exp(x[i]) * exp(-x[i]) > 1, 5, 7)\n"
+              "z[i] = select(exp(x[i]) > 0, 5, 7)\noutput y, z\n");
+    run(&j);
+    float *y = tensor(&j, "y"), *z = tensor(&j, "z");
+    assert_true(with(&j, &y[3], 12 - y[3]).ok);
+    assert_false(with(&j, &y[3], 6 - 12).ok);
+    assert_false(with(&j, &z[3], 7).ok);
+    stop(&j);
+}
+
+// A float that is cut off just beside a whole number, and one that is not.
+static void test_cut(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j, "input x: f32[8]\n"
+              "n[i]: i32 = exp(x[i]) * exp(-x[i]) * 3 * x[i]\noutput n\n");
+    float *x = tensor(&j, "x");
+    for (int i = 0; i < 8; i++)
+        x[i] = i ? .5f : 1; // 3 or nearly 3, and 1.5
+    run(&j);
+    int32_t *n = j.data[dv_program_find(j.plan->ops, "n")];
+    int32_t kept = n[0];
+    n[0] = 5 - kept; // 2 for 3, or 3 for 2
+    assert_true(judged(&j).ok);
+    n[0] = kept;
+    n[1] = 2;
+    assert_false(judged(&j).ok);
+    stop(&j);
+}
+
+// Right results that a simpler analysis refuses: roundings that all go the same
+// way, products that overflow in one order, functions that do inside, numbers
+// that wrap around, whole inputs that are computed with in floats.
+static void test_right(void **state)
+{
+    static const struct {
+        const char *text;
+        double low, high;
+    } cases[] = {
+        {"input x: f32[4096, 16]\ny[j] = sum[i] x[i,j]\noutput y\n", .1,
+         .1000001},
+        {"input x: f32[400, 64]\ny[i] = prod[k] exp(40.0 * x[i,k])\noutput "
+         "y\n",
+         -1, 1},
+        {"input x: f32[1000]\ny[i] = sigmoid(x[i])\noutput y\n", -104, -80},
+        {"input x: f64[1000]\ny[i] = silu(x[i])\noutput y\n", -750, -700},
+        {"input x: f32[1000, 8]\ny[i]: i8 = (sum[k] x[i,k]) * 1e9\noutput "
+         "y\n",
+         -1, 1},
+        {"input q: i32[300000]\ny[]: i64 = (sum[k] q[k] * 0.1) * "
+         "1000000000.0\noutput y\n",
+         -1, 1},
+        {"input x: f64[2]\ninput z: f64[2, 3]\n"
+         "y[i] = sum[k] x[k] * z[k,i]\noutput y\n",
+         -1e300, 1e300},
+        {"input x: f32[20000]\nt[i]: f16 = (x[i] + 700.0) - 700.0\n"
+         "s[i] = exp(t[i]) * 0.5\noutput s\n",
+         88.65, 88.75},
+        {"input q: i32[100, 30]\ninput d: f32[100]\ninput u: f32[100, 60]\n"
+         "s[i] = sum[k] (q[i,k] * 0.1 + 0.8)\nn[i]: i32 = s[i]\n"
+         "u[i,n[i]] <- d[i]\noutput u\n",
+         -1, 1}};
+    static const dv_run_kind kinds[] = {DV_RUN_THREADS, DV_RUN_SEQ};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        job j;
+        start(&j, cases[i / 2].text, 2, kinds[i % 2]);
+        const dv_program *p = j.plan->ops;
+        for (int t = 0; t < p->n_tensors; t++)
+            if (p->tensors[t].is_input)
+                dv_fill(p, t, 1, cases[i / 2].low, cases[i / 2].high,
+                        j.data[t]);
+        is_right(&j, cases[i / 2].text, 2, 0);
+        stop(&j);
+    }
+}
+
+// An element that neither the run nor the lowering can tell counts once.
+static void test_unknown_once(void **state)
+{
+    (void)state;
+    job j;
+    begin(&j,
+          "input x: f32[4, 2]\ninput w: f32[2]\n"
+          "y[i] = 1 / (sum[j] x[i,j] * w[j]) + (max[j] x[i,j])\noutput y\n");
+    assert_true(j.p->n_ops < j.plan->ops->n_ops);
+    float *x = tensor(&j, "x"), *w = tensor(&j, "w");
+    w[0] = w[1] = 0.1f;
+    for (int i = 0; i < 8; i++)
+        x[i] = 0.3f;
+    x[5] = -0.3f;
+    run(&j);
+    assert_int_equal(judged(&j).n_unknown, 0); // the run agrees all the same
+    float *y = tensor(&j, "y");
+    assert_int_equal(with(&j, &y[2], 7).n_unknown, 1);
+    assert_true(with(&j, &y[2], 7).ok);
+    stop(&j);
+}
+
+// A program that was changed on the way, no op more: it is held against what
+// was written.
+static void test_changed(void **state)
+{
+    static const char written[] =
+        "input x: i32[16,20] input w: i32[20,16] "
+        "y[i,j] = sum[k] x[i,19-k] * w[19-k,j] for k in 0..20 output y";
+    (void)state;
+    job j, other;
+    begin(&j, written);
+    begin(&other, "input x: i32[16,20] input w: i32[20,16] "
+                  "y[i,j] = sum[k] x[i,0] * w[k,j] output y");
+    assert_int_equal(dv_exec_run(other.x, other.diag), DV_OK);
+    assert_int_equal(j.p->n_ops, other.plan->ops->n_ops);
+    dv_verdict v;
+    assert_int_equal(dv_verify(&v, j.p, other.plan, other.data, other.data,
+                               NULL, NULL, other.diag),
+                     DV_OK);
+    assert_false(v.ok);
+    run(&j);
+    stop(&j);
+    stop(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),     cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_sum),       cmocka_unit_test(test_infinite),
+        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once),
+        cmocka_unit_test(test_changed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+// Products of narrow types and of whole numbers: plans for any shape and all
+// options, with matrix instructions and without, against plain loops; moves
+// between types.
+#define _GNU_SOURCE
+#include "harness/jit_problem.h"
+
+// The JIT for instruction set i; NULL where the machine does not have it.
+static dv_jit *jit_for(int i)
+{
+    setenv("DIVVY_CPU", dv_isas[i].name, 1);
+    dv_jit *jit = new_jit();
+    unsetenv("DIVVY_CPU");
+    if (dv_jit_isa(jit) == &dv_isas[i])
+        return jit;
+    dv_jit_destroy(jit);
+    return NULL;
+}
+
+static void random_plans(int dtype, int n, int odd)
+{
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        if (!jit)
+            continue;
+        for (int i = 0; i < n / SHARE; i++) {
+            dv_gemm_shape s = random_shape(i % 5 ? 30 : 100, dtype);
+            if (type_sum(&s) == DV_F32 && s.batch < 2 && pick(3) == 0)
+                s.ctype = (uint8_t)(pick(2) ? DV_F16 : DV_BF16);
+            dv_gemm_options o = {.threads = 1 + pick(3), .work = 1};
+            o.l1_bytes = pick(2) ? 0 : 300 + pick(2000);
+            o.l2_bytes = pick(2) ? 0 : 1000 + pick(5000);
+            try_plan(jit, s, &o, odd && i % 10 == 9);
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+static void plans_bf16(void **state)
+{
+    (void)state;
+    random_plans(DV_BF16, 700, 1);
+}
+
+static void plans_f16(void **state)
+{
+    (void)state;
+    random_plans(DV_F16, 500, 1);
+}
+
+static void plans_f32(void **state) // with C narrow
+{
+    (void)state;
+    random_plans(DV_F32, 300, 1);
+}
+
+static void plans_f64(void **state)
+{
+    (void)state;
+    random_plans(DV_F64, 300, 1);
+}
+
+static void plans_i8(void **state)
+{
+    (void)state;
+    random_plans(DV_I8, 700, 0);
+}
+
+static void plans_i32(void **state)
+{
+    (void)state;
+    random_plans(DV_I32, 400, 1);
+}
+
+// Every small size: all tails of pairs, fours and steps.
+static void plans_small(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_BF16, DV_I8, DV_F16};
+    dv_jit *jit = new_jit();
+    for (int t = 0; t < 12; t++)
+        for (int m = 1; m <= 9; m++)
+            for (int n = 1; n <= 14; n++) {
+                dv_gemm_shape s = {.m = m, .n = n, .k = 1 + pick(18)};
+                s.trans_a = t & 1;
+                s.trans_b = (uint8_t)(t >> 1 & 1);
+                s.lda = s.trans_a ? s.m : s.k;
+                s.ldb = s.trans_b ? s.k : s.n;
+                s.ldc = s.n;
+                s.dtype = (uint8_t)types[t / 4];
+                try_plan(jit, s, NULL, 0);
+            }
+    dv_jit_destroy(jit);
+}
+
+// Sizes around those of tiles and of what is packed together.
+static void plans_edges(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 8, 15, 16, 17, 31, 32, 33, 49, 64, 65};
+    static const int longs[] = {1, 3, 4, 15, 31, 32, 33, 63, 64, 65, 130};
+    enum { N = sizeof sizes / sizeof *sizes };
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        for (int i = 0; jit && i < 2 * N * N / SHARE; i++) {
+            dv_gemm_shape s = {.m = sizes[i / 2 % N], .n = sizes[i / 2 / N]};
+            s.k = longs[pick(N)];
+            s.dtype = i % 2 ? DV_I8 : DV_BF16;
+            s.trans_a = (uint8_t)pick(2);
+            s.trans_b = (uint8_t)pick(2);
+            s.lda = (s.trans_a ? s.m : s.k) + pick(3);
+            s.ldb = (s.trans_b ? s.k : s.n) + pick(3);
+            s.ldc = s.n + pick(3);
+            s.beta = (uint8_t)pick(2);
+            if (s.dtype == DV_BF16 && pick(2)) // kernels round some of them
+                s.ctype = DV_BF16;
+            dv_gemm_options o = {.l1_bytes = pick(3) ? 0 : 2000};
+            try_plan(jit, s, &o, 0);
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+static void kernels_i32(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 1000 / SHARE; i++)
+        try_gemm(jit, random_shape(40, DV_I32), i % 2);
+    dv_jit_destroy(jit);
+}
+
+// The same bits from any number of threads.
+static void plans_repeat(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_BF16, DV_F16, DV_I8};
+    dv_jit *jit = new_jit();
+    for (int i = 0; i < 30; i++) {
+        dv_gemm_shape s = random_shape(90, types[i % 3]);
+        problem q = {.s = s};
+        set_up(&q, 0);
+        size_t size = (size_t)q.n_c * 4;
+        void *start = malloc(size), *first = malloc(size);
+        memcpy(start, q.c.data, size);
+        for (int t = 1; t <= 4; t++) {
+            dv_gemm_options o = {.threads = t, .l1_bytes = 2000, .work = 1};
+            dv_gemm_plan *plan;
+            assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, &o, NULL),
+                             DV_OK);
+            memcpy(q.c.data, start, size);
+            for (int j = t - 1; j >= 0; j--)
+                dv_gemm_part(plan, j, q.a.data, q.b.data, q.c.data, &q.args);
+            if (t == 1)
+                memcpy(first, q.c.data, size);
+            assert_memory_equal(first, q.c.data, size);
+            dv_gemm_plan_destroy(plan);
+        }
+        free(start);
+        free(first);
+        tear_down(&q);
+    }
+    dv_jit_destroy(jit);
+}
+
+static void plans_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_gemm_plan *plan;
+    dv_gemm_shape s = {.m = 4, .n = 4, .k = 4, .dtype = DV_I8};
+    s.ctype = DV_F16;
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_DTYPE);
+    s = (dv_gemm_shape){.m = 4, .n = 4, .k = 4, .lda = 3, .dtype = DV_BF16};
+    assert_int_equal(dv_gemm_plan_create(&plan, jit, &s, NULL, NULL),
+                     DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+// -- Moves -------------------------------------------------------------------
+
+// Numbers of all kinds: random bits, so that there are nan, infinities, ties
+// and numbers too large and too small.
+static double any_value(void)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = (uint32_t)rnd()};
+    if (pick(3) == 0) // halfway between two of the narrow ones
+        x.u = (x.u & 0xffff0000u) | 0x8000u;
+    if (pick(3) == 0) // near the range of f16
+        x.u = (x.u & 0x807fffffu) | (uint32_t)(100 + pick(50)) << 23;
+    return (double)x.f;
+}
+
+static void convert(dv_jit *jit, int type, int narrow)
+{
+    dv_dtype thin = (dv_dtype)type, wide = type == DV_I8 ? DV_I32 : DV_F32;
+    dv_dtype from = narrow ? wide : thin, to = narrow ? thin : wide;
+    dv_move_shape s = {.rows = 1 + pick(5), .cols = 1 + pick(120)};
+    s.dtype = (uint8_t)type;
+    s.move = narrow ? DV_MOVE_NARROW : DV_MOVE_WIDEN;
+    s.lds = s.cols + pick(4);
+    s.ldd = s.cols + pick(4);
+    int64_t n_src = span(s.rows, s.cols, s.lds),
+            n_dst = span(s.rows, s.cols, s.ldd);
+    fenced src = fence((size_t)(n_src * dv_dtype_get(from)->size_bytes), 1);
+    fenced dst = fence((size_t)(n_dst * dv_dtype_get(to)->size_bytes), pick(2));
+    for (int64_t i = 0; i < n_src; i++)
+        dv_store(from, src.data, i,
+                 type == DV_I8 ? pick(256) - 128 : any_value());
+    for (int64_t i = 0; i < n_dst; i++)
+        dv_store(to, dst.data, i, -9);
+    dv_move_fn run;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_OK);
+    run(src.data, dst.data);
+    for (int64_t i = 0; i < n_dst; i++) {
+        int64_t r = i / s.ldd, c = i % s.ldd;
+        double got = dv_load(to, dst.data, i);
+        double want =
+            c >= s.cols
+                ? -9
+                : dv_round_to(to, dv_load(from, src.data, r * s.lds + c));
+        if (!(got == want || (isnan(got) && isnan(want))))
+            fail_msg("%s: %g is not %g", dv_dtype_get(thin)->name, got, want);
+    }
+    unfence(&src);
+    unfence(&dst);
+}
+
+static void converts(void **state)
+{
+    (void)state;
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        if (!jit)
+            continue;
+        for (int i = 0; i < 400; i++) {
+            convert(jit, DV_F16, i % 2);
+            convert(jit, DV_BF16, i % 2);
+            convert(jit, DV_I8, 0);
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+// Zero, copy and transpose take bits as they are: any, nan too, stay the same.
+static void move_bits(dv_jit *jit, const dv_move_shape *s)
+{
+    int turn = s->move == DV_MOVE_TRANSPOSE;
+    int rows = turn ? s->cols : s->rows, cols = turn ? s->rows : s->cols;
+    int es = dv_dtype_get((dv_dtype)s->dtype)->size_bytes;
+    size_t n_src = (size_t)(span(s->rows, s->cols, s->lds) * es),
+           n_dst = (size_t)(span(rows, cols, s->ldd) * es);
+    fenced src = fence(n_src, pick(2)), dst = fence(n_dst, pick(2));
+    unsigned char *want = malloc(n_dst);
+    for (size_t i = 0; i < n_src; i++)
+        src.data[i] = (unsigned char)(rnd() >> 40);
+    for (size_t i = 0; i < n_dst; i++)
+        want[i] = dst.data[i] = (unsigned char)(rnd() >> 40);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            int64_t from = turn ? c * s->lds + r : r * s->lds + c;
+            unsigned char *to = want + (r * s->ldd + c) * es;
+            if (s->move == DV_MOVE_ZERO)
+                memset(to, 0, (size_t)es);
+            else
+                memcpy(to, src.data + from * es, (size_t)es);
+        }
+    dv_move_fn run;
+    assert_int_equal(dv_jit_move(jit, s, &run, NULL), DV_OK);
+    run(s->move == DV_MOVE_ZERO ? NULL : src.data, dst.data);
+    if (memcmp(dst.data, want, n_dst) != 0)
+        fail_msg("%s: move %d of %dx%d, rows %d and %d apart",
+                 dv_dtype_get((dv_dtype)s->dtype)->name, s->move, s->rows,
+                 s->cols, (int)s->lds, (int)s->ldd);
+    free(want);
+    unfence(&src);
+    unfence(&dst);
+}
+
+static void try_move(dv_jit *jit, int type, int move, int rows, int cols)
+{
+    static const int far[] = {0, 0, 1, 3, 77, 2048, 5000};
+    dv_move_shape s = {.rows = rows, .cols = cols};
+    s.dtype = (uint8_t)type;
+    s.move = (uint8_t)move;
+    s.lds = cols + far[pick(7)];
+    s.ldd = (move == DV_MOVE_TRANSPOSE ? rows : cols) + far[pick(7)];
+    move_bits(jit, &s);
+}
+
+// All tails of blocks and vectors, and some that take many of them.
+static void moves(void **state)
+{
+    (void)state;
+    static const int types[] = {DV_F16, DV_I8, DV_BF16, DV_I32, DV_F32, DV_F64};
+    for (int c = 0; c < dv_n_isas; c++) {
+        dv_jit *jit = jit_for(c);
+        for (int i = 0; jit && i < 6 * 3 * 40 * 40; i += 1 + pick(2 * SHARE)) {
+            int t = i / 3 % 6, rows = 1 + i / 18 % 40, cols = 1 + i / 720;
+            if (t < 2 || i % 5 == 0)
+                try_move(jit, types[t], i % 3, rows, cols);
+            if (i % 97 == 0)
+                try_move(jit, types[t], pick(3), 1 + pick(200), 1 + pick(900));
+        }
+        dv_jit_destroy(jit);
+    }
+}
+
+static void moves_refuse(void **state)
+{
+    (void)state;
+    dv_jit *jit = new_jit();
+    dv_move_fn run;
+    dv_move_shape s = {.rows = 4, .cols = 4, .dtype = DV_F16};
+    s.move = DV_MOVE_PANEL;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_DTYPE);
+    s.dtype = DV_I64;
+    s.move = DV_MOVE_COPY;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_DTYPE);
+    s.dtype = DV_I8;
+    s.lds = 3;
+    assert_int_equal(dv_jit_move(jit, &s, &run, NULL), DV_E_SHAPE);
+    dv_jit_destroy(jit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_bf16),   cmocka_unit_test(plans_f16),
+        cmocka_unit_test(plans_f32),    cmocka_unit_test(plans_f64),
+        cmocka_unit_test(plans_i8),     cmocka_unit_test(plans_i32),
+        cmocka_unit_test(plans_small),  cmocka_unit_test(plans_edges),
+        cmocka_unit_test(kernels_i32),  cmocka_unit_test(plans_repeat),
+        cmocka_unit_test(plans_refuse), cmocka_unit_test(converts),
+        cmocka_unit_test(moves),        cmocka_unit_test(moves_refuse)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
