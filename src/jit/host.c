@@ -1,4 +1,5 @@
-// The instruction sets, and the machine this library runs on.
+// The table of instruction sets, and the detection of those that this machine
+// has.
 #include "jit/host.h"
 #include "base/cpu.h"
 #include "jit/a64/list.h"
@@ -15,10 +16,11 @@ enum {
     NARROW = 1 << DV_F16 | PAIRED
 };
 
-// Why these tiles: a panel of B stays in L1 beside the rows of A that pass it,
-// and accumulators, a row of B and scalars of A fill the registers. AVX-512
-// has panels of B that L1 does not hold whole: with a shorter k it would pass
-// over C more often, which costs more. As measured.
+// The register tiles and cache shares below were measured. A panel of B stays
+// in L1 while rows of A are streamed past it, and the accumulators, one row of
+// B and the scalars of A fill the register file. With AVX-512 a panel of B
+// exceeds L1: a shorter k would make it fit, but C would be read and written
+// more often, which costs more.
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         .name = its_name, .vector_bytes = 16, .dtypes = types,                 \
@@ -45,8 +47,9 @@ enum {
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
-    // Tiles: 32 rows by 32 columns. L2 feeds them fast enough, so that k is as
-    // long as can be: C is passed over for every chunk.
+    // AMX multiplies in tiles, here 32 rows by 32 columns of C. L2 feeds them
+    // fast enough, so the blocks of k are as long as possible, because C is
+    // read and written once per block of k.
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
      .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
      .pairs_of_l2 = 2},
@@ -75,10 +78,9 @@ const dv_isa dv_isas[] = {
 };
 const int dv_n_isas = sizeof dv_isas / sizeof *dv_isas;
 
-// -- Which of them this machine has ------------------------------------------
-
-// A bit a row. Asked once: where the machine is a virtual one, each cpuid is a
-// trap. Whoever asks at the same time finds the same.
+// Returns a bit mask of the rows of dv_isas that this machine has. The mask is
+// computed once, because cpuid traps on virtual machines. Threads that compute
+// it at the same time get the same result.
 static unsigned rows_here(void)
 {
     static _Atomic unsigned known;

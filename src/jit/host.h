@@ -1,6 +1,6 @@
-// What differs from machine to machine: one row an instruction set, and which
-// of them this machine has. Generators only write bytes: all of them are
-// compiled everywhere.
+// Describes the instruction sets, one dv_isa each, and tells which of them this
+// machine has. Generators only write bytes, so all of them are compiled on
+// every machine.
 #ifndef DV_JIT_HOST_H
 #define DV_JIT_HOST_H
 #include "base/text.h"
@@ -10,57 +10,71 @@
 typedef struct dv_isa dv_isa;
 struct dv_isa {
     const char *name;
-    int vector_bytes; // of a whole vector
-    uint32_t dtypes;  // bits 1 << dv_dtype: what there are kernels for
-    uint32_t widened; // the same: what moves make wide and narrow again, and
-                      // move as it is
-    // What plans cut products into: rows of a panel of A, vectors of a row of
-    // a panel of B. A kernel over one panel of each is one register tile wide.
+    int vector_bytes; // bytes of a vector register
+    // bit 1 << dv_dtype set: products of this type have kernels
+    uint32_t dtypes;
+    // the same for narrow types that moves copy, widen and narrow
+    uint32_t widened;
+    // Panel sizes that plans use: rows of a panel of A, and vectors per row of
+    // a panel of B. One panel of A by one panel of B is one register tile.
     int panel_rows, panel_vectors;
-    // The highest panels of A that kernels read, and write on the way.
+    // The most rows of a panel of A that kernels can read, and that they can
+    // pack while they multiply.
     int most_read, most_packed;
-    // Narrow types: rows and columns of their panels, bytes of k of a row that
-    // lie together, and whether i8 leaves sums to be put right
-    // (x64/pairs.c).
+    // Panels of narrow types (DV_MOVE_PAIRS): rows, columns, bytes of k that
+    // are adjacent in a row, and whether products of i8 need a correction term,
+    // which is stored behind the columns (x64/pairs.c).
     int pairs_rows, pairs_cols, pairs_bytes, pairs_fix;
-    int has_tiles;              // and whether they are multiplied with tiles,
-                                // and bf16 is made by an instruction
-    int64_t l1_bytes, l2_bytes; // common sizes of its machines' caches
-    // Eighths: of L1 that panels at work take, of L2 that a block of A does,
-    // and one that is read faster than f32; both of narrow panels.
+    // 1: there are AMX tile instructions for narrow types, and an instruction
+    // that rounds f32 to bf16.
+    int has_tiles;
+    int64_t l1_bytes, l2_bytes; // typical cache sizes, if unknown
+    // Shares of a cache in eighths: of L1 for the panels in use, of L2 for a
+    // block of A, of L2 for a block of A in f64, and of L1 and L2 for panels of
+    // narrow types.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
-    int parts_each; // parts of a large product a thread, at most (gemm.h)
-    int shares;     // threads pack B for each other, where each has one part
-    int bring_rows; // of the tiles of kernels that bring A; 0: there are none
-    int streams;    // kernels write around the caches if asked to
-    // Generate into `code`. Shapes are checked and complete (no zero
-    // defaults).
+    int parts_each; // most parts per thread of a large product (gemm.h)
+    // 1: threads that need the same panels of B share the packing of them
+    int shares;
+    // rows per tile of kernels with DV_AHEAD_BRING; 0: not supported
+    int bring_rows;
+    int streams; // 1: kernels support non-temporal stores of C
+    // Generators of kernels. They append to `code`; the shape has been checked
+    // and its defaults have been replaced by values.
     void (*gemm)(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
     void (*move)(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
-    // A loop of independent multiply-adds, void (int64_t turns); the flops of
-    // a turn, 0 when there are none for the type.
+    // Generates void loop(int64_t iterations), a loop of independent
+    // multiply-adds. Returns the flops of one iteration, or 0 when the type has
+    // no kernels.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
-    const struct dv_vec_isa *vec; // kernels of vec.h; NULL: none yet
-    int words;                    // instructions are words of four bytes
-    // Append the instruction at byte `at` of a kernel as assembly, and return
-    // its bytes; 0: it is none. *data: where constants begin, as far as known.
+    // back end of the vector kernels (vec.h); NULL: none
+    const struct dv_vec_isa *vec;
+    int words; // 1: every instruction is a word of four bytes
+    // Appends the assembly text of the instruction at byte `at` of a kernel,
+    // and returns the instruction's size; 0 if the bytes are no known
+    // instruction. Lowers *data to the offset of the first constant that the
+    // instruction refers to.
     size_t (*list)(dv_text *out, const unsigned char *code, size_t at,
                    size_t size, size_t *data);
 };
 
-// Every set there are generators for; the better ones of a machine come first.
+// All instruction sets that have generators; of those that a machine has, the
+// best one comes first.
 extern const dv_isa dv_isas[];
 extern const int dv_n_isas;
 
-// The best one that this machine has, or the one that DIVVY_CPU names if it has
-// that; NULL when it has none.
+// Returns the best instruction set that this machine has, or the one that the
+// environment variable DIVVY_CPU names if the machine has it; NULL when there
+// is none.
 const dv_isa *dv_isa_host(void);
 
-// The one of a name, NULL: there is none; and whether this machine has it.
+// Returns the instruction set with this name, or NULL. dv_isa_is_here returns
+// whether this machine has it.
 const dv_isa *dv_isa_find(const char *name);
 int dv_isa_is_here(const dv_isa *isa);
 
-// Append a kernel, an instruction a line, then its constants.
+// Appends the listing of a kernel: one line per instruction, then its
+// constants.
 void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
                  dv_text *out);
 
@@ -69,7 +83,8 @@ static inline int dv_isa_has(const dv_isa *isa, int dtype)
     return isa && dtype >= 0 && dtype < 32 && (isa->dtypes >> dtype & 1);
 }
 
-// Do kernels round the results themselves? Tiles do, whole vectors of bf16.
+// Returns whether kernels of this shape round C to bf16 themselves. Only AMX
+// kernels do, and only for whole vectors of C without an epilogue.
 static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
 {
     return isa->has_tiles && s->dtype == DV_BF16 && s->ctype == DV_BF16 &&
@@ -77,8 +92,10 @@ static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
            !s->relu && s->n % 16 == 0;
 }
 
-// Can a kernel bring what the next one reads of A? Its tiles have all columns,
-// and with each there is as much to bring: whole rows.
+// Returns whether there is a kernel of this shape that also copies the next
+// kernel's A (DV_AHEAD_BRING). Each tile must span all columns of C, and the
+// rows of A must divide evenly among the tiles, so that each tile copies the
+// same number of whole rows.
 static inline int dv_isa_brings(const dv_isa *isa, const dv_gemm_shape *s)
 {
     enum { ES = 4, MOST_ROW = 31 * 16 / ES, MOST = 32768 / ES, LEAST_TURN = 8 };
@@ -101,7 +118,8 @@ static inline int dv_jit_host_has_bf16(void)
     return dv_isa_has(dv_isa_host(), DV_BF16);
 }
 
-const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
+// Returns the instruction set that this cache generates kernels for.
+const dv_isa *dv_jit_isa(const dv_jit *jit);
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);
