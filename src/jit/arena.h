@@ -19,14 +19,14 @@
 #include "base/mem.h"
 
 typedef struct dv_code_chunk {
-    // the two views; equal when there is only one view
+    // The two views; they are equal when there is only one view.
     unsigned char *write, *run;
     size_t size_bytes, used_bytes;
-    // bytes of the run view whose pages are already mapped in
+    // Bytes of the run view whose pages are already mapped in.
     size_t ready_bytes;
     int fd;    // the memory file, while pages are not all populated; -1: closed
     int large; // 1: the chunk uses large pages
-    // value of the fork counter in the process that created the chunk
+    // Value of the fork counter in the process that created the chunk.
     int owner;
     // The write view is accessible from byte open_bytes on, unless `sealed`;
     // its pages are mapped in up to byte touched_bytes.

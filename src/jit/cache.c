@@ -55,7 +55,7 @@ typedef struct entry {
 
 typedef struct table {
     size_t mask;
-    // the smaller table before this one, kept for concurrent readers
+    // The smaller table before this one, kept for concurrent readers.
     struct table *older;
     _Atomic(entry *) slots[];
 } table;
@@ -71,7 +71,7 @@ struct dv_jit {
     FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
     const dv_isa *isa;
     int foreign; // 1: the kernels can be listed but not run on this machine
-    // patterns that generators cache between kernels
+    // Patterns of instructions that generators cache between kernels.
     uint64_t keep[DV_CODE_KEEP / 8];
 };
 

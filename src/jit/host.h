@@ -11,9 +11,9 @@ typedef struct dv_isa dv_isa;
 struct dv_isa {
     const char *name;
     int vector_bytes; // bytes of a vector register
-    // bit 1 << dv_dtype set: products of this type have kernels
+    // Bit 1 << dv_dtype is set if products of this type have kernels.
     uint32_t dtypes;
-    // the same for narrow types that moves copy, widen and narrow
+    // Bit 1 << dv_dtype is set if moves copy, widen and narrow this type.
     uint32_t widened;
     // Panel sizes that plans use: rows of a panel of A, and vectors per row of
     // a panel of B. One panel of A by one panel of B is one register tile.
@@ -34,9 +34,9 @@ struct dv_isa {
     // narrow types.
     int panels_of_l1, block_of_l2, fast_of_l2, pairs_of_l1, pairs_of_l2;
     int parts_each; // most parts per thread of a large product (gemm.h)
-    // 1: threads that need the same panels of B share the packing of them
+    // 1: threads that need the same panels of B share the work of packing.
     int shares;
-    // rows per tile of kernels with DV_AHEAD_BRING; 0: not supported
+    // Rows per tile of kernels with DV_AHEAD_BRING; 0: not supported.
     int bring_rows;
     int streams; // 1: kernels support non-temporal stores of C
     // Generators of kernels. They append to `code`; the shape has been checked
@@ -47,7 +47,7 @@ struct dv_isa {
     // multiply-adds. Returns the flops of one iteration, or 0 when the type has
     // no kernels.
     int (*peak)(dv_code *code, const dv_isa *isa, int dtype);
-    // back end of the vector kernels (vec.h); NULL: none
+    // The back end of the vector kernels (vec.h); NULL: none.
     const struct dv_vec_isa *vec;
     int words; // 1: every instruction is a word of four bytes
     // Appends the assembly text of the instruction at byte `at` of a kernel,

@@ -54,9 +54,9 @@ typedef enum dv_ahead { DV_AHEAD_NONE, DV_AHEAD_ASK, DV_AHEAD_BRING } dv_ahead;
 typedef struct dv_gemm_shape {
     int32_t m, n, k; // extents, each at least 1
     int32_t batch;   // number of products A_b * B_b that are summed; 0 means 1
-    // leading dimensions in elements; 0 means that rows are contiguous
+    // Leading dimensions in elements; 0 means that rows are contiguous.
     int64_t lda, ldb, ldc;
-    // elements from one product of the batch to the next
+    // Elements from one product of the batch to the next.
     int64_t stride_a, stride_b;
     // With DV_AHEAD_BRING: elements from the first row of C of one tile to the
     // first row of the next tile; 0 means that the tiles follow each other in
@@ -70,18 +70,18 @@ typedef struct dv_gemm_shape {
     // too, unpacked.
     uint8_t dtype;
     uint8_t trans_a, trans_b;
-    // dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE
+    // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
     uint8_t alpha, beta;
     uint8_t bias; // dv_bias: none, one value per row of C, or one per column
     uint8_t relu; // 1: negative results become 0; nan stays nan
-    // largest number of rows of a packed panel of A; 0: A is not packed
+    // Largest number of rows of a packed panel of A; 0: A is not packed.
     uint8_t panel_a;
     // 1: the block of B that is read next follows B in memory; the kernel
     // prefetches it. DV_NEXT_SPREAD, with pack_b: the next block of B is at
     // args->next and has the same shape; its prefetches are spread over the
     // steps of k.
     uint8_t next_b;
-    // 1: reads the unpacked A and packs it into panels at args->pack_a
+    // 1: the kernel reads the unpacked A and packs it at args->pack_a.
     uint8_t pack_a;
     // 1: reads the unpacked B and packs it at args->pack_b while the first
     // panel of A is multiplied. With pack_a or pack_b, n may not exceed the
