@@ -11,9 +11,9 @@ enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
 
 typedef struct convert {
-    int type, narrow; // the narrow type; 1: it is the destination's
+    int type, narrow; // the narrow type; 1: f32 is converted to it
     int es;           // bytes per element of the narrow type
-    int soft;         // 1: bf16 without conversion instructions
+    int soft;         // 1: rounds to bf16 without an instruction for it
 } convert;
 
 static int bytes_in(const convert *c, int n)
@@ -54,8 +54,8 @@ static void round_up(dv_gen *g, int v, int t)
     DV_E(bsl_v, v, t, V_NAN, 0);
 }
 
-// Converts four f32 in `from` into the lower half of `to`; with `upper`, into
-// the upper half, which keeps the lower one.
+// Converts the four f32 lanes of `from` into the lower half of `to`; with
+// `upper`, into the upper half of `to`, whose lower half is kept.
 static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
 {
     if (c->type == DV_F16 && upper)

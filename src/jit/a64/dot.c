@@ -9,7 +9,7 @@
 // operands.
 #include "jit/a64/dot.h"
 
-// Rows of A are at x4 to x7, rows of B at x8 to x11.
+// x4 to x7 point to rows of A, x8 to x11 to rows of B.
 enum { ROWS = 4, STEPS = 2, X_BROW = 8 };
 
 typedef struct dots {

@@ -33,7 +33,7 @@ typedef struct walk {
     dv_gen *g;
     const dv_prod *p;
     const dv_cuts *grid;
-    int many_s, many_v; // 1: there is more than one tile along S, along V
+    int many_s, many_v; // 1: more than one tile along the rows; the columns
     int next;           // cache lines or rows that each tile prefetches
     int spread; // 1: prefetches for the next kernel are spread over k (ask.c)
 } walk;
@@ -166,7 +166,8 @@ static void asking(walk *w, dv_prod p, const dv_a64_tile *t, int count,
     *left -= n;
 }
 
-// Emits a column of tiles. If V is to be packed, the first tile does it.
+// Emits a column of tiles. If the vector operand V is to be packed, the first
+// tile packs it.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_gen *g = w->g;
@@ -175,12 +176,14 @@ static void along_s(walk *w, int cols, int nv)
     int behind = count_tiles(s) - 1, left = 0;
     if (w->spread) {
         p.ask_step = p.ld_v;
-        p.ask = behind ? 0 : 1; // a single tile prefetches all rows
+        p.ask = behind ? 0 : 1; // a lone tile prefetches all rows
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_a64_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
-        if (p.panel && !p.lane_k) // the packed panel has rows of its own height
+        // A row of a packed transposed panel has as many elements as the panel
+        // has rows.
+        if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
@@ -383,7 +386,7 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, es);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    // A kernel that packs has only one panel of V.
+    // A kernel that packs has only one panel of the vector operand.
     int packs = p.pack_s || p.pack_v;
     if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;

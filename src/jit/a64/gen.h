@@ -32,15 +32,15 @@
 // halves of v8 to v15 are callee-saved; kernels save them only if they use
 // them.
 enum {
-    X_A = 0, // operand S (usually A) of the current tile
+    X_A = 0, // address of the scalar operand (usually A) of the tile
     X_B = 1,
     X_C = 2,
     X_ARGS = 3,
     X_ROW = 4,    // first of the running pointers to rows of A
-    X_SPACK = 10, // running pointer to the packed panel of S that is written
+    X_SPACK = 10, // running pointer to the packed A that is written
     X_VPACK = 11,
-    X_BELOW = 8,  // bytes from a row of S to the same row of the next tile
-    X_SOON = 9,   // running pointer to the rows of V to prefetch
+    X_BELOW = 8,  // bytes from a row of A to the same row of the next tile
+    X_SOON = 9,   // running pointer to the rows of B to prefetch
     X_K = 12,     // counter of the loop over k, counts down
     X_BATCH = 13, // counter of the loop over the batch, counts down
     X_BRUN = 14,  // running pointer into B
@@ -92,7 +92,7 @@ static inline int dv_gen_reg(int i)
     return order[i];
 }
 
-// Rounds toward minus infinity.
+// Divides, rounding toward minus infinity.
 static inline int64_t dv_gen_div(int64_t a, int64_t b)
 {
     return a >= 0 ? a / b : -((-a + b - 1) / b);

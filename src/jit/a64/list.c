@@ -35,8 +35,8 @@ static int64_t signed_of(uint32_t w, int from, int n)
     return v >> (n - 1) ? v - ((int64_t)1 << n) : v;
 }
 
-// Extracts the operands of a memory form from a word, beyond those in bits 0 to
-// 4 and 5 to 9.
+// Extracts the operands of a load, store or prefetch from its word; f[0] and
+// f[1] are already set from bits 0 to 4 and 5 to 9.
 static void take_mem(dv_form form, uint32_t w, int64_t *f)
 {
     int log = form == DV_FORM_M1                           ? 0
@@ -166,8 +166,7 @@ static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
 {
     int added = dv_insn_rows[op].form == DV_FORM_RRI;
     if (op == DV_INSN_subsi_x && i == 0)
-        // Subs with destination 31 is a compare, whose destination is xzr.
-        added = 0;
+        added = 0; // a compare, whose register 31 is xzr
     if (t.letter == 'x' && v == 31)
         dv_put(out, address || added ? "sp" : "xzr");
     else if (t.letter)

@@ -131,7 +131,7 @@ static void rows(dv_gen *g, const dv_move_shape *s)
         wide_rows(g, s, zero);
 }
 
-enum { PANEL_ROWS = 8 }; // row pointers are in x6 to x13
+enum { PANEL_ROWS = 8 }; // rows packed at a time, with pointers in x6 to x13
 
 // Copies one vector of each of n rows to adjacent vectors of the panel.
 static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)

@@ -101,7 +101,8 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
     dv_gen_leave(g);
 }
 
-// X_LINE: pointer to line 0; the pointers to the others follow.
+// x4 (X_LINE) points to line 0 of the source, the registers after it to the
+// other lines.
 enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 };
 enum { X_FAR = 14 };
 
@@ -173,9 +174,9 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
         lines_step(g, &w, (int)(bytes % 16));
 }
 
-// Transposes four rows of k (i8: eight), each with n elements of as many lines
-// in registers 0 and up, into pairs of lines, and stores them as packed vectors
-// `to` and up. n is 4 or 8.
+// Transposes rows of k that are held in registers 0 and up (four rows, for i8
+// eight), each with elements of n lines (4 or 8), into pairs of lines, and
+// stores these as the packed vectors from number `to` on.
 static void turn(dv_gen *g, const lines *w, int n, int to)
 {
     int r[4] = {0, 1, 2, 3}, two = n > UNIT;
@@ -218,7 +219,8 @@ static void turned_step(dv_gen *g, const lines *w, int k)
         turn(g, w, most, i / 2);
         i += most;
     }
-    // The hardware prefetcher does not see rows far apart.
+    // Later rows are prefetched, because the hardware prefetcher does not
+    // detect rows that are far apart.
     for (int j = 0; j < step; j++) {
         DV_E(prfm_r, LOAD_L1, X_LINE + j, X_FAR, 0);
         DV_E(add_x, X_LINE + j, X_LINE + j, X_LDS, 0);

@@ -22,9 +22,9 @@ static int old_load(const dv_ring *r, int i, int *old)
     return group;
 }
 
-// Computes before which multiply-add each load of V is issued: about one step
-// ahead of its use, spread over the step, but not before its register is free
-// and not before the previous load.
+// Computes before which multiply-add each load of the vector operand V is
+// issued: about one step ahead of its use, spread over the step, but not before
+// its register is free and not before the previous load.
 static void slots_of_v(const dv_kloop *l, int *slot)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv, by = l->by_col;
@@ -46,12 +46,13 @@ static int in_place(const dv_kloop *l)
     return l->p->lane_k && !l->p->panel && !l->p->pack_s;
 }
 
-// Returns by how many multiply-adds loads of S are delayed after their earliest
-// slot; `each` is the number of rows per load. If loads of S, loads of V and
-// the loop's pointer increments came together, some cycle would have too few
-// multiply-adds, and tiles with few accumulators would then run at half speed
-// for the whole loop. So loads of S are half a step late, or as late as
-// possible. The best delays for tiles of few rows were measured.
+// Returns by how many multiply-adds loads of the scalar operand S are delayed
+// after their earliest slot; `each` is the number of rows per load. If loads of
+// S, loads of the vector operand V and the loop's pointer increments came
+// together, some cycle would have too few multiply-adds, and tiles with few
+// accumulators would then run at half speed for the whole loop. So loads of S
+// are half a step late, or as late as possible. The best delays for tiles of
+// few rows were measured.
 static int later_by(const dv_kloop *l, int each)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv;
@@ -75,7 +76,8 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_a64_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
-    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows per load of S
+    // Rows that one load of the scalar operand S serves.
+    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;
     int later = later_by(l, each);
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
@@ -260,8 +262,8 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     out->has_bare = 0;
-    // With a period that is too long there are no steps; mark step 0 as one
-    // without loads of S.
+    // If the period is too long, there are no steps; step 0 is marked as one
+    // without loads of the scalar operand S.
     out->steps[0].s_from = 0;
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
@@ -272,7 +274,8 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
 const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
 {
     int wide = l->by_col ? l->by_col : l->t->nv;
-    // It fits, since it has fewer words than the full step.
+    // The step without loads of the scalar operand S fits, since it has fewer
+    // words than the full step.
     if (!(p->has_bare >> s & 1))
         dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
     p->has_bare |= 1u << s;

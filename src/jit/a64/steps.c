@@ -163,7 +163,8 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    // Vectors whose offsets are relative to the start of the row.
+    // Number of vectors per row whose offsets are relative to the start of the
+    // row; with l->odd, the last vector has a pointer of its own.
     int even = nv - l->odd;
     out->word[DV_THEN] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
@@ -195,7 +196,8 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         hop = 0;
     } else if (p->lane_k) {
         step = 16;
-        // Without the partial vector at the end of a row.
+        // The number of groups does not include the partial vector at the end
+        // of a row.
         groups = l->steps / lanes;
         each = !l->flat;
         far = l->flat ? p->ld_s : 0;
@@ -290,7 +292,7 @@ static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
 }
 
 // Emits one load, from the tables if they cover it. here[] holds the current
-// groups of V and S.
+// groups of the vector operand V and of the scalar operand S.
 static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
 {
     int is_s = d->i >= DV_OF_S;
@@ -399,7 +401,7 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
         if (++n % 4 == 0)
             moved |= move_row(w, p, moved, due);
     }
-    // The row pointers that are still to be advanced.
+    // Advance the row pointers that have not been advanced yet.
     for (int i = 0; i < w->l->t->rows; i++)
         moved |= move_row(w, p, moved, due);
 }
@@ -503,8 +505,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
-    // Matrix instructions (pairs) load S within the step that uses it, so step
-    // 0 has no loads left from a step before it.
+    // Matrix instructions (pairs) load the scalar operand S within the step
+    // that uses it, so step 0 has no loads left from a step before it.
     w->whole_from = l->p->pairs;
     w->whole_to = w->q[0].limit - 1;
     if ((l->stores || l->by_col) && w->whole_to > l->steps - 1)
@@ -532,7 +534,7 @@ void dv_steps_put(dv_steps *w, int begin, int end)
         if (w->l->p->bring && !w->l->base)
             dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
         if (one->s_from && group + one->s_from > q->end)
-            one = dv_pattern_bare(p, w->l, at); // no S is left to load
+            one = dv_pattern_bare(p, w->l, at); // S is loaded completely
         if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);

@@ -16,7 +16,9 @@
 // pointers have been advanced by the other iterations.
 #include "jit/a64/kloop.h"
 
-enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 }; // steps of k
+// In steps of k: unrolling, prefetch distance, and longest product of a batch
+// that is one iteration of the loop.
+enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
 enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
 
 // Returns the largest ring size up to `want` and `room`, but at least `least`,
@@ -43,8 +45,8 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
     l->v.first = acc;
-    // Matrix instructions: V has registers for one step only, and S takes the
-    // registers that are left.
+    // With matrix instructions, the vector operand V has registers for one step
+    // only, and the scalar operand S takes the registers that are left.
     if (l->p->pairs) {
         l->v.size = t->nv;
         l->s.size =
@@ -126,15 +128,16 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
     l->hop_v = p->stride_v - p->k * p->ld_v;
 }
 
-// Decides whether the last vector of a row of V gets a pointer of its own. Its
-// offset may not be a multiple of 16; such offsets can be encoded only up to
-// 255. If more than one would be larger, a separate pointer makes them
-// multiples of 16.
+// Decides whether the last vector in a row of the vector operand V gets a
+// pointer of its own. Its offset may not be a multiple of 16, and such offsets
+// can be encoded only up to 255. If more than one would be larger, a separate
+// pointer makes them multiples of 16.
 static void plan_odd(dv_kloop *l, const dv_gen *g)
 {
     enum { NEAR = 256 };
     int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
-    // Steps counted from the step that the pointers point to.
+    // Number of steps whose loads are offsets from one position of the
+    // pointers.
     int n = l->steps;
     int loop = l->first + l->unroll;
     if (l->turns)
@@ -196,9 +199,9 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     return l.s.first + l.s.size;
 }
 
-// Prefetches the rows of S that the next tile reads: while S is packed (into L2
-// if the panel of V fills L1), and where rows are too short for the hardware
-// prefetcher to detect a stream.
+// Prefetches the rows of the scalar operand S that the next tile reads: while S
+// is packed (into L2 if the panel of the vector operand fills L1), and where
+// rows are too short for the hardware prefetcher to detect a stream.
 static void ask_below(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;

@@ -9,7 +9,7 @@ typedef enum args { NONE, AB, BA, A, AA } args;
 // The instructions of an operation for lanes of 4 and of 8 bytes. Integer
 // operations exist mostly for 4 bytes.
 typedef struct row {
-    uint16_t four, eight; // values of dv_insn
+    uint16_t four, eight; // dv_insn, for lanes of 4 and 8 bytes
     uint8_t args;
 } row;
 
@@ -21,7 +21,7 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_FMUL] = {BOTH(fmul_), AB},
     [DV_V_FDIV] = {BOTH(fdiv_), AB},
     [DV_V_FSQRT] = {BOTH(fsqrt_), A},
-    [DV_V_FMA] = {BOTH(fmla_), AB}, // the destination is the addend
+    [DV_V_FMA] = {BOTH(fmla_), AB}, // fmla adds to its destination
     [DV_V_FNMA] = {BOTH(fmls_), AB},
     [DV_V_FMIN] = {BOTH(fmin_), AB},
     [DV_V_FMAX] = {BOTH(fmax_), AB},
@@ -72,7 +72,7 @@ static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
         DV_E(ushr_2d, d, a, RIGHT - imm, 0);
     else if (op == DV_V_SHR)
         DV_E(ushr_v, d, a, RIGHT - imm, 0);
-    else // ROT: rotates the lanes
+    else // DV_V_ROT rotates the lanes
         DV_E(ext_v, d, a, a, imm * g->es);
 }
 
@@ -101,7 +101,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
         uint32_t w;
         memcpy(&w, code + i, sizeof w);
         w = dv_code_low_first(w);
-        if (w >> 24 != LDR_QP) // not a load of a constant
+        if (w >> 24 != LDR_QP) // it does not load a constant
             continue;
         size_t number = w >> FIELD & 0x7ffff;
         size_t words = (first + 16 * number - i) / 4;
@@ -139,7 +139,7 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 {
     if (t == from)
         return v;
-    if (t == DV_I8) { // from i32
+    if (t == DV_I8) { // narrows i32 lanes to i8
         DV_E(xtn_4h, n, v, 0, 0);
         DV_E(xtn_8b, n, n, 0, 0);
         return n;

@@ -97,7 +97,8 @@ static int walks(const dv_a64_pointers *m, int k)
             m->p->shape->reduce == DV_VEC_ONCE);
 }
 
-// Moves these pointers from the end of a row to the start of the next row.
+// Moves the pointers that need no stack slot from the end of a row to the start
+// of the next row.
 void dv_a64_walk(dv_a64_pointers *m)
 {
     dv_gen *g = m->gen;
