@@ -19,7 +19,8 @@
 #include "base/mem.h"
 
 typedef struct dv_code_chunk {
-    // The two views; they are equal when there is only one view.
+    // Addresses of the write view and of the run view of this chunk; equal when
+    // there is only one view.
     unsigned char *write, *run;
     size_t size_bytes, used_bytes;
     // Bytes of the run view whose pages are already mapped in.
@@ -39,8 +40,9 @@ typedef struct dv_code_chunk {
 typedef struct dv_code_arena {
     dv_code_chunk *chunks; // owned; the last one is being filled
     int32_t n, cap;
-    // Fallbacks, chosen when the system refuses the better way; tests may set
-    // them before first use.
+    // one_view: chunks have one mapping instead of two, because the system
+    // refused two. small_pages: no chunk uses large pages. Tests may set both
+    // before first use.
     int one_view;
     int small_pages;
 } dv_code_arena;

@@ -124,7 +124,7 @@ static void finish_row(dots *d, dv_gen *g, int i)
     dv_gen_add(g, X_CRUN, X_CRUN, s->ldc * g->es);
 }
 
-// Emits one tile, whose operands are at X_A, X_B and X_C.
+// Emits one tile; registers X_A, X_B and X_C point to its part of A, B and C.
 static void tile(dots *d, dv_gen *g)
 {
     const dv_gemm_shape *s = d->s;

@@ -128,7 +128,8 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
 typedef struct dv_loads {
     int per, steps; // loads per group, and steps of k that one group serves
     int end;        // number of groups of loads
-    int limit;      // the first group whose loads are not in the tables
+    // The first group of loads whose instruction words are not in the tables.
+    int limit;
     // The group that the pointer registers point to, and the first group that
     // belongs to the next product of the batch.
     int base, hop_from;

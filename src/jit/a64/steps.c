@@ -130,7 +130,8 @@ static void load_s(const dv_kloop *l, dv_gen *g, int v, int group, int i)
         load_s_m(l, g, v, group, i);
 }
 
-// The functions below compute the words of loads from tables.
+// The functions below compute the instruction words of loads by adding table
+// entries.
 
 // Returns what a byte offset adds to the word of a 16-byte load.
 static uint32_t field(int64_t off)
@@ -163,8 +164,9 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    // Number of vectors per row whose offsets are relative to the start of the
-    // row; with l->odd, the last vector has a pointer of its own.
+    // Number of vectors in a row of the vector operand V whose offsets are
+    // relative to the start of the row; with l->odd, the last vector has a
+    // pointer of its own.
     int even = nv - l->odd;
     out->word[DV_THEN] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
@@ -291,8 +293,9 @@ static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
         load_v(w->l, w->g, d->reg, group, i);
 }
 
-// Emits one load, from the tables if they cover it. here[] holds the current
-// groups of the vector operand V and of the scalar operand S.
+// Emits one load, from the tables if they cover it. here[] holds the
+// numbers of the current groups of loads, of the vector operand V and of the
+// scalar operand S.
 static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
 {
     int is_s = d->i >= DV_OF_S;
@@ -533,8 +536,10 @@ void dv_steps_put(dv_steps *w, int begin, int end)
             dv_tile_ask(w->g, w->l->p, w->l->t);
         if (w->l->p->bring && !w->l->base)
             dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
+        // All of the scalar operand S is loaded: take the step without its
+        // loads.
         if (one->s_from && group + one->s_from > q->end)
-            one = dv_pattern_bare(p, w->l, at); // S is loaded completely
+            one = dv_pattern_bare(p, w->l, at);
         if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);
