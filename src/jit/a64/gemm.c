@@ -33,8 +33,10 @@ typedef struct walk {
     dv_gen *g;
     const dv_prod *p;
     const dv_cuts *grid;
-    int many_s, many_v; // 1: more than one tile along the rows; the columns
-    int next;           // cache lines or rows that each tile prefetches
+    // 1: there is more than one tile along the rows (many_s) or along the
+    // columns (many_v).
+    int many_s, many_v;
+    int next;   // cache lines or rows that each tile prefetches
     int spread; // 1: prefetches for the next kernel are spread over k (ask.c)
 } walk;
 

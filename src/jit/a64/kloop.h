@@ -143,8 +143,9 @@ typedef struct dv_loads {
     // Words of the loads of one group, without register and without the offset
     // of the group; word[DV_THEN] is the pointer increment.
     uint32_t *word;
-    // What the offsets of the previous, current and next group add to a word,
-    // indexed by dv_due.ahead; 0 from DV_SAME on, for pointer increments.
+    // What the byte offsets of the previous, current and next group of loads
+    // add to an instruction word, indexed by dv_due.ahead; 0 from DV_SAME on,
+    // for pointer increments.
     uint32_t *moved;
 } dv_loads;
 

@@ -11,8 +11,9 @@ static int reaches(const dv_vec_operand *o, int64_t bytes)
     enum { MOST_COPIES = 8, NEAR = 256, MOST = 4095 };
     int es = dv_a64_size(o);
     int64_t vector = 16, all = o->inner ? MOST_COPIES * vector : es;
-    // A load of every other element computes its address in a register if an
-    // offset does not fit.
+    // An operand with a stride of 2 may have any offset up to MOST, because
+    // loads whose offset does not fit an instruction compute the address in a
+    // register.
     if (o->inner == 2)
         return bytes >= 0 && bytes + 2 * all <= MOST;
     if (o->inner != 0 && o->inner != 1)
