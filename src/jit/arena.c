@@ -1,4 +1,4 @@
-// Mapping code memory; arena.h has the idea.
+// Maps memory for generated code; arena.h describes the two views.
 #define _GNU_SOURCE
 #include "jit/arena.h"
 #include <pthread.h>
@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 // since Linux 6.1; older headers do not have it
+#define MADV_COLLAPSE 25 // since Linux 6.1; missing in older headers
 #endif
 
-enum { LARGE_BYTES = 2 << 20, SMALL_PAGE = 4096 }; // a large page of small ones
+enum { LARGE_BYTES = 2 << 20, SMALL_PAGE = 4096 };
 enum { FIRST_BYTES = 512 << 10, MAX_BYTES = 16 << 20, ALIGN_BYTES = 64 };
-// Small pages that are there before they are needed: so many at first, for
-// about a hundred kernels, then some at a time, as soon as fewer than those for
-// a few kernels are left.
+// Small pages are populated in advance: READY_BYTES at first, enough for about
+// a hundred kernels, then up to the next multiple of MORE_BYTES whenever fewer
+// than LEFT_BYTES, the size of a few kernels, are left.
 enum {
     READY_BYTES = 400 << 10,
-    WRITE_BYTES = 128 << 10, // of the writable view
+    WRITE_BYTES = 128 << 10, // populated at first in the write view
     MORE_BYTES = 64 << 10,
     LEFT_BYTES = 16 << 10,
     MOST_PAGES = 64
@@ -36,15 +36,17 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// May files be as long? A process that makes longer ones gets a signal.
+// Returns whether a file may have this many bytes. Without the check, a process
+// whose file size is limited would be killed by SIGXFSZ.
 static int may_be_long(size_t bytes)
 {
     struct rlimit most;
     return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur >= bytes;
 }
 
-// How many forks this process is from the first one. Asking for its number
-// would take as long as half a kernel.
+// Counts the forks between the first process and this one. A counter is used to
+// detect a fork because a call of getpid() would take half as long as
+// generating a kernel.
 static _Atomic int forks;
 static pthread_once_t watching = PTHREAD_ONCE_INIT;
 static int is_watched;
@@ -59,7 +61,8 @@ static void watch_forks(void)
     is_watched = pthread_atfork(NULL, NULL, count_fork) == 0;
 }
 
-// Both views begin where a large page can.
+// Maps the write view and the run view of a chunk, both aligned to large pages.
+// Returns 0 if the system refuses.
 static int map_two(dv_code_chunk *c)
 {
     size_t size = c->size_bytes, whole = 2 * size + LARGE_BYTES;
@@ -103,7 +106,7 @@ static void close_file(dv_code_chunk *c)
     c->fd = -1;
 }
 
-// Take away the access to the writable view.
+// Makes the write view of a chunk inaccessible.
 static void seal(dv_code_chunk *c)
 {
     close_file(c);
@@ -113,8 +116,9 @@ static void seal(dv_code_chunk *c)
                           c->size_bytes - c->open_bytes, PROT_NONE);
 }
 
-// Give the access back, but not to code that is there already: this takes time
-// for every page. Large pages are not split.
+// Makes the write view accessible again, but only from the page on that the
+// next kernel starts in, because mprotect takes time for every page. Large
+// pages are not split.
 static int unseal(dv_code_chunk *c)
 {
     if (!c->sealed)
@@ -139,7 +143,8 @@ static int map_one(dv_code_chunk *c)
     return 1;
 }
 
-// A new last chunk with room for `need` bytes.
+// Appends a chunk with at least `need` bytes to the arena and seals the
+// previous one, which is full.
 static dv_code_chunk *grow(dv_code_arena *a, size_t need)
 {
     if (a->n == a->cap) {
@@ -161,20 +166,19 @@ static dv_code_chunk *grow(dv_code_arena *a, size_t need)
     if (a->one_view && !map_one(&c))
         return NULL;
     if (a->n)
-        seal(&a->chunks[a->n - 1]); // it is full
+        seal(&a->chunks[a->n - 1]);
     a->chunks[a->n] = c;
     return &a->chunks[a->n++];
 }
 
-// -- Pages -------------------------------------------------------------------
-
-// Zeros from `from` to `to` in as few calls as can be.
+// Populates bytes `from` to `to` of the file by writing zeros, with as few
+// system calls as possible.
 static void write_zeros(int fd, size_t from, size_t to)
 {
     static const unsigned char zeros[SMALL_PAGE];
     struct iovec parts[MOST_PAGES];
     if (fd < 0 || !may_be_long(to))
-        return; // pages come when they are touched
+        return; // the pages will be populated on first access
     for (int i = 0; i < MOST_PAGES; i++)
         parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof zeros};
     while (from < to) {
@@ -182,7 +186,7 @@ static void write_zeros(int fd, size_t from, size_t to)
         n = n < MOST_PAGES ? n : MOST_PAGES;
         ssize_t done = pwritev(fd, parts, (int)n, (off_t)from);
         if (done <= 0)
-            return; // pages come when they are touched
+            return; // the pages will be populated on first access
         from += (size_t)done;
     }
 }
@@ -193,12 +197,12 @@ static void touch(const unsigned char *at, size_t from, size_t to, size_t page)
         (void)*(const volatile unsigned char *)(at + from);
 }
 
-// One large page: for both views it takes a fifth of what small ones do. The
-// system makes it of what the file has, which must not be nothing; the last
-// kernel may have begun it. It may refuse: memory is in pieces, or the
-// program's share of it is used up. And it asks all processors first, which
-// takes milliseconds where they have work: so the first pages, which every
-// process waits for, are small.
+// Populates the next large pages of both views, which takes a fifth of the time
+// of small pages. MADV_COLLAPSE builds a large page from the small pages that
+// the file already has there, so one of them is touched first. It can fail when
+// memory is fragmented or the memory limit is reached. It also synchronises
+// with all processors, which takes milliseconds when they are busy; that is why
+// the first chunk, which every process has to wait for, uses small pages.
 static int make_large(dv_code_chunk *c)
 {
     size_t at = c->ready_bytes, need = c->used_bytes + LEFT_BYTES;
@@ -213,10 +217,11 @@ static int make_large(dv_code_chunk *c)
     return 1;
 }
 
-// Small pages of both views, many at a time: a fault for each costs more than a
-// kernel. Pages that a file has are mapped by sixteens when one of them is
-// touched, and a file that is written gets them without a fault; so this is two
-// thirds of what asking for them with madvise takes.
+// Populates small pages of both views, many at a time, because one page fault
+// per page would cost more than generating a kernel. Writing to the file
+// allocates its pages without faults, and touching one page then maps 16 of
+// them (fault-around); together this takes two thirds of the time of populating
+// them with madvise.
 static void make_small(dv_code_chunk *c)
 {
     size_t page = page_bytes(), from = round_up(c->used_bytes, page);
@@ -229,7 +234,8 @@ static void make_small(dv_code_chunk *c)
     c->ready_bytes = to;
 }
 
-// The writable view gets fewer at a time: sealing it takes time for each.
+// Populates pages of the write view, fewer at a time than in the run view,
+// because sealing takes time for every populated page.
 static void make_writable(dv_code_chunk *c)
 {
     size_t need = c->used_bytes + LEFT_BYTES;
@@ -255,9 +261,9 @@ static void make_ready(dv_code_chunk *c)
         close_file(c);
 }
 
-// -- Entry -------------------------------------------------------------------
-
-// One view is the process's own; the file behind two is its parent's, too.
+// Returns whether this process may write to the chunk. A chunk with one view is
+// private memory; the file behind two views is shared with the parent of a
+// fork.
 static int is_own(const dv_code_chunk *c)
 {
     return c->write == c->run ||
@@ -304,7 +310,7 @@ const void *dv_code_arena_add(dv_code_arena *a, const void *code,
 
 void dv_code_arena_seal(dv_code_arena *a)
 {
-    // The chunks before the last one are sealed already.
+    // All chunks but the last were sealed when they became full.
     if (a->n)
         seal(&a->chunks[a->n - 1]);
 }

@@ -1,55 +1,65 @@
-// Code memory: one file in memory, mapped twice. Code is written through one
-// view and executed through the other, so no page is ever both. When the
-// kernels of a program are made, the access to the writable view is taken away
-// and the file closed, until the next kernel is made.
+// Memory for generated code: one anonymous memory file (memfd) that is mapped
+// twice. Code is written through one mapping, the write view, and executed
+// through the other, the run view, so that no page is ever both writable and
+// executable. When the kernels of a program are complete, the write view is
+// made inaccessible and the file is closed, until the next kernel is added.
 //
 //   write view   [ kernel 0 | kernel 1 | ...        ]   rw-
 //   run view     [ kernel 0 | kernel 1 | ...        ]   r-x   same bytes
 //
-// Where the system gives no such file, each kernel gets pages of its own that
-// are written first and made executable afterwards, never to be written again.
-// Chunks double as they fill up; none moves. All but the first are of large
-// pages where the system gives them. A child of fork shares the files with its
-// parent: it runs what is there, and writes to chunks of its own. Not
-// thread-safe: callers lock.
+// Where the system refuses such a file, each kernel gets pages of its own,
+// which are written first, then made executable, and never written again. The
+// arena is a list of chunks; a new chunk is twice as large as the one before
+// it, and no chunk moves. All chunks but the first use large pages where the
+// system provides them. A child of fork shares the files with its parent: it
+// runs the existing kernels, and writes to chunks of its own. An arena is not
+// thread-safe: callers hold a lock.
 #ifndef DV_JIT_ARENA_H
 #define DV_JIT_ARENA_H
 #include "base/mem.h"
 
 typedef struct dv_code_chunk {
-    unsigned char *write, *run; // the same address when there is one view
+    // Addresses of the write view and of the run view of this chunk; equal when
+    // there is only one view.
+    unsigned char *write, *run;
     size_t size_bytes, used_bytes;
-    size_t ready_bytes; // whose pages are there
-    int fd;             // the file, while pages are missing; -1: none
-    int large;          // pages are large ones
-    int owner;          // forks up to the process that writes here
-    // `write` can be accessed from open_bytes on, unless it is sealed; its
-    // pages are there up to touched_bytes.
+    // Bytes of the run view whose pages are already mapped in.
+    size_t ready_bytes;
+    int fd;    // the memory file, while pages are not all populated; -1: closed
+    int large; // 1: the chunk uses large pages
+    // Value of the fork counter in the process that created the chunk.
+    int owner;
+    // The write view is accessible from byte open_bytes on, unless `sealed`;
+    // its pages are mapped in up to byte touched_bytes.
     size_t open_bytes, touched_bytes;
     int sealed;
-    void *whole; // what is mapped in all
+    void *whole; // start of the whole reserved address range, for munmap
     size_t whole_bytes;
 } dv_code_chunk;
 
 typedef struct dv_code_arena {
     dv_code_chunk *chunks; // owned; the last one is being filled
     int32_t n, cap;
-    // Fallbacks; may be set before first use, for tests.
+    // one_view: chunks have one mapping instead of two, because the system
+    // refused two. small_pages: no chunk uses large pages. Tests may set both
+    // before first use.
     int one_view;
     int small_pages;
 } dv_code_arena;
 
-// Where code can be written, *room bytes and `least` at the least; NULL when
-// out of memory. Nothing is taken yet: another call answers the same.
+// Returns where the next code can be written: *room bytes, at least `least`.
+// Returns NULL when out of memory. This reserves nothing: without a take in
+// between, the next call returns the same address.
 unsigned char *dv_code_arena_room(dv_code_arena *a, size_t least, size_t *room);
-// Take the first bytes of that and return where they can be run. NULL when the
-// system refuses.
+// Reserves the first size_bytes of the last dv_code_arena_room() and returns
+// the address at which they can be executed, or NULL when the system refuses.
 const void *dv_code_arena_take(dv_code_arena *a, size_t size_bytes);
-// Both, for code that is elsewhere.
+// Copies code from another buffer into the arena and returns the address at
+// which it can be executed.
 const void *dv_code_arena_add(dv_code_arena *a, const void *code,
                               size_t size_bytes);
-// Make the writable view inaccessible and close the file, until more code is
-// added. What dv_code_arena_room() has returned cannot be used any more.
+// Makes the write view inaccessible and closes the file, until more code is
+// added. An address that dv_code_arena_room() has returned becomes invalid.
 void dv_code_arena_seal(dv_code_arena *a);
 void dv_code_arena_free(dv_code_arena *a);
 #endif

@@ -29,11 +29,13 @@ const dv_backend *dv_backend_of(const dv_isa *isa);
 // Returns the generator of vector kernels (vec/) for an instruction set.
 const struct dv_vec_isa *dv_backend_vec(const dv_isa *isa);
 
-// Append a kernel, an instruction a line, then its constants.
+// Appends the listing of a kernel: one line per instruction, then its
+// constants.
 void dv_isa_list(const dv_isa *isa, const unsigned char *code, size_t size,
                  dv_text *out);
 
-// Do kernels round the results themselves? Tiles do, whole vectors of bf16.
+// Returns whether kernels of this shape round C to bf16 themselves. Only AMX
+// kernels do, and only for whole vectors of C without an epilogue.
 static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
 {
     return isa->has_tiles && s->dtype == DV_BF16 && s->ctype == DV_BF16 &&
@@ -41,8 +43,10 @@ static inline int dv_isa_rounds(const dv_isa *isa, const dv_gemm_shape *s)
            !s->relu && s->n % 16 == 0;
 }
 
-// Can a kernel bring what the next one reads of A? Its tiles have all columns,
-// and with each there is as much to bring: whole rows.
+// Returns whether there is a kernel of this shape that also copies the next
+// kernel's A (DV_AHEAD_BRING). Each tile must span all columns of C, and the
+// rows of A must divide evenly among the tiles, so that each tile copies the
+// same number of whole rows.
 static inline int dv_isa_brings(const dv_isa *isa, const dv_gemm_shape *s)
 {
     enum { ES = 4, MOST_ROW = 31 * 16 / ES, MOST = 32768 / ES, LEAST_TURN = 8 };
@@ -55,7 +59,8 @@ static inline int dv_isa_brings(const dv_isa *isa, const dv_gemm_shape *s)
            (s->k - 2) / (s->k * rows / s->m) >= LEAST_TURN;
 }
 
-const dv_isa *dv_jit_isa(const dv_jit *jit); // that it makes kernels for
+// Returns the instruction set that this cache generates kernels for.
+const dv_isa *dv_jit_isa(const dv_jit *jit);
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *shape);
 void dv_a64_move(dv_code *code, const dv_isa *isa, const dv_move_shape *shape);

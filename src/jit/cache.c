@@ -1,9 +1,9 @@
-// The kernels made so far, found by shape.
+// The cache of kernels, looked up by shape.
 //
-// A table with open addressing holds pointers to entries. Readers take no lock:
-// entries never change or move once published, and a table that has become too
-// small is replaced by a larger one and kept until the end, so that a reader
-// can finish in it. Writers hold the mutex.
+// It is a hash table with open addressing that holds pointers to entries.
+// Readers take no lock: a published entry never changes or moves, and a table
+// that has become too small is replaced by a larger one but freed only at the
+// end, so that concurrent readers can finish in it. Writers hold the mutex.
 #define _POSIX_C_SOURCE 200809L
 #include "base/dtype.h"
 #include "jit/arena.h"
@@ -30,11 +30,12 @@ typedef union key {
     uint64_t words[KEY_WORDS];
 } key;
 _Static_assert(sizeof(key) == KEY_WORDS * 8, "a shape has grown: KEY_WORDS");
-// The parts fill the whole, so that equal shapes are equal bytes.
+// The structs have no padding, so that equal shapes have equal bytes.
 _Static_assert(sizeof(dv_gemm_shape) == 4 * 4 + 6 * 8 + 16, "padding");
 _Static_assert(sizeof(dv_move_shape) == 2 * 8 + 2 * 4 + 8, "padding");
 
-// A shape's bytes, and the shape itself.
+// A key to look up: the words of a shape, and the shape itself if it is that of
+// a vector kernel.
 typedef struct wanted {
     const uint64_t *words;
     int n;
@@ -43,10 +44,10 @@ typedef struct wanted {
 } wanted;
 
 typedef struct entry {
-    uint64_t hash; // of key and kind
+    uint64_t hash; // hash of the key's words and kind
     const void *run;
     size_t size_bytes;
-    struct entry *next; // in the order they were made
+    struct entry *next; // next entry in the order of creation
     key_kind kind;
     int n;
     uint64_t words[];
@@ -54,25 +55,28 @@ typedef struct entry {
 
 typedef struct table {
     size_t mask;
-    struct table *older; // kept for readers
+    // The smaller table before this one, kept for concurrent readers.
+    struct table *older;
     _Atomic(entry *) slots[];
 } table;
 
 struct dv_jit {
     _Atomic(table *) table;
-    pthread_mutex_t lock; // over all that follows
-    dv_arena arena;       // entries
+    pthread_mutex_t lock; // protects all fields below it
+    dv_arena arena;       // owns the entries
     dv_code_arena memory;
     dv_vec_plans plans;
     entry *first, *last;
     int64_t n, code_bytes;
-    FILE *perf_map; // NULL unless asked for
+    FILE *perf_map; // NULL unless DIVVY_PERF_MAP is set
     const dv_isa *isa;
-    int foreign;                     // its kernels can be listed, not run
-    uint64_t keep[DV_CODE_KEEP / 8]; // what generators leave
+    int foreign; // 1: the kernels can be listed but not run on this machine
+    // Patterns of instructions that generators cache between kernels.
+    uint64_t keep[DV_CODE_KEEP / 8];
 };
 
-// A sum of products with odd numbers: they do not wait for each other.
+// Hashes the words of a key as a sum of products with odd constants. The
+// products do not depend on each other, so that they overlap in the pipeline.
 static inline uint64_t hash_of(const uint64_t *w, int n, key_kind kind)
 {
     uint64_t h = (uint64_t)kind, odd = 0x9e3779b97f4a7c15u;
@@ -102,8 +106,6 @@ static inline entry *find(const table *t, uint64_t hash, const wanted *w)
     }
 }
 
-// -- Growing -----------------------------------------------------------------
-
 static table *new_table(size_t n)
 {
     table *t = dv_alloc(sizeof *t + n * sizeof(_Atomic(entry *)));
@@ -124,7 +126,8 @@ static void put(table *t, entry *e)
     atomic_store_explicit(&t->slots[i], e, memory_order_release);
 }
 
-// Room for one more at half load. 0 when out of memory.
+// Doubles the table if one more entry would fill more than half of it. Returns
+// 0 when out of memory.
 static int make_room(dv_jit *jit)
 {
     table *old = atomic_load(&jit->table);
@@ -139,8 +142,6 @@ static int make_room(dv_jit *jit)
     atomic_store(&jit->table, t);
     return 1;
 }
-
-// -- Names -------------------------------------------------------------------
 
 static const char *const moves[] = {"zero",  "copy",  "transpose",
                                     "panel", "pairs", "pairs_turned",
@@ -178,7 +179,8 @@ static void name_of(const entry *e, char *out, size_t size)
                  (int)v->lds, (int)v->ldd);
 }
 
-// The map perf reads: start, size, name.
+// Appends a line (start, size, name) for a kernel to the map that perf reads to
+// show symbols of generated code.
 static void tell_perf(dv_jit *jit, const entry *e)
 {
     if (!jit->perf_map)
@@ -190,9 +192,10 @@ static void tell_perf(dv_jit *jit, const entry *e)
     fflush(jit->perf_map);
 }
 
-// Anyone may make a file of this name beforehand, perf's choice, in a folder
-// that all can write to. So no link is followed, and only a file of our own
-// that has no other name is written to. Caches of one process share the file.
+// Opens the map file of this process, /tmp/perf-PID.map, whose name perf
+// prescribes. Because anyone can create a file of this name in /tmp beforehand,
+// links are not followed, and the file is used only if it belongs to this user
+// and has no other hard link. All kernel caches of a process share the file.
 static FILE *open_perf_map(dv_diag *diag)
 {
     char path[64];
@@ -218,9 +221,7 @@ static FILE *open_perf_map(dv_diag *diag)
     return f;
 }
 
-// -- Checking shapes ---------------------------------------------------------
-
-enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset in 32 bits
+enum { MAX_LD = 1 << 28 }; // elements; keeps every byte offset below 2^32
 
 static dv_status check_type(int has, dv_diag *diag)
 {
@@ -240,7 +241,7 @@ static dv_status check_ld(const char *what, int64_t ld, int64_t least,
     return DV_OK;
 }
 
-// Types whose operands are packed in pairs.
+// Returns whether operands of this type must be packed by DV_MOVE_PAIRS.
 static int pairs_only(int dtype)
 {
     return dtype == DV_BF16 || dtype == DV_I8;
@@ -258,7 +259,8 @@ static dv_status check_pairs(const dv_isa *isa, const dv_gemm_shape *s,
     return check_ld("ldc", s->ldc, s->n, diag);
 }
 
-// Behind the steps of all operands, which are multiplied here.
+// Checks DV_AHEAD_BRING and step_c. This comes after the checks of all leading
+// dimensions, because it multiplies them and they must be in range for that.
 static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
                              dv_diag *diag)
 {
@@ -271,7 +273,8 @@ static dv_status check_bring(const dv_isa *isa, const dv_gemm_shape *s,
                : DV_OK;
 }
 
-// Fill in defaults and check. *s is the caller's copy.
+// Replaces defaults in a shape (a copy that the caller owns) by their values,
+// and checks it.
 static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
 {
     DV_TRY(check_type(dv_isa_has(isa, s->dtype), diag));
@@ -308,8 +311,9 @@ static dv_status check_gemm(const dv_isa *isa, dv_gemm_shape *s, dv_diag *diag)
     return check_bring(isa, s, diag);
 }
 
-// Packing is for types of products; bits of any size that they or narrow types
-// have are moved as they are.
+// Returns whether the instruction set has this move for the type. Packing needs
+// a type with products; zero, copy and transpose also work for narrow types,
+// since they only move bits; widen and narrow need a narrow type.
 static int moves_type(const dv_isa *isa, const dv_move_shape *s)
 {
     int narrow = s->dtype < 32 && (isa->widened >> s->dtype & 1);
@@ -344,8 +348,6 @@ static dv_status check_move(const dv_isa *isa, dv_move_shape *s, dv_diag *diag)
                : check_ld("ldd", s->ldd, row, diag);
 }
 
-// -- Making ------------------------------------------------------------------
-
 static dv_status generate_vec(dv_jit *jit, const wanted *w, dv_code *code,
                               dv_diag *diag)
 {
@@ -374,8 +376,9 @@ static dv_status generate(dv_jit *jit, const wanted *w, dv_code *code,
     return DV_OK;
 }
 
-// Where code goes at once. What does not fit into what is left of the memory
-// is made again where there is room for any kernel.
+// Generates a kernel directly in code memory. If it does not fit into the free
+// bytes of the current chunk, it is generated again where MAX_CODE bytes,
+// enough for any kernel, are free.
 static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
                                    dv_diag *diag)
 {
@@ -394,7 +397,7 @@ static dv_status generate_in_place(dv_jit *jit, const wanted *w, dv_code *code,
     }
 }
 
-// Generate and publish; the lock is held.
+// Generates a kernel and publishes its entry. The caller holds the lock.
 static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
                      dv_diag *diag)
 {
@@ -419,7 +422,8 @@ static dv_status add(dv_jit *jit, const wanted *w, uint64_t hash, entry **out,
     return DV_OK;
 }
 
-// What is not there is made.
+// Handles a cache miss: takes the lock, looks again in case another thread was
+// faster, and generates the kernel if it is still missing.
 static dv_status miss(dv_jit *jit, const wanted *w, const void **run,
                       dv_diag *diag)
 {
@@ -455,7 +459,8 @@ static inline dv_status get_fixed(dv_jit *jit, const void *shape,
     return get(jit, &w, run, diag);
 }
 
-// Code addresses become function pointers here and nowhere else.
+// This function and the two below it are the only places where code addresses
+// become function pointers.
 dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
                       dv_diag *diag)
 {
@@ -495,8 +500,6 @@ dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
     return s;
 }
 
-// -- Lifetime and listing ----------------------------------------------------
-
 dv_status dv_jit_create(dv_jit **out, dv_diag *diag)
 {
     return dv_jit_create_for(out, "", diag);
@@ -532,7 +535,8 @@ dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag)
     atomic_init(&jit->table, t);
     pthread_mutex_init(&jit->lock, NULL);
     jit->perf_map = open_perf_map(diag);
-    // perf looks only at nameless memory for mapped symbols.
+    // perf shows symbols from its map only for anonymous memory, so there is
+    // one private view instead of two views of a file.
     jit->memory.one_view = jit->perf_map || getenv("DIVVY_JIT_ONE_VIEW");
     *out = jit;
     return DV_OK;

@@ -1,5 +1,6 @@
-// A run of instructions being written. Sticky: emit freely, test `failed` once.
-// Nothing is ever half-encoded: an operand out of range sets `failed`.
+// A buffer that instructions are appended to. Errors are sticky: an operand out
+// of range or a full buffer sets `failed`, which callers test once at the end.
+// An instruction that does not fit is not written at all.
 #ifndef DV_JIT_CODE_H
 #define DV_JIT_CODE_H
 #include <stddef.h>
@@ -7,12 +8,14 @@
 #include <string.h>
 
 typedef struct dv_code {
-    unsigned char *at; // borrowed
-    size_t n, cap;     // bytes
+    unsigned char *at; // the buffer; borrowed
+    size_t n, cap;     // bytes written, and capacity in bytes
     int failed;
-    void *keep; // borrowed: patterns that generators leave for the kernels that
-                // follow (a64/pattern.c), DV_CODE_KEEP bytes, DV_CODE_ZEROS of
-                // them 0 at first; NULL: none
+    // Borrowed memory of DV_CODE_KEEP bytes that outlives this kernel:
+    // generators cache patterns of instructions there for later kernels
+    // (a64/pattern.c). Its first DV_CODE_ZEROS bytes are 0 at the start. NULL:
+    // nothing is cached.
+    void *keep;
 } dv_code;
 
 enum { DV_CODE_KEEP = 72 << 10, DV_CODE_ZEROS = 8 };
@@ -27,7 +30,8 @@ static inline void dv_code_bytes(dv_code *c, const void *from, size_t n)
     }
 }
 
-// Instructions of 32 bits, low byte first.
+// Converts a 32-bit instruction to the little-endian order in which it is
+// stored.
 static inline uint32_t dv_code_low_first(uint32_t word)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -1,5 +1,6 @@
-// Machine code for exact shapes: small matrix products and the moves around
-// them, generated on first use and kept.
+// Generates machine code for exact shapes: small matrix products, and the
+// copies, transposes and conversions ("moves") of their operands. A kernel is
+// generated on first use and stays in the cache.
 //
 // A product is row-major, as everywhere in divvy:
 //
@@ -10,77 +11,105 @@
 //   trans_b as rows of k (b[j*ldb + p]); C as rows of n (c[i*ldc + j]).
 //   Column-major operands are the same product with A and B exchanged.
 //
-// Everything in a dv_gemm_shape is baked into the code; only pointers, alpha,
-// beta and the bias are given at the call. A kernel touches the elements of
-// its operands and no byte beside them. With beta 0, C is not read.
+// Every field of a dv_gemm_shape is a constant of the generated code; only the
+// pointers, alpha, beta and the bias are passed at the call. A kernel accesses
+// the elements of its operands and no byte outside them. With beta 0, C is not
+// read.
 //
-// Invariants: J1 no page is ever writable and executable through one view.
-// J2 a kernel, once handed out, stays where it is until dv_jit_destroy.
-// J3 the same shape gives the same code, and the same sums in the same order.
+// Invariants: J1: no page is ever writable and executable through one mapping.
+// J2: a kernel, once returned, keeps its address until dv_jit_destroy. J3: the
+// same shape gives the same code, which adds the same terms in the same order.
+//
+//   arena.[ch]    memory for code: one mapping to write, one to execute
+//   backend.[ch]  the code generators of each family of instruction sets
+//   cache.c       the cache of kernels; looks them up by shape without a lock
+//   code.h        the byte buffer that instruction encoders append to
+//   list.c        prints kernels as assembly
+//   peak.[ch]     a loop of independent multiply-adds, for the peak flop rate
+//   a64/,         x64/  encoders and kernel generators of AArch64 and x86-64
+//   gemm/         products of any size: blocking, packing, threads
+//   vec/          kernels of pointwise statements and reductions
 #ifndef DV_JIT_H
 #define DV_JIT_H
 #include "base/diag.h"
 #include "base/text.h"
 
-// dv_jit: code memory and the kernels in it.
+// A dv_jit is a cache of kernels together with the memory that holds their
+// code.
 
 typedef enum dv_scale { DV_SCALE_ZERO, DV_SCALE_ONE, DV_SCALE_ANY } dv_scale;
 enum { DV_NEXT_SPREAD = 2 };
 typedef enum dv_bias { DV_BIAS_NONE, DV_BIAS_M, DV_BIAS_N } dv_bias;
 
-// With trans_a and A as stored, while a kernel runs. Ask: it comes from memory,
-// and what lies behind its rows is read next. Bring, where dv_isa_brings: A is
-// tight, and what the next kernel reads is made so, from args->next, with rows
-// lda apart, to args->pack_a.
+// What a kernel does for the next kernel's A while it runs. Both options need
+// trans_a and an unpacked A. ASK: the kernel prefetches the memory that follows
+// each row of A, because A comes from main memory and the next kernel reads
+// there. BRING (where dv_isa_brings): this kernel's A is contiguous, and the
+// kernel copies the next kernel's A, whose rows are lda apart, from args->next
+// into the contiguous buffer args->pack_a.
 typedef enum dv_ahead { DV_AHEAD_NONE, DV_AHEAD_ASK, DV_AHEAD_BRING } dv_ahead;
 
-// All fields are part of the key: set them with an initialiser, so that
-// unnamed ones are zero.
+// The shape of a product. Its bytes are the key of the kernel cache: set it
+// with an initialiser, so that fields which are not named are zero.
 typedef struct dv_gemm_shape {
-    int32_t m, n, k;       // from 1
-    int32_t batch;         // products summed; 0 means 1
-    int64_t lda, ldb, ldc; // elements from row to row; 0 means packed tight
-    int64_t stride_a, stride_b; // elements from one product to the next
-    int64_t step_c; // with DV_AHEAD_BRING: from the rows of C of one tile to
-                    // those of the next; 0 means that they follow
-    uint8_t dtype;  // of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps); or
-                    // DV_BF16 with C in f32 and DV_I8 with C in i32: n up to
-                    // dv_isa's pairs_cols then, A in panels of pairs_rows, both
-                    // packed in pairs (B with overlap), lda and ldb play no
-                    // part.
-                    // Plans (gemm.h) take narrow types, DV_F16 too, as they
-                    // are stored.
+    int32_t m, n, k; // extents, each at least 1
+    int32_t batch;   // number of products A_b * B_b that are summed; 0 means 1
+    // Leading dimensions in elements; 0 means that rows are contiguous.
+    int64_t lda, ldb, ldc;
+    // Elements from one product of the batch to the next.
+    int64_t stride_a, stride_b;
+    // With DV_AHEAD_BRING: elements from the first row of C of one tile to the
+    // first row of the next tile; 0 means that the tiles follow each other in
+    // C.
+    int64_t step_c;
+    // Type of A, B and C: DV_F32, DV_F64 or DV_I32 (which wraps around).
+    // Kernels also take DV_BF16 with C in f32 and DV_I8 with C in i32; then n
+    // is at most dv_isa.pairs_cols, A is packed in panels of dv_isa.pairs_rows
+    // rows, both operands are packed by DV_MOVE_PAIRS (B with `overlap`), and
+    // lda and ldb are ignored. Plans (gemm.h) take all narrow types, DV_F16
+    // too, unpacked.
+    uint8_t dtype;
     uint8_t trans_a, trans_b;
-    uint8_t alpha, beta; // dv_scale; alpha ZERO means ONE
-    uint8_t bias;        // dv_bias: one value a row, or one a column
-    uint8_t relu;        // negative results become 0, nan stays
-    uint8_t panel_a;     // A is packed in panels of at most so many rows
-    uint8_t next_b;      // what is read next follows B: it is prefetched; or
-                         // DV_NEXT_SPREAD with pack_b: it is args->next, a
-                         // block as this one is, asked for while k runs
-    uint8_t pack_a;      // read A as stored, write it in panels on the way
-    uint8_t pack_b;      // read B as stored, write it with the first panel of
-                         // A. Both only of as many columns as a tile has
-    uint8_t one_sum;     // one chain of additions an element, in order of k,
-                         // whatever m and n are
-    uint8_t ctype;       // plans: C is stored as DV_F16 or DV_BF16, rounded
-                         // once from the sums in f32; 0 is the sums' type.
-                         // The bias is of the sums' type. Kernels: only
-                         // where dv_isa_rounds.
-    uint8_t stream;      // C is not needed soon: write around the caches where
-                         // it is whole lines. Others see it behind a fence.
-    uint8_t ahead_a;     // dv_ahead: what is done of A for the next kernel
+    // Values of dv_scale; for alpha, DV_SCALE_ZERO means DV_SCALE_ONE.
+    uint8_t alpha, beta;
+    uint8_t bias; // dv_bias: none, one value per row of C, or one per column
+    uint8_t relu; // 1: negative results become 0; nan stays nan
+    // Largest number of rows of a packed panel of A; 0: A is not packed.
+    uint8_t panel_a;
+    // 1: the block of B that is read next follows B in memory; the kernel
+    // prefetches it. DV_NEXT_SPREAD, with pack_b: the next block of B is at
+    // args->next and has the same shape; its prefetches are spread over the
+    // steps of k.
+    uint8_t next_b;
+    // 1: the kernel reads the unpacked A and packs it at args->pack_a.
+    uint8_t pack_a;
+    // 1: reads the unpacked B and packs it at args->pack_b while the first
+    // panel of A is multiplied. With pack_a or pack_b, n may not exceed the
+    // columns of one register tile.
+    uint8_t pack_b;
+    // 1: each element of C is one chain of additions in the order of k, for any
+    // m and n, so that results do not depend on how C is cut into tiles.
+    uint8_t one_sum;
+    // In plans: C is stored as DV_F16 or DV_BF16, rounded once from the f32
+    // accumulators; 0 means the type of the accumulators, which the bias always
+    // has. In kernels: only where dv_isa_rounds.
+    uint8_t ctype;
+    // 1: C is not read again soon, so whole cache lines of C are written with
+    // non-temporal stores. Other threads see them only after a store fence.
+    uint8_t stream;
+    uint8_t ahead_a; // dv_ahead: what the kernel does for the next kernel's A
 } dv_gemm_shape;
 
-// Panels of A: m rows are cut into ceil(m / panel_a) panels as even as can
-// be, the lower ones first, one after the other. Each is stored as
-// DV_MOVE_PANEL makes it: `lanes` elements of k of every row in turn, 16 bytes
-// on any machine; with trans_a, as rows of m that are as wide as the panel. lda
-// plays no part, unless pack_a says that the kernel makes the panels itself.
-// B is packed as rows of whole vectors, one after the other.
+// A cut of n items into parts whose sizes differ by at most 1. The m rows of a
+// packed A are cut in this way into ceil(m / panel_a) panels, smaller panels
+// first, stored one after the other. A panel has the layout that DV_MOVE_PANEL
+// writes: 16 bytes of k of row 0, of row 1, and so on, then the next 16 bytes
+// of k; with trans_a it has k rows of panel height. lda is ignored, unless
+// pack_a says that the kernel packs A itself. A packed B has k contiguous rows,
+// each n rounded up to whole vectors.
 typedef struct dv_cut {
-    int32_t size, n;  // n parts of `size`,
-    int32_t n_larger; // then so many of size + 1
+    int32_t size, n;  // number of parts of `size` items, which come first
+    int32_t n_larger; // number of parts of size + 1 items, which follow
 } dv_cut;
 static inline dv_cut dv_cut_even(int32_t n, int32_t most)
 {
@@ -90,17 +119,21 @@ static inline dv_cut dv_cut_even(int32_t n, int32_t most)
     return (dv_cut){n / parts, parts - n % parts, n % parts};
 }
 
-// What a kernel reads beside its operands; NULL when alpha and beta are not
-// ANY and there is no bias.
+// Arguments of a kernel beside its operands. The pointer to them may be NULL
+// when neither alpha nor beta is DV_SCALE_ANY, there is no bias, and the kernel
+// neither packs nor uses `next`.
 typedef struct dv_gemm_args {
-    double alpha, beta; // where sums are whole numbers, such of 32 bits
+    double alpha, beta; // for integer types, whole numbers that fit 32 bits
     const void *bias;
-    // Where to: room for m rows of k rounded up to whole vectors, and for k
-    // rows of n rounded up.
+    // Buffers that a kernel packs into: m rows of k rounded up to whole vectors
+    // for A, k rows of n rounded up to whole vectors for B.
     void *pack_a, *pack_b;
-    const void *next; // of next_b: asked for, not read; of DV_AHEAD_BRING: read
-    // Of plans whose C is what sums are: called with each block of rows that is
-    // done, while it is near, by the thread that has done it. NULL: nothing is.
+    // The operand that the next kernel reads: prefetched with DV_NEXT_SPREAD,
+    // copied with DV_AHEAD_BRING.
+    const void *next;
+    // Only for plans that store C in the type of the accumulators: a callback
+    // for each finished block of rows of C, made while the block is still in
+    // cache, by the thread that computed it. NULL: no callback.
     void (*then)(void *user, void *c, int32_t rows, int32_t cols);
     void *user;
 } dv_gemm_args;
@@ -108,22 +141,23 @@ typedef struct dv_gemm_args {
 typedef void (*dv_gemm_fn)(const void *a, const void *b, void *c,
                            const dv_gemm_args *args);
 
-// A move of a block: rows x cols elements, row to row lds apart, to dst.
-//   zero        dst[i*ldd + j] = 0, src is not read
+// Kinds of moves. A move copies a block of rows x cols elements, whose rows are
+// lds elements apart, from src to dst:
+//   zero        dst[i*ldd + j] = 0; src is not read
 //   copy        dst[i*ldd + j] = src[i*lds + j]
 //   transpose   dst[j*ldd + i] = src[i*lds + j]
-//   panel       `lanes` elements of a row, 16 bytes, side by side:
-//               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j], the
-//               last 16 bytes filled up with zeros. With rows = m and cols = k
-//               this is what panel_a expects.
-//   pairs       bf16, i8: rows of k, as many as a panel has, packed as the
-//               machine's kernels want them: with `overlap` for B, else for A.
-//               NEON: eight bytes of two rows a vector, zeros where there is
-//               nothing; for B fours of rows, the last four the last ones.
-//               AVX-512: x64/pairs.c
-//   pairs turned   the same from rows of m or n
-//   widen       copy f16 and bf16 into f32, i8 into i32
-//   narrow      copy f32 into f16 or bf16, rounded to nearest even
+//   panel       packs a panel: 16 bytes (`lanes` elements) of each row in turn,
+//               dst[(j/lanes*rows + i)*lanes + j%lanes] = src[i*lds + j]; the
+//               last 16 bytes of a row are padded with zeros. With rows = m and
+//               cols = k this is a panel of A as panel_a expects it.
+//   pairs       packs bf16 or i8, stored as rows of k, for matrix instructions;
+//               with `overlap` as a panel of B, else as a panel of A. NEON: a
+//               vector has 8 bytes of k of two rows, padded with zeros; for B,
+//               rows come in fours, and the last four overlap the ones before
+//               them. AVX-512: see x64/pairs.c.
+//   pairs turned   the same, from the transposed source (rows of m or n)
+//   widen       converts f16 and bf16 to f32, i8 to i32
+//   narrow      converts f32 to f16 or bf16, rounding to nearest even
 typedef enum dv_move {
     DV_MOVE_ZERO,
     DV_MOVE_COPY,
@@ -138,43 +172,47 @@ typedef enum dv_move {
 typedef struct dv_move_shape {
     int64_t lds, ldd;
     int32_t rows, cols;
-    uint8_t dtype; // zero, copy, transpose: of any that kernels have, bits as
-                   // they are; panel: DV_F32, DV_F64, DV_I32; the narrow one of
-                   // the others
-    uint8_t move;  // dv_move
+    // Element type. zero, copy, transpose: any type that has kernels, moved bit
+    // by bit. panel: DV_F32, DV_F64 or DV_I32. Other moves: the narrow type.
+    uint8_t dtype;
+    uint8_t move; // the kind of move, a dv_move
     uint8_t overlap;
     uint8_t pad[5];
 } dv_move_shape;
 
 typedef void (*dv_move_fn)(const void *src, void *dst);
 
-// dv_jit_create and dv_jit_destroy are public: divvy.h has them.
-// The one of this process, made on first use and never destroyed: kernels are
-// made once for all. NULL where there are none for the machine.
+// Returns the kernel cache of this process, which is created on first use and
+// never destroyed, so that all users share its kernels. Returns NULL if there
+// are no kernels for this machine. (dv_jit_create and dv_jit_destroy are
+// declared in divvy.h.)
 dv_jit *dv_jit_shared(void);
 
-// One for the kernels of an instruction set by name, "" for this machine's. A
-// foreign one makes and lists kernels that cannot be run here.
+// Creates a kernel cache for the instruction set with the name `kernels`, ""
+// meaning this machine's best one. Kernels of another machine's instruction set
+// can be generated and listed, but not run; dv_jit_runs tells which.
 dv_status dv_jit_create_for(dv_jit **out, const char *kernels, dv_diag *diag);
 int dv_jit_runs(const dv_jit *jit);
 
-// Make the writable view of the code inaccessible. Those who have made all
-// kernels they need call it, so that nothing can change code while it runs.
-// Kernels can be made afterwards: the first one makes the view accessible
-// again.
+// Makes the writable mapping of the code inaccessible. Callers do this when
+// they have all the kernels they need, so that nothing can modify code while it
+// runs. Later kernels can still be generated: the next one makes the mapping
+// writable again.
 void dv_jit_seal(dv_jit *jit);
 
-// The kernel of a shape: found, or made and kept. Any number of threads may
-// call at once; a hit takes no lock. The pointer is valid as long as `jit`.
-// DV_E_SHAPE when the shape contradicts itself, DV_E_DTYPE when there is no
-// kernel for its type, DV_E_LIMIT when it does not fit the encodings.
+// Returns in *out the kernel of a shape, from the cache or newly generated. Any
+// number of threads may call this at once; a cache hit takes no lock. The
+// pointer is valid as long as `jit`. Errors: DV_E_SHAPE when the shape
+// contradicts itself, DV_E_DTYPE when there is no kernel for its type,
+// DV_E_LIMIT when an operand does not fit an instruction's encoding.
 dv_status dv_jit_gemm(dv_jit *jit, const dv_gemm_shape *shape, dv_gemm_fn *out,
                       dv_diag *diag);
 dv_status dv_jit_move(dv_jit *jit, const dv_move_shape *shape, dv_move_fn *out,
                       dv_diag *diag);
 
-// All kernels in the order they were made: name, size, instruction words.
-// `before` (may be NULL) is called with the number of each first.
+// Lists all kernels in the order in which they were generated: name, size and
+// instructions. `before` (may be NULL) is called with the number of each kernel
+// before its listing, to print a heading.
 typedef void (*dv_jit_before)(const void *user, int64_t number, dv_text *out);
 void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
                  const void *user);
@@ -182,7 +220,9 @@ void dv_jit_list(dv_jit *jit, dv_text *out, dv_jit_before before,
 typedef struct dv_jit_stats {
     int64_t n_kernels;
     int64_t code_bytes, mapped_bytes;
-    int two_views; // 0: the system refused, pages flip from W to X instead
+    // 1: code has a writable and an executable mapping. 0: the system refused
+    // that, so pages are switched from writable to executable instead.
+    int two_views;
 } dv_jit_stats;
 void dv_jit_stats_get(dv_jit *jit, dv_jit_stats *out);
 #endif

@@ -1,11 +1,12 @@
-// Kernels as text, an instruction a line:
+// Prints kernels as text, one instruction per line:
 //
 //     5a  4981fe80000000          cmpq $128, %r14
 //     61  0f8cf1010000            jl 0x258
 #include "jit/backend.h"
 #include <stdio.h>
 
-// A line of code: where it lies, its bytes or its word, what they say.
+// Appends one line: the offset, the bytes in hexadecimal (as one number where
+// instructions are words) and the assembly text.
 static void list_line(dv_text *out, const dv_isa *isa,
                       const unsigned char *code, size_t at, size_t n,
                       const char *text)
@@ -19,7 +20,8 @@ static void list_line(dv_text *out, const dv_isa *isa,
            hex, text);
 }
 
-// Four bytes that are no code, fewer where they lie uneven or end.
+// Appends data that is not code as .long, or as .byte where fewer than four
+// aligned bytes are left. Returns the number of bytes.
 static size_t list_data(dv_text *out, const dv_isa *isa,
                         const unsigned char *code, size_t at, size_t size)
 {

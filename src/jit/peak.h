@@ -1,19 +1,24 @@
-// How fast the machine could be: multiply-adds in registers, in chains that do
-// not wait for each other. What everything else is held against.
+// Measures the peak arithmetic rate of the machine with a loop of multiply-adds
+// in registers, in enough independent chains to hide their latency. Other rates
+// are reported relative to it.
 #ifndef DV_JIT_PEAK_H
 #define DV_JIT_PEAK_H
 #include "base/diag.h"
 
 typedef struct dv_peak dv_peak;
 
-// A loop of such chains for products of a type. DV_E_SYSTEM where there are no
-// kernels for the machine, DV_E_DTYPE where it has none for the type.
+// Creates a loop of independent multiply-adds for products of this type.
+// Errors: DV_E_SYSTEM where there are no kernels for the machine, DV_E_DTYPE
+// where there are none for the type.
 dv_status dv_peak_create(dv_peak **out, dv_dtype dtype, dv_diag *diag);
 void dv_peak_destroy(dv_peak *p);
-// Run the loop so many times, on the calling thread; any number of threads may.
+// Runs `turns` iterations of the loop on the calling thread. Any number of
+// threads may do so at once.
 void dv_peak_run(const dv_peak *p, int64_t turns);
-double dv_peak_flops(const dv_peak *p); // of one turn
-// What factors of a type are multiplied as on this machine: as they are, or as
-// what kernels widen them to. A peak of the type is of that.
+// Returns the floating-point operations of one iteration of the loop.
+double dv_peak_flops(const dv_peak *p);
+// Returns the type in which products of `dtype` are computed on this machine:
+// the type itself, or the wider type that kernels convert it to. dv_peak_create
+// measures that type.
 dv_dtype dv_peak_type(dv_dtype dtype);
 #endif

@@ -12,10 +12,11 @@ enum {
     NARROW = 1 << DV_F16 | PAIRED
 };
 
-// Why the panels have these shapes: a panel of B stays in L1 while panels of A
-// stream past it, and the accumulators, one row of B and the scalars of A fill
-// the registers. On AVX-512 a panel of B overflows L1 by design: a shorter k
-// would pass over C more often, which was measured to cost more.
+// The register tiles and cache shares below were measured. A panel of B stays
+// in L1 while rows of A are streamed past it, and the accumulators, one row of
+// B and the scalars of A fill the register file. With AVX-512 a panel of B
+// exceeds L1: a shorter k would make it fit, but C would be read and written
+// more often, which costs more.
 #define NEON(its_name, types)                                                  \
     {                                                                          \
         .name = its_name, .family = DV_ISA_A64, .vector_bytes = 16,            \
@@ -36,9 +37,9 @@ enum {
 const dv_isa dv_isas[] = {
     NEON("neon-bf16", FLOATS | WHOLE | PAIRED),
     NEON("neon", FLOATS | WHOLE),
-    // The narrow panels are two by two AMX tiles. L2 feeds the tiles fast
-    // enough, so k is as long as L2 allows: C is read and written once for each
-    // block of k.
+    // AMX multiplies in tiles, here 32 rows by 32 columns of C. L2 feeds them
+    // fast enough, so the blocks of k are as long as possible, because C is
+    // read and written once per block of k.
     {AVX512("avx512-amx", FLOATS | WHOLE | PAIRED), .has_tiles = 1,
      .pairs_rows = 32, .pairs_cols = 32, .pairs_bytes = 64, .pairs_of_l1 = 64,
      .pairs_of_l2 = 2},

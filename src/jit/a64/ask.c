@@ -1,11 +1,13 @@
-// Asking for what comes from memory next, spread over the steps of a tile.
-// Memory takes only so many requests at a time and forgets the others, so that
-// all at once would mostly be lost. Or bringing it: into a block that is tight.
+// Prefetches and copies of the operands that the next kernel or tile reads,
+// spread over the steps of k of a tile. They are spread because a core can have
+// only a limited number of outstanding memory requests and drops prefetches
+// beyond that, so that many at once would mostly be lost.
 #include "jit/a64/tile.h"
 
 enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, MOST_EVERY = 8 };
 
-// What the next kernel packs: a row of it every few steps.
+// Returns the number of steps of k between two prefetched rows, when `tiles`
+// tiles share the rows: the largest power of 2 up to `tiles`, at most 8.
 int dv_tile_ask_every(int tiles)
 {
     int every = 1;
@@ -14,8 +16,9 @@ int dv_tile_ask_every(int tiles)
     return every;
 }
 
-// From the end of the row back: the line it begins in may belong to the columns
-// before, and is there then.
+// Prefetches the row at X_NEXT into L2, from its last cache line back to the
+// first. The line in which the row begins may be left out: it also holds the
+// columns before these, and is in the cache already.
 void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     int off = (t->cols * g->es - 1) / 8 * 8;
@@ -24,10 +27,11 @@ void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     dv_tile_step(g, X_NEXT, p->ask_step, X_LDB);
 }
 
-// S is read once, four rows of the tile at a time: tiles to come find the line
-// behind it in L1, or in L2 where k is too long for that. Tiles are 16 bytes
-// wide: which of four is the first to meet a new line differs from step to step
-// here, so that each of them asks for a quarter of the lines.
+// Prefetches the cache line after the elements of the scalar operand S that a
+// step reads, for the tiles that follow: into L1, or into L2 if the lines of
+// all k would not fit L1. A tile reads 16 bytes per step, so four tiles share a
+// 64-byte line. The offset depends on the step so that each of these four tiles
+// prefetches a quarter of the lines.
 void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off, int step)
 {
     enum { MOST_OFF = 32760, NEAR_BYTES = 16384 };
@@ -36,14 +40,16 @@ void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off, int step)
         DV_E(prfm, p->k * LINE <= NEAR_BYTES ? LOAD_L1 : LOAD_L2, base, off, 0);
 }
 
-// The rows that are read next lie far apart, each on a page of its own, more of
-// them than pages are at hand. Asking looks pages up in the way of all else;
-// loads do it beside the multiply-adds, and where one instruction goes from row
-// to row the machine sees the distance and fetches ahead. So a row is copied
-// with each turn of the loop over k, 16 bytes at a time through integer
-// registers, which tiles leave free.
+// The functions below copy the next kernel's operand instead of prefetching it.
+// Its rows are far apart, each on a page of its own, and there are more of them
+// than the TLB holds. A prefetch would stall other accesses on its page walk,
+// whereas a load does its page walk in parallel to the multiply-adds, and its
+// constant stride lets the hardware prefetcher run ahead. So each iteration of
+// the loop over k copies one row, 16 bytes at a time, through integer registers
+// that the tile does not use.
 
-// The pair of registers for piece i, which is stored when the next one is read.
+// Returns the first of the two registers for 16-byte piece i of a row. Two such
+// pairs alternate: piece i is stored when piece i + 1 is loaded.
 static int pair(int i)
 {
     return X_ROW + 1 + 2 * (i & 1);

@@ -1,9 +1,10 @@
-// Which sizes of tiles a product is cut into: every size worth trying is
-// priced.
+// Chooses the sizes of the register tiles that a product is cut into, by
+// estimating the cost of each candidate.
 #include "jit/a64/kloop.h"
 
-// Tiles worth trying, with what they cost beside their multiply-adds, as
-// measured: thousandths of them, and quarters of a cycle at both ends.
+// A candidate tile with measured costs beyond its multiply-adds: `waste` in
+// thousandths of the time of the multiply-adds, `ends` in quarters of a cycle
+// for the start and the end of a tile.
 typedef struct size {
     int rows, nv, waste, ends;
 } size;
@@ -17,24 +18,31 @@ static int lanes_log(const dv_gen *g)
     return g->es == 8 ? 1 : 2;
 }
 
-// Registers for accumulators, one ring of V and one of S.
+// Returns whether a tile fits the 32 vector registers: its accumulators, a ring
+// for the vector operand V and one for the scalar operand S.
 static int fits(const dv_gen *g, const dv_prod *p, int rows, int nv)
 {
     int s = p->lane_k ? rows : (rows + g->lanes - 1) >> lanes_log(g);
     if (p->c_turned && rows * nv > 20)
         return 0;
-    if (rows * nv > 20) // V once, S twice
+    // Tiles of more than 20 accumulators hold the vectors of one step of the
+    // vector operand and of two steps of the scalar operand.
+    if (rows * nv > 20)
         return rows * nv + nv + 2 * s <= 32;
     return rows * nv + nv + s + 1 <= 32;
 }
 
-// Quarters of a cycle, in thousandths: four multiply-adds a cycle, but a step
-// is not shorter than what a chain of them waits.
+// Returns the estimated time of a cut into tiles, in thousandths of a quarter
+// of a cycle. Four multiply-adds start per cycle, but a step takes at least
+// SHORTEST quarters, because each accumulator has to wait for its previous
+// multiply-add.
 static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
                          const dv_runs *v)
 {
     enum { SHORTEST = 13 };
-    int64_t tiles = 0, all = 0, steps = 0; // sums, and what steps take
+    // Number of tiles, number of accumulators of all tiles, and quarters of a
+    // cycle that one step of k takes over all tiles.
+    int64_t tiles = 0, all = 0, steps = 0;
     for (int i = 0; i < s->n; i++)
         for (int j = 0; j < v->n; j++) {
             int64_t n = s->count[i] * (int64_t)v->count[j];
@@ -47,7 +55,8 @@ static int64_t grid_cost(const dv_prod *p, const size *z, const dv_runs *s,
            1000 * (z->ends * tiles + all);
 }
 
-// The cut into parts of at most so many, made once: divisions are slow.
+// Returns the even cut of n into parts of at most `most`. Each cut is computed
+// once, because divisions are slow.
 enum { MOST_SIZE = 8 };
 static const dv_runs *cut_of(dv_runs *made, int n, int most)
 {
@@ -60,7 +69,8 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
 {
     int n_vectors = (int)((unsigned)(p->n_v + g->lanes - 1) >> lanes_log(g));
     int64_t best = -1, k = (int64_t)p->k * p->batch;
-    int64_t all = p->n_s * (int64_t)n_vectors; // sums
+    // Number of accumulators of all tiles.
+    int64_t all = p->n_s * (int64_t)n_vectors;
     dv_runs made_s[UINT8_MAX + 1], made_v[MOST_SIZE + 1];
     made_s[p->tile_rows].n = 0;
     for (int i = 0; i <= MOST_SIZE; i++)
@@ -69,14 +79,18 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
         const size *z = &sizes[i];
         int rows = p->n_s < z->rows ? p->n_s : z->rows;
         int nv = n_vectors < z->nv ? n_vectors : z->nv;
-        if (p->tile_rows) // panels decide
+        if (p->tile_rows) // the height of packed panels prescribes the rows
             rows = p->tile_rows;
-        // Without ends no steps are shorter than their multiply-adds.
+        // Skips a candidate whose lower bound is no better than the best cost:
+        // without start and end costs, a step takes at least the time of its
+        // multiply-adds.
         if (best >= 0 && all * (k * (1000 + z->waste) + 1000) >= best)
             continue;
         if (!fits(g, p, rows, nv))
             continue;
-        // Its low costs are not those of lower and narrower tiles.
+        // The low costs measured for 24 accumulators do not hold for a tile
+        // that the product's extents make smaller, so the candidate needs full
+        // tiles.
         if (z->rows * z->nv == 24 && (rows < 4 || n_vectors % 6))
             continue;
         const dv_runs *s = cut_of(made_s, p->n_s, rows);
@@ -88,6 +102,6 @@ void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out)
             out->v = *v;
         }
     }
-    if (best < 0) // panels higher than any tile
+    if (best < 0) // packed panels have more rows than any tile
         out->s = out->v = (dv_runs){.n = 0};
 }

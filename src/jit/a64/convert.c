@@ -1,17 +1,19 @@
-// Narrow elements to wide ones and back: f16 and bf16 to f32, i8 to i32, and
-// f32 to f16 or bf16, rounded to nearest even. Eight elements at a time: one
-// narrow vector, two wide ones.
+// Conversions between narrow and wide elements: f16 and bf16 to f32, i8 to i32,
+// and f32 to f16 or bf16 with rounding to nearest even. Eight elements are
+// converted at a time: one narrow vector and two wide ones.
 #include "jit/a64/convert.h"
 
-// x0 and x1 are the source's and the destination's row, x2 and x3 run in it.
+// x0 and x1 point to the current row of the source and of the destination; x2
+// and x3 are running pointers within the row.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
-enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 }; // unrolled up to here
+// Rows of up to ROW_MOST elements are unrolled completely.
+enum { EIGHT = 8, FOUR = 4, ROW_MOST = 48 };
 enum { V_ONE = 28, V_HALF = 29, V_NAN = 30, V_ROUND = 31 };
 
 typedef struct convert {
-    int type, narrow; // the narrow type; is that where to?
-    int es;           // its size
-    int soft;         // there is no instruction for it
+    int type, narrow; // the narrow type; 1: f32 is converted to it
+    int es;           // bytes per element of the narrow type
+    int soft;         // 1: rounds to bf16 without an instruction for it
 } convert;
 
 static int bytes_in(const convert *c, int n)
@@ -39,9 +41,9 @@ static void widen(dv_gen *g, const convert *c, int from, int lo, int hi)
     }
 }
 
-// f32 to what has bf16 in its upper half: add a little less than half a unit,
-// and one more if the last bit that stays is set. Any nan becomes the plain
-// one. t is changed.
+// Rounds f32 to bf16 in the upper half of each lane, to nearest even: adds
+// 0x7fff, and 1 more if the lowest bit that is kept is set. Every nan becomes
+// the default nan. Register t is overwritten.
 static void round_up(dv_gen *g, int v, int t)
 {
     DV_E(ushr16, t, v, 0, 0);
@@ -52,7 +54,8 @@ static void round_up(dv_gen *g, int v, int t)
     DV_E(bsl_v, v, t, V_NAN, 0);
 }
 
-// The lower half of `to` from `from`; with `upper` the upper one.
+// Converts the four f32 lanes of `from` into the lower half of `to`; with
+// `upper`, into the upper half of `to`, whose lower half is kept.
 static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
 {
     if (c->type == DV_F16 && upper)
@@ -72,7 +75,8 @@ static void narrow(dv_gen *g, const convert *c, int to, int from, int upper)
     }
 }
 
-// n elements, up to eight, at X_S + in and X_D + out, by three registers.
+// Converts n elements (at most eight) from X_S + in to X_D + out, using three
+// registers from number v on.
 static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
                  int v)
 {
@@ -95,7 +99,7 @@ static void step(dv_gen *g, const convert *c, int64_t in, int64_t out, int n,
     }
 }
 
-// n elements from X_S and X_D on.
+// Converts n elements from X_S to X_D, fully unrolled.
 static void run(dv_gen *g, const convert *c, int n)
 {
     for (int i = 0; i < n; i += EIGHT)

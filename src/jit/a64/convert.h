@@ -1,4 +1,5 @@
-// Moves that change the element type.
+// Generates moves that convert the element type (DV_MOVE_WIDEN,
+// DV_MOVE_NARROW).
 #ifndef DV_JIT_CONVERT_H
 #define DV_JIT_CONVERT_H
 #include "jit/a64/gen.h"

@@ -1,19 +1,21 @@
-// Tiles of dot products: 4 rows of A by 4 (f64: 2) of B, one accumulator a
-// result.
+// Tiles of dot products: 4 rows of A by 4 rows of B (f64: 2), with one
+// accumulator vector per result.
 //
 //   a0 [ k k k k ]     acc(i, j) += a(i) * b(j), lane by lane
 //   b0 [ k k k k ]     C[i][0..4] = pairwise sums of acc(i, 0..4)
 //
-// Pointers to the rows run along k; a rest of k is read in parts, whose other
-// lanes are zero in both operands.
+// Pointers to the rows advance along k. If k is not a multiple of the lanes,
+// the tail is loaded as a partial vector, whose other lanes are zero in both
+// operands.
 #include "jit/a64/dot.h"
 
-enum { ROWS = 4, STEPS = 2, X_BROW = 8 }; // x4 to x7, x8 to x11
+// x4 to x7 point to rows of A, x8 to x11 to rows of B.
+enum { ROWS = 4, STEPS = 2, X_BROW = 8 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
-    int rows, cols;  // of the tile at hand
-    int acc, va, vb; // first registers
+    int rows, cols;  // rows and columns of the current tile
+    int acc, va, vb; // first registers of the accumulators, of A and of B
 } dots;
 
 static int acc_of(const dots *d, int i, int j)
@@ -21,7 +23,9 @@ static int acc_of(const dots *d, int i, int j)
     return dv_gen_reg(d->acc + i * 4 + j);
 }
 
-// Multiply-adds of one vector of k at `off` bytes; `set` chooses registers.
+// Emits the multiply-adds of one vector of k, `off` bytes after the row
+// pointers. Even and odd values of `set` use different registers, so that loads
+// can overlap.
 static void step(dots *d, dv_gen *g, int64_t off, int bytes, int set)
 {
     int va = d->va + (set & 1) * 8, vb = va + 4;
@@ -68,11 +72,12 @@ static void along_k(dots *d, dv_gen *g)
     }
 }
 
-// Sum the lanes of a row's accumulators into one vector, which is returned.
+// Adds up the lanes of the accumulators of row i into one vector, and returns
+// its register.
 static int sum_lanes(dots *d, dv_gen *g, int i)
 {
     int a[4];
-    for (int j = 0; j < 4; j++) // missing columns repeat one that is there
+    for (int j = 0; j < 4; j++) // missing columns repeat column 0
         a[j] = acc_of(d, i, j < d->cols ? j : 0);
     int out = acc_of(d, i, 0);
     if (g->es == 8) {
@@ -119,7 +124,7 @@ static void finish_row(dots *d, dv_gen *g, int i)
     dv_gen_add(g, X_CRUN, X_CRUN, s->ldc * g->es);
 }
 
-// The tile at X_A, X_B, X_C.
+// Emits one tile; registers X_A, X_B and X_C point to its part of A, B and C.
 static void tile(dots *d, dv_gen *g)
 {
     const dv_gemm_shape *s = d->s;
@@ -140,8 +145,6 @@ static void tile(dots *d, dv_gen *g)
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);
 }
-
-// -- Loops over tiles --------------------------------------------------------
 
 static void next_down(dots *d, dv_gen *g)
 {

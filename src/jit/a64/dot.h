@@ -1,5 +1,5 @@
-// Products whose operands both have rows of k: every result is a dot product,
-// k runs along the lanes, and the lanes are added up at the end.
+// Products of two operands that both have rows of k. Every result is a dot
+// product: vectors run along k, and their lanes are added up at the end.
 #ifndef DV_JIT_DOT_H
 #define DV_JIT_DOT_H
 #include "jit/a64/gen.h"

@@ -1,21 +1,25 @@
-// A whole product from register tiles.
+// Generates a whole product as loops over register tiles.
 //
-// Which operand is read as vectors follows from how they are stored:
+// How the operands are stored decides which of them is read as vectors (V), and
+// which as scalars, lanes of a vector (S):
 //
 //   A rows of k, B rows of n    S = A, lanes of k      V = B
 //   A rows of m, B rows of n    S = A, lanes of rows   V = B
-//   A rows of m, B rows of k    S = B, lanes of k      V = A, C turned
+//   A rows of m, B rows of k    S = B, lanes of k      V = A, C transposed
 //   A rows of k, B rows of k    dot products (dot.c)
 //
-// The results are cut into tiles as even as possible: at most two heights and
-// three widths (the last one has the overlapping vector), each with its own
-// code, in loops where there are many. V's panel stays in L1 while S runs.
+// C is cut into tiles of nearly equal size: at most two heights and three
+// widths (the third for a last column of tiles with an overlapping vector),
+// each with code of its own, in a loop if there are several. A panel of V stays
+// in L1 while the tiles of S pass it.
 #include "base/math.h"
 #include "jit/a64/dot.h"
 #include "jit/a64/pairs.h"
 #include "jit/a64/kloop.h"
 
-// Few sums and a long k: as many partial sums as keep the units busy.
+// Returns the number of sets of accumulators. Tiles with few accumulators and a
+// long k use several sets as partial sums, so that there are enough independent
+// multiply-adds to fill the pipelines.
 static int sets_for(const dv_prod *p, int rows, int nv)
 {
     int n = rows * nv;
@@ -25,18 +29,18 @@ static int sets_for(const dv_prod *p, int rows, int nv)
                                                   : 1;
 }
 
-// -- Loops over tiles --------------------------------------------------------
-
 typedef struct walk {
     dv_gen *g;
     const dv_prod *p;
     const dv_cuts *grid;
-    int many_s, many_v; // more than one tile
-    int next;           // lines or rows to ask for, a tile
-    int spread;         // asks for what is packed next in its steps (ask.c)
+    // 1: there is more than one tile along the rows (many_s) or along the
+    // columns (many_v).
+    int many_s, many_v;
+    int next;   // cache lines or rows that each tile prefetches
+    int spread; // 1: prefetches for the next kernel are spread over k (ask.c)
 } walk;
 
-// Advance one tile along S.
+// Advances the pointers by one tile of `rows` rows along the scalar operand S.
 static void next_s(walk *w, int rows)
 {
     dv_gen *g = w->g;
@@ -74,9 +78,9 @@ static void next_v(walk *w, int cols)
         dv_gen_add(g, X_BIAS, X_BIAS, (int64_t)cols * g->es);
 }
 
-// Ask for a share of what is read after this kernel, with every tile: the
-// packed panel of V that follows (into L1 if it is small), or the columns that
-// are packed next.
+// Emits the share of one tile in the prefetches for the next kernel: cache
+// lines of the packed panel of V that follows this one in memory (into L1 if
+// the panel is small), or rows of the columns that are packed next.
 static void ask_for_next(walk *w)
 {
     enum { LOAD_L1 = 0, LOAD_L2 = 2, MOST = 16, LINE = 64, SMALL = 8192 };
@@ -104,7 +108,8 @@ static int count_tiles(const dv_runs *s)
     return n;
 }
 
-// Where that is, and how much of it is a tile's share: lines or rows.
+// Sets X_NEXT to the address to prefetch for the next kernel, and computes how
+// many cache lines or rows each tile prefetches.
 static void start_next(walk *w, int tiles)
 {
     dv_gen *g = w->g;
@@ -119,7 +124,7 @@ static void start_next(walk *w, int tiles)
     DV_E(add_x, X_NEXT, X_NEXT, X_B, 0);
 }
 
-// `count` tiles one below the other.
+// Emits `count` tiles of the same size one below the other, as a loop.
 static void tiles(walk *w, const dv_prod *p, const dv_a64_tile *t, int count,
                   int more)
 {
@@ -135,7 +140,8 @@ static void tiles(walk *w, const dv_prod *p, const dv_a64_tile *t, int count,
         dv_gen_again(g, X_M, top);
 }
 
-// Products that follow each other are one, with a longer k.
+// Returns the product with its batch merged into k, if the operands of the
+// batch follow each other in memory; else the product itself.
 static dv_prod joined(const dv_prod *p)
 {
     dv_prod q = *p;
@@ -148,8 +154,8 @@ static dv_prod joined(const dv_prod *p)
     return q;
 }
 
-// Tiles behind the one that packs V, the first of which ask for what is packed
-// next; `left` is how many more of them are to ask.
+// Emits the tiles below the one that packs the vector operand V. The first of
+// them, up to *left, also prefetch the block that the next kernel packs.
 static void asking(walk *w, dv_prod p, const dv_a64_tile *t, int count,
                    int more, int *left)
 {
@@ -162,7 +168,8 @@ static void asking(walk *w, dv_prod p, const dv_a64_tile *t, int count,
     *left -= n;
 }
 
-// A column of tiles. The first one packs V, if that is asked for.
+// Emits a column of tiles. If the vector operand V is to be packed, the first
+// tile packs it.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_gen *g = w->g;
@@ -171,12 +178,14 @@ static void along_s(walk *w, int cols, int nv)
     int behind = count_tiles(s) - 1, left = 0;
     if (w->spread) {
         p.ask_step = p.ld_v;
-        p.ask = behind ? 0 : 1; // the only tile asks for all rows
+        p.ask = behind ? 0 : 1; // a lone tile prefetches all rows
     }
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_a64_tile t = {rows, cols, nv, sets_for(&p, rows, nv)};
-        if (p.panel && !p.lane_k) // rows of k are as wide as the panel
+        // A row of a packed transposed panel has as many elements as the panel
+        // has rows.
+        if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
@@ -193,9 +202,9 @@ static void along_s(walk *w, int cols, int nv)
     }
 }
 
-// `count` whole columns and one that is back by some, with one code: elements
-// that both have are written twice. The loop is run twice, the second time
-// for the last column alone.
+// Emits `count` columns of tiles and one more that is shifted back by `back`
+// elements, with the same code: elements in the overlap are computed and
+// written twice. The loop runs a second time, for the shifted column alone.
 static void overlapping(walk *w, int cols, int nv, int count, int back)
 {
     dv_gen *g = w->g;
@@ -210,8 +219,9 @@ static void overlapping(walk *w, int cols, int nv, int count, int back)
     dv_gen_again(g, X_NEXT, top);
 }
 
-// Columns of tiles; the very last one may have an overlapping vector, or
-// overlap as a whole where C is not read.
+// Emits all columns of tiles. If the width is not a multiple of the lanes, the
+// last column has an overlapping vector, or overlaps the one before it as a
+// whole if C is not read.
 static void along_v(walk *w)
 {
     dv_gen *g = w->g;
@@ -239,8 +249,6 @@ static void along_v(walk *w)
             along_s(w, cols - lanes + part, v->size[i]);
     }
 }
-
-// -- Entry -------------------------------------------------------------------
 
 static dv_prod prod_of(const dv_isa *isa, const dv_gemm_shape *s, int es)
 {
@@ -282,8 +290,9 @@ static int max_int(int a, int b)
     return a > b ? a : b;
 }
 
-// Registers over all tiles of the grid; products that are one have larger rings
-// than those of a batch.
+// Returns the largest number of vector registers that a tile of the cut needs.
+// A batch that is merged into k can need more than a loop over the batch, since
+// its rings of operand registers are larger.
 static int count_regs(const dv_gen *g, const dv_prod *p, const dv_cuts *grid)
 {
     dv_prod one = joined(p);
@@ -331,7 +340,8 @@ static walk walk_of(dv_gen *g, const dv_prod *p, const dv_cuts *grid,
     return w;
 }
 
-// Registers, and what they start with.
+// Emits the function entry: saves registers, and loads strides, bias and base
+// addresses.
 static void enter(walk *w, const dv_gemm_shape *s)
 {
     dv_gen *g = w->g;
@@ -364,7 +374,7 @@ static void enter(walk *w, const dv_gemm_shape *s)
 
 void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
 {
-    int es = s->dtype == DV_F64 ? 8 : 4; // of C
+    int es = s->dtype == DV_F64 ? 8 : 4; // bytes per element of C
     dv_gen gen = {.code = code, .es = es, .lanes = 16 / es}, *g = &gen;
     gen.ints = s->dtype == DV_I32 || s->dtype == DV_I8;
     if (s->dtype == DV_BF16 || s->dtype == DV_I8) {
@@ -378,7 +388,8 @@ void dv_a64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *s)
     dv_prod p = prod_of(isa, s, es);
     dv_cuts grid;
     dv_tile_choose(g, &p, &grid);
-    int packs = p.pack_s || p.pack_v; // one panel of V
+    // A kernel that packs has only one panel of the vector operand.
+    int packs = p.pack_s || p.pack_v;
     if (!grid.s.n || (packs && (grid.v.n > 1 || grid.v.count[0] > 1))) {
         code->failed = 1;
         return;

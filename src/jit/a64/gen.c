@@ -1,4 +1,4 @@
-// Shared parts of the generators; gen.h says what they do.
+// Shared parts of the generators; gen.h describes them.
 #include "jit/a64/gen.h"
 
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm)
@@ -124,10 +124,12 @@ void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-enum { FRAME_BYTES = 144, FRAME_V = 80 }; // x19 to x28, then d8 to d15
+// The frame: x19 to x28, then d8 to d15.
+enum { FRAME_BYTES = 144, FRAME_V = 80 };
 
-// Registers from `first` on, two at a time: all fields of the next pair are two
-// more than those of the one before.
+// Emits load-pair or store-pair instructions for n consecutive registers.
+// `first` is the word of the first pair; both register numbers and the offset
+// field grow by two from pair to pair.
 static void pairs(dv_gen *g, uint32_t first, int n)
 {
     for (int i = 0; i < n; i += 2)

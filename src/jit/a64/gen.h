@@ -1,54 +1,77 @@
-// What all generators share: adding constants, loads and stores of whole and
-// part vectors at any offset, the frame.
+// Shared by all AArch64 generators: addition of constants, loads and stores of
+// whole and partial vectors at any offset, function entry and exit.
 //
-// Registers by role. x18 is the platform's; x19 to x28 and the low halves of
-// v8 to v15 are the caller's and saved only when used.
+// The generators of this folder:
+//
+//   insn.[h,def]       instruction table and encoder
+//   gen.[ch]           the parts that all generators share
+//   gemm.c             a product as loops over register tiles
+//   choose.c           chooses the sizes of the tiles
+//   tile.[ch]          the loop over k of one tile
+//   kloop.h            the plan of that loop, for tile.c, pattern.c, steps.c
+//   pattern.c          registers and load schedule of the steps of k
+//   steps.c            writes the steps with their offsets
+//   store.c            the epilogue of a tile: scale, add, clamp, store
+//   ask.c              prefetches and copies for the next kernel
+//   dot.[ch]           products of two operands with rows of k
+//   pairs.[ch]         products of bf16 and i8 by matrix instructions
+//   move.c             copies, transposes, packing
+//   convert.[ch]       conversions between narrow and wide types
+//   vec.c              back end of the vector kernels (jit/vec)
+//   vec_arith.[ch]     arithmetic of the vector kernels
+//   vec_point.[ch]     pointers of the vector kernels
+//   peak.c             a loop that runs at the peak rate
+//   list.[ch]          disassembler
 #ifndef DV_JIT_GEN_H
 #define DV_JIT_GEN_H
 #include "base/dtype.h"
 #include "jit/a64/insn.h"
 #include "jit/backend.h"
 
+// Register assignment. x18 is reserved by the platform. x19 to x28 and the low
+// halves of v8 to v15 are callee-saved; kernels save them only if they use
+// them.
 enum {
-    X_A = 0, // of the tile at hand
+    X_A = 0, // address of the scalar operand (usually A) of the tile
     X_B = 1,
     X_C = 2,
     X_ARGS = 3,
-    X_ROW = 4,    // and on: running pointers into A
-    X_SPACK = 10, // running pointers where packed operands go
+    X_ROW = 4,    // first of the running pointers to rows of A
+    X_SPACK = 10, // running pointer to the packed A that is written
     X_VPACK = 11,
-    X_BELOW = 8,  // bytes to the rows of S below the tile
-    X_SOON = 9,   // rows of V to prefetch
-    X_K = 12,     // counts down
-    X_BATCH = 13, // counts down
+    X_BELOW = 8,  // bytes from a row of A to the same row of the next tile
+    X_SOON = 9,   // running pointer to the rows of B to prefetch
+    X_K = 12,     // counter of the loop over k, counts down
+    X_BATCH = 13, // counter of the loop over the batch, counts down
     X_BRUN = 14,  // running pointer into B
     X_CRUN = 15,
     X_TMP = 16,
-    X_ODD = 16, // running pointer to the last vector of a row of B
+    X_ODD = 16, // running pointer to the unaligned last vector of a row of B
     X_TMP2 = 17,
-    X_M = 19, // counts down
-    X_N = 20, // counts down
+    X_M = 19, // counter of the loop over tiles along m, counts down
+    X_N = 20, // counter of the loop over tiles along n, counts down
     X_ABASE = 21,
     X_CBASE = 22,
-    X_LDA = 23, // steps too wide for an immediate
+    X_LDA = 23, // lda in bytes, if it does not fit an immediate
     X_LDB = 24,
     X_LDC = 25,
     X_BIAS = 26,
     X_BIASBASE = 27,
-    X_NEXT = 28, // what will be read after this kernel
+    X_NEXT = 28, // pointer to what the next kernel reads
     X_SP = 31
 };
 
 typedef struct dv_gen {
     dv_code *code;
-    int es, lanes; // bytes of an element, elements of a vector
-    int ints;      // they are whole numbers
-    int n_vregs;   // vector registers the kernel uses
-    int saves_x;   // x19 to x28 too
+    int es, lanes; // bytes per element, elements per vector
+    int ints;      // 1: elements are integers
+    int n_vregs;   // number of vector registers that the kernel uses
+    int saves_x;   // 1: the kernel also uses, and saves, x19 to x28
 } dv_gen;
 
 #define DV_E(op, a, b, c, d) dv_emit(g->code, DV_INSN_##op, (a), (b), (c), (d))
-// The instruction for the element type: name_4s, name_4i or name_2d.
+// Emits the variant of an instruction for the element type: op_4s, op_4i or
+// op_2d.
 #define DV_EF(op, a, b, c, d)                                                  \
     do {                                                                       \
         if (g->es == 8)                                                        \
@@ -59,7 +82,8 @@ typedef struct dv_gen {
             DV_E(op##4s, a, b, c, d);                                          \
     } while (0)
 
-// The i-th vector register to use: those that need no saving come first.
+// Returns the i-th vector register in the order of allocation: registers that
+// need no saving come first.
 static inline int dv_gen_reg(int i)
 {
     static const unsigned char order[32] = {
@@ -68,20 +92,23 @@ static inline int dv_gen_reg(int i)
     return order[i];
 }
 
-static inline int64_t dv_gen_div(int64_t a, int64_t b) // rounds down
+// Divides, rounding toward minus infinity.
+static inline int64_t dv_gen_div(int64_t a, int64_t b)
 {
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-// The address base + off bytes, in units of 1 << log: a scaled or unscaled
-// offset that the access can hold, or the temporary X_TMP2.
+// An address as an instruction can encode it: a base register and a scaled or
+// unscaled immediate offset. If the offset did not fit, the base is X_TMP2,
+// which holds the computed address.
 typedef struct dv_gen_at {
     int base;
     int64_t off;
     int unscaled;
 } dv_gen_at;
 
-static inline int dv_gen_fits_add(int64_t imm) // one instruction?
+// Returns whether one add or sub instruction can add this constant.
+static inline int dv_gen_fits_add(int64_t imm)
 {
     int64_t v = imm < 0 ? -imm : imm;
     return v < 4096 || (v % 4096 == 0 && v < 4096 * 4096);
@@ -95,12 +122,13 @@ static inline void dv_gen_add(dv_gen *g, int rd, int rn, int64_t imm)
         dv_gen_add_any(g, rd, rn, imm);
 }
 void dv_gen_mov(dv_gen *g, int rd, int64_t imm);
-// Load or store the first `bytes` (4, 8, 12 or 16) of a vector register.
-// Loads clear the rest. Both may change X_TMP2.
+// Load and store the first `bytes` (4, 8, 12 or 16) of a vector register at any
+// offset. Loads clear the other bytes. X_TMP2 may be overwritten.
 void dv_gen_load_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_any(dv_gen *g, int v, int base, int64_t off, int bytes);
 
-// Nearly all are whole vectors at an offset that the instruction holds.
+// Returns whether this is a whole vector at an offset that ldr and str encode,
+// as nearly all are, so that one instruction is enough.
 static inline int dv_gen_is_usual(int64_t off, int bytes)
 {
     return bytes == 16 && (off & ~INT64_C(0xfff0)) == 0;
@@ -123,7 +151,8 @@ static inline void dv_gen_store(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_any(g, v, base, off, bytes);
 }
-// The same for any number of bytes up to 16. They change X_TMP too.
+// Load and store any number of bytes up to 16; bytes of the register that are
+// not loaded become 0. X_TMP and X_TMP2 may be overwritten.
 void dv_gen_load_some(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_store_some(dv_gen *g, int v, int base, int64_t off, int bytes);
 static inline void dv_gen_load_part(dv_gen *g, int v, int base, int64_t off,
@@ -142,19 +171,22 @@ static inline void dv_gen_store_part(dv_gen *g, int v, int base, int64_t off,
     else
         dv_gen_store_some(g, v, base, off, bytes);
 }
-// 1, 2, 4, 8 or 16 bytes at an offset that an instruction holds; an element of
-// up to 8 at an address, in one lane.
+// dv_gen_get and dv_gen_put load and store 1, 2, 4, 8 or 16 bytes at an offset
+// that one instruction can encode. The _lane functions load and store one
+// element of up to 8 bytes at address `base`, in the given lane of a vector.
 void dv_gen_get(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_put(dv_gen *g, int v, int base, int64_t off, int bytes);
 void dv_gen_get_lane(dv_gen *g, int v, int base, int lane, int bytes);
 void dv_gen_put_lane(dv_gen *g, int v, int base, int lane, int bytes);
-// A double of the arguments, as the element type, into lane 0.
+// Loads a double from the argument struct at byte `off`, converts it to the
+// element type, and leaves it in lane 0 of v.
 void dv_gen_scale(dv_gen *g, int v, size_t off);
 void dv_gen_enter(dv_gen *g);
 void dv_gen_leave(dv_gen *g);
-// Transpose es-sized elements: out[0..lanes) from in[0..lanes); t are four
-// registers for intermediate results, unlike all others.
+// Transposes a block of lanes x lanes elements from registers in[] to registers
+// out[]. t holds four temporary registers that are in neither list.
 void dv_gen_transpose(dv_gen *g, const int *in, const int *out, const int *t);
-// Count `reg` down and go back to byte `to` of the code until it is 0.
+// Emits the end of a loop: decrements `reg` and branches to byte `to` of the
+// code unless `reg` is 0.
 void dv_gen_again(dv_gen *g, int reg, size_t to);
 #endif

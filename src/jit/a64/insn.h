@@ -1,10 +1,12 @@
-// Encoding AArch64: one function, made from insn.def. With a constant opcode
-// the compiler leaves a few shifts and the range checks of the form.
+// The AArch64 encoder: one inline function, generated from the table insn.def.
+// Since the opcode is a constant, the compiler reduces it to a few shifts and
+// the range checks of that instruction's form.
 #ifndef DV_JIT_INSN_H
 #define DV_JIT_INSN_H
 #include "jit/code.h"
 
-// The compiler would share one copy for all opcodes, at five times the cost.
+// Forces inlining. Otherwise the compiler would share one copy for all opcodes,
+// which is five times as slow.
 #define DV_ALWAYS __attribute__((always_inline))
 
 typedef enum dv_form {
@@ -20,7 +22,7 @@ typedef enum dv_form {
     DV_FORM_VVI,
     DV_FORM_VVB,
     DV_FORM_VR,
-    DV_FORM_M1, // memory from here
+    DV_FORM_M1, // first of the forms that access memory
     DV_FORM_M2,
     DV_FORM_M4,
     DV_FORM_M8,
@@ -32,7 +34,7 @@ typedef enum dv_form {
     DV_FORM_L2,
     DV_FORM_L4,
     DV_FORM_L8,
-    DV_FORM_PF, // to here
+    DV_FORM_PF, // last of the forms that access memory
     DV_FORM_J,
     DV_FORM_JV,
     DV_FORM_N
@@ -61,14 +63,14 @@ static inline int dv_insn_in(int64_t v, int64_t lo, int64_t hi)
     return v >= lo && v <= hi;
 }
 
-// Is v a multiple of 2^log within lo..hi times it?
+// Returns whether v is a multiple of 2^log, between lo and hi times 2^log.
 static inline int dv_insn_scaled(int64_t v, int log, int64_t lo, int64_t hi)
 {
     return (v & ((1 << log) - 1)) == 0 && dv_insn_in(v >> log, lo, hi);
 }
 
-// Forms without memory. Each returns the fields; *ok becomes 0 when one is out
-// of range.
+// Returns the operand fields of an instruction that does not access memory.
+// Sets *ok to 0 when an operand is out of range.
 DV_ALWAYS static inline uint32_t
 dv_insn_regs(dv_form form, int64_t a, int64_t b, int64_t c, int64_t d, int *ok)
 {
@@ -102,13 +104,14 @@ dv_insn_regs(dv_form form, int64_t a, int64_t b, int64_t c, int64_t d, int *ok)
         return (uc & 0x7ffff) << 5;
     case DV_FORM_N:
         return 0;
-    default: // RRR, RR, VVV, VV, V, VR
+    default: // the forms RRR, RR, VVV, VV, V and VR
         *ok &= abc;
         return ra | rb | rc;
     }
 }
 
-// Loads, stores and prefetches.
+// Returns the operand fields of a load, store or prefetch. Sets *ok to 0 when
+// an operand is out of range.
 DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
                                              int64_t c, int64_t d, int *ok)
 {
@@ -141,14 +144,15 @@ DV_ALWAYS static inline uint32_t dv_insn_mem(dv_form form, int64_t a, int64_t b,
         log = form == DV_FORM_M2;
         *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
         return ra | rb | uc >> log << 10;
-    default: // M4, M8, M16, PF
+    default: // the forms M4, M8, M16 and PF
         log = form == DV_FORM_M4 ? 2 : form == DV_FORM_M16 ? 4 : 3;
         *ok &= ab && dv_insn_scaled(c, log, 0, 4095);
         return ra | rb | uc >> log << 10;
     }
 }
 
-// The word of an instruction; *ok becomes 0 when an operand is out of range.
+// Returns the 32-bit word of an instruction. Sets *ok to 0 when an operand is
+// out of range.
 DV_ALWAYS static inline uint32_t dv_insn_word(dv_insn op, int64_t a, int64_t b,
                                               int64_t c, int64_t d, int *ok)
 {

@@ -1,129 +1,185 @@
-// The loop over k of one tile: its plan (tile.c) and what writes its steps
-// (steps.c). tile.c has the idea.
+// The plan of the loop over k of one register tile (made in tile.c), and the
+// state of writing its instructions (steps.c). The opening comment of tile.c
+// explains the loop.
 #ifndef DV_JIT_KLOOP_H
 #define DV_JIT_KLOOP_H
 #include "jit/a64/tile.h"
 #include "jit/gemm/cut.h"
 
-// A ring of registers. Loads are numbered through groups of `per`.
+// A ring of vector registers that operands are loaded into: load number i goes
+// to register first + i % size. The loads that one step of k needs form a
+// group; if the lanes of the scalar operand S are k, a group of S serves
+// `lanes` steps.
 typedef struct dv_ring {
-    int size, first; // registers
-    int per;         // loads a group
+    int size, first; // number of registers in the ring, and the first of them
+    int per;         // number of loads per group
 } dv_ring;
 
 typedef struct dv_kloop {
     const dv_prod *p;
     const dv_a64_tile *t;
     dv_ring v, s;
-    int lanes;            // elements of a vector
-    int group;            // steps that one load of S serves
-    int unroll;           // steps of a turn of the loop
-    int steps;            // as emitted
-    int base;             // step the pointers stand at
-    int flows;            // a turn is a product of the batch
-    int64_t hop_s, hop_v; // what a product's end is from the next one's start
-    int walk_v, walk_s;   // the pointer moves with each step
-    int turns;            // of the loop; 0: none
-    int first;            // steps before it; as many as sets start the sums
-    int flat;             // addresses are offsets from X_A and X_B
-    int stores;           // the last step stores the rows as they are done
-    dv_tile_free free;    // registers that it does not read then
-    int by_col;           // so many columns at a time; 0: all of a row
-    int odd;              // V's last vector has a pointer of its own
+    int lanes;  // elements per vector register
+    int group;  // steps of k that one load of the scalar operand S serves
+    int unroll; // steps of k per iteration of the loop
+    int steps;  // steps of k in the code; the loop body counts once
+    int base;   // step of k whose operands the pointer registers point to
+    int flows;  // 1: an iteration of the loop is one product of the batch
+    // Bytes from the end of one product of the batch to the start of the next,
+    // in the scalar operand S and in the vector operand V.
+    int64_t hop_s, hop_v;
+    // 1: the pointer to the vector operand V (walk_v) or to the scalar operand
+    // S (walk_s) is advanced after each step of k, because the offsets of later
+    // steps would not fit an immediate.
+    int walk_v, walk_s;
+    int turns; // iterations of the loop over k; 0: there is no loop
+    // Number of steps of k before the loop, or 0. In them, the first step of
+    // each set of accumulators multiplies instead of adding, so that no
+    // register has to be set to 0.
+    int first;
+    int flat;   // 1: all addresses are immediate offsets from X_A and X_B
+    int stores; // 1: the last step stores each row of C once it is done
+    dv_tile_free free; // registers that the last step does not read
+    // Number of vectors per row that a step computes, over all rows, before it
+    // goes on to the next vectors; 0: a step computes whole rows.
+    int by_col;
+    // 1: the last vector in a row of the vector operand V has a pointer of its
+    // own, because its offset is not a multiple of 16.
+    int odd;
 } dv_kloop;
 
-// A load between multiply-adds, or the step of a pointer behind a group. Both
-// indices are of S where bit DV_OF_S is set.
+// A load that is issued between the multiply-adds of a step, or the increment
+// of a pointer after the last load of a group. In the fields `i` and `ahead`,
+// the bit DV_OF_S is set for loads of the scalar operand S.
 enum { DV_THEN = 32, DV_OF_S = 64, DV_SAME = 4 };
 typedef struct dv_due {
-    unsigned char at;    // its place among the words of the step
-    unsigned char i;     // which one of its group; DV_THEN
-    unsigned char reg;   // its register
-    unsigned char ahead; // its group: 1 is the one at hand, 2 the next one;
-                         // DV_THEN: DV_SAME more
+    unsigned char at; // position among the instruction words of the step
+    // Number of the load within its group, or DV_THEN for a pointer increment.
+    unsigned char i;
+    unsigned char reg; // destination register of the load
+    // The group of loads that this load belongs to: 0 the previous one, 1 the
+    // current one, 2 the next one; DV_SAME is added for a pointer increment.
+    unsigned char ahead;
 } dv_due;
 
-// One step: multiply-adds with their registers, and room for the loads that
-// are due between them. Words are copied four at a time, so there is room for
-// three more.
+// The code of one step of k: the words of its multiply-adds, with gaps for the
+// loads that are issued between them. Words are copied four at a time, so the
+// array has room for three more.
 enum { DV_STEP_WORDS = 60, DV_STEP_DUE = 26 };
 typedef struct dv_step {
     int n, n_due;
-    int s_from, s_to; // groups of S that it loads, by `ahead`; none: 0
+    // First and last group of the scalar operand S that the step loads, in the
+    // numbering of dv_due.ahead; 0: the step loads none.
+    int s_from, s_to;
     dv_due due[DV_STEP_DUE];
     uint32_t words[DV_STEP_WORDS];
 } dv_step;
 
-// The steps of a tile, whatever k and the strides are: step s is like step
-// s + period, but for offsets.
+// The steps of k of a register tile, independent of k and the strides: step s
+// and step s + period differ only in the offsets of their loads.
 enum { DV_MOST_PERIOD = 8, DV_MOST_LANES = 4 };
 typedef struct dv_pattern {
-    int period;                     // 0: a longer one
-    int group;                      // steps that one load of S serves
-    uint32_t ops[2][DV_MOST_LANES]; // by a lane: multiply-adds, multiplies
-    int slot_v[32], slot_s[32];     // before which loads of group 0 are due
+    // Number of steps after which the registers repeat; 0: it exceeds
+    // DV_MOST_PERIOD, and `steps` is not filled.
+    int period;
+    int group; // steps of k that one load of the scalar operand S serves
+    // Instruction words without registers, by lane of the scalar operand S:
+    // ops[0] are multiply-adds, ops[1] are multiplies.
+    uint32_t ops[2][DV_MOST_LANES];
+    // The slot of each load of group 0: the number of the multiply-add before
+    // which it is issued, negative in earlier steps.
+    int slot_v[32], slot_s[32];
     dv_step steps[DV_MOST_PERIOD];
-    // Without loads of S, for the last ones; bits: those that are made.
+    // The same steps without loads of the scalar operand S, for the last steps
+    // of k, which have none left to load. Bit s of has_bare is set if bare[s]
+    // has been made.
     dv_step bare[DV_MOST_PERIOD];
     uint32_t has_bare;
 } dv_pattern;
 
-// That of a loop: the one kept from a kernel before, or made in *room.
+// Returns the pattern of a loop: one that is cached from an earlier kernel, or
+// a new one, which is made in *room if there is no cache.
 dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room);
 const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s);
-// Any one step, `wide` columns at a time; bare: without loads of S. 0: there is
-// no room for its words.
+// Makes step s of a pattern, which computes `wide` vectors of each row at a
+// time; with `bare`, without loads of the scalar operand S. Returns 0 if the
+// words do not fit *out.
 int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                     int bare, dv_step *out);
 
-// The patterns that were made last, in turn, for the kernels that come after
-// (dv_code.keep).
+// A cache of the patterns that were made last. It lies in dv_code.keep and
+// outlives a kernel; new patterns replace the oldest ones.
 enum { DV_PATTERNS = 12 };
 typedef struct dv_patterns {
-    uint64_t made; // in all
+    uint64_t made; // number of patterns that were ever made
     uint64_t keys[DV_PATTERNS];
     dv_pattern at[DV_PATTERNS];
 } dv_patterns;
 _Static_assert(sizeof(dv_patterns) <= DV_CODE_KEEP, "patterns have grown");
 _Static_assert(offsetof(dv_patterns, keys) <= DV_CODE_ZEROS, "it starts as 0");
 
-// The best cut of a product; no runs where panels are higher than any tile.
+// Chooses the tile sizes of a product with the lowest estimated cost. The
+// result is empty if packed panels have more rows than any tile.
 void dv_tile_choose(const dv_gen *g, const dv_prod *p, dv_cuts *out);
 
-// The loads of one ring. Nearly all are one instruction, whose offset grows by
-// as much with every group: they are added up from parts.
+// The loads of one ring of registers, as tables of instruction words. The
+// offset of nearly all loads grows by the same amount per group, so that the
+// word of a load is a sum of table entries.
 typedef struct dv_loads {
-    int per, steps;     // loads a group, steps that it serves
-    int end;            // groups in all
-    int limit;          // groups from here on are written one by one
-    int base, hop_from; // the pointers' group; the first of the next product
-    uint32_t step, hop; // what a group, and the next product, adds
-    int odd;            // the last group, if it begins earlier; -1: none
-    uint32_t odd_moved; // what that one adds
-    uint32_t *word;     // without register and group; DV_THEN: behind a group
-    uint32_t *moved;    // what groups add, by `ahead`; DV_SAME on: 0
+    int per, steps; // loads per group, and steps of k that one group serves
+    int end;        // number of groups of loads
+    // The first group of loads whose instruction words are not in the tables.
+    int limit;
+    // The group that the pointer registers point to, and the first group that
+    // belongs to the next product of the batch.
+    int base, hop_from;
+    // What each further group, and the start of the next product of the batch,
+    // add to the word of a load.
+    uint32_t step, hop;
+    // The last group of loads, if it starts early because it overlaps the group
+    // before it; -1: there is no such group.
+    int odd;
+    uint32_t odd_moved; // what group `odd` adds to the word of a load
+    // Words of the loads of one group, without register and without the offset
+    // of the group; word[DV_THEN] is the pointer increment.
+    uint32_t *word;
+    // What the byte offsets of the previous, current and next group of loads
+    // add to an instruction word, indexed by dv_due.ahead; 0 from DV_SAME on,
+    // for pointer increments.
+    uint32_t *moved;
 } dv_loads;
 
-// What writes the steps, made once a product.
+// The state of writing the instructions of one product's loop over k.
 typedef struct dv_steps {
     dv_kloop *l;
     dv_gen *g;
     dv_pattern *p;
-    dv_loads q[2];  // V and S
-    int fresh;      // steps below start a sum
-    int moving;     // in this one, pointers of rows of k move on; -1: none
-    int shift_from; // from here on lanes are others than the pattern's
-    int whole_from, whole_to; // steps whose loads of V are in the tables
-    uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S]; // of both
+    // Loads of the vector operand V, then of the scalar operand S.
+    dv_loads q[2];
+    int fresh; // steps of k below this number multiply instead of adding
+    // The step of k in which the row pointers of the scalar operand S are
+    // advanced between the multiply-adds; -1: none.
+    int moving;
+    // From this step of k on, lanes of the scalar operand S differ from those
+    // of the pattern, because the last vector overlaps the one before it.
+    int shift_from;
+    // Range of steps of k whose loads of the vector operand V are all in the
+    // tables.
+    int whole_from, whole_to;
+    // The tables of both operands: those of the vector operand V, then from
+    // index DV_OF_S on those of the scalar operand S.
+    uint32_t words[2 * DV_OF_S], moved[2 * DV_OF_S];
     dv_pattern room;
 } dv_steps;
 
-// Begin a product: everything is loaded that comes before its first step. Steps
-// below `fresh` start a sum.
+// Begins the loop over k of a product: emits the loads that are due before the
+// first step. Steps below `fresh` multiply instead of adding.
 void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh);
 void dv_steps_put(dv_steps *w, int begin, int end);
-// Do the pointers of rows of k move on in the last step of a turn?
+// Returns whether the row pointers of the scalar operand S are advanced within
+// the last step of an iteration, between its multiply-adds.
 int dv_steps_moves_rows(const dv_kloop *l);
-// Pointers stand at another step.
+// Tells the writer that the pointer registers now point to the operands of step
+// `base`.
 void dv_steps_rebase(dv_steps *w, int base);
 #endif

@@ -1,5 +1,6 @@
-// Words as assembly, by the rows of insn.def: a row's text is that of its
-// sample operands, whose numbers are replaced by those of the word.
+// Disassembles words with the rows of insn.def: the text of a row is that of
+// its sample operands, and the numbers of the samples are replaced by the
+// operands of the word.
 //
 //   0x4f9313e8   row   fmla_e4s, sample 1 2 19 3, fields 8 31 19 0
 //                text  fmla v1.4s, v2.4s, v19.s[3]
@@ -23,8 +24,6 @@ static const row rows[] = {
 #undef INSN
 };
 
-// -- Fields ------------------------------------------------------------------
-
 static int64_t bits_of(uint32_t w, int from, int n)
 {
     return w >> from & ((1u << n) - 1);
@@ -36,7 +35,8 @@ static int64_t signed_of(uint32_t w, int from, int n)
     return v >> (n - 1) ? v - ((int64_t)1 << n) : v;
 }
 
-// What lies beside a (bits 0 to 4) and b (5 to 9) in forms of memory.
+// Extracts the operands of a load, store or prefetch from its word; f[0] and
+// f[1] are already set from bits 0 to 4 and 5 to 9.
 static void take_mem(dv_form form, uint32_t w, int64_t *f)
 {
     int log = form == DV_FORM_M1                           ? 0
@@ -104,26 +104,25 @@ static void take_regs(dv_form form, uint32_t w, int64_t *f)
     }
 }
 
-// -- Operands in text --------------------------------------------------------
-
-// What a field is called in assembly: some are scaled.
+// Returns the number by which assembly text shows operand i with the encoded
+// value v. Branch distances, shifts and some immediates are scaled.
 static int64_t shown(dv_insn op, int i, int64_t v)
 {
     dv_form form = dv_insn_rows[op].form;
     if (i != 2)
         return v;
     if (form == DV_FORM_J || form == DV_FORM_JV)
-        return 4 * v; // bytes
+        return 4 * v; // a distance in bytes
     if (form == DV_FORM_RI)
-        return 16 * v; // a shift
+        return 16 * v; // a shift in bits
     if (form == DV_FORM_VVI)
         return op == DV_INSN_shl_2d ? v : op == DV_INSN_shl_v ? v - 32 : 64 - v;
     return v;
 }
 
-// An operand in a row's text: a register, an immediate, a lane.
+// An operand in the text of a row: a register, an immediate or a lane.
 typedef struct token {
-    int length; // 0: there is none
+    int length; // characters; 0: there is no operand here
     char letter;
     int64_t value;
 } token;
@@ -147,8 +146,9 @@ static token token_at(const char *text, const char *at)
     return (token){(int)(end - at), at[0], v};
 }
 
-// The field that an operand of the text stands for: the first with the sample's
-// value that was not there yet, or one that comes again; -1: it is always so.
+// Returns which operand of the sample a number v in the text stands for: the
+// first one with that value that was not yet shown, else one that was; -1 if v
+// is a fixed part of the text.
 static int field_of(dv_insn op, int64_t v, unsigned seen)
 {
     for (int again = 0; again < 2; again++)
@@ -159,14 +159,14 @@ static int field_of(dv_insn op, int64_t v, unsigned seen)
     return -1;
 }
 
-// Number 31 is the stack's pointer in an address and where a number is added,
-// else it reads as 0.
+// Appends an operand. Register number 31 is sp in an address and in additions
+// of an immediate, else xzr.
 static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
                         int64_t v)
 {
     int added = dv_insn_rows[op].form == DV_FORM_RRI;
     if (op == DV_INSN_subsi_x && i == 0)
-        added = 0; // it only compares
+        added = 0; // a compare, whose register 31 is xzr
     if (t.letter == 'x' && v == 31)
         dv_put(out, address || added ? "sp" : "xzr");
     else if (t.letter)
@@ -175,7 +175,8 @@ static void put_operand(dv_text *out, dv_insn op, int i, token t, int address,
         dv_put(out, "%lld", (long long)v);
 }
 
-// Kinds of prefetching have names.
+// Appends the name of a prefetch kind, such as pldl1keep, and returns the
+// length of the sample's name in the text at `at`.
 static int put_kind(dv_text *out, const char *at, int64_t kind)
 {
     static const char *const what[] = {"pld", "pli", "pst"};
@@ -189,11 +190,12 @@ static int is_prefetch(dv_insn op)
     return op == DV_INSN_prfm || op == DV_INSN_prfm_r;
 }
 
-// Returns the fields that the text shows.
+// Appends the text of a row with the operands f. Returns a bit mask of the
+// operands that the text shows.
 static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
 {
     const char *text = rows[op].text;
-    unsigned seen = is_prefetch(op) ? 1 : 0; // put_kind has it
+    unsigned seen = is_prefetch(op) ? 1 : 0; // put_kind appends operand 0
     for (const char *at = text; *at;) {
         token t = token_at(text, at);
         int i = t.length ? field_of(op, t.value, seen) : -1;
@@ -209,8 +211,6 @@ static unsigned put_row(dv_text *out, dv_insn op, const int64_t *f)
     }
     return seen;
 }
-
-// -- Words -------------------------------------------------------------------
 
 static void take_fields(dv_insn op, uint32_t w, int64_t *f)
 {
@@ -228,8 +228,9 @@ static void take_fields(dv_insn op, uint32_t w, int64_t *f)
         take_regs(form, w, f);
 }
 
-// A field that the text does not show is like one that had the sample's value,
-// or is the sample's: "mov v1.16b, v2.16b" has 2 twice.
+// Returns whether all operands that the text does not show have the value which
+// the text implies: that of a shown operand with the same sample value (in "mov
+// v1.16b, v2.16b" register 2 is encoded twice), else the sample's value.
 static int hidden_are_right(dv_insn op, const int64_t *f, unsigned seen)
 {
     const int64_t *sample = rows[op].sample;

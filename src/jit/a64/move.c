@@ -1,16 +1,15 @@
-// Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
-// what each does; nothing outside the two blocks is touched, but a panel's
-// last vectors, which are filled up.
+// Generates moves: zero, copy, transpose, and packing into panels.
+// dv_move_shape in jit.h defines them. A move accesses nothing outside its two
+// blocks, except the zero padding of a panel's last vectors.
 #include "jit/a64/convert.h"
 #include "jit/a64/pairs.h"
 
-// x0 is the source and x1 the destination, at the row or block at hand.
+// x0 and x1 point to the source and the destination of the current row or
+// block.
 enum { X_SRC = 0, X_DST = 1, X_S = 2, X_D = 3, X_I = 4, X_J = 5 };
 enum { X_LDS = 6, X_AHEAD = 7, X_LDD = 8, X_FROM = 14, X_TO = 15 };
-enum { UNROLL = 4, NARROW = 12 }; // vectors
-enum { LOAD_L1 = 0, AHEAD = 8 };  // rows
-
-// -- Rows: zero and copy -----------------------------------------------------
+enum { UNROLL = 4, NARROW = 12 }; // NARROW: most vectors of a narrow row
+enum { LOAD_L1 = 0, AHEAD = 8 };  // AHEAD: prefetch distance in rows
 
 static void row_vectors(dv_gen *g, int n, int zero)
 {
@@ -25,8 +24,10 @@ typedef struct piece {
     int bytes;
 } piece;
 
-// What is behind the whole vectors of a row. Bytes that one or two loads do
-// not get come with bytes before them, if there are such: they are moved twice.
+// Returns the offset and size of the tail of a row after its whole vectors. If
+// one or two loads cannot cover the tail and there is a whole vector before it
+// (`behind`), the tail is extended to a whole vector that overlaps it; some
+// bytes are then moved twice.
 static piece last_piece(int64_t off, int bytes, int behind)
 {
     if (bytes % 4 && behind)
@@ -34,7 +35,7 @@ static piece last_piece(int64_t off, int bytes, int behind)
     return (piece){off, bytes};
 }
 
-// Rows of at least one whole vector.
+// Copies or zeroes one row of at least one whole vector.
 static void one_row(dv_gen *g, const dv_move_shape *s, int zero)
 {
     int vectors = s->cols / g->lanes, many = vectors / UNROLL;
@@ -68,15 +69,16 @@ static void wide_rows(dv_gen *g, const dv_move_shape *s, int zero)
     dv_gen_again(g, X_I, top);
 }
 
-// Vector j of a row.
+// Returns the offset and size of vector j in a row of `bytes` bytes.
 static piece row_piece(int bytes, int j)
 {
     int left = bytes - 16 * j;
     return left < 16 ? last_piece(16 * j, left, j > 0) : (piece){16 * j, 16};
 }
 
-// n narrow rows at once: all loads, then all stores. Rows far apart are no
-// stream that the machine would see, so those to come are asked for.
+// Copies or zeroes n narrow rows: all loads, then all stores. Later rows are
+// prefetched, because the hardware prefetcher does not detect rows that are far
+// apart as a stream.
 static void narrow_step(dv_gen *g, const dv_move_shape *s, int n, int zero)
 {
     int vectors = (s->cols + g->lanes - 1) / g->lanes, v = 0;
@@ -129,11 +131,9 @@ static void rows(dv_gen *g, const dv_move_shape *s)
         wide_rows(g, s, zero);
 }
 
-// -- Panels ------------------------------------------------------------------
+enum { PANEL_ROWS = 8 }; // rows packed at a time, with pointers in x6 to x13
 
-enum { PANEL_ROWS = 8 }; // pointers x6 to x13
-
-// One vector of each of n rows.
+// Copies one vector of each of n rows to adjacent vectors of the panel.
 static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
 {
     for (int i = 0; i < n; i++)
@@ -142,7 +142,7 @@ static void panel_step(dv_gen *g, int n, int64_t off, int64_t to, int bytes)
         dv_gen_store(g, dv_gen_reg(i), X_D, to + 16 * i, 16);
 }
 
-// n rows of the panel from row X_SRC on, into X_DST.
+// Packs n rows, from the row at X_SRC on, into the panel at X_DST.
 static void panel_rows(dv_gen *g, const dv_move_shape *s, int n)
 {
     int vectors = s->cols / g->lanes, many = vectors / UNROLL;
@@ -182,19 +182,18 @@ static void panel(dv_gen *g, const dv_move_shape *s)
         panel_rows(g, s, rest);
 }
 
-// -- Transpose ---------------------------------------------------------------
-
-// Rows of `lanes` elements in as many registers v become columns. The first of
-// two is written to the spare one, which it then is itself: v says where all
-// are in the end. In step s, bit s of a row's number and of a column's change
-// places:
+// Transposes a block of lanes x lanes elements in the registers v. Each trn1
+// writes to the spare register, and its first source becomes the next spare
+// one; v is updated to say which register holds which row. Step s exchanges bit
+// s of the row number with bit s of the column number:
 //
 //   a0 a1 a2 a3             a0 b0 a2 b2             a0 b0 c0 d0
 //   b0 b1 b2 b3  step 0 of  a1 b1 a3 b3  step 1 of  a1 b1 c1 d1
 //   c0 c1 c2 c3  an element c0 d0 c2 d2  two        a2 b2 c2 d2
 //   d0 d1 d2 d3             c1 d1 c3 d3             a3 b3 c3 d3
 //
-// Of what comes out only the first r elements of c registers count.
+// Only r source rows and c source columns are used; instructions that do not
+// contribute to their elements are left out.
 static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
 {
     static const dv_insn trn[][2] = {{DV_INSN_trn1_16b, DV_INSN_trn2_16b},
@@ -205,8 +204,9 @@ static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
     for (int s = 0; 1 << s < g->lanes; s++)
         for (int i = 0; i < g->lanes; i++) {
             int j = i | 1 << s, below = (2 << s) - 1, a = v[i], b = v[j];
-            // Rows from i without its low bits on come in here, and what comes
-            // out goes into columns from these low bits on.
+            // Both results hold elements of source rows from i & ~below on, and
+            // of source columns from i & below and from j & below on. Results
+            // without any of the r rows and c columns are skipped.
             if (i == j || (i & ~below) >= r)
                 continue;
             if ((i & below) < c)
@@ -220,8 +220,8 @@ static void turn_regs(dv_gen *g, int *v, int *spare, int r, int c)
 
 enum { MOST_LANES = 16 };
 
-// A block of r x c elements at X_S to c x r at X_D; both at most `lanes`. Bytes
-// from there on: `from` and `to`.
+// Transposes a block of r x c elements, both at most `lanes`, from X_S + from
+// to X_D + to, where it becomes c x r.
 static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
                        int64_t from, int64_t to)
 {
@@ -245,7 +245,7 @@ static void turn_block(dv_gen *g, const dv_move_shape *s, int r, int c,
     }
 }
 
-// A strip of n source rows from X_SRC to X_DST.
+// Transposes n rows of the source at X_SRC into columns at X_DST.
 static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
 {
     int many = s->cols / g->lanes, rest = s->cols % g->lanes;
@@ -263,7 +263,7 @@ static void turn_strip(dv_gen *g, const dv_move_shape *s, int n)
         turn_block(g, s, n, rest, 0, 0);
 }
 
-// Rows x cols at X_S to X_D, a block after the other.
+// Transposes rows x cols elements from X_S to X_D in blocks of `lanes` rows.
 static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
 {
     for (int i = 0; i < rows; i += g->lanes)
@@ -271,15 +271,17 @@ static void turn_blocks(dv_gen *g, const dv_move_shape *s, int rows, int cols)
                    i * s->lds * g->es, i * g->es);
 }
 
-// Vectors of a line of the destination that registers have room for: all four,
-// but for narrow elements, of which as many columns as a vector has are more.
+// Returns how many vectors of a 64-byte line of the destination are transposed
+// at once: all four for elements of at least 4 bytes; fewer for narrow ones,
+// because each vector takes `lanes` registers.
 static int line_parts(const dv_gen *g)
 {
     return g->es < 4 ? g->es : 4;
 }
 
-// A line of `cols` rows of the destination, at most `lanes`: each is written at
-// once, so that memory need not be read for what the line was before.
+// Writes one cache line (for narrow elements, part of one) in each of `cols`
+// rows of the destination, at most `lanes`. Writing a whole line at once spares
+// reading its old contents from memory.
 static void turn_line(dv_gen *g, int cols)
 {
     int v[MOST_LANES], spare = dv_gen_reg(MOST_LANES), n = line_parts(g);
@@ -306,7 +308,7 @@ static void turn_line(dv_gen *g, int cols)
     }
 }
 
-// A strip of n source columns, at most `lanes`, from X_SRC to X_DST.
+// Transposes a strip of n source columns, at most `lanes`, from X_SRC to X_DST.
 static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
 {
     int bytes = 16 * line_parts(g), line = bytes / g->es;
@@ -325,8 +327,9 @@ static void turn_down(dv_gen *g, const dv_move_shape *s, int n)
         turn_blocks(g, s, rest, n);
 }
 
-// Where rows of the destination are far apart, each of its lines is written as
-// a whole.
+// Transposes a whole block. If rows of the destination are far apart, the
+// source is processed by columns, so that each cache line of the destination is
+// written as a whole.
 static void transpose(dv_gen *g, const dv_move_shape *s)
 {
     int down = s->ldd > s->lds && s->ldd * g->es >= 4096;

@@ -1,22 +1,25 @@
-// Products of bf16 and i8. One instruction multiplies two rows by two columns,
-// eight bytes of k at a time:
+// Products of bf16 and i8. One matrix instruction multiplies two rows by two
+// columns, eight bytes of k at a time:
 //
 //   rows     [ r0: k0 k1 k2 k3 | r1: k0 k1 k2 k3 ]
-//   columns  [ c0: k0 k1 k2 k3 | c1: k0 k1 k2 k3 ]     acc [ r0c0 r1c0 r0c1
-//   r1c1 ]
+//   columns  [ c0: k0 k1 k2 k3 | c1: k0 k1 k2 k3 ]
+//   acc      [ r0c0 r1c0 r0c1 r1c1 ]
 //
-// So operands are packed in pairs (dv_pairs_move), a tile is 4 pairs of rows by
-// 6 pairs of columns, and at its end two accumulators become a vector of each
-// of two rows: from there on it is a tile of f32 or i32. Such an addition takes
-// six cycles and four are started in one: 24 accumulators keep them going,
-// though only 8 registers are left for operands.
+// So operands are packed in pairs of rows or columns (dv_pairs_move), and a
+// tile has 4 pairs of rows by 6 pairs of columns. At its end, two accumulators
+// are rearranged into one vector of each of two rows; from there on it is a
+// tile of f32 or i32. The instruction has a latency of six cycles, and four
+// start per cycle: 24 accumulators hide the latency, which leaves 8 registers
+// for operands.
 #include "jit/a64/pairs.h"
 #include "jit/a64/tile.h"
 
-enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 };             // columns a vector
-enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 }; // steps
+enum { ROWS = 8, STEP_BYTES = 8, UNIT = 4 }; // UNIT: columns per vector of C
+// AHEAD: prefetch distance in steps.
+enum { LOAD_L1 = 0, LOAD_L2 = 2, LINE = 64, AHEAD = 4 };
 
-// Pairs of accumulators into vectors of rows, in place.
+// Rearranges pairs of accumulators, each with 2 x 2 results, into vectors of
+// rows, in place.
 static void part_rows(dv_gen *g, const dv_a64_tile *t)
 {
     int half = t->nv / 2, tmp[6];
@@ -34,7 +37,7 @@ static void part_rows(dv_gen *g, const dv_a64_tile *t)
     }
 }
 
-// `rows` rows at X_A, X_C.
+// Emits a tile of `rows` rows, with A at X_A and C at X_C.
 static void tile(dv_gen *g, dv_prod *p, int rows)
 {
     int pairs = (rows + 1) / 2, units = (p->n_v + UNIT - 1) / UNIT;
@@ -48,7 +51,8 @@ static void tile(dv_gen *g, dv_prod *p, int rows)
     dv_tile_store(g, p, &out, 2 * pairs * units);
 }
 
-// Ask for a share of the panel of columns that is read next, with every tile.
+// Emits the share of one tile in prefetching the panel of columns that the next
+// kernel reads.
 static void ask_for_next(dv_gen *g, const dv_prod *p, int tiles)
 {
     int64_t bytes = (p->n_v + UNIT - 1) / UNIT * 32 * (int64_t)p->k;
@@ -97,16 +101,18 @@ void dv_pairs_gemm(dv_gen *g, const dv_gemm_shape *s)
     dv_gen_leave(g);
 }
 
-// -- Packing -----------------------------------------------------------------
-
-enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 }; // lines x4 on
+// x4 (X_LINE) points to line 0 of the source, the registers after it to the
+// other lines.
+enum { X_SRC = 0, X_DST = 1, X_Q = 2, X_LDS = 3, X_LINE = 4 };
 enum { X_FAR = 14 };
 
-// What is packed: n lines of k, for vectors of two.
+// An operand to pack: n lines (rows or columns of the product) along k. Each
+// packed vector holds two lines.
 typedef struct lines {
     int n, es;
-    int overlap; // fours of them, where the last four overlap those before
-    int pairs;   // vectors a step
+    // 1: lines come in fours, and the last four overlap the ones before them.
+    int overlap;
+    int pairs; // vectors per step of eight bytes of k
 } lines;
 
 static lines lines_of(const dv_move_shape *s, int n)
@@ -116,7 +122,8 @@ static lines lines_of(const dv_move_shape *s, int n)
     return (lines){n, es, s->overlap, pairs};
 }
 
-// Which line comes as number i; n and more: none, zeros.
+// Returns which line of the source becomes packed line i; a result of n or more
+// means a line of zeros.
 static int line(const lines *w, int i)
 {
     int first = i / UNIT * UNIT;
@@ -125,7 +132,8 @@ static int line(const lines *w, int i)
     return i;
 }
 
-// Lines are rows of the source: `bytes` of k, two vectors for each pair.
+// Packs `bytes` (at most 16) of k of all lines, where lines are rows of the
+// source. 16 bytes of k give two vectors per pair of lines.
 static void lines_step(dv_gen *g, const lines *w, int bytes)
 {
     int pairs = w->pairs, two = bytes > STEP_BYTES;
@@ -166,8 +174,9 @@ static void pack_lines(dv_gen *g, const dv_move_shape *s)
         lines_step(g, &w, (int)(bytes % 16));
 }
 
-// Lines `from`, `n` of them up to eight, of four (i8: eight) rows of k in
-// registers on: into pairs, stored as the vectors from `to` on.
+// Transposes rows of k that are held in registers 0 and up (four rows, for i8
+// eight), each with elements of n lines (4 or 8), into pairs of lines, and
+// stores these as the packed vectors from number `to` on.
 static void turn(dv_gen *g, const lines *w, int n, int to)
 {
     int r[4] = {0, 1, 2, 3}, two = n > UNIT;
@@ -191,7 +200,8 @@ static void turn(dv_gen *g, const lines *w, int n, int to)
     }
 }
 
-// Lines are columns of the source: k rows of a step, at the pointers X_LINE on.
+// Packs one step of k, where lines are columns of the source: k rows of it, at
+// the pointers from X_LINE on; missing rows are zeros.
 static void turned_step(dv_gen *g, const lines *w, int k)
 {
     int step = STEP_BYTES / w->es, n_lines = w->overlap ? 2 * w->pairs : w->n;
@@ -209,7 +219,9 @@ static void turned_step(dv_gen *g, const lines *w, int k)
         turn(g, w, most, i / 2);
         i += most;
     }
-    for (int j = 0; j < step; j++) { // rows far apart are no stream
+    // Later rows are prefetched, because the hardware prefetcher does not
+    // detect rows that are far apart.
+    for (int j = 0; j < step; j++) {
         DV_E(prfm_r, LOAD_L1, X_LINE + j, X_FAR, 0);
         DV_E(add_x, X_LINE + j, X_LINE + j, X_LDS, 0);
     }

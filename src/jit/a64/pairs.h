@@ -1,4 +1,5 @@
-// Products of bf16 with sums in f32, by matrix instructions.
+// Products of bf16 with sums in f32 and of i8 with sums in i32, by the matrix
+// instructions bfmmla and smmla, and the packing of their operands.
 #ifndef DV_JIT_PAIRS_H
 #define DV_JIT_PAIRS_H
 #include "jit/a64/gen.h"

@@ -1,19 +1,18 @@
-// The steps of a tile: which registers multiply-adds take, and when loads are
-// due between them.
+// Makes the pattern of the steps of a tile: which registers the multiply-adds
+// use, and between which of them the loads are issued.
 //
-// All of it follows from the tile, the type, the rings and whether rows of k
-// are read in place. k and strides only change offsets, so a pattern is made
-// once and kept for the kernels that come after (dv_code.keep).
+// A pattern depends only on the tile, the element type, the rings of operand
+// registers and whether rows of k are read in place. k and the strides change
+// only offsets, so a pattern is cached for later kernels (dv_code.keep).
 #include "jit/a64/kloop.h"
-
-// -- When loads are due ------------------------------------------------------
 
 static int max_int(int a, int b)
 {
     return a > b ? a : b;
 }
 
-// Which load the register of load i of group 0 was for before: its group.
+// Finds which earlier load used the register of load i of group 0: sets *old to
+// its number within its group, and returns that group, a negative number.
 static int old_load(const dv_ring *r, int i, int *old)
 {
     int group = 0, at = i - r->size;
@@ -23,8 +22,9 @@ static int old_load(const dv_ring *r, int i, int *old)
     return group;
 }
 
-// About one step ahead, spread over it, but not before the register is free;
-// and none before the one before it.
+// Computes before which multiply-add each load of the vector operand V is
+// issued: about one step ahead of its use, spread over the step, but not before
+// its register is free and not before the previous load.
 static void slots_of_v(const dv_kloop *l, int *slot)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv, by = l->by_col;
@@ -39,17 +39,20 @@ static void slots_of_v(const dv_kloop *l, int *slot)
     }
 }
 
-// Rows of k in place.
+// Returns whether the scalar operand S has rows of k that are read where they
+// are, without packing.
 static int in_place(const dv_kloop *l)
 {
     return l->p->lane_k && !l->p->panel && !l->p->pack_s;
 }
 
-// How much later than early loads of S come, `each` rows a load. Where they
-// stand together with the loop's pointers and loads of V, there is a cycle with
-// too few multiply-adds, and tiles of few sums then run at half speed for as
-// long as k does. So they are half a step late, or as late as they may; what is
-// best for tiles of a few rows was measured.
+// Returns by how many multiply-adds loads of the scalar operand S are delayed
+// after their earliest slot; `each` is the number of rows per load. If loads of
+// S, loads of the vector operand V and the loop's pointer increments came
+// together, some cycle would have too few multiply-adds, and tiles with few
+// accumulators would then run at half speed for the whole loop. So loads of S
+// are half a step late, or as late as possible. The best delays for tiles of
+// few rows were measured.
 static int later_by(const dv_kloop *l, int each)
 {
     int rows = l->t->rows, nv = l->t->nv, size = rows * nv;
@@ -65,7 +68,7 @@ static int later_by(const dv_kloop *l, int each)
                    ? 3 * size / 4
                    : 0;
     if (rows < 4 || (each == 4 && nv < 5))
-        return 0; // from L2, such loads are better early
+        return 0; // operands in L2 are better loaded early
     return rows / 2 * nv;
 }
 
@@ -73,7 +76,8 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
 {
     const dv_a64_tile *t = l->t;
     int size = t->rows * t->nv, steps = l->group;
-    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes; // rows a load
+    // Rows that one load of the scalar operand S serves.
+    int each = l->p->lane_k || l->p->pairs ? 1 : g->lanes;
     int later = later_by(l, each);
     for (int i = 0; i < l->s.per; i++) {
         int old, group = old_load(&l->s, i, &old);
@@ -87,10 +91,10 @@ static void slots_of_s(const dv_kloop *l, const dv_gen *g, int *slot)
     }
 }
 
-// One ring's loads in the order they are due.
+// The loads of one ring in the order in which they are issued.
 typedef struct queue {
     const int *slot;
-    int per, slots; // loads and slots of a group
+    int per, slots; // loads per group, and multiply-adds per group
     int ahead, i, at;
 } queue;
 
@@ -106,7 +110,8 @@ static void pop(queue *q)
     look(q);
 }
 
-// From slot `from` of a group on.
+// Returns the queue of loads, starting with the first one that is issued at
+// slot `from` of a group or later.
 static queue queue_of(const int *slot, int per, int slots, int from)
 {
     queue q = {slot, per, slots, -1, 0, 0};
@@ -115,12 +120,11 @@ static queue queue_of(const int *slot, int per, int slots, int from)
     return q;
 }
 
-// -- Registers ---------------------------------------------------------------
-
-// Of V and of the accumulators, in the order of use. Some columns at a time:
-// their vectors of V are free again early, so that one ring of them is enough.
-// (One column at a time now and then keeps half of the units idle, for as long
-// as the loop runs.) Or whole rows.
+// Writes the register fields of the vector operand V and of the accumulators
+// for all multiply-adds of step s. A step computes `wide` columns of vectors at
+// a time, or whole rows. With fewer columns the vectors of V are free again
+// sooner, so that one ring without spare registers is enough. (With one column
+// at a time, half of the pipelines sometimes stayed idle for the whole loop.)
 static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
 {
     int nv = l->t->nv, rows = l->t->rows;
@@ -136,8 +140,9 @@ static void acc_words(const dv_kloop *l, int s, int wide, uint32_t *out)
                 *out++ = vecs[j] | (uint32_t)dv_gen_reg(acc + i * nv + j);
 }
 
-// Of scalars: which load of the group has that of a row, and (lanes of rows)
-// its lane. The last load begins earlier.
+// Adds the register fields of the scalar operand S, and the lane, to the
+// multiply-adds of step s. If lanes are rows and the rows are not a multiple of
+// the lanes, the last load of the group starts earlier and overlaps.
 static void add_rows(const dv_pattern *p, const dv_kloop *l, int s, int wide,
                      uint32_t *out)
 {
@@ -203,9 +208,8 @@ int dv_pattern_step(const dv_pattern *p, const dv_kloop *l, int s, int wide,
     return 1;
 }
 
-// -- Patterns ----------------------------------------------------------------
-
-// Multiply-adds and multiplies by a lane or a pair of rows, without registers.
+// Returns the words, without registers, of the multiply-add ([0]) and the
+// multiply ([1]) by each lane, or of the matrix instruction for pairs.
 static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
 {
     static const dv_insn ops[3][2] = {{DV_INSN_fmla_e4s, DV_INSN_fmul_e4s},
@@ -222,7 +226,8 @@ static void ops_of(const dv_kloop *l, const dv_gen *g, uint32_t out[2][4])
             dv_insn_rows[g->ints ? DV_INSN_smmla : DV_INSN_bfmmla].bits;
 }
 
-// Steps after which both rings stand as they did, and the sets; 0: too many.
+// Returns the number of steps after which both rings of registers and the sets
+// of accumulators repeat; 0 if that exceeds DV_MOST_PERIOD.
 static int period_of(const dv_kloop *l)
 {
     for (int n = l->group; n <= DV_MOST_PERIOD; n += l->group)
@@ -241,7 +246,7 @@ static uint64_t key_of(const dv_kloop *l, const dv_gen *g)
         g->ints ? 1 : 0,      l->walk_v ? 1 : 0,   l->walk_s ? 1 : 0,
         in_place(l) ? 1 : 0};
     static const int bits[] = {6, 6, 3, 6, 6, 3, 1, 1, 1, 1, 1, 1, 1};
-    uint64_t key = 1; // never 0
+    uint64_t key = 1; // so that no key is 0
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
         key = key << bits[i] | fields[i];
     return key;
@@ -257,7 +262,9 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
     slots_of_s(l, g, out->slot_s);
     int wide = l->by_col ? l->by_col : l->t->nv;
     out->has_bare = 0;
-    out->steps[0].s_from = 0; // of a longer period no step is there
+    // If the period is too long, there are no steps; step 0 is marked as one
+    // without loads of the scalar operand S.
+    out->steps[0].s_from = 0;
     for (int s = 0; s < out->period; s++)
         if (!dv_pattern_step(out, l, s, wide, 0, &out->steps[s]))
             return 0;
@@ -267,7 +274,9 @@ static __attribute__((noinline)) int make(dv_pattern *out, const dv_kloop *l,
 const dv_step *dv_pattern_bare(dv_pattern *p, const dv_kloop *l, int s)
 {
     int wide = l->by_col ? l->by_col : l->t->nv;
-    if (!(p->has_bare >> s & 1)) // there is room: it has less than the step
+    // The step without loads of the scalar operand S fits, since it has fewer
+    // words than the full step.
+    if (!(p->has_bare >> s & 1))
         dv_pattern_step(p, l, s, wide, 1, &p->bare[s]);
     p->has_bare |= 1u << s;
     return &p->bare[s];
@@ -289,7 +298,7 @@ dv_pattern *dv_pattern_of(const dv_kloop *l, const dv_gen *g, dv_pattern *room)
     if (!make(p, l, g)) {
         g->code->failed = 1;
         if (at)
-            *at = 0; // no pattern's
+            *at = 0; // this slot of the cache holds no pattern
     }
     return p;
 }

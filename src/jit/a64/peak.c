@@ -1,5 +1,6 @@
-// Chains of multiply-adds. 16 of them hide a latency of 4 at 4 a cycle, but
-// bfmmla takes 6 cycles, unless the chain is lucky: 24 are needed.
+// Generates independent chains of multiply-adds. Hiding a latency of 4 cycles
+// at 4 instructions per cycle takes 16 chains; bfmmla has a latency of 6 cycles
+// and needs 24. There are 28.
 #include "jit/a64/gen.h"
 
 int dv_a64_peak(dv_code *code, const dv_isa *isa, int dtype)

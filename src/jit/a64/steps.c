@@ -1,17 +1,19 @@
-// Writing the steps of a loop over k as its pattern has them (pattern.c), with
-// the offsets of loads.
+// Writes the steps of a loop over k: the instructions of the loop's pattern
+// (pattern.c), with the offsets of the loads filled in.
 //
-// The word of a load follows from its place in its group, but for the register
-// and an offset that grows from group to group: tables of a group are made
-// first, and words are added up from them.
+// The word of a load depends on its number within its group, its register, and
+// an offset that grows by the same amount from group to group. So tables for
+// one group are made first, and a word is the sum of table entries.
 #include "jit/a64/kloop.h"
 #include <limits.h>
 
 enum { LOAD_L1 = 0 };
 
-// -- Loads one by one --------------------------------------------------------
+// The functions below emit one load each, for the cases that the tables do not
+// cover.
 
-// Rows of V that are packed are far apart: no stream the machine would see.
+// Prefetches a later row of the vector operand V while V is packed. Unpacked
+// rows of V are far apart, so the hardware prefetcher does not detect a stream.
 static void ask_ahead(const dv_kloop *l, dv_gen *g)
 {
     for (int off = 0; off < l->t->cols * g->es; off += 64)
@@ -19,7 +21,7 @@ static void ask_ahead(const dv_kloop *l, dv_gen *g)
     dv_tile_step(g, X_SOON, l->p->ld_v, X_LDB);
 }
 
-// Is this a step of the batch's next product?
+// Returns whether a step belongs to the next product of the batch.
 static int in_next(const dv_kloop *l, int step)
 {
     return l->flows && step >= l->base + l->unroll;
@@ -44,12 +46,14 @@ static void load_v(const dv_kloop *l, dv_gen *g, int v, int step, int j)
         ask_ahead(l, g);
 }
 
-// Two rows of S into their panel in one instruction, once both are there; the
-// last one may be alone.
+// Stores two adjacent rows of the scalar operand S into its packed panel with
+// one instruction, when the second row has been loaded. A last row without a
+// partner is stored alone.
 static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
                      int64_t to)
 {
-    enum { FAR = 1024 }; // beyond the offsets of pairs
+    // Offsets from here on do not fit a store of two registers.
+    enum { FAR = 1024 };
     int two = row & 1, last = row == l->t->rows - 1;
     int before = (group * l->s.per + row - two) % l->s.size;
     int reg = dv_gen_reg(l->s.first + before);
@@ -63,7 +67,8 @@ static void pack_row(const dv_kloop *l, dv_gen *g, int v, int group, int row,
         dv_gen_store(g, v, X_SPACK, to, 16);
 }
 
-// One vector of S with lanes of k: `lanes` steps of one row.
+// Loads one vector of the scalar operand S whose lanes are k: `lanes` steps of
+// one row.
 static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
 {
     int lanes = g->lanes, first = group * lanes, bytes = 16;
@@ -72,7 +77,9 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
         dv_gen_load(g, v, X_ROW, packed, 16);
         return;
     }
-    if (first + lanes > l->steps) { // the rest overlaps, or is a part
+    // The last vector of a row is short: it overlaps the vector before it, or
+    // is loaded as a partial vector.
+    if (first + lanes > l->steps) {
         if (l->steps >= lanes && !l->p->pack_s)
             first = l->steps - lanes;
         else
@@ -89,7 +96,8 @@ static void load_s_k(const dv_kloop *l, dv_gen *g, int v, int group, int row)
         pack_row(l, g, v, group, row, packed);
 }
 
-// One vector of S with lanes of rows: `lanes` rows of one step.
+// Loads one vector of the scalar operand S whose lanes are rows: `lanes` rows
+// of one step.
 static void load_s_m(const dv_kloop *l, dv_gen *g, int v, int step, int i)
 {
     int rows = l->t->rows, lanes = g->lanes, bytes = 16;
@@ -122,15 +130,17 @@ static void load_s(const dv_kloop *l, dv_gen *g, int v, int group, int i)
         load_s_m(l, g, v, group, i);
 }
 
-// -- Loads from tables -------------------------------------------------------
+// The functions below compute the instruction words of loads by adding table
+// entries.
 
-// What an offset adds to the word of a load of 16 bytes.
+// Returns what a byte offset adds to the word of a 16-byte load.
 static uint32_t field(int64_t off)
 {
     return (uint32_t)(off >> 4) << 10;
 }
 
-// A whole vector at an offset that stays: 0 when no one instruction does it.
+// Returns the word of a load of a whole vector at a fixed offset, without its
+// register; 0 if no single instruction can do it.
 static uint32_t load_word(int base, int64_t off)
 {
     int ok = 1;
@@ -140,8 +150,9 @@ static uint32_t load_word(int base, int64_t off)
     return ok ? w : 0;
 }
 
-// Offsets grow by `step` a group and by `hop` after `n` of them: are all that
-// `groups` groups have, from 0 on up to `most` beside it, such as loads hold?
+// Returns whether the offsets of all loads fit an instruction. They start
+// between 0 and `most`, grow by `step` per group for `groups` groups, and by
+// `hop` once after `n` groups.
 static int all_usual(int64_t step, int64_t hop, int n, int groups, int64_t most)
 {
     int64_t far = groups * step + most + (hop > 0 ? hop : 0);
@@ -153,7 +164,10 @@ static void table_of_v(const dv_kloop *l, const dv_gen *g, dv_loads *out)
 {
     const dv_prod *p = l->p;
     int nv = l->t->nv, ok = dv_tile_bytes(g, l->t) == 16 && !p->pack_v;
-    int even = nv - l->odd; // vectors at offsets from the row's start
+    // Number of vectors in a row of the vector operand V whose offsets are
+    // relative to the start of the row; with l->odd, the last vector has a
+    // pointer of its own.
+    int even = nv - l->odd;
     out->word[DV_THEN] =
         l->walk_v ? dv_tile_step_word(X_BRUN, p->ld_v, X_LDB) : 0;
     out->step = l->walk_v ? 0 : field(p->ld_v);
@@ -184,7 +198,9 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
         hop = 0;
     } else if (p->lane_k) {
         step = 16;
-        groups = l->steps / lanes; // not the last part of a row
+        // The number of groups does not include the partial vector at the end
+        // of a row.
+        groups = l->steps / lanes;
         each = !l->flat;
         far = l->flat ? p->ld_s : 0;
     } else if (!p->pairs) {
@@ -210,12 +226,13 @@ static void table_of_s(const dv_kloop *l, const dv_gen *g, dv_loads *out)
     }
 }
 
-// Pointers stand at the loop's base.
+// Updates the tables after the pointers have moved to step l->base.
 static void rebase(const dv_kloop *l, dv_loads *q)
 {
     int ok = 1;
     int64_t at = (l->steps - l->lanes - l->base) * (16 / l->lanes);
-    if (q->odd >= 0) // another instruction, at the end of the rows
+    // The last group needs an unaligned load at the end of the rows.
+    if (q->odd >= 0)
         q->odd_moved = dv_insn_word(DV_INSN_ldur_q, 0, 0, at, 0, &ok) -
                        dv_insn_word(DV_INSN_ldr_q, 0, 0, 0, 0, &ok);
     q->base = l->base / q->steps;
@@ -230,10 +247,9 @@ static void start_loads(dv_loads *q, const dv_kloop *l, int per, int steps)
     q->odd = -1;
 }
 
-// -- Steps -------------------------------------------------------------------
-
-// Room for a step: loads that are not in the tables look after themselves, and
-// leave as much.
+// Returns whether a step fits the code buffer, since its words are copied
+// without further checks. OTHERS bytes more are reserved for loads that are not
+// in the tables, which check the buffer themselves.
 static int has_room(dv_code *code)
 {
     enum { OTHERS = 4096 };
@@ -242,7 +258,7 @@ static int has_room(dv_code *code)
     return !code->failed;
 }
 
-// What the groups around the one at hand add to words.
+// Returns what the offset of a group adds to the words of its loads.
 static inline uint32_t moved_by(const dv_loads *q, int group)
 {
     if (group == q->odd)
@@ -263,7 +279,8 @@ static inline uint32_t load_word_of(const dv_steps *w, const dv_due *d)
     return w->words[d->i] + w->moved[d->ahead] + d->reg;
 }
 
-// A load that is not in the tables, if there is such a group.
+// Emits a load that is not in the tables, unless its group lies before the
+// first or after the last step.
 static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
                                                  int group)
 {
@@ -276,7 +293,9 @@ static __attribute__((noinline)) void other_load(dv_steps *w, const dv_due *d,
         load_v(w->l, w->g, d->reg, group, i);
 }
 
-// One by itself; here: the groups at hand.
+// Emits one load, from the tables if they cover it. here[] holds the
+// numbers of the current groups of loads, of the vector operand V and of the
+// scalar operand S.
 static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
 {
     int is_s = d->i >= DV_OF_S;
@@ -287,7 +306,7 @@ static inline void put_load(dv_steps *w, const dv_due *d, const int *here)
         other_load(w, d, group);
 }
 
-// What is due before the first step.
+// Emits the loads of one ring that are due before the first step.
 static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
 {
     int walks = is_s ? w->l->walk_s : w->l->walk_v, here[2] = {0, 0};
@@ -311,7 +330,8 @@ static void put_early(dv_steps *w, int is_s, const dv_ring *r, const int *slot)
     }
 }
 
-// n words, four at a time.
+// Copies n words to the code, four at a time, each combined with `with` by
+// exclusive or.
 static void put_words(dv_code *code, const uint32_t *words, int n,
                       uint32_t with)
 {
@@ -325,7 +345,8 @@ static void put_words(dv_code *code, const uint32_t *words, int n,
     code->n += 4 * (size_t)n;
 }
 
-// All loads are in the tables.
+// Emits a step all of whose loads are in the tables: copies it as a whole and
+// then fills in the loads.
 static inline void put_whole(dv_steps *w, const dv_step *p, uint32_t with)
 {
     dv_code *code = w->g->code;
@@ -350,8 +371,9 @@ static void put_parts(dv_steps *w, const dv_step *p, const int *here,
     put_words(w->g->code, p->words + at, p->n - at, with);
 }
 
-// Move on the pointer of a row that has not, and that no load is left from,
-// from number `due` of the step on. Its bit; 0: there is none.
+// Advances one row pointer of the scalar operand S: the first one whose bit in
+// `moved` is not set and from which no load remains, counting from entry `due`
+// of the step on. Returns the bit of its row; 0 if there is none.
 static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
 {
     for (int i = due; i < p->n_due; i++)
@@ -365,8 +387,9 @@ static uint32_t move_row(dv_steps *w, const dv_step *p, uint32_t moved, int due)
     return 0;
 }
 
-// The last step of a turn: pointers of rows of k move on between its
-// multiply-adds. All at once they would be a cycle without any.
+// Emits the last step of an iteration of the loop, with the increments of the
+// row pointers of S between the multiply-adds. All increments together would
+// take a cycle without any multiply-add.
 static void put_moving(dv_steps *w, const dv_step *p, const int *here,
                        uint32_t with)
 {
@@ -381,12 +404,13 @@ static void put_moving(dv_steps *w, const dv_step *p, const int *here,
         if (++n % 4 == 0)
             moved |= move_row(w, p, moved, due);
     }
-    for (int i = 0; i < w->l->t->rows; i++) // all that are left
+    // Advance the row pointers that have not been advanced yet.
+    for (int i = 0; i < w->l->t->rows; i++)
         moved |= move_row(w, p, moved, due);
 }
 
-// A row at a time; the sums of the one before, or before that (dv_tile_behind),
-// are finished and stored meanwhile.
+// Emits the last step of a tile row by row. Meanwhile the sums of the previous
+// row, or of the one before that (dv_tile_behind), are finished and stored.
 static void put_last(dv_steps *w, const dv_step *p, const int *here,
                      uint32_t with)
 {
@@ -413,8 +437,10 @@ static void put_last(dv_steps *w, const dv_step *p, const int *here,
         }
 }
 
-// What differs between a step's multiply-adds and those of the pattern: the
-// first start a sum, and the last vector of a row of k may begin earlier.
+// Returns the bits by which the multiply-adds of step s differ from those of
+// the pattern, to be combined by exclusive or: the first steps multiply instead
+// of adding, and if the last vector of a row of k overlaps the one before it,
+// its lanes are shifted.
 static uint32_t change(const dv_steps *w, int s)
 {
     const dv_kloop *l = w->l;
@@ -423,7 +449,8 @@ static uint32_t change(const dv_steps *w, int s)
     return w->p->ops[s < w->fresh][to] ^ w->p->ops[0][lane];
 }
 
-// A step that is not in the pattern: the last one is written by rows.
+// Makes a step that the pattern does not have: one of a longer period, or the
+// last step, which is written row by row.
 static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
 {
     const dv_kloop *l = w->l;
@@ -433,7 +460,8 @@ static const dv_step *other_step(dv_steps *w, int s, dv_step *room)
     return room;
 }
 
-// A step that is the last one, or has loads that are not in the tables.
+// Emits a step that is the last one, moves row pointers, or has loads that are
+// not in the tables.
 static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
                                                 int s, int group, uint32_t with)
 {
@@ -451,8 +479,6 @@ static __attribute__((noinline)) void put_other(dv_steps *w, const dv_step *one,
     else
         put_parts(w, one, here, with);
 }
-
-// -- Entry -------------------------------------------------------------------
 
 int dv_steps_moves_rows(const dv_kloop *l)
 {
@@ -482,7 +508,8 @@ void dv_steps_start(dv_steps *w, dv_kloop *l, dv_gen *g, int fresh)
     w->shift_from = INT_MAX;
     if (l->p->lane_k && !l->p->panel && !l->p->pack_s && l->steps >= l->group)
         w->shift_from = l->steps & -l->group;
-    // Pairs load S within a step: the first one loads nothing for one before.
+    // Matrix instructions (pairs) load the scalar operand S within the step
+    // that uses it, so step 0 has no loads left from a step before it.
     w->whole_from = l->p->pairs;
     w->whole_to = w->q[0].limit - 1;
     if ((l->stores || l->by_col) && w->whole_to > l->steps - 1)
@@ -509,8 +536,10 @@ void dv_steps_put(dv_steps *w, int begin, int end)
             dv_tile_ask(w->g, w->l->p, w->l->t);
         if (w->l->p->bring && !w->l->base)
             dv_tile_bring(w->g, w->l->p, s, w->l->unroll);
+        // All of the scalar operand S is loaded: take the step without its
+        // loads.
         if (one->s_from && group + one->s_from > q->end)
-            one = dv_pattern_bare(p, w->l, at); // all of S is past the end
+            one = dv_pattern_bare(p, w->l, at);
         if (s < w->whole_from || s >= w->whole_to || s == w->moving ||
             group + one->s_to > q->limit)
             put_other(w, one, s, group, with);

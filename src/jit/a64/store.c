@@ -1,15 +1,16 @@
-// The end of a tile: scale, add C and the bias, clamp, store. All reads of a
-// row of C come before its writes, since overlapping vectors hold the same
-// elements.
+// The epilogue of a tile: scale by alpha, add C and the bias, ReLU, store. All
+// loads of a row of C come before its stores, because overlapping vectors
+// contain the same elements.
 #include "jit/a64/tile.h"
 
-// Add ldc to X_CRUN.
+// Advances X_CRUN to the next row of C.
 static void next_row(dv_gen *g, const dv_prod *p)
 {
     dv_tile_step(g, X_CRUN, p->ldc, X_LDC);
 }
 
-// Rows of C as offsets from X_C, where they fit; else X_CRUN walks.
+// Returns whether all rows of the tile can be addressed by offsets from X_C;
+// otherwise X_CRUN advances from row to row.
 static int rows_fit(const dv_prod *p, const dv_a64_tile *t)
 {
     int64_t far = (t->rows - 1) * p->ldc + t->cols * 8;
@@ -20,7 +21,8 @@ void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
                         int i, const dv_tile_free *free)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
-    int n = free->n - !!p->relu; // the last ones, for C
+    // The registers after the one that holds 0 for ReLU are used to load C.
+    int n = free->n - !!p->relu;
     if (i == 1)
         DV_E(mov_x, X_CRUN, 0, X_C, 0);
     if (i)
@@ -37,14 +39,16 @@ void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
     }
 }
 
-// Two vectors in one instruction are one less for the machine to handle.
+// Stores vector j of row i of the tile. Two adjacent vectors are stored with
+// one instruction, to save instructions.
 void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j)
 {
     int base = i ? X_CRUN : X_C, bytes = dv_tile_bytes(g, t);
-    int whole = t->cols == t->nv * g->lanes; // no vector overlaps
+    // 1: no vector of a row overlaps another.
+    int whole = t->cols == t->nv * g->lanes;
     int pairs = bytes == 16 ? t->nv - !whole : 0, first = i * t->nv + j;
     if (j & 1 && j < pairs)
-        return; // stored with the one before
+        return; // stored together with the previous vector
     if (j + 1 < pairs)
         DV_E(stp_q, dv_gen_reg(first), dv_gen_reg(first + 1), base, 16 * j);
     else
@@ -84,7 +88,8 @@ static void store_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     }
 }
 
-// Add C, times the scale in register `beta` unless that is negative.
+// Adds C to the accumulators, multiplied by lane 0 of register `beta` unless
+// `beta` is negative.
 static void add_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
                      int free, int beta)
 {
@@ -106,8 +111,9 @@ static void add_rows(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
     }
 }
 
-// Rows far apart that are only written wait in L2. In L1 they would meet in a
-// few sets and take V's place, and stores need not wait for them.
+// Returns whether the lines of C are prefetched into L2 instead of L1. This is
+// for rows that are far apart and only written: in L1 they would compete for a
+// few cache sets and evict the panel of V, and stores do not wait for them.
 static int c_waits(const dv_prod *p)
 {
     enum { FAR = 1024 };
@@ -167,9 +173,11 @@ static void clamp(dv_gen *g, const int *regs, int n, int zero)
         DV_EF(fmax_, regs[i], regs[i], zero, 0);
 }
 
-// -- C turned: rows of the tile are columns of C -----------------------------
+// The functions below store a tile of a transposed product: rows of the tile
+// are columns of C.
 
-// out[l] is `lanes` rows of the tile for its column col + l.
+// Stores registers out[skip..n). out[l] holds n_rows rows of column col + l of
+// the tile, which are adjacent elements of a row of C.
 static void store_turned(dv_gen *g, const dv_prod *p, const int *out,
                          int first_row, int n_rows, int col, int skip, int n,
                          int free)
@@ -214,7 +222,8 @@ static void turn(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free)
             for (int l = 0; l < lanes; l++)
                 in[l] = dv_tile_acc(t, 0, l < n_rows ? i + l : i, j);
             dv_gen_transpose(g, in, out, tmp);
-            // Columns that the vector before holds too are its.
+            // Skip columns that the overlapping previous vector has already
+            // stored.
             int col = (int)(dv_tile_off(g, t, j) / g->es);
             int n = t->cols < lanes ? t->cols : lanes;
             store_turned(g, p, out, i, n_rows, col, j * lanes - col, n,

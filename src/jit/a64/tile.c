@@ -1,9 +1,10 @@
 // The loop over k of one tile.
 //
 // A step is one k: rows * nv multiply-adds, row by row. Loads are spread
-// between them, about one step ahead of their use, as soon as the register
-// they go to is free: registers of V and of S are two rings. A slot is the
-// number of a multiply-add; each load has the slot before which it is issued.
+// between them, about one step ahead of their use, as soon as the destination
+// register is free. The registers of the vector operand V are one ring, those
+// of the scalar operand S another. Multiply-adds are numbered; the slot of a
+// load is the number of the multiply-add before which it is issued.
 //
 //   K = 21, unroll 8, lanes of rows:
 //                      loads before slot 0
@@ -11,14 +12,18 @@
 //                      loop: steps 1..9, also loads for step 9
 //                      steps 9..13, without loads past the end
 //
-// Numbers of steps go on from the loop into what follows it as if it had run
-// once; the pointers have moved on by then.
+// After the loop, steps are numbered on as if the loop had run once; the
+// pointers have been advanced by the other iterations.
 #include "jit/a64/kloop.h"
 
-enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 }; // steps
+// In steps of k: unrolling, prefetch distance, and longest product of a batch
+// that is one iteration of the loop.
+enum { UNROLL = 8, AHEAD = 8, MOST_FLOW = 24 };
 enum { LOAD_L1 = 0, LOAD_L2 = 2, NEAR_BYTES = 24 << 10 };
 
-// The largest size up to `want` that closes after a turn of the loop.
+// Returns the largest ring size up to `want` and `room`, but at least `least`,
+// that divides the loads of one iteration, so that each iteration uses the same
+// registers.
 static int ring_size(int want, int room, int least, int period)
 {
     for (int r = want < room ? want : room; r > least; r--)
@@ -40,7 +45,9 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
     l->s.per =
         l->p->lane_k || l->p->pairs ? t->rows : (t->rows + lanes - 1) / lanes;
     l->v.first = acc;
-    if (l->p->pairs) { // V once, and S as it comes
+    // With matrix instructions, the vector operand V has registers for one step
+    // only, and the scalar operand S takes the registers that are left.
+    if (l->p->pairs) {
         l->v.size = t->nv;
         l->s.size =
             ring_size(2 * l->s.per, 32 - acc - t->nv, 1, l->unroll * l->s.per);
@@ -54,8 +61,6 @@ static void plan_rings(dv_kloop *l, const dv_gen *g)
                           l->unroll / l->group * l->s.per);
     l->s.first = acc + l->v.size;
 }
-
-// -- Pointers ----------------------------------------------------------------
 
 static void start_pointers(dv_kloop *l, dv_gen *g)
 {
@@ -90,7 +95,7 @@ static void move_v(const dv_kloop *l, dv_gen *g, int64_t bytes)
         dv_gen_add(g, X_ODD, X_ODD, bytes);
 }
 
-// Bytes that n steps of S are long.
+// Returns the bytes that n steps of k take in the scalar operand S.
 static int64_t s_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
 {
     return !l->p->lane_k ? n * l->p->ld_s
@@ -98,14 +103,15 @@ static int64_t s_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
                          : n * g->es;
 }
 
-// Bytes that n steps of a panel of S are long.
+// Returns the bytes that n steps of k take in a packed panel of the scalar
+// operand S.
 static int64_t panel_bytes(const dv_kloop *l, const dv_gen *g, int64_t n)
 {
     return (n + l->group - 1) / l->group * l->group * g->es * l->t->rows;
 }
 
-// A batch of short products is one loop, whose loads run on from one product
-// into the next.
+// Plans a batch of short products as one loop, with one product per iteration,
+// so that loads for the next product are issued during the current one.
 static void plan_flow(dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -122,14 +128,17 @@ static void plan_flow(dv_kloop *l, const dv_gen *g)
     l->hop_v = p->stride_v - p->k * p->ld_v;
 }
 
-// The last vector of a row may lie at any element. Near offsets are parts of a
-// load then; where more than one is not near, it has a pointer that makes them
-// whole vectors.
+// Decides whether the last vector in a row of the vector operand V gets a
+// pointer of its own. Its offset may not be a multiple of 16, and such offsets
+// can be encoded only up to 255. If more than one would be larger, a separate
+// pointer makes them multiples of 16.
 static void plan_odd(dv_kloop *l, const dv_gen *g)
 {
     enum { NEAR = 256 };
     int64_t at = dv_tile_off(g, l->t, l->t->nv - 1);
-    int n = l->steps; // from where the pointers stand
+    // Number of steps whose loads are offsets from one position of the
+    // pointers.
+    int n = l->steps;
     int loop = l->first + l->unroll;
     if (l->turns)
         n = n - l->unroll > loop ? n - l->unroll : loop;
@@ -137,9 +146,10 @@ static void plan_odd(dv_kloop *l, const dv_gen *g)
              at + (n - 2) * l->p->ld_v >= NEAR;
 }
 
-// Sums start with multiplies in front of the loop, in place of registers that
-// are set before it: whole groups, at least a step of each set. Not if the loop
-// had fewer turns for it.
+// Returns the number of steps to emit before the loop. In them, multiplies
+// start the sums, instead of registers that are set to 0 first. They are whole
+// groups, at least one step per set of accumulators; there are none if the loop
+// would then have fewer iterations.
 static int steps_before(const dv_kloop *l, const dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -156,7 +166,7 @@ static void plan_loop(dv_kloop *l, const dv_gen *g)
     l->turns = (p->k - g->lanes) / UNROLL;
     if (p->k <= (l->t->nv == 6 ? 3 : 2) * UNROLL || l->turns < 2)
         l->turns = 0;
-    if (p->bring) { // a row with each turn
+    if (p->bring) { // each iteration copies one row for the next kernel
         l->turns = p->bring;
         l->unroll = (p->k - 2) / p->bring / 2 * 2;
     }
@@ -189,8 +199,9 @@ int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     return l.s.first + l.s.size;
 }
 
-// While S is packed, the rows of the next tile are asked for (into L2 where V's
-// panel fills L1); and where they are short, since the machine sees no streams.
+// Prefetches the rows of the scalar operand S that the next tile reads: while S
+// is packed (into L2 if the panel of the vector operand fills L1), and where
+// rows are too short for the hardware prefetcher to detect a stream.
 static void ask_below(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -207,8 +218,9 @@ static void ask_below(dv_kloop *l, dv_gen *g)
             DV_E(prfm_r, to, X_ROW + i, X_BELOW, 0);
 }
 
-// The lines of C are asked for where there is time until they are needed:
-// behind the steps before the loop, or else before the tile.
+// Prefetches the cache lines of C that the tile will store to, early enough to
+// arrive in time: after the steps before the loop if there are such (`behind`),
+// else before the tile.
 static void ask_for_c(const dv_kloop *l, dv_gen *g, int behind)
 {
     const dv_prod *p = l->p;
@@ -217,7 +229,7 @@ static void ask_for_c(const dv_kloop *l, dv_gen *g, int behind)
         dv_tile_prefetch(g, p, l->t);
 }
 
-// One product of the batch.
+// Emits the loop over k for one product of the batch.
 static void one_product(dv_kloop *l, dv_gen *g, int fresh)
 {
     dv_steps w;
@@ -246,16 +258,15 @@ static void one_product(dv_kloop *l, dv_gen *g, int fresh)
     dv_steps_put(&w, l->base + l->first, l->steps);
     if (l->p->pack_v)
         dv_gen_add(g, X_VPACK, X_VPACK, (l->steps - l->base) * l->p->pack_v);
-    if (l->p->pack_s) // to the next panel
+    if (l->p->pack_s) // advances to the next packed panel
         dv_gen_add(g, X_SPACK, X_SPACK, panel_bytes(l, g, l->steps - l->base));
 }
 
-// -- The tile ----------------------------------------------------------------
-
-// Where no step is before the loop. At -0, to which a first product is added as
-// it is: sums that start with a multiply have the same bits, the sign of a 0
-// among them. Not so where ReLU makes it 0 anyway: a 0 takes no unit. (Pairs
-// have no other start than 0.)
+// Initialises the accumulators, if no step before the loop does so. Floats
+// start at -0, because -0 + x is x for every x: the result then has the same
+// bits, including the sign of 0, as a sum that starts with a multiply. With
+// ReLU the sign of 0 does not matter, so they start at 0, which takes no
+// execution unit. Matrix instructions always start at 0.
 static void start_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
 {
     int first = dv_gen_reg(0), ok = 1;
@@ -280,8 +291,8 @@ static void add_sets(dv_gen *g, const dv_a64_tile *t)
                   0);
 }
 
-// Registers that the last step does not read: those of a ring that would be
-// next.
+// Lists the registers that the last step does not read: those of each ring that
+// would be loaded next.
 static void plan_free(dv_kloop *l)
 {
     const dv_ring *rings[] = {&l->v, &l->s};
@@ -295,7 +306,8 @@ static void plan_free(dv_kloop *l)
         }
 }
 
-// Behind the pointers.
+// Emits the sums of a tile over k and the batch, after the pointers have been
+// set.
 static void sums(dv_kloop *l, dv_gen *g)
 {
     const dv_prod *p = l->p;
@@ -332,8 +344,9 @@ void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t)
     sums(&l, g);
 }
 
-// Rows that are stored as they are, or with C and clamped, need not wait for
-// each other: that fills the units while the last products are on their way.
+// Returns whether the last step can store each row as soon as its sums are
+// done. This holds if the epilogue is at most adding C and ReLU; it keeps the
+// execution units busy while the last multiply-adds complete.
 static int can_store(const dv_kloop *l)
 {
     const dv_prod *p = l->p;

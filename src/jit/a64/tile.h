@@ -1,94 +1,128 @@
-// One register tile: a block of results that stays in registers while k runs.
+// A register tile: a block of results whose accumulators stay in registers
+// during the loop over k.
 //
-// Of the two operands one is read as vectors (V), the other one scalar at a
-// time, as a lane of a vector (S). Usually S is A and V is B:
+// One operand, V, is read as vectors. The other one, S, is read as scalars:
+// each is a lane of a vector register. Usually S is A and V is B:
 //
 //          V: cols elements, nv vectors
 //         [ v0 ][ v1 ][ v2 ]
 //   S  s0 [    ][    ][    ]      acc(i, j) += v(j) * s(i)
 //      s1 [    ][    ][    ]
 //
-// S either has k in its lanes (rows of k: one vector feeds `lanes` steps of
-// one row) or the tile's rows (rows of m: one vector feeds `lanes` rows of one
-// step). The last vector of a row that is no multiple of the lanes overlaps
-// the one before; only what is narrower than a vector is read in parts.
+// The lanes of a vector of S are either consecutive k of one row (S has rows of
+// k: one vector serves `lanes` steps of k), or consecutive rows of the tile (S
+// has rows of m: one vector serves `lanes` rows of one step). If the columns
+// are not a multiple of the lanes, the last vector of a row overlaps the one
+// before it; only rows shorter than one vector are read as partial vectors.
 #ifndef DV_JIT_TILE_H
 #define DV_JIT_TILE_H
 #include "jit/a64/gen.h"
 
-// The product as the generator sees it. Strides in bytes.
+// A product in terms of the scalar operand S and the vector operand V of the
+// register tiles. Strides (ld_, stride_) are in bytes.
 typedef struct dv_prod {
     int32_t n_s, n_v, k, batch;
     int64_t ld_s, ld_v, ldc;
     int64_t stride_s, stride_v;
-    int lane_k;     // what the lanes of S are: k, or rows
-    int panel;      // rows of a packed panel of S, lanes of k; 0: not packed
-    int c_turned;   // S runs along C's rows: tiles are transposed when stored
-    int pairs;      // two rows by two columns a vector: see pairs.c
-    int tile_rows;  // how high tiles must be; 0: any height
-    int one_sum;    // no partial sums
-    int pack_s;     // S is stored in panels as it is read
-    int64_t pack_v; // V is stored with such rows as it is read; 0: not
-    int bias;       // 0 none, 1 along S, 2 along V
+    // What the lanes of a vector of the scalar operand S are: 1: consecutive k,
+    // 0: consecutive rows.
+    int lane_k;
+    // Rows of a packed panel of the scalar operand S; 0: S is not packed.
+    int panel;
+    // 1: the scalar operand is B and the vector operand is A, so that a tile is
+    // a transposed block of C, which is transposed again when it is stored.
+    int c_turned;
+    // 1: matrix instructions are used, for which a vector holds two rows or two
+    // columns (pairs.c).
+    int pairs;
+    int tile_rows; // prescribed number of rows of a tile; 0: any number
+    int one_sum;   // 1: no partial sums, one accumulator per element of C
+    // 1: the scalar operand S is packed into panels while it is read.
+    int pack_s;
+    // Bytes per row of the packed copy of the vector operand V that is written
+    // while V is read; 0: V is not packed.
+    int64_t pack_v;
+    // The bias: 0: none, 1: one value per row of the tile, 2: one value per
+    // column of the tile.
+    int bias;
     int alpha, beta, relu;
-    // Every so many steps (1, 2, 4 or 8) a row is asked for that is packed
-    // after this product, `ask_step` behind the last; 0: none.
+    // Number of steps of k (1, 2, 4 or 8) between two prefetches of rows of the
+    // block that the next kernel packs; 0: no such prefetches. These rows are
+    // ask_step bytes apart.
     int ask;
     int64_t ask_step;
-    int ask_s;      // with each step, the line behind what is read of S
-    int bring;      // so many rows of the next S come with each tile (ask.c)
-    int64_t step_c; // from tile to tile in C; 0: rows follow
+    // 1: each step of k also prefetches the cache line that follows the
+    // elements of the scalar operand S which it reads.
+    int ask_s;
+    // Number of rows of the next kernel's scalar operand that each tile copies
+    // (ask.c); 0: none.
+    int bring;
+    int64_t step_c; // bytes in C from tile to tile; 0: tiles are adjacent
 } dv_prod;
 
 typedef struct dv_a64_tile {
-    int rows, cols; // of S and V
-    int nv;         // vectors of V
-    int sets;       // partial sums, taken by k in turn; added at the end
+    // Rows of the tile, along the scalar operand S, and columns, along the
+    // vector operand V.
+    int rows, cols;
+    int nv; // vectors per row of the tile
+    // Number of sets of accumulators: step k adds to set k % sets, and the sets
+    // are added up at the end. Several sets give more independent chains.
+    int sets;
 } dv_a64_tile;
 
-// Only the sums, in the first registers.
+// Emits the loop over k of a tile without its epilogue: the sums are left in
+// the first vector registers.
 void dv_tile_sums(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
-// Code for one tile at X_A (S), X_B (V), X_C; those three are left unchanged.
+// Emits one tile. Its scalar operand is at X_A, its vector operand at X_B and
+// its results at X_C; these three registers are left unchanged.
 void dv_tile_emit(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
-// Vector registers it takes.
+// Returns the number of vector registers that a tile uses.
 int dv_tile_regs(const dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
-// Add, scale, bias, relu, store. `free` is the first unused vector register.
+// Emits the epilogue of a tile: scale by alpha, add beta * C and the bias,
+// ReLU, store. `free` is the number of the first unused vector register.
 void dv_tile_store(dv_gen *g, const dv_prod *p, const dv_a64_tile *t, int free);
-// Or row by row, while others are not done. Finish row i: go there, add C and
-// clamp, with registers that are free, the first of which is 0 if it clamps.
-// Then store vector j of it.
+// The epilogue of one row, emitted while later rows are still being computed.
+// dv_tile_finish_row makes X_CRUN point to row i of C, adds C to the row's sums
+// and applies ReLU, using the `free` registers, of which the first holds 0 if
+// there is a ReLU. dv_tile_store_one then stores vector j of the row.
 typedef struct dv_tile_free {
     int n, reg[8];
 } dv_tile_free;
 void dv_tile_finish_row(dv_gen *g, const dv_prod *p, const dv_a64_tile *t,
                         int i, const dv_tile_free *free);
 void dv_tile_store_one(dv_gen *g, const dv_a64_tile *t, int i, int j);
-// The same from words that are made once. 0: not all are one instruction.
+// The store instructions of a row, encoded once per tile. dv_tile_stores_of
+// returns 0 if a store does not fit one instruction.
 typedef struct dv_tile_stores {
-    uint32_t word[32]; // of a vector or two of row 0; 0: with the one before
-    uint32_t two;      // bits: those that store two
+    // Store of vector j (or of vectors j and j + 1) without registers; 0:
+    // vector j is stored together with vector j - 1.
+    uint32_t word[32];
+    uint32_t two; // bit j is set if word[j] stores two vectors
 } dv_tile_stores;
 int dv_tile_stores_of(dv_gen *g, const dv_a64_tile *t, dv_tile_stores *out);
-// How many rows that is behind the multiply-adds: two where stores wait for
-// sums to be clamped.
+// Returns how many rows the stores lag behind the multiply-adds of the last
+// step: two with ReLU, because a store then has to wait for its clamped sums.
 static inline int dv_tile_behind(const dv_prod *p)
 {
     return p->relu ? 2 : 1;
 }
-// Ask for a row at X_NEXT, and go on to the one behind it (ask.c); how many
-// steps there are between two, so that so many tiles of them ask for all.
+// dv_tile_ask prefetches the row at X_NEXT and advances X_NEXT to the next row
+// (ask.c). dv_tile_ask_every returns the number of steps of k between two such
+// prefetches, so that `tiles` tiles together prefetch all rows.
 void dv_tile_ask(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 int dv_tile_ask_every(int tiles);
 void dv_tile_ask_s(dv_gen *g, const dv_prod *p, int base, int64_t off,
                    int step);
-// Bring a row of what is read next with `steps` of them, its part of one step;
-// and go on to the next row, behind them.
+// dv_tile_bring copies a part of one row of the next kernel's scalar operand:
+// the share of step `step` of `steps`. dv_tile_bring_next, emitted after all
+// these steps, advances the pointers to the next row.
 void dv_tile_bring(dv_gen *g, const dv_prod *p, int step, int steps);
 void dv_tile_bring_next(dv_gen *g, const dv_prod *p);
-// Ask for the lines of C.
+// Prefetches the cache lines of C that the tile will store to.
 void dv_tile_prefetch(dv_gen *g, const dv_prod *p, const dv_a64_tile *t);
 
-// Byte offset of vector j in a row of the tile, and how many bytes it has.
+// Returns the byte offset of vector j within a row of the tile. The last vector
+// ends at the last column.
 static inline int64_t dv_tile_off(const dv_gen *g, const dv_a64_tile *t, int j)
 {
     int last = j == t->nv - 1 && t->cols >= g->lanes;
@@ -117,7 +151,8 @@ static inline void dv_tile_store_quick(dv_code *code, const dv_tile_stores *s,
     dv_code_put(code, word);
 }
 
-// Add a stride that may not fit an immediate; `reg` holds it then.
+// Adds a stride to a pointer register. `reg` holds the stride if it does not
+// fit an immediate.
 static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
 {
     if (dv_gen_fits_add(bytes))
@@ -126,7 +161,8 @@ static inline void dv_tile_step(dv_gen *g, int rd, int64_t bytes, int reg)
         DV_E(add_x, rd, rd, reg, 0);
 }
 
-// The word of that; 0: it is none.
+// Returns the word of the instruction that dv_tile_step emits; 0 if it does not
+// emit exactly one.
 static inline uint32_t dv_tile_step_word(int rd, int64_t bytes, int reg)
 {
     int ok = 1;

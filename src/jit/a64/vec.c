@@ -1,14 +1,15 @@
-// NEON for the kernels of jit/vec/vec.h: each operation of the plan as a few
-// instructions.
+// The NEON back end of the vector kernels (jit/vec/vec.h): emits each operation
+// of the plan as a few instructions.
 //
-// The plan's registers are all but one, which narrows what is stored. Constants
-// lie behind the code. Pointers are in vec_point.c.
+// The plan uses all vector registers but V_NARROW, which is a temporary for
+// converting stored values to a narrow type. Constants follow the code.
+// Pointers are managed by vec_point.c.
 #include "base/math.h"
 #include "jit/a64/vec_arith.h"
 #include "jit/a64/vec_point.h"
 
 enum {
-    X_LEFT = 14, // elements
+    X_LEFT = 14, // elements left in the row
     X_COUNT = 15,
     V_NARROW = 31,
     N_FREE = 23, // registers of the plan that need no saving
@@ -33,27 +34,33 @@ typedef struct maker {
     const dv_vec_plan *p;
     dv_a64_pointers *at;
     int lanes;
-    int own_bf16;                      // there are no instructions for it
-    int64_t slots, saved, lent, frame; // offsets from sp
-    size_t top[MAX_NEST]; // of the loops around, and the jumps out of them
+    // 1: the machine has no instructions that convert to bf16.
+    int own_bf16;
+    // Offsets from sp of the spill slots, the saved registers, the 32 bytes for
+    // dv_a64_vec_own_bf16, and the size of the frame.
+    int64_t slots, saved, lent, frame;
+    // Code offsets of the top of each open loop, and of the branches that leave
+    // them.
+    size_t top[MAX_NEST];
     size_t out[MAX_NEST];
     int depth;
-    const dv_vec_mop *loop; // the last one entered
-    // The first loop: its top, its end, what follows it. The jump to the slow
-    // body, the top of that, and where its turns are counted.
+    const dv_vec_mop *loop; // the operation that began the innermost loop
+    // The first loop, whose body has a fast and a slow version: code offsets of
+    // its top, of its end, of the code after it, of the branch to the slow
+    // body, and of the slow body; and the stack offset of the slow body's
+    // counter.
     size_t first, end, behind, check, slow;
     int64_t turns;
-    int fetches; // the plan says what is fetched where
+    int fetches; // 1: the plan has FETCH operations for its prefetches
 } maker;
 
-// All but V_NARROW, those that need no saving first.
+// Returns the machine register of register r of the plan: all but V_NARROW, and
+// those first that need no saving.
 static int reg(int r)
 {
     return dv_gen_reg(r < N_FREE ? r : r + 1);
 }
 _Static_assert(V_NARROW == 31, "the last that needs no saving");
-
-// -- Frame -------------------------------------------------------------------
 
 static void begin(maker *m)
 {
@@ -79,9 +86,8 @@ static void leave(maker *m)
     DV_E(ret, 0, 0, 0, 0);
 }
 
-// -- Loops -------------------------------------------------------------------
-
-// An instruction that is already there gets its distance.
+// Overwrites the branch at byte `at` of the code, now that its distance is
+// known.
 static void patch(dv_code *code, size_t at, dv_insn op, int v, int64_t words)
 {
     if (code->failed)
@@ -96,17 +102,18 @@ static int64_t words_to(const maker *m, size_t at)
     return ((int64_t)at - (int64_t)m->gen.code->n) / 4;
 }
 
-// Enter a loop unless `count` is less than k.
+// Begins a loop, which is skipped if the counter `count` is less than k.
 static void enter(maker *m, int count, int64_t k)
 {
     dv_gen *g = &m->gen;
-    DV_E(subsi_x, X_SP, count, k, 0); // compare
+    DV_E(subsi_x, X_SP, count, k, 0); // a compare; the result is discarded
     m->out[m->depth] = g->code->n;
     DV_E(b_lt, 0, 0, 0, 0);
     m->top[m->depth++] = g->code->n;
 }
 
-// Count down by k; once more unless less is left.
+// Ends a loop: decrements the counter by k and repeats the loop if at least k
+// is left, unless it runs only `once`.
 static void again(maker *m, int count, int64_t k, int once)
 {
     dv_gen *g = &m->gen;
@@ -123,12 +130,13 @@ enum {
     TO_L1 = 0,
     TO_L2 = 2,
     CACHE_LINE = 64,
-    MOST_OFFSET = 8 * 4095 // that prfm has room for
+    MOST_OFFSET = 8 * 4095 // largest offset that prfm can encode
 };
 
-// Of operands that are wanted again further on, the lines that begin in n
-// elements there, from `first` on. A loop that computes little has no time to
-// wait for L1's.
+// Prefetches, for each operand with a prefetch distance (`ahead`), the cache
+// lines that start within n elements from element `first` on. In a loop that
+// computes little (`light`) they go to L2, because it would have to wait for
+// prefetches into L1.
 static void fetch(maker *m, int light, int64_t first, int64_t n)
 {
     dv_gen *g = &m->gen;
@@ -203,7 +211,7 @@ static void control(maker *m, const dv_vec_mop *o)
         DV_E(mov_x, X_COUNT, 0, X_ALL, 0);
         enter(m, X_COUNT, 1);
         break;
-    default: // STEPS_END
+    default: // STEPS_END: end of a loop over the rows of a column
         dv_a64_step_running(m->at, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
@@ -218,8 +226,9 @@ static void check(maker *m, int v)
     DV_E(cbz_w, X_TMP, 0, 0, 0);
 }
 
-// What is out of range comes in crowds, masks for one: the next turns are slow
-// at once, without trying.
+// Arguments that are out of range for the fast body tend to come in clusters,
+// such as in masks. So the slow body runs for this many further iterations
+// before the fast one is tried again.
 enum { MORE_TURNS = 7 };
 
 static void slow_begin(maker *m)
@@ -245,9 +254,7 @@ static void slow_end(maker *m, int64_t k)
     DV_E(b_al, 0, 0, words_to(m, m->first), 0);
 }
 
-// -- Memory ------------------------------------------------------------------
-
-// The address of a strided vector's first element, in X_TMP.
+// Computes in X_TMP the address of the first element of a strided vector.
 static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
 {
     dv_gen *g = &m->gen;
@@ -256,10 +263,11 @@ static void first_of(maker *m, const dv_vec_mop *o, const dv_vec_operand *to)
     dv_gen_add(g, X_TMP, dv_a64_pointer(m->at, o->imm), off);
 }
 
-// Every other element of four bytes, from two vectors. The second begins with
-// the last element of the first: nothing behind the last one wanted is read.
+// Loads every other of seven 4-byte elements by means of two vectors. The
+// second vector begins with the last element of the first one, so that nothing
+// after the last wanted element is read.
 //
-//   0 1 2 3   3 4 5 6   turned: 4 5 6 3   ->   0 2 4 6
+//   0 1 2 3   3 4 5 6   rotated: 4 5 6 3   ->   0 2 4 6
 static void load_every_other(maker *m, const dv_vec_mop *o, int v)
 {
     dv_gen *g = &m->gen;
@@ -328,9 +336,10 @@ static void store(maker *m, const dv_vec_mop *o)
     }
 }
 
-// Whole vectors side by side, kept as they are in memory, go in twos. Returns
-// 0 where o and the operation after it are not such. Columns go one by one:
-// they take one line of each row, and pairs were slower.
+// Emits a load or store of two adjacent whole vectors as one instruction, if
+// operation o and the one after it allow that and need no conversion; otherwise
+// returns 0. In reductions over columns vectors are accessed one by one: each
+// row has one cache line then, and pairs were slower.
 static int two(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -350,9 +359,8 @@ static int two(maker *m, const dv_vec_mop *o)
     return 1;
 }
 
-// -- Constants ---------------------------------------------------------------
-
-// The offset of a constant is its number until the pool has a place.
+// Loads a constant. Until the pool has an address, the load's offset field
+// holds the number of the constant.
 static void constant(maker *m, const dv_vec_mop *o)
 {
     dv_gen *g = &m->gen;
@@ -380,8 +388,6 @@ static void put_pool(maker *m)
     if (!code->failed && !dv_a64_vec_point(code->at, first))
         code->failed = 1;
 }
-
-// -- The kernel --------------------------------------------------------------
 
 static void one(maker *m, const dv_vec_mop *o)
 {
@@ -434,7 +440,9 @@ static void write_ops(maker *m)
     const dv_vec_mop *ops = m->p->ops;
     for (int32_t i = 0; i < m->p->n && !m->gen.code->failed; i++) {
         int moves = ops[i].op == DV_V_LOAD || ops[i].op == DV_V_STORE;
-        if (moves && two(m, &ops[i])) // the last is neither
+        // Reading ops[i + 1] is safe, since the last operation is neither a
+        // load nor a store.
+        if (moves && two(m, &ops[i]))
             i++;
         else
             one(m, &ops[i]);
@@ -443,7 +451,7 @@ static void write_ops(maker *m)
 
 static void write(dv_code *code, const dv_vec_plan *p, int own)
 {
-    dv_a64_pointers at; // filled as far as they are
+    dv_a64_pointers at; // only the pointers in use are initialised
     maker m = {.p = p, .at = &at, .own_bf16 = own, .lanes = p->is64 ? 2 : 4};
     m.gen = (dv_gen){.code = code, .es = 16 / m.lanes};
     m.lent = 64;

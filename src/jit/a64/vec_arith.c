@@ -1,13 +1,15 @@
-// Operations of a kernel's plan that compute: one NEON instruction each.
+// The arithmetic operations of a vector plan, most of them one NEON instruction
+// each.
 #include "jit/a64/vec_arith.h"
 
-// Arguments of the instruction: both, both the other way round, the first, or
-// the first twice.
+// Which arguments an instruction takes: both (AB), both exchanged (BA), the
+// first (A), the first twice (AA); NONE: the operation is special.
 typedef enum args { NONE, AB, BA, A, AA } args;
 
-// An operation in lanes of 4 and of 8 bytes. There are no whole numbers of 8.
+// The instructions of an operation for lanes of 4 and of 8 bytes. Integer
+// operations exist mostly for 4 bytes.
 typedef struct row {
-    uint16_t four, eight; // dv_insn
+    uint16_t four, eight; // dv_insn, for lanes of 4 and 8 bytes
     uint8_t args;
 } row;
 
@@ -19,7 +21,7 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_FMUL] = {BOTH(fmul_), AB},
     [DV_V_FDIV] = {BOTH(fdiv_), AB},
     [DV_V_FSQRT] = {BOTH(fsqrt_), A},
-    [DV_V_FMA] = {BOTH(fmla_), AB}, // the destination is the addend
+    [DV_V_FMA] = {BOTH(fmla_), AB}, // fmla adds to its destination
     [DV_V_FNMA] = {BOTH(fmls_), AB},
     [DV_V_FMIN] = {BOTH(fmin_), AB},
     [DV_V_FMAX] = {BOTH(fmax_), AB},
@@ -45,8 +47,8 @@ static const row rows[DV_V_MOV + 1] = {
     [DV_V_MOV] = {FOUR(mov_v), AA},
 };
 
-// Bits of one of three registers where a's are set: which instruction it is
-// follows from the one that is overwritten.
+// Selects bits: of b where bits of a are set, else of c. The instruction
+// depends on which of the three registers is the destination.
 static void pick(dv_gen *g, int d, int a, int b, int c)
 {
     if (d == a)
@@ -59,7 +61,9 @@ static void pick(dv_gen *g, int d, int a, int b, int c)
 
 static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
 {
-    enum { LEFT = 32, RIGHT = 64 }; // of four bytes, more and less by so much
+    // The shift field of 4-byte lanes holds LEFT + n for a left shift by n, and
+    // RIGHT - n for a right shift.
+    enum { LEFT = 32, RIGHT = 64 };
     if (op == DV_V_SHL && g->es == 8)
         DV_E(shl_2d, d, a, imm, 0);
     else if (op == DV_V_SHL)
@@ -68,7 +72,7 @@ static void with_number(dv_gen *g, dv_vop op, int d, int a, int imm)
         DV_E(ushr_2d, d, a, RIGHT - imm, 0);
     else if (op == DV_V_SHR)
         DV_E(ushr_v, d, a, RIGHT - imm, 0);
-    else // ROT
+    else // DV_V_ROT rotates the lanes
         DV_E(ext_v, d, a, a, imm * g->es);
 }
 
@@ -97,7 +101,7 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
         uint32_t w;
         memcpy(&w, code + i, sizeof w);
         w = dv_code_low_first(w);
-        if (w >> 24 != LDR_QP) // no other ends like this
+        if (w >> 24 != LDR_QP) // it does not load a constant
             continue;
         size_t number = w >> FIELD & 0x7ffff;
         size_t words = (first + 16 * number - i) / 4;
@@ -109,8 +113,6 @@ int dv_a64_vec_point(unsigned char *code, size_t first)
     }
     return 1;
 }
-
-// -- Narrow types ------------------------------------------------------------
 
 void dv_a64_vec_widen(dv_gen *g, int v, dv_dtype t, dv_dtype to)
 {
@@ -137,7 +139,7 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
 {
     if (t == from)
         return v;
-    if (t == DV_I8) { // of 32 bits
+    if (t == DV_I8) { // narrows i32 lanes to i8
         DV_E(xtn_4h, n, v, 0, 0);
         DV_E(xtn_8b, n, n, 0, 0);
         return n;
@@ -146,7 +148,9 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
         DV_E(fcvtn_2s, n, v, 0, 0);
         return n;
     }
-    if (from == DV_F64) { // to odd, so that rounding twice is rounding once
+    // Rounding to odd first makes the second rounding, to the narrow type,
+    // exact as if it were the only one.
+    if (from == DV_F64) {
         DV_E(fcvtxn_2s, n, v, 0, 0);
         v = n;
     }
@@ -157,11 +161,14 @@ int dv_a64_vec_narrow(dv_gen *g, int n, int v, dv_dtype from, dv_dtype t)
     return n;
 }
 
-// Add a little less than half a unit, and one more if the last bit that stays
-// is set. What is no number has all bits.
+// Rounds f32 lanes in v to bf16, to nearest even, into the lower half of n:
+// adds 0x7fff, and 1 more if the lowest bit that is kept is set. For nan, all
+// bits are set. u is a temporary.
 static void round_bf16(dv_gen *g, int n, int u, int v)
 {
-    enum { RIGHT = 64, LEFT = 32 }; // shifts of four bytes: less by, more by
+    // The shift field of 4-byte lanes holds RIGHT - n for a right shift by n,
+    // and LEFT + n for a left shift.
+    enum { RIGHT = 64, LEFT = 32 };
     DV_E(ushr_v, n, v, RIGHT - 16, 0);
     DV_E(shl_v, n, n, LEFT + 31, 0);
     DV_E(ushr_v, n, n, RIGHT - 31, 0);
@@ -178,7 +185,7 @@ int dv_a64_vec_own_bf16(dv_gen *g, int n, int v, int is64, int64_t lent)
 {
     int u = v == 30 ? 28 : 30, w = v == 29 ? 28 : 29;
     DV_E(stp_q, u, w, X_SP, lent);
-    if (is64) { // to odd, as above
+    if (is64) { // rounds to odd, as dv_a64_vec_narrow does
         DV_E(fcvtxn_2s, w, v, 0, 0);
         v = w;
     }

@@ -1,15 +1,20 @@
-// Pointers of vector kernels; vec_point.h says where they are.
+// Pointers of vector kernels; vec_point.h describes where they are kept.
 #include "jit/a64/vec_point.h"
 
 enum { N_POINTERS = 13 };
 
-// May loads of all copies be so many bytes further on, and those of parts?
+// Returns whether loads of an operand still fit their instructions if it is
+// addressed `bytes` away from another operand's pointer; this includes all
+// unrolled copies of the loop body and partial vectors.
 static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
     enum { MOST_COPIES = 8, NEAR = 256, MOST = 4095 };
     int es = dv_a64_size(o);
     int64_t vector = 16, all = o->inner ? MOST_COPIES * vector : es;
-    if (o->inner == 2) // through a register, where an instruction has no room
+    // An operand with a stride of 2 may have any offset up to MOST, because
+    // loads whose offset does not fit an instruction compute the address in a
+    // register.
+    if (o->inner == 2)
         return bytes >= 0 && bytes + 2 * all <= MOST;
     if (o->inner != 0 && o->inner != 1)
         return 0;
@@ -23,7 +28,8 @@ static int64_t running(const dv_a64_pointers *m, int k)
     return m->running + 8 * (k - N_POINTERS);
 }
 
-// The register of pointer k.
+// Returns the register of pointer k; a pointer on the stack is first loaded
+// into X_TMP.
 static int take(dv_a64_pointers *m, int k)
 {
     dv_gen *g = m->gen;
@@ -33,7 +39,6 @@ static int take(dv_a64_pointers *m, int k)
     return X_TMP;
 }
 
-// The register that an operand is reached from.
 int dv_a64_pointer(dv_a64_pointers *m, int operand)
 {
     return take(m, m->at.of[operand]);
@@ -44,7 +49,8 @@ static const dv_vec_operand *whose(const dv_a64_pointers *m, int k)
     return &m->p->operands[m->at.operand[k]];
 }
 
-// From a row of an operand to the next.
+// Sets register `to` to register `from` plus the row stride of pointer k's
+// operand.
 static void add_row(dv_a64_pointers *m, int to, int from, int k)
 {
     const dv_vec_operand *o = whose(m, k);
@@ -81,7 +87,8 @@ void dv_a64_step_places(dv_a64_pointers *m, int64_t by)
     }
 }
 
-// Does a pointer go from row to row by itself? Others are set to their places.
+// Returns whether a pointer is advanced from row to row in its register; others
+// are reloaded from the start addresses on the stack.
 static int walks(const dv_a64_pointers *m, int k)
 {
     int64_t inner = whose(m, k)->inner;
@@ -91,7 +98,8 @@ static int walks(const dv_a64_pointers *m, int k)
             m->p->shape->reduce == DV_VEC_ONCE);
 }
 
-// From the end of a row to the start of the next.
+// Moves the pointers that need no stack slot from the end of a row to the start
+// of the next row.
 void dv_a64_walk(dv_a64_pointers *m)
 {
     dv_gen *g = m->gen;
@@ -120,7 +128,8 @@ void dv_a64_start_walking(dv_a64_pointers *m)
             DV_E(ldr_x, k, X_SP, m->places + 8 * k, 0);
 }
 
-// Running pointers to their places; the places on to the next row.
+// Sets the running pointers to the start addresses on the stack, and, with
+// to_next_row, advances these start addresses by one row.
 void dv_a64_point(dv_a64_pointers *m, int to_next_row)
 {
     dv_gen *g = m->gen;

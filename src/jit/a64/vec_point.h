@@ -1,17 +1,17 @@
-// Pointers of vector kernels. Each has a place on the stack where its row, or
-// its column, starts; running ones are in x0 to x12, further ones on the stack
-// too.
+// Pointers of vector kernels. Each pointer has a stack slot (its "place") that
+// holds the start of the current row or column. The running pointers are in x0
+// to x12; if there are more than 13, the others are on the stack, too.
 #ifndef DV_JIT_A64_VEC_POINT_H
 #define DV_JIT_A64_VEC_POINT_H
 #include "jit/a64/gen.h"
 #include "jit/vec/ir.h"
 
-enum { X_ALL = 13 }; // elements of a row, or rows of a column
+enum { X_ALL = 13 }; // number of elements of a row, or of rows of a column
 
 typedef struct dv_a64_pointers {
     dv_gen *gen;
     const dv_vec_plan *p;
-    int64_t places, running; // offsets from sp
+    int64_t places, running; // offsets from sp of the two arrays of stack slots
     dv_vec_pointers at;
 } dv_a64_pointers;
 
@@ -20,19 +20,25 @@ static inline int dv_a64_size(const dv_vec_operand *o)
     return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
 }
 
-// Find them, with places from an offset on. Returns the offset behind them all.
+// Decides which pointers the kernel needs, with stack slots from offset
+// `places` on. Returns the offset after them.
 int64_t dv_a64_point_at(dv_a64_pointers *m, dv_gen *g, const dv_vec_plan *p,
                         int64_t places);
-// Fill the places. X_TMP has the arguments, X_TMP2 their array.
+// Emits the loads of all start addresses into their stack slots. X_TMP points
+// to the arguments of the kernel, X_TMP2 to its array of operand pointers.
 void dv_a64_start_places(dv_a64_pointers *m);
-// The register that an operand is reached from, m->at.off bytes on.
+// Returns the register that addresses an operand, at an offset of
+// m->at.off[operand] bytes. Emits a load if the pointer is on the stack.
 int dv_a64_pointer(dv_a64_pointers *m, int operand);
-// On by so many elements, or by a row.
+// Advance the running pointers, or the start addresses on the stack, by `by`
+// elements along the inner loop; with `outer`, by one row.
 void dv_a64_step_running(dv_a64_pointers *m, int outer, int64_t by);
 void dv_a64_step_places(dv_a64_pointers *m, int64_t by);
-// Running pointers to their places; the places on to the next row.
+// Sets the running pointers to the start addresses on the stack; with
+// `to_next_row`, then advances these start addresses by one row.
 void dv_a64_point(dv_a64_pointers *m, int to_next_row);
-// Some need no place: they go from the end of a row to the start of the next.
+// For pointers that need no stack slot: the first function loads their start,
+// the second one moves them from the end of a row to the start of the next row.
 void dv_a64_start_walking(dv_a64_pointers *m);
 void dv_a64_walk(dv_a64_pointers *m);
 #endif
