@@ -37,7 +37,7 @@
 typedef struct dv_gemm_plan dv_gemm_plan;
 
 typedef struct dv_gemm_options {
-    int32_t threads; // 0 means 1
+    int32_t threads; // number of threads; 0 means 1
     int32_t pack;    // 0: decided by size, 1: always, -1: never
     // Cache sizes per core; 0: those of dv_isa. Plans do not use l3_bytes.
     int64_t l1_bytes, l2_bytes, l3_bytes;

@@ -19,7 +19,8 @@ typedef struct dv_panels {
 // The moves that pack an operand: one move, or two through the intermediate
 // buffer t of the part.
 typedef struct dv_prepare {
-    dv_move_fn move, then; // `then` is NULL if one move is enough
+    // `then` runs after `move`; NULL if one move is enough.
+    dv_move_fn move, then;
 } dv_prepare;
 
 // Which operands a kernel packs while it multiplies.
@@ -34,7 +35,7 @@ typedef enum dv_gemm_way {
 // that runs it.
 typedef struct dv_gemm_share {
     int32_t m0, n0, m, n;
-    dv_panels cols[3]; // runs of panels of B, in order
+    dv_panels cols[3]; // runs of equally wide panels of B, in order
     int32_t n_cols;
     // Kernels, indexed by chunk of k, block of rows, run of panels of B,
     // dv_gemm_way.
@@ -95,10 +96,10 @@ struct dv_gemm_plan {
     dv_dtype out; // type that C is stored as
     // Bytes of an element of s.dtype, mul, sum and out.
     int64_t es, es_mul, es_sum, es_out;
-    int64_t lanes; // accumulators in a vector
+    int64_t lanes; // elements of type `sum` in a vector register
     // Rows of a panel of A, vectors in a row of a panel of B.
     int32_t height, vectors;
-    int32_t step;  // elements of k that are packed side by side
+    int32_t step;  // elements of k that are contiguous in a packed row
     int32_t pairs; // operands are packed in pairs for matrix or dot-product
                    // instructions
     int32_t apart; // A and B are packed before use, not by the kernels
@@ -108,12 +109,12 @@ struct dv_gemm_plan {
     int32_t busy; // number of threads that get parts: 0..busy-1
     // Number of parts of C; each busy thread has n_parts / busy of them.
     int32_t n_parts;
-    int32_t packs; // 0: one kernel per part reads unpacked operands
+    int32_t packs; // operands are packed; 0: kernels read A and B as stored
     // Rows are a single block, so each panel of B is used once and all panels
     // of B can be packed into the same buffer.
     int32_t one_block;
     int32_t kc, mc;       // size of a chunk of k, of a block of rows
-    dv_gemm_share *parts; // owned
+    dv_gemm_share *parts; // owned array of n_parts parts
     dv_gemm_count *taken; // owned; one per busy thread if threads have several
                           // parts, else NULL
     int32_t wide;         // number of parts side by side along n

@@ -57,7 +57,7 @@ typedef struct panel {
     // Index of the panel, and of the run of equally wide panels that holds it.
     int32_t i, run;
     int32_t n0;       // first column of the panel
-    int64_t off;      // byte offset in a buffer of all panels
+    int64_t off;      // byte offset of the panel in a buffer of all panels
     unsigned char *b; // address of the packed panel
     int packs;        // the panel must be packed by this call
     int shared;       // other parts will read this packed panel

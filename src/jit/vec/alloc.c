@@ -62,7 +62,7 @@ dv_vop dv_vec_step(const dv_vec_shape *s)
 
 uint64_t dv_vec_identity(const dv_vec_shape *s)
 {
-    // Values by type: f32, f64, i32.
+    // The tables are indexed by type: f32, f64, i32.
     static const uint64_t most[] = {0xff800000, 0xfff0000000000000, 0x80000000};
     static const uint64_t least[] = {0x7f800000, 0x7ff0000000000000,
                                      0x7fffffff};
@@ -136,7 +136,7 @@ static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
         worst = next > far ? r : worst;
         far = next > far ? next : far;
     }
-    if (worst < 0) { // cannot happen: homes leave enough registers
+    if (worst < 0) { // cannot happen: permanent registers leave enough free
         a->plan->failed = 1;
         return 0;
     }
@@ -461,7 +461,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
             of[k] = copy_of(a, v->arg[k], copy);
             after[k] = a->last[of[k]];
         }
-        for (int k = 0; k < v->n_args; k++) // arguments may be equal
+        // Two arguments may be the same value.
+        for (int k = 0; k < v->n_args; k++)
             a->last[of[k]] = i;
     }
     // Here `last` of a value made in this run is the place of its first use; it

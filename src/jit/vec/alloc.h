@@ -12,7 +12,8 @@
 enum {
     DV_VEC_MAX_REGS = 32,
     DV_VEC_MAX_UNROLL = 8,
-    // All bytes are equal, so that memset can store it.
+    // DV_VEC_NEVER has four equal bytes, so that memset can fill arrays with
+    // it.
     DV_VEC_NEVER = 0x3f3f3f3f
 };
 
@@ -25,29 +26,34 @@ typedef struct dv_vec_alloc {
     int unroll;
     int n_accs; // accumulators of a statement; copies share them round-robin
     // Arrays indexed by value.
-    uint8_t *live;      // the value contributes to a result
-    uint8_t *outside;   // another section uses the value
+    uint8_t *live;      // the value contributes to a stored result
+    uint8_t *outside;   // a value of another section uses this value
     int32_t *home_reg;  // permanent register; -1: none
     int32_t *home_slot; // permanent stack slot; -1: none
     int32_t *pool;      // index of the constant in the pool; -1: not added yet
-    uint8_t *copies;    // bit mask for copy numbers; 0: one for all copies
+    // All ones if the value differs between copies of the body, 0 if one value
+    // serves all copies.
+    uint8_t *copies;
     // Arrays indexed by copy of a value: value * DV_VEC_MAX_UNROLL + copy.
     int32_t *reg, *slot, *last;
     // Arrays indexed by register.
-    int32_t owner[DV_VEC_MAX_REGS]; // copy of a value; FREE or HOME
+    // Copy of a value in the register; FREE or HOME.
+    int32_t owner[DV_VEC_MAX_REGS];
     // Place in the run where the owner is needed next.
     int32_t next[DV_VEC_MAX_REGS];
-    uint32_t free, locked; // bit masks of registers
+    // Bit masks of registers that are free, that must stay.
+    uint32_t free, locked;
     const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
     int32_t n_statements;
     // First value of each statement, and the end of the last.
     const int32_t *from;
-    int together;   // copies side by side, if there are several statements
-    int32_t behind; // operations by which the next copies lag behind those
+    int together; // copies side by side, if there are several statements
+    // Number of operations by which the next group of copies lags.
+    int32_t behind;
     // Registers of the accumulators, by statement.
     int32_t acc[DV_VEC_MAX_BESIDE][DV_VEC_MAX_UNROLL];
     int32_t watch; // register of the sum of squares of watched arguments
-    int watching;  // that register holds something
+    int watching;  // register `watch` has been initialised
     uint64_t most_watched; // largest allowed sum of squares, as bits of a lane
     int32_t first_slot;    // first stack slot above the permanent ones
     // The current run: the copy of a value at each place, and for each of its
@@ -83,7 +89,8 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
 // Returns the largest number of simultaneously live values of a run in that
 // order.
 int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run);
-int dv_vec_is_effect(const dv_vval *v); // stores, or adds to an accumulator
+// Does an operation store a result or add to an accumulator?
+int dv_vec_is_effect(const dv_vval *v);
 // dv_vec_alloc_home takes a register for the whole kernel, dv_vec_alloc_temp
 // for the moment; dv_vec_alloc_release frees the latter.
 int dv_vec_alloc_home(dv_vec_alloc *a);

@@ -142,7 +142,7 @@ static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, x, y, 0);
     case DV_FN_GT:
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, y, x, 0);
-    case DV_FN_LE: // for integers: not y < x
+    case DV_FN_LE: // integers have no such operation: not y < x
         return whole ? dv_vec_put(b, DV_V_XOR, dv_vec_put(b, DV_V_ILT, y, x, 0),
                                   dv_vec_bits(b, UINT32_MAX), 0)
                      : dv_vec_put(b, DV_V_FLE, x, y, 0);
@@ -273,7 +273,7 @@ static int32_t apply(dv_vec_build *b, int32_t node)
     int32_t x[3] = {0};
     for (int i = 0; i < dv_fn_get((dv_fn)n->fn)->n_args; i++)
         x[i] = b->value_of[n->arg[i]];
-    if (is_compare(n)) { // the result is 1 or 0
+    if (is_compare(n)) { // the value of a comparison is 1 or 0
         int32_t mask = compare(b, (dv_fn)n->fn, x[0], x[1]);
         int32_t one = constant(b, 1), zero = constant(b, 0);
         b->mask_of[node] = mask;
@@ -335,7 +335,7 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];
-        if (wait >= 0) { // first argument first; nodes refer to earlier ones
+        if (wait >= 0) { // translate the first missing argument first
             stack[n++] = wait;
             continue;
         }
@@ -358,7 +358,8 @@ static void end_body(dv_vec_build *b, int32_t v)
     else
         v = put(b, DV_V_ACCUM, v, 0, 0, b->number);
     if (!b->failed)
-        // Even if its argument is loop-invariant.
+        // The accumulation belongs to the loop body even if its argument is
+        // loop-invariant.
         b->vals[v].section = (uint8_t)b->in;
 }
 
@@ -447,7 +448,9 @@ static void build_one(dv_vec_build *b)
         b->in = DV_SECTION_FAST;
         body(b, stack);
         go_on(b, DV_SECTION_BODY);
-        if (b->most_watched <= 0) // no fast path: this is the only body
+        // Nothing is watched: no function has a fast form, and this is the only
+        // body.
+        if (b->most_watched <= 0)
             for (int32_t i = 0; i < b->n; i++)
                 if (b->vals[i].section == DV_SECTION_FAST)
                     b->vals[i].section = DV_SECTION_BODY;

@@ -90,9 +90,11 @@ typedef enum dv_vop {
     DV_V_STEPS,     // loop over the rows of these columns
     DV_V_STEPS_END, // advance the running pointers to the next row
     DV_V_FETCH,     // prefetch for `count` elements from element imm on
-    DV_V_CHECK,     // jump to SLOW unless all bits of a are set
+    DV_V_CHECK,     // jump to the slow body unless all bits of a are set
     DV_V_RETURN,
-    DV_V_SLOW, // slow body, behind the return; replaces that of the first LOOP
+    // The slow body, which follows the return; it replaces the body of the
+    // first loop.
+    DV_V_SLOW,
     DV_V_SLOW_END // ends the slow body and advances by `imm` elements
 } dv_vop;
 
@@ -107,32 +109,35 @@ typedef enum dv_vec_section {
 } dv_vec_section;
 
 typedef struct dv_vval {
-    uint8_t op; // dv_vop
+    uint8_t op; // operation, a dv_vop
     uint8_t n_args;
-    uint8_t section; // dv_vec_section
+    uint8_t section; // where it is computed, a dv_vec_section
     int32_t arg[3];  // indices of earlier values
     // LOAD, STORE: the operand; ACCUM, ACCUM2, REDUCED: the statement; SHL,
     // SHR, ROT: the distance to shift.
     int32_t imm;
-    uint64_t bits; // CONST: bits of one lane
+    uint64_t bits; // CONST: the constant's bits in one lane
 } dv_vval;
 
 typedef struct dv_vec_build {
-    const dv_vec_shape *shape; // the current statement
-    int32_t number, first; // its number, and the number of its first operand
+    const dv_vec_shape *shape; // the statement that is being translated
+    // Number of the current statement, and of its first operand.
+    int32_t number, first;
     int32_t from[DV_VEC_MAX_BESIDE + 1]; // first value of each statement
     dv_arena *arena;
     dv_vval *vals;
     int32_t n, cap;
     // Value and mask of each node; -1: not made yet.
     int32_t *value_of, *mask_of;
-    int32_t *load_of;  // LOAD value of each operand
-    int is64;          // lanes have 8 bytes
-    dv_vec_section in; // section for values that change in the loop
-    int may_watch;     // the back end can leave a fast body (CHECK)
-    // Largest sum of watched squares; 0: nothing is watched.
+    int32_t *load_of; // by operand: the LOAD value; -1: not made yet
+    int is64;         // lanes have 8 bytes
+    // Section for values that are not loop-invariant.
+    dv_vec_section in;
+    int may_watch; // the back end can leave a fast body (DV_V_CHECK)
+    // Largest sum of squares for which the fast body is valid; 0: there is
+    // none.
     double most_watched;
-    int failed; // out of memory
+    int failed; // memory ran out
 } dv_vec_build;
 
 // Fills `b` with the values of a kernel. The caller has set b->shape and
@@ -153,10 +158,10 @@ int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
 
 // One operation of a plan. dst, a, b, c are vector registers.
 typedef struct dv_vec_mop {
-    uint8_t op; // dv_vop
+    uint8_t op; // operation, a dv_vop
     uint8_t dst, a, b, c;
-    uint8_t copy;   // LOAD, STORE: index of the vector
-    uint16_t count; // LOAD, STORE: elements; 0: one element for all lanes
+    uint8_t copy;   // LOAD, STORE: which vector of the unrolled loop body
+    uint16_t count; // LOAD, STORE: element count; 0: one element for all lanes
     int32_t imm;    // CONST: index in the pool; other operations: see dv_vop
 } dv_vec_mop;
 
@@ -167,11 +172,11 @@ typedef struct dv_vec_isa {
     int32_t n_regs, vector_bytes;
     int32_t most_copies; // largest unroll factor; 0: chosen by the planner
     int32_t most_accs; // most accumulators of a sum along rows; 0: one per copy
-    // Bodies per loop iteration of a kernel of several statements.
+    // Number of loop bodies per iteration in a kernel of several statements.
     int32_t turns;
     int32_t own_bf16; // can store bf16 without instructions for that type
-    int32_t checks;   // implements DV_V_CHECK
-    int32_t pairs;    // implements DV_V_PAIRS
+    int32_t checks;   // has the operation DV_V_CHECK, which leaves a fast body
+    int32_t pairs;    // has the operation DV_V_PAIRS, which adds adjacent lanes
     // Bit mask of the arguments of which one must share its register with the
     // destination; 0: any registers.
     uint8_t tied[DV_V_SLOW_END + 1];
@@ -185,7 +190,7 @@ enum { DV_VEC_LIGHT = 8 };
 // other lanes are 0.
 typedef struct dv_vec_const {
     uint64_t bits;
-    int32_t lanes; // 0: all lanes
+    int32_t lanes; // number of lanes; 0: all
 } dv_vec_const;
 
 typedef struct dv_vec_plan {
@@ -208,9 +213,9 @@ typedef struct dv_vec_plan {
 // its pointer.
 typedef struct dv_vec_pointers {
     int32_t n;
-    uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // operand of each pointer
-    uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // pointer of each operand
-    // Byte offset of each operand from its pointer.
+    uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // for each pointer its operand
+    uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // for each operand its pointer
+    // For each operand the bytes from its pointer.
     int32_t off[DV_VEC_MAX_OPERANDS + 1];
 } dv_vec_pointers;
 // Assigns pointers to operands. `reaches` says whether the back end's

@@ -31,9 +31,10 @@ typedef struct real {
     int mantissa, bias; // bits of the mantissa; bias of the exponent
     double log2e, ln2_hi, ln2_lo;
     double exp_least, exp_most; // below the one e^y is 0, above the other inf
-    int lift;  // results are scaled by 2^lift to avoid denormals
-    poly exp;  // (e^r - 1 - r) / r^2
-    poly tanh; // (tanh r - r) / r^3 as polynomial in r^2, r below 0.262
+    int lift; // results are scaled by 2^lift to avoid denormals
+    poly exp; // polynomial for (e^r - 1 - r) / r^2
+    // Polynomial in r^2 for (tanh r - r) / r^3, r below 0.262.
+    poly tanh;
     // log: (log((1+s)/(1-s)) - 2 s) / s^3 as polynomial in s^2; ln 2 is split
     // so that multiples of its first part are exact.
     double ln2_short, ln2_rest;
@@ -56,23 +57,23 @@ static const real f32 = {
     .exp_least = -104,
     .exp_most = 89,
     .lift = 64,
-    .exp = {5, // error 3.5e-9
+    .exp = {5, // largest error 3.5e-9
             {0x1.fffffcp-2, 0x1.555482p-3, 0x1.555824p-5, 0x1.1244cap-7,
              0x1.6b06aep-10}},
-    .tanh = {3, // error 4.3e-9
+    .tanh = {3, // largest error 4.3e-9
              {-0x1.555502p-2, 0x1.10d768p-3, -0x1.a34586p-5}},
     .ln2_short = 0x1.62e4p-1,
     .ln2_rest = 0x1.7f7d1cp-20,
-    .log = {4, // error 2.5e-11
+    .log = {4, // largest error 2.5e-11
             {0x1.555554p-1, 0x1.999c26p-2, 0x1.23d3fep-2, 0x1.f130a8p-3}},
     .erf_cut = 1.02,
     .erf_most = 6,
-    .erf = {7, // error 9e-10 to 0.92, then up to 2e-8
+    .erf = {7, // largest error 9e-10 to 0.92, then up to 2e-8
             {0x1.06eba8p-3, -0x1.812740p-2, 0x1.ce2d64p-4, -0x1.b8011ap-6,
              0x1.544a16p-8, -0x1.a609c8p-11, 0x1.4f64e4p-14}},
     .tail_k = 4,
     .tail_most = 14.5,
-    .tail = {10, // error 8.6e-9
+    .tail = {10, // largest error 8.6e-9
              {0x1.82b4bcp-1, -0x1.373e38p-1, 0x1.8c6d9ep-2, -0x1.7e0000p-3,
               0x1.eed404p-5, -0x1.ed2d1cp-8, -0x1.cc65a0p-9, 0x1.9b8bdap-10,
               0x1.781e56p-13, -0x1.14c660p-13}},
@@ -87,26 +88,26 @@ static const real f64 = {
     .exp_least = -746,
     .exp_most = 710,
     .lift = 512,
-    .exp = {11, // error 6e-20
+    .exp = {11, // largest error 6e-20
             {0x1p-1, 0x1.555555555555cp-3, 0x1.55555555554fap-5,
              0x1.111111110e961p-7, 0x1.6c16c16c326a6p-10, 0x1.a01a01b4aa9abp-13,
              0x1.a01a012ff43c4p-16, 0x1.71dded29439dfp-19,
              0x1.27e5bc10f5f7cp-22, 0x1.af7120ec7838p-26,
              0x1.1e39233150fdap-29}},
-    .tanh = {7, // error 9.4e-18
+    .tanh = {7, // largest error 9.4e-18
              {-0x1.555555555548fp-2, 0x1.11111110ed6d0p-3,
               -0x1.ba1ba174b88d7p-5, 0x1.664f2871bd530p-6,
               -0x1.226643c5265bbp-7, 0x1.d4a799ae9e56dp-9,
               -0x1.55c65ed8d127cp-10}},
     .ln2_short = 0x1.62e42fefp-1,
     .ln2_rest = 0x1.473de6af278edp-34,
-    .log = {7, // error 1.3e-18
+    .log = {7, // largest error 1.3e-18
             {0x1.5555555555595p-1, 0x1.999999997ee6ap-2, 0x1.24924942da69p-2,
              0x1.c71c513f02086p-3, 0x1.74666ae7c8b57p-3, 0x1.399d0e9c86e85p-3,
              0x1.2f36c191fb476p-3}},
     .erf_cut = 1,
     .erf_most = 8.6,
-    .erf = {13, // error 1.1e-17
+    .erf = {13, // largest error 1.1e-17
             {0x1.06eba8214db69p-3, -0x1.812746b037a23p-2, 0x1.ce2f21a04569p-4,
              -0x1.b82ce3134712p-6, 0x1.565bcd29e508ep-8, -0x1.c02db8afcb478p-11,
              0x1.f9a3a89fd8e3ep-14, -0x1.f4db91e111dbdp-17,
@@ -115,7 +116,7 @@ static const real f64 = {
              0x1.1892f79944a56p-33}},
     .tail_k = 5,
     .tail_most = 39,
-    .tail = {23, // error 5.9e-18
+    .tail = {23, // largest error 5.9e-18
              {0x1.89d3abe1f95aep-1,   -0x1.54ad03f27ca17p-1,
               0x1.fb31653876f9fp-2,   -0x1.410ed5f8759e4p-2,
               0x1.51f6329f011d3p-3,   -0x1.1b1c254c9ec06p-4,
@@ -148,7 +149,7 @@ static const poly gelu_bottom = {6,
                                   0x1.efd5eep-10, 0x1.3534eep-14,
                                   0x1.3ca5a2p-20}};
 
-// P emits an operation, K a constant.
+// Shorthands for the formulas below: P emits an operation, K makes a constant.
 
 #define P(op, ...) put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
 #define K(value)   dv_vec_float(b, (value))
@@ -238,7 +239,7 @@ static int32_t exp_halves(dv_vec_build *b, int32_t y)
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
     int32_t r = less_ln2(b, y, P(FSUB, n, big));
-    // Excess high bits are shifted out by power()
+    // Excess high bits of `half` do no harm: power() shifts them out.
     int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1);
     int32_t p = exp_of_rest(b, &k->exp, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
@@ -388,11 +389,11 @@ static int32_t erf_of(dv_vec_build *b, int32_t x)
 static int32_t log_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    // Bits of sqrt(1/2)
+    // The bits of sqrt(1/2).
     uint64_t half = b->is64 ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
-    uint64_t unit = (uint64_t)k->bias << k->mantissa; // bits of 1
+    uint64_t unit = (uint64_t)k->bias << k->mantissa; // the bits of 1
     uint64_t mask = (1ull << k->mantissa) - 1;
-    int up = k->mantissa + 2; // scales denormals by 2^up
+    int up = k->mantissa + 2; // denormals are scaled by 2^up
     int32_t tiny = P(FLT, x, K(ldexp(1, 1 - k->bias)));
     int32_t y = P(SEL, tiny, P(FMUL, x, K(ldexp(1, up))), x);
     int32_t i = P(IADD, y, dv_vec_bits(b, unit - half));
@@ -408,7 +409,8 @@ static int32_t log_of(dv_vec_build *b, int32_t x)
     int32_t low = P(FMA, s, P(FADD, h, r), P(FMUL, e, K(k->ln2_rest)));
     int32_t sum = P(FSUB, f, P(FSUB, h, low));
     sum = P(FMA, e, K(k->ln2_short), sum);
-    sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x); // inf and nan stay
+    // Log of inf is inf, of nan nan.
+    sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x);
     sum = P(SEL, P(FLT, x, K(0)), K(NAN), sum);
     return P(SEL, P(FEQ, x, K(0)), K(-INFINITY), sum);
 }

@@ -168,7 +168,7 @@ int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
                     last[x] = i;
                 else if (mine && last[x] == i) {
                     now--;
-                    last[x] = -1; // count each value once
+                    last[x] = -1; // a value ends only once
                 }
             }
             now += pass && last[a->seq[i]] > i;
@@ -184,7 +184,7 @@ static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
     int turn = group < 2 ? group : 2;
-    int32_t n = 0, *ops = a->after; // not in use yet
+    int32_t n = 0, *ops = a->after; // a->after is not in use yet
     int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
@@ -209,7 +209,7 @@ static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 // looks about forty operations ahead and finds more independent work this way.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
+    int32_t n = 0, n_ops = 0, *ops = a->after; // a->after is not in use yet
     int groups = 1, behind = BEHIND;
     if (a->n_statements > 1)
         return mix_in_order(a, run);

@@ -1,8 +1,7 @@
 // Makes the loops of a kernel and fills them. With L lanes, unrolled 4 times:
 //
 //   each, inner, both             outer
-//   for each row                  while 4L elements are left: 4 vectors of
-//   columns
+//   for each row                  while 4L columns are left
 //     values constant in the row      initialise accumulators
 //     while 4L elements are left      for each row: the body, 4 times
 //       the body, 4 times             store results
@@ -24,8 +23,10 @@ typedef struct planner {
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    dv_vec_section main; // DV_SECTION_FAST if there is one
-    // REDUCED value of each statement; -1: none.
+    // Section of the main loop: DV_SECTION_FAST if the kernel has a fast body,
+    // else DV_SECTION_BODY.
+    dv_vec_section main;
+    // Index of each statement's REDUCED value; -1: none.
     int32_t reduced[DV_VEC_MAX_BESIDE];
 } planner;
 
@@ -478,7 +479,8 @@ static int pick_together(planner *q, int regs)
     int together = dv_vec_order_width(a, &all);
     if (together + STEADY <= regs)
         return regs - together;
-    int32_t *ops = a->after, *last = ops + a->n_vals; // not in use yet
+    // The array a->after is not in use yet and serves as scratch memory.
+    int32_t *ops = a->after, *last = ops + a->n_vals;
     int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
     int32_t behind = (n_ops + 1) / 2;
     int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
@@ -522,7 +524,9 @@ static void lay_out(planner *q)
             a->acc[k][i] = dv_vec_alloc_home(a);
         accs += has;
     }
-    int most = a->isa->n_regs / 2; // leaves enough registers for any operation
+    // At most half of the registers become permanent, which leaves enough for
+    // any operation.
+    int most = a->isa->n_regs / 2;
     int room = a->isa->n_regs - a->unroll * width - a->n_accs * accs - 3;
     if (a->n_statements > 1)
         room = pick_together(q, a->isa->n_regs - a->n_accs * accs);

@@ -277,7 +277,7 @@ void dv_vec_plan_key(uint64_t *key)
             // Inner stride: 0, 1, 2, or any other.
             key[0] = key[0] < 3 ? key[0] : 3;
             key[1] = key[1] != 0; // outer stride: 0 or any other
-            key[2] = 0;           // prefetch distance
+            key[2] = 0;           // the prefetch distance does not matter
         }
         key += NODE_WORDS * n_nodes;
     }

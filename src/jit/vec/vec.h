@@ -42,7 +42,7 @@
 enum {
     DV_VEC_MAX_OPERANDS = 256,
     DV_VEC_MAX_NODES = 4096,
-    DV_VEC_MAX_STRIDE = 1 << 28 // elements
+    DV_VEC_MAX_STRIDE = 1 << 28 // largest stride in elements
 };
 
 typedef enum dv_vec_kind {
@@ -54,8 +54,8 @@ typedef enum dv_vec_kind {
 } dv_vec_kind;
 
 typedef struct dv_vec_node {
-    uint8_t kind; // dv_vec_kind
-    uint8_t fn;   // dv_fn
+    uint8_t kind; // kind of node, a dv_vec_kind
+    uint8_t fn;   // function to apply, a dv_fn
     uint16_t arg[3];
     double value;
 } dv_vec_node;
@@ -77,10 +77,12 @@ typedef enum dv_vec_reduce {
     DV_VEC_INNER,
     DV_VEC_OUTER,
     DV_VEC_BOTH,
-    DV_VEC_ONCE // one element per row from one per row; only with others
+    // One element per row, computed from one element per row of each operand;
+    // only in kernels of several statements.
+    DV_VEC_ONCE
 } dv_vec_reduce;
 
-enum { DV_VEC_MAX_BESIDE = 8 }; // most statements in a kernel
+enum { DV_VEC_MAX_BESIDE = 8 }; // largest number of statements in a kernel
 
 // One statement of a kernel. Arrays are borrowed; their bytes are part of the
 // key, so unused fields must be 0. The last operand is the one written.
@@ -90,7 +92,7 @@ typedef struct dv_vec_shape {
     uint16_t n_operands, n_nodes;
     uint16_t value, result; // node that is reduced, node that is stored
     uint8_t compute;        // compute type: DV_F32, DV_F64 or DV_I32
-    uint8_t reduce;         // dv_vec_reduce
+    uint8_t reduce;         // loops that are reduced over, a dv_vec_reduce
     uint8_t reducer;        // dv_reducer; a mean is a sum that `result` divides
     // A reduction in parts: from_acc starts from the accumulators of an earlier
     // call instead of the reducer's identity; to_acc stores accumulators
@@ -104,7 +106,7 @@ typedef struct dv_vec_shape {
 
 typedef struct dv_vec_args {
     int64_t rows, n;
-    void *const *at; // one pointer per operand
+    void *const *at; // address of each operand
     // One accumulator of the compute type per element written: `rows` of them,
     // `n` (OUTER) or one (BOTH). NULL without from_acc and to_acc.
     void *acc;
@@ -118,7 +120,7 @@ typedef void (*dv_vec_fn)(const dv_vec_args *args);
 // of these types cannot be computed in the compute type.
 dv_status dv_jit_vec(dv_jit *jit, const dv_vec_shape *shape, dv_vec_fn *out,
                      dv_diag *diag);
-int dv_jit_has_vec(const dv_jit *jit); // does the machine have such kernels?
+int dv_jit_has_vec(const dv_jit *jit); // can it generate vector kernels?
 // Are the statements linked by `beside` better computed by one loop: is each
 // short, and are there enough registers for all?
 int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape);

@@ -35,7 +35,8 @@ static int sums_of(int i, int j)
 
 void dv_x_tiles_set(dv_x *g, int rows, int cols)
 {
-    // Palette 1; bytes of rows from offset 16, rows from 48.
+    // The AMX tile configuration: byte 0 is the palette, 2-byte row sizes start
+    // at byte 16, row counts at byte 48.
     unsigned char c[BYTES] = {1};
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j * SIDE < cols; j++) {
@@ -56,12 +57,14 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
 typedef struct product {
     dv_x_prod p; // the product as the epilogue of a tile sees it
     int steps;   // steps of k, 64 bytes each
-    int nt;      // number of tiles of B, 1 or 2
+    int nt;      // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;
-    int direct; // tiles are stored to C without scaling, bias or relu
-    int from_c; // tiles are initialised with C, because beta is 1
+    int direct; // AMX tiles are stored to C without scaling, bias or relu
+    int from_c; // AMX tiles are initialised with C, because beta is 1
     int halves; // C is bf16
-    int next;   // cache lines of X_NEXT to prefetch in a step of full tiles
+    // Cache lines of the next panel of B to prefetch in each step of full
+    // tiles.
+    int next;
 } product;
 
 static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
@@ -129,7 +132,8 @@ static void step(dv_x *g, const product *w, int rows, int rows_of_c)
     dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
 }
 
-// Loads or stores all result tiles from or to rows of C.
+// Emits instruction `op` (tile load or store) for all AMX tiles of results,
+// from or to rows of C.
 static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
 {
     for (int i = 0; i * SIDE < rows; i++)
@@ -193,7 +197,8 @@ static void finish_halves(dv_x *g, const product *w, int rows)
     to_stack(g, w, rows);
     for (int r = 0; r < rows; r++) {
         int v = r % GROUP;
-        // Columns 16 to 31 become the upper half.
+        // The second 16 columns of the row become the upper half of the
+        // converted vector.
         dv_x_load(g, v, X_SP, r * row + row - BYTES, 0);
         dv_x_vvm(g, DV_X_vcvt2bf16, v, v, X_SP, r * row);
         dv_x_emit_m(g->code, DV_X_vmovups_s, row / 2, v, 0, X_C, r * w->p.ldc);

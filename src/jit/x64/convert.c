@@ -10,8 +10,9 @@ enum { EIGHT = 8, FULL = 32, HALF = 16 };
 enum { V_COUNT = 8, V_ONE, V_LESS, V_ABS, V_INF, V_NAN };
 
 typedef struct convert {
-    int type, narrow; // the narrow type; is it the destination?
-    int es;           // bytes of a narrow element
+    // The narrow type, and whether the conversion is to it rather than from it.
+    int type, narrow;
+    int es; // bytes of a narrow element
 } convert;
 
 static const dv_x_more none = {0};
@@ -33,7 +34,7 @@ static void set_constants(dv_x *g, const convert *c)
 {
     if (c->type != DV_BF16)
         return;
-    uint32_t count[4] = {16}; // bits to shift by
+    uint32_t count[4] = {16}; // a bf16 is the upper 16 bits of an f32
     dv_x_load_constant(g, V_COUNT, HALF, dv_x_constant(g, count, HALF));
     if (!c->narrow)
         return;
@@ -77,10 +78,11 @@ static void round_bf16(dv_x *g)
     dv_x_emit(g->code, DV_X_vpackusdw, HALF, 0, 1, dv_x_reg(2), none);
 }
 
-// Narrows register 0 into its lower half.
+// Converts the wide elements of register 0 to the narrow type, in its lower
+// half.
 static void narrow(dv_x *g, const convert *c)
 {
-    if (c->type == DV_F16) // rounding mode 0: to nearest even
+    if (c->type == DV_F16) // immediate 0 selects rounding to nearest even
         dv_x_emit(g->code, DV_X_vcvtps2ph, FULL, 0, 0, dv_x_reg(0), none);
     else
         round_bf16(g);
@@ -98,7 +100,7 @@ static void eight(dv_x *g, const convert *c, int64_t from, int64_t to)
     dv_x_emit(g->code, DV_X_vmovups_s, HALF, 0, 0, dv_x_mem(X_D, to), none);
 }
 
-// Converts n < 8 elements.
+// Converts a row of n < 8 elements.
 static void few(dv_x *g, const convert *c, int n)
 {
     dv_x_insn put = c->es == 1 ? DV_X_vpinsrb : DV_X_vpinsrw;

@@ -125,7 +125,9 @@ static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
 static void sum_lanes(dots *d, dv_x *g, int i)
 {
     int a[GROUP], t = d->tmp;
-    for (int j = 0; j < GROUP; j++) { // missing columns repeat column 0
+    // If there are fewer than GROUP columns, sum column 0 again in place of the
+    // missing ones.
+    for (int j = 0; j < GROUP; j++) {
         a[j] = acc_of(d, i, j < d->cols ? j : 0);
         if (!g->masks)
             continue;
@@ -170,7 +172,8 @@ static void finish_row(dots *d, dv_x *g, int i)
         short_op(g, DV_XI(g, vadd), 16, t, t, v);
     if (s->relu) {
         dv_x_zero(g, v);
-        // -0 stays -0; adding 0 makes it 0.
+        // With 0 as its first source, vmax keeps nan and -0; adding 0 below
+        // turns -0 into 0.
         short_op(g, DV_XI(g, vmax), 16, t, v, t);
         if (!g->ints)
             short_op(g, DV_XF(g, vadd), 16, t, t, v);
@@ -178,7 +181,7 @@ static void finish_row(dots *d, dv_x *g, int i)
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
 
-// Computes the tile at X_A, X_B, X_C.
+// Emits the code of one tile of dot products at X_A, X_B and X_C.
 static void tile(dots *d, dv_x *g)
 {
     for (int i = 0; i < d->rows; i++)

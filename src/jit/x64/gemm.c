@@ -59,7 +59,7 @@ static int64_t grid_cost(const dv_x *g, const dv_x_prod *p, const dv_runs *s,
 
 static int tile_fits(const dv_x *g, const dv_x_prod *p, int rows, int nv)
 {
-    int part = p->n_v % g->lanes != 0; // assume a partial vector
+    int part = p->n_v % g->lanes != 0; // assume the tile has a partial vector
     dv_x_tile t = {rows, nv * g->lanes - part, nv, 1};
     return dv_x_tile_fits(g, p, &t);
 }
@@ -73,7 +73,8 @@ static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
     for (int i = 0; i < 8; i++) {
         int rows = p->n_s < sizes[i].rows ? p->n_s : sizes[i].rows;
         int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
-        rows = p->tile_rows ? p->tile_rows : rows; // panels fix the height
+        // Packed panels of A fix the height.
+        rows = p->tile_rows ? p->tile_rows : rows;
         rows = p->c_turned && rows > g->lanes ? g->lanes : rows;
         if (!tile_fits(g, p, rows, nv))
             continue;
@@ -91,11 +92,12 @@ typedef struct walk {
     dv_x *g;
     const dv_x_prod *p;
     const dv_cuts *grid;
-    int many_s; // there is more than one tile along S
+    int many_s; // there is more than one tile along the broadcast operand S
     int next;   // cache lines or rows to prefetch per tile; 0: none
 } walk;
 
-// Advances the pointers by one tile along S.
+// Advances the pointers by one tile along the broadcast operand S (usually the
+// rows of A).
 static void next_s(walk *w, int rows)
 {
     dv_x *g = w->g;
@@ -132,8 +134,8 @@ static void next_v(walk *w, int cols)
 }
 
 // Prefetches into L2 a share of what the next kernel reads: the packed panel of
-// V that follows, or the columns of V that are packed next. Every tile
-// prefetches one share.
+// the vector operand V that follows, or the columns of V that are packed next.
+// Every tile prefetches one share.
 static void ask_for_next(walk *w)
 {
     enum { MOST = 24, LINE = 64 };
@@ -166,7 +168,8 @@ static void start_next(walk *w, int tiles)
              p->pack_v ? (int64_t)p->n_v * g->es : p->k * p->ld_v);
 }
 
-// Emits `count` tiles below each other.
+// Emits a loop over `count` equal tiles below each other; `more` says that
+// other tiles follow.
 static void tiles(walk *w, const dv_x_prod *p, const dv_x_tile *t, int count,
                   int more)
 {
@@ -197,7 +200,8 @@ static dv_x_prod joined(const dv_x_prod *p)
     return q;
 }
 
-// Emits a column of tiles. The first tile packs V if pack_v is set.
+// Emits a column of tiles. The first tile packs the vector operand V (usually
+// B) if pack_v is set.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_x *g = w->g;
@@ -206,7 +210,9 @@ static void along_s(walk *w, int cols, int nv)
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_x_tile t = {rows, cols, nv, sets_for(g, &p, rows, nv)};
-        if (p.panel && !p.lane_k) // rows are as wide as the panel
+        // In a panel of a transposed A, a row has as many elements as the panel
+        // has rows.
+        if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
@@ -248,7 +254,8 @@ static void along_v(walk *w)
 
 static dv_x_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
 {
-    // Twelve such steps still fit in a displacement.
+    // Larger steps between rows are added to pointers; twelve steps of this
+    // size still fit in a 32-bit displacement.
     enum { FAR_BYTES = 1 << 27 };
     int64_t es = g->es, ld_a = s->lda * es, ld_b = s->ldb * es;
     int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
@@ -326,7 +333,7 @@ static dv_gemm_shape words_of(dv_x *g, const dv_isa *isa,
                               const dv_gemm_shape *s)
 {
     dv_gemm_shape w = *s;
-    int64_t bytes = s->k; // an i8 element is one byte
+    int64_t bytes = s->k; // bytes of k, since an i8 element is one byte
     int64_t whole = isa->pairs_bytes;
     g->dot = DV_X_vdpbusd;
     g->fix = isa->pairs_fix;
@@ -356,10 +363,12 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     dv_x_prod p = prod_of(g, s);
     dv_cuts grid;
     choose(g, &p, &grid);
-    if (narrow && grid.s.n) // narrow panels have full height except the last
+    // Panels of narrow types have the full height, except the last one.
+    if (narrow && grid.s.n)
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    // A kernel that packs an operand works on a single panel of V.
+    // A kernel that packs an operand works on a single panel of the vector
+    // operand V.
     if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) {
         code->failed = 1;
         return;

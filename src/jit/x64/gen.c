@@ -303,7 +303,7 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
 
 int dv_x_constant(dv_x *g, const void *data, int n)
 {
-    // Return an equal constant if there is one.
+    // Return an equal constant of the same alignment if there is one.
     for (int i = 0; i + n <= g->size; i += n)
         if (!memcmp(g->constants + i, data, (size_t)n))
             return i;
@@ -357,7 +357,8 @@ static void put_constants(dv_x *g)
 
 void dv_x_enter(dv_x *g, uint32_t saves)
 {
-    static const int mine[] = {3, 5, 12, 13, 14, 15}; // callee-saved
+    // callee-saved general registers.
+    static const int mine[] = {3, 5, 12, 13, 14, 15};
     g->saved = 0;
     for (int i = 0; i < 6; i++)
         if (saves >> mine[i] & 1) {

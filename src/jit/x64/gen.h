@@ -17,8 +17,8 @@ enum {
     X_B = 6,
     X_C = 2,
     X_ARGS = 1,
-    X_AT = 8,   // running pointer into S (tile.h)
-    X_BT = 9,   // running pointer into V (tile.h)
+    X_AT = 8,   // running pointer into the broadcast operand S (tile.h)
+    X_BT = 9,   // running pointer into the vector operand V (tile.h)
     X_K = 10,   // counter of the loop over k
     X_TMP = 11, // scratch register that any helper may overwrite
     X_BATCH = 0,
@@ -31,13 +31,14 @@ enum {
     X_CBASE = 13,
     X_BIAS = 14,
     X_BIASBASE = 15,
-    // Kernels with a single panel of V do not step from panel to panel, so the
-    // registers for that hold these pointers instead.
+    // Kernels with a single panel of the vector operand V do not step from
+    // panel to panel, so the registers for that hold these pointers instead.
     X_VPACK = X_N,
     X_SPACK = X_ABASE,
     X_NEXT = X_CBASE
 };
-// Mask registers: of the tile's partial vectors, and scratch.
+// Numbers of the mask registers for partial vectors of a tile and for scratch
+// use.
 enum { K_PART = 1, K_OTHER = 2 };
 enum { MAX_FIXES = 128 };
 
@@ -45,15 +46,15 @@ typedef struct dv_x {
     dv_code *code;
     int vb, n_regs; // bytes of a vector register, number of them
     int es, lanes;  // bytes of an element, elements in a vector
-    int ints;       // elements are i32
+    int ints;       // elements are i32, not floats
     // If not 0: the dot-product instruction on 4-byte words of narrow elements
     // that replaces a multiply-add (pairs.c).
     int dot;
-    int fix;           // correction terms for `dot` are stored behind V
+    int fix;           // correction terms for `dot` are stored behind packed B
     int masks;         // AVX-512: masks have registers of their own
     int64_t l1_bytes;  // size of the L1 cache to optimise for
     uint32_t saved;    // bit mask of the general registers that were pushed
-    int n_fixes, size; // number of fixes; bytes of constants
+    int n_fixes, size; // number of entries of fixes, bytes of constants
     struct {
         uint32_t at; // code offset just behind the 4-byte displacement to patch
         int to;      // offset of the constant that the displacement refers to
@@ -119,11 +120,13 @@ void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
 
 // Helpers for general registers: they add, set, compute addresses, move, load
 // and store 64 bits.
-void dv_x_add(dv_x *g, int reg, int64_t imm); // may overwrite X_TMP
+void dv_x_add(dv_x *g, int reg, int64_t imm); // adds imm; may overwrite X_TMP
 void dv_x_set(dv_x *g, int reg, int64_t imm);
-void dv_x_lea(dv_x *g, int reg, int base, int64_t off); // may overwrite X_TMP
+// Reg = base + off; may overwrite X_TMP.
+void dv_x_lea(dv_x *g, int reg, int base, int64_t off);
 void dv_x_mov(dv_x *g, int to, int from);
-void dv_x_get(dv_x *g, int reg, int base, int64_t off); // loads 64 bits
+// Loads 64 bits from base + off.
+void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
 // Decrements `reg` and jumps back to code offset `to` until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);

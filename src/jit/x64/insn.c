@@ -94,7 +94,7 @@ static int in(int v, int below)
     return v >= 0 && v < below;
 }
 
-// Do the register numbers of an rm operand exist?
+// Are all register numbers of an rm operand below the given limits?
 static int good_rm(dv_x_rm m, int regs, int index_regs)
 {
     if (m.reg != DV_X_NONE)

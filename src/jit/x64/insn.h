@@ -62,8 +62,8 @@ typedef struct dv_x_rm {
     int32_t disp;
     int8_t reg;         // DV_X_NONE: the operand is in memory
     int8_t base, index; // index DV_X_NONE: no index register
-    uint8_t scale;      // 0 to 3
-    uint8_t splat;      // one element is broadcast to all lanes (EVEX)
+    uint8_t scale;      // log2 of the index scale, 0 to 3
+    uint8_t splat; // memory holds one element, broadcast to all lanes (EVEX)
 } dv_x_rm;
 
 // The immediate and the mask of an instruction; fields that are not set are 0.

@@ -15,18 +15,18 @@ static const char *const texts[] = {
 #undef INSN
 };
 
-enum { MOST_BYTES = 15 }; // the longest instruction
+enum { MOST_BYTES = 15 }; // most bytes of an x86-64 instruction
 
 // The decoded prefix and opcode. High bits of register numbers are already
 // shifted into place.
 typedef struct prefix {
-    int enc; // DV_X_G, DV_X_V or DV_X_E
+    int enc; // kind of prefix: DV_X_G, DV_X_V or DV_X_E
     int map, pp, w;
     int reg, x, b; // high bits of reg, of the index, of rm or the base
     int vvvv, high_v;
     int vl, mask, splat;
     int opcode;
-    int n; // length in bytes, including the opcode
+    int n; // bytes of the prefix and the opcode
 } prefix;
 
 static prefix evex(const unsigned char *p)

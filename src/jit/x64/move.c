@@ -4,13 +4,14 @@
 #include "jit/x64/pairs.h"
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
-// Unrolled vectors; bytes of a row that is fully unrolled.
+// UNROLL is the number of vectors per loop iteration; rows of up to NARROW
+// bytes are copied without a loop.
 enum { UNROLL = 4, NARROW = 512 };
 
 static const dv_x_more none = {0};
 
-// Copies or zeroes n bytes from X_S + off to X_D + off. All full vectors are
-// loaded before any is stored.
+// Copies n bytes from address X_S + off to X_D + off, or zeroes them. All full
+// vectors are loaded before any is stored.
 static void row_bytes(dv_x *g, int64_t off, int n, int zero)
 {
     int vectors = n / g->vb;
@@ -184,11 +185,12 @@ static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
     }
 }
 
-// Transposes a block of r x c elements at X_S into c x r elements at X_D.
+// Transposes a block of r x c elements at address X_S into c x r elements at
+// X_D.
 static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     int thin = g->es < 4;
-    dv_x_mov(g, 1, X_S); // rcx and rdx step through the rows
+    dv_x_mov(g, 1, X_S); // rcx and rdx step through source and destination rows
     dv_x_mov(g, 2, X_D);
     if (thin)
         load_thin(g, s, r, c);

@@ -3,8 +3,7 @@
 // elements of bf16 or 4 of i8. The packed order is:
 //
 //   rows     64 bytes (AMX tiles) or 16 bytes (vectors) of a row, the same of
-//   the
-//            next row, ...; then the bytes that follow in the first row
+//            the next row, ...; then the bytes that follow in the first row
 //   columns  one word of 16 columns is a vector. For AMX tiles, 16 such vectors
 //            along k, then the next 16 columns; for vectors, all columns of one
 //            word, then the next word
@@ -21,12 +20,14 @@
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_FAR = 9, X_J = 10, X_FIX = 0 };
 enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
-enum { V_TMP = 16, V_SHIFT = 20 }; // block in 0 to 15; these are above it
+// Vector registers for temporaries and shift counts, above the block in
+// registers 0 to 15.
+enum { V_TMP = 16, V_SHIFT = 20 };
 
 typedef struct pack {
     int n, k, es; // lines, elements in a line, bytes of an element
-    int turned;   // lines are columns of the source
-    int columns;  // lines are columns of the product (B), else rows (A)
+    int turned;   // packed lines are columns of the source, else its rows
+    int columns;  // packed lines are columns of B, else rows of A
     int together; // contiguous bytes of a packed row
     int tiles;    // number of blocks of 16 lines
     int step;     // elements of k in a block
@@ -86,7 +87,8 @@ static void load_element(dv_x *g, const pack *w, int v, int i, int first)
 }
 
 // Prefetches the same columns one step of k further, because the hardware does
-// not follow rows that are far apart, and advances X_S to the next row.
+// not follow rows that are far apart, and advances the source pointer X_S to
+// the next row.
 static void next_row(dv_x *g, const pack *w, int first)
 {
     dv_x_rm next = dv_x_mem(X_S, (int64_t)first * w->es);
@@ -96,8 +98,8 @@ static void next_row(dv_x *g, const pack *w, int first)
 }
 
 // Prefetches into L2 the columns to the right, which are packed next, and
-// advances X_S to the next row. Prefetching rows further down instead would
-// exceed the ways of the L1 sets that these rows map to.
+// advances the source pointer X_S to the next row. Prefetching rows further
+// down instead would exceed the ways of the L1 sets that these rows map to.
 static void next_panel(dv_x *g, const pack *w)
 {
     dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es);
@@ -137,7 +139,8 @@ static void shuffle(dv_x *g, int to, int a, int b, int imm)
 // Transposes 16 x 16 words in registers 0 to 15.
 static void turn(dv_x *g)
 {
-    // Quarters 0 and 2, or 1 and 3, of each source.
+    // Immediates of vshuff32x4: EVEN takes quarters 0 and 2 of each source, ODD
+    // takes quarters 1 and 3.
     enum { EVEN = 0x88, ODD = 0xdd };
     for (int i = 0; i < SIDE; i += 2) {
         dv_x_vvv(g, DV_X_vunpcklps, V_TMP + i, i, i + 1);
@@ -161,7 +164,9 @@ static void turn(dv_x *g)
         }
 }
 
-enum { V_SCALE = 27, V_SUM = 28 }; // V_SUM + i: correction terms of block i
+// Registers of the factor 128 and, from V_SUM on, of the correction terms of
+// each block of columns.
+enum { V_SCALE = 27, V_SUM = 28 };
 
 // Loads the correction terms of all blocks of columns: what adding 128 to the
 // rows adds to each column's sum.
@@ -193,7 +198,7 @@ static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
 
 static void store_columns(dv_x *g, const pack *w, int tile, int words)
 {
-    load_fix(g, w); // after the transpose, which uses all registers
+    load_fix(g, w); // loaded only now, because the transpose uses all registers
     for (int p = 0; p < words; p++)
         store_word(g, w, p, tile, p);
     store_fix(g, w);

@@ -163,18 +163,19 @@ enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
 static void set_index(dv_x *g, const dv_x_tile *t)
 {
     int32_t at[16];
-    for (int i = 0; i < 16; i++) // byte offsets, 32 bits each
+    for (int i = 0; i < 16; i++) // offsets in bytes, 32 bits each
         at[i] = i * t->nv * g->vb;
     int vl = g->lanes * 4 < 16 ? 16 : g->lanes * 4;
     dv_x_load_constant(g, V_INDEX, vl, dv_x_constant(g, at, vl));
 }
 
-// Gathers one column of the tile from the stack, at X_AT, into V_OUT.
+// Gathers one column of the tile from the stack, where register X_AT points to
+// it, into vector register V_OUT.
 static void gather(dv_x *g, const dv_x_tile *t)
 {
     dv_x_rm m = dv_x_mem(X_AT, 0);
     m.index = V_INDEX;
-    dv_x_set_part(g, t->rows); // a gather clears its mask
+    dv_x_set_part(g, t->rows); // set for every gather, which clears its mask
     if (!g->masks) {
         dv_x_mask(g, V_MASK, g->vb, t->rows);
         dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd : DV_X_vgatherps, g->vb,
@@ -186,8 +187,8 @@ static void gather(dv_x *g, const dv_x_tile *t)
     dv_x_set_part(g, t->rows);
 }
 
-// Finishes one column of the tile: X_AT points to it on the stack, X_BT to its
-// row of C, X_K to its bias.
+// Finishes one column of the tile: register X_AT points to it on the stack,
+// X_BT to its row of C, X_K to its bias.
 static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int part = t->rows < g->lanes;

@@ -3,19 +3,21 @@
 
 enum { STEPS = 4 };     // steps of k in one iteration of the loop
 enum { GRANULE = 16 };  // bytes of a row that are contiguous in a packed panel
-enum { S_AHEAD = 768 }; // prefetch distance in a panel of S, in bytes
-enum { V_AHEAD = 8 }; // prefetch distance in rows of V, or in rows of S along m
-enum { ROW_AHEAD = 256 }; // prefetch distance in rows of k, in bytes
+enum { S_AHEAD = 768 }; // prefetch distance in a packed panel of A, in bytes
+// Prefetch distance in steps of k, for rows of B or a transposed A.
+enum { V_AHEAD = 8 };
+enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
 enum { X_CSOON = X_BATCH };
 
 static const dv_x_more none = {0};
 
-// Returns the byte offset from X_AT to the element of row i at step `step` of
-// k.
+// Returns the byte offset from the running pointer X_AT to the element of the
+// broadcast operand S in row i at step `step` of k.
 static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                      int i, int64_t step)
 {
-    // by: log2 of the elements that are contiguous in a panel.
+    // Log2 of the elements of a row that are contiguous in a panel, and their
+    // number.
     int by = g->es == 8 ? 1 : 2, per = 1 << by;
     if (!p->lane_k)
         return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
@@ -24,7 +26,8 @@ static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return ((step >> by) * t->rows + i) * GRANULE + (step & (per - 1)) * g->es;
 }
 
-// Returns the bytes to advance X_AT by for `steps` steps of k.
+// Returns the bytes to advance the running pointer X_AT (broadcast operand S)
+// by for `steps` steps of k.
 static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                       int64_t steps)
 {
@@ -33,8 +36,8 @@ static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return p->panel ? steps * g->es * t->rows : steps * g->es;
 }
 
-// Returns the byte offset from X_SPACK at which step `step` of k of packed S is
-// stored.
+// Returns the byte offset from X_SPACK at which step `step` of k of the packed
+// broadcast operand S is stored.
 static int64_t pack_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                         int64_t step)
 {
@@ -55,7 +58,7 @@ static int last_free(const dv_x *g, const dv_x_tile *t)
 int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { FAR = 1 << 30 };
-    // Registers for a row of V and a scalar.
+    // Registers needed for a row of the vector operand V and a scalar.
     int need = t->nv + 1 > 3 ? t->nv + 1 : 3;
     int64_t rows = t->rows - 1;
     if (first_free(t) + need > last_free(g, t))
@@ -66,9 +69,9 @@ int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
                             (p->c_turned || rows * p->ldc < FAR));
 }
 
-// Packs a piece of S into the panel at X_SPACK: `n` elements of k of every row,
-// or with rows of m all rows at one step of k. Missing elements of k are filled
-// with zeros.
+// Packs a piece of the broadcast operand S (usually A) into the panel at
+// X_SPACK: `n` elements of k of every row or, if S is stored as rows of m, all
+// rows at one step of k. Missing elements of k are filled with zeros.
 static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                    int64_t step, int n, int v)
 {
@@ -81,7 +84,7 @@ static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
     for (int i = 0; i < t->rows; i++) {
         int64_t from = s_off(g, p, t, i, step);
-        if (n < per) { // short loads clear the rest of the vector
+        if (n < per) { // a short load clears the remaining lanes
             int first = bytes >= 8 ? 8 : 4;
             dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
                       dv_x_mem(X_AT, from), none);
@@ -108,9 +111,9 @@ static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
 }
 
-// Should rows of V be prefetched? Rows that are far apart are not detected as a
-// stream by the hardware prefetcher, and a panel larger than L1 is read from L2
-// every time.
+// Should rows of the vector operand V (usually B) be prefetched? Rows that are
+// far apart are not detected as a stream by the hardware prefetcher, and a
+// panel larger than L1 is read from L2 every time.
 static int asks_for_v(const dv_x *g, const dv_x_prod *p)
 {
     int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
@@ -127,8 +130,9 @@ static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
         dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
 }
 
-// Prefetches S. The hardware detects a panel of S as a stream too late, and
-// rows of k that are being packed are more streams than it can follow.
+// Prefetches the broadcast operand S (usually A). The hardware detects a panel
+// of S as a stream too late, and rows of k that are being packed are more
+// streams than it can follow.
 static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 {
     int64_t row = s_step(g, p, t, 1);
@@ -271,8 +275,9 @@ static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
         dv_x_again(g, X_K, top);
 }
 
-// hop_s and hop_v return the distance from the end of one product of a batch to
-// the start of the next one, for S and for V.
+// hop_s and hop_v return the bytes from the end of one product of a batch to
+// the start of the next one, for the broadcast operand S and the vector operand
+// V.
 static int64_t hop_s(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int64_t done = p->k / STEPS * STEPS;
@@ -295,7 +300,7 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
         loop_k(g, p, t, late, 1);
     }
     steps(g, p, t, rest, 0);
-    if (p->pack_s && rest) // advance to the next panel
+    if (p->pack_s && rest) // advance to the panel of the next tile
         dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
     if (p->pack_v)
         dv_x_add(g, X_VPACK, rest * p->pack_v);
@@ -329,8 +334,8 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
             dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
 }
 
-// Initialises the accumulators to minus the correction terms behind V, which
-// cancel the excess of products with A + 128 (pairs.c).
+// Initialises the accumulators to minus the correction terms behind packed B,
+// which cancel the excess of products with A + 128 (pairs.c).
 static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int zero = first_free(t);

@@ -295,7 +295,7 @@ static void constant(dv_x_vec *m, const dv_vec_mop *o, int v)
 static void put_own(dv_x_vec *m, const dv_x_own *own)
 {
     dv_x *g = &m->gen;
-    for (int i = 0; i < g->vb / 4; i++) { // 4 bytes at a time
+    for (int i = 0; i < g->vb / 4; i++) { // write 4 bytes at a time
         int lane = i * 4 / g->es;
         uint64_t word = i % 2 ? own->bits >> 32 : own->bits;
         if (own->lanes && lane >= own->lanes)
@@ -375,7 +375,8 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
 {
     int es = p->is64 ? 8 : 4;
     dv_x_vec m;
-    // Entries of `own` are set when they are added.
+    // Clears the fields before `own` only: entries of `own` are written before
+    // n_own grows.
     memset(&m, 0, offsetof(dv_x_vec, own));
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;

@@ -13,7 +13,7 @@ enum { N_POINTERS = 10, MAX_NEST = 4, MAX_OWN = 64 };
 // A vector of constants behind the code that the back end adds to the plan's
 // constants.
 typedef struct dv_x_own {
-    uint64_t bits; // value of 8 bytes, repeated
+    uint64_t bits; // the constant: 8 bytes that are repeated
     int lanes;     // lanes that hold `bits`, the others hold 0; 0: all lanes
     // If step is not 0, 4-byte lane i holds step * i + off modulo the number of
     // 4-byte lanes.
@@ -26,7 +26,7 @@ typedef struct dv_x_own {
 typedef struct dv_x_vec {
     const dv_vec_plan *p;
     const dv_vec_pointers *at;
-    // Byte offsets from sp.
+    // Offsets of the parts of the stack frame from sp, and its size.
     int64_t places, running, slots, all, old_sp, stage, frame;
     // Code offsets: tops of the enclosing loops, and the exit jumps to patch.
     size_t top[MAX_NEST];
@@ -44,7 +44,8 @@ static inline int dv_x_size(const dv_vec_operand *o)
     return dv_dtype_get((dv_dtype)o->dtype)->size_bytes;
 }
 
-// Returns the vector register for register r of the plan.
+// Returns the hardware vector register that register r of the plan is mapped
+// to.
 static inline int dv_x_vec_reg(int r)
 {
     return r + N_TEMPS;

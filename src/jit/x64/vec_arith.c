@@ -79,7 +79,7 @@ static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
 
 static void compare_floats(dv_x_vec *m, dv_vop op, int d, int a, int b)
 {
-    // Predicates that are false if one is nan.
+    // Comparison predicates; all are false if one operand is nan.
     enum { EQ = 0x00, LT = 0x11, LE = 0x12 };
     dv_x *g = &m->gen;
     dv_x_more how = {.imm = op == DV_V_FLT ? LT : op == DV_V_FLE ? LE : EQ};

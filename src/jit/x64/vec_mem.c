@@ -223,7 +223,8 @@ static void round_to_odd(dv_x_vec *m, int v)
     op_n(m, DV_X_vmovups_s, half, V_T0, 0, stage);
     op_n(m, DV_X_vandps, half, V_T0, V_T0, dv_x_all32(m, 1));
     op_n(m, DV_X_vaddi32, half, V_T0, V_T0, dv_x_all32(m, UINT32_MAX));
-    op_n(m, DV_X_vsignd, half, V_T0, V_T0, dv_x_reg(V_T1)); // -1, 0 or 1 units
+    // V_T0 becomes the correction of the f32 bits: -1, 0 or 1.
+    op_n(m, DV_X_vsignd, half, V_T0, V_T0, dv_x_reg(V_T1));
     op_n(m, DV_X_vaddi32, half, V_T0, V_T0, stage);
     op(m, DV_X_vmovups_s, v, 0, stage);
     op(m, DV_X_vmovups, V_T1, 0, high);
@@ -255,7 +256,8 @@ static void to_bf16(dv_x_vec *m, int vl, int v)
     op_n(m, DV_X_vaddi32, vl, V_T1, V_T1, dv_x_reg(v));
     op_n(m, DV_X_vandps, vl, V_T0, v, dv_x_all32(m, INT32_MAX));
     op_n(m, DV_X_vaddi32, vl, V_T0, V_T0, dv_x_all32(m, 0x007fffff));
-    op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31)); // all ones if nan
+    // All ones if v is nan.
+    op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31));
     op_n(m, DV_X_vandps, vl, V_T0, V_T0, dv_x_all32(m, 0x7fc00000));
     op_n(m, DV_X_vorps, vl, V_T0, V_T0, dv_x_reg(V_T1));
     op_n(m, DV_X_vsrlv32, vl, V_T0, V_T0, dv_x_all32(m, 16));
@@ -294,7 +296,7 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
         v = V_T0;
         vl /= 2;
     }
-    if (t == DV_F16) // rounding mode 0: to nearest even
+    if (t == DV_F16) // immediate 0 selects rounding to nearest even
         op_i(m, DV_X_vcvtps2ph, vl, v, 0, dv_x_reg(V_T0), 0);
     else
         to_bf16(m, vl, v);
