@@ -89,7 +89,7 @@ typedef enum dv_gemm_turn {
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
-    dv_gemm_plan *turn[DV_TURNS]; // owned; NULL if the batch is one product
+    dv_gemm_plan *turn[DV_TURNS]; // owned plans of a batch; NULL: no batch
     // Types of the multiplied elements and of the accumulators. mul differs
     // from s.dtype if operands are widened.
     dv_dtype mul, sum;

@@ -24,7 +24,9 @@ typedef struct dv_vec_alloc {
     const dv_vval *vals;
     int32_t n_vals;
     int unroll;
-    int n_accs; // accumulators of a statement; copies share them round-robin
+    // Number of accumulators of a statement; the unrolled copies of the body
+    // share them round-robin.
+    int n_accs;
     // Arrays indexed by value.
     uint8_t *live;      // the value contributes to a stored result
     uint8_t *outside;   // a value of another section uses this value
@@ -36,12 +38,11 @@ typedef struct dv_vec_alloc {
     uint8_t *copies;
     // Arrays indexed by copy of a value: value * DV_VEC_MAX_UNROLL + copy.
     int32_t *reg, *slot, *last;
-    // Arrays indexed by register.
-    // Copy of a value in the register; FREE or HOME.
+    // By register: the copy of a value that is in it; FREE or HOME.
     int32_t owner[DV_VEC_MAX_REGS];
-    // Place in the run where the owner is needed next.
+    // By register: the place in the run where its value is needed next.
     int32_t next[DV_VEC_MAX_REGS];
-    // Bit masks of registers that are free, that must stay.
+    // Bit masks of the free registers, and of those that must not be evicted.
     uint32_t free, locked;
     const dv_vec_shape *statement[DV_VEC_MAX_BESIDE];
     int32_t n_statements;

@@ -91,8 +91,8 @@ int32_t dv_vec_float(dv_vec_build *b, double value)
 
 int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
 {
-    // A loop-invariant argument is computed once, outside the loop, for the
-    // slow body as well.
+    // A function of a loop-invariant argument is computed once, before the
+    // loop, and serves both bodies: it must have the general form.
     if (b->failed || b->in != DV_SECTION_FAST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return 0;

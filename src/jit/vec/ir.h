@@ -30,10 +30,10 @@
 #define DV_VOPS                                                                \
     DV_VOP(CONST, 0)                                                           \
     DV_VOP(LOAD, 0)                                                            \
-    DV_VOP(REDUCED, 0) /* the reduction of statement `imm` */                  \
-    DV_VOP(STORE, 1)   /* to the output operand */                             \
-    DV_VOP(ACCUM, 1)   /* reduces into the copy's accumulator */               \
-    DV_VOP(ACCUM2, 2)  /* adds a * b to the copy's accumulator */              \
+    DV_VOP(REDUCED, 0) /* the reduced value of statement `imm` */              \
+    DV_VOP(STORE, 1)   /* stores to the output operand */                      \
+    DV_VOP(ACCUM, 1)   /* reduces into an accumulator */                       \
+    DV_VOP(ACCUM2, 2)  /* adds a * b to an accumulator */                      \
     DV_VOP(WATCH,                                                              \
            1) /* adds the square to the sum that decides on the fast body */   \
     DV_VOP(FADD, 2)                                                            \

@@ -125,9 +125,8 @@ static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
 // Puts all copies of one operation before the next one. The second half of the
 // copies of operations that end a sum is delayed: additions, multiplications
 // and multiply-adds have different latencies, those that complete in the same
-// cycle delay each other, and alternating a few of each was the
-// fastest. A load is placed before the second half of the operation that it
-// follows.
+// cycle delay each other, and alternating a few of each was the fastest. A load
+// is placed before the second half of the operation that it follows.
 static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
                             const int32_t *ops, int32_t n_ops)
 {

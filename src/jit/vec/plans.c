@@ -8,7 +8,7 @@ struct dv_vec_made {
     dv_vec_plan plan; // shape and operands are replaced at every use
     uint64_t mixed;
     int n;
-    uint64_t words[]; // the key, then constants and operations
+    uint64_t words[]; // the cache key, then the plan's constants and operations
 };
 
 static uint64_t mix(const uint64_t *words, int n)

@@ -122,7 +122,7 @@ void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
 // and store 64 bits.
 void dv_x_add(dv_x *g, int reg, int64_t imm); // adds imm; may overwrite X_TMP
 void dv_x_set(dv_x *g, int reg, int64_t imm);
-// Reg = base + off; may overwrite X_TMP.
+// Sets reg to base + off; may overwrite X_TMP.
 void dv_x_lea(dv_x *g, int reg, int base, int64_t off);
 void dv_x_mov(dv_x *g, int to, int from);
 // Loads 64 bits from base + off.

@@ -228,8 +228,8 @@ static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
         dv_x_add(g, X_VPACK, n * p->pack_v);
 }
 
-// Returns the bytes that a remainder of k takes in a packed panel: it fills a
-// whole granule.
+// Returns the bytes that a remainder of k takes in a packed panel, where every
+// row is padded to whole granules of 16 bytes.
 static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                          int rest)
 {

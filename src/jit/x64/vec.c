@@ -235,13 +235,14 @@ static void control(dv_x_vec *m, const dv_vec_mop *o)
         dv_x_get(g, X_COUNT, X_SP, m->all);
         enter(m, X_COUNT, 1);
         break;
-    default: // DV_V_STEPS_END
+    default: // the remaining case is DV_V_STEPS_END
         step_running(m, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
 }
 
-// Returns the offset from X_POOL to the vectors that the back end adds.
+// Returns the offset from X_POOL of the constant vectors that this back end
+// adds to the plan's constants.
 static int64_t own_base(const dv_x_vec *m)
 {
     int64_t vb = m->gen.vb;

@@ -163,7 +163,7 @@ static void bit_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
                         m, (dv_x_own){.step = 1, .off = o->imm * g->es / 4}));
         dv_x_vvv(g, DV_X_vpermps, d, V_T0, a);
         break;
-    default: // DV_V_MOV
+    default: // the remaining case is DV_V_MOV
         dv_x_vec_op(m, DV_X_vmovups, d, 0, dv_x_reg(a));
     }
 }
