@@ -87,8 +87,8 @@ int dv_vec_alloc_width(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
 // Fills a->seq with the copies of a run's operations in order and returns their
 // number.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run);
-// Returns the largest number of simultaneously live values of a run in that
-// order.
+// Returns the largest number of simultaneously live values of a run in the
+// order that dv_vec_order gives it.
 int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run);
 // Does an operation store a result or add to an accumulator?
 int dv_vec_is_effect(const dv_vval *v);

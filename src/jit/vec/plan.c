@@ -314,7 +314,8 @@ static void turns(planner *q, int n_ops)
     while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
         most--;
     for (int i = 0; i < q->p->n_operands; i++)
-        // Displacements from another operand's pointer do not reach that far.
+        // An operand that is addressed from another one's pointer already uses
+        // part of the displacement; over several bodies it might not reach.
         if (q->p->operands[i].lead)
             return;
     if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
