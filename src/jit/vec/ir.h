@@ -215,7 +215,7 @@ typedef struct dv_vec_pointers {
     int32_t n;
     uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // for each pointer its operand
     uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // for each operand its pointer
-    // For each operand the bytes from its pointer.
+    // For each operand its byte offset from that pointer.
     int32_t off[DV_VEC_MAX_OPERANDS + 1];
 } dv_vec_pointers;
 // Assigns pointers to operands. `reaches` says whether the back end's

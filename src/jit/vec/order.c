@@ -94,8 +94,8 @@ int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
 
 enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
-// Does a sum end with operation i? It does if i is an addition to an
-// accumulator, or a load that is used by nothing else.
+// Is operation i an addition to an accumulator, or a load whose value is used
+// by such additions only?
 static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                     int32_t i)
 {
@@ -176,9 +176,10 @@ int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
     return most;
 }
 
-// Orders the operations of several statements: as many copies at a time as
-// registers allow, the next copies lagging by a->behind operations, alternating
-// in units of two.
+// Orders the operations of a kernel of several statements. The unrolled copies
+// form groups of as many as registers allow; each group lags a->behind
+// operations behind the one before, and groups alternate after every two
+// copies.
 static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
@@ -228,7 +229,8 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
         groups = 2;
         behind = HALF_BEHIND;
     }
-    // All WATCH operations must precede any effect.
+    // If a copy that lags would check its arguments (WATCH) after another copy
+    // has stored or accumulated, no copy may lag.
     if (watched + behind * (groups - 1) >= effect)
         groups = 1;
     // Number of operations by which each copy lags.

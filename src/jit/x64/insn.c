@@ -382,7 +382,8 @@ static inline void memory(dv_code *code, dv_x_insn op, int vl, int a, int b,
     code->n = (size_t)(p - code->at);
 }
 
-// Returns the base-2 logarithm of dv_x_offset_unit without broadcast.
+// Returns log2 of the unit of EVEX's 8-bit displacement for an operand that is
+// not broadcast.
 static inline int unit_log(const dv_x_row *row, int vl)
 {
     static const uint8_t fixed[] = {
