@@ -87,7 +87,7 @@ typedef enum dv_vop {
     DV_V_LOOP_END,  // advance the running pointers by imm elements
     DV_V_COLS,      // loop while imm columns are left; begins with POINT
     DV_V_COLS_END,  // advance the start addresses by imm columns
-    DV_V_STEPS,     // loop over the rows of these columns
+    DV_V_STEPS,     // loop over all rows of the current columns
     DV_V_STEPS_END, // advance the running pointers to the next row
     DV_V_FETCH,     // prefetch for `count` elements from element imm on
     DV_V_CHECK,     // jump to the slow body unless all bits of a are set
