@@ -191,8 +191,8 @@ static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
     int32_t steps = n_ops + a->behind * (run->copies / group - 1);
     for (int32_t t = 0; t < steps; t++)
         for (int i = 0; i < run->copies; i++) {
-            // Units alternate between the groups, for example 0 1, 4 5, 2 3, 6
-            // 7.
+            // Pairs of copies alternate between groups; two groups of four
+            // copies give the order 0 1, 4 5, 2 3, 6 7.
             int round = i / turn, groups = run->copies / group;
             int k = round % groups * group + round / groups * turn + i % turn;
             int32_t op = t - a->behind * (k / group);
