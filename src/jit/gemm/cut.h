@@ -1,4 +1,5 @@
-// How generators cut a product into tiles: runs of equal size, in order.
+// Cuts the rows and vectors of a matrix product into register tiles: at most
+// two runs of equally sized tiles, in order.
 #ifndef DV_JIT_CUT_H
 #define DV_JIT_CUT_H
 #include "jit/jit.h"
@@ -8,7 +9,7 @@ typedef struct dv_runs {
 } dv_runs;
 
 typedef struct dv_cuts {
-    dv_runs s, v; // rows; vectors
+    dv_runs s, v; // s: cuts of the rows; v: cuts of the vectors of a row
 } dv_cuts;
 
 static inline void dv_runs_push(dv_runs *r, int size, int count)
@@ -19,7 +20,7 @@ static inline void dv_runs_push(dv_runs *r, int size, int count)
     }
 }
 
-// As even as can be.
+// Cuts n into nearly equal tiles of at most `most`.
 static inline dv_runs dv_runs_even(int n, int most)
 {
     dv_cut even = dv_cut_even(n, most);
@@ -29,7 +30,7 @@ static inline dv_runs dv_runs_even(int n, int most)
     return r;
 }
 
-// As large as can be, and a rest.
+// Cuts n into tiles of `most`, and one smaller tile for the remainder.
 static inline dv_runs dv_runs_whole(int n, int most)
 {
     dv_runs r = {.n = 0};

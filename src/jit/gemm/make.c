@@ -1,5 +1,5 @@
-// The kernels of a plan: products of every kind of chunk, block and panel, and
-// the moves that bring operands into form before.
+// Generates the kernels of a plan: matrix products for every kind of chunk of
+// k, block of rows and panel of B, and the moves that pack operands before use.
 #include "jit/gemm/plan.h"
 
 typedef struct maker {
@@ -15,8 +15,9 @@ static void push(dv_gemm_share *p, int64_t size, int64_t n)
         p->cols[p->n_cols++] = (dv_panels){(int32_t)size, (int32_t)n};
 }
 
-// Panels of B: whole vectors as even as can be; what is no whole vector is in
-// the last panel, which is one of the widest.
+// Cuts the columns of a part into panels of B. Panels are whole vectors wide
+// and nearly equal; columns that fill no whole vector go into the last panel,
+// which is one of the widest.
 static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
 {
     int64_t lanes = plan->lanes;
@@ -24,15 +25,14 @@ static void cut_cols(const dv_gemm_plan *plan, dv_gemm_share *p)
     int64_t size = c.size * lanes, left = p->n % lanes;
     int64_t low = c.n - (left && !c.n_larger);
     int64_t high = c.n_larger - (left && c.n_larger);
-    push(p, size + lanes, high); // the first one packs A: let it be wide
+    // The first panel also packs A, so make it a wide one.
+    push(p, size + lanes, high);
     push(p, size, low);
     push(p, left ? p->n - low * size - high * (size + lanes) : 0, 1);
 }
 
-// -- Operands ----------------------------------------------------------------
-
-// Into pairs: lines of k, which are rows of the source, or `turned` its
-// columns.
+// Generates the move that packs a panel in pairs: `lines` lines of k elements,
+// which are rows of the source or, if `turned`, its columns.
 static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
                             int turned, int overlap, dv_prepare *out)
 {
@@ -44,8 +44,9 @@ static dv_status make_pairs(maker *w, int64_t lds, int32_t lines, int32_t k,
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// Widen rows x cols; then, unless `then` is ZERO, move them on from the buffer
-// t, to rows of `ldd`.
+// Generates the move that widens rows x cols elements. Unless `then` is
+// DV_MOVE_ZERO, the widened elements go to the buffer t, and a second move
+// `then` packs them from there with row stride `ldd`.
 static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
                             dv_prepare *out)
 {
@@ -61,7 +62,7 @@ static dv_status make_widen(maker *w, dv_move_shape v, dv_move then,
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// A panel of `rows` rows of A, when it is packed before use.
+// Generates the moves that pack a panel of `rows` rows of A before use.
 static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_prepare *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
@@ -75,7 +76,7 @@ static dv_status make_a(maker *w, int32_t rows, int32_t k, dv_prepare *out)
     return make_widen(w, v, s->trans_a ? DV_MOVE_ZERO : DV_MOVE_PANEL, out);
 }
 
-// A panel of B of `cols` columns, when it is packed before use.
+// Generates the moves that pack a panel of `cols` columns of B before use.
 static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_prepare *out)
 {
     const dv_gemm_shape *s = &w->plan->s;
@@ -92,7 +93,8 @@ static dv_status make_b(maker *w, int32_t cols, int32_t k, dv_prepare *out)
     return dv_jit_move(w->jit, &v, &out->move, w->diag);
 }
 
-// C into the buffer of sums and back.
+// Generates the moves that widen a block of C into the buffer of accumulators
+// and round it back into C.
 static dv_status make_c(maker *w, int32_t row)
 {
     dv_gemm_plan *plan = w->plan;
@@ -108,10 +110,9 @@ static dv_status make_c(maker *w, int32_t row)
     return dv_jit_move(w->jit, &v, &w->p->widen_c[block], w->diag);
 }
 
-// -- Products ----------------------------------------------------------------
-
-// The product of block `row` of rows and a panel of B, in chunk i of k. C is
-// scaled by the first chunk; bias and relu come with the last.
+// Generates the kernel that multiplies block `row` of rows of A by a panel of
+// B, in chunk i of k. Only the first chunk scales C by beta; only the last one
+// adds the bias and applies relu.
 static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
                           dv_gemm_way way)
 {
@@ -124,7 +125,7 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     s.stream &= plan->kc >= plan->s.k && plan->out == plan->sum;
     s.n = w->p->cols[col].size;
     s.panel_a = (uint8_t)plan->height;
-    s.ahead_a = DV_AHEAD_NONE; // panels are read in order
+    s.ahead_a = DV_AHEAD_NONE; // packed panels are read sequentially
     s.pack_a = way == DV_PACKS_A;
     s.lda = s.pack_a ? s.lda : 0;
     s.pack_b = way != DV_PACKS_NONE && row == 0 && !s.trans_b;
@@ -142,7 +143,8 @@ static dv_status make_mul(maker *w, int32_t i, int32_t row, int col,
     return dv_jit_gemm(w->jit, &s, &w->p->mul[kind][block][col][way], w->diag);
 }
 
-// The next number of a run of n whose kernels differ: 0, 1 and the last.
+// Returns the next index after i whose kernel differs, in a sequence of n
+// pieces: 0, 1 and n - 1, since all middle pieces share one kernel.
 static int32_t next_kind(int32_t i, int32_t n)
 {
     return i == 1 && n > 3 ? n - 1 : i + 1;
@@ -159,8 +161,9 @@ static dv_status make_rows(maker *w, int kind, int32_t k, int32_t row)
     return DV_OK;
 }
 
-// The first panel packs A, and in the first block all of them B, unless that is
-// done before, or by others.
+// Generates the packing variants of one kernel: the first panel of B (col 0)
+// packs A, and in the first block of rows every panel packs B, unless operands
+// are packed before use or another part has packed the panel.
 static dv_status make_ways(maker *w, int32_t i, int32_t row, int col)
 {
     const dv_gemm_plan *plan = w->plan;

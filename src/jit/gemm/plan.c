@@ -1,4 +1,5 @@
-// Planning large products; gemm.h has the picture.
+// Plans large matrix products: divides C over threads, chooses block sizes for
+// the caches and allocates buffers. gemm.h shows the loop nest.
 #define _GNU_SOURCE
 #include "jit/gemm/plan.h"
 #include <string.h>
@@ -6,23 +7,25 @@
 
 enum { MAX_THREADS = 1024, MAX_EACH = 64, MAX_TILE = 32 };
 
-// -- Cutting -----------------------------------------------------------------
-
-// Parts of at most `most`, as even as multiples of `unit` can be.
+// Returns a block size of at most `most` that divides n into nearly equal
+// blocks; the size is a multiple of `unit` unless n is smaller.
 static int32_t even(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
     return (int32_t)dv_min_i64(n, dv_round_up(dv_ceil_div(n, parts), unit));
 }
 
-// The grid of threads whose blocks read least: rows of A and columns of B.
+// Returns how many of the threads divide m (the others divide n), so that each
+// thread's block of C costs least in multiply-adds and packed elements of A and
+// B.
 static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
 {
     int32_t best = 1;
     int64_t least = INT64_MAX;
     for (int32_t tm = 1; tm <= threads; tm++) {
         int64_t h = dv_ceil_div(s->m, tm), w = dv_ceil_div(s->n, threads / tm);
-        int64_t cost = h * w + 2 * (h + w); // work, then packing
+        // Multiply-adds per step of k, plus the cost of packing.
+        int64_t cost = h * w + 2 * (h + w);
         if (threads % tm == 0 && cost <= least) {
             least = cost;
             best = tm;
@@ -31,15 +34,18 @@ static int32_t threads_along_m(const dv_gemm_shape *s, int32_t threads)
     return best;
 }
 
-// To wake a thread and to wait for it takes about a microsecond: with less
-// work than this it is not back in time. Pairs are four times as fast.
+// Least multiply-adds per thread. Waking a thread and waiting for it takes
+// about a microsecond, so a thread with less work does not pay off. Paired
+// narrow types (bf16, i8) run four times as fast and need four times the work.
 enum { WORK = 40000, WORK_PAIRS = 160000 };
 
 static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t all;
-    if (!s->one_sum) // the order of sums is that of the whole
+    // Without one_sum, the order of additions depends on the kernel's shape; a
+    // single thread keeps the order of the undivided product.
+    if (!s->one_sum)
         return 1;
     if (!dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
         return plan->threads;
@@ -47,16 +53,18 @@ static int32_t busy_threads(const dv_gemm_plan *plan, int64_t work)
     return (int32_t)dv_max_i64(1, dv_min_i64(all / work, plan->threads));
 }
 
-// Where cores are many, some are slower, or busy with other things: threads
-// that are done early take parts of the others. Less work than this is not
-// worth its own packing.
+// With FEW or more threads, some cores are slower or busy with other processes,
+// so each thread gets several parts of C and idle threads take over parts of
+// slow ones. A part with fewer than WORK_PART multiply-adds does not pay for
+// packing its own operands.
 enum { FEW = 4, WORK_PART = 4 << 20 };
 
 static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
 {
     const dv_gemm_shape *s = &plan->s;
     int64_t all;
-    if (asked || !s->one_sum) // the order of sums is that of the whole
+    // Without one_sum, dividing C would change the order of additions.
+    if (asked || !s->one_sum)
         return s->one_sum ? asked : 1;
     if (plan->busy < FEW || plan->pairs ||
         !dv_mul_i64(&all, s->m * (int64_t)s->n, s->k))
@@ -65,7 +73,7 @@ static int32_t parts_each(const dv_gemm_plan *plan, int32_t asked)
     return (int32_t)dv_max_i64(1, dv_min_i64(most, plan->isa->parts_each));
 }
 
-// Who is busy, and how many parts there are.
+// Sets the number of threads that get work and the number of parts of C.
 static void count_parts(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     plan->busy = busy_threads(plan, o->work);
@@ -88,11 +96,11 @@ static void deal(dv_gemm_plan *plan)
     }
 }
 
-// -- Memory ------------------------------------------------------------------
-
 enum { HUGE_BYTES = 2 << 20, LINE_BYTES = 256 };
 
-// Bytes of the buffers of a part, in order: A, B, t, sums.
+// Computes the bytes of the four buffers of a part, in this order: packed block
+// of A, packed panels of B, intermediate buffer t for widened elements,
+// accumulators of a narrow C.
 static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
                          int64_t out[4])
 {
@@ -108,7 +116,8 @@ static void buffer_bytes(const dv_gemm_plan *plan, const dv_gemm_share *p,
         out[i] = dv_round_up(out[i], LINE_BYTES);
 }
 
-// The most that a part needs: any thread may have it.
+// Computes the largest size of each of the four buffers over all parts, because
+// any thread may run any part.
 static void most_bytes(const dv_gemm_plan *plan, int64_t out[4])
 {
     int64_t size[4];
@@ -135,8 +144,9 @@ static int64_t ready_bytes(int64_t panels)
     return dv_round_up(panels * (int64_t)sizeof(_Atomic int64_t), LINE_BYTES);
 }
 
-// What parts one below the other have in common: panels, which of them are
-// ready, and which are not common of each part.
+// Returns the bytes that a column of parts shares: packed panels of B, a ready
+// counter per panel, and for each part one flag byte per panel that says
+// whether the part packed this panel privately.
 static int64_t common_bytes(const dv_gemm_plan *plan, int64_t b_bytes)
 {
     int64_t n = dv_gemm_n_panels(&plan->parts[0]);
@@ -162,7 +172,8 @@ static unsigned char *lay_common(dv_gemm_plan *plan, int32_t i,
     return at;
 }
 
-// Buffers of all threads in one mapping, huge pages where the system has them.
+// Maps the buffers of all threads in one block of memory, with huge pages if
+// the system grants them.
 static int map_buffers(dv_gemm_plan *plan)
 {
     int64_t size[4];
@@ -176,7 +187,7 @@ static int map_buffers(dv_gemm_plan *plan)
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return 0;
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // a hint: failure is harmless
     plan->memory = m;
     plan->memory_bytes = (size_t)total;
     unsigned char *at = m;
@@ -194,9 +205,8 @@ static int map_buffers(dv_gemm_plan *plan)
     return 1;
 }
 
-// -- Plans -------------------------------------------------------------------
-
-// Packing pays once operands leave the nearest cache and rows are many.
+// Decides whether to pack. Packing pays when B does not fit in L1 and m has
+// enough rows to reuse the packed panels; narrow types are always packed.
 static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     int64_t l1 = o->l1_bytes ? o->l1_bytes : plan->isa->l1_bytes;
@@ -212,11 +222,14 @@ static int32_t packs(const dv_gemm_plan *plan, const dv_gemm_options *o)
 static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
 {
     const dv_isa *isa = plan->isa;
-    enum { LINES_BYTES = 128 }; // of a row, that a panel begins or ends in
+    // Bytes of two cache lines: the partially written lines of a row of C at
+    // the left and right edge of a panel.
+    enum { LINES_BYTES = 128 };
     int64_t all_of_l1 = o->l1_bytes ? o->l1_bytes : isa->l1_bytes;
     int64_t l1, l2 = o->l2_bytes ? o->l2_bytes : isa->l2_bytes;
-    // A panel of B stays in L1 while panels of A pass it, one read and one on
-    // its way; where those are read fast, a smaller block of A is nearer.
+    // Choose kc so that one panel of B and two panels of A (one being read, one
+    // being prefetched) fit in L1. For 8-byte elements a smaller share of L2
+    // for the block of A (fast_of_l2) was measured to be better.
     int64_t row = plan->vectors * plan->lanes + 2 * plan->height;
     int fast = plan->es_mul == 8;
     l1 = all_of_l1 * (plan->pairs ? isa->pairs_of_l1 : isa->panels_of_l1) / 8;
@@ -228,15 +241,18 @@ static void choose(dv_gemm_plan *plan, const dv_gemm_options *o)
     plan->kc = even(plan->s.k, l1 / (row * plan->es_mul), plan->step);
     if (o->k_block)
         plan->kc = (int32_t)dv_min_i64(o->k_block, plan->s.k);
+    // If k is a single chunk and the kernels round C themselves, no buffer of
+    // f32 accumulators is needed.
     if (plan->kc >= plan->s.k && plan->out != plan->sum &&
-        dv_isa_rounds(isa, &plan->s)) { // there are no sums to wait
+        dv_isa_rounds(isa, &plan->s)) {
         plan->rounds = 1;
         plan->sum = plan->out;
         plan->es_sum = plan->es_out;
     }
     int64_t rows = l2 / (dv_round_up(plan->kc, plan->step) * plan->es_mul);
     int32_t tallest = 1;
-    // What a panel leaves of its lines of C is near when the next one comes.
+    // Limit mc so that partially written cache lines of C stay in L1 until the
+    // next panel completes them.
     rows = dv_min_i64(rows, all_of_l1 * 3 / 4 / LINES_BYTES);
     plan->packs = packs(plan, o);
     for (int32_t i = 0; i < plan->n_parts; i++)
@@ -251,7 +267,8 @@ static dv_dtype sum_of(dv_dtype t)
     return t == DV_F16 || t == DV_BF16 ? DV_F32 : t == DV_I8 ? DV_I32 : t;
 }
 
-// What is multiplied: the type itself, or the wide one that moves make of it.
+// Chooses the types: operands are multiplied in their own type if the machine
+// has kernels for it, otherwise they are widened first.
 static dv_status choose_types(dv_gemm_plan *plan, const dv_gemm_options *o,
                               dv_diag *diag)
 {
@@ -315,7 +332,8 @@ static dv_status check(const dv_gemm_shape *s, const dv_gemm_options *o,
     return DV_OK;
 }
 
-// Panels hide the operands' rows from the kernels, which check theirs.
+// Checks the row strides of A, B and C here, because kernels that read packed
+// panels see the panels' strides only.
 static dv_status check_rows(const dv_gemm_shape *s, dv_diag *diag)
 {
     int64_t a = s->trans_a ? s->m : s->k, b = s->trans_b ? s->k : s->n;
@@ -335,7 +353,9 @@ static dv_gemm_count *new_counts(int32_t n)
     return c;
 }
 
-// One part a thread, and enough panels for all to begin with their own.
+// Can parts in one column share packed panels of B? This needs one part per
+// thread and enough panels that each part can start with panels that it packs
+// itself.
 static int32_t can_share(const dv_gemm_plan *plan)
 {
     int32_t high = parts_below(plan);
@@ -374,7 +394,9 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     s->ldc = s->ldc ? s->ldc : s->n;
     DV_TRY(choose_types(plan, o, diag));
     DV_TRY(check_rows(s, diag));
-    // Threads may not change the order of sums; tiny products have no threads.
+    // The result must not depend on the number of threads, so every element
+    // gets one chain of additions; products of up to 64 elements run on one
+    // thread and need no such rule.
     s->one_sum |= s->m * (int64_t)s->n > 64;
     count_parts(plan, o);
     plan->parts = dv_alloc((size_t)plan->n_parts * sizeof *plan->parts);
@@ -391,8 +413,8 @@ static dv_status build(dv_gemm_plan *plan, dv_jit *jit,
     return !plan->packs || map_buffers(plan) ? DV_OK : dv_nomem(diag);
 }
 
-// C is scaled by the first of several products; bias and relu come with the
-// last.
+// Makes the plans of a batch whose products are summed into C: only the first
+// product scales C by beta; only the last one adds the bias and applies relu.
 static dv_status build_turns(dv_gemm_plan *plan, dv_jit *jit,
                              const dv_gemm_options *o, dv_diag *diag)
 {

@@ -1,4 +1,4 @@
-// What a plan for a product holds; shared by the files that make and run it.
+// The plan of a matrix product, shared by the files that make and run it.
 #ifndef DV_JIT_GEMM_PLAN_H
 #define DV_JIT_GEMM_PLAN_H
 #include "base/dtype.h"
@@ -7,69 +7,78 @@
 #include "jit/backend.h"
 #include <stdatomic.h>
 
-enum {
-    DV_FIRST,
-    DV_MIDDLE,
-    DV_LAST,
-    DV_N_KINDS
-}; // of a run; a lone one: FIRST
+// Position of a piece (chunk, block) in its sequence, which selects the kernel.
+// A single piece is DV_FIRST.
+enum { DV_FIRST, DV_MIDDLE, DV_LAST, DV_N_KINDS };
 
-// A run of equal panels.
+// A run of n equal panels, each of `size` rows or columns.
 typedef struct dv_panels {
     int32_t size, n;
 } dv_panels;
 
-// An operand is brought into its packed form by one move or by two, through
-// the part's buffer t.
+// The moves that pack an operand: one move, or two through the intermediate
+// buffer t of the part.
 typedef struct dv_prepare {
-    dv_move_fn move, then; // `then` may be NULL
+    // `then` runs after `move`; NULL if one move is enough.
+    dv_move_fn move, then;
 } dv_prepare;
 
-// What a kernel of a plan packs on the way.
+// Which operands a kernel packs while it multiplies.
 typedef enum dv_gemm_way {
     DV_PACKS_NONE,
     DV_PACKS_B,
-    DV_PACKS_A, // and B, in the first block
+    DV_PACKS_A, // also packs B in the first block of rows
     DV_N_WAYS
 } dv_gemm_way;
 
-// A block of C, its kernels, and the buffers of the thread whose it is.
+// A part of C: its rows and columns, its kernels, and the buffers of the thread
+// that runs it.
 typedef struct dv_gemm_share {
     int32_t m0, n0, m, n;
-    dv_panels cols[3]; // panels of B, in order
+    dv_panels cols[3]; // runs of equally wide panels of B, in order
     int32_t n_cols;
-    // Chunk of k, block of rows, width, dv_gemm_way.
+    // Kernels, indexed by chunk of k, block of rows, run of panels of B,
+    // dv_gemm_way.
     dv_gemm_fn mul[DV_N_KINDS][DV_N_KINDS][3][DV_N_WAYS];
-    dv_prepare b[DV_N_KINDS][3];             // chunk, width: before use
-    dv_prepare a[DV_N_KINDS][DV_N_KINDS][2]; // chunk, block, run of its panels
-    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS]; // block
-    dv_gemm_fn direct;                    // not packed: the whole block
-    unsigned char *buf_a, *buf_b, *t, *c; // buffers, in plan->memory
-    // Of the panels of B: where it begins, and the end of those that it packs
-    // for others; and by panel, that it is in buf_b. In plan->memory, too.
+    // Moves that pack B before use, indexed by chunk of k and run of panels.
+    dv_prepare b[DV_N_KINDS][3];
+    // Moves that pack A before use, indexed by chunk of k, block of rows and
+    // run of panels of A.
+    dv_prepare a[DV_N_KINDS][DV_N_KINDS][2];
+    // Moves of a narrow C into accumulators and back, indexed by block of rows.
+    dv_move_fn widen_c[DV_N_KINDS], narrow_c[DV_N_KINDS];
+    dv_gemm_fn direct; // kernel of the whole part if nothing is packed
+    // Packed A, packed B, widened elements, accumulators; all in plan->memory.
+    unsigned char *buf_a, *buf_b, *t, *c;
+    // The part begins with panel `from` of B and packs panels from..to-1 for
+    // the other parts of its column. alone[i] is nonzero if panel i is in the
+    // private buf_b; the flags are in plan->memory, too.
     int32_t from, to;
     unsigned char *alone;
 } dv_gemm_share;
 
-// Parts one below the other have the same panels of B. Each packs some for all
-// of them, begins with these, and finds the others' ready by then; one that is
-// not, it packs for itself: nobody waits. Chunks are counted through all runs,
-// from 1; those of a run take the two halves in turn, and a panel is packed
-// over one that is two chunks old if all have done that chunk.
+// Packed panels of B shared by a column of parts (same n range). Each part
+// packs some panels for the whole column, computes with those first, and
+// usually finds the other panels ready afterwards; a panel that is not ready it
+// packs privately, so no thread ever waits. Chunks of k are numbered from 1
+// over all runs of the plan. Chunks of a run alternate between two half
+// buffers; a half is overwritten only if all parts of the column have finished
+// the chunk two before.
 typedef struct dv_gemm_common {
     unsigned char *b[2];
-    _Atomic int64_t *ready[2]; // by panel: its chunk
+    _Atomic int64_t *ready[2]; // number of the chunk that each panel holds
 } dv_gemm_common;
 
-// What a thread counts for the others to see, in lines of its own: how many of
-// its parts are taken in a run, or the last chunk that it has done.
+// A counter that one thread publishes to the others, padded to a cache line of
+// its own: the number of its parts that have been taken in this run, or the
+// last chunk that it has finished.
 typedef struct dv_gemm_count {
     _Atomic int64_t n;
     char apart[120];
 } dv_gemm_count;
 
-// Of several products that are summed: plans for the first one, those that add
-// to it, and the last, which finishes the sums.
+// Plans for a batch of products summed into C: one for the first product, one
+// for those in the middle, one for the last, which adds bias and relu.
 typedef enum dv_gemm_turn {
     DV_TURN_FIRST,
     DV_TURN_NEXT,
@@ -80,34 +89,45 @@ typedef enum dv_gemm_turn {
 struct dv_gemm_plan {
     const dv_isa *isa;
     dv_gemm_shape s;
-    dv_gemm_plan *turn[DV_TURNS]; // owned; NULL: one product
-    dv_dtype mul, sum; // what is multiplied and what sums are: mul differs from
-                       // s.dtype when operands are widened
-    dv_dtype out;      // what C is stored as
-    int64_t es, es_mul, es_sum, es_out; // bytes of their elements
-    int64_t lanes;                      // sums in a vector
-    int32_t height, vectors;            // of panels of A, of B
-    int32_t step;   // elements of k that are packed together
-    int32_t pairs;  // operands are packed in pairs
-    int32_t apart;  // A and B are packed before use, not on the way
-    int32_t rounds; // kernels store C as `out`: what they sum in is theirs
+    dv_gemm_plan *turn[DV_TURNS]; // owned plans of a batch; NULL: no batch
+    // Types of the multiplied elements and of the accumulators. mul differs
+    // from s.dtype if operands are widened.
+    dv_dtype mul, sum;
+    dv_dtype out; // type that C is stored as
+    // Bytes of an element of s.dtype, mul, sum and out.
+    int64_t es, es_mul, es_sum, es_out;
+    int64_t lanes; // elements of type `sum` in a vector register
+    // Rows of a panel of A, vectors in a row of a panel of B.
+    int32_t height, vectors;
+    int32_t step;  // elements of k that are contiguous in a packed row
+    int32_t pairs; // operands are packed in pairs for matrix or dot-product
+                   // instructions
+    int32_t apart; // A and B are packed before use, not by the kernels
+    // Kernels round to `out` themselves; their accumulators are internal.
+    int32_t rounds;
     int32_t threads;
-    int32_t busy;           // threads that have parts, the first ones
-    int32_t n_parts;        // of C, so many a thread, in order
-    int32_t packs;          // 0: parts are direct
-    int32_t one_block;      // rows are not cut: panels of B are packed in turn
-    int32_t kc, mc;         // chunk of k, block of rows
-    dv_gemm_share *parts;   // owned
-    dv_gemm_count *taken;   // owned, one a busy thread, if it has several parts
-    int32_t wide;           // parts side by side
-    dv_gemm_common *common; // owned, so many; NULL: parts share nothing
-    dv_gemm_count *done;    // owned, one a part then
-    int64_t chunks;         // of all runs before
-    void *memory;           // owned, mapped
+    int32_t busy; // number of threads that get parts: 0..busy-1
+    // Number of parts of C; each busy thread has n_parts / busy of them.
+    int32_t n_parts;
+    int32_t packs; // operands are packed; 0: kernels read A and B as stored
+    // Rows are a single block, so each panel of B is used once and all panels
+    // of B can be packed into the same buffer.
+    int32_t one_block;
+    int32_t kc, mc;       // size of a chunk of k, of a block of rows
+    dv_gemm_share *parts; // owned array of n_parts parts
+    dv_gemm_count *taken; // owned; one per busy thread if threads have several
+                          // parts, else NULL
+    int32_t wide;         // number of parts side by side along n
+    // Owned, `wide` elements; NULL if parts share no panels of B.
+    dv_gemm_common *common;
+    dv_gemm_count *done; // owned, one per part if parts share panels, else NULL
+    int64_t chunks;      // number of chunks of k in all earlier runs
+    void *memory;        // owned mapping that holds all buffers
     size_t memory_bytes;
 };
 
-// Piece i of `n` cut into pieces of `most`: which kind, and how long.
+// Computes the size of piece i of n elements cut into pieces of `most`, and
+// returns its kind (DV_FIRST, DV_MIDDLE or DV_LAST).
 static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
                                 int32_t *size)
 {
@@ -116,7 +136,8 @@ static inline int dv_gemm_piece(int32_t n, int32_t most, int32_t i,
     return i == 0 ? DV_FIRST : left <= most ? DV_LAST : DV_MIDDLE;
 }
 
-// The panels of a block of A, as kernels expect them: at most two runs.
+// Computes how a block of A is cut into panels, as kernels expect them: at most
+// two runs of equal panels.
 static inline void dv_gemm_rows(const dv_gemm_plan *plan, int32_t rows,
                                 dv_panels out[2])
 {
@@ -135,7 +156,8 @@ static inline int64_t dv_gemm_ldb(const dv_gemm_plan *plan, int32_t cols)
     return dv_round_up(cols, plan->lanes);
 }
 
-// Rows of the buffer that sums wait in before they are rounded.
+// Returns the row stride of the results that kernels write: that of C, or of
+// the buffer of accumulators if C is narrow.
 static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
                                   const dv_gemm_share *p)
 {
@@ -143,13 +165,14 @@ static inline int64_t dv_gemm_ldc(const dv_gemm_plan *plan,
                                   : dv_round_up(p->n, plan->lanes);
 }
 
-// Bytes behind each column of a panel of B, which put sums right.
+// Returns the bytes of correction terms per column of a packed panel of B.
+// Unsigned-by-signed i8 dot products need them (x64/pairs.c).
 static inline int64_t dv_gemm_fix_bytes(const dv_gemm_plan *plan)
 {
     return plan->mul == DV_I8 && plan->isa->pairs_fix ? 4 : 0;
 }
 
-// Bytes of packed panels: of B, of A.
+// Returns the bytes of a packed panel of B; dv_gemm_a_bytes does so for A.
 static inline int64_t dv_gemm_b_bytes(const dv_gemm_plan *plan, int32_t cols,
                                       int32_t k)
 {
@@ -176,7 +199,8 @@ static inline int32_t dv_gemm_n_panels(const dv_gemm_share *p)
     return n;
 }
 
-// Cut the parts' columns, and make all kernels (make.c).
+// dv_gemm_cut cuts the columns of all parts into panels of B; dv_gemm_make
+// generates all kernels.
 void dv_gemm_cut(dv_gemm_plan *plan);
 dv_status dv_gemm_make(dv_gemm_plan *plan, dv_jit *jit, dv_diag *diag);
 #endif

@@ -1,4 +1,4 @@
-// Running plans; gemm.h has the picture.
+// Runs the plans of matrix products; gemm.h shows the loop nest.
 #include "base/together.h"
 #include "jit/gemm/plan.h"
 #include <stdatomic.h>
@@ -6,13 +6,15 @@
 typedef struct job {
     const dv_gemm_plan *plan;
     const dv_gemm_share *p;
-    const unsigned char *a, *b; // of the part
+    const unsigned char *a, *b; // first elements of A and B that the part reads
     unsigned char *c;
     const dv_gemm_args *args;
-    int32_t k0, k; // chunk
+    int32_t k0, k; // first index and length of the current chunk of k
     int kind, last;
-    int64_t bytes[3]; // of its panels of B, by run
-    int64_t number;   // of the chunk, where parts share panels; 0: they do not
+    int64_t bytes[3]; // size of a packed panel of B, for each run of panels
+    // Number of the chunk over all runs, from 1, if parts share panels of B;
+    // else 0.
+    int64_t number;
 } job;
 
 static const void *b_at(const job *w, int32_t n0)
@@ -37,7 +39,8 @@ static void prepare(const job *w, const dv_prepare *how, const void *from,
         how->then(w->p->t, to);
 }
 
-// A block of A into panels, before use.
+// Packs a block of rows of A into panels, for operands that are packed before
+// use.
 static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
 {
     unsigned char *to = w->p->buf_a;
@@ -50,15 +53,14 @@ static void pack_rows(const job *w, int block, int32_t m0, int32_t rows)
         }
 }
 
-// -- Panels of B -------------------------------------------------------------
-
 typedef struct panel {
-    int32_t i, run;   // among all, and its run of equal ones
-    int32_t n0;       // column
-    int64_t off;      // bytes in a buffer of all
-    unsigned char *b; // where it is, or is packed to
-    int packs;        // it is not there yet
-    int shared;       // and others will read it
+    // Index of the panel, and of the run of equally wide panels that holds it.
+    int32_t i, run;
+    int32_t n0;       // first column of the panel
+    int64_t off;      // byte offset of the panel in a buffer of all panels
+    unsigned char *b; // address of the packed panel
+    int packs;        // the panel must be packed by this call
+    int shared;       // other parts will read this packed panel
 } panel;
 
 static panel panel_at(const job *w, int32_t i)
@@ -76,7 +78,8 @@ static panel panel_at(const job *w, int32_t i)
     return at;
 }
 
-// Have all parts that share it done the chunk two before, whose half it takes?
+// Returns whether a new panel may overwrite the half buffer of its chunk: all
+// parts that share the buffer must have finished the chunk two before.
 static int is_free(const job *w)
 {
     const dv_gemm_plan *plan = w->plan;
@@ -93,7 +96,8 @@ static const dv_gemm_common *common_of(const job *w)
     return &w->plan->common[(w->p - w->plan->parts) % w->plan->wide];
 }
 
-// Its place in the run decides which half a chunk has.
+// Returns which half buffer a chunk uses: halves alternate with the index of
+// the chunk in this run.
 static int half_of(const job *w)
 {
     return (int)(w->number - w->plan->chunks - 1) & 1;
@@ -124,7 +128,8 @@ static void find_panel(const job *w, int kind, panel *at)
     at->packs = at->shared = first && mine;
 }
 
-// A block of rows with a panel of B, into c.
+// Multiplies a block of rows of A by one panel of B and adds into c; packs the
+// panel first if needed.
 static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
                      const panel *at, int packs_a)
 {
@@ -150,8 +155,9 @@ static void multiply(const job *w, int kind, int32_t m0, unsigned char *c,
         atomic_store_explicit(ready_of(w, at), w->number, memory_order_release);
 }
 
-// A block of rows with all panels, the part's own first. The first one leaves A
-// packed, the first block B, unless that was done before.
+// Multiplies a block of rows of A by all panels of B, beginning with the panels
+// that this part packs itself. The first panel also packs A and the first block
+// of rows packs B, unless the operands were packed before.
 static void block(const job *w, int kind, int32_t m0, int32_t rows,
                   unsigned char *c)
 {
@@ -165,8 +171,9 @@ static void block(const job *w, int kind, int32_t m0, int32_t rows,
         w->args->then(w->args->user, c, rows, w->p->n);
 }
 
-// The same where C is narrow: sums wait in a buffer, that of the block when k
-// is not cut.
+// Multiplies a block of rows by all panels of B for a narrow C: sums are
+// accumulated in a buffer and rounded after the last chunk of k. The buffer
+// holds one block if k is a single chunk, else the whole part.
 static void narrow_block(const job *w, int kind, int32_t m0, int32_t rows)
 {
     const dv_gemm_plan *plan = w->plan;
@@ -234,12 +241,13 @@ static void run_part(const dv_gemm_plan *plan, const dv_gemm_share *p,
     } else {
         packed(&w);
     }
-    if (s->stream) // others see C behind this
+    if (s->stream) // makes non-temporal stores to C visible to other threads
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-// Several products that are summed, one after the other: a thread's parts, or
-// with -1 all. 0: the plan is of one.
+// Runs the products of a batch one after the other, summed into C: the parts of
+// `thread`, or all parts if thread is -1. Returns 0 if the plan is for a single
+// product.
 static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
                      const void *b, void *c, const dv_gemm_args *args)
 {
@@ -248,7 +256,7 @@ static int run_turns(const dv_gemm_plan *plan, int32_t thread, const void *a,
     if (!*turn)
         return 0;
     dv_gemm_args before = args ? *args : (dv_gemm_args){0};
-    before.then = NULL; // sums are parts
+    before.then = NULL; // C holds partial sums until the last product
     for (int32_t i = 0; i < s->batch; i++) {
         const unsigned char *x = a, *y = b;
         dv_gemm_plan *one = turn[i == 0             ? DV_TURN_FIRST
@@ -275,8 +283,8 @@ void dv_gemm_part(dv_gemm_plan *plan, int32_t thread, const void *a,
         run_part(plan, &plan->parts[thread * each + i], a, b, c, args, 0);
 }
 
-// A thread's own parts come first, as they do without others: their operands
-// may still be near. Then what is left of the others'.
+// Runs a thread's own parts first, because their operands may still be in its
+// caches, then takes parts that other threads have not begun.
 static void take_parts(dv_gemm_plan *plan, int32_t thread, const void *a,
                        const void *b, void *c, const dv_gemm_args *args)
 {

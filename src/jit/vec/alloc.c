@@ -1,10 +1,8 @@
-// Registers; alloc.h says how they are given out.
+// Allocates registers; alloc.h describes the method.
 #include "jit/vec/alloc.h"
 #include <string.h>
 
 enum { FREE = -1, HOME = -2 };
-
-// -- The list of operations --------------------------------------------------
 
 void dv_vec_emit(dv_vec_plan *p, dv_arena *arena, dv_vec_mop op)
 {
@@ -47,8 +45,6 @@ static __attribute__((noinline)) void emit(dv_vec_alloc *a, dv_vop op, int dst,
     o->imm = imm;
 }
 
-// -- Reducers ----------------------------------------------------------------
-
 dv_vop dv_vec_step(const dv_vec_shape *s)
 {
     int whole = s->compute == DV_I32;
@@ -66,7 +62,7 @@ dv_vop dv_vec_step(const dv_vec_shape *s)
 
 uint64_t dv_vec_identity(const dv_vec_shape *s)
 {
-    // By type: f32, f64, i32.
+    // The tables are indexed by type: f32, f64, i32.
     static const uint64_t most[] = {0xff800000, 0xfff0000000000000, 0x80000000};
     static const uint64_t least[] = {0x7f800000, 0x7ff0000000000000,
                                      0x7fffffff};
@@ -84,9 +80,8 @@ uint64_t dv_vec_identity(const dv_vec_shape *s)
     }
 }
 
-// -- Registers ---------------------------------------------------------------
-
-// What all copies have in common is there once.
+// Returns the index of a copy of value v. A value that is the same in all
+// copies has a single index.
 static inline int32_t copy_of(const dv_vec_alloc *a, int32_t v, int copy)
 {
     return v * DV_VEC_MAX_UNROLL + (copy & a->copies[v]);
@@ -114,7 +109,8 @@ static void set_free(dv_vec_alloc *a, int reg)
     a->free |= 1u << reg;
 }
 
-// The owner goes; its value is kept on the stack unless it has a home.
+// Frees a register. Its value is spilled to the stack if it is needed again and
+// can be reloaded from nowhere else.
 static void evict(dv_vec_alloc *a, int reg)
 {
     int32_t copy = a->owner[reg], v = copy / DV_VEC_MAX_UNROLL;
@@ -129,7 +125,8 @@ static void evict(dv_vec_alloc *a, int reg)
     set_free(a, reg);
 }
 
-// One whose value is needed last.
+// Evicts the register whose value is needed furthest in the future, and returns
+// it.
 static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
 {
     int32_t worst = -1, far = -1;
@@ -139,7 +136,7 @@ static __attribute__((noinline)) int take_used(dv_vec_alloc *a)
         worst = next > far ? r : worst;
         far = next > far ? next : far;
     }
-    if (worst < 0) { // homes leave enough: a bug of ours
+    if (worst < 0) { // cannot happen: permanent registers leave enough free
         a->plan->failed = 1;
         return 0;
     }
@@ -185,7 +182,8 @@ static void give(dv_vec_alloc *a, int reg, int32_t copy, int32_t next)
     a->reg[copy] = reg;
 }
 
-// Load what is not in a register from its place in memory.
+// Loads a value that is in no register: a constant from the pool, another value
+// from its stack slot.
 static void fetch(dv_vec_alloc *a, int reg, int32_t copy)
 {
     int32_t v = copy / DV_VEC_MAX_UNROLL;
@@ -211,7 +209,8 @@ static __attribute__((noinline)) int bring(dv_vec_alloc *a, int32_t copy,
     return r;
 }
 
-// Where an argument is, in a register from now on.
+// Returns the register of an argument, reloading it first if needed. `next` is
+// the place of its next use.
 static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
 {
     int home = a->home_reg[v];
@@ -223,8 +222,6 @@ static inline int get(dv_vec_alloc *a, int32_t v, int copy, int32_t next)
     a->next[r] = next;
     return r;
 }
-
-// -- One operation -----------------------------------------------------------
 
 static void release_dead(dv_vec_alloc *a, const int *x, int n)
 {
@@ -240,8 +237,9 @@ static int dies(const dv_vec_alloc *a, int reg)
     return reg >= 0 && a->owner[reg] >= 0 && a->next[reg] == DV_VEC_NEVER;
 }
 
-// The argument that shares its register with the destination: one that is not
-// needed afterwards, or else one that is not in a register yet.
+// Chooses the argument that shares its register with the destination:
+// preferably one that is not needed afterwards, else one that must be loaded
+// anyway.
 static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
                      const int32_t *after)
 {
@@ -259,14 +257,15 @@ static int pick_tied(const dv_vec_alloc *a, const dv_vval *v, int copy,
     return first;
 }
 
-// The destination for a tied argument: its own register when it ends here, or
-// a new one that gets a copy.
+// Returns the destination register for a tied argument: the argument's own
+// register if this is its last use, else a new one with a copy of it.
 static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
                const int32_t *after, int *x)
 {
     int32_t arg = v->arg[t], c = copy_of(a, arg, copy);
     int home = a->home_reg[arg] >= 0;
-    // A fresh load beats copying a register, which takes an arithmetic unit.
+    // A fresh load is cheaper than a register copy, which occupies an
+    // arithmetic unit.
     if (a->vals[arg].op == DV_V_CONST ||
         (!home && a->reg[c] < 0 && after[t] != DV_VEC_NEVER)) {
         int dst = dv_vec_alloc_temp(a);
@@ -290,7 +289,7 @@ static int tie(dv_vec_alloc *a, const dv_vval *v, int t, int copy,
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count);
 
-// x^2 more in what is watched.
+// Adds x^2 to the sum of squares of watched arguments.
 static void watch(dv_vec_alloc *a, int x)
 {
     dv_vec_emit(a->plan, a->arena,
@@ -302,7 +301,7 @@ static void watch(dv_vec_alloc *a, int x)
     a->watching = 1;
 }
 
-// Out of a fast body unless all that was watched is small; nan is not.
+// Leaves the fast body unless the sum of squares is small enough; nan is not.
 static void check(dv_vec_alloc *a)
 {
     int most = dv_vec_alloc_temp(a);
@@ -318,13 +317,14 @@ static void check(dv_vec_alloc *a)
     a->watching = 0;
 }
 
-static uint8_t named(int reg) // what is not used has some name too
+// Returns a valid register number even for an unused operand.
+static uint8_t named(int reg)
 {
     return (uint8_t)(reg < 0 ? 0 : reg);
 }
 
-// Field by field where it belongs: a value put together elsewhere would wait to
-// be read as a whole.
+// Appends one operation. Fields are written one by one in place: copying a
+// whole struct would stall on store forwarding.
 static inline void put(dv_vec_alloc *a, const dv_vval *v, int dst, const int *x,
                        int copy, const dv_vec_run *run)
 {
@@ -393,7 +393,8 @@ static void one(dv_vec_alloc *a, int32_t place, const dv_vec_run *run)
         give(a, dst, c, a->last[c]);
 }
 
-// In a part of a vector, the other lanes must not count.
+// Adds a value to the accumulator of its statement. In a partial vector, the
+// unused lanes are replaced by the reducer's identity.
 static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
                        const int *x, int count)
 {
@@ -443,8 +444,6 @@ static void accumulate(dv_vec_alloc *a, const dv_vval *v, int copy,
         unlock(a, x[i]);
 }
 
-// -- One run -----------------------------------------------------------------
-
 void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int32_t n = dv_vec_order(a, run), slots = a->first_slot;
@@ -452,7 +451,8 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     memset(a->reg, -1, bytes);
     memset(a->slot, -1, bytes);
     memset(a->last, DV_VEC_NEVER & 255, bytes);
-    // Backwards: where each is needed next, seen from here.
+    // Go backwards to find, for each argument, the place of its next use after
+    // this operation.
     for (int32_t i = n - 1; i >= 0; i--) {
         const dv_vval *v = &a->vals[a->seq[i] / DV_VEC_MAX_UNROLL];
         int copy = a->seq[i] % DV_VEC_MAX_UNROLL;
@@ -461,11 +461,12 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
             of[k] = copy_of(a, v->arg[k], copy);
             after[k] = a->last[of[k]];
         }
-        for (int k = 0; k < v->n_args; k++) // may be the same ones
+        // Two arguments may be the same value.
+        for (int k = 0; k < v->n_args; k++)
             a->last[of[k]] = i;
     }
-    // Values of the run keep their first use in `last`: nothing before their
-    // making changes it.
+    // Here `last` of a value made in this run is the place of its first use; it
+    // stays valid until the value is made.
     for (int32_t i = 0; i < n && !a->plan->failed; i++)
         one(a, i, run);
     for (int r = 0; r < a->isa->n_regs; r++)
@@ -474,8 +475,9 @@ void dv_vec_alloc_run(dv_vec_alloc *a, const dv_vec_run *run)
     a->first_slot = slots;
 }
 
-// Is a value another one in each copy? Not what does not change in the loop,
-// nor, down columns, what a row has one of, and what is made of such alone.
+// Does a value differ between copies of the body? Values from outside the loop
+// do not; in an outer reduction, neither do values that are the same for a
+// whole row, nor what is computed from such values alone.
 static int differs(const dv_vec_alloc *a, const dv_vval *v)
 {
     if (v->section <= DV_SECTION_HOIST)

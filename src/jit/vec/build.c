@@ -1,5 +1,5 @@
-// From nodes to values. The nodes a kernel needs are spelt out depth first, so
-// that values are made shortly before they are used.
+// Translates the nodes of a kernel into values. Nodes are translated depth
+// first, so that values are made shortly before they are used.
 #include "jit/vec/alloc.h"
 #include <math.h>
 #include <string.h>
@@ -9,8 +9,6 @@ static const uint8_t n_args[] = {
     DV_VOPS
 #undef DV_VOP
 };
-
-// -- Values ------------------------------------------------------------------
 
 static int32_t add(dv_vec_build *b, dv_vval v)
 {
@@ -23,7 +21,8 @@ static int32_t add(dv_vec_build *b, dv_vval v)
     return b->n - 1;
 }
 
-// What is made of values from outside the loop is made there too.
+// Returns the section of a value: if all its arguments come from outside the
+// loop, it is computed there, too.
 static uint8_t section_of(const dv_vec_build *b, const dv_vval *v)
 {
     for (int i = 0; i < v->n_args; i++)
@@ -44,7 +43,7 @@ static int32_t put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z,
     v.arg[1] = y;
     v.arg[2] = z;
     uint8_t section = section_of(b, &v);
-    // The same again, not long ago: squares, mostly.
+    // Reuse an equal value that was made recently, mostly squares.
     for (int32_t i = b->n - 1; i >= 0 && i > b->n - RECENT; i--) {
         const dv_vval *w = &b->vals[i];
         if (w->arg[0] == x && w->arg[1] == y && w->arg[2] == z &&
@@ -92,7 +91,8 @@ int32_t dv_vec_float(dv_vec_build *b, double value)
 
 int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
 {
-    // What is steady is computed once, and for the body as well.
+    // A function of a loop-invariant argument is computed once, before the
+    // loop, and serves both bodies: it must have the general form.
     if (b->failed || b->in != DV_SECTION_FAST ||
         b->vals[x].section <= DV_SECTION_HOIST)
         return 0;
@@ -102,7 +102,7 @@ int dv_vec_watch(dv_vec_build *b, int32_t x, double most)
     return 1;
 }
 
-// A constant of the language in the type computed in.
+// Makes a constant of the language in the compute type.
 static int32_t constant(dv_vec_build *b, double value)
 {
     if (b->shape->compute != DV_I32)
@@ -111,8 +111,6 @@ static int32_t constant(dv_vec_build *b, double value)
     return dv_vec_bits(b,
                        (uint32_t)(int32_t)(low > INT32_MAX ? INT32_MAX : low));
 }
-
-// -- Nodes -------------------------------------------------------------------
 
 static int32_t load(dv_vec_build *b, int32_t operand)
 {
@@ -134,7 +132,8 @@ static int is_compare(const dv_vec_node *n)
 }
 _Static_assert(DV_FN_LT == 0 && DV_FN_NE == 5, "comparisons come first");
 
-// The bits that a comparison sets; those of != are set where it is false.
+// Returns the mask of a comparison. For != it is the mask of ==, which callers
+// invert.
 static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
 {
     int whole = b->shape->compute == DV_I32;
@@ -143,7 +142,7 @@ static int32_t compare(dv_vec_build *b, dv_fn fn, int32_t x, int32_t y)
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, x, y, 0);
     case DV_FN_GT:
         return dv_vec_put(b, whole ? DV_V_ILT : DV_V_FLT, y, x, 0);
-    case DV_FN_LE: // of integers: not y < x
+    case DV_FN_LE: // integers have no such operation: not y < x
         return whole ? dv_vec_put(b, DV_V_XOR, dv_vec_put(b, DV_V_ILT, y, x, 0),
                                   dv_vec_bits(b, UINT32_MAX), 0)
                      : dv_vec_put(b, DV_V_FLE, x, y, 0);
@@ -188,8 +187,8 @@ static int32_t apply_whole(dv_vec_build *b, dv_fn fn, const int32_t *x)
     }
 }
 
-// 1 / y where that is exact, else 0: y is a power of two, and neither is so
-// small that bits are lost.
+// Returns 1 / y if it is exact, else 0: y must be a constant power of two, and
+// neither y nor 1 / y may be denormal.
 static double exact_reciprocal(const dv_vec_build *b, int32_t y)
 {
     int frac = b->is64 ? 52 : 23, bias = b->is64 ? 1023 : 127;
@@ -203,17 +202,18 @@ static double exact_reciprocal(const dv_vec_build *b, int32_t y)
     return sign ? -one_over : one_over;
 }
 
-// Is x / y as good as x times 1 / y? A sum would not round the product.
+// May x / y be replaced by x times 1 / y? In the body of a reduction it may
+// not, because a sum would fuse the product without rounding it.
 static int may_multiply(const dv_vec_build *b)
 {
     return b->in == DV_SECTION_FINISH || !b->shape->reduce;
 }
 
-// Division by what is read and steady is multiplication by its reciprocal,
-// which rounds once more: within 1.5 units of the last place. Both are first
-// brought closer to 1 where the reciprocal would be out of range or lack bits.
-// Constants divide exactly: x / 41 counts things. x / 64 is x * (1 / 64), which
-// is there sooner.
+// Emits x / y. Division by a loaded loop-invariant value becomes multiplication
+// by its reciprocal, which rounds once more: the error is within 1.5 units in
+// the last place. Both are first scaled closer to 1 if the reciprocal would be
+// out of range or denormal. Constants divide exactly, because x / 41 counts
+// things; x / 64 becomes x * (1 / 64), which is exact and faster.
 static int32_t divide(dv_vec_build *b, int32_t x, int32_t y)
 {
     double far = b->is64 ? 0x1p512 : 0x1p64;
@@ -273,7 +273,7 @@ static int32_t apply(dv_vec_build *b, int32_t node)
     int32_t x[3] = {0};
     for (int i = 0; i < dv_fn_get((dv_fn)n->fn)->n_args; i++)
         x[i] = b->value_of[n->arg[i]];
-    if (is_compare(n)) { // 1 or 0
+    if (is_compare(n)) { // the value of a comparison is 1 or 0
         int32_t mask = compare(b, (dv_fn)n->fn, x[0], x[1]);
         int32_t one = constant(b, 1), zero = constant(b, 0);
         b->mask_of[node] = mask;
@@ -287,7 +287,8 @@ static int32_t apply(dv_vec_build *b, int32_t node)
                                        : apply_real(b, (dv_fn)n->fn, x);
 }
 
-// A product and its sum are rounded once.
+// Emits one step of the reducer on x and y. A product y is fused with its
+// addition and rounded once.
 static int32_t step(dv_vec_build *b, int32_t x, int32_t y)
 {
     if (b->failed)
@@ -319,8 +320,8 @@ static int32_t one_node(dv_vec_build *b, int32_t node)
     return apply(b, node);
 }
 
-// The value of a node and of all it needs. Chains may be long: the way back up
-// is kept in `stack`, not on the machine's.
+// Translates a node and all nodes that it needs. Chains may be long, so an
+// explicit stack replaces recursion.
 static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
 {
     int32_t n = 0;
@@ -334,7 +335,7 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
         for (int i = args - 1; i >= 0; i--)
             if (b->value_of[at->arg[i]] < 0)
                 wait = at->arg[i];
-        if (wait >= 0) { // first argument first; nodes refer to earlier ones
+        if (wait >= 0) { // translate the first missing argument first
             stack[n++] = wait;
             continue;
         }
@@ -345,24 +346,25 @@ static int32_t value_of(dv_vec_build *b, int32_t root, int32_t *stack)
     return b->value_of[root];
 }
 
-// -- The kernel --------------------------------------------------------------
-
 static void end_body(dv_vec_build *b, int32_t v)
 {
     const dv_vec_shape *s = b->shape;
     if (b->failed)
         return;
     const dv_vval *m = &b->vals[v];
-    // The product and its sum are rounded once.
+    // The product and its addition are fused and rounded once.
     if (s->reducer == DV_RED_SUM && m->op == DV_V_FMUL && m->section == b->in)
         v = put(b, DV_V_ACCUM2, m->arg[0], m->arg[1], 0, b->number);
     else
         v = put(b, DV_V_ACCUM, v, 0, 0, b->number);
     if (!b->failed)
-        b->vals[v].section = (uint8_t)b->in; // however steady its argument
+        // The accumulation belongs to the loop body even if its argument is
+        // loop-invariant.
+        b->vals[v].section = (uint8_t)b->in;
 }
 
-// In the next section, what this one computed is gone; loads are made anew.
+// Begins the next section. Values of the current one are not available there,
+// so that loads are emitted again.
 static void go_on(dv_vec_build *b, dv_vec_section next)
 {
     for (int32_t i = 0; i < b->shape->n_nodes && !b->failed; i++)
@@ -374,21 +376,21 @@ static void go_on(dv_vec_build *b, dv_vec_section next)
     b->in = next;
 }
 
-// f32 as an integer whose last 8 bits are those of the whole number x, its
-// fraction cut off, which stops at the ends of 64 bits; of nan they are 0. The
-// sizes of numbers from 2^31 on are multiples of 2^8.
+// Converts f32 to an integer whose last 8 bits are those of x truncated to a
+// 64-bit integer, which saturates; nan gives 0. Numbers with |x| from 2^31 on
+// are multiples of 2^8 and give 0, except that x from 2^63 on saturates.
 static int32_t to_byte(dv_vec_build *b, int32_t x)
 {
     int32_t push = dv_vec_float(b, 0x1.8p23), one = dv_vec_float(b, 1);
     int32_t all = dv_vec_put(b, DV_V_FABS, x, 0, 0);
     int32_t near = dv_vec_put(b, DV_V_FLT, all, dv_vec_float(b, 0x1p31), 0);
     int32_t size = dv_vec_put(b, DV_V_AND, all, near, 0);
-    // Less a multiple of 256, the nearest or about that, which is exact.
+    // Reduce modulo 256 by subtracting the nearest multiple; exact in float.
     int32_t of = dv_vec_put(b, DV_V_FMUL, size, dv_vec_float(b, 0x1p-8), 0);
     of = dv_vec_put(b, DV_V_FADD, of, push, 0);
     of = dv_vec_put(b, DV_V_FSUB, of, push, 0);
     size = dv_vec_put(b, DV_V_FNMA, of, dv_vec_float(b, 256), size);
-    // Down to a whole number.
+    // Round down to a whole number.
     int32_t whole = dv_vec_put(b, DV_V_FADD, size, push, 0);
     whole = dv_vec_put(b, DV_V_FSUB, whole, push, 0);
     int32_t over = dv_vec_put(b, DV_V_FLT, size, whole, 0);
@@ -414,7 +416,7 @@ static void store(dv_vec_build *b, int32_t *stack)
         b->vals[v].section = (uint8_t)b->in;
 }
 
-// What is done once a vector.
+// Emits the operations of one vector: a reduction step or a store.
 static void body(dv_vec_build *b, int32_t *stack)
 {
     if (b->shape->reduce)
@@ -446,7 +448,9 @@ static void build_one(dv_vec_build *b)
         b->in = DV_SECTION_FAST;
         body(b, stack);
         go_on(b, DV_SECTION_BODY);
-        if (b->most_watched <= 0) // the one body there is
+        // Nothing is watched: no function has a fast form, and this is the only
+        // body.
+        if (b->most_watched <= 0)
             for (int32_t i = 0; i < b->n; i++)
                 if (b->vals[i].section == DV_SECTION_FAST)
                     b->vals[i].section = DV_SECTION_BODY;
@@ -464,7 +468,8 @@ void dv_vec_build_all(dv_vec_build *b)
 {
     b->is64 = b->shape->compute == DV_F64;
     if (b->shape->beside)
-        b->may_watch = 0; // one loop for all: there is no way out of it
+        // Several statements share one loop, which cannot be left.
+        b->may_watch = 0;
     while (b->shape && !b->failed) {
         build_one(b);
         b->from[++b->number] = b->n;

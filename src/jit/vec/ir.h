@@ -1,41 +1,41 @@
-// Inside the generator of vec.h's kernels: from a shape to a list of machine
-// operations that a back end writes down one by one.
+// Internals of the generator of vector kernels (vec.h): a shape becomes a list
+// of machine operations that a back end encodes one by one.
 //
-//   build   (build.c)  nodes become values: primitive operations that each
-//                          instruction set has in some form; functions are
-//                          spelt out in them (math.c)
-//   plan    (plan.c)   values become operations on registers in loops
-//   back end (a64/vec.c, x64/vec.c)  operations become instructions
+//   build (build.c)    Nodes become values: primitive operations that every
+//                      instruction set has in some form. Functions are expanded
+//                      into them (math.c).
+//   plan (plan.c)      Values become operations on registers, in loops.
+//   back end (a64/vec.c, x64/vec.c)   Operations become instructions.
 //
 // A value is a vector. Values that do not change in the innermost loop are
-// computed before it. What is left, the body, is laid out `unroll` times, the
-// copies side by side, so that one waits while the others go on.
+// computed before it. The remaining ones, the body, are unrolled: the copies
+// are interleaved, so that one computes while another waits.
 //
-// Functions whose full range is dear may have a second form for arguments that
-// are not large. The fast body is made of those; it watches the arguments of a
-// whole turn of the loop, and where some are too large nothing of it counts
-// and the body is run in its place, for some turns more as well. Both forms
-// give the same bits where both are right: what an element becomes must not
-// depend on its neighbours, nor on where the loop is cut.
+// A function that is expensive over its full range may have a second form for
+// arguments that are not large. The fast body consists of such forms. It
+// accumulates the squares of the arguments of a whole loop iteration (WATCH);
+// if some argument is too large, nothing of the fast body is stored and the
+// slow body runs instead, for some more iterations as well. Both forms give the
+// same bits where both are valid, because the result of an element must not
+// depend on its neighbours or on where the loop is cut.
 #ifndef DV_JIT_VEC_IR_H
 #define DV_JIT_VEC_IR_H
 #include "base/mem.h"
 #include "jit/code.h"
 #include "jit/vec/vec.h"
 
-// -- Values ------------------------------------------------------------------
-
-// Primitive operations on vectors of the type computed in, or of integers as
-// wide. Comparisons give masks: all bits set or none. DV_VOP(NAME, arguments)
+// Primitive operations on vectors of the compute type, or of integers of the
+// same width: DV_VOP(NAME, number of arguments). Comparisons give masks with
+// all bits of a lane set or none.
 #define DV_VOPS                                                                \
     DV_VOP(CONST, 0)                                                           \
     DV_VOP(LOAD, 0)                                                            \
-    DV_VOP(REDUCED, 0) /* of statement `imm` */                                \
-    DV_VOP(STORE, 1)   /* to the operand written */                            \
-    DV_VOP(ACCUM, 1)   /* into the accumulator of the copy */                  \
-    DV_VOP(ACCUM2, 2)  /* the product of two */                                \
+    DV_VOP(REDUCED, 0) /* the reduced value of statement `imm` */              \
+    DV_VOP(STORE, 1)   /* stores to the output operand */                      \
+    DV_VOP(ACCUM, 1)   /* reduces into an accumulator */                       \
+    DV_VOP(ACCUM2, 2)  /* adds a * b to an accumulator */                      \
     DV_VOP(WATCH,                                                              \
-           1) /* squares, summed, decide whether the fast body counts */       \
+           1) /* adds the square to the sum that decides on the fast body */   \
     DV_VOP(FADD, 2)                                                            \
     DV_VOP(FSUB, 2)                                                            \
     DV_VOP(FMUL, 2)                                                            \
@@ -43,10 +43,10 @@
     DV_VOP(FSQRT, 1)                                                           \
     DV_VOP(FMA, 3)  /* a * b + c, rounded once */                              \
     DV_VOP(FNMA, 3) /* c - a * b, rounded once */                              \
-    DV_VOP(FMIN, 2) /* nan where either is */                                  \
+    DV_VOP(FMIN, 2) /* nan if either is nan */                                 \
     DV_VOP(FMAX, 2)                                                            \
-    DV_VOP(FLEAST, 2) /* the same; b is no nan */                              \
-    DV_VOP(FMOST, 2)                                                           \
+    DV_VOP(FLEAST, 2) /* FMIN; b is never nan */                               \
+    DV_VOP(FMOST, 2)  /* FMAX; b is never nan */                               \
     DV_VOP(FNEG, 1)                                                            \
     DV_VOP(FABS, 1)                                                            \
     DV_VOP(FLT, 2)                                                             \
@@ -55,45 +55,51 @@
     DV_VOP(AND, 2)                                                             \
     DV_VOP(OR, 2)                                                              \
     DV_VOP(XOR, 2)                                                             \
-    DV_VOP(SEL, 3) /* bits of b where a's are set, else of c */                \
+    DV_VOP(SEL, 3) /* bits of b where a has ones, else of c */                 \
     DV_VOP(IADD, 2)                                                            \
     DV_VOP(ISUB, 2)                                                            \
-    DV_VOP(IMUL, 2) /* of 32 bits */                                           \
-    DV_VOP(IMIN, 2) /* of 32 bits, and so on */                                \
+    DV_VOP(IMUL, 2) /* 32 bits only */                                         \
+    DV_VOP(IMIN, 2) /* 32 bits only, like all up to IEQ */                     \
     DV_VOP(IMAX, 2)                                                            \
     DV_VOP(IABS, 1)                                                            \
     DV_VOP(ILT, 2)                                                             \
     DV_VOP(IEQ, 2)                                                             \
-    DV_VOP(SHL, 1)   /* by `imm` bits */                                       \
-    DV_VOP(SHR, 1)   /* zeros come in */                                       \
-    DV_VOP(ROT, 1)   /* lanes, by `imm` */                                     \
-    DV_VOP(PAIRS, 1) /* sums of two lanes, all of them twice */
+    DV_VOP(SHL, 1)   /* shift left by `imm` bits */                            \
+    DV_VOP(SHR, 1)   /* shift right; fills with zeros */                       \
+    DV_VOP(ROT, 1)   /* rotates the lanes by `imm` */                          \
+    DV_VOP(PAIRS, 1) /* sums of adjacent lanes, each twice */
 
 typedef enum dv_vop {
 #define DV_VOP(NAME, args) DV_V_##NAME,
     DV_VOPS
 #undef DV_VOP
-        // Operations that only the plan makes.
+        // The following operations are made by the planner only.
         DV_V_MOV,
-    DV_V_FILL,      // dst from stack slot imm
-    DV_V_SPILL,     // a to stack slot imm
-    DV_V_BEGIN,     // pointers to their places
-    DV_V_POINT,     // running pointers back to their places
-    DV_V_ROWS,      // for each row: point, and step the places to the next
-    DV_V_ROWS_END,  // .
-    DV_V_LOOP,      // while imm elements are left in the row
-    DV_V_LOOP_END,  // step the pointers by so many
-    DV_V_COLS,      // while imm elements are left in the rows: point
-    DV_V_COLS_END,  // step the places by so many
-    DV_V_STEPS,     // for each row of them
-    DV_V_STEPS_END, // step the pointers to the next
-    DV_V_FETCH,     // of `count` elements from imm on, what is wanted soon
-    DV_V_CHECK,     // to SLOW unless all bits of a are set
+    DV_V_FILL,  // reload: dst = stack slot imm
+    DV_V_SPILL, // spill: stack slot imm = a
+    DV_V_BEGIN, // prologue; store the start address of each operand
+    DV_V_POINT, // reset running pointers to the stored start addresses
+    // Begins the loop over rows: resets the running pointers as POINT does, and
+    // advances the start addresses to the next row.
+    DV_V_ROWS,
+    DV_V_ROWS_END,  // ends the loop over rows
+    DV_V_LOOP,      // loop while imm elements are left in the row
+    DV_V_LOOP_END,  // advance the running pointers by imm elements
+    DV_V_COLS,      // loop while imm columns are left; begins with POINT
+    DV_V_COLS_END,  // advance the start addresses by imm columns
+    DV_V_STEPS,     // loop over all rows of the current columns
+    DV_V_STEPS_END, // advance the running pointers to the next row
+    DV_V_FETCH,     // prefetch for `count` elements from element imm on
+    DV_V_CHECK,     // jump to the slow body unless all bits of a are set
     DV_V_RETURN,
-    DV_V_SLOW,    // behind the end: in place of the body of the first LOOP
-    DV_V_SLOW_END // on, `imm` elements further
+    // The slow body, which follows the return; it replaces the body of the
+    // first loop.
+    DV_V_SLOW,
+    DV_V_SLOW_END // ends the slow body and advances by `imm` elements
 } dv_vop;
 
+// When a value is computed: as a constant, before the innermost loop, in the
+// fast body, in the (slow) body, or after the reduction.
 typedef enum dv_vec_section {
     DV_SECTION_CONST,
     DV_SECTION_HOIST,
@@ -103,89 +109,99 @@ typedef enum dv_vec_section {
 } dv_vec_section;
 
 typedef struct dv_vval {
-    uint8_t op; // dv_vop
+    uint8_t op; // operation, a dv_vop
     uint8_t n_args;
-    uint8_t section; // dv_vec_section
-    int32_t arg[3];  // earlier values
-    // LOAD, STORE: operand; ACCUM, ACCUM2, REDUCED: statement; SHL, SHR, ROT:
-    // how far
+    uint8_t section; // where it is computed, a dv_vec_section
+    int32_t arg[3];  // indices of earlier values
+    // LOAD, STORE: the operand; ACCUM, ACCUM2, REDUCED: the statement; SHL,
+    // SHR, ROT: the distance to shift.
     int32_t imm;
-    uint64_t bits; // CONST: of one lane
+    uint64_t bits; // CONST: the constant's bits in one lane
 } dv_vval;
 
 typedef struct dv_vec_build {
-    const dv_vec_shape *shape;           // the statement at hand
-    int32_t number, first;               // of it, and of its first operand
+    const dv_vec_shape *shape; // the statement that is being translated
+    // Number of the current statement, and of its first operand.
+    int32_t number, first;
     int32_t from[DV_VEC_MAX_BESIDE + 1]; // first value of each statement
     dv_arena *arena;
     dv_vval *vals;
     int32_t n, cap;
-    int32_t *value_of, *mask_of; // by node; -1: not yet
-    int32_t *load_of;            // by operand
-    int is64;                    // lanes of 8 bytes
-    dv_vec_section in;           // where what changes is computed
-    int may_watch;               // the back end can leave a fast body
-    double most_watched;         // the sum of squares; 0: nothing is watched
-    int failed;                  // out of memory
+    // Value and mask of each node; -1: not made yet.
+    int32_t *value_of, *mask_of;
+    int32_t *load_of; // by operand: the LOAD value; -1: not made yet
+    int is64;         // lanes have 8 bytes
+    // Section for values that are not loop-invariant.
+    dv_vec_section in;
+    int may_watch; // the back end can leave a fast body (DV_V_CHECK)
+    // Largest sum of squares for which the fast body is valid; 0: there is
+    // none.
+    double most_watched;
+    int failed; // memory ran out
 } dv_vec_build;
 
-// Fill `b` with the values of a kernel. b->shape and b->arena are set.
+// Fills `b` with the values of a kernel. The caller has set b->shape and
+// b->arena.
 void dv_vec_build_all(dv_vec_build *b);
 int32_t dv_vec_put(dv_vec_build *b, dv_vop op, int32_t x, int32_t y, int32_t z);
 int32_t dv_vec_shift(dv_vec_build *b, dv_vop op, int32_t x, int bits);
 int32_t dv_vec_bits(dv_vec_build *b, uint64_t bits);
-int32_t dv_vec_float(dv_vec_build *b, double value); // in the type of lanes
-uint64_t dv_vec_lane(const dv_vec_build *b, double value); // its bits
-// In a fast body: what follows is right for |x| up to `most`. 0: this is no
-// fast body.
+// Makes a constant: `value` rounded to the compute type.
+int32_t dv_vec_float(dv_vec_build *b, double value);
+// Returns the bits of `value` as a lane of the compute type.
+uint64_t dv_vec_lane(const dv_vec_build *b, double value);
+// In a fast body: makes the body valid for |x| up to `most` only and returns 1.
+// Returns 0 if this is not a fast body.
 int dv_vec_watch(dv_vec_build *b, int32_t x, double most);
-// A function of one argument that no instruction computes.
+// Expands a function of one argument that no instruction computes.
 int32_t dv_vec_math(dv_vec_build *b, dv_fn fn, int32_t x);
 
-// -- The plan ----------------------------------------------------------------
-
-// One operation. dst, a, b, c are vector registers.
+// One operation of a plan. dst, a, b, c are vector registers.
 typedef struct dv_vec_mop {
-    uint8_t op; // dv_vop
+    uint8_t op; // operation, a dv_vop
     uint8_t dst, a, b, c;
-    uint8_t copy;   // LOAD, STORE: the how-manieth vector
-    uint16_t count; // LOAD, STORE: elements; 0: one, for all lanes
-    int32_t imm;    // CONST: number in the pool
+    uint8_t copy;   // LOAD, STORE: which vector of the unrolled loop body
+    uint16_t count; // LOAD, STORE: element count; 0: one element for all lanes
+    int32_t imm;    // CONST: index in the pool; other operations: see dv_vop
 } dv_vec_mop;
 
-// What a back end is like.
+// The properties of a back end.
 struct dv_vec_plan;
 typedef struct dv_vec_isa {
     void (*emit)(dv_code *code, const struct dv_vec_plan *p);
     int32_t n_regs, vector_bytes;
-    int32_t most_copies; // of the body; 0: as many as the plan likes
-    int32_t most_accs;   // of a sum along rows; 0: one for each copy
-    int32_t turns;       // bodies of statements side by side behind one another
-    int32_t own_bf16;    // stores bf16 without instructions for the type
-    int32_t checks;      // has CHECK
-    int32_t pairs;       // has PAIRS
-    // Arguments of which one must be the destination as well, as a mask; 0:
-    // any register will do.
+    int32_t most_copies; // largest unroll factor; 0: chosen by the planner
+    int32_t most_accs; // most accumulators of a sum along rows; 0: one per copy
+    // Number of loop bodies per iteration in a kernel of several statements.
+    int32_t turns;
+    int32_t own_bf16; // can store bf16 without instructions for that type
+    int32_t checks;   // has the operation DV_V_CHECK, which leaves a fast body
+    int32_t pairs;    // has the operation DV_V_PAIRS, which adds adjacent lanes
+    // Bit mask of the arguments of which one must share its register with the
+    // destination; 0: any registers.
     uint8_t tied[DV_V_SLOW_END + 1];
 } dv_vec_isa;
 
-// Operations a vector up to which a loop has no time to wait for what it
-// fetches.
+// A loop with at most this many operations per vector is memory-bound:
+// prefetches go to L2, since waiting for L1 would take too long.
 enum { DV_VEC_LIGHT = 8 };
 
-// One lane's bits, in the first `lanes` lanes; the others are 0.
+// A constant: the bits of one lane, repeated in the first `lanes` lanes; the
+// other lanes are 0.
 typedef struct dv_vec_const {
     uint64_t bits;
-    int32_t lanes; // 0: all
+    int32_t lanes; // number of lanes; 0: all
 } dv_vec_const;
 
 typedef struct dv_vec_plan {
-    const dv_vec_shape *shape; // the first statement
-    // The statements' operands, then the accumulators.
+    const dv_vec_shape *shape; // shape of the first statement
+    // Operands of all statements, then the accumulators of a partial reduction.
     const dv_vec_operand *operands;
-    int32_t n_operands, n_given;       // all; those that the caller points to
-    int32_t n_pool, cap_pool, n_slots; // constants; vectors on the stack
-    int32_t n_regs;                    // used, of 0..isa.n_regs
+    // Number of all operands, and of those whose pointers the caller passes.
+    int32_t n_operands, n_given;
+    // Number and capacity of constants; number of spill slots.
+    int32_t n_pool, cap_pool, n_slots;
+    int32_t n_regs; // registers that are used, 0..n_regs-1
     dv_vec_const *pool;
     dv_vec_mop *ops;
     int32_t n, cap;
@@ -193,56 +209,58 @@ typedef struct dv_vec_plan {
     int failed;
 } dv_vec_plan;
 
-// Which pointers a kernel has: operands that lie near another have none of
-// their own.
+// The pointers of a kernel. An operand that lies close to another one shares
+// its pointer.
 typedef struct dv_vec_pointers {
     int32_t n;
-    uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // by pointer
-    uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // by operand: its pointer,
-    int32_t off[DV_VEC_MAX_OPERANDS + 1];      // and bytes from there
+    uint16_t operand[DV_VEC_MAX_OPERANDS + 1]; // for each pointer its operand
+    uint16_t of[DV_VEC_MAX_OPERANDS + 1];      // for each operand its pointer
+    // For each operand its byte offset from that pointer.
+    int32_t off[DV_VEC_MAX_OPERANDS + 1];
 } dv_vec_pointers;
-// `reaches` says whether instructions of a back end do, so many bytes on.
+// Assigns pointers to operands. `reaches` says whether the back end's
+// instructions can address operand `o` at a displacement of `bytes`.
 void dv_vec_point(const dv_vec_plan *p,
                   int (*reaches)(const dv_vec_operand *o, int64_t bytes),
                   dv_vec_pointers *out);
 
-// Memory comes from the arena. p->failed: out of it.
+// Makes the plan of a shape, in memory from the arena. p->failed is set if
+// memory runs out.
 void dv_vec_plan_make(dv_vec_plan *p, const dv_vec_shape *shape,
                       const dv_vec_isa *isa, dv_arena *arena);
-// The same from a plan of a shape that differs in strides: it gets the shape
-// and its operands.
+// Adapts a plan to a shape that differs from its own in strides only: sets the
+// shape and its operands.
 void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
                        dv_arena *arena);
 
-// Plans made last, in turn, of one back end. Memory: owned, freed whole.
+// A cache of the most recent plans of one back end. It owns their memory.
 enum { DV_VEC_PLANS = 8 };
-enum { DV_VEC_USUAL = 128 }; // words of a key that is short, as nearly all are
+enum { DV_VEC_USUAL = 128 }; // words of a usual key; longer keys are not cached
 typedef struct dv_vec_plans {
     struct dv_vec_made *plans[DV_VEC_PLANS];
-    uint32_t made; // in all
+    uint32_t made; // number of plans added so far, which selects the next entry
 } dv_vec_plans;
-// The kernel of a shape whose key this is. 0: out of memory.
+// Generates the kernel of a shape with this key into `code`. Returns 0 if
+// memory runs out.
 int dv_vec_write(dv_vec_plans *all, const dv_vec_isa *isa,
                  const dv_vec_shape *shape, const uint64_t *key, int n,
                  dv_code *code);
 void dv_vec_plans_free(dv_vec_plans *all);
 
-// -- Back ends ---------------------------------------------------------------
-
 extern const dv_vec_isa dv_a64_vec_isa;
-extern const dv_vec_isa dv_a64_vec_isa_plain; // without bf16
+extern const dv_vec_isa dv_a64_vec_isa_plain; // for machines without bf16
 extern const dv_vec_isa dv_x64_vec_isa_32, dv_x64_vec_isa_64;
 
-// -- For the cache (shape.c)
-// ---------------------------------------------------
+// The functions below are for the cache of kernels (cache.c); shape.c
+// implements them.
 
 int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape);
 dv_status dv_vec_check(const struct dv_isa *isa, const dv_vec_shape *s,
                        dv_diag *diag);
 int dv_vec_key_words(const dv_vec_shape *s);
 void dv_vec_key(const dv_vec_shape *s, uint64_t *out);
-// A shape's key without what its plan does not depend on.
+// Removes from a shape's key what its plan does not depend on.
 void dv_vec_plan_key(uint64_t *key);
-// A name from a key.
+// Writes the name of the kernel with this key.
 void dv_vec_name(const uint64_t *key, char *out, size_t size);
 #endif

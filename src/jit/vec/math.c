@@ -1,21 +1,22 @@
-// Functions in primitive operations, the same text for f32 and f64.
+// Mathematical functions as sequences of primitive operations, the same code
+// for f32 and f64.
 //
-// All rest on e^r with r within half of ln 2 around 0: y = n ln 2 + r, and
-// 2^n is put together in the exponent's bits. n is found by adding a number so
-// large that the sum has no fraction: its low bits are n, with a bias that
-// makes them an exponent. The polynomials are minimax fits (Remez), rounded;
-// comments give their largest error. Errors of the functions in units of the
-// last place, f32 over all bit patterns (sigmoid, silu and gelu: every 211th),
-// f64 over points by the ten million (those three: by the hundred thousand;
-// tests/unit/jit/vec_math.c):
+// Most of them use e^y = 2^n e^r, where y = n ln 2 + r and r is within half of
+// ln 2 around 0; 2^n is assembled in the exponent bits. n is found by adding a
+// constant so large that the sum has no fraction: its low bits are n, plus a
+// bias that makes them an exponent. The polynomials are minimax fits (Remez)
+// with rounded coefficients; comments give their largest error. Errors of the
+// functions in units in the last place, for f32 over all bit patterns (sigmoid,
+// silu and gelu: every 211th), for f64 over ten million points (those three: a
+// hundred thousand; tests/unit/jit/vec_math.c):
 //
 //         exp   log   tanh  erf   sigmoid  silu  gelu
 //   f32   1.70  0.84  1.75  1.73  2.29     3.2   2.6 of x
 //   f64   1.00  0.85  1.85  2.32  2.13     2.6   6.8
 //
-// exp of f32 is within 1.04 where there are fast bodies (ir.h). silu is
-// coarser where e^x is denormal. inf, nan, -0 and denormals are as the
-// plain formulas have them.
+// exp of f32 is within 1.04 on machines with fast bodies (ir.h). silu is less
+// accurate where e^x is denormal. inf, nan, -0 and denormals give what the
+// plain formulas give.
 #include "jit/vec/ir.h"
 #include <math.h>
 
@@ -23,24 +24,26 @@ enum { MAX_TERMS = 24 };
 
 typedef struct poly {
     int n;
-    double c[MAX_TERMS]; // from the constant term up
+    double c[MAX_TERMS]; // coefficients from the constant term up
 } poly;
 
 typedef struct real {
-    int mantissa, bias; // bits; of the exponent
+    int mantissa, bias; // bits of the mantissa; bias of the exponent
     double log2e, ln2_hi, ln2_lo;
-    double exp_least, exp_most; // beyond, e^y is 0 and inf
-    int lift;                   // powers are lifted above denormals by 2^lift
-    poly exp;                   // (e^r - 1 - r) / r^2
-    poly tanh;                  // (tanh r - r) / r^3 in r^2, r below 0.262
-    // log: (log((1+s)/(1-s)) - 2 s) / s^3 in s^2; ln 2 with a short first part
+    double exp_least, exp_most; // below the one e^y is 0, above the other inf
+    int lift; // results are scaled by 2^lift to avoid denormals
+    poly exp; // polynomial for (e^r - 1 - r) / r^2
+    // Polynomial in r^2 for (tanh r - r) / r^3, r below 0.262.
+    poly tanh;
+    // log: (log((1+s)/(1-s)) - 2 s) / s^3 as polynomial in s^2; ln 2 is split
+    // so that multiples of its first part are exact.
     double ln2_short, ln2_rest;
     poly log;
-    double erf_cut; // where erf changes from x + x P(x^2) to 1 - erfc
+    double erf_cut; // erf is x + x P(x^2) below this, else 1 - erfc
     double erf_most;
     poly erf;
-    // The normal distribution's tail, e^(-t^2/2) P(q) / (t + k) with
-    // q = (t - k) / (t + k)
+    // The tail of the normal distribution is e^(-t^2/2) P(q) / (t + k) with q =
+    // (t - k) / (t + k).
     double tail_k, tail_most;
     poly tail;
 } real;
@@ -54,23 +57,23 @@ static const real f32 = {
     .exp_least = -104,
     .exp_most = 89,
     .lift = 64,
-    .exp = {5, // 3.5e-9
+    .exp = {5, // largest error 3.5e-9
             {0x1.fffffcp-2, 0x1.555482p-3, 0x1.555824p-5, 0x1.1244cap-7,
              0x1.6b06aep-10}},
-    .tanh = {3, // 4.3e-9
+    .tanh = {3, // largest error 4.3e-9
              {-0x1.555502p-2, 0x1.10d768p-3, -0x1.a34586p-5}},
     .ln2_short = 0x1.62e4p-1,
     .ln2_rest = 0x1.7f7d1cp-20,
-    .log = {4, // 2.5e-11
+    .log = {4, // largest error 2.5e-11
             {0x1.555554p-1, 0x1.999c26p-2, 0x1.23d3fep-2, 0x1.f130a8p-3}},
     .erf_cut = 1.02,
     .erf_most = 6,
-    .erf = {7, // 9e-10 to 0.92, then up to 2e-8
+    .erf = {7, // largest error 9e-10 to 0.92, then up to 2e-8
             {0x1.06eba8p-3, -0x1.812740p-2, 0x1.ce2d64p-4, -0x1.b8011ap-6,
              0x1.544a16p-8, -0x1.a609c8p-11, 0x1.4f64e4p-14}},
     .tail_k = 4,
     .tail_most = 14.5,
-    .tail = {10, // 8.6e-9
+    .tail = {10, // largest error 8.6e-9
              {0x1.82b4bcp-1, -0x1.373e38p-1, 0x1.8c6d9ep-2, -0x1.7e0000p-3,
               0x1.eed404p-5, -0x1.ed2d1cp-8, -0x1.cc65a0p-9, 0x1.9b8bdap-10,
               0x1.781e56p-13, -0x1.14c660p-13}},
@@ -85,26 +88,26 @@ static const real f64 = {
     .exp_least = -746,
     .exp_most = 710,
     .lift = 512,
-    .exp = {11, // 6e-20
+    .exp = {11, // largest error 6e-20
             {0x1p-1, 0x1.555555555555cp-3, 0x1.55555555554fap-5,
              0x1.111111110e961p-7, 0x1.6c16c16c326a6p-10, 0x1.a01a01b4aa9abp-13,
              0x1.a01a012ff43c4p-16, 0x1.71dded29439dfp-19,
              0x1.27e5bc10f5f7cp-22, 0x1.af7120ec7838p-26,
              0x1.1e39233150fdap-29}},
-    .tanh = {7, // 9.4e-18
+    .tanh = {7, // largest error 9.4e-18
              {-0x1.555555555548fp-2, 0x1.11111110ed6d0p-3,
               -0x1.ba1ba174b88d7p-5, 0x1.664f2871bd530p-6,
               -0x1.226643c5265bbp-7, 0x1.d4a799ae9e56dp-9,
               -0x1.55c65ed8d127cp-10}},
     .ln2_short = 0x1.62e42fefp-1,
     .ln2_rest = 0x1.473de6af278edp-34,
-    .log = {7, // 1.3e-18
+    .log = {7, // largest error 1.3e-18
             {0x1.5555555555595p-1, 0x1.999999997ee6ap-2, 0x1.24924942da69p-2,
              0x1.c71c513f02086p-3, 0x1.74666ae7c8b57p-3, 0x1.399d0e9c86e85p-3,
              0x1.2f36c191fb476p-3}},
     .erf_cut = 1,
     .erf_most = 8.6,
-    .erf = {13, // 1.1e-17
+    .erf = {13, // largest error 1.1e-17
             {0x1.06eba8214db69p-3, -0x1.812746b037a23p-2, 0x1.ce2f21a04569p-4,
              -0x1.b82ce3134712p-6, 0x1.565bcd29e508ep-8, -0x1.c02db8afcb478p-11,
              0x1.f9a3a89fd8e3ep-14, -0x1.f4db91e111dbdp-17,
@@ -113,7 +116,7 @@ static const real f64 = {
              0x1.1892f79944a56p-33}},
     .tail_k = 5,
     .tail_most = 39,
-    .tail = {23, // 5.9e-18
+    .tail = {23, // largest error 5.9e-18
              {0x1.89d3abe1f95aep-1,   -0x1.54ad03f27ca17p-1,
               0x1.fb31653876f9fp-2,   -0x1.410ed5f8759e4p-2,
               0x1.51f6329f011d3p-3,   -0x1.1b1c254c9ec06p-4,
@@ -128,14 +131,16 @@ static const real f64 = {
               -0x1.4d07cb8fdda26p-32}},
 };
 
-// (e^r - 1 - r) / r^2 with r within ln 2, for f32; 1.5e-8
+// (e^r - 1 - r) / r^2 with r within ln 2, for f32; error 1.5e-8.
 static const poly exp_wide = {6,
                               {0x1.00000cp-1, 0x1.555510p-3, 0x1.5549f6p-5,
                                0x1.112818p-7, 0x1.71bd68p-10, 0x1.9b4e20p-13}};
 
-// The normal distribution less 1/2, for f32, over its argument; 1.9e-8
+// The normal distribution minus 1/2, divided by its argument, as a quotient of
+// two polynomials for f32; error 1.9e-8. From GELU_MOST on the distribution
+// minus 1/2 is 1/2, so that gelu is x or 0.
 #define GELU_MOST                                                              \
-    0x1.6ccc92p2 // here it is 1/2: what is beyond is all or nothing
+    0x1.6ccc92p2 // beyond this the distribution is 1 or 0, and gelu x or 0
 static const poly gelu_top = {6,
                               {0x1.988452p-2, 0x1.16bec2p-5, 0x1.32f5eep-8,
                                0x1.648138p-13, 0x1.a7062cp-18, 0x1.7e6e1ep-26}};
@@ -144,7 +149,7 @@ static const poly gelu_bottom = {6,
                                   0x1.efd5eep-10, 0x1.3534eep-14,
                                   0x1.3ca5a2p-20}};
 
-// -- Words of the formulas below ---------------------------------------------
+// Shorthands for the formulas below: P emits an operation, K makes a constant.
 
 #define P(op, ...) put(b, DV_V_##op, (int32_t[3]){__VA_ARGS__})
 #define K(value)   dv_vec_float(b, (value))
@@ -162,7 +167,8 @@ static const real *type_of(const dv_vec_build *b)
 
 enum { SHORT = 5 };
 
-// Horner's rule, for few terms: a square would be one operation more.
+// Evaluates a short polynomial by Horner's rule; computing x^2 as in series()
+// would be one operation more.
 static int32_t short_series(dv_vec_build *b, const poly *p, int32_t x)
 {
     int32_t sum = K(p->c[p->n - 1]);
@@ -171,8 +177,9 @@ static int32_t short_series(dv_vec_build *b, const poly *p, int32_t x)
     return sum;
 }
 
-// Horner's rule in x^2, of pairs c + d x: each sum starts from a constant that
-// has to be copied first, and this way half as many do.
+// Evaluates a polynomial by Horner's rule in x^2, on pairs c + d x. Every
+// multiply-add overwrites its addend, so each constant addend is copied first;
+// pairs need half as many copies.
 static int32_t series(dv_vec_build *b, const poly *p, int32_t x)
 {
     if (p->n < SHORT)
@@ -197,21 +204,20 @@ static int32_t with_sign_of(dv_vec_build *b, int32_t x, int32_t size)
     return P(SEL, sign_bit(b), x, size);
 }
 
-// -- Powers ------------------------------------------------------------------
-
-// What turns n into the bits of 2^(n + by) in the low bits of a sum.
+// Returns the constant that, added to n, leaves the exponent bits of 2^(n + by)
+// in the low bits of the sum.
 static double magic(const real *k, int by)
 {
     return ldexp(1.5, k->mantissa) + k->bias + by;
 }
 
-// 2^(n + by), from n + magic.
+// Returns 2^(n + by), given the sum of n and magic().
 static int32_t power(dv_vec_build *b, int32_t n)
 {
     return dv_vec_shift(b, DV_V_SHL, n, type_of(b)->mantissa);
 }
 
-// y less n times ln 2; nf is n as a number.
+// Returns y - n ln 2; nf is n as a float.
 static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
 {
     const real *k = type_of(b);
@@ -219,26 +225,28 @@ static int32_t less_ln2(dv_vec_build *b, int32_t y, int32_t nf)
     return P(FNMA, nf, K(k->ln2_lo), r);
 }
 
-// e^r times a power of two: s + s (r + r^2 ...).
+// Returns e^r times the power of two s, as s + s (r + r^2 ...).
 static int32_t exp_of_rest(dv_vec_build *b, const poly *q, int32_t r, int32_t s)
 {
     int32_t t = P(FMA, series(b, q, r), P(FMUL, r, r), r);
     return P(FMA, t, s, s);
 }
 
-// 2^n may be out of range where e^y is not: it is multiplied in two halves.
+// Returns e^y in two multiplications by halves of 2^n, because 2^n may overflow
+// or underflow where e^y does not.
 static int32_t exp_halves(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
     int32_t big = K(magic(k, k->bias)), n = P(FMA, y, K(k->log2e), big);
     int32_t r = less_ln2(b, y, P(FSUB, n, big));
-    int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1); // high bits drop out below
+    // Excess high bits of `half` do no harm: power() shifts them out.
+    int32_t half = dv_vec_shift(b, DV_V_SHR, n, 1);
     int32_t p = exp_of_rest(b, &k->exp, r, power(b, half));
     return P(FMUL, p, power(b, P(ISUB, n, half)));
 }
 
-// Here n is even, so that both halves are one; two terms more are less than
-// taking it apart.
+// Returns e^y with an even n, so that both halves of 2^n are the same number.
+// The longer polynomial that this needs costs less than splitting n.
 static int32_t exp_even(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
@@ -249,8 +257,8 @@ static int32_t exp_even(dv_vec_build *b, int32_t y)
     return P(FMUL, exp_of_rest(b, &exp_wide, r, s), s);
 }
 
-// The same to the last bit as exp_halves has it, for f32 and |x| up to
-// EXP_NEAR: 2^n is a number for sure.
+// Returns e^x for f32 and |x| up to EXP_NEAR, with the same bits as exp_halves:
+// here 2^n is always a normal number.
 #define EXP_NEAR 87
 static int32_t exp_near(dv_vec_build *b, int32_t x)
 {
@@ -269,7 +277,8 @@ static int32_t exp_of(dv_vec_build *b, int32_t x)
     return b->is64 || b->may_watch ? exp_halves(b, y) : exp_even(b, y);
 }
 
-// e^y 2^lift for exp_least <= y <= 0: small results keep all their bits.
+// Returns e^y 2^lift for exp_least <= y <= 0; scaled like this, small results
+// keep all their bits.
 static int32_t exp_lifted(dv_vec_build *b, int32_t y)
 {
     const real *k = type_of(b);
@@ -284,7 +293,8 @@ static int32_t down(dv_vec_build *b, int32_t x)
     return P(FMUL, x, K(ldexp(1, -type_of(b)->lift)));
 }
 
-// With e = e^-|x|: e / (1 + e) or 1 / (1 + e). x times that for silu.
+// Computes the sigmoid: with e = e^-|x| it is e / (1 + e) or 1 / (1 + e). silu
+// is x times the sigmoid.
 static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
 {
     const real *k = type_of(b);
@@ -296,13 +306,12 @@ static int32_t sigmoid_of(dv_vec_build *b, int32_t x, int times_x)
     return P(FDIV, top, P(FADD, e, one));
 }
 
-// -- tanh --------------------------------------------------------------------
-
-// |x| = n ln 2 / 2 + r, and with t = tanh r and s = 2^n / 2 the sum's formula
-// is N / (N + 1 - t) where N = (s + 1/2) t + s - 1/2: what N is rounded by
-// cancels as s grows. Without n it is t / 1. n is rounded with TANH_LATE
-// subtracted, so that the first n begins where results pass 1/4: below a power
-// of two they have the least room.
+// Computes tanh. With |x| = n ln 2 / 2 + r, t = tanh r and s = 2^n / 2, the
+// addition formula gives N / (N + 1 - t) where N = (s + 1/2) t + s - 1/2: the
+// rounding error of N cancels as s grows. For n = 0 this is t / 1. n is rounded
+// after subtracting TANH_LATE, so that n = 1 begins where results pass 1/4,
+// because just below a power of two a unit in the last place is relatively
+// smallest.
 #define TANH_LATE 0.09
 static int32_t tanh_of(dv_vec_build *b, int32_t x)
 {
@@ -312,7 +321,7 @@ static int32_t tanh_of(dv_vec_build *b, int32_t x)
     int32_t n = P(FMA, P(FSUB, a, K(TANH_LATE)), K(2 * k->log2e), big);
     int32_t nf = P(FSUB, n, big), s = power(b, n);
     int32_t r = P(FNMA, nf, K(k->ln2_hi / 2), a);
-    if (b->is64) // for f32 n is so small that one step is enough
+    if (b->is64) // for f32 n is so small that one step suffices
         r = P(FNMA, nf, K(k->ln2_lo / 2), r);
     int32_t z = P(FMUL, r, r);
     int32_t t = P(FMA, P(FMUL, r, z), series(b, &k->tanh, z), r);
@@ -321,10 +330,8 @@ static int32_t tanh_of(dv_vec_build *b, int32_t x)
     return P(FDIV, with_sign_of(b, x, top), bottom);
 }
 
-// -- erf and gelu ------------------------------------------------------------
-
-// The normal distribution's tail beyond t >= 0, times 2^lift. The square's
-// rounding error is put back where `exact`.
+// Returns the tail of the normal distribution beyond t >= 0, times 2^lift. With
+// `exact`, the rounding error of t^2 is compensated.
 static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
 {
     const real *k = type_of(b);
@@ -340,20 +347,21 @@ static int32_t tail_lifted(dv_vec_build *b, int32_t t, int exact)
     return P(FMUL, P(FMUL, series(b, &k->tail, q), u), p);
 }
 
-// x times the distribution up to x: max(x, 0) - |x| tail(|x|). The clamp keeps
-// inf away from the tail's 0, but not -inf, which is nan by the rules.
+// Computes gelu, x times the normal distribution, as max(x, 0) - |x| tail(|x|).
+// The clamp prevents inf times a tail of 0; gelu(-inf) is nan by the rules of
+// the language.
 static int32_t gelu_of(dv_vec_build *b, int32_t x)
 {
     int32_t most = K(type_of(b)->tail_most);
     int32_t size = P(FABS, P(FLEAST, x, most));
     int32_t tail = down(b, tail_lifted(b, P(FLEAST, size, most), 1));
-    // The sign is x's, that of 0 too.
+    // The sign of the result, also of a zero, is that of x.
     return with_sign_of(b, x, P(FNMA, size, tail, P(FMOST, x, K(0))));
 }
 
-// The same with the distribution as 1/2 + x P(x^2) / Q(x^2): half the time,
-// and what it loses is below x's last place. The quotient at GELU_MOST is 1/2
-// to its last bit, as these operations in this order have it.
+// Computes gelu for f32 with the distribution as 1/2 + x P(x^2) / Q(x^2). This
+// takes half the time, and its error is below the last place of x. At GELU_MOST
+// the quotient is 1/2 to the last bit with these operations in this order.
 static int32_t gelu_fast(dv_vec_build *b, int32_t x)
 {
     int32_t y = P(FMOST, P(FLEAST, x, K(GELU_MOST)), K(-GELU_MOST));
@@ -367,24 +375,25 @@ static int32_t erf_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
     int32_t size = P(FABS, x);
-    int32_t t = P(FLEAST, P(FMUL, size, K(0x1.6a09e667f3bcdp0)), // root of 2
-                  K(k->erf_most));
+    // The constant is the square root of 2.
+    int32_t t =
+        P(FLEAST, P(FMUL, size, K(0x1.6a09e667f3bcdp0)), K(k->erf_most));
     int32_t tail = tail_lifted(b, t, 0);
     int32_t wide = P(FNMA, tail, K(ldexp(2, -k->lift)), K(1));
     int32_t small = P(FMA, series(b, &k->erf, P(FMUL, x, x)), x, x);
     return P(SEL, P(FLT, size, K(k->erf_cut)), small, with_sign_of(b, x, wide));
 }
 
-// -- log ---------------------------------------------------------------------
-
-// x = 2^e m with m within sqrt(2) of 1; log m by s = f / (2 + f), f = m - 1.
+// Computes log x = e ln 2 + log m, where x = 2^e m with m within a factor
+// sqrt(2) of 1, and log m is a series in s = f / (2 + f), f = m - 1.
 static int32_t log_of(dv_vec_build *b, int32_t x)
 {
     const real *k = type_of(b);
-    uint64_t half = b->is64 ? 0x3fe6a09e667f3bcd : 0x3f3504f3; // sqrt(1/2)
-    uint64_t unit = (uint64_t)k->bias << k->mantissa;          // 1
+    // The bits of sqrt(1/2).
+    uint64_t half = b->is64 ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
+    uint64_t unit = (uint64_t)k->bias << k->mantissa; // the bits of 1
     uint64_t mask = (1ull << k->mantissa) - 1;
-    int up = k->mantissa + 2; // lifts denormals
+    int up = k->mantissa + 2; // denormals are scaled by 2^up
     int32_t tiny = P(FLT, x, K(ldexp(1, 1 - k->bias)));
     int32_t y = P(SEL, tiny, P(FMUL, x, K(ldexp(1, up))), x);
     int32_t i = P(IADD, y, dv_vec_bits(b, unit - half));
@@ -396,11 +405,12 @@ static int32_t log_of(dv_vec_build *b, int32_t x)
     int32_t f = P(FSUB, m, K(1)), s = P(FDIV, f, P(FADD, f, K(2)));
     int32_t z = P(FMUL, s, s), h = P(FMUL, P(FMUL, f, f), K(0.5));
     int32_t r = P(FMUL, series(b, &k->log, z), z);
-    // e ln2 + f - (h - s (h + r)), the small parts first
+    // Sum up e ln2 + f - (h - s (h + r)), the small terms first.
     int32_t low = P(FMA, s, P(FADD, h, r), P(FMUL, e, K(k->ln2_rest)));
     int32_t sum = P(FSUB, f, P(FSUB, h, low));
     sum = P(FMA, e, K(k->ln2_short), sum);
-    sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x); // inf and nan stay
+    // Log of inf is inf, of nan nan.
+    sum = P(SEL, P(FLT, x, K(INFINITY)), sum, x);
     sum = P(SEL, P(FLT, x, K(0)), K(NAN), sum);
     return P(SEL, P(FEQ, x, K(0)), K(-INFINITY), sum);
 }

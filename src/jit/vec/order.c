@@ -1,4 +1,4 @@
-// In which order the operations of a run are written down.
+// Orders the operations of a run.
 #include "jit/vec/alloc.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int is_in(const dv_vec_alloc *a, int32_t v, dv_vec_section section)
            a->vals[v].op != DV_V_REDUCED;
 }
 
-// Is all that v needs of its section made?
+// Are all arguments of v in its section among the n operations listed so far?
 static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
                     int32_t n)
 {
@@ -32,7 +32,8 @@ static int is_ready(const dv_vec_alloc *a, int32_t v, const int32_t *ops,
     return 1;
 }
 
-// Of n operations, up to which one each one's value is needed.
+// For each of n operations, finds the index of the last operation that uses its
+// value.
 static void find_last(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                       int32_t *last)
 {
@@ -93,8 +94,8 @@ int32_t dv_vec_alloc_mix(const dv_vec_alloc *a, dv_vec_section section,
 
 enum { BEHIND = 2, HALF_BEHIND = 4, LONG = 12 };
 
-// Is operation i what a sum ends with: an addition to it, or a load that is
-// for nothing else?
+// Is operation i an addition to an accumulator, or a load whose value is used
+// by such additions only?
 static int ends_sum(const dv_vec_alloc *a, const int32_t *ops, int32_t n,
                     int32_t i)
 {
@@ -121,11 +122,11 @@ static int32_t put_copies(dv_vec_alloc *a, int32_t n, int32_t op, int from,
     return n;
 }
 
-// All copies of one operation before the next. Of what sums end with, half of
-// the copies are behind the others: additions, products and both in one take
-// different times, and those that end in the same cycle hinder each other, so
-// that a few of each kind in turns are the fastest. Loads come before the
-// second half of the operation that they follow.
+// Puts all copies of one operation before the next one. The second half of the
+// copies of operations that end a sum is delayed: additions, multiplications
+// and multiply-adds have different latencies, those that complete in the same
+// cycle delay each other, and alternating a few of each was the fastest. A load
+// is placed before the second half of the operation that it follows.
 static int32_t all_in_order(dv_vec_alloc *a, const dv_vec_run *run,
                             const int32_t *ops, int32_t n_ops)
 {
@@ -166,7 +167,7 @@ int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
                     last[x] = i;
                 else if (mine && last[x] == i) {
                     now--;
-                    last[x] = -1; // once
+                    last[x] = -1; // a value ends only once
                 }
             }
             now += pass && last[a->seq[i]] > i;
@@ -175,20 +176,23 @@ int dv_vec_order_width(dv_vec_alloc *a, const dv_vec_run *run)
     return most;
 }
 
-// Of several statements: so many copies at a time as there are registers for,
-// the next ones some operations behind, in turns of two.
+// Orders the operations of a kernel of several statements. The unrolled copies
+// form groups of as many as registers allow; each group lags a->behind
+// operations behind the one before, and groups alternate after every two
+// copies.
 static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
     int group = a->together < run->copies ? a->together : run->copies;
     int turn = group < 2 ? group : 2;
-    int32_t n = 0, *ops = a->after; // not in use yet
+    int32_t n = 0, *ops = a->after; // a->after is not in use yet
     int32_t n_ops = dv_vec_alloc_mix(a, run->section, ops);
     if (group == run->copies)
         return all_in_order(a, run, ops, n_ops);
     int32_t steps = n_ops + a->behind * (run->copies / group - 1);
     for (int32_t t = 0; t < steps; t++)
         for (int i = 0; i < run->copies; i++) {
-            // Turns go round the groups: 0 1, 4 5, 2 3, 6 7.
+            // Pairs of copies alternate between groups; two groups of four
+            // copies give the order 0 1, 4 5, 2 3, 6 7.
             int round = i / turn, groups = run->copies / group;
             int k = round % groups * group + round / groups * turn + i % turn;
             int32_t op = t - a->behind * (k / group);
@@ -198,14 +202,14 @@ static int32_t mix_in_order(dv_vec_alloc *a, const dv_vec_run *run)
     return n;
 }
 
-// The operations of a run in order, all copies of one before the next. One unit
-// divides, and takes its time: where there is a division, each two copies are
-// some operations behind the two before, so that the others have work
-// meanwhile. In other long runs half of the copies are behind the others: the
-// machine looks some forty operations ahead, and finds more to do in them.
+// Orders the operations of a run, all copies of one before the next. The
+// divider is a single slow unit: if there is a division, each pair of copies
+// lags some operations behind the pair before, so that the other units have
+// work meanwhile. In other long runs half of the copies lag: the processor
+// looks about forty operations ahead and finds more independent work this way.
 int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
 {
-    int32_t n = 0, n_ops = 0, *ops = a->after; // not in use yet
+    int32_t n = 0, n_ops = 0, *ops = a->after; // a->after is not in use yet
     int groups = 1, behind = BEHIND;
     if (a->n_statements > 1)
         return mix_in_order(a, run);
@@ -225,9 +229,12 @@ int32_t dv_vec_order(dv_vec_alloc *a, const dv_vec_run *run)
         groups = 2;
         behind = HALF_BEHIND;
     }
-    if (watched + behind * (groups - 1) >= effect) // all is watched before
+    // If a copy that lags would check its arguments (WATCH) after another copy
+    // has stored or accumulated, no copy may lag.
+    if (watched + behind * (groups - 1) >= effect)
         groups = 1;
-    int32_t late[DV_VEC_MAX_UNROLL]; // operations that a copy is behind
+    // Number of operations by which each copy lags.
+    int32_t late[DV_VEC_MAX_UNROLL];
     for (int k = 0; k < run->copies; k++)
         late[k] = behind * (k * groups / run->copies);
     for (int32_t i = 0; i < n_ops + behind * (groups - 1); i++)

@@ -1,18 +1,19 @@
-// The loops of a kernel and what is in them. With L lanes, unrolled 4 times:
+// Makes the loops of a kernel and fills them. With L lanes, unrolled 4 times:
 //
-//   each, inner, both          outer
-//   for each row               while 4L elements are left: 4 columns of vectors
-//     what the row needs           accumulators
-//     while 4L elements are left   for each row: the body, 4 times
-//       the body, 4 times          finish
-//     while L are left             on to the next
-//       the body                while L are left ... L/2 ... 1 ...
+//   each, inner, both             outer
+//   for each row                  while 4L columns are left
+//     values constant in the row      initialise accumulators
+//     while 4L elements are left      for each row: the body, 4 times
+//       the body, 4 times             store results
+//     while L are left                advance to the next columns
+//       the body                  while L are left ... L/2 ... 1 ...
 //     while L/2 are left ... 1
-//     finish (inner)
-//   finish (both)
+//     store result (inner)
+//   store result (both)
 //
-// The last loops run at most once each: together they take care of any rest.
-// Of statements side by side, each part has all of theirs.
+// The loops for L/2 ... 1 elements run at most once each; together they handle
+// any remainder. If a kernel has several statements, each of these parts
+// contains the operations of all statements.
 #include "base/dtype.h"
 #include "jit/vec/alloc.h"
 #include <string.h>
@@ -22,8 +23,11 @@ typedef struct planner {
     dv_vec_alloc a;
     dv_vec_build b;
     int lanes;
-    dv_vec_section main;                // FAST where there is one
-    int32_t reduced[DV_VEC_MAX_BESIDE]; // value of a statement; -1: none
+    // Section of the main loop: DV_SECTION_FAST if the kernel has a fast body,
+    // else DV_SECTION_BODY.
+    dv_vec_section main;
+    // Index of each statement's REDUCED value; -1: none.
+    int32_t reduced[DV_VEC_MAX_BESIDE];
 } planner;
 
 static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
@@ -35,8 +39,6 @@ static void emit(planner *q, dv_vop op, int dst, int x, int y, int32_t imm)
                              .b = (uint8_t)y,
                              .imm = imm});
 }
-
-// -- What is needed, how often -----------------------------------------------
 
 static void find_live(planner *q)
 {
@@ -55,7 +57,8 @@ static void find_live(planner *q)
     }
 }
 
-// Most values of the body alive at once, and how many operations it has.
+// Returns the largest number of simultaneously live values of the body, and
+// sets *n_ops to its number of operations.
 static int body_width(const planner *q, int32_t *ends, int *n_ops)
 {
     const dv_vec_alloc *a = &q->a;
@@ -83,8 +86,9 @@ static int body_width(const planner *q, int32_t *ends, int *n_ops)
 
 enum { MAX_OPS = 400 };
 
-// As many copies as is sensible: arithmetic that waits costs more than values
-// that go to the stack and constants that are loaded again and again.
+// Chooses the unroll factor. It is as large as the code size allows, because
+// waiting for arithmetic costs more than spills and repeated loads of
+// constants.
 static int pick_unroll(const dv_vec_isa *isa, int n_ops)
 {
     int u = n_ops ? MAX_OPS / n_ops : 1;
@@ -92,9 +96,10 @@ static int pick_unroll(const dv_vec_isa *isa, int n_ops)
     return u > most ? most : u > 1 ? u : 1;
 }
 
-// Each column has an accumulator of its own. Those of rows may be fewer than
-// copies: an addition is done before its accumulator's turn comes again, and
-// the registers are of use for more copies side by side.
+// Chooses the number of accumulators. In an outer reduction each vector of
+// columns needs its own. Reductions along rows may have fewer accumulators than
+// copies of the body: an addition completes before its accumulator is used
+// again, and the registers saved allow more copies.
 static int pick_accs(const dv_vec_alloc *a)
 {
     int most = a->isa->most_accs;
@@ -102,10 +107,9 @@ static int pick_accs(const dv_vec_alloc *a)
     return own || !most || most > a->unroll ? a->unroll : most;
 }
 
-// -- Homes -------------------------------------------------------------------
-
-// How much a home in a register would save: uses in the body that may not take
-// a fresh copy anyway.
+// Counts the uses of each value in the body, which a permanent register would
+// serve. Uses that overwrite the register of their argument are not counted,
+// since they need a fresh copy anyway.
 static void count_uses(const planner *q, int32_t *uses)
 {
     const dv_vec_alloc *a = &q->a;
@@ -118,8 +122,9 @@ static void count_uses(const planner *q, int32_t *uses)
     }
 }
 
-// Registers for `room` of the most used values from outside the body, places
-// on the stack for other results of theirs.
+// Gives permanent registers (home_reg) to the `room` most used values from
+// outside the body, and stack slots (home_slot) to other values that are
+// computed before the loop.
 static void give_homes(planner *q, int room, int32_t *uses)
 {
     dv_vec_alloc *a = &q->a;
@@ -150,15 +155,14 @@ static void load_homes(planner *q)
                  dv_vec_pool(q->p, a->arena, a->vals[v].bits, 0));
 }
 
-// -- Pieces ------------------------------------------------------------------
-
 static void run(planner *q, dv_vec_section s, int copies, int base, int count)
 {
     dv_vec_alloc_run(&q->a, &(dv_vec_run){s, copies, base, count});
 }
 
-// Operations once more, for parts of vectors. Each run begins with the same
-// registers free, so that the same one is laid out the same again.
+// A range of emitted operations, to be emitted once more for partial vectors.
+// Every run starts with the same free registers, so repeating the operations is
+// valid.
 typedef struct part {
     int32_t from, to;
 } part;
@@ -173,7 +177,7 @@ static void again(planner *q, part x, int count)
     }
 }
 
-// The same of vectors further on.
+// Emits a range of operations once more, for vectors `vectors` further on.
 static void further(planner *q, part x, int vectors)
 {
     for (int32_t i = x.from; i < x.to && !q->p->failed; i++) {
@@ -233,7 +237,8 @@ static void finish(planner *q, int copy, int count)
     run(q, DV_SECTION_FINISH, 1, copy, count);
 }
 
-// All accumulators into the first, then all its lanes into each.
+// Combines all accumulators of statement k into the first one, then its lanes,
+// so that every lane holds the total.
 static void combine_of(planner *q, int k)
 {
     const dv_vec_shape *s = q->a.statement[k];
@@ -268,14 +273,16 @@ static void combine(planner *q)
             combine_of(q, k);
 }
 
-// The step after one of k elements: a vector, then its halves down to one.
+// Returns the step of the loop after one of k elements: one vector, then halves
+// of it down to one element.
 static int less(const planner *q, int k)
 {
     return k > q->lanes ? q->lanes : k / 2;
 }
 
-// Fetches of what `n` elements from `first` on will be behind, spread over the
-// operations from `from` on that compute these. All at once would wait.
+// Inserts prefetches for n elements from `first` on among the operations from
+// `from` on that compute these elements. They are spread out, because issued
+// all at once they would stall.
 static void spread_fetches(planner *q, int32_t from, int32_t n_ops, int first,
                            int n)
 {
@@ -290,15 +297,16 @@ static void spread_fetches(planner *q, int32_t from, int32_t n_ops, int first,
         dv_vec_mop fetch = p->ops[p->n - 1];
         fetch.count = (uint16_t)(n / FETCHES);
         while (at < p->n - 1 && p->ops[at].op == p->ops[at - 1].op)
-            at++; // loads and stores may go in pairs
+            at++; // keep pairs of loads or stores together
         memmove(&p->ops[at + 1], &p->ops[at],
                 (size_t)(p->n - 1 - at) * sizeof *p->ops);
         p->ops[at] = fetch;
     }
 }
 
-// Statements side by side are short, and a jump costs as much as some of their
-// operations: bodies behind one another, in a loop of their own.
+// Emits a loop with several bodies of a kernel of several statements. Such
+// statements are short, and a jump costs as much as several of their
+// operations.
 static void turns(planner *q, int n_ops)
 {
     enum { MOST_OPS = 600 };
@@ -306,7 +314,9 @@ static void turns(planner *q, int n_ops)
     while (most > 1 && most * q->a.unroll * n_ops > MOST_OPS)
         most--;
     for (int i = 0; i < q->p->n_operands; i++)
-        if (q->p->operands[i].lead) // reached from others, not so far
+        // An operand that is addressed from another one's pointer already uses
+        // part of the displacement; over several bodies it might not reach.
+        if (q->p->operands[i].lead)
             return;
     if (q->a.n_statements < 2 || most < 2 || q->main == DV_SECTION_FAST)
         return;
@@ -322,8 +332,9 @@ static void turns(planner *q, int n_ops)
     emit(q, DV_V_LOOP_END, 0, 0, 0, most * n);
 }
 
-// The loops over a row: all copies, one, and parts of a vector. Those add other
-// lanes up, if they add.
+// Emits the loops over a row: all copies of the body, one vector, and partial
+// vectors. A reduction masks the unused lanes of a partial vector, so its body
+// is generated again instead of repeated.
 static void loops(planner *q, int n_ops)
 {
     part one = {-1, -1};
@@ -386,7 +397,8 @@ static void down_columns(planner *q)
     }
 }
 
-// The operands, and the accumulators after them.
+// Copies the operands of all statements into the plan, followed by the
+// accumulators of a partial reduction.
 static void take_operands(dv_vec_plan *p, dv_arena *arena)
 {
     const dv_vec_shape *s = p->shape;
@@ -410,7 +422,8 @@ static void take_operands(dv_vec_plan *p, dv_arena *arena)
                               .dtype = s->compute};
 }
 
-// The pointer that operand i is reached from; -1: none of those that there are.
+// Finds an existing pointer from which operand i can be addressed with a
+// displacement; returns -1 if there is none.
 static int32_t near(const dv_vec_plan *p, int i,
                     int (*reaches)(const dv_vec_operand *o, int64_t bytes),
                     dv_vec_pointers *out)
@@ -452,11 +465,12 @@ void dv_vec_plan_again(dv_vec_plan *p, const dv_vec_shape *shape,
     take_operands(p, arena);
 }
 
-// Of several statements, how many copies go side by side, and how far behind
-// the next ones are, where accumulators leave `regs` registers: all, if there
-// are registers for them; or else the next ones begin while these are half
-// done where registers allow. Returns those that are left for values from
-// outside.
+// For several statements, chooses how many copies of the body run side by side
+// (together) and by how many operations the next group of copies lags (behind).
+// All copies run together if `regs` registers suffice for them. Otherwise the
+// next group starts when the previous one is half done or, if registers do not
+// allow that, later. Returns the registers left for values from outside the
+// body.
 static int pick_together(planner *q, int regs)
 {
     enum { STEADY = 3, SPARE = 1 };
@@ -466,7 +480,8 @@ static int pick_together(planner *q, int regs)
     int together = dv_vec_order_width(a, &all);
     if (together + STEADY <= regs)
         return regs - together;
-    int32_t *ops = a->after, *last = ops + a->n_vals; // not in use yet
+    // The array a->after is not in use yet and serves as scratch memory.
+    int32_t *ops = a->after, *last = ops + a->n_vals;
     int32_t n_ops = dv_vec_alloc_mix(a, DV_SECTION_BODY, ops);
     int32_t behind = (n_ops + 1) / 2;
     int n = a->unroll / 2 > 1 ? a->unroll / 2 : 1;
@@ -497,7 +512,8 @@ static void lay_out(planner *q)
     find_live(q);
     int n_ops, accs = 0;
     int width = body_width(q, ends, &n_ops);
-    // Side by side as often as each alone, for the same sums.
+    // With several statements the unroll factor is the same as for each alone,
+    // so that sums have the same order.
     a->unroll = pick_unroll(a->isa, a->n_statements > 1 ? 1 : n_ops);
     a->n_accs = pick_accs(a);
     dv_vec_alloc_init(a);
@@ -509,7 +525,9 @@ static void lay_out(planner *q)
             a->acc[k][i] = dv_vec_alloc_home(a);
         accs += has;
     }
-    int most = a->isa->n_regs / 2; // leaves enough for any one operation
+    // At most half of the registers become permanent, which leaves enough for
+    // any operation.
+    int most = a->isa->n_regs / 2;
     int room = a->isa->n_regs - a->unroll * width - a->n_accs * accs - 3;
     if (a->n_statements > 1)
         room = pick_together(q, a->isa->n_regs - a->n_accs * accs);

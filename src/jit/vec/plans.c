@@ -1,14 +1,14 @@
-// Plans made last. Strides are the back end's matter: a plan only asks whether
-// an operand moves along a loop, so one plan serves kernels for rows of any
-// length.
+// A cache of the most recent plans. A plan does not contain strides, only
+// whether an operand moves along a loop; strides are the back end's task. One
+// plan therefore serves kernels for rows of any length.
 #include "jit/vec/ir.h"
 #include <string.h>
 
 struct dv_vec_made {
-    dv_vec_plan plan; // shape and operands are those of the kernel at hand
+    dv_vec_plan plan; // shape and operands are replaced at every use
     uint64_t mixed;
     int n;
-    uint64_t words[]; // the key, then constants and operations
+    uint64_t words[]; // the cache key, then the plan's constants and operations
 };
 
 static uint64_t mix(const uint64_t *words, int n)
@@ -19,7 +19,7 @@ static uint64_t mix(const uint64_t *words, int n)
     return h;
 }
 
-// NULL: there is none.
+// Returns the plan with this key, NULL if it is not in the cache.
 static const dv_vec_plan *find(const dv_vec_plans *all, const uint64_t *words,
                                int n)
 {
@@ -33,7 +33,8 @@ static const dv_vec_plan *find(const dv_vec_plans *all, const uint64_t *words,
     return NULL;
 }
 
-// Without memory there is one plan less.
+// Adds a plan to the cache, replacing the oldest one. Without memory it is not
+// added.
 static void add(dv_vec_plans *all, const uint64_t *words, int n,
                 const dv_vec_plan *plan)
 {

@@ -1,12 +1,10 @@
-// Shapes of vec.h's kernels: their types, whether they make sense, the bytes
-// they are found by.
+// Shapes of vector kernels (vec.h): supported types, consistency checks, keys
+// for the cache of kernels, and names.
 #include "base/dtype.h"
 #include "jit/backend.h"
 #include "jit/vec/alloc.h"
 #include <inttypes.h>
 #include <string.h>
-
-// -- Types -------------------------------------------------------------------
 
 int dv_vec_loads(dv_dtype element, dv_dtype compute)
 {
@@ -61,8 +59,6 @@ static dv_status check_types(const dv_isa *isa, const dv_vec_shape *s,
     }
     return DV_OK;
 }
-
-// -- Sense -------------------------------------------------------------------
 
 static dv_status check_node(const dv_vec_shape *s, int i, dv_diag *diag)
 {
@@ -182,9 +178,8 @@ dv_status dv_vec_check(const dv_isa *isa, const dv_vec_shape *s, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Side by side ------------------------------------------------------------
-
-// Functions that are a few operations, on which a machine hardly waits.
+// Is a function only a few operations long, so that the processor hardly waits
+// for its result?
 static int is_quick(dv_fn fn)
 {
     switch (fn) {
@@ -201,7 +196,8 @@ static int is_quick(dv_fn fn)
     }
 }
 
-// So few that each alone is unrolled as often as all together are.
+// A statement of at most FEW_NODES nodes is unrolled as often alone as together
+// with others, so that its sums have the same order.
 enum { FEW_NODES = 16, MOST_POINTERS = 13, STEADY = 3 };
 
 int dv_vec_joins(const dv_jit *jit, const dv_vec_shape *shape)
@@ -229,8 +225,6 @@ int dv_vec_joins_on(const dv_vec_isa *isa, const dv_vec_shape *shape)
     }
     return n > 1 && regs >= 0 && pointers <= MOST_POINTERS;
 }
-
-// -- Keys and names ----------------------------------------------------------
 
 enum { HEAD_WORDS = 2, OPERAND_WORDS = 4, NODE_WORDS = 2 };
 _Static_assert(sizeof(dv_vec_node) == 8 * NODE_WORDS &&
@@ -275,9 +269,10 @@ void dv_vec_plan_key(uint64_t *key)
         more = (int)(key[1] >> 40 & 1);
         key += HEAD_WORDS;
         for (int i = 0; i < n_operands; i++, key += OPERAND_WORDS) {
-            key[0] = key[0] < 3 ? key[0] : 3; // inner: 0, 1, 2, or any
-            key[1] = key[1] != 0;             // outer: 0, or any
-            key[2] = 0;                       // ahead
+            // Inner stride: 0, 1, 2, or any other.
+            key[0] = key[0] < 3 ? key[0] : 3;
+            key[1] = key[1] != 0; // outer stride: 0 or any other
+            key[2] = 0;           // the prefetch distance does not matter
         }
         key += NODE_WORDS * n_nodes;
     }
@@ -285,8 +280,8 @@ void dv_vec_plan_key(uint64_t *key)
 
 static const char *const reduces[] = {"each", "inner", "outer", "both", "once"};
 
-// Of each statement, the functions in the order of the nodes, as far as they
-// fit.
+// Makes a name from a key: for each statement its functions in the order of the
+// nodes, as far as they fit.
 void dv_vec_name(const uint64_t *key, char *out, size_t size)
 {
     dv_text t = {0};

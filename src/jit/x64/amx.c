@@ -1,24 +1,25 @@
-// Products of bf16 and i8 with tiles of 16 rows of 64 bytes:
+// Products of bf16 and i8 with AMX tiles of 16 rows of 64 bytes:
 //
 //           B0     B1      6, 7: 16 words of k by 16 columns each
 //   A0   [  0  ][  1  ]    4, 5: 16 rows by 16 words of k each
 //   A1   [  2  ][  3  ]    0 to 3: sums of 16 rows by 16 columns
 //
-// Operands are packed so that the tiles of a step lie one after the other
-// (pairs.c). Tiles of fewer rows and columns are told so, and touch no more of
-// C. Sums that are scaled or have a bias go through the stack and on from
-// there as a tile of vectors, those that become bf16 as pairs of vectors.
+// Operands are packed so that the tiles of one step of k are contiguous
+// (pairs.c). Smaller tiles are configured with fewer rows and columns, so that
+// they access no more of C. Results that need scaling or a bias are stored to
+// the stack and processed from there as a tile of vectors; results that become
+// bf16 are converted as pairs of vectors.
 #include "jit/x64/pairs.h"
 
 enum { ROWS = 32, SIDE = 16, BYTES = 64, TILE = SIDE * BYTES, LINE = 64 };
 enum { A_TILE = 4, B_TILE = 6, GROUP = 8 };
 enum {
-    X_WIDE = X_BATCH,  // 64: from row to row of a packed tile
-    X_LDC = X_N,       // of C
-    X_CSOON = X_ABASE, // the row of C that is asked for
-    X_WAS = X_BT       // the stack, while sums are on it
+    X_WIDE = X_BATCH,  // 64: row stride of a packed tile
+    X_LDC = X_N,       // row stride of C in bytes
+    X_CSOON = X_ABASE, // next row of C to prefetch
+    X_WAS = X_BT // the saved stack pointer, while results are on the stack
 };
-// Where X_NEXT is: the panel of columns that is read after this one.
+// X_NEXT points to the packed panel of B that is read after this kernel.
 
 static const dv_x_more none = {0};
 
@@ -34,7 +35,9 @@ static int sums_of(int i, int j)
 
 void dv_x_tiles_set(dv_x *g, int rows, int cols)
 {
-    unsigned char c[BYTES] = {1}; // the palette; bytes at 16 on, rows at 48 on
+    // The AMX tile configuration: byte 0 is the palette, 2-byte row sizes start
+    // at byte 16, row counts at byte 48.
+    unsigned char c[BYTES] = {1};
     for (int i = 0; i * SIDE < rows; i++)
         for (int j = 0; j * SIDE < cols; j++) {
             int r = min_int(rows - i * SIDE, SIDE);
@@ -52,14 +55,16 @@ void dv_x_tiles_set(dv_x *g, int rows, int cols)
 }
 
 typedef struct product {
-    dv_x_prod p; // as the end of a tile sees it
-    int steps;   // of k
-    int nt;      // tiles of B
+    dv_x_prod p; // the product as the epilogue of a tile sees it
+    int steps;   // steps of k, 64 bytes each
+    int nt;      // number of AMX tiles side by side in B, 1 or 2
     dv_x_insn op;
-    int direct; // C is what the tiles are, stored as they are
-    int from_c; // they start with what is there
+    int direct; // AMX tiles are stored to C without scaling, bias or relu
+    int from_c; // AMX tiles are initialised with C, because beta is 1
     int halves; // C is bf16
-    int next;   // lines to ask for with every step of whole tiles
+    // Cache lines of the next panel of B to prefetch in each step of full
+    // tiles.
+    int next;
 } product;
 
 static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
@@ -69,8 +74,6 @@ static void tile_memory(dv_x *g, dv_x_insn op, int t, int base, int64_t off,
     m.index = (int8_t)row;
     dv_x_emit(g->code, op, 16, t, 0, m, none);
 }
-
-// -- Along k -----------------------------------------------------------------
 
 static void multiply(dv_x *g, const product *w, int i, int j)
 {
@@ -88,8 +91,9 @@ static void load_b(dv_x *g, int j)
     tile_memory(g, DV_X_tileload, B_TILE + j, X_BT, j * TILE, X_WIDE);
 }
 
-// What is read next, from memory. Tiles themselves are loaded as fast as they
-// are multiplied, from L2 almost: asking for those costs more than it saves.
+// Prefetches into L2 the panel of B that is read next. The tiles of this panel
+// are not prefetched: they load from L2 almost as fast as they are multiplied,
+// so prefetching them costs more than it saves.
 static void ask_for_next(dv_x *g, const product *w)
 {
     for (int i = 0; i < w->next; i++)
@@ -97,7 +101,8 @@ static void ask_for_next(dv_x *g, const product *w)
     dv_x_add(g, X_NEXT, (int64_t)w->next * LINE);
 }
 
-// C's lines come from far, and every tile has its own.
+// Prefetches n rows of C for writing: C is usually not in a near cache, and no
+// other tile uses the same lines.
 static void ask_for_c(dv_x *g, const product *w, int n)
 {
     int bytes = w->nt * BYTES / (w->halves ? 2 : 1);
@@ -127,9 +132,8 @@ static void step(dv_x *g, const product *w, int rows, int rows_of_c)
     dv_x_add(g, X_BT, (int64_t)w->nt * TILE);
 }
 
-// -- The end of a tile -------------------------------------------------------
-
-// Each of the tiles of sums to or from rows of C.
+// Emits instruction `op` (tile load or store) for all AMX tiles of results,
+// from or to rows of C.
 static void all_sums(dv_x *g, const product *w, int rows, dv_x_insn op)
 {
     for (int i = 0; i * SIDE < rows; i++)
@@ -151,7 +155,7 @@ static void start(dv_x *g, const product *w, int rows)
                       none);
 }
 
-// The sums as rows on the stack, each in lines of its own.
+// Stores the result tiles as rows on the stack, aligned to cache lines.
 static void to_stack(dv_x *g, const product *w, int rows)
 {
     int row = w->nt * BYTES;
@@ -166,7 +170,8 @@ static void to_stack(dv_x *g, const product *w, int rows)
                         i * SIDE * row + j * BYTES, X_AT);
 }
 
-// Through the stack into vectors, a few rows at a time.
+// Stores the results to the stack, loads them as vectors a few rows at a time,
+// and runs the epilogue of a vector tile on them.
 static void finish(dv_x *g, const product *w, int rows)
 {
     int row = w->nt * BYTES;
@@ -185,14 +190,16 @@ static void finish(dv_x *g, const product *w, int rows)
     dv_x_mov(g, X_SP, X_WAS);
 }
 
-// The same into rows of bf16.
+// Stores the results to the stack and converts them to rows of bf16 in C.
 static void finish_halves(dv_x *g, const product *w, int rows)
 {
     int row = w->nt * BYTES;
     to_stack(g, w, rows);
     for (int r = 0; r < rows; r++) {
         int v = r % GROUP;
-        dv_x_load(g, v, X_SP, r * row + row - BYTES, 0); // the upper half
+        // The second 16 columns of the row become the upper half of the
+        // converted vector.
+        dv_x_load(g, v, X_SP, r * row + row - BYTES, 0);
         dv_x_vvm(g, DV_X_vcvt2bf16, v, v, X_SP, r * row);
         dv_x_emit_m(g->code, DV_X_vmovups_s, row / 2, v, 0, X_C, r * w->p.ldc);
     }
@@ -211,8 +218,8 @@ static void steps(dv_x *g, const product *w, int rows, int n, int rows_of_c)
         dv_x_again(g, X_K, top);
 }
 
-// All of k; the last steps ask for C, some rows each, so that it is still near
-// when they are done.
+// Runs the whole loop over k. The last steps also prefetch C, some rows each,
+// so that C is still in L1 when the loop ends.
 static void along_k(dv_x *g, const product *w, int rows)
 {
     int each = (rows + w->steps - 1) / w->steps;
@@ -225,7 +232,7 @@ static void along_k(dv_x *g, const product *w, int rows)
     steps(g, w, rows, late, each);
 }
 
-// `rows` rows at X_A and X_C, which are moved on.
+// Computes `rows` rows of results at X_A and X_C and advances both pointers.
 static void tile(dv_x *g, const product *w, int rows)
 {
     along_k(g, w, rows);
@@ -239,8 +246,6 @@ static void tile(dv_x *g, const product *w, int rows)
         finish(g, w, rows);
     }
 }
-
-// -- Entry -------------------------------------------------------------------
 
 static product product_of(const dv_gemm_shape *s)
 {
@@ -259,7 +264,8 @@ static product product_of(const dv_gemm_shape *s)
         w.next = (w.nt * SIDE + s->m / ROWS - 1) / (s->m / ROWS);
     w.direct = s->alpha != DV_SCALE_ANY && s->beta != DV_SCALE_ANY &&
                !s->bias && !s->relu;
-    // In all of them alike: what is done to sums changes none.
+    // Whether sums start with C must not depend on bias or relu, so that an
+    // epilogue does not change the bits of the sum.
     w.from_c = s->alpha != DV_SCALE_ANY && s->beta == DV_SCALE_ONE && !w.halves;
     if (w.from_c)
         w.p.beta = DV_SCALE_ZERO;

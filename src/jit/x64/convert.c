@@ -1,7 +1,8 @@
-// Narrow elements to wide ones and back: f16 and bf16 to f32, i8 to i32, and
-// f32 to f16 or bf16, rounded to nearest even. Eight at a time, in vectors of
-// 32 bytes on any machine; the last eight of a row overlap those before, and
-// fewer than eight come one by one.
+// Converts narrow elements to wide ones and back: f16 and bf16 to f32, i8 to
+// i32, and f32 to f16 or bf16, rounded to nearest even. Eight elements are
+// converted at a time, in vectors of 32 bytes on any machine. The last eight of
+// a row overlap those before; rows of fewer than eight are accessed element by
+// element.
 #include "jit/x64/gen.h"
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
@@ -9,8 +10,9 @@ enum { EIGHT = 8, FULL = 32, HALF = 16 };
 enum { V_COUNT = 8, V_ONE, V_LESS, V_ABS, V_INF, V_NAN };
 
 typedef struct convert {
-    int type, narrow; // the narrow type; is that where to?
-    int es;           // its size
+    // The narrow type, and whether the conversion is to it rather than from it.
+    int type, narrow;
+    int es; // bytes of a narrow element
 } convert;
 
 static const dv_x_more none = {0};
@@ -32,7 +34,7 @@ static void set_constants(dv_x *g, const convert *c)
 {
     if (c->type != DV_BF16)
         return;
-    uint32_t count[4] = {16}; // of bits to shift by
+    uint32_t count[4] = {16}; // a bf16 is the upper 16 bits of an f32
     dv_x_load_constant(g, V_COUNT, HALF, dv_x_constant(g, count, HALF));
     if (!c->narrow)
         return;
@@ -42,8 +44,6 @@ static void set_constants(dv_x *g, const convert *c)
     set_all(g, V_INF, 0x7f800000);
     set_all(g, V_NAN, 0x7fc0);
 }
-
-// -- Eight of them, in register 0 --------------------------------------------
 
 static dv_x_insn widening(const convert *c)
 {
@@ -59,8 +59,9 @@ static void widen(dv_x *g, const convert *c, dv_x_rm from)
         op(g, DV_X_vpslld, 0, 0, V_COUNT);
 }
 
-// Add a little less than half a unit, and one more if the last bit that stays
-// is set. What is no number stays none.
+// Rounds f32 to bf16: adds a little less than half a unit in the last place,
+// and one more if the last remaining bit is set, so that ties go to even. nan
+// stays nan.
 static void round_bf16(dv_x *g)
 {
     op(g, DV_X_vpsrld, 1, 0, V_COUNT);
@@ -77,10 +78,11 @@ static void round_bf16(dv_x *g)
     dv_x_emit(g->code, DV_X_vpackusdw, HALF, 0, 1, dv_x_reg(2), none);
 }
 
-// Into the low half of the register.
+// Converts the wide elements of register 0 to the narrow type, in its lower
+// half.
 static void narrow(dv_x *g, const convert *c)
 {
-    if (c->type == DV_F16) // rounding 0 is to nearest even
+    if (c->type == DV_F16) // immediate 0 selects rounding to nearest even
         dv_x_emit(g->code, DV_X_vcvtps2ph, FULL, 0, 0, dv_x_reg(0), none);
     else
         round_bf16(g);
@@ -98,7 +100,7 @@ static void eight(dv_x *g, const convert *c, int64_t from, int64_t to)
     dv_x_emit(g->code, DV_X_vmovups_s, HALF, 0, 0, dv_x_mem(X_D, to), none);
 }
 
-// n < 8 of them.
+// Converts a row of n < 8 elements.
 static void few(dv_x *g, const convert *c, int n)
 {
     dv_x_insn put = c->es == 1 ? DV_X_vpinsrb : DV_X_vpinsrw;
@@ -117,8 +119,6 @@ static void few(dv_x *g, const convert *c, int n)
     widen(g, c, dv_x_reg(0));
     dv_x_store_n(g, 0, X_D, 0, FULL, n, 1);
 }
-
-// -- Rows --------------------------------------------------------------------
 
 static void row(dv_x *g, const convert *c, int cols)
 {

@@ -1,19 +1,22 @@
-// Tiles of dot products: rows of A by 4 (f64: 2) of B, one accumulator a
-// result.
+// Tiles of dot products, for A and B stored as rows of k: some rows of A by 4
+// rows of B (f64: 2), with one vector accumulator per result.
 //
 //   a0 [ k k k k ... ]     acc(i, j) += a(i) * b(j), lane by lane
 //   b0 [ k k k k ... ]     C[i][0..4] = sums over the lanes of acc(i, 0..4)
 //
-// A rest of k is read in parts, whose other lanes are zero in both operands.
+// A remainder of k is read as partial vectors whose unused lanes are zero in
+// both operands.
 #include "jit/x64/tile.h"
 
 enum { STEPS = 2, GROUP = 4 };
 
 typedef struct dots {
     const dv_gemm_shape *s;
-    int rows, cols;        // of the tile at hand
-    int64_t lda, ldb, ldc; // bytes from row to row
-    int acc, tmp;          // first registers; sums need low ones
+    int rows, cols;        // size of the current tile
+    int64_t lda, ldb, ldc; // row strides in bytes
+    // First registers of the accumulators and of the temporaries. The
+    // horizontal adds of temporaries exist only for registers below 16.
+    int acc, tmp;
     int most_rows, most_cols;
 } dots;
 
@@ -24,7 +27,8 @@ static int acc_of(const dots *d, int i, int j)
     return d->acc + i * GROUP + j;
 }
 
-// A vector of row i of A, or of row j of B.
+// load_a loads a vector of row i of A at byte offset `at`; load_b one of row j
+// of B.
 static void load_a(dots *d, dv_x *g, int v, int i, int64_t at, int part)
 {
     dv_x_load(g, v, X_AT, i * d->lda + at, part);
@@ -35,7 +39,7 @@ static void load_b(dots *d, dv_x *g, int v, int j, int64_t at, int part)
     dv_x_load(g, v, X_BT, j * d->ldb + at, part);
 }
 
-// The same of whole numbers, whose products take a register.
+// Does the same as step() for i32, whose products need a temporary register.
 static void int_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, t = d->tmp + 1;
@@ -48,7 +52,7 @@ static void int_step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// Multiply-adds of the vector of k that is `at` bytes on.
+// Emits the multiply-adds of the vector of k at byte offset `at`.
 static void step(dots *d, dv_x *g, int64_t at)
 {
     int b = d->tmp + d->rows;
@@ -65,7 +69,8 @@ static void step(dots *d, dv_x *g, int64_t at)
     }
 }
 
-// The rest of k. Registers are few: the mask takes one.
+// Handles the remainder of k. It holds one row of A and one of B at a time,
+// because the mask takes a register on AVX2.
 static void part_step(dots *d, dv_x *g, int64_t at)
 {
     int a = d->tmp, b = d->tmp + 1;
@@ -105,8 +110,6 @@ static void along_k(dots *d, dv_x *g)
     }
 }
 
-// -- The end of a tile -------------------------------------------------------
-
 static void short_op(dv_x *g, dv_x_insn op, int vl, int a, int b, int c)
 {
     dv_x_emit(g->code, op, vl, a, b, dv_x_reg(c), none);
@@ -117,11 +120,14 @@ static void extract(dv_x *g, dv_x_insn op, int vl, int to, int from)
     dv_x_emit(g->code, op, vl, from, 0, dv_x_reg(to), (dv_x_more){.imm = 1});
 }
 
-// Sum the lanes of a row's accumulators into the first 16 bytes of d->tmp.
+// Sums the lanes of the accumulators of row i into the first 16 bytes of
+// d->tmp.
 static void sum_lanes(dots *d, dv_x *g, int i)
 {
     int a[GROUP], t = d->tmp;
-    for (int j = 0; j < GROUP; j++) { // missing columns repeat one there is
+    // If there are fewer than GROUP columns, sum column 0 again in place of the
+    // missing ones.
+    for (int j = 0; j < GROUP; j++) {
         a[j] = acc_of(d, i, j < d->cols ? j : 0);
         if (!g->masks)
             continue;
@@ -166,14 +172,16 @@ static void finish_row(dots *d, dv_x *g, int i)
         short_op(g, DV_XI(g, vadd), 16, t, t, v);
     if (s->relu) {
         dv_x_zero(g, v);
-        short_op(g, DV_XI(g, vmax), 16, t, v, t); // -0 stays
+        // With 0 as its first source, vmax keeps nan and -0; adding 0 below
+        // turns -0 into 0.
+        short_op(g, DV_XI(g, vmax), 16, t, v, t);
         if (!g->ints)
             short_op(g, DV_XF(g, vadd), 16, t, t, v);
     }
     dv_x_store_n(g, t, X_C, off, 16, d->cols, v);
 }
 
-// The tile at X_A, X_B, X_C.
+// Emits the code of one tile of dot products at X_A, X_B and X_C.
 static void tile(dots *d, dv_x *g)
 {
     for (int i = 0; i < d->rows; i++)
@@ -190,8 +198,6 @@ static void tile(dots *d, dv_x *g)
     for (int i = 0; i < d->rows; i++)
         finish_row(d, g, i);
 }
-
-// -- Loops over tiles --------------------------------------------------------
 
 static void down(dots *d, dv_x *g)
 {
@@ -226,7 +232,8 @@ static void next_across(dots *d, dv_x *g)
         dv_x_add(g, X_BIAS, (int64_t)d->cols * g->es);
 }
 
-// Rows as far apart as offsets reach.
+// Chooses the tile size, so that the rows of a tile are within reach of 32-bit
+// displacements.
 static dots dots_of(const dv_x *g, const dv_gemm_shape *s)
 {
     enum { FAR = 1 << 30 };

@@ -1,17 +1,16 @@
-// A whole product from register tiles.
+// Generates a whole matrix product from register tiles.
 //
-// Which operand is read as vectors follows from how they are stored:
+// The storage order decides which operand is read as vectors (V) and which as
+// scalars (S):
 //
 //   A any, B rows of n            S = A, V = B
-//   A rows of m, B rows of k      S = B, V = A, C turned
+//   A rows of m, B rows of k      S = B, V = A, C transposed
 //   A rows of k, B rows of k      dot products (dot.c)
 //
-// The results are cut into tiles as even as possible: at most two heights and
-// three widths, each with its own code, in loops where there are many.
+// C is cut into nearly equal tiles of at most two heights and three widths.
+// Each size has its own code, in a loop if there are several such tiles.
 #include "jit/gemm/cut.h"
 #include "jit/x64/pairs.h"
-
-// -- Choosing ----------------------------------------------------------------
 
 typedef struct size {
     int rows, nv;
@@ -22,7 +21,8 @@ static const size sizes_16[] = {{6, 2}, {4, 3}, {12, 1}, {3, 3},
 static const size sizes_32[] = {{8, 3},  {14, 2}, {6, 4}, {4, 6},
                                 {24, 1}, {9, 3},  {2, 8}, {1, 1}};
 
-// Few sums and a long k: as many partial sums as keep the units busy.
+// Returns the number of accumulator sets: with few accumulators and a long k,
+// several partial sums hide the latency of the multiply-adds.
 static int sets_for(const dv_x *g, const dv_x_prod *p, int rows, int nv)
 {
     int n = rows * nv;
@@ -33,8 +33,9 @@ static int sets_for(const dv_x *g, const dv_x_prod *p, int rows, int nv)
     return t.sets;
 }
 
-// Half cycles: two multiply-adds or two loads a cycle, but a step is not
-// shorter than a chain of them waits.
+// Estimates the cost of a tile in eighths of half cycles. A cycle has two
+// multiply-adds or two loads, and a step of k takes at least the latency of a
+// multiply-add divided by the number of accumulator sets.
 static int64_t tile_cost(const dv_x *g, const dv_x_prod *p, int rows, int nv)
 {
     enum { WAIT = 8, ENDS = 60 };
@@ -58,7 +59,7 @@ static int64_t grid_cost(const dv_x *g, const dv_x_prod *p, const dv_runs *s,
 
 static int tile_fits(const dv_x *g, const dv_x_prod *p, int rows, int nv)
 {
-    int part = p->n_v % g->lanes != 0; // at worst
+    int part = p->n_v % g->lanes != 0; // assume the tile has a partial vector
     dv_x_tile t = {rows, nv * g->lanes - part, nv, 1};
     return dv_x_tile_fits(g, p, &t);
 }
@@ -72,7 +73,8 @@ static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
     for (int i = 0; i < 8; i++) {
         int rows = p->n_s < sizes[i].rows ? p->n_s : sizes[i].rows;
         int nv = n_vectors < sizes[i].nv ? n_vectors : sizes[i].nv;
-        rows = p->tile_rows ? p->tile_rows : rows; // panels decide
+        // Packed panels of A fix the height.
+        rows = p->tile_rows ? p->tile_rows : rows;
         rows = p->c_turned && rows > g->lanes ? g->lanes : rows;
         if (!tile_fits(g, p, rows, nv))
             continue;
@@ -86,17 +88,16 @@ static void choose(const dv_x *g, const dv_x_prod *p, dv_cuts *out)
     }
 }
 
-// -- Loops over tiles --------------------------------------------------------
-
 typedef struct walk {
     dv_x *g;
     const dv_x_prod *p;
     const dv_cuts *grid;
-    int many_s; // more than one tile
-    int next;   // lines or rows to ask for, a tile
+    int many_s; // there is more than one tile along the broadcast operand S
+    int next;   // cache lines or rows to prefetch per tile; 0: none
 } walk;
 
-// Advance one tile along S.
+// Advances the pointers by one tile along the broadcast operand S (usually the
+// rows of A).
 static void next_s(walk *w, int rows)
 {
     dv_x *g = w->g;
@@ -132,8 +133,9 @@ static void next_v(walk *w, int cols)
         dv_x_add(g, X_BIAS, (int64_t)cols * g->es);
 }
 
-// Ask for a share of what is read after this kernel, into L2, with every tile:
-// the packed panel of V that follows, or the columns that are packed next.
+// Prefetches into L2 a share of what the next kernel reads: the packed panel of
+// the vector operand V that follows, or the columns of V that are packed next.
+// Every tile prefetches one share.
 static void ask_for_next(walk *w)
 {
     enum { MOST = 24, LINE = 64 };
@@ -152,7 +154,8 @@ static void ask_for_next(walk *w)
     }
 }
 
-// Where that is, and how much of it is a tile's share: lines or rows.
+// Sets X_NEXT to the data that is read after this kernel, and w->next to the
+// lines or rows of it that each tile prefetches.
 static void start_next(walk *w, int tiles)
 {
     dv_x *g = w->g;
@@ -165,7 +168,8 @@ static void start_next(walk *w, int tiles)
              p->pack_v ? (int64_t)p->n_v * g->es : p->k * p->ld_v);
 }
 
-// `count` tiles one below the other.
+// Emits a loop over `count` equal tiles below each other; `more` says that
+// other tiles follow.
 static void tiles(walk *w, const dv_x_prod *p, const dv_x_tile *t, int count,
                   int more)
 {
@@ -182,7 +186,8 @@ static void tiles(walk *w, const dv_x_prod *p, const dv_x_tile *t, int count,
         dv_x_again(g, X_M, top);
 }
 
-// Products that follow each other are one, with a longer k.
+// Returns the batch as a single product with a longer k if its operands are
+// contiguous in memory.
 static dv_x_prod joined(const dv_x_prod *p)
 {
     dv_x_prod q = *p;
@@ -195,7 +200,8 @@ static dv_x_prod joined(const dv_x_prod *p)
     return q;
 }
 
-// A column of tiles. The first one packs V, if that is asked for.
+// Emits a column of tiles. The first tile packs the vector operand V (usually
+// B) if pack_v is set.
 static void along_s(walk *w, int cols, int nv)
 {
     dv_x *g = w->g;
@@ -204,7 +210,9 @@ static void along_s(walk *w, int cols, int nv)
     for (int i = 0; i < s->n; i++) {
         int rows = s->size[i], count = s->count[i], more = i + 1 < s->n;
         dv_x_tile t = {rows, cols, nv, sets_for(g, &p, rows, nv)};
-        if (p.panel && !p.lane_k) // rows of k are as wide as the panel
+        // In a panel of a transposed A, a row has as many elements as the panel
+        // has rows.
+        if (p.panel && !p.lane_k)
             p.ld_s = rows * g->es;
         if (p.pack_v) {
             tiles(w, &p, &t, 1, count > 1 || more);
@@ -219,7 +227,8 @@ static void along_s(walk *w, int cols, int nv)
     }
 }
 
-// Columns of tiles; the last vector of the very last one may be a part.
+// Emits all columns of tiles. The last vector of the last column may be
+// partial.
 static void along_v(walk *w)
 {
     dv_x *g = w->g;
@@ -243,11 +252,11 @@ static void along_v(walk *w)
     }
 }
 
-// -- Entry -------------------------------------------------------------------
-
 static dv_x_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
 {
-    enum { FAR_BYTES = 1 << 27 }; // twelve such steps are an offset
+    // Larger steps between rows are added to pointers; twelve steps of this
+    // size still fit in a 32-bit displacement.
+    enum { FAR_BYTES = 1 << 27 };
     int64_t es = g->es, ld_a = s->lda * es, ld_b = s->ldb * es;
     int64_t step_a = s->stride_a * es, step_b = s->stride_b * es;
     int turned = s->trans_b;
@@ -276,7 +285,8 @@ static dv_x_prod prod_of(const dv_x *g, const dv_gemm_shape *s)
     return p;
 }
 
-// Registers of the caller that the walk needs.
+// Returns the callee-saved registers that the loops over tiles need, as a bit
+// mask.
 static uint32_t saves(const walk *w, int many_v)
 {
     const dv_x_prod *p = w->p;
@@ -316,13 +326,14 @@ static void start(walk *w, int many_v)
         dv_x_mov(g, X_BIASBASE, X_BIAS);
 }
 
-// Narrow types without tiles: words are multiplied like f32, k is counted in
-// them.
+// Describes a product of i8 without AMX as one of 4-byte words: each word is
+// multiplied by a dot-product instruction as if it were an f32, and k counts
+// words.
 static dv_gemm_shape words_of(dv_x *g, const dv_isa *isa,
                               const dv_gemm_shape *s)
 {
     dv_gemm_shape w = *s;
-    int64_t bytes = s->k; // of i8
+    int64_t bytes = s->k; // bytes of k, since an i8 element is one byte
     int64_t whole = isa->pairs_bytes;
     g->dot = DV_X_vdpbusd;
     g->fix = isa->pairs_fix;
@@ -352,10 +363,13 @@ void dv_x64_gemm(dv_code *code, const dv_isa *isa, const dv_gemm_shape *given)
     dv_x_prod p = prod_of(g, s);
     dv_cuts grid;
     choose(g, &p, &grid);
-    if (narrow && grid.s.n) // panels are as high as can be
+    // Panels of narrow types have the full height, except the last one.
+    if (narrow && grid.s.n)
         grid.s = dv_runs_whole(s->m, s->panel_a);
     int many_v = grid.v.n > 1 || grid.v.count[0] > 1;
-    if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) { // one panel of V
+    // A kernel that packs an operand works on a single panel of the vector
+    // operand V.
+    if (!grid.s.n || (many_v && (p.pack_s || p.pack_v))) {
         code->failed = 1;
         return;
     }

@@ -1,9 +1,10 @@
-// Shared parts of the generators; gen.h says what they do.
+// Implements the helpers of gen.h.
 #include "jit/x64/gen.h"
 
 static const dv_x_more none = {0};
 
-// Constants and who reads them are there once they are counted.
+// Clears the fields before `fixes` only: entries of fixes and constants are
+// written before their counts grow.
 void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es)
 {
     memset(g, 0, offsetof(dv_x, fixes));
@@ -45,7 +46,8 @@ void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp)
     dv_x_vvv(g, DV_X_vaddi32, acc, acc, tmp);
 }
 
-// Clearing the low part clears all of a register.
+// A VEX or EVEX instruction on the low 16 bytes clears the rest of the
+// register.
 void dv_x_zero(dv_x *g, int v)
 {
     dv_x_emit_3(g->code, v < 16 ? DV_X_vxorps : DV_X_vpxord, 16, v, v, v);
@@ -71,8 +73,6 @@ void dv_x_scale(dv_x *g, int v, size_t off)
     }
     dv_x_emit(g->code, DV_X_vsplatps, g->vb, v, 0, dv_x_reg(v), none);
 }
-
-// -- Part vectors ------------------------------------------------------------
 
 static void set_mask(dv_x *g, int k, int n)
 {
@@ -130,7 +130,8 @@ void dv_x_store(dv_x *g, int v, int base, int64_t off, int part)
         dv_x_emit_m(g->code, DV_X_vmovups_s, g->vb, v, 0, base, off);
 }
 
-// A mask for n of vl bytes; 0 when the vector is whole.
+// Sets a mask for n elements of a vector of vl bytes. Returns 0 if the vector
+// is full and needs no mask.
 static int mask_n(dv_x *g, int vl, int n, int tmp)
 {
     if (n * g->es == vl)
@@ -221,8 +222,6 @@ void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes)
     }
 }
 
-// -- General registers -------------------------------------------------------
-
 static int fits32(int64_t v)
 {
     return v >= INT32_MIN && v <= INT32_MAX;
@@ -302,11 +301,10 @@ void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off)
     dv_x_emit_gm(g->code, op, 0, base, off);
 }
 
-// -- Constants ---------------------------------------------------------------
-
 int dv_x_constant(dv_x *g, const void *data, int n)
 {
-    for (int i = 0; i + n <= g->size; i += n) // one there already?
+    // Return an equal constant of the same alignment if there is one.
+    for (int i = 0; i + n <= g->size; i += n)
         if (!memcmp(g->constants + i, data, (size_t)n))
             return i;
     int at = (g->size + n - 1) / n * n;
@@ -336,7 +334,8 @@ void dv_x_fix_constant(dv_x *g, int to)
     g->fixes[g->n_fixes++].to = to;
 }
 
-// Constants follow the code; what reads them learns how far they are.
+// Appends the constants behind the code and patches the displacements of all
+// instructions that read them.
 static void put_constants(dv_x *g)
 {
     static const unsigned char pad[32];
@@ -356,11 +355,10 @@ static void put_constants(dv_x *g)
     }
 }
 
-// -- The frame ---------------------------------------------------------------
-
 void dv_x_enter(dv_x *g, uint32_t saves)
 {
-    static const int mine[] = {3, 5, 12, 13, 14, 15}; // of the caller
+    // callee-saved general registers.
+    static const int mine[] = {3, 5, 12, 13, 14, 15};
     g->saved = 0;
     for (int i = 0; i < 6; i++)
         if (saves >> mine[i] & 1) {

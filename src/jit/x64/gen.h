@@ -1,9 +1,11 @@
-// What the generators of x86-64 share: registers by role, adding constants,
-// whole and part vectors, constants behind the code, the frame.
+// Helpers shared by the x86-64 generators: registers by role, additions of
+// constants, full and partial vectors, constants behind the code, prologue and
+// epilogue of a kernel.
 //
-// Two sets of instructions, one way to write kernels: AVX2 has 16 vectors of 32
-// bytes and keeps masks in vectors, AVX-512 has 32 of 64 and masks of their
-// own. The first registers hold sums; the last one is AVX2's mask.
+// One generator serves two instruction sets. AVX2 has 16 registers of 32 bytes
+// and keeps masks in vector registers; AVX-512 has 32 registers of 64 bytes and
+// separate mask registers. Accumulators take the lowest vector registers; on
+// AVX2 the highest one holds the mask of a partial vector.
 #ifndef DV_X64_GEN_H
 #define DV_X64_GEN_H
 #include "base/dtype.h"
@@ -11,124 +13,143 @@
 #include "jit/x64/insn.h"
 
 enum {
-    X_A = 7, // rdi: of the tile at hand
+    X_A = 7, // rdi: address of A for the current tile
     X_B = 6,
     X_C = 2,
     X_ARGS = 1,
-    X_AT = 8,   // running pointer into S
-    X_BT = 9,   // running pointer into V
-    X_K = 10,   // counts down
-    X_TMP = 11, // of anyone
+    X_AT = 8,   // running pointer into the broadcast operand S (tile.h)
+    X_BT = 9,   // running pointer into the vector operand V (tile.h)
+    X_K = 10,   // counter of the loop over k
+    X_TMP = 11, // scratch register that any helper may overwrite
     X_BATCH = 0,
     X_SP = 4,
-    // Saved by those who use them.
-    X_M = 3, // counts down
-    X_N = 5, // counts down
+    // The following registers are callee-saved: a kernel that uses one saves
+    // it.
+    X_M = 3, // counter of the loop over rows
+    X_N = 5, // counter of the loop over columns
     X_ABASE = 12,
     X_CBASE = 13,
     X_BIAS = 14,
     X_BIASBASE = 15,
-    // One panel of V has no use for what walks from panel to panel.
+    // Kernels with a single panel of the vector operand V do not step from
+    // panel to panel, so the registers for that hold these pointers instead.
     X_VPACK = X_N,
     X_SPACK = X_ABASE,
     X_NEXT = X_CBASE
 };
-enum { K_PART = 1, K_OTHER = 2 }; // masks: of the tile, and of anyone
+// Numbers of the mask registers for partial vectors of a tile and for scratch
+// use.
+enum { K_PART = 1, K_OTHER = 2 };
 enum { MAX_FIXES = 128 };
 
 typedef struct dv_x {
     dv_code *code;
-    int vb, n_regs;    // bytes of a vector, how many there are
-    int es, lanes;     // bytes of an element, elements of a vector
-    int ints;          // elements are i32
-    int dot;           // a multiply-add is this instruction, of words: pairs.c
-    int fix;           // and what it adds too much stands behind V
+    int vb, n_regs; // bytes of a vector register, number of them
+    int es, lanes;  // bytes of an element, elements in a vector
+    int ints;       // elements are i32, not floats
+    // If not 0: the dot-product instruction on 4-byte words of narrow elements
+    // that replaces a multiply-add (pairs.c).
+    int dot;
+    int fix;           // correction terms for `dot` are stored behind packed B
     int masks;         // AVX-512: masks have registers of their own
-    int64_t l1_bytes;  // of the cache it is made for
-    uint32_t saved;    // registers that were pushed
-    int n_fixes, size; // of the constants, in bytes
+    int64_t l1_bytes;  // size of the L1 cache to optimise for
+    uint32_t saved;    // bit mask of the general registers that were pushed
+    int n_fixes, size; // number of entries of fixes, bytes of constants
     struct {
-        uint32_t at; // the offset's last byte + 1
-        int to;      // in the constants
+        uint32_t at; // code offset just behind the 4-byte displacement to patch
+        int to;      // offset of the constant that the displacement refers to
     } fixes[MAX_FIXES];
     unsigned char constants[512];
 } dv_x;
 
-// The instruction for the element type: name##ps or name##pd.
+// Selects the instruction for the floating-point element type: name##ps or
+// name##pd.
 #define DV_XF(g, name) ((g)->es == 8 ? DV_X_##name##pd : DV_X_##name##ps)
-// The same where whole numbers have their own.
+// Selects name##i32 for i32 elements, else name##ps or name##pd.
 #define DV_XI(g, name)   ((g)->ints ? DV_X_##name##i32 : DV_XF(g, name))
 #define DV_XF_S(g, name) ((g)->es == 8 ? DV_X_##name##pd_s : DV_X_##name##ps_s)
 
-// For vectors as long as the set's, or of vb bytes.
+// Initialises a generator for the vector length of the instruction set, or for
+// vectors of vb bytes.
 void dv_x_start(dv_x *g, dv_code *code, const dv_isa *isa, int es);
 void dv_x_start_vb(dv_x *g, dv_code *code, int vb, int es);
 
-// Vector instructions at the full length.
+// These emit a vector instruction at the full vector length.
 void dv_x_vvv(dv_x *g, dv_x_insn op, int a, int b, int c);
 void dv_x_vvm(dv_x *g, dv_x_insn op, int a, int b, int base, int64_t off);
 void dv_x_zero(dv_x *g, int v);
-// acc += a * b; whole numbers change tmp, which may be a or b. Of words b is
-// the rows'.
+// Emits acc += a * b. With i32 elements this overwrites tmp, which may be a or
+// b. For dot-product instructions b must be the unsigned operand (packed A).
 void dv_x_mul_add(dv_x *g, int acc, int a, int b, int tmp);
-// One element to all lanes.
+// Broadcasts one element in memory to all lanes.
 void dv_x_splat(dv_x *g, int v, int base, int64_t off);
-// A double of the arguments, as the element type, to all lanes.
+// Loads the double at byte `off` of dv_gemm_args, converts it to the element
+// type and broadcasts it to all lanes.
 void dv_x_scale(dv_x *g, int v, size_t off);
 
-// Part vectors: the first `part` lanes. From here on loads and stores with
-// `part` set touch no other; loads clear the rest.
+// Sets the mask of partial vectors to the first `lanes` lanes. Loads and stores
+// with `part` set then access only those lanes; loads clear the remaining
+// lanes.
 void dv_x_set_part(dv_x *g, int lanes);
 void dv_x_load(dv_x *g, int v, int base, int64_t off, int part);
 void dv_x_store(dv_x *g, int v, int base, int64_t off, int part);
-// The same with a length and number of lanes of their own; AVX2 takes `tmp`
-// for the mask, which may be v when loading.
+// Load or store n elements of a vector of vl bytes with their own mask. AVX2
+// keeps the mask in register `tmp`, which may be v for loads.
 void dv_x_load_n(dv_x *g, int v, int base, int64_t off, int vl, int n, int tmp);
 void dv_x_store_n(dv_x *g, int v, int base, int64_t off, int vl, int n,
                   int tmp);
-// One lane of 1, 2, 4 or 8 bytes in memory, or all of a vector of `bytes`.
-// Loads of lane 0 clear the rest. One and two bytes only in registers below 16.
+// Loads or stores one lane of 1, 2, 4 or 8 bytes, or a whole vector of 16 or
+// more bytes. A load of lane 0 clears the other lanes. Lanes of one and two
+// bytes need a register below 16.
 void dv_x_load_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm from);
 void dv_x_store_lane(dv_x *g, int v, int lane, int bytes, dv_x_rm to);
-// The first `bytes` of 16, any number, lane by lane; as above.
+// Loads or stores the first `bytes` bytes of a 16-byte vector, any number, lane
+// by lane. v must be below 16.
 void dv_x_load_part(dv_x *g, int v, int base, int64_t off, int bytes);
 void dv_x_store_part(dv_x *g, int v, int base, int64_t off, int bytes);
-// The largest power of two in n bytes, `most` at most.
+// Returns the largest power of two that is at most n and at most `most`.
 static inline int dv_x_fit(int n, int most)
 {
     while (most > n)
         most /= 2;
     return most;
 }
-// Copy n bytes through v, which is below 16. No mask is needed.
+// Copies n bytes through register v, which must be below 16. Needs no mask.
 void dv_x_copy(dv_x *g, int v, int from, int64_t off, int to, int64_t off_to,
                int n);
 
-// General registers.
-void dv_x_add(dv_x *g, int reg, int64_t imm); // may change X_TMP
+// Helpers for general registers: they add, set, compute addresses, move, load
+// and store 64 bits.
+void dv_x_add(dv_x *g, int reg, int64_t imm); // adds imm; may overwrite X_TMP
 void dv_x_set(dv_x *g, int reg, int64_t imm);
-void dv_x_lea(dv_x *g, int reg, int base, int64_t off); // may change X_TMP
+// Sets reg to base + off; may overwrite X_TMP.
+void dv_x_lea(dv_x *g, int reg, int base, int64_t off);
 void dv_x_mov(dv_x *g, int to, int from);
-void dv_x_get(dv_x *g, int reg, int base, int64_t off); // 64 bits of memory
+// Loads 64 bits from base + off.
+void dv_x_get(dv_x *g, int reg, int base, int64_t off);
 void dv_x_put(dv_x *g, int reg, int base, int64_t off);
-// Count `reg` down and go back to byte `to` of the code until it is 0.
+// Decrements `reg` and jumps back to code offset `to` until it is 0.
 void dv_x_again(dv_x *g, int reg, size_t to);
-// Go on somewhere else: where `land` is called with what this returns.
+// dv_x_jump emits a forward jump and returns a handle; dv_x_land makes that
+// jump go to the current position.
 size_t dv_x_jump(dv_x *g, dv_x_insn op);
 void dv_x_land(dv_x *g, size_t from);
 void dv_x_prefetch(dv_x *g, dv_x_insn op, int base, int64_t off);
 
-// `n` bytes behind the code; vector loads from `to` of them.
+// Adds n bytes to the constants behind the code, or finds equal ones, and
+// returns their offset. dv_x_load_constant loads a vector from there.
 int dv_x_constant(dv_x *g, const void *data, int n);
 void dv_x_load_constant(dv_x *g, int v, int vl, int to);
-// The instruction before reads from `to` of them on; its offset is its last.
+// Records that the last emitted instruction refers to the constant at offset
+// `to`; its last four bytes must be the displacement.
 void dv_x_fix_constant(dv_x *g, int to);
-// Lanes all ones for n elements of es bytes, in a vector of vl.
+// Loads a mask vector of vl bytes: all ones in the first n elements, zeros in
+// the others.
 void dv_x_mask(dv_x *g, int v, int vl, int n);
 
-// Rows of narrow elements made wide, or wide ones narrow (convert.c).
+// Widens rows of narrow elements, or narrows wide ones (convert.c).
 void dv_x_convert(dv_x *g, const dv_move_shape *s);
 
-void dv_x_enter(dv_x *g, uint32_t saves); // bits of registers
+void dv_x_enter(dv_x *g, uint32_t saves); // bit mask of the registers to push
 void dv_x_leave(dv_x *g);
 #endif

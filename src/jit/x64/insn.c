@@ -1,12 +1,13 @@
-// Encoding x86-64 instructions:
+// Encodes x86-64 instructions, in one of three layouts:
 //
 //   general     [REX] [0f] opcode modrm [sib] [disp] [imm]
 //   VEX         c5 or c4, fields, opcode modrm ...
-//   EVEX        62, three bytes of fields, opcode modrm ...; short offsets
-//               count in units of what the instruction reads
+//   EVEX        62, three bytes of fields, opcode modrm ...; an 8-bit
+//               displacement counts in units of the operand's size
 #include "jit/x64/insn.h"
 
-// With 1 where fields are stored inverted.
+// Prefix and opcode as one number, low byte first. Fields that are stored
+// inverted are all ones.
 #define EVEX(map, pp, w, op)                                                   \
     (0x62 | (0xf0u | (map)) << 8 | (((w) != 0) << 7 | 0x7cu | (pp)) << 16 |    \
      8u << 24 | (uint64_t)(op) << 32)
@@ -29,8 +30,9 @@ const dv_x_row dv_x_rows[] = {
 #undef INSN
 };
 
-// Kernels are made while somebody waits: instructions are written where they
-// go, through a pointer that every function moves on. There is room for one.
+// Generating a kernel should take little time, so instructions are written
+// directly to the code buffer through a pointer that every function advances.
+// The caller has checked that ROOM bytes, enough for any instruction, are left.
 enum { ROOM = 16 };
 
 static inline unsigned char *put(unsigned char *p, unsigned v)
@@ -56,14 +58,13 @@ static inline unsigned bit(int reg, int i)
     return (unsigned)reg >> i & 1;
 }
 
-// -- Operands in modrm, sib and offset ---------------------------------------
-
 static int fits8(int64_t v)
 {
     return v >= -128 && v <= 127;
 }
 
-// Short offsets count in `unit` bytes, a power of two.
+// Writes modrm, sib and displacement. An 8-bit displacement counts in `unit`
+// bytes, a power of two.
 static inline unsigned char *put_modrm(unsigned char *p, int reg, dv_x_rm m,
                                        int unit)
 {
@@ -93,7 +94,7 @@ static int in(int v, int below)
     return v >= 0 && v < below;
 }
 
-// Are the registers of an operand such as there are?
+// Are all register numbers of an rm operand below the given limits?
 static int good_rm(dv_x_rm m, int regs, int index_regs)
 {
     if (m.reg != DV_X_NONE)
@@ -103,8 +104,8 @@ static int good_rm(dv_x_rm m, int regs, int index_regs)
             (in(m.index, index_regs) && m.base != DV_X_RIP));
 }
 
-// Bits that extend the fields of modrm and sib: index or rm bit 4, base or rm
-// bit 3.
+// Return the bits that extend the fields of modrm and sib: ext_x bit 3 of the
+// index or bit 4 of rm, ext_b bit 3 of the base or of rm.
 static unsigned ext_x(dv_x_rm m)
 {
     return m.reg != DV_X_NONE     ? bit(m.reg, 4)
@@ -117,15 +118,15 @@ static unsigned ext_b(dv_x_rm m)
     return m.reg != DV_X_NONE ? bit(m.reg, 3) : bit(m.base, 3) & (m.base < 16);
 }
 
-// -- General registers -------------------------------------------------------
-
 static unsigned char *put_rex(unsigned char *p, unsigned w, int reg, dv_x_rm m)
 {
     unsigned rex = w << 3 | bit(reg, 3) << 2 | ext_x(m) << 1 | ext_b(m);
     return rex ? put(p, 0x40 | rex) : p;
 }
 
-// All of these return where the instruction ends, NULL when there is none.
+// Encodes an instruction on general registers. Like plain() and vector(), it
+// returns the end of the instruction, or NULL if the operands cannot be
+// encoded.
 static unsigned char *general(unsigned char *p, const dv_x_row *row, int a,
                               dv_x_rm m, int64_t imm)
 {
@@ -140,7 +141,7 @@ static unsigned char *general(unsigned char *p, const dv_x_row *row, int a,
     p = put_rex(p, row->w, reg, m);
     if (row->map)
         p = put(p, 0x0f);
-    // Small numbers have an opcode of their own, but for mov.
+    // An 8-bit immediate has an opcode of its own, except for mov.
     int small = form == DV_X_GI && row->opcode == 0x81 && fits8(imm);
     p = put(p, small ? 0x83u : row->opcode);
     p = put_modrm(p, reg, m, 1);
@@ -164,8 +165,6 @@ static unsigned char *plain(unsigned char *p, const dv_x_row *row, int64_t imm)
     return imm >= INT32_MIN && imm <= INT32_MAX ? p : NULL;
 }
 
-// -- Vectors -----------------------------------------------------------------
-
 static inline unsigned char *put_vex(unsigned char *p, const dv_x_row *row,
                                      int vl, int a, int v, dv_x_rm m)
 {
@@ -181,7 +180,8 @@ static inline unsigned char *put_vex(unsigned char *p, const dv_x_row *row,
 static inline unsigned char *put_evex(unsigned char *p, const dv_x_row *row,
                                       int vl, int a, int v, dv_x_rm m, int mask)
 {
-    // A vector of offsets has its bit 4 where vvvv has it.
+    // A gather has bit 4 of its index register in the field where other
+    // instructions have bit 4 of vvvv.
     int gather = row->form == DV_X_VG;
     int high = gather ? m.index : v;
     unsigned first = (bit(a, 3) ^ 1) << 7 | (ext_x(m) ^ 1) << 6 |
@@ -236,7 +236,8 @@ static int good_vector(const dv_x_row *row, int vl, int a, int v, dv_x_rm m,
            (!m.splat || (evex && memory && row->tuple == DV_X_FV));
 }
 
-// Tiles: eight of them, and memory whose index is the bytes of a row.
+// Checks the operands of an AMX tile instruction: eight tiles, and memory whose
+// index register holds the row stride.
 static int good_tile(const dv_x_row *row, int vl, int a, int b, dv_x_rm m,
                      dv_x_more more)
 {
@@ -269,11 +270,10 @@ static unsigned char *vector(unsigned char *p, const dv_x_row *row, int vl,
     return ok ? p : NULL;
 }
 
-// -- Those that most instructions are ----------------------------------------
-
-// Prefix and opcode are one number, low byte first, which a row has for
-// registers 0. Fields that are stored inverted are ones then: registers go in
-// by exclusive or, whatever they are.
+// The following fast encoders build prefix and opcode as one number, low byte
+// first. A table row has this number for registers 0, with ones where fields
+// are stored inverted, so that exclusive or inserts any register into any
+// field.
 
 static inline void put_8(unsigned char *p, uint64_t v)
 {
@@ -283,7 +283,8 @@ static inline void put_8(unsigned char *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-// Registers in the fields reg and vvvv, and the high bits of rm.
+// Return the prefix bits of the registers in the fields reg, vvvv and rm, to be
+// combined by exclusive or.
 static inline uint64_t evex_bits(unsigned a, unsigned v, unsigned rm)
 {
     uint64_t reg = (a & 8) << 12 | (a & 16) << 8, b = (rm & 8) << 10;
@@ -297,7 +298,8 @@ static inline uint64_t vex_bits(unsigned a, unsigned v, unsigned rm, int vl)
            (unsigned)(vl == 32) << 18;
 }
 
-// Two bytes are enough for most of map 1. The opcode comes with them.
+// Shortens a VEX prefix to two bytes if possible, which it is for most of map
+// 1. The result includes the opcode; *n becomes its length.
 static inline uint64_t vex_word(const dv_x_row *row, uint64_t w, int *n)
 {
     *n = 4;
@@ -308,7 +310,8 @@ static inline uint64_t vex_word(const dv_x_row *row, uint64_t w, int *n)
            (w >> 24 & 255) << 16;
 }
 
-// Room, registers and lengths that there are?
+// Checks that there is room, and that the registers and the vector length can
+// be encoded.
 static inline int good(const dv_code *code, const dv_x_row *row, int vl,
                        unsigned regs, int evex)
 {
@@ -335,7 +338,8 @@ void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c)
     code->n += (size_t)n + 1;
 }
 
-// modrm, sib and offset at p. Short offsets count in 1 << unit bytes.
+// Writes modrm, sib and displacement at p. An 8-bit displacement counts in 1 <<
+// unit bytes.
 static inline unsigned char *put_place(unsigned char *p, int reg, int base,
                                        int64_t disp, int unit)
 {
@@ -354,8 +358,8 @@ static inline unsigned char *put_place(unsigned char *p, int reg, int base,
     return p + n + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
 }
 
-// Memory at base + disp. `how`: EVEX's mask and whether one element is for all
-// lanes, 0: neither, then VEX will do.
+// Encodes an instruction with memory at base + disp. `how` holds EVEX's mask
+// and broadcast bits; if it is 0, VEX may be used.
 static inline void memory(dv_code *code, dv_x_insn op, int vl, int a, int b,
                           int base, int64_t disp, unsigned how, int unit)
 {
@@ -378,7 +382,8 @@ static inline void memory(dv_code *code, dv_x_insn op, int vl, int a, int b,
     code->n = (size_t)(p - code->at);
 }
 
-// dv_x_offset_unit, as a shift.
+// Returns log2 of the unit of EVEX's 8-bit displacement for an operand that is
+// not broadcast.
 static inline int unit_log(const dv_x_row *row, int vl)
 {
     static const uint8_t fixed[] = {
@@ -413,7 +418,7 @@ void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
     memory(code, op, vl, a, b, base, disp, how, unit_log(&dv_x_rows[op], vl));
 }
 
-// REX where there is need, then the opcode.
+// Writes a REX prefix if one is needed, then the opcode.
 static inline unsigned char *put_op(unsigned char *p, const dv_x_row *row,
                                     unsigned reg, unsigned rm)
 {
@@ -477,8 +482,6 @@ void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm)
     p = small ? put(p, (unsigned)imm & 255) : put_4(p, (uint32_t)imm);
     code->n = (size_t)(p - code->at);
 }
-
-// -- Any of them -------------------------------------------------------------
 
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more)

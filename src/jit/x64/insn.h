@@ -1,4 +1,5 @@
-// Encoding x86-64: one function, driven by insn.def.
+// Encodes x86-64 instructions: one general function, driven by the table
+// insn.def, and faster ones for frequent forms.
 #ifndef DV_X64_INSN_H
 #define DV_X64_INSN_H
 #include "jit/code.h"
@@ -11,7 +12,7 @@ typedef enum dv_x_form {
     DV_X_GO,
     DV_X_J,
     DV_X_N,
-    DV_X_VRM, // vectors from here
+    DV_X_VRM, // forms of vector instructions from here on
     DV_X_VRVM,
     DV_X_VRMI,
     DV_X_VRVMI,
@@ -19,7 +20,7 @@ typedef enum dv_x_form {
     DV_X_VKVMI,
     DV_X_VK,
     DV_X_KR,
-    DV_X_TC, // tiles from here
+    DV_X_TC, // forms of AMX tile instructions from here on
     DV_X_TM,
     DV_X_T
 } dv_x_form;
@@ -46,27 +47,29 @@ typedef enum dv_x_insn {
 
 typedef struct dv_x_row {
     uint8_t form, map, pp, w, opcode, enc, tuple;
-    uint64_t evex, vex; // prefix and opcode of vectors, registers 0
+    uint64_t evex, vex; // prefix and opcode, with all register fields 0
 } dv_x_row;
 extern const dv_x_row dv_x_rows[];
 
-enum { DV_X_RIP = 16, DV_X_NONE = -1 }; // as base: offset from the next insn
-enum { DV_X_ZERO = 8 };                 // with a mask: other lanes become 0
+// Base registers beside 0 to 15: DV_X_RIP is relative to the next instruction,
+// DV_X_NONE means no register.
+enum { DV_X_RIP = 16, DV_X_NONE = -1 };
+enum { DV_X_ZERO = 8 }; // added to a mask: clears masked-off lanes
 
 // The operand in the rm field: a register, or memory at
 // base + (index << scale) + disp.
 typedef struct dv_x_rm {
     int32_t disp;
-    int8_t reg;         // NONE: memory
-    int8_t base, index; // index NONE: without
-    uint8_t scale;      // 0 to 3
-    uint8_t splat;      // one element, to all lanes (EVEX)
+    int8_t reg;         // DV_X_NONE: the operand is in memory
+    int8_t base, index; // index DV_X_NONE: no index register
+    uint8_t scale;      // log2 of the index scale, 0 to 3
+    uint8_t splat; // memory holds one element, broadcast to all lanes (EVEX)
 } dv_x_rm;
 
-// Operands beside a and b; unnamed ones are 0.
+// The immediate and the mask of an instruction; fields that are not set are 0.
 typedef struct dv_x_more {
     int64_t imm;
-    int mask; // 1 to 7, with or without DV_X_ZERO
+    int mask; // mask register 1 to 7, plus DV_X_ZERO to clear other lanes
 } dv_x_more;
 
 static inline dv_x_rm dv_x_reg(int reg)
@@ -76,7 +79,8 @@ static inline dv_x_rm dv_x_reg(int reg)
 
 static inline dv_x_rm dv_x_mem(int base, int64_t disp)
 {
-    // An offset that does not fit leaves a register no instruction has.
+    // A disp that does not fit in 32 bits sets an invalid base register, so
+    // that encoding the instruction fails.
     int fits = disp >= INT32_MIN && disp <= INT32_MAX;
     return (dv_x_rm){.disp = (int32_t)(fits ? disp : 0),
                      .reg = DV_X_NONE,
@@ -84,12 +88,13 @@ static inline dv_x_rm dv_x_mem(int base, int64_t disp)
                      .index = DV_X_NONE};
 }
 
-// `vl` is the vector length in bytes: 16, 32 or 64; 0 for other instructions.
-// `b` is 0 where the form has none.
+// Encodes any instruction. `vl` is the vector length in bytes (16, 32 or 64), 0
+// for instructions without vectors. `b` is 0 if the form has no such operand.
 void dv_x_emit(dv_code *code, dv_x_insn op, int vl, int a, int b, dv_x_rm m,
                dv_x_more more);
-// The same in less time. Of form VRVM with three registers; of VRM or VRVM with
-// memory at base + disp: as it is, one element to all lanes, or with a mask.
+// Faster encoders for frequent forms: VRVM with three registers; VRM or VRVM
+// with memory at base + disp, plain, with one element broadcast to all lanes,
+// or with a mask.
 void dv_x_emit_3(dv_code *code, dv_x_insn op, int vl, int a, int b, int c);
 void dv_x_emit_m(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                  int64_t disp);
@@ -97,11 +102,11 @@ void dv_x_emit_splat(dv_code *code, dv_x_insn op, int vl, int a, int b,
                      int base, int64_t disp);
 void dv_x_emit_mask(dv_code *code, dv_x_insn op, int vl, int a, int b, int base,
                     int64_t disp, int mask);
-// Of GRM and GM (whose `reg` is 0) with memory or a register, and of GI with a
-// register.
+// Faster encoders for general registers: GRM and GM (with reg 0) with memory or
+// a register as rm, and GI with a register.
 void dv_x_emit_gm(dv_code *code, dv_x_insn op, int reg, int base, int64_t disp);
 void dv_x_emit_gr(dv_code *code, dv_x_insn op, int reg, int rm);
 void dv_x_emit_gi(dv_code *code, dv_x_insn op, int rm, int64_t imm);
-// What EVEX counts a row's short offsets in, in bytes.
+// Returns the unit in bytes of EVEX's compressed 8-bit displacement.
 int dv_x_offset_unit(const dv_x_row *row, int vl, int splat);
 #endif

@@ -1,6 +1,6 @@
-// Instructions as assembly, by the rows of insn.def. The bytes are taken apart
-// for every row that may have written them; the row whose encoding of these
-// operands is the same bytes is the one that did.
+// Disassembles instructions with the table insn.def. The bytes are decoded for
+// every row that could have produced them; the right row is the one whose
+// encoding of the decoded operands gives the same bytes again.
 //
 //   62 f2 55 40 b8 49 02   prefix  EVEX, map 2, pp 1, w 0, vvvv 21
 //                          row     vfmaps, "vfmadd231ps M, B, A"
@@ -15,20 +15,18 @@ static const char *const texts[] = {
 #undef INSN
 };
 
-enum { MOST_BYTES = 15 }; // of an instruction
+enum { MOST_BYTES = 15 }; // most bytes of an x86-64 instruction
 
-// -- Prefixes ----------------------------------------------------------------
-
-// What comes before the opcode, and the opcode. High bits of registers are in
-// their place.
+// The decoded prefix and opcode. High bits of register numbers are already
+// shifted into place.
 typedef struct prefix {
-    int enc; // DV_X_G, V or E
+    int enc; // kind of prefix: DV_X_G, DV_X_V or DV_X_E
     int map, pp, w;
-    int reg, x, b; // high bits: of reg; of the index; of rm and the base
+    int reg, x, b; // high bits of reg, of the index, of rm or the base
     int vvvv, high_v;
     int vl, mask, splat;
     int opcode;
-    int n; // bytes, with the opcode
+    int n; // bytes of the prefix and the opcode
 } prefix;
 
 static prefix evex(const unsigned char *p)
@@ -52,7 +50,7 @@ static prefix evex(const unsigned char *p)
     };
 }
 
-// Of two bytes, or of three.
+// Decodes a VEX prefix of two or three bytes.
 static prefix vex(const unsigned char *p)
 {
     int three = p[0] == 0xc4, last = p[1 + three];
@@ -87,8 +85,6 @@ static prefix general(const unsigned char *p)
     };
 }
 
-// -- Operands ----------------------------------------------------------------
-
 typedef struct insn {
     dv_x_insn op;
     int vl, a, b;
@@ -105,8 +101,8 @@ static int64_t number(const unsigned char *p, int bytes)
     return (int64_t)(v << shift) >> shift;
 }
 
-// Memory: modrm, sib and offset, which counts in `unit` bytes where it is
-// short. Returns their bytes.
+// Decodes a memory operand: modrm, sib and displacement; an 8-bit displacement
+// counts in `unit` bytes. Returns its length in bytes.
 static int take_memory(const unsigned char *p, const prefix *f, int unit,
                        int gather, dv_x_rm *m)
 {
@@ -131,8 +127,8 @@ static int take_memory(const unsigned char *p, const prefix *f, int unit,
     return n + bytes;
 }
 
-// Registers and memory of a row with modrm. Returns modrm's bytes and what
-// belongs to it.
+// Decodes the register and memory operands of a row that has a modrm byte.
+// Returns the length of modrm, sib and displacement.
 static int take_modrm(const unsigned char *p, const prefix *f, insn *x)
 {
     const dv_x_row *row = &dv_x_rows[x->op];
@@ -148,7 +144,7 @@ static int take_modrm(const unsigned char *p, const prefix *f, insn *x)
     return 1;
 }
 
-// The bytes of an immediate.
+// Returns the length of a row's immediate in bytes.
 static int imm_bytes(const dv_x_row *row, int opcode)
 {
     switch ((dv_x_form)row->form) {
@@ -178,7 +174,7 @@ static int is_op(const dv_x_row *row, const prefix *f)
            ((f->opcode & ~low) == row->opcode || short_imm);
 }
 
-// The operands, if this row had written the bytes.
+// Decodes the operands under the assumption that row `op` produced the bytes.
 static insn take_apart(const unsigned char *p, const prefix *f, dv_x_insn op)
 {
     const dv_x_row *row = &dv_x_rows[op];
@@ -194,8 +190,6 @@ static insn take_apart(const unsigned char *p, const prefix *f, dv_x_insn op)
         x.more.imm = number(p + n, bytes) & (vectors ? 255 : -1);
     return x;
 }
-
-// -- Text --------------------------------------------------------------------
 
 static const char *const names[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp",
                                     "rsi", "rdi", "r8",  "r9",  "r10", "r11",
@@ -238,7 +232,8 @@ static void put_memory(dv_text *out, const insn *x, char kind)
         dv_put(out, "{1to%d}", x->vl / (row->w ? 8 : 4));
 }
 
-// Jumps name the byte that they go to, counted as the listing does.
+// Prints an immediate; for a jump it prints the target as an offset in the
+// listing.
 static void put_number(dv_text *out, const insn *x, size_t end)
 {
     if (dv_x_rows[x->op].form == DV_X_J)

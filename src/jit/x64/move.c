@@ -1,16 +1,17 @@
-// Moves: zero, copy, transpose, and packing into panels. dv_move_shape says
-// what each does; nothing outside the two blocks is touched, but a panel's
-// last vectors, which are filled up.
+// Generates moves: zero, copy, transpose, and packing into panels.
+// dv_move_shape describes them. A move accesses nothing outside the two blocks,
+// except that the last vectors of a panel are filled up with zeros.
 #include "jit/x64/pairs.h"
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_D = 9, X_J = 10, X_I = 0 };
-enum { UNROLL = 4, NARROW = 512 }; // vectors; bytes
+// UNROLL is the number of vectors per loop iteration; rows of up to NARROW
+// bytes are copied without a loop.
+enum { UNROLL = 4, NARROW = 512 };
 
 static const dv_x_more none = {0};
 
-// -- Rows: zero and copy -----------------------------------------------------
-
-// n bytes at X_S + off to X_D + off; all loads of whole vectors first.
+// Copies n bytes from address X_S + off to X_D + off, or zeroes them. All full
+// vectors are loaded before any is stored.
 static void row_bytes(dv_x *g, int64_t off, int n, int zero)
 {
     int vectors = n / g->vb;
@@ -64,11 +65,9 @@ static void rows(dv_x *g, const dv_move_shape *s)
     dv_x_again(g, X_I, top);
 }
 
-// -- Panels ------------------------------------------------------------------
+enum { PIECE = 16 }; // bytes of a row that are contiguous in a panel
 
-enum { PIECE = 16 }; // bytes of a row that lie together
-
-// The row at X_SRC into the panel at X_DST.
+// Copies the row at X_SRC into the panel at X_DST.
 static void panel_row(dv_x *g, const dv_move_shape *s)
 {
     int per = PIECE / g->es, pieces = s->cols / per, rest = s->cols % per;
@@ -105,9 +104,9 @@ static void panel(dv_x *g, const dv_move_shape *s)
     dv_x_again(g, X_I, top);
 }
 
-// -- Transpose ---------------------------------------------------------------
-
-// Bytes: blocks are 8 x 8, 4 x 4 of f64, and for i8 of 16 rows and 8 columns.
+// Transposed blocks have 8 x 8 elements, 4 x 4 for f64, and 16 rows by 8
+// columns for i8. BLOCK and THIN are vector lengths in bytes for wide and for
+// narrow elements.
 enum { BLOCK = 32, THIN = 16, SIDE = 8 };
 
 static void op32(dv_x *g, dv_x_insn op, int a, int b, int c, int imm)
@@ -120,8 +119,8 @@ static void weave(dv_x *g, dv_x_insn op, int a, int b, int c)
     dv_x_emit_3(g->code, op, BLOCK, a, b, c);
 }
 
-// Exchange halves of 16 bytes between rows n apart: in from `from`, out to
-// `to`.
+// Exchanges 16-byte halves between rows that are n apart, from registers `from`
+// on into registers `to` on.
 static void turn_halves(dv_x *g, int from, int to, int n)
 {
     enum { LOW = 0x20, HIGH = 0x31 };
@@ -131,7 +130,8 @@ static void turn_halves(dv_x *g, int from, int to, int n)
     }
 }
 
-// Registers 0 on, transposed, into 8 on.
+// Transposes the block in registers 0 to 7 (f64: 0 to 3) into registers 8 and
+// up.
 static void turn_regs(dv_x *g)
 {
     if (g->es == 8) {
@@ -142,11 +142,12 @@ static void turn_regs(dv_x *g)
         turn_halves(g, 4, 8, 2);
         return;
     }
-    for (int i = 0; i < 8; i += 2) { // pairs of rows
+    for (int i = 0; i < 8; i += 2) { // interleave pairs of rows
         weave(g, DV_X_vunpcklps, 8 + i, i, i + 1);
         weave(g, DV_X_vunpckhps, 9 + i, i, i + 1);
     }
-    for (int i = 0; i < 8; i += 4) // four rows: columns 0 to 3 of each half
+    // Now each half of a register holds one column of four rows.
+    for (int i = 0; i < 8; i += 4)
         for (int j = 0; j < 2; j++) {
             weave(g, DV_X_vunpcklpd, i + 2 * j, 8 + i + j, 10 + i + j);
             weave(g, DV_X_vunpckhpd, i + 2 * j + 1, 8 + i + j, 10 + i + j);
@@ -154,9 +155,10 @@ static void turn_regs(dv_x *g)
     turn_halves(g, 0, 8, 4);
 }
 
-// Eight rows of words from 0 on, transposed, into 8 on. Each step makes rows
-// 2i and 2i + 1 of i and i + 4, word by word in turn: bits of a row's and of a
-// word's number go round, and after three of them have changed places.
+// Transposes eight rows of 2-byte words in registers 0 to 7 into registers 8 to
+// 15. Each step interleaves the words of rows i and i + 4 into rows 2i and 2i +
+// 1. This rotates the bits of the row and word numbers by one position; after
+// three steps the two numbers have changed places.
 static void turn_words(dv_x *g)
 {
     for (int step = 0; step < 3; step++)
@@ -168,7 +170,8 @@ static void turn_words(dv_x *g)
         }
 }
 
-// Of narrow elements: r rows, c columns. Two rows of bytes are one of words.
+// Loads r rows of c narrow elements. Two rows of bytes are interleaved into one
+// row of 2-byte words.
 static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     for (int i = 0; i < r; i++) {
@@ -182,11 +185,12 @@ static void load_thin(dv_x *g, const dv_move_shape *s, int r, int c)
     }
 }
 
-// A block of r x c elements at X_S to c x r at X_D.
+// Transposes a block of r x c elements at address X_S into c x r elements at
+// X_D.
 static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
 {
     int thin = g->es < 4;
-    dv_x_mov(g, 1, X_S); // rcx and rdx walk
+    dv_x_mov(g, 1, X_S); // rcx and rdx step through source and destination rows
     dv_x_mov(g, 2, X_D);
     if (thin)
         load_thin(g, s, r, c);
@@ -207,7 +211,7 @@ static void turn_block(dv_x *g, const dv_move_shape *s, int r, int c)
     }
 }
 
-// A strip of r source rows from X_SRC to X_DST.
+// Transposes a strip of r source rows from X_SRC to X_DST.
 static void turn_strip(dv_x *g, const dv_move_shape *s, int r)
 {
     int side = g->es < 8 ? SIDE : SIDE / 2;

@@ -1,34 +1,38 @@
-// Packing bf16 and i8 for instructions that multiply four bytes of k of a row
-// by four bytes of k of a column: 2 of bf16, 4 of i8. Such four are a word.
+// Packs bf16 and i8 for instructions that multiply four bytes of k of a row of
+// A by four bytes of k of a column of B. Four bytes are called a word: 2
+// elements of bf16 or 4 of i8. The packed order is:
 //
-//   rows     so many bytes of a row side by side (64 for tiles, 16 for
-//            vectors), the next row, ...; then the bytes that follow
-//   columns  one word of 16 columns is a vector. For tiles 16 such vectors
-//            follow k, then come the next 16 columns; for vectors it is the
-//            other way round: all columns of one word, then the next word
+//   rows     64 bytes (AMX tiles) or 16 bytes (vectors) of a row, the same of
+//            the next row, ...; then the bytes that follow in the first row
+//   columns  one word of 16 columns is a vector. For AMX tiles, 16 such vectors
+//            along k, then the next 16 columns; for vectors, all columns of one
+//            word, then the next word
 //
-// The work is done in blocks of 16 lines (rows or columns) by 16 words. Where
-// lines are rows of the source, a block is read as 16 lines; where they are
-// its columns, words are put together from 2 or 4 of its rows. If that is not
-// what is stored, the block is turned in registers.
+// Packing works on blocks of 16 lines (rows or columns) by 16 words. If lines
+// are rows of the source, a block is loaded as 16 lines; if they are its
+// columns, words are assembled from 2 or 4 source rows. If the loaded order is
+// not the packed order, the block is transposed in registers.
 //
-// vpdpbusd wants the rows without a sign: they are stored 128 larger, and
-// behind the columns there is what that adds, 128 times the sum of each.
+// vpdpbusd needs one unsigned operand: rows are stored with 128 added, and
+// behind the columns there is the excess that this causes, 128 times the sum of
+// each column.
 #include "jit/x64/pairs.h"
 
 enum { X_SRC = 7, X_DST = 6, X_S = 8, X_FAR = 9, X_J = 10, X_FIX = 0 };
 enum { SIDE = 16, BYTES = 64, ROW_AHEAD = 256 };
-enum { V_TMP = 16, V_SHIFT = 20 }; // beside a block in 0 to 15
+// Vector registers for temporaries and shift counts, above the block in
+// registers 0 to 15.
+enum { V_TMP = 16, V_SHIFT = 20 };
 
 typedef struct pack {
-    int n, k, es; // lines, elements of them and their size
-    int turned;   // lines are columns of the source
-    int columns;  // are they columns of the product?
-    int together; // bytes of a row side by side
-    int tiles;    // blocks of lines
+    int n, k, es; // lines, elements in a line, bytes of an element
+    int turned;   // packed lines are columns of the source, else its rows
+    int columns;  // packed lines are columns of B, else rows of A
+    int together; // contiguous bytes of a packed row
+    int tiles;    // number of blocks of 16 lines
     int step;     // elements of k in a block
-    int fix;      // see above
-    int64_t row;  // bytes from row to row of the source
+    int fix;      // add 128 to rows, store correction terms for columns
+    int64_t row;  // row stride of the source in bytes
 } pack;
 
 static const dv_x_more none = {0};
@@ -46,9 +50,8 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-// -- Reading a block ---------------------------------------------------------
-
-// Lines as they are, `bytes` of each.
+// Loads `bytes` bytes of each of n source rows into registers 0 to 15; the
+// other registers are cleared.
 static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
 {
     dv_x_lea(g, X_S, X_SRC, first * w->row);
@@ -69,7 +72,8 @@ static void load_lines(dv_x *g, const pack *w, int first, int n, int bytes)
         dv_x_zero(g, i);
 }
 
-// Element `i` of a word in register v, of up to 16 lines from `first` on.
+// Loads element i of a word for up to 16 lines from `first` on, and combines it
+// into register v.
 static void load_element(dv_x *g, const pack *w, int v, int i, int first)
 {
     dv_x_insn op = w->es == 1 ? DV_X_vpmovzxbd : DV_X_vpmovzxwd;
@@ -82,7 +86,9 @@ static void load_element(dv_x *g, const pack *w, int v, int i, int first)
     dv_x_vvv(g, DV_X_vorps, v, v, to);
 }
 
-// Rows far apart are no stream: the one a step on is asked for.
+// Prefetches the same columns one step of k further, because the hardware does
+// not follow rows that are far apart, and advances the source pointer X_S to
+// the next row.
 static void next_row(dv_x *g, const pack *w, int first)
 {
     dv_x_rm next = dv_x_mem(X_S, (int64_t)first * w->es);
@@ -91,8 +97,9 @@ static void next_row(dv_x *g, const pack *w, int first)
     dv_x_add(g, X_S, w->row);
 }
 
-// Where what is read next are the columns beside these, they are asked for:
-// rows ahead would be too many for the sets of L1 that they fall into.
+// Prefetches into L2 the columns to the right, which are packed next, and
+// advances the source pointer X_S to the next row. Prefetching rows further
+// down instead would exceed the ways of the L1 sets that these rows map to.
 static void next_panel(dv_x *g, const pack *w)
 {
     dv_x_prefetch(g, DV_X_prefetch1, X_S, (int64_t)w->tiles * SIDE * w->es);
@@ -108,7 +115,7 @@ static void start_words(dv_x *g, const pack *w)
         load_all(g, V_SHIFT + i, (uint32_t)(8 * w->es * i));
 }
 
-// Words of one block, from the rows of `k` elements.
+// Loads one block: registers hold words, assembled from `k` source rows.
 static void load_words(dv_x *g, const pack *w, int first, int k)
 {
     int per = 4 / w->es;
@@ -123,23 +130,24 @@ static void load_words(dv_x *g, const pack *w, int first, int k)
     }
 }
 
-// -- Turning it --------------------------------------------------------------
-
 static void shuffle(dv_x *g, int to, int a, int b, int imm)
 {
     dv_x_emit(g->code, DV_X_vshuf32x4, BYTES, to, a, dv_x_reg(b),
               (dv_x_more){.imm = imm});
 }
 
-// 16 x 16 words in registers 0 to 15.
+// Transposes 16 x 16 words in registers 0 to 15.
 static void turn(dv_x *g)
 {
-    enum { EVEN = 0x88, ODD = 0xdd }; // of each four quarters two
+    // Immediates of vshuff32x4: EVEN takes quarters 0 and 2 of each source, ODD
+    // takes quarters 1 and 3.
+    enum { EVEN = 0x88, ODD = 0xdd };
     for (int i = 0; i < SIDE; i += 2) {
         dv_x_vvv(g, DV_X_vunpcklps, V_TMP + i, i, i + 1);
         dv_x_vvv(g, DV_X_vunpckhps, V_TMP + i + 1, i, i + 1);
     }
-    for (int i = 0; i < SIDE; i += 4) // four rows: a quarter has one column
+    // After this step, each 128-bit quarter holds one column of four rows.
+    for (int i = 0; i < SIDE; i += 4)
         for (int j = 0; j < 2; j++) {
             int a = V_TMP + i + j;
             dv_x_vvv(g, DV_X_vunpcklpd, i + 2 * j, a, a + 2);
@@ -156,11 +164,12 @@ static void turn(dv_x *g)
         }
 }
 
-// -- Storing it --------------------------------------------------------------
+// Registers of the factor 128 and, from V_SUM on, of the correction terms of
+// each block of columns.
+enum { V_SCALE = 27, V_SUM = 28 };
 
-enum { V_SCALE = 27, V_SUM = 28 }; // of each block
-
-// What 128 more of each row add to the columns, of all blocks.
+// Loads the correction terms of all blocks of columns: what adding 128 to the
+// rows adds to each column's sum.
 static void load_fix(dv_x *g, const pack *w)
 {
     if (w->fix)
@@ -175,7 +184,8 @@ static void store_fix(dv_x *g, const pack *w)
         dv_x_store(g, V_SUM + i, X_FIX, i * BYTES, 0);
 }
 
-// Word p of the columns of a block, in register v.
+// Stores word p of the columns of a block, from register v, and adds it to the
+// correction terms.
 static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
 {
     int side_by_side = w->together < BYTES;
@@ -188,14 +198,14 @@ static void store_word(dv_x *g, const pack *w, int v, int tile, int p)
 
 static void store_columns(dv_x *g, const pack *w, int tile, int words)
 {
-    load_fix(g, w); // turning needs all registers
+    load_fix(g, w); // loaded only now, because the transpose uses all registers
     for (int p = 0; p < words; p++)
         store_word(g, w, p, tile, p);
     store_fix(g, w);
 }
 
-// Columns of the source that stay what they are: every row is read once, for
-// all blocks.
+// Packs columns of the product that are columns of the source, too: nothing is
+// transposed, and every source row is read once for all blocks.
 static void pass_words(dv_x *g, const pack *w, int k, int words)
 {
     int per = 4 / w->es;
@@ -235,9 +245,7 @@ static void store_rows(dv_x *g, const pack *w, int first, int n, int words)
     }
 }
 
-// -- All of it ---------------------------------------------------------------
-
-// Blocks of all lines, `k` elements of each, from X_SRC to X_DST.
+// Packs `k` elements of all lines from X_SRC to X_DST, block by block.
 static void blocks(dv_x *g, const pack *w, int k)
 {
     int bytes = k * w->es;

@@ -1,10 +1,12 @@
-// Chains of multiply-adds: 12 of them hide a latency of 4 at 2 a cycle, with a
-// few to spare. Tiles have four.
+// Generates loops that measure peak throughput: 12 independent chains of
+// multiply-adds, more than the 8 that hide a latency of 4 cycles at 2 per
+// cycle. AMX tiles have four chains.
 #include "jit/x64/pairs.h"
 
 enum { X_TURNS = 7, TILES = 4 };
 
-// Tiles of 32 rows by 32 columns.
+// Emits the loop for AMX tiles of 32 rows by 32 columns and returns the
+// operations of an iteration.
 static int tiles(dv_code *code, const dv_isa *isa, int dtype)
 {
     dv_x gen, *g = &gen;
@@ -36,7 +38,7 @@ int dv_x64_peak(dv_code *code, const dv_isa *isa, int dtype)
         return 0;
     if (isa->has_tiles && (dtype == DV_I8 || dtype == DV_BF16))
         return tiles(code, isa, dtype);
-    // Clearing 32 bytes clears the rest of the register.
+    // Clearing 32 bytes clears the whole register.
     for (int i = 0; i < CHAINS + 2; i++)
         dv_x_emit(code, DV_X_vxorps, 32, i, i, dv_x_reg(i), none);
     size_t start = code->n;

@@ -1,9 +1,10 @@
-// The end of a tile: scale, add C and the bias, clamp, store.
+// Generates the epilogue of a tile: scales, adds C and the bias, applies relu,
+// stores.
 #include "jit/x64/tile.h"
 
 static const dv_x_more none = {0};
 
-// v = v * alpha, for n registers from v on.
+// Multiplies n registers from v on by alpha.
 static void scale_sums(dv_x *g, int v, int n, int free)
 {
     dv_x_scale(g, free, offsetof(dv_gemm_args, alpha));
@@ -11,7 +12,8 @@ static void scale_sums(dv_x *g, int v, int n, int free)
         dv_x_vvv(g, DV_XI(g, vmul), v + i, v + i, free);
 }
 
-// acc += c * scale. Whole numbers have no such instruction: c is changed.
+// Emits acc += c * scale. There is no multiply-add for i32, so c is overwritten
+// then.
 static void add_scaled(dv_x *g, int acc, int c, int scale)
 {
     if (!g->ints) {
@@ -22,7 +24,8 @@ static void add_scaled(dv_x *g, int acc, int c, int scale)
     dv_x_vvv(g, DV_X_vaddi32, acc, acc, c);
 }
 
-// Add C, times the scale in register `beta` unless that is negative.
+// Adds C to the accumulators, multiplied by register `beta` unless that is
+// negative.
 static void add_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free,
                      int beta)
 {
@@ -58,8 +61,8 @@ static void add_bias(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int free)
     }
 }
 
-// vmax returns its second operand when one is a nan or both are 0. So nan
-// stays, and so does -0, which adding 0 makes 0.
+// Applies relu. vmax returns its second source if one source is nan or both are
+// 0, so nan stays nan and -0 stays -0; adding 0 turns -0 into 0.
 static void clamp(dv_x *g, int v, int n, int free)
 {
     dv_x_zero(g, free);
@@ -80,12 +83,9 @@ static void store_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
         }
 }
 
-// -- Around the caches -------------------------------------------------------
-
-enum {
-    LINE = 64,
-    BELOW = 128
-}; // what waits below the stack stays (jit/gemm/plan.c)
+// BELOW bytes below the stack pointer are left untouched, as many as the red
+// zone of the System V ABI has.
+enum { LINE = 64, BELOW = 128 };
 
 static int64_t row_bytes(const dv_x *g, const dv_x_tile *t)
 {
@@ -98,7 +98,8 @@ static int has_whole_lines(const dv_x *g, const dv_x_prod *p,
     return row_bytes(g, t) % LINE == 0 && p->ldc % LINE == 0;
 }
 
-// Rows that follow each other, whole lines together.
+// Are the rows of the tile contiguous in C, and do they fill whole cache lines
+// together?
 static int is_dense(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     return p->ldc == row_bytes(g, t) && t->rows * p->ldc % LINE == 0;
@@ -112,7 +113,8 @@ static void stream_rows(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
                      i * p->ldc + (int64_t)j * g->vb);
 }
 
-// Lines are put together on the stack.
+// Assembles whole cache lines of contiguous rows on the stack and writes them
+// to C with non-temporal stores.
 static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int64_t bytes = t->rows * p->ldc;
@@ -129,8 +131,9 @@ static void stream_dense(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     dv_x_add(g, X_SP, bytes + BELOW);
 }
 
-// Lines that are written whole are not read first. Whether C begins at one is
-// known only when it runs.
+// Stores the tile, with non-temporal stores where whole cache lines are
+// written, because those need not be read first. Whether C is aligned to a line
+// is known only at run time, so both variants are emitted.
 static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int whole = has_whole_lines(g, p, t);
@@ -152,27 +155,27 @@ static void store_lines(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     dv_x_land(g, done);
 }
 
-// -- C turned: rows of the tile are columns of C -----------------------------
-
-// The tile is put on the stack row by row, and gathered column by column: a
-// column is a piece of a row of C.
+// Registers of the transposed store, for a tile whose rows are columns of C.
+// The tile is stored to the stack by rows and gathered by columns: a column of
+// the tile is a piece of a row of C.
 enum { V_OUT = 0, V_IN = 1, V_SCALE = 2, V_BIAS = 3, V_MASK = 5, V_INDEX = 6 };
 
 static void set_index(dv_x *g, const dv_x_tile *t)
 {
     int32_t at[16];
-    for (int i = 0; i < 16; i++) // in bytes; offsets are 32 bits each
+    for (int i = 0; i < 16; i++) // offsets in bytes, 32 bits each
         at[i] = i * t->nv * g->vb;
     int vl = g->lanes * 4 < 16 ? 16 : g->lanes * 4;
     dv_x_load_constant(g, V_INDEX, vl, dv_x_constant(g, at, vl));
 }
 
-// X_AT points at the column.
+// Gathers one column of the tile from the stack, where register X_AT points to
+// it, into vector register V_OUT.
 static void gather(dv_x *g, const dv_x_tile *t)
 {
     dv_x_rm m = dv_x_mem(X_AT, 0);
     m.index = V_INDEX;
-    dv_x_set_part(g, t->rows); // gathering uses the mask up
+    dv_x_set_part(g, t->rows); // set for every gather, which clears its mask
     if (!g->masks) {
         dv_x_mask(g, V_MASK, g->vb, t->rows);
         dv_x_emit(g->code, g->es == 8 ? DV_X_vgatherpd : DV_X_vgatherps, g->vb,
@@ -184,7 +187,8 @@ static void gather(dv_x *g, const dv_x_tile *t)
     dv_x_set_part(g, t->rows);
 }
 
-// One column, at X_AT on the stack and X_BT in C; its bias at X_K.
+// Finishes one column of the tile: register X_AT points to it on the stack,
+// X_BT to its row of C, X_K to its bias.
 static void column(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int part = t->rows < g->lanes;

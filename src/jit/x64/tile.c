@@ -1,22 +1,24 @@
-// The loop over k of a register tile.
+// Generates the loop over k of a register tile.
 #include "jit/x64/tile.h"
 
-enum { STEPS = 4 };       // of k in a turn of the loop
-enum { GRANULE = 16 };    // bytes of k of a row that lie together in panels
-enum { S_AHEAD = 768 };   // bytes of a panel of S to ask for early
-enum { V_AHEAD = 8 };     // rows of V, and of S that has none of k
-enum { ROW_AHEAD = 256 }; // bytes of a row of k
+enum { STEPS = 4 };     // steps of k in one iteration of the loop
+enum { GRANULE = 16 };  // bytes of a row that are contiguous in a packed panel
+enum { S_AHEAD = 768 }; // prefetch distance in a packed panel of A, in bytes
+// Prefetch distance in steps of k, for rows of B or a transposed A.
+enum { V_AHEAD = 8 };
+enum { ROW_AHEAD = 256 }; // prefetch distance within rows of k, in bytes
 enum { X_CSOON = X_BATCH };
 
 static const dv_x_more none = {0};
 
-// -- Where things are --------------------------------------------------------
-
-// Bytes from X_AT to row i at step p.
+// Returns the byte offset from the running pointer X_AT to the element of the
+// broadcast operand S in row i at step `step` of k.
 static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                      int i, int64_t step)
 {
-    int by = g->es == 8 ? 1 : 2, per = 1 << by; // elements that lie together
+    // Log2 of the elements of a row that are contiguous in a panel, and their
+    // number.
+    int by = g->es == 8 ? 1 : 2, per = 1 << by;
     if (!p->lane_k)
         return (p->far_s ? 0 : step * p->ld_s) + i * g->es;
     if (!p->panel)
@@ -24,7 +26,8 @@ static int64_t s_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return ((step >> by) * t->rows + i) * GRANULE + (step & (per - 1)) * g->es;
 }
 
-// Bytes that X_AT moves on for `steps` of k.
+// Returns the bytes to advance the running pointer X_AT (broadcast operand S)
+// by for `steps` steps of k.
 static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                       int64_t steps)
 {
@@ -33,7 +36,8 @@ static int64_t s_step(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return p->panel ? steps * g->es * t->rows : steps * g->es;
 }
 
-// Where packed S goes, as s_off and s_step.
+// Returns the byte offset from X_SPACK at which step `step` of k of the packed
+// broadcast operand S is stored.
 static int64_t pack_off(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                         int64_t step)
 {
@@ -54,7 +58,8 @@ static int last_free(const dv_x *g, const dv_x_tile *t)
 int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     enum { FAR = 1 << 30 };
-    int need = t->nv + 1 > 3 ? t->nv + 1 : 3; // a row of V, a scalar
+    // Registers needed for a row of the vector operand V and a scalar.
+    int need = t->nv + 1 > 3 ? t->nv + 1 : 3;
     int64_t rows = t->rows - 1;
     if (first_free(t) + need > last_free(g, t))
         return 0;
@@ -64,10 +69,9 @@ int dv_x_tile_fits(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
                             (p->c_turned || rows * p->ldc < FAR));
 }
 
-// -- One step ----------------------------------------------------------------
-
-// A piece of each row of S on its way into the panel: `n` elements of k of
-// every row, or all rows of one k. Fills up with zeros what is missing of k.
+// Packs a piece of the broadcast operand S (usually A) into the panel at
+// X_SPACK: `n` elements of k of every row or, if S is stored as rows of m, all
+// rows at one step of k. Missing elements of k are filled with zeros.
 static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                    int64_t step, int n, int v)
 {
@@ -80,7 +84,7 @@ static void pack_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
     for (int i = 0; i < t->rows; i++) {
         int64_t from = s_off(g, p, t, i, step);
-        if (n < per) { // short loads clear the rest
+        if (n < per) { // a short load clears the remaining lanes
             int first = bytes >= 8 ? 8 : 4;
             dv_x_emit(g->code, first == 8 ? DV_X_vmovsd : DV_X_vmovss, 16, v, 0,
                       dv_x_mem(X_AT, from), none);
@@ -107,8 +111,9 @@ static void load_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     }
 }
 
-// Rows of V some steps on: those far apart are no stream that the machine would
-// see, and those of a panel larger than L1 come from L2 every time.
+// Should rows of the vector operand V (usually B) be prefetched? Rows that are
+// far apart are not detected as a stream by the hardware prefetcher, and a
+// panel larger than L1 is read from L2 every time.
 static int asks_for_v(const dv_x *g, const dv_x_prod *p)
 {
     int apart = p->pack_v || (p->ld_v >= 1024 && !p->panel);
@@ -125,8 +130,9 @@ static void ask_for_v(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
         dv_x_prefetch(g, DV_X_prefetch0, X_BT, row + j);
 }
 
-// Panels of S are a stream, but seen too late; rows that are being packed are
-// many streams.
+// Prefetches the broadcast operand S (usually A). The hardware detects a panel
+// of S as a stream too late, and rows of k that are being packed are more
+// streams than it can follow.
 static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
 {
     int64_t row = s_step(g, p, t, 1);
@@ -140,9 +146,11 @@ static void ask_for_s(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int step)
                       (int64_t)(step + V_AHEAD) * p->ld_s);
 }
 
-// Does row i read its scalar with every multiply-add, not once for all? Tiles
-// one vector wide do. Of others every second row: where another thread has half
-// of the core, instructions are scarcer than loads, and these are fewer.
+// Does row i broadcast its scalar from memory in every multiply-add, instead of
+// once into a register? This needs AVX-512. Tiles one vector wide do so in all
+// rows, other tiles in every second row: it takes fewer instructions but more
+// loads, and when another hardware thread shares the core, instruction slots
+// are scarcer than loads.
 static int reads_s(const dv_x *g, const dv_x_tile *t, int i)
 {
     int rows = t->rows / 2, loads = t->rows - rows + (rows + 1) * t->nv;
@@ -159,7 +167,7 @@ static void multiply_read(dv_x *g, const dv_x_tile *t, int acc, int v,
         dv_x_emit_splat(g->code, op, g->vb, acc + j, v + j, X_AT, off);
 }
 
-// Multiply-adds of one step.
+// Emits the multiply-adds of one step of k.
 static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
 {
     int set = at & (t->sets - 1), v = first_free(t), s = v + t->nv;
@@ -175,7 +183,9 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
             continue;
         }
         for (int j = 0; j < t->nv; j++) {
-            if (j == 0 || (g->ints && !g->dot)) { // products take its place
+            // An i32 product overwrites the register of the scalar, so the
+            // scalar is loaded for every product.
+            if (j == 0 || (g->ints && !g->dot)) {
                 to = to + 1 < s + n_s ? to + 1 : s;
                 dv_x_emit_m(g->code, splat, g->vb, to, 0, X_AT, off);
             }
@@ -184,7 +194,8 @@ static void step(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int at)
     }
 }
 
-// Steps 0..n of a turn of the loop, or of what is left.
+// Emits steps 0 to n - 1 of a loop iteration or of the remainder of k. With
+// `ahead`, operands are prefetched.
 static void steps(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n,
                   int ahead)
 {
@@ -217,7 +228,8 @@ static void move_on(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int n)
         dv_x_add(g, X_VPACK, n * p->pack_v);
 }
 
-// A rest of k fills a whole piece of the panel.
+// Returns the bytes that a remainder of k takes in a packed panel, where every
+// row is padded to whole granules of 16 bytes.
 static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
                          int rest)
 {
@@ -225,9 +237,10 @@ static int64_t pack_rest(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t,
     return pack_off(g, p, t, p->lane_k ? (rest + per - 1) / per * per : rest);
 }
 
-// Long sums ask for C in the last turns of their loop, a row each: this tile's
-// into L1, the next one's into L2. All at once they would hold up the operands,
-// and at the start they would be gone from L1 in the end.
+// Should C be prefetched late? A long sum prefetches one row of C in each of
+// its last iterations: this tile's row into L1, the next tile's into L2. All
+// rows at once would delay the loads of operands, and rows prefetched at the
+// start would be evicted from L1 before the end.
 static int late_c(const dv_x_prod *p, const dv_x_tile *t)
 {
     return !p->c_turned && !p->stream && p->batch == 1 &&
@@ -262,7 +275,9 @@ static void loop_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t, int turns,
         dv_x_again(g, X_K, top);
 }
 
-// From where the pointers stand behind a product to the next one.
+// hop_s and hop_v return the bytes from the end of one product of a batch to
+// the start of the next one, for the broadcast operand S and the vector operand
+// V.
 static int64_t hop_s(const dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int64_t done = p->k / STEPS * STEPS;
@@ -285,7 +300,7 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
         loop_k(g, p, t, late, 1);
     }
     steps(g, p, t, rest, 0);
-    if (p->pack_s && rest) // on to the next panel
+    if (p->pack_s && rest) // advance to the panel of the next tile
         dv_x_add(g, X_SPACK, pack_rest(g, p, t, rest));
     if (p->pack_v)
         dv_x_add(g, X_VPACK, rest * p->pack_v);
@@ -295,12 +310,11 @@ static void along_k(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
     }
 }
 
-// -- The tile ----------------------------------------------------------------
-
-// The lines of C, which are read and written at the end.
+// Prefetches the cache lines of C, which are read and written at the end of the
+// tile.
 static void ask_for_c(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
-    enum { MOST = 4096 }; // bytes: short sums have no time for more
+    enum { MOST = 4096 }; // bytes of a row; a short sum leaves no time for more
     if (p->c_turned || p->stream || (int64_t)p->k * p->batch < 32 ||
         late_c(p, t))
         return;
@@ -320,7 +334,8 @@ static void add_sets(dv_x *g, const dv_x_tile *t)
             dv_x_vvv(g, DV_XI(g, vadd), i, i, half * n + i);
 }
 
-// Sums begin below zero by what their terms are too large.
+// Initialises the accumulators to minus the correction terms behind packed B,
+// which cancel the excess of products with A + 128 (pairs.c).
 static void begin_below(dv_x *g, const dv_x_prod *p, const dv_x_tile *t)
 {
     int zero = first_free(t);

@@ -1,12 +1,13 @@
-// AVX2 and AVX-512 for the kernels of jit/vec/vec.h: each operation of the plan
-// as a few instructions, the same for both but for comparisons, which AVX-512
-// leaves in registers of their own.
+// AVX2 and AVX-512 back end for the kernels of jit/vec/vec.h: each operation of
+// the plan becomes a few instructions, the same for both except for
+// comparisons, whose results AVX-512 puts into mask registers.
 //
-// Every operand has a place on the stack where its row, or its column, starts;
-// running pointers of the first ones are in registers, of the others on the
-// stack too. The plan's registers are all but two. Constants lie behind the
-// code and are found by a register: single elements for the plan's, which are
-// splatted as they are loaded, then whole vectors of our own.
+// A stack slot per pointer (`places`) holds the address where the current row,
+// or block of columns, starts. The first N_POINTERS running pointers are in
+// registers, the others on the stack, too. The plan has all vector registers
+// except two temporaries. Constants are behind the code and addressed from
+// X_POOL: first the plan's, single elements that are broadcast when loaded,
+// then whole vectors that this back end adds.
 #include "jit/x64/vec.h"
 
 enum { ALL = 7 };
@@ -32,7 +33,7 @@ const dv_vec_isa dv_x64_vec_isa_64 = {
 };
 
 static const dv_x_more none = {0};
-// rdi has the arguments at first, so it comes last.
+// rdi comes last, because it holds the kernel's arguments at first.
 static const int8_t pointers[N_POINTERS] = {0, 1, 2, 6, 8, 9, 3, 5, 12, 7};
 
 void dv_x_vec_op_n(dv_x_vec *m, dv_x_insn op, int vl, int a, int b, dv_x_rm c)
@@ -51,8 +52,6 @@ void dv_x_vec_op(dv_x_vec *m, dv_x_insn op, int a, int b, dv_x_rm c)
     dv_x_vec_op_n(m, op, m->gen.vb, a, b, c);
 }
 
-// -- Pointers ----------------------------------------------------------------
-
 static int reaches(const dv_vec_operand *o, int64_t bytes)
 {
     enum { FAR = 1 << 30 };
@@ -64,7 +63,8 @@ static int64_t running(const dv_x_vec *m, int k)
     return m->running + 8 * (k - N_POINTERS);
 }
 
-// The register of pointer k.
+// Returns the register that holds running pointer k; a pointer on the stack is
+// loaded into X_FAR first.
 static int take(dv_x_vec *m, int k)
 {
     if (k < N_POINTERS)
@@ -106,7 +106,8 @@ static void step_places(dv_x_vec *m, int64_t by)
     }
 }
 
-// Running pointers to their places; the places on to the next row.
+// Sets the running pointers to the start of the current row, and if
+// `to_next_row` is set advances the stored row starts to the next row.
 static void point(dv_x_vec *m, int to_next_row)
 {
     for (int k = 0; k < m->at->n; k++) {
@@ -125,8 +126,6 @@ static void point(dv_x_vec *m, int to_next_row)
     }
 }
 
-// -- Frame -------------------------------------------------------------------
-
 static void begin(dv_x_vec *m)
 {
     dv_x *g = &m->gen;
@@ -140,7 +139,9 @@ static void begin(dv_x_vec *m)
     dv_x_put(g, X_TMP, X_SP, m->old_sp);
     dv_x_emit(g->code, DV_X_lea, 0, X_POOL, 0, dv_x_mem(DV_X_RIP, 0), none);
     m->pool_fix = g->code->n;
-    // What counts every row, and what counts again in each.
+    // Keep the count of the inner loop in the frame, since it restarts for
+    // every row (or, for outer reductions, every block of columns); the other
+    // count is kept in a register.
     int64_t rows = offsetof(dv_vec_args, rows), n = offsetof(dv_vec_args, n);
     dv_x_get(g, X_FAR, ARGS, outer ? rows : n);
     dv_x_put(g, X_FAR, X_SP, m->all);
@@ -162,9 +163,8 @@ static void leave(dv_x_vec *m)
     dv_x_leave(&m->gen);
 }
 
-// -- Loops -------------------------------------------------------------------
-
-// Four bytes of the code that end at `end` become the way from there to `to`.
+// Writes the distance from `end` to `to` into the four bytes of code before
+// `end`.
 static void patch(dv_code *code, size_t end, size_t to)
 {
     uint32_t far = (uint32_t)(to - end);
@@ -177,7 +177,7 @@ static void compare(dv_x *g, int count, int64_t k)
     dv_x_emit_gi(g->code, DV_X_cmpi, count, k);
 }
 
-// Enter a loop unless `count` is less than k.
+// Begins a loop, which is skipped if `count` is less than k.
 static void enter(dv_x_vec *m, int count, int64_t k)
 {
     dv_x *g = &m->gen;
@@ -187,7 +187,8 @@ static void enter(dv_x_vec *m, int count, int64_t k)
     m->top[m->depth++] = g->code->n;
 }
 
-// Count down by k; once more unless less is left.
+// Ends a loop: subtracts k from `count` and, unless `once`, repeats while
+// `count` is at least k.
 static void again(dv_x_vec *m, int count, int64_t k, int once)
 {
     enum { JUMP_BYTES = 6 };
@@ -234,15 +235,14 @@ static void control(dv_x_vec *m, const dv_vec_mop *o)
         dv_x_get(g, X_COUNT, X_SP, m->all);
         enter(m, X_COUNT, 1);
         break;
-    default: // STEPS_END
+    default: // the remaining case is DV_V_STEPS_END
         step_running(m, 1, 0);
         again(m, X_COUNT, 1, 0);
     }
 }
 
-// -- Constants ---------------------------------------------------------------
-
-// The offset of our own vectors from the pool's start.
+// Returns the offset from X_POOL of the constant vectors that this back end
+// adds to the plan's constants.
 static int64_t own_base(const dv_x_vec *m)
 {
     int64_t vb = m->gen.vb;
@@ -296,7 +296,7 @@ static void constant(dv_x_vec *m, const dv_vec_mop *o, int v)
 static void put_own(dv_x_vec *m, const dv_x_own *own)
 {
     dv_x *g = &m->gen;
-    for (int i = 0; i < g->vb / 4; i++) { // words of 4 bytes
+    for (int i = 0; i < g->vb / 4; i++) { // write 4 bytes at a time
         int lane = i * 4 / g->es;
         uint64_t word = i % 2 ? own->bits >> 32 : own->bits;
         if (own->lanes && lane >= own->lanes)
@@ -328,8 +328,6 @@ static void put_pool(dv_x_vec *m)
         put_own(m, &m->own[i]);
     patch(code, m->pool_fix, start);
 }
-
-// -- The kernel --------------------------------------------------------------
 
 static void one(dv_x_vec *m, const dv_vec_mop *o)
 {
@@ -378,7 +376,9 @@ static void make(dv_code *code, const dv_vec_plan *p, int vb)
 {
     int es = p->is64 ? 8 : 4;
     dv_x_vec m;
-    memset(&m, 0, offsetof(dv_x_vec, own)); // they come as they are used
+    // Clears the fields before `own` only: entries of `own` are written before
+    // n_own grows.
+    memset(&m, 0, offsetof(dv_x_vec, own));
     dv_x_start_vb(&m.gen, code, vb, es);
     m.p = p;
     dv_vec_pointers at;

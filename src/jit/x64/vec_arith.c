@@ -1,14 +1,15 @@
-// Operations of vector kernels between registers: a few instructions each, the
-// same for AVX2 and AVX-512 but for comparisons and picks.
+// Arithmetic of vector kernels between registers: a few instructions per
+// operation, the same for AVX2 and AVX-512 except for comparisons and
+// selections.
 #include "jit/x64/vec.h"
 
-// The lanes are of the type computed in.
+// Returns a memory operand with `bits` in every lane of the compute type.
 static dv_x_rm all_lanes(dv_x_vec *m, uint64_t bits)
 {
     return m->p->is64 ? dv_x_all64(m, bits) : dv_x_all32(m, (uint32_t)bits);
 }
 
-// d = a * b + c, d being one of the three.
+// Emits d = a * b + c, or c - a * b if `negated`; d must be one of a, b and c.
 static void mul_add(dv_x_vec *m, int negated, const int *r)
 {
     dv_x *g = &m->gen;
@@ -20,7 +21,7 @@ static void mul_add(dv_x_vec *m, int negated, const int *r)
                  d == a ? b : a, c);
 }
 
-// Bits of b where a's are set, else of c.
+// Selects bits: d takes those of b where bits of a are set, else those of c.
 static void pick(dv_x_vec *m, int d, int a, int b, int c)
 {
     dv_x *g = &m->gen;
@@ -30,15 +31,16 @@ static void pick(dv_x_vec *m, int d, int a, int b, int c)
         dv_x_vvv(g, DV_X_vxorps, d, V_T0, c);
         return;
     }
-    // Truth tables: with d as the test, as b, as c.
+    // Truth tables of vpternlogd, by whether d holds the test a, b or c.
     int which = d == a ? 0xca : d == b ? 0xe2 : 0xb8;
     dv_x_emit(g->code, DV_X_vpternlogd, g->vb, d, d == a ? b : a,
               dv_x_reg(d == c && d != a && d != b ? b : c),
               (dv_x_more){.imm = which});
 }
 
-// The machine takes the second where one is no number or both are 0. So both
-// ways round, and what is set in either is: no number, or -0.
+// Emits the minimum. vmin returns its second source if one is nan or both are
+// 0, so it is computed in both orders and the results are ORed: nan wins, and
+// -0 wins over 0.
 static void least(dv_x_vec *m, int d, int a, int b)
 {
     dv_x *g = &m->gen;
@@ -47,7 +49,9 @@ static void least(dv_x_vec *m, int d, int a, int b)
     dv_x_vvv(g, DV_X_vorps, d, V_T0, V_T1);
 }
 
-// The same, but where only the sign differs, -0 less -0 is 0.
+// Emits the maximum in both orders. Where the two results differ only in the
+// sign of 0, V_T0 becomes -0 and V_T1 -0, whose difference is 0; elsewhere V_T1
+// is 0 or the result is nan.
 static void most(dv_x_vec *m, int d, int a, int b)
 {
     dv_x *g = &m->gen;
@@ -58,7 +62,8 @@ static void most(dv_x_vec *m, int d, int a, int b)
     dv_x_vvv(g, DV_XF(g, vsub), d, V_T0, V_T1);
 }
 
-// b is a number; only when it is 0 can -0 come out where 0 should.
+// Emits the minimum or maximum with b, which is never nan. Only if b is 0 can
+// the maximum be -0 where it should be 0; adding 0 corrects that.
 static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
 {
     dv_x *g = &m->gen;
@@ -74,7 +79,8 @@ static void bound(dv_x_vec *m, dv_vop op, int d, int a, int b)
 
 static void compare_floats(dv_x_vec *m, dv_vop op, int d, int a, int b)
 {
-    enum { EQ = 0x00, LT = 0x11, LE = 0x12 }; // false where one is no number
+    // Comparison predicates; all are false if one operand is nan.
+    enum { EQ = 0x00, LT = 0x11, LE = 0x12 };
     dv_x *g = &m->gen;
     dv_x_more how = {.imm = op == DV_V_FLT ? LT : op == DV_V_FLE ? LE : EQ};
     if (!g->masks) {
@@ -157,7 +163,7 @@ static void bit_op(dv_x_vec *m, const dv_vec_mop *o, int d, int a, int b)
                         m, (dv_x_own){.step = 1, .off = o->imm * g->es / 4}));
         dv_x_vvv(g, DV_X_vpermps, d, V_T0, a);
         break;
-    default: // MOV
+    default: // the remaining case is DV_V_MOV
         dv_x_vec_op(m, DV_X_vmovups, d, 0, dv_x_reg(a));
     }
 }

@@ -1,15 +1,17 @@
-// Loads and stores of vector kernels: whole vectors, parts that are powers of
-// two, and elements far apart, of any type. Exactly their bytes are touched.
+// Loads and stores of vector kernels: full vectors, parts whose size is a power
+// of two, and strided elements, of any type. Exactly the bytes of the elements
+// are accessed.
 #include "jit/x64/vec.h"
 
-enum { CHUNK = 16 }; // what elements are put together in, in bytes
+// Bytes of the vectors that strided elements are assembled in.
+enum { CHUNK = 16 };
 
 static void op(dv_x_vec *m, dv_x_insn insn, int a, int b, dv_x_rm c)
 {
     dv_x_vec_op(m, insn, a, b, c);
 }
 
-// The same with a length of its own.
+// Emits an instruction with an explicit vector length.
 static void op_n(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c)
 {
     dv_x_vec_op_n(m, insn, vl, a, b, c);
@@ -21,9 +23,8 @@ static void op_i(dv_x_vec *m, dv_x_insn insn, int vl, int a, int b, dv_x_rm c,
     dv_x_emit(m->gen.code, insn, vl, a, b, c, (dv_x_more){.imm = imm});
 }
 
-// -- Elements far apart ------------------------------------------------------
-
-// Element i of a vector; may change X_TMP.
+// Returns the memory operand of element i of a strided vector; may overwrite
+// X_TMP.
 static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
 {
     const dv_vec_operand *at = &m->p->operands[o->imm];
@@ -37,7 +38,7 @@ static dv_x_rm element(dv_x_vec *m, const dv_vec_mop *o, int base, int i)
     return dv_x_mem(X_TMP, 0);
 }
 
-// Into V_T0, side by side.
+// Loads strided elements and assembles them side by side in V_T0.
 static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
 {
     int es = dv_x_size(&m->p->operands[o->imm]);
@@ -53,14 +54,16 @@ static void load_apart(dv_x_vec *m, const dv_vec_mop *o)
     }
 }
 
-// Every other element, from two vectors. The second begins with the last
-// element of the first: nothing behind the last one wanted is read.
+// Loads every second element of memory by combining two vectors. The second
+// vector begins with the last element of the first, so that nothing beyond the
+// last wanted element is read.
 //
 //   lanes 4:   0 1 2 3   3 4 5 6   ->   0 2 4 6
 static void load_every_other(dv_x_vec *m, const dv_vec_mop *o, int v)
 {
-    // In each half: even ones of the first, odd ones of the second. Then
-    // quarters 0 2 1 3.
+    // The shuffle takes, in each 16-byte half, the even elements of the first
+    // vector and the odd ones of the second; vpermq then orders the quarters as
+    // 0 2 1 3.
     enum { EVEN_ODD = 0xd8, EVEN_ODD_64 = 0xa, TURNED = 0xd8 };
     int n = o->count, es = m->gen.es, is64 = es == 8, vl = n * es;
     int base = dv_x_vec_pointer(m, o->imm);
@@ -95,11 +98,10 @@ static void store_apart(dv_x_vec *m, const dv_vec_mop *o, int v)
     }
 }
 
-// -- Wider -------------------------------------------------------------------
-
-// The high word, sign turned, as multiples of 2^32 above 2^84, the low one
-// above 2^52: bits of floats. What they are too much by goes before the two are
-// added, so that only this rounds.
+// Converts i64 to f64. The high word with its sign flipped becomes the mantissa
+// of a float above 2^84 that counts multiples of 2^32, the low word that of a
+// float above 2^52. Both offsets are subtracted from the high part, so that
+// only the final addition rounds.
 static void from_i64(dv_x_vec *m, int v, dv_x_rm from)
 {
     op(m, DV_X_vmovups, V_T0, 0, from);
@@ -111,7 +113,7 @@ static void from_i64(dv_x_vec *m, int v, dv_x_rm from)
     op(m, DV_X_vaddpd, v, V_T1, dv_x_reg(V_T0));
 }
 
-// Narrow floats to f32, or i8 to i32, in a vector of vl bytes.
+// Widens narrow floats to f32, or i8 to i32, in a vector of vl bytes.
 static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
 {
     if (t == DV_F16) {
@@ -124,7 +126,8 @@ static void widen_4(dv_x_vec *m, int vl, int v, dv_dtype t, dv_x_rm from)
     }
 }
 
-// To the type computed in, from memory or the low elements of a register.
+// Converts to the compute type, from memory or from the low elements of a
+// register.
 static void widen(dv_x_vec *m, int v, dv_dtype t, dv_x_rm from)
 {
     dv_dtype to = (dv_dtype)m->p->shape->compute;
@@ -182,7 +185,8 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     }
     dv_x_rm from = dv_x_mem(dv_x_vec_pointer(m, o->imm),
                             off + (int64_t)o->copy * m->gen.lanes * es);
-    // Emulators read too much where whole numbers become f64.
+    // Some emulators read more than the operand when vcvtdq2pd has a memory
+    // source, so integers are loaded first if the result is f64.
     int safe = !m->p->is64 || same || (t != DV_I32 && t != DV_I8);
     if (o->count == m->gen.lanes && safe) {
         widen(m, v, t, from);
@@ -194,15 +198,14 @@ void dv_x_vec_load(dv_x_vec *m, const dv_vec_mop *o, int v)
     }
 }
 
-// -- Narrower ----------------------------------------------------------------
-
-// f64 to f32 in V_T0, to odd, so that rounding twice is rounding once: where
-// the nearest is even and not the number itself, its neighbour on the other
-// side of it is odd. Sizes first, then the sign.
+// Converts f64 to f32 in V_T0 with rounding to odd, so that rounding again to a
+// narrower type gives the result of rounding once. If the nearest f32 is even
+// and inexact, its neighbour on the other side of the exact value is odd and is
+// taken instead. Magnitudes are rounded first, then the sign is set.
 static void round_to_odd(dv_x_vec *m, int v)
 {
     dv_x_rm stage = dv_x_mem(X_SP, m->stage);
-    // The high words of the lanes, to the front.
+    // Index vector that moves the high words of all lanes to the front.
     dv_x_rm high = dv_x_own_const(m, (dv_x_own){.step = 2, .off = 1});
     int half = m->gen.vb / 2;
     op(m, DV_X_vandps, V_T1, v, dv_x_all64(m, INT64_MAX));
@@ -210,7 +213,9 @@ static void round_to_odd(dv_x_vec *m, int v)
     op(m, DV_X_vcvtpd2ps, V_T0, 0, dv_x_reg(V_T1));
     op(m, DV_X_vcvtps2pd, V_T1, 0, dv_x_reg(V_T0));
     op(m, DV_X_vsubpd, V_T1, V_T1, stage);
-    // inf less itself is no number; like this it is too much, which is fine.
+    // inf - inf is nan; vmin replaces it by a large positive difference, so
+    // that inf becomes the largest finite f32, which the next rounding turns
+    // into inf again.
     op(m, DV_X_vminpd, V_T1, V_T1, dv_x_all64(m, 0x7fefffffffffffff));
     op(m, DV_X_vmovups_s, V_T1, 0, stage);
     op(m, DV_X_vmovups, V_T1, 0, high);
@@ -218,7 +223,8 @@ static void round_to_odd(dv_x_vec *m, int v)
     op_n(m, DV_X_vmovups_s, half, V_T0, 0, stage);
     op_n(m, DV_X_vandps, half, V_T0, V_T0, dv_x_all32(m, 1));
     op_n(m, DV_X_vaddi32, half, V_T0, V_T0, dv_x_all32(m, UINT32_MAX));
-    op_n(m, DV_X_vsignd, half, V_T0, V_T0, dv_x_reg(V_T1)); // -1, 0 or 1
+    // V_T0 becomes the correction of the f32 bits: -1, 0 or 1.
+    op_n(m, DV_X_vsignd, half, V_T0, V_T0, dv_x_reg(V_T1));
     op_n(m, DV_X_vaddi32, half, V_T0, V_T0, stage);
     op(m, DV_X_vmovups_s, v, 0, stage);
     op(m, DV_X_vmovups, V_T1, 0, high);
@@ -227,7 +233,7 @@ static void round_to_odd(dv_x_vec *m, int v)
     op_n(m, DV_X_vorps, half, V_T0, V_T0, dv_x_reg(V_T1));
 }
 
-// The low halves of words, side by side in V_T0, from there.
+// Packs the low halves of the 4-byte words of V_T0 side by side into V_T0.
 static void pack_words(dv_x_vec *m, int vl)
 {
     if (m->gen.masks) {
@@ -239,8 +245,9 @@ static void pack_words(dv_x_vec *m, int vl)
     op_n(m, DV_X_vpackusdw, 16, V_T0, V_T0, dv_x_reg(vl == 32 ? V_T1 : V_T0));
 }
 
-// Add a little less than half a unit, and one more if the last bit that stays
-// is set. What is no number stays none. v may be V_T0.
+// Rounds f32 to bf16: adds a little less than half a unit in the last place,
+// and one more if the last remaining bit is set, so that ties go to even. nan
+// stays nan. v may be V_T0.
 static void to_bf16(dv_x_vec *m, int vl, int v)
 {
     op_n(m, DV_X_vsrlv32, vl, V_T1, v, dv_x_all32(m, 16));
@@ -249,7 +256,8 @@ static void to_bf16(dv_x_vec *m, int vl, int v)
     op_n(m, DV_X_vaddi32, vl, V_T1, V_T1, dv_x_reg(v));
     op_n(m, DV_X_vandps, vl, V_T0, v, dv_x_all32(m, INT32_MAX));
     op_n(m, DV_X_vaddi32, vl, V_T0, V_T0, dv_x_all32(m, 0x007fffff));
-    op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31)); // beyond inf?
+    // All ones if v is nan.
+    op_n(m, DV_X_vsrav32, vl, V_T0, V_T0, dv_x_all32(m, 31));
     op_n(m, DV_X_vandps, vl, V_T0, V_T0, dv_x_all32(m, 0x7fc00000));
     op_n(m, DV_X_vorps, vl, V_T0, V_T0, dv_x_reg(V_T1));
     op_n(m, DV_X_vsrlv32, vl, V_T0, V_T0, dv_x_all32(m, 16));
@@ -267,7 +275,8 @@ static void to_i8(dv_x_vec *m, int v)
     op_n(m, DV_X_vpackuswb, 16, V_T0, V_T0, dv_x_reg(V_T0));
 }
 
-// Returns the register that has the narrowed elements, side by side.
+// Narrows v to type t and returns the register that holds the narrowed elements
+// side by side.
 static int narrow(dv_x_vec *m, int v, dv_dtype t)
 {
     dv_dtype from = (dv_dtype)m->p->shape->compute;
@@ -287,7 +296,7 @@ static int narrow(dv_x_vec *m, int v, dv_dtype t)
         v = V_T0;
         vl /= 2;
     }
-    if (t == DV_F16) // rounding 0 is to nearest even
+    if (t == DV_F16) // immediate 0 selects rounding to nearest even
         op_i(m, DV_X_vcvtps2ph, vl, v, 0, dv_x_reg(V_T0), 0);
     else
         to_bf16(m, vl, v);
