@@ -88,7 +88,7 @@ static int keep_starts(dv_darray *a)
         const int64_t *s = a->dist.starts[i];
         if (!s)
             continue;
-        // starts have no meaning for a dim that is not distributed
+        // Starts have no meaning for a dim that is not distributed.
         if (a->dist.axis[i] < 0) {
             a->dist.starts[i] = NULL;
             continue;

@@ -256,7 +256,7 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
     dv_darray *v = NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_darray_view(&v, a, s, mine);
-    // this error is the same on all ranks, so they need not agree on it
+    // This error is the same on all ranks, so they need not agree on it.
     if (st != DV_OK && st != DV_E_NOMEM) {
         dv_diag_move(diag, mine);
         dv_diag_destroy(mine);

@@ -193,7 +193,7 @@ static void *run_worker(void *arg)
 {
     worker *w = arg;
     w->status = w->work(w->user, &w->peers, w->diag);
-    // wakes ranks that wait for a message from this rank
+    // Wakes ranks that wait for a message from this rank.
     if (w->status != DV_OK)
         w->peers.comm->ops->fail(w->peers.comm);
     return NULL;

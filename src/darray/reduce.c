@@ -22,7 +22,7 @@ typedef struct job {
     dv_reduction op;
     char kind; // accumulator type: f64 'f', i64 'i', u64 'u', or moments 'm'
     int over[DV_MAX_DIMS];
-    // in accumulators, per step of each dim; 0 for reduced dims
+    // In accumulators, per step of each dim; 0 for reduced dims.
     int64_t out_stride[DV_MAX_DIMS];
     int64_t n_out, state_bytes;
     char *state;
@@ -391,7 +391,7 @@ static dv_elem result_type(const job *j)
 
 static void finish(job *j, dv_darray *to)
 {
-    // in place: a result is smaller than its moments
+    // In place: a result is smaller than its moments.
     double *f = (double *)(void *)j->state;
     const moments *m = (const moments *)(const void *)j->state;
     for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {

@@ -102,7 +102,7 @@ int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena)
             continue;
         dv_box edges[2 * DV_MAX_DIMS];
         int n_edges = dv_dist_edges(edges, &whole, &met);
-        // b covers the box: fill its place from the end of the list
+        // B covers the box: fill its place from the end of the list.
         if (n_edges == 0) {
             from->at[i--] = from->at[--n];
             from->at[n] = from->at[--from->n];
@@ -149,7 +149,7 @@ static int touch(const dv_box *a, const dv_box *b, dv_box *both)
 
 void dv_boxes_join(dv_boxes *l)
 {
-    // longer lists are left as they are: the loop is quadratic
+    // Longer lists are left as they are: the loop is quadratic.
     enum { FEW = 64 };
     for (int again = l->n <= FEW; again;) {
         again = 0;

@@ -141,7 +141,7 @@ typedef struct dv_bind {
     int dim;
     int32_t var; // -1: the index is constant
     int64_t coef, base;
-    // var is a reduction variable, so each rank has a partial result
+    // The variable is a reduction variable, so each rank has a partial result.
     int reduced;
 } dv_bind;
 

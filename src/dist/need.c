@@ -42,7 +42,7 @@ static void bind_dims(dv_bind *out, const dv_team *t, const dv_op *op,
         if (d->axis[k] < 0)
             continue;
         dv_bind *b = &out[d->axis[k]];
-        // succeeds: dims with other indices are never cut
+        // Succeeds: dims with other indices are never cut.
         single(op, &a->index[k], b);
         b->d = d;
         b->dim = k;
@@ -269,7 +269,7 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
                 out->end[a] = dv_max_i64(out->end[a], end);
             }
         }
-        // a constant index: one coordinate computes the op
+        // A constant index: one coordinate computes the op.
         if (binds[a].d && binds[a].var < 0)
             dv_dist_coords(binds[a].d, binds[a].dim,
                            (dv_range){binds[a].base, 1}, &out->first[a],

@@ -29,7 +29,7 @@ static int writes_in(const dv_program *p, int32_t tensor, int32_t first,
 // tensor, or -1.
 static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
 {
-    // outer repeats have lower numbers
+    // Outer repeats have lower numbers.
     for (int32_t r = 0; r < p->n_repeats; r++)
         if (inside(&p->repeats[r], op) && p->repeats[r].times > 0 &&
             !writes_in(p, tensor, p->repeats[r].first_op, p->repeats[r].end_op))

@@ -143,7 +143,7 @@ static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
         global_off = d->slice[dim].off + global_off * d->slice[dim].stride;
     if (!d->starts[dim])
         return dv_dist_owner(length(d, dim), n, global_off);
-    // invariant: starts[low] <= global_off < starts[high]
+    // Invariant: starts[low] <= global_off < starts[high].
     int64_t low = 0, high = n;
     while (high - low > 1) {
         int64_t mid = low + (high - low) / 2;
@@ -300,7 +300,7 @@ int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
     dv_grid_coords(me, d->grid, d->n_axes, rank);
     for (int a = 0; a < d->n_axes; a++) {
         if (dv_dist_cuts(d, a))
-            // cut axes keep all candidates; the other axes hold replicas
+            // Cut axes keep all candidates; the other axes hold replicas.
             continue;
         r.first[a] = dv_max_i64(r.first[a], me[a]);
         r.end[a] = dv_min_i64(r.end[a], me[a] + 1);

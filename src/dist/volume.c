@@ -14,7 +14,7 @@ typedef struct assign {
     const int64_t *weight;
     int64_t n;
     int64_t *price_row, *price_col, *least;
-    // indexed by column 1..n; column 0 holds the row being added
+    // Indexed by column 1..n; column 0 holds the row being added.
     int64_t *row_of, *from;
     char *seen;
 } assign;
