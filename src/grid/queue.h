@@ -27,7 +27,7 @@ typedef struct dv_queue_range {
 } dv_queue_range;
 
 typedef struct dv_queue {
-    // owned; one range per core, of which ticket uses only the first.
+    // Owned; one range per core, of which ticket uses only the first.
     dv_queue_range *ranges;
     int32_t n_cores;
     int steal;
