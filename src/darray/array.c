@@ -88,7 +88,7 @@ static int keep_starts(dv_darray *a)
         const int64_t *s = a->dist.starts[i];
         if (!s)
             continue;
-        // Starts have no meaning for a dim that is not distributed.
+        // A dim that is not distributed needs no starts of parts.
         if (a->dist.axis[i] < 0) {
             a->dist.starts[i] = NULL;
             continue;
@@ -186,7 +186,8 @@ void dv_darray_destroy(dv_darray *a)
     dv_arena_free(&arena);
 }
 
-// Checks the arguments; the result is the same on all ranks.
+// Checks the arguments of a create call. All ranks pass the same arguments, so
+// all get the same result.
 static dv_status check_call(const dv_peers *p, dv_elem type, const dv_dist *d,
                             const dv_halo *h, dv_diag *diag)
 {
@@ -344,13 +345,13 @@ static void slice_dim(dv_darray *v, int i, dv_slice s)
         was = (dv_slice){0, d->shape[i], 1};
         d->whole[i] = d->shape[i];
     }
-    if (s.size <= 1) // the stride of at most one element does not matter
+    if (s.size <= 1) // with at most one element, the stride is irrelevant
         s.stride = 1;
     dv_range own = v->own.dim[i], in = v->mem.box.dim[i];
     v->own.dim[i] = dv_dist_target(own, s);
     dv_overlap met = dv_dist_overlap(in, s);
     v->mem.box.dim[i] = (dv_range){met.slice_off, met.size};
-    if (met.size) // otherwise no local element is in the slice
+    if (met.size) // otherwise no element of the slice is in the local memory
         v->mem.data += (met.global_first - in.off) * v->mem.stride[i];
     v->mem.stride[i] *= s.stride;
     d->slice[i] =
@@ -366,7 +367,7 @@ dv_status dv_darray_view(dv_darray **out, const dv_darray *a,
     DV_TRY(make_view(&v, a, diag));
     for (int i = 0; i < v->dist.n_dims; i++)
         slice_dim(v, i, slices[i]);
-    // A rank without own elements in the view has no halo elements either.
+    // A rank that owns no element of the view has no halo of it either.
     if (dv_box_empty(&v->own))
         v->mem.box = v->own;
     *out = v;

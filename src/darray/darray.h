@@ -26,13 +26,14 @@
 #include "dist/dist.h"
 #include "team/team.h"
 
-// peers.c connects one rank to its team; a dv_peers is that connection.
+// A dv_peers (peers.c) is one rank's connection to its team.
 
 struct dv_peers {
     dv_comm *comm;
     // The in-process team of threads, or NULL if the team is over MPI.
     dv_local *local;
-    // Destruction calls dv_local_leave(local); the last rank then frees it.
+    // If set, destroying this connection calls dv_local_leave(local); the last
+    // rank to leave frees the team.
     int leaves;
     int32_t n_wires; // exchange numbers used so far, equal on all ranks
     int64_t sent_bytes, sent_messages;
@@ -49,7 +50,7 @@ dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
 dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
                           dv_diag *diag);
 
-// elem.c describes the element types and converts elements.
+// The functions of elem.c describe the element types and convert elements.
 
 typedef struct dv_elem_info {
     const char *name;
@@ -65,7 +66,7 @@ void dv_elem_load(dv_elem t, const char *from, int64_t stride, int64_t n,
 void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
                    const void *from);
 
-// messages.c copies boxes of elements between two memories.
+// A dv_mem (messages.c) describes memory that holds a box of elements.
 
 typedef struct dv_mem {
     char *data; // address of the first element of `box`
@@ -101,7 +102,7 @@ void dv_ferry_destroy(dv_ferry *f);
 dv_status dv_ferry_start(dv_ferry *f, const dv_mem *from, dv_diag *diag);
 dv_status dv_ferry_wait(dv_ferry *f, const dv_mem *to, dv_diag *diag);
 
-// array.c creates arrays and views.
+// The functions of array.c create arrays and views.
 
 // Reference-counted memory that an array and its views share.
 typedef struct dv_share {
@@ -113,22 +114,23 @@ typedef struct dv_share {
 struct dv_darray {
     dv_peers *peers; // borrowed
     dv_elem type;
-    dv_dist dist; // its starts[] are copied into `arena`
+    // Its starts[] are copied into `arena`, so they outlive the caller's.
+    dv_dist dist;
     dv_box own;
     dv_mem mem; // memory of the local box, which is mem.box
     dv_halo halo;
     dv_share *share;
     dv_ferry *ferry; // messages of the halo exchange, created on first use
     int is_view;
-    dv_arena arena; // owns this struct too
+    dv_arena arena; // all memory of this array, including this struct
 };
 
 // Continues the hash h with the array's type, distribution and halo; the result
 // is equal on all ranks.
 uint64_t dv_darray_hash(const dv_darray *a, uint64_t h);
 int64_t dv_darray_bytes(const dv_darray *a); // bytes of one element
-// Returns DV_OK if the array may be written now, or DV_E_USAGE while a halo
-// exchange is in progress.
+// Returns DV_OK if the array may be written now, or DV_E_USAGE if a halo
+// exchange was started and not yet waited for.
 dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag);
 // Creates an array without checking the distribution. With data NULL, zeroed
 // memory is allocated; strides (in elements, NULL: dense) apply to `data`.

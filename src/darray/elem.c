@@ -10,7 +10,8 @@ static const dv_elem_info infos[] = {
 #undef DV_ELEM
 };
 
-// The first element types are the dtypes of programs, with equal numbers.
+// Asserts that the first element types have the same numbers as the program
+// dtypes.
 #define DV_DTYPE(NAME, name, bytes, mantissa_bits, npy)                        \
     _Static_assert((int)DV_##NAME == (int)DV_ELEM_##NAME, #name);
 #include "divvy/dtype.def"
@@ -21,7 +22,7 @@ const dv_elem_info *dv_elem_get(dv_elem t)
     return &infos[t];
 }
 
-// These loops load with memcpy because the memory may be unaligned.
+// Loads go through memcpy because the array's memory may be unaligned.
 #define LOAD(T, as)                                                            \
     for (int64_t i = 0; i < n; i++, from += stride) {                          \
         T x;                                                                   \
@@ -78,7 +79,7 @@ void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
     size_t bytes = (size_t)infos[t].bytes;
     for (int64_t i = 0; i < n; i++, to += stride) {
         if (infos[t].kind == 'f') {
-            double cell; // aligned for every float type
+            double cell; // a buffer aligned for every float type
             dv_store((dv_dtype)t, &cell, 0, ((const double *)from)[i]);
             memcpy(to, &cell, bytes);
             continue;

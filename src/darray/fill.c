@@ -14,7 +14,7 @@ dv_status dv_darray_map(dv_darray *a,
 {
     int64_t i[DV_MAX_DIMS], bytes = dv_darray_bytes(a);
     int d, n = a->own.n_dims;
-    uint64_t cell; // aligned for every element type
+    uint64_t cell; // a buffer aligned for every element type
     DV_TRY(dv_darray_idle(a, diag));
     if (dv_box_empty(&a->own))
         return DV_OK;
@@ -36,7 +36,8 @@ dv_status dv_darray_map(dv_darray *a,
     return DV_OK;
 }
 
-// The source has strides of 0, so that every element is copied from `value`.
+// Fills the array by a copy from a source with all strides 0, so that every
+// element reads `value`.
 dv_status dv_darray_fill(dv_darray *a, const void *value, dv_diag *diag)
 {
     dv_mem from = {.data = (char *)(uintptr_t)value, .box = a->own};
@@ -59,7 +60,7 @@ static void put_line(void *user, const int64_t *global_off, void *elem)
     char kind = dv_elem_get(l->type)->kind;
     int64_t i = global_off[0];
     if (kind != 'f' && l->whole) {
-        // Computes modulo 2^64, so that an overflowing value wraps.
+        // Unsigned arithmetic makes an overflowing value wrap modulo 2^64.
         uint64_t v =
             (uint64_t)l->int_start + (uint64_t)l->int_step * (uint64_t)i;
         dv_elem_store(l->type, elem, 0, 1, &v);
@@ -72,8 +73,8 @@ static void put_line(void *user, const int64_t *global_off, void *elem)
         dv_elem_store(l->type, elem, 0, 1, &v);
         return;
     }
-    // Truncates toward zero and saturates at the limits of 64 bits; NaN becomes
-    // 0.
+    // Converts to an integer: truncates toward zero, saturates at the limits of
+    // 64 bits, and maps NaN to 0.
     uint64_t w;
     if (kind == 'u' && v >= 0x1p63)
         w = v < 0x1p64 ? (uint64_t)v : UINT64_MAX;

@@ -36,7 +36,7 @@ static void move_row(char *to, int64_t to_stride, const char *from,
         memcpy(to, from, (size_t)(n * bytes));
         return;
     }
-    switch (bytes) { // a size known at compile time makes each memcpy one move
+    switch (bytes) { // memcpy with a constant size compiles to a single move
     case 8:
         MOVE(uint64_t);
     case 4:
@@ -95,13 +95,13 @@ struct dv_ferry {
     dv_peers *peers;
     dv_wire *wire;
     dv_piece *sends, *receives;
-    int32_t n_sends, n_receives; // number of boxes in `sends` and `receives`
+    int32_t n_sends, n_receives; // number of boxes in `sends` and in `receives`
     dv_link *out, *in;           // one message per partner rank
     int32_t n_out, n_in;
-    int32_t *first_in; // index in `receives` of each message's first piece;
-                       // n_in + 1 entries
+    // The receives of message k are first_in[k] to first_in[k + 1] - 1.
+    int32_t *first_in;
     int64_t elem_bytes, sent_bytes;
-    dv_arena arena; // owns this struct too
+    dv_arena arena; // all memory of this ferry, including this struct
 };
 
 // Groups n pieces, which are sorted by rank, into one message per rank and

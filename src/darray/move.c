@@ -122,8 +122,8 @@ dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
     return st;
 }
 
-// A gather or scatter: own boxes travel to or from the ranks that hold the
-// whole array. root: that rank, or -1 for all ranks.
+// A gather or scatter between the ranks' own boxes and whole arrays. `root` is
+// the rank that holds the whole array, or -1 if every rank does.
 typedef struct whole_move {
     const dv_darray *a;
     int64_t root;
@@ -150,8 +150,8 @@ static int gather_pieces(whole_move *m)
     for (int64_t r = 0; r < c->size; r++) {
         if (r == c->rank)
             continue;
-        // Rank r fetches from this rank only if it does not fetch the same box
-        // from another replica of it.
+        // Of several replicas of a box, rank r receives the one that
+        // dv_dist_asks selects; send only if that is this rank's.
         if ((m->root < 0 || m->root == r) && dv_dist_asks(d, r, c->rank) &&
             !push(&m->sends, &m->arena, r, &m->a->own))
             return 0;
@@ -242,7 +242,8 @@ dv_status dv_darray_scatter(dv_darray *a, int64_t root, const void *whole,
     return move_whole(a, root, (char *)(uintptr_t)whole, 0, diag);
 }
 
-// Creates a view of the box on every rank; if any rank fails, all do.
+// Creates a view of the box on every rank; if it fails on one rank, it fails on
+// all.
 static dv_status box_view(dv_darray **out, const dv_darray *a,
                           const dv_box *global_box, dv_diag *diag)
 {
@@ -256,7 +257,8 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
     dv_darray *v = NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_darray_view(&v, a, s, mine);
-    // This error is the same on all ranks, so they need not agree on it.
+    // Errors other than out of memory occur on all ranks alike, so the ranks
+    // need not agree on them.
     if (st != DV_OK && st != DV_E_NOMEM) {
         dv_diag_move(diag, mine);
         dv_diag_destroy(mine);

@@ -25,7 +25,8 @@ dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
 dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
                           dv_diag *diag)
 {
-    // A team of one rank keeps its message as it is.
+    // In a team of one rank, the message needs no rank number and is passed on
+    // as it is.
     if (p->comm->size == 1) {
         dv_diag_move(diag, mine);
         dv_diag_destroy(mine);
@@ -155,7 +156,8 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
         return DV_OK;
     }
     dv_release(sub);
-    if (team) // every rank leaves, even one whose dv_peers was not created
+    // Every rank must leave the new team, even if `sub` was not created.
+    if (team)
         dv_local_leave(team);
     return st;
 }
@@ -193,7 +195,8 @@ static void *run_worker(void *arg)
 {
     worker *w = arg;
     w->status = w->work(w->user, &w->peers, w->diag);
-    // Wakes ranks that wait for a message from this rank.
+    // A failed rank sends nothing more, so wake the ranks that wait for its
+    // messages.
     if (w->status != DV_OK)
         w->peers.comm->ops->fail(w->peers.comm);
     return NULL;
@@ -213,8 +216,8 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "only %" PRId64 " of %" PRId64 " ranks could be started",
                        started, n);
-    // Report the first rank that failed by itself. DV_E_SYSTEM may only mean
-    // that another rank had left.
+    // Report the first rank that failed by itself: DV_E_SYSTEM may only mean
+    // that another rank had left, so any other status takes precedence.
     worker *bad = NULL;
     for (int64_t i = 0; i < n; i++)
         if (w[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&

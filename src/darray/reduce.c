@@ -22,16 +22,17 @@ typedef struct job {
     dv_reduction op;
     char kind; // accumulator type: f64 'f', i64 'i', u64 'u', or moments 'm'
     int over[DV_MAX_DIMS];
-    // In accumulators, per step of each dim; 0 for reduced dims.
+    // Number of accumulators to advance per element along each dim; 0 for
+    // reduced dims.
     int64_t out_stride[DV_MAX_DIMS];
     int64_t n_out, state_bytes;
     char *state;
-    // The ranks with partial results of the same elements as this rank, and
-    // this rank's index among them (`me`).
+    // `members` are the ranks that hold partial results for the same output
+    // elements as this rank; `me` is this rank's index among them.
     int64_t *members;
     int64_t n_members, me;
-    char *inbox;        // buffer for partial results from other members
-    dv_wire *wires[4];  // messages of each communication round
+    char *inbox;        // receives the partial results of the other members
+    dv_wire *wires[4];  // prepared messages, one set per communication round
     int64_t sent_bytes; // bytes sent in all rounds
     int32_t sent;
     dv_arena arena;
@@ -89,7 +90,7 @@ static void set_neutral(job *j)
             break;                                                             \
         }                                                                      \
     }
-#define ANY_SIGN(x) 0 // integers have no negative zero
+#define ANY_SIGN(x) 0 // integers have no negative zero, so the sign test is 0
 ADDER(double, double, add_f64, signbit)
 ADDER(int64_t, uint64_t, add_i64, ANY_SIGN)
 ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)
@@ -350,8 +351,8 @@ static dv_status prepare(job *j, int32_t number, dv_diag *diag)
         dv_arena_alloc(&j->arena, (size_t)j->n_out, (size_t)j->state_bytes);
     if (!j->state)
         return dv_nomem(diag);
-    // All members have the same n_out, so all of them skip the exchange or
-    // none.
+    // n_out is the same on all members, so either all of them take part in the
+    // exchange or none.
     if (j->n_members == 1 || j->n_out == 0)
         return DV_OK;
     return few(j) ? open_tree(j, number, diag) : open_shares(j, number, diag);
@@ -391,7 +392,8 @@ static dv_elem result_type(const job *j)
 
 static void finish(job *j, dv_darray *to)
 {
-    // In place: a result is smaller than its moments.
+    // Results overwrite the accumulators in place, which works because a result
+    // is not larger than its accumulator.
     double *f = (double *)(void *)j->state;
     const moments *m = (const moments *)(const void *)j->state;
     for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {

@@ -11,11 +11,13 @@
 #include <inttypes.h>
 
 typedef struct walker {
-    const dv_darray *a; // the array whose own rows are walked
-    // The array whose row ends and part ends cut those rows.
+    // The array whose rows (of this rank's part) are visited.
+    const dv_darray *a;
+    // The array of the other shape. A row of `a` is cut where a row or a rank's
+    // part of `other` ends.
     const dv_darray *other;
     int64_t rank;
-    dv_pieces pieces; // to exchange with other ranks; boxes in indices of `a`
+    dv_pieces pieces; // boxes to exchange with other ranks, in indices of `a`
     dv_arena arena;
 } walker;
 
@@ -35,9 +37,9 @@ static int64_t flat_of(const dv_dist *d, const int64_t *at)
     return flat;
 }
 
-// Sets coords[] of the axes that cut a dim to those of the rank that owns
-// element `at`. Returns how many elements of the row, from `at` on, have that
-// same owner.
+// Finds the rank that owns element `at`: sets its coordinates in coords[] for
+// all axes that distribute a dim. Returns how many elements of the row, from
+// `at` on, have the same owner.
 static int64_t find_owner(const dv_dist *d, const int64_t *at, int64_t *coords)
 {
     int last = d->n_dims - 1;
@@ -76,8 +78,8 @@ static int push(walker *w, int64_t rank, const int64_t *at, int64_t n)
 typedef int (*visit)(walker *w, const int64_t *at, const int64_t *other_at,
                      int64_t *coords, int64_t n);
 
-// Receives n elements from the rank at grid position `coords`, or copies them
-// now if this rank is the owner.
+// Handles n elements that this rank needs: records a receive from the rank at
+// grid position `coords`, or copies them now if this rank owns them.
 static int take(walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {
@@ -85,8 +87,8 @@ static int take(walker *w, const int64_t *at, const int64_t *other_at,
     int64_t rank = dv_grid_rank(coords, d->grid, d->n_axes);
     if (rank != w->rank)
         return push(w, rank, at, n);
-    // The source row is addressed by the same box as the destination, with the
-    // memory address and stride of the other array.
+    // Describe the source row, which lies in the other array, in the indices of
+    // the destination, so that dv_mem_copy can copy it.
     dv_box to = box_at(&w->a->dist, at, n), from = box_at(d, other_at, n);
     dv_mem m = w->other->mem;
     int last = to.n_dims - 1, other_last = from.n_dims - 1;
@@ -99,8 +101,9 @@ static int take(walker *w, const int64_t *at, const int64_t *other_at,
     return 1;
 }
 
-// Sends n elements to every rank that owns them in the other array: the one at
-// `coords` and its replicas, as far as they fetch from this rank.
+// Records a send of n elements to every rank that needs them: the one at
+// `coords` and its replicas, except replicas that receive them from another
+// rank.
 static int give(walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {

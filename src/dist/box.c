@@ -54,7 +54,7 @@ int dv_box_in(const dv_box *a, const dv_box *b)
     return 1;
 }
 
-// Cuts off, for each dim in turn, the pieces before and after the core, and
+// For each dim in turn, emits the pieces before and after the core, and
 // continues with the middle piece.
 int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                   const dv_box *core)
@@ -95,14 +95,15 @@ int dv_boxes_push(dv_boxes *to, const dv_box *b, dv_arena *arena)
 
 int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena)
 {
-    int32_t n = from->n; // boxes appended below do not overlap b any more
+    int32_t n = from->n; // boxes appended below are already disjoint from b
     for (int32_t i = 0; i < n; i++) {
         dv_box whole = from->at[i], met = dv_box_inner(&whole, b);
         if (dv_box_empty(&met))
             continue;
         dv_box edges[2 * DV_MAX_DIMS];
         int n_edges = dv_dist_edges(edges, &whole, &met);
-        // B covers the box: fill its place from the end of the list.
+        // The box b covers this whole box: remove it by moving a box from the
+        // end of the list into its place.
         if (n_edges == 0) {
             from->at[i--] = from->at[--n];
             from->at[n] = from->at[--from->n];
@@ -149,7 +150,8 @@ static int touch(const dv_box *a, const dv_box *b, dv_box *both)
 
 void dv_boxes_join(dv_boxes *l)
 {
-    // Longer lists are left as they are: the loop is quadratic.
+    // Longer lists are not merged, because comparing all pairs would take
+    // longer than it saves.
     enum { FEW = 64 };
     for (int again = l->n <= FEW; again;) {
         again = 0;

@@ -14,15 +14,17 @@
 #include <string.h>
 
 struct dv_alike {
-    int32_t *first;  // index of each tensor's dim 0 in the arrays over all dims
-    int32_t *up;     // union-find parent of each dim; a root is its own parent
-    int32_t *next;   // circular list of the dims of one class
-    int32_t *of;     // the tensor each dim belongs to
-    uint8_t *fixed;  // per dim, 1: should not be cut, 2: must not be cut
+    int32_t *first; // offset of each tensor's dims in the arrays below
+    int32_t *up;    // union-find parent of each dim; a root is its own parent
+    int32_t *next;  // circular list of the dims of one class
+    int32_t *of;    // the tensor each dim belongs to
+    // Per dim, 1: cut only if the user asks for it, 2: never cut.
+    uint8_t *fixed;
     uint8_t *writes; // per tensor: number of ops that write it, at most 2
-    int32_t *order;  // tensors in the order in which they are cut
+    int32_t *order;  // tensors, sorted by the priority with which they are cut
     int32_t n_dims, n_tensors;
-    int32_t *stamp; // per tensor: finds two dims of one tensor in a class
+    // Per tensor: equals n_stamps if join() has seen a dim of it.
+    int32_t *stamp;
     int32_t n_stamps;
 };
 
@@ -186,8 +188,8 @@ static int n_cuttable(const dv_alike *a, const dv_program *p, int32_t t)
     return n;
 }
 
-// Returns the first tensor in `order` that can be cut, or -1. The largest
-// written tensor is first.
+// Returns the anchor: the first tensor in `order` that can be cut, which is the
+// largest written one unless the user says otherwise; -1 if there is none.
 static int32_t anchor(const dv_alike *a, const dv_program *p)
 {
     for (int32_t i = 0; i < a->n_tensors; i++) {
@@ -275,8 +277,8 @@ static int free_dim(const chooser *c, int32_t t)
     return best;
 }
 
-// Cuts further dims of a tensor while a rank owns more of its elements than of
-// the anchor's.
+// Cuts further dims of a tensor, to save memory, while a rank owns more
+// elements of this tensor than of the anchor.
 static void fill_axes(chooser *c, int32_t t)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -346,7 +348,7 @@ static void name_classes(chooser *c, int32_t t)
 static void cut_tensors(chooser *c, dv_diag *diag)
 {
     int32_t first = anchor(c->a, c->p);
-    // -1 stands for the anchor, which is cut first
+    // Index -1 stands for the anchor, which is cut before all other tensors.
     for (int32_t i = -1; i < c->p->n_tensors; i++) {
         int32_t t = i < 0 ? first : c->a->order[i];
         if (t < 0 || (i >= 0 && t == first))
@@ -367,9 +369,9 @@ static void cut_tensors(chooser *c, dv_diag *diag)
     }
 }
 
-// Finds the read whose distribution a reduction variable could follow: of the
-// largest tensor with a distributed dim indexed by that variable alone. Returns
-// 0 if there is none.
+// Finds the read by which a reduction variable could be distributed: a read of
+// the largest tensor that has a distributed dim indexed by that variable alone.
+// Returns 0 if there is none.
 static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
 {
     const dv_op *o = &c->p->ops[op];
@@ -409,8 +411,8 @@ static int axis_followed(const chooser *c, int32_t op, int axis)
     return 0;
 }
 
-// Returns whether a distributed reduction, or the candidate `last`, follows the
-// distribution of this tensor.
+// Returns whether some reduction, or the candidate `last`, is distributed in
+// the same way as this tensor.
 static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
 {
     for (int32_t i = 0; i < c->t->n_follows; i++) {

@@ -49,7 +49,8 @@ int dv_box_empty(const dv_box *b);
 int64_t dv_box_elems(const dv_box *b);
 dv_box dv_box_inner(const dv_box *a, const dv_box *b);
 dv_box dv_box_hull(const dv_box *a, const dv_box *b);
-int dv_box_in(const dv_box *a, const dv_box *b); // whether a lies inside b
+// Returns whether a lies inside b.
+int dv_box_in(const dv_box *a, const dv_box *b);
 // Adds the part of a box that the list does not cover yet, as disjoint boxes.
 // Returns 0 if out of memory.
 int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena);
@@ -102,7 +103,8 @@ int64_t dv_pieces_elems(const dv_pieces *l);
 // if out of memory.
 typedef int (*dv_need)(void *user, int64_t rank, dv_boxes *out,
                        dv_arena *arena);
-// A box of grid coordinates: the ranks that may need a part of some box.
+// A range of grid coordinates per axis: the ranks that may need a part of some
+// box.
 typedef struct dv_ranks {
     int64_t first[DV_MAX_AXES], end[DV_MAX_AXES];
 } dv_ranks;
@@ -121,7 +123,7 @@ int dv_dist_sinks_in(dv_pieces *out, const dv_dist *d, int64_t rank,
                      const int64_t *grid, int n_axes, const dv_ranks *among,
                      dv_need need, void *user, dv_arena *arena);
 
-// volume.c computes how much data must move.
+// volume.c computes lower bounds on the data that must move.
 
 // Computes the maximum of the sum of overlap[i][new_of[i]] over all
 // permutations new_of of n ranks.
@@ -141,19 +143,20 @@ typedef struct dv_bind {
     int dim;
     int32_t var; // -1: the index is constant
     int64_t coef, base;
-    // The variable is a reduction variable, so each rank has a partial result.
+    // The axis distributes a reduction variable, so each rank has a partial
+    // result.
     int reduced;
 } dv_bind;
 
-// A range of every variable of an op.
+// The range of each variable of an op: a box in its iteration space.
 typedef struct dv_space {
     int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
 } dv_space;
 
 void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
                    const dv_team *t, int32_t op);
-// Computes the points of an op that a rank computes. Returns 0 if there are
-// none.
+// Computes the part of an op's iteration space that a rank computes. Returns 0
+// if it is empty.
 int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
                    int32_t op, int64_t rank);
 // Returns the bounding box of an access over a nonempty space. A dim with an
@@ -164,12 +167,11 @@ dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
 // before the exchange `s`.
 int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
                  const dv_swap *s, int64_t rank, dv_arena *arena);
-// Computes the part of a rank's target that needs no element received by the
-// op's exchanges. Returns 0 if that part is empty.
+// Computes the part of `target` that needs no element from other ranks, so that
+// it can be computed while messages travel. Returns 0 if that part is empty.
 int dv_team_core(dv_space *core, const dv_program *p, const dv_team *t,
                  int32_t op, int64_t rank, const dv_space *target);
-// Splits a space minus a subspace of it into disjoint pieces; returns their
-// number.
+// Splits `target` minus `core` into disjoint pieces; returns their number.
 int dv_space_edges(dv_space out[2 * DV_MAX_VARS], const dv_op *op,
                    const dv_space *target, const dv_space *core);
 static inline int64_t dv_elem_bytes(const dv_program *p, int32_t tensor)
@@ -188,8 +190,8 @@ int dv_team_product(const dv_plan *plan, int32_t op, int64_t *bytes,
 
 // choose.c and grid.c choose the grid of ranks and the distributions.
 
-// Classes of dims that are indexed by the same variables, and which dims may be
-// cut.
+// Groups dims that are indexed by the same variables into classes, and records
+// which dims may be cut.
 typedef struct dv_alike dv_alike;
 dv_status dv_alike_create(dv_alike **out, const dv_program *p, dv_arena *arena,
                           dv_diag *diag);
@@ -200,13 +202,14 @@ int dv_alike_axes(const dv_alike *a, const dv_program *p);
 // are only candidates.
 dv_status dv_team_choose(dv_team *t, const dv_alike *a, const dv_program *p,
                          int quiet, dv_arena *arena, dv_diag *diag);
-// Returns the element count of the largest part of the anchor tensor.
+// Returns the number of elements of the anchor tensor that the rank with the
+// largest part owns.
 double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p);
 // Estimate the bytes that all ranks receive for one op and for the program,
 // from a few sampled ranks.
 double dv_op_cost(const dv_team *t, const dv_program *p, int32_t op);
 double dv_team_cost(const dv_team *t, const dv_program *p);
-// Chooses the best grid for `size` ranks.
+// Chooses the grid of `size` ranks with the least communication.
 dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
                        int64_t size, dv_diag *diag);
 // Decides which exchanges take place before which op (swaps.c).

@@ -74,7 +74,7 @@ static int find_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
     for (int a = 0; a < d->n_axes; a++)
         cut |= dv_dist_cuts(d, a);
     if (!cut)
-        return 1; // the tensor is replicated, so no rank needs anything
+        return 1; // every rank has the whole tensor, so nothing is sent
     return dv_dist_sinks_in(out, d, rank, t->grid, t->n_axes, &t->at, need,
                             user, arena);
 }
@@ -152,7 +152,7 @@ dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
     dv_box own = dv_dist_own(d, rank);
     takers among = all_of(d);
     // Rank s needs elements of this rank if its part overlaps this rank's box
-    // widened by the halo with before and after exchanged.
+    // widened by `after` on the low side and `before` on the high side.
     for (int i = 0; i < d->n_dims; i++)
         if (d->axis[i] >= 0)
             dv_dist_coords(

@@ -61,7 +61,7 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
     double results = 1;
     for (int v = 0; v < o->n_vars; v++)
         results *= o->vars[v].reduce ? 1 : (double)(s.end[v] - s.begin[v]);
-    if (parts > 1) // lower bound for an all-reduce
+    if (parts > 1) // the least that an all-reduce moves per rank
         bytes +=
             2 * results * (double)dv_op_part_bytes(p, o) * (parts - 1) / parts;
     return bytes;
@@ -113,10 +113,10 @@ typedef struct search {
     const dv_alike *a;
     const dv_program *p;
     dv_diag *diag;
-    double least_weight; // smallest part of the anchor over all grids
+    double least_weight; // smallest dv_team_weight of all grids
     double best_cost, best_weight;
     int64_t best[DV_MAX_AXES];
-    int found, weigh; // weigh: pass 1 finds least_weight; pass 2 compares costs
+    int found, weigh; // weigh is 1 while least_weight is computed, then 0
 } search;
 
 static dv_status try_grid(search *s)

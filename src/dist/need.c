@@ -42,7 +42,8 @@ static void bind_dims(dv_bind *out, const dv_team *t, const dv_op *op,
         if (d->axis[k] < 0)
             continue;
         dv_bind *b = &out[d->axis[k]];
-        // Succeeds: dims with other indices are never cut.
+        // This cannot fail: only dims whose index has at most one variable are
+        // cut.
         single(op, &a->index[k], b);
         b->d = d;
         b->dim = k;
@@ -241,7 +242,8 @@ static void reach_of(int64_t *first, int64_t *end, const dv_op *op,
         const dv_index *x = &a->index[d];
         if (x->via >= 0 || x->coef[b->var] == 0)
             continue;
-        // The index increases or decreases with the coordinate.
+        // Whether the index increases with the coordinate; otherwise it
+        // decreases.
         int up = (x->coef[b->var] > 0) == (b->coef > 0);
         int64_t from = turn(op, x, b, n, own->dim[d], !up, 1);
         int64_t to = turn(op, x, b, n, own->dim[d], up, 0);
@@ -269,7 +271,8 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
                 out->end[a] = dv_max_i64(out->end[a], end);
             }
         }
-        // A constant index: one coordinate computes the op.
+        // If the written index is constant, only the ranks at one coordinate
+        // compute the op.
         if (binds[a].d && binds[a].var < 0)
             dv_dist_coords(binds[a].d, binds[a].dim,
                            (dv_range){binds[a].base, 1}, &out->first[a],

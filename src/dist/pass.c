@@ -23,8 +23,8 @@ int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan)
            plan->team.n_axes > 0;
 }
 
-// Hashes the tensors and index offsets of all accesses. A changed hash means
-// that the program must be distributed again.
+// Hashes the accesses of a program. A later pass that changed the program
+// changes the hash, and then the program is distributed again.
 static uint64_t fingerprint(const dv_program *p)
 {
     uint64_t h = 14695981039346656037u;
@@ -59,7 +59,7 @@ static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
         if (!*s)
             return DV_OK;
         if (*s != 'x')
-            n = 0, s = "-"; // the next iteration reports the error
+            n = 0, s = "-"; // makes the next iteration report the error
     }
 }
 
@@ -70,7 +70,8 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
     int64_t size = o->team;
     if (o->grid)
         DV_TRY(read_grid(t, o->grid, cx->diag));
-    else if (size == 0) // keeps the grid of a plan that was read from text
+    else if (size ==
+             0) // no size was requested: keep the grid that the plan has
         t->n_axes = plan->team.n_axes,
         memcpy(t->grid, plan->team.grid, sizeof t->grid);
     else if (size > INT32_MAX)

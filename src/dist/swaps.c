@@ -29,7 +29,7 @@ static int writes_in(const dv_program *p, int32_t tensor, int32_t first,
 // tensor, or -1.
 static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
 {
-    // Outer repeats have lower numbers.
+    // Outer repeats have lower numbers, so the first match is the outermost.
     for (int32_t r = 0; r < p->n_repeats; r++)
         if (inside(&p->repeats[r], op) && p->repeats[r].times > 0 &&
             !writes_in(p, tensor, p->repeats[r].first_op, p->repeats[r].end_op))
@@ -68,9 +68,9 @@ static int still_there(const dv_program *p, const dv_swap *old,
         if (has && !had &&
             writes_in(p, now->tensor, p->repeats[r].first_op,
                       p->repeats[r].end_op))
-            return 0; // overwritten by the previous iteration
+            return 0; // an earlier iteration has overwritten them
         if (had && !has && p->repeats[r].times == 0)
-            return 0; // `old` may never have taken place
+            return 0; // the repeat around `old` runs 0 times
     }
     return 1;
 }

@@ -29,8 +29,8 @@ int64_t dv_dist_n_ranks(const dv_dist *d)
     return n;
 }
 
-// Returns the extent of the dim that the axis cuts: of the tensor's dim, or,
-// for a slice, of the dim it is a slice of.
+// Returns the extent that the ranks divide among them: of the tensor's dim or,
+// if that is a slice, of the dim it is a slice of.
 static int64_t length(const dv_dist *d, int dim)
 {
     return d->slice[dim].stride ? d->whole[dim] : d->shape[dim];
@@ -300,7 +300,9 @@ int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
     dv_grid_coords(me, d->grid, d->n_axes, rank);
     for (int a = 0; a < d->n_axes; a++) {
         if (dv_dist_cuts(d, a))
-            // Cut axes keep all candidates; the other axes hold replicas.
+            // This axis distributes a dim, so ranks at any coordinate may
+            // receive. The other axes hold replicas and are narrowed to this
+            // rank's coordinate.
             continue;
         r.first[a] = dv_max_i64(r.first[a], me[a]);
         r.end[a] = dv_min_i64(r.end[a], me[a] + 1);

@@ -11,8 +11,8 @@ double dv_line_step(double start, double stop, int64_t num, int endpoint)
 
 double dv_line_at(double start, double step, int64_t global_off)
 {
-    // Element 0 is the start even if the step is NaN or infinite, because 0 *
-    // NaN is not 0.
+    // Element 0 is `start` whatever the step is: step * 0 would be NaN for a
+    // step of NaN or infinity.
     return global_off == 0 ? start : start + step * (double)global_off;
 }
 

@@ -9,7 +9,8 @@
 // and element i is start + step * i on every rank.
 double dv_line_step(double start, double stop, int64_t num, int endpoint);
 double dv_line_at(double start, double step, int64_t global_off);
-// Fills `out` with the elements global_own of the sequence.
+// Writes elements global_own.off .. global_own.off + size - 1 of the sequence
+// to `out`.
 void dv_line_fill(double *out, double start, double step, dv_range global_own);
 // Returns how many steps lead from start to just before stop; step may be
 // negative. Returns -1 if the count is not finite or 2^62 or more.

@@ -14,7 +14,8 @@ typedef struct assign {
     const int64_t *weight;
     int64_t n;
     int64_t *price_row, *price_col, *least;
-    // Indexed by column 1..n; column 0 holds the row being added.
+    // row_of[c] is the row assigned to column c (1..n), from[c] the previous
+    // column of the path; column 0 holds the row being added.
     int64_t *row_of, *from;
     char *seen;
 } assign;
