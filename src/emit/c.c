@@ -28,7 +28,8 @@ static const dv_group_grid *grid_of(const emitter *e, int32_t group)
                                               : dv_grid_of(e->plan, group);
 }
 
-// Returns the largest number of partial results of one element of op i.
+// Returns the largest number of partial results that any element of op i's
+// result is computed from.
 static int64_t n_parts(const emitter *e, int32_t i)
 {
     const dv_op *op = &e->p->ops[i];
@@ -84,7 +85,8 @@ static void put_zero(emitter *e, const dv_expr *r)
       w ? whole[r->fn] : real[r->fn]);
 }
 
-// Emits r = step(r, value), open at the value.
+// Emits the beginning of r = step(r, value); the caller emits the value and
+// closes the parenthesis.
 static void put_step(emitter *e, const dv_expr *r, const char *before)
 {
     static const char *const real[] = {"(r + ", "rt_max(r, ", "rt_min(r, ",
@@ -127,7 +129,7 @@ static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
         P("        r /= %" PRId64 ";\n", dv_op_points(op, r->vars));
 }
 
-// Emits the reduction over the box of the reduction variables.
+// Emits the loops that reduce over the box of the reduction variables into r.
 static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
 {
     put_zero(e, r);
@@ -164,8 +166,8 @@ static void put_op(emitter *e, int32_t i)
         P("        part_%d[part * %" PRId64 " + ", (int)i, size);
         put_place(e, op);
         P("] = r;\n    }\n}\n\n");
-        // Emits the second phase: combine the partial results of every element
-        // in order.
+        // Emits the function of the second phase, which combines the partial
+        // results of every element in order.
         P("static void op_%d_end(const int64_t *lo, const int64_t *hi, int64_t "
           "parts%s)\n{\n",
           (int)i, o.old ? ", const void *before" : "");
@@ -222,7 +224,8 @@ static void put_deals(emitter *e, int32_t group)
     P("};\n\n");
 }
 
-// Emits the number of the partial result that tile t computes.
+// Emits the computation of `part`, the number of the partial result that tile t
+// computes.
 static void put_part(emitter *e, int32_t i)
 {
     const dv_op *op = &e->p->ops[i];
@@ -237,8 +240,8 @@ static void put_part(emitter *e, int32_t i)
         }
 }
 
-// Emits the loop over all tiles of the group that runs ops first..end on each
-// tile; `ending` selects the phase that combines partial results.
+// Emits the loop over all tiles of a group that runs the ops first..end-1 on
+// each tile. With `ending`, the loop combines partial results instead.
 static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
                       int ending)
 {

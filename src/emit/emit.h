@@ -37,13 +37,13 @@ typedef struct emitted {
 
 typedef struct emitter {
     const dv_plan *plan;
-    const dv_program *p; // plan->ops
+    const dv_program *p; // the program of the plan
     const char *dir;
     int openmp;
     dv_diag *diag;
-    dv_text out; // the file being emitted
+    dv_text out; // text of the file being emitted
     dv_arena arena;
-    emitted *files; // completed files
+    emitted *files; // files that are complete
     int32_t n_files, cap;
 } emitter;
 
@@ -59,14 +59,14 @@ void dv_emit_check_args(emitter *e);
 void dv_emit_read(emitter *e, const dv_tensor *t, const char *ctype,
                   const char *data);
 
-// c.c and expr.c emit programs in C.
+// The functions of c.c and expr.c emit programs in C.
 
 dv_status dv_emit_c(emitter *e);
-// The op whose expressions are being printed.
+// The op whose expressions are being printed, and its program.
 typedef struct emit_op {
     const dv_program *p;
     const dv_op *op;
-    int old; // reads of the written tensor use a copy made before the op
+    int old; // reads of the tensor that the op writes use a copy made before
 } emit_op;
 
 const char *dv_ctype(dv_dtype t);
@@ -87,7 +87,7 @@ void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e);
 void dv_emit_decode(dv_text *out, const dv_order *o, int number,
                     const char *type);
 
-// work.c collects the work of each core.
+// The functions of work.c collect the work of each core.
 
 enum { EMIT_MAX_SEGMENTS = 4 };
 
@@ -104,21 +104,22 @@ typedef struct emit_core {
 } emit_core;
 
 typedef struct emit_cores {
-    emit_core *at; // owned
+    emit_core *at; // owned by this struct
     int32_t n;
-    int streams; // some tile is split over cores
+    int streams; // 1 if some tile is split over several cores
     int32_t most_peers;
 } emit_cores;
 
 dv_status dv_emit_cores(emit_cores *out, const emitter *e,
                         const dv_group_grid *g);
 // Checks that every core has whole tiles followed by one contiguous run of
-// steps, which the kernel arguments can describe. A core then sends its part of
-// the run's first tile before it waits for parts of the last.
+// steps, because the kernel arguments can describe nothing else. This also
+// avoids deadlock: a core sends its part of the run's first tile before it
+// waits for parts of the last.
 dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
                           const dv_group_grid *g);
 
-// metal*.c emit TT-Metalium kernels.
+// The functions of metal*.c emit TT-Metalium kernels.
 
 typedef enum emit_shape {
     EMIT_POINTWISE,
@@ -129,10 +130,10 @@ typedef enum emit_shape {
 // How an operand's tile is transformed into a tile of the computed plane.
 typedef enum emit_lay {
     LAY_PLAIN,
-    LAY_SWAPPED, // transposed
-    LAY_ROW,     // one row, broadcast to all rows
-    LAY_COL,     // one column, broadcast to all columns
-    LAY_SCALAR,  // one element, broadcast
+    LAY_SWAPPED, // the tile is transposed
+    LAY_ROW,     // one row of the tile is broadcast to all rows
+    LAY_COL,     // one column of the tile is broadcast to all columns
+    LAY_SCALAR,  // one element of the tile is broadcast to all
     LAY_TO_COL,  // a row, transposed into a column and broadcast to all columns
     LAY_TO_ROW   // a column, transposed into a row and broadcast to all rows
 } emit_lay;
@@ -143,16 +144,16 @@ typedef enum emit_stage { STAGE_STEP, STAGE_BEFORE, STAGE_AFTER } emit_stage;
 
 enum { EMIT_MAX_OPERANDS = 8 };
 
-// An operand; operand i uses circular buffer i. The page to read follows from
-// the tile being computed.
+// An operand of a kernel; operand i is read through circular buffer i.
 typedef struct emit_operand {
     int32_t read, tensor;
     emit_lay lay;
     emit_stage stage;
-    // Loop that gives the tile's row and column: m, n, k, p; 0: none.
+    // The kernel loop (m, n, k or p) that selects the row and the column of the
+    // tile in the operand's matrix; 0: none.
     char row, col;
-    int64_t rows, cols; // size of its matrix in tiles
-    // The result's batch dims that its leading dims correspond to.
+    int64_t rows, cols; // size of the operand's matrix in tiles
+    // Dims of the result that correspond to the operand's leading (batch) dims.
     int batch[DV_MAX_DIMS], n_batch;
 } emit_operand;
 
@@ -162,33 +163,38 @@ typedef struct emit_plane {
     int row, col;
 } emit_plane;
 
-// The kernels of one group.
+// What is needed to emit the reader, compute and writer kernels of one group.
 typedef struct emit_kernel {
     const dv_group_grid *g;
     const dv_op *op;
     emit_cores cores;
     emit_shape shape;
-    const dv_expr *reduce; // set for PRODUCT and REDUCE
+    // The reduction of a PRODUCT or REDUCE; otherwise NULL.
+    const dv_expr *reduce;
     emit_operand in[EMIT_MAX_OPERANDS];
     int n_in;
-    emit_plane out;   // variables of the rows and columns of the result's tiles
-    emit_plane plane; // REDUCE: variables of the tiles that are reduced
-    // Steps per tile; REDUCE: step_cols of them per row of tiles.
+    // Variables that index the rows and columns of the result's tiles.
+    emit_plane out;
+    emit_plane plane; // REDUCE: variables that index the tiles to be reduced
+    // Steps of the reduction per tile; for REDUCE, step_cols is the number of
+    // tiles in one row of them.
     int64_t steps, step_cols;
-    int mask_out, mask_in; // whether elements beyond the edge must be masked
-    int64_t edge[2], edge_in[2]; // valid rows and columns of the last tiles
-    int full_sync;               // needs more than four destination registers
-    // Product on a rectangle of cores: block sizes in tiles, and passes over a
-    // core's part.
+    // Whether to mask elements beyond the edge of result, of input.
+    int mask_out, mask_in;
+    // Rows and columns that hold elements in the last tiles.
+    int64_t edge[2], edge_in[2];
+    int full_sync; // the kernel needs more than four destination registers
+    // Product on a rectangle of cores: the size of a block in tiles, and the
+    // number of passes in which a core computes its part.
     int64_t block_m, block_n, block_k, pass_m, pass_n;
 } emit_kernel;
 
-enum { // circular buffers other than the operands'
+enum { // numbers of the circular buffers that are not operands
     CB_SCALER = 8,
     CB_MASK_IN = 9,
     CB_MASK_OUT = 10,
     CB_OUT = 16,
-    CB_TURNED = 17,  // + operand number: transposed copies of operands
+    CB_TURNED = 17,  // CB_TURNED + i holds the transposed copy of operand i
     CB_PARTIAL = 25, // partial sums for another core, or of an incomplete block
     CB_PEERS = 26,   // partial sums received from other cores
     CB_SUMS = 27,
@@ -211,11 +217,13 @@ int dv_emit_tiles(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
                   int after);
 // Emits the load of one tile from a circular buffer into a register.
 void dv_emit_load(emitter *e, emit_lay lay, int cb, int reg);
-// Emits the reducer's step x = x op y on two registers.
+// Emits one step of the reduction on two registers, x = x + y or the maximum or
+// minimum.
 void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y);
 // Emits the #include lines of the calls, each once.
 void dv_emit_headers(emitter *e, const emit_kernel *k);
-void dv_emit_compute(emitter *e, const emit_kernel *k); // in metal_compute.c
+// Defined in metal_compute.c.
+void dv_emit_compute(emitter *e, const emit_kernel *k);
 void dv_emit_sizes(emitter *e, const emit_kernel *k);
 dv_status dv_emit_host(emitter *e, const emit_kernel *kernels, int32_t n);
 // Returns whether the kernel needs the page of ones or masks.
@@ -224,18 +232,19 @@ int dv_emit_has_constants(const emit_kernel *k);
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o);
 // Emits the reader's loads of the operands that are needed after a tile's sum.
 void dv_emit_after(emitter *e, const emit_kernel *k);
-// For a product whose left factor is stored transposed, EMIT_TURNS tiles at a
-// time are transposed into CB_TURNED, while the sum is kept in CB_SUMS
-// (metal_compute.c).
+// If the left factor of a product is stored transposed (dv_emit_is_across), its
+// tiles are transposed, EMIT_TURNS at a time, into CB_TURNED, while the sum
+// waits in CB_SUMS.
 enum { EMIT_TURNS = 4 };
 int dv_emit_is_across(const emit_kernel *k);
-// metal_block.c emits products on rectangles of cores.
+// The functions of metal_block.c emit products on rectangles of cores that
+// share panels.
 int dv_emit_is_blocks(const emit_kernel *k);
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k);
 void dv_emit_block_reader(emitter *e, const emit_kernel *k);
 void dv_emit_block_writer(emitter *e, const emit_kernel *k);
 
-// table.c writes the tables of tiles and kernel arguments.
+// The functions of table.c write the tables of tiles and kernel arguments.
 
 dv_status dv_emit_json(emitter *e);
 dv_status dv_emit_csv(emitter *e);

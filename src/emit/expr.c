@@ -17,7 +17,7 @@ const char *dv_ctype(dv_dtype t)
         return "int32_t";
     case DV_I8:
         return "int8_t";
-    default: // f16 and bf16 are stored as their bits
+    default: // f16 and bf16 are stored as their 16 bits
         return "uint16_t";
     }
 }
@@ -73,7 +73,7 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
     else
         dv_emit_tensor(out, o->p, a->tensor);
     dv_put(out, "[");
-    // Greater than 0, because the op writes at least one element.
+    // The element count is greater than 0, because the op writes something.
     int64_t stride = t->n_elems;
     for (int d = 0; d < a->n_dims; d++) {
         stride /= t->shape[d] ? t->shape[d] : 1;
@@ -120,8 +120,8 @@ static void put_const(dv_text *out, double v, int whole)
         dv_put_double(out, v);
 }
 
-// Text before, between and after the arguments, for doubles and for integers;
-// NULL if there is no integer version.
+// The text of a function before, between and after its arguments, for doubles
+// and for integers; NULL if there is no integer version.
 typedef struct fn_words {
     const char *open, *mid, *close, *whole_open, *whole_mid, *whole_close;
 } fn_words;
@@ -184,7 +184,7 @@ static void put_apply(dv_text *out, const emit_op *o, const dv_expr *e,
     }
     fn_words w = words_of((dv_fn)e->fn);
     int compares = e->fn <= DV_FN_NE;
-    if (compares) // a comparison gives 0 or 1 in the requested type
+    if (compares) // cast the 0 or 1 of a comparison to the requested type
         dv_put(out, whole ? "(int64_t)" : "(double)");
     dv_put(out, "%s", whole ? w.whole_open : w.open);
     for (int i = 0; i < e->n_args; i++) {
@@ -205,8 +205,7 @@ void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
         put_read(out, o, e->read, whole);
         return;
     }
-    // Computes in the expression's own type, then converts to the requested
-    // one.
+    // Compute in the expression's own type, then convert to the requested one.
     if (own != whole)
         dv_put(out, whole ? "rt_whole(" : "(double)(");
     if (e->kind == DV_EXPR_REDUCE)

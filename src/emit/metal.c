@@ -194,8 +194,8 @@ void dv_emit_after(emitter *e, const emit_kernel *k)
           (int)CB_MASK_OUT, (int)CB_MASK_OUT, (int)CB_MASK_OUT);
 }
 
-// Emits the reads of one tile, in the order in which the compute kernel
-// consumes the operands.
+// Emits the reader's loads for one tile, in the order in which the compute
+// kernel consumes the operands.
 static void put_reads(emitter *e, const emit_kernel *k)
 {
     P("    const auto tile = [&](uint32_t batch, uint32_t m, uint32_t n, "
@@ -270,9 +270,9 @@ static void put_reader(emitter *e, const emit_kernel *k)
     P("}\n");
 }
 
-// Emits the sending of partial sums to the owner of their tile, and the
-// receiving of those of other cores. Runtime arguments: the rank at `first`,
-// the owner's coordinates, then the coordinates of all peers.
+// Emits the writer's exchange of partial sums: sending one to the owner of its
+// tile, and receiving those of other cores. Runtime arguments: the rank at
+// `first`, the owner's coordinates, then the coordinates of all peers.
 static void put_parts(emitter *e, const emit_kernel *k, int first)
 {
     P("        if (k0 > 0) {\n"

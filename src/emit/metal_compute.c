@@ -34,8 +34,8 @@ static void put_pack(emitter *e, int cb)
       cb, cb, cb, cb);
 }
 
-// Transposes the vectors that are stored as rows but used as columns, or vice
-// versa, before they are broadcast.
+// Emits the transposition of vectors that are stored as a row but used as a
+// column, or vice versa, before they are broadcast.
 static void put_turns(emitter *e, const emit_kernel *k, emit_stage stage)
 {
     for (int i = 0; i < k->n_in; i++) {
@@ -55,8 +55,8 @@ static void put_turns_end(emitter *e, const emit_kernel *k, emit_stage stage)
             P(PAD "cb_pop_front(%d, 1);\n", CB_TURNED + i);
 }
 
-// Keeps the elements of register `reg` where the mask is 1 and replaces the
-// others with `else_value`, a neutral value.
+// Emits a masking: elements of register `reg` stay where the mask is 1 and
+// become `else_value` elsewhere.
 static void put_mask(emitter *e, int cb, int reg, const char *else_value)
 {
     P(PAD "cb_wait_front(%d, 1);\n", cb);
@@ -83,13 +83,15 @@ static void put_end(emitter *e, const emit_kernel *k)
 {
     int after = k->reduce ? 1 : 0;
     int out = dv_emit_tiles(e, k, k->op->body, after, 1);
-    (void)out; // always register 0
+    // Always register 0, where put_mask and put_pack expect the result.
+    (void)out;
     if (k->mask_out)
         put_mask(e, CB_MASK_OUT, 0, "0.0f");
     put_pack(e, CB_OUT);
 }
 
-// Adds the partial sums of other cores in the order of their steps.
+// Emits the addition of the other cores' partial sums, in the order of their
+// steps.
 static void put_peers(emitter *e, const emit_kernel *k)
 {
     P(PAD "for (uint32_t j = 0; k1 < Kt && j < peers; j++) {\n" PAD
@@ -100,7 +102,8 @@ static void put_peers(emitter *e, const emit_kernel *k)
     P(PAD "cb_pop_front(%d, 1);\n" PAD "}\n", (int)CB_PEERS);
 }
 
-// If another core owns the tile, packs the partial sum for it and returns.
+// Emits the case that another core owns the tile: pack the partial sum for that
+// core and return.
 static void put_partial(emitter *e, const emit_kernel *k)
 {
     if (!k->cores.streams)
@@ -141,8 +144,9 @@ static int left_of(const emit_kernel *k)
     return dv_emit_is_across(k) ? (int)CB_TURNED : 0;
 }
 
-// Transposes up to EMIT_TURNS tiles of the left factor. The buffer is always
-// filled and emptied completely, so that its tiles never wrap around the end.
+// Emits the transposition of up to EMIT_TURNS tiles of the left factor. The
+// buffer is always filled and emptied completely, so that its tiles never wrap
+// around the end.
 static void put_turns_of_left(emitter *e)
 {
     int left = CB_TURNED, n = EMIT_TURNS;
@@ -204,8 +208,8 @@ static void put_product(emitter *e, const emit_kernel *k)
     else
         put_sum(e, k);
     put_partial(e, k);
-    // Operands to be transposed need the registers and were therefore
-    // transposed before the sum.
+    // Operands that need transposing were transposed before the sum, because
+    // that uses the registers.
     put_wait(e, k, STAGE_AFTER);
     put_end(e, k);
     put_turns_end(e, k, STAGE_AFTER);
@@ -228,7 +232,8 @@ static void put_steps(emitter *e, const emit_kernel *k)
 
 static void put_negative(emitter *e, const emit_kernel *k)
 {
-    // The hardware reduces with max only: min(x) = -max(-x).
+    // The hardware reduces a tile only by sum and max, so min(x) is computed as
+    // -max(-x).
     if (k->reduce->fn == DV_RED_MIN)
         P(PAD "negative_tile_init();\n" PAD "negative_tile(0);\n");
 }
@@ -238,7 +243,8 @@ static int is_reduced(const emit_kernel *k, int v)
     return v < 0 || k->op->vars[v].reduce;
 }
 
-// Reduces a tile of elementwise sums to one row, one column or one element.
+// Emits the reduction of a tile of elementwise sums to one row, one column or
+// one element.
 static void put_reduced(emitter *e, const emit_kernel *k)
 {
     int rows = is_reduced(k, k->plane.row), cols = is_reduced(k, k->plane.col);
@@ -256,8 +262,8 @@ static void put_reduced(emitter *e, const emit_kernel *k)
       (int)CB_SCALER, (int)CB_OUT, pool, dim, (int)CB_SUMS, (int)CB_SCALER,
       (int)CB_SUMS);
     put_negative(e, k);
-    // The reduced column is a row of the result, or vice versa, and must be
-    // transposed.
+    // If the reduction gives a column but the result is a row, or vice versa,
+    // transpose it.
     if ((cols && !rows && k->plane.row == k->out.col) ||
         (rows && !cols && k->plane.col == k->out.row)) {
         put_pack(e, CB_COLUMN);
@@ -290,7 +296,7 @@ static void put_reduce(emitter *e, const emit_kernel *k)
     put_pop(e, k, STAGE_AFTER);
 }
 
-// Transposes the panel of the left factor, tile by tile.
+// Emits the transposition of the left factor's panel, tile by tile.
 static void put_turned_block(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
@@ -301,8 +307,8 @@ static void put_turned_block(emitter *e)
       (int)CB_TURNED);
 }
 
-// Emits a core's rectangle in passes. Every pass steps through the depth in
-// blocks; incomplete sums are stored in CB_PARTIAL in tile order.
+// Emits the product of a core's rectangle in passes. Every pass steps through
+// the depth in blocks; incomplete sums are kept in CB_PARTIAL in tile order.
 static void put_blocks(emitter *e, const emit_kernel *k)
 {
     dv_emit_sizes(e, k);
@@ -381,8 +387,8 @@ static void put_tiles(emitter *e, const emit_kernel *k)
     if (k->shape == EMIT_POINTWISE) {
         put_pointwise(e, k);
     } else if (k->shape == EMIT_PRODUCT) {
-        // Transpose before the sum occupies the registers. Only the owner of
-        // the tile (k0 == 0) needs these operands.
+        // Operands applied after the sum are transposed before it, because that
+        // uses the registers. Only the owner of the tile (k0 == 0) needs them.
         int turns = 0;
         for (int i = 0; i < k->n_in; i++)
             turns |= k->in[i].lay >= LAY_TO_COL;

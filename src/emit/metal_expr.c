@@ -9,7 +9,8 @@
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 #define PAD    "        "
 
-// The TT-Metalium call NAME_tile of a function, and its header.
+// The TT-Metalium call `name`_tile of a function, and the header that declares
+// it.
 typedef struct call {
     const char *name, *header;
 } call;
@@ -100,7 +101,7 @@ static int operand_of(const emit_kernel *k, int32_t read, int after)
         if (k->in[i].read == read &&
             (k->in[i].stage == STAGE_AFTER) == (after != 0))
             return i;
-    return -1; // not reached: lay_out has set up every read
+    return -1; // not reached: lay_out has made an operand of every read
 }
 
 static int put_leaf(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,

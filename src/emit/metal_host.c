@@ -245,7 +245,8 @@ static void put_cbs(emitter *e, const emit_kernel *k)
                     : i              ? k->block_k * k->block_n
                                      : k->block_m * k->block_k;
         if (!blocks && dv_emit_is_across(k) && i < 2)
-            // For both operands, so that the reader need not wait.
+            // Both operands get this many pages, so that the reader need not
+            // wait for the transposition.
             n = EMIT_TURNS;
         put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)

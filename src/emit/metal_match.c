@@ -27,7 +27,8 @@ int dv_expr_has_reduce(const dv_expr *e)
     return 0;
 }
 
-// Returns whether an expression uses the read outside of its reduction.
+// Returns whether an expression contains the read, not counting the argument of
+// a reduction.
 static int reads(const dv_expr *e, int32_t read)
 {
     if (e->kind == DV_EXPR_READ)
@@ -44,8 +45,8 @@ static int in_sum(const dv_op *op, int32_t read)
     return r && reads(r->arg[0], read);
 }
 
-// Each argument that does not contain the reduction occupies one register while
-// the next arguments are computed.
+// Each argument that does not contain the reduction keeps its register while
+// the following arguments are computed.
 int dv_emit_registers(const dv_expr *e)
 {
     int most = 1, held = 0;
@@ -62,8 +63,8 @@ int dv_emit_registers(const dv_expr *e)
     return most;
 }
 
-// Evaluates an expression with all reads equal to 0; returns 1 if the value is
-// not known to be 0.
+// Evaluates an expression with all reads equal to 0, to find out whether the
+// result is 0. Returns 1 where the value is not known.
 static double at_zero(const dv_expr *e)
 {
     double a[3] = {0};
@@ -106,8 +107,8 @@ static int n_values(const dv_op *op, int v)
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// Returns the variable that indexes dim d; -1 if the index has one value, -2 if
-// it is neither.
+// Returns the variable that alone indexes dim d; -1 if the index is 0 or its
+// variable has one value, -2 for any other index.
 static int var_of(const dv_op *op, const dv_access *a, int d)
 {
     int v;
@@ -158,8 +159,8 @@ static char loop_of(const emit_kernel *k, int v)
                                    : 0;
 }
 
-// Returns the dim of the result, except the last two, that variable v indexes;
-// -1 if none.
+// Returns the leading (batch) dim of the result that variable v indexes; -1 if
+// none.
 static int batch_dim(const dv_op *op, int v)
 {
     for (int d = 0; d < op->write.n_dims - 2; d++) {
@@ -231,8 +232,8 @@ static int is_turned(const emit_operand *o)
     return o->lay == LAY_TO_COL || o->lay == LAY_TO_ROW;
 }
 
-// Returns whether the reduction is a matrix product of two reads, and sets both
-// operands.
+// Returns whether the reduction is a matrix product of two reads; if so, sets
+// up both operands.
 static int match_product(const emitter *e, emit_kernel *k)
 {
     const dv_expr *x = k->reduce->arg[0];
@@ -245,8 +246,8 @@ static int match_product(const emitter *e, emit_kernel *k)
         x->arg[1]->kind != DV_EXPR_READ || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
-    // Tries both orders of the factors with the left one as rows x depth; then,
-    // for a matrix result, with the left one stored transposed.
+    // Try both orders of the factors with the left one stored as rows x depth;
+    // then, for a matrix result, with the left one stored transposed.
     int ways = k->out.row >= 0 && k->out.col >= 0 ? 4 : 2;
     for (int way = 0; way < ways; way++) {
         int turn = way % 2;
@@ -257,8 +258,8 @@ static int match_product(const emitter *e, emit_kernel *k)
             k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_SWAPPED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
             k->in[1].lay <= LAY_SWAPPED) {
-            // If the depth is one step, no variable marks the operands as
-            // needed per step.
+            // Set explicitly, because with a depth of one step no variable
+            // marks the operands as needed in every step.
             k->in[0].stage = k->in[1].stage = STAGE_STEP;
             return 1;
         }
@@ -330,8 +331,8 @@ static dv_status match_reduce(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
-// Returns whether an expression is 0 where its operands are 0, and these
-// operands are 0 beyond the edge of the tensor (broadcast ones are not).
+// Returns whether an expression is 0 beyond the edge of the tensor: its
+// operands are 0 there (broadcast ones are not) and it is 0 for operands of 0.
 static int keeps_zeros(const emit_kernel *k, const dv_expr *x, emit_stage first,
                        emit_stage last)
 {

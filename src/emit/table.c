@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Returns whether range b continues range a without a gap in tiles or steps.
+// Returns whether range b continues where range a ends, without a gap in tiles
+// or steps.
 static int goes_on(const dv_group_grid *g, const dv_tile_range *a,
                    const dv_tile_range *b)
 {
@@ -234,8 +235,8 @@ static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
             dv_put(&e->out, "core_x,core_y");
         else
             dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
-        // These columns are not kernel arguments: the position of the shard,
-        // and the batch count.
+        // The position of the shard and the batch count are columns of the
+        // table, but not kernel arguments.
         if (g->local_shard && r < 0)
             dv_put(&e->out, ",shard_y,shard_x");
         else if (g->local_shard)

@@ -11,8 +11,8 @@ static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
     return -1;
 }
 
-// Links the parts of one split tile: the cores with later parts send their sums
-// to the owner, which has part `at`.
+// For one split tile, records that the cores with its later parts send their
+// sums to the owner, the core of range `at`.
 static dv_status find_peers(emit_cores *c, const emitter *e,
                             const dv_group_grid *g, int32_t at)
 {

@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum {
-    MAX_WALK = 1 << 16, // most tiles visited to count the panels of one order
+    // Tiles visited, at most, to count the panels of one order.
+    MAX_WALK = 1 << 16,
     // Most rows or columns of tiles for which panels are counted.
     MAX_PANEL_SIDE = 1 << 22,
 };
@@ -55,8 +56,8 @@ int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
     return 1;
 }
 
-// Marks the rows and columns that the current core has used: those whose entry
-// equals `stamp`.
+// Records the rows and columns of tiles that the current core has used: those
+// whose entry equals `stamp`.
 typedef struct seen {
     int32_t *row, *col, stamp;
 } seen;
@@ -68,7 +69,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     for (int64_t id = first; id < first + count; id++) {
         int64_t m, n, local = id % plane;
         if (local == 0 || id == first)
-            s->stamp++; // another batch has different panels
+            // Forgets the panels seen, because another batch has others.
+            s->stamp++;
         dv_order_tile(o, local, &m, &n);
         panels += (s->row[m] != s->stamp) + (s->col[n] != s->stamp);
         s->row[m] = s->col[n] = s->stamp;
@@ -137,7 +139,8 @@ static int candidate(const dv_grid *g, int i, dv_order *out)
     i -= N_PLAIN;
     out->kind = i < N_SIZES ? DV_ORDER_GROUPED : DV_ORDER_BLOCK_LINEAR;
     out->size = (int64_t)2 << i % N_SIZES;
-    // The side of a square with as many tiles as a core has.
+    // For the last size, use the side of a square with as many tiles as one
+    // core has.
     if (i % N_SIZES == N_SIZES - 1) {
         int64_t each = dv_ceil_div(g->n_tiles, g->set.n);
         out->size = 1;
@@ -242,7 +245,8 @@ static void add_policies(const dv_grid *g, dv_grid_figures *f)
     }
 }
 
-// Returns whether this order is already among the alternatives.
+// Returns whether the list of alternatives already has policy static with this
+// order.
 static int is_listed(const dv_grid_figures *f, const dv_order *o)
 {
     dv_text name = {0};
@@ -262,7 +266,8 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_text name = {0};
         int sampled;
         if (o.kind == DV_ORDER_BLOCK_LINEAR)
-            break; // grouped orders have about the same panels
+            // Block-linear orders need about as many panels as grouped ones.
+            break;
         if (is_listed(f, &o))
             continue;
         int64_t panels = dv_grid_panels(g, &o, &sampled);
@@ -288,8 +293,7 @@ static void measure_load(const dv_grid *g, dv_grid_figures *f)
     f->efficiency = f->max_steps ? f->mean_steps / (double)f->max_steps : 1;
 }
 
-// Counts the panels under the grid's policy; for ranges of tiles they are
-// counted tile by tile.
+// Returns the number of panels that all cores read under the grid's policy.
 static int64_t panels_of(const dv_grid *g, dv_grid_figures *f)
 {
     int64_t sum = 0;
@@ -320,8 +324,8 @@ static void measure_bytes(const dv_grid *g, dv_grid_figures *f)
         f->onchip_bytes += g->cores[i].owner >= 0 ? 4 * area : 0;
     if (g->policy == DV_POLICY_RECT && g->n_cores && g->depth) {
         // The first core of each row of cores reads the rows of A once per pass
-        // over the columns and multicasts them along the row; B is read alike
-        // by the first core of each column.
+        // over its columns of C and multicasts them along the row. In the same
+        // way, the first core of each column reads B.
         const dv_grid_core *c = &g->cores[0], *z = &g->cores[g->n_cores - 1];
         int64_t pass_m = dv_ceil_div(c->m1 - c->m0, g->block_m);
         int64_t pass_n = dv_ceil_div(c->n1 - c->n0, g->block_n);

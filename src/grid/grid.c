@@ -106,7 +106,8 @@ static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
     return DV_OK;
 }
 
-// Determines the size of the core grid: as requested, or the target's.
+// Sets the size of the core grid: the requested one, or the whole grid of the
+// target.
 static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     int64_t cols = t->core_cols, rows = t->core_rows;
@@ -129,8 +130,8 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return DV_OK;
 }
 
-// Clears the target's holes, which may lie outside the part of the grid that is
-// used.
+// Marks the target's holes as not allowed. Holes outside the used part of the
+// grid are ignored.
 static void mark_target(dv_core_set *s, const dv_target *t)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
@@ -199,7 +200,8 @@ static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     g->local_shard = 1;
     g->gy = t->shards->grid[0], g->gx = t->shards->grid[1];
     g->sm = t->shards->tiles[0], g->sn = t->shards->tiles[1];
-    // Leading dims are collapsed into rows, as in TT-Metalium.
+    // The shards must cover the result exactly. Leading dims are collapsed into
+    // rows, as in TT-Metalium.
     if (g->gy * g->sm != g->mt * g->batch || g->gx * g->sn != g->nt)
         FAIL(DV_E_SHAPE,
              "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
@@ -285,8 +287,8 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
-// Creates the grid of device `at`, as a task over that device's part of the
-// tiles.
+// Creates the grid of device number `at`, which computes a part of the rows,
+// columns and depth of the tiles.
 static dv_status make_part(dv_grid *g, const dv_grid_task *t, int32_t at,
                            dv_diag *diag)
 {
@@ -391,7 +393,7 @@ void dv_grid_destroy(dv_grid *g)
     if (!g)
         return;
     for (int32_t i = 0; i < g->n_parts; i++)
-        // Recursion is one level deep, because parts have no parts.
+        // A part has no parts itself, so the recursion is one level deep.
         dv_grid_destroy(g->parts[i]);
     dv_arena arena = g->arena;
     dv_arena_free(&arena);

@@ -33,7 +33,7 @@
 #include "divvy/divvy.h"
 #include "plan/order.h"
 
-// cores.c handles sets of cores.
+// The functions of cores.c list cores and cover sets of cores with rectangles.
 
 // A rectangle of cores includes both corners, as in TT-Metalium.
 typedef dv_core_rect dv_grid_rect;
@@ -49,7 +49,7 @@ typedef struct dv_xy {
 // The cores of a machine that may be used.
 typedef struct dv_core_set {
     int32_t cols, rows;
-    uint8_t *allowed; // indexed [y * cols + x]
+    uint8_t *allowed; // allowed[y * cols + x]: 1 if the core may be used
     int64_t n;
 } dv_core_set;
 
@@ -73,7 +73,8 @@ static inline int64_t dv_part_begin(int64_t n, int64_t p, int64_t i)
     return i * q + (i < r ? i : r);
 }
 
-// The structures below describe a grid: its policy, its cores and its figures.
+// The structures below describe a grid: its policy, the work of its cores, and
+// its statistics.
 
 enum { DV_GRID_MAX_SEGMENTS = 4, DV_GRID_MAX_ARGS = 16, DV_GRID_MAX_CBS = 6 };
 
@@ -106,7 +107,8 @@ static inline int dv_policy_streams(dv_policy p)
     return p >= DV_POLICY_STREAMK && p <= DV_POLICY_SPLITK;
 }
 
-// Steps k0..k1 of each of the tiles first..first+count.
+// A range of tiles, first .. first+count-1, and the steps k0 .. k1-1 of each of
+// them that a core computes.
 typedef struct dv_segment {
     int64_t first, count, k0, k1;
 } dv_segment;
@@ -116,32 +118,39 @@ typedef struct dv_grid_core {
     int32_t n_segments;
     dv_segment segments[DV_GRID_MAX_SEGMENTS];
     int64_t steps; // number of steps in all segments
-    // Streamed policies: its steps, numbered over all tiles.
+    // Streamed policies: the range of its steps, numbered over all streamed
+    // tiles.
     int64_t iter0, iter1;
-    // Policy rect: rows and columns of tiles, in every batch.
+    // Policy rect: the rows m0..m1 and columns n0..n1 of tiles that the core
+    // computes in every batch.
     int64_t m0, m1, n0, n1;
-    int64_t sy, sx; // local_shard: row and column of its shard
-    // Rect: multicasts A along its row, B down its column.
+    // In local_shard mode, the row and column of the core's shard.
+    int64_t sy, sx;
+    // Policy rect: whether the core multicasts A along its row of cores, and B
+    // down its column.
     uint8_t sends_a, sends_b;
-    // Streamed: number of following cores that complete its last tile.
+    // Streamed policies: the number of following cores in the list that compute
+    // the remaining steps of this core's last tile.
     int32_t peers;
-    int32_t owner; // streamed: the core that adds its partial first tile, or -1
+    int32_t owner; // index of the core that adds this core's partial sum, or -1
     int64_t args[DV_GRID_MAX_ARGS];
 } dv_grid_core;
 
-// A circular buffer in a core's memory, the same on every core.
+// A circular buffer in a core's memory; all cores have the same buffers.
 typedef struct dv_grid_cb {
     const char *name;
     int32_t index;
     int64_t tiles, page_bytes;
 } dv_grid_cb;
 
-// One alternative policy or tile order in the report's comparison.
+// One alternative (a policy or tile order) that the report compares with the
+// chosen one.
 typedef struct dv_grid_way {
     char name[48];
     int64_t makespan; // steps of the busiest core
     int64_t busy;
-    // Distinct rows of A and columns of B, summed over cores; -1: unknown.
+    // Number of distinct rows of A and columns of B that a core reads, summed
+    // over cores; -1: not counted.
     int64_t panels;
 } dv_grid_way;
 enum { DV_GRID_MAX_WAYS = 20 };
@@ -156,8 +165,9 @@ typedef struct dv_grid_figures {
     int64_t onchip_bytes; // traffic between cores: multicast and partial sums
     int64_t panels;       // distinct panels per core, summed over cores
     int panels_sampled;   // panels were counted on some cores and extrapolated
-    double reuse; // operand reads without panel reuse over reads with it
-    // Memory banks that hold a row of A and a column of B.
+    double reuse; // operand reads without panel reuse divided by reads with it
+    // Number of memory banks that hold the tiles of one row of A, and of one
+    // column of B.
     int64_t banks_row, banks_col;
     dv_grid_way ways[DV_GRID_MAX_WAYS];
     int32_t n_ways;
@@ -172,57 +182,61 @@ struct dv_grid {
     // The machine: its usable cores and limits.
     dv_core_set set;
     int by_row;
-    int64_t memory_bytes, banks, max_args, max_cbs; // 0: no limit, or not known
+    int64_t memory_bytes, banks, max_args, max_cbs; // 0: no limit, or unknown
     char target[64];
-    // The decisions: shards, order, policy and the work of every core.
+    // The choices made: shards, order, policy and the work of every core.
     int local_shard;
     int64_t gy, gx, sm, sn;
     dv_order order;
     int order_auto, policy_auto;
     dv_policy policy;
-    int64_t split; // splitk: parts of a tile; ticket, steal: tiles of a chunk
+    int64_t split; // splitk: parts per tile; ticket, steal: tiles per chunk
     dv_grid_core *cores;
     int32_t n_cores;
-    int64_t n_group_1; // cores of the first group, which have one unit more
+    // Size of the first group of cores, which have one unit more.
+    int64_t n_group_1;
     int64_t units_1, units_2;
     dv_grid_rects all, group_1, group_2;
-    // Streamed policies: tiles computed whole, and streamed tiles.
+    // Streamed policies: the number of tiles computed whole, and of tiles split
+    // into steps.
     int64_t dp_tiles, sk_tiles;
     int64_t split_tiles, max_peers, n_segments;
-    // Policy rect: the block a core holds in memory, its depth in steps, and
-    // the sub-block held in registers.
+    // Policy rect: size in tiles of the block that a core holds in memory, and
+    // of the sub-block it holds in registers.
     int64_t block_m, block_n, block_k, sub_h, sub_w;
     const char *arg_names[DV_GRID_MAX_ARGS];
     int32_t n_args;
     dv_grid_cb cbs[DV_GRID_MAX_CBS];
     int32_t n_cbs;
     int64_t core_bytes; // bytes of all circular buffers of a core
-    // Several devices, each with the grid of its own part; NULL: one device.
+    // Number of devices along rows, columns and depth, and the grid of each
+    // device's part; parts is NULL for one device.
     int64_t devices[3];
     struct dv_grid **parts;
-    int64_t *part_begin; // per device: m0, m1, n0, n1, k0, k1
+    int64_t *part_begin; // per device: the tile ranges m0, m1, n0, n1, k0, k1
     int32_t n_parts;
 };
 
-// grid.c and policy.c create grids.
+// The functions of grid.c and policy.c create grids.
 
-// Assigns segments, rectangles or shards to the cores. The problem and the
-// machine must be known.
+// Computes the work of every core by the policy. The problem and the machine
+// must have been read before.
 dv_status dv_grid_assign(dv_grid *g, dv_diag *diag);
 void dv_grid_buffers(dv_grid *g);
 void dv_grid_arguments(dv_grid *g);
 dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag);
 dv_status dv_grid_shards(dv_grid *g, dv_diag *diag);
-// Returns whether policy rect leaves cores without work because of holes:
-// panels are multicast within one rectangle of cores without holes.
+// Returns whether holes in the core grid leave cores unused under policy rect,
+// which multicasts panels and therefore needs a rectangle of cores without
+// holes.
 int dv_grid_cut_short(const dv_grid *g);
 
-// figures.c and json.c report on grids.
+// The functions of figures.c and json.c report on grids.
 
-// Counts the distinct rows of A and columns of B that each core needs under
-// this order and policy static, summed over cores. Sets *sampled if there were
-// too many tiles and only some cores were counted. Returns -1 if out of memory
-// or too large.
+// Returns the number of distinct rows of A and columns of B that each core
+// needs under this order and policy static, summed over cores; -1 if it cannot
+// be counted. Sets *sampled if only some cores were counted because there are
+// many tiles.
 int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled);
 // Chooses the tile order with the fewest panels, among the orders without a
 // parameter and the grouped ones of a few sizes.

@@ -104,8 +104,8 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
-// Returns the fewest tiles that any core has: under policy rect cores differ;
-// otherwise the number of group 1.
+// Returns the fewest tiles that any core has. Only policy rect can give cores
+// fewer tiles than group 1.
 static int64_t fewest(const dv_grid *g)
 {
     int64_t n = g->units_1;
@@ -114,8 +114,8 @@ static int64_t fewest(const dv_grid *g)
     return n;
 }
 
-// Prints the two groups of cores with equal work. The groups are omitted under
-// policy rect if rectangles differ in size.
+// Prints the number of cores and the two groups of cores with equal work. The
+// groups are omitted if the rectangles of policy rect differ in size.
 static void split_json(dv_json *j, const dv_grid *g)
 {
     dv_json_int(j, "num_cores", g->n_cores);
@@ -146,7 +146,8 @@ static void stream_json(dv_json *j, const dv_grid *g)
     dv_json_int(j, "stream_k_makespan", most);
     dv_json_int(j, "split_tiles", g->split_tiles);
     dv_json_int(j, "max_peers", g->max_peers);
-    // Counts every whole tile of a segment separately, like a part of a tile.
+    // A segment of several whole tiles counts as that many segments in the
+    // report.
     int64_t segments = 0;
     for (int32_t i = 0; i < g->n_cores; i++)
         for (int32_t s = 0; s < g->cores[i].n_segments; s++)

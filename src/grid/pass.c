@@ -59,8 +59,9 @@ static int32_t result_of(const dv_plan *plan, int32_t group)
     return !op->is_extern && t->n_elems > 0 ? op->write.tensor : -1;
 }
 
-// For the result's dim `back` from the end, gets its variable and its slices,
-// counted and measured in tiles. Returns 0 if the slices are not whole tiles.
+// For the result's dim `back` from the end, gets the variable that indexes it,
+// the number of its slices, and the length of a slice in tiles. Returns 0 if
+// the slices are not whole tiles.
 static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
                      int64_t *shards, int64_t *tiles, int *var)
 {
@@ -138,8 +139,8 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     return DV_OK;
 }
 
-// Prints the policy of one group: the requested one, or static if the policy
-// splits tiles and this op's depth cannot be split.
+// Prints the policy of one group: the requested one, but static if that policy
+// splits tiles and the op has no depth that can be split.
 static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
                       const char *asked)
 {
@@ -169,7 +170,7 @@ static const char *keep(dv_plan *plan, dv_text *word)
     return s;
 }
 
-// Copies the segments or rectangle of every core into the plan's ranges.
+// Copies the segments or the rectangle of every core into the plan.
 static void put_ranges(dv_group_grid *g, const dv_grid *made)
 {
     for (int32_t i = 0; i < made->n_cores; i++) {
@@ -222,14 +223,15 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// Makes the grid of one group. Sets *none if the group uses resident tensors
-// whose slices are not whole tiles.
+// Creates the grid of one group. Sets *none, and creates no grid, if the group
+// uses resident tensors whose slices are not whole tiles.
 static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
                             dv_group_grid *g, int *none, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims, var[2];
-    g->batch = 1; // cannot overflow, because the tensor fits in memory
+    // The product cannot overflow, because the tensor fits in memory.
+    g->batch = 1;
     for (int d = 0; d < n - 2; d++)
         g->batch *= t->shape[d];
     g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
@@ -260,8 +262,9 @@ static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
                 plan->target.cores);
 }
 
-// Makes the grid of one group. If the tiles are too many or too deep, warns and
-// leaves the group without a grid; the plan then runs as dealt.
+// Creates the grid of one group. If that fails because the tiles are too many
+// or too deep, warns and leaves the group without a grid; its tiles then run as
+// the groups section deals them.
 static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
                               dv_group_grid *g, dv_diag *diag)
 {
@@ -309,14 +312,15 @@ static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
     return DV_OK;
 }
 
-// Marks the groups whose tiles are handed out at run time; groups with resident
-// tensors are excluded, because their tiles are tied to cores.
+// Lets a run-time queue hand out the tiles of groups, if the policy is ticket
+// or steal. Groups with resident tensors are excluded, because their tiles are
+// tied to cores.
 static void queue_groups(const dv_plan_options *how, dv_plan *plan)
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t chunk = 1;
     if (!how->policy)
-        return; // keep the queue settings that were read from the plan
+        return; // no policy requested: keep the queue settings of the plan
     dv_policy_parse(&p, &chunk, how->policy);
     for (int32_t i = 0; i < plan->n_groups; i++) {
         dv_group *g = &plan->groups[i];
@@ -428,8 +432,8 @@ void dv_grid_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// Reads "5 by 13". The form 5x13 is not used because the lexer reads it as one
-// word.
+// Reads two numbers in the form "5 by 13". The form 5x13 is not used because
+// the lexer reads it as one word.
 static dv_status read_by(dv_lexer *lx, int64_t *a, int64_t *b)
 {
     DV_TRY(dv_lex_int(lx, a, "a number of rows"));

@@ -69,7 +69,7 @@ static dv_status assign_static(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// Converts steps begin..end, numbered over all tiles, into up to three
+// Adds the steps begin..end, numbered over all tiles, to a core as up to three
 // segments: the end of a tile, whole tiles, and the begin of a tile.
 static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
 {
@@ -90,22 +90,25 @@ static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
     add_segment(g, c, (dv_segment){last, 1, 0, end % kt});
 }
 
-// Returns the first streamed step of core i.
+// Returns the first streamed step of core i; the steps of core i end where
+// those of core i + 1 begin.
 static int64_t steps_begin(const dv_grid *g, int64_t i)
 {
     int64_t p = g->n_cores, s = g->split;
     if (g->policy != DV_POLICY_SPLITK)
         return g->dp_tiles * g->kt + dv_part_begin(g->sk_tiles * g->kt, p, i);
-    // Unit: one part of a tile.
+    // Policy splitk deals parts of tiles, not single steps: u is the first part
+    // of core i.
     int64_t u = dv_part_begin(g->sk_tiles * s, p, i);
     return u / s * g->kt + dv_part_begin(g->kt, s, u % s);
 }
 
-// For each core, finds the owner of the tile its stream begins in and the
-// number of cores that complete the tile its stream ends in.
+// For each core, finds the core that owns the tile in which its steps begin,
+// and counts the cores that compute the remaining steps of its last tile.
 static void find_peers(dv_grid *g)
 {
-    int32_t owner = -1; // owner of the tile that is not complete yet
+    // Owner of the last tile that was begun and is not complete.
+    int32_t owner = -1;
     for (int32_t i = 0; i < g->n_cores; i++) {
         dv_grid_core *c = &g->cores[i];
         if (c->iter0 == c->iter1)
@@ -180,8 +183,8 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
     for (int64_t k = 8; k > 1 && g->block_k == 1; k /= 2)
         if (k <= g->kt && block_tiles(m, n, k) <= room)
             g->block_k = k;
-    // The registers hold 8 tiles; sub-blocks close to a square reuse operands
-    // most.
+    // Candidate sub-blocks in order of preference: the registers hold 8 tiles,
+    // and shapes close to a square reuse operands most.
     static const int64_t sub[][2] = {{4, 2}, {2, 4}, {8, 1}, {1, 8}, {7, 1},
                                      {1, 7}, {3, 2}, {2, 3}, {6, 1}, {1, 6},
                                      {5, 1}, {1, 5}, {2, 2}, {4, 1}, {1, 4},
@@ -301,7 +304,8 @@ void dv_grid_buffers(dv_grid *g)
         add_cb(g, "c", 16, g->sm * g->sn, page);
     else
         add_cb(g, "c", 16, rect ? m * n : 2, page);
-    if (g->split_tiles) // partial sums are f32
+    // Partial sums are stored as f32, whatever the element type.
+    if (g->split_tiles)
         add_cb(g, "partial", 24, 2, 4 * area);
 }
 
@@ -310,7 +314,8 @@ static void name_arg(dv_grid *g, const char *name)
     g->arg_names[g->n_args++] = name;
 }
 
-// Fills in the kernel arguments of each policy after the five common ones.
+// Appends the kernel arguments that depend on the policy, after the five common
+// ones.
 static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     if (g->local_shard) {
@@ -379,7 +384,8 @@ void dv_grid_arguments(dv_grid *g)
         } else if (c->n_segments) {
             start = c->segments[0].first;
         } else if (g->policy == DV_POLICY_RECT) {
-            start = c->m0 * g->nt + c->n0; // first tile in row_major numbering
+            // Number of the first tile in row-major order.
+            start = c->m0 * g->nt + c->n0;
         }
         c->args[0] = start;
         c->args[1] = count;
@@ -399,6 +405,7 @@ static int64_t static_makespan(const dv_grid *g)
 static void choose_policy(dv_grid *g)
 {
     int64_t p = g->set.n, whole = static_makespan(g);
+    // A split tile costs two steps more: its partial sum is sent and added.
     int64_t streamed = dv_ceil_div(g->n_steps, p) + 2;
     g->policy = DV_POLICY_STATIC;
     if (g->local_shard || streamed >= whole)
@@ -420,7 +427,7 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     case DV_POLICY_STREAMK2:
     case DV_POLICY_SPLITK:
         return assign_stream(g, diag);
-    default: // queues start with the ranges of policy static
+    default: // ticket and steal start with the ranges of policy static
         return assign_static(g, diag);
     }
 }

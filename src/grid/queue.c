@@ -73,7 +73,8 @@ int dv_queue_next(dv_queue *q, int32_t core, int64_t *first, int64_t *count)
     uint32_t n = take(own, q->chunk, &at);
     for (int32_t i = 1; !n && q->steal && i < q->n_cores; i++) {
         n = take_half(&q->ranges[(core + i) % q->n_cores], &at);
-        if (n > q->chunk) { // no other core changes `own` while it is empty
+        // Safe without compare-and-swap: nobody steals from an empty range.
+        if (n > q->chunk) {
             atomic_store(&own->ends, pack(at + q->chunk, at + n));
             n = q->chunk;
         }

@@ -19,23 +19,23 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-// Both ends of a range, the begin in the high half. The padding avoids false
-// sharing of a cache line.
+// The begin (high half) and end (low half) of a range of tiles. The padding
+// puts each range into its own cache line to avoid false sharing.
 typedef struct dv_queue_range {
     _Atomic uint64_t ends;
     char pad[56];
 } dv_queue_range;
 
 typedef struct dv_queue {
-    // Owned; one range per core, of which ticket uses only the first.
+    // Owned; one range per core. In ticket mode only the first range is used.
     dv_queue_range *ranges;
     int32_t n_cores;
     int steal;
     uint32_t chunk, n_tiles;
 } dv_queue;
 
-// Creates a queue of at most 2^31 - 1 tiles, which also limits later resets.
-// Returns 0 if there are more or out of memory.
+// Creates a queue for at most 2^31 - 1 tiles, also in later resets. Returns 0
+// if n_tiles is larger or memory is exhausted.
 int dv_queue_init(dv_queue *q, int64_t n_tiles, int32_t n_cores, int64_t chunk,
                   int steal);
 // Refills the queue with n_tiles tiles. No core may call dv_queue_next

@@ -73,7 +73,7 @@ static inline double rt_nan_to_0(double v)
     return isnan(v) ? 0 : v;
 }
 
-// For min and max, -0 is less than +0 and NaN propagates.
+// -0 counts as less than +0, and NaN propagates, in min and max.
 static inline double rt_min(double x, double y)
 {
     return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
