@@ -2,7 +2,7 @@
 #include "einsum/einsum.h"
 #include <string.h>
 
-// Promotes like numpy, with at most 64 bits for integers.
+// Promotes element types as numpy does; integers have at most 64 bits.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
 {
     int has[16] = {0};
@@ -20,7 +20,7 @@ dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
     return DV_F32;
 }
 
-// Returns the type of intermediate results.
+// Returns the type in which intermediate results are stored.
 static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 {
     dv_array last = {.dtype = result};

@@ -10,9 +10,10 @@ typedef struct entry {
     char *key; // owned
     size_t len;
     uint64_t hash;
-    uint64_t used;        // lookup count at the last use
-    dv_einsum_core *core; // holds one reference
-    dv_einsum_exec *idle; // owned; NULL: none, or in use
+    uint64_t used;        // value of `now` at the last use, for LRU eviction
+    dv_einsum_core *core; // this entry holds one reference
+    // An exec for the next call; owned; NULL: none, or in use.
+    dv_einsum_exec *idle;
 } entry;
 
 struct dv_einsum_cache {

@@ -46,7 +46,7 @@ enum {
     DV_NO_ID = 255,    // marks a dim that broadcasts
 };
 
-// A dv_ids is a set of indices as a bit mask.
+// A dv_ids is a set of indices, stored as a bit mask.
 
 typedef struct dv_ids {
     uint64_t w[2];
@@ -87,7 +87,7 @@ static inline int dv_ids_count(dv_ids s)
     return __builtin_popcountll(s.w[0]) + __builtin_popcountll(s.w[1]);
 }
 
-// A formula is a parsed expression.
+// The structures below describe a formula, which is a parsed expression.
 
 // A tensor in a formula: the index of each dim.
 typedef struct dv_einsum_term {
@@ -100,33 +100,35 @@ typedef struct dv_einsum_term {
 // The indices of one operand or of the output as written in the text; blanks
 // are ignored.
 typedef struct dv_written {
-    uint32_t begin, end; // range in the text
+    uint32_t begin, end; // range of the term in the text
     int32_t n_letters;
     int32_t dots; // number of letters before the ellipsis; -1: no ellipsis
     uint32_t dots_at;
 } dv_written;
 
-// A product in a path. Operands are numbered from 0; the result of step s has
-// number n_in + s. The last step computes the output.
+// One step of a path: a product of two tensors, or a sum over one. Operands are
+// numbered from 0; the result of step s has number n_in + s. The last step
+// computes the output.
 typedef struct dv_einsum_step {
     int32_t a, b; // numbers of the factors; b is -1 if there is only one
     dv_einsum_term out;
     dv_ids sums;  // indices that are summed over
-    double flops; // multiplications and additions
-    double elems; // elements of the result
+    double flops; // number of multiplications and additions
+    double elems; // number of elements of the result
 } dv_einsum_step;
 
 typedef struct dv_formula {
-    dv_source src; // its text is copied into the arena
+    dv_source src; // the text of the formula; owned by the arena
     int32_t n_in;
-    dv_written *written; // one per operand; NULL in trees
+    dv_written *written; // the operands as written in the text; NULL in trees
     dv_written written_out;
-    int has_out;        // the text has an arrow
-    dv_einsum_term *in; // set by resolving, in trees by parsing
+    int has_out;        // 1 if the text has an arrow with an explicit output
+    dv_einsum_term *in; // the operands; set by resolving, in trees by parsing
     dv_einsum_term out;
     int32_t n_dots; // number of dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
-    // Trees: the steps in the given order, without flops and elems.
+    // For trees, `given` has the steps in the order of the text, without flops
+    // and elems.
     int is_tree;
     dv_einsum_step *given;
     int32_t n_given;
@@ -147,9 +149,10 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf);
 dv_ids dv_term_ids(const dv_einsum_term *t);
 // Returns the product of the extents of a set of indices.
 double dv_ids_points(dv_ids s, const int64_t *extent);
-int dv_formula_is_empty(const dv_formula *f); // whether some extent is 0
+// Returns whether some extent is 0.
+int dv_formula_is_empty(const dv_formula *f);
 
-// order.c and greedy.c find the order of products.
+// The functions of order.c and greedy.c find the order of products.
 
 // The problem of ordering the products of n tensors. No tensor has an index
 // twice or an index that no other tensor and not the output has. Tensors are
@@ -159,7 +162,7 @@ typedef struct dv_einsum_order {
     const dv_ids *ids; // indices of each tensor
     dv_ids out;
     const int64_t *extent; // extent of each index
-    double max_elems;      // limit on an intermediate result; 0: none
+    double max_elems;      // largest allowed intermediate result; 0: no limit
 } dv_einsum_order;
 
 typedef struct dv_order_cost {
@@ -174,7 +177,7 @@ static inline int dv_order_less(dv_order_cost a, dv_order_cost b)
     return a.elems != b.elems ? a.elems < b.elems : a.outers < b.outers;
 }
 
-// One product of two tensors.
+// One product of two tensors, given by their numbers.
 typedef struct dv_pair {
     int32_t a, b;
 } dv_pair;
@@ -198,12 +201,14 @@ static inline double dv_pair_flops(dv_ids both, dv_ids keep,
 // A path is the list of steps that compute a formula (path.c, report.c).
 
 typedef struct dv_path {
-    const char *how; // exact, greedy or given
+    const char *how; // how the order was found: "exact", "greedy" or "given"
     dv_einsum_step *steps;
     int32_t n_steps;
     double flops;
-    double largest_elems; // largest intermediate result; 0: there is none
-    double naive_flops;   // flops with all operands in one loop nest
+    // Elements of the largest intermediate result; 0: none.
+    double largest_elems;
+    // Flops if all operands were multiplied in one loop nest.
+    double naive_flops;
 } dv_path;
 
 // Finds a path. `how` is exact, greedy or auto (NULL); it must be NULL for
@@ -218,7 +223,7 @@ const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 
-// build.c writes the programs of paths.
+// The functions of build.c write the programs of paths.
 
 // Returns the result type for operands of mixed types, following numpy: the
 // widest float or, without floats, the widest integer; f16 with bf16 gives f32,
@@ -240,13 +245,13 @@ void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
 // The parts of an einsum that are the same for all runs. A core is immutable,
 // reference-counted, and shared by execs and the cache.
 typedef struct dv_einsum_core {
-    dv_arena arena; // owns the core itself too
+    dv_arena arena; // all memory of the core, including this struct
     atomic_int refs;
     dv_formula f;
     dv_path path;
     dv_dtype dtype;      // type of the output
     dv_array *in;        // shapes and dtypes; strides and data are NULL
-    int64_t *out_shape;  // extents of f.out
+    int64_t *out_shape;  // extents of the output's dims
     dv_program *program; // NULL: some extent is 0, so the sum is empty
     dv_plan *plan;
 } dv_einsum_core;
@@ -259,8 +264,10 @@ dv_status dv_einsum_core_create(dv_einsum_core **out, const char *expression,
                                 const dv_array *in, size_t n_in,
                                 const dv_einsum_options *options,
                                 dv_diag *diag);
-void dv_einsum_core_drop(dv_einsum_core *c); // c may be NULL
-// Takes over one reference to the core, even if it fails.
+// Drops one reference; c may be NULL.
+void dv_einsum_core_drop(dv_einsum_core *c);
+// Creates an exec. Takes over the caller's reference to the core, even if it
+// fails.
 dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
                                 dv_diag *diag);
 // Gets the core from the cache in the options, creating it if necessary. The
@@ -268,12 +275,14 @@ dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
 dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
-// Takes an exec for one call of dv_einsum from the cache, or creates one; _give
-// returns it to the cache, or destroys it if its entry is occupied or gone.
+// dv_einsum_cache_take gets an exec for one call of dv_einsum from the cache,
+// or creates one. dv_einsum_cache_give returns it to the cache, or destroys it
+// if its entry is occupied or was evicted.
 dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
 void dv_einsum_cache_give(dv_einsum_cache *cache, dv_einsum_exec *e);
 const dv_einsum_core *dv_einsum_core_of(const dv_einsum_exec *e);
-dv_exec *dv_einsum_inner(const dv_einsum_exec *e); // NULL: the sum is empty
+// NULL if the sum is over no elements.
+dv_exec *dv_einsum_inner(const dv_einsum_exec *e);
 #endif

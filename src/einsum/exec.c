@@ -117,7 +117,7 @@ void dv_einsum_core_drop(dv_einsum_core *c)
     dv_arena_free(&arena);
 }
 
-// An operand or the output of an exec.
+// An operand or the output of an exec, and the memory bound to it.
 typedef struct slot {
     char name[16]; // its name in the program
     dv_dtype dtype;
@@ -126,13 +126,13 @@ typedef struct slot {
     int64_t size_bytes;
     void *data;                   // the user's memory
     int64_t strides[DV_MAX_DIMS]; // strides of `data`, in elements
-    void *dense;                  // owned copy; NULL: `data` is dense
+    void *dense; // packed copy of `data`, owned; NULL if `data` is dense
 } slot;
 
 struct dv_einsum_exec {
     dv_einsum_core *core;
-    dv_exec *exec; // NULL: the sum is empty
-    slot *slots;   // operands, then the output
+    dv_exec *exec; // NULL if the sum is over no elements
+    slot *slots;   // one per operand, then one for the output
     size_t n_in;
 };
 
@@ -285,7 +285,8 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
 static void copy(const slot *s, int unpack)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
-    int last = s->n_dims - 1; // at least 0, because a scalar is always dense
+    // Not negative, because a scalar is dense and never copied.
+    int last = s->n_dims - 1;
     int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
     ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);
     char *dense = s->dense;
@@ -318,7 +319,7 @@ dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
             copy(&e->slots[i], 0);
     if (e->exec)
         DV_TRY(dv_exec_run(e->exec, diag));
-    else if (out->size_bytes) // the sum over no elements is 0
+    else if (out->size_bytes) // a sum over no elements is 0
         memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
     if (out->dense)
         copy(out, 1);

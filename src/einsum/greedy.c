@@ -33,13 +33,13 @@ typedef struct live {
     dv_ids ids;
     double elems;
     int32_t number;
-    int32_t row; // its row and column in work.pairs
+    int32_t row; // row and column of this tensor in work.pairs
 } live;
 
-// What a pair is judged by.
+// The criteria by which pairs are compared.
 typedef struct weight {
     double key, elems;
-    int outer, fits; // no common index; result within the limits
+    int outer, fits; // factors share no index; result is within the limits
 } weight;
 
 typedef struct work {
@@ -48,7 +48,7 @@ typedef struct work {
     int32_t n;
     int32_t uses[DV_MAX_IDS]; // number of remaining tensors with each index
     price *key;
-    weight *pairs; // upper triangle: the pair of rows r < c is in row r
+    weight *pairs; // n x n matrix; a pair of rows r < c is stored at (r, c)
 } work;
 
 typedef struct choice {
@@ -134,7 +134,8 @@ static int choose(const work *w, choice *best)
     return least != NULL;
 }
 
-// Builds one complete order; the flops are infinite if the limits allow none.
+// Builds one complete order with the criterion w->key. The flops are infinite
+// if the limits allow no order.
 static dv_order_cost walk(work *w, dv_pair *pairs)
 {
     const dv_einsum_order *o = w->o;

@@ -13,7 +13,8 @@
 #include <math.h>
 
 typedef struct subset {
-    dv_ids all, keep; // all indices; those needed outside the subset
+    // Indices of the operands; those needed outside the subset.
+    dv_ids all, keep;
     dv_order_cost cost;
     uint32_t left; // bit mask of one half of the best split
     int32_t number;
@@ -49,7 +50,7 @@ static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
-    // Lower bound on the flops of a product.
+    // Size of the result, which is a lower bound on the flops of a product.
     double left = dv_ids_points(to->keep, o->extent);
     double elems = s == full ? 0 : left;
     to->cost.flops = INFINITY;
@@ -94,7 +95,8 @@ static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
-    enum { MANY = 8 }; // from this n on, a greedy bound saves time
+    // From this n on, a greedy order is computed first as a bound.
+    enum { MANY = 8 };
     subset *at = make_subsets(o, arena);
     uint32_t full = (1u << o->n) - 1;
     int32_t n = 0;

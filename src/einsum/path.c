@@ -14,8 +14,8 @@
 typedef struct work {
     const dv_formula *f;
     dv_path *path;
-    int32_t *number; // number of each prepared operand
-    dv_ids *ids;     // indices of each prepared operand
+    int32_t *number; // number, in the path, of each operand after preparation
+    dv_ids *ids;     // indices of each operand after preparation
     dv_diag *diag;
 } work;
 
@@ -103,8 +103,8 @@ static void prepare(work *w, int32_t i)
     w->number[i] = w->f->n_in + w->path->n_steps - 1;
 }
 
-// Returns the indices that the output or a product after product i needs.
-// `first` is the number of steps before the products.
+// Returns the indices that the output or a product after product i still needs.
+// The products are the steps from number `first` on.
 static dv_ids needed(const work *w, const dv_pair *pairs, int32_t i,
                      int32_t first)
 {

@@ -15,8 +15,9 @@ static void put_count(dv_text *out, double n, const char *unit)
     dv_put(out, "%.4g%s %s", n, step[k], unit);
 }
 
-// Prints a term with the formula's letters, or with numbers for trees. Dims
-// under an ellipsis have longer names, so that blanks separate the names then.
+// Prints a term with the formula's letters, or with numbers for trees. Names
+// are separated by blanks if there are dims under an ellipsis, whose names are
+// longer than a letter.
 static void put_term(dv_text *out, const dv_formula *f, const dv_einsum_term *t)
 {
     dv_id_name name;

@@ -14,7 +14,7 @@ typedef struct work {
     dv_formula *f;
     const dv_array *in;
     dv_diag *diag;
-    // The operand and dim from which an index got its extent.
+    // For each index, the operand and dim from which it got its extent.
     int32_t operand[DV_MAX_IDS], dim[DV_MAX_IDS];
 } work;
 
@@ -28,7 +28,7 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
     int n = (f->is_tree ? id : id - DV_ID_DOTS) % DV_MAX_IDS, at = 0;
     if (!f->is_tree && id < DV_ID_DOTS) {
         buf[at++] = (char)(id < 26 ? 'A' + id : 'a' + id - 26);
-    } else { // a letter and a number of up to three digits
+    } else { // the name is a letter and a number of up to three digits
         buf[at++] = f->is_tree ? 'd' : 'e';
         if (n >= 100)
             buf[at++] = (char)('0' + n / 100);
@@ -181,8 +181,8 @@ static dv_status take_extents(work *w, int32_t i)
     return DV_OK;
 }
 
-// A dim of extent 1 under a longer index loses its index, so that it is read at
-// 0.
+// Removes the index of each dim of extent 1 whose index has a longer extent.
+// Such a dim broadcasts and is read at 0.
 static void broadcast(const work *w, int32_t i)
 {
     dv_einsum_term *t = &w->f->in[i];
@@ -269,9 +269,9 @@ static dv_status written_output(const work *w)
                        "the operands have %d dim%s under '...', the output "
                        "has no '...'",
                        (int)w->f->n_dots, w->f->n_dots == 1 ? "" : "s");
-    // An output with more dims than possible must also repeat or invent an
-    // index, and that error gives the better message. So check the dims that
-    // fit first.
+    // An output with more dims than DV_MAX_DIMS may also repeat or invent an
+    // index, and that error gives the better message. So the dims that fit are
+    // checked first.
     dv_written part = *x;
     int letters = 0;
     for (uint32_t i = x->begin; i < x->end; i++) {

@@ -224,7 +224,7 @@ dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag)
     DV_TRY(node(&r, &root));
     if (look(&r))
         return wrong(&r, "the end of the tree");
-    if (r.at < f->src.len) // a NUL byte in the text
+    if (r.at < f->src.len) // the text contains a NUL byte
         return wrong(&r, "the end of the tree");
     for (int32_t i = 0; i < f->n_given; i++) {
         f->given[i].a = settle(f, f->given[i].a);

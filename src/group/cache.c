@@ -21,22 +21,24 @@ enum {
     MAX_CHAIN = 32,
     MAX_LEVELS = 4,
     LINE = 16,   // approximate number of elements in a cache line
-    PIECE = 256, // shortest piece of a row worth touching a page for
+    PIECE = 256, // shortest piece of a row, in elements, worth a page access
 };
 
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach; // ops before this one have been tried
-    // The cut variables of each op, outermost level first: slices of one point,
-    // except at the last level. Their ranges are the same for all ops.
+    int32_t reach; // end of the ops that extend() has examined
+    // cut[l][k] is the variable of op first + k that level l cuts: into slices
+    // of one point or, at the last level, of `len` points. The ranges begin[l],
+    // n[l] of these variables are the same for all ops.
     int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
-    int64_t len; // points of the last cut variable in a tile
-    // Bytes that ops touch per point of the last cut variable.
+    int64_t len; // points of the last level's variable in a tile
+    // Bytes that the ops touch per point of the last level's variable.
     double tile_bytes;
-    double fixed_bytes; // bytes touched that do not depend on that variable
-    // The part of tile_bytes that other outer points touch too.
+    // Bytes that the ops touch independently of that variable.
+    double fixed_bytes;
+    // The part of tile_bytes that iterations of the outer levels share.
     double again_bytes;
     int32_t *writer; // per tensor: the op of the chain that writes it, or -1
     const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
@@ -101,9 +103,9 @@ static int writes_box(const dv_op *o)
     return 1;
 }
 
-// Returns whether v comes after the variable cut at the previous level. Cut
-// variables must be in loop order, so that tiles have the same numbers in all
-// ops.
+// Returns whether v comes after the variable of op i that the previous level
+// cuts. Cut variables must be in loop order, so that tiles have the same
+// numbers in all ops.
 static int is_further_in(const chain *c, int32_t i, int v)
 {
     return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
@@ -156,8 +158,8 @@ static int writes_new(const chain *c, int32_t i)
     return 1;
 }
 
-// Extends the chain by following ops. An op that reads no result of the chain
-// is included only if a later included op does.
+// Extends the chain by the following ops. An op that reads no result of the
+// chain is included only if a later op that reads one is included.
 static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
@@ -177,7 +179,7 @@ static void extend(chain *c, int32_t end)
     }
 }
 
-// Adds one level: a chain that begins with op `first`, cut along v.
+// Starts a chain at op `first` and adds one level of tiling, along variable v.
 static void start(chain *c, int32_t first, int v)
 {
     const dv_op *o = &c->plan->ops->ops[first];
@@ -196,7 +198,7 @@ static void forget(chain *c)
         c->writer[c->plan->ops->ops[i].write.tensor] = -1;
 }
 
-// Returns the number of points of all levels except the last.
+// Returns the number of iterations of all levels except the last.
 static double outer_points(const chain *c)
 {
     double n = 1;
@@ -223,7 +225,8 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
     c->again_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
-// Sums the bytes a tile touches; every tensor counts once, by its first access.
+// Computes the bytes that a tile of the chain touches. Every tensor counts
+// once, by its first access.
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
@@ -270,8 +273,9 @@ static int64_t tile_length(const chain *c)
     double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
     double most = room / (c->tile_bytes > 0 ? c->tile_bytes : 1);
     double outer = outer_points(c), all = c->tile_bytes * (double)n * outer;
-    // Data that other outer points touch too should stay in the cache for all
-    // of them, so such a chain is not tiled.
+    // Data shared by iterations of the outer levels should stay in the cache
+    // between them. If that is more than 1/8 of a tile's data, the chain is not
+    // tiled.
     if (most < 1 || c->again_bytes > c->tile_bytes / 8)
         return 0;
     int64_t len = most < (double)n ? (int64_t)most : n;
@@ -304,9 +308,9 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     return dv_plan_deal(plan, c->first, g, diag);
 }
 
-// Tries the chain from op i cut along v. Replaces *best if the chain is longer
-// and its tiles fit the cache; if they do not fit, cuts along an inner variable
-// as well.
+// Tries the chain from op i, cut along v. Replaces *best if the chain is longer
+// and its tiles fit the cache; if they do not fit, recursively cuts along an
+// inner variable as well.
 static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
 {
     const dv_op *o = &c->plan->ops->ops[i];

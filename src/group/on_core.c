@@ -15,10 +15,10 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
 typedef struct joiner {
     dv_plan *plan;
     const int32_t *loop_of; // per op: the innermost repeat around it, or -1
-    int32_t *across;        // number of homes that are live before and at op i
-    uint8_t *waits;         // op i begins with a copy between cores
-    int32_t *written;       // per tensor: the group that writes it, or -1
-    // Per op: earliest first op of the homes that end before it.
+    int32_t *across;  // number of homes that are live both before and at op i
+    uint8_t *waits;   // whether op i begins with a copy between cores
+    int32_t *written; // per tensor: the group that writes it, or -1
+    // Per op: the earliest first op of all homes whose lifetime ends before it.
     int32_t *oldest;
 } joiner;
 

@@ -186,8 +186,8 @@ int dv_same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-// The homes that are live across the end of group g are across[at[g]..at[g +
-// 1]].
+// Lists for every group g the homes that are live across its end: across[at[g]]
+// to across[at[g + 1] - 1].
 typedef struct crossings {
     int32_t *at, *across;
 } crossings;
