@@ -80,8 +80,8 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
     return h;
 }
 
-// Copies the starts of parts into the array's arena, because the caller owns
-// those of the distribution it passed.
+// Copies starts[], which holds the begin of every rank's part of a dim, into
+// the array's arena, because the caller may free the distribution it passed.
 static int keep_starts(dv_darray *a)
 {
     for (int i = 0; i < a->dist.n_dims; i++) {

@@ -64,7 +64,7 @@ void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
         const dv_access *a = &o->reads[f->read];
         const dv_dist *d = &t->tensors[a->tensor];
         if (d->axis[f->dim] < 0)
-            continue; // dv_plan_check reports this
+            continue; // invalid: the dim is not cut; dv_plan_check reports it
         dv_bind *b = &out[d->axis[f->dim]];
         single(o, &a->index[f->dim], b);
         b->d = d;

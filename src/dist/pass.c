@@ -59,7 +59,7 @@ static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
         if (!*s)
             return DV_OK;
         if (*s != 'x')
-            n = 0, s = "-"; // makes the next iteration report the error
+            n = 0, s = "-"; // '-' is no digit: the next iteration fails
     }
 }
 

@@ -240,7 +240,7 @@ void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
 void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
                         dv_dtype dtype);
 
-// exec.c and cache.c implement the objects of the public API.
+// The functions of exec.c and cache.c implement the public API.
 
 // The parts of an einsum that are the same for all runs. A core is immutable,
 // reference-counted, and shared by execs and the cache.

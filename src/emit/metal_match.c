@@ -268,9 +268,10 @@ static int match_product(const emitter *e, emit_kernel *k)
     return 0;
 }
 
-// Finds the plane of tiles to reduce: the result's last variable and the
-// reduction variable, oriented as in the first read that has both; or two
-// reduction variables. Returns 0 if there is none.
+// Finds the two variables that index the rows and columns of the tiles to be
+// reduced: a variable of the result and the reduction variable, in the order of
+// the first read that has both; or two reduction variables. Returns 0 if there
+// are none.
 static int find_plane(emit_kernel *k)
 {
     const dv_op *op = k->op;

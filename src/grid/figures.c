@@ -78,8 +78,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     return panels;
 }
 
-// Counts the panels of the static ranges on some evenly spaced cores and scales
-// the count to all tiles.
+// Counts the panels that cores read under policy static. With many tiles,
+// counts on some evenly spaced cores and scales the count to all tiles.
 static int64_t count_panels(const dv_grid *g, const dv_order *o, seen *s,
                             int *sampled)
 {

@@ -118,8 +118,8 @@ typedef struct dv_grid_core {
     int32_t n_segments;
     dv_segment segments[DV_GRID_MAX_SEGMENTS];
     int64_t steps; // number of steps in all segments
-    // Streamed policies: the range of its steps, numbered over all streamed
-    // tiles.
+    // Streamed policies: the range of the core's steps, numbered over all
+    // streamed tiles.
     int64_t iter0, iter1;
     // Policy rect: the rows m0..m1 and columns n0..n1 of tiles that the core
     // computes in every batch.

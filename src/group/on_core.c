@@ -22,7 +22,7 @@ typedef struct joiner {
     int32_t *oldest;
 } joiner;
 
-// Returns whether op i may join group g, which ends before it.
+// Returns whether op i may be merged into group g, whose last op is i - 1.
 static int joins(const joiner *j, int32_t g, int32_t i)
 {
     const dv_plan *plan = j->plan;
