@@ -52,7 +52,7 @@ typedef struct work {
 } work;
 
 typedef struct choice {
-    int32_t a, b; // positions in work.at; a < b
+    int32_t a, b; // positions of both factors in work.at; a < b
     double flops, elems;
     dv_ids keep;
 } choice;

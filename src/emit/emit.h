@@ -176,8 +176,8 @@ typedef struct emit_kernel {
     // Variables that index the rows and columns of the result's tiles.
     emit_plane out;
     emit_plane plane; // REDUCE: variables that index the tiles to be reduced
-    // Steps of the reduction per tile; for REDUCE, step_cols is the number of
-    // tiles in one row of them.
+    // Tiles to reduce for one tile of the result; for REDUCE, step_cols of them
+    // are in one row of tiles.
     int64_t steps, step_cols;
     // Whether to mask elements beyond the edge of result, of input.
     int mask_out, mask_in;
