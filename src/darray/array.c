@@ -1,10 +1,8 @@
-// Arrays over a team: what a rank has of them, and views.
+// Creates arrays and views, and answers queries about the part a rank holds.
 #include "darray/darray.h"
 #include "base/math.h"
 #include <inttypes.h>
 #include <string.h>
-
-// -- Queries ---------------------------------------------------------------
 
 dv_elem dv_darray_type(const dv_darray *a)
 {
@@ -82,16 +80,16 @@ uint64_t dv_darray_hash(const dv_darray *a, uint64_t h)
     return h;
 }
 
-// -- Making them -----------------------------------------------------------
-
-// Starts of parts belong to whoever made the distribution: have our own.
+// Copies starts[], which holds the begin of every rank's part of a dim, into
+// the array's arena, because the caller may free the distribution it passed.
 static int keep_starts(dv_darray *a)
 {
     for (int i = 0; i < a->dist.n_dims; i++) {
         const int64_t *s = a->dist.starts[i];
         if (!s)
             continue;
-        if (a->dist.axis[i] < 0) { // parts of what is not cut say nothing
+        // A dim that is not distributed needs no starts of parts.
+        if (a->dist.axis[i] < 0) {
             a->dist.starts[i] = NULL;
             continue;
         }
@@ -119,7 +117,8 @@ static dv_box widen(const dv_dist *d, const dv_box *own, const dv_halo *h)
     return b;
 }
 
-// Memory of the local box: the caller's, or zeros.
+// Uses the caller's memory `data` for the local box, or allocates zeroed memory
+// if data is NULL.
 static dv_status get_memory(dv_darray *a, void *data, const int64_t *strides,
                             dv_diag *diag)
 {
@@ -173,7 +172,8 @@ void dv_darray_destroy(dv_darray *a)
 {
     if (!a)
         return;
-    // Others have sent already, or will: take what comes before buffers go.
+    // Complete the exchange before its buffers are freed: other ranks have
+    // already sent their messages, or will.
     if (a->ferry && a->share->under_way)
         dv_darray_halo_wait(a, NULL);
     dv_ferry_destroy(a->ferry);
@@ -186,7 +186,8 @@ void dv_darray_destroy(dv_darray *a)
     dv_arena_free(&arena);
 }
 
-// What is wrong with the call, which is the same on all ranks.
+// Checks the arguments of a create call. All ranks pass the same arguments, so
+// all get the same result.
 static dv_status check_call(const dv_peers *p, dv_elem type, const dv_dist *d,
                             const dv_halo *h, dv_diag *diag)
 {
@@ -244,9 +245,7 @@ dv_status dv_darray_adopt(dv_darray **out, dv_peers *peers, dv_elem type,
     return create(out, peers, type, dist, halo, 1, data, strides, diag);
 }
 
-// -- Rows that each brings -------------------------------------------------
-
-// What a rank brings; numbers of rows come one after the other.
+// Broadcasts every rank's number of rows and sets starts[] to their prefix sum.
 static dv_status tell(dv_peers *p, int64_t *starts, int64_t rows, dv_diag *diag)
 {
     dv_comm *c = p->comm;
@@ -281,7 +280,7 @@ dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
         starts[0] = 0;
         st = tell(peers, starts, local_shape[0], diag);
     }
-    // Other dims are everybody's.
+    // The extents of all dims except dim 0 must be equal on all ranks.
     if (st == DV_OK)
         st = dv_comm_same(c,
                           dv_hash(DV_HASH, local_shape + 1,
@@ -297,9 +296,7 @@ dv_status dv_darray_join(dv_darray **out, dv_peers *peers, dv_elem type,
     return st;
 }
 
-// -- Views -----------------------------------------------------------------
-
-// One more user of an array's memory, with the same boxes so far.
+// Creates a view of the whole array that shares its memory.
 static dv_status make_view(dv_darray **out, const dv_darray *a, dv_diag *diag)
 {
     dv_arena arena = {0};
@@ -338,7 +335,8 @@ static dv_status check_slices(const dv_darray *a, const dv_slice *s,
     return DV_OK;
 }
 
-// Slice a dim of what may be a slice already.
+// Restricts dim i of the view to slice s; the dim may already be a slice of the
+// array.
 static void slice_dim(dv_darray *v, int i, dv_slice s)
 {
     dv_dist *d = &v->dist;
@@ -347,13 +345,13 @@ static void slice_dim(dv_darray *v, int i, dv_slice s)
         was = (dv_slice){0, d->shape[i], 1};
         d->whole[i] = d->shape[i];
     }
-    if (s.size <= 1) // nothing is a stride away, however far that is
+    if (s.size <= 1) // with at most one element, the stride is irrelevant
         s.stride = 1;
     dv_range own = v->own.dim[i], in = v->mem.box.dim[i];
     v->own.dim[i] = dv_dist_target(own, s);
     dv_overlap met = dv_dist_overlap(in, s);
     v->mem.box.dim[i] = (dv_range){met.slice_off, met.size};
-    if (met.size) // else nothing of it is here, and nobody looks
+    if (met.size) // otherwise no element of the slice is in the local memory
         v->mem.data += (met.global_first - in.off) * v->mem.stride[i];
     v->mem.stride[i] *= s.stride;
     d->slice[i] =
@@ -369,7 +367,7 @@ dv_status dv_darray_view(dv_darray **out, const dv_darray *a,
     DV_TRY(make_view(&v, a, diag));
     for (int i = 0; i < v->dist.n_dims; i++)
         slice_dim(v, i, slices[i]);
-    // A halo stays only beside something that is ours.
+    // A rank that owns no element of the view has no halo of it either.
     if (dv_box_empty(&v->own))
         v->mem.box = v->own;
     *out = v;

@@ -1,123 +1,139 @@
-// Arrays over a team: a rank's end of the team, its parts of arrays, and boxes
-// on their way.
+// Arrays distributed over a team of ranks: each rank holds its part of every
+// array, and boxes of elements travel between ranks as messages.
 //
-//   array    own box, local box around it, memory, a distribution
-//   view     the same over another array's memory: a slice of each dim, or
-//            dims in another order; its distribution says who owns what
-//   ferry    messages of one exchange with their buffers, used once or often
+//   array    a distribution, the rank's own box, the local box (own box plus
+//            halo) and its memory
+//   view     an array over another array's memory: a slice of each dim, or a
+//            permutation of the dims; its distribution says who owns what
+//   ferry    the messages of one exchange with their buffers; may be reused
 //
-// Moving between two arrays is moving between two distributions of one index
-// space, whatever slices and strides lie below: that is why one exchange serves
-// copies, transposes, new layouts, and boxes in and out.
+// Every copy between two arrays is a change between two distributions of one
+// index space, whatever slices and strides the arrays have in memory. Therefore
+// the same exchange code serves copies, transposes, redistributions, and
+// reading or writing boxes.
 //
-//   darray.h    private to the folder; the public API is divvy/dist.h
-//   peers.c     a rank's end of a team: over MPI, as a thread, or alone
+//   darray.h    declarations private to the folder; public API: divvy/dist.h
+//   peers.c     connects a rank to its team: over MPI, as a thread, or alone
 //   elem.c      converts elements to and from f64, i64 and u64
 //   array.c     creates arrays and views, answers queries about them
-//   fill.c      fills arrays with values that follow from the index
-//   messages.c  copies boxes between memories and carries them as messages
+//   fill.c      fills arrays with values computed from the index
+//   messages.c  copies boxes between memories and sends them as messages
 //   move.c      copies, redistributes, gathers and scatters; exchanges halos
 //   reduce.c    reduces arrays over any dims
-//   reshape.c   gives the same elements another shape
+//   reshape.c   copies an array into one of another shape, in row-major order
 #ifndef DV_DARRAY_H
 #define DV_DARRAY_H
 #include "dist/dist.h"
 #include "team/team.h"
 
-// -- Teams (peers.c) -------------------------------------------------------
+// A dv_peers (peers.c) is one rank's connection to its team.
 
 struct dv_peers {
     dv_comm *comm;
-    dv_local *local; // the team of threads it is an end of, or NULL: MPI
-    int leaves;      // the last one to leave frees that
-    int32_t n_wires; // numbers given out, the same on all ranks
+    // The in-process team of threads, or NULL if the team is over MPI.
+    dv_local *local;
+    // If set, destroying this connection calls dv_local_leave(local); the last
+    // rank to leave frees the team.
+    int leaves;
+    int32_t n_wires; // exchange numbers used so far, equal on all ranks
     int64_t sent_bytes, sent_messages;
 };
 
-int32_t dv_peers_wire(dv_peers *p); // the next number
-// Are all about to do this? Only asked of teams that are checked.
+int32_t dv_peers_wire(dv_peers *p); // returns a new exchange number
+// Checks that all ranks are about to make the same collective call `what` with
+// the same arguments (`hash`). Does nothing unless the team was created as
+// checked.
 dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
                         dv_diag *diag);
-// Everybody brings how its own part went, and all return the same. `mine` is
-// destroyed.
+// Combines the status of all ranks: every rank passes its own status and
+// message (`mine`, which is destroyed), and all ranks return the same result.
 dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
                           dv_diag *diag);
 
-// -- Elements (elem.c) -----------------------------------------------------
+// The functions of elem.c describe the element types and convert elements.
 
 typedef struct dv_elem_info {
     const char *name;
     int64_t bytes;
-    char kind; // f, i, u
+    char kind; // 'f' float, 'i' signed integer, 'u' unsigned integer
 } dv_elem_info;
 const dv_elem_info *dv_elem_get(dv_elem t);
-// n elements, `stride` bytes apart, as f64, i64 or u64 by kind; and back, which
-// rounds once, and wraps what is too wide.
+// Convert n elements, `stride` bytes apart, to an array of f64, i64 or u64
+// according to the kind of `t` (load), and back (store). A store of a float
+// rounds once; a store of a too wide integer wraps.
 void dv_elem_load(dv_elem t, const char *from, int64_t stride, int64_t n,
                   void *to);
 void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
                    const void *from);
 
-// -- Memory with a box in it (messages.c) -------------------------------------
+// A dv_mem (messages.c) describes memory that holds a box of elements.
 
 typedef struct dv_mem {
-    char *data; // the first element of `box`
+    char *data; // address of the first element of `box`
     dv_box box;
-    int64_t stride[DV_MAX_DIMS]; // bytes
+    int64_t stride[DV_MAX_DIMS]; // in bytes
 } dv_mem;
 
-// Strides of dense rows.
+// Describes `data` as a dense row-major array of the elements of `box`.
 dv_mem dv_mem_rows(void *data, const dv_box *box, int64_t elem_bytes);
-// A box that lies in both, from one to the other.
+// Copies `box`, which must lie inside the boxes of both memories.
 void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
                  int64_t elem_bytes);
 
-// -- Ferries (messages.c) -----------------------------------------------------
+// A ferry (messages.c) is a prepared set of messages that moves boxes between
+// ranks; it can be started any number of times.
 
 typedef struct dv_ferry dv_ferry;
 
-// Where boxes go and come from, by rank and then place, on both ends alike.
+// The boxes a rank sends and receives, sorted by rank and then by offset, so
+// that sender and receiver list the boxes of a message in the same order.
 typedef struct dv_cargo {
     const dv_piece *sends, *receives;
     size_t n_sends, n_receives;
 } dv_cargo;
 
-// Buffers and messages; together, and all return the same. Pieces are copied.
+// Allocates the message buffers and opens the messages. All ranks must call it
+// together, and all return the same status. The pieces of `cargo` are copied.
 dv_status dv_ferry_create(dv_ferry **out, dv_peers *p, const dv_cargo *cargo,
                           int64_t elem_bytes, dv_diag *diag);
 void dv_ferry_destroy(dv_ferry *f);
-// Load what is sent; wait for what comes, and put it where it belongs.
+// Start packs the send buffers from `from` and sends them; wait receives all
+// messages and unpacks them into `to`.
 dv_status dv_ferry_start(dv_ferry *f, const dv_mem *from, dv_diag *diag);
 dv_status dv_ferry_wait(dv_ferry *f, const dv_mem *to, dv_diag *diag);
 
-// -- Arrays (array.c) ------------------------------------------------------
+// The functions of array.c create arrays and views.
 
-// Memory that an array and its views share.
+// Reference-counted memory that an array and its views share.
 typedef struct dv_share {
     void *data;
     int n_users, owned;
-    int under_way; // between halo_start and halo_wait
+    int under_way; // a halo exchange has been started and not yet waited for
 } dv_share;
 
 struct dv_darray {
     dv_peers *peers; // borrowed
     dv_elem type;
-    dv_dist dist; // starts are in the arena
+    // Its starts[] are copied into `arena`, so they outlive the caller's.
+    dv_dist dist;
     dv_box own;
-    dv_mem mem; // its box is the local one
+    dv_mem mem; // memory of the local box, which is mem.box
     dv_halo halo;
     dv_share *share;
-    dv_ferry *ferry; // of the halo, when it has been asked for
+    dv_ferry *ferry; // messages of the halo exchange, created on first use
     int is_view;
-    dv_arena arena; // it lives in it
+    dv_arena arena; // all memory of this array, including this struct
 };
 
-// A number for what an array is, the same on all ranks.
+// Continues the hash h with the array's type, distribution and halo; the result
+// is equal on all ranks.
 uint64_t dv_darray_hash(const dv_darray *a, uint64_t h);
-int64_t dv_darray_bytes(const dv_darray *a); // of an element
-// May the rank write it just now?
+int64_t dv_darray_bytes(const dv_darray *a); // bytes of one element
+// Returns DV_OK if the array may be written now, or DV_E_USAGE if a halo
+// exchange was started and not yet waited for.
 dv_status dv_darray_idle(const dv_darray *a, dv_diag *diag);
-// An array of a distribution that is known to be right.
+// Creates an array without checking the distribution. With data NULL, zeroed
+// memory is allocated; strides (in elements, NULL: dense) apply to `data`.
 dv_status dv_darray_make(dv_darray **out, dv_peers *p, dv_elem type,
                          const dv_dist *d, const dv_halo *halo, void *data,
                          const int64_t *strides, dv_diag *diag);

@@ -1,4 +1,5 @@
-// Elements of arrays in and out of the three types that are computed in.
+// Converts array elements to and from the three types used for arithmetic: f64,
+// i64 and u64.
 #include "base/dtype.h"
 #include "darray/darray.h"
 #include <string.h>
@@ -9,7 +10,8 @@ static const dv_elem_info infos[] = {
 #undef DV_ELEM
 };
 
-// The first ones are dtypes.
+// Asserts that the first element types have the same numbers as the program
+// dtypes.
 #define DV_DTYPE(NAME, name, bytes, mantissa_bits, npy)                        \
     _Static_assert((int)DV_##NAME == (int)DV_ELEM_##NAME, #name);
 #include "divvy/dtype.def"
@@ -20,7 +22,7 @@ const dv_elem_info *dv_elem_get(dv_elem t)
     return &infos[t];
 }
 
-// Memory may be of any alignment: values go through memcpy.
+// Loads go through memcpy because the array's memory may be unaligned.
 #define LOAD(T, as)                                                            \
     for (int64_t i = 0; i < n; i++, from += stride) {                          \
         T x;                                                                   \
@@ -69,15 +71,15 @@ void dv_elem_load(dv_elem t, const char *from, int64_t stride, int64_t n,
 #undef LOAD
 #undef LOAD_HALF
 
-// The low bytes of a 64-bit number are the narrower one; floats are rounded by
-// dv_store.
+// Stores integers by truncating the 64-bit value to the element's width;
+// dv_store rounds floats.
 void dv_elem_store(dv_elem t, char *to, int64_t stride, int64_t n,
                    const void *from)
 {
     size_t bytes = (size_t)infos[t].bytes;
     for (int64_t i = 0; i < n; i++, to += stride) {
         if (infos[t].kind == 'f') {
-            double cell; // aligned for all of them
+            double cell; // a buffer aligned for every float type
             dv_store((dv_dtype)t, &cell, 0, ((const double *)from)[i]);
             memcpy(to, &cell, bytes);
             continue;

@@ -1,5 +1,5 @@
-// Values that follow from an index: every rank makes its own, the same bits for
-// any team.
+// Fills arrays with values computed from the global index. Every rank fills its
+// own box, and the bits do not depend on the number of ranks.
 #include "base/math.h"
 #include "dist/value.h"
 #include "darray/darray.h"
@@ -14,7 +14,7 @@ dv_status dv_darray_map(dv_darray *a,
 {
     int64_t i[DV_MAX_DIMS], bytes = dv_darray_bytes(a);
     int d, n = a->own.n_dims;
-    uint64_t cell; // aligned for all types
+    uint64_t cell; // a buffer aligned for every element type
     DV_TRY(dv_darray_idle(a, diag));
     if (dv_box_empty(&a->own))
         return DV_OK;
@@ -36,7 +36,8 @@ dv_status dv_darray_map(dv_darray *a,
     return DV_OK;
 }
 
-// From a place where the next element is the same one again.
+// Fills the array by a copy from a source with all strides 0, so that every
+// element reads `value`.
 dv_status dv_darray_fill(dv_darray *a, const void *value, dv_diag *diag)
 {
     dv_mem from = {.data = (char *)(uintptr_t)value, .box = a->own};
@@ -45,13 +46,12 @@ dv_status dv_darray_fill(dv_darray *a, const void *value, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Lines -----------------------------------------------------------------
-
+// A linear sequence: element i is start + i * step.
 typedef struct line {
     dv_elem type;
     double start, step;
     int64_t int_start, int_step;
-    int whole; // start and step are whole numbers that fit
+    int whole; // start and step are integers; int_start and int_step hold them
 } line;
 
 static void put_line(void *user, const int64_t *global_off, void *elem)
@@ -60,7 +60,7 @@ static void put_line(void *user, const int64_t *global_off, void *elem)
     char kind = dv_elem_get(l->type)->kind;
     int64_t i = global_off[0];
     if (kind != 'f' && l->whole) {
-        // Modulo 2^64, as a sum that is too wide wraps.
+        // Unsigned arithmetic makes an overflowing value wrap modulo 2^64.
         uint64_t v =
             (uint64_t)l->int_start + (uint64_t)l->int_step * (uint64_t)i;
         dv_elem_store(l->type, elem, 0, 1, &v);
@@ -73,7 +73,8 @@ static void put_line(void *user, const int64_t *global_off, void *elem)
         dv_elem_store(l->type, elem, 0, 1, &v);
         return;
     }
-    // The fraction is cut off; what no 64 bits hold becomes their limit.
+    // Converts to an integer: truncates toward zero, saturates at the limits of
+    // 64 bits, and maps NaN to 0.
     uint64_t w;
     if (kind == 'u' && v >= 0x1p63)
         w = v < 0x1p64 ? (uint64_t)v : UINT64_MAX;

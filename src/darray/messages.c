@@ -1,10 +1,9 @@
-// Boxes between memories, and messages that carry them. A message to a rank has
-// all its pieces, one behind the other; both ends list them in the same order.
+// Copies boxes between memories and sends them as messages. All pieces for one
+// rank travel in one message, back to back; sender and receiver list them in
+// the same order.
 #include "base/math.h"
 #include "darray/darray.h"
 #include <string.h>
-
-// -- Boxes in memory -------------------------------------------------------
 
 dv_mem dv_mem_rows(void *data, const dv_box *box, int64_t elem_bytes)
 {
@@ -37,7 +36,7 @@ static void move_row(char *to, int64_t to_stride, const char *from,
         memcpy(to, from, (size_t)(n * bytes));
         return;
     }
-    switch (bytes) { // sizes the compiler knows are moved in one go
+    switch (bytes) { // memcpy with a constant size compiles to a single move
     case 8:
         MOVE(uint64_t);
     case 4:
@@ -50,8 +49,8 @@ static void move_row(char *to, int64_t to_stride, const char *from,
 }
 #undef MOVE
 
-// The dim whose elements lie nearest in the memory that is written: the
-// innermost loop.
+// Returns the dim with the smallest stride in the destination, which becomes
+// the innermost loop. Dims of size 1 are skipped.
 static int inner_dim(const dv_mem *m, const dv_box *b)
 {
     int best = b->n_dims - 1;
@@ -92,21 +91,22 @@ void dv_mem_copy(const dv_mem *to, const dv_mem *from, const dv_box *box,
     } while (d >= 0);
 }
 
-// -- Ferries ---------------------------------------------------------------
-
 struct dv_ferry {
     dv_peers *peers;
     dv_wire *wire;
     dv_piece *sends, *receives;
-    int32_t n_sends, n_receives; // pieces
-    dv_link *out, *in;           // messages
+    int32_t n_sends, n_receives; // number of boxes in `sends` and in `receives`
+    dv_link *out, *in;           // one message per partner rank
     int32_t n_out, n_in;
-    int32_t *first_in; // pieces of each message that comes; one more at the end
+    // The receives of message k are first_in[k] to first_in[k + 1] - 1.
+    int32_t *first_in;
     int64_t elem_bytes, sent_bytes;
-    dv_arena arena; // it lives in it
+    dv_arena arena; // all memory of this ferry, including this struct
 };
 
-// Messages of pieces that are sorted by rank, each with room for them.
+// Groups n pieces, which are sorted by rank, into one message per rank and
+// allocates its buffer. `first`, if not NULL, gets the index of each message's
+// first piece.
 static int make_links(dv_ferry *f, const dv_piece *p, int32_t n, dv_link **out,
                       int32_t *n_out, int32_t *first)
 {

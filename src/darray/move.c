@@ -1,11 +1,12 @@
-// Everything that moves elements between ranks: copies, other distributions,
-// whole arrays and boxes in and out, halos.
+// Moves elements between ranks: copies, redistributions, gathers and scatters
+// of whole arrays and of boxes, and halo exchanges.
 #include "base/math.h"
 #include "darray/darray.h"
 #include <inttypes.h>
 #include <string.h>
 
-// Load, go, unload: once.
+// Performs one exchange: packs from `from`, sends and receives, unpacks into
+// `to`.
 static dv_status carry(dv_peers *p, const dv_cargo *c, int64_t bytes,
                        const dv_mem *from, const dv_mem *to, dv_diag *diag)
 {
@@ -17,8 +18,6 @@ static dv_status carry(dv_peers *p, const dv_cargo *c, int64_t bytes,
     dv_ferry_destroy(f);
     return st;
 }
-
-// -- Copies ----------------------------------------------------------------
 
 static dv_status check_pair(const dv_darray *to, const dv_darray *from,
                             dv_diag *diag)
@@ -45,8 +44,10 @@ static dv_status check_pair(const dv_darray *to, const dv_darray *from,
     return DV_OK;
 }
 
-// What this rank owns of both. Arrays that share memory may overlap, and what
-// comes in must not meet what is still to be read: then by way of `aside`.
+// Copies the elements that this rank owns in both arrays. When the arrays share
+// memory, the copy goes through the buffer `aside`, so that received elements
+// do not overwrite elements not yet read: into it first (`into`), out of it
+// after all messages are unpacked.
 static void copy_own(dv_darray *to, const dv_darray *from, const dv_mem *aside,
                      int into)
 {
@@ -121,9 +122,8 @@ dv_status dv_darray_move(dv_darray **out, const dv_darray *a,
     return st;
 }
 
-// -- All of it in one place ------------------------------------------------
-
-// Own boxes on their way to or from ranks with all of the array.
+// A gather or scatter between the ranks' own boxes and whole arrays. `root` is
+// the rank that holds the whole array, or -1 if every rank does.
 typedef struct whole_move {
     const dv_darray *a;
     int64_t root;
@@ -150,7 +150,8 @@ static int gather_pieces(whole_move *m)
     for (int64_t r = 0; r < c->size; r++) {
         if (r == c->rank)
             continue;
-        // r gets ours if it asks us and not a copy of ours.
+        // Of several replicas of a box, rank r receives the one that
+        // dv_dist_asks selects; send only if that is this rank's.
         if ((m->root < 0 || m->root == r) && dv_dist_asks(d, r, c->rank) &&
             !push(&m->sends, &m->arena, r, &m->a->own))
             return 0;
@@ -241,9 +242,8 @@ dv_status dv_darray_scatter(dv_darray *a, int64_t root, const void *whole,
     return move_whole(a, root, (char *)(uintptr_t)whole, 0, diag);
 }
 
-// -- Boxes -----------------------------------------------------------------
-
-// All ranks have a view of the box, or none.
+// Creates a view of the box on every rank; if it fails on one rank, it fails on
+// all.
 static dv_status box_view(dv_darray **out, const dv_darray *a,
                           const dv_box *global_box, dv_diag *diag)
 {
@@ -257,7 +257,9 @@ static dv_status box_view(dv_darray **out, const dv_darray *a,
     dv_darray *v = NULL;
     dv_diag *mine = dv_diag_create();
     dv_status st = dv_darray_view(&v, a, s, mine);
-    if (st != DV_OK && st != DV_E_NOMEM) { // the same everywhere
+    // Errors other than out of memory occur on all ranks alike, so the ranks
+    // need not agree on them.
+    if (st != DV_OK && st != DV_E_NOMEM) {
         dv_diag_move(diag, mine);
         dv_diag_destroy(mine);
         return st;
@@ -290,8 +292,6 @@ dv_status dv_darray_set(dv_darray *a, const dv_box *global_box, int64_t root,
     dv_darray_destroy(v);
     return st;
 }
-
-// -- Halos -----------------------------------------------------------------
 
 static dv_status make_ferry(dv_darray *a, dv_diag *diag)
 {

@@ -1,12 +1,10 @@
-// A rank's end of a team: over MPI, as a thread among threads, or alone.
+// Connects a rank to its team: over MPI, as one of several threads, or alone.
 #define _POSIX_C_SOURCE 200809L
 #include "darray/darray.h"
 #include <inttypes.h>
 #include <pthread.h>
 
 enum { MAX_THREADS = 256 };
-
-// -- Agreeing --------------------------------------------------------------
 
 int32_t dv_peers_wire(dv_peers *p)
 {
@@ -27,8 +25,8 @@ dv_status dv_peers_meet(dv_peers *p, const char *what, uint64_t hash,
 dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
                           dv_diag *diag)
 {
-    // Alone, or when all have the same words already, they are said as they
-    // are.
+    // In a team of one rank, the message needs no rank number and is passed on
+    // as it is.
     if (p->comm->size == 1) {
         dv_diag_move(diag, mine);
         dv_diag_destroy(mine);
@@ -38,8 +36,6 @@ dv_status dv_peers_settle(dv_peers *p, dv_status st, dv_diag *mine,
     dv_diag_destroy(mine);
     return st;
 }
-
-// -- Making them -----------------------------------------------------------
 
 static dv_status make(dv_peers **out, dv_comm *comm, dv_local *local,
                       dv_diag *diag)
@@ -116,10 +112,9 @@ void dv_peers_sent(const dv_peers *p, int64_t *bytes, int64_t *messages)
         *messages = p->sent_messages;
 }
 
-// -- A part of a team ------------------------------------------------------
-
-// Within one process the first rank of a colour makes the team and shows it to
-// the others: everybody hears everybody's colour and pointer, in turn.
+// Splits a team of threads: the first rank of each colour creates the sub-team,
+// and its pointer is broadcast to the other ranks. Every rank broadcasts its
+// colour and then its pointer in rank order.
 static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
                              dv_diag *diag)
 {
@@ -161,7 +156,8 @@ static dv_status split_local(dv_peers **out, dv_peers *p, int64_t colour,
         return DV_OK;
     }
     dv_release(sub);
-    if (team) // also by those who could not make their end
+    // Every rank must leave the new team, even if `sub` was not created.
+    if (team)
         dv_local_leave(team);
     return st;
 }
@@ -186,8 +182,6 @@ dv_status dv_peers_split(dv_peers **out, dv_peers *p, int64_t colour,
     return st;
 }
 
-// -- A team of threads -----------------------------------------------------
-
 typedef struct worker {
     dv_peers peers;
     dv_status (*work)(void *user, dv_peers *peers, dv_diag *diag);
@@ -201,7 +195,9 @@ static void *run_worker(void *arg)
 {
     worker *w = arg;
     w->status = w->work(w->user, &w->peers, w->diag);
-    if (w->status != DV_OK) // nobody waits for one who has left
+    // A failed rank sends nothing more, so wake the ranks that wait for its
+    // messages.
+    if (w->status != DV_OK)
         w->peers.comm->ops->fail(w->peers.comm);
     return NULL;
 }
@@ -220,7 +216,8 @@ static dv_status run_all(worker *w, int64_t n, dv_diag *diag)
         return dv_fail(diag, DV_E_SYSTEM, DV_NOWHERE,
                        "only %" PRId64 " of %" PRId64 " ranks could be started",
                        started, n);
-    // The first that failed by itself, not because another one had left.
+    // Report the first rank that failed by itself: DV_E_SYSTEM may only mean
+    // that another rank had left, so any other status takes precedence.
     worker *bad = NULL;
     for (int64_t i = 0; i < n; i++)
         if (w[i].status != DV_OK && (!bad || (bad->status == DV_E_SYSTEM &&

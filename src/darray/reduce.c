@@ -1,47 +1,49 @@
-// Reductions over any dims: each rank reduces what it owns, then ranks that
-// hold parts of the same results combine them, always in the order of their
-// numbers.
+// Reduces arrays over any dims. Each rank reduces its own elements; then the g
+// ranks with partial results of the same elements combine them, always in rank
+// order, so that the result is deterministic.
 //
-//   many results    everybody gets everybody's parts of its share of them, adds
-//                   up, and gives its share to all: 2 (g - 1) / g of them move
-//   few results     up a tree and down again: log2 g messages in a row each way
+//   many results    reduce-scatter and all-gather: each rank combines its share
+//                   of the results; 2 (g - 1) / g of the results move per rank
+//   few results     a tree: reduce to its root, then broadcast; log2 g messages
+//                   in sequence each way
 #include "base/math.h"
 #include "darray/darray.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-// A part of a mean, a variance or its root.
+// The accumulator of a mean, variance or standard deviation.
 typedef struct moments {
-    double n, mean, spread; // sum of squared distances from the mean
+    double n, mean, spread; // spread: sum of squared deviations from the mean
 } moments;
 
 typedef struct job {
     const dv_darray *a;
     dv_reduction op;
-    char kind; // of what is computed in: f, i, u, or m for moments
+    char kind; // accumulator type: f64 'f', i64 'i', u64 'u', or moments 'm'
     int over[DV_MAX_DIMS];
-    int64_t out_stride[DV_MAX_DIMS]; // results from one element to the next
+    // Number of accumulators to advance per element along each dim; 0 for
+    // reduced dims.
+    int64_t out_stride[DV_MAX_DIMS];
     int64_t n_out, state_bytes;
     char *state;
-    // Ranks that hold parts of our results, and which one we are.
+    // `members` are the ranks that hold partial results for the same output
+    // elements as this rank; `me` is this rank's index among them.
     int64_t *members;
     int64_t n_members, me;
-    char *inbox;        // what the others send
-    dv_wire *wires[4];  // of the rounds, in order
-    int64_t sent_bytes; // by all of them
+    char *inbox;        // receives the partial results of the other members
+    dv_wire *wires[4];  // prepared messages, one set per communication round
+    int64_t sent_bytes; // bytes sent in all rounds
     int32_t sent;
     dv_arena arena;
 } job;
-
-// -- What one rank has -----------------------------------------------------
 
 static int is_moments(dv_reduction op)
 {
     return op == DV_MEAN || op == DV_VAR || op == DV_STD;
 }
 
-// Nothing yet: each reduction's own neutral value.
+// Sets all accumulators to the neutral element of the reduction.
 static void set_neutral(job *j)
 {
     double f = j->op == DV_PROD  ? 1
@@ -62,9 +64,9 @@ static void set_neutral(job *j)
         memcpy(j->state + k * j->state_bytes, from, (size_t)j->state_bytes);
 }
 
-// Loops of one reduction over n values, each into the state `step` states on;
-// `name`_merge does the same with states for values. Sums of whole numbers
-// wrap; a nan stays, and -0 is less than 0.
+// ADDER defines a function that accumulates n values x[i] into accumulators
+// `step` apart; it also merges partial results. Integer sums and products wrap.
+// For max and min, NaN propagates and -0 is less than +0.
 #define LOOP(expr)                                                             \
     for (int64_t i = 0; i < n; i++, s += step)                                 \
         *s = (expr);                                                           \
@@ -88,7 +90,7 @@ static void set_neutral(job *j)
             break;                                                             \
         }                                                                      \
     }
-#define ANY_SIGN(x) 0 // integers have one zero
+#define ANY_SIGN(x) 0 // integers have no negative zero, so the sign test is 0
 ADDER(double, double, add_f64, signbit)
 ADDER(int64_t, uint64_t, add_i64, ANY_SIGN)
 ADDER(uint64_t, uint64_t, add_u64, ANY_SIGN)
@@ -106,7 +108,7 @@ static void add_moments(moments *s, int64_t step, const double *x, int64_t n)
     }
 }
 
-// Chan, Golub and LeVeque: two parts as if they had been one.
+// Merges partial moments by the formula of Chan, Golub and LeVeque.
 static void merge_moments(moments *s, const moments *by, int64_t n)
 {
     for (int64_t i = 0; i < n; i++, s++, by++) {
@@ -133,7 +135,8 @@ static void merge(const job *j, void *to, void *by, int64_t n)
 
 enum { STRIP = 256 };
 
-// A row of elements into states `step` apart, a strip at a time.
+// Reduces n elements, `stride` bytes apart, into accumulators `step` apart,
+// converting STRIP elements at a time to the accumulator's type.
 static void add_row(job *j, const char *from, int64_t stride, int64_t n,
                     char *state, int64_t step)
 {
@@ -190,8 +193,6 @@ static void add_own(job *j)
     } while (d >= 0);
 }
 
-// -- Combining -------------------------------------------------------------
-
 static int few(const job *j)
 {
     return j->n_out < j->n_members;
@@ -238,7 +239,8 @@ static dv_status open_shares(job *j, int32_t number, dv_diag *diag)
     return open_wire(j, 1, number + 1, all, k, theirs, k, diag);
 }
 
-// Children of member m are m + 1, m + 2, m + 4, … as far as m has zeros below.
+// Opens the messages of a binomial tree: the children of member m are m + 1, m
+// + 2, m + 4, ... for every power of two below the lowest set bit of m.
 static dv_status open_tree(job *j, int32_t number, dv_diag *diag)
 {
     int64_t bytes = j->n_out * j->state_bytes;
@@ -293,7 +295,8 @@ static dv_status combine(job *j)
     size_t bytes = (size_t)(mine.size * j->state_bytes);
     char *ours = j->state + mine.off * j->state_bytes;
     DV_TRY(round_of(j, 0, &n));
-    // In the order of members, ours where it belongs.
+    // Merges the partial results in member order, with this rank's own in its
+    // place, so that the order of additions is fixed.
     memcpy(j->inbox + (size_t)j->me * bytes, ours, bytes);
     for (int64_t m = 1; m < j->n_members; m++)
         merge(j, j->inbox, j->inbox + (size_t)m * bytes, mine.size);
@@ -301,9 +304,7 @@ static dv_status combine(job *j)
     return round_of(j, 1, &n);
 }
 
-// -- Preparing -------------------------------------------------------------
-
-// Is an axis one that cuts a dim that goes?
+// Returns whether a grid axis distributes one of the reduced dims.
 static int splits(const job *j, int axis)
 {
     for (int d = 0; d < j->a->dist.n_dims; d++)
@@ -350,13 +351,15 @@ static dv_status prepare(job *j, int32_t number, dv_diag *diag)
         dv_arena_alloc(&j->arena, (size_t)j->n_out, (size_t)j->state_bytes);
     if (!j->state)
         return dv_nomem(diag);
-    // All members have as many results, so all of them stay out or none.
+    // n_out is the same on all members, so either all of them take part in the
+    // exchange or none.
     if (j->n_members == 1 || j->n_out == 0)
         return DV_OK;
     return few(j) ? open_tree(j, number, diag) : open_shares(j, number, diag);
 }
 
-// The result's distribution: what is left of the dims, cut as before.
+// Returns the distribution of the result: remaining dims keep their
+// distribution; reduced dims vanish or, with `keep`, have size 1.
 static dv_dist result_dist(const job *j, int keep)
 {
     const dv_dist *from = &j->a->dist;
@@ -389,7 +392,9 @@ static dv_elem result_type(const job *j)
 
 static void finish(job *j, dv_darray *to)
 {
-    double *f = (double *)(void *)j->state; // results take less room than parts
+    // Results overwrite the accumulators in place, which works because a result
+    // is not larger than its accumulator.
+    double *f = (double *)(void *)j->state;
     const moments *m = (const moments *)(const void *)j->state;
     for (int64_t i = 0; j->kind == 'm' && i < j->n_out; i++) {
         moments s = m[i];
@@ -401,8 +406,6 @@ static void finish(job *j, dv_darray *to)
     dv_elem_store(to->type, to->mem.data, dv_darray_bytes(to), j->n_out,
                   j->state);
 }
-
-// -- The call --------------------------------------------------------------
 
 static dv_status check_call(job *j, const int *over, dv_diag *diag)
 {

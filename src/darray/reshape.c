@@ -1,6 +1,7 @@
-// Another shape for the same elements in the order of rows. A row of one array
-// is cut where rows and parts of the other one end; what goes to a rank goes in
-// the order of rows, so that both ends know what comes without a word.
+// Copies an array into an array of another shape with the same elements in
+// row-major order. Every row of one array is cut where rows or parts of the
+// other array end. The pieces for one rank travel in row-major order, so that
+// sender and receiver derive the same list without communicating.
 //
 //   from 3 x 4, rows on two ranks     0 1 2 3 | 4 5 6 7   8 9 10 11
 //   to   6 x 2, rows on two ranks     0 1  2 3  4 5 | 6 7  8 9  10 11
@@ -10,10 +11,13 @@
 #include <inttypes.h>
 
 typedef struct walker {
-    const dv_darray *a;     // whose own rows are walked
-    const dv_darray *other; // whose parts cut them
+    // The array whose rows (of this rank's part) are visited.
+    const dv_darray *a;
+    // The array of the other shape. A row of `a` is cut where a row or a rank's
+    // part of `other` ends.
+    const dv_darray *other;
     int64_t rank;
-    dv_pieces pieces; // of other ranks, boxes in a's indices
+    dv_pieces pieces; // boxes to exchange with other ranks, in indices of `a`
     dv_arena arena;
 } walker;
 
@@ -33,8 +37,9 @@ static int64_t flat_of(const dv_dist *d, const int64_t *at)
     return flat;
 }
 
-// Who has an element, as coordinates of the axes that cut; how many elements
-// from there on lie side by side with the same owner.
+// Finds the rank that owns element `at`: sets its coordinates in coords[] for
+// all axes that distribute a dim. Returns how many elements of the row, from
+// `at` on, have the same owner.
 static int64_t find_owner(const dv_dist *d, const int64_t *at, int64_t *coords)
 {
     int last = d->n_dims - 1;
@@ -70,12 +75,11 @@ static int push(walker *w, int64_t rank, const int64_t *at, int64_t n)
     return 1;
 }
 
-// -- What a piece of a row is for ------------------------------------------
-
 typedef int (*visit)(walker *w, const int64_t *at, const int64_t *other_at,
                      int64_t *coords, int64_t n);
 
-// It comes from the owner beside us, or is here already.
+// Handles n elements that this rank needs: records a receive from the rank at
+// grid position `coords`, or copies them now if this rank owns them.
 static int take(walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {
@@ -83,7 +87,8 @@ static int take(walker *w, const int64_t *at, const int64_t *other_at,
     int64_t rank = dv_grid_rank(coords, d->grid, d->n_axes);
     if (rank != w->rank)
         return push(w, rank, at, n);
-    // Rows of two arrays: the same box in a's indices and in the other's.
+    // Describe the source row, which lies in the other array, in the indices of
+    // the destination, so that dv_mem_copy can copy it.
     dv_box to = box_at(&w->a->dist, at, n), from = box_at(d, other_at, n);
     dv_mem m = w->other->mem;
     int last = to.n_dims - 1, other_last = from.n_dims - 1;
@@ -96,7 +101,9 @@ static int take(walker *w, const int64_t *at, const int64_t *other_at,
     return 1;
 }
 
-// It goes to all copies of its new owner that ask us.
+// Records a send of n elements to every rank that needs them: the one at
+// `coords` and its replicas, except replicas that receive them from another
+// rank.
 static int give(walker *w, const int64_t *at, const int64_t *other_at,
                 int64_t *coords, int64_t n)
 {
@@ -123,7 +130,8 @@ static int give(walker *w, const int64_t *at, const int64_t *other_at,
     return 1;
 }
 
-// All own rows of w->a in order, in pieces with one owner of the other's.
+// Calls `each` for every piece of this rank's rows of w->a, in row-major order.
+// A piece ends where the owner in w->other changes.
 static int walk(walker *w, visit each)
 {
     const dv_box *own = &w->a->own;
@@ -156,8 +164,6 @@ static int walk(walker *w, visit each)
     } while (i >= 0);
     return 1;
 }
-
-// -- The call --------------------------------------------------------------
 
 static dv_status check_call(const dv_darray *to, const dv_darray *from,
                             dv_diag *diag)

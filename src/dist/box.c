@@ -1,4 +1,4 @@
-// Boxes and lists of boxes that do not meet.
+// Boxes, and lists of disjoint boxes.
 #include "base/math.h"
 #include "dist/dist.h"
 
@@ -54,8 +54,8 @@ int dv_box_in(const dv_box *a, const dv_box *b)
     return 1;
 }
 
-// Dim by dim, what lies before the core and what lies behind it; then go on
-// inside.
+// For each dim in turn, emits the pieces before and after the core, and
+// continues with the middle piece.
 int dv_dist_edges(dv_box out[2 * DV_MAX_DIMS], const dv_box *target,
                   const dv_box *core)
 {
@@ -95,14 +95,16 @@ int dv_boxes_push(dv_boxes *to, const dv_box *b, dv_arena *arena)
 
 int dv_boxes_less(dv_boxes *from, const dv_box *b, dv_arena *arena)
 {
-    int32_t n = from->n; // what is added below has been cut already
+    int32_t n = from->n; // boxes appended below are already disjoint from b
     for (int32_t i = 0; i < n; i++) {
         dv_box whole = from->at[i], met = dv_box_inner(&whole, b);
         if (dv_box_empty(&met))
             continue;
         dv_box edges[2 * DV_MAX_DIMS];
         int n_edges = dv_dist_edges(edges, &whole, &met);
-        if (n_edges == 0) { // all of it: the last unseen one takes its place
+        // The box b covers this whole box: remove it by moving a box from the
+        // end of the list into its place.
+        if (n_edges == 0) {
             from->at[i--] = from->at[--n];
             from->at[n] = from->at[--from->n];
             continue;
@@ -129,7 +131,8 @@ int dv_boxes_add(dv_boxes *to, const dv_box *b, dv_arena *arena)
     return 1;
 }
 
-// Two boxes that are one: alike but for one dim, along which they touch.
+// If two boxes differ in one dim only and are adjacent along it, returns 1 and
+// their union.
 static int touch(const dv_box *a, const dv_box *b, dv_box *both)
 {
     int along = -1;
@@ -147,7 +150,9 @@ static int touch(const dv_box *a, const dv_box *b, dv_box *both)
 
 void dv_boxes_join(dv_boxes *l)
 {
-    enum { FEW = 64 }; // of more the pairs would take longer than they save
+    // Longer lists are not merged, because comparing all pairs would take
+    // longer than it saves.
+    enum { FEW = 64 };
     for (int again = l->n <= FEW; again;) {
         again = 0;
         for (int32_t i = 0; i < l->n; i++)

@@ -1,31 +1,32 @@
-// Which axis of the grid cuts which dim of which tensor.
+// Chooses which axis of the rank grid cuts which dim of which tensor.
 //
-// Dims that one variable runs over belong together (u[i,j] + b[j]: dim 1 of u
-// and dim 0 of b). The anchor, the largest tensor that is written, gives its
-// dims the axes in order; what belongs together takes the same axis, so that
-// most reads find what their rank owns. What is then still large and lies whole
-// on too many ranks is cut along dims that are left, which costs messages and
-// saves memory: the panels of a product. Where an op reduces over a variable
-// that its operands are cut along, ranks may sum their own part and combine;
-// the cheaper of the two ways is taken.
+// Dims indexed by one variable form a class (u[i,j] + b[j]: dim 1 of u and dim
+// 0 of b). The anchor, which is the largest written tensor, gets the axes in
+// the order of its dims. Other dims take the axis of their class, so that most
+// reads find elements that the reading rank owns. A tensor that is then still
+// large and replicated on too many ranks is also cut along a remaining dim,
+// which costs messages but saves memory; an example are the panels of a matrix
+// product. Where an op reduces over a variable that its operands are cut along,
+// ranks may reduce their own part and combine the partial results; the cheaper
+// alternative is taken.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <string.h>
 
 struct dv_alike {
-    int32_t *first;  // number of each tensor's dim 0, counting all dims
-    int32_t *up;     // of each dim: another of its class, or itself
-    int32_t *next;   // a ring through the dims of a class
-    int32_t *of;     // the tensor a dim is of
-    uint8_t *fixed;  // 1: better not cut, 2: may not be cut
-    uint8_t *writes; // of each tensor: how many ops write it, up to 2
-    int32_t *order;  // tensors, those to be cut first in front
+    int32_t *first; // offset of each tensor's dims in the arrays below
+    int32_t *up;    // union-find parent of each dim; a root is its own parent
+    int32_t *next;  // circular list of the dims of one class
+    int32_t *of;    // the tensor each dim belongs to
+    // Per dim, 1: cut only if the user asks for it, 2: never cut.
+    uint8_t *fixed;
+    uint8_t *writes; // per tensor: number of ops that write it, at most 2
+    int32_t *order;  // tensors, sorted by the priority with which they are cut
     int32_t n_dims, n_tensors;
-    int32_t *stamp; // per tensor: for finding two dims of one
+    // Per tensor: equals n_stamps if join() has seen a dim of it.
+    int32_t *stamp;
     int32_t n_stamps;
 };
-
-// -- Classes ---------------------------------------------------------------
 
 static int32_t class_of(const dv_alike *a, int32_t dim)
 {
@@ -34,7 +35,8 @@ static int32_t class_of(const dv_alike *a, int32_t dim)
     return dim;
 }
 
-// Put two dims into one class, unless it would have two of one tensor.
+// Merges the classes of two dims, unless the merged class would contain two
+// dims of one tensor.
 static void join(dv_alike *a, int32_t x, int32_t y)
 {
     int32_t cx = class_of(a, x), cy = class_of(a, y), i;
@@ -56,7 +58,8 @@ static void join(dv_alike *a, int32_t x, int32_t y)
     a->next[cy] = t;
 }
 
-// The one variable of an index; -1: none, or several, or found by a read.
+// Returns the variable of an index that has exactly one; -1 if the index is
+// constant, has several variables or is indirect.
 static int only_var(const dv_op *op, const dv_index *x)
 {
     int var = -1;
@@ -111,13 +114,13 @@ static double score(const dv_alike *a, const dv_program *p, int32_t t)
     const dv_tensor *x = &p->tensors[t];
     double s = (double)x->n_elems * (a->writes[t] ? 4 : 1);
     if (x->place && x->place->kind == DV_PLACE_SPLIT)
-        s = 0x1p100 - t; // the user's word counts first
+        s = 0x1p100 - t; // tensors with a user-given split come first
     return s;
 }
 
 static void sort_tensors(dv_alike *a, const dv_program *p)
 {
-    // Shell's sort: stable enough, as ties are broken by number.
+    // Shell sort is not stable, so ties are broken by tensor number.
     for (int32_t i = 0; i < a->n_tensors; i++)
         a->order[i] = i;
     for (int32_t gap = a->n_tensors / 2; gap > 0; gap /= 2)
@@ -185,7 +188,8 @@ static int n_cuttable(const dv_alike *a, const dv_program *p, int32_t t)
     return n;
 }
 
-// The first tensor in order that can be cut at all; -1: none.
+// Returns the anchor: the first tensor in `order` that can be cut, which is the
+// largest written one unless the user says otherwise; -1 if there is none.
 static int32_t anchor(const dv_alike *a, const dv_program *p)
 {
     for (int32_t i = 0; i < a->n_tensors; i++) {
@@ -220,17 +224,15 @@ double dv_team_weight(const dv_team *t, const dv_alike *a, const dv_program *p)
     return w;
 }
 
-// -- Axes ------------------------------------------------------------------
-
 typedef struct chooser {
     dv_team *t;
     const dv_alike *a;
     const dv_program *p;
-    int8_t *axis_of; // of each class; -1: none yet
-    int8_t *weak_of; // the same, where a cut for memory is all there is
-    int8_t *filled;  // of each dim: cut for memory, not because others are
-    int quiet;       // the grid is only tried
-    double share;    // of the anchor's elements that a rank has
+    int8_t *axis_of; // axis of each class; -1: none yet
+    int8_t *weak_of; // axis of each class that is cut only to save memory
+    int8_t *filled;  // per dim: cut only to save memory
+    int quiet;       // no warnings, because the grid is only a candidate
+    double share;    // elements of the anchor that one rank owns
 } chooser;
 
 static uint32_t used_axes(const dv_dist *d)
@@ -250,7 +252,8 @@ static double own_elems(const dv_dist *d)
     return n;
 }
 
-// Dims of a class that has an axis take it.
+// Gives each dim the axis of its class, if the class has one and the tensor
+// does not use that axis yet.
 static void follow_classes(chooser *c, int32_t t, const int8_t *axis_of)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -262,7 +265,7 @@ static void follow_classes(chooser *c, int32_t t, const int8_t *axis_of)
     }
 }
 
-// The largest dim that can be cut and is not; -1: none.
+// Returns the largest dim that may be cut and is not yet cut, or -1.
 static int free_dim(const chooser *c, int32_t t)
 {
     const dv_dist *d = &c->t->tensors[t];
@@ -274,7 +277,8 @@ static int free_dim(const chooser *c, int32_t t)
     return best;
 }
 
-// Cut what lies whole on too many ranks.
+// Cuts further dims of a tensor, to save memory, while a rank owns more
+// elements of this tensor than of the anchor.
 static void fill_axes(chooser *c, int32_t t)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -292,7 +296,7 @@ static void fill_axes(chooser *c, int32_t t)
     }
 }
 
-// The anchor's largest dims get the axes, in order of the dims.
+// Assigns the axes to the anchor's largest dims, in the order of the dims.
 static void cut_anchor(chooser *c, int32_t t)
 {
     dv_dist *d = &c->t->tensors[t];
@@ -344,7 +348,8 @@ static void name_classes(chooser *c, int32_t t)
 static void cut_tensors(chooser *c, dv_diag *diag)
 {
     int32_t first = anchor(c->a, c->p);
-    for (int32_t i = -1; i < c->p->n_tensors; i++) { // the anchor, then all
+    // Index -1 stands for the anchor, which is cut before all other tensors.
+    for (int32_t i = -1; i < c->p->n_tensors; i++) {
         int32_t t = i < 0 ? first : c->a->order[i];
         if (t < 0 || (i >= 0 && t == first))
             continue;
@@ -364,10 +369,9 @@ static void cut_tensors(chooser *c, dv_diag *diag)
     }
 }
 
-// -- Reductions ------------------------------------------------------------
-
-// The read by which a reduced variable could be cut: of the largest tensor
-// with a dim that the variable alone runs over. 0: none.
+// Finds the read by which a reduction variable could be distributed: a read of
+// the largest tensor that has a distributed dim indexed by that variable alone.
+// Returns 0 if there is none.
 static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
 {
     const dv_op *o = &c->p->ops[op];
@@ -376,7 +380,7 @@ static int followable(const chooser *c, int32_t op, int v, dv_follow *out)
         const dv_access *a = &o->reads[r];
         const dv_dist *d = &c->t->tensors[a->tensor];
         for (int k = 0; k < d->n_dims; k++)
-            // Every rank must have something to sum over.
+            // Every rank must get a nonempty range of the reduction variable.
             if (only_var(o, &a->index[k]) == v && d->axis[k] >= 0 &&
                 a->index[k].coef[v] == 1 && a->index[k].base == 0 &&
                 o->vars[v].begin == 0 && o->vars[v].end == d->shape[k] &&
@@ -407,7 +411,8 @@ static int axis_followed(const chooser *c, int32_t op, int axis)
     return 0;
 }
 
-// Is a tensor one that a cut reduction goes by?
+// Returns whether some reduction, or the candidate `last`, is distributed in
+// the same way as this tensor.
 static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
 {
     for (int32_t i = 0; i < c->t->n_follows; i++) {
@@ -418,8 +423,9 @@ static int is_followed(const chooser *c, int32_t tensor, const dv_follow *last)
     return c->p->ops[last->op].reads[last->read].tensor == tensor;
 }
 
-// The dim of the written tensor that an axis cuts, if that could be given up
-// for a cut reduction: cut for memory alone, and written by no other op.
+// Returns the dim of the written tensor that `axis` cuts, if that cut may be
+// removed to distribute the reduction instead: it only saves memory and no
+// other op writes the tensor. Otherwise returns -1.
 static int spare_dim(const chooser *c, const dv_follow *f, int axis)
 {
     int32_t t = c->p->ops[f->op].write.tensor;

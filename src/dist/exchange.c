@@ -1,18 +1,16 @@
-// What one rank of a team sends and receives: for halos, for moves between
-// distributions, and for boxes of the caller's choice.
+// Computes what one rank of a team sends and receives: for halos, for changes
+// of distribution, and for boxes that the caller asks for.
 //
-//   receive from s    need_r and own_s          send to s    need_s and own_r
+//   receive from s: need_r and own_s          send to s: need_s and own_r
 //
-// need_s follows from s alone, so nobody asks anybody; and only ranks whose
-// parts can meet ours are looked at.
+// Ranks send no requests, because need_s can be computed from s. Only ranks
+// whose parts can overlap this rank's are examined.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 
-// -- Exchanges -------------------------------------------------------------
-
 typedef struct exchange {
-    dv_exchange pub; // first: the user's pointer is this one's
+    dv_exchange pub; // must be first: the public pointer is cast to `exchange`
     dv_arena arena;
 } exchange;
 
@@ -28,7 +26,7 @@ void dv_exchange_destroy(dv_exchange *e)
 {
     if (!e)
         return;
-    dv_arena arena = ((exchange *)e)->arena; // it lives in it
+    dv_arena arena = ((exchange *)e)->arena; // the arena owns e itself
     dv_arena_free(&arena);
 }
 
@@ -42,8 +40,8 @@ static dv_status check_rank(const dv_dist *d, int64_t rank, dv_diag *diag)
                    dv_dist_n_ranks(d));
 }
 
-// Who may need something of ours: coordinates in a grid, the tensor's own or
-// another of as many ranks.
+// The ranks that may need elements of this rank: a range of coordinates in a
+// grid, which is the tensor's own or another with the same number of ranks.
 typedef struct takers {
     const int64_t *grid;
     int n_axes;
@@ -76,7 +74,7 @@ static int find_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
     for (int a = 0; a < d->n_axes; a++)
         cut |= dv_dist_cuts(d, a);
     if (!cut)
-        return 1; // everybody has all of it
+        return 1; // every rank has the whole tensor, so nothing is sent
     return dv_dist_sinks_in(out, d, rank, t->grid, t->n_axes, &t->at, need,
                             user, arena);
 }
@@ -107,8 +105,6 @@ static dv_status make_exchange(dv_exchange **out, const dv_dist *d,
     *out = &e->pub;
     return DV_OK;
 }
-
-// -- Halos -----------------------------------------------------------------
 
 typedef struct halo {
     const dv_dist *d;
@@ -155,7 +151,8 @@ dv_status dv_dist_halo(dv_exchange **out, const dv_dist *d, int64_t rank,
     halo h = {d, before, after, corners};
     dv_box own = dv_dist_own(d, rank);
     takers among = all_of(d);
-    // They reach me: their parts meet mine made wider the other way round.
+    // Rank s needs elements of this rank if its part overlaps this rank's box
+    // widened by `after` on the low side and `before` on the high side.
     for (int i = 0; i < d->n_dims; i++)
         if (d->axis[i] >= 0)
             dv_dist_coords(
@@ -201,14 +198,12 @@ dv_status dv_dist_move(dv_exchange **out, const dv_dist *from,
     return make_exchange(out, from, rank, &among, move_need, &m, diag);
 }
 
-// -- Boxes of the caller's choice --------------------------------------------
-
 typedef struct wanted {
     const dv_dist *d;
     dv_wants wants;
     void *user;
     dv_diag *diag;
-    dv_status failed; // of the caller's function
+    dv_status failed; // status returned by the caller's function
 } wanted;
 
 static int want_need(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)

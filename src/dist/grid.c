@@ -1,14 +1,13 @@
-// Which grid a team stands in: the one with the fewest bytes to move among
-// those that share the work evenly.
+// Chooses the grid of ranks: the one with the fewest bytes to move among the
+// grids that balance the work.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <math.h>
 
-// -- What a grid costs -----------------------------------------------------
-
-// A few coordinates stand for all: the two ends, and one between them for the
-// rest. Returns their number.
+// Picks up to three coordinates of an axis of n ranks to estimate costs: both
+// ends, and a middle one weighted for all coordinates between them. Returns
+// their number.
 static int samples(int64_t n, int64_t at[3], double weight[3])
 {
     at[0] = 0, at[1] = n - 1, at[2] = n / 2;
@@ -17,7 +16,8 @@ static int samples(int64_t n, int64_t at[3], double weight[3])
     return n < 2 ? 1 : n == 2 ? 2 : 3;
 }
 
-// Elements that one rank lacks of a tensor for an op, corners included.
+// Returns the number of elements of a tensor that a rank must receive for an
+// op. All reads of the tensor count by their common bounding box.
 static double lacks(const dv_team *t, const dv_program *p, int32_t op,
                     int first_read, int64_t rank, const dv_space *s)
 {
@@ -61,7 +61,7 @@ static double rank_cost(const dv_team *t, const dv_program *p, int32_t op,
     double results = 1;
     for (int v = 0; v < o->n_vars; v++)
         results *= o->vars[v].reduce ? 1 : (double)(s.end[v] - s.begin[v]);
-    if (parts > 1) // an all-reduce moves at least this
+    if (parts > 1) // the least that an all-reduce moves per rank
         bytes +=
             2 * results * (double)dv_op_part_bytes(p, o) * (parts - 1) / parts;
     return bytes;
@@ -106,8 +106,6 @@ double dv_team_cost(const dv_team *t, const dv_program *p)
     return sum;
 }
 
-// -- Trying them -----------------------------------------------------------
-
 enum { MAX_DIVISORS = 2048 };
 
 typedef struct search {
@@ -115,10 +113,10 @@ typedef struct search {
     const dv_alike *a;
     const dv_program *p;
     dv_diag *diag;
-    double least_weight; // of all grids: how even it can be
+    double least_weight; // smallest dv_team_weight of all grids
     double best_cost, best_weight;
     int64_t best[DV_MAX_AXES];
-    int found, weigh; // first all are weighed, then the even ones priced
+    int found, weigh; // weigh is 1 while least_weight is computed, then 0
 } search;
 
 static dv_status try_grid(search *s)
@@ -145,7 +143,9 @@ static dv_status try_grid(search *s)
     return st;
 }
 
-// Grids with axis 0 as long as can be first: rows lie together in memory.
+// Tries all grids with the given number of axes. Long axis 0 comes first,
+// because cuts along it keep rows contiguous in memory, and the first of
+// equally good grids is taken.
 static dv_status try_all(search *s, const int64_t *divisors, int n,
                          int64_t size)
 {
@@ -186,7 +186,7 @@ dv_status dv_team_grid(dv_team *t, const dv_alike *a, const dv_program *p,
             if (d * d != size)
                 divisors[n++] = size / d;
         }
-    for (int i = 1; i < n; i++) // by size
+    for (int i = 1; i < n; i++) // insertion sort, ascending
         for (int k = i; k > 0 && divisors[k - 1] > divisors[k]; k--) {
             int64_t x = divisors[k];
             divisors[k] = divisors[k - 1];

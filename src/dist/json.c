@@ -1,4 +1,4 @@
-// The dist section for programs.
+// Prints the dist section of a plan as JSON.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static void box_json(dv_json *j, const char *key, const dv_box *b)
 }
 
 typedef struct totals {
-    int64_t sent, received, needed; // bytes, each exchange once
+    int64_t sent, received, needed; // in bytes, counting each exchange once
 } totals;
 
 static void pieces_json(dv_json *j, const dv_program *p, const dv_swap *s,
@@ -32,7 +32,8 @@ static void pieces_json(dv_json *j, const dv_program *p, const dv_swap *s,
     }
 }
 
-// What the rank lacks, tensor by tensor, and what it counts.
+// Prints the boxes the rank must receive, per tensor, and adds their bytes to
+// `sum`.
 static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
                       dv_arena *arena)
 {
@@ -59,8 +60,6 @@ static int needs_json(dv_json *j, const dv_plan *plan, totals *sum,
     dv_json_close(j);
     return ok;
 }
-
-// -- Core and edges --------------------------------------------------------
 
 static void space_json(dv_json *j, const char *key, const dv_op *op,
                        const dv_space *s)
@@ -95,8 +94,6 @@ static void op_json(dv_json *j, const dv_plan *plan, int32_t i)
     dv_json_close(j);
 }
 
-// -- Collectives and products ----------------------------------------------
-
 static void collectives_json(dv_json *j, const dv_plan *plan)
 {
     const dv_team *t = &plan->team;
@@ -128,7 +125,7 @@ static void collectives_json(dv_json *j, const dv_plan *plan)
     dv_json_close(j);
 }
 
-// m, n, k of a product of two tensors; 0 when it is none of two matrices.
+// Gets m, n and k of a product of two matrices; returns 0 for any other op.
 static int product_sizes(const dv_op *op, double size[3])
 {
     size[0] = size[1] = size[2] = 1;

@@ -1,10 +1,7 @@
-// Lists of boxes for callers of the library, and distributions that are made
-// often.
+// The public API of box lists, and constructors of common distributions.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
-
-// -- Lists -----------------------------------------------------------------
 
 dv_status dv_box_list_create(dv_box_list **out, int n_dims, dv_diag *diag)
 {
@@ -74,8 +71,6 @@ int64_t dv_box_list_elems(const dv_box_list *l)
     return dv_boxes_elems(&l->boxes);
 }
 
-// -- Distributions ---------------------------------------------------------
-
 dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks)
 {
     dv_dist d = {.n_dims = n_dims, .n_axes = 1, .grid = {n_ranks}};
@@ -86,8 +81,8 @@ dv_dist dv_dist_rows(int n_dims, const int64_t *shape, int64_t n_ranks)
     return d;
 }
 
-// Elements that all ranks receive around blocks, one wide: for every cut of a
-// dim, two rows of the rest.
+// Returns the number of elements that all ranks together receive for a halo of
+// width 1: two layers of elements at every cut of a dim.
 static double halo_elems(const dv_dist *d, const int64_t *grid, int n_axes)
 {
     double sum = 0;
@@ -100,7 +95,8 @@ static double halo_elems(const dv_dist *d, const int64_t *grid, int n_axes)
     return sum;
 }
 
-// Ranks that have nothing because a dim is shorter than its axis.
+// Returns 1 if some rank owns no elements because a dim is shorter than its
+// axis.
 static int some_empty(const dv_dist *d, const int64_t *grid, int n_axes)
 {
     for (int a = 0; a < n_axes; a++)
@@ -109,8 +105,8 @@ static int some_empty(const dv_dist *d, const int64_t *grid, int n_axes)
     return 0;
 }
 
-// All ways to write n as a product of n_axes factors, the last one the rest;
-// the next one in `grid`, 0 behind the last. All but the last count up.
+// Steps through all factorizations of n into n_axes factors; the last factor is
+// the remaining quotient. Returns 0 after the last one.
 static int next_grid(int64_t *grid, int n_axes, int64_t n)
 {
     for (int a = n_axes - 2; a >= 0; a--) {
@@ -141,7 +137,7 @@ dv_status dv_dist_blocks(dv_dist *out, int n_dims, const int64_t *shape,
                        " ranks: at most %d over 1..%d are possible",
                        n_dims, n_ranks, DV_MAX_DIMS, MOST);
     dv_dist d = dv_dist_rows(n_dims, shape, n_ranks);
-    // More axes than three take long to try out and save little.
+    // More than three axes take long to search and save little communication.
     int n_axes = n_dims < 3 ? (n_dims ? n_dims : 1) : 3, best_empty = 1;
     int64_t grid[DV_MAX_AXES] = {1, 1, 1, 1};
     double best = -1;

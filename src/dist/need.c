@@ -1,8 +1,9 @@
-// What a rank computes of an op, what it lacks for that, and who sends it.
+// Computes what a rank computes of an op, what it must receive for that, and
+// from which ranks.
 //
 //   u[i,j] on a 2 x 2 grid, v[i,j] = u[i-1,j] + u[i+1,j]
 //   axis 0 cuts i where it cuts dim 0 of v: i in 0..4 | 4..8
-//   rank (0,1) computes i in 1..4, reads rows 0..5, owns 0..4: lacks row 4
+//   rank (0,1) computes i in 1..4, reads rows 0..5, owns 0..4: receives row 4
 #include "base/math.h"
 #include "dist/dist.h"
 #include <string.h>
@@ -15,9 +16,8 @@ int64_t dv_team_size(const dv_team *t)
     return n;
 }
 
-// -- Targets ---------------------------------------------------------------
-
-// An index of at most one variable as base + coef * var; 0: it has more.
+// Writes an index with at most one variable as base + coef * var; returns 0 if
+// it has more variables.
 static int single(const dv_op *op, const dv_index *x, dv_bind *b)
 {
     b->var = -1;
@@ -42,7 +42,9 @@ static void bind_dims(dv_bind *out, const dv_team *t, const dv_op *op,
         if (d->axis[k] < 0)
             continue;
         dv_bind *b = &out[d->axis[k]];
-        single(op, &a->index[k], b); // it is: others are not cut
+        // This cannot fail: only dims whose index has at most one variable are
+        // cut.
+        single(op, &a->index[k], b);
         b->d = d;
         b->dim = k;
         b->reduced = 0;
@@ -62,7 +64,7 @@ void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
         const dv_access *a = &o->reads[f->read];
         const dv_dist *d = &t->tensors[a->tensor];
         if (d->axis[f->dim] < 0)
-            continue; // the check will refuse it
+            continue; // invalid: the dim is not cut; dv_plan_check reports it
         dv_bind *b = &out[d->axis[f->dim]];
         single(o, &a->index[f->dim], b);
         b->d = d;
@@ -71,7 +73,8 @@ void dv_team_binds(dv_bind out[DV_MAX_AXES], const dv_program *p,
     }
 }
 
-// Values of the variable for which the index is in a part.
+// Intersects begin..end with the values of the variable for which the index
+// lies in `part`.
 static void narrow(int64_t *begin, int64_t *end, const dv_bind *b,
                    dv_range part)
 {
@@ -87,7 +90,7 @@ static void narrow(int64_t *begin, int64_t *end, const dv_bind *b,
     *end = dv_max_i64(*begin, dv_min_i64(hi, *end));
 }
 
-// Narrow a space to one coordinate of an axis.
+// Restricts a space to the points computed at one coordinate of an axis.
 static void at_coord(dv_space *s, const dv_bind *b, int64_t coord)
 {
     if (!b->d)
@@ -128,8 +131,6 @@ int dv_team_target(dv_space *out, const dv_program *p, const dv_team *t,
     return any;
 }
 
-// -- Needs -----------------------------------------------------------------
-
 static dv_range index_range(const dv_op *op, const dv_index *x,
                             const dv_space *s)
 {
@@ -155,7 +156,8 @@ dv_box dv_access_box(const dv_program *p, const dv_op *op, const dv_access *a,
     return b;
 }
 
-// All that an op of a rank reads of a tensor, taken away or added.
+// Adds to the list, or removes from it, all boxes of the tensor that the op
+// reads on the rank.
 static int reads_of(dv_boxes *l, int add, const dv_program *p, const dv_team *t,
                     int32_t op, int32_t tensor, int64_t rank, dv_arena *arena)
 {
@@ -187,8 +189,6 @@ int dv_team_need(dv_boxes *out, const dv_program *p, const dv_team *t,
     return 1;
 }
 
-// -- Who needs what I own --------------------------------------------------
-
 typedef struct asked {
     const dv_program *p;
     const dv_team *t;
@@ -201,9 +201,9 @@ static int need_of(void *user, int64_t rank, dv_boxes *out, dv_arena *arena)
     return dv_team_need(out, q->p, q->t, q->s, rank, arena);
 }
 
-// With the axis at `coord` and all others anywhere: does the read reach behind
-// the start of `own` (side 0), does it begin before its end (side 1)? Going up
-// the axis, each answer changes once.
+// For ranks at coordinate `coord` of the axis, returns whether the index range
+// of the read ends after the start of `own` (side 0) or begins before the end
+// of `own` (side 1). Each answer is monotonic in coord.
 static int reaches(const dv_op *op, const dv_index *x, const dv_bind *b,
                    int64_t coord, dv_range own, int side)
 {
@@ -214,7 +214,8 @@ static int reaches(const dv_op *op, const dv_index *x, const dv_bind *b,
     return side == 0 ? r.off + r.size > own.off : r.off < own.off + own.size;
 }
 
-// The first coordinate from which on an answer is `want`; n: none.
+// Binary search for the first coordinate where reaches() returns `want`; n if
+// there is none.
 static int64_t turn(const dv_op *op, const dv_index *x, const dv_bind *b,
                     int64_t n, dv_range own, int side, int want)
 {
@@ -229,7 +230,8 @@ static int64_t turn(const dv_op *op, const dv_index *x, const dv_bind *b,
     return low;
 }
 
-// Coordinates of an axis whose ranks may touch `own` with a read.
+// Finds the coordinates of an axis whose ranks may read elements of the box
+// `own`.
 static void reach_of(int64_t *first, int64_t *end, const dv_op *op,
                      const dv_access *a, const dv_bind *b, int64_t n,
                      const dv_box *own)
@@ -240,7 +242,8 @@ static void reach_of(int64_t *first, int64_t *end, const dv_op *op,
         const dv_index *x = &a->index[d];
         if (x->via >= 0 || x->coef[b->var] == 0)
             continue;
-        // The index goes up with the coordinate, or down.
+        // Whether the index increases with the coordinate; otherwise it
+        // decreases.
         int up = (x->coef[b->var] > 0) == (b->coef > 0);
         int64_t from = turn(op, x, b, n, own->dim[d], !up, 1);
         int64_t to = turn(op, x, b, n, own->dim[d], up, 0);
@@ -268,7 +271,9 @@ static void candidates(dv_ranks *out, const asked *q, const dv_box *own)
                 out->end[a] = dv_max_i64(out->end[a], end);
             }
         }
-        if (binds[a].d && binds[a].var < 0) // one coordinate computes it all
+        // If the written index is constant, only the ranks at one coordinate
+        // compute the op.
+        if (binds[a].d && binds[a].var < 0)
             dv_dist_coords(binds[a].d, binds[a].dim,
                            (dv_range){binds[a].base, 1}, &out->first[a],
                            &out->end[a]);
@@ -297,8 +302,6 @@ int dv_team_messages(dv_swap *out, const dv_program *p, const dv_team *t,
     return 1;
 }
 
-// -- Core and edges --------------------------------------------------------
-
 int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
                     int32_t tensor)
 {
@@ -322,7 +325,8 @@ int dv_team_aligned(const dv_program *p, const dv_team *t, int32_t op,
     return 1;
 }
 
-// Narrow the core to points whose read is owned.
+// Restricts the core to points whose read lies in the rank's own box; returns 0
+// if none can be found.
 static int narrow_core(dv_space *core, const dv_op *op, const dv_access *a,
                        const dv_box *own)
 {
@@ -330,7 +334,7 @@ static int narrow_core(dv_space *core, const dv_op *op, const dv_access *a,
         const dv_index *x = &a->index[d];
         dv_bind b = {0};
         if (x->via >= 0)
-            return 0; // anywhere
+            return 0; // an indirect index may read any element
         dv_range r = index_range(op, x, core);
         if (r.off >= own->dim[d].off &&
             r.off + r.size <= own->dim[d].off + own->dim[d].size)

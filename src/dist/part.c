@@ -1,10 +1,11 @@
-// One dim: parts of 0..n, and slices that meet them.
+// Arithmetic on one dim: the parts of 0..n that ranks own, and slices of it.
 //
-//   n = 10, 4 ranks    [0 1][2 3][4 5 6][7 8 9]     the remainder to the last
-//   slice (1, 3, 3)       1     4     7             off 1, 3 elements, 3 apart
-//   its targets        (0,1) (1,0) (1,1) (2,1)      slice_off, size per rank
+//   n = 10, 4 ranks    [0 1][2 3][4 5 6][7 8 9]     the last ranks own one more
+//   slice (1, 3, 3)       1     4     7             off 1, 3 elements, stride 3
+//   targets per rank   (0,1) (1,0) (1,1) (2,1)      slice_off, size
 //
-// All of it is exact for values below 2^62; callers check what users give.
+// The results are exact for values below 2^62; callers check the values that
+// users supply.
 #include "base/math.h"
 #include "divvy/divvy.h"
 
@@ -71,8 +72,8 @@ dv_range dv_dist_inner(dv_range global_a, dv_range global_b)
     return (dv_range){begin, dv_max_i64(end - begin, 0)};
 }
 
-// An element k of the target is in the core when element slice_target.off + k
-// of the slice is owned: a range of k, for each operand its own.
+// Element k of the target belongs to the core if this rank owns element
+// slice_target.off + k of the slice. Those k form a range.
 dv_range dv_dist_core(dv_range global_own, dv_slice slice,
                       dv_range slice_target, dv_range target_core)
 {
@@ -80,8 +81,8 @@ dv_range dv_dist_core(dv_range global_own, dv_slice slice,
     dv_range there = {o.slice_off - slice_target.off, o.size};
     dv_range all = {0, slice_target.size};
     dv_range core = dv_dist_inner(dv_dist_inner(there, all), target_core);
-    // An empty one stands inside the target, so that loops over it are empty
-    // and the edges around it are the whole target.
+    // An empty core gets an offset inside the target, so that loops over the
+    // core are empty and the edges around it cover the whole target.
     if (core.size == 0)
         core.off = dv_min_i64(core.off, slice_target.size);
     return core;

@@ -1,11 +1,12 @@
-// The dist pass: its section of the plan made, verified, printed and read.
+// The dist pass creates, verifies, prints and reads its section of the plan.
 //
 //   dist {
 //       grid [2, 2] rank 1
 //       u: cut [0, 1]              # dim 0 by axis 0, dim 1 by axis 1
 //       m: cut [1]
-//       follow 1 i: x 0            # op 1 sums over the i whose x[i,…] it owns
-//       exchange 0 u {             # before op 0
+//       follow 1 i: 0 0            # op 1 reduces over the i for which this
+//                                  # rank owns dim 0 of its read 0
+//       exchange 0 u {             # messages before op 0
 //           from 0: [0..256, 255..256]
 //           to 0: [0..256, 256..257]
 //       }
@@ -16,15 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Making ----------------------------------------------------------------
-
 int dv_team_wanted(const dv_pass_cx *cx, const dv_plan *plan)
 {
     return cx->options->team > 0 || cx->options->grid != NULL ||
            plan->team.n_axes > 0;
 }
 
-// A number for a program as far as distributing it goes.
+// Hashes the accesses of a program. A later pass that changed the program
+// changes the hash, and then the program is distributed again.
 static uint64_t fingerprint(const dv_program *p)
 {
     uint64_t h = 14695981039346656037u;
@@ -40,7 +40,7 @@ static uint64_t fingerprint(const dv_program *p)
     return (h ^ (uint64_t)p->n_tensors) * 1099511628211u;
 }
 
-// "2x3" as axes.
+// Parses a grid such as "2x3" into its axes.
 static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
 {
     const char *s = text;
@@ -59,7 +59,7 @@ static dv_status read_grid(dv_team *t, const char *text, dv_diag *diag)
         if (!*s)
             return DV_OK;
         if (*s != 'x')
-            n = 0, s = "-"; // reported above
+            n = 0, s = "-"; // '-' is no digit: the next iteration fails
     }
 }
 
@@ -70,7 +70,7 @@ static dv_status choose_grid(dv_pass_cx *cx, dv_plan *plan, dv_team *t,
     int64_t size = o->team;
     if (o->grid)
         DV_TRY(read_grid(t, o->grid, cx->diag));
-    else if (size == 0) // a plan that was read, once more
+    else if (size == 0) // no size requested: keep the plan's grid
         t->n_axes = plan->team.n_axes,
         memcpy(t->grid, plan->team.grid, sizeof t->grid);
     else if (size > INT32_MAX)
@@ -128,8 +128,6 @@ dv_status dv_dist_verify(const dv_plan *plan, dv_diag *diag)
         DV_TRY(dv_dist_check(&t->tensors[i], diag));
     return DV_OK;
 }
-
-// -- Printing --------------------------------------------------------------
 
 static void print_pieces(dv_text *out, const char *word, const dv_piece *l,
                          int32_t n)
@@ -208,8 +206,6 @@ void dv_dist_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading ---------------------------------------------------------------
-
 typedef struct reader {
     dv_plan *plan;
     dv_lexer *lx;
@@ -222,7 +218,7 @@ static dv_status wrong(const reader *r, const char *what)
     return dv_fail(r->lx->diag, DV_E_SYNTAX, dv_lex_at(r->lx), "%s", what);
 }
 
-// A whole number below `end`.
+// Reads an integer in 0..end-1; `what` names it in an error message.
 static dv_status number(reader *r, int64_t end, const char *what, int64_t *out)
 {
     dv_loc at = dv_lex_at(r->lx);
@@ -385,8 +381,8 @@ static dv_status read_swap(reader *r)
         DV_TRY(read_piece(r, dv_lex_is(r->lx, "from") ? &in : &out,
                           p->tensors[s.tensor].n_dims));
     DV_TRY(dv_lex_expect(r->lx, '}', "'from', 'to' or '}'"));
-    // The text may list messages in any order. Ranks pack and unpack boxes in
-    // the order that dv_team_messages gives to everybody.
+    // The text may list messages in any order; sort them into the order of
+    // dv_team_messages, in which ranks pack and unpack boxes.
     dv_pieces_sort(&in);
     dv_pieces_sort(&out);
     s.receives = in.at, s.n_receives = in.n;
@@ -399,7 +395,8 @@ static dv_status read_swap(reader *r)
     return DV_OK;
 }
 
-// `follow` and `exchange` may be names of tensors too: those have a colon.
+// `follow` and `exchange` may also be tensor names; as keywords they are
+// followed by an integer, as names by a colon.
 static int is_item(const reader *r, const char *word)
 {
     return dv_lex_is(r->lx, word) && dv_lex_peek(r->lx).kind == DV_TOK_INT;

@@ -1,7 +1,8 @@
-// What moves before which op: one exchange per op and tensor, for all its reads
-// together; none where every rank reads what it owns; once before a repeat that
-// does not write the tensor; and never again what an earlier op's exchange has
-// brought and nobody has overwritten since.
+// Decides which exchanges take place. There is one exchange per op and tensor,
+// for all reads together; none if every rank reads only elements it owns. The
+// exchange is hoisted before a repeat that does not write the tensor. Elements
+// that an earlier exchange brought and no op has overwritten since are not sent
+// again.
 #include "dist/dist.h"
 
 typedef struct swapper {
@@ -24,34 +25,38 @@ static int writes_in(const dv_program *p, int32_t tensor, int32_t first,
     return 0;
 }
 
-// The outermost repeat around an op that leaves a tensor alone; -1: none.
+// Returns the outermost repeat that contains the op and does not write the
+// tensor, or -1.
 static int32_t hoist(const dv_program *p, int32_t op, int32_t tensor)
 {
-    for (int32_t r = 0; r < p->n_repeats; r++) // outer before inner
+    // Outer repeats have lower numbers, so the first match is the outermost.
+    for (int32_t r = 0; r < p->n_repeats; r++)
         if (inside(&p->repeats[r], op) && p->repeats[r].times > 0 &&
             !writes_in(p, tensor, p->repeats[r].first_op, p->repeats[r].end_op))
             return r;
     return -1;
 }
 
-// Where a swap happens: before this op.
+// Returns the op before which the exchange takes place.
 static int32_t point_of(const dv_program *p, const dv_swap *s)
 {
     return s->repeat < 0 ? s->op : p->repeats[s->repeat].first_op;
 }
 
-// Does a swap take place inside a repeat?
+// Returns whether an exchange takes place inside a repeat.
 static int within(const dv_program *p, const dv_swap *s, int32_t repeat)
 {
     const dv_repeat *r = &p->repeats[repeat];
     if (s->repeat < 0)
         return inside(r, s->op);
-    // Before a repeat is outside of it, and inside of those around it.
+    // An exchange hoisted before a repeat is outside that repeat but inside the
+    // repeats that enclose it.
     return s->repeat > repeat && inside(r, p->repeats[s->repeat].first_op) &&
            p->repeats[s->repeat].end_op <= r->end_op;
 }
 
-// Is what `old` brought still there, every time `now` takes place?
+// Returns whether the elements received by exchange `old` are still valid
+// whenever exchange `now` takes place.
 static int still_there(const dv_program *p, const dv_swap *old,
                        const dv_swap *now)
 {
@@ -63,9 +68,9 @@ static int still_there(const dv_program *p, const dv_swap *old,
         if (has && !had &&
             writes_in(p, now->tensor, p->repeats[r].first_op,
                       p->repeats[r].end_op))
-            return 0; // by its last round
+            return 0; // an earlier iteration has overwritten them
         if (had && !has && p->repeats[r].times == 0)
-            return 0; // it never came
+            return 0; // the repeat around `old` runs 0 times
     }
     return 1;
 }

@@ -1,10 +1,9 @@
-// Tensors over grids of ranks: own boxes, owners, and who sends what to whom.
+// Computes own boxes, owners and messages of tensors distributed over grids of
+// ranks.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
 #include <stdlib.h>
-
-// -- Grids -----------------------------------------------------------------
 
 void dv_grid_coords(int64_t *out, const int64_t *grid, int n_axes, int64_t rank)
 {
@@ -30,7 +29,8 @@ int64_t dv_dist_n_ranks(const dv_dist *d)
     return n;
 }
 
-// Elements of what is cut: the dim, or what it is a slice of.
+// Returns the extent that the ranks divide among them: of the tensor's dim or,
+// if that is a slice, of the dim it is a slice of.
 static int64_t length(const dv_dist *d, int dim)
 {
     return d->slice[dim].stride ? d->whole[dim] : d->shape[dim];
@@ -134,8 +134,8 @@ dv_box dv_dist_own(const dv_dist *d, int64_t rank)
     return b;
 }
 
-// The last part that starts at or before an index: of parts that begin there,
-// the one that is not empty.
+// Returns the coordinate whose part of the dim contains the index. Among parts
+// with the same start, which are empty except the last, the last is returned.
 static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
 {
     int64_t n = d->grid[d->axis[dim]];
@@ -143,7 +143,8 @@ static int64_t owner(const dv_dist *d, int dim, int64_t global_off)
         global_off = d->slice[dim].off + global_off * d->slice[dim].stride;
     if (!d->starts[dim])
         return dv_dist_owner(length(d, dim), n, global_off);
-    int64_t low = 0, high = n; // starts[low] <= global_off < starts[high]
+    // Invariant: starts[low] <= global_off < starts[high].
+    int64_t low = 0, high = n;
     while (high - low > 1) {
         int64_t mid = low + (high - low) / 2;
         if (d->starts[dim][mid] <= global_off)
@@ -164,8 +165,6 @@ void dv_dist_coords(const dv_dist *d, int dim, dv_range global, int64_t *first,
     *first = owner(d, dim, in.off);
     *end = owner(d, dim, in.off + in.size - 1) + 1;
 }
-
-// -- Pieces ----------------------------------------------------------------
 
 static int push_piece(dv_pieces *l, int64_t rank, const dv_box *b,
                       dv_arena *arena)
@@ -204,7 +203,8 @@ int64_t dv_pieces_elems(const dv_pieces *l)
     return n;
 }
 
-// Step through the ranks of `r`, the last axis first; 0 behind the last.
+// Advances `at` to the next rank of `r` with the last axis fastest; returns 0
+// after the last rank.
 static int next_coords(int64_t *at, const dv_ranks *r, int n_axes)
 {
     for (int a = n_axes - 1; a >= 0; a--) {
@@ -252,8 +252,9 @@ int dv_dist_sources(dv_pieces *out, const dv_dist *d, int64_t rank,
     return 1;
 }
 
-// Does a rank ask another one, and not one of its copies, for what is there?
-// Along axes of copies it asks the one beside it.
+// Returns whether `rank` would fetch elements of `other`'s part from `other`
+// itself and not from another replica of that part. Along axes that cut no dim,
+// which hold replicas, a rank fetches from its own coordinate.
 int dv_dist_asks(const dv_dist *d, int64_t rank, int64_t other)
 {
     int64_t here[DV_MAX_AXES], there[DV_MAX_AXES];
@@ -299,7 +300,10 @@ int dv_dist_sinks(dv_pieces *out, const dv_dist *d, int64_t rank,
     dv_grid_coords(me, d->grid, d->n_axes, rank);
     for (int a = 0; a < d->n_axes; a++) {
         if (dv_dist_cuts(d, a))
-            continue; // along the others everybody asks the copy beside it
+            // This axis distributes a dim, so ranks at any coordinate may
+            // receive. The other axes hold replicas and are narrowed to this
+            // rank's coordinate.
+            continue;
         r.first[a] = dv_max_i64(r.first[a], me[a]);
         r.end[a] = dv_min_i64(r.end[a], me[a] + 1);
     }

@@ -1,6 +1,5 @@
-// Values that follow from an index, and sums that follow from parts of them:
-// the same bits for any number of ranks in the first, and merged parts with the
-// right beginnings in the second.
+// Sequences computed from the index, with the same bits for any number of
+// ranks, and accumulators of reductions.
 #include "dist/value.h"
 #include <math.h>
 
@@ -12,7 +11,8 @@ double dv_line_step(double start, double stop, int64_t num, int endpoint)
 
 double dv_line_at(double start, double step, int64_t global_off)
 {
-    // Never 0 * nan: the first is the start, whatever the step.
+    // Element 0 is `start` whatever the step is: step * 0 would be NaN for a
+    // step of NaN or infinity.
     return global_off == 0 ? start : start + step * (double)global_off;
 }
 
@@ -25,7 +25,7 @@ void dv_line_fill(double *out, double start, double step, dv_range global_own)
 int64_t dv_steps_to(double start, double stop, double step)
 {
     double n = ceil((stop - start) / step);
-    return n <= 0 ? 0 : n < 0x1p62 ? (int64_t)n : -1; // nan is no number either
+    return n <= 0 ? 0 : n < 0x1p62 ? (int64_t)n : -1; // NaN also gives -1
 }
 
 void dv_moments_add(dv_moments *m, double x)
@@ -40,7 +40,7 @@ void dv_moments_add(dv_moments *m, double x)
     m->min = x < m->min || x != x ? x : m->min;
 }
 
-// Chan, Golub and LeVeque: two parts as if they had been one.
+// Merges two accumulators by the formula of Chan, Golub and LeVeque.
 void dv_moments_merge(dv_moments *m, const dv_moments *by)
 {
     if (by->n == 0)

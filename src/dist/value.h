@@ -1,25 +1,28 @@
-// Values of distributed tensors that need no communication, and the state of a
-// reduction that some ranks have not added to yet.
+// Sequences that every rank can compute without communication, and accumulators
+// of reductions that ranks can merge.
 #ifndef DV_DIST_VALUE_H
 #define DV_DIST_VALUE_H
 #include "divvy/divvy.h"
 #include <math.h>
 
-// num values from start to stop; element i of all of them is start + step * i,
-// on whichever rank it is.
+// A sequence of num values from start to stop: dv_line_step returns its step,
+// and element i is start + step * i on every rank.
 double dv_line_step(double start, double stop, int64_t num, int endpoint);
 double dv_line_at(double start, double step, int64_t global_off);
-// Those of one rank's part.
+// Writes elements global_own.off .. global_own.off + size - 1 of the sequence
+// to `out`.
 void dv_line_fill(double *out, double start, double step, dv_range global_own);
-// How many steps of any sign lead from start up to stop; -1: none can say.
+// Returns how many steps lead from start to just before stop; step may be
+// negative. Returns -1 if the count is not finite or 2^62 or more.
 int64_t dv_steps_to(double start, double stop, double step);
 
-// A part of sum, prod, max, min, mean and variance. Nothing yet is each one's
-// own neutral value, so that ranks without elements add nothing.
+// An accumulator for sum, prod, max, min, mean and variance. It starts with
+// each reduction's neutral element, so that ranks without elements contribute
+// nothing.
 typedef struct dv_moments {
     int64_t n;
     double sum, prod, max, min, mean;
-    double spread; // sum of squared distances from the mean
+    double spread; // sum of squared deviations from the mean
 } dv_moments;
 #define DV_MOMENTS_INIT                                                        \
     {                                                                          \

@@ -1,4 +1,5 @@
-// How much has to move: the best renaming of ranks, and the bound of a product.
+// Computes data volumes: the best relabelling of ranks and the communication
+// lower bound of a matrix product.
 #include "base/math.h"
 #include "dist/dist.h"
 #include <inttypes.h>
@@ -6,14 +7,16 @@
 
 enum { MAX_RELABELLED = 4096 };
 
-// The assignment of rows to columns of largest weight, one row at a time: each
-// new row takes the cheapest path of exchanges to a free column, with prices
-// that keep every reduced cost at 0 or more (Kuhn, Munkres; n^3 steps).
+// Maximum-weight assignment of rows to columns by the Hungarian method (Kuhn,
+// Munkres; O(n^3)). Rows are added one at a time along the cheapest augmenting
+// path; the prices keep all reduced costs nonnegative.
 typedef struct assign {
     const int64_t *weight;
     int64_t n;
     int64_t *price_row, *price_col, *least;
-    int64_t *row_of, *from; // of columns 1..n; 0 is where the new row stands
+    // row_of[c] is the row assigned to column c (1..n), from[c] the previous
+    // column of the path; column 0 holds the row being added.
+    int64_t *row_of, *from;
     char *seen;
 } assign;
 
@@ -85,15 +88,15 @@ dv_status dv_dist_relabel(int64_t *best, const int64_t *overlap, int64_t n,
     return DV_OK;
 }
 
-// A rank that makes m n k / P of the products touches x, y and z elements of
-// the three matrices with x y z >= (m n k / P)^2 (Loomis, Whitney), and at
-// least its P-th of each. The least x + y + z under these conditions, less
-// what it has, is what must move: as many of the three as the second condition
-// allows are equal.
+// A rank that computes m n k / P of the products uses x, y and z elements of
+// the three matrices, with x y z >= (m n k / P)^2 by the Loomis-Whitney
+// inequality, and at least 1/P of each matrix. The bound is the minimum of x +
+// y + z under these conditions minus the elements the rank owns; at the
+// minimum, as many of x, y and z are equal as the second condition allows.
 double dv_dist_product_bound(double m, double n, double k, double n_ranks)
 {
     double face[3] = {m * n / n_ranks, m * k / n_ranks, n * k / n_ranks};
-    for (int i = 0; i < 2; i++) // largest first
+    for (int i = 0; i < 2; i++) // bubble sort, descending
         for (int j = 0; j < 2 - i; j++)
             if (face[j] < face[j + 1]) {
                 double t = face[j];

@@ -1,10 +1,8 @@
-// Programs for formulas: a statement a step.
+// Writes the programs of formulas, with one statement per step.
 #include "einsum/einsum.h"
 #include <string.h>
 
-// -- Types -------------------------------------------------------------------
-
-// numpy's: what holds all numbers of all types, of whole ones of 64 bits most.
+// Promotes element types as numpy does; integers have at most 64 bits.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
 {
     int has[16] = {0};
@@ -22,7 +20,7 @@ dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in)
     return DV_F32;
 }
 
-// What results between are kept in.
+// Returns the type in which intermediate results are stored.
 static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
 {
     dv_array last = {.dtype = result};
@@ -33,9 +31,8 @@ static dv_dtype wide(const dv_array *in, size_t n_in, dv_dtype result)
     return t == DV_I8 ? DV_I32 : t;
 }
 
-// -- Statements --------------------------------------------------------------
-
-// Without formats, which would take more time than finding the path.
+// Text is written without printf formats, because formatting would take longer
+// than finding the path.
 static void put(dv_text *out, const char *s)
 {
     dv_put_bytes(out, s, strlen(s));
@@ -105,14 +102,14 @@ static void put_factor(dv_text *out, const dv_formula *f, const dv_path *p,
     put_ids(out, f, dv_path_term(f, p, n));
 }
 
-// numpy converts operands before it multiplies them: integers of a result of
-// floats are not to wrap around.
+// Converts the first factor to floating point, because numpy converts operands
+// before it multiplies them and integers must not wrap in a float result.
 static void put_conversion(dv_text *out)
 {
     put(out, " * 1.0");
 }
 
-// Are the factors of a step all integers?
+// Returns whether all factors of a step are integer operands.
 static int has_integers_only(const dv_formula *f, const dv_array *in,
                              const dv_einsum_step *s)
 {

@@ -1,7 +1,7 @@
-// Plans made before. An entry is found by a text that says everything a plan
-// depends on: expression, dtypes, shapes, options, the target's description.
-// The entry used longest ago makes room. An entry also keeps one exec for calls
-// of dv_einsum, so that a call that was made before allocates only its key.
+// Caches plans. The key of an entry is a text of everything a plan depends on:
+// expression, dtypes, shapes, options and the target's description. The least
+// recently used entry is evicted. An entry also keeps one exec for calls of
+// dv_einsum, so that a repeated call allocates only its key.
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <string.h>
@@ -10,9 +10,10 @@ typedef struct entry {
     char *key; // owned
     size_t len;
     uint64_t hash;
-    uint64_t used;        // when: a count of look-ups
-    dv_einsum_core *core; // counted
-    dv_einsum_exec *idle; // owned; NULL: none, or in use
+    uint64_t used;        // value of `now` at the last use, for LRU eviction
+    dv_einsum_core *core; // this entry holds one reference
+    // An exec for the next call; owned; NULL: none, or in use.
+    dv_einsum_exec *idle;
 } entry;
 
 struct dv_einsum_cache {
@@ -20,8 +21,6 @@ struct dv_einsum_cache {
     size_t n, max;
     uint64_t now;
 };
-
-// -- Keys --------------------------------------------------------------------
 
 static void put_text(dv_text *key, const char *s)
 {
@@ -73,7 +72,7 @@ static void put_key(dv_text *key, const char *expression, const dv_array *in,
         dv_target_print(key, o->target, 0);
 }
 
-// FNV-1a.
+// Computes the FNV-1a hash of the key.
 static uint64_t hash_of(const dv_text *key)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -81,8 +80,6 @@ static uint64_t hash_of(const dv_text *key)
         h = (h ^ (unsigned char)key->at[i]) * 0x100000001b3u;
     return h;
 }
-
-// -- Entries -----------------------------------------------------------------
 
 static void clear(entry *e)
 {
@@ -103,7 +100,8 @@ static entry *find(dv_einsum_cache *c, const dv_text *key, uint64_t hash)
     return NULL;
 }
 
-// An empty entry: a new one, or the one used longest ago.
+// Returns an empty entry: an unused one, or the least recently used after
+// eviction.
 static entry *make_room(dv_einsum_cache *c)
 {
     if (c->n < c->max)
@@ -116,7 +114,7 @@ static entry *make_room(dv_einsum_cache *c)
     return oldest;
 }
 
-// Find or make the entry of a call.
+// Finds or creates the cache entry of a call.
 static dv_status look_up(entry **out, const char *expression,
                          const dv_array *in, size_t n_in,
                          const dv_einsum_options *o, dv_diag *diag)
@@ -160,8 +158,6 @@ dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
     return DV_OK;
 }
 
-// -- Execs for single calls --------------------------------------------------
-
 dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag)
@@ -187,8 +183,6 @@ void dv_einsum_cache_give(dv_einsum_cache *c, dv_einsum_exec *x)
     }
     dv_einsum_destroy(x);
 }
-
-// -- The cache ---------------------------------------------------------------
 
 dv_status dv_einsum_cache_create(dv_einsum_cache **out, size_t max_plans,
                                  dv_diag *diag)

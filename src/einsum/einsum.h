@@ -1,5 +1,5 @@
-// Sums over products of tensors, written as numpy's einsum writes them, or as
-// trees that also say in which order to multiply.
+// Sums over products of tensors, written in numpy's einsum notation, or as
+// trees that also give the order of products.
 //
 //   ij,jk,kl->il   with 8x9, 9x100, 100x2
 //     formula   x0[i,j] x1[j,k] x2[k,l] -> y[i,l], i=8 j=9 k=100 l=2
@@ -7,19 +7,21 @@
 //     program   t0[j,l]: f32 = sum[k] x1[j,k] * x2[k,l]
 //               y[i,l]: f32 = sum[j] x0[i,j] * t0[j,l]
 //
-// The text becomes a formula (parse, tree), shapes give its indices extents
-// (resolve), a path says what is multiplied when (path, order, greedy), the
-// path becomes a program (build) that is planned and run like any other (exec).
+// The text is parsed into a formula (parse, tree); the shapes give its indices
+// extents (resolve); a path gives the order of products (path, order, greedy);
+// the path becomes a program (build) that is planned and run like any other
+// (exec).
 //
-// An index is a number: a letter's place in A..Z a..z, then the dims under an
-// ellipsis; in trees the number in the text. So ascending numbers are the order
-// of an output that is not written down.
+// An index is a number: a letter's position in A..Z a..z, then the dims under
+// an ellipsis; in trees the number in the text. Therefore ascending numbers are
+// the order of an implicit output.
 //
-// Invariants of a resolved formula: every index of a term has an extent; the
-// dims of one index in a term are equally long; an operand's dim of extent 1
-// under a longer index has no index (it broadcasts, and is read at 0); the
-// output names each of its indices once, and an operand has it.
-// Memory: a formula and a path live in the arena they were made with.
+// Invariants of a resolved formula: every index of a term has an extent; dims
+// of one operand with the same index have equal extents; an operand's dim of
+// extent 1 under a longer index has no index (it broadcasts and is read at 0);
+// every output index occurs once in the output and in some operand. A formula
+// and a path are allocated in the arena passed to the functions that create
+// them.
 //
 //   parse.c    parses expressions: "ab,bc->ac"
 //   tree.c     parses trees, which give the order of products
@@ -37,14 +39,14 @@
 #include <stdatomic.h>
 
 enum {
-    DV_MAX_IDS = 128,      // indices of a formula
-    DV_MAX_OPERANDS = 256, // operands of a formula
-    DV_MAX_EXACT = 10,     // operands whose order is searched exactly
-    DV_ID_DOTS = 52,       // the first index under an ellipsis
-    DV_NO_ID = 255,        // a dim that broadcasts
+    DV_MAX_IDS = 128,      // largest number of indices of a formula
+    DV_MAX_OPERANDS = 256, // largest number of operands of a formula
+    DV_MAX_EXACT = 10, // most operands for which the order is searched exactly
+    DV_ID_DOTS = 52,   // number of the first index under an ellipsis
+    DV_NO_ID = 255,    // marks a dim that broadcasts
 };
 
-// -- Sets of indices ---------------------------------------------------------
+// A dv_ids is a set of indices, stored as a bit mask.
 
 typedef struct dv_ids {
     uint64_t w[2];
@@ -85,82 +87,88 @@ static inline int dv_ids_count(dv_ids s)
     return __builtin_popcountll(s.w[0]) + __builtin_popcountll(s.w[1]);
 }
 
-// -- Formulas ----------------------------------------------------------------
+// The structures below describe a formula, which is a parsed expression.
 
 // A tensor in a formula: the index of each dim.
 typedef struct dv_einsum_term {
     int32_t n_dims;
     uint8_t id[DV_MAX_DIMS];
-    uint32_t at[DV_MAX_DIMS]; // where the text says so
-    uint32_t begin;           // where the term begins in the text
+    uint32_t at[DV_MAX_DIMS]; // offset of each dim's index in the text
+    uint32_t begin;           // offset of the term in the text
 } dv_einsum_term;
 
-// The indices of one operand or of the output as they are written; blanks may
-// stand anywhere.
+// The indices of one operand or of the output as written in the text; blanks
+// are ignored.
 typedef struct dv_written {
-    uint32_t begin, end; // in the text
+    uint32_t begin, end; // range of the term in the text
     int32_t n_letters;
-    int32_t dots; // letters before the ellipsis; -1: there is none
+    int32_t dots; // number of letters before the ellipsis; -1: no ellipsis
     uint32_t dots_at;
 } dv_written;
 
-// A product of a path. Operands have numbers from 0; the result of step s has
-// the number n_in + s. The last step makes the output.
+// One step of a path: a product of two tensors, or a sum over one. Operands are
+// numbered from 0; the result of step s has number n_in + s. The last step
+// computes the output.
 typedef struct dv_einsum_step {
-    int32_t a, b; // factors; b is -1 when there is one alone
+    int32_t a, b; // numbers of the factors; b is -1 if there is only one
     dv_einsum_term out;
-    dv_ids sums;  // indices summed over
-    double flops; // of products and sums
-    double elems; // of the result
+    dv_ids sums;  // indices that are summed over
+    double flops; // number of multiplications and additions
+    double elems; // number of elements of the result
 } dv_einsum_step;
 
 typedef struct dv_formula {
-    dv_source src; // its text is in the arena
+    dv_source src; // the text of the formula; owned by the arena
     int32_t n_in;
-    dv_written *written; // of operands; NULL in trees
+    dv_written *written; // the operands as written in the text; NULL in trees
     dv_written written_out;
-    int has_out;        // there is an arrow
-    dv_einsum_term *in; // after resolving; in trees after parsing
+    int has_out;        // 1 if the text has an arrow with an explicit output
+    dv_einsum_term *in; // the operands; set by resolving, in trees by parsing
     dv_einsum_term out;
-    int32_t n_dots; // dims under the ellipsis
+    int32_t n_dots; // number of dims under the ellipsis
     int64_t extent[DV_MAX_IDS];
-    // Trees: the order of steps as given, without flops and elems.
+    // For trees, `given` has the steps in the order of the text, without flops
+    // and elems.
     int is_tree;
     dv_einsum_step *given;
     int32_t n_given;
 } dv_formula;
 
-// Parse an expression or, when it begins with a bracket, a tree.
+// Parses an expression or, if the text begins with a bracket, a tree.
 dv_status dv_formula_parse(dv_formula *f, const char *text, size_t len,
                            dv_arena *arena, dv_diag *diag);
 dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag);
-// Give it the operands' shapes; extents of 0 are fine. Data is not looked at.
+// Assigns extents to the indices from the operands' shapes; an extent may be 0.
+// Only the shapes of `in` are read, not the data.
 dv_status dv_formula_resolve(dv_formula *f, const dv_array *in, size_t n_in,
                              dv_arena *arena, dv_diag *diag);
-// What an index is called in programs: a letter, e0, e1 …; in trees d0, d1 ….
+// Returns the name of an index in programs: a letter, or e0, e1, ... for dims
+// under an ellipsis; in trees d0, d1, ...
 typedef char dv_id_name[8];
 const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf);
 dv_ids dv_term_ids(const dv_einsum_term *t);
-// Product of the extents of a set.
+// Returns the product of the extents of a set of indices.
 double dv_ids_points(dv_ids s, const int64_t *extent);
-int dv_formula_is_empty(const dv_formula *f); // some extent is 0
+// Returns whether some extent is 0.
+int dv_formula_is_empty(const dv_formula *f);
 
-// -- Orders ------------------------------------------------------------------
+// The functions of order.c and greedy.c find the order of products.
 
-// Find in which order to multiply tensors that have no index twice and none
-// alone. Tensors are numbered as in a path.
+// The problem of ordering the products of n tensors. No tensor has an index
+// twice or an index that no other tensor and not the output has. Tensors are
+// numbered as in a path.
 typedef struct dv_einsum_order {
     int32_t n;
-    const dv_ids *ids; // of each
+    const dv_ids *ids; // indices of each tensor
     dv_ids out;
-    const int64_t *extent; // by index
-    double max_elems;      // of a result between; 0: no limit
+    const int64_t *extent; // extent of each index
+    double max_elems;      // largest allowed intermediate result; 0: no limit
 } dv_einsum_order;
 
 typedef struct dv_order_cost {
     double flops;
-    double elems;  // of all results between, added up
-    double outers; // products that share no index
+    double elems;  // elements of all intermediate results, summed
+    double outers; // number of products whose factors share no index
 } dv_order_cost;
 static inline int dv_order_less(dv_order_cost a, dv_order_cost b)
 {
@@ -169,18 +177,20 @@ static inline int dv_order_less(dv_order_cost a, dv_order_cost b)
     return a.elems != b.elems ? a.elems < b.elems : a.outers < b.outers;
 }
 
-// One product of two tensors.
+// One product of two tensors, given by their numbers.
 typedef struct dv_pair {
     int32_t a, b;
 } dv_pair;
 
-// Cheapest of all orders, n <= DV_MAX_EXACT; and a good one for any n. `pairs`
-// has room for n - 1. Flops are infinite where no order obeys the limits.
+// Find the cheapest order for n <= DV_MAX_EXACT, and a good order for any n.
+// `pairs` has room for n - 1 products. The cost is infinite if no order obeys
+// the limits.
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
 dv_status dv_order_greedy(const dv_einsum_order *o, dv_pair *pairs,
                           dv_order_cost *cost, dv_arena *arena, dv_diag *diag);
-// The price of one product: its box once for the products, once more for sums.
+// Returns the flops of one product: one per point for the multiplication, and
+// one more per point if an index is summed over.
 static inline double dv_pair_flops(dv_ids both, dv_ids keep,
                                    const int64_t *extent)
 {
@@ -188,60 +198,65 @@ static inline double dv_pair_flops(dv_ids both, dv_ids keep,
     return dv_ids_none(dv_ids_less(both, keep)) ? points : 2 * points;
 }
 
-// -- Paths -------------------------------------------------------------------
+// A path is the list of steps that compute a formula (path.c, report.c).
 
 typedef struct dv_path {
-    const char *how; // exact, greedy or given
+    const char *how; // how the order was found: "exact", "greedy" or "given"
     dv_einsum_step *steps;
     int32_t n_steps;
     double flops;
-    double largest_elems; // of results between; 0: there are none
-    double naive_flops;   // all operands in one nest of loops
+    // Elements of the largest intermediate result; 0: none.
+    double largest_elems;
+    // Flops if all operands were multiplied in one loop nest.
+    double naive_flops;
 } dv_path;
 
-// `how` is auto (NULL), exact or greedy; trees have their own. max_elems is
-// the largest result between that is allowed; 0: any.
+// Finds a path. `how` is exact, greedy or auto (NULL); it must be NULL for
+// trees, which have an order. max_elems limits the size of intermediate
+// results; 0: no limit.
 dv_status dv_path_find(dv_path *out, const dv_formula *f, const char *how,
                        int64_t max_elems, dv_arena *arena, dv_diag *diag);
-// The term of an operand or of a step's result, by number.
+// Returns the term of an operand or of a step's result, by its number.
 const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
                                    int32_t n);
-// A table for people; fields of an object that is open.
+// Print a path as a table, and as fields of an open JSON object.
 void dv_path_print(dv_text *out, const dv_formula *f, const dv_path *p);
 void dv_path_json(dv_json *j, const dv_formula *f, const dv_path *p);
 
-// -- Programs ----------------------------------------------------------------
+// The functions of build.c write the programs of paths.
 
-// What operands give: the widest of floats, or of integers where there are no
-// floats; f16 with bf16 gives f32.
+// Returns the result type for operands of mixed types, following numpy: the
+// widest float or, without floats, the widest integer; f16 with bf16 gives f32,
+// and a float with i32 or i64 gives f64.
 dv_dtype dv_einsum_dtype(const dv_array *in, size_t n_in);
-// Statements for a path: inputs x0, x1 …, results t0, t1 …, the output y.
-// Results between are in f32, f64, i32 or i64, whatever holds the operands and
-// the result without rounding.
+// Writes a program for a path, with inputs x0, x1, ..., intermediate results
+// t0, t1, ... and output y. Intermediate results are f32, f64, i32 or i64,
+// whichever holds the operands and the result without rounding.
 void dv_path_program(dv_text *out, const dv_formula *f, const dv_path *p,
                      const dv_array *in, dv_dtype dtype);
-// The formula as one statement, to hold the path against. Writes nothing when
-// it has more indices than an op may have, or is a tree.
+// Writes the formula as one statement, to compare the path's result with.
+// Writes nothing if the formula has more indices than an op may have, or is a
+// tree.
 void dv_formula_program(dv_text *out, const dv_formula *f, const dv_array *in,
                         dv_dtype dtype);
 
-// -- Objects of the API ------------------------------------------------------
+// The functions of exec.c and cache.c implement the public API.
 
-// What is the same for all runs. Immutable once made, counted, and shared by
-// execs and the cache.
+// The parts of an einsum that are the same for all runs. A core is immutable,
+// reference-counted, and shared by execs and the cache.
 typedef struct dv_einsum_core {
-    dv_arena arena; // the core itself lives in it
+    dv_arena arena; // all memory of the core, including this struct
     atomic_int refs;
     dv_formula f;
     dv_path path;
-    dv_dtype dtype;      // of the output
-    dv_array *in;        // shapes and dtypes; their strides and data are NULL
-    int64_t *out_shape;  // of f.out
-    dv_program *program; // NULL: some extent is 0, the sum is empty
+    dv_dtype dtype;      // type of the output
+    dv_array *in;        // shapes and dtypes; strides and data are NULL
+    int64_t *out_shape;  // extents of the output's dims
+    dv_program *program; // NULL: some extent is 0, so the sum is empty
     dv_plan *plan;
 } dv_einsum_core;
 
-// What a call may not get wrong, whatever the expression says.
+// Checks the arguments of a call, independent of the expression.
 dv_status dv_einsum_check(const char *expression, const dv_array *in,
                           size_t n_in, const dv_einsum_options *o,
                           dv_diag *diag);
@@ -249,21 +264,25 @@ dv_status dv_einsum_core_create(dv_einsum_core **out, const char *expression,
                                 const dv_array *in, size_t n_in,
                                 const dv_einsum_options *options,
                                 dv_diag *diag);
-void dv_einsum_core_drop(dv_einsum_core *c); // takes NULL
-// Takes over a count of the core, also when it fails.
+// Drops one reference; c may be NULL.
+void dv_einsum_core_drop(dv_einsum_core *c);
+// Creates an exec. Takes over the caller's reference to the core, even if it
+// fails.
 dv_status dv_einsum_exec_create(dv_einsum_exec **out, dv_einsum_core *core,
                                 dv_diag *diag);
-// From the cache of the options, or made and kept there; the caller gets a
-// count of its own.
+// Gets the core from the cache in the options, creating it if necessary. The
+// caller receives its own reference.
 dv_status dv_einsum_cache_core(dv_einsum_core **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
-// An exec for one call of dv_einsum, kept from the one before or made; and
-// given back, or destroyed when there is no room for it.
+// dv_einsum_cache_take gets an exec for one call of dv_einsum from the cache,
+// or creates one. dv_einsum_cache_give returns it to the cache, or destroys it
+// if its entry is occupied or was evicted.
 dv_status dv_einsum_cache_take(dv_einsum_exec **out, const char *expression,
                                const dv_array *in, size_t n_in,
                                const dv_einsum_options *options, dv_diag *diag);
 void dv_einsum_cache_give(dv_einsum_cache *cache, dv_einsum_exec *e);
 const dv_einsum_core *dv_einsum_core_of(const dv_einsum_exec *e);
-dv_exec *dv_einsum_inner(const dv_einsum_exec *e); // NULL: the sum is empty
+// NULL if the sum is over no elements.
+dv_exec *dv_einsum_inner(const dv_einsum_exec *e);
 #endif

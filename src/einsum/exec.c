@@ -1,13 +1,11 @@
-// Einsums as objects: a core that is planned once, execs that run it, and the
-// one call that does everything. Operands with strides are packed into dense
-// memory before a run, and an output with strides is unpacked behind it.
+// Implements einsums as objects: a core that is planned once, execs that run
+// it, and the single call that does both. Strided operands are packed into
+// dense memory before a run, and a strided output is unpacked after it.
 #include "einsum/einsum.h"
 #include "base/math.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-// -- Cores -------------------------------------------------------------------
 
 static dv_status copy_shapes(dv_einsum_core *c, const dv_array *in, size_t n_in,
                              dv_diag *diag)
@@ -119,24 +117,22 @@ void dv_einsum_core_drop(dv_einsum_core *c)
     dv_arena_free(&arena);
 }
 
-// -- Execs -------------------------------------------------------------------
-
-// An operand or the output.
+// An operand or the output of an exec, and the memory bound to it.
 typedef struct slot {
-    char name[16]; // in the program
+    char name[16]; // its name in the program
     dv_dtype dtype;
     int n_dims;
     const int64_t *shape;
     int64_t size_bytes;
-    void *data;                   // the user's
-    int64_t strides[DV_MAX_DIMS]; // of it
-    void *dense;                  // owned; NULL: data is dense
+    void *data;                   // the user's memory
+    int64_t strides[DV_MAX_DIMS]; // strides of `data`, in elements
+    void *dense; // packed copy of `data`, owned; NULL if `data` is dense
 } slot;
 
 struct dv_einsum_exec {
     dv_einsum_core *core;
-    dv_exec *exec; // NULL: the sum is empty
-    slot *slots;   // operands, then the output
+    dv_exec *exec; // NULL if the sum is over no elements
+    slot *slots;   // one per operand, then one for the output
     size_t n_in;
 };
 
@@ -232,8 +228,6 @@ void dv_einsum_destroy(dv_einsum_exec *e)
     dv_release(e);
 }
 
-// -- Memory ------------------------------------------------------------------
-
 static int is_dense(const slot *s, const int64_t *strides)
 {
     int64_t want = 1;
@@ -246,8 +240,8 @@ static int is_dense(const slot *s, const int64_t *strides)
     return 1;
 }
 
-// Strides may not lead two elements of an output to one place. What is caught
-// is the plain case of a stride of 0.
+// Two elements of an output must not share an address. Only the obvious case of
+// a stride of 0 is detected.
 static dv_status check_strides(const slot *s, const int64_t *strides,
                                dv_diag *diag)
 {
@@ -287,11 +281,12 @@ dv_status dv_einsum_bind(dv_einsum_exec *e, size_t i, void *data,
                         (size_t)s->size_bytes, diag);
 }
 
-// Copy between the user's strided memory and our dense one, row by row.
+// Copies between the user's strided memory and the dense buffer, row by row.
 static void copy(const slot *s, int unpack)
 {
     size_t size = (size_t)dv_dtype_get(s->dtype)->size_bytes;
-    int last = s->n_dims - 1; // there is one: a scalar is dense
+    // Not negative, because a scalar is dense and never copied.
+    int last = s->n_dims - 1;
     int64_t at[DV_MAX_DIMS] = {0}, n = s->shape[last];
     ptrdiff_t step = (ptrdiff_t)(s->strides[last] * (int64_t)size);
     char *dense = s->dense;
@@ -312,8 +307,6 @@ static void copy(const slot *s, int unpack)
     }
 }
 
-// -- Running -----------------------------------------------------------------
-
 dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
 {
     slot *out = &e->slots[e->n_in];
@@ -326,7 +319,7 @@ dv_status dv_einsum_run(dv_einsum_exec *e, dv_diag *diag)
             copy(&e->slots[i], 0);
     if (e->exec)
         DV_TRY(dv_exec_run(e->exec, diag));
-    else if (out->size_bytes) // a sum of nothing
+    else if (out->size_bytes) // a sum over no elements is 0
         memset(out->dense ? out->dense : out->data, 0, (size_t)out->size_bytes);
     if (out->dense)
         copy(out, 1);
@@ -350,8 +343,8 @@ static dv_status check_output(const dv_einsum_exec *e, const dv_array *out,
     return DV_OK;
 }
 
-// Bytes that an array fills without a hole, from its first element on; 0: none,
-// or there are holes.
+// Returns the number of bytes that an array occupies without gaps; 0 if it is
+// empty or has gaps.
 static size_t dense_bytes(const dv_array *x)
 {
     int64_t step = 1;
@@ -363,7 +356,8 @@ static size_t dense_bytes(const dv_array *x)
     return (size_t)(step * dv_dtype_get(x->dtype)->size_bytes);
 }
 
-// Do they share elements for sure? Those of others may lie between.
+// Returns whether two gap-free arrays overlap. Arrays with gaps may interleave
+// without sharing elements and are not compared.
 static int overlaps(const dv_array *x, const dv_array *y)
 {
     uintptr_t a = (uintptr_t)x->data, b = (uintptr_t)y->data;
@@ -406,8 +400,6 @@ dv_status dv_einsum(const char *expression, const dv_array *in, size_t n_in,
         dv_einsum_destroy(e);
     return st;
 }
-
-// -- Questions ---------------------------------------------------------------
 
 dv_array dv_einsum_output(const dv_einsum_exec *e)
 {

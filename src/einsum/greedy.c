@@ -1,10 +1,11 @@
-// A good order for many operands: always the pair that looks best now. Pairs
-// that share an index come first; what shares none with anything is multiplied
-// at the end, small ones first. Looking best has three meanings, none of which
-// is always right, so all are tried and the cheapest order of the three is
-// taken. What a pair leaves behind does not depend on other products (indices
-// that a third tensor has are kept by every product of that), so pairs are
-// weighed once, and those of a product when it is made.
+// Finds a good order for many operands by always taking the pair that seems
+// best. Pairs that share an index come first; tensors that share no index with
+// any other are multiplied last, smallest products first. Three criteria for
+// the best pair are tried, because none is always right, and the cheapest of
+// the three orders is taken. The result of a pair does not depend on the
+// products made in between, because an index that a third tensor has is kept by
+// every product of that tensor. Therefore each pair is evaluated once, and
+// pairs of a new product when it is made.
 #include "einsum/einsum.h"
 #include <math.h>
 #include <string.h>
@@ -32,26 +33,26 @@ typedef struct live {
     dv_ids ids;
     double elems;
     int32_t number;
-    int32_t row; // its row and column in work.pairs
+    int32_t row; // row and column of this tensor in work.pairs
 } live;
 
-// What there is to choose by.
+// The criteria by which pairs are compared.
 typedef struct weight {
     double key, elems;
-    int outer, fits; // does it share no index; may it be stored?
+    int outer, fits; // factors share no index; result is within the limits
 } weight;
 
 typedef struct work {
     const dv_einsum_order *o;
-    live *at; // tensors that are left
+    live *at; // tensors not yet multiplied
     int32_t n;
-    int32_t uses[DV_MAX_IDS]; // tensors left with this index
+    int32_t uses[DV_MAX_IDS]; // number of remaining tensors with each index
     price *key;
-    weight *pairs; // of rows r < c: in row r
+    weight *pairs; // n x n matrix; a pair of rows r < c is stored at (r, c)
 } work;
 
 typedef struct choice {
-    int32_t a, b; // places in work.at; a < b
+    int32_t a, b; // positions of both factors in work.at; a < b
     double flops, elems;
     dv_ids keep;
 } choice;
@@ -63,7 +64,8 @@ static void count(work *w, dv_ids ids, int by)
             w->uses[64 * k + __builtin_ctzll(x)] += by;
 }
 
-// Indices of a pair that the output or another tensor needs.
+// Returns the indices of a pair that the output or another remaining tensor
+// needs.
 static dv_ids needed(const work *w, dv_ids a, dv_ids b)
 {
     dv_ids both = dv_ids_or(a, b), keep = {{0, 0}};
@@ -132,7 +134,8 @@ static int choose(const work *w, choice *best)
     return least != NULL;
 }
 
-// One whole order; flops are infinite when it comes to no end.
+// Builds one complete order with the criterion w->key. The flops are infinite
+// if the limits allow no order.
 static dv_order_cost walk(work *w, dv_pair *pairs)
 {
     const dv_einsum_order *o = w->o;

@@ -1,20 +1,22 @@
-// The cheapest order of products, over all of them: for every subset of the
-// operands the best way to multiply it, from the best ways of its halves.
+// Finds the cheapest order of products by dynamic programming over all subsets
+// S of the operands, from the best orders of the two halves of every split.
 //
-//   best(S) = least over A + B = S of best(A) + best(B) + price(A, B)
+//   best(S) = min over A + B = S of best(A) + best(B) + cost(A, B)
 //
-// What is left of S is known without its order: the indices that something
-// outside S, or the output, still needs. Costs are compared flops first, then
-// elements between, then outer products; all three add up over the halves, so
-// the best of halves is the best of all. 3^n / 2 splits, about 30000 for 10;
-// what takes more flops than a greedy order of all is left out.
+// The indices of S's product do not depend on the order inside S: they are
+// those that the output or an operand outside S needs. Costs are compared by
+// flops, then by elements of intermediate results, then by outer products; all
+// three are sums over the halves, so optimal halves give an optimal whole.
+// There are 3^n / 2 splits, about 30000 for n = 10. Splits that take more flops
+// than a greedy order of all operands are skipped.
 #include "einsum/einsum.h"
 #include <math.h>
 
 typedef struct subset {
-    dv_ids all, keep; // indices in it; those that are still needed
+    // Indices of the operands; those needed outside the subset.
+    dv_ids all, keep;
     dv_order_cost cost;
-    uint32_t left; // one half of the best split
+    uint32_t left; // bit mask of one half of the best split
     int32_t number;
 } subset;
 
@@ -33,20 +35,23 @@ static subset *make_subsets(const dv_einsum_order *o, dv_arena *arena)
     return at;
 }
 
-// May what is left of a subset be stored?
+// Returns whether the product of a subset may be stored as an intermediate
+// result.
 static int fits(const dv_einsum_order *o, const subset *s, double elems)
 {
     return dv_ids_count(s->keep) <= DV_MAX_DIMS &&
            (o->max_elems <= 0 || elems <= o->max_elems);
 }
 
-// `most`: what takes more flops is no part of the best.
+// Finds the best split of subset s. Splits with more flops than `most` cannot
+// be part of the best order.
 static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
                        double most)
 {
     subset *to = &at[s];
     uint32_t full = (1u << o->n) - 1;
-    double left = dv_ids_points(to->keep, o->extent); // no product is less
+    // Size of the result, which is a lower bound on the flops of a product.
+    double left = dv_ids_points(to->keep, o->extent);
     double elems = s == full ? 0 : left;
     to->cost.flops = INFINITY;
     if (s != full && !fits(o, to, elems))
@@ -68,8 +73,8 @@ static void best_split(const dv_einsum_order *o, subset *at, uint32_t s,
     }
 }
 
-// Write the pairs of a subset, children first. The factor with the first
-// operand is on the left.
+// Writes the products of a subset in postorder. The factor that contains the
+// lowest-numbered operand is on the left.
 static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
                          dv_pair *pairs, int32_t *n)
 {
@@ -90,7 +95,8 @@ static int32_t put_pairs(const dv_einsum_order *o, const subset *at, uint32_t s,
 dv_status dv_order_exact(const dv_einsum_order *o, dv_pair *pairs,
                          dv_order_cost *cost, dv_arena *arena, dv_diag *diag)
 {
-    enum { MANY = 8 }; // a greedy order is worth knowing
+    // From this n on, a greedy order is computed first as a bound.
+    enum { MANY = 8 };
     subset *at = make_subsets(o, arena);
     uint32_t full = (1u << o->n) - 1;
     int32_t n = 0;

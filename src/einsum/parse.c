@@ -1,5 +1,5 @@
-// Expressions: "ab,bc->ac". One scan finds the terms and every mistake that
-// shows without shapes; blanks mean nothing.
+// Parses expressions such as "ab,bc->ac". One scan finds the terms and all
+// errors that can be detected without shapes; blanks are ignored.
 #include "einsum/einsum.h"
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct scan {
     dv_formula *f;
     dv_arena *arena;
     dv_diag *diag;
-    dv_written now; // the term under way
+    dv_written now; // the term being scanned
     int32_t cap;
     uint32_t at;
 } scan;
@@ -34,8 +34,6 @@ static int follows(const scan *s, const char *text)
     return s->f->src.len - s->at >= n &&
            memcmp(s->f->src.text + s->at, text, n) == 0;
 }
-
-// -- Terms -------------------------------------------------------------------
 
 static void begin_term(scan *s)
 {
@@ -138,8 +136,6 @@ static dv_status expression(scan *s)
     s->f->written_out.end = s->at;
     return DV_OK;
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static int is_tree(const dv_source *src)
 {

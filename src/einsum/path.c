@@ -1,11 +1,11 @@
-// Paths: the steps that compute a formula.
+// Finds the path of a formula: the steps that compute it.
 //
 //   iijk,kl->jl    t0[j,k] = sum of x0[i,i,j,k] over i    (prepared)
 //                  y[j,l]  = t0 x1 over k
 //
-// First every operand loses its diagonals and the indices that nothing else
-// has; that never costs more than doing it later. Then an order of products is
-// found. A single operand takes one step for everything.
+// First, every operand is reduced to its diagonals and summed over the indices
+// that no other tensor has, which never costs more than doing so later. Then an
+// order of products is found. A single operand takes one step.
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <math.h>
@@ -14,8 +14,8 @@
 typedef struct work {
     const dv_formula *f;
     dv_path *path;
-    int32_t *number; // of each operand, once prepared
-    dv_ids *ids;     // and its indices
+    int32_t *number; // number, in the path, of each operand after preparation
+    dv_ids *ids;     // indices of each operand after preparation
     dv_diag *diag;
 } work;
 
@@ -25,9 +25,7 @@ const dv_einsum_term *dv_path_term(const dv_formula *f, const dv_path *p,
     return n < f->n_in ? &f->in[n] : &p->steps[n - f->n_in].out;
 }
 
-// -- Steps -------------------------------------------------------------------
-
-// Fill in the price of a step whose factors and result are known.
+// Computes the cost of a step whose factors and result are known.
 static void price(const work *w, dv_einsum_step *s)
 {
     const dv_formula *f = w->f;
@@ -53,7 +51,8 @@ static void push(dv_einsum_term *t, int id)
     t->id[t->n_dims++] = (uint8_t)id;
 }
 
-// Indices of `from` that are wanted and not there yet, in their order.
+// Appends the wanted indices of `from` that t does not have yet, in the order
+// of `from`.
 static void push_all(dv_einsum_term *t, const dv_einsum_term *from,
                      dv_ids wanted)
 {
@@ -65,8 +64,8 @@ static void push_all(dv_einsum_term *t, const dv_einsum_term *from,
     }
 }
 
-// Dims of a product: what both factors have, what the left one has, what the
-// right one has, so that each group stays together.
+// Returns the term of a product: first the indices of both factors, then those
+// of the left, then those of the right, so that each kind is contiguous.
 static dv_einsum_term product_term(const dv_einsum_term *a,
                                    const dv_einsum_term *b, dv_ids keep)
 {
@@ -78,9 +77,7 @@ static dv_einsum_term product_term(const dv_einsum_term *a,
     return t;
 }
 
-// -- Preparing operands ------------------------------------------------------
-
-// Indices of the output and of all operands but one.
+// Returns the indices of the output and of all operands except `but`.
 static dv_ids elsewhere(const dv_formula *f, int32_t but)
 {
     dv_ids s = dv_term_ids(&f->out);
@@ -106,10 +103,8 @@ static void prepare(work *w, int32_t i)
     w->number[i] = w->f->n_in + w->path->n_steps - 1;
 }
 
-// -- Products ----------------------------------------------------------------
-
-// Indices that the output or a later pair still needs: `first` is the number
-// of steps before the products.
+// Returns the indices that the output or a product after product i still needs.
+// The products are the steps from number `first` on.
 static dv_ids needed(const work *w, const dv_pair *pairs, int32_t i,
                      int32_t first)
 {
@@ -127,8 +122,8 @@ static dv_ids needed(const work *w, const dv_pair *pairs, int32_t i,
     return keep;
 }
 
-// The pairs of an order as steps. Numbers below n are prepared operands, the
-// others products.
+// Appends the products of an order as steps. Numbers below n are prepared
+// operands, higher numbers are products.
 static dv_status multiply(work *w, const dv_pair *pairs)
 {
     const dv_formula *f = w->f;
@@ -190,9 +185,8 @@ static dv_status find_order(work *w, const char *how, int64_t max_elems,
     return multiply(w, pairs);
 }
 
-// -- All of it ---------------------------------------------------------------
-
-// Loops over all indices at once: a product for every operand but one, a sum.
+// Returns the flops of one loop nest over all indices: a product for every
+// operand but one, and a sum if there is one.
 static double naive_flops(const dv_formula *f)
 {
     dv_ids box = {{0, 0}};

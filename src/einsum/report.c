@@ -1,9 +1,9 @@
-// Paths for people and for programs.
+// Prints paths as text and as JSON.
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <stdio.h>
 
-// 1234567 as 1.235M, as `divvy check` says flops.
+// Prints 1234567 as 1.235M, the format of `divvy check` for flops.
 static void put_count(dv_text *out, double n, const char *unit)
 {
     static const char *const step[] = {"", "k", "M", "G", "T", "P", "E"};
@@ -15,8 +15,9 @@ static void put_count(dv_text *out, double n, const char *unit)
     dv_put(out, "%.4g%s %s", n, step[k], unit);
 }
 
-// A term of a path in the formula's own letters; trees have numbers. Dims under
-// an ellipsis have names of more than a letter, and need blanks.
+// Prints a term with the formula's letters, or with numbers for trees. Names
+// are separated by blanks if there are dims under an ellipsis, whose names are
+// longer than a letter.
 static void put_term(dv_text *out, const dv_formula *f, const dv_einsum_term *t)
 {
     dv_id_name name;

@@ -1,11 +1,11 @@
-// Shapes for a formula: what each dim is called, how long each index is, and
-// what the output looks like.
+// Resolves a formula with the operands' shapes: names every dim, finds the
+// extent of every index, and determines the output.
 //
 //   i...,...j   with 2x5x7 and 5x1x3     i e0 e1, e0 - j: i=2 e0=5 e1=7 j=3
 //
-// Dims under an ellipsis are counted from the right. An extent of 1 goes with
-// any other, for letters too, as numpy has it; but the dims of one index in
-// one operand must be equal.
+// Dims under an ellipsis are aligned at the right. An extent of 1 broadcasts to
+// any other, also for letters, as in numpy; but dims of one operand with the
+// same index must be equal.
 #include "einsum/einsum.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct work {
     dv_formula *f;
     const dv_array *in;
     dv_diag *diag;
-    // Where an index got its extent.
+    // For each index, the operand and dim from which it got its extent.
     int32_t operand[DV_MAX_IDS], dim[DV_MAX_IDS];
 } work;
 
@@ -28,7 +28,7 @@ const char *dv_id_text(const dv_formula *f, int id, dv_id_name buf)
     int n = (f->is_tree ? id : id - DV_ID_DOTS) % DV_MAX_IDS, at = 0;
     if (!f->is_tree && id < DV_ID_DOTS) {
         buf[at++] = (char)(id < 26 ? 'A' + id : 'a' + id - 26);
-    } else { // a letter and a number of up to three digits
+    } else { // the name is a letter and a number of up to three digits
         buf[at++] = f->is_tree ? 'd' : 'e';
         if (n >= 100)
             buf[at++] = (char)('0' + n / 100);
@@ -69,16 +69,14 @@ int dv_formula_is_empty(const dv_formula *f)
     return 0;
 }
 
-// -- Names of dims -----------------------------------------------------------
-
 static void name_dim(dv_einsum_term *t, int id, uint32_t off)
 {
     t->id[t->n_dims] = (uint8_t)id;
     t->at[t->n_dims++] = off;
 }
 
-// The letters of a written term, with `n_dots` dims for its ellipsis. They
-// fit: the caller has counted.
+// Names the dims of a written term, with n_dots dims for its ellipsis. The
+// caller has checked that they fit.
 static void name_dims(const work *w, const dv_written *x, int n_dots,
                       dv_einsum_term *t)
 {
@@ -134,8 +132,6 @@ static dv_status name_operands(work *w, dv_arena *arena)
     return DV_OK;
 }
 
-// -- Extents -----------------------------------------------------------------
-
 static dv_status conflict(const work *w, int32_t i, int d, int32_t i0, int d0)
 {
     const dv_einsum_term *t = &w->f->in[i];
@@ -151,7 +147,7 @@ static dv_status conflict(const work *w, int32_t i, int d, int32_t i0, int d0)
     return st;
 }
 
-// Dims of one index in one operand.
+// Checks that dims of one operand with the same index have equal extents.
 static dv_status check_diagonals(const work *w, int32_t i)
 {
     const dv_einsum_term *t = &w->f->in[i];
@@ -185,7 +181,8 @@ static dv_status take_extents(work *w, int32_t i)
     return DV_OK;
 }
 
-// A dim of extent 1 under a longer index is read at 0.
+// Removes the index of each dim of extent 1 whose index has a longer extent.
+// Such a dim broadcasts and is read at 0.
 static void broadcast(const work *w, int32_t i)
 {
     dv_einsum_term *t = &w->f->in[i];
@@ -208,8 +205,6 @@ static dv_status extents(work *w)
     return DV_OK;
 }
 
-// -- The output --------------------------------------------------------------
-
 static dv_status too_long(const work *w, uint32_t off, int n)
 {
     return dv_fail(w->diag, DV_E_LIMIT, at(w, off),
@@ -217,7 +212,8 @@ static dv_status too_long(const work *w, uint32_t off, int n)
                    (int)DV_MAX_DIMS);
 }
 
-// No arrow: the ellipsis, then what occurs once, in order.
+// Without an arrow, the output is the ellipsis followed by the indices that
+// occur once, in ascending order.
 static dv_status implicit_output(const work *w)
 {
     int times[DV_ID_DOTS] = {0}, n = w->f->n_dots;
@@ -243,7 +239,7 @@ static dv_status implicit_output(const work *w)
     return DV_OK;
 }
 
-// Each index once, and one that has an extent.
+// Checks that each index of the output occurs once and in some operand.
 static dv_status check_output(const work *w)
 {
     const dv_einsum_term *t = &w->f->out;
@@ -273,8 +269,9 @@ static dv_status written_output(const work *w)
                        "the operands have %d dim%s under '...', the output "
                        "has no '...'",
                        (int)w->f->n_dots, w->f->n_dots == 1 ? "" : "s");
-    // A letter cannot be right twice, so more than all of them are wrong too;
-    // the first mistake is the better message.
+    // An output with more dims than DV_MAX_DIMS may also repeat or invent an
+    // index, and that error gives the better message. So the dims that fit are
+    // checked first.
     dv_written part = *x;
     int letters = 0;
     for (uint32_t i = x->begin; i < x->end; i++) {
@@ -291,8 +288,6 @@ static dv_status written_output(const work *w)
         return too_long(w, x->begin, x->n_letters + n_dots);
     return DV_OK;
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static dv_status count_operands(const work *w, size_t n_in)
 {

@@ -1,13 +1,14 @@
-// Trees: contractions in a given order, as text.
+// Parses trees, which describe contractions in a given order.
 //
-//   node := [item] -> [ids]            the item permuted, or summed over ids
-//         | [item] , [item] -> [ids]     that are gone; a product of two
-//   item := ids | node                 ids alone are an operand
+//   node := [item] -> [ids]            one item, permuted or summed over the
+//                                      ids that are missing behind the arrow
+//         | [item] , [item] -> [ids]   a product of two items
+//   item := ids | node                 ids alone denote an operand
 //   ids  := nothing | number { , number }
 //
 // Every bracket opens an item or a list; an item that begins with a bracket is
-// a node. Blanks may stand anywhere but inside numbers and arrows. Nodes become
-// steps in the order in which they end: children first, left before right.
+// a node. Blanks are allowed except inside numbers and arrows. Nodes become
+// steps in postorder: children first, left before right.
 #include "einsum/einsum.h"
 
 enum { MAX_DEPTH = 200 };
@@ -21,8 +22,8 @@ typedef struct reader {
     int32_t cap_in, cap_given;
 } reader;
 
-// What an item turned out to be: a factor of a step. Steps are numbered from
-// -1 downwards until all operands are counted.
+// A parsed item, which is a factor of a step. Steps are numbered from -1
+// downwards until the number of operands is known.
 typedef struct item {
     int32_t number;
     dv_einsum_term term;
@@ -61,8 +62,6 @@ static dv_status expect(reader *r, char c, const char *wanted)
     return DV_OK;
 }
 
-// -- Lists of ids ------------------------------------------------------------
-
 static int is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -92,7 +91,7 @@ static dv_status number(reader *r, dv_einsum_term *t)
     return DV_OK;
 }
 
-// Up to the closing bracket, which stays.
+// Reads a list of ids up to the closing bracket, which is not consumed.
 static dv_status ids(reader *r, dv_einsum_term *t)
 {
     *t = (dv_einsum_term){.begin = r->at};
@@ -108,8 +107,6 @@ static dv_status ids(reader *r, dv_einsum_term *t)
         r->at++;
     }
 }
-
-// -- Nodes -------------------------------------------------------------------
 
 static dv_status operand(reader *r, item *out)
 {
@@ -127,7 +124,8 @@ static dv_status operand(reader *r, item *out)
     return DV_OK;
 }
 
-// The list behind an arrow: ids of the children, each once.
+// Checks the list behind an arrow: each id must occur in a child, and only once
+// in the list.
 static dv_status check_ids(const reader *r, const dv_einsum_term *t,
                            dv_ids below)
 {
@@ -168,7 +166,7 @@ static dv_status add_step(reader *r, const item *child, int n,
 
 static dv_status node(reader *r, item *out);
 
-// [ ids ] or [ node ].
+// Reads [ids] or [node].
 static dv_status child(reader *r, item *out)
 {
     DV_TRY(expect(r, '[', "a '['"));
@@ -210,7 +208,8 @@ static dv_status node(reader *r, item *out)
     return add_step(r, c, n, list, out);
 }
 
-// Numbers of steps as paths have them.
+// Converts a provisional step number to the numbering of paths; INT32_MAX,
+// meaning no factor, becomes -1.
 static int32_t settle(const dv_formula *f, int32_t number)
 {
     if (number == INT32_MAX)
@@ -225,7 +224,7 @@ dv_status dv_tree_parse(dv_formula *f, dv_arena *arena, dv_diag *diag)
     DV_TRY(node(&r, &root));
     if (look(&r))
         return wrong(&r, "the end of the tree");
-    if (r.at < f->src.len) // a NUL in the text
+    if (r.at < f->src.len) // the text contains a NUL byte
         return wrong(&r, "the end of the tree");
     for (int32_t i = 0; i < f->n_given; i++) {
         f->given[i].a = settle(f, f->given[i].a);

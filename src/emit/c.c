@@ -1,12 +1,12 @@
-// A plan as a program in C: every op a function of a box, every group a loop
-// over cores, each of which loops over its tiles.
+// Emits a plan as a C program: every op is a function of a box, every group a
+// loop over cores, each of which loops over its tiles.
 //
-// A group of one op whose result is in tiles of the machine runs the persistent
-// loop of its grid: tiles start..start+count, and the place of a tile in the
-// order says which. Other groups run the plan's own tiles as they are dealt.
-// Parts of a reduction that is cut are kept, and added in their order when all
-// are there. Everything is computed in doubles or 64-bit integers and rounded
-// when it is stored.
+// A group of one op with a grid runs the grid's persistent loop: every core
+// computes tiles start..start+count, and the order maps each number to a tile.
+// Other groups run the plan's own tiles as dealt. The partial results of a
+// split reduction are stored and combined in a fixed order when all are
+// complete. Everything is computed in double or 64-bit integers and rounded
+// when stored.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -14,14 +14,13 @@
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 
-// -- Questions ---------------------------------------------------------------
-
 static int needs_old(const dv_op *op)
 {
     return op->update && dv_op_reads_own_write(op);
 }
 
-// The grid of a group, if its persistent loop can be run.
+// Returns the grid of a group if its persistent loop can be emitted, otherwise
+// NULL.
 static const dv_group_grid *grid_of(const emitter *e, int32_t group)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
@@ -29,7 +28,8 @@ static const dv_group_grid *grid_of(const emitter *e, int32_t group)
                                               : dv_grid_of(e->plan, group);
 }
 
-// Parts that a result of op i is computed in, at most.
+// Returns the largest number of partial results that any element of op i's
+// result is computed from.
 static int64_t n_parts(const emitter *e, int32_t i)
 {
     const dv_op *op = &e->p->ops[i];
@@ -50,8 +50,8 @@ static int64_t n_parts(const emitter *e, int32_t i)
     return n;
 }
 
-// Ops of a group run tile by tile where that is enough; else one after the
-// other.
+// Returns whether the ops of a group must run one after another over all tiles,
+// instead of all ops on one tile at a time.
 static int in_turn(const emitter *e, const dv_group *g)
 {
     for (int32_t i = g->first_op; i < g->end_op; i++)
@@ -59,8 +59,6 @@ static int in_turn(const emitter *e, const dv_group *g)
             return 1;
     return 0;
 }
-
-// -- One op ------------------------------------------------------------------
 
 static void put_loops(emitter *e, const dv_op *op, uint32_t vars, int indent)
 {
@@ -87,7 +85,8 @@ static void put_zero(emitter *e, const dv_expr *r)
       w ? whole[r->fn] : real[r->fn]);
 }
 
-// r = step(r, value)
+// Emits the beginning of r = step(r, value); the caller emits the value and
+// closes the parenthesis.
 static void put_step(emitter *e, const dv_expr *r, const char *before)
 {
     static const char *const real[] = {"(r + ", "rt_max(r, ", "rt_min(r, ",
@@ -97,7 +96,7 @@ static void put_step(emitter *e, const dv_expr *r, const char *before)
     P("%sr = %s", before, dv_expr_whole(r) ? whole[r->fn] : real[r->fn]);
 }
 
-// Where an element of the result is among the elements of a part.
+// Emits the offset of a result element within one partial result.
 static void put_place(emitter *e, const dv_op *op)
 {
     int64_t stride = 1;
@@ -130,7 +129,7 @@ static void put_mean(emitter *e, const dv_op *op, const dv_expr *r)
         P("        r /= %" PRId64 ";\n", dv_op_points(op, r->vars));
 }
 
-// The sum over the box of the reduced variables.
+// Emits the loops that reduce over the box of the reduction variables into r.
 static void put_reduce(emitter *e, const emit_op *o, const dv_expr *r)
 {
     put_zero(e, r);
@@ -167,7 +166,8 @@ static void put_op(emitter *e, int32_t i)
         P("        part_%d[part * %" PRId64 " + ", (int)i, size);
         put_place(e, op);
         P("] = r;\n    }\n}\n\n");
-        // Then the parts of every element, in their order.
+        // Emits the function of the second phase, which combines the partial
+        // results of every element in order.
         P("static void op_%d_end(const int64_t *lo, const int64_t *hi, int64_t "
           "parts%s)\n{\n",
           (int)i, o.old ? ", const void *before" : "");
@@ -207,8 +207,6 @@ static void put_box_table(emitter *e, int32_t i)
     P("\n");
 }
 
-// -- Groups ------------------------------------------------------------------
-
 static const char *pragma(const emitter *e)
 {
     return e->openmp ? "#pragma omp parallel for schedule(static, 1)\n" : "";
@@ -226,7 +224,8 @@ static void put_deals(emitter *e, int32_t group)
     P("};\n\n");
 }
 
-// The number of the part that tile t is, and whether it is the first.
+// Emits the computation of `part`, the number of the partial result that tile t
+// computes.
 static void put_part(emitter *e, int32_t i)
 {
     const dv_op *op = &e->p->ops[i];
@@ -241,7 +240,8 @@ static void put_part(emitter *e, int32_t i)
         }
 }
 
-// All tiles of the group, running op `i` (or its end) on each.
+// Emits the loop over all tiles of a group that runs the ops first..end-1 on
+// each tile. With `ending`, the loop combines partial results instead.
 static void put_sweep(emitter *e, int32_t group, int32_t first, int32_t end,
                       int ending)
 {
@@ -310,7 +310,7 @@ static void put_phases(emitter *e, int32_t group)
     }
 }
 
-// The box of a tile (batch, m, n).
+// Emits the computation of the box of tile (batch, m, n).
 static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
 {
     const dv_op *op = &e->p->ops[e->plan->groups[group].first_op];
@@ -343,8 +343,8 @@ static void put_box(emitter *e, int32_t group, const dv_group_grid *g)
           e->plan->target.tile_cols);
 }
 
-// What a core does with one tile: steps k0..k1 of it are its part number
-// `rank` of `parts`. The last parameter says which phase it is.
+// Emits the function for one tile: steps k0..k1 are partial result `rank` of
+// `parts`. The parameter `ending` selects the phase that combines them.
 static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
 {
     int32_t op = e->plan->groups[group].first_op;
@@ -366,7 +366,8 @@ static void put_tile(emitter *e, int32_t group, const dv_group_grid *g)
     P("}\n\n");
 }
 
-// Ranges of every core: where they begin in the list, and the list.
+// Emits the list of tile ranges of all cores, and the index where each core's
+// ranges begin.
 static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
 {
     emit_cores all;
@@ -399,8 +400,8 @@ static dv_status put_work(emitter *e, int32_t group, const dv_group_grid *g)
     return DV_OK;
 }
 
-// The persistent loop of every core: its rectangle, or tiles start..start+count
-// of its ranges. Parts of tiles are added when all are there.
+// Emits the persistent loop of every core over its rectangle or its tile
+// ranges. Partial results are combined in a second phase.
 static void put_persistent(emitter *e, int32_t group, const dv_group_grid *g)
 {
     int32_t op = e->plan->groups[group].first_op;
@@ -458,9 +459,7 @@ static dv_status put_group(emitter *e, int32_t group)
     return DV_OK;
 }
 
-// -- The program -------------------------------------------------------------
-
-// Groups in order, loops around those that are repeated.
+// Emits the calls of all groups in order, with loops around repeated groups.
 static void put_run(emitter *e)
 {
     int depth = 0;

@@ -1,10 +1,11 @@
-// The tile at a place of an order, as a function of C or C++ with the sizes in
-// it.
+// Emits a C or C++ function that computes the tile at a position of an order,
+// with the sizes as constants.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
 
-// Down one quadrant a bit, past those that come before.
+// Emits the decoder of the Morton and Hilbert orders: per bit, descend into one
+// quadrant and skip the tiles of the quadrants before it.
 static void put_curve(dv_text *out, const dv_order *o, const char *type)
 {
     int64_t side = 1;

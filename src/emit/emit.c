@@ -1,5 +1,5 @@
-// Files of a folder, made as asked.
-#define _POSIX_C_SOURCE 200809L // mkdir
+// Writes the emitted files into a folder, in the requested format.
+#define _POSIX_C_SOURCE 200809L // for mkdir
 #include "emit/emit.h"
 #include "base/file.h"
 #include <errno.h>
@@ -19,8 +19,8 @@ dv_status dv_emit_file(emitter *e, const char *name)
     return DV_OK;
 }
 
-// Nothing is written before everything is there: a plan that cannot be emitted
-// leaves no folder behind.
+// Writes all files only after everything was emitted, so that a plan that
+// cannot be emitted leaves no folder behind.
 static dv_status write_files(emitter *e)
 {
     if (mkdir(e->dir, 0777) != 0 && errno != EEXIST)

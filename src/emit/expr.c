@@ -1,4 +1,4 @@
-// Expressions of ops as C.
+// Prints expressions of ops as C.
 #include "emit/emit.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@ const char *dv_ctype(dv_dtype t)
         return "int32_t";
     case DV_I8:
         return "int8_t";
-    default: // f16 and bf16 travel as bits
+    default: // f16 and bf16 are stored as their 16 bits
         return "uint16_t";
     }
 }
@@ -27,8 +27,6 @@ int dv_expr_whole(const dv_expr *e)
     return e->dtype == DV_WEAK_INT || e->dtype == DV_I64 ||
            e->dtype == DV_I32 || e->dtype == DV_I8;
 }
-
-// -- Names -------------------------------------------------------------------
 
 static void put_name(dv_text *out, const char *name)
 {
@@ -48,11 +46,9 @@ void dv_emit_tensor(dv_text *out, const dv_program *p, int32_t tensor)
     put_name(out, p->tensors[tensor].name);
 }
 
-// -- Accesses ----------------------------------------------------------------
-
 static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole);
 
-// One index: base + sum of coef * var, as a sum without zeros.
+// Prints an index as base + sum of coef * var, omitting zero terms.
 static void put_index(dv_text *out, const emit_op *o, const dv_index *x)
 {
     int any = 0;
@@ -77,7 +73,8 @@ void dv_emit_access(dv_text *out, const emit_op *o, const dv_access *a, int old)
     else
         dv_emit_tensor(out, o->p, a->tensor);
     dv_put(out, "[");
-    int64_t stride = t->n_elems; // above 0: the op writes something
+    // The element count is greater than 0, because the op writes something.
+    int64_t stride = t->n_elems;
     for (int d = 0; d < a->n_dims; d++) {
         stride /= t->shape[d] ? t->shape[d] : 1;
         dv_put(out, "%s", d ? " + " : "");
@@ -111,8 +108,6 @@ static void put_read(dv_text *out, const emit_op *o, int32_t read, int whole)
     dv_put(out, ")%s", whole && is_float ? ")" : "");
 }
 
-// -- Values ------------------------------------------------------------------
-
 static void put_const(dv_text *out, double v, int whole)
 {
     if (whole)
@@ -125,8 +120,8 @@ static void put_const(dv_text *out, double v, int whole)
         dv_put_double(out, v);
 }
 
-// Words before, between and after the arguments, for doubles and for whole
-// numbers; NULL: whole numbers have no such function.
+// The text of a function before, between and after its arguments, for doubles
+// and for integers; NULL if there is no integer version.
 typedef struct fn_words {
     const char *open, *mid, *close, *whole_open, *whole_mid, *whole_close;
 } fn_words;
@@ -189,7 +184,7 @@ static void put_apply(dv_text *out, const emit_op *o, const dv_expr *e,
     }
     fn_words w = words_of((dv_fn)e->fn);
     int compares = e->fn <= DV_FN_NE;
-    if (compares) // 0 or 1, of the type that is asked for
+    if (compares) // cast the 0 or 1 of a comparison to the requested type
         dv_put(out, whole ? "(int64_t)" : "(double)");
     dv_put(out, "%s", whole ? w.whole_open : w.open);
     for (int i = 0; i < e->n_args; i++) {
@@ -210,7 +205,7 @@ void dv_emit_value(dv_text *out, const emit_op *o, const dv_expr *e, int whole)
         put_read(out, o, e->read, whole);
         return;
     }
-    // Computed as what it is, then as what is asked for.
+    // Compute in the expression's own type, then convert to the requested one.
     if (own != whole)
         dv_put(out, whole ? "rt_whole(" : "(double)(");
     if (e->kind == DV_EXPR_REDUCE)
@@ -232,7 +227,7 @@ void dv_emit_stored(dv_text *out, const emit_op *o, const dv_expr *e)
                        : t == DV_I32  ? "(int32_t)("
                        : t == DV_I8   ? "(int8_t)("
                                       : "(";
-    // A double in a tensor of whole numbers is cut off, and a nan is 0.
+    // A double stored into an integer tensor is truncated; NaN becomes 0.
     dv_put(out, "%s%s", conv,
            !is_float && !whole ? "rt_whole(rt_nan_to_0(" : "");
     dv_emit_value(out, o, e, whole && !is_float);

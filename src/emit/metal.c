@@ -1,13 +1,15 @@
-// Groups as TT-Metalium kernels: a reader that brings tiles of the operands, a
-// compute kernel, a writer. All three walk the same tiles in the same order;
-// circular buffers between them hold two tiles each.
+// Emits groups as TT-Metalium kernels: a reader that loads operand tiles, a
+// compute kernel and a writer. All three visit the same tiles in the same
+// order; the circular buffers between them hold two tiles each.
 //
-// Tensors are in main memory, interleaved, a page a tile; elements beyond the
-// edge are zeros, which every kernel keeps. Constants of a group (ones, and
-// masks of the tiles at the edges) are pages of a buffer of their own.
+// Tensors are in main memory, interleaved, with one tile per page. Elements
+// beyond the edge of a tensor are zeros, and every kernel preserves that. The
+// constants of a group (ones, and masks for the tiles at the edges) are pages
+// of a separate buffer.
 //
-// Parts of a cut tile go from the writers of its cores to the owner's memory,
-// one core at a time, when the owner asks.
+// When a tile is split over cores, the writers of those cores send their
+// partial sums to the owner's memory, one core at a time, when the owner
+// requests them.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -22,8 +24,6 @@ static void put_head(emitter *e, const char *what, const emit_kernel *k)
       "#include <cstdint>\n",
       what, (int)k->g->group, e->p->tensors[k->g->tensor].name);
 }
-
-// -- The walk ----------------------------------------------------------------
 
 static void put_constants(emitter *e, const emit_kernel *k, int first)
 {
@@ -42,7 +42,8 @@ static void put_constants(emitter *e, const emit_kernel *k, int first)
       k->steps);
 }
 
-// tile(batch, m, n, k0, k1) for all tiles of the core.
+// Emits the loop that calls tile(batch, m, n, k0, k1) for all tiles of the
+// core.
 static void put_walk(emitter *e, const emit_kernel *k, int first)
 {
     const dv_group_grid *g = k->g;
@@ -104,9 +105,7 @@ static void put_decode(emitter *e, const emit_kernel *k)
         dv_emit_decode(&e->out, &o, (int)k->g->group, "uint32_t");
 }
 
-// -- The reader --------------------------------------------------------------
-
-// The page of an operand for the tile (batch, m, n) and step k.
+// Emits the page number of an operand for tile (batch, m, n) and step k.
 void dv_emit_page(emitter *e, const emit_kernel *k, const emit_operand *o)
 {
     const dv_tensor *t = &e->p->tensors[k->g->tensor];
@@ -151,8 +150,8 @@ static void put_operands(emitter *e, const emit_kernel *k, emit_stage stage)
     }
 }
 
-// Which mask of the constants a step needs: whether it is in the last row and
-// the last column of tiles that are summed.
+// Emits the read of the mask that a step needs, chosen by whether the step is
+// in the last row and the last column of the reduced tiles.
 static void put_mask_in(emitter *e, const emit_kernel *k)
 {
     char from[160];
@@ -195,7 +194,8 @@ void dv_emit_after(emitter *e, const emit_kernel *k)
           (int)CB_MASK_OUT, (int)CB_MASK_OUT, (int)CB_MASK_OUT);
 }
 
-// The reader's part of one tile, in the order in which compute asks.
+// Emits the reader's loads for one tile, in the order in which the compute
+// kernel consumes the operands.
 static void put_reads(emitter *e, const emit_kernel *k)
 {
     P("    const auto tile = [&](uint32_t batch, uint32_t m, uint32_t n, "
@@ -220,7 +220,8 @@ int dv_emit_has_constants(const emit_kernel *k)
     return k->mask_in || k->mask_out || k->shape == EMIT_REDUCE;
 }
 
-// Accessors of the operands and of the constants; returns their number.
+// Emits the TensorAccessors of the operands and the constants; returns their
+// number.
 static int put_accessors(emitter *e, const emit_kernel *k)
 {
     int n = k->n_in + dv_emit_has_constants(k);
@@ -269,10 +270,9 @@ static void put_reader(emitter *e, const emit_kernel *k)
     P("}\n");
 }
 
-// -- The writer --------------------------------------------------------------
-
-// Sums that go to the owner of their tile, and those that come from others.
-// Arguments: rank at `first`, the owner's place, then the places of all peers.
+// Emits the writer's exchange of partial sums: sending one to the owner of its
+// tile, and receiving those of other cores. Runtime arguments: the rank at
+// `first`, the owner's coordinates, then the coordinates of all peers.
 static void put_parts(emitter *e, const emit_kernel *k, int first)
 {
     P("        if (k0 > 0) {\n"
@@ -343,8 +343,6 @@ static void put_writer(emitter *e, const emit_kernel *k)
     put_walk(e, k, 1);
     P("}\n");
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static dv_status emit_kernels(emitter *e, const emit_kernel *k)
 {

@@ -1,8 +1,9 @@
-// Products on rectangles of cores, which share panels: the first core of every
-// row of cores reads rows of A and hands them along the row, the first of every
-// column does so with columns of B. A core's rectangle is done in passes, as
-// its memory allows, the depth in blocks. All cores take part in every pass, so
-// that buffers stay at the same addresses everywhere.
+// Emits products on rectangles of cores that share panels: the first core of
+// every row of cores reads rows of A and multicasts them along the row, and the
+// first core of every column does so with columns of B. A core computes its
+// rectangle in passes, as its memory allows, and the depth in blocks. All cores
+// take part in every pass, so that buffers have the same addresses on all
+// cores.
 #include "emit/emit.h"
 #include "base/math.h"
 #include "target/target.h"
@@ -20,7 +21,8 @@ static int64_t page_bytes(const emitter *e, int32_t tensor)
     return 1024 * dv_dtype_get(e->p->tensors[tensor].dtype)->size_bytes;
 }
 
-// Blocks of a rectangle that fit a core's memory with all other buffers.
+// Chooses the block sizes of a rectangle so that the panels, the block and all
+// other buffers fit a core's memory.
 dv_status dv_emit_size_blocks(const emitter *e, emit_kernel *k)
 {
     int64_t h = 1, w = 1, depth = dv_min_i64(8, k->g->kt);
@@ -72,9 +74,10 @@ void dv_emit_sizes(emitter *e, const emit_kernel *k)
       k->pass_n);
 }
 
-// One operand of a block: read it, hand it on, or wait for it. Arguments from
-// `first` on: 0 alone, 1 sends, 2 gets; then the sender's place, or the places
-// of the first and the last that get it and how many they are.
+// Emits the loading of one operand's panel: read and multicast it, or wait for
+// it. Runtime arguments from `first` on: the role (0 alone, 1 sends, 2
+// receives), then the sender's coordinates, or the coordinates of the first and
+// last receiver and their number.
 static void put_share(emitter *e, const emit_kernel *k, int i, int first)
 {
     const char *name = i ? "b" : "a";
@@ -124,7 +127,8 @@ static void put_share(emitter *e, const emit_kernel *k, int i, int first)
       name, name, i, 2 * i + 1, 2 * i + 1, i, name);
 }
 
-// `tile` of put_reads brings what comes behind the sum.
+// Emits the reader's loop over passes and blocks: the panels of A and B, then
+// the operands that are applied to each tile's sum.
 static void put_passes(emitter *e, const emit_kernel *k, int first)
 {
     for (int i = 0; i < 4; i++)
@@ -159,7 +163,8 @@ static void put_passes(emitter *e, const emit_kernel *k, int first)
 
 void dv_emit_block_reader(emitter *e, const emit_kernel *k)
 {
-    // Sizes come first here: they are where compute has them.
+    // The sizes m0, m1, n0 and n1 are arguments 0 to 3, as in the compute
+    // kernel.
     dv_emit_sizes(e, k);
     P("    constexpr uint32_t Mt = %" PRId64 ", Nt = %" PRId64 ";\n"
       "    (void)Mt, (void)Nt;\n",

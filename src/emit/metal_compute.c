@@ -1,17 +1,15 @@
-// Compute kernels. Tiles come from circular buffers in the order in which the
-// reader brings them; sums, functions and masks are done in registers.
+// Emits compute kernels. Tiles arrive in circular buffers in the order in which
+// the reader loads them; sums, functions and masks are computed in registers.
 //
-// A tile that is cut along its depth: the cores that have later steps pack
-// their sums as f32 into CB_PARTIAL, from where their writers send them; the
-// owner finds them in CB_PEERS, in rising order of steps, and adds them to its
-// own.
+// If a tile is split along its depth, the cores with later steps pack their
+// sums as f32 into CB_PARTIAL, from where their writers send them. The owner
+// receives the partial sums in CB_PEERS, in ascending order of steps, and adds
+// them to its own.
 #include "emit/emit.h"
 #include <inttypes.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 #define PAD    "        "
-
-// -- Pieces ------------------------------------------------------------------
 
 static void put_wait(emitter *e, const emit_kernel *k, emit_stage stage)
 {
@@ -36,7 +34,8 @@ static void put_pack(emitter *e, int cb)
       cb, cb, cb, cb);
 }
 
-// Vectors that lie across: rows become columns before they are spread.
+// Emits the transposition of vectors that are stored as a row but used as a
+// column, or vice versa, before they are broadcast.
 static void put_turns(emitter *e, const emit_kernel *k, emit_stage stage)
 {
     for (int i = 0; i < k->n_in; i++) {
@@ -56,7 +55,8 @@ static void put_turns_end(emitter *e, const emit_kernel *k, emit_stage stage)
             P(PAD "cb_pop_front(%d, 1);\n", CB_TURNED + i);
 }
 
-// Register `reg` where the mask says so, else a value that changes nothing.
+// Emits a masking: elements of register `reg` stay where the mask is 1 and
+// become `else_value` elsewhere.
 static void put_mask(emitter *e, int cb, int reg, const char *else_value)
 {
     P(PAD "cb_wait_front(%d, 1);\n", cb);
@@ -77,18 +77,21 @@ static const char *nothing(const emit_kernel *k)
                : "0.0f";
 }
 
-// The functions behind the sum, the mask, the result.
+// Emits the epilogue of a tile: the functions applied to the sum, the mask, and
+// the packing of the result.
 static void put_end(emitter *e, const emit_kernel *k)
 {
     int after = k->reduce ? 1 : 0;
     int out = dv_emit_tiles(e, k, k->op->body, after, 1);
-    (void)out; // 0: a sum stays there, anything else begins there
+    // Always register 0, where put_mask and put_pack expect the result.
+    (void)out;
     if (k->mask_out)
         put_mask(e, CB_MASK_OUT, 0, "0.0f");
     put_pack(e, CB_OUT);
 }
 
-// Sums of other cores, in their order.
+// Emits the addition of the other cores' partial sums, in the order of their
+// steps.
 static void put_peers(emitter *e, const emit_kernel *k)
 {
     P(PAD "for (uint32_t j = 0; k1 < Kt && j < peers; j++) {\n" PAD
@@ -99,7 +102,8 @@ static void put_peers(emitter *e, const emit_kernel *k)
     P(PAD "cb_pop_front(%d, 1);\n" PAD "}\n", (int)CB_PEERS);
 }
 
-// Parts that another core owns are packed and that is all.
+// Emits the case that another core owns the tile: pack the partial sum for that
+// core and return.
 static void put_partial(emitter *e, const emit_kernel *k)
 {
     if (!k->cores.streams)
@@ -112,8 +116,6 @@ static void put_partial(emitter *e, const emit_kernel *k)
     if (k->cores.most_peers)
         put_peers(e, k);
 }
-
-// -- Tiles -------------------------------------------------------------------
 
 static void put_pointwise(emitter *e, const emit_kernel *k)
 {
@@ -135,14 +137,16 @@ int dv_emit_is_across(const emit_kernel *k)
     return k->shape == EMIT_PRODUCT && k->in[0].lay == LAY_SWAPPED;
 }
 
-// Where the product finds its left factor.
+// Returns the circular buffer of the product's left factor: the transposed copy
+// or the operand itself.
 static int left_of(const emit_kernel *k)
 {
     return dv_emit_is_across(k) ? (int)CB_TURNED : 0;
 }
 
-// The buffer is filled and emptied whole, so that tiles never go around its
-// end.
+// Emits the transposition of up to EMIT_TURNS tiles of the left factor. The
+// buffer is always filled and emptied completely, so that its tiles never wrap
+// around the end.
 static void put_turns_of_left(emitter *e)
 {
     int left = CB_TURNED, n = EMIT_TURNS;
@@ -160,8 +164,9 @@ static void put_turns_of_left(emitter *e)
       left, n, left, left, left);
 }
 
-// A few tiles of the left factor are turned, which takes the registers; then
-// they are multiplied, and what is summed so far waits for the next few.
+// Emits a product with a transposed left factor. Transposing a few tiles
+// occupies the registers, so the sum so far is stored in CB_SUMS and reloaded
+// before those tiles are multiplied.
 static void put_turned_sum(emitter *e, const emit_kernel *k)
 {
     int left = CB_TURNED, n = EMIT_TURNS;
@@ -203,7 +208,8 @@ static void put_product(emitter *e, const emit_kernel *k)
     else
         put_sum(e, k);
     put_partial(e, k);
-    // What is to be turned needs the registers: it was turned before the sum.
+    // Operands that need transposing were transposed before the sum, because
+    // that uses the registers.
     put_wait(e, k, STAGE_AFTER);
     put_end(e, k);
     put_turns_end(e, k, STAGE_AFTER);
@@ -226,7 +232,9 @@ static void put_steps(emitter *e, const emit_kernel *k)
 
 static void put_negative(emitter *e, const emit_kernel *k)
 {
-    if (k->reduce->fn == DV_RED_MIN) // there is a largest, but no least
+    // The hardware reduces a tile only by sum and max, so min(x) is computed as
+    // -max(-x).
+    if (k->reduce->fn == DV_RED_MIN)
         P(PAD "negative_tile_init();\n" PAD "negative_tile(0);\n");
 }
 
@@ -235,7 +243,8 @@ static int is_reduced(const emit_kernel *k, int v)
     return v < 0 || k->op->vars[v].reduce;
 }
 
-// From a tile of sums to one row, one column or one element.
+// Emits the reduction of a tile of elementwise sums to one row, one column or
+// one element.
 static void put_reduced(emitter *e, const emit_kernel *k)
 {
     int rows = is_reduced(k, k->plane.row), cols = is_reduced(k, k->plane.col);
@@ -253,7 +262,8 @@ static void put_reduced(emitter *e, const emit_kernel *k)
       (int)CB_SCALER, (int)CB_OUT, pool, dim, (int)CB_SUMS, (int)CB_SCALER,
       (int)CB_SUMS);
     put_negative(e, k);
-    // A column of sums that is a row of the result.
+    // If the reduction gives a column but the result is a row, or vice versa,
+    // transpose it.
     if ((cols && !rows && k->plane.row == k->out.col) ||
         (rows && !cols && k->plane.col == k->out.row)) {
         put_pack(e, CB_COLUMN);
@@ -286,9 +296,7 @@ static void put_reduce(emitter *e, const emit_kernel *k)
     put_pop(e, k, STAGE_AFTER);
 }
 
-// -- Blocks ------------------------------------------------------------------
-
-// The left factor's panel, which lies across, tile by tile.
+// Emits the transposition of the left factor's panel, tile by tile.
 static void put_turned_block(emitter *e)
 {
     P("        for (uint32_t i = 0; i < block_m * block_k; i++) {\n" PAD
@@ -299,8 +307,8 @@ static void put_turned_block(emitter *e)
       (int)CB_TURNED);
 }
 
-// A core's rectangle in passes; every pass goes through the depth in blocks,
-// and what is not finished waits in CB_PARTIAL, in the order of the tiles.
+// Emits the product of a core's rectangle in passes. Every pass steps through
+// the depth in blocks; incomplete sums are kept in CB_PARTIAL in tile order.
 static void put_blocks(emitter *e, const emit_kernel *k)
 {
     dv_emit_sizes(e, k);
@@ -349,8 +357,6 @@ static void put_blocks(emitter *e, const emit_kernel *k)
       "    }\n");
 }
 
-// -- The kernel --------------------------------------------------------------
-
 static void put_loop(emitter *e, const emit_kernel *k)
 {
     if (k->cores.streams)
@@ -381,7 +387,8 @@ static void put_tiles(emitter *e, const emit_kernel *k)
     if (k->shape == EMIT_POINTWISE) {
         put_pointwise(e, k);
     } else if (k->shape == EMIT_PRODUCT) {
-        // Before the sum takes the registers, which is for the owner alone.
+        // Operands applied after the sum are transposed before it, because that
+        // uses the registers. Only the owner of the tile (k0 == 0) needs them.
         int turns = 0;
         for (int i = 0; i < k->n_in; i++)
             turns |= k->in[i].lay >= LAY_TO_COL;

@@ -1,5 +1,5 @@
-// Expressions as calls on tiles in registers. Everything is done there, in f32:
-// operands are unpacked into registers, functions run in place.
+// Emits expressions as calls on tiles in registers. Everything is computed in
+// f32: operands are unpacked into registers and functions work in place.
 #include "emit/emit.h"
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,8 @@
 #define P(...) dv_put(&e->out, __VA_ARGS__)
 #define PAD    "        "
 
-// The call NAME_tile of a function, and the header it is in.
+// The TT-Metalium call `name`_tile of a function, and the header that declares
+// it.
 typedef struct call {
     const char *name, *header;
 } call;
@@ -55,7 +56,7 @@ static call call_of(dv_fn fn)
     return table[fn];
 }
 
-// Functions whose exact form is not the default.
+// Returns the template arguments that select the exact version of a function.
 static const char *form_of(dv_fn fn)
 {
     return fn == DV_FN_GELU     ? "<false>"
@@ -100,7 +101,7 @@ static int operand_of(const emit_kernel *k, int32_t read, int after)
         if (k->in[i].read == read &&
             (k->in[i].stage == STAGE_AFTER) == (after != 0))
             return i;
-    return -1; // every read was laid out
+    return -1; // not reached: lay_out has made an operand of every read
 }
 
 static int put_leaf(emitter *e, const emit_kernel *k, const dv_expr *x, int reg,
@@ -152,8 +153,6 @@ void dv_emit_step(emitter *e, const emit_kernel *k, int x, int y)
     P(PAD "%s_tile_init();\n" PAD "%s_tile(%d, %d, %d);\n", name, name, x, y,
       x);
 }
-
-// -- Headers -----------------------------------------------------------------
 
 static void put_header(emitter *e, const char *name)
 {

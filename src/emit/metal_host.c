@@ -1,12 +1,11 @@
-// The host program: buffers, kernels, arguments per core, one program a group.
+// Emits the host program: buffers, kernels and runtime arguments per core, with
+// one TT-Metalium program per group.
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
 #include <string.h>
 
 #define P(...) dv_put(&e->out, __VA_ARGS__)
-
-// -- Fixed parts -------------------------------------------------------------
 
 static void put_head(emitter *e)
 {
@@ -24,7 +23,8 @@ static void put_head(emitter *e)
       e->plan->target.name);
 }
 
-// Padding, tilizing and the way back, for one matrix after another.
+// Emits functions that pad and tilize each matrix of a batch, and their
+// inverse.
 static void put_layout(emitter *e)
 {
     P("// Rows of tiles, the elements beyond the edge 0.\n"
@@ -66,7 +66,8 @@ static void put_layout(emitter *e)
       "}\n\n");
 }
 
-// Tiles with ones in their first rows and columns, zeros elsewhere.
+// Emits a function that makes a tile with ones in its first rows and columns
+// and zeros elsewhere.
 static void put_mask(emitter *e)
 {
     P("// A tile with ones in its first rows and columns.\n"
@@ -80,8 +81,6 @@ static void put_mask(emitter *e)
       "    to.insert(to.end(), x.begin(), x.end());\n"
       "}\n\n");
 }
-
-// -- Tensors -----------------------------------------------------------------
 
 typedef struct extent {
     int64_t batch, rows, cols;
@@ -147,9 +146,8 @@ static void put_result(emitter *e, int32_t i)
       t->n_dims == 1 ? "," : "", t->n_elems, elem(t), t->is_input);
 }
 
-// -- Groups ------------------------------------------------------------------
-
-// Columns of the table of a group's cores.
+// Fills in one core's row of the group's table of cores; returns the number of
+// columns.
 static int row_of(const emit_kernel *k, const emit_core *c, int64_t *v)
 {
     const dv_group_grid *g = k->g;
@@ -237,7 +235,7 @@ static void put_cb(emitter *e, int index, const char *format, int64_t pages)
       pages, page, index, format, index, page);
 }
 
-// Sums on their way are f32, whatever the tensors are.
+// Emits the circular buffers. Sums are f32 whatever the tensors' types are.
 static void put_cbs(emitter *e, const emit_kernel *k)
 {
     const char *sums = "DataFormat::Float32";
@@ -247,7 +245,9 @@ static void put_cbs(emitter *e, const emit_kernel *k)
                     : i              ? k->block_k * k->block_n
                                      : k->block_m * k->block_k;
         if (!blocks && dv_emit_is_across(k) && i < 2)
-            n = EMIT_TURNS; // of both, so that the reader need not wait
+            // Both operands get this many pages, so that the reader need not
+            // wait for the transposition.
+            n = EMIT_TURNS;
         put_cb(e, i, format_of(e, k->in[i].tensor), 2 * n);
         if (k->in[i].lay >= LAY_TO_COL)
             put_cb(e, CB_TURNED + i, sums, 1);
@@ -272,8 +272,9 @@ static void put_cbs(emitter *e, const emit_kernel *k)
         put_cb(e, CB_COLUMN, sums, 1);
 }
 
-// Page 0: ones. Then four masks of the result's tiles, by whether they are in
-// the last row and the last column; then four of the tiles that are summed.
+// Emits the pages of constants. Page 0 holds ones; then come four masks for the
+// result's tiles, by whether they are in the last row and the last column, and
+// four for the reduced tiles.
 static void put_constants(emitter *e, const emit_kernel *k)
 {
     if (!dv_emit_has_constants(k))
@@ -331,8 +332,9 @@ static void put_out_address(emitter *e, const emit_kernel *k)
     P("->address());\n");
 }
 
-// Who hands panels on, and to whom: from the first core of a row of cores to
-// the others of the row, from the first of a column to the others of it.
+// Emits the roles of the cores in multicasting panels: the first core of a row
+// of cores sends to the others of the row, the first of a column to the others
+// of the column.
 static void put_roles(emitter *e, const emit_kernel *k)
 {
     int64_t x0 = INT64_MAX, y0 = INT64_MAX, x1 = 0, y1 = 0;
@@ -361,7 +363,8 @@ static void put_roles(emitter *e, const emit_kernel *k)
       x0, x0 + 1, x1, x1 - x0, y0, y0 + 1, y1, y1 - y0);
 }
 
-// Arguments of the three kernels of a core, from its row of the table.
+// Emits the runtime arguments of the three kernels of a core, from its row of
+// the table.
 static void put_args(emitter *e, const emit_kernel *k)
 {
     int blocks = dv_emit_is_blocks(k), group = (int)k->g->group;
@@ -462,7 +465,8 @@ static dv_status put_group(emitter *e, const emit_kernel *k)
     return DV_OK;
 }
 
-// What a device must have: columns and rows up to the last core that is used.
+// Returns the size of the core grid that a device must have: up to the last
+// used column and row.
 static dv_core_grid used_grid(const dv_plan *plan)
 {
     dv_core_grid used = {0, 0};

@@ -1,11 +1,14 @@
-// What a group computes, in terms of tiles: the plane of two variables whose
-// tiles are worked on, how every operand lies in it, and when it is needed.
+// Determines what a group computes in terms of tiles: the plane of two
+// variables whose tiles are computed, how every operand lies in that plane, and
+// when the operand is needed.
 //
-//   y[m,n] = relu(a[m,n] + b[n])          plane (m,n); a plain, b a row
-//   y[m] = max[k] exp(x[m,k] - r[m])      plane (m,k), reduced along rows;
-//                                         r is a row of m that becomes a column
-//   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c as r above, behind it
-//   y[m,n] = sum[k] a[k,m] * b[k,n]       the same, tiles of a are turned first
+//   y[m,n] = relu(a[m,n] + b[n])             plane (m,n); a plain, b a row
+//   y[m] = max[k] exp(x[m,k] - r[m])         plane (m,k), reduced along rows;
+//                                            r is stored as a row and
+//                                            transposed into a column
+//   y[m,n] = sum[k] a[m,k] * b[k,n] + c[m]   a product; c like r, after the sum
+//   y[m,n] = sum[k] a[k,m] * b[k,n]          a product; tiles of a are
+//   transposed
 #include "emit/emit.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -13,8 +16,6 @@
 #include <string.h>
 
 #define NO(...) return dv_fail(e->diag, DV_E_USAGE, DV_NOWHERE, __VA_ARGS__)
-
-// -- Expressions -------------------------------------------------------------
 
 int dv_expr_has_reduce(const dv_expr *e)
 {
@@ -26,7 +27,8 @@ int dv_expr_has_reduce(const dv_expr *e)
     return 0;
 }
 
-// Without what is in sums.
+// Returns whether an expression contains the read, not counting the argument of
+// a reduction.
 static int reads(const dv_expr *e, int32_t read)
 {
     if (e->kind == DV_EXPR_READ)
@@ -43,7 +45,8 @@ static int in_sum(const dv_op *op, int32_t read)
     return r && reads(r->arg[0], read);
 }
 
-// Arguments that are not of the sum take one register after the other.
+// Each argument that does not contain the reduction keeps its register while
+// the following arguments are computed.
 int dv_emit_registers(const dv_expr *e)
 {
     int most = 1, held = 0;
@@ -60,7 +63,8 @@ int dv_emit_registers(const dv_expr *e)
     return most;
 }
 
-// A value where all that is read is 0.
+// Evaluates an expression with all reads equal to 0, to find out whether the
+// result is 0. Returns 1 where the value is not known.
 static double at_zero(const dv_expr *e)
 {
     double a[3] = {0};
@@ -94,18 +98,17 @@ static double at_zero(const dv_expr *e)
     case DV_FN_SQRT:
         return a[0] == 0 ? 0 : 1;
     default:
-        return 1; // not 0, or not known to be
+        return 1; // not 0, or not known to be 0
     }
 }
-
-// -- Operands ----------------------------------------------------------------
 
 static int n_values(const dv_op *op, int v)
 {
     return op->vars[v].end - op->vars[v].begin > 1;
 }
 
-// The variable of dim d, -1 for one value, -2 for anything else.
+// Returns the variable that alone indexes dim d; -1 if the index is 0 or its
+// variable has one value, -2 for any other index.
 static int var_of(const dv_op *op, const dv_access *a, int d)
 {
     int v;
@@ -142,7 +145,8 @@ static int lay_of(emit_plane p, int row, int col)
     return -1;
 }
 
-// Which loop of the kernel counts tiles of a variable.
+// Returns the letter of the kernel loop that steps through the tiles of a
+// variable; 0 if none.
 static char loop_of(const emit_kernel *k, int v)
 {
     return v < 0                   ? 0
@@ -155,8 +159,8 @@ static char loop_of(const emit_kernel *k, int v)
                                    : 0;
 }
 
-// The dim of the result that a variable writes among those before the last two;
-// -1: none.
+// Returns the leading (batch) dim of the result that variable v indexes; -1 if
+// none.
 static int batch_dim(const dv_op *op, int v)
 {
     for (int d = 0; d < op->write.n_dims - 2; d++) {
@@ -223,14 +227,13 @@ static dv_status lay_out(const emitter *e, emit_kernel *k, emit_plane plane,
     return DV_OK;
 }
 
-// -- Shapes ------------------------------------------------------------------
-
 static int is_turned(const emit_operand *o)
 {
     return o->lay == LAY_TO_COL || o->lay == LAY_TO_ROW;
 }
 
-// A sum of products of two reads, as rows by depth and depth by columns?
+// Returns whether the reduction is a matrix product of two reads; if so, sets
+// up both operands.
 static int match_product(const emitter *e, emit_kernel *k)
 {
     const dv_expr *x = k->reduce->arg[0];
@@ -243,7 +246,8 @@ static int match_product(const emitter *e, emit_kernel *k)
         x->arg[1]->kind != DV_EXPR_READ || many > 1)
         return 0;
     emit_plane a = {k->out.row, depth}, b = {depth, k->out.col};
-    // Rows by depth as they lie, then, for a matrix, depth by rows.
+    // Try both orders of the factors with the left one stored as rows x depth;
+    // then, for a matrix result, with the left one stored transposed.
     int ways = k->out.row >= 0 && k->out.col >= 0 ? 4 : 2;
     for (int way = 0; way < ways; way++) {
         int turn = way % 2;
@@ -254,7 +258,8 @@ static int match_product(const emitter *e, emit_kernel *k)
             k->in[0].lay == (way < 2 ? LAY_PLAIN : LAY_SWAPPED) &&
             lay_out(&quiet, k, b, right, 0) == DV_OK &&
             k->in[1].lay <= LAY_SWAPPED) {
-            // A depth of one step has no variable that says so.
+            // Set explicitly, because with a depth of one step no variable
+            // marks the operands as needed in every step.
             k->in[0].stage = k->in[1].stage = STAGE_STEP;
             return 1;
         }
@@ -263,8 +268,10 @@ static int match_product(const emitter *e, emit_kernel *k)
     return 0;
 }
 
-// The plane that is summed: of the result's last variable and the depth, as the
-// first read that has both lies; or of two depths.
+// Finds the two variables that index the rows and columns of the tiles to be
+// reduced: a variable of the result and the reduction variable, in the order of
+// the first read that has both; or two reduction variables. Returns 0 if there
+// are none.
 static int find_plane(emit_kernel *k)
 {
     const dv_op *op = k->op;
@@ -325,9 +332,8 @@ static dv_status match_reduce(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
-// -- Edges -------------------------------------------------------------------
-
-// Is a value 0 where its operands are, and are they 0 beyond the edge?
+// Returns whether an expression is 0 beyond the edge of the tensor: its
+// operands are 0 there (broadcast ones are not) and it is 0 for operands of 0.
 static int keeps_zeros(const emit_kernel *k, const dv_expr *x, emit_stage first,
                        emit_stage last)
 {
@@ -390,8 +396,9 @@ static dv_status match_op(const emitter *e, emit_kernel *k)
     return DV_OK;
 }
 
-// Buffers of one kernel have exponents of one width, f32 goes with either. f32
-// registers are packed as f16 by way of bf16: who wants all bits takes f32.
+// All circular buffers of a kernel must have exponents of one width; f32
+// combines with either. The hardware packs f32 registers to f16 via bf16, so
+// f16 results lose bits and a warning suggests f32.
 static dv_status check_types(const emitter *e, const emit_kernel *k)
 {
     const dv_tensor *out = &e->p->tensors[k->g->tensor];

@@ -1,19 +1,21 @@
-// Tiles and arguments of every core, as tables that divvy lint reads.
+// Writes the tiles and kernel arguments of every core as tables, in the format
+// that divvy lint reads.
 #include "emit/emit.h"
 #include "base/json.h"
 #include "base/math.h"
 #include <inttypes.h>
 #include <stdio.h>
 
-// Does a range go on where another one ends, step by step?
+// Returns whether range b continues where range a ends, without a gap in tiles
+// or steps.
 static int goes_on(const dv_group_grid *g, const dv_tile_range *a,
                    const dv_tile_range *b)
 {
     return a->first + a->n == b->first && a->k1 == g->kt && b->k0 == 0;
 }
 
-// Where the stream of a core begins: whole tiles that do not go on into it come
-// first.
+// Returns the index of the first range of a core's stream: 1 if range 0
+// consists of whole tiles that do not continue into range 1, otherwise 0.
 static int32_t stream_of(const dv_group_grid *g, const emit_core *c)
 {
     return c->n > 1 && !goes_on(g, &c->at[0], &c->at[1]);
@@ -39,8 +41,8 @@ dv_status dv_emit_streams(const emit_cores *all, const emitter *e,
     return DV_OK;
 }
 
-// The stream of a core: tiles start..start+count from step k_first of the first
-// on to step k_last of the last.
+// Gets the stream of a core: tiles start..start+count, from step k[0] of the
+// first tile to step k[1] of the last; and the range of whole tiles before it.
 static void stream_args(const dv_group_grid *g, const emit_core *c,
                         int64_t *whole, int64_t *start, int64_t *count,
                         int64_t *k)
@@ -125,7 +127,8 @@ static void core_json(dv_json *j, const dv_group_grid *g, const emit_cores *all,
     dv_json_close(j);
 }
 
-// Cores as merged rectangles: those with `units` tiles, or all if -1.
+// Prints the cores with `units` tiles, or all if units is -1, as merged
+// rectangles.
 static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
                        const emit_cores *all, int64_t units)
 {
@@ -146,8 +149,8 @@ static void rects_json(dv_json *j, const char *key, const dv_core_set *set,
     dv_arena_free(&arena);
 }
 
-// The rectangles of a launch; where cores have whole tiles of at most two
-// counts, the two groups too.
+// Prints the core rectangles of the kernel launch; if cores have whole tiles
+// with at most two different counts, also the two core groups.
 static void launch_json(dv_json *j, const dv_target *t, const dv_group_grid *g,
                         const emit_cores *all)
 {
@@ -232,7 +235,8 @@ static void group_csv(emitter *e, const dv_group_grid *g, const emit_cores *all)
             dv_put(&e->out, "core_x,core_y");
         else
             dv_put(&e->out, "%" PRId64 ",%" PRId64, c->x, c->y);
-        // Shards lie where the plan put them; batches are no argument.
+        // The position of the shard and the batch count are columns of the
+        // table, but not kernel arguments.
         if (g->local_shard && r < 0)
             dv_put(&e->out, ",shard_y,shard_x");
         else if (g->local_shard)

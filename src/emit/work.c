@@ -1,8 +1,8 @@
-// Who has what of a grid, core by core.
+// Collects the tile ranges of a grid per core.
 #include "emit/emit.h"
 #include <inttypes.h>
 
-// The core that has a range, by its number among the cores.
+// Returns the index of the core at (x, y), or -1.
 static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
 {
     for (int32_t i = 0; i < c->n; i++)
@@ -11,7 +11,8 @@ static int32_t core_at(const emit_cores *c, int64_t x, int64_t y)
     return -1;
 }
 
-// Parts of one tile, from the owner's on: the others send to it in turn.
+// For one split tile, records that the cores with its later parts send their
+// sums to the owner, the core of range `at`.
 static dv_status find_peers(emit_cores *c, const emitter *e,
                             const dv_group_grid *g, int32_t at)
 {

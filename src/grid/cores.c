@@ -1,5 +1,5 @@
-// Sets of cores: which may be used, in which order they are taken, and the
-// rectangles that a launch wants to hear of.
+// Sets of cores: lists the usable cores in order, and covers sets of cores with
+// the rectangles that a kernel launch takes.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <string.h>
@@ -17,9 +17,7 @@ void dv_cores_list(dv_xy *out, const dv_core_set *set, int64_t n, int by_row)
         }
 }
 
-// -- Rectangles --------------------------------------------------------------
-
-// A run of marked cores: on which line, from where to where.
+// A run of consecutive marked cores, from..to, on one line (row or column).
 typedef struct run {
     int32_t line, from, to;
 } run;
@@ -31,8 +29,9 @@ static dv_grid_rect as_rect(const run *first, int32_t last_line, int by_row)
                : (dv_grid_rect){first->line, first->from, last_line, first->to};
 }
 
-// Add a run: it makes a rectangle of the line before one longer, or begins its
-// own. Rectangles that reach the line before are at live..n, by their begin.
+// Adds a run of cores to the list: extends a rectangle that ends on the
+// previous line and has the same bounds, or starts a new rectangle. Only
+// rectangles live..n-1 can still be extended.
 static void add_run(dv_grid_rect *rects, int32_t *n, int32_t live, const run *r,
                     int by_row)
 {
@@ -74,7 +73,8 @@ int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
                 if (j > r.from)
                     add_run(rects, &out->n, live, &r, by_row);
             }
-            // A rectangle that stopped growing need not be looked at again.
+            // Rectangles that ended before this line cannot be extended any
+            // more, so later searches skip them.
             while (live < out->n &&
                    (by_row ? rects[live].y1 : rects[live].x1) < i)
                 live++;
@@ -85,8 +85,9 @@ int dv_rects_of(dv_grid_rects *out, const dv_core_set *set, const dv_xy *cores,
     return ok;
 }
 
-// The widest rectangle under a row of bar heights that ends at row y: every bar
-// is tried as the lowest.
+// Finds the largest rectangle of allowed cores whose bottom is row y. height[x]
+// is the number of allowed cores above and at (x, y). This is the largest
+// rectangle in a histogram, found with a stack of increasing heights.
 static void widest(dv_grid_rect *best, int64_t *most, const int32_t *height,
                    int32_t *stack, int32_t cols, int32_t y)
 {

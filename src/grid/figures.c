@@ -1,10 +1,10 @@
-// What a plan costs, in numbers that can be counted: steps, panels, bytes,
-// banks; and the ways that were not taken.
+// Computes the costs of a grid: steps, panels, bytes and banks, also for the
+// alternatives that were not chosen.
 //
 // A panel is a row of tiles of A or a column of tiles of B. A core that keeps
-// panels reads each once, however many of its tiles need it; a core that does
-// not reads two tiles a step. The order of tiles decides how many panels there
-// are, and nothing else: the machine has no cache.
+// panels reads each panel once for all its tiles; a core that does not reads
+// two tiles per step. The number of panels depends only on the order of tiles,
+// because the machine has no cache.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
@@ -12,8 +12,10 @@
 #include <string.h>
 
 enum {
-    MAX_WALK = 1 << 16,       // tiles that are looked at for one count
-    MAX_PANEL_SIDE = 1 << 22, // rows or columns that are remembered
+    // Tiles visited, at most, to count the panels of one order.
+    MAX_WALK = 1 << 16,
+    // Most rows or columns of tiles for which panels are counted.
+    MAX_PANEL_SIDE = 1 << 22,
 };
 
 void dv_grid_tile(const dv_grid *g, int64_t id, int64_t bmn[3])
@@ -54,10 +56,8 @@ int dv_grid_ends(const dv_grid *g, const dv_grid_core *c, int64_t first[3],
     return 1;
 }
 
-// -- Panels ------------------------------------------------------------------
-
-// Which rows and columns the core that is being looked at has seen: those with
-// its stamp.
+// Records the rows and columns of tiles that the current core has used: those
+// whose entry equals `stamp`.
 typedef struct seen {
     int32_t *row, *col, stamp;
 } seen;
@@ -69,7 +69,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     for (int64_t id = first; id < first + count; id++) {
         int64_t m, n, local = id % plane;
         if (local == 0 || id == first)
-            s->stamp++; // panels of another batch are others
+            // Forgets the panels seen, because another batch has others.
+            s->stamp++;
         dv_order_tile(o, local, &m, &n);
         panels += (s->row[m] != s->stamp) + (s->col[n] != s->stamp);
         s->row[m] = s->col[n] = s->stamp;
@@ -77,7 +78,8 @@ static int64_t count_run(const dv_grid *g, const dv_order *o, seen *s,
     return panels;
 }
 
-// Static ranges on some of the cores, evenly spread; what they need is scaled.
+// Counts the panels that cores read under policy static. With many tiles,
+// counts on some evenly spaced cores and scales the count to all tiles.
 static int64_t count_panels(const dv_grid *g, const dv_order *o, seen *s,
                             int *sampled)
 {
@@ -120,7 +122,7 @@ int64_t dv_grid_panels(const dv_grid *g, const dv_order *order, int *sampled)
     return panels;
 }
 
-// Orders to compare: number i, 0 past the last.
+// Gets candidate tile order i; returns 0 after the last.
 static int candidate(const dv_grid *g, int i, dv_order *out)
 {
     static const dv_order_kind plain[] = {DV_ORDER_ROW_MAJOR,
@@ -137,7 +139,9 @@ static int candidate(const dv_grid *g, int i, dv_order *out)
     i -= N_PLAIN;
     out->kind = i < N_SIZES ? DV_ORDER_GROUPED : DV_ORDER_BLOCK_LINEAR;
     out->size = (int64_t)2 << i % N_SIZES;
-    if (i % N_SIZES == N_SIZES - 1) { // the square that a core's tiles make
+    // For the last size, use the side of a square with as many tiles as one
+    // core has.
+    if (i % N_SIZES == N_SIZES - 1) {
         int64_t each = dv_ceil_div(g->n_tiles, g->set.n);
         out->size = 1;
         while (out->size * out->size < each && out->size < 1 << 15)
@@ -160,8 +164,6 @@ void dv_grid_best_order(dv_grid *g)
     }
     g->order = best;
 }
-
-// -- Banks -------------------------------------------------------------------
 
 int64_t dv_banks_touched(int64_t banks, int64_t stride, int64_t n)
 {
@@ -196,8 +198,6 @@ int dv_page_of(dv_page *out, int n_dims, const int64_t *tensor,
     return dv_mul_i64(&out->offset, out->shard / banks, volume) &&
            dv_add_i64(&out->offset, out->offset, inner);
 }
-
-// -- Ways --------------------------------------------------------------------
 
 static void add_way(dv_grid_figures *f, const char *name, int64_t makespan,
                     int64_t busy, int64_t panels)
@@ -245,7 +245,8 @@ static void add_policies(const dv_grid *g, dv_grid_figures *f)
     }
 }
 
-// Is an order with this size among the ways already?
+// Returns whether the list of alternatives already has policy static with this
+// order.
 static int is_listed(const dv_grid_figures *f, const dv_order *o)
 {
     dv_text name = {0};
@@ -265,7 +266,8 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_text name = {0};
         int sampled;
         if (o.kind == DV_ORDER_BLOCK_LINEAR)
-            break; // groups tell as much
+            // Block-linear orders need about as many panels as grouped ones.
+            break;
         if (is_listed(f, &o))
             continue;
         int64_t panels = dv_grid_panels(g, &o, &sampled);
@@ -277,8 +279,6 @@ static void add_orders(const dv_grid *g, dv_grid_figures *f)
         dv_text_free(&name);
     }
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static void measure_load(const dv_grid *g, dv_grid_figures *f)
 {
@@ -293,7 +293,7 @@ static void measure_load(const dv_grid *g, dv_grid_figures *f)
     f->efficiency = f->max_steps ? f->mean_steps / (double)f->max_steps : 1;
 }
 
-// Panels as the policy has them; ranges are counted tile by tile.
+// Returns the number of panels that all cores read under the grid's policy.
 static int64_t panels_of(const dv_grid *g, dv_grid_figures *f)
 {
     int64_t sum = 0;
@@ -323,8 +323,9 @@ static void measure_bytes(const dv_grid *g, dv_grid_figures *f)
     for (int32_t i = 0; i < g->n_cores; i++)
         f->onchip_bytes += g->cores[i].owner >= 0 ? 4 * area : 0;
     if (g->policy == DV_POLICY_RECT && g->n_cores && g->depth) {
-        // Rows of A come once for every pass over columns, from one core of
-        // each row of cores, which hands them on; columns of B alike.
+        // The first core of each row of cores reads the rows of A once per pass
+        // over its columns of C and multicasts them along the row. In the same
+        // way, the first core of each column reads B.
         const dv_grid_core *c = &g->cores[0], *z = &g->cores[g->n_cores - 1];
         int64_t pass_m = dv_ceil_div(c->m1 - c->m0, g->block_m);
         int64_t pass_n = dv_ceil_div(c->n1 - c->n0, g->block_n);

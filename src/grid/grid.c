@@ -1,4 +1,5 @@
-// Making a grid: check the problem and the machine, choose, assign, prove.
+// Creates a grid: checks the problem and the machine, chooses order and policy,
+// assigns tiles to cores and checks the machine's limits.
 #include "base/math.h"
 #include "grid/grid.h"
 #include "target/target.h"
@@ -20,8 +21,6 @@ const char *dv_policy_name(dv_policy p)
 }
 
 #define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
-
-// -- The problem -------------------------------------------------------------
 
 static dv_status read_shape(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
@@ -85,8 +84,6 @@ static dv_status read_problem(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return count_tiles(g, diag);
 }
 
-// -- The machine -------------------------------------------------------------
-
 static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
                       uint8_t value, dv_diag *diag)
 {
@@ -109,7 +106,8 @@ static dv_status mark(dv_grid *g, const dv_grid_rect *r, size_t n,
     return DV_OK;
 }
 
-// How large the grid of cores is: asked for, or the target's.
+// Sets the size of the core grid: the requested one, or the whole grid of the
+// target.
 static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     int64_t cols = t->core_cols, rows = t->core_rows;
@@ -132,7 +130,8 @@ static dv_status grid_size(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return DV_OK;
 }
 
-// Holes of the target, as far as they are on the part of its grid that is used.
+// Marks the target's holes as not allowed. Holes outside the used part of the
+// grid are ignored.
 static void mark_target(dv_core_set *s, const dv_target *t)
 {
     for (int32_t i = 0; i < t->holes.n; i++) {
@@ -174,8 +173,6 @@ static dv_status read_machine(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Shards ------------------------------------------------------------------
-
 static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
 {
     for (size_t i = 0; i < t->n_shards; i++) {
@@ -203,7 +200,8 @@ static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     g->local_shard = 1;
     g->gy = t->shards->grid[0], g->gx = t->shards->grid[1];
     g->sm = t->shards->tiles[0], g->sn = t->shards->tiles[1];
-    // Leading dims are folded into rows, as the vendor does it.
+    // The shards must cover the result exactly. Leading dims are collapsed into
+    // rows, as in TT-Metalium.
     if (g->gy * g->sm != g->mt * g->batch || g->gx * g->sn != g->nt)
         FAIL(DV_E_SHAPE,
              "%" PRId64 "x%" PRId64 " shards of %" PRId64 "x%" PRId64
@@ -218,8 +216,6 @@ static dv_status read_shards(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
              g->gx, g->gy, g->set.cols, g->set.rows);
     return DV_OK;
 }
-
-// -- Words -------------------------------------------------------------------
 
 static dv_status read_order(dv_grid *g, const char *word, dv_diag *diag)
 {
@@ -291,9 +287,8 @@ static dv_status read_policy(dv_grid *g, const char *word, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Devices -----------------------------------------------------------------
-
-// Part (i,j,l) of the devices as a task of its own.
+// Creates the grid of device number `at`, which computes a part of the rows,
+// columns and depth of the tiles.
 static dv_status make_part(dv_grid *g, const dv_grid_task *t, int32_t at,
                            dv_diag *diag)
 {
@@ -345,8 +340,6 @@ static dv_status make_parts(dv_grid *g, const dv_grid_task *t, dv_diag *diag)
     }
     return DV_OK;
 }
-
-// -- All of it ---------------------------------------------------------------
 
 static dv_status check_limits(const dv_grid *g, dv_diag *diag)
 {
@@ -400,7 +393,8 @@ void dv_grid_destroy(dv_grid *g)
     if (!g)
         return;
     for (int32_t i = 0; i < g->n_parts; i++)
-        dv_grid_destroy(g->parts[i]); // one level deep: parts have no parts
+        // A part has no parts itself, so the recursion is one level deep.
+        dv_grid_destroy(g->parts[i]);
     dv_arena arena = g->arena;
     dv_arena_free(&arena);
 }

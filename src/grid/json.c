@@ -1,5 +1,5 @@
-// A grid as JSON, under the names that the field uses, and as text with a map
-// of the cores.
+// Prints a grid as JSON, with TT-Metalium's names, and as text with a map of
+// the cores.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
@@ -51,7 +51,8 @@ static void rects_json(dv_json *j, const char *key, const dv_grid_rects *r)
     dv_json_close(j);
 }
 
-// Cores that may not be used, a run of a row at a time. No key without any.
+// Lists the unusable cores as runs within a row; omits the key if there are
+// none.
 static void holes_json(dv_json *j, const dv_core_set *s)
 {
     if (s->n == (int64_t)s->cols * s->rows)
@@ -69,8 +70,6 @@ static void holes_json(dv_json *j, const dv_core_set *s)
         }
     dv_json_close(j);
 }
-
-// -- Parts of it -------------------------------------------------------------
 
 static void problem_json(dv_json *j, const dv_grid *g)
 {
@@ -105,7 +104,8 @@ static void problem_json(dv_json *j, const dv_grid *g)
     }
 }
 
-// The fewest tiles of a core, where rectangles differ; else what group 1 has.
+// Returns the fewest tiles that any core has. Only policy rect can give cores
+// fewer tiles than group 1.
 static int64_t fewest(const dv_grid *g)
 {
     int64_t n = g->units_1;
@@ -114,7 +114,8 @@ static int64_t fewest(const dv_grid *g)
     return n;
 }
 
-// Two groups of cores with as many units each; rectangles may be none.
+// Prints the number of cores and the two groups of cores with equal work. The
+// groups are omitted if the rectangles of policy rect differ in size.
 static void split_json(dv_json *j, const dv_grid *g)
 {
     dv_json_int(j, "num_cores", g->n_cores);
@@ -145,7 +146,8 @@ static void stream_json(dv_json *j, const dv_grid *g)
     dv_json_int(j, "stream_k_makespan", most);
     dv_json_int(j, "split_tiles", g->split_tiles);
     dv_json_int(j, "max_peers", g->max_peers);
-    // Whole tiles count one by one, as parts do.
+    // A segment of several whole tiles counts as that many segments in the
+    // report.
     int64_t segments = 0;
     for (int32_t i = 0; i < g->n_cores; i++)
         for (int32_t s = 0; s < g->cores[i].n_segments; s++)
@@ -180,8 +182,6 @@ static void rect_json(dv_json *j, const dv_grid *g)
     dv_json_int(j, "block_depth", g->block_k);
     pair(j, "sub_block", g->sub_h, g->sub_w);
 }
-
-// -- One core ----------------------------------------------------------------
 
 static void work_json(dv_json *j, const dv_grid_core *c)
 {
@@ -276,8 +276,6 @@ static void queue_json(dv_json *j, const dv_grid *g)
     dv_json_close(j);
 }
 
-// -- Figures -----------------------------------------------------------------
-
 static void buffers_json(dv_json *j, const dv_grid *g)
 {
     dv_json_open(j, "buffers", '[');
@@ -350,7 +348,7 @@ static void sequence_json(dv_json *j, const dv_grid *g)
     dv_json_close(j);
 }
 
-// Everything but what is inside devices.
+// Prints all of a grid except its list of devices.
 static void grid_json(dv_json *j, const dv_grid *g, int figures)
 {
     problem_json(j, g);
@@ -404,9 +402,8 @@ char *dv_grid_json(const dv_grid *g)
     return dv_text_take(&out);
 }
 
-// -- For people --------------------------------------------------------------
-
-// One number per core: its tiles, or its steps where tiles are cut.
+// Prints a map with one number per core: its tiles, or its steps if tiles are
+// split over cores.
 static void put_map(dv_text *out, const dv_grid *g)
 {
     int64_t unit = streamed(g) ? 1 : g->kt, most = 1;

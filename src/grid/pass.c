@@ -1,5 +1,5 @@
-// Pass grid: which core of the machine's grid computes which tiles of a group's
-// result. Only for machines that compute on tiles.
+// The grid pass assigns the tiles of each group's result to cores of the
+// machine's grid. It applies only to machines that compute on tiles.
 //
 //   grid {
 //       group 0: c tiles 32 by 32 deep 32 order grouped(4) {
@@ -21,22 +21,21 @@
 //       }
 //   }
 //
-// A result that stays in the scratchpads, or is made of what stays there, is
-// computed where that is: its shards are the slices that the groups' deal gave
-// the cores. Where those are no whole tiles there is no grid, and the deal is
-// all there is to say. Any other result is in main memory, where any core
-// reaches any tile: its tiles are dealt anew, in the order that reads the
-// fewest panels and by the policy that is asked for.
+// A group that reads or writes tensors resident in scratchpads is computed
+// where they are: its shards are the slices that the group's deal gives each
+// core. If those slices are not whole tiles, the group has no grid and only the
+// deal applies. Any other result is in main memory, where every core can reach
+// every tile. Its tiles are assigned in the order that reads the fewest panels,
+// by the requested policy.
 #include "base/math.h"
 #include "grid/grid.h"
 #include "plan/tiles.h"
 #include <inttypes.h>
 #include <string.h>
 
-// -- The problem -------------------------------------------------------------
-
-// Steps of a tile: tiles of the last reduced variable, times the others; one
-// where nothing is reduced. 0: more than 64 bits.
+// Returns the steps of a tile: the tiles along the last reduction variable
+// times the extents of the other reduction variables; 1 without a reduction, 0
+// on overflow.
 static int64_t depth_of(const dv_plan *plan, const dv_op *op)
 {
     int64_t depth = 1, last = -1;
@@ -60,10 +59,9 @@ static int32_t result_of(const dv_plan *plan, int32_t group)
     return !op->is_extern && t->n_elems > 0 ? op->write.tensor : -1;
 }
 
-// -- Shards ------------------------------------------------------------------
-
-// The variable of dim `back` from the end of the result, whole steps of it, and
-// its slices in tiles. 0: its slices are no whole tiles.
+// For the result's dim `back` from the end, gets the variable that indexes it,
+// the number of its slices, and the length of a slice in tiles. Returns 0 if
+// the slices are not whole tiles.
 static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
                      int64_t *shards, int64_t *tiles, int *var)
 {
@@ -85,7 +83,8 @@ static int shards_of(const dv_plan *plan, int32_t i, int back, int64_t tile,
            (slice % tile == 0 && *shards * *tiles == dv_ceil_div(size, tile));
 }
 
-// Does any op of the group find or leave something in the scratchpads?
+// Returns whether any op of the group accesses a tensor resident in a
+// scratchpad.
 static int uses_homes(const dv_plan *plan, const dv_group *group)
 {
     for (int32_t i = group->first_op; i < group->end_op; i++)
@@ -95,7 +94,8 @@ static int uses_homes(const dv_plan *plan, const dv_group *group)
     return 0;
 }
 
-// Has every core one shard of the result, and nothing else of it?
+// Returns whether the deal gives every core at most one shard of whole tiles of
+// the result.
 static int find_shards(const dv_plan *plan, dv_group_grid *g, int var[2])
 {
     const dv_group *group = &plan->groups[g->group];
@@ -139,9 +139,8 @@ static dv_status place_shards(dv_plan *plan, dv_group_grid *g, const int var[2],
     return DV_OK;
 }
 
-// -- Tiles in main memory ----------------------------------------------------
-
-// The policy of one group: what was asked for, as far as its depth goes.
+// Prints the policy of one group: the requested one, but static if that policy
+// splits tiles and the op has no depth that can be split.
 static void policy_of(dv_text *out, const dv_op *op, int64_t kt,
                       const char *asked)
 {
@@ -171,7 +170,7 @@ static const char *keep(dv_plan *plan, dv_text *word)
     return s;
 }
 
-// Segments and rectangles of all cores, one line each.
+// Copies the segments or the rectangle of every core into the plan.
 static void put_ranges(dv_group_grid *g, const dv_grid *made)
 {
     for (int32_t i = 0; i < made->n_cores; i++) {
@@ -224,15 +223,15 @@ static dv_status deal_tiles(const dv_plan_options *how, dv_plan *plan,
     return ok ? DV_OK : dv_nomem(diag);
 }
 
-// -- The pass ----------------------------------------------------------------
-
-// *none is set where cores have parts of tiles of what stays with them.
+// Creates the grid of one group. Sets *none, and creates no grid, if the group
+// uses resident tensors whose slices are not whole tiles.
 static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
                             dv_group_grid *g, int *none, dv_diag *diag)
 {
     const dv_tensor *t = &plan->ops->tensors[g->tensor];
     int n = t->n_dims, var[2];
-    g->batch = 1; // no product of dims is too large: the tensor has memory
+    // The product cannot overflow, because the tensor fits in memory.
+    g->batch = 1;
     for (int d = 0; d < n - 2; d++)
         g->batch *= t->shape[d];
     g->mt = n > 1 ? dv_ceil_div(t->shape[n - 2], plan->target.tile_rows) : 1;
@@ -248,7 +247,8 @@ static dv_status grid_group(const dv_plan_options *how, dv_plan *plan,
     return *none ? DV_OK : deal_tiles(how, plan, g, diag);
 }
 
-// Panels are handed on within a rectangle of cores, which has no holes.
+// Warns if policy rect uses fewer cores than it could, because it needs a
+// rectangle of cores without holes.
 static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
                           dv_diag *diag)
 {
@@ -262,8 +262,9 @@ static void warn_of_holes(const dv_plan *plan, const dv_group_grid *g,
                 plan->target.cores);
 }
 
-// What is too large or deep to be given out in tiles goes without a grid: the
-// plan runs as it is dealt.
+// Creates the grid of one group. If that fails because the tiles are too many
+// or too deep, warns and leaves the group without a grid; its tiles then run as
+// the groups section deals them.
 static dv_status grid_or_warn(const dv_plan_options *how, dv_plan *plan,
                               dv_group_grid *g, dv_diag *diag)
 {
@@ -311,13 +312,15 @@ static dv_status check_words(const dv_plan *plan, const dv_plan_options *how,
     return DV_OK;
 }
 
-// Tiles that are handed out as they run, where nothing ties them to cores.
+// Lets a run-time queue hand out the tiles of groups, if the policy is ticket
+// or steal. Groups with resident tensors are excluded, because their tiles are
+// tied to cores.
 static void queue_groups(const dv_plan_options *how, dv_plan *plan)
 {
     dv_policy p = DV_POLICY_STATIC;
     int64_t chunk = 1;
     if (!how->policy)
-        return; // as it was read
+        return; // no policy requested: keep the queue settings of the plan
     dv_policy_parse(&p, &chunk, how->policy);
     for (int32_t i = 0; i < plan->n_groups; i++) {
         dv_group *g = &plan->groups[i];
@@ -352,7 +355,8 @@ dv_status dv_grid_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-// What later code relies on; the checker proves the rest.
+// Checks the properties that later code relies on; the checker (check/) proves
+// the assignment itself.
 dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_grids; i++) {
@@ -380,8 +384,6 @@ dv_status dv_grid_verify(const dv_plan *plan, dv_diag *diag)
     }
     return DV_OK;
 }
-
-// -- Printing ----------------------------------------------------------------
 
 static void print_group(dv_text *out, const dv_plan *plan,
                         const dv_group_grid *g)
@@ -430,9 +432,8 @@ void dv_grid_print(dv_text *out, const dv_plan *plan)
     dv_put(out, "}\n");
 }
 
-// -- Reading -----------------------------------------------------------------
-
-// "5 by 13": two numbers that are not written 5x13, which is one word.
+// Reads two numbers in the form "5 by 13". The form 5x13 is not used because
+// the lexer reads it as one word.
 static dv_status read_by(dv_lexer *lx, int64_t *a, int64_t *b)
 {
     DV_TRY(dv_lex_int(lx, a, "a number of rows"));
@@ -440,7 +441,7 @@ static dv_status read_by(dv_lexer *lx, int64_t *a, int64_t *b)
     return dv_lex_int(lx, b, "a number of columns");
 }
 
-// "grouped(4)" or "snake".
+// Reads a name with an optional number, such as "snake" or "grouped(4)".
 static dv_status read_word(dv_plan *plan, dv_lexer *lx, const char **out,
                            const char *what)
 {
@@ -463,7 +464,7 @@ static dv_status read_word(dv_plan *plan, dv_lexer *lx, const char **out,
     return st != DV_OK || *out ? st : dv_nomem(lx->diag);
 }
 
-// "0..4": its begin and its end, which is not before.
+// Reads a range "0..4" whose end is not before its begin.
 static dv_status read_span(dv_lexer *lx, int64_t *begin, int64_t *end,
                            const char *what)
 {

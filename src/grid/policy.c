@@ -1,27 +1,26 @@
-// Policies: what every core does.
+// Computes what every core does under each policy.
 //
 //   static     core i of n: tiles part(T, n, i); at most two sizes, the larger
-//              first, which is the vendor's two groups
-//   streamk    the same of steps, not tiles: 3 tiles of 4 steps on 2 cores
+//              first, like the two core groups of TT-Metalium
+//   streamk    divides steps instead of tiles: 3 tiles of 4 steps on 2 cores
 //                core 0   tile 0 whole, tile 1 steps 0..2
 //                core 1   tile 1 steps 2..4, tile 2 whole
-//   streamk1   whole waves of tiles first; only what is left over is streamed
-//   streamk2   one wave less is whole, so that each core streams 1 to 2 tiles
-//   splitk(s)  a tile's depth in s parts; runs of parts are dealt, none is cut
+//   streamk1   full waves of tiles are computed whole; the remainder streamed
+//   streamk2   streams one full wave more, so each core streams 1 to 2 tiles
+//   splitk(s)  every tile's depth in s parts; cores get ranges of parts
 //
-// Fix-up of a tile that several cores computed parts of: the core with step 0
-// owns it and adds the others' parts in rising order of steps. Parts of a tile
-// are on neighbours in the list of cores, so that "the next `peers` cores" says
-// it all, and a sum has the same bits in every run.
+// When several cores compute parts of a tile, the core with step 0 owns the
+// tile and adds the others' partial sums in ascending order of steps. The parts
+// of a tile are on consecutive cores of the list, so the number of peers
+// describes them. A sum therefore has the same bits in every run.
 #include "base/math.h"
 #include "grid/grid.h"
 #include <inttypes.h>
 
 #define FAIL(status, ...) return dv_fail(diag, status, DV_NOWHERE, __VA_ARGS__)
 
-// -- Cores -------------------------------------------------------------------
-
-// Take the first n cores, and tell groups of them apart.
+// Takes the first n cores and divides them into two groups; the first n_larger
+// cores have one unit of work more (0: all cores have equal work).
 static dv_status take_cores(dv_grid *g, int64_t n, int64_t n_larger,
                             dv_diag *diag)
 {
@@ -70,10 +69,8 @@ static dv_status assign_static(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Streams -----------------------------------------------------------------
-
-// Steps begin..end, numbered through tiles, as segments: the end of a tile,
-// whole tiles, the begin of a tile.
+// Adds the steps begin..end, numbered over all tiles, to a core as up to three
+// segments: the end of a tile, whole tiles, and the begin of a tile.
 static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
 {
     int64_t kt = g->kt, first = begin / kt, last = end / kt;
@@ -93,21 +90,25 @@ static void add_steps(dv_grid *g, dv_grid_core *c, int64_t begin, int64_t end)
     add_segment(g, c, (dv_segment){last, 1, 0, end % kt});
 }
 
-// Where the steps of core i begin, among those that are streamed.
+// Returns the first streamed step of core i; the steps of core i end where
+// those of core i + 1 begin.
 static int64_t steps_begin(const dv_grid *g, int64_t i)
 {
     int64_t p = g->n_cores, s = g->split;
     if (g->policy != DV_POLICY_SPLITK)
         return g->dp_tiles * g->kt + dv_part_begin(g->sk_tiles * g->kt, p, i);
-    int64_t u = dv_part_begin(g->sk_tiles * s, p, i); // a part of a tile
+    // Policy splitk deals parts of tiles, not single steps: u is the first part
+    // of core i.
+    int64_t u = dv_part_begin(g->sk_tiles * s, p, i);
     return u / s * g->kt + dv_part_begin(g->kt, s, u % s);
 }
 
-// Who owns the tile that a core's stream begins in, and who helps with the one
-// it ends in.
+// For each core, finds the core that owns the tile in which its steps begin,
+// and counts the cores that compute the remaining steps of its last tile.
 static void find_peers(dv_grid *g)
 {
-    int32_t owner = -1; // of the tile that is under way
+    // Owner of the last tile that was begun and is not complete.
+    int32_t owner = -1;
     for (int32_t i = 0; i < g->n_cores; i++) {
         dv_grid_core *c = &g->cores[i];
         if (c->iter0 == c->iter1)
@@ -152,17 +153,16 @@ static dv_status assign_stream(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Rectangles --------------------------------------------------------------
-
-// Tiles a core holds for a block and a step of depth: two of each operand's
-// panel, and the block.
+// Returns the tiles a core's memory holds for an m x n block with k steps of
+// depth: double-buffered panels of both operands and the block itself.
 static int64_t block_tiles(int64_t m, int64_t n, int64_t k)
 {
     return 2 * k * (m + n) + m * n;
 }
 
-// The largest part of a core's rectangle that fits its memory, the deepest
-// step that fits with it, and the registers' share of it.
+// Chooses the largest block of a core's m x n rectangle that fits its memory,
+// the largest depth per step that then fits, and the sub-block for the
+// registers.
 static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
 {
     int64_t page = g->tile_rows * g->tile_cols * g->elem_bytes;
@@ -183,14 +183,15 @@ static dv_status size_block(dv_grid *g, int64_t m, int64_t n, dv_diag *diag)
     for (int64_t k = 8; k > 1 && g->block_k == 1; k /= 2)
         if (k <= g->kt && block_tiles(m, n, k) <= room)
             g->block_k = k;
-    // Registers hold 8 tiles; near squares reuse the most.
+    // Candidate sub-blocks in order of preference: the registers hold 8 tiles,
+    // and shapes close to a square reuse operands most.
     static const int64_t sub[][2] = {{4, 2}, {2, 4}, {8, 1}, {1, 8}, {7, 1},
                                      {1, 7}, {3, 2}, {2, 3}, {6, 1}, {1, 6},
                                      {5, 1}, {1, 5}, {2, 2}, {4, 1}, {1, 4},
                                      {3, 1}, {1, 3}, {2, 1}, {1, 2}, {1, 1}};
     int at = 0;
     while (m % sub[at][0] || n % sub[at][1])
-        at++; // 1x1 divides everything
+        at++; // terminates, because 1x1 divides every block
     g->sub_h = sub[at][0];
     g->sub_w = sub[at][1];
     return DV_OK;
@@ -245,16 +246,15 @@ dv_status dv_grid_rectangles(dv_grid *g, dv_diag *diag)
         c->n0 = dv_part_begin(g->nt, cols, x);
         c->n1 = dv_part_begin(g->nt, cols, x + 1);
         c->steps = (c->m1 - c->m0) * (c->n1 - c->n0) * g->batch * g->kt;
-        c->sends_a = x == 0 && cols > 1; // along its row
-        c->sends_b = y == 0 && rows > 1; // down its column
+        c->sends_a = x == 0 && cols > 1; // multicasts A along its row of cores
+        // Multicasts B down its column of cores.
+        c->sends_b = y == 0 && rows > 1;
     }
     g->units_1 = g->n_cores ? g->cores[0].steps / g->kt : 0;
     if (!g->n_cores)
         return DV_OK;
     return size_block(g, g->cores[0].m1, g->cores[0].n1, diag);
 }
-
-// -- Shards ------------------------------------------------------------------
 
 dv_status dv_grid_shards(dv_grid *g, dv_diag *diag)
 {
@@ -285,8 +285,6 @@ dv_status dv_grid_shards(dv_grid *g, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Buffers and arguments ---------------------------------------------------
-
 static void add_cb(dv_grid *g, const char *name, int32_t index, int64_t tiles,
                    int64_t page)
 {
@@ -306,7 +304,8 @@ void dv_grid_buffers(dv_grid *g)
         add_cb(g, "c", 16, g->sm * g->sn, page);
     else
         add_cb(g, "c", 16, rect ? m * n : 2, page);
-    if (g->split_tiles) // sums under way are f32
+    // Partial sums are stored as f32, whatever the element type.
+    if (g->split_tiles)
         add_cb(g, "partial", 24, 2, 4 * area);
 }
 
@@ -315,7 +314,8 @@ static void name_arg(dv_grid *g, const char *name)
     g->arg_names[g->n_args++] = name;
 }
 
-// The numbers behind the usual five.
+// Appends the kernel arguments that depend on the policy, after the five common
+// ones.
 static void more_args(const dv_grid *g, const dv_grid_core *c, int64_t *a)
 {
     if (g->local_shard) {
@@ -384,7 +384,8 @@ void dv_grid_arguments(dv_grid *g)
         } else if (c->n_segments) {
             start = c->segments[0].first;
         } else if (g->policy == DV_POLICY_RECT) {
-            start = c->m0 * g->nt + c->n0; // as row_major counts
+            // Number of the first tile in row-major order.
+            start = c->m0 * g->nt + c->n0;
         }
         c->args[0] = start;
         c->args[1] = count;
@@ -395,10 +396,7 @@ void dv_grid_arguments(dv_grid *g)
     }
 }
 
-// -- The choice --------------------------------------------------------------
-
-// Steps of the busiest core. A cut tile costs two steps: its part is handed
-// over and added.
+// Returns the steps of the busiest core under policy static.
 static int64_t static_makespan(const dv_grid *g)
 {
     return dv_ceil_div(g->n_tiles, g->set.n) * g->kt;
@@ -407,6 +405,7 @@ static int64_t static_makespan(const dv_grid *g)
 static void choose_policy(dv_grid *g)
 {
     int64_t p = g->set.n, whole = static_makespan(g);
+    // A split tile costs two steps more: its partial sum is sent and added.
     int64_t streamed = dv_ceil_div(g->n_steps, p) + 2;
     g->policy = DV_POLICY_STATIC;
     if (g->local_shard || streamed >= whole)
@@ -428,7 +427,7 @@ dv_status dv_grid_assign(dv_grid *g, dv_diag *diag)
     case DV_POLICY_STREAMK2:
     case DV_POLICY_SPLITK:
         return assign_stream(g, diag);
-    default: // queues begin with the ranges of static
+    default: // ticket and steal start with the ranges of policy static
         return assign_static(g, diag);
     }
 }

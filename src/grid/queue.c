@@ -1,3 +1,4 @@
+// Hands out tiles at run time with lock-free ranges; see queue.h.
 #include "grid/queue.h"
 #include "base/mem.h"
 #include "grid/grid.h"
@@ -31,7 +32,7 @@ void dv_queue_reset(dv_queue *q, int64_t n_tiles, int64_t chunk, int steal)
                           (uint32_t)dv_part_begin(n_tiles, n, i + 1)));
 }
 
-// A chunk from the begin of a range.
+// Removes a chunk from the begin of a range; returns its tile count.
 static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);
@@ -48,7 +49,7 @@ static uint32_t take(dv_queue_range *r, uint32_t chunk, uint32_t *first)
     }
 }
 
-// The later half of a range, rounded up.
+// Removes the later half of a range, rounded up; returns its tile count.
 static uint32_t take_half(dv_queue_range *r, uint32_t *first)
 {
     uint64_t ends = atomic_load(&r->ends);
@@ -72,7 +73,8 @@ int dv_queue_next(dv_queue *q, int32_t core, int64_t *first, int64_t *count)
     uint32_t n = take(own, q->chunk, &at);
     for (int32_t i = 1; !n && q->steal && i < q->n_cores; i++) {
         n = take_half(&q->ranges[(core + i) % q->n_cores], &at);
-        if (n > q->chunk) { // own is empty: nobody else changes it now
+        // Safe without compare-and-swap: nobody steals from an empty range.
+        if (n > q->chunk) {
             atomic_store(&own->ends, pack(at + q->chunk, at + n));
             n = q->chunk;
         }

@@ -1,17 +1,18 @@
-// Groups for a machine whose scratchpads are caches: what passes between ops
-// is kept by itself as long as little enough passes. A chain of ops is cut into
-// tiles along one variable of each, so that a tile needs nothing of the chain
-// but what the same tile left, and one tile's data fits the cache.
+// Groups ops for a machine whose scratchpads are caches, which keep
+// intermediate results as long as these are small enough. A chain of ops is cut
+// into tiles along one variable of each op, so that a tile needs only results
+// that the same tile of earlier ops computed, and the data of one tile fits the
+// cache.
 //
 //   m[i]   = max[j] x[i,j]        i cut by 16:   tile 0: rows 0..16 of m, e, y
 //   e[i,j] = exp(x[i,j] - m[i])                  tile 1: rows 16..32
 //   y[i,j] = e[i,j] / s[i]                       ...
 //
-// Where one point of it is too much, every point is cut along a variable
-// further in as well: x[h,i,j] into heads, and each head into rows.
+// If one point of the variable already exceeds the cache, every point is also
+// cut along an inner variable: x[h,i,j] into heads, and each head into rows.
 //
-// Products stay alone: they are better cut in two directions, by the level of
-// loops.
+// Matrix products stay in groups of their own, because they are better tiled in
+// two dimensions by the pass `loops`.
 #include "base/math.h"
 #include "group/group.h"
 #include <math.h>
@@ -19,30 +20,32 @@
 enum {
     MAX_CHAIN = 32,
     MAX_LEVELS = 4,
-    LINE = 16,   // elements of a cache line, about
-    PIECE = 256, // elements of a row that are worth a page
+    LINE = 16,   // approximate number of elements in a cache line
+    PIECE = 256, // shortest piece of a row, in elements, worth a page access
 };
 
 typedef struct chain {
     const dv_plan *plan;
     int32_t first, end;
-    int32_t reach; // ops up to here were tried
-    // The variables of each op that are cut: into points, but for the last. And
-    // their ranges, the same for all ops.
+    int32_t reach; // end of the ops that extend() has examined
+    // cut[l][k] is the variable of op first + k that level l cuts: into slices
+    // of one point or, at the last level, of `len` points. The ranges begin[l],
+    // n[l] of these variables are the same for all ops.
     int32_t levels, cut[MAX_LEVELS][MAX_CHAIN];
     int64_t begin[MAX_LEVELS], n[MAX_LEVELS];
-    int64_t len;         // points of the last in a tile
-    double tile_bytes;   // of all that ops touch, per point of the last
-    double fixed_bytes;  // and of what does not depend on it
-    double again_bytes;  // of tile_bytes, what other points touch as well
-    int32_t *writer;     // by tensor: op of the chain, or -1
-    const uint8_t *edge; // a repeat begins or ends before op i
+    int64_t len; // points of the last level's variable in a tile
+    // Bytes that the ops touch per point of the last level's variable.
+    double tile_bytes;
+    // Bytes that the ops touch independently of that variable.
+    double fixed_bytes;
+    // The part of tile_bytes that iterations of the outer levels share.
+    double again_bytes;
+    int32_t *writer; // per tensor: the op of the chain that writes it, or -1
+    const uint8_t *edge; // edge[i]: a repeat begins or ends before op i
 } chain;
 
-// -- Which variable --------------------------------------------------------
-
-// The dim of an access that is just variable v, no other dim depending on it;
-// -1: there is none.
+// Returns the dim of an access whose index is exactly variable v, if no other
+// dim depends on v; otherwise -1.
 static int plain_dim(const dv_op *o, const dv_access *a, int v)
 {
     int found = -1;
@@ -60,7 +63,8 @@ static int plain_dim(const dv_op *o, const dv_access *a, int v)
     return found;
 }
 
-// Does an operand serve several results?
+// Returns whether the op is a contraction in which some operand is reused for
+// several results, such as a matrix product.
 static int is_product(const dv_op *o)
 {
     uint32_t written = dv_written_vars(o);
@@ -82,8 +86,8 @@ static int joinable(const dv_plan *plan, int32_t i)
     return 1;
 }
 
-// Does a tile write a box without gaps, as far as the checker can see (C8): one
-// variable a dim, of step 1?
+// Returns whether a tile writes a box without gaps, as rule C8 of the checker
+// requires: every dim has at most one variable, with coefficient 1.
 static int writes_box(const dv_op *o)
 {
     uint32_t seen = 0;
@@ -99,14 +103,16 @@ static int writes_box(const dv_op *o)
     return 1;
 }
 
-// Variables are cut in the order of each op: tiles have the same numbers in
-// all.
+// Returns whether v comes after the variable of op i that the previous level
+// cuts. Cut variables must be in loop order, so that tiles have the same
+// numbers in all ops.
 static int is_further_in(const chain *c, int32_t i, int v)
 {
     return c->levels < 2 || v > c->cut[c->levels - 2][i - c->first];
 }
 
-// Does op i, cut along v, find what it needs of the chain in its own tile?
+// Returns whether op i, cut along v, reads only those results of the chain that
+// its own tile computed.
 static int fits(const chain *c, int32_t i, int v)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -137,7 +143,7 @@ static int reads_chain(const chain *c, int32_t i)
     return 0;
 }
 
-// Does it write what no op of the chain touches?
+// Returns whether op i writes a tensor that no op of the chain reads or writes.
 static int writes_new(const chain *c, int32_t i)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -152,7 +158,8 @@ static int writes_new(const chain *c, int32_t i)
     return 1;
 }
 
-// An op that reads nothing of the chain comes along where a later one does.
+// Extends the chain by the following ops. An op that reads no result of the
+// chain is included only if a later op that reads one is included.
 static void extend(chain *c, int32_t end)
 {
     const dv_program *p = c->plan->ops;
@@ -172,7 +179,7 @@ static void extend(chain *c, int32_t end)
     }
 }
 
-// One level more: the chain from op `first` on, cut along v.
+// Starts a chain at op `first` and adds one level of tiling, along variable v.
 static void start(chain *c, int32_t first, int v)
 {
     const dv_op *o = &c->plan->ops->ops[first];
@@ -191,9 +198,7 @@ static void forget(chain *c)
         c->writer[c->plan->ops->ops[i].write.tensor] = -1;
 }
 
-// -- How long a tile is ----------------------------------------------------
-
-// The points of the chain that are not of the last level.
+// Returns the number of iterations of all levels except the last.
 static double outer_points(const chain *c)
 {
     double n = 1;
@@ -220,7 +225,8 @@ static void count_access(chain *c, int32_t i, const dv_access *a)
     c->again_bytes += again ? bytes / (double)c->n[last] : 0;
 }
 
-// Every tensor counts once, as its first access has it.
+// Computes the bytes that a tile of the chain touches. Every tensor counts
+// once, by its first access.
 static void count_bytes(chain *c, uint8_t *seen)
 {
     const dv_program *p = c->plan->ops;
@@ -237,8 +243,8 @@ static void count_bytes(chain *c, uint8_t *seen)
         }
 }
 
-// Is the cut variable the innermost of rows, of tensors that have at least so
-// many of the chain's bytes: are their tiles columns?
+// Returns whether the last cut variable indexes the innermost dim of a tensor
+// with at least least_bytes, so that tiles cut its rows into pieces.
 static int cuts_rows(const chain *c, double least_bytes)
 {
     for (int32_t i = c->first; i < c->end; i++) {
@@ -255,9 +261,11 @@ static int cuts_rows(const chain *c, double least_bytes)
     return 0;
 }
 
-// Points of the cut variable in a tile: half the cache, all cores busy to the
-// end; where rows are cut, whole lines, and 0 if they are few and not all is
-// small: columns are then found piece by piece, each on another page.
+// Returns the points of the last cut variable per tile: a tile takes at most
+// half the cache, and the tiles keep all cores busy. If tiles cut rows, they
+// are whole cache lines. Returns 0, for no tiling, if the pieces of rows are
+// shorter than PIECE and the data exceeds the cache, because every piece would
+// then touch another page.
 static int64_t tile_length(const chain *c)
 {
     const dv_target *t = &c->plan->target;
@@ -265,7 +273,9 @@ static int64_t tile_length(const chain *c)
     double room = (double)c->plan->scratch.capacity_bytes / 2 - c->fixed_bytes;
     double most = room / (c->tile_bytes > 0 ? c->tile_bytes : 1);
     double outer = outer_points(c), all = c->tile_bytes * (double)n * outer;
-    // What other points touch as well is better kept for all of them.
+    // Data shared by iterations of the outer levels should stay in the cache
+    // between them. If that is more than 1/8 of a tile's data, the chain is not
+    // tiled.
     if (most < 1 || c->again_bytes > c->tile_bytes / 8)
         return 0;
     int64_t len = most < (double)n ? (int64_t)most : n;
@@ -281,8 +291,6 @@ static int64_t tile_length(const chain *c)
         len = lines;
     return len < PIECE && all > room && cuts_rows(c, all / 8) ? 0 : len;
 }
-
-// -- Joining ---------------------------------------------------------------
 
 static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
 {
@@ -300,8 +308,9 @@ static dv_status join(dv_plan *plan, const chain *c, dv_group *g, dv_diag *diag)
     return dv_plan_deal(plan, c->first, g, diag);
 }
 
-// The chain from op i on that is cut along v, if it is longer than the best and
-// its tiles fit, or those of a variable further in do.
+// Tries the chain from op i, cut along v. Replaces *best if the chain is longer
+// and its tiles fit the cache; if they do not fit, recursively cuts along an
+// inner variable as well.
 static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
 {
     const dv_op *o = &c->plan->ops->ops[i];
@@ -327,8 +336,8 @@ static void try_cut(chain *best, chain *c, int32_t i, int v, uint8_t *seen)
     c->levels--;
 }
 
-// The longest chain that begins with op i and whose tiles fit, cut as far out
-// as can be. best->len is 0 when there is none.
+// Finds the longest chain that begins with op i and whose tiles fit the cache,
+// cut along the outermost possible variables. best->len is 0 if there is none.
 static void longest(chain *best, chain *c, int32_t i, uint8_t *seen)
 {
     const dv_op *o = &c->plan->ops->ops[i];

@@ -1,20 +1,21 @@
-// Groups: which ops run together, tile by tile, and which core runs each tile.
+// Groups: decides which ops run together tile by tile, and which core runs each
+// tile.
 //
 //   pass.c     the pass "group": one group per op, its tiles dealt to cores
-//   on_core.c  joins ops that pass tensors to each other in scratchpads
-//   cache.c    joins ops that pass tensors to each other in caches
+//   on_core.c  merges ops that pass tensors to each other in scratchpads
+//   cache.c    merges ops that pass tensors to each other in caches
 #ifndef DV_GROUP_H
 #define DV_GROUP_H
 #include "plan/plan.h"
 
-// Join neighbouring ops whose tensors stay in scratchpads between them, and
-// mark the groups after which scratchpads must keep their contents. `loop_of`
-// has for each op the innermost repeat around it, or -1.
+// Merges consecutive ops whose tensors are resident in scratchpads between
+// them, and marks the groups after which scratchpads must keep their contents.
+// loop_of[op] is the innermost repeat around the op, or -1.
 dv_status dv_group_on_core(dv_plan *plan, const int32_t *loop_of,
                            dv_arena *arena, dv_diag *diag);
-// For a machine whose scratchpads are caches: join ops whose tiles pass tensors
-// to each other, and choose tiles that fit the cache.
+// For a machine whose scratchpads are caches: merges ops whose tiles pass
+// tensors to each other, and chooses tiles that fit the cache.
 dv_status dv_group_for_caches(dv_plan *plan, dv_arena *arena, dv_diag *diag);
-// Must the op be a group of its own?
+// Returns whether the op must be a group of its own.
 int dv_group_alone(const dv_plan *plan, int32_t op);
 #endif

@@ -1,8 +1,8 @@
-// Groups of ops that hand data to each other on the core.
+// Merges ops that pass data to each other on the core into groups.
 //
-// Ops join a group while each core has the same tile of all of them, nothing
-// that one writes is read through main memory by another, and no core waits for
-// another: no copy over the ring, no sum in parts.
+// Consecutive ops form a group while each core has the same tile of all of
+// them, no op reads another's result through main memory, and no core waits for
+// another core (no copy over the ring, no partial sums).
 #include "group/group.h"
 
 int dv_group_alone(const dv_plan *plan, int32_t op)
@@ -14,14 +14,15 @@ int dv_group_alone(const dv_plan *plan, int32_t op)
 
 typedef struct joiner {
     dv_plan *plan;
-    const int32_t *loop_of; // by op: the innermost repeat around it, or -1
-    int32_t *across;        // homes alive before op i and still at it
-    uint8_t *waits;         // op i begins with a copy between cores
-    int32_t *written;       // by tensor: the group that writes it, or -1
-    int32_t *oldest;        // by op: first op of the homes that end before it
+    const int32_t *loop_of; // per op: the innermost repeat around it, or -1
+    int32_t *across;  // number of homes that are live both before and at op i
+    uint8_t *waits;   // whether op i begins with a copy between cores
+    int32_t *written; // per tensor: the group that writes it, or -1
+    // Per op: the earliest first op of all homes whose lifetime ends before it.
+    int32_t *oldest;
 } joiner;
 
-// May op i belong to group number g, which ends before it?
+// Returns whether op i may be merged into group g, whose last op is i - 1.
 static int joins(const joiner *j, int32_t g, int32_t i)
 {
     const dv_plan *plan = j->plan;
@@ -67,8 +68,9 @@ static int find_edges(joiner *j, dv_arena *a)
     return 1;
 }
 
-// What is alive where a group ends, or for the next pass of a repeat that ends
-// with it, must survive that.
+// Marks the groups after which scratchpads must keep their contents: a home is
+// live across the end of the group, or into the next iteration of a repeat that
+// ends there.
 static void mark_ends(const joiner *j)
 {
     const dv_plan *plan = j->plan;

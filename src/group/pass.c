@@ -1,5 +1,5 @@
-// Pass group: which ops run together, and on which cores their tiles run. As
-// long as no level joins ops, that is one group per op.
+// The group pass decides which ops run together and which core runs each tile.
+// Until a later step merges ops, every op is a group of its own.
 //
 //   groups {
 //       group ops 0..1 tiles 2 {   # m
@@ -8,12 +8,13 @@
 //       }
 //   }
 //
-// The deal is the one place that says which core owns which slices. Cores are
-// numbered as Torch-Spyre does: slice numbers are the digits of the core's
-// number, the first variable running fastest, except that in a contraction
-// the reduced variables come before all others, so that cores which share a
-// result are neighbours. Threads of this machine have slices in order, like
-// groups that are cut finer: what one leaves in its cache the next op finds.
+// Only the deal says which core owns which slices. Cores are numbered as in
+// Torch-Spyre: slice numbers are the mixed-radix digits of the core number,
+// with the first variable fastest; in a contraction, the reduction variables
+// come before all others, so that cores that share a result are neighbours.
+// Threads of this machine, and groups with more tiles than cores, get
+// contiguous ranges of tiles in order, so that an op finds data in the cache
+// where the previous op left it.
 #include "base/math.h"
 #include "plan/plan.h"
 #include <inttypes.h>
@@ -56,8 +57,6 @@ int dv_plan_in_parts(const dv_plan *plan, int32_t op)
     return 0;
 }
 
-// -- Running -----------------------------------------------------------------
-
 dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)
 {
     const dv_program *p = plan->ops;
@@ -75,7 +74,8 @@ dv_status dv_plan_whole(dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// Variables in the order their slice numbers make up a core's.
+// Lists the variables in the order in which their slice numbers form a core
+// number, fastest first.
 static int digit_order(const dv_op *op, int *order)
 {
     int n = 0, first = dv_op_kind(op) == DV_KIND_CONTRACTION;
@@ -86,7 +86,7 @@ static int digit_order(const dv_op *op, int *order)
     return n;
 }
 
-// The tile of core number c, when every core has one.
+// Returns the tile of core c if every core has exactly one tile.
 static int64_t tile_of_core(const dv_plan *plan, int32_t i, int64_t c)
 {
     const dv_op *op = &plan->ops->ops[i];
@@ -147,10 +147,8 @@ dv_status dv_group_run(dv_pass_cx *cx, dv_plan *plan)
     return DV_OK;
 }
 
-// -- Verifying ---------------------------------------------------------------
-
-// What reading or running could get wrong that later code relies on. Whether
-// the plan is right is the checker's business.
+// Checks the properties that later code relies on; the checker (check/) proves
+// that the plan is correct.
 dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_groups; i++) {
@@ -168,8 +166,6 @@ dv_status dv_group_verify(const dv_plan *plan, dv_diag *diag)
     }
     return DV_OK;
 }
-
-// -- Printing ----------------------------------------------------------------
 
 int32_t dv_group_of(const dv_plan *plan, int32_t op)
 {
@@ -190,7 +186,8 @@ int dv_same_deals(const dv_group *a, const dv_group *b)
            !memcmp(a->deals, b->deals, (size_t)a->n_deals * sizeof *a->deals);
 }
 
-// Homes that cross the end of each group: across[at[g]..at[g + 1]].
+// Lists for every group g the homes that are live across its end: across[at[g]]
+// to across[at[g + 1] - 1].
 typedef struct crossings {
     int32_t *at, *across;
 } crossings;
@@ -262,8 +259,6 @@ void dv_group_print(dv_text *out, const dv_plan *plan)
     dv_release(c.at);
     dv_release(c.across);
 }
-
-// -- Reading -----------------------------------------------------------------
 
 static dv_status read_range(dv_lexer *lx, int64_t *begin, int64_t *end)
 {

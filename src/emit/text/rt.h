@@ -1,5 +1,5 @@
-// What programs made by divvy need beside themselves: element types, whole
-// numbers that wrap, boxes of tiles, .npy files. C and C++.
+// The runtime of programs emitted by divvy, in C and C++: element types,
+// wrapping integer arithmetic, boxes of tiles, and .npy files.
 #ifndef DIVVY_RT_H
 #define DIVVY_RT_H
 #include <inttypes.h>
@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- Elements ----------------------------------------------------------------
-
-// To `bits` of mantissa, ties to even; exponents below `least` lose bits.
+// Rounds to `bits` significant bits, ties to even. Values with an exponent
+// below `least` keep fewer bits, as subnormal numbers do.
 static inline double rt_round(double v, int bits, int least)
 {
     int e;
@@ -74,9 +73,7 @@ static inline double rt_nan_to_0(double v)
     return isnan(v) ? 0 : v;
 }
 
-// -- Functions ---------------------------------------------------------------
-
-// For min and max -0 is less than 0, and a nan stays.
+// -0 counts as less than +0, and NaN propagates, in min and max.
 static inline double rt_min(double x, double y)
 {
     return isnan(x) || x < y || (x == y && signbit(x)) ? x : y;
@@ -137,7 +134,7 @@ static inline int64_t rt_iabs(int64_t x)
     return x < 0 ? rt_sub(0, x) : x;
 }
 
-// An index that was read: it must be inside.
+// Exits with an error if an index read from a tensor is out of bounds.
 static inline int64_t rt_index(int64_t i, int64_t size)
 {
     if (i < 0 || i >= size) {
@@ -149,10 +146,8 @@ static inline int64_t rt_index(int64_t i, int64_t size)
     return i;
 }
 
-// -- Tiles -------------------------------------------------------------------
-
-// The box of tile t: its slice numbers are the digits of t, the last variable
-// running fastest.
+// Computes the box of tile t: its slice numbers are the mixed-radix digits of
+// t, with the last variable fastest.
 static inline void rt_box(int n, const int64_t *begin, const int64_t *end,
                           const int64_t *slice, int64_t t, int64_t *lo,
                           int64_t *hi)
@@ -165,8 +160,6 @@ static inline void rt_box(int n, const int64_t *begin, const int64_t *end,
     }
 }
 
-// -- Memory and files --------------------------------------------------------
-
 static inline void *rt_alloc(int64_t n, size_t size)
 {
     void *p = calloc(n > 0 ? (size_t)n : 1, size);
@@ -177,8 +170,8 @@ static inline void *rt_alloc(int64_t n, size_t size)
     return p;
 }
 
-// The file that the command line gives a tensor, as NAME=FILE. What is read and
-// written is named twice: first the one to read.
+// Returns the file of a tensor given as NAME=FILE on the command line. A tensor
+// that is both read and written is named twice, first the file to read.
 static inline const char *rt_file(int argc, char **argv, const char *name,
                                   int skip)
 {
@@ -189,8 +182,8 @@ static inline const char *rt_file(int argc, char **argv, const char *name,
     return NULL;
 }
 
-// Every argument must be NAME=FILE with the name of an input or an output: a
-// misspelt name would otherwise be ignored without a word.
+// Exits unless every argument is NAME=FILE with the name of an input or output,
+// so that a misspelt name is not silently ignored.
 static inline void rt_check_args(int argc, char **argv,
                                  const char *const *names, int n)
 {
@@ -212,12 +205,12 @@ static inline void rt_check_args(int argc, char **argv,
     }
 }
 
-// A .npy file while it is read: a prefix with the version and the length of the
-// header, the header (a Python dict as text), and the elements.
+// A .npy file being read: a prefix with the version and header length, the
+// header (a Python dict as text), and the elements.
 typedef struct rt_npy {
     const char *path, *tensor;
     FILE *file;
-    char *at, *end; // what is left of the header
+    char *at, *end; // the unread part of the header
 } rt_npy;
 
 static inline void rt_refuse(const rt_npy *f, const char *why)
@@ -249,7 +242,7 @@ static inline int rt_take(rt_npy *f, char c)
     return 1;
 }
 
-// A Python string without escapes. It is ended with a NUL in place.
+// Reads a Python string without escapes and terminates it in place with NUL.
 static inline const char *rt_string(rt_npy *f, const char *wanted)
 {
     char quote = '\'';
@@ -265,8 +258,8 @@ static inline const char *rt_string(rt_npy *f, const char *wanted)
     return s;
 }
 
-// "<f4" is wanted: "=f4" means the same on this machine. The order of bytes
-// does not matter for a type of one byte.
+// Checks the element type, such as "<f4". "=f4" means the same on a
+// little-endian machine, and byte order does not matter for one-byte types.
 static inline void rt_check_descr(rt_npy *f, const char *wanted)
 {
     const char *s = rt_string(f, "a type such as '<f4'");
@@ -311,11 +304,12 @@ static inline void rt_check_shape(rt_npy *f, int n_dims, const int64_t *shape)
         }
         if (!digits || !comma)
             rt_malformed(f, "a number, ',' or ')' in the shape");
-        if (f->at < f->end && *f->at == 'L') // Python 2 wrote 8L
+        // Python 2 wrote 8L for a long integer.
+        if (f->at < f->end && *f->at == 'L')
             f->at++;
         same = same && n < n_dims && v == shape[n] && !(minus && v);
         comma = rt_take(f, ',');
-        if (!comma && n == 0) // (4) is a number, (4,) a shape
+        if (!comma && n == 0) // (4) is a number in Python; (4,) is a shape
             rt_malformed(f, "',' after the first dim of the shape");
     }
     if (same && n == n_dims)
@@ -327,7 +321,8 @@ static inline void rt_check_shape(rt_npy *f, int n_dims, const int64_t *shape)
     exit(1);
 }
 
-// Read and check the header; returns whether the elements are in Fortran order.
+// Reads and checks the header; returns whether the elements are in Fortran
+// order.
 static inline int rt_header(rt_npy *f, const char *descr, int n_dims,
                             const int64_t *shape)
 {
@@ -377,7 +372,7 @@ static inline int rt_header(rt_npy *f, const char *descr, int n_dims,
     return fortran;
 }
 
-// Elements whose first index varies fastest go to their places in row-major
+// Reads elements in Fortran order, with the first index fastest, into row-major
 // memory.
 static inline int64_t rt_read_fortran(FILE *file, char *data, int64_t n,
                                       size_t size, int n_dims,
@@ -400,9 +395,9 @@ static inline int64_t rt_read_fortran(FILE *file, char *data, int64_t n,
     return done;
 }
 
-// Read a tensor of n elements from the file that the command line names.
-// `descr` is its type in numpy's words. A file of another type, shape or length
-// is refused.
+// Reads a tensor of n elements from the file named on the command line. `descr`
+// is its type in numpy notation. Exits if the file has another type, shape or
+// length.
 static inline void rt_read(int argc, char **argv, const char *name,
                            const char *descr, int n_dims, const int64_t *shape,
                            void *data, int64_t n, size_t size)
@@ -432,7 +427,8 @@ static inline void rt_read(int argc, char **argv, const char *name,
     fclose(f.file);
 }
 
-// `shape` as Python writes it: "2, 3" or "8,"; `was_read`: it is an input too.
+// Writes a tensor. `shape` is in Python notation, "2, 3" or "8,"; `was_read` is
+// 1 if the tensor is also an input.
 static inline void rt_write(int argc, char **argv, const char *name,
                             const char *descr, const char *shape,
                             const void *data, int64_t n, size_t size,
