@@ -1,13 +1,8 @@
 // What tests of nests and contractions begin with.
 #ifndef DV_CONTRACT_CASE_H
 #define DV_CONTRACT_CASE_H
+#include "harness/test.h"
 #include "nest/nest.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static inline dv_nest *parse(const char *text)
 {

@@ -1,15 +1,10 @@
 // Programs planned for this machine and run on made-up inputs.
 #ifndef DV_EXEC_CASE_H
 #define DV_EXEC_CASE_H
+#include "harness/test.h"
 #include "jit/backend.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 enum { MAX_TENSORS = 16 };
 

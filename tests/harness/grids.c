@@ -1,10 +1,5 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "harness/grids.h"
-#include <string.h>
 
 dv_grid *grid_of(const dv_grid_task *t)
 {

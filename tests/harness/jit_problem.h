@@ -2,19 +2,14 @@
 // pages that may not be touched, and what plain loops make of them.
 #ifndef DV_TEST_JIT_PROBLEM_H
 #define DV_TEST_JIT_PROBLEM_H
+#include "harness/test.h"
 #include "base/dtype.h"
 #include "jit/gemm/gemm.h"
 #include "jit/backend.h"
 #include "jit/jit.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 // Of the random cases one in so many is tried, since emulators are slow: the
 // usual share, or DV_CASES percent.
@@ -87,7 +82,7 @@ static inline dv_jit *new_jit(void)
 {
     dv_jit *jit;
     if (!dv_isa_host())
-        skip();
+        skip_test("no kernels for this machine");
     assert_int_equal(dv_jit_create(&jit, NULL), DV_OK);
     return jit;
 }

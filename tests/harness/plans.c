@@ -1,11 +1,6 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "harness/plans.h"
 #include "scratch/scratch.h"
-#include <string.h>
 
 dv_program *program_of(const char *text)
 {

@@ -1,11 +1,5 @@
+#include "harness/test.h"
 #include "harness/property.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 int case_holds(case_property *f, const char *text, uint64_t seed)
 {

@@ -1,13 +1,9 @@
 // Reading targets in tests.
 #ifndef DV_TARGET_CASE_H
 #define DV_TARGET_CASE_H
+#include "harness/test.h"
 #include "base/diag.h"
 #include "target/target.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 static dv_target *read_ok(const char *text)
 {

@@ -5,19 +5,13 @@
 // results are equal in any order. Operands end at a page that faults, or begin
 // behind one.
 #define _GNU_SOURCE
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "contract/contract.h"
 #include "harness/with_jit.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 // -- Random nests ------------------------------------------------------------
 
@@ -509,5 +503,5 @@ int main(void)
         cmocka_unit_test(test_long), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_bits),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_group(tests, begin, end);
 }

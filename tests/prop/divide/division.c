@@ -3,15 +3,9 @@
 // is divided, the plan checks and reads back, no stick is cut, spans hold, the
 // simulated result is the oracle's, what moved is what was predicted, and
 // `best` is never dearer than `seed`.
+#include "harness/test.h"
 #include "harness/property.h"
 #include "divide/divide.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 // -- What every divided plan keeps -----------------------------------------
 
@@ -140,5 +134,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(integers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -3,16 +3,10 @@
 //
 // Elements are small whole numbers, so that every type and every order gives
 // the same bits.
+#include "harness/test.h"
 #include "einsum/einsum.h"
 #include "harness/gen.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_IN = 6, MAX_RANK = 6, DOT = 256, MAX_LABELS = 24 };
 
@@ -528,5 +522,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_loops),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

@@ -1,14 +1,9 @@
 // Properties of orders of products: the exact search finds the cheapest of all
 // orders, the greedy one none that is cheaper, and both say what theirs costs.
+#include "harness/test.h"
 #include "einsum/einsum.h"
 #include "harness/gen.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_IN = 6 };
 
@@ -126,5 +121,5 @@ static void exact_is_cheapest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(exact_is_cheapest)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // Properties of plans that run: however a plan is divided, the checker accepts
 // it, the executor gives the same bits, and they are those of the oracle. And
 // what is no division is refused.
+#include "harness/test.h"
 #include "harness/property.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static dv_target *targets[2];
 
@@ -534,5 +528,5 @@ int main(void)
         cmocka_unit_test(scatter_keeps_the_last),
         cmocka_unit_test(quotients_keep_their_bits),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

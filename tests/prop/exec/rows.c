@@ -2,17 +2,11 @@
 // and type, give what the oracle gives and the very bits that their ops give
 // one by one, for any number of threads; and those that are meant to run so do.
 // The same of arrays of more dims: heads of rows, and groups of heads.
+#include "harness/test.h"
 #include "harness/case.h"
 #include "jit/vec/vec.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { IN_ROWS = 1, ONE_BY_ONE = 0, EITHER = -1 };
 
@@ -265,7 +259,7 @@ static void many_rows(void **state)
     (void)state;
     dv_jit *jit = dv_jit_shared();
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         for (int front = 0; front < 3; front++) {
             int whole = !strcmp(programs[i].name, "integers");
@@ -299,5 +293,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_shape),
                                        cmocka_unit_test(many_rows),
                                        cmocka_unit_test(small_caches)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

@@ -3,20 +3,14 @@
 // what the oracle allows; the same bits from run to run and with fewer threads
 // than the plan has cores; and unless sums are in parts, the same bits for any
 // number of threads, with groups of ops or without.
+#include "harness/test.h"
 #include "harness/property.h"
 #include "harness/products.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-#include <cmocka.h>
 
 enum { MAX_THREADS = 6 };
 
@@ -428,5 +422,5 @@ int main(void)
                                        CASE_TESTS(any_number_is_the_same),
                                        cmocka_unit_test(products_are_the_same),
                                        cmocka_unit_test(products_follow)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

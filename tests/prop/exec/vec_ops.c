@@ -1,18 +1,12 @@
 // Ops of random programs as calls of vector kernels give what the strips give,
 // on any boxes, also when a reduction is done in parts.
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "jit/backend.h"
 #include "exec/exec.h"
 #include "exec/vec_op.h"
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static char why[700];
 static dv_jit *jit;
@@ -206,7 +200,7 @@ static int one_program(const dv_program *p, uint64_t seed)
 static void sweep(gen_mode mode, int usual)
 {
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     uint64_t first = gen_seed();
     n_done = n_left = 0;
     for (int i = 0; i < gen_cases(usual); i++) {
@@ -260,7 +254,7 @@ static void large(void **state)
         "input a: i8[50, 80]\ninput b: i8[50, 80]\n"
         "y[j] = sum[i] a[i,j] * b[i,j]\noutput y\n"};
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (uint64_t seed = 1; seed <= 12; seed++) {
             dv_program *p = NULL, *ops = NULL;
@@ -283,5 +277,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(large),
                                        cmocka_unit_test(integers)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

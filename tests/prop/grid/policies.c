@@ -1,17 +1,10 @@
 // Random plans of tiles on cores against a count of every step: each is done
 // once, on a core that may be used, and the arguments alone lead to the same
 // work. Lint agrees on each, and finds what is then broken.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "grid/grid.h"
 #include "harness/gen.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_STEPS = 3 * 16 * 16 * 6, MAX_RECTS = 3 };
 
@@ -328,5 +321,5 @@ static void plans(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(plans)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

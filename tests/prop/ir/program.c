@@ -1,18 +1,12 @@
 // Properties of programs: they print and read back, lowering keeps what they
 // mean, planning is deterministic. Each property is tried on programs that
 // were hard to get right, then on random ones.
+#include "harness/test.h"
 #include "harness/property.h"
 #include "harness/doubles.h"
 #include "plan/plan.h"
 #include "exec/exec.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static int same_text(const char *a, const char *b)
 {
@@ -523,5 +517,5 @@ int main(void)
         cmocka_unit_test(hoisted_parts_are_lowered_fully),
         cmocka_unit_test(chosen_numbers_read_back),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

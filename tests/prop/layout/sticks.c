@@ -2,16 +2,10 @@
 // sums, products and reductions over three variables in any order. The chosen
 // sticks take as few bytes, moves and all, as the best of all combinations of
 // ways, and the plan with its moves checks, runs and is right.
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "layout/stick.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 // -- Programs --------------------------------------------------------------
 
@@ -233,5 +227,5 @@ static void least_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(least_bytes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // Properties of nests: texts read back; no pass changes the result; the nest of
 // an op computes what the oracle says the op means. All numbers are small and
 // whole, so that results are equal to the bit in any order of adding.
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
 #include "nest/nest.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static char why[1200];
 
@@ -539,5 +533,5 @@ int main(void)
         cmocka_unit_test(passes),
         cmocka_unit_test(ops),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -3,19 +3,13 @@
 // before and behind the passes, and kernels make the same of it with any number
 // of threads. All numbers are small and whole, so that results are equal in any
 // order of adding.
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "harness/doubles.h"
 #include "contract/contract.h"
 #include "harness/with_jit.h"
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_TENSORS = 8 };
 
@@ -476,5 +470,5 @@ static void ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ops)};
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_group(tests, begin, end);
 }

@@ -1,15 +1,10 @@
 // Properties of the search for kernels, tiles and orders: what is left out by
 // its bounds makes no difference. Nests are random contractions; nothing is
 // run.
+#include "harness/test.h"
 #include "base/dtype.h"
 #include "harness/gen.h"
 #include "nest/cost.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static const dv_nest_options machines[] = {
     {.threads = 1},
@@ -388,5 +383,5 @@ int main(void)
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(together_is_one_by_one),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -3,18 +3,12 @@
 // value is at most the bound; auto is no worse than any simple solver; exact
 // finds what trying every address finds; stays save what a walk through the
 // uses says they save; the same call gives the same bytes.
+#include "harness/test.h"
 #include "harness/gen.h"
 #include "base/diag.h"
 #include "base/text.h"
 #include "place/place.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX = 60, MAX_USES = 6, MAX_PARENTS = 3 };
 
@@ -409,5 +403,5 @@ int main(void)
         cmocka_unit_test(test_solvers),
         cmocka_unit_test(test_exact),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

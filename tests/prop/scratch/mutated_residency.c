@@ -2,15 +2,9 @@
 // refuses is well; what it accepts must still read back, give what the oracle
 // gives and move what is predicted. (tests/unit/scratch/residency.c has the
 // changes that must be refused.)
+#include "harness/test.h"
 #include "harness/property.h"
 #include "scratch/scratch.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static int n_spoiled, n_accepted;
 
@@ -188,5 +182,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(integers)};
-    return cmocka_run_group_tests(tests, NULL, tell);
+    return run_group(tests, NULL, tell);
 }

@@ -5,17 +5,11 @@
 // main memory move more, and spare just what the plan says they spare. Then
 // every function and reducer of the language, one by one, before pointwise and
 // reducing ops, under every switch.
+#include "harness/test.h"
 #include "harness/property.h"
 #include "plan/traffic.h"
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 // -- Switches --------------------------------------------------------------
 
@@ -361,5 +355,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats),
                                        cmocka_unit_test(integers),
                                        cmocka_unit_test(every_op)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -2,18 +2,12 @@
 // 1 to 9 ranks gives the same bits as one of 1 (results that are combined from
 // parts within the residual of the oracle, and the same run after run), every
 // exchange carries what is needed, and messages that are wrong are refused.
+#include "harness/test.h"
 #include "harness/case.h"
 #include "harness/teams.h"
 #include "exec/exec.h"
 #include "team/team.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static dv_target *host;
 
@@ -312,5 +306,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hard), cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_integers), cmocka_unit_test(test_floats)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

@@ -1,6 +1,7 @@
 // The ground floor: arenas, text, tables, JSON, checked integers, element
 // types.
 #define _POSIX_C_SOURCE 200809L
+#include "harness/test.h"
 #include "base/diag.h"
 #include "base/dtype.h"
 #include "base/json.h"
@@ -9,12 +10,6 @@
 #include "base/text.h"
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 // A fixed sequence of 64-bit numbers (xorshift).
 static uint64_t next_random(uint64_t *s)
@@ -230,7 +225,7 @@ static void text_in_other_locales(void **state)
     }
     setlocale(LC_NUMERIC, "C");
     if (!found)
-        skip();
+        skip_test("no locale with a decimal comma is installed");
 }
 
 // -- Tables ------------------------------------------------------------------
@@ -547,5 +542,5 @@ int main(void)
         cmocka_unit_test(dtype_integers),
         cmocka_unit_test(dtype_names),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

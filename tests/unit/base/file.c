@@ -1,19 +1,14 @@
 // Files that are there whole or not at all, and diagnostics.
 #define _POSIX_C_SOURCE 200809L
+#include "harness/test.h"
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include <dirent.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 // -- Files -------------------------------------------------------------------
 
@@ -281,5 +276,5 @@ int main(void)
         cmocka_unit_test(diag_order),   cmocka_unit_test(diag_many_warnings),
         cmocka_unit_test(diag_without),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return run_group(tests, make_dir, remove_dir);
 }

@@ -1,18 +1,13 @@
 // .npy files: what is written is read back, what numpy writes is read, and
 // every file that lies about itself is refused for its own reason.
 #define _POSIX_C_SOURCE 200809L
+#include "harness/test.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/npy.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char dir[] = "/tmp/divvy-npy-XXXXXX";
 static char path[sizeof dir + 16];
@@ -427,5 +422,5 @@ int main(void)
         cmocka_unit_test(positions),       cmocka_unit_test(no_such_files),
         cmocka_unit_test(out_of_memory),
     };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return run_group(tests, make_dir, remove_dir);
 }

@@ -2,19 +2,13 @@
 // DV_E_NOMEM, leave its result alone, leak nothing (address sanitizer sees),
 // and do its work once there is enough.
 #define _POSIX_C_SOURCE 200809L // mkdtemp
+#include "harness/test.h"
 #include "base/diag.h"
 #include "base/mem.h"
 #include "base/npy.h"
 #include "place/csv.h"
 #include "exec/exec.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 // Everything the language has, small.
 static const char text[] =
@@ -576,5 +570,5 @@ int main(void)
         TEST(place_anneal),
         TEST(place_least),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return run_group(tests, setup, teardown);
 }

@@ -1,16 +1,10 @@
 // The messages that a plan lists for its rank. Their order in the text has no
 // meaning; every other change of them is refused, in teams that the checker
 // proves rank by rank and in larger ones, of which it proves the plan's rank.
+#include "harness/test.h"
 #include "dist/dist.h"
 #include "exec/exec.h"
 #include "team/team.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 // Each rank receives two boxes from each of its two neighbours.
 static const char text[] =
@@ -235,5 +229,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_order),
                                        cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_hash)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 // H4: every guard of the plan's checker, each with a plan that only it refuses.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "harness/plans.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char small[] = "target small { cores = 2 }\n";
 static const char sticks[] = "target sticks { cores = 2 stick = 128 "
@@ -320,5 +314,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"H4 every guard rejects", every_guard_rejects, NULL, NULL, NULL},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

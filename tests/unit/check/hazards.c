@@ -1,19 +1,12 @@
 // Hazards of such planners, by their numbers, that need more than a command to
 // show: who computes what, element by element; what the machine's memory holds
 // before it is written. (H4, every guard of the checker, is guards.c.)
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "divide/divide.h"
 #include "exec/exec.h"
 #include "sim/sim.h"
 #include "harness/plans.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // -- Plans and runs --------------------------------------------------------
 
@@ -589,5 +582,5 @@ int main(void)
          NULL},
         {"H39 costs are reproduced", costs_are_reproduced, NULL, NULL, NULL},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -305,5 +305,5 @@ int main(void)
         cmocka_unit_test(one_element),  cmocka_unit_test(out_of_memory),
         cmocka_unit_test(no_such_type), cmocka_unit_test(whole_numbers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // Contractions: mini_jit's worked example and benchmark configurations,
 // products of all the odd kinds, wrong input, threads of the caller's own.
+#include "harness/test.h"
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "contract/contract.h"
 #include "harness/contract_run.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static void original(void **state)
 {
@@ -568,5 +562,5 @@ int main(void)
         cmocka_unit_test(long_products),     cmocka_unit_test(k_around),
         cmocka_unit_test(narrow_moves),      cmocka_unit_test(parts),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_group(tests, begin, end);
 }

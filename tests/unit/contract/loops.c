@@ -1,13 +1,8 @@
 // Contractions whose loops are given: which blocks of rows are one kernel's,
 // what is packed for them, sums of parts of k.
+#include "harness/test.h"
 #include "contract/state.h"
 #include "harness/contract_run.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 // Turns of the innermost loop that a kernel of the nest, as it is, takes.
 static int at_once(dv_jit *jit, const char *text)
@@ -257,5 +252,5 @@ int main(void)
                                        cmocka_unit_test(one_tile),
                                        cmocka_unit_test(wide_panels),
                                        cmocka_unit_test(windows)};
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_group(tests, begin, end);
 }

@@ -1,12 +1,9 @@
 // Arrays over teams of threads: every operation for 1 to 9 ranks against plain
 // arrays, the same results for all of them; wrong calls; no memory; ranks that
 // leave; and what the Dist dialect gets wrong.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "harness/array_case.h"
 
 typedef struct all {
@@ -351,5 +348,5 @@ int main(void)
         cmocka_unit_test(test_odd_views), cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_strays),    cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

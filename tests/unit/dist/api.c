@@ -1,11 +1,8 @@
 // What divvy/dist.h has without arrays, against plain enumeration: lists of
 // boxes, wants of any kind, slices of dims, moves between grids, the best grid.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "harness/dist_case.h"
 
 static void test_lists(void **unused)
@@ -228,5 +225,5 @@ int main(void)
         cmocka_unit_test(test_moves_of_grids),
         cmocka_unit_test(test_blocks),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

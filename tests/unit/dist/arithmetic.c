@@ -1,16 +1,11 @@
 // The arithmetic of distribution against plain enumeration, and the mistakes
 // of the Dist dialect, one test each.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "dist/value.h"
 #include "harness/dist_case.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 // -- One dim, element by element -------------------------------------------
 
@@ -397,5 +392,5 @@ int main(void)
         cmocka_unit_test(bug_int_counts),
         cmocka_unit_test(bug_hull_blow_up),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -35,17 +35,12 @@
 // (nothing is computed on pieces as if they were the whole), keys of call sites
 // (an exchange belongs to its array), requests kept as 32-bit numbers, and a
 // need of MPI_THREAD_MULTIPLE (mpi runs after a plain MPI_Init).
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "darray/darray.h"
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 // Each is done by every rank of teams of 1 to 6; ranks count what is wrong.
 typedef struct bug {
@@ -569,5 +564,5 @@ int main(void)
         cmocka_unit_test(bug_unsigned),
         cmocka_unit_test(bug_sixteen_bits),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

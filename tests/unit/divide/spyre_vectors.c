@@ -5,18 +5,11 @@
 // Torch-Spyre counts the host's. int64 takes 8 on the host and 4 on the
 // device, bool 1 and 2 (it stands for f16 here). For those two ops layouts and
 // stick counts are compared, and the spans after scaling; splits are not.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "divide/divide.h"
 #include "divide/encode.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX = 8 };
 
@@ -428,5 +421,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(vectors),
                                        cmocka_unit_test(collisions),
                                        cmocka_unit_test(more_cores_cost_less)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 // Einsums from C: types, strides, wrong calls, caches, and no memory.
+#include "harness/test.h"
 #include "einsum/einsum.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 // -- Types -------------------------------------------------------------------
 
@@ -243,5 +238,5 @@ int main(void)
         cmocka_unit_test(wrong_calls), cmocka_unit_test(overlaps),
         cmocka_unit_test(caches),      cmocka_unit_test(without_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 // Einsums: what expressions mean, every mistake with its text and place, paths,
 // trees. Random ones are in prop/einsum/einsum.c, calls in unit/einsum/api.c.
+#include "harness/test.h"
 #include "einsum/einsum.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_IN = 24 };
 
@@ -436,5 +430,5 @@ int main(void)
         cmocka_unit_test(deep_tree), cmocka_unit_test(paths),
         cmocka_unit_test(limits),    cmocka_unit_test(many),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

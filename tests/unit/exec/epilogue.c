@@ -228,5 +228,5 @@ int main(void)
         cmocka_unit_test(updates_find_what_was_there),
         cmocka_unit_test(any_number_gives_the_same_bits),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -134,5 +134,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types), cmocka_unit_test(forms),
         cmocka_unit_test(others), cmocka_unit_test(out_of_range)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -236,5 +236,5 @@ int main(void)
         cmocka_unit_test(holes_are_kept_free),
         cmocka_unit_test(machine_is_checked),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -285,5 +285,5 @@ int main(void)
                                        cmocka_unit_test(parts_wrap),
                                        cmocka_unit_test(comparisons_look),
                                        cmocka_unit_test(integers_are_exact)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -5,17 +5,9 @@
 // Every allocation of the process is counted, whoever makes it, in place of
 // the C library's: sanitizers do the same, and there the test has nothing to
 // say.
+#include "harness/test.h"
 #include "divvy/divvy.h"
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -120,7 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_allocate_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }
 #else
 int main(void)

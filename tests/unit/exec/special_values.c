@@ -307,5 +307,5 @@ int main(void)
         cmocka_unit_test(test_products), cmocka_unit_test(test_functions),
         cmocka_unit_test(test_sigmoid),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -258,7 +258,7 @@ static void fewer_threads_than_cores(void **state)
         stop(&one);
     }
 #else
-    skip();
+    skip_test("built without OpenMP");
 #endif
 }
 
@@ -267,7 +267,7 @@ static void a_child_runs_alone(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    skip(); // its children may start no threads
+    skip_test("a forked child may not start threads here");
 #endif
     job j;
     start(&j, programs[0], 3, DV_RUN_THREADS);
@@ -299,7 +299,7 @@ static void a_child_multiplies_alone(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    skip(); // its children may start no threads
+    skip_test("a forked child may not start threads here");
 #endif
     enum { N = 96, K = 40 };
     static float a[N * K], b[K * N], want[2][N * N], got[2][N * N];
@@ -311,7 +311,7 @@ static void a_child_multiplies_alone(void **state)
     n.dims[2] = (dv_nest_dim){DV_NEST_K, DV_NEST_SEQ, K, {N, 1, 0}, 0, 0, 0};
     dv_jit *jit = dv_jit_shared();
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     dv_contract_options o = {.threads = 3};
     dv_gemm_options g = {.threads = 3};
     dv_gemm_shape s = {.m = N, .n = N, .k = K, .dtype = DV_F32};
@@ -383,5 +383,5 @@ int main(void)
         cmocka_unit_test(a_child_multiplies_alone),
         cmocka_unit_test(odd_counts_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -288,5 +288,5 @@ int main(void)
         cmocka_unit_test(test_choice),    cmocka_unit_test(test_cut),
         cmocka_unit_test(test_right),     cmocka_unit_test(test_unknown_once),
         cmocka_unit_test(test_changed)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

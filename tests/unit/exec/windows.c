@@ -183,5 +183,5 @@ int main(void)
         cmocka_unit_test(reducers), cmocka_unit_test(by_two),
         cmocka_unit_test(whole_numbers), cmocka_unit_test(filters),
         cmocka_unit_test(others)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 // Tiles on cores: what a known implementation loses; limits; orders both ways;
 // queues between threads. (Known vectors: vectors.c.)
 #define _POSIX_C_SOURCE 200809L // strtok_r
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "base/diag.h"
 #include "grid/grid.h"
 #include "grid/queue.h"
@@ -13,9 +9,6 @@
 #include "harness/grids.h"
 #include <pthread.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // -- What is lost elsewhere --------------------------------------------------
 
@@ -362,5 +355,5 @@ int main(void)
         cmocka_unit_test(queues), cmocka_unit_test(large),
         cmocka_unit_test(memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

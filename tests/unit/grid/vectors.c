@@ -1,16 +1,9 @@
 // Known vectors of tiles on cores (tests/vectors/grid.txt), each as the line we
 // would have written; and that every one of them is compared, or says why not.
 #define _POSIX_C_SOURCE 200809L // strtok_r
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "harness/grids.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // -- Vectors -----------------------------------------------------------------
 
@@ -344,5 +337,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(vectors),
                                        cmocka_unit_test(cases)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

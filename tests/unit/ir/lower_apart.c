@@ -103,5 +103,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(brought),
                                        cmocka_unit_test(a_part),
                                        cmocka_unit_test(left_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

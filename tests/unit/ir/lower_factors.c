@@ -111,5 +111,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(types),
                                        cmocka_unit_test(forms)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

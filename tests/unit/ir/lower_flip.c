@@ -74,5 +74,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(turned),
                                        cmocka_unit_test(left_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

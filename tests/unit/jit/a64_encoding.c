@@ -1,18 +1,13 @@
 // Encoding: every row of the instruction table against llvm-mc, operands out of
 // range, and memory for code.
 #define _GNU_SOURCE
+#include "harness/test.h"
 #include "jit/a64/insn.h"
 #include "jit/a64/list.h"
 #include "jit/arena.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 typedef struct sample {
     const char *name, *text;
@@ -33,8 +28,7 @@ enum { N_SAMPLES = sizeof samples / sizeof *samples };
 static void assemble(const char *const *lines, uint32_t *words, int *n)
 {
     if (system("llvm-mc --version >/dev/null 2>&1")) {
-        print_message("llvm-mc is not installed: rows are not checked\n");
-        skip();
+        skip_test("llvm-mc is not installed");
     }
     char path[] = "/tmp/divvy-insn-XXXXXX", cmd[256];
     int fd = mkstemp(path);
@@ -337,5 +331,5 @@ int main(void)
         cmocka_unit_test(insn_ranges),         cmocka_unit_test(arena_grows),
         cmocka_unit_test(arena_room),          cmocka_unit_test(arena_forks),
         cmocka_unit_test(arena_of_short_files)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -155,5 +155,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_turn),
                                        cmocka_unit_test(apart)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ static const dv_isa *isa_of(dv_jit *jit)
     const dv_isa *isa = dv_jit_isa(jit);
     if (!isa->bring_rows) {
         dv_jit_destroy(jit);
-        skip();
+        skip_test("this instruction set has no such kernels");
     }
     return isa;
 }
@@ -378,5 +378,5 @@ int main(void)
         cmocka_unit_test(refused),   cmocka_unit_test(contractions),
         cmocka_unit_test(far_tiles), cmocka_unit_test(prices),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

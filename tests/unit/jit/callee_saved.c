@@ -64,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(batches),
                                        cmocka_unit_test(all_kinds)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }
 #else
 int main(void)

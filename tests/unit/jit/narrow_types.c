@@ -336,5 +336,5 @@ int main(void)
         cmocka_unit_test(kernels_i32),  cmocka_unit_test(plans_repeat),
         cmocka_unit_test(plans_refuse), cmocka_unit_test(converts),
         cmocka_unit_test(moves),        cmocka_unit_test(moves_refuse)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

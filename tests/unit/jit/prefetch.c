@@ -42,7 +42,7 @@ static void gemm_asks(void **state)
 {
     (void)state;
     if (!has_neon())
-        skip();
+        skip_test("the kernels are not for NEON");
     dv_gemm_shape s = {.m = 24, .n = 24, .k = 48, .dtype = DV_F32};
     s.trans_a = 1;
     s.lda = 5000;
@@ -66,7 +66,7 @@ static void gemm_asks_in_turns(void **state)
 {
     (void)state;
     if (!has_neon())
-        skip();
+        skip_test("the kernels are not for NEON");
     int ahead[MOST_ASKS], found[4] = {0};
     dv_gemm_shape s = {.m = 48, .n = 24, .k = 48, .dtype = DV_F32};
     s.trans_a = s.ahead_a = 1;
@@ -86,5 +86,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gemm_asks),
                                        cmocka_unit_test(gemm_asks_in_turns)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -113,12 +113,12 @@ static void one_after_the_other(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    skip(); // its children may start no threads
+    skip_test("a forked child may not start threads here");
 #endif
     dv_jit *jit = new_jit();
     if (!dv_jit_isa(jit)->shares) {
         dv_jit_destroy(jit);
-        skip();
+        skip_test("threads share no packing on this instruction set");
     }
     for (int chunks = 1; chunks <= 5; chunks++) {
         dv_gemm_options o = options_of(2);
@@ -186,5 +186,5 @@ int main(void)
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(odd_sizes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
 //
 //   unit_jit_vec_math      a prime stride over the patterns of f32
 //   unit_jit_vec_math 1    every one of them; prints what was measured
+#include "harness/test.h"
 #include "ir/program.h"
 #include "jit/backend.h"
 #include "jit/vec/vec.h"
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 enum { CHUNK = 4096 };
 
@@ -172,7 +167,7 @@ static void f32(void **state)
     // Where erf was off by 2.02, seen among all patterns; and is by most now.
     static const uint32_t far[] = {0x3f6bcdcf, 0x3f846693};
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (int i = 0; i < N_BOUNDS; i++)
         one_f32(bounds[i].fn, bounds[i].f32);
     for (int i = 0; i < 2; i++)
@@ -286,7 +281,7 @@ static void f64(void **state)
 {
     (void)state;
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     // Where long double is no wider, the bound says little.
     for (int i = 0; i < N_BOUNDS; i++)
         one_f64(bounds[i].fn, bounds[i].f64, stride == 1 ? 8 << 20 : SOME);
@@ -297,7 +292,7 @@ static void zeros(void **state)
 {
     (void)state;
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (int i = 0; i < N_BOUNDS; i++) {
         dv_fn fn = bounds[i].fn;
         const float x[] = {0, -0.0F, 0, -0.0F, -0.0F};
@@ -353,7 +348,7 @@ static void neighbours(void **state)
     (void)state;
     static float x[CHUNK], y[CHUNK], alone[CHUNK];
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_vec_fn run = kernel(bounds[k].fn, DV_F32);
         for (int i = 0; i < CHUNK; i++) {
@@ -415,7 +410,7 @@ static void crowds(void **state)
     static float x[ROWS * APART], y[ROWS * APART], alone[ROWS * APART];
     static float most[ROWS * APART];
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (int k = 0; k < N_BOUNDS; k++) {
         dv_fn fn = bounds[k].fn;
         dv_vec_fn run = kernel_of_rows(fn, 0), of = kernel_of_rows(fn, 1);
@@ -491,7 +486,7 @@ static void division(void **state)
                                FLT_MAX,   -0x1.7p126F, 0x1p100F,  0x1.9p-100F};
     static float x[CHUNK], y[CHUNK];
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     dv_vec_fn run = quotient(DV_F32);
     for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
         for (int i = 0; i < CHUNK; i++) {
@@ -542,7 +537,7 @@ static void division_by_numbers(void **state)
                                1,         0x1p126F,  0x1p127F,   -0x1p-126F,
                                0x1p-127F, 0x1p-149F, -0x1p-125F, 0x1.8p10F};
     if (!jit)
-        skip();
+        skip_test("no kernels for this machine");
     for (size_t i = 0; i < sizeof by / sizeof *by; i++)
         divide_by(by[i]);
 }
@@ -560,5 +555,5 @@ int main(int argc, char **argv)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
         return 2;
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_group(tests, set_up, tear_down);
 }

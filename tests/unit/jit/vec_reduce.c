@@ -225,7 +225,7 @@ int main(void)
         cmocka_unit_test(reductions), cmocka_unit_test(signed_zeros),
         cmocka_unit_test(parts), cmocka_unit_test(once_a_row)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    int code = run_group(tests, set_up, tear_down);
     free(values);
-    return failed;
+    return code;
 }

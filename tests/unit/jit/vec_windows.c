@@ -121,7 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows),
                                        cmocka_unit_test(refused)};
     values = malloc(DV_VEC_MAX_NODES * sizeof *values);
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    int code = run_group(tests, set_up, tear_down);
     free(values);
-    return failed;
+    return code;
 }

@@ -1,15 +1,10 @@
 // Encoding x86-64: every row of the table with many operands against llvm-mc,
 // operands that no instruction has, and listing what was encoded.
 #define _GNU_SOURCE
+#include "harness/test.h"
 #include "jit/x64/insn.h"
 #include "jit/x64/list.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static const char *const texts[] = {
 #define INSN(name, form, map, pp, w, op, enc, tuple, text) text,
@@ -354,8 +349,7 @@ static void rows(void **state)
 {
     (void)state;
     if (system("llvm-mc --version >/dev/null 2>&1")) {
-        print_message("llvm-mc is not installed: rows are not checked\n");
-        skip();
+        skip_test("llvm-mc is not installed");
     }
     char path[] = "/tmp/divvy-insn-XXXXXX", cmd[256], line[512];
     int fd = mkstemp(path), n = 0;
@@ -503,5 +497,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows), cmocka_unit_test(listings),
         cmocka_unit_test(odd_listings), cmocka_unit_test(ranges)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

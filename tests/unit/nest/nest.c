@@ -1,11 +1,6 @@
 // Nests made in C: what no text can say, and what passes and runs refuse.
+#include "harness/test.h"
 #include "nest/nest.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 static dv_nest gemm(void)
 {
@@ -199,5 +194,5 @@ int main(void)
         cmocka_unit_test(touches),  cmocka_unit_test(reductions),
         cmocka_unit_test(binaries), cmocka_unit_test(passes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -6,16 +6,9 @@
 //
 // Not held here, because divisions are not chosen: the proven optima of the
 // instances, and that a smaller division is picked where that fits.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "divvy/divvy.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX = 64, MAX_USES = 8, MAX_LINES = 8 };
 
@@ -171,5 +164,5 @@ static void test_vectors(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // Packing: the answers of both searches against trying every address, every
 // layout checked pair by pair, known cases, and input that is odd or bad.
+#include "harness/test.h"
 #include "base/mem.h"
 #include "place/pack_state.h"
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
 
 enum { MAX = 1024 };
 
@@ -570,5 +565,5 @@ int main(void)
         cmocka_unit_test(test_simple_layouts),
         cmocka_unit_test(test_out_of_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

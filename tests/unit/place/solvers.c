@@ -1,17 +1,11 @@
 // Placement: Torch-Spyre's vectors (tests/vectors/place.txt), its figures on
 // synthetic instances, and plain quadratic twins of the list solvers.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "base/file.h"
 #include "place/csv.h"
 #include "place/place.h"
 #include "harness/synth.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MAX = 40, MAX_USES = 40, MAX_LINES = 64 };
 
@@ -672,5 +666,5 @@ int main(void)
         cmocka_unit_test(test_extreme_ticks),
         cmocka_unit_test(test_judge),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

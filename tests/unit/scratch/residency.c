@@ -1,10 +1,6 @@
 // Homes in scratchpads, spoiled one thing at a time: whatever is wrong with a
 // plan, dv_plan_check says so. Then the hazards that need more than a command.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "harness/test.h"
 #include "base/math.h"
 #include "plan/traffic.h"
 #include "exec/exec.h"
@@ -13,9 +9,6 @@
 #include "harness/plans.h"
 #include "harness/spoil.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 // -- Plans with homes of every kind ----------------------------------------
 
@@ -500,5 +493,5 @@ int main(void)
         cmocka_unit_test(sizes_are_the_writers),
         cmocka_unit_test(canaries),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -78,5 +78,5 @@ int main(void)
         cmocka_unit_test(holes),
         cmocka_unit_test(wrong_holes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -541,5 +541,5 @@ int main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(random_round_trips),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

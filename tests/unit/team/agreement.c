@@ -1,14 +1,8 @@
 // Ranks compare what they must have alike: all return the same, and the words
 // name the lowest rank that differs and the first difference.
+#include "harness/test.h"
 #include "darray/darray.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 // last: it needs the ones above
-#include <cmocka.h>
 
 typedef struct trial {
     int64_t odd; // the first rank with `other`; the ones before have `usual`
@@ -148,5 +142,5 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_long),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 // The examples of teams, for teams of several sizes, against what is known of
 // their results: exact numbers, a published pair, a factor per step, what is
 // conserved.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "base/file.h"
 #include "team/team.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double pi = 3.14159265358979323846;
 enum { MAX_TENSORS = 64 };
@@ -208,5 +202,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prk), cmocka_unit_test(test_heat),
         cmocka_unit_test(test_water), cmocka_unit_test(test_energy)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

@@ -2,18 +2,12 @@
 // a standing wave, 451 steps of 128 x 128 cells (benchmark_golden-180 and
 // -181). Fields have 128 and 129 rows, so that their parts do not lie side by
 // side.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "base/dtype.h"
 #include "team/team.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 128 };
 static const double gravity = 9.81, side = 2.0 / N, pi = 3.14159265358979323846;
@@ -150,5 +144,5 @@ int main(void)
         cmocka_unit_test(test_wave),
         cmocka_unit_test(test_narrow),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }

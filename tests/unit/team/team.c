@@ -1,15 +1,10 @@
 // Teams: halo bytes of a thousand ranks against the formula, a published pair
 // of numbers, failing ranks, and running out of memory anywhere.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 // cmocka wants these before it.
-#include <cmocka.h>
 
+#include "harness/test.h"
 #include "team/team.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static dv_plan *plan_for(const char *text, int64_t team, const char *grid)
 {
@@ -216,5 +211,5 @@ int main(void)
         cmocka_unit_test(test_thousand), cmocka_unit_test(test_no_hull),
         cmocka_unit_test(test_options), cmocka_unit_test(test_failing_rank),
         cmocka_unit_test(test_oom)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group(tests, NULL, NULL);
 }
