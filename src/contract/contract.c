@@ -281,7 +281,7 @@ void dv_contract_destroy(dv_contract *c)
 // The operand addresses of a block, and whether it is the first and the last
 // block of k that is added to its results.
 typedef struct spot {
-    unsigned char *at[DV_N_OPERANDS]; // inputs are only read
+    unsigned char *at[DV_N_OPERANDS]; // operand addresses; inputs are only read
     // The block of operand c->ahead that is read after this one, to be
     // prefetched.
     const unsigned char *next;
@@ -311,10 +311,10 @@ static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
     }
 }
 
-// Prefetches the rows of the next kernel call if they do not follow the current
-// ones, which the kernel itself prefetches. Each of these rows is on a page of
-// its own; prefetching them together overlaps their address translations, which
-// would otherwise be waited for one by one.
+// Prefetches the rows of the next kernel call if they do not directly follow
+// the rows of this one; otherwise the kernel prefetches them itself. Each row
+// is on a page of its own, and prefetching all rows together overlaps their
+// address translations, which would otherwise be waited for one by one.
 static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
 {
     const unsigned char *p = s->next;
@@ -388,7 +388,7 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
 }
 
 // inside() runs the loops from l on. turn() runs one iteration of loop l: it
-// packs the operands that are packed there, and writes a packed out back
+// packs the operands that are packed there, and writes a packed output back
 // afterwards.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
 
@@ -411,7 +411,8 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
 // Runs the loops from l on, recursively, and inside them the kernel.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    if (l == c->n_loops && c->points) // all loops are shared: one element
+    // All loops are shared, so one element is left to compute.
+    if (l == c->n_loops && c->points)
         ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
                   s->first, s->last);
     else if (l == c->n_loops)

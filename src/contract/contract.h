@@ -46,7 +46,7 @@ dv_status dv_contract_like(dv_contract **out, dv_jit *jit,
 void dv_contract_bias(dv_contract *c, const void *values);
 // Sets a callback for later runs: `then` is called with each finished block of
 // results while the block is in cache, by the thread that computed it. The
-// columns of a block have unit stride in out. NULL removes the callback.
+// columns of a block have unit stride in the output. NULL removes the callback.
 // Returns 0 if this contraction cannot call it.
 typedef void (*dv_contract_block)(void *user, void *out, int32_t rows,
                                   int32_t cols);

@@ -170,12 +170,14 @@ int ct_lay_buffer(dv_contract *c, int o)
     const dv_nest_form *f = &c->form;
     int at = f->pack[o];
     if (at == DV_FORM_NEVER) {
-        if (o == f->in_row) // two blocks used in turns, or none
+        // Rows that a kernel copies for the next call need two blocks, used
+        // alternately.
+        if (o == f->in_row)
             c->buffer_bytes[o] = dv_round_up(2 * c->near_bytes, 256);
         return 1;
     }
     // All shared loops are run as one, so operands are packed inside them; and
-    // the buffer of out is private to a thread.
+    // the buffer of the output is private to a thread.
     if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
         at = c->n_shared - 1;
     if (at == DV_FORM_TOP)
@@ -186,7 +188,8 @@ int ct_lay_buffer(dv_contract *c, int o)
     // Each block of results gets one extra cache line: the blocks are accessed
     // across each other, and equal offsets would compete for the same cache
     // sets.
-    if (o == f->in_col && c->on_way) // panels share one buffer in turns
+    // Kernels pack one panel at a time, all into the same buffer.
+    if (o == f->in_col && c->on_way)
         cols = c->panel_vectors * c->lanes;
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
@@ -194,8 +197,9 @@ int ct_lay_buffer(dv_contract *c, int o)
     int in_tiles = o == DV_OUT && c->near_bytes;
     if (in_tiles)
         elems = cols * c->tile_rows;
-    // In the buffer of out, loops with unit stride in the tensor come first, so
-    // that the elements of one cache line of the tensor are close together.
+    // In the buffer of the output, loops with unit stride in the tensor come
+    // first, so that the elements of one cache line of the tensor are close
+    // together.
     for (int turned = o == DV_OUT; turned >= 0; turned--) {
         if (in_tiles && !turned) {
             c->tile_step = elems + 64 / c->es;
@@ -236,7 +240,7 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return dv_nomem(diag);
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // only a hint
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // only a hint: failure is ignored
     c->memory = m;
     c->memory_bytes = (size_t)total;
     unsigned char *at = m;

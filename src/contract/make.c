@@ -42,8 +42,8 @@ static int asks(const dv_contract *c)
 }
 
 // Returns whether the stride between micro-tiles of packed results is too large
-// for the kernel's addressing, if all loops along a line of out are placed
-// between them.
+// for the kernel's addressing, if all loops along a line of the output are
+// placed between them.
 static int is_too_far(const dv_contract *c, int64_t tile)
 {
     for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
@@ -56,7 +56,7 @@ static int is_too_far(const dv_contract *c, int64_t tile)
 // Decides whether kernels read their rows from a block in L1 that the previous
 // kernel call has filled. This is done if the rows of k are on more pages than
 // the TLB holds. Results are then packed by micro-tiles, with those that make
-// up a line of out next to each other.
+// up a line of the output next to each other.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
 {
     const dv_nest_form *f = &c->form;
@@ -92,10 +92,10 @@ int64_t ct_ldc(const dv_contract *c)
 }
 
 // Lets one kernel call take all iterations of the innermost loop as rows, if
-// these are contiguous both in their packing buffer and in out. With a short k
-// this is done only if there is one panel of columns: several would each write
-// a part of every row, and the parts of many rows would not stay in L1 until a
-// row is complete.
+// these are contiguous both in their packing buffer and in the output. With a
+// short k this is done only if there is one panel of columns: several would
+// each write a part of every row, and the parts of many rows would not stay in
+// L1 until a row is complete.
 void ct_join(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
@@ -487,7 +487,7 @@ static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
         m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
     int64_t across = wide > 1 ? m->across.from / c->es : along;
     dv_move_shape s = {.dtype = (uint8_t)c->n.dtype};
-    if (m->by_row) { // `along` rows of `wide` elements
+    if (m->by_row) { // copy `along` rows of `wide` elements
         s.move = DV_MOVE_COPY;
         s.rows = (int32_t)along;
         s.cols = (int32_t)wide;
@@ -546,8 +546,8 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns whether out exceeds the caches and every element is written once and
-// not read soon after, so that stores should bypass the caches.
+// Returns whether the output exceeds the caches and every element is written
+// once and not read soon after, so that stores should bypass the caches.
 static int streams(const dv_contract *c, const dv_isa *isa,
                    const dv_contract_options *o)
 {

@@ -67,7 +67,7 @@ typedef struct ct_mover {
     // whole chunk of `along`, the remainder of a whole `along`, the remainder
     // of a shorter one.
     dv_move_fn in[2][CT_RUNS][CT_K_WAYS][3];
-    dv_move_fn back[2][CT_K_WAYS][3]; // moves from the buffer to out
+    dv_move_fn back[2][CT_K_WAYS][3]; // moves from the buffer to the output
 } ct_mover;
 
 // The kernels for one combination of whole and shorter tiles, one per size of
@@ -106,7 +106,7 @@ struct dv_contract {
     dv_nest n;
     dv_nest_form form;
     dv_nest_tiles tiles;
-    int64_t es;    // bytes of an element of out
+    int64_t es;    // bytes of an element of the output
     int64_t es_in; // bytes of an element of in0 and in1
     int32_t lanes; // number of elements in a vector
     // Sizes of packed panels: rows of the rows' operand, vectors per row of the
@@ -119,13 +119,14 @@ struct dv_contract {
     // Bytes of the packed rows of one kernel call, if each call copies the rows
     // of the next one (DV_AHEAD_BRING in jit.h); otherwise 0.
     int64_t near_bytes;
-    // If near_bytes is set, out is packed by micro-tiles: elements from one
-    // micro-tile to the next. 0 if rows follow each other.
+    // If near_bytes is set, the output is packed by micro-tiles: elements from
+    // one micro-tile to the next. 0 if rows follow each other.
     int64_t tile_step;
     int32_t tile_rows;
     // Iterations of the innermost loop that one kernel call takes.
     int32_t at_once;
-    // Out exceeds all caches and is written once, with stores that bypass them.
+    // The output exceeds all caches and is written once, with stores that
+    // bypass them.
     int32_t streams;
     // The length of k that a plain GEMM sums in one chain; 0 for all of k.
     int64_t k_block;
@@ -139,8 +140,8 @@ struct dv_contract {
     // The k dimensions of the kernel with a shorter last tile, or -1.
     int32_t k_rest[2];
     int64_t k_size[CT_K_WAYS];
-    // Panels of whole tiles [0] and of shorter last tiles [1]; out has one
-    // panel.
+    // Panels of whole tiles [0] and of shorter last tiles [1]; the output has
+    // one panel.
     ct_cut cols[2], rows[2], out[2];
     int32_t panels; // the columns' operand is packed in panels
     // Indexed by: rows cut short, columns cut short, variant of k (which of its
@@ -173,13 +174,13 @@ struct dv_contract {
     dv_contract_block then; // callback set by dv_contract_then
     void *user;             // first argument of `then`
     ct_bad bad;
-    dv_jit *own_jit; // NULL if the jit is borrowed
+    dv_jit *own_jit; // owned code memory; NULL if the caller's is used
     void *memory;    // mapping with all buffers; owned
     size_t memory_bytes;
 };
 
 // The functions below are in layout.c. They compute loops, panels and buffers;
-// those that return an int return 0 if a size is too large.
+// those that return an int return 0 if a size is too large to be computed with.
 dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
 int ct_lay_loops(dv_contract *c);
 int ct_lay_parts(dv_contract *c);
@@ -196,8 +197,8 @@ void ct_join(dv_contract *c);
 // Decides whether each kernel call copies the rows of the next one. To be
 // called after ct_lay_panels.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
-// Decides whether out is written with stores that bypass the caches, and adapts
-// the height of panels to it.
+// Decides whether the output is written with stores that bypass the caches, and
+// adapts the height of panels to it.
 void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
 // Returns whether the contraction is one product on operands in place, without
 // loops.
@@ -258,14 +259,14 @@ static inline int ct_touches_last(const dv_nest *n)
 }
 
 // The functions below are in touch.c. ct_touch_create prepares an elementwise
-// function: the nest's main function if `from` is DV_IN0, or p applied to out
-// in place if it is DV_OUT (after the division of a mean). The parts of all
-// threads, in any order, make up the whole.
+// function: the nest's main function if `from` is DV_IN0, or p applied to the
+// output in place if it is DV_OUT (after the division of a mean). The parts of
+// all threads, in any order, make up the whole.
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
-// Prepares function p for blocks of out whose rows are ld elements apart.
-// ct_touch_block is the callback for dv_contract_then.
+// Prepares function p for blocks of the output whose rows are ld elements
+// apart. ct_touch_block is the callback for dv_contract_then.
 dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
                                dv_prim p, int64_t ld, dv_diag *diag);
 void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols);
@@ -284,7 +285,7 @@ void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
 // kernels for these operand types; for other nests, generating the vector
 // kernels finds that out.
 dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
-// How kernels for its operand types run a nest.
+// How a nest is run, depending on the types of its operands.
 typedef enum ct_types {
     CT_AS_IT_IS, // as the nest says; a product may have become a reduction
     CT_NARROW,   // a GEMM plan takes the types; it is scheduled anew
@@ -303,7 +304,8 @@ typedef void ct_visitor(void *user, dv_contract *c, const void *in0,
                         const void *in1, void *out);
 void ct_copied_visit(const ct_copied *c, ct_visitor *visit, void *user,
                      const void *in0, const void *in1, void *out);
-// The functions below are in run.c: elementwise passes around products.
+// The functions below are in run.c. They create and destroy the elementwise
+// passes that run before or after a product as its prologue and epilogue.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
 void ct_destroy_touches(dv_contract *c);
 #endif

@@ -53,9 +53,9 @@ void ct_points(const dv_contract *c, const unsigned char *const at[],
                    (double *)(void *)out);
 }
 
-// Lists the dimensions of out with more than one element, outermost first,
-// except that the one which is contiguous in the partial results comes last.
-// Returns their number.
+// Lists the dimensions of the output with more than one element, outermost
+// first, except that the one which is contiguous in the partial results comes
+// last. Returns their number.
 static int out_dims(const dv_contract *c, int dims[])
 {
     int n = 0, last = -1;
@@ -73,8 +73,8 @@ static int out_dims(const dv_contract *c, int dims[])
     return n;
 }
 
-// Adds the partial results, in order of k, and writes out. The rows along the
-// last dimension are distributed evenly over the threads.
+// Adds the partial results, in order of k, and writes the output. The rows
+// along the last dimension are distributed evenly over the threads.
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
 {
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);

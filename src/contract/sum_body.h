@@ -12,8 +12,8 @@ typedef struct points {
 
 typedef struct combine {
     const dv_contract *c;
-    // Size of the last dimension, and its strides in out and in a partial
-    // result.
+    // Size of the last dimension, and its strides in the output and in a
+    // partial result.
     int64_t n, step, part_step;
 } combine;
 #endif

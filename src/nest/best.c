@@ -136,7 +136,8 @@ static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
 
 // Returns the largest k for which a panel of B stays in L1. NEON's panels have
 // five vectors of 16 bytes per row. With longer vectors a panel may exceed L1
-// and be partly read from L2, because more passes over out would cost more.
+// and be partly read from L2, because more passes over the output would cost
+// more.
 static int64_t k_limit(const dv_nest_caches *caches)
 {
     if (caches->vector > 16)
@@ -194,12 +195,12 @@ enum { MOST_KNOWN = 64 };
 typedef struct search {
     const dv_nest_caches *caches;
     const dv_nest *n;
-    int kernels; // 1 if kernels are chosen, 0 if the nest has one
+    int kernels; // set if the search also chooses the kernel's dimensions
     choice all[MOST_KERNELS * N_LINES * N_SIZES];
     int n_all;
     outcomes known[MOST_KNOWN];
     int n_known;
-    double reached; // upper bound of the cost of the final choice
+    double reached; // lowest cost found, which bounds the final cost from above
     // Candidates that cost at least this factor times `reached` are not
     // evaluated.
     double spared;

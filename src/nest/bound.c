@@ -64,16 +64,17 @@ typedef struct line {
 
 // Lower bounds of the parts of an operand's cost.
 typedef struct costs {
-    double moved; // cost of packing all of it once
+    double moved; // cost of packing the whole operand once
     // Cost of loads from a buffer of one block, and from a buffer of the whole
     // operand.
     line near, far;
-    line here;          // cost of loads in place; for out, of results
+    line here;          // cost of loads in place; for the output, of results
     int packed, placed; // whether packing, and access in place, is possible
 } costs;
 
 // Lower bounds of an operand's cost. The first index is 1 if the operand has a
-// stride in the outermost loop, the second if it has one in the innermost.
+// stride in the outermost loop and 0 if not, the second index is the same for
+// the innermost loop.
 typedef double ends[2][2];
 
 // Fills the lower bounds of operand o. If it has a stride in the innermost
@@ -279,7 +280,8 @@ static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
                .packed = 1,
                .placed = waste < 1};
     if (far == c->p->memory)
-        x.here.each *= 0.6; // the factor for waiting is never below this
+        // The factor for waiting on memory (waits() in cost.c) is at least 0.6.
+        x.here.each *= 0.6;
     fill_ends(c, o, &x, each);
 }
 

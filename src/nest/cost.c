@@ -17,8 +17,8 @@
 
 enum { LINE = 64 };
 
-// NEON executes four multiply-adds of 16 bytes per cycle; AVX2 and AVX-512
-// execute two, of 32 or 64 bytes.
+// Costs for NEON, which executes four multiply-adds of 16 bytes per cycle;
+// below, those for AVX2 and AVX-512, which execute two, of 32 or 64 bytes.
 const dv_nest_prices dv_nest_neon = {.fma = 0.0962,
                                      .tile = 2.5,
                                      .call = 6,
@@ -98,9 +98,10 @@ static int has_many_pages(const count *c, const dv_nest_form *f)
     return dv_form_many_pages(c->k, (double)step * c->es);
 }
 
-// Predicts dv_isa_brings (jit/host.h), apart from its minimum number of rows:
-// whether kernels copy the rows of the next kernel into L1. Converting the
-// sizes to integers is exact, because a block that fits in L1 has small ones.
+// Returns whether each kernel call is expected to copy the rows of the next
+// call into L1, as dv_isa_brings (jit/host.h) decides; its minimum number of
+// rows is ignored. Converting the sizes to integers is exact, because a block
+// that fits in L1 has small ones.
 int dv_nest_brings(const count *c, const dv_nest_form *f)
 {
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
@@ -120,7 +121,9 @@ static double read_run(const count *c, int o)
     int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
     int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
     double run = 1;
-    for (int i = 0; i < 3; i++) { // either dimension may be the contiguous one
+    // Either dimension may be the contiguous one, so the first is looked at
+    // again after the second.
+    for (int i = 0; i < 3; i++) {
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
             run *= dv_nest_elems(c->n, d);
@@ -279,7 +282,7 @@ static int divides(const dv_nest_dim *d, int64_t unit)
     return d->whole % (d->size * unit) == 0; // also true if d is not tiled
 }
 
-// Returns whether the iterations of loop l are consecutive rows of out.
+// Returns whether the iterations of loop l are consecutive rows of the output.
 static int follows(const count *c, int l)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
@@ -342,9 +345,9 @@ static double ragged(const count *c, double bytes)
     return 2.4 * 64 / bytes;
 }
 
-// Returns the number of contiguous elements of out that are written at a time:
-// contiguous rows of a kernel, and loops that continue them. With `most`, the
-// result is an upper bound for any order of loops.
+// Returns the number of contiguous elements of the output that are written at a
+// time: contiguous rows of a kernel, and loops that continue them. With `most`,
+// the result is an upper bound for any order of loops.
 static double run_of(const count *c, int most)
 {
     double run = c->col, panel = (double)c->panel * c->lanes;
@@ -365,9 +368,9 @@ static double run_of(const count *c, int most)
     return run;
 }
 
-// Returns whether out is written with non-temporal stores that bypass the
-// caches (ct_stream in contract/make.c). Its rows must be whole cache lines, or
-// narrow and contiguous.
+// Returns whether the output is written with non-temporal stores that bypass
+// the caches (ct_stream in contract/make.c). Its rows must be whole cache
+// lines, or narrow and contiguous.
 static int streams(const count *c, double all)
 {
     const dv_nest *n = c->n;
@@ -387,7 +390,7 @@ static int streams(const count *c, double all)
                      c->col <= 2 * c->lanes);
 }
 
-// Returns the cost of writing out in place, and of reading it when it
+// Returns the cost of writing the output in place, and of reading it when it
 // accumulates. With `least`, the result is a lower bound for any order of
 // loops.
 double dv_nest_results(const count *c, double loads, int least)
@@ -453,7 +456,8 @@ static double price(const count *c, int o, int at)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    // For out, the contiguous run also includes the loops that continue it.
+    // For the output, the contiguous run also includes the loops that continue
+    // it.
     for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
         if (i != across && n->dims[i].stride[o] == longest)
             longest *= n->dims[i].size;
@@ -461,7 +465,9 @@ static double price(const count *c, int o, int at)
         double run = dv_nest_elems(n, across);
         for (int i = at + 1; i < n->n_dims; i++)
             if (i != across && (double)n->dims[i].stride[o] == run)
-                run *= (double)n->dims[i].size; // these rows are contiguous
+                // Rows that follow each other in the tensor extend the
+                // contiguous run.
+                run *= (double)n->dims[i].size;
         run *= c->es;
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
@@ -483,8 +489,8 @@ double dv_nest_packing(const count *c, int o)
                copied(read_run(c, o), far > c->es * c->p->l3);
     if (o != DV_OUT)
         return n * (moved + far) + calls;
-    // A packed out is written back, and also read before, unless its sums start
-    // at zero.
+    // A packed output is written back, and also read before, unless its sums
+    // start at zero.
     double fresh = 1;
     for (int l = 0; l <= at; l++)
         if (c->n->dims[l].type == DV_NEST_K)

@@ -19,7 +19,7 @@ typedef struct dv_nest_prices {
     // strides, or copied one element at a time.
     double copied, turned, gathered, scalar;
     // Factors on the cost of packing: if the kernel packs while it reads and
-    // prefetches, and if a packed out is written back.
+    // prefetches, and if a packed output is written back.
     double on_way, put_back;
     double pages; // penalty for a line of results on a page of its own
     double spill; // extra passes over a buffer of results that exceeds L2
@@ -107,7 +107,7 @@ static inline double dv_nest_rate(const dv_nest_count *c, double bytes)
 }
 
 // Returns the most elements that the packing buffer of operand o may have: half
-// of L3, or a quarter of it for out.
+// of L3, or a quarter of it for the output.
 static inline double dv_nest_most_held(const dv_nest_count *c, int o)
 {
     return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
@@ -164,14 +164,15 @@ double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
 double dv_nest_bound(dv_nest_count *c, double most);
 
 // State for computing lower bounds for all sizes of the kernel's m and n,
-// before they are tiled. This is faster and less sharp than dv_nest_bound. It
-// modifies the count.
+// before they are tiled. This is faster and less sharp than dv_nest_bound. The
+// functions below modify *c.
 typedef struct dv_nest_sizes {
     dv_nest_count *c;
     double calls; // number of kernel calls if m and n are not tiled
     int types;    // bit mask of the dimension types of the loops
     // With m as the kernel's columns [0] and with n [1]: the form, the cost of
-    // packing each operand once, and whether out can be written in place.
+    // packing each operand once, and whether the output can be written in
+    // place.
     dv_nest_form form[2];
     double moved[2][DV_N_OPERANDS];
     int out_here[2];
@@ -220,8 +221,8 @@ static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
     return p->stride[o] && dv_mul_i64(&end, p->size, p->stride[o]) &&
            d->stride[o] == end;
 }
-// Returns the absolute stride of a dimension in out, or if that is 0, the sum
-// of its absolute strides in in0 and in1.
+// Returns the absolute stride of a dimension in the output, or if that is 0,
+// the sum of its absolute strides in in0 and in1.
 int64_t dv_nest_reach(const dv_nest_dim *d);
 // Returns whether `tiled`, with its tiles undone, has the same dimensions as
 // `whole`.
@@ -242,8 +243,8 @@ void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems);
 // iterations.
 void dv_nest_cut_few(dv_nest *n, int64_t few);
 // Tiles the loop that continues the rows of an input so that contiguous runs
-// are not short, and the loop that continues the lines of out so that a block
-// of results has at most `elems` elements.
+// are not short, and the loop that continues the lines of the output so that a
+// block of results has at most `elems` elements.
 void dv_nest_cut_runs(dv_nest *n, int64_t elems);
 // Tiles the kernel's m or n to candidate size number `which`, a multiple of
 // `unit`. Returns 0 if the candidate does not apply.

@@ -142,10 +142,10 @@ void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
         cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
 }
 
-// Finds the loop that continues the rows of an input, in a nest whose out has
-// no unit stride along these rows. *at is set to the kernel's dimension along
-// the row; with `cut`, that may be a tile of the row. Returns -1 if there is
-// none.
+// Finds the loop that continues the rows of an input, in a nest whose output
+// has no unit stride along these rows. *at is set to the kernel's dimension
+// along the row; with `cut`, that may be a tile of the row. Returns -1 if there
+// is none.
 static int find_rows(const dv_nest *n, int cut, int *at)
 {
     for (int i = 0; i < n->n_dims; i++) {
@@ -166,8 +166,8 @@ static int find_rows(const dv_nest *n, int cut, int *at)
 }
 
 // Tiles the loop that continues the rows of an input. The few iterations of a
-// tile are packed together, if out is packed as well and leaves no room in the
-// caches for more.
+// tile are packed together, if the output is packed as well and leaves no room
+// in the caches for more.
 void dv_nest_cut_few(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);
@@ -175,7 +175,8 @@ void dv_nest_cut_few(dv_nest *n, int64_t few)
         cut_to(n, i, even(n->dims[i].size, few, 1));
 }
 
-// Returns the m or n loop with stride `step` in out, or -1 if there is none.
+// Returns the m or n loop with stride `step` in the output, or -1 if there is
+// none.
 static int find_out(const dv_nest *n, int64_t step)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -185,8 +186,10 @@ static int find_out(const dv_nest *n, int64_t step)
     return -1;
 }
 
-// If one loop continues both the rows of the input and the lines of out, it is
-// tiled only once, for the rows.
+// Tiles the loop that continues the rows of an input, so that contiguous runs
+// are not short, and the loop that continues the lines of the output, so that a
+// block of results fits. If both are the same loop, it is tiled once, for the
+// rows.
 void dv_nest_cut_runs(dv_nest *n, int64_t elems)
 {
     enum { RUN = 128 }; // smallest contiguous run, in elements
@@ -221,7 +224,8 @@ _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 static int64_t width_of(int64_t size, int which, int64_t unit)
 {
     if (which == 0)
-        return size <= widths[0] ? size : 0; // not tiled
+        // Candidate 0 leaves the dimension untiled.
+        return size <= widths[0] ? size : 0;
     return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
 }
 
@@ -234,8 +238,9 @@ int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
     return width > 0;
 }
 
-// Returns whether tiles of that size could be mistaken for tiles of another
-// loop. Then only trying the cut shows whether it is possible.
+// Returns whether tiles of `width` elements of the kernel's dimension `prim`
+// could be mistaken for tiles of another loop. Then only trying the cut shows
+// whether it is possible.
 static int is_doubtful(const dv_nest *n, int prim, int64_t width)
 {
     dv_nest_dim d = n->dims[prim];

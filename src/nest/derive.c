@@ -104,8 +104,8 @@ static dv_prim prim_of_reducer(const dv_expr *e)
 }
 
 // Sets main, prologue and inputs from a reducer: a sum of products of two
-// reads, or any reducer of one read. `adds` says that the previous value of out
-// is kept and accumulated into.
+// reads, or any reducer of one read. `adds` says that the previous value of the
+// output is kept and accumulated into.
 static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
 {
     const dv_expr *f = e->arg[0];
@@ -258,7 +258,8 @@ static dv_status take_index(deriver *x, int o)
 static dv_status take_operands(deriver *x)
 {
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
-    for (int o = 0; o < n_read; o++) // the loop may set in2 to an index
+    // The bound is fixed before the loop, because take_index may set in2.
+    for (int o = 0; o < n_read; o++)
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
     x->n.dtype = tensor_of(x, DV_OUT)->dtype;
@@ -436,8 +437,8 @@ static dv_status add_vars(deriver *x)
     return DV_OK;
 }
 
-// Returns the number of elements of an operand, as a stride beyond all of it; 0
-// if the operand is not in memory.
+// Returns the element count of an operand, to be used as a stride that is
+// beyond its end; 0 if the operand is not in memory.
 static int64_t elems_of(const deriver *x, int o)
 {
     return x->access[o] ? tensor_of(x, o)->n_elems : 0;

@@ -55,7 +55,8 @@ static dv_status check_inside(const dv_nest *n, const dv_nest_form *f,
     dv_nest_tiles t;
     int bad;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        return DV_OK; // check_tiles in verify.c reports this
+        // Invalid tiles are reported by check_tiles in verify.c.
+        return DV_OK;
     for (int i = f->n_loops; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         int in = t.inner[i];
@@ -115,8 +116,8 @@ static void exchange(dv_nest_form *f)
 }
 
 // Chooses whether m or n becomes the kernel's columns: the one with unit stride
-// in out. If out is packed, it is the one with unit stride in its input, or the
-// one whose input is packed while the other is read in place.
+// in the output. If the output is packed, it is the one with unit stride in its
+// input, or the one whose input is packed while the other is read in place.
 static void choose_columns(const dv_nest *n, dv_nest_form *f)
 {
     int packed = f->pack[DV_OUT] != DV_FORM_NEVER;

@@ -60,8 +60,8 @@ dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
     for (int i = n->n_dims - 1; i >= 0; i--)
         if (is_idle(n, i))
             drop(n, i);
-    // If out is written through an indirect index, the order of loops is kept,
-    // because the last of several writes to one element must win.
+    // If the output is written through an indirect index, the order of loops is
+    // kept, because the last of several writes to one element must win.
     while (n->look != 1 + DV_OUT && join_some(n))
         ;
     return DV_OK;

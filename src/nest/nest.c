@@ -179,7 +179,7 @@ dv_dtype dv_nest_compute(const dv_nest *n)
         read |= o != DV_OUT;
         floats |= o != DV_OUT && dv_is_float(t);
     }
-    // A constant is written: compute in float if out is float.
+    // A constant is written: compute in float if the output is float.
     if (!read && dv_is_float(n->dtype))
         floats = 1;
     return !floats ? DV_I64 : wide ? DV_F64 : DV_F32;
@@ -259,7 +259,8 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
 }
 
 // Finds the prims of a nest whose kernel takes dimensions of any type as m and
-// n: the first two that are not k, of which m has the smaller stride in out.
+// n: the first two that are not k, of which m has the smaller stride in the
+// output.
 static dv_nest_prims free_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};

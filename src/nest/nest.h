@@ -33,9 +33,10 @@
 //       k 64 prim: in0 64, in1 1
 //   }
 //
-// `first` is the prologue, applied in place to an element of out before the
-// first product is added to it; `last` is the epilogue, applied after the last
-// one. (The error messages of mini_jit call them first touch and last touch.)
+// `first` is the prologue, applied in place to an element of the output before
+// the first product is added to it; `last` is the epilogue, applied after the
+// last one. (The error messages of mini_jit call them first touch and last
+// touch.)
 //
 // Nests are checked at two levels. dv_nest_check proves that the nest is
 // meaningful: sizes, strides and primitives agree, and no two points of c, m, n
@@ -55,7 +56,7 @@
 //
 // The loop over tiles stands before the dimension inside a tile, and one of its
 // steps spans all of that dimension; `of` gives the untiled size, on every
-// level but the outermost. A packed out is read into its buffer, accumulated
+// level but the outermost. A packed output is read into its buffer, accumulated
 // there and written back. A nest with a shared k computes partial sums per
 // thread and adds them in order: the line `combine` says so.
 //
@@ -198,19 +199,22 @@ struct dv_nest {
     // The schedule comes from divvy's own passes; mini_jit's kernels may not be
     // able to run it.
     uint8_t laid;
-    uint8_t k_order; // dv_nest_k_order; not part of the text
-    uint8_t dot;     // dv_nest_dot; not part of the text
+    // What passes may do to k (a dv_nest_k_order). Not in the nest's text.
+    uint8_t k_order;
+    // Whether the kernel sums in vector lanes (a dv_nest_dot). Not in the
+    // nest's text.
+    uint8_t dot;
     // Type of in0 and in1 if a GEMM plan reads them in their narrow storage
     // type: sums are then f32 or i32 and are stored as `dtype`. 0 if all
-    // operands have type `dtype`. Not part of the text.
+    // operands have type `dtype`. Not in the nest's text.
     uint8_t narrow;
-    uint8_t fits; // all sums are known to fit in 32 bits; not part of the text
+    uint8_t fits; // all sums fit in 32 bits; not in the nest's text
     // 1 + DV_NEST_M or DV_NEST_N if a bias is added before the epilogue, one
     // value per element of m or of n (dv_contract_bias sets the values); 0 if
-    // there is none. Not part of the text.
+    // there is none. Not in the nest's text.
     uint8_t bias;
-    // Out is read again right after the nest, so its stores must not bypass the
-    // caches. Not part of the text.
+    // The output is read again right after the nest, so its stores must not
+    // bypass the caches. Not in the nest's text.
     uint8_t behind;
     uint8_t mean; // sums are divided by the number of their terms
     // Bit mask of the operands that are constants, in value[].
@@ -260,7 +264,7 @@ static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
 // nest.
 
 const dv_prim_info *dv_prim_get(dv_prim p);
-// Returns whether the primitive sets out to a constant, and stores that
+// Returns whether the primitive sets the output to a constant, and stores that
 // constant in *value.
 int dv_prim_is_const(dv_prim p, double *value);
 // Returns the primitive that initialises the accumulator of a reduction with
@@ -278,7 +282,7 @@ int dv_nest_is_select(const dv_nest *n);
 int dv_nest_is_reduce(const dv_nest *n);
 int dv_nest_is_product(const dv_nest *n);
 // Returns whether the kernel of a unary function transposes: its m has unit
-// stride in in0, its n in out.
+// stride in in0, its n in the output.
 int dv_nest_is_transposed(const dv_nest *n);
 // Returns the element type of an operand.
 dv_dtype dv_nest_dtype(const dv_nest *n, int operand);
@@ -295,7 +299,7 @@ int dv_nest_factors(const dv_nest *n);
 dv_dtype dv_nest_compute(const dv_nest *n);
 // Returns whether the operand is in memory and the nest reads or writes it.
 int dv_nest_has(const dv_nest *n, int operand);
-// Returns the number of terms that are reduced into one element of out.
+// Returns the number of terms that are reduced into one element of the output.
 double dv_nest_count_k(const dv_nest *n);
 // Returns whether two nests are equal apart from their source positions.
 int dv_nest_equal(const dv_nest *a, const dv_nest *b);
@@ -383,8 +387,8 @@ const char *dv_nest_list(const char *name);
 // The dimensions inside the kernel by role; -1 if none is marked prim. k1 is
 // the innermost k, k2 is the k that a brgemm (batch-reduce GEMM) sums its batch
 // over. A binary function or a select has two dimensions of any type inside, m
-// being the one with the smaller stride in out; a reduction has m, of any type,
-// and k1.
+// being the one with the smaller stride in the output; a reduction has m, of
+// any type, and k1.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
@@ -435,7 +439,7 @@ static inline int64_t dv_form_most_near(int64_t l1_bytes)
 
 // How row-major kernels compute a product, as rows by columns: which dimensions
 // of the nest have which role. The columns are the m or the n of the nest,
-// whichever has unit stride in out.
+// whichever has unit stride in the output.
 typedef struct dv_nest_form {
     // Dimensions of the kernel's rows and columns; -1 if there is none.
     int row, col;
@@ -454,9 +458,9 @@ typedef struct dv_nest_form {
 
 // Returns the largest number of vectors in a row of a packed panel of columns.
 // `vectors` is the width of the register tile for f32. Returns 5 instead of 6
-// for other element sizes, and also if out is read, 6 does not divide the
-// columns and a panel with k rows exceeds its share of L1; this was faster when
-// measured.
+// for other element sizes, and also if the output is read, 6 does not divide
+// the columns and a panel with k rows exceeds its share of L1; this was faster
+// when measured.
 int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
                               double k, int64_t l1);
 
@@ -517,8 +521,8 @@ typedef struct dv_nest_operands {
 } dv_nest_operands;
 
 // Derives the nest of a lowered op, with all dimensions seq. The op may be a
-// sum of products of two reads, optionally added to the previous value of out
-// and followed by a unary function; a reduction of one read, likewise; a
+// sum of products of two reads, optionally added to the previous value of the
+// output and followed by a unary function; a reduction of one read, likewise; a
 // function of up to three reads or constants; or a copy, also with an indirect
 // index. Fails for other ops and says why. The nest borrows the program's text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,

@@ -17,11 +17,12 @@ static const unsigned char templates[][N_KINDS] = {
     {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
     {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
     {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
-    // These two templates sort the loops of m and n together, by stride in out.
+    // These two templates sort the loops of m and n together, by stride in the
+    // output.
     {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
     {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
     // These two sort loops by their strides in the inputs, for nests that pack
-    // out.
+    // the output.
     {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
     {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
     // This one sorts loops by how they continue the kernel's reads of an input.
@@ -38,7 +39,7 @@ enum {
 typedef struct ranked {
     int64_t reach, reach_in;
     uint8_t kind;
-    uint8_t level; // 1 if it is inside the tiles of another loop
+    uint8_t level; // 1 if the loop is inside the tiles of another loop
     uint8_t stays; // the loop must not move before others of its kind
     // How it continues the kernel's reads: the result of goes_on().
     uint8_t goes_on;
@@ -166,7 +167,8 @@ static void sort_loops(const ranked *r, int loops, int sort, sorted *out)
 static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 {
     uint64_t sum = 0;
-    int n = 0, done = 0; // bit mask of the kinds that are placed
+    // `done` is the bit mask of the kinds that are placed.
+    int n = 0, done = 0;
     for (int at = 0; at < N_KINDS; at++) {
         int kind = templates[which][at];
         for (int i = s->from[kind];
@@ -267,7 +269,8 @@ static int take_order(orders *x, int which)
     return dv_nest_makes_up(&whole, &x->tried);
 }
 
-// Counts for the order of loops in x->tried.
+// Recomputes the counts in *c for the order of loops in x->tried. Returns 0 if
+// that order is invalid.
 static int count_order(dv_nest_count *c, orders *x, int which)
 {
     dv_nest_tiles t;
@@ -316,7 +319,8 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
         if (!take_order(&x, i) || !count_order(&c, &x, i))
             continue;
         dv_nest_choose_packs(&c, &out->packs, -1);
-        // The chosen packing is not marked in these dimensions.
+        // Only the order of loops is copied to the nest; the packing is
+        // returned in out->packs and not marked in the dimensions.
         if (out->packs.cost < before)
             memcpy(n->dims, x.tried.dims, (size_t)x.loops * sizeof *n->dims);
     }

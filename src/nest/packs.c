@@ -16,8 +16,8 @@ static int is_useless(const count *c, int o, int at)
     const dv_nest_dim *d = c->n->dims;
     int last = c->f.n_loops - 1;
     // Threads run all shared loops as one, so that nothing is packed between
-    // two of them; and out is packed inside them, because its buffer is private
-    // to a thread.
+    // two of them; and the output is packed inside them, because its buffer is
+    // private to a thread.
     if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
         (at >= 0 || o == DV_OUT))
         return 1;
@@ -129,8 +129,8 @@ static double least_cost(const count *c, const dv_nest_way *w, double sum)
     return sum * DV_NEST_SLACK;
 }
 
-// Evaluates the set of operands `packed` and updates *best. Returns 0 if out is
-// in the set, but its buffer is too large in every loop.
+// Evaluates the set of operands `packed` and updates *best. Returns 0 if the
+// output is in the set, but its buffer is too large in every loop.
 static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
                    int packed)
 {
@@ -141,7 +141,9 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
     if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
         sum = DV_NEST_IMPOSSIBLE;
     if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
-        return 1; // smaller sets were evaluated before
+        // Nothing is lost, because smaller sets of packed operands were
+        // evaluated before.
+        return 1;
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =
             packed >> o & 1 ? loop_for(c, x, whole, w, o) : (int)DV_FORM_NEVER;
@@ -150,7 +152,8 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
         else if (o == DV_OUT && packed >> o & 1)
             return 0;
     }
-    if (really != packed) { // an operand is too large in every loop
+    // Some operand is too large to be packed in any loop.
+    if (really != packed) {
         w = dv_nest_way_of(c, really);
         sum = sure_cost(c, w, best->cost);
     }
@@ -166,7 +169,7 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
     found x = {0};
-    int rows = -1; // operand of the rows that x was computed for
+    int rows = -1; // the operand of the rows for which x was computed
     for (int out = 0; out <= !c->n->combine; out++) {
         dv_nest_way *whole = dv_nest_way_of(c, INPUTS | out << DV_OUT);
         if (!whole ||

@@ -117,8 +117,8 @@ static void mark_as(dv_nest *n, int dim, dv_nest_type type)
 // stride in in1, and k2 of a brgemm has the smallest stride of the other k
 // (without one, the brgemm becomes a gemm). A unary function also takes its m
 // and n from c dimensions, which change their type; they are chosen by stride
-// in out if in0 is broadcast. A binary function or select takes any two
-// dimensions by stride in out, a reduction one and a k by stride in in0.
+// in the output if in0 is broadcast. A binary function or select takes any two
+// dimensions by stride in the output, a reduction one and a k by stride in in0.
 // Dimensions in which an indirect index has a stride are left out.
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)

@@ -7,8 +7,8 @@
 //   locality  m40(40) n40(64000) …           ->  n40 m40 …
 //             large strides outermost
 //
-// If out is written through an indirect index, all loops keep their order,
-// because an index may occur twice and the last write must win.
+// If the output is written through an indirect index, all loops keep their
+// order, because an index may occur twice and the last write must win.
 #include "nest/nest.h"
 #include <string.h>
 

@@ -77,7 +77,8 @@ dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// Returns whether level i is a tile of an earlier level of the same variable.
+// Returns whether loop level i is inside the tiles of an earlier level, that is
+// whether both are levels of the same variable.
 static int is_tile(const dv_sums *s, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)

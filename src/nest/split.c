@@ -63,7 +63,7 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
         dv_nest_dim *d = &n->dims[i];
         int64_t size = 0;
         int down = dv_nest_steps_over(&d[0], &d[1]);
-        // If out is written through an indirect index, loops must not be
+        // If the output is written through an indirect index, loops must not be
         // exchanged, because the last of several writes to one element must
         // win.
         int up = n->look != 1 + DV_OUT && dv_nest_steps_over(&d[1], &d[0]);

@@ -44,7 +44,8 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
 }
 
 // Returns whether an access reads the same element at several points, as a
-// sliding window does. A GEMM would need a copy of it as a matrix (im2col).
+// sliding window does. A GEMM would need a copy of the tensor as a matrix
+// (im2col).
 static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
 {
     double elems = 1;
@@ -89,7 +90,8 @@ int dv_sums_reuse(const dv_program *p, const dv_op *o)
                         o->vars[v].end - o->vars[v].begin > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
-        return 0; // a matrix-vector product whose rows overlap
+        // A matrix-vector product whose rows overlap is not worth a GEMM.
+        return 0;
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 
@@ -263,8 +265,8 @@ static void in_one_chain(dv_nest *n)
     n->dot = DV_DOT_NEVER;
 }
 
-// Copies the k dimensions of a scheduled nest to out->levels. Returns 0 if out
-// of memory.
+// Copies the k dimensions of a scheduled nest to the output->levels. Returns 0
+// if out of memory.
 static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
 {
     int beside = 0; // whether the last k is contiguous in both factors

@@ -79,6 +79,7 @@ dv_status dv_sums_lay(dv_nest *n, int64_t *block,
 // Only sums.c and sums_lay.c use the function below.
 
 // Puts the largest m and n that can be accessed in place into the kernel,
-// beside its one k. Returns 0 if the nest has more than one k there.
+// beside its one k. *block is set as dv_sums_lay does. Returns 0 if the nest
+// has more than one k there.
 int dv_sums_lay_narrow(dv_nest *n, int64_t *block);
 #endif

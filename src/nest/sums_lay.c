@@ -3,9 +3,9 @@
 #include "nest/sums.h"
 #include <string.h>
 
-// Computes the sizes of all levels of variable `var` if the tile has `len`
-// elements of it. Inner levels keep their size unless there are too few
-// elements; the outermost level gets as many iterations as are needed.
+// Computes the sizes of all levels (nested tiles) of variable `var` if the tile
+// has `len` elements of it. Inner levels keep their size unless there are too
+// few elements; the outermost level gets as many iterations as are needed.
 static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
                        int64_t *size)
 {

@@ -298,7 +298,8 @@ static void print_pack(dv_text *out, int pack)
             dv_put(out, " %s", dv_nest_operand_name(o));
 }
 
-// Returns the operand that is printed at position i: inputs come before out.
+// Returns the operand that is printed at position i: inputs come before the
+// output.
 static int in_print_order(int i)
 {
     static const int order[] = {DV_IN0, DV_IN1, DV_IN2, DV_OUT};

@@ -217,9 +217,9 @@ static dv_status check_look(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// Refuses to share a loop over the indices of an out that is written indirectly
-// (a scatter): the same index may occur twice, and the element's final value
-// would depend on the order of threads.
+// Refuses to share a loop over the indices of an output that is written
+// indirectly (a scatter): the same index may occur twice, and the element's
+// final value would depend on the order of threads.
 static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look == 1 + DV_OUT && i < n->n_dims; i++)
@@ -505,9 +505,9 @@ static int by_stride(const void *x, const void *y)
 }
 
 // Refuses nests in which two points of c, m and n may write the same element of
-// out: every stride must exceed the span of all smaller strides. This also
-// refuses some skewed layouts without overlap, which no tensor of a program
-// has.
+// the output: every stride must exceed the span of all smaller strides. This
+// also refuses some skewed layouts without overlap, which no tensor of a
+// program has.
 static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 {
     int64_t steps[DV_NEST_MAX_DIMS + 1][2], span = 0, lo, hi;
@@ -528,7 +528,7 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
             steps[n_steps][0] = llabs(n->dims[i].stride[DV_OUT]);
             steps[n_steps++][1] = i;
         }
-    // An indirect index into out acts like one more dimension.
+    // An indirect index into the output acts like one more dimension.
     if (n->look == 1 + DV_OUT && n->look_size > 1) {
         steps[n_steps][0] = llabs(n->look_step);
         steps[n_steps++][1] = -1;
