@@ -1,4 +1,5 @@
-// Making and running contractions; contract.h has the picture.
+// Creates contractions and runs the loops of products; contract.h has an
+// overview.
 #define _GNU_SOURCE
 #include "base/dtype.h"
 #include "base/math.h"
@@ -8,8 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-
-// -- Create ------------------------------------------------------------------
 
 static dv_status check(const dv_nest *n, const dv_contract_options *o,
                        dv_diag *diag)
@@ -42,7 +41,9 @@ static dv_status check(const dv_nest *n, const dv_contract_options *o,
     return o->as_is ? dv_nest_check_order(n, diag) : DV_OK;
 }
 
-// What the passes and the panels go by. NEON's tiles are the passes' own.
+// Returns whether vectors are longer than 16 bytes. Only then the passes and
+// panels need the sizes of this machine, because their defaults are those of
+// NEON.
 static int is_wide(const dv_isa *isa)
 {
     return isa->vector_bytes > 16;
@@ -62,9 +63,9 @@ static dv_nest_options options_of(const dv_contract *c, const dv_isa *isa,
     return options;
 }
 
-// A loop over k right around a kernel that has one is the kernel's: sums stay
-// in registers for all of its turns, which come in the same order. 0: there is
-// none, or it is too long.
+// Moves a loop over k that is directly around a kernel with one k into the
+// kernel: accumulators then stay in registers for all its iterations, in the
+// same order. Returns 0 if there is no such loop or it is too long.
 static int take_k(dv_nest *n)
 {
     enum { MOST_K = INT32_MAX / 64 };
@@ -84,8 +85,9 @@ static int take_k(dv_nest *n)
     return 1;
 }
 
-// What is packed for loops as they are; nothing, where nothing can be. With a
-// k that is taken inside, if as much is packed then: it may be too much of it.
+// Chooses what is packed in a nest whose loops must stay as they are. A k loop
+// is moved into the kernel if the same inputs can still be packed with it
+// inside; their buffers may become too large.
 static void pack_loops(dv_contract *c, const dv_nest_options *options)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
@@ -125,7 +127,8 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     int bad, plain = dv_nest_is_plain(&c->n, NULL);
     DV_TRY(dv_nest_check_order(&c->n, diag));
     DV_TRY(dv_nest_form_of(&c->n, &c->form, diag));
-    // As it is, k may be a loop around products: each adds to the one before.
+    // If the nest is kept as it is, k may be a loop around products that
+    // accumulate; then it is not one plain product.
     for (int i = 0; i < c->form.n_loops; i++)
         plain = plain && c->n.dims[i].type != DV_NEST_K;
     dv_nest_tiles_of(&c->n, &c->tiles, &bad);
@@ -184,7 +187,9 @@ static dv_status build(dv_contract *c, dv_jit *jit,
     return ct_make_kernels(c, jit, diag);
 }
 
-// Loops around what is narrow are the plan's.
+// Schedules the nest unless it is kept as it is, and generates all kernels.
+// Products of narrow types are always scheduled, because their loops are the
+// GEMM plan's.
 static dv_status make_kernels(dv_contract *c, dv_jit *jit,
                               const dv_contract *other, ct_types types,
                               const dv_contract_options *o, dv_diag *diag)
@@ -200,7 +205,8 @@ static dv_status make_kernels(dv_contract *c, dv_jit *jit,
     return ct_make_touches(c, jit, diag);
 }
 
-// `other` and not NULL: the nest is its, and laid out.
+// Creates a contraction. If `other` is not NULL, `n` is its nest, which is
+// scheduled already.
 static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
                       const dv_contract *other, const dv_contract_options *o,
                       dv_diag *diag)
@@ -218,7 +224,7 @@ static dv_status make(dv_contract **out, dv_jit *jit, const dv_nest *n,
                 ? ct_copied_create(&c->copied, jit, &c->n, o, diag)
                 : make_kernels(c, jit, other, types, o, diag);
     dv_jit_seal(c->own_jit);
-    c->n.src = NULL; // no longer borrowed
+    c->n.src = NULL; // the text is not borrowed beyond creation
     if (s)
         dv_contract_destroy(c);
     else
@@ -268,17 +274,18 @@ void dv_contract_destroy(dv_contract *c)
     dv_release(c);
 }
 
-// -- Running -----------------------------------------------------------------
-
-// Where the operands of a block are, and whether it is the first and the last
-// to be added to its results.
+// The operand addresses of a block, and whether it is the first and the last
+// block of k that is added to its results.
 typedef struct spot {
-    unsigned char *at[DV_N_OPERANDS]; // inputs are not written
-    const unsigned char *next; // what is read after this of operand `ahead`
+    unsigned char *at[DV_N_OPERANDS]; // operand addresses; inputs are only read
+    // The block of operand c->ahead that is read after this one, to be
+    // prefetched.
+    const unsigned char *next;
     int first, last;
 } spot;
 
-// Panels that the kernels pack themselves, one after the other.
+// Runs kernels that pack the columns' operand themselves, one panel after the
+// other.
 static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
 {
     int rest = ct_is_rest(t, &c->col), way = ct_k_way(c, t);
@@ -300,9 +307,10 @@ static void multiply_on_way(const dv_contract *c, ct_thread *t, const spot *s)
     }
 }
 
-// The kernel asks for what lies behind its rows. Where those of the next one
-// are elsewhere, each on a page of its own, the pages are looked up here, all
-// at once: one by one, as they are read, they would be waited for.
+// Prefetches the rows of the next kernel call if they do not directly follow
+// the rows of this one; otherwise the kernel prefetches them itself. Each row
+// is on a page of its own, and prefetching all rows together overlaps their
+// address translations, which would otherwise be waited for one by one.
 static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
 {
     const unsigned char *p = s->next;
@@ -312,7 +320,9 @@ static void ask_elsewhere(const dv_contract *c, const spot *s, int64_t k)
         __builtin_prefetch(p, 0, 2);
 }
 
-// Rows in a block of their own, which this kernel's last one has filled.
+// Runs a kernel on rows in a local block, which the previous call has filled;
+// the kernel fills the other block for the next call. If the previous call
+// filled it with other rows, they are copied here.
 static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
 {
     const unsigned char *row = s->at[c->form.in_row];
@@ -329,7 +339,8 @@ static void multiply_brought(const dv_contract *c, ct_thread *t, const spot *s)
                                                   s->at[DV_OUT], &args);
 }
 
-// Of a plan.
+// Returns the arguments of a GEMM plan. The callback is set only for the last
+// block of k, after which results are final.
 static dv_gemm_args args_of(const dv_contract *c, int last)
 {
     return (dv_gemm_args){
@@ -372,7 +383,9 @@ static void multiply(const dv_contract *c, ct_thread *t, const spot *s)
         }
 }
 
-// One turn of loop l: pack what is packed there, and back behind it.
+// inside() runs the loops from l on. turn() runs one iteration of loop l: it
+// packs the operands that are packed there, and writes a packed output back
+// afterwards.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s);
 
 static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
@@ -391,10 +404,11 @@ static void turn(const dv_contract *c, ct_thread *t, int l, int pack,
         ct_put_back(c, t, s->at[DV_OUT]);
 }
 
-// The loops from l on. As deep as there are loops.
+// Runs the loops from l on, recursively, and inside them the kernel.
 static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
 {
-    if (l == c->n_loops && c->points) // all loops are shared
+    // All loops are shared, so one element is left to compute.
+    if (l == c->n_loops && c->points)
         ct_points(c, (const unsigned char *const *)s->at, s->at[DV_OUT], 1,
                   s->first, s->last);
     else if (l == c->n_loops)
@@ -425,7 +439,8 @@ static void inside(const dv_contract *c, ct_thread *t, int l, const spot *s)
     }
 }
 
-// Turn `share` of the shared loops; a tile beyond the end has nothing to do.
+// Runs iteration number `share` of all shared loops together. A tile beyond the
+// end of its dimension is skipped.
 static void do_share(const dv_contract *c, ct_thread *t, int64_t share,
                      const spot *s)
 {
@@ -455,11 +470,11 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
     int64_t begin = c->n_shares * thread / c->threads;
     int64_t end = c->n_shares * (thread + 1) / c->threads;
     spot s = {{(unsigned char *)in0, (unsigned char *)in1, out}, NULL, 1, 1};
-    if (c->n_plans && !c->n_shared) // each has its part of every product
+    if (c->n_plans && !c->n_shared) // each thread has a part of every product
         begin = 0, end = 1;
     if (begin == end)
         return;
-    t->brought = NULL; // may be another one's now
+    t->brought = NULL; // rows copied in an earlier run may be outdated
     if (c->n.combine)
         s.at[DV_OUT] = c->sums;
     for (int o = 0; o < DV_N_OPERANDS; o++) {
@@ -473,11 +488,12 @@ void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
         do_share(c, t, i, &s);
     if (c->top_pack >> DV_OUT & 1)
         ct_put_back(c, t, out);
-    if (c->streams) // others see it behind this
+    if (c->streams) // makes non-temporal stores visible to other threads
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-// Nothing but one product, whose plan shares all threads.
+// Returns whether the contraction is one product with one GEMM plan for all
+// threads.
 static int is_one_plan(const dv_contract *c)
 {
     return c->n_plans && ct_is_one_product(c);
@@ -511,6 +527,6 @@ int32_t ct_busy(const dv_contract *c)
 {
     int32_t n = c->threads;
     if (c->n_plans && !c->n_shared && !c->n.combine)
-        n = dv_gemm_plan_busy(c->plans[0]); // the others have no part
+        n = dv_gemm_plan_busy(c->plans[0]); // the other threads have no work
     return n;
 }

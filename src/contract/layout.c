@@ -1,14 +1,12 @@
-// Where everything of a contraction lies: loops with their steps, panels,
-// buffers, parts of sums.
-#define _GNU_SOURCE // MADV_HUGEPAGE
+// Computes the layout of a contraction: strides of loops, panels, buffers and
+// partial results.
+#define _GNU_SOURCE // for MADV_HUGEPAGE
 #include "base/math.h"
 #include "contract/state.h"
 #include <string.h>
 #include <sys/mman.h>
 
-#define MOST_ELEMS ((int64_t)1 << 40) // of a buffer
-
-// -- Loops -------------------------------------------------------------------
+#define MOST_ELEMS ((int64_t)1 << 40) // most elements of a buffer
 
 static ct_prim prim_of(const dv_contract *c, int dim)
 {
@@ -82,7 +80,9 @@ int ct_lay_loops(dv_contract *c)
     return c->n_shares < INT64_MAX / CT_MAX_THREADS;
 }
 
-// The results of parts of k lie apart, dense, with whole rows of columns.
+// Computes the layout of the partial results of the parts of k: one dense
+// result after the other, each with the kernel's columns contiguous. Returns 0
+// if they are too large.
 int ct_lay_parts(dv_contract *c)
 {
     int order[DV_NEST_MAX_DIMS], n = 0;
@@ -111,8 +111,6 @@ int ct_lay_parts(dv_contract *c)
     return c->parts < MOST_ELEMS / step;
 }
 
-// -- Panels and buffers ------------------------------------------------------
-
 static void push(ct_cut *c, int64_t size, int64_t n)
 {
     if (n > 0 && size > 0) {
@@ -121,8 +119,8 @@ static void push(ct_cut *c, int64_t size, int64_t n)
     }
 }
 
-// Columns: whole vectors as even as can be, wide ones first; what is no whole
-// vector is in the last panel.
+// Cuts n columns into panels of at most `vectors` vectors, as even as possible
+// and the wide ones first. A last incomplete vector is in the last panel.
 static ct_cut cut_columns(int64_t n, int64_t lanes, int32_t vectors)
 {
     ct_cut out = {.n = 0};
@@ -164,18 +162,22 @@ void ct_lay_panels(dv_contract *c)
     }
 }
 
-// Where a packed operand is in its buffer: blocks of the kernel's, one after
-// the other as the loops inside the packing one go over them.
+// Computes the layout of operand o in its packing buffer: blocks of the kernel
+// in the order in which the loops inside the packing loop visit them. Returns 0
+// if the buffer is too large.
 int ct_lay_buffer(dv_contract *c, int o)
 {
     const dv_nest_form *f = &c->form;
     int at = f->pack[o];
     if (at == DV_FORM_NEVER) {
-        if (o == f->in_row) // two blocks, by turns; or none
+        // Rows that a kernel copies for the next call need two blocks, used
+        // alternately.
+        if (o == f->in_row)
             c->buffer_bytes[o] = dv_round_up(2 * c->near_bytes, 256);
         return 1;
     }
-    // Shared loops are gone through as one; results are each thread's own.
+    // All shared loops are run as one, so operands are packed inside them; and
+    // the buffer of the output is private to a thread.
     if ((at >= 0 || o == DV_OUT) && at < c->n_shared - 1)
         at = c->n_shared - 1;
     if (at == DV_FORM_TOP)
@@ -183,9 +185,11 @@ int ct_lay_buffer(dv_contract *c, int o)
     else
         c->loops[at].pack |= (uint8_t)(1 << o);
     int64_t cols = dv_round_up(c->col.size, c->lanes);
-    // A line more for each block of results: they are gone through across, and
-    // must not all fall on the same few places of the cache.
-    if (o == f->in_col && c->on_way) // a panel after the other
+    // Each block of results gets one extra cache line: the blocks are accessed
+    // across each other, and equal offsets would compete for the same cache
+    // sets.
+    // Kernels pack one panel at a time, all into the same buffer.
+    if (o == f->in_col && c->on_way)
         cols = c->panel_vectors * c->lanes;
     int64_t elems = o == DV_OUT      ? cols * c->row.size + 64 / c->es
                     : o == f->in_col ? cols * c->k_size[0]
@@ -193,8 +197,9 @@ int ct_lay_buffer(dv_contract *c, int o)
     int in_tiles = o == DV_OUT && c->near_bytes;
     if (in_tiles)
         elems = cols * c->tile_rows;
-    // Of results, the loop that they are turned to comes first: what makes up a
-    // line then lies near.
+    // In the buffer of the output, loops with unit stride in the tensor come
+    // first, so that the elements of one cache line of the tensor are close
+    // together.
     for (int turned = o == DV_OUT; turned >= 0; turned--) {
         if (in_tiles && !turned) {
             c->tile_step = elems + 64 / c->es;
@@ -214,11 +219,9 @@ int ct_lay_buffer(dv_contract *c, int o)
     return elems <= MOST_ELEMS;
 }
 
-// -- Memory ------------------------------------------------------------------
-
 enum { HUGE_BYTES = 2 << 20 };
 
-// All buffers in one mapping, huge pages where the system has them.
+// Allocates all buffers in one mapping, with huge pages if the system has them.
 dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
 {
     int64_t each = 0, sums = dv_round_up(c->parts * c->part_elems * c->es, 256);
@@ -237,7 +240,7 @@ dv_status ct_map_buffers(dv_contract *c, dv_diag *diag)
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m == MAP_FAILED)
         return dv_nomem(diag);
-    madvise(m, (size_t)total, MADV_HUGEPAGE); // a wish
+    madvise(m, (size_t)total, MADV_HUGEPAGE); // only a hint: failure is ignored
     c->memory = m;
     c->memory_bytes = (size_t)total;
     unsigned char *at = m;

@@ -1,4 +1,4 @@
-// Kernels and moves of a contraction, all that a run can come to need.
+// Generates all kernels and moves that a run of a contraction can need.
 #include "base/dtype.h"
 #include "base/math.h"
 #include "contract/state.h"
@@ -23,9 +23,8 @@ static int64_t stride_of(const dv_contract *c, int dim, int operand)
     return c->n.dims[dim].stride[operand];
 }
 
-// -- Kernels -----------------------------------------------------------------
-
-// Does an operand come from memory, or from the far end of the caches?
+// Returns whether an operand is so large that it is read from memory or from
+// L3.
 static int is_far(const dv_contract *c, int operand)
 {
     int64_t lo, hi;
@@ -33,7 +32,8 @@ static int is_far(const dv_contract *c, int operand)
            hi - lo >= CT_COMMON_L3 / 4 / c->es;
 }
 
-// Are rows read in place from memory, where the kernel asks for what is behind?
+// Returns whether kernels read their rows in place from memory, transposed, and
+// therefore prefetch the data that follows.
 static int asks(const dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
@@ -41,7 +41,9 @@ static int asks(const dv_contract *c)
            !f->col_turned && is_far(c, f->in_row);
 }
 
-// Are tiles of results too far apart for kernels, with all of a line between?
+// Returns whether the stride between micro-tiles of packed results is too large
+// for the kernel's addressing, if all loops along a line of the output are
+// placed between them.
 static int is_too_far(const dv_contract *c, int64_t tile)
 {
     for (int l = 0; l < c->n_loops && tile < MAX_STEP; l++)
@@ -51,9 +53,10 @@ static int is_too_far(const dv_contract *c, int64_t tile)
     return tile >= MAX_STEP - 64;
 }
 
-// Rows of k that are each on a page of its own, more than are at hand: kernels
-// read them from a block in L1, that the one before has filled. Results are
-// packed tile by tile then, all that make up a line side by side.
+// Decides whether kernels read their rows from a block in L1 that the previous
+// kernel call has filled. This is done if the rows of k are on more pages than
+// the TLB holds. Results are then packed by micro-tiles, with those that make
+// up a line of the output next to each other.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o)
 {
     const dv_nest_form *f = &c->form;
@@ -88,9 +91,11 @@ int64_t ct_ldc(const dv_contract *c)
     return c->n.combine ? c->part_step[f->row] : stride_of(c, f->row, DV_OUT);
 }
 
-// Blocks of rows that are packed follow each other in their buffer. Where their
-// results do so, too, they are rows of one kernel. But a panel of columns
-// writes a part of each row: with a short k these must come together in L1.
+// Lets one kernel call take all iterations of the innermost loop as rows, if
+// these are contiguous both in their packing buffer and in the output. With a
+// short k this is done only if there is one panel of columns: several would
+// each write a part of every row, and the parts of many rows would not stay in
+// L1 until a row is complete.
 void ct_join(dv_contract *c)
 {
     const dv_nest_form *f = &c->form;
@@ -104,7 +109,8 @@ void ct_join(dv_contract *c)
         f->pack[f->in_row] == DV_FORM_NEVER || c->row.size % c->panel_rows ||
         p->step[f->in_col] || (p->whole && p->whole % (p->size * p->unit)))
         return;
-    // Steps that agree are those of a buffer: there are not too many.
+    // If the strides are equal, they are those of a buffer, whose limited size
+    // rules out an overflow.
     if (p->step[f->in_row] == c->row.size * c->k_size[0] * c->es &&
         p->step[DV_OUT] / c->es == c->row.size * ct_ldc(c) &&
         c->row.size * p->size < INT32_MAX / 64) {
@@ -113,7 +119,8 @@ void ct_join(dv_contract *c)
     }
 }
 
-// How the operand of the rows is read.
+// Sets how the kernel reads the rows' operand: packed, copied by the previous
+// call, transposed or in place.
 static void set_rows(const dv_contract *c, dv_gemm_shape *s)
 {
     const dv_nest_form *f = &c->form;
@@ -121,7 +128,7 @@ static void set_rows(const dv_contract *c, dv_gemm_shape *s)
     if (f->pack[f->in_row] != DV_FORM_NEVER) {
         s->trans_a = 1;
         s->panel_a = (uint8_t)(f->col_turned ? 0 : c->panel_rows);
-        s->lda = 0; // as wide as the panel
+        s->lda = 0; // packed tight: as wide as the panel
     } else if (c->near_bytes) {
         s->trans_a = 1;
         s->ahead_a = DV_AHEAD_BRING;
@@ -146,7 +153,7 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
         s->next_b = DV_NEXT_SPREAD;
     } else if (c->panels) {
         s->ldb = dv_round_up(s->n, c->lanes);
-        // Unless this panel is all there is.
+        // Prefetch the next panel, unless this one is all there is.
         s->next_b = !c->near_bytes && c->buffer_bytes[f->in_col] >=
                                           2 * s->ldb * c->k_size[0] * c->es;
     } else if (f->col_turned) {
@@ -158,7 +165,10 @@ static void set_cols(const dv_contract *c, dv_gemm_shape *s)
 }
 
 typedef struct way {
-    int row, col, k, first, last; // 1: the rest; first and last to be added
+    // row and col are 1 for the shorter last tile, k says which k dimensions
+    // are cut short, first and last are 1 for the first and the last block of
+    // k.
+    int row, col, k, first, last;
 } way;
 
 static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
@@ -190,8 +200,9 @@ static dv_status make_kernel(dv_contract *c, dv_jit *jit, way w, dv_diag *diag)
     return DV_OK;
 }
 
-// The order of sums is given: a kernel in place, or packed in blocks of k that
-// all tiles have, also where it would rather sum in lanes.
+// Makes a GEMM plan follow a given order of summation: it either does not pack,
+// or packs blocks of k of the length that all tiles use, even where dot
+// products would be faster.
 static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
                         dv_gemm_options *o)
 {
@@ -202,8 +213,9 @@ static void follow_sums(const dv_contract *c, dv_gemm_shape *s,
                                                           : 0;
 }
 
-// What of sums are finished by a plan: they are rounded to what is stored, if
-// all of k is the plan's; a bias is added, if all rows or columns are.
+// Sets what the GEMM plan does to finished sums. It rounds them to the stored
+// type, for which all of k must be inside the plan, and adds a bias, for which
+// all rows or all columns must be.
 static dv_status set_end(const dv_contract *c, dv_gemm_shape *s, dv_diag *diag)
 {
     const dv_nest_form *f = &c->form;
@@ -239,7 +251,9 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                          .l1_bytes = options->l1_bytes,
                          .l2_bytes = options->l2_bytes,
                          .l3_bytes = options->l3_bytes};
-    o.parts_each = !ct_is_one_product(c); // many cannot be taken by others
+    // With loops around the product, a thread cannot take over parts of
+    // another.
+    o.parts_each = !ct_is_one_product(c);
     s.m = (int32_t)c->row.size;
     s.n = (int32_t)c->col.size;
     s.k = (int32_t)c->k_size[0];
@@ -249,7 +263,7 @@ dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
     s.beta = c->zero_first ? DV_SCALE_ZERO : DV_SCALE_ONE;
     s.relu = (uint8_t)c->relu_last;
     s.stream = (uint8_t)c->streams;
-    // Both rows of k: rather packed than summed across vectors.
+    // If k is contiguous in both factors, packing is faster than dot products.
     int small = s.m < 8 || s.n < 8 || s.k < 8;
     if (s.trans_b && !s.trans_a && (!small || options->one_sum))
         o.pack = 1;
@@ -282,8 +296,6 @@ dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Axes of a packed block --------------------------------------------------
-
 static ct_axis axis_of(const dv_contract *c, int dim, int operand)
 {
     const dv_nest_dim *d = &c->n.dims[dim];
@@ -303,11 +315,12 @@ static int is_near(const ct_axis *x)
     return x->size > 1 && llabs(x->from) < PAGE_BYTES;
 }
 
-// Large steps in the tensor outermost: what lies together is moved together.
-// Results are gone through in the order of their buffer, but what is on one
-// page of the tensor stays together. Tiles step further than what they are made
-// of, in either, so that they stay around it.
-// The kernel's k come last: where they are in a panel depends on the loops.
+// Returns whether axis a comes before axis b in the loops that pack. Large
+// strides in the tensor are outermost, so that contiguous elements are moved
+// together. Results are visited in the order of their buffer, except that axes
+// within one page of the tensor stay innermost. A loop over tiles has larger
+// strides than the axis inside and so stays around it. The kernel's k come
+// last, because their strides in a panel depend on the loops.
 static int is_before(const ct_axis *a, const ct_axis *b, int results)
 {
     if ((a->k >= 0) != (b->k >= 0))
@@ -331,7 +344,8 @@ static void sort_axes(ct_mover *m)
         }
 }
 
-// Rows are those of a tile, and an axis of tiles. None is cut short.
+// Splits the axis of rows into the rows of a micro-tile and an axis over
+// micro-tiles. No micro-tile is cut short.
 static void add_tiles(const dv_contract *c, ct_mover *m, ct_axis *rows)
 {
     ct_axis *x = &m->axes[m->n_axes++];
@@ -372,7 +386,8 @@ static void list_axes(const dv_contract *c, ct_mover *m)
     }
 }
 
-// Steps of an axis in panels that are `wide`, in elements.
+// Returns the stride of an axis in the buffer, in elements, for panels that are
+// `wide` elements wide.
 static int64_t step_to(const dv_contract *c, const ct_axis *x, int64_t wide,
                        int k_way)
 {
@@ -391,8 +406,8 @@ static int has_tiles_inside(const ct_mover *m, const ct_axis *x)
     return x->loop >= 0 && (m->across.outer == x->loop || x->unit != 1);
 }
 
-// Of two axes for a move: many rows, since those to come are asked for some
-// rows ahead, and then near ones.
+// Returns whether axis a is better than b as the rows of a move: many rows are,
+// because a move prefetches some rows ahead; otherwise small strides are.
 static int is_better(const ct_axis *a, const ct_axis *b)
 {
     if (a->size >= 2 * b->size || b->size >= 2 * a->size)
@@ -400,8 +415,9 @@ static int is_better(const ct_axis *a, const ct_axis *b)
     return a->from < b->from;
 }
 
-// So much of an axis is moved at once: no more than there is from row to row,
-// where rows overlap (windows of a convolution). 0: too little for a move.
+// Returns the extent of axis x that one transposing move takes: at most the
+// distance between rows if rows overlap, as the windows of a convolution do.
+// Returns 0 if that is too little for a move.
 static int64_t turned_at_once(const ct_mover *m, const ct_axis *x, int64_t far)
 {
     enum { LEAST = 8 };
@@ -410,8 +426,9 @@ static int64_t turned_at_once(const ct_mover *m, const ct_axis *x, int64_t far)
     return m->operand == DV_OUT || far < LEAST ? 0 : far;
 }
 
-// The other axis of the move: what is unit stride in the tensor; or, where
-// `across` is, the nearest whose steps are long enough.
+// Returns the other axis of the move: the one with unit stride in the tensor
+// or, if `across` has that, the best one whose stride is at least a row.
+// Returns -1 if there is none.
 static int find_along(const dv_contract *c, const ct_mover *m)
 {
     int64_t wide = m->across.size, far = m->across.from / c->es;
@@ -457,9 +474,8 @@ static void choose_move(const dv_contract *c, ct_mover *m)
         m->chunk = CHUNK;
 }
 
-// -- Moves -------------------------------------------------------------------
-
-// The move of one panel into the buffer, or out of it.
+// Returns the shape of the move of one panel into the buffer or, with `back`,
+// out of it.
 static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
                                 int64_t wide, int64_t along, int k_way,
                                 int back)
@@ -471,7 +487,7 @@ static dv_move_shape move_shape(const dv_contract *c, const ct_mover *m,
         m->along.size > 1 ? step_to(c, &m->along, padded, k_way) : padded;
     int64_t across = wide > 1 ? m->across.from / c->es : along;
     dv_move_shape s = {.dtype = (uint8_t)c->n.dtype};
-    if (m->by_row) { // rows of `wide` elements, `along` apart
+    if (m->by_row) { // copy `along` rows of `wide` elements
         s.move = DV_MOVE_COPY;
         s.rows = (int32_t)along;
         s.cols = (int32_t)wide;
@@ -530,9 +546,8 @@ dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Results that no cache holds ---------------------------------------------
-
-// Does no cache hold out, and is every element written once?
+// Returns whether the output exceeds the caches and every element is written
+// once and not read soon after, so that stores should bypass the caches.
 static int streams(const dv_contract *c, const dv_isa *isa,
                    const dv_contract_options *o)
 {
@@ -548,8 +563,9 @@ static int streams(const dv_contract *c, const dv_isa *isa,
     return 1;
 }
 
-// Rows that follow each other are written as whole lines if those of a panel
-// are: panels are a little higher or lower then.
+// Returns the number of rows of a panel, changed so that the narrow contiguous
+// rows of a panel are whole cache lines, which stores that bypass the caches
+// need.
 static int32_t panel_for_lines(const dv_contract *c, int32_t rows)
 {
     enum { MOST = 12, LEAST = 4, LINE = 64 };

@@ -1,4 +1,5 @@
-// Packing blocks and putting results back: loops around generated moves.
+// Packs blocks of operands and writes results back, with loops around generated
+// moves.
 #include "base/math.h"
 #include "contract/state.h"
 #include <string.h>
@@ -30,12 +31,13 @@ typedef struct hand {
     const ct_mover *m;
     ct_thread *t;
     unsigned char *tensor, *buffer;
-    int64_t k_at; // elements of k before the one at hand, in a panel
+    int64_t k_at; // position along k inside the panel, in elements
     int back;
-    dv_move_fn whole; // does all that is inside the axes; NULL: none does
+    // A move that does everything inside the innermost axis, or NULL.
+    dv_move_fn whole;
 } hand;
 
-// An element at a time: for steps that no move takes.
+// Copies n elements one by one, for strides that no generated move supports.
 static void by_elements(const hand *h, unsigned char *tensor,
                         unsigned char *buffer, int64_t n)
 {
@@ -47,10 +49,12 @@ static void by_elements(const hand *h, unsigned char *tensor,
     }
 }
 
-// Steps of the move's other axis in the buffer, in bytes.
+// Returns the stride of the axis `along` in the buffer, in bytes, for panels
+// that are `wide` elements wide.
 static int64_t along_step(const hand *h, int64_t wide);
 
-// Rows (or what lies along) `at` to `at + n` of all panels.
+// Moves one chunk of the axis `along`, from position `at` on, in all panels.
+// `which` selects the move: for a whole chunk or for a remainder.
 static void panels(const hand *h, int64_t at, int which)
 {
     const ct_mover *m = h->m;
@@ -62,7 +66,8 @@ static void panels(const hand *h, int64_t at, int which)
     for (int r = 0; r < cut->n; r++) {
         int64_t wide = cut->size[r];
         if (m->operand == c->form.in_col)
-            wide = (wide + c->lanes - 1) & -(int64_t)c->lanes; // a power of 2
+            // Rounds up: lanes is a power of 2.
+            wide = (wide + c->lanes - 1) & -(int64_t)c->lanes;
         int64_t off = h->k_at * wide * c->es + at * along_step(h, wide);
         for (int32_t i = 0; i < cut->count[r]; i++) {
             unsigned char *to = panel + off;
@@ -87,7 +92,7 @@ static void block(const hand *h)
         panels(h, i, n - i >= chunk ? 0 : n == x->size ? 1 : 2);
 }
 
-// Elements of k that a step of k dimension i goes over.
+// Returns the number of elements of k that one step of k dimension i spans.
 static int64_t k_step(const dv_contract *c, const ct_thread *t, int i)
 {
     int64_t n = 1;
@@ -102,7 +107,8 @@ static int64_t along_step(const hand *h, int64_t wide)
     return x->k < 0 ? x->to : k_step(h->c, h->t, x->k) * wide * h->c->es;
 }
 
-// The axes from a on. As deep as there are axes.
+// Runs the loops over the axes from a on, recursively, and inside them the
+// move.
 static void along_axes(const hand *h, int a)
 {
     if (a == h->m->n_axes) {
@@ -140,7 +146,8 @@ void ct_pack(const dv_contract *c, ct_thread *t, int operand,
     along_axes(&h, 0);
 }
 
-// The one move that puts a block of results back, wherever it is.
+// Returns the move that writes any block of results back as a whole, or NULL if
+// one move cannot do that.
 static dv_move_fn whole_move(const ct_mover *m)
 {
     int one = !m->scalar && !(m->prim && m->prim->rest) && !m->along.whole &&

@@ -1,4 +1,5 @@
-// Inside contractions: what create makes ready and a run goes through.
+// Private state of contractions: what is prepared when a contraction is created
+// and used when it runs.
 #ifndef DV_RUN_CONTRACT_IN_H
 #define DV_RUN_CONTRACT_IN_H
 #include "jit/gemm/gemm.h"
@@ -9,75 +10,89 @@
 enum { CT_MAX_THREADS = 1024, CT_RUNS = 3, CT_K_WAYS = 4 };
 enum { CT_COMMON_L3 = 16 << 20 };
 
-// A loop around the kernel. Steps are in bytes, of where its operands are:
-// in a buffer inside the loop that packs them.
+// A loop around the kernel. Strides are in bytes: those of the tensor or,
+// inside the loop that packs an operand, those of its buffer.
 typedef struct ct_loop {
     int64_t size, whole, unit;
     int64_t step[DV_N_OPERANDS];
-    int32_t outer; // the loop over its tiles; -1: none
+    int32_t outer; // loop over tiles that this loop is inside of; -1 if none
     uint8_t is_k, pack;
 } ct_loop;
 
-// A dimension of the kernel: its size, or what is left of it in the last tile.
+// A dimension of the kernel: its size, and its size in the last tile if that is
+// shorter.
 typedef struct ct_prim {
-    int64_t size, rest; // rest 0: tiles are never cut short
+    int64_t size, rest; // `rest` is 0 if no tile is cut short
     int64_t whole;
-    int32_t outer; // loop over its tiles
+    int32_t outer; // loop over the tiles of this dimension
 } ct_prim;
 
-// Panels: runs of equal ones.
+// A division into panels: count[i] panels of size[i] each, for n different
+// sizes.
 typedef struct ct_cut {
     int32_t size[CT_RUNS], count[CT_RUNS], n;
 } ct_cut;
 
-// One axis of a block that is packed or put back; steps are in bytes.
+// One axis of a block that is packed or written back. Strides are in bytes.
 typedef struct ct_axis {
     int64_t size, whole, unit;
-    int64_t from, to; // steps in the source and in the buffer
-    int64_t reach;    // elements of a step in the source, also of one turn
-    int32_t loop;     // its loop, whose index it keeps; -1: of the kernel
+    int64_t from, to; // strides in the tensor and in the buffer
+    int64_t reach;    // stride in the tensor in elements, also if size is 1
+    // The loop whose index this axis sets, or -1 if it is inside the kernel.
+    int32_t loop;
     int32_t outer;
-    int32_t k; // which k of the kernel: `to` depends on the panel; -1: none
+    // Which k of the kernel this is, or -1. The stride `to` of a k depends on
+    // the panel.
+    int32_t k;
 } ct_axis;
 
-// A block that is packed: axes around, and a 2-D move for what is inside.
+// Packs a block of an operand: loops over axes around a generated 2-D move,
+// which copies or transposes.
 typedef struct ct_mover {
     int32_t operand, n_axes;
     ct_axis axes[DV_NEST_MAX_DIMS];
-    ct_axis across; // the axis that is cut in panels; unit stride in the buffer
-    ct_axis along;  // the move's other axis; size 1: it has none
-    const ct_prim *prim; // of `across`; NULL: none
-    const ct_cut *cuts;  // its panels: whole, rest
-    int32_t scalar;      // no move can do it: an element at a time
-    int32_t by_row;      // the rows of the move are `along`
-    // Of along, that one move takes: all panels get their part of some rows
-    // while these are near.
+    // The axis of the move with unit stride in the buffer. It is cut into
+    // panels.
+    ct_axis across;
+    ct_axis along;       // the other axis of the move; size 1 if there is none
+    const ct_prim *prim; // the kernel dimension of `across`, or NULL
+    const ct_cut *cuts;  // panels of a whole tile and of the last, shorter tile
+    int32_t scalar;      // no move can do it: elements are copied one by one
+    int32_t by_row;      // the move copies rows; otherwise it transposes
+    // The extent of `along` that one move takes. It is limited so that all
+    // panels get their parts of a few rows while these rows are in cache.
     int64_t chunk;
-    // Whole or rest of across; panel; ways to cut k; a chunk of along, what is
-    // left of it whole, what is left of its rest.
+    // Moves into the buffer, indexed by: whole or shorter tile of `across`;
+    // size of panel; variant of k (which of its dimensions are cut short); a
+    // whole chunk of `along`, the remainder of a whole `along`, the remainder
+    // of a shorter one.
     dv_move_fn in[2][CT_RUNS][CT_K_WAYS][3];
-    dv_move_fn back[2][CT_K_WAYS][3]; // out alone
+    dv_move_fn back[2][CT_K_WAYS][3]; // moves from the buffer to the output
 } ct_mover;
 
-// Kernels for one way of cutting tiles short.
+// The kernels for one combination of whole and shorter tiles, one per size of
+// panel.
 typedef struct ct_kernel {
     dv_gemm_fn run[CT_RUNS];
 } ct_kernel;
 
 typedef struct ct_thread {
     unsigned char *buffer[DV_N_OPERANDS];
-    int64_t at[DV_NEST_MAX_DIMS]; // index of each loop among its elements
-    const unsigned char *brought; // the rows that are in half `half`; or NULL
-    int32_t half;                 // of the buffer of rows
+    // Position of each loop, in elements of its untiled dimension.
+    int64_t at[DV_NEST_MAX_DIMS];
+    // Address of the rows that were copied into half `half` of the row buffer,
+    // or NULL.
+    const unsigned char *brought;
+    int32_t half; // the half of the row buffer with the copied rows
 } ct_thread;
 
-// An index that was found and is none.
+// An indirect index that was found to be out of range during a run.
 typedef struct ct_bad {
     atomic_int found;
     _Atomic int64_t index;
 } ct_bad;
 
-// Where the operands of a function or a reduction are. Inputs are not written.
+// The operands of an elementwise function or a reduction. Inputs are only read.
 typedef struct ct_data {
     unsigned char *in0, *in1, *out, *in2;
     ct_bad *bad;
@@ -91,105 +106,135 @@ struct dv_contract {
     dv_nest n;
     dv_nest_form form;
     dv_nest_tiles tiles;
-    int64_t es;    // bytes of an element
-    int64_t es_in; // of one of in0 and in1
-    int32_t lanes; // in a vector
-    // Of packed panels: rows of the one operand, vectors of the other.
+    int64_t es;    // bytes of an element of the output
+    int64_t es_in; // bytes of an element of in0 and in1
+    int32_t lanes; // number of elements in a vector
+    // Sizes of packed panels: rows of the rows' operand, vectors per row of the
+    // columns' operand.
     int32_t panel_rows, panel_vectors;
-    int32_t on_way;   // kernels pack the columns' operand as they read it
-    int32_t ahead;    // the operand that runs look ahead in
-    int64_t ask_step; // bytes from row to row of k that are asked for; 0: none
-    int64_t near_bytes; // of the rows of a kernel, tight, where each brings
-                        // those of the next (jit.h, dv_ahead); 0: none does
-    int64_t tile_step;  // of results that are packed tile by tile then, in
-                        // elements; 0: rows follow
+    int32_t on_way; // kernels pack the columns' operand while reading it
+    int32_t ahead;  // the operand whose next block is prefetched
+    // Bytes between the rows of k that are prefetched; 0 if none are.
+    int64_t ask_step;
+    // Bytes of the packed rows of one kernel call, if each call copies the rows
+    // of the next one (DV_AHEAD_BRING in jit.h); otherwise 0.
+    int64_t near_bytes;
+    // If near_bytes is set, the output is packed by micro-tiles: elements from
+    // one micro-tile to the next. 0 if rows follow each other.
+    int64_t tile_step;
     int32_t tile_rows;
-    int32_t at_once; // turns of the innermost loop that a kernel takes
-    int32_t streams; // out fits no cache and is written once: around them
-    int64_t k_block; // of a plain product: that one chain sums; 0: all of k
+    // Iterations of the innermost loop that one kernel call takes.
+    int32_t at_once;
+    // The output exceeds all caches and is written once, with stores that
+    // bypass them.
+    int32_t streams;
+    // The length of k that a plain GEMM sums in one chain; 0 for all of k.
+    int64_t k_block;
     int32_t threads, n_loops, n_shared;
-    int64_t n_shares; // turns of the shared loops together
+    int64_t n_shares; // product of the iterations of all shared loops
     int32_t points;   // there is no kernel: the innermost loop is plain C
     int32_t zero_first, relu_last;
-    uint8_t top_pack; // a bit an operand: packed before all loops
+    uint8_t top_pack; // bit mask of the operands packed before all loops
     ct_loop loops[DV_NEST_MAX_DIMS];
     ct_prim row, col, k[DV_FORM_MAX_K];
-    int32_t k_rest[2]; // k dimensions that have a rest; -1: none
+    // The k dimensions of the kernel with a shorter last tile, or -1.
+    int32_t k_rest[2];
     int64_t k_size[CT_K_WAYS];
-    ct_cut cols[2], rows[2], out[2];          // whole, rest; out is one panel
-    int32_t panels;                           // columns are packed in them
-    ct_kernel kernels[2][2][CT_K_WAYS][2][2]; // row, col, k, first, last
+    // Panels of whole tiles [0] and of shorter last tiles [1]; the output has
+    // one panel.
+    ct_cut cols[2], rows[2], out[2];
+    int32_t panels; // the columns' operand is packed in panels
+    // Indexed by: rows cut short, columns cut short, variant of k (which of its
+    // dimensions are cut short), first block of k, last block of k.
+    ct_kernel kernels[2][2][CT_K_WAYS][2][2];
     ct_mover movers[DV_N_OPERANDS];
-    // A plain product: one plan for all threads, or, if the loops around it are
-    // shared, one for each.
-    dv_gemm_plan **plans; // owned
-    int32_t n_plans;      // 0: not plain
+    // GEMM plans of a plain product: one for all threads or, if the loops
+    // around the product are shared, one per thread.
+    dv_gemm_plan **plans; // array and plans are owned
+    int32_t n_plans;      // 0 if the nest is no plain product
     int64_t buffer_bytes[DV_N_OPERANDS];
-    // combine: `parts` results of `part_elems` each, in order of k.
+    // With `combine`: there are `parts` partial results of `part_elems`
+    // elements each, in order of k.
     int64_t parts, part_elems;
     int32_t part_loop;
-    int64_t part_step[DV_NEST_MAX_DIMS]; // of the nest's dimensions in a part
-    unsigned char *sums;                 // in memory
-    ct_thread *team;                     // owned
-    ct_touch *first, *main, *last;       // owned; NULL: kernels do it, or none
-    ct_touch *near;    // owned: `last`, of blocks as they are done; or NULL
-    ct_reduce *reduce; // owned; NULL: it is none
-    ct_copied *copied; // owned; NULL: operands are not
-    const void *in2;   // borrowed, by dv_contract_more
-    const void *bias;  // and by dv_contract_bias
-    dv_contract_block then; // by dv_contract_then
-    void *user;             // of it
+    // Stride of each dimension of the nest in a partial result, in elements.
+    int64_t part_step[DV_NEST_MAX_DIMS];
+    unsigned char *sums; // the partial results, inside `memory`
+    ct_thread *team;     // state of each thread; owned
+    // Elementwise passes before, instead of and after the product, owned; NULL
+    // if there is none or the kernels do it.
+    ct_touch *first, *main, *last;
+    // The epilogue for single blocks of results, applied while they are in
+    // cache, owned; or NULL.
+    ct_touch *near;
+    ct_reduce *reduce;      // owned; NULL if the nest is no reduction
+    ct_copied *copied;      // owned; NULL if operands are not converted first
+    const void *in2;        // borrowed; set by dv_contract_more
+    const void *bias;       // borrowed; set by dv_contract_bias
+    dv_contract_block then; // callback set by dv_contract_then
+    void *user;             // first argument of `then`
     ct_bad bad;
-    dv_jit *own_jit; // NULL: it is borrowed
-    void *memory;    // owned, mapped
+    dv_jit *own_jit; // owned code memory; NULL if the caller's is used
+    void *memory;    // mapping with all buffers; owned
     size_t memory_bytes;
 };
 
-// layout.c: where everything lies. 0: it is too much to count.
+// The functions below are in layout.c. They compute loops, panels and buffers;
+// those that return an int return 0 if a size is too large to be computed with.
 dv_status ct_lay_prims(dv_contract *c, dv_diag *diag);
 int ct_lay_loops(dv_contract *c);
 int ct_lay_parts(dv_contract *c);
 void ct_lay_panels(dv_contract *c);
 int ct_lay_buffer(dv_contract *c, int operand);
-dv_status ct_map_buffers(dv_contract *c, dv_diag *diag); // all of a run's
-// make.c: kernels and movers of a contraction whose loops are laid
-// out.
+// Allocates all buffers that a run needs.
+dv_status ct_map_buffers(dv_contract *c, dv_diag *diag);
+// The functions below are in make.c. They generate the kernels and moves of a
+// contraction whose layout is known.
 dv_status ct_make_kernels(dv_contract *c, dv_jit *jit, dv_diag *diag);
-// Whether a kernel takes all of the innermost loop, which is none then. Behind
-// the movers.
+// Lets one kernel call take all iterations of the innermost loop, if it can,
+// and removes that loop. To be called after all movers are made.
 void ct_join(dv_contract *c);
-// Whether kernels bring the rows of each other. Behind the panels.
+// Decides whether each kernel call copies the rows of the next one. To be
+// called after ct_lay_panels.
 void ct_bring(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
-// Whether out is written around the caches, and the panels for that.
+// Decides whether the output is written with stores that bypass the caches, and
+// adapts the height of panels to it.
 void ct_stream(dv_contract *c, const dv_isa *isa, const dv_contract_options *o);
-// Nothing but one product, in place.
+// Returns whether the contraction is one product on operands in place, without
+// loops.
 static inline int ct_is_one_product(const dv_contract *c)
 {
     return !c->n_loops && !c->top_pack && !c->n.combine;
 }
 
-int64_t ct_ldc(const dv_contract *c); // from row to row of results
+// Returns the stride between rows of results, in elements.
+int64_t ct_ldc(const dv_contract *c);
 dv_status ct_make_plans(dv_contract *c, dv_jit *jit,
                         const dv_contract_options *options, dv_diag *diag);
 dv_status ct_make_mover(dv_contract *c, dv_jit *jit, int operand,
                         dv_diag *diag);
-// move.c
+// The functions below are in move.c. ct_pack copies a block of an operand into
+// its buffer, ct_put_back writes packed results back.
 void ct_pack(const dv_contract *c, ct_thread *t, int operand,
              const unsigned char *from);
 void ct_put_back(const dv_contract *c, ct_thread *t, unsigned char *to);
-// How often a loop runs where the loops around it stand.
+// Returns the number of iterations of a loop, which may be in the last, shorter
+// tile of the loops around it, and sets *from to its position.
 int64_t ct_turns(const ct_thread *t, int64_t size, int64_t whole, int64_t unit,
                  int32_t outer, int64_t *from);
-// Is the tile at hand cut short?
+// Returns whether the current tile of a kernel dimension is cut short.
 int ct_is_rest(const ct_thread *t, const ct_prim *p);
 int ct_k_way(const dv_contract *c, const ct_thread *t);
-// sum.c: without a kernel, and of parts
+// The functions below are in sum.c: products without a kernel, and the addition
+// of partial results.
 void ct_points(const dv_contract *c, const unsigned char *const at[],
                unsigned char *out, int64_t n, int first, int last);
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out);
 
-// contract.c: a product, without touches beside it: the part of a thread that
-// knows nothing of others; or begin, members of the first ct_busy threads, end.
+// The functions below are in contract.c and run a product without the
+// elementwise passes around it. Either each thread calls ct_part, independently
+// of others; or ct_begin is called, then ct_member by the first ct_busy
+// threads, then ct_end.
 void ct_part(dv_contract *c, int32_t thread, const void *in0, const void *in1,
              void *out);
 void ct_begin(dv_contract *c);
@@ -198,7 +243,9 @@ void ct_member(dv_contract *c, int32_t i, const void *in0, const void *in1,
 void ct_end(dv_contract *c);
 int32_t ct_busy(const dv_contract *c);
 
-// Touches that no kernel of a product has inside.
+// Returns whether the prologue is a function that kernels of products cannot
+// apply. ct_touches_last does the same for the epilogue and the division of a
+// mean.
 static inline int ct_touches_first(const dv_nest *n)
 {
     return n->first != DV_PRIM_NONE && n->first != DV_PRIM_ZERO &&
@@ -211,20 +258,22 @@ static inline int ct_touches_last(const dv_nest *n)
            n->mean;
 }
 
-// touch.c: a function of all elements, the nest's main (`from` is
-// DV_IN0) or p of out in place (DV_OUT; behind the division of a mean). The
-// parts of all threads, in any order, are all of it.
+// The functions below are in touch.c. ct_touch_create prepares an elementwise
+// function: the nest's main function if `from` is DV_IN0, or p applied to the
+// output in place if it is DV_OUT (after the division of a mean). The parts of
+// all threads, in any order, make up the whole.
 dv_status ct_touch_create(ct_touch **out, dv_jit *jit, const dv_nest *n,
                           int from, dv_prim p, int32_t threads, dv_diag *diag);
 void ct_touch_part(const ct_touch *t, int32_t thread, const ct_data *d);
-// p of blocks of out, whose rows are ld elements apart; as dv_contract_then
-// calls it.
+// Prepares function p for blocks of the output whose rows are ld elements
+// apart. ct_touch_block is the callback for dv_contract_then.
 dv_status ct_touch_create_near(ct_touch **out, dv_jit *jit, const dv_nest *n,
                                dv_prim p, int64_t ld, dv_diag *diag);
 void ct_touch_block(void *touch, void *out, int32_t rows, int32_t cols);
 
-// reduce.c: a reduction with its touches. The parts of all threads, in
-// any order, are all of it; but where they are combined, those come behind.
+// The functions below are in reduce.c: a reduction with its prologue and
+// epilogue. The parts of all threads, in any order, make up the whole; if
+// partial results are combined, that is a second phase.
 dv_status ct_reduce_create(ct_reduce **out, dv_jit *jit, const dv_nest *n,
                            int32_t threads, dv_diag *diag);
 void ct_reduce_destroy(ct_reduce *r);
@@ -232,27 +281,31 @@ void ct_reduce_part(const ct_reduce *r, int32_t thread, const ct_data *d);
 int ct_reduce_combines(const ct_reduce *r);
 void ct_reduce_combine(const ct_reduce *r, int32_t thread, const ct_data *d);
 
-// types.c: are there kernels of products for these operands? What is
-// no product finds out from its vector kernels.
+// The functions below are in types.c. This one checks that there are product
+// kernels for these operand types; for other nests, generating the vector
+// kernels finds that out.
 dv_status ct_check_operands(const dv_nest *n, dv_diag *diag);
-// The nest as kernels for its types run it.
+// How a nest is run, depending on the types of its operands.
 typedef enum ct_types {
-    CT_AS_IT_IS, // it may be a reduction now
-    CT_NARROW,   // a plan has its types; nothing is decided of it
-    CT_COPIED,   // operands are copied
+    CT_AS_IT_IS, // as the nest says; a product may have become a reduction
+    CT_NARROW,   // a GEMM plan takes the types; it is scheduled anew
+    CT_COPIED,   // operands are first copied to another type
 } ct_types;
 ct_types ct_settle_types(dv_nest *n);
-// A product with operands copied to one type. Made or not, it is destroyed.
+// Prepares a product whose operands are first copied to one type. *out must be
+// destroyed even if this fails.
 dv_status ct_copied_create(ct_copied **out, dv_jit *jit, const dv_nest *n,
                            const dv_contract_options *options, dv_diag *diag);
 void ct_copied_destroy(ct_copied *c);
-const dv_nest *ct_copied_nest(const ct_copied *c); // of the product
-// All contractions that it is made of, in their order.
+// Returns the nest of the product itself.
+const dv_nest *ct_copied_nest(const ct_copied *c);
+// Calls `visit` for all contractions that the product consists of, in order.
 typedef void ct_visitor(void *user, dv_contract *c, const void *in0,
                         const void *in1, void *out);
 void ct_copied_visit(const ct_copied *c, ct_visitor *visit, void *user,
                      const void *in0, const void *in1, void *out);
-// run.c: touches around products.
+// The functions below are in run.c. They create and destroy the elementwise
+// passes that run before or after a product as its prologue and epilogue.
 dv_status ct_make_touches(dv_contract *c, dv_jit *jit, dv_diag *diag);
 void ct_destroy_touches(dv_contract *c);
 #endif

@@ -1,10 +1,10 @@
-// Sums without a kernel: products an element at a time, for nests that are all
-// batch; and parts of k, added up in order.
+// Sums in plain C: products of nests that leave no dimension to a kernel, one
+// element at a time, and the addition of partial results in order.
 #include "base/math.h"
 #include "contract/state.h"
 
 #define REAL    float
-#define RELU(x) ((x) <= 0 ? 0 : (x)) // -0 becomes 0, nan stays
+#define RELU(x) ((x) <= 0 ? 0 : (x)) // -0 becomes 0, NaN stays NaN
 #define POINTS  points_f32
 #define COMBINE combine_f32
 #include "contract/sum_body.h"
@@ -21,7 +21,8 @@
 #undef POINTS
 #undef COMBINE
 
-// Whole numbers wrap around, which is how unsigned ones are said to in C.
+// Integer sums wrap around, so they use unsigned arithmetic, where C defines
+// that.
 #define REAL    uint32_t
 #define RELU(x) ((x) > INT32_MAX ? 0 : (x))
 #define POINTS  points_i32
@@ -52,8 +53,9 @@ void ct_points(const dv_contract *c, const unsigned char *const at[],
                    (double *)(void *)out);
 }
 
-// The dimensions of out that have a size, outermost first; the one that is
-// dense in the parts comes last.
+// Lists the dimensions of the output with more than one element, outermost
+// first, except that the one which is contiguous in the partial results comes
+// last. Returns their number.
 static int out_dims(const dv_contract *c, int dims[])
 {
     int n = 0, last = -1;
@@ -71,7 +73,8 @@ static int out_dims(const dv_contract *c, int dims[])
     return n;
 }
 
-// Rows of results are dealt evenly; a row is one run of the last dimension.
+// Adds the partial results, in order of k, and writes the output. The rows
+// along the last dimension are distributed evenly over the threads.
 void ct_combine(const dv_contract *c, int32_t thread, unsigned char *out)
 {
     int dims[DV_NEST_MAX_DIMS], n = out_dims(c, dims);

@@ -1,16 +1,20 @@
-// Both sums of sum.c for one type: REAL, its RELU, and the names
-// POINTS and COMBINE.
+// The two loops of sum.c for one element type. The file that includes this one
+// defines REAL, RELU and the function names POINTS and COMBINE.
 
 #ifndef DV_CONTRACT_SUM_BODY
 #define DV_CONTRACT_SUM_BODY
 typedef struct points {
-    int64_t n, a, b, c; // steps in elements; c 0: all are summed to one
+    // Number of elements, and their strides in in0, in1 and out; if c is 0, all
+    // products are added to one element.
+    int64_t n, a, b, c;
     int zero, relu;
 } points;
 
 typedef struct combine {
     const dv_contract *c;
-    int64_t n, step, part_step; // of the last dimension
+    // Size of the last dimension, and its strides in the output and in a
+    // partial result.
+    int64_t n, step, part_step;
 } combine;
 #endif
 

@@ -1,18 +1,19 @@
-// The kernel's dimensions, tiles and the order of loops, each by trying what is
-// possible and counting what it would cost:
+// The passes kernel and tile, which search for the schedule with the lowest
+// estimated cost. The choices are nested:
 //
-//   kernel   an m and an n, and k up to what a panel in L1 holds
+//   kernel   which m and n are inside the kernel, and k up to a panel in L1
 //     tile     sizes of m and n inside; blocks of loops for L2
-//       order    templates of loops, around each other
-//         pack     what is packed, and in which loop
+//       order    templates for the order of loops
+//         pack     which operands are packed, and in which loops
 //
-// Each pass tries the later ones on copies and keeps only its own choice; the
-// later pass then finds the same. Nothing here depends on the number of
-// threads: sums are in the same order for any.
+// Each pass evaluates the later ones on copies and keeps only its own choice;
+// the later pass then makes the same choice again. Nothing here depends on the
+// number of threads, so that the order of additions does not either.
 //
-// Most of what is possible is not counted. All kernels and sizes have a bound
-// (bound.c), which is quick to find; the one that may cost least is counted
-// first, and others where their bound is not above that.
+// Most candidates are not evaluated. A lower bound of the cost (bound.c), which
+// is cheap to compute, is found for all kernels and sizes; the candidate with
+// the lowest bound is evaluated first, and others only if their bound is below
+// the cost found so far.
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
@@ -32,8 +33,6 @@ dv_nest_caches dv_nest_caches_of(const dv_nest_options *o)
         o->tile_vectors ? o->tile_vectors : isa->search_vectors};
 }
 
-// -- Kernels -----------------------------------------------------------------
-
 static void to_prim(dv_nest *n, int i)
 {
     dv_nest_dim d = n->dims[i];
@@ -43,8 +42,8 @@ static void to_prim(dv_nest *n, int i)
     n->dims[n->n_dims - 1] = d;
 }
 
-// The k that goes inside next: unit stride in an operand, or else the smallest
-// steps.
+// Returns the k that is moved into the kernel next: the one with the smallest
+// stride in in0 or in1, or -1 if there is none left.
 static int next_k(const dv_nest *n)
 {
     int best = -1;
@@ -63,7 +62,8 @@ static int next_k(const dv_nest *n)
     return best;
 }
 
-// k inside until there is enough of it; the one put first is innermost.
+// Moves k dimensions into the kernel until they have more than half of `enough`
+// iterations. The first one moved becomes the innermost.
 static void mark_k(dv_nest *n, int64_t enough)
 {
     int count = 0, i;
@@ -71,7 +71,7 @@ static void mark_k(dv_nest *n, int64_t enough)
     dv_nest_dim inside[DV_FORM_MAX_K];
     if (n->k_order == DV_K_AS_IT_IS)
         return;
-    for (i = 0; i < n->n_dims; i++) // those of another pass are found again
+    for (i = 0; i < n->n_dims; i++) // start again with all k outside the kernel
         if (n->dims[i].type == DV_NEST_K)
             n->dims[i].exec = DV_NEST_SEQ;
     while (count < DV_FORM_MAX_K && k * 2 <= enough && (i = next_k(n)) >= 0) {
@@ -87,7 +87,8 @@ static void mark_k(dv_nest *n, int64_t enough)
         n->dims[kept++] = inside[--count];
 }
 
-// Dimensions worth trying inside: unit strides first, then long ones.
+// Number of m and of n dimensions tried as the kernel's: unit strides first,
+// then large sizes.
 enum { MOST_TRIED = 4 };
 
 static int worth(const dv_nest_dim *d)
@@ -96,7 +97,8 @@ static int worth(const dv_nest_dim *d)
            (d->stride[DV_IN0] == 1 || d->stride[DV_IN1] == 1);
 }
 
-// How many dimensions of its type are tried before dimension i.
+// Returns the number of dimensions of the same type that are tried before
+// dimension i.
 static int rank_of(const dv_nest *n, int i)
 {
     const dv_nest_dim *d = &n->dims[i];
@@ -115,7 +117,7 @@ static int rank_of(const dv_nest *n, int i)
     return before;
 }
 
-// Dimension number i of a type to try; -1: there is none.
+// Returns candidate number i for the kernel's dimension of a type, or -1.
 static int pick(const dv_nest *n, dv_nest_type type, int i)
 {
     for (int j = 0; i < MOST_TRIED && j < n->n_dims; j++)
@@ -135,10 +137,10 @@ static void with_prims(dv_nest *a, const dv_nest *n, int m, int k_n,
     mark_k(a, enough);
 }
 
-// -- Sizes -------------------------------------------------------------------
-
-// Returns the longest k of a kernel whose panel of B takes its share of L1, and
-// with long vectors that panel together with two panels of A of f32.
+// Returns the largest k for which a panel of B stays in L1. NEON's panels have
+// five vectors of 16 bytes per row. With longer vectors a panel may exceed L1
+// and be partly read from L2, because more passes over the output would cost
+// more.
 static int64_t k_limit(const dv_nest_caches *caches)
 {
     const dv_isa *isa = dv_isa_of_vector(caches->vector);
@@ -149,8 +151,9 @@ static int64_t k_limit(const dv_nest_caches *caches)
     return dv_max_i64(caches->l1 * isa->search_of_l1 / 8 / bytes_of_k, 16);
 }
 
-// Few rows use every element once: it pays to go along what lies together, a
-// few k at a time, rather than down the columns.
+// Returns the k wanted inside the kernel. With fewer than 4 rows or columns
+// every element of the matrix is read only once, and a small k reads it along
+// contiguous rows instead of down its columns.
 static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
 {
     int64_t least = dv_min_i64(dv_nest_prim_size(n, DV_NEST_M),
@@ -158,7 +161,8 @@ static int64_t k_wanted(const dv_nest *n, const dv_nest_caches *caches)
     return least < 4 ? DV_FORM_THIN_K : k_limit(caches);
 }
 
-// Elements of a unit stride loop that go together: one line, or a few.
+// Tile sizes tried for a unit-stride loop, in elements: one cache line of f32,
+// or six.
 static const int64_t lines[] = {16, 96};
 enum { N_LINES = sizeof lines / sizeof *lines };
 
@@ -168,17 +172,18 @@ enum {
     N_BLOCKS = 8
 };
 
-// A kernel and its sizes, and what that costs at least.
+// A candidate of the search: a kernel with its sizes, and a lower bound of its
+// cost.
 typedef struct choice {
     double bound;
-    int16_t known; // number of its outcomes; -1: it was not tried
+    int16_t known; // index into search.known; -1 if it was not evaluated
     uint8_t kernel, line, m, n;
 } choice;
 
-// What a choice was found to cost, for each of its blocks.
+// The evaluated cost of a candidate with one way of blocking its loops for L2.
 typedef struct outcome {
-    double cost, least; // least: of its kernels
-    int block, exact;   // not exact: it costs no less
+    double cost, least; // `least` is the cost of its kernel calls alone
+    int block, exact;   // `exact` is 0 if `cost` is only a lower bound
 } outcome;
 
 typedef struct outcomes {
@@ -186,19 +191,23 @@ typedef struct outcomes {
     int n;
 } outcomes;
 
-enum { MOST_KNOWN = 64 }; // others are tried again
+// Number of candidates whose results are stored; others are evaluated again
+// when needed.
+enum { MOST_KNOWN = 64 };
 
 typedef struct search {
     const dv_nest_caches *caches;
     const dv_nest *n;
-    int kernels; // are they chosen, or is there one?
+    int kernels; // set if the search also chooses the kernel's dimensions
     choice all[MOST_KERNELS * N_LINES * N_SIZES];
     int n_all;
     outcomes known[MOST_KNOWN];
     int n_known;
-    double reached;  // the best costs no more in the end
-    double spared;   // what costs so many times that is not counted
-    double low, top; // what the best so far costs is between
+    double reached; // lowest cost found, which bounds the final cost from above
+    // Candidates that cost at least this factor times `reached` are not
+    // evaluated.
+    double spared;
+    double low, top; // the cost of the best so far is in this interval
     const choice *best;
     int best_block, sure;
 } search;
@@ -209,10 +218,10 @@ static void begin(search *s, const dv_nest *n, const dv_nest_caches *caches,
     s->caches = caches;
     s->n = n;
     s->kernels = kernels;
-    s->n_all = s->n_known = 0; // the others are set as they come
+    s->n_all = s->n_known = 0; // other fields are set before they are read
 }
 
-// The nest with kernel number `kernel`.
+// Copies the nest to *out with kernel candidate number `kernel` inside.
 static void take_kernel(const search *s, int kernel, dv_nest *out)
 {
     if (s->kernels)
@@ -223,7 +232,9 @@ static void take_kernel(const search *s, int kernel, dv_nest *out)
         dv_nest_copy(out, s->n);
 }
 
-// The same with k and lines cut. Returns whether there were lines.
+// Copies the nest to *out with kernel candidate number `kernel`, k tiled for
+// L1, and unit-stride loops tiled into lines of lines[line] elements. Returns
+// whether there were such loops.
 static int take_lines(const search *s, int kernel, int line, dv_nest *out)
 {
     take_kernel(s, kernel, out);
@@ -241,7 +252,8 @@ static void take_choice(const search *s, const choice *c, dv_nest *out)
     dv_nest_cut_prim(out, DV_NEST_N, c->n, unit);
 }
 
-// Blocks of loops around a kernel of settled size.
+// Tiles the loops around a kernel of known size, with blocking candidate number
+// `block`.
 static void take_block(const search *s, int block, dv_nest *n)
 {
     static const int64_t few[] = {8, 4, 16};
@@ -257,10 +269,8 @@ static void take_block(const search *s, int block, dv_nest *n)
         dv_nest_cut_few(n, few[block - 4]);
 }
 
-// -- Choices -----------------------------------------------------------------
-
-// The sizes that the m or n of a nest is cut to; 0: none, or there was the
-// same.
+// Lists the sizes that the kernel's m or n can be cut to; 0 if a size is
+// impossible or already listed.
 static void list_widths(const search *s, const dv_nest *given,
                         dv_nest_type type, int64_t *sizes)
 {
@@ -316,13 +326,13 @@ static void list_choices(search *s)
             list_kernel(s, i * MOST_TRIED + j);
 }
 
-// -- Searching ---------------------------------------------------------------
-
-// One choice after the other becomes the best if it costs less than NEARLY what
-// that does. What is known to cost SPARED times what is reached somewhere need
-// not be counted: it is not the best in the end. But it may keep others from
-// being the best in between; so `low` and `top` say what the best so far may
-// cost, and where the last word depends on it (`sure` is 0), all is counted.
+// Candidates are visited in a fixed order, and one replaces the best so far if
+// it costs less than NEARLY times as much. Candidates known to cost SPARED
+// times the lowest cost found anywhere cannot win in the end and are not
+// evaluated. But such a candidate might have been the best for a while and have
+// kept others from replacing it, so the cost of the best so far is only known
+// to lie between `low` and `top`. If the result depends on where it lies
+// (`sure` is 0), the search is repeated with all candidates evaluated.
 #define NEARLY 0.999
 #define SPARED 1.003
 
@@ -388,8 +398,9 @@ static void meet(search *s, const choice *c, const outcome *o)
     }
 }
 
-// Go through all choices, or those of one kernel. Without `count`, nothing is
-// tried that was not.
+// Visits all candidates, or those of one kernel if `kernel` is not -1, and
+// leaves the best in *s. Without `count`, candidates that were not evaluated
+// yet are represented by their bounds.
 static void go_through(search *s, int kernel, int count)
 {
     outcomes found;
@@ -421,7 +432,7 @@ static void forget(search *s)
         s->all[i].known = -1;
 }
 
-// The best choice; 0: there is none.
+// Finds the best candidate. Returns 0 if there is none.
 static int find_best(search *s)
 {
     outcomes first;
@@ -443,8 +454,6 @@ static int find_best(search *s)
     }
     return s->best != NULL;
 }
-
-// -- Passes ------------------------------------------------------------------
 
 static void take_best(const search *s, dv_nest *n)
 {
@@ -481,7 +490,8 @@ dv_status dv_nest_kernel(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// Kernel and tiles by one search; 0: the tiles have to be searched for.
+// Chooses kernel, tiles, order and packing with one search. Returns 0 if the
+// tiles must be searched for separately.
 static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
 {
     dv_nest_ordered x;
@@ -489,12 +499,14 @@ static int lay_at_once(dv_nest *n, const dv_nest_caches *caches)
     begin(&s, n, caches, 1);
     if (!find_best(&s))
         return 0;
-    // What the pass tile would find, that has this kernel alone.
+    // Select again among the candidates of the chosen kernel only, as the pass
+    // tile would. Nothing new is evaluated.
     go_through(&s, s.best->kernel, 0);
     if (!s.sure || !s.best)
         return 0;
     take_best(&s, n);
-    // No order costs less.
+    // The search found this cost already, so that orders above it can be
+    // skipped.
     double most = s.top * (1 + 1e-12);
     if (dv_nest_put_in_order(n, caches, most, &x) < most)
         dv_nest_mark(n, &x.packs);

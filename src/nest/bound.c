@@ -1,12 +1,13 @@
-// What a nest costs at least, whatever the order of its loops and wherever it
-// is packed: kernels, every element moved once and loaded once, and what steps
-// in the innermost loop loaded in each turn.
+// Lower bounds of the cost of a nest, for any order of its loops and any loops
+// that pack: the time of the kernels, every element packed and loaded once, and
+// operands with a stride in the innermost loop loaded in every iteration.
 #include "nest/cost.h"
 #include <math.h>
 
 typedef dv_nest_count count;
 
-// Is dimension i a loop whose turns do not fit a buffer, even alone?
+// Returns whether the iterations of loop i alone make a block of operand o that
+// is too large for a packing buffer.
 static int is_too_long(const count *c, int o, int i)
 {
     return !c->uncut && i < c->dims.n_loops &&
@@ -14,7 +15,8 @@ static int is_too_long(const count *c, int o, int i)
                dv_nest_most_held(c, o);
 }
 
-// An element moved, in any loop.
+// Returns a lower bound of the cost per 4 bytes of packing operand o, in any
+// loop.
 static double least_price(const count *c, int o)
 {
     const dv_nest *n = c->n;
@@ -31,7 +33,8 @@ static double least_price(const count *c, int o)
     return dv_nest_turned_price(c, o, far, longest, 0);
 }
 
-// Every element is packed once at least.
+// Returns a lower bound of the cost of packing operand o: each of its elements
+// is packed at least once.
 static double least_packing(const count *c, int o)
 {
     double all = c->all[o], far = c->es * dv_nest_rate(c, all * c->es);
@@ -49,29 +52,36 @@ static double least_packing(const count *c, int o)
     return all * (moved + far);
 }
 
-// Operands that step in loops of c, m, n, k: a bit each.
+// Bit masks of the operands (in0, in1, out) that have a stride in loops of type
+// c, m, n and k.
 static const int steps[] = {7, 5, 6, 3};
 
-// What an operand costs that is loaded so often: base + loads * each.
+// The cost of an operand as a linear function of how often it is loaded: base +
+// loads * each.
 typedef struct line {
     double base, each;
 } line;
 
-// What an operand costs at least.
+// Lower bounds of the parts of an operand's cost.
 typedef struct costs {
-    double moved;       // packing all of it once
-    line near, far;     // loads from a small buffer, and from one that has all
-    line here;          // loads in place, or results
-    int packed, placed; // is either possible?
+    double moved; // cost of packing the whole operand once
+    // Cost of loads from a buffer of one block, and from a buffer of the whole
+    // operand.
+    line near, far;
+    line here;          // cost of loads in place; for the output, of results
+    int packed, placed; // whether packing, and access in place, is possible
 } costs;
 
-// The least if it steps in the outermost loop or not (0), and the same for the
-// innermost.
+// Lower bounds of an operand's cost. The first index is 1 if the operand has a
+// stride in the outermost loop and 0 if not, the second index is the same for
+// the innermost loop.
 typedef double ends[2][2];
 
-// It is loaded in each turn of all loops, if it steps in the innermost; or else
-// once at least, or once in each turn of the outermost. Packed there or further
-// in, it is packed in each turn of that; or else all of it is held at once.
+// Fills the lower bounds of operand o. If it has a stride in the innermost
+// loop, it is loaded in every kernel call; otherwise at least once, and if it
+// has none in the outermost loop, once per iteration of that loop. In that case
+// it is also packed again in every such iteration, unless one buffer holds all
+// of it.
 static void fill_ends(const count *c, int o, const costs *x, ends out)
 {
     double calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
@@ -79,7 +89,8 @@ static void fill_ends(const count *c, int o, const costs *x, ends out)
     int fits = c->all[o] * DV_NEST_SLACK <= dv_nest_most_held(c, o), loops = 0;
     for (int type = 0; type < 4; type++)
         loops |= (c->types >> type & 1) && (steps[type] >> o & 1);
-    // Loaded once, in each turn of the outermost loop, in each turn of all.
+    // The operand is loaded once, in each iteration of the outermost loop, or
+    // in each kernel call.
     const double loads[] = {once, loops ? once * c->fewest : once, calls};
     for (int i = 0; i < 3; i++) {
         double never = DV_NEST_IMPOSSIBLE;
@@ -89,7 +100,8 @@ static void fill_ends(const count *c, int o, const costs *x, ends out)
             x->packed && fits ? x->far.base + x->far.each * loads[i] : never;
         double near =
             x->packed ? x->near.base + x->near.each * loads[i] : never;
-        double whole = fmin(here, x->moved + far); // held at once, or in place
+        // The whole operand is in one buffer, or read in place.
+        double whole = fmin(here, x->moved + far);
         if (i != 0)
             out[0][i == 2] = fmin(whole, c->fewest * x->moved + near);
         if (i != 1)
@@ -125,7 +137,8 @@ static line result_line(const count *c)
     return (line){base, dv_nest_results(c, 1, 1) - base};
 }
 
-// Packing, loads and results.
+// Returns a lower bound of the cost of packing, loads and results for the
+// packing in c->f.
 static double least_traffic(count *c, const double *moved)
 {
     ends each[DV_N_OPERANDS];
@@ -144,8 +157,8 @@ static double least_traffic(count *c, const double *moved)
     return least_of_ends(c, each);
 }
 
-// What packing each operand costs at least, where the columns are of m (0) or
-// of n (1).
+// Lower bounds of the cost of packing each operand if the kernel's columns are
+// m (0) or n (1), computed on first use.
 typedef struct moves {
     int known[2];
     double each[2][DV_N_OPERANDS];
@@ -185,10 +198,8 @@ double dv_nest_bound(count *c, double most)
     return least;
 }
 
-// -- Sizes of the kernel -----------------------------------------------------
-
-// Can the kernel read an input where it is: rows of what is in dimension `own`,
-// or (turned) columns of it?
+// Finds out whether the kernel can read input o in place, with unit stride
+// along `own`, its m or n, or along k.
 static void find_places(const count *c, dv_nest_sizes *s, int o, int own)
 {
     const dv_nest *n = c->n;
@@ -209,7 +220,7 @@ void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
     c->fewest = c->fewest < 2 ? c->fewest : 2;
     s->calls = dv_nest_turns_up_to(c, c->dims.n_loops - 1);
     s->types = c->types;
-    for (int cols = 0; cols < 2; cols++) { // of m, of n
+    for (int cols = 0; cols < 2; cols++) { // the kernel's columns are m, then n
         dv_nest_form *f = &c->f;
         *f = c->dims;
         f->col = cols ? n : m;
@@ -227,8 +238,8 @@ void dv_nest_sizes_begin(dv_nest_sizes *s, count *c)
     find_places(c, s, DV_IN1, n);
 }
 
-// What is wasted at least where an input is read in place; or as good as
-// impossible.
+// Returns a lower bound of the fraction of kernel time lost by reading input o
+// in place, or DV_NEST_IMPOSSIBLE if that is not possible.
 static double least_waste(const dv_nest_sizes *s, int o)
 {
     const count *c = s->c;
@@ -245,7 +256,8 @@ static double least_waste(const dv_nest_sizes *s, int o)
     return s->along_own[o] && waste > 0.04 ? 0.04 : waste;
 }
 
-// An input, with its packing or its waste.
+// Fills the lower bounds of input o, which is packed or read in place. `fma` is
+// the time of all multiply-adds.
 static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
                         ends each)
 {
@@ -268,7 +280,8 @@ static void least_input(const dv_nest_sizes *s, int cols, int o, double fma,
                .packed = 1,
                .placed = waste < 1};
     if (far == c->p->memory)
-        x.here.each *= 0.6; // it waits no less
+        // The factor for waiting on memory (waits() in cost.c) is at least 0.6.
+        x.here.each *= 0.6;
     fill_ends(c, o, &x, each);
 }
 
@@ -283,7 +296,8 @@ static void least_output(const dv_nest_sizes *s, int cols, ends each)
     fill_ends(c, DV_OUT, &x, each);
 }
 
-// With the columns of m, or of n.
+// Returns a lower bound of the cost if the kernel's columns are m (`cols` is 0)
+// or n (1).
 static double least_with(const dv_nest_sizes *s, int cols)
 {
     const count *c = s->c;
@@ -299,7 +313,7 @@ static double least_with(const dv_nest_sizes *s, int cols)
 double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2])
 {
     count *c = s->c;
-    int dims[2] = {c->dims.col, c->dims.row}; // m, n
+    int dims[2] = {c->dims.col, c->dims.row}; // the kernel's m and n
     double calls = s->calls, average[2] = {1, 1}, least[2];
     c->types = s->types;
     for (int i = 0; i < 2; i++) {

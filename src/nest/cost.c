@@ -1,23 +1,24 @@
-// What a nest costs, in ns of one thread:
+// The cost model: the estimated time of a nest on one thread in ns, as a sum of
 //
-//   kernels    multiply-adds at the machine's rate, times what is wasted by
-//              narrow panels and operands read in place; the ends of register
-//              tiles and calls
-//   packing    elements moved, times a price for the way they lie
-//   loads      blocks that the kernel loads, counted over the loops around it
-//              (turns of innermost loops that do not change an operand load
-//              nothing), at the rate of the cache they come from
+//   kernels    multiply-adds at the machine's rate, plus a fraction lost with
+//              narrow panels and with operands read in place; the prologue and
+//              epilogue of register tiles, and calls
+//   packing    elements packed, times a cost that depends on their strides
+//   loads      blocks that kernel calls load, at the rate of the cache or
+//              memory they come from (the innermost loops in which an operand
+//              has no stride reuse its block and load nothing)
 //   results    the same for out, which is read and written
-//   returns    panels that kernels of few rows come back to
+//   returns    panels of columns that kernels with few rows load repeatedly
 //
-// Rates are those of one core of today; only their proportions matter.
+// The rates are those of one current core; only their ratios matter.
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
 
 enum { LINE = 64 };
 
-// Four multiply-adds a cycle, of 16 bytes; or two, of 32 or 64.
+// Costs for NEON, which executes four multiply-adds of 16 bytes per cycle;
+// below, those for AVX2 and AVX-512, which execute two, of 32 or 64 bytes.
 const dv_nest_prices dv_nest_neon = {.fma = 0.0962,
                                      .tile = 2.5,
                                      .call = 6,
@@ -56,8 +57,6 @@ typedef dv_nest_count count;
 #define block_of    dv_nest_block_of
 #define turns_up_to dv_nest_turns_up_to
 
-// -- Kernels -----------------------------------------------------------------
-
 int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
                               double k, int64_t l1)
 {
@@ -69,8 +68,9 @@ int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
     return vectors == 6 && (es != 4 || !fits) ? 5 : vectors;
 }
 
-// Tiles of whole long vectors are fewer multiply-adds at once, and those of one
-// vector wait for them.
+// Returns the fraction of time lost because a register tile with few vectors
+// has too few independent multiply-adds to hide their latency. Tiles of long
+// vectors are smaller, and lose most when they are one vector wide.
 static double waste_of(const count *c, double vectors)
 {
     if (c->caches->vector > 16)
@@ -83,7 +83,8 @@ static double waste_of(const count *c, double vectors)
                           : 0.7;
 }
 
-// Rows that are read in place from memory, where their lines are asked for.
+// Returns whether kernels read their rows in place, transposed, from memory,
+// and prefetch them.
 static int asks(const count *c, const dv_nest_form *f)
 {
     return c->p->asks && f->row_turned && !f->col_turned && f->n_k == 1 &&
@@ -97,8 +98,10 @@ static int has_many_pages(const count *c, const dv_nest_form *f)
     return dv_form_many_pages(c->k, (double)step * c->es);
 }
 
-// As dv_isa_brings (jit/backend.h) says, but for rows that are few. Sizes are
-// whole numbers that are small, once a block is known to fit L1.
+// Returns whether each kernel call is expected to copy the rows of the next
+// call into L1, as dv_isa_brings (jit/backend.h) decides; its minimum number of
+// rows is ignored. Converting the sizes to integers is exact, because a block
+// that fits in L1 has small ones.
 int dv_nest_brings(const count *c, const dv_nest_form *f)
 {
     if (!asks(c, f) || f->pack[DV_OUT] == DV_FORM_NEVER ||
@@ -111,19 +114,22 @@ int dv_nest_brings(const count *c, const dv_nest_form *f)
            k % tiles == 0;
 }
 
-// Bytes of an input that lie together and are read by kernels one after the
-// other.
+// Returns the number of contiguous bytes of input o that consecutive kernel
+// calls read.
 static double read_run(const count *c, int o)
 {
     int k = c->f.n_k ? c->f.k[c->f.n_k - 1] : -1, l = c->f.n_loops - 1;
     int inside[2] = {o == c->f.in_col ? c->f.col : c->f.row, k};
     double run = 1;
-    for (int i = 0; i < 3; i++) { // either may be the one side by side
+    // Either dimension may be the contiguous one, so the first is looked at
+    // again after the second.
+    for (int i = 0; i < 3; i++) {
         int d = inside[i % 2];
         if (d >= 0 && (double)c->n->dims[d].stride[o] == run)
             run *= dv_nest_elems(c->n, d);
     }
-    // Rows of k are not asked for, those of a kernel must follow each other.
+    // Rows along k are not prefetched for the next call: unless the rows of one
+    // call are contiguous, the run ends inside it.
     if (o == c->f.in_row && !c->f.row_turned && run < dv_nest_block_of(c, o))
         return run * c->es;
     for (; l >= 0 && (double)c->n->dims[l].stride[o] == run; l--)
@@ -131,7 +137,8 @@ static double read_run(const count *c, int o)
     return run * c->es;
 }
 
-// One call.
+// Returns the time of one kernel call. `asking` says that it prefetches the
+// rows that it reads in place.
 static double kernel(const count *c, int asking)
 {
     const dv_nest_form *f = &c->f;
@@ -150,13 +157,15 @@ static double kernel(const count *c, int asking)
                  : f->row_turned && c->row > 4 ? 0.15
                                                : 0.05;
     if (asking && c->k * LINE > (double)c->caches->l1 / 4)
-        waste += 0.3; // lines of rows far apart do not stay in L1
+        waste += 0.3; // cache lines of distant rows are evicted from L1
     if (asking && has_many_pages(c, f) && !dv_nest_brings(c, f))
         waste += 0.06;
-    if (!packed) // long vectors turn out as well then
+    // If B is transposed, the kernel transposes its block of C as well, which
+    // costs more with long vectors.
+    if (!packed)
         waste += !f->col_turned ? 0.04 : c->caches->vector > 16 ? 0.6 : 0.12;
-    // Rows far apart take whole lines, and places in the cache that they fight
-    // for.
+    // Distant rows of B occupy whole cache lines and compete for the same cache
+    // sets.
     double wide = c->col * c->es;
     if (f->n_k &&
         (double)c->n->dims[f->k[f->n_k - 1]].stride[f->in_col] != c->col)
@@ -166,7 +175,7 @@ static double kernel(const count *c, int asking)
         waste += 0.6;
     if (!packed && f->col_turned && !f->row_turned &&
         f->pack[f->in_row] == DV_FORM_NEVER && c->col > 1)
-        waste += 1.5; // sums across vectors
+        waste += 1.5; // dot products add the lanes of vectors at the end
     double fma = c->row * vectors * c->k * c->p->fma;
     return fma * (1 + waste) + c->p->tile * rows * panels +
            c->p->call * (packed ? panels : 1);
@@ -196,10 +205,8 @@ double dv_nest_kernels(count *c, dv_nest_way *w)
     return dv_nest_turns_up_to(c, c->dims.n_loops - 1) * w->call[asking];
 }
 
-// -- Traffic -----------------------------------------------------------------
-
-// Blocks of an operand that are loaded: one a turn, but for the innermost
-// loops that keep it.
+// Returns how often a block of operand o is loaded: once per kernel call,
+// except that the innermost loops in which it has no stride reuse it.
 double dv_nest_loads_of(const count *c, int o)
 {
     int l = c->f.n_loops - 1;
@@ -208,8 +215,9 @@ double dv_nest_loads_of(const count *c, int o)
     return dv_nest_turns_up_to(c, l);
 }
 
-// Rows that are brought: where the loop around those that continue them goes on
-// with the k of the kernel, the machine sees one stream of rows.
+// Returns the penalty for a break in the sequence of rows that kernels copy for
+// each other. It is smaller if the next loop continues along the kernel's k,
+// because the hardware then sees one stream of rows.
 static double walk_price(const count *c)
 {
     const dv_nest_dim *k = &c->n->dims[c->f.k[0]], *d = c->n->dims;
@@ -220,8 +228,9 @@ static double walk_price(const count *c)
     return l >= 0 && dv_nest_continues(&d[l], k, o) ? 2 : 5;
 }
 
-// Where a kernel reads a little of each row in memory, it waits for every one,
-// unless the rows touch. `least`: in any order of loops.
+// Returns the factor on memory bandwidth for input o read in place. A kernel
+// that reads a short piece of each row waits for every row, unless the rows are
+// contiguous. With `least`, the result is a lower bound for any order of loops.
 static double waits(const count *c, int o, int least)
 {
     const dv_nest_form *f = &c->f;
@@ -231,8 +240,8 @@ static double waits(const count *c, int o, int least)
     if (o == f->in_row && dv_nest_brings(c, f))
         return least ? 0.6
                      : 0.6 + walk_price(c) * LINE / (read_run(c, o) + LINE);
-    // Where that goes on elsewhere, lines were not asked for, and others in
-    // vain.
+    // When a run ends and reading continues elsewhere, the next lines were not
+    // prefetched, and others were prefetched in vain.
     if (o == f->in_row && c->p->asks && f->pack[o] == DV_FORM_NEVER &&
         (asks(c, f) || !f->row_turned))
         return least ? 0.6
@@ -244,8 +253,10 @@ static double waits(const count *c, int o, int least)
     return !turned && run * c->es < 1024 ? 5 : 0.8;
 }
 
-// Columns are waited for by the first rows that meet them; rows come by one
-// after the other, asked for in time. `least`: in any order of loops.
+// Returns the cost of loading a block of input o `loads` times. Columns stall
+// the first rows that use them; rows stream past and are prefetched in time, so
+// they cost 0.6 of that. With `least`, the result is a lower bound for any
+// order of loops.
 double dv_nest_load(const count *c, int o, double loads, int least)
 {
     int in_place = c->f.pack[o] == DV_FORM_NEVER, is_col = o == c->f.in_col;
@@ -253,7 +264,7 @@ double dv_nest_load(const count *c, int o, double loads, int least)
     double where = in_place ? c->all[o] : least ? block : c->held[o];
     double each = dv_nest_rate(c, where * c->es);
     double panel = (double)c->panel * c->lanes, sum = 0;
-    // The rows go by once for each panel of columns.
+    // Rows that do not fit in L2 are streamed again for each panel of columns.
     if (!is_col && block * c->es > (double)c->caches->l2 / 2 && c->col > panel)
         loads *= c->col / panel;
     if (in_place && each == c->p->memory)
@@ -264,13 +275,14 @@ double dv_nest_load(const count *c, int o, double loads, int least)
     return sum + loads * block * c->es * each * (is_col ? 1 : 0.6);
 }
 
-// No tile is cut short; those of `unit` elements, if it has tiles inside.
+// Returns whether no tile of dimension d is cut short. `unit` is the size of
+// the tiles that d loops over, or 1.
 static int divides(const dv_nest_dim *d, int64_t unit)
 {
-    return d->whole % (d->size * unit) == 0; // or it is not cut
+    return d->whole % (d->size * unit) == 0; // also true if d is not tiled
 }
 
-// Are the turns of loop l rows that follow each other in out?
+// Returns whether the iterations of loop l are consecutive rows of the output.
 static int follows(const count *c, int l)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[l];
@@ -278,8 +290,8 @@ static int follows(const count *c, int l)
            dv_nest_continues(d, row, DV_OUT);
 }
 
-// Are those of the innermost loop rows of one kernel (contract/make.c,
-// ct_join)?
+// Returns whether one kernel call takes all iterations of the innermost loop as
+// its rows (ct_join in contract/make.c).
 static int joins(const count *c, int last)
 {
     const dv_nest_dim *row = &c->n->dims[c->f.row], *d = &c->n->dims[last];
@@ -300,9 +312,9 @@ static int may_join(const count *c)
     return divides(row, 1) && row->size % c->caches->rows == 0;
 }
 
-// What it costs, beyond dv_nest_load, to come back to panels of columns that do
-// not all stay in L1 for a few rows at a time, where rows that follow each
-// other could be one kernel's, which has each panel once.
+// Returns the cost, beyond dv_nest_load, of loading panels of columns again for
+// every few rows, if they do not all fit in L1. It is 0 if one kernel call
+// takes the consecutive rows and so loads each panel once.
 double dv_nest_returns(const count *c)
 {
     int last = c->f.n_loops - 1, others = 0;
@@ -319,7 +331,8 @@ double dv_nest_returns(const count *c)
     return again > 0 ? again * c->es * c->p->l1 : 0;
 }
 
-// What it costs more to write in runs of so many bytes, each somewhere else.
+// Returns the factor by which stores in scattered runs of `bytes` bytes are
+// slower than in long runs.
 static double ragged(const count *c, double bytes)
 {
     static const double steps[][2] = {{8192, 1},  {1024, 1.3}, {512, 1.4},
@@ -332,13 +345,15 @@ static double ragged(const count *c, double bytes)
     return 2.4 * 64 / bytes;
 }
 
-// Elements of out that are written in one go: rows that touch, and loops that
-// continue them. `most`: in any order of loops.
+// Returns the number of contiguous elements of the output that are written at a
+// time: contiguous rows of a kernel, and loops that continue them. With `most`,
+// the result is an upper bound for any order of loops.
 static double run_of(const count *c, int most)
 {
     double run = c->col, panel = (double)c->panel * c->lanes;
     int l = c->f.n_loops;
-    // Panels write parts of rows; only in L1 do these come together.
+    // Each panel writes a part of every row; the parts form longer runs only if
+    // they are collected in L1.
     if (c->row * c->col * c->es > (double)c->caches->l1 * 0.8)
         return run < panel ? run : panel;
     if (c->f.row >= 0 && c->row > 1) {
@@ -353,8 +368,9 @@ static double run_of(const count *c, int most)
     return run;
 }
 
-// Does out go around the caches (contract/contract.c)? As whole lines of rows,
-// or of narrow rows that follow each other.
+// Returns whether the output is written with non-temporal stores that bypass
+// the caches (ct_stream in contract/make.c). Its rows must be whole cache
+// lines, or narrow and contiguous.
 static int streams(const count *c, double all)
 {
     const dv_nest *n = c->n;
@@ -374,7 +390,9 @@ static int streams(const count *c, double all)
                      c->col <= 2 * c->lanes);
 }
 
-// `least`: in any order of loops.
+// Returns the cost of writing the output in place, and of reading it when it
+// accumulates. With `least`, the result is a lower bound for any order of
+// loops.
 double dv_nest_results(const count *c, double loads, int least)
 {
     double all = c->all[DV_OUT];
@@ -384,15 +402,14 @@ double dv_nest_results(const count *c, double loads, int least)
         return all * c->es * c->p->stream;
     double moved = loads * dv_nest_block_of(c, DV_OUT);
     double reads = moved - (c->n->first == DV_PRIM_ZERO ? all : 0);
-    // With a long k there is time to write.
+    // With a long k, half of the stores are hidden behind multiply-adds.
     double hidden = c->k < DV_FORM_LONG_K ? 1 : 0.5;
     return (moved * 1.5 + reads) * c->es * dv_nest_rate(c, all * c->es) *
            hidden * ragged(c, run_of(c, least) * c->es);
 }
 
-// -- Packing -----------------------------------------------------------------
-
-// How much more a copy costs in short runs, which from memory are waited for.
+// Returns the factor by which a copy in short contiguous runs is slower than in
+// long ones. From memory, the start of every run is waited for.
 static double copied(double run_bytes, int from_memory)
 {
     if (run_bytes >= 1024)
@@ -402,19 +419,21 @@ static double copied(double run_bytes, int from_memory)
     return run_bytes >= 512 ? 2 : run_bytes >= 256 ? 2.6 : 6;
 }
 
-// The price of an element where what is unit stride in the buffer is `far`
-// apart, and `longest` elements of another dimension are side by side.
+// Returns the cost per 4 bytes of packing with a transposition: elements that
+// are contiguous in the buffer are `far` elements apart in the tensor, where
+// `longest` elements of another dimension are contiguous.
 double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest,
                             int brings)
 {
     if (far < 1)
         return c->p->scalar;
-    // A line here and a line there, each on its own page.
+    // With large strides, each cache line is on a page of its own.
     double line = longest < 16 ? 16 : (double)longest;
     double pages = (double)far * c->es >= 2048 ? 16 / line : 0;
     pages *= o != DV_OUT ? 1.8
-             : brings    ? 2.3 * c->p->pages // others were looked up
-                         : c->p->pages;
+             // The TLB is full of the rows' pages.
+             : brings ? 2.3 * c->p->pages
+                      : c->p->pages;
     if (longest < 2)
         return c->p->gathered * (far < 16 ? 1 : 3) + 4 * pages;
     return pages + c->p->turned * (longest < 16   ? 1.6
@@ -422,8 +441,9 @@ double dv_nest_turned_price(const count *c, int o, int64_t far, int64_t longest,
                                                   : 1);
 }
 
-// The price of an element by the way it lies: `across` is unit stride in the
-// buffer, inside are the dimensions behind loop `at`.
+// Returns the cost per 4 bytes of packing operand o in loop `at`, which depends
+// on its strides. Dimension `across` has unit stride in the buffer; the packed
+// block has the dimensions after loop `at`.
 static double price(const count *c, int o, int at)
 {
     const dv_nest *n = c->n;
@@ -431,12 +451,13 @@ static double price(const count *c, int o, int at)
     int64_t far = across < 0 ? 1 : n->dims[across].stride[o], longest = 0;
     double width = dv_nest_elems(n, across);
     if (o == c->f.in_row && width > 4)
-        width = 4; // panels
+        width = 4; // rows are packed in panels of 4
     for (int i = at + 1; i < n->n_dims; i++)
         if (i != across && n->dims[i].stride[o] == 1 &&
             n->dims[i].size > longest)
             longest = n->dims[i].size;
-    // Results: also the loops that continue what is written.
+    // For the output, the contiguous run also includes the loops that continue
+    // it.
     for (int i = n->n_dims - 1; o == DV_OUT && longest && i > at; i--)
         if (i != across && n->dims[i].stride[o] == longest)
             longest *= n->dims[i].size;
@@ -444,7 +465,9 @@ static double price(const count *c, int o, int at)
         double run = dv_nest_elems(n, across);
         for (int i = at + 1; i < n->n_dims; i++)
             if (i != across && (double)n->dims[i].stride[o] == run)
-                run *= (double)n->dims[i].size; // rows that touch
+                // Rows that follow each other in the tensor extend the
+                // contiguous run.
+                run *= (double)n->dims[i].size;
         run *= c->es;
         return c->p->copied *
                copied(run, c->all[o] * c->es > (double)c->caches->l3 / 2);
@@ -466,7 +489,8 @@ double dv_nest_packing(const count *c, int o)
                copied(read_run(c, o), far > c->es * c->p->l3);
     if (o != DV_OUT)
         return n * (moved + far) + calls;
-    // Put back; and gathered before, unless it starts at zero.
+    // A packed output is written back, and also read before, unless its sums
+    // start at zero.
     double fresh = 1;
     for (int l = 0; l <= at; l++)
         if (c->n->dims[l].type == DV_NEST_K)
@@ -474,7 +498,7 @@ double dv_nest_packing(const count *c, int o)
     double reads = c->n->first == DV_PRIM_ZERO ? 1 - fresh : 1;
     if (c->held[o] * c->es > (double)c->caches->l2 * 0.9 &&
         !dv_nest_brings(c, &c->f))
-        far += c->p->spill * c->es * c->p->l3; // the buffer is not near
+        far += c->p->spill * c->es * c->p->l3; // the buffer does not stay in L2
     return n * (moved * (c->p->put_back + 2 * reads) + far * (1.5 + reads)) +
            calls;
 }

@@ -1,38 +1,46 @@
-// What the files that count costs share: cost.c prices a nest, packs.c chooses
-// what is packed, order.c the order of loops, bound.c says what it takes at
-// least.
+// Shared by the files of the cost model and its searches: cost.c computes the
+// cost of a nest, packs.c chooses which operands are packed, order.c the order
+// of loops, and bound.c computes lower bounds.
 #ifndef DV_NEST_COST_H
 #define DV_NEST_COST_H
 #include "base/math.h"
 #include "nest/best.h"
 
-// In ns; only their proportions matter.
+// Costs of operations in ns. Only their ratios matter.
 typedef struct dv_nest_prices {
-    double fma, tile, call; // a vector of multiply-adds
-    // Per byte, beyond what is hidden behind multiply-adds.
+    // A multiply-add of one vector; start and end of a register tile; a kernel
+    // call.
+    double fma, tile, call;
+    // Per byte loaded from L1, L2, L3 or memory, beyond what is hidden behind
+    // multiply-adds.
     double l1, l2, l3, memory;
-    double stream; // the same, written around the caches
-    // Per 4 bytes moved.
+    double stream; // per byte written with stores that bypass the caches
+    // Per 4 bytes packed: copied in rows, transposed, gathered from large
+    // strides, or copied one element at a time.
     double copied, turned, gathered, scalar;
-    // Shares of those: copied by the kernel as it reads, with what it reads
-    // next asked for before; put back, where it was turned.
+    // Factors on the cost of packing: if the kernel packs while it reads and
+    // prefetches, and if a packed output is written back.
     double on_way, put_back;
-    double pages; // of a line of results, on a page of its own
-    double spill; // passes over a buffer of results that L2 does not hold
-    int asks;     // kernels ask for the rows that they read in place
+    double pages; // penalty for a line of results on a page of its own
+    double spill; // extra passes over a buffer of results that exceeds L2
+    int asks;     // kernels prefetch the rows that they read in place
 } dv_nest_prices;
 
-// A bit an operand that is packed.
+// The number of sets of packed operands. A set is a bit mask with one bit per
+// operand.
 enum { DV_NEST_WAYS = 1 << DV_N_OPERANDS };
 
-// What follows from which operands are packed, for any order of loops and
-// wherever they are packed.
+// Properties of a nest that depend only on the set of packed operands, not on
+// the order of loops or on which loops pack.
 typedef struct dv_nest_way {
     enum { DV_WAY_NEW, DV_WAY_KNOWN, DV_WAY_NONE } state;
     dv_nest_form f;
-    double row, col; // the kernel's sizes
-    double call[2];  // ns of a call that does not ask, and does; 0: not counted
-    // Of each operand, what packing it costs at least (dv_nest_bound); or 0.
+    double row, col; // average rows and columns of a kernel call
+    // Time of a kernel call without and with prefetching of rows; 0 if not
+    // computed yet.
+    double call[2];
+    // Lower bound of the cost of packing each operand, from dv_nest_bound; 0 if
+    // it is not packed.
     double moved[DV_N_OPERANDS];
 } dv_nest_way;
 
@@ -40,38 +48,48 @@ typedef struct dv_nest_count {
     const dv_nest *n;
     const dv_nest_caches *caches;
     const dv_nest_prices *p;
-    dv_nest_form dims, f;              // before packing, and with it
-    double turns[DV_NEST_MAX_DIMS];    // of each loop
-    double upto[DV_NEST_MAX_DIMS + 1]; // of all loops before this one
-    // Elements of an operand: all, and those in its buffer, if it has one.
+    // Roles of the dimensions: without regard to packing, and for the packing
+    // that is being evaluated.
+    dv_nest_form dims, f;
+    double turns[DV_NEST_MAX_DIMS]; // average iterations of each loop
+    // Product of the iterations of all loops before this one.
+    double upto[DV_NEST_MAX_DIMS + 1];
+    // Elements of each operand: all of them, and those in its packing buffer (0
+    // if there is none).
     double all[DV_N_OPERANDS], held[DV_N_OPERANDS];
-    double es, row, col, k; // bytes; the kernel's sizes
+    // Bytes of an element; average rows, columns and k of a kernel call.
+    double es, row, col, k;
     double lanes;
-    int64_t panel; // vectors of a panel of columns, at most
-    int types;     // that loops have, a bit each
-    int uncut;     // dimensions may still be cut
-    double fewest; // turns that a loop has
+    int64_t panel; // most vectors in a row of a panel of columns
+    int types;     // bit mask of the dimension types of the loops
+    int uncut;     // set if the kernel's m and n may still be tiled
+    double fewest; // smallest number of iterations of any loop
     dv_nest_way ways[DV_NEST_WAYS];
-    double least[DV_NEST_WAYS]; // dv_nest_bound: what each costs at least
+    // Lower bound of the cost for each set of packed operands, from
+    // dv_nest_bound.
+    double least[DV_NEST_WAYS];
 } dv_nest_count;
 
-// -- Counting (count.c) ------------------------------------------------------
+// The functions below are in count.c.
 
-// Count what does not depend on packing. 0: there is no such nest. `t` are its
-// tiles.
+// Counts everything that does not depend on packing, for a nest with the tiles
+// `t`. Returns 0 if its kernel dimensions are invalid.
 int dv_nest_count_begin(dv_nest_count *c, const dv_nest *n,
                         const dv_nest_caches *caches, const dv_nest_tiles *t);
-// The same again for a nest whose loops stand otherwise: loop l was order[l].
-// `turns` are those of the loops as they stood.
+// Counts again for the same nest with its loops permuted: loop l was loop
+// order[l]. turns[] are the iterations of the loops in their old positions.
 void dv_nest_count_again(dv_nest_count *c, const dv_nest *n,
                          const double *turns, const uint8_t *order);
 
-// The way with these operands packed; NULL: there is no form.
+// Returns the properties of the nest with the operands of bit mask `packed`
+// packed, or NULL if no kernel can run that.
 dv_nest_way *dv_nest_way_of(dv_nest_count *c, int packed);
-// Pack operand `o` in loop `at` of the form that was taken.
+// Sets the loop in which operand o is packed to `at`, and computes the size of
+// its buffer.
 void dv_nest_pack_in(dv_nest_count *c, int o, int at);
 
-// Count for a way; where it is packed is not known yet.
+// Selects the set of packed operands that the counts are for; the loops that
+// pack are set afterwards.
 static inline void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w)
 {
     c->f = w->f;
@@ -79,7 +97,8 @@ static inline void dv_nest_way_take(dv_nest_count *c, const dv_nest_way *w)
     c->col = w->col;
 }
 
-// What a byte costs that comes from so many.
+// Returns the cost of a byte that is loaded from a working set of `bytes`
+// bytes.
 static inline double dv_nest_rate(const dv_nest_count *c, double bytes)
 {
     return bytes <= (double)c->caches->l2 / 2   ? c->p->l2
@@ -87,7 +106,8 @@ static inline double dv_nest_rate(const dv_nest_count *c, double bytes)
                                                 : c->p->memory;
 }
 
-// Elements that a buffer may hold.
+// Returns the most elements that the packing buffer of operand o may have: half
+// of L3, or a quarter of it for the output.
 static inline double dv_nest_most_held(const dv_nest_count *c, int o)
 {
     return (double)c->caches->l3 / (o == DV_OUT ? 4 : 2) / c->es;
@@ -98,7 +118,7 @@ static inline double dv_nest_elems(const dv_nest *n, int dim)
     return dim < 0 ? 1 : (double)n->dims[dim].size;
 }
 
-// Elements of an operand in one block of the kernel.
+// Returns the number of elements of operand o that one kernel call accesses.
 static inline double dv_nest_block_of(const dv_nest_count *c, int o)
 {
     return o == DV_OUT        ? c->row * c->col
@@ -111,17 +131,19 @@ static inline double dv_nest_turns_up_to(const dv_nest_count *c, int at)
     return c->upto[at + 1];
 }
 
-// -- Prices (cost.c) ---------------------------------------------------------
+// The functions below are in cost.c.
 
 extern const dv_nest_prices dv_nest_neon, dv_nest_avx;
 
-// Are rows brought into L1 by the kernel before (contract/make.c)? Of the
-// sizes that were taken.
+// Returns whether each kernel call copies the rows of the next call into L1
+// (ct_bring in contract/make.c), for the sizes in c.
 int dv_nest_brings(const dv_nest_count *c, const dv_nest_form *f);
-// Of the form that was taken; of kernels, of any way. `least`: in any order of
-// loops.
+// Returns the time of all kernel calls with the operands of `w` packed. The
+// functions below return other parts of the cost for the packing in c->f; with
+// `least` set, lower bounds of them for any order of loops.
 double dv_nest_kernels(dv_nest_count *c, dv_nest_way *w);
-// A call with nothing wasted on operands in place; the multiply-adds of it.
+// Returns a lower bound of the time of one kernel call: nothing is lost by
+// operands read in place. *fma is set to its time for multiply-adds.
 double dv_nest_least_kernel(const dv_nest_count *c, double *fma);
 double dv_nest_loads_of(const dv_nest_count *c, int o);
 double dv_nest_load(const dv_nest_count *c, int o, double loads, int least);
@@ -131,57 +153,67 @@ double dv_nest_packing(const dv_nest_count *c, int o);
 double dv_nest_turned_price(const dv_nest_count *c, int o, int64_t far,
                             int64_t longest, int brings);
 
-// -- Bounds (bound.c) --------------------------------------------------------
+// The functions below are in bound.c.
 
-// Sums in another order are rounded otherwise: what is sure is so much of them.
+// Factor on a lower bound, which makes up for the different rounding of
+// floating-point sums in a different order.
 #define DV_NEST_SLACK (1 - 1e-9)
-// What the nest costs at least, in any order of loops, also if loops are cut
-// further; what costs no less than `most` is as good as impossible. Sets
-// c->least.
+// Returns a lower bound of the cost for any order of loops, any packing and
+// also any further tiling, and sets c->least. Sets of packed operands that cost
+// at least `most` count as impossible.
 double dv_nest_bound(dv_nest_count *c, double most);
 
-// The same for all sizes of the kernel's m and n, before they are cut; faster,
-// and not as sharp. The count is changed.
+// State for computing lower bounds for all sizes of the kernel's m and n,
+// before they are tiled. This is faster and less sharp than dv_nest_bound. The
+// functions below modify *c.
 typedef struct dv_nest_sizes {
     dv_nest_count *c;
-    double calls; // with m and n whole
-    int types;    // of loops
-    // With columns of m, and of n: the form, what packing costs, whether
-    // results can be written where they are.
+    double calls; // number of kernel calls if m and n are not tiled
+    int types;    // bit mask of the dimension types of the loops
+    // With m as the kernel's columns [0] and with n [1]: the form, the cost of
+    // packing each operand once, and whether the output can be written in
+    // place.
     dv_nest_form form[2];
     double moved[2][DV_N_OPERANDS];
     int out_here[2];
-    int along_own[2], along_k[2]; // inputs: what may be unit stride in place
+    // Whether in0 and in1 can be read in place with unit stride along their m
+    // or n, and along k.
+    int along_own[2], along_k[2];
 } dv_nest_sizes;
 void dv_nest_sizes_begin(dv_nest_sizes *s, dv_nest_count *c);
-double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2]); // m, n
+// Returns a lower bound of the cost with these sizes of m and n.
+double dv_nest_sizes_bound(dv_nest_sizes *s, const int64_t size[2]);
 
-// -- Choosing what is packed (packs.c) ---------------------------------------
+// The functions below are in packs.c.
 
-// What is packed, in which loop, and what that costs.
+// The loop in which each operand is packed, and the cost of the nest with this
+// packing.
 typedef struct dv_nest_packs {
     int at[DV_N_OPERANDS];
     double cost;
 } dv_nest_packs;
 
-// The cheapest below best->cost, where there is one. `was` and not -1: what is
-// packed is settled, only in which loop is not.
+// Sets *best to the cheapest packing that costs less than best->cost, if there
+// is one. If `was` is not -1, it is the mask of the operands to pack, and only
+// their loops are chosen.
 void dv_nest_choose_packs(dv_nest_count *c, dv_nest_packs *best, int was);
 void dv_nest_mark(dv_nest *n, const dv_nest_packs *packs);
 
-// -- Orders (order.c) --------------------------------------------------------
+// The functions below are in order.c.
 
 typedef struct dv_nest_ordered {
-    dv_nest_packs packs; // of the order found
-    double least;        // what kernels take with all packed
+    dv_nest_packs packs; // packing that goes with the order found
+    double least;        // time of all kernel calls with all operands packed
 } dv_nest_ordered;
 
-// The cheapest order of loops, with what it packs, which is not marked; what
-// costs no less than `most` is as good as impossible.
+// Brings the loops of a nest into the cheapest order and returns its cost, or
+// DV_NEST_IMPOSSIBLE if no order costs less than `most`. The packing that goes
+// with it is returned in *out, but not marked in the nest.
 double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
                             double most, dv_nest_ordered *out);
 
-// Does a step of d go where the steps of p end in operand `o`?
+// Returns whether one step of d in operand o equals the whole extent of p, so
+// that d continues where p ends.
 static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
                                     int o)
 {
@@ -189,29 +221,38 @@ static inline int dv_nest_continues(const dv_nest_dim *d, const dv_nest_dim *p,
     return p->stride[o] && dv_mul_i64(&end, p->size, p->stride[o]) &&
            d->stride[o] == end;
 }
-// How far a step goes in out, or else in what is read.
+// Returns the absolute stride of a dimension in the output, or if that is 0,
+// the sum of its absolute strides in in0 and in1.
 int64_t dv_nest_reach(const dv_nest_dim *d);
-// Are these the dimensions of `whole` once tiles are put together?
+// Returns whether `tiled`, with its tiles undone, has the same dimensions as
+// `whole`.
 int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled);
 
-// -- Cuts (cut.c) ------------------------------------------------------------
+// The functions below are in cut.c.
 
-// The outermost k inside is cut, so that all together are `most`.
+// Tiles the outermost k inside the kernel, so that all k inside have about
+// `most` iterations together.
 void dv_nest_cut_k(dv_nest *n, int64_t most);
-// Unit stride loops are cut, so that a block has whole lines of them.
+// Tiles unit-stride loops into tiles of `line` elements, which are whole cache
+// lines.
 void dv_nest_cut_lines(dv_nest *n, int64_t line);
-// A block of the loops of m or n, of so many elements with what is inside.
+// Tiles a loop of m or n, so that a block of it with the kernel's dimensions
+// inside has at most `elems` elements.
 void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems);
-// A few turns of the loop that continues the rows of an input.
+// Tiles the loop that continues the rows of an input into tiles of about `few`
+// iterations.
 void dv_nest_cut_few(dv_nest *n, int64_t few);
-// The same so that a run of them is not short, and so many turns of the loop
-// that continues lines of results that a block of those is at most `elems`.
+// Tiles the loop that continues the rows of an input so that contiguous runs
+// are not short, and the loop that continues the lines of the output so that a
+// block of results has at most `elems` elements.
 void dv_nest_cut_runs(dv_nest *n, int64_t elems);
-// The m or n of the kernel, to size number `which`; 0: that is none for it.
+// Tiles the kernel's m or n to candidate size number `which`, a multiple of
+// `unit`. Returns 0 if the candidate does not apply.
 enum { DV_NEST_WIDTHS = 6 };
 int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit);
 int64_t dv_nest_prim_size(const dv_nest *n, dv_nest_type type);
-// The size that the m or n has once it is cut so; 0: it is not.
+// Returns the size that the kernel's m or n would have after dv_nest_cut_prim
+// with the same arguments, or 0 if the candidate does not apply.
 int64_t dv_nest_prim_width(const dv_nest *n, dv_nest_type type, int which,
                            int64_t unit);
 #endif

@@ -1,12 +1,13 @@
-// What prices are put on: turns of loops, elements of operands, forms of the
-// kernel.
+// Counts the quantities that the cost model is based on: iterations of loops,
+// elements of operands, forms of the kernel.
 #include "nest/cost.h"
 #include "base/dtype.h"
 #include "base/math.h"
 
 typedef dv_nest_count count;
 
-// How often loop l runs for one turn of the loops around it, on average.
+// Returns the average number of iterations of loop l for one iteration of the
+// loops around it.
 static double turns_of(const dv_nest *n, const dv_nest_tiles *t, int l)
 {
     const dv_nest_dim *d = &n->dims[l];
@@ -24,7 +25,8 @@ static double average(const dv_nest *n, int dim)
     return (double)d->whole / (double)dv_ceil_div(d->whole, d->size);
 }
 
-// What is behind loop `at`: a buffer that is filled there holds that.
+// Returns the number of elements of operand o that the loops inside loop `at`
+// access, which is the size of a buffer that is packed in loop `at`.
 static double elems_behind(const count *c, int o, int at)
 {
     double n = dv_nest_block_of(c, o);
@@ -59,7 +61,8 @@ dv_nest_way *dv_nest_way_of(count *c, int packed)
     return w->state == DV_WAY_KNOWN ? w : NULL;
 }
 
-// What depends on the order of loops.
+// Counts what depends on the order of loops: iterations up to each loop,
+// elements of operands.
 static void count_loops(count *c)
 {
     c->upto[0] = 1;

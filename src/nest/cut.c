@@ -1,25 +1,27 @@
-// Cutting dimensions: k for L1, loops into lines and into blocks for L2, and
-// the kernel's m and n to sizes worth trying. Each cut leaves a nest as it is
-// where tiles would no longer belong together.
+// Tiles dimensions: k to fit L1, loops into cache lines and into blocks for L2,
+// and the kernel's m and n to the sizes that are tried. A cut that would make
+// it ambiguous which loop belongs to which tile leaves the nest unchanged.
 #include "nest/cost.h"
 #include "base/math.h"
 #include <string.h>
 
-// Parts of at most `most`, as even as multiples of `unit` can be.
+// Returns the size of parts of n elements that are as even as possible, at most
+// about `most` elements and a multiple of `unit`.
 static int64_t even(int64_t n, int64_t most, int64_t unit)
 {
     int64_t parts = dv_ceil_div(n, dv_max_i64(most, unit));
     return dv_ceil_div(dv_ceil_div(n, parts), unit) * unit;
 }
 
-// Is dimension i cut, and all other tiles belong together as they did? The
-// tiles were `was`; their loop now stands at `loop`, what they are made of at i
-// + 1.
+// Returns whether cutting dimension i changed only that dimension: all others
+// are still tiles of the same loops. `was` and `now` are the tiles before and
+// after; the new loop is at `loop`, the dimension inside its tiles at i + 1.
 static int is_cut(const dv_nest_tiles *was, const dv_nest_tiles *now,
                   int n_dims, int i, int loop)
 {
     for (int j = 0; j < n_dims; j++) {
-        // Dimensions behind i move on, and those that the loop came before.
+        // Dimensions after i moved by one, and also those before i if the new
+        // loop was inserted in front of them.
         int at = j > i || (j < i && loop < i) ? j + 1 : j == i ? loop : j;
         int outer = was->outer[j];
         if (outer >= 0)
@@ -30,7 +32,8 @@ static int is_cut(const dv_nest_tiles *was, const dv_nest_tiles *now,
     return now->outer[i + 1] == loop;
 }
 
-// The slow way: are they the same dimensions once tiles are put together?
+// Returns whether nest b is nest a, with tiles t, tiled further: untiled, both
+// have the same dimensions. This check is slower than is_cut.
 static int same_whole(const dv_nest *a, const dv_nest_tiles *t,
                       const dv_nest *b)
 {
@@ -40,7 +43,9 @@ static int same_whole(const dv_nest *a, const dv_nest_tiles *t,
     return dv_nest_makes_up(&whole, b);
 }
 
-// Cut a dimension where it stands, its tiles become a loop in front.
+// Tiles dimension i with tiles of `size` elements. The loop over tiles is
+// inserted before it, or outermost if i is inside the kernel. Leaves the nest
+// unchanged if that is not possible.
 static void cut_to(dv_nest *n, int i, int64_t size)
 {
     dv_nest before;
@@ -51,7 +56,8 @@ static void cut_to(dv_nest *n, int i, int64_t size)
         return;
     dv_nest_copy(&before, n);
     dv_nest_cut(n, i, size);
-    if (n->dims[i + 1].exec == DV_NEST_PRIM) { // loops stand before prims
+    // Loops must precede the kernel's dimensions.
+    if (n->dims[i + 1].exec == DV_NEST_PRIM) {
         dv_nest_dim d = n->dims[i];
         memmove(&n->dims[1], &n->dims[0], (size_t)i * sizeof d);
         n->dims[0] = d;
@@ -71,7 +77,8 @@ static int find_prim(const dv_nest *n, dv_nest_type type)
     return -1;
 }
 
-// The outermost k inside is cut, so that all together fit.
+// Tiles the outermost k inside the kernel, so that all k inside fit into L1
+// together.
 void dv_nest_cut_k(dv_nest *n, int64_t most)
 {
     int first = find_prim(n, DV_NEST_K);
@@ -97,7 +104,7 @@ static int64_t k_inside(const dv_nest *n)
     return k;
 }
 
-// A unit stride loop is cut, so that a block has whole lines of it.
+// Tiles every unit-stride loop, so that a block has whole cache lines of it.
 void dv_nest_cut_lines(dv_nest *n, int64_t line)
 {
     for (int i = 0; i < n->n_dims; i++) {
@@ -113,7 +120,8 @@ void dv_nest_cut_lines(dv_nest *n, int64_t line)
     }
 }
 
-// A block of the loops of m or n for L2: of the one with the smallest steps.
+// Tiles the m or n loop with the smallest strides, so that a block fits into
+// L2.
 void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
 {
     int at = -1, prim = find_prim(n, type);
@@ -134,8 +142,10 @@ void dv_nest_cut_block(dv_nest *n, dv_nest_type type, int64_t elems)
         cut_to(n, at, even(n->dims[at].size, dv_max_i64(elems / block, 1), 1));
 }
 
-// The loop that continues the rows of an input, where lines of results lie
-// across: inside it is prim *at, whole or (cut) a tile of the row. -1: none.
+// Finds the loop that continues the rows of an input, in a nest whose output
+// has no unit stride along these rows. *at is set to the kernel's dimension
+// along the row; with `cut`, that may be a tile of the row. Returns -1 if there
+// is none.
 static int find_rows(const dv_nest *n, int cut, int *at)
 {
     for (int i = 0; i < n->n_dims; i++) {
@@ -155,8 +165,9 @@ static int find_rows(const dv_nest *n, int cut, int *at)
     return -1;
 }
 
-// A few turns of the loop that continues the rows of an input: they are packed
-// together, where out is packed and does not leave room for all of them.
+// Tiles the loop that continues the rows of an input. The few iterations of a
+// tile are packed together, if the output is packed as well and leaves no room
+// in the caches for more.
 void dv_nest_cut_few(dv_nest *n, int64_t few)
 {
     int at, i = find_rows(n, 0, &at);
@@ -164,7 +175,8 @@ void dv_nest_cut_few(dv_nest *n, int64_t few)
         cut_to(n, i, even(n->dims[i].size, few, 1));
 }
 
-// The loop whose step in out is `step`.
+// Returns the m or n loop with stride `step` in the output, or -1 if there is
+// none.
 static int find_out(const dv_nest *n, int64_t step)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -174,10 +186,13 @@ static int find_out(const dv_nest *n, int64_t step)
     return -1;
 }
 
-// Where one loop continues both, a few turns are enough.
+// Tiles the loop that continues the rows of an input, so that contiguous runs
+// are not short, and the loop that continues the lines of the output, so that a
+// block of results fits. If both are the same loop, it is tiled once, for the
+// rows.
 void dv_nest_cut_runs(dv_nest *n, int64_t elems)
 {
-    enum { RUN = 128 }; // elements
+    enum { RUN = 128 }; // smallest contiguous run, in elements
     int at, rows = find_rows(n, 1, &at), line = find_out(n, 1);
     int lines = line < 0 ? -1 : find_out(n, n->dims[line].size);
     if (rows < 0 || lines < 0)
@@ -199,15 +214,18 @@ void dv_nest_cut_runs(dv_nest *n, int64_t elems)
         cut_to(n, rows, few);
 }
 
-// Sizes worth trying for the m or n of the kernel; 0 ends the list.
+// Sizes that are tried for the kernel's m and n. The first stands for not
+// tiling up to that size.
 static const int64_t widths[] = {1 << 12, 240, 96, 48, 24, 20};
 _Static_assert(sizeof widths / sizeof *widths == DV_NEST_WIDTHS, "widths");
 
-// The size that a prim of `size` is to be cut to; 0: it is not cut so.
+// Returns the size that a kernel dimension of `size` elements is cut to with
+// candidate number `which`, or 0 if the candidate does not apply.
 static int64_t width_of(int64_t size, int which, int64_t unit)
 {
     if (which == 0)
-        return size <= widths[0] ? size : 0; // whole
+        // Candidate 0 leaves the dimension untiled.
+        return size <= widths[0] ? size : 0;
     return size > widths[which] * 3 / 2 ? even(size, widths[which], unit) : 0;
 }
 
@@ -220,8 +238,9 @@ int dv_nest_cut_prim(dv_nest *n, dv_nest_type type, int which, int64_t unit)
     return width > 0;
 }
 
-// Would tiles of that size be taken for those of another loop? Then only a try
-// says whether there are such.
+// Returns whether tiles of `width` elements of the kernel's dimension `prim`
+// could be mistaken for tiles of another loop. Then only trying the cut shows
+// whether it is possible.
 static int is_doubtful(const dv_nest *n, int prim, int64_t width)
 {
     dv_nest_dim d = n->dims[prim];

@@ -1,13 +1,15 @@
-// Nests from the ops of a program, whose tensors lie row by row.
+// Derives nests from the ops of a program, whose tensors are row-major.
 //
 //   c[i,j] = relu(sum[k] a[i,k] * b[k,j])   over 64 x 64 x 64
 //
-//   in0 is b, in1 is a: the kernel's m is unit stride in in0 and out, which
-//   is j. first zero, main gemm, last relu, n i, m j, k k.
+//   in0 is b and in1 is a, because the kernel's m must have unit stride in in0
+//   and out, and that is j. The nest has first zero, main gemm, last relu, and
+//   the dimensions n (variable i), m (variable j) and k (variable k).
 //
-// A variable is in the operands that it makes a step in; that gives its type.
-// Kernels have an m, an n and a k inside: what an op lacks becomes a dimension
-// of size 1, so that a product of a matrix and a vector is a nest as well.
+// The type of a variable follows from the operands in which it has a nonzero
+// stride. Kernels have an m, an n and a k inside: a type that an op lacks is
+// added as a dimension of size 1, so that a matrix-vector product is a nest as
+// well.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <ctype.h>
@@ -21,7 +23,8 @@ typedef struct deriver {
     const dv_program *p;
     const dv_op *op;
     dv_diag *diag;
-    const dv_access *access[DV_MAX_OPERANDS]; // NULL: not used, or a constant
+    // NULL if the operand is unused or a constant.
+    const dv_access *access[DV_MAX_OPERANDS];
     int64_t stride[DV_MAX_OPERANDS][DV_MAX_VARS];
     int64_t offset[DV_MAX_OPERANDS];
     dv_nest n;
@@ -39,7 +42,8 @@ refuse(const deriver *x, uint32_t off, const char *fmt, ...)
                    "there is no nest for %s: %s", x->op->name, text);
 }
 
-// Ops of several functions have nests when they are cut up.
+// Returns advice to append to an error message: an op with several functions
+// has nests once it is lowered to one op per function.
 static const char *way_out(const deriver *x)
 {
     return x->p->grain == DV_GRAIN_FUNCTION
@@ -52,14 +56,13 @@ static const dv_tensor *tensor_of(const deriver *x, int o)
     return &x->p->tensors[x->access[o]->tensor];
 }
 
-// -- The body ----------------------------------------------------------------
-
 static int is_apply(const dv_expr *e, int n_args)
 {
     return e->kind == DV_EXPR_APPLY && e->n_args == n_args;
 }
 
-// The primitive that applies a function, or none.
+// Returns the primitive that applies the function of an expression, or
+// DV_PRIM_NONE.
 static dv_prim prim_of(const dv_expr *e)
 {
     for (int i = 0; i < DV_N_PRIMS; i++)
@@ -81,7 +84,8 @@ static int is_product(const dv_expr *e)
            e->arg[0]->kind == DV_EXPR_READ && e->arg[1]->kind == DV_EXPR_READ;
 }
 
-// The primitive of a reducer, or none. A mean is a sum, divided.
+// Returns the primitive of a reducer, or DV_PRIM_NONE. A mean is a sum that is
+// divided afterwards.
 static dv_prim prim_of_reducer(const dv_expr *e)
 {
     switch (e->fn) {
@@ -99,7 +103,9 @@ static dv_prim prim_of_reducer(const dv_expr *e)
     }
 }
 
-// sum[…] a * b, or a reducer of one read
+// Sets main, prologue and inputs from a reducer: a sum of products of two
+// reads, or any reducer of one read. `adds` says that the previous value of the
+// output is kept and accumulated into.
 static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
 {
     const dv_expr *f = e->arg[0];
@@ -126,7 +132,8 @@ static dv_status take_reducer(deriver *x, const dv_expr *e, int adds)
     return DV_OK;
 }
 
-// Is it the reducer's function of what is there and of what it reduces to?
+// Returns the reducer r if the expression accumulates into its own output, out
+// = f(out, r) with f being the function of the reducer; otherwise NULL.
 static const dv_expr *added_to(const deriver *x, const dv_expr *e)
 {
     for (int i = 0; i < 2 && is_apply(e, 2); i++) {
@@ -139,8 +146,9 @@ static const dv_expr *added_to(const deriver *x, const dv_expr *e)
     return NULL;
 }
 
-// A function of the result is the last touch; what is there already is kept by
-// a first touch of none.
+// Sets main, prologue and epilogue from an op with a reducer. A unary function
+// of the reduced value becomes the epilogue; an op that accumulates into its
+// output has no prologue.
 static dv_status take_reduction(deriver *x)
 {
     const dv_expr *e = x->op->body;
@@ -157,8 +165,8 @@ static dv_status take_reduction(deriver *x)
     return take_reducer(x, r ? r : e, r != NULL);
 }
 
-// What a function is applied to: elements of a tensor, those of the one written
-// only where they are written.
+// Sets operand o to an argument of a function: a constant or a read. The output
+// tensor may be read only at the element that is written.
 static dv_status take_read(deriver *x, int o, const dv_expr *e)
 {
     if (e->kind == DV_EXPR_CONST) {
@@ -175,8 +183,9 @@ static dv_status take_read(deriver *x, int o, const dv_expr *e)
     return DV_OK;
 }
 
-// A function of up to three reads or constants, or a move; of nothing but a
-// constant it is one, too: of an in0 that is none. Only zero has a name.
+// Sets main and inputs from an op without a reducer: a function of up to three
+// reads or constants, or a copy. A constant 0 is the primitive zero; any other
+// constant is a copy of an in0 that is a constant.
 static dv_status take_function(deriver *x)
 {
     const dv_expr *e = x->op->body;
@@ -198,9 +207,8 @@ static dv_status take_function(deriver *x)
     return DV_OK;
 }
 
-// -- Operands ----------------------------------------------------------------
-
-// Has a gemm its operands: in memory row by row, of types that it takes?
+// Returns whether the operands suit a GEMM: no indirect index, and types that
+// it has kernels for.
 static int suits_gemm(const deriver *x)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++)
@@ -209,7 +217,7 @@ static int suits_gemm(const deriver *x)
     return dv_nest_factors(&x->n) >= 0;
 }
 
-// The one index of an operand that is read: in2 has it.
+// Makes in2 the indirect index of operand o. A nest can have only one.
 static dv_status take_index(deriver *x, int o)
 {
     const dv_access *a = x->access[o];
@@ -250,7 +258,8 @@ static dv_status take_index(deriver *x, int o)
 static dv_status take_operands(deriver *x)
 {
     int n_read = x->access[DV_IN2] ? DV_MAX_OPERANDS : DV_N_OPERANDS;
-    for (int o = 0; o < n_read; o++) // an index may become in2 on the way
+    // The bound is fixed before the loop, because take_index may set in2.
+    for (int o = 0; o < n_read; o++)
         if (x->access[o] && dv_access_is_indirect(x->access[o]))
             DV_TRY(take_index(x, o));
     x->n.dtype = tensor_of(x, DV_OUT)->dtype;
@@ -284,9 +293,8 @@ static dv_status take_body(deriver *x)
     return take_operands(x);
 }
 
-// -- Strides -----------------------------------------------------------------
-
-// Steps of all variables in an operand, and where it begins. 0: overflow.
+// Computes the strides of all variables in operand o, and its offset. Returns 0
+// on overflow.
 static int find_strides(deriver *x, int o)
 {
     const dv_access *a = x->access[o];
@@ -311,7 +319,8 @@ static int find_strides(deriver *x, int o)
     return 1;
 }
 
-// The type of a variable by the operands it steps in; -1: there is none.
+// Returns the dimension type of a variable from the operands in which it has a
+// stride, or -1 if there is none.
 static int type_of(const deriver *x, int v)
 {
     int in0 = x->stride[DV_IN0][v] != 0, in1 = x->stride[DV_IN1][v] != 0;
@@ -330,8 +339,8 @@ static int type_of(const deriver *x, int v)
     return !out ? -1 : in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// What a kernel asks for: an m of unit stride in in0 and out, a k of unit
-// stride in in1. Counts what can be had, or is not needed.
+// Counts how many unit strides of a kernel the op offers or does not need: an m
+// with unit stride in in0 and out, and a k with unit stride in in1.
 static int unit_strides(const deriver *x)
 {
     int any[2] = {0}, unit[2] = {0};
@@ -364,7 +373,8 @@ static void swap_inputs(deriver *x)
     memcpy(x->stride[DV_IN1], stride, sizeof stride);
 }
 
-// Variables that are in one operand alone are for sums of products of any kind.
+// Turns a product into the reduction dot if a variable has a stride in one
+// operand only, because such a variable is neither c, m, n nor k.
 static void check_members(deriver *x)
 {
     for (int v = 0; v < x->op->n_vars; v++)
@@ -373,7 +383,7 @@ static void check_members(deriver *x)
             x->n.main = DV_PRIM_DOT;
 }
 
-// a * b is b * a: whichever suits the kernel comes first.
+// Swaps the factors of a product if their strides then suit the kernel better.
 static void orient(deriver *x)
 {
     if (!dv_nest_is_product(&x->n))
@@ -384,9 +394,8 @@ static void orient(deriver *x)
         swap_inputs(x);
 }
 
-// -- Dimensions --------------------------------------------------------------
-
-// The one tensor that a variable steps in, or NULL.
+// Returns the name of the first tensor in which a variable has a stride, or
+// NULL.
 static const char *only_in(const deriver *x, int v)
 {
     for (int o = 0; o < DV_MAX_OPERANDS; o++)
@@ -395,7 +404,7 @@ static const char *only_in(const deriver *x, int v)
     return NULL;
 }
 
-// Does a variable step in what is read?
+// Returns whether a variable has a stride in any input.
 static int steps_in(const deriver *x, int v)
 {
     return x->stride[DV_IN0][v] || x->stride[DV_IN1][v] || x->stride[DV_IN2][v];
@@ -408,7 +417,7 @@ static dv_status add_vars(deriver *x)
         int64_t size = var->end - var->begin;
         int t = type_of(x, v);
         if ((t < 0 || !steps_in(x, v)) && size == 1)
-            continue; // it only says where to begin
+            continue; // a variable with one value only adds to the offset
         if (t < 0) {
             const char *one = only_in(x, v);
             return refuse(x, var->off,
@@ -428,13 +437,15 @@ static dv_status add_vars(deriver *x)
     return DV_OK;
 }
 
-// A step over all of an operand; 0: it is not in memory.
+// Returns the element count of an operand, to be used as a stride that is
+// beyond its end; 0 if the operand is not in memory.
 static int64_t elems_of(const deriver *x, int o)
 {
     return x->access[o] ? tensor_of(x, o)->n_elems : 0;
 }
 
-// A dimension of size 1; of a product, where none of its type is there yet.
+// Adds a dimension of size 1 with these strides; to a product only if it has no
+// dimension of that type yet.
 static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
                     int64_t out)
 {
@@ -448,8 +459,8 @@ static void add_one(deriver *x, dv_nest_type type, int64_t in0, int64_t in1,
                                              .off = x->op->off};
 }
 
-// Dimensions that a kernel can have inside, of k or of all others: those that
-// no index steps in.
+// Counts the dimensions that a kernel can take inside, either those of type k
+// or all others: those in which no indirect index has a stride.
 static int count_even(const deriver *x, int of_k)
 {
     int count = 0;
@@ -510,7 +521,8 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     orient(&x);
     DV_TRY(add_vars(&x));
     add_missing(&x);
-    // More than one k may be in the kernel.
+    // A product with several k is a brgemm, whose kernel may take more than one
+    // k.
     int n_k = 0;
     for (int i = 0; i < x.n.n_dims; i++)
         n_k += x.n.dims[i].type == DV_NEST_K;
@@ -525,7 +537,8 @@ dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
     return DV_OK;
 }
 
-// As text it depends on the program no longer.
+// Copies a nest by printing and parsing it, so that it no longer borrows the
+// program's text.
 static dv_status detach(dv_nest **out, const dv_nest *n, dv_diag *diag)
 {
     char *text = dv_nest_text(n);
@@ -536,7 +549,8 @@ static dv_status detach(dv_nest **out, const dv_nest *n, dv_diag *diag)
     return st;
 }
 
-// Tensors by their numbers in the program as it was written.
+// Translates the tensor numbers of the lowered program to those of the program
+// as written.
 static void find_places(dv_nest_place *places, const dv_nest_operands *where,
                         const dv_program *ops, const dv_program *p)
 {

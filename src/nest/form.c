@@ -1,16 +1,18 @@
-// How the kernel of a nest sees its operands: what are rows and columns, what
-// is read in place and how, what comes from a buffer.
+// Finds the form of a nest: which dimensions are the kernel's rows and columns,
+// and which operands it reads in place or from a packing buffer. In place, an
+// operand needs unit stride along
 //
-//   rows x k      in place: k unit stride, or row unit stride (turned)
-//   k x columns   in place: column unit stride, or k unit stride (turned)
-//   rows x columns   in place: column unit stride
+//   rows x k         k, or the rows (transposed)
+//   k x columns      the columns, or k (transposed)
+//   rows x columns   the columns
 //
-// More than one k inside: both operands are packed, or there are two and
-// neither is (a batch of products).
+// If there is more than one k inside the kernel, either both inputs are packed,
+// or there are two k and both inputs are read in place (a batch of products).
 #include "nest/nest.h"
 #include <inttypes.h>
 
-enum { LEAST_COLUMNS = 4 }; // of the one operand that is packed
+// Fewest columns for which a packed input becomes the columns' operand.
+enum { LEAST_COLUMNS = 4 };
 
 static int64_t size_of(const dv_nest *n, int dim)
 {
@@ -22,8 +24,9 @@ static int64_t step_of(const dv_nest *n, int dim, int operand)
     return dim < 0 ? 1 : n->dims[dim].stride[operand];
 }
 
-// Rows of `cols` elements side by side, `rows` of them, far enough apart, but
-// not too far for the kernels' addresses.
+// Returns whether an operand is a matrix that a kernel can read: elements along
+// `cols` are contiguous, and the stride along `rows` is at least as large as a
+// row and small enough for the kernel's addressing.
 static int is_rows(const dv_nest *n, int operand, int rows, int cols)
 {
     int64_t wide = size_of(n, cols);
@@ -44,15 +47,16 @@ static int packed_where(const dv_nest *n, int operand)
     return DV_FORM_NEVER;
 }
 
-// Tiles of a dimension of the kernel's that are its own are whole ones: it cuts
-// none short.
+// Checks that loops over tiles inside the kernel have only whole tiles, because
+// a kernel cuts no tile short.
 static dv_status check_inside(const dv_nest *n, const dv_nest_form *f,
                               dv_diag *diag)
 {
     dv_nest_tiles t;
     int bad;
     if (!dv_nest_tiles_of(n, &t, &bad))
-        return DV_OK; // another rule
+        // Invalid tiles are reported by check_tiles in verify.c.
+        return DV_OK;
     for (int i = f->n_loops; i < n->n_dims; i++) {
         const dv_nest_dim *d = &n->dims[i];
         int in = t.inner[i];
@@ -70,7 +74,7 @@ static dv_status check_inside(const dv_nest *n, const dv_nest_form *f,
 dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *f, dv_diag *diag)
 {
     *f = (dv_nest_form){0};
-    int at[2] = {-1, -1}; // m, n
+    int at[2] = {-1, -1}; // dimensions m and n of the kernel
     while (f->n_loops < n->n_dims && n->dims[f->n_loops].exec != DV_NEST_PRIM)
         f->n_loops++;
     for (int i = f->n_loops; i < n->n_dims; i++) {
@@ -111,8 +115,9 @@ static void exchange(dv_nest_form *f)
     f->in_col = DV_N_OPERANDS - 2 - f->in_col;
 }
 
-// Columns are unit stride in out; where out is packed, in their operand, or
-// that is packed and the other one is read in place.
+// Chooses whether m or n becomes the kernel's columns: the one with unit stride
+// in the output. If the output is packed, it is the one with unit stride in its
+// input, or the one whose input is packed while the other is read in place.
 static void choose_columns(const dv_nest *n, dv_nest_form *f)
 {
     int packed = f->pack[DV_OUT] != DV_FORM_NEVER;
@@ -129,7 +134,7 @@ static void choose_columns(const dv_nest *n, dv_nest_form *f)
         as_is = row_in;
         other = col_in;
     }
-    // Where both are possible, or neither: wide columns.
+    // If both or neither qualify, the larger one becomes the columns.
     if (as_is == other ? size_of(n, f->row) > size_of(n, f->col) : other)
         exchange(f);
 }
@@ -143,7 +148,8 @@ static dv_status in_place(const dv_nest *n, int operand, dv_diag *diag)
                    n->name, dv_nest_operand_name(operand));
 }
 
-// Two k inside, and neither operand packed: the outer one is a batch.
+// Returns the innermost k. If there are two and no input is packed, the outer k
+// is a batch of products.
 static int k_inside(const dv_nest_form *f)
 {
     return f->n_k ? f->k[f->n_k - 1] : -1;
@@ -231,7 +237,8 @@ int dv_nest_is_plain(const dv_nest *n, dv_nest *as)
     }
     if (a.dims[a.n_dims - 1].type == DV_NEST_C || dv_nest_form_of(&a, &f, NULL))
         return 0;
-    // A matrix times a vector goes down columns only so far (best.c).
+    // A matrix-vector product takes only a limited k into the kernel (k_wanted
+    // in best.c).
     if (size_of(&a, f.row) < 4 && !f.col_turned && f.n_k &&
         a.dims[f.k[0]].size > DV_FORM_THIN_K)
         return 0;

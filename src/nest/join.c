@@ -1,5 +1,5 @@
-// Fuse dimensions by their strides, wherever they stand and however large they
-// get: what is left are the dimensions that memory really has.
+// Collapses dimensions by their strides, wherever they stand and however large
+// they become, so that only the dimensions that memory really has remain.
 //
 //   m 20: in0 480, out 24      ->   m 400: in0 480, out 24
 //   n 24: in1 1, out 9600           n  24: in1 1, out 9600
@@ -15,7 +15,8 @@ static void drop(dv_nest *n, int i)
     n->n_dims--;
 }
 
-// Of size 1, and not the only one that shows that in1 is there.
+// Returns whether a dimension can be dropped: its size is 1, and it is not the
+// only one with a stride in in1, by which a product shows that it reads in1.
 static int is_idle(const dv_nest *n, int i)
 {
     int others = 0;
@@ -27,7 +28,8 @@ static int is_idle(const dv_nest *n, int i)
            (others || !dv_nest_is_product(n));
 }
 
-// Join one pair; 0: there is none.
+// Collapses one pair of dimensions into one. Returns 0 if there is no such
+// pair.
 static int join_some(dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -58,7 +60,8 @@ dv_status dv_nest_join(dv_nest *n, const dv_nest_options *options,
     for (int i = n->n_dims - 1; i >= 0; i--)
         if (is_idle(n, i))
             drop(n, i);
-    // Where out is looked up, loops keep their order: what comes last stays.
+    // If the output is written through an indirect index, the order of loops is
+    // kept, because the last of several writes to one element must win.
     while (n->look != 1 + DV_OUT && join_some(n))
         ;
     return DV_OK;

@@ -1,4 +1,5 @@
-// Tables of the nest, and what follows from its numbers alone.
+// Tables of primitives and operand names, and properties of a nest that follow
+// from its fields.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <math.h>
@@ -92,8 +93,6 @@ int dv_nest_is_transposed(const dv_nest *n)
            n->dims[p.m].stride[DV_OUT] != 1 && n->dims[p.n].stride[DV_OUT] == 1;
 }
 
-// -- Operands ----------------------------------------------------------------
-
 dv_dtype dv_nest_dtype(const dv_nest *n, int operand)
 {
     return n->types[operand] ? (dv_dtype)(n->types[operand] - 1) : n->dtype;
@@ -150,7 +149,8 @@ int dv_nest_has(const dv_nest *n, int operand)
     }
 }
 
-// Is it a function that makes fractions of whole numbers?
+// Returns whether the primitive's function gives fractions for integer
+// arguments.
 static int is_real(dv_prim p)
 {
     int fn = prims[p].fn;
@@ -179,7 +179,8 @@ dv_dtype dv_nest_compute(const dv_nest *n)
         read |= o != DV_OUT;
         floats |= o != DV_OUT && dv_is_float(t);
     }
-    if (!read && dv_is_float(n->dtype)) // of a constant: what is written
+    // A constant is written: compute in float if the output is float.
+    if (!read && dv_is_float(n->dtype))
         floats = 1;
     return !floats ? DV_I64 : wide ? DV_F64 : DV_F32;
 }
@@ -195,8 +196,6 @@ double dv_nest_count_k(const dv_nest *n)
     return count;
 }
 
-// -- Comparing ---------------------------------------------------------------
-
 static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
 {
     return a->type == b->type && a->exec == b->exec && a->size == b->size &&
@@ -204,7 +203,8 @@ static int dim_equal(const dv_nest_dim *a, const dv_nest_dim *b)
            !memcmp(a->stride, b->stride, sizeof a->stride);
 }
 
-// Bits, so that nan is like nan.
+// Compares the fields that describe operands. Constants are compared as bits,
+// so that NaN equals NaN.
 static int operands_equal(const dv_nest *a, const dv_nest *b)
 {
     if (a->mean != b->mean || a->constants != b->constants ||
@@ -242,7 +242,9 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
         return 0;
     for (int i = 0; i < n->n_dims; i++) {
         int64_t s = n->dims[i].stride[operand], far, steps = n->dims[i].size;
-        if (t.inner[i] >= 0) // counted by what its tiles are made of
+        // A loop over tiles is counted by the untiled size of the dimension
+        // inside.
+        if (t.inner[i] >= 0)
             continue;
         if (n->dims[i].whole)
             steps = n->dims[i].whole;
@@ -256,7 +258,9 @@ int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi)
             dv_add_i64(s < 0 ? lo : hi, s < 0 ? *lo : *hi, far));
 }
 
-// m and n of any types: the first two, by their steps in out.
+// Finds the prims of a nest whose kernel takes dimensions of any type as m and
+// n: the first two that are not k, of which m has the smaller stride in the
+// output.
 static dv_nest_prims free_prims(const dv_nest *n)
 {
     dv_nest_prims p = {-1, -1, -1, -1};
@@ -297,8 +301,8 @@ dv_nest_prims dv_nest_find_prims(const dv_nest *n)
             p.k1 = i;
         }
     }
-    // mini_jit goes by position alone and then refuses nests whose unit
-    // stride k stands before the other one. The stride decides.
+    // mini_jit picks k1 by position alone, and then refuses nests whose
+    // unit-stride k stands before the other k. Here the stride decides.
     if (p.k2 >= 0 && n->dims[p.k1].stride[DV_IN1] != 1 &&
         n->dims[p.k2].stride[DV_IN1] == 1) {
         int k = p.k1;

@@ -1,60 +1,84 @@
-// The nest: one tensor operation as loops around a kernel. It computes
-// out += in0 * in1, out = f(in0), out = f(in0, in1), out = f(in0, in1, in2) or,
-// reducing in0 along k, out = f(out, in0), over a list of dimensions, outermost
-// first. A dimension's type says which tensors have it:
+// A nest describes one tensor operation as loops around a kernel. It computes
+// one of
+//
+//   out += in0 * in1                  a product (GEMM and relatives)
+//   out = f(in0), f(in0, in1)         an elementwise function
+//   out = f(in0, in1, in2)            a select
+//   out = f(out, in0) along k         a reduction
+//
+// over a list of dimensions, outermost first. The type of a dimension says
+// which operands of a product have it:
 //
 //        in0  in1  out
-//   c     x    x    x     batch            nest c f32 {
-//   m     x         x                          first zero
-//   n          x    x                          main gemm
-//   k     x    x          summed over          n 64 shared: in1 64, out 64
-//                                              m 64 prim: in0 1, out 1
-// (of a unary, in0 and out have c, m, n;       n  1 prim: in1 1, out 1
-// a binary has c, m, n as a product has;       k 64 prim: in0 64, in1 1
-// a reduction's in0 has k as well)         }
+//   c     x    x    x     batch
+//   m     x         x     rows of in0 and out
+//   n          x    x     columns of in1 and out
+//   k     x    x          reduced
 //
-// What is no product has c where an input stays at the same element, too: then
-// its stride is 0. A select has c alone.
+// A binary function uses c, m and n in the same way; of a unary function, in0
+// and out have c, m and n; in0 of a reduction has k as well. In nests other
+// than products, a dimension may also be of type c if an input is broadcast
+// along it: the input's stride is then 0. A select has dimensions of type c
+// only.
 //
-// and its execution who runs it: threads (shared), a loop (seq) or the kernel
-// (prim). Before the first product of an output element is added comes the
-// first touch, behind the last one the last touch, both in place.
+// The execution of a dimension says who runs it: threads (shared), a sequential
+// loop (seq) or the kernel (prim):
 //
-// What a nest promises comes in two steps. dv_nest_check: it means something
-// (sizes, strides and primitives agree; no element is written by two points
-// of c, m, n); this is what passes and the executor need. dv_nest_verify: it
-// also has the form a kernel is made for; those are the rules of mini_jit,
-// in rule.def, checked in its order.
+//   nest c f32 {
+//       first zero
+//       main gemm
+//       n 64 shared: in1 64, out 64
+//       m 64 prim: in0 1, out 1
+//       n  1 prim: in1 1, out 1
+//       k 64 prim: in0 64, in1 1
+//   }
 //
-// Kernels think in columns: m has unit stride in in0 and out, k in in1.
+// `first` is the prologue, applied in place to an element of the output before
+// the first product is added to it; `last` is the epilogue, applied after the
+// last one. (The error messages of mini_jit call them first touch and last
+// touch.)
 //
-// A dimension may be cut into tiles that do not divide it; and an operand may
-// be packed, copied together in a buffer, before the loops that read it:
+// Nests are checked at two levels. dv_nest_check proves that the nest is
+// meaningful: sizes, strides and primitives agree, and no two points of c, m, n
+// write the same element; passes and executors need no more. dv_nest_verify
+// also proves that mini_jit's kernels could run it; its rules are listed in
+// rule.def and checked in the order in which mini_jit checks them.
 //
-//   m 17 seq pack in0: in0 96, out 96     17 tiles of 96, the last of 65; in
-//   m 96 of 1601 prim: in0 1, out 1       each, what is read of in0 is packed
+// Kernels of mini_jit are column-major: m has unit stride in in0 and out, k in
+// in1.
 //
-// The tiles stand before what they are made of and step over it; `of` says
-// where the last one ends, on every level but the outermost. Packed out is
-// gathered, added to, and put back. A nest whose k is shared sums parts of it
-// apart and combines them in order: the line `combine` says so.
+// A dimension may be cut into tiles that do not divide it, and an operand may
+// be packed, that is copied to a contiguous buffer, before the loops that read
+// it:
 //
-// Operands need not be alike:
+//   m 17 seq pack in0: in0 96, out 96     17 tiles of 96, the last has 65; each
+//   m 96 of 1601 prim: in0 1, out 1       iteration packs its block of in0
 //
-//   in0 f16                  of another type than the nest's, which is out's
-//   in1 = 0.5                a constant, not in memory
-//   look in0 by in2 64 of 10 the index in in2, 0 to 9, says where in in0, in
-//                            steps of 64 elements
-//   mean                     sums are divided by how many there are, before
-//                            the last touch
+// The loop over tiles stands before the dimension inside a tile, and one of its
+// steps spans all of that dimension; `of` gives the untiled size, on every
+// level but the outermost. A packed output is read into its buffer, accumulated
+// there and written back. A nest with a shared k computes partial sums per
+// thread and adds them in order: the line `combine` says so.
 //
-// Memory: a nest is a plain value, copied with =. It borrows the text that its
-// positions refer to.
+// Operands may have their own types, be constants or be indexed indirectly:
 //
-//   nest.[ch]           tables of the nest, and what follows from its numbers
-//   prim.def            the primitives of kernels
+//   in0 f16                   in0 is f16; the nest's type is that of out
+//   in1 = 0.5                 in1 is a constant that is not in memory
+//   look in0 by in2 64 of 10  an indirect index: the value in in2, 0 to 9,
+//                             selects the position in in0, in steps of 64
+//                             elements
+//   mean                      sums are divided by the number of their terms
+//                             before the epilogue
+//
+// Ownership: a nest is a plain value, copied with =. It borrows the text that
+// its source positions refer to.
+//
+// Files of this folder:
+//
+//   nest.[ch]           tables of primitives, properties derived from a nest
+//   prim.def            the primitives that kernels implement
 //   text.c              reads and prints nests
-//   verify.c, rule.def  the rules of a nest, as mini_jit numbers them
+//   verify.c, rule.def  the rules of a nest, numbered as in mini_jit
 //   derive.c            derives nests from the ops of a program
 //   pass.c, pass.def    runs lists of passes
 //   reorder.c           passes reorder and locality of mini_jit
@@ -64,16 +88,16 @@
 //   best.[ch]           passes kernel and tile: search by cost
 //   cut.c               cuts dimensions to fit caches
 //   order.c             pass order: tries orders of loops
-//   packs.c             pass pack: chooses what is packed, and in which loop
+//   packs.c             pass pack: chooses what is packed in which loop
 //   deal.c              pass deal: distributes loops over threads
-//   cost.[ch]           the cost of a nest in ns
-//   count.c             counts iterations of loops and elements of operands
+//   cost.[ch]           the cost model: estimated time of a nest in ns
+//   count.c             counts iterations of loops, elements of operands
 //   bound.c             a lower bound of the cost
 //   form.c              what a kernel reads in place, transposed or packed
 //   tile.c              dimensions that are cut into tiles
 //   run.c, run_body.h   the reference executor: plain loops, point by point
-//   sums.[ch]           chooses in which order an op's products are summed
-//   sums_lay.c          applies that order to a tile
+//   sums.[ch]           chooses the order in which products are summed
+//   sums_lay.c          applies that order of summation to a tile
 //   section.c           the pass "loops" and section "nest" of a plan
 #ifndef DV_NEST_H
 #define DV_NEST_H
@@ -81,16 +105,19 @@
 #include "lang/lexer.h"
 #include <string.h>
 
-// Those of a product, and what others have as well: the third that a select
-// reads, or an index.
+// Operands of a nest: the three of a product, then a third input, which is the
+// third argument of a select or an indirect index.
 enum { DV_IN0, DV_IN1, DV_OUT, DV_N_OPERANDS };
 enum { DV_IN2 = DV_N_OPERANDS, DV_MAX_OPERANDS };
 enum {
     DV_NEST_MAX_DIMS = 64,
     DV_NEST_MAX_NAME = 63,
-    DV_NEST_FUSE_LIMIT = 256, // split from here on, fuse up to here
+    // Dimensions of at least this size are split; fusing makes none larger than
+    // this.
+    DV_NEST_FUSE_LIMIT = 256,
 };
-// Of one dimension; finding divisors takes the root of it.
+// Largest size of one dimension. It is bounded because pass split searches for
+// divisors up to its square root.
 #define DV_NEST_MAX_SIZE ((int64_t)1 << 40)
 
 typedef enum dv_nest_type {
@@ -100,7 +127,7 @@ typedef enum dv_nest_type {
     DV_NEST_K,
 } dv_nest_type;
 
-// In the order they must stand in.
+// Who runs a dimension. In a nest for a kernel, dimensions stand in this order.
 typedef enum dv_nest_exec {
     DV_NEST_SHARED,
     DV_NEST_SEQ,
@@ -125,29 +152,37 @@ typedef struct dv_prim_info {
         DV_PRIM_IS_PRODUCT,
     } kind;
     int k_prims;
-    int fn; // dv_fn, or -1
+    // The scalar function of lang/op.def (dv_fn), or -1 if there is none.
+    int fn;
 } dv_prim_info;
 
 typedef struct dv_nest_dim {
     dv_nest_type type;
     dv_nest_exec exec;
     int64_t size;
-    int64_t stride[DV_MAX_OPERANDS]; // in elements; 0: the operand lacks it
-    int64_t whole; // the tiles of this end here; 0: they are not cut short
-    uint32_t off;  // in the text
-    uint8_t pack;  // a bit an operand: packed in each turn of the loop
+    // Stride in each operand, in elements; 0 if the operand does not have this
+    // dimension.
+    int64_t stride[DV_MAX_OPERANDS];
+    // If the dimension is inside a tile: the size of the untiled dimension,
+    // which may cut the last tile short; otherwise 0.
+    int64_t whole;
+    uint32_t off; // source position in the nest's text
+    // Bit mask of the operands packed in every iteration of this loop.
+    uint8_t pack;
 } dv_nest_dim;
 
-// What passes may do to k, which decides the order of additions: anything; not
-// join two k to one; nothing at all, k is cut and in order already.
+// Restrictions on what passes may do to the k dimensions, which decide the
+// order of additions: none (FREE); two k dimensions are not collapsed into one
+// (APART); k is already tiled and ordered, and must not change (AS_IT_IS).
 typedef enum dv_nest_k_order {
     DV_K_FREE,
     DV_K_APART,
     DV_K_AS_IT_IS,
 } dv_nest_k_order;
 
-// Sums in lanes of vectors along k, that are added up at the end (dot products)
-// are in another order than sums in one chain: which does the kernel have?
+// Whether the kernel accumulates in the lanes of vectors along k, which are
+// reduced at the end (a dot product). This gives a different order of additions
+// than one chain.
 typedef enum dv_nest_dot {
     DV_DOT_EITHER,
     DV_DOT_NEVER,
@@ -158,41 +193,55 @@ struct dv_nest {
     char name[DV_NEST_MAX_NAME + 1];
     dv_dtype dtype;
     dv_prim first, main, last;
-    uint8_t pack;    // a bit an operand: packed once, before all loops
-    uint8_t combine; // parts of a shared k are summed apart
-    uint8_t laid;    // by our own passes: it need not be what mini_jit runs
-    uint8_t k_order; // dv_nest_k_order; no part of the text
-    uint8_t dot;     // dv_nest_dot; no part of the text
-    // Of in0 and in1, where a plan takes them as they are: sums are of f32 or
-    // i32 and stored as `dtype` says; 0: all have `dtype`. No part of the text.
+    uint8_t pack; // bit mask of the operands packed once, before all loops
+    // Partial sums of a shared k are kept apart and added at the end.
+    uint8_t combine;
+    // The schedule comes from divvy's own passes; mini_jit's kernels may not be
+    // able to run it.
+    uint8_t laid;
+    // What passes may do to k (a dv_nest_k_order). Not in the nest's text.
+    uint8_t k_order;
+    // Whether the kernel sums in vector lanes (a dv_nest_dot). Not in the
+    // nest's text.
+    uint8_t dot;
+    // Type of in0 and in1 if a GEMM plan reads them in their narrow storage
+    // type: sums are then f32 or i32 and are stored as `dtype`. 0 if all
+    // operands have type `dtype`. Not in the nest's text.
     uint8_t narrow;
-    uint8_t fits; // whole sums fit 32 bits; no part of the text
-    // 1 + DV_NEST_M or DV_NEST_N: before the last touch a value is added, one
-    // for each element of these (contract/contract.h says where they are); 0:
-    // none. No part of the text.
+    uint8_t fits; // all sums fit in 32 bits; not in the nest's text
+    // 1 + DV_NEST_M or DV_NEST_N if a bias is added before the epilogue, one
+    // value per element of m or of n (dv_contract_bias sets the values); 0 if
+    // there is none. Not in the nest's text.
     uint8_t bias;
-    uint8_t behind;    // out is gone over behind it; no part of the text
-    uint8_t mean;      // sums are divided by how many there are
-    uint8_t constants; // a bit an operand: it is value[operand]
-    // 1 + the operand that in2 is the index of, in steps of so many elements,
-    // up to this one; 0: none.
+    // The output is read again right after the nest, so its stores must not
+    // bypass the caches. Not in the nest's text.
+    uint8_t behind;
+    uint8_t mean; // sums are divided by the number of their terms
+    // Bit mask of the operands that are constants, in value[].
+    uint8_t constants;
+    // 1 + the operand that is indexed indirectly by in2, or 0 if there is none.
+    // Indices are from 0 to look_size - 1, and each step of one is look_step
+    // elements.
     uint8_t look;
-    uint8_t types[DV_MAX_OPERANDS]; // 1 + dv_dtype; 0: the nest's
+    // 1 + dv_dtype of an operand; 0 if it has the nest's type.
+    uint8_t types[DV_MAX_OPERANDS];
     int64_t look_step, look_size;
     double value[DV_MAX_OPERANDS];
     int32_t n_dims;
     dv_nest_dim dims[DV_NEST_MAX_DIMS];
-    const dv_source *src; // borrowed; NULL: made in C
+    // Borrowed source text; NULL if the nest was not read from text.
+    const dv_source *src;
     uint32_t off;
 };
 
-// Of all its tiles together.
+// Returns the size of the untiled dimension that d is, or is a tile of.
 static inline int64_t dv_nest_whole(const dv_nest_dim *d)
 {
     return d->whole ? d->whole : d->size;
 }
 
-// A bit an operand that is packed, wherever.
+// Returns the bit mask of the operands that are packed in any loop or before
+// all.
 static inline int dv_nest_packed(const dv_nest *n)
 {
     int packed = n->pack;
@@ -201,7 +250,8 @@ static inline int dv_nest_packed(const dv_nest *n)
     return packed;
 }
 
-// The same as =, without the dimensions that are not there.
+// Copies a nest like =, but leaves out the unused entries of dims[] to be
+// faster.
 static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
 {
     memcpy(to, from, offsetof(dv_nest, dims));
@@ -210,14 +260,18 @@ static inline void dv_nest_copy(dv_nest *to, const dv_nest *from)
     to->off = from->off;
 }
 
-// -- Tables (nest.c) ---------------------------------------------------------
+// The functions below are in nest.c: tables of primitives, properties of a
+// nest.
 
 const dv_prim_info *dv_prim_get(dv_prim p);
-// Does it make out a constant, and which?
+// Returns whether the primitive sets the output to a constant, and stores that
+// constant in *value.
 int dv_prim_is_const(dv_prim p, double *value);
-// The constant that a reduction begins with: of nothing, it is the result.
+// Returns the primitive that initialises the accumulator of a reduction with
+// its neutral element, which is also the result of reducing no elements.
 dv_prim dv_prim_of_nothing(dv_prim reduce);
-int dv_prim_find(const char *name, size_t len); // -1: there is none
+// Returns the primitive of that name, or -1 if there is none.
+int dv_prim_find(const char *name, size_t len);
 const char *dv_nest_type_name(dv_nest_type t);
 const char *dv_nest_exec_name(dv_nest_exec e);
 const char *dv_nest_operand_name(int operand);
@@ -227,209 +281,250 @@ int dv_nest_is_binary(const dv_nest *n);
 int dv_nest_is_select(const dv_nest *n);
 int dv_nest_is_reduce(const dv_nest *n);
 int dv_nest_is_product(const dv_nest *n);
-// Does the kernel of a unary exchange m and n? Its m is unit in in0, its n in
-// out.
+// Returns whether the kernel of a unary function transposes: its m has unit
+// stride in in0, its n in the output.
 int dv_nest_is_transposed(const dv_nest *n);
-// The type of an operand.
+// Returns the element type of an operand.
 dv_dtype dv_nest_dtype(const dv_nest *n, int operand);
-// Have all operands the nest's type?
+// Returns whether all operands have the nest's type.
 int dv_nest_is_of_one_type(const dv_nest *n);
-// The type of both factors of a product, if kernels have it, with results as
-// the nest has them: f32 and f64 are their own, f16 and bf16 are stored as any
-// of f32 and themselves, i8 and i32 as i32. -1: there are none.
+// Returns the common type of both factors of a product if there are kernels for
+// it and the output type, otherwise -1. f32 and f64 need an output of the same
+// type, f16 and bf16 an output of f32, f16 or bf16, i8 and i32 an output of
+// i32.
 int dv_nest_factors(const dv_nest *n);
-// What it is computed in: f64 where an operand is; whole numbers in i64; floats
-// in f32, but in f64 beside whole numbers that f32 has no room for.
+// Returns the type that scalars are computed in: f64 if an operand is f64; i64
+// if there are only integers; otherwise f32, or f64 if i32 or i64 values, which
+// f32 cannot represent exactly, are read as well.
 dv_dtype dv_nest_compute(const dv_nest *n);
-// Is the operand read from memory, or written?
+// Returns whether the operand is in memory and the nest reads or writes it.
 int dv_nest_has(const dv_nest *n, int operand);
-// How many elements make up a result.
+// Returns the number of terms that are reduced into one element of the output.
 double dv_nest_count_k(const dv_nest *n);
-// Same nest, wherever it stands in its text.
+// Returns whether two nests are equal apart from their source positions.
 int dv_nest_equal(const dv_nest *a, const dv_nest *b);
-// Least and greatest element that an operand is reached at, counted from the
-// one where all indices are 0. 0 when a number overflows.
+// Sets *lo and *hi to the smallest and largest offset, in elements, at which
+// the nest accesses an operand, relative to the element where all indices are
+// 0. Returns 0 on overflow.
 int dv_nest_extent(const dv_nest *n, int operand, int64_t *lo, int64_t *hi);
 
-// -- Tiles (tile.c) ----------------------------------------------------------
+// The functions below are in tile.c: dimensions that are cut into tiles.
 
-// Where a dimension stands among its tiles.
+// How the dimensions of a nest are tiles of each other.
 typedef struct dv_nest_tiles {
-    int outer[DV_NEST_MAX_DIMS]; // whose tiles it makes up; -1: of none
-    int inner[DV_NEST_MAX_DIMS]; // what its tiles are made of; -1: it is whole
-    int64_t unit[DV_NEST_MAX_DIMS]; // elements that a step goes over
+    // The loop over tiles that this dimension is the inside of, or -1.
+    int outer[DV_NEST_MAX_DIMS];
+    // The dimension inside the tiles that this loop iterates over, or -1 if it
+    // is no loop over tiles.
+    int inner[DV_NEST_MAX_DIMS];
+    // Elements of the untiled dimension that one step of this dimension
+    // advances by.
+    int64_t unit[DV_NEST_MAX_DIMS];
 } dv_nest_tiles;
-// 0: a dimension has `of`, but nothing before it steps over it; *bad is it.
+// Finds the tiles of a nest. Returns 0 with the dimension in *bad if a
+// dimension has an untiled size (`of`), but no dimension before it steps over
+// all of it.
 int dv_nest_tiles_of(const dv_nest *n, dv_nest_tiles *out, int *bad);
-int dv_nest_is_tiled(const dv_nest *n);   // or packed, or combined
-int dv_nest_is_decided(const dv_nest *n); // a loop is more than seq
-// The nest without tiles, marks and buffers. The nest must pass the check.
+// Returns whether the nest has tiles, packs an operand or combines partial
+// sums.
+int dv_nest_is_tiled(const dv_nest *n);
+// Returns whether a dimension is shared or prim, that is whether a pass has
+// begun to schedule the nest.
+int dv_nest_is_decided(const dv_nest *n);
+// Undoes tiling, packing and combining: leaves the untiled dimensions alone.
+// The nest must pass dv_nest_check.
 void dv_nest_unite(dv_nest *n);
-void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t); // that it has
-// Cut dimension i in two at `size`; the tiles are put before it. Needs room.
+// Does the same as dv_nest_unite with tiles that were already found.
+void dv_nest_unite_tiles(dv_nest *n, const dv_nest_tiles *t);
+// Splits dimension i into a loop over tiles and, behind it, the dimension
+// inside a tile of `size` elements. There must be room for one more dimension.
 void dv_nest_cut(dv_nest *n, int i, int64_t size);
 
-// -- Rules (verify.c) --------------------------------------------------------
+// The functions below are in verify.c: the rules that a nest must obey.
 
-// dv_nest_check is public (divvy.h): the rules that all nests obey; so is
-// dv_nest_verify: all rules there are. Between them: first shared, then seq,
-// then prim; k shared only to combine.
+// Checks more than dv_nest_check and less than dv_nest_verify (both are in
+// divvy.h): dimensions stand in the order shared, seq, prim, and k is shared
+// only if partial sums are combined.
 dv_status dv_nest_check_order(const dv_nest *n, dv_diag *diag);
 
-// -- Text (text.c) -----------------------------------------------------------
+// The functions below are in text.c: reading and printing nests.
 
-// Read one nest, from the word `nest` to its closing brace. Nothing is checked
-// but the form.
+// Reads one nest, from the word `nest` to its closing brace. Only the syntax is
+// checked.
 dv_status dv_nest_read(dv_lexer *lx, dv_nest *out);
-// A whole text that is one nest. The source is borrowed by the nest.
+// Reads a text that consists of one nest. The nest borrows the source.
 dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag);
-void dv_nest_print(dv_text *out, const dv_nest *n); // reads back as the same
+// Prints a nest as text that reads back as the same nest.
+void dv_nest_print(dv_text *out, const dv_nest *n);
 
-// -- Passes (pass.c and a file each) -----------------------------------------
+// The functions below are in pass.c and, for each pass, in the file that the
+// table at the top names.
 
-// Each expects and keeps what dv_nest_check promises, and the result up to the
-// order of sums.
+// A pass over a nest. It may rely on dv_nest_check having passed, must keep it
+// true, and must keep the result up to the order of additions.
 typedef struct dv_nest_pass {
     const char *name, *about;
-    int tiled; // runs on nests that are tiled or packed as well
+    int tiled; // the pass also accepts nests that are tiled or packed
     dv_status (*run)(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
 } dv_nest_pass;
-const dv_nest_pass *dv_nest_pass_get(int i);         // NULL past the last
-int dv_nest_pass_find(const char *name, size_t len); // -1: there is none
+// Returns pass number i, or NULL if i is out of range.
+const dv_nest_pass *dv_nest_pass_get(int i);
+// Returns the number of the pass with that name, or -1.
+int dv_nest_pass_find(const char *name, size_t len);
 
-// Passes that belong together: best, seed, seed+brgemm. NULL: no such list.
+// Returns the comma-separated passes of a predefined list (best, seed or
+// seed+brgemm), or NULL if there is no such list.
 const char *dv_nest_list(const char *name);
-// dv_nest_optimise is public (divvy.h): check, then run passes, "split,fuse" or
-// a list by name, checking behind each.
+// dv_nest_optimise is declared in divvy.h: it checks the nest, then runs the
+// passes given by name ("split,fuse") or as a list, and checks the nest after
+// each of them.
 
 #define NEST_PASS(name, run, tiled, about)                                     \
     dv_status run(dv_nest *n, const dv_nest_options *options, dv_diag *diag);
 #include "nest/pass.def"
 #undef NEST_PASS
 
-// The dimensions inside the kernel by the part they play; -1: none is marked.
-// k1 is the innermost k, k2 the one a brgemm adds its batch over. A binary and
-// a select have two inside, of any types: m is the one with the smaller step in
-// out. A reduction has one of any type, m, and k1.
+// The dimensions inside the kernel by role; -1 if none is marked prim. k1 is
+// the innermost k, k2 is the k that a brgemm (batch-reduce GEMM) sums its batch
+// over. A binary function or a select has two dimensions of any type inside, m
+// being the one with the smaller stride in the output; a reduction has m, of
+// any type, and k1.
 typedef struct dv_nest_prims {
     int m, n, k1, k2;
 } dv_nest_prims;
 dv_nest_prims dv_nest_find_prims(const dv_nest *n);
-// Does a step of `outer` go over all of `inner`, in every operand?
+// Returns whether one step of `outer` equals the whole extent of `inner` in
+// every operand, so that the two could be collapsed into one dimension.
 int dv_nest_steps_over(const dv_nest_dim *outer, const dv_nest_dim *inner);
 
-// Of what is no product: large steps outermost, k behind the others.
+// Sorts the loops of a nest that is not a product: large strides outermost, k
+// last.
 void dv_nest_sort_loops(dv_nest *n);
 
-// -- What a kernel sees (form.c) ---------------------------------------------
+// The functions below are in form.c: how a kernel accesses the operands of a
+// product.
 
 enum { DV_FORM_NEVER = -2, DV_FORM_TOP = -1 };
 enum {
     DV_FORM_MAX_K = 8,
-    DV_FORM_MAX_STEP = 1 << 28, // elements from row to row, in place
-    DV_FORM_THIN_K = 16,        // inside a kernel of less than 4 rows
-    DV_FORM_LONG_K = 96,        // there is time to write results beside it
+    // Most elements between rows of an operand read in place.
+    DV_FORM_MAX_STEP = 1 << 28,
+    DV_FORM_THIN_K = 16, // most k in a kernel with fewer than 4 rows
+    // Smallest k for which stores of results are hidden behind multiply-adds.
+    DV_FORM_LONG_K = 96,
 };
 
-// What of L1 a packed panel of columns takes at best, while rows pass it.
+// Returns the bytes of L1 that a packed panel of columns may occupy while
+// panels of rows stream past it: 5/8.
 static inline int64_t dv_form_most_panel(int64_t l1_bytes)
 {
     return l1_bytes / 8 * 5;
 }
 
-// Rows of k in place, each on a page of its own: more than pages at hand?
+// Returns whether the k rows of an operand read in place each lie on a page of
+// their own and are more than 32, the number of pages whose translations are
+// assumed to be in the TLB.
 static inline int dv_form_many_pages(double k, double step_bytes)
 {
     enum { PAGE_BYTES = 4096, PAGES = 32 };
     return k > PAGES && step_bytes >= PAGE_BYTES;
 }
-// A block of them that kernels bring for each other is at most so large: there
-// are two in L1.
+// Returns the largest block of rows, in bytes, that a kernel copies for the
+// next kernel to use: two such blocks share L1, the one being read and the one
+// being filled.
 static inline int64_t dv_form_most_near(int64_t l1_bytes)
 {
     return l1_bytes * 3 / 8;
 }
 
-// A product as row-major kernels compute it, rows by columns. The columns are
-// the m or the n of the nest, whichever is unit stride in out.
+// How row-major kernels compute a product, as rows by columns: which dimensions
+// of the nest have which role. The columns are the m or the n of the nest,
+// whichever has unit stride in the output.
 typedef struct dv_nest_form {
-    int row, col;         // the kernel's own dimensions; -1: there is none
-    int k[DV_FORM_MAX_K]; // outermost first
+    // Dimensions of the kernel's rows and columns; -1 if there is none.
+    int row, col;
+    int k[DV_FORM_MAX_K]; // dimensions of k inside the kernel, outermost first
     int n_k;
-    int in_row, in_col; // operands: in0 and in1, or the other way round
-    int n_loops;        // dimensions before the kernel's
-    // In which loop an operand is packed: a dimension, TOP or NEVER.
+    // The operands of the rows and of the columns: in1 and in0, or in0 and in1.
+    int in_row, in_col;
+    int n_loops; // number of loops around the kernel
+    // The loop in which each operand is packed: a dimension, DV_FORM_TOP
+    // (before all loops) or DV_FORM_NEVER.
     int pack[DV_N_OPERANDS];
-    // Operands that are read in place: is the kernel's k what is unit stride
-    // in that of the columns; is row that in that of the rows?
+    // Set if an operand is read in place in transposed order: the columns'
+    // operand has unit stride along k, the rows' operand along the rows.
     int col_turned, row_turned;
 } dv_nest_form;
 
-// Columns are packed in panels of at most so many vectors, where `vectors` are
-// what a kernel keeps in registers of f32 (cost.c). One less, if that many do
-// not go into the columns and k of them leave no room in L1 for results that
-// are read; as measured.
+// Returns the largest number of vectors in a row of a packed panel of columns.
+// `vectors` is the width of the register tile for f32. Returns 5 instead of 6
+// for other element sizes, and also if the output is read, 6 does not divide
+// the columns and a panel with k rows exceeds its share of L1; this was faster
+// when measured.
 int32_t dv_nest_panel_vectors(const dv_nest *n, int32_t vectors, double cols,
                               double k, int64_t l1);
 
-// The form of a nest that passes dv_nest_check_order. DV_E_NEST: there is none,
-// and why: an operand is not packed though the kernel cannot read it in place.
+// Finds the form of a nest that passes dv_nest_check_order. Fails with
+// DV_E_NEST if the kernel cannot read an operand in place and the operand is
+// not packed.
 dv_status dv_nest_form_of(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
-// The same in two steps: what is the kernel's, and the form if operands were
-// packed in these loops.
+// These two do the same in two steps: dv_nest_form_dims finds the kernel's
+// dimensions, dv_nest_form_packed the form if the operands were packed in the
+// loops of pack[].
 dv_status dv_nest_form_dims(const dv_nest *n, dv_nest_form *out, dv_diag *diag);
 dv_status dv_nest_form_packed(const dv_nest *n, const dv_nest_form *dims,
                               const int pack[], dv_nest_form *out,
                               dv_diag *diag);
-// Does the kernel sum along k in lanes: are both its operands read in place,
-// with k unit stride?
+// Returns whether the kernel accumulates along k in vector lanes: both inputs
+// are read in place with unit stride along k.
 int dv_nest_form_is_dot(const dv_nest_form *f);
-// Does the kernel pack the columns' operand itself, as its first rows read it?
-// So it is where a block is packed for one turn of the innermost loop, and only
-// copied.
+// Returns whether the kernel itself packs the columns' operand while its first
+// rows read it. This is done if the operand is packed in the innermost loop and
+// packing is a plain copy of rows.
 int dv_nest_form_packs_on_way(const dv_nest *n, const dv_nest_form *f);
-// A product of two matrices, or a batch of them, each read in place: there is a
-// kernel for all of it that cuts, packs and shares on its own
-// (jit/gemm/gemm.h). Then `as`, if not NULL, is the nest with that kernel
-// inside.
+// Returns whether the nest is one GEMM, or a batch of them, on matrices that
+// can be read in place. jit/gemm/gemm.h has a plan for such a product as a
+// whole, which tiles, packs and shares on its own. If `as` is not NULL, it is
+// set to the nest with that kernel inside.
 int dv_nest_is_plain(const dv_nest *n, dv_nest *as);
-// Can it be told so, with its tiles united and dimensions joined? Then `as`, if
-// not NULL, is that nest, of which nothing is decided.
+// Returns whether the nest is a plain GEMM, as dv_nest_is_plain says, once its
+// tiles are undone and its dimensions are collapsed. If `as` is not NULL, it is
+// set to that nest, with all loops seq.
 int dv_nest_is_matrices(const dv_nest *n, dv_nest *as);
-// The same product as a reduction, of which nothing is decided.
+// Turns a product into a reduction (dot) of the same meaning, with all loops
+// seq.
 void dv_nest_to_dot(dv_nest *n);
 
-// -- Running (run.c) ---------------------------------------------------------
+// The functions below are in run.c: the reference executor.
 
-// Plain loops over a nest that dv_nest_check accepts; the reference for
-// everything faster. Pointers are to the element where all indices are 0, by
-// number of operand; NULL where it is not read. Sums are added up in the nest's
-// dtype where it is that of all operands, else in f64. DV_E_BOUNDS: an index
-// was found that is none.
+// Runs a nest that dv_nest_check accepts with plain loops, as the reference for
+// all faster executors. at[] points to the element of each operand where all
+// indices are 0, NULL if the operand is not used. Sums are computed in the
+// nest's dtype if all operands have it, else in f64. Fails with DV_E_BOUNDS if
+// an indirect index is out of range.
 dv_status dv_nest_run_all(const dv_nest *n, void *const at[DV_MAX_OPERANDS],
                           dv_diag *diag);
-// The same without in2.
+// Runs a nest that has no in2.
 dv_status dv_nest_run(const dv_nest *n, const void *in0, const void *in1,
                       void *out, dv_diag *diag);
-// Fill n elements with made-up whole numbers in -4..4: sums of their products
-// are exact, so that every order of adding gives the same bits.
+// Fills n elements with pseudo-random integers from -4 to 4. Sums of their
+// products are exact, so that every order of additions gives the same bits.
 void dv_nest_fill(dv_dtype t, uint64_t seed, void *data, int64_t n);
 
-// -- From programs (derive.c) ------------------------------------------------
+// The functions below are in derive.c: nests from programs.
 
-// Where a nest's operands are: tensor numbers of the program (-1: none), and
-// the element of each where all indices are 0.
+// The tensors behind a nest's operands: their number in the program (-1 if the
+// operand is no tensor), and the offset of the element where all indices are 0.
 typedef struct dv_nest_operands {
     int32_t tensor[DV_MAX_OPERANDS];
     int64_t offset_elems[DV_MAX_OPERANDS];
 } dv_nest_operands;
 
-// The nest of a lowered op: a sum of products of two reads, with or without
-// what was there and a function of the result; a reduction of one read
-// likewise; a function of up to three reads or constants; a move, also one that
-// goes by an index that is read. All dimensions are seq.
-// Others fail, saying what stands in the way. The nest borrows the program's
-// text.
+// Derives the nest of a lowered op, with all dimensions seq. The op may be a
+// sum of products of two reads, optionally added to the previous value of the
+// output and followed by a unary function; a reduction of one read, likewise; a
+// function of up to three reads or constants; or a copy, also with an indirect
+// index. Fails for other ops and says why. The nest borrows the program's text.
 dv_status dv_nest_of_op(dv_nest *out, dv_nest_operands *where,
                         const dv_program *p, int32_t op, dv_diag *diag);
 #endif

@@ -1,10 +1,11 @@
-// The order of loops: templates are tried, with what each would pack. All that
-// does not depend on the order is counted once.
+// Chooses the order of loops: each template is tried with the packing that
+// suits it best. Everything that does not depend on the order is counted once.
 #include "nest/cost.h"
 #include <stdlib.h>
 #include <string.h>
 
-// Kinds of loops: c; then of k, m, n the tiles over other loops and the rest.
+// Kinds of loops: c, k, and of m and n the loops over tiles of another loop
+// (OUTER) and all others (INNER).
 enum { OF_C, OF_K, M_OUTER, M_INNER, N_OUTER, N_INNER, N_KINDS };
 
 static const unsigned char templates[][N_KINDS] = {
@@ -16,13 +17,15 @@ static const unsigned char templates[][N_KINDS] = {
     {OF_C, M_OUTER, OF_K, N_OUTER, M_INNER, N_INNER},
     {OF_C, N_OUTER, N_INNER, M_OUTER, M_INNER, OF_K},
     {OF_C, M_OUTER, M_INNER, N_OUTER, N_INNER, OF_K},
-    // m and n as one kind, by their steps in out alone
+    // These two templates sort the loops of m and n together, by stride in the
+    // output.
     {OF_C, OF_K, M_OUTER, M_OUTER, M_OUTER, M_OUTER},
     {OF_C, M_OUTER, M_OUTER, M_OUTER, M_OUTER, OF_K},
-    // by their steps in what is read: results are packed
+    // These two sort loops by their strides in the inputs, for nests that pack
+    // the output.
     {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
     {OF_C, OF_K, N_OUTER, M_OUTER, M_INNER, N_INNER},
-    // by what goes on where kernels read
+    // This one sorts loops by how they continue the kernel's reads of an input.
     {OF_C, OF_K, M_OUTER, N_OUTER, N_INNER, M_INNER},
 };
 enum {
@@ -32,13 +35,14 @@ enum {
     BY_STREAM = 12
 };
 
-// What decides where a loop goes, apart from the template.
+// The properties of a loop that decide its position among loops of its kind.
 typedef struct ranked {
     int64_t reach, reach_in;
     uint8_t kind;
-    uint8_t level;   // of its tiles
-    uint8_t stays;   // behind what it stood behind
-    uint8_t goes_on; // where the kernel ends: see there
+    uint8_t level; // 1 if the loop is inside the tiles of another loop
+    uint8_t stays; // the loop must not move before others of its kind
+    // How it continues the kernel's reads: the result of goes_on().
+    uint8_t goes_on;
 } ranked;
 
 static int64_t reach_in(const dv_nest_dim *d)
@@ -52,7 +56,7 @@ int64_t dv_nest_reach(const dv_nest_dim *d)
     return out ? out : reach_in(d);
 }
 
-// A loop over tiles of another loop.
+// Returns whether dimension i is a loop over tiles of another loop.
 static int is_outer(const dv_nest *n, const dv_nest_tiles *t, int i)
 {
     return t->inner[i] >= 0 && n->dims[t->inner[i]].exec != DV_NEST_PRIM;
@@ -72,8 +76,9 @@ static int kind_of(const dv_nest *n, const dv_nest_tiles *t, int i)
     }
 }
 
-// Does loop l go on in an input where the kernel's k ends (1), its row (2), its
-// part of a row (3)?
+// Returns how loop l continues, in an input, where the kernel stops reading:
+// after its k (1), after a whole row (2), after its tile of a row (3), or not
+// at all (0).
 static int goes_on(const dv_nest *n, const dv_nest_tiles *t, int l)
 {
     const dv_nest_dim *d = &n->dims[l];
@@ -108,7 +113,7 @@ static int rank_loops(const dv_nest *n, const dv_nest_tiles *t, ranked *r)
     return l;
 }
 
-// How loops of one kind are compared.
+// The criteria by which loops of one kind are sorted.
 enum { BY_REACH, BY_REACH_MIXED, BY_REACH_IN, BY_GOING_ON, N_SORTS };
 
 static int kind_in(const ranked *r, int sort)
@@ -117,7 +122,7 @@ static int kind_in(const ranked *r, int sort)
                                                         : r->kind;
 }
 
-// a stands behind b now.
+// Returns whether loop a, which now stands after loop b, must come before it.
 static int comes_before(const ranked *a, const ranked *b, int sort)
 {
     int of = kind_in(a, sort), than = kind_in(b, sort);
@@ -135,7 +140,7 @@ static int comes_before(const ranked *a, const ranked *b, int sort)
                                : a->reach > b->reach;
 }
 
-// The loops kind by kind; kind k begins at number from[k].
+// The loops sorted by kind. Those of kind k begin at loop[from[k]].
 typedef struct sorted {
     uint8_t loop[DV_NEST_MAX_DIMS];
     uint8_t from[N_KINDS + 1];
@@ -157,12 +162,13 @@ static void sort_loops(const ranked *r, int loops, int sort, sorted *out)
     }
 }
 
-// The loops in the order that template `which` has them in: where each stood.
-// Returns a number that other orders are unlikely to have.
+// Writes the order of loops of template `which` to order[], as their old
+// positions. Returns a hash of that order.
 static uint64_t arrange(const sorted *s, int which, uint8_t *order)
 {
     uint64_t sum = 0;
-    int n = 0, done = 0; // kinds, a bit each
+    // `done` is the bit mask of the kinds that are placed.
+    int n = 0, done = 0;
     for (int at = 0; at < N_KINDS; at++) {
         int kind = templates[which][at];
         for (int i = s->from[kind];
@@ -175,7 +181,8 @@ static uint64_t arrange(const sorted *s, int which, uint8_t *order)
     return sum;
 }
 
-// Are these the dimensions of `whole` once tiles are put together?
+// Returns whether `tiled`, with its tiles undone, has the same dimensions as
+// `whole`.
 int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
 {
     int bad, taken[DV_NEST_MAX_DIMS] = {0};
@@ -200,8 +207,9 @@ int dv_nest_makes_up(const dv_nest *whole, const dv_nest *tiled)
     return x.n_dims == whole->n_dims;
 }
 
-// Loops that step over tiles of others: where there is one for each, tiles
-// stay together in all orders that have it before them, and in no other.
+// Returns whether each tile has exactly one loop that steps over it. Then the
+// tiling survives in every order in which this loop comes before its tile, and
+// in no other.
 static int is_simple(const dv_nest *n, const dv_nest_tiles *t)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -235,8 +243,8 @@ typedef struct orders {
     uint64_t sums[N_TEMPLATES];
 } orders;
 
-// The order of template `which` becomes the one tried; 0: it was, or it takes
-// tiles apart.
+// Puts the loops of x->tried into the order of template `which`. Returns 0 if
+// an earlier template gave the same order, or if the order breaks the tiling.
 static int take_order(orders *x, int which)
 {
     int sort = which >= BY_STREAM  ? BY_GOING_ON
@@ -261,7 +269,8 @@ static int take_order(orders *x, int which)
     return dv_nest_makes_up(&whole, &x->tried);
 }
 
-// Count the nest as it is tried.
+// Recomputes the counts in *c for the order of loops in x->tried. Returns 0 if
+// that order is invalid.
 static int count_order(dv_nest_count *c, orders *x, int which)
 {
     dv_nest_tiles t;
@@ -274,8 +283,8 @@ static int count_order(dv_nest_count *c, orders *x, int which)
            dv_nest_count_begin(c, &x->tried, c->caches, &t);
 }
 
-// What does not depend on the order. 0: there is none that costs less than
-// `most`.
+// Computes what does not depend on the order. Returns 0 if the lower bound
+// shows that no order costs less than `most`.
 static int begin(orders *x, dv_nest_count *c, const dv_nest *n, double most)
 {
     if (dv_nest_bound(c, most) >= most)
@@ -310,7 +319,9 @@ double dv_nest_put_in_order(dv_nest *n, const dv_nest_caches *caches,
         if (!take_order(&x, i) || !count_order(&c, &x, i))
             continue;
         dv_nest_choose_packs(&c, &out->packs, -1);
-        if (out->packs.cost < before) // without marks
+        // Only the order of loops is copied to the nest; the packing is
+        // returned in out->packs and not marked in the dimensions.
+        if (out->packs.cost < before)
             memcpy(n->dims, x.tried.dims, (size_t)x.loops * sizeof *n->dims);
     }
     return out->packs.cost < most ? out->packs.cost : DV_NEST_IMPOSSIBLE;

@@ -1,6 +1,6 @@
-// What is packed, and in which loop: all ways are tried, each operand in the
-// loop that costs it least. What costs no less than the best so far without its
-// packing is left at once.
+// Chooses which operands are packed, and in which loop: all sets of operands
+// are tried, with each operand packed in the loop that is cheapest for it. Sets
+// whose cost without packing already reaches the best cost so far are skipped.
 #include "nest/cost.h"
 
 typedef dv_nest_count count;
@@ -10,23 +10,27 @@ static int is_too_large(const count *c, int o)
     return c->held[o] > dv_nest_most_held(c, o);
 }
 
-// Is there no use in packing operand `o` in loop `at`?
+// Returns whether packing operand o in loop `at` cannot be the best choice.
 static int is_useless(const count *c, int o, int at)
 {
     const dv_nest_dim *d = c->n->dims;
     int last = c->f.n_loops - 1;
-    // Shared loops are gone through as one; results are a thread's own.
+    // Threads run all shared loops as one, so that nothing is packed between
+    // two of them; and the output is packed inside them, because its buffer is
+    // private to a thread.
     if (at < last && d[at + 1].exec == DV_NEST_SHARED &&
         (at >= 0 || o == DV_OUT))
         return 1;
-    // Before a loop that it has no part in there is as much to pack, and less
-    // often; only the innermost may do it on the way.
+    // If the operand has no stride in this loop, packing in the loop around it
+    // packs the same elements less often. Only in the innermost loop may the
+    // kernel itself pack, which is cheaper.
     return at >= 0 && at < last && !d[at].stride[o] &&
            d[at].exec != DV_NEST_SHARED;
 }
 
-// The loop in which packing an operand costs least, by what is its alone.
-// `moved`: what it costs to pack it once, at least.
+// Returns the loop in which packing operand o costs least, including its loads
+// but not the effect on other operands; DV_FORM_NEVER if its buffer is too
+// large in every loop. `moved` is a lower bound of the cost of packing it once.
 static int best_loop(count *c, int o, double moved)
 {
     int best = DV_FORM_NEVER;
@@ -52,13 +56,15 @@ static int best_loop(count *c, int o, double moved)
     return best;
 }
 
-// The loops found for the operands while rows are those of one operand.
+// The loops found for packing each operand, valid as long as the kernel's rows
+// belong to the same operand.
 typedef struct found {
-    int known; // a bit an operand
+    int known; // bit mask of the operands whose loop is known
     int at[DV_N_OPERANDS];
 } found;
 
-// The loop for operand `o` of way `w`; `whole` has all packed that can be.
+// Returns the loop for packing operand o in the set of packed operands `w`.
+// `whole` is the set in which both inputs are packed as well.
 static int loop_for(count *c, found *x, dv_nest_way *whole, dv_nest_way *w,
                     int o)
 {
@@ -75,8 +81,9 @@ static int loop_for(count *c, found *x, dv_nest_way *whole, dv_nest_way *w,
     return x->at[o];
 }
 
-// What is sure, whatever loops they are packed in; no less than `most` is as
-// good as impossible. Takes the way.
+// Returns the part of the cost that does not depend on the loops that pack, and
+// selects the set `w`. Returns DV_NEST_IMPOSSIBLE if `w` cannot be run in the
+// required order of additions, or if the kernels alone cost at least `most`.
 static double sure_cost(count *c, dv_nest_way *w, double most)
 {
     const dv_nest *n = c->n;
@@ -91,7 +98,8 @@ static double sure_cost(count *c, dv_nest_way *w, double most)
            dv_nest_returns(c);
 }
 
-// With these loops; `sum` is what is sure.
+// Returns the whole cost if each operand o is packed in loop at[o]. `sum` is
+// the part that sure_cost returned.
 static double whole_cost(count *c, const dv_nest_way *w, const int at[],
                          double sum, double most)
 {
@@ -108,7 +116,8 @@ static double whole_cost(count *c, const dv_nest_way *w, const int at[],
     return sum;
 }
 
-// What it costs at least in this order of loops; `sum` is what is sure.
+// Returns a lower bound of the cost in this order of loops. `sum` is the part
+// that sure_cost returned.
 static double least_cost(const count *c, const dv_nest_way *w, double sum)
 {
     for (int o = 0; o < DV_N_OPERANDS; o++) {
@@ -120,7 +129,8 @@ static double least_cost(const count *c, const dv_nest_way *w, double sum)
     return sum * DV_NEST_SLACK;
 }
 
-// 0: out is packed and there is no loop for it.
+// Evaluates the set of operands `packed` and updates *best. Returns 0 if the
+// output is in the set, but its buffer is too large in every loop.
 static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
                    int packed)
 {
@@ -131,7 +141,9 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
     if (sum < best->cost && least_cost(c, w, sum) >= best->cost)
         sum = DV_NEST_IMPOSSIBLE;
     if (sum >= best->cost && best->cost < DV_NEST_IMPOSSIBLE)
-        return 1; // with less packed it was tried
+        // Nothing is lost, because smaller sets of packed operands were
+        // evaluated before.
+        return 1;
     for (int o = DV_N_OPERANDS - 1; o >= 0; o--) {
         p.at[o] =
             packed >> o & 1 ? loop_for(c, x, whole, w, o) : (int)DV_FORM_NEVER;
@@ -140,7 +152,8 @@ static int try_way(count *c, dv_nest_packs *best, found *x, dv_nest_way *whole,
         else if (o == DV_OUT && packed >> o & 1)
             return 0;
     }
-    if (really != packed) { // too large for any
+    // Some operand is too large to be packed in any loop.
+    if (really != packed) {
         w = dv_nest_way_of(c, really);
         sum = sure_cost(c, w, best->cost);
     }
@@ -156,7 +169,7 @@ void dv_nest_choose_packs(count *c, dv_nest_packs *best, int was)
 {
     enum { INPUTS = 1 << DV_IN0 | 1 << DV_IN1 };
     found x = {0};
-    int rows = -1; // whose rows the loops were found for
+    int rows = -1; // the operand of the rows for which x was computed
     for (int out = 0; out <= !c->n->combine; out++) {
         dv_nest_way *whole = dv_nest_way_of(c, INPUTS | out << DV_OUT);
         if (!whole ||

@@ -1,4 +1,5 @@
-// The passes in a table, and lists of them that are run one by one.
+// The table of passes over nests, and the lists of passes that run one after
+// the other.
 #include "nest/best.h"
 #include <string.h>
 
@@ -35,8 +36,9 @@ const char *dv_nest_list(const char *name)
     return NULL;
 }
 
-// What our own passes lay out may be run otherwise than mini_jit would:
-// then its text says so, for those who read and check it.
+// Sets `laid` if divvy's own passes made a schedule that mini_jit's rules do
+// not allow. The text of the nest then says so, and dv_nest_verify applies
+// other rules.
 static void mark(dv_nest *n, const char *pass)
 {
     n->laid = 0;
@@ -44,7 +46,7 @@ static void mark(dv_nest *n, const char *pass)
               !dv_nest_is_tiled(n) && dv_nest_verify(n, NULL) != DV_OK;
 }
 
-// One pass, the nest checked behind it.
+// Runs one pass and checks the nest afterwards.
 static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
                           const dv_nest_options *options, dv_diag *diag)
 {
@@ -62,8 +64,9 @@ static dv_status run_pass(dv_nest *n, const dv_nest_pass *p,
     return DV_OK;
 }
 
-// Passes that are quicker together, where nobody looks on: how much of the list
-// they are, or 0.
+// Returns the length of the prefix of `list` that dv_nest_lay runs faster as
+// one search, or 0 if the list begins otherwise or the caller wants to see the
+// nest after each pass.
 static size_t together(const char *list, const dv_nest *n,
                        const dv_nest_options *options)
 {
@@ -75,7 +78,8 @@ static size_t together(const char *list, const dv_nest *n,
     return len;
 }
 
-// Zeros stand for what is usual. A vector has one f64 at least.
+// Checks the options, in which 0 stands for a default. A vector must hold at
+// least one f64.
 static dv_status check_options(const dv_nest_options *o, dv_diag *diag)
 {
     if (o->threads < 0)

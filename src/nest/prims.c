@@ -1,11 +1,13 @@
-// Who runs what: dimensions for the kernel, dimensions for threads.
+// The passes that decide who runs a dimension: the kernel (brgemm, primitives)
+// or threads (shared).
 #include "nest/nest.h"
 #include "base/math.h"
 #include <stdlib.h>
 
-// A gemm may become a brgemm, if there is a second k for it: primitives finds
-// out. The report of mini_jit leaves a gemm alone, its last version does
-// this always; so the list seed is without it, seed+brgemm with it.
+// Turns a gemm into a brgemm (batch-reduce GEMM). If there is no second k for
+// it, the pass primitives turns it back. The report on mini_jit does not do
+// this, its last version always does; so the list seed leaves this pass out and
+// seed+brgemm has it.
 dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
                           dv_diag *diag)
 {
@@ -16,7 +18,7 @@ dv_status dv_nest_promote(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// Steps of a dimension, whatever their direction.
+// Returns the absolute stride of a dimension in an operand.
 static int64_t step(const dv_nest *n, int dim, int operand)
 {
     return llabs(n->dims[dim].stride[operand]);
@@ -33,7 +35,8 @@ static int64_t k_key(const dv_nest *n, int dim)
     return dv_min_i64(step(n, dim, DV_IN0), step(n, dim, DV_IN1));
 }
 
-// One dimension of the sweep. `given` is what was marked before.
+// Updates the choice of kernel dimensions *p with dimension i, in a sweep over
+// all dimensions. `given` are the dimensions that were marked before the pass.
 static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
                      dv_nest_prims *p)
 {
@@ -57,14 +60,15 @@ static void consider(const dv_nest *n, int i, const dv_nest_prims *given,
         p->n = i;
 }
 
-// Does a kernel stand still in it: does the index step?
+// Returns whether the indirect index has a stride in a dimension, so that the
+// kernel cannot take it inside.
 static int is_looked_up(const dv_nest *n, int dim)
 {
     return n->look && n->dims[dim].stride[DV_IN2] != 0;
 }
 
-// Is a unary without steps of in0 in some dimension: of a constant, or of
-// elements that stay?
+// Returns whether the nest is a unary function whose in0 has stride 0 in some
+// dimension, because it is a constant or broadcast.
 static int stays(const dv_nest *n)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -73,14 +77,17 @@ static int stays(const dv_nest *n)
     return 0;
 }
 
-// Steps, but none at all are the farthest.
+// Returns the absolute stride of a dimension, where stride 0 counts as the
+// largest.
 static int64_t reach(const dv_nest *n, int dim, int operand)
 {
     int64_t s = step(n, dim, operand);
     return s ? s : INT64_MAX;
 }
 
-// The smallest step in an operand, of k or of all other types.
+// Returns the dimension with the smallest stride in an operand that the kernel
+// can still take, among those of type k or among all others; -1 if there is
+// none.
 static int nearest(const dv_nest *n, int operand, int of_k)
 {
     int best = -1;
@@ -105,13 +112,14 @@ static void mark_as(dv_nest *n, int dim, dv_nest_type type)
         n->dims[dim].type = type;
 }
 
-// What is marked prim stays. m: the first with unit stride in in0. n: the
-// smallest step. k1: unit stride in in1. k2, for a brgemm: the smallest step
-// of the others; without one it becomes a gemm. A unary takes its m and n from
-// c dimensions as well, which change their type, and by their steps in out
-// where in0 stays; a binary or select takes two of any, by their steps in out,
-// a reduction one and a k, by those in in0. What an index steps in is left
-// alone.
+// Marks the kernel's dimensions; those already marked prim stay. m is the first
+// with unit stride in in0, n the one with the smallest stride, k1 has unit
+// stride in in1, and k2 of a brgemm has the smallest stride of the other k
+// (without one, the brgemm becomes a gemm). A unary function also takes its m
+// and n from c dimensions, which change their type; they are chosen by stride
+// in the output if in0 is broadcast. A binary function or select takes any two
+// dimensions by stride in the output, a reduction one and a k by stride in in0.
+// Dimensions in which an indirect index has a stride are left out.
 dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
                              dv_diag *diag)
 {
@@ -151,8 +159,9 @@ dv_status dv_nest_primitives(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// From the outermost dimension up to the first of the kernel or the first k:
-// shared, until threads get equal parts or all but equal ones.
+// Marks dimensions as shared, from the outermost one up to the first that is k
+// or the kernel's, and stops once their iterations divide evenly, or within one
+// percent, among the threads.
 dv_status dv_nest_shared(dv_nest *n, const dv_nest_options *options,
                          dv_diag *diag)
 {

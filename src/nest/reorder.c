@@ -1,13 +1,14 @@
-// The two passes that move dimensions. Both first bring the kernel's own to
-// the end, in the order k2, m, n, k1.
+// The passes reorder and locality, which move dimensions. Both first move the
+// kernel's own dimensions to the end, in the order k2, m, n, k1.
 //
 //   reorder   n32(8192) k8 m32 n5(262144) …  ->  n5 n32 k8 m32 …
-//             n5 steps over all of n32, so that fusing can make them one
+//             a step of n5 spans all of n32: next to each other, they can be
+//             fused into one dimension
 //   locality  m40(40) n40(64000) …           ->  n40 m40 …
-//             large steps outermost
+//             large strides outermost
 //
-// Where out is looked up, an index may come again, and what is written last
-// stays: then all loops keep their order.
+// If the output is written through an indirect index, all loops keep their
+// order, because an index may occur twice and the last write must win.
 #include "nest/nest.h"
 #include <string.h>
 
@@ -18,7 +19,7 @@ static void swap(dv_nest *n, int a, int b)
     n->dims[b] = d;
 }
 
-// Move a dimension to another place; those between make room.
+// Moves a dimension to another position and shifts those in between.
 static void move(dv_nest *n, int from, int to)
 {
     dv_nest_dim d = n->dims[from];
@@ -35,12 +36,14 @@ static int keeps_order(const dv_nest *n)
     return n->look == 1 + DV_OUT;
 }
 
-// Swap the kernel's dimensions to the end; returns where they begin.
+// Moves the kernel's dimensions to the end and returns the position where they
+// begin.
 static int prims_last(dv_nest *n)
 {
     int end = n->n_dims;
     for (int turn = 0; turn < 4; turn++) {
-        // Every swap may have moved the others.
+        // Find the dimensions again, because the swap before may have moved
+        // them.
         dv_nest_prims p = dv_nest_find_prims(n);
         int which[] = {p.k1, p.n, p.m, p.k2};
         if (which[turn] < 0)
@@ -84,9 +87,10 @@ dv_status dv_nest_reorder(dv_nest *n, const dv_nest_options *options,
     return DV_OK;
 }
 
-// How far a dimension's steps go; those of k count an eighth. mini_jit
-// also means to halve what has the type of the dimension placed before, but
-// never remembers that one; so does this.
+// Returns the sum of the squared strides of a dimension; those of k count an
+// eighth. mini_jit also intends to halve the value of a dimension that has the
+// type of the one placed before it, but never records that type; this function
+// gives the same result.
 static double reach(const dv_nest_dim *d)
 {
     double sum = 0;

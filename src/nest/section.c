@@ -1,5 +1,5 @@
-// The pass `loops` and its section of the plan: how the products that run on
-// this machine are summed. sums.h has what it means.
+// The pass `loops` and its section of the plan: the order in which the products
+// that run on this machine are summed, as explained in sums.h.
 //
 //   nest {
 //       0: outer { # c
@@ -8,7 +8,7 @@
 //       }
 //   }
 //
-// Other machines are simulated, and have no loops.
+// Plans for other machines are only simulated and have no such section.
 #include "nest/sums.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -56,7 +56,7 @@ static dv_status level_wrong(const dv_plan *plan, const dv_sums *s, int32_t i,
     return DV_OK;
 }
 
-// What later code relies on; the checker proves the rest.
+// Verifies what later code relies on; the plan checker proves everything else.
 dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
 {
     for (int32_t i = 0; i < plan->n_sums; i++) {
@@ -77,9 +77,8 @@ dv_status dv_loops_verify(const dv_plan *plan, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing ----------------------------------------------------------------
-
-// Is it a tile of a level before it?
+// Returns whether loop level i is inside the tiles of an earlier level, that is
+// whether both are levels of the same variable.
 static int is_tile(const dv_sums *s, int32_t i)
 {
     for (int32_t k = 0; k < i; k++)
@@ -112,8 +111,6 @@ void dv_loops_print(dv_text *out, const dv_plan *plan)
     }
     dv_put(out, "}\n");
 }
-
-// -- Reading -----------------------------------------------------------------
 
 static dv_status read_level(dv_plan *plan, dv_lexer *lx, dv_sums *s,
                             int32_t *cap)

@@ -1,14 +1,16 @@
-// Sizes: long dimensions are cut in two, short neighbours become one.
+// The passes split, which cuts large dimensions in two, and fuse, which
+// collapses small neighbouring dimensions into one.
 //
 //   split  m 1600: in0 1      ->  m 40: in0 40, m 40: in0 1
 //   fuse   n 5: out 32768, n 32: out 1024  ->  n 160: out 1024
 //
-// A size of 256 is cut to 16 times 16 and fused again: cutting acts above it.
+// A dimension of size 256 is split into 16 times 16 and fused again, so that
+// splitting takes effect only above 256.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <string.h>
 
-// The largest divisor up to the root, or 1.
+// Returns the largest divisor of `size` that is at most its square root, or 1.
 static int64_t divisor(int64_t size)
 {
     int64_t best = 1;
@@ -18,9 +20,9 @@ static int64_t divisor(int64_t size)
     return best;
 }
 
-// Dimensions that are already the kernel's stay whole. mini_jit cuts them
-// as well, has two prim m then, and refuses every composite size above 256
-// that is marked prim.
+// Splits large dimensions, except those that are already inside the kernel.
+// mini_jit splits these as well, which leaves it with two prim m and makes it
+// refuse every composite size above 256 that is marked prim.
 dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
                         dv_diag *diag)
 {
@@ -40,16 +42,18 @@ dv_status dv_nest_split(dv_nest *n, const dv_nest_options *options,
         n->n_dims++;
         d[1].size /= outer;
         d[0].size = outer;
-        // In range: the nest's extents are, and they go further.
+        // The product does not overflow, because the extents of the nest are
+        // larger and were checked.
         for (int o = 0; o < DV_MAX_OPERANDS; o++)
             d[0].stride[o] *= d[1].size;
-        i++; // the parts are not cut again
+        i++; // the two parts are not split again
     }
     return DV_OK;
 }
 
-// Neighbours of one type become one; what has the smaller steps stays, with
-// its execution, and grows. Executions are not compared.
+// Collapses neighbouring dimensions of one type. The one with the smaller
+// strides grows and keeps its execution, even if the executions of the two
+// differ.
 dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
                        dv_diag *diag)
 {
@@ -59,8 +63,9 @@ dv_status dv_nest_fuse(dv_nest *n, const dv_nest_options *options,
         dv_nest_dim *d = &n->dims[i];
         int64_t size = 0;
         int down = dv_nest_steps_over(&d[0], &d[1]);
-        // Where out is looked up, loops keep their order: what comes last
-        // stays.
+        // If the output is written through an indirect index, loops must not be
+        // exchanged, because the last of several writes to one element must
+        // win.
         int up = n->look != 1 + DV_OUT && dv_nest_steps_over(&d[1], &d[0]);
         if (d[0].type != d[1].type || (!down && !up) ||
             !dv_mul_i64(&size, d[0].size, d[1].size) ||

@@ -1,4 +1,5 @@
-// Choosing the order of sums; sums.h has what it means.
+// Chooses the order in which the products of an op are summed, as explained in
+// sums.h.
 #include "nest/sums.h"
 #include "base/dtype.h"
 #include "base/math.h"
@@ -23,10 +24,9 @@ const dv_sums *dv_sums_find(const dv_plan *plan, int32_t op)
     return NULL;
 }
 
-// -- The nest of an op -------------------------------------------------------
-
-// The accesses that are multiplied, summed and written; 0: it is something
-// else.
+// Finds the accesses of an op that is a sum or mean of products of two reads:
+// the two factors and the write. Returns 0 for other ops and for indirect
+// indices.
 static int find_accesses(const dv_op *o, const dv_access *at[])
 {
     const dv_expr *sum = o->is_extern ? NULL : dv_op_reduce(o);
@@ -44,8 +44,9 @@ static int find_accesses(const dv_op *o, const dv_access *at[])
            !dv_access_is_indirect(at[2]);
 }
 
-// Does it find elements again: are there fewer than points? A matrix of such
-// rows would have to be written down.
+// Returns whether an access reads the same element at several points, as a
+// sliding window does. A GEMM would need a copy of the tensor as a matrix
+// (im2col).
 static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
 {
     double elems = 1;
@@ -56,8 +57,9 @@ static int overlaps(const dv_program *p, const dv_op *o, const dv_access *a)
     return elems < dv_op_many_points(o, dv_access_vars(o, a));
 }
 
-// Small products side by side: does every element lie beside that of the next
-// one, in factors and results, and serves few?
+// Returns whether the op is a batch of small products that are contiguous
+// across the batch: some written variable has unit stride in both factors and
+// the result, and each element of a factor is used for few results.
 static int side_by_side(const dv_program *p, const dv_op *o,
                         const dv_access *const at[])
 {
@@ -89,12 +91,13 @@ int dv_sums_reuse(const dv_program *p, const dv_op *o)
                         o->vars[v].end - o->vars[v].begin > 1 &&
                         !(dv_access_vars(o, at[i]) >> v & 1);
     if (serve[0] != serve[1] && overlaps(p, o, at[serve[0]]))
-        return 0; // rows times a vector, each a bit of the next
+        // A matrix-vector product whose rows overlap is not worth a GEMM.
+        return 0;
     return serve[0] + serve[1] > (dv_op_window(p, o) > 0);
 }
 
-// Elements that a step of variable v goes, in a tensor that lies row by row; 0
-// where it goes back, or too far.
+// Sets *out to the stride of variable v in a row-major tensor, in elements.
+// Returns 0 if it is negative or too large.
 static int step_of(const dv_program *p, const dv_access *a, int v, int64_t *out)
 {
     *out = dv_access_step(p, a, v);
@@ -112,8 +115,9 @@ int dv_sums_type(const int64_t *stride)
     return in0 ? DV_NEST_M : DV_NEST_N;
 }
 
-// Both factors are bf16, summed in f32; or i8, summed in i32, which is exact,
-// and made floats or bytes of, or kept.
+// Returns the type of both factors if matrix instructions can take them: bf16
+// with sums in f32; or i8 with sums in i32, which are exact and are then
+// converted to float or i8, or kept. Returns 0 otherwise.
 static int narrow_of(const dv_program *p, const dv_op *o,
                      const dv_access *const at[])
 {
@@ -129,9 +133,10 @@ static int narrow_of(const dv_program *p, const dv_op *o,
                : 0;
 }
 
-// What kernels sum in. Integers are whole in 64 bits, of which results keep no
-// more than 32: sums that wrap around are as good, and whoever runs them sees
-// to it that nothing looks at them before.
+// Returns the type that kernels accumulate in. Integer sums are defined in 64
+// bits, but results keep at most the low 32, so that 32-bit sums that wrap
+// around are equivalent; the executor makes sure that nothing else uses a sum
+// before it is truncated.
 static dv_dtype type_of(dv_compute c)
 {
     return c == DV_IN_F64 ? DV_F64 : c == DV_IN_F32 ? DV_F32 : DV_I32;
@@ -143,7 +148,9 @@ static int fits_i32(const dv_program *p, const dv_access *a)
     return t == DV_I32 || t == DV_I8;
 }
 
-// All variables of the op, each with its number in `off`.
+// Builds the nest of an op, with one dimension per variable and the variable's
+// number in `off`. Returns 0 if the op is not a sum of products that kernels
+// can run.
 static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
 {
     const dv_access *at[DV_N_OPERANDS];
@@ -159,7 +166,9 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     for (int i = 0; i < DV_N_OPERANDS; i++)
         if (n->dtype == DV_I32 && !fits_i32(p, at[i]))
             return 0;
-    for (int i = 0; i < 2; i++) // copies of narrow operands lie otherwise
+    // Factors of other types are converted into copies, in which k need not be
+    // contiguous, so that dot products are ruled out.
+    for (int i = 0; i < 2; i++)
         if (p->tensors[at[i]->tensor].dtype != n->dtype)
             n->dot = DV_DOT_NEVER;
     for (int v = 0; v < o->n_vars; v++) {
@@ -178,8 +187,6 @@ static int find_nest(dv_nest *n, const dv_program *p, const dv_op *o)
     return dv_nest_check(n, NULL) == DV_OK;
 }
 
-// -- Choosing ----------------------------------------------------------------
-
 // Returns the block of k of a plain product of two matrices, such that a panel
 // of B stays in L1 while panels of A stream past it. `es`: bytes of an element.
 static int64_t plain_block(const dv_sums_machine *m, int64_t k, int64_t es)
@@ -197,8 +204,9 @@ static int64_t size_of(const dv_nest *n, int dim)
     return dim < 0 ? 1 : n->dims[dim].size;
 }
 
-// A product of two matrices: dots where little is made of long rows; else in
-// blocks, if it is large enough to be packed; else in one chain.
+// Chooses the order of a product of two matrices: dot products if the result is
+// small and k is contiguous in both factors; blocks of k if the product is
+// large enough to be packed; otherwise one chain.
 static void choose_plain(dv_nest *n, const dv_sums_machine *m)
 {
     dv_nest_form f;
@@ -221,7 +229,7 @@ static void choose_plain(dv_nest *n, const dv_sums_machine *m)
         dv_nest_dim d = n->dims[f.k[0]];
         dv_nest_cut(n, f.k[0], block);
         n->dims[f.k[0] + 1].exec = DV_NEST_PRIM;
-        d = n->dims[f.k[0]]; // loops stand before the kernel
+        d = n->dims[f.k[0]]; // move the loop over blocks before the kernel
         memmove(&n->dims[1], &n->dims[0], (size_t)f.k[0] * sizeof d);
         n->dims[0] = d;
     }
@@ -235,7 +243,8 @@ static int by_steps(const void *x, const void *y)
     return s != t ? (s > t ? -1 : 1) : (a->off > b->off) - (a->off < b->off);
 }
 
-// In one chain, large steps outermost: always possible.
+// Reduces the nest to its k dimensions, summed in one chain with large strides
+// outermost. Kernels can sum every product in this order.
 static void in_one_chain(dv_nest *n)
 {
     int kept = 0;
@@ -249,10 +258,11 @@ static void in_one_chain(dv_nest *n)
     n->dot = DV_DOT_NEVER;
 }
 
-// The k of a nest that is laid out; 0 when out of memory.
+// Copies the k dimensions of a scheduled nest to the output->levels. Returns 0
+// if out of memory.
 static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
 {
-    int beside = 0; // are terms that follow each other side by side?
+    int beside = 0; // whether the last k is contiguous in both factors
     out->n_levels = 0;
     out->levels = DV_NEW(arena, dv_sum_level, n->n_dims);
     for (int i = 0; out->levels && i < n->n_dims; i++) {
@@ -263,21 +273,23 @@ static int take_levels(dv_sums *out, const dv_nest *n, dv_arena *arena)
             (dv_sum_level){(int32_t)d->off, d->size, d->exec == DV_NEST_PRIM};
         beside = d->stride[DV_IN0] == 1 && d->stride[DV_IN1] == 1;
     }
-    // One product alone is no sum in lanes, however it lies.
+    // A sum of one product has no k dimension left and is not a dot product,
+    // whatever its strides are.
     out->dot = n->dot == DV_DOT_ALWAYS && beside;
     return out->levels != NULL;
 }
 
-// -- Matrix instructions -----------------------------------------------------
-
-// All of k inside, in one sequence, cut where a panel of it would leave L1.
-// 0: it is not worth it.
+// Chooses an order for matrix instructions: all k inside the kernel as one
+// sequence, cut into blocks whose panels fit into L1. Returns 0 if that does
+// not pay or the machine has no such instructions.
 static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
                         dv_nest *out)
 {
     enum { LEAST = 8, MOST_K = 1 << 16, PANELS = 28 };
     int64_t es = dv_dtype_get((dv_dtype)whole->narrow)->size_bytes;
-    int64_t inner = 1, size[3] = {1, 1, 1}; // m, n, k; no overflow: tensors
+    // Sizes of m, n and k. They do not overflow, because the element counts of
+    // tensors are multiples of them.
+    int64_t inner = 1, size[3] = {1, 1, 1};
     for (int i = 0; i < whole->n_dims; i++)
         if (whole->dims[i].type != DV_NEST_C)
             size[whole->dims[i].type - DV_NEST_M] *= whole->dims[i].size;
@@ -297,14 +309,16 @@ static int choose_pairs(const dv_nest *whole, const dv_sums_machine *m,
     return 1;
 }
 
-// Would tiles that hold all of the op have kernels of some size? (Operands
-// whose k lies otherwise are copied first.)
+// Returns whether the whole op as one tile would have a kernel of at least 8 x
+// 8 for matrix instructions. Factors in which k is not contiguous are copied
+// first, so k is assumed to be.
 static int suits_pairs(const dv_sums *s, const dv_nest *whole)
 {
     dv_nest n = *whole;
     dv_nest_form f;
     int64_t block, step[2] = {1, 1};
-    for (int i = s->n_levels - 1; i >= 0; i--) // as copies have it
+    // Set strides of k as in such copies.
+    for (int i = s->n_levels - 1; i >= 0; i--)
         for (int j = 0; j < n.n_dims; j++) {
             dv_nest_dim *d = &n.dims[j];
             if (d->type != DV_NEST_K || d->off != (uint32_t)s->levels[i].var ||

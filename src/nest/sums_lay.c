@@ -1,12 +1,11 @@
-// Following an order of sums in a tile; sums.h has what it means.
+// Applies an order of summation to the nest of a tile, as explained in sums.h.
 #include "base/math.h"
 #include "nest/sums.h"
 #include <string.h>
 
-// -- Following ---------------------------------------------------------------
-
-// The levels of one variable with `len` elements: sizes in `size`, from the
-// innermost; what is left of the others when a level has one turn is nothing.
+// Computes the sizes of all levels (nested tiles) of variable `var` if the tile
+// has `len` elements of it. Inner levels keep their size unless there are too
+// few elements; the outermost level gets as many iterations as are needed.
 static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
                        int64_t *size)
 {
@@ -24,7 +23,7 @@ static void cut_levels(const dv_sums *s, int32_t var, int64_t len,
         size[outermost] = dv_ceil_div(len, unit / size[outermost]);
 }
 
-// The dimension of variable `var`, or -1.
+// Returns the k dimension of variable `var`, or -1.
 static int find_dim(const dv_nest *n, int32_t var)
 {
     for (int i = 0; i < n->n_dims; i++)
@@ -41,14 +40,15 @@ static int is_innermost(const dv_sums *s, int level)
     return 1;
 }
 
-// Level i as a dimension, at the end of `n`. `size` has those of all levels.
+// Appends level i of the order to `n` as a dimension; size[] has the sizes of
+// all levels. Returns 0 if there is no room or a stride overflows.
 static int add_level(dv_nest *n, const dv_sums *s, int i, const dv_nest_dim *of,
                      const int64_t *size)
 {
     dv_nest_dim d = *of;
     int64_t unit = 1;
     if (size[i] == 1 && !is_innermost(s, i))
-        return 1; // one turn
+        return 1; // a loop with one iteration is left out
     if (n->n_dims == DV_NEST_MAX_DIMS)
         return 0;
     for (int j = i + 1; j < s->n_levels; j++)
@@ -73,7 +73,7 @@ static void drop(dv_nest *n, int i)
     n->n_dims--;
 }
 
-// A loop whose variable has no other level.
+// Returns whether dimension i is a loop and the only level of its variable.
 static int is_lone(const dv_nest *n, int i)
 {
     for (int j = 0; j < n->n_dims; j++)
@@ -83,8 +83,9 @@ static int is_lone(const dv_nest *n, int i)
     return n->dims[i].exec == DV_NEST_SEQ;
 }
 
-// Neighbours that are one dimension in memory become one: the chain stays the
-// same. (Dots would not: each row begins in the first lane.)
+// Collapses neighbouring k dimensions that are contiguous in memory, which
+// keeps the chain of additions. (Dot products would change: each row begins in
+// the first lane.)
 static void join_neighbours(dv_nest *n)
 {
     for (int i = n->n_dims - 2; i >= 0; i--) {
@@ -105,8 +106,8 @@ static void join_neighbours(dv_nest *n)
     }
 }
 
-// Strides say which tiles belong together; here they must belong to the same
-// variable.
+// Returns whether every tile belongs to a loop of the same variable. Tiles are
+// matched to loops by stride alone, and strides may coincide.
 static int tiles_are_right(const dv_nest *n)
 {
     dv_nest_tiles t;
@@ -157,15 +158,14 @@ int dv_sums_apply(const dv_sums *s, dv_nest *n)
     return 1;
 }
 
-// -- Laying tiles out --------------------------------------------------------
-
 static int64_t size_of(const dv_nest *n, int dim)
 {
     return dim < 0 ? 1 : n->dims[dim].size;
 }
 
-// The nest with one k, if there is one inside and at most one loop that goes
-// over it. *block is what is inside; 0: all of it.
+// Copies the nest to *out with one untiled k, if there is one k inside the
+// kernel and at most one loop over its blocks. *block is set to the size of a
+// block, or 0 if k was not tiled. Returns 0 if there are more k dimensions.
 static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
 {
     int loop = -1, prim = -1;
@@ -191,7 +191,8 @@ static int with_one_k(const dv_nest *n, dv_nest *out, int64_t *block)
     return 1;
 }
 
-// `one` with dimensions m and n in the kernel; -1: none.
+// Returns the nest with dimensions m, n and all k inside the kernel; m or n is
+// -1 if there is none.
 static dv_nest with_inside(const dv_nest *one, int m, int n)
 {
     dv_nest a = *one;
@@ -231,8 +232,9 @@ int dv_sums_lay_narrow(dv_nest *n, int64_t *block)
     return most > 0;
 }
 
-// Is there a kernel for all of it that sums in this order? One that cuts k
-// packs its operands, for which rows and columns must be many.
+// Returns whether one GEMM plan can run the whole nest in this order of
+// additions. A plan that blocks k packs its operands, which requires enough
+// rows and columns.
 static int is_plain(const dv_nest *n, dv_nest *as, int64_t *block)
 {
     dv_nest one;

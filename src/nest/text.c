@@ -1,5 +1,5 @@
-// Nests as text. Strides that are 0 are left out, so a line shows which
-// operands have its dimension:
+// Reads and prints nests as text. Strides of 0 are left out, so that a line
+// shows which operands have its dimension:
 //
 //   nest blocked f32 {
 //       first zero
@@ -16,8 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-// -- Reading -----------------------------------------------------------------
-
 static dv_status expected(dv_lexer *lx, const char *what)
 {
     char buf[48];
@@ -25,7 +23,7 @@ static dv_status expected(dv_lexer *lx, const char *what)
                    "expected %s, found %s", what, dv_lex_show(lx, buf));
 }
 
-// The number of the current word among some, or -1.
+// Returns the index i for which name(i) is the current word, or -1.
 static int which(const dv_lexer *lx, const char *(*name)(int), int n)
 {
     for (int i = 0; i < n; i++)
@@ -70,7 +68,7 @@ static dv_status read_stride(dv_lexer *lx, dv_nest_dim *d, int seen[])
     return DV_OK;
 }
 
-// pack in0 out
+// Reads a packing mark, such as `pack in0 out`.
 static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
 {
     int o = -1;
@@ -82,7 +80,8 @@ static dv_status read_pack(dv_lexer *lx, uint8_t *pack)
     return *pack ? DV_OK : expected(lx, "in0, in1 or out");
 }
 
-// m 32 of 1601 shared pack in0: in0 8192, out 32768
+// Reads a dimension, such as `m 32 of 1601 shared pack in0: in0 8192, out
+// 32768`.
 static dv_status read_dim(dv_lexer *lx, dv_nest *n)
 {
     int seen[DV_MAX_OPERANDS] = {0}, exec;
@@ -98,7 +97,7 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
     if (dv_lex_is(lx, "of")) {
         DV_TRY(dv_lex(lx));
         DV_TRY(dv_lex_int(lx, &d->whole, "the size of the whole dimension"));
-        if (d->whole < 1) // 0 would mean that there is no whole
+        if (d->whole < 1) // 0 stands for a dimension that is not tiled
             return dv_fail(lx->diag, DV_E_NEST, (dv_loc){lx->src, d->off},
                            "wrong_dimension: tiles of %" PRId64, d->whole);
     }
@@ -112,7 +111,7 @@ static dv_status read_dim(dv_lexer *lx, dv_nest *n)
     if (lx->tok.kind != ':')
         return DV_OK;
     do {
-        DV_TRY(dv_lex(lx)); // over : or ,
+        DV_TRY(dv_lex(lx)); // skip the ':' or ','
         DV_TRY(read_stride(lx, d, seen));
     } while (lx->tok.kind == ',');
     if (dv_lex_is(lx, "pack") && !dv_lex_begins_line(lx, lx->tok.off))
@@ -148,7 +147,7 @@ static dv_status read_dtype(dv_lexer *lx, dv_dtype *out)
     return dv_lex(lx);
 }
 
-// -0.5, inf
+// Reads a constant, such as `-0.5` or `inf`.
 static dv_status read_value(dv_lexer *lx, double *value)
 {
     int minus = lx->tok.kind == '-';
@@ -162,12 +161,12 @@ static dv_status read_value(dv_lexer *lx, double *value)
         *value = lx->tok.f;
     else
         return expected(lx, "a number");
-    if (minus && !isnan(*value)) // nan is printed without a sign
+    if (minus && !isnan(*value)) // NaN is printed without a sign
         *value = -*value;
     return dv_lex(lx);
 }
 
-// in0 f16, or in0 = 0.5
+// Reads the type or value of an operand, such as `in0 f16` or `in0 = 0.5`.
 static dv_status read_operand(dv_lexer *lx, dv_nest *n, int o)
 {
     dv_loc at = dv_lex_at(lx);
@@ -184,12 +183,13 @@ static dv_status read_operand(dv_lexer *lx, dv_nest *n, int o)
     }
     dv_dtype t = n->dtype;
     DV_TRY(read_dtype(lx, &t));
-    // One way to say it: what the nest says is not said again.
+    // A type equal to the nest's is stored as 0, so that equal nests have equal
+    // fields.
     n->types[o] = (uint8_t)(t == n->dtype ? 0 : 1 + t);
     return DV_OK;
 }
 
-// look in0 by in2 64 of 10
+// Reads an indirect index, such as `look in0 by in2 64 of 10`.
 static dv_status read_look(dv_lexer *lx, dv_nest *n)
 {
     if (n->look)
@@ -282,8 +282,6 @@ dv_status dv_nest_from(dv_nest *out, const dv_source *src, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Printing ----------------------------------------------------------------
-
 static int width_of(int64_t v)
 {
     int width = 1;
@@ -300,7 +298,8 @@ static void print_pack(dv_text *out, int pack)
             dv_put(out, " %s", dv_nest_operand_name(o));
 }
 
-// Inputs come before out.
+// Returns the operand that is printed at position i: inputs come before the
+// output.
 static int in_print_order(int i)
 {
     static const int order[] = {DV_IN0, DV_IN1, DV_IN2, DV_OUT};
@@ -376,11 +375,9 @@ void dv_nest_print(dv_text *out, const dv_nest *n)
     dv_put(out, "}\n");
 }
 
-// -- Nests of their own ------------------------------------------------------
-
-// A nest with the text that it borrows.
+// A nest together with the text that it borrows, in one allocation.
 typedef struct owner {
-    dv_nest n; // first: the address is that of the nest
+    dv_nest n; // first, so that a pointer to the nest frees it all
     dv_source src;
 } owner;
 

@@ -1,16 +1,18 @@
-// Dimensions that are cut into tiles.
+// Dimensions that are cut into tiles, possibly on several levels:
 //
-//   m 5 seq: out 400                5 blocks of 400, of 1601
+//   m 5 seq: out 400                5 blocks of 400, of 1601 in total
 //   m 20 of 1601 seq: out 20        20 tiles of 20 in a block
 //   m 20 of 1601 prim: out 1        20 elements in a tile
 //
-// One chain: each steps over all of the next. Element 1600 is (4, 0, 0); the
-// loops stop where the index, 400 i + 20 j + l, would reach 1601.
+// One step of each dimension spans all of the next. Element 1600 has the
+// indices (4, 0, 0); the loops stop where the index, 400 i + 20 j + l, would
+// reach 1601.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <string.h>
 
-// The nearest dimension before i whose steps go over all of i.
+// Returns the nearest dimension before i with one step that spans all of i, or
+// -1.
 static int find_outer(const dv_nest *n, int i)
 {
     for (int j = i - 1; j >= 0; j--)
@@ -90,7 +92,9 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     int bad;
     int64_t whole = dv_nest_whole(d);
     if (dv_nest_tiles_of(n, &t, &bad) && t.inner[i] >= 0)
-        whole = n->dims[t.inner[i]].whole; // tiles are cut, not elements
+        // Dimension i loops over tiles, so the untiled size is that of its
+        // elements.
+        whole = n->dims[t.inner[i]].whole;
     memmove(d + 1, d, (size_t)(n->n_dims - i) * sizeof *d);
     n->n_dims++;
     d[0].size = dv_ceil_div(d->size, size);
@@ -98,7 +102,8 @@ void dv_nest_cut(dv_nest *n, int i, int64_t size)
     d[0].pack = 0;
     d[1].size = size;
     d[1].whole = whole;
-    // In range: the nest's extents are, but for the tile that is cut short.
+    // The product does not overflow: the extents of the nest were checked, and
+    // only the last tile, which is cut short, may exceed them.
     for (int o = 0; o < DV_MAX_OPERANDS; o++)
         d[0].stride[o] *= size;
 }

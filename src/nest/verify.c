@@ -1,6 +1,6 @@
-// The rules of a nest, a function each, in the order mini_jit checks them.
-// The table at the end is that order; the rows that only a kernel needs are
-// left out of dv_nest_check.
+// The rules that a nest must obey, one function each. The table at the end
+// lists them in the order in which mini_jit checks them; dv_nest_check leaves
+// out the rules that only a kernel needs.
 #include "nest/nest.h"
 #include "base/math.h"
 #include <inttypes.h>
@@ -19,7 +19,8 @@ typedef enum rule {
 #undef NEST_RULE
 } rule;
 
-// A rule is broken at a dimension; -1: by the nest as a whole.
+// Reports that a rule is broken, with the source position of dimension `dim`,
+// or of the nest if `dim` is -1.
 __attribute__((format(printf, 5, 6))) static dv_status
 broken(const dv_nest *n, int dim, dv_diag *diag, rule r, const char *fmt, ...)
 {
@@ -42,8 +43,8 @@ static int is_touch(dv_prim p)
     return dv_prim_get(p)->kind <= DV_PRIM_IS_UNARY;
 }
 
-// What the main is called that packs and combines nothing; NULL: it is a
-// product, or none.
+// Returns the kind of a nest that can neither pack nor combine, for messages;
+// NULL if the nest is a product or has no main primitive.
 static const char *other_kind(const dv_nest *n)
 {
     return dv_nest_is_unary(n)    ? "unary"
@@ -52,8 +53,6 @@ static const char *other_kind(const dv_nest *n)
            : dv_nest_is_reduce(n) ? "reduction"
                                   : NULL;
 }
-
-// -- Any nest ----------------------------------------------------------------
 
 static dv_status check_dims(const dv_nest *n, dv_diag *diag)
 {
@@ -80,7 +79,9 @@ static dv_status check_dims(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// A tile is stepped over by its tiles, which end where the whole does.
+// Checks tiled dimensions: a loop over tiles must step over exactly one tile,
+// and the tiles together must cover the untiled size, the last one possibly in
+// part.
 static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
 {
     dv_nest_tiles t;
@@ -107,8 +108,9 @@ static dv_status check_tiles(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// Marks: an operand is packed once on the way in; parts that are combined need
-// a shared k.
+// Checks the marks `pack` and `combine`: only products have them, an operand is
+// packed at most once and in a loop, not in the kernel, and combining partial
+// sums needs exactly one shared k.
 static dv_status check_marks(const dv_nest *n, dv_diag *diag)
 {
     int seen = n->pack, shared_k = 0;
@@ -137,9 +139,8 @@ static dv_status check_marks(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Operands ----------------------------------------------------------------
-
-// What is said of operands must be of those that are there.
+// Checks that types and constants are declared only for inputs that the main
+// primitive reads, and that constants have no strides.
 static dv_status check_operands(const dv_nest *n, dv_diag *diag)
 {
     if (n->types[DV_OUT] || n->constants >> DV_OUT & 1)
@@ -216,7 +217,9 @@ static dv_status check_look(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// An index may come again: who writes there last must not be left to chance.
+// Refuses to share a loop over the indices of an output that is written
+// indirectly (a scatter): the same index may occur twice, and the element's
+// final value would depend on the order of threads.
 static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look == 1 + DV_OUT && i < n->n_dims; i++)
@@ -228,7 +231,8 @@ static dv_status check_look_shared(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// A kernel steps evenly.
+// Refuses kernel dimensions in which the indirect index has a stride, because a
+// kernel accesses memory with constant strides only.
 static dv_status check_look_prims(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 0; n->look && i < n->n_dims; i++)
@@ -240,8 +244,8 @@ static dv_status check_look_prims(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// A text always has as many strides as dimensions; that in1 has none at all
-// shows in all of them being 0.
+// Checks that in1 has strides if a product reads it. Text gives every dimension
+// a stride, 0 by default, so a missing in1 shows as all strides being 0.
 static dv_status check_in1(const dv_nest *n, dv_diag *diag)
 {
     const dv_prim used[] = {n->first, n->main, n->last};
@@ -272,8 +276,9 @@ static const char *type_name(const dv_nest *n, int operand)
     return dv_dtype_get(dv_nest_dtype(n, operand))->name;
 }
 
-// mini_jit refuses all but f32. The reference runs all types; kernels of
-// products have some, others load and store all but i64.
+// Checks that there are kernels for the operand types. mini_jit accepts f32
+// alone. The reference executor runs all types; kernels of products exist for
+// some combinations, other kernels load and store all types but i64.
 static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
 {
     if (is_product(n->main))
@@ -299,8 +304,6 @@ static dv_status check_dtype(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// -- Kernels -----------------------------------------------------------------
-
 static dv_status check_order(const dv_nest *n, dv_diag *diag)
 {
     for (int i = 1; i < n->n_dims; i++)
@@ -321,7 +324,7 @@ static int count_prims(const dv_nest *n, dv_nest_type t)
     return count;
 }
 
-// Are its prims any two?
+// Returns whether the kernel takes any two of the dimensions c, m and n inside.
 static int takes_any(const dv_nest *n)
 {
     return dv_nest_is_binary(n) || dv_nest_is_select(n);
@@ -356,7 +359,7 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
                       n->dims[p.n].stride[DV_OUT]);
     if (takes_any(n) || dv_nest_is_reduce(n))
         return DV_OK;
-    // One element for all of m: it need not step.
+    // If in0 is one element broadcast along m, its stride need not be 1.
     if (dv_nest_is_unary(n) && m[DV_IN0] == 0 && m[DV_OUT] == 1)
         return DV_OK;
     if (m[DV_IN0] == 1 && (m[DV_OUT] == 1 || dv_nest_is_transposed(n)))
@@ -368,7 +371,8 @@ static dv_status check_unit_strides(const dv_nest *n, dv_diag *diag)
                   dv_nest_is_unary(n) ? ", or 1 in in0 and n 1 in out" : "");
 }
 
-// The kernel of a reduction runs along in0.
+// Checks that the kernel of a reduction reads in0 contiguously, along m or
+// along k.
 static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
 {
     dv_nest_prims p = dv_nest_find_prims(n);
@@ -381,7 +385,9 @@ static dv_status check_reduce_strides(const dv_nest *n, dv_diag *diag)
                   dv_prim_get(n->main)->name, m, k);
 }
 
-// A main of none is not counted here; check_prims refuses it.
+// Checks the number of k dimensions in the kernel and the unit stride of the
+// last one. A nest without a main primitive passes here, because check_prims
+// refuses it.
 static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
 {
     const dv_prim_info *main = dv_prim_get(n->main);
@@ -406,16 +412,14 @@ static dv_status check_k_prims(const dv_nest *n, dv_diag *diag)
                   n->dims[last].stride[DV_IN1]);
 }
 
-// -- What it means -----------------------------------------------------------
-
-// Which operands have a type of dimension: they must not step in it, must, or
-// may.
+// Whether an operand must not, must, or may have a nonzero stride in a
+// dimension of some type.
 enum { NO, YES, MAY };
 typedef char membership[DV_MAX_OPERANDS][4];
 
 static const membership *members_of(const dv_nest *n)
 {
-    //                                        c    m    n    k
+    // The columns of these tables are the dimension types c, m, n and k.
     static const membership product = {[DV_IN0] = {YES, YES, NO, YES},
                                        [DV_IN1] = {YES, NO, YES, YES},
                                        [DV_OUT] = {YES, YES, YES, NO}};
@@ -454,7 +458,9 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
             if (n->look && o == DV_IN2)
                 has = MAY;
             if (n->look == 1 + o && has == YES && d->stride[DV_IN2])
-                has = MAY; // the index steps for it
+                // The indirect index advances instead of the operand's own
+                // stride.
+                has = MAY;
             if (has == MAY || (d->stride[o] != 0) == (has == YES))
                 continue;
             return broken(n, i, diag, RULE_STRIDES,
@@ -466,8 +472,8 @@ static dv_status check_membership(const dv_nest *n, dv_diag *diag)
     return DV_OK;
 }
 
-// mini_jit means to refuse both touches and by a slip looks for the last
-// one alone.
+// Refuses elementwise functions with a prologue or epilogue. mini_jit intends
+// the same, but by mistake looks for an epilogue only.
 static dv_status check_alone(const dv_nest *n, dv_diag *diag)
 {
     int touched = n->first != DV_PRIM_NONE || n->last != DV_PRIM_NONE;
@@ -498,13 +504,17 @@ static int by_stride(const void *x, const void *y)
     return (a[0] > b[0]) - (a[0] < b[0]);
 }
 
-// Every stride must reach over all that the smaller ones span. This refuses
-// some skewed layouts that do not overlap; no tensor of a program has them.
+// Refuses nests in which two points of c, m and n may write the same element of
+// the output: every stride must exceed the span of all smaller strides. This
+// also refuses some skewed layouts without overlap, which no tensor of a
+// program has.
 static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 {
     int64_t steps[DV_NEST_MAX_DIMS + 1][2], span = 0, lo, hi;
     int n_steps = 0;
-    dv_nest all = *n; // tiles may reach beyond the end, elements do not
+    // Undo tiling first, because the last tile may extend beyond the end of its
+    // dimension.
+    dv_nest all = *n;
     dv_nest_unite(&all);
     n = &all;
     int operands = dv_nest_has(n, DV_IN2) ? DV_MAX_OPERANDS : DV_N_OPERANDS;
@@ -518,7 +528,8 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
             steps[n_steps][0] = llabs(n->dims[i].stride[DV_OUT]);
             steps[n_steps++][1] = i;
         }
-    if (n->look == 1 + DV_OUT && n->look_size > 1) { // an index is one more
+    // An indirect index into the output acts like one more dimension.
+    if (n->look == 1 + DV_OUT && n->look_size > 1) {
         steps[n_steps][0] = llabs(n->look_step);
         steps[n_steps++][1] = -1;
     }
@@ -543,7 +554,9 @@ static dv_status check_overlap(const dv_nest *n, dv_diag *diag)
 
 static const struct {
     dv_status (*check)(const dv_nest *n, dv_diag *diag);
-    int kernel; // only what a kernel is made of must obey it
+    // Set if the rule matters only to kernels, so that dv_nest_check leaves it
+    // out.
+    int kernel;
 } rules[] = {
     {check_dims, 0},       {check_tiles, 0},        {check_marks, 0},
     {check_operands, 0},   {check_mean, 0},         {check_look, 0},
