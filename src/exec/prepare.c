@@ -145,7 +145,7 @@ static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
         way->product = NULL;
         return DV_OK;
     }
-    // Repeated to record the message.
+    // The call is repeated to record its error message.
     DV_TRY(prepare_tiles(x, way, op, number, diag));
     // The repetition succeeded: the first attempt ran out of memory.
     return dv_nomem(diag);

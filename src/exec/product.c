@@ -14,7 +14,7 @@ enum { ALIGN_BYTES = 64 };
 // The contraction and the epilogue that compute all tiles of one shape.
 typedef struct product_made {
     dv_contract *c; // owned by a dv_product_set
-    // NULL: the contraction itself writes final results or partial sums.
+    // The epilogue; NULL: the contraction writes final results or partial sums.
     dv_finish *finish;
     int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
     // The variables along the rows and columns of the blocks on which the
@@ -512,7 +512,8 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     *to = find_made(set, &n);
     if (*to)
         return DV_OK;
-    const dv_contract *like = NULL; // the same nest of another thread
+    // Contraction of the same nest in another thread.
+    const dv_contract *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);
     dv_contract_options options = {.threads = 1,

@@ -16,8 +16,9 @@ enum {
     MAX_LEVELS = 4,
     MAX_INLINED = 2 // most operations of a temporary that is inlined
 };
-// If rows are shorter than SHORT_BYTES, the overhead of calls dominates. MANY
-// is the least number of statements that prefetch side by side.
+// If rows are shorter than SHORT_BYTES, the overhead of calls dominates.
+// FEW_OPERANDS limits the operands of a statement. MANY is the least number of
+// statements that prefetch side by side.
 enum { SHORT_BYTES = 1024, FEW_OPERANDS = 64, MANY = 3 };
 
 // The variables of an op that enumerate rows, outermost first; all ops of a
