@@ -7,7 +7,7 @@ struct dv_finish {
     dv_vec_op *vec;
     const int64_t *steps; // strides of the sums, in bytes
     int32_t n_reads;      // number of reads besides the sums
-    int32_t *read;        // their read numbers in `op`
+    int32_t *read;        // read numbers of these reads in `op`
 };
 
 static int32_t find(const dv_finish *f, int32_t read)

@@ -14,10 +14,10 @@ typedef struct dv_finish dv_finish;
 
 typedef struct dv_finish_how {
     const dv_program *p;
-    // the op's interpreter data; the op has one reduction
+    // The op's interpreter data; the op has one reduction.
     const dv_kernel *kernel;
     dv_dtype type; // type of the sums
-    // strides of the sums along each variable, in elements
+    // Strides of the sums along each variable, in elements.
     const int64_t *steps;
     dv_jit *jit;
     dv_arena *arena;

@@ -26,7 +26,7 @@ struct dv_pins {
 #endif
 };
 
-// the pins that bound this thread, or NULL
+// The dv_pins that last bound this thread; NULL: none.
 static _Thread_local const dv_pins *pinned;
 static _Thread_local int32_t pinned_to;
 

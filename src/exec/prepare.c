@@ -19,8 +19,8 @@ int dv_group_in_parts(const dv_plan *plan, int32_t group)
     return 0;
 }
 
-// Determines how the threads get the tiles of a group: from its deals, its grid
-// or a work queue.
+// Determines how the threads get the tiles of a group: from its deals (ranges
+// of tiles per core), its grid or a work queue.
 static void find_loop(const dv_plan *plan, int32_t number, dv_group_plan *run)
 {
     const dv_group *g = &plan->groups[number];
@@ -104,8 +104,8 @@ static int find_parts(dv_exec *x)
     return x->parts != NULL;
 }
 
-// Prepares a product for all tiles of a deal, for worker `id` or, if that is
-// -1, for the worker of the deal's core.
+// Prepares a product for all tiles of a deal (a core's range of tiles), for
+// worker `id` or, if that is -1, for the worker of the deal's core.
 static dv_status prepare_deal(dv_exec *x, dv_product *p, int32_t op,
                               const dv_deal *deal, int32_t id, dv_diag *diag)
 {
@@ -147,7 +147,7 @@ static dv_status prepare_product(dv_exec *x, dv_way *way, int32_t op,
     }
     // The call is repeated to record its error message.
     DV_TRY(prepare_tiles(x, way, op, number, diag));
-    // The repetition succeeded: the first attempt ran out of memory.
+    // The second call succeeded, so the first one failed for lack of memory.
     return dv_nomem(diag);
 }
 
@@ -207,7 +207,9 @@ static dv_status find_way(dv_exec *x, int32_t number, int32_t op, dv_diag *diag)
                           .jit = x->jit,
                           .arena = &x->arena};
     if (run->grid)
-        return DV_OK; // a contraction covers slices, not the tiles of a grid
+        // Grids use tiles of their own, for which contractions are not
+        // prepared.
+        return DV_OK;
     DV_TRY(dv_product_create(&way->product, &how, diag));
     if (way->product)
         DV_TRY(prepare_product(x, way, op, number, diag));
@@ -263,7 +265,8 @@ static dv_status find_ways(dv_exec *x, dv_diag *diag)
     if (!x->jit)
         caches = (dv_caches){0};
     else if (!caches.l1_bytes && !x->own_jit)
-        caches = dv_host_caches(); // use the host's: the target has no caches
+        // Use the host's caches, because the target does not describe its own.
+        caches = dv_host_caches();
     for (int32_t i = 0; i < x->n_workers; i++) {
         x->workers[i].set.l1_bytes = caches.l1_bytes;
         x->workers[i].set.l2_bytes = caches.l2_bytes;

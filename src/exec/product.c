@@ -13,7 +13,7 @@ enum { ALIGN_BYTES = 64 };
 
 // The contraction and the epilogue that compute all tiles of one shape.
 typedef struct product_made {
-    dv_contract *c; // owned by a dv_product_set
+    dv_contract *c; // the contraction, owned by a dv_product_set
     // The epilogue; NULL: the contraction writes final results or partial sums.
     dv_finish *finish;
     int64_t steps[DV_MAX_VARS]; // strides of the sums that the epilogue reads
@@ -41,7 +41,7 @@ struct dv_product {
     // stored type and adds the read `bias`, one value per row or column, before
     // applying the function `inside_last`.
     int inside, inside_last;
-    int32_t bias; // number of the read; -1: there is no bias
+    int32_t bias; // read number of the bias; -1: none
     int bias_type;
     dv_dtype stored;
     const dv_sums *sums; // order of additions, the same for all tiles
@@ -512,7 +512,8 @@ static dv_status contract_for(dv_product *p, const dv_tile *t, int inside,
     *to = find_made(set, &n);
     if (*to)
         return DV_OK;
-    // Contraction of the same nest in another thread.
+    // Another thread's contraction of the same nest, from which this one is
+    // cloned.
     const dv_contract *like = NULL;
     for (const dv_product_set *s = set->other; s && !like; s = s->other)
         like = find_made(s, &n);

@@ -72,7 +72,7 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     for (int k = 0; k < PEAK_TRIES;) {
         double start = now();
         double rate = turn_rates(p, turns, threads);
-        // Too short to measure.
+        // The run was too short to measure.
         if (now() - start < 2e-3 && turns < INT64_MAX / 4) {
             turns *= 2;
             continue;
@@ -82,7 +82,9 @@ double dv_rate_peak(dv_dtype dtype, int32_t threads)
     }
     best *= dv_peak_flops(p) / 1e9;
 #ifdef _OPENMP
-    if (threads > omp_get_num_procs()) // threads share processors
+    // There are more threads than processors, so each runs only part of the
+    // time.
+    if (threads > omp_get_num_procs())
         best *= (double)omp_get_num_procs() / threads;
 #endif
     dv_peak_destroy(p);

@@ -448,8 +448,8 @@ static int inline_ops(const dv_rows_how *how, dv_arena *arena, dv_op **ops,
 typedef struct statement {
     const dv_op *op;
     row_vars rows;
-    int32_t row, unit; // row is the innermost variable of `rows`
-    int64_t delay;     // number of rows behind the current step
+    int32_t row, unit; // innermost variable of `rows`; the statement's unit
+    int64_t delay;     // rows by which it lags behind the current step
     dv_vec_fn alone;   // the statement's own kernel
     int64_t n;         // elements of a row
     int64_t n_bytes;   // bytes of its longest operand row
@@ -463,7 +463,7 @@ typedef struct statement {
 } statement;
 
 typedef struct unit {
-    int32_t n, s[DV_VEC_MAX_BESIDE]; // the statements
+    int32_t n, s[DV_VEC_MAX_BESIDE]; // numbers of the unit's statements
     // Kernel of all statements; NULL: the unit has one statement.
     dv_vec_fn joined;
 } unit;
@@ -472,10 +472,10 @@ struct dv_rows {
     const dv_plan *plan;
     int32_t op; // the op whose tiles define the ranges of rows
     row_vars rows;
-    // 1 if rows are equally spaced, across tiles too.
+    // 1 if all rows are equally spaced in memory, across tiles too.
     int even;
     int32_t n, n_units;
-    int64_t last; // the largest delay
+    int64_t last; // the largest delay of any statement
     int across;   // 1 if consecutive tiles may run as one
     statement s[MAX_OPS];
     unit units[MAX_OPS];
@@ -585,7 +585,7 @@ static dv_status make_statement(maker *m, statement *s, int *ok, dv_diag *diag)
         return DV_OK;
     if (look.reduce == DV_VEC_OUTER || look.reduce == DV_VEC_BOTH ||
         look.inner < 0 || (once && look.reduce != DV_VEC_EACH) ||
-        // More operands: an unrolled window.
+        // An op with more operands than accesses is an unrolled window.
         look.shape->n_operands != o->n_reads + 1)
         return DV_OK;
     for (int i = 0; i < o->n_vars; i++)
@@ -893,7 +893,8 @@ void dv_rows_run(const dv_rows *r, void *const *data, int64_t tile, int64_t n)
     dv_plan_tile(&first, r->plan, r->op, tile);
     dv_plan_tile(&last, r->plan, r->op, tile + n - 1);
     for (int k = 0; k < r->rows.n; k++)
-        last.end[r->rows.v[k]]--; // the last row of the last tile
+        // Now inclusive: the last row of the last tile.
+        last.end[r->rows.v[k]]--;
     stretch x = {data, NULL, number(r, first.begin), number(r, last.end) + 1};
     if (r->even) {
         run_stretch(r, &x);

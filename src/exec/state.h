@@ -28,8 +28,8 @@ typedef struct dv_group_plan {
     dv_rows *rows;
     // Number of kernels in the cache before those of `rows` were generated.
     int64_t kernels;
-    // The grid that assigns the group's tiles to cores; NULL: the tiles are
-    // assigned by the group's deals.
+    // The grid that assigns the group's tiles to cores; NULL: the group's deals
+    // (ranges of tiles per core) assign them.
     const dv_group_grid *grid;
     dv_order order; // order in which the grid enumerates its tiles
     // Dynamic scheduling: number of tiles in the queue (0: static assignment),
@@ -38,8 +38,8 @@ typedef struct dv_group_plan {
     int steal;
 } dv_group_plan;
 
-// The schedule of an op: as a product, else by vector kernels, else, if both
-// pointers are NULL, by the interpreter (strip/).
+// The schedule of an op: as a matrix product, else by vector kernels, else, if
+// both pointers are NULL, by the interpreter (strip/).
 typedef struct dv_way {
     dv_product *product;
     // Vector kernels; also the epilogue of partial sums of a product.
@@ -62,7 +62,7 @@ typedef struct dv_worker {
     // Scratch memory that tiles of products need; owned.
     void *memory;
     void **at;     // address of element 0 of each access of the current op
-    dv_diag *diag; // messages of this thread; owned
+    dv_diag *diag; // error messages of this thread; owned
 } dv_worker;
 
 struct dv_exec {
@@ -86,7 +86,7 @@ struct dv_exec {
     int rebound;          // 1 if a buffer was bound since the last run
     // Snapshots of tensors that an op both reads and overwrites; owned.
     void *snapshot;
-    dv_sim *sim; // owned; NULL: the plan runs on this machine
+    dv_sim *sim; // simulator; owned; NULL: the plan runs on this machine
     int32_t n_owned, n_slots;
     // The threads of a run.
     dv_worker *workers;
@@ -94,7 +94,7 @@ struct dv_exec {
     // Accumulators of partial sums, one block per tile; owned.
     unsigned char *parts;
     int64_t part_bytes; // bytes of one tile's accumulators
-    dv_pins *pins;      // owned; NULL: threads are not bound to cores
+    dv_pins *pins;      // cores to bind threads to; owned; NULL: not bound
     dv_queue queue;     // work queue of the current group; owned
     atomic_int failed, arrived, round;
     dv_progress progress;

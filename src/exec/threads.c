@@ -17,8 +17,7 @@
 // A worker is the memory and the kernels of a core. OpenMP may provide fewer
 // threads than there are workers (because of a limit or an enclosing parallel
 // region); a thread then runs several workers one after the other.
-// Declares sched_yield, getpid, clock_gettime.
-#define _POSIX_C_SOURCE 200809L
+#define _POSIX_C_SOURCE 200809L // declares sched_yield, getpid, clock_gettime
 #include "base/fork.h"
 #include "base/math.h"
 #include "exec/state.h"
@@ -115,8 +114,8 @@ static void place_locals(dv_worker *w, const dv_group_plan *g, int64_t tile)
         }
         dv_dtype dtype = plan->ops->tensors[l->tensor].dtype;
         int64_t bytes = l->off_bytes - first * dv_dtype_get(dtype)->size_bytes;
-        // The base may lie outside of the buffer; elements of the tile lie
-        // inside.
+        // The base address may lie outside of the buffer; the tile's elements
+        // lie inside.
         w->data[l->tensor] = (void *)((uintptr_t)w->local + (uintptr_t)bytes);
     }
 }
@@ -244,7 +243,7 @@ static void combine_parts(dv_worker *w, int32_t op, int64_t tile)
     finish_sums(w, op, &t);
 }
 
-// One thread of a run: number `id` of n.
+// A thread of a run: its exec, its number `id` and the number n of threads.
 typedef struct thread {
     dv_exec *x;
     int32_t id, n;

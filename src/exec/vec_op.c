@@ -30,7 +30,8 @@ typedef struct transpose {
     int32_t n_transposed, operand[MOST_TRANSPOSED];
     // Transpose kernels by operand and by the block's size in rows and columns.
     dv_move_fn move[MOST_TRANSPOSED][SIZES][SIZES];
-    // NULL: the op is a copy, which the transpose kernel completes alone.
+    // The vector kernel of a block; NULL: the op is a copy, which the transpose
+    // kernel completes alone.
     dv_vec_fn run;
 } transpose;
 
@@ -48,7 +49,7 @@ typedef struct vec_index {
 struct dv_vec_op {
     int32_t n_vars, n_operands;
     int32_t inner, outer; // variables of the loops; -1: a loop of one iteration
-    uint8_t reduce;       // a dv_vec_reduce
+    uint8_t reduce;       // which loops reduce: a dv_vec_reduce
     int32_t acc_bytes;
     // The variables outside the kernel's loops, the innermost last.
     int32_t written[DV_MAX_VARS], reduced[DV_MAX_VARS];
@@ -63,7 +64,7 @@ struct dv_vec_op {
     // Byte offset and byte strides of each operand; step[operand * n_vars +
     // var].
     int64_t *base, *step;
-    // Kernels by [start from accumulators][leave accumulators].
+    // Kernels, indexed by [starts from accumulators][leaves accumulators].
     dv_vec_fn call[2][2];
     dv_vec_shape shape;
     vec_index *indices;
@@ -71,7 +72,8 @@ struct dv_vec_op {
     // The condition that dv_vec_op_looks returns, or NULL.
     const char *looks;
     int blocks; // 1 if the program transposes a read
-    // NULL: no read is transposed in the actual memory layout.
+    // The transpose kernels; NULL: no read is transposed in the actual memory
+    // layout.
     transpose *transpose;
 };
 
@@ -197,7 +199,8 @@ static int types_agree(const dv_vec_how *how, const dv_isa *isa,
             dv_vec_op_fit(p, op) >= (some ? DV_FITS_SOME : DV_FITS_ALL));
 }
 
-// Returns 1 if every index of the access is itself read directly.
+// Returns 1 if every tensor that supplies an index of the access is itself read
+// without an index.
 static int plain_indices(const dv_op *op, const dv_access *a)
 {
     for (int d = 0; d < a->n_dims; d++)
@@ -616,7 +619,7 @@ static void list_indices(dv_vec_op *v, const dv_vec_how *how)
 
 static int set_indices(dv_vec_op *v, maker *m)
 {
-    list_indices(v, m->how); // counts the indices
+    list_indices(v, m->how); // the first call only counts the indices
     v->indices = DV_NEW(m->arena, vec_index, v->n_indices);
     if (!v->indices)
         return 0;
@@ -679,7 +682,7 @@ dv_status dv_vec_op_kernels(dv_vec_op *v, const dv_vec_how *how, dv_jit *jit,
     int parts = v->reduce && (!how->whole || v->n_reduced > 0 || v->chunk > 0);
     dv_vec_shape shape = v->shape;
     if (v->call[0][0])
-        return DV_OK; // the kernels were generated before
+        return DV_OK; // The kernels were generated when the op was created.
     for (int old = 0; old <= parts; old++)
         for (int un = 0; un <= parts; un++) {
             shape.from_acc = (uint8_t)old;
@@ -733,7 +736,8 @@ static dv_status make(dv_vec_op **out, maker *m, dv_jit *jit, dv_diag *diag)
         v->outer = pick_outer(m, v->inner);
     }
     if (v->inner < 0 && gathers(op))
-        // A gather without a kernel loop reads single elements.
+        // An indirect read without a kernel loop reads single elements, which
+        // the interpreter does as well.
         return DV_OK;
     v->reduce =
         m->points ? DV_VEC_EACH : (uint8_t)kind_of(op, v->inner, v->outer);
@@ -777,7 +781,8 @@ dv_status dv_vec_op_create(dv_vec_op **out, const dv_vec_how *how, dv_jit *jit,
     maker m = {.how = how, .arena = arena};
     m.shape.compute = (uint8_t)compute;
     dv_status s = make(out, &m, jit, diag);
-    return s == DV_E_LIMIT ? DV_OK : s; // the kernel would be too long
+    // The op runs in the interpreter if its kernel would be too long.
+    return s == DV_E_LIMIT ? DV_OK : s;
 }
 
 const char *dv_vec_op_looks(const dv_vec_op *v)
@@ -1020,7 +1025,8 @@ typedef struct block_runner {
     const transpose *t;
     const dv_vec_op *v;
     void *const *at;
-    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS]; // ranges of the current block
+    // Ranges of the variables in the current block.
+    int64_t begin[DV_MAX_VARS], end[DV_MAX_VARS];
 } block_runner;
 
 static int find_size(int64_t left)

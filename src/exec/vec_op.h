@@ -79,7 +79,7 @@ const char *dv_vec_op_looks(const dv_vec_op *v);
 typedef struct dv_vec_look {
     const dv_vec_shape *shape;
     int32_t inner, outer; // variables of the loops; -1: a loop of one iteration
-    uint8_t reduce;       // a dv_vec_reduce
+    uint8_t reduce;       // which loops reduce: a dv_vec_reduce
     dv_vec_fn run;
 } dv_vec_look;
 void dv_vec_op_look(const dv_vec_op *v, dv_vec_look *out);

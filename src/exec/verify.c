@@ -85,7 +85,8 @@ static double magnitude(dv_dtype t, dv_number x)
     return isfinite(v) ? v : 0;
 }
 
-// Returns the error divided by its tolerance; infinity if it exceeds it.
+// Returns the error divided by its tolerance; infinity if the error exceeds the
+// tolerance.
 static double share(double off, double limit)
 {
     return off == 0 ? 0 : off <= limit ? off / limit : INFINITY;
@@ -168,11 +169,11 @@ static int compare_tensor(dv_verdict *v, const oracle *o, int32_t tensor,
 typedef struct verification {
     const dv_plan *plan;
     void *const *before, *const *after;
-    unsigned char **unknown; // marks of each output's undecided elements
+    unsigned char **unknown; // marks the undecided elements of each output
     dv_progress progress;
     void *user;
-    // Progress of the whole verification before and after the current
-    // reference.
+    // Share of all verification work that is done before and after the current
+    // reference program, 0 to 1.
     double from, until;
 } verification;
 

@@ -32,7 +32,7 @@ struct dv_sim {
     dv_moved *counts; // entry of `by` for the current core
     int64_t core;     // the core that is being simulated
     // The scratchpads of all cores, one after the other; owned. NULL: the plan
-    // has no homes.
+    // keeps no tensor resident in them.
     unsigned char *scratch;
     int64_t scratch_bytes; // bytes of one core's scratchpad
 };
@@ -45,7 +45,7 @@ typedef struct place {
     const dv_tensor *t;
     const dv_layout *l;
     unsigned char *start;
-    int is_home, any; // any is 1 if the box is not empty
+    int is_home, any; // `any` is 1 if the box is not empty
     int64_t lo[DV_MAX_DIMS], hi[DV_MAX_DIMS];
     // The cached run: n elements from element number `first` on, `step` bytes
     // apart, starting at address `run`.
@@ -131,8 +131,8 @@ static inline unsigned char *element_at(place *p, int64_t at)
     return i < p->n ? p->run + (int64_t)i * p->step : find_run(p, at);
 }
 
-// Allocates the scratchpads. Every home has its planned address on every core.
-// Returns 0 when out of memory.
+// Allocates the scratchpads. A resident tensor's place (its home) has the same
+// address on every core. Returns 0 when out of memory.
 static int create_scratch(dv_sim *m)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -197,7 +197,8 @@ static dv_moved *counts_of(const dv_sim *m, int32_t op, int64_t core)
     return &m->by[op * m->plan->target.cores + core];
 }
 
-// Copies a core's part of a home from main memory or, with `store`, to it.
+// Copies a core's part of a resident tensor from main memory to its home in the
+// scratchpad or, with `store`, back.
 static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
                           int store)
 {
@@ -214,8 +215,8 @@ static void exchange_home(dv_sim *m, int32_t op, int32_t home, int64_t core,
     }
 }
 
-// Moves a home within a core's scratchpad. Both homes have the same division,
-// and their addresses may overlap.
+// Moves a resident tensor to another address in a core's scratchpad. Both homes
+// hold the same elements, and their addresses may overlap.
 static void move_home(dv_sim *m, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
@@ -225,8 +226,8 @@ static void move_home(dv_sim *m, int32_t home, int64_t core)
             (size_t)dv_min_i64(h->core_bytes, from->core_bytes));
 }
 
-// Fills a core's part of a home with elements from the source home on all cores
-// that hold some of them.
+// Fills a core's part of a resident tensor with elements that other cores hold
+// in their scratchpads.
 static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
 {
     const dv_home *h = &m->plan->scratch.homes[home];
@@ -245,7 +246,8 @@ static void gather_home(dv_sim *m, int32_t op, int32_t home, int64_t core)
     }
 }
 
-// Fills the homes whose residence begins with this op.
+// Fills the homes of the tensors that become resident in scratchpads with this
+// op.
 static void fill_homes(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -265,7 +267,8 @@ static void fill_homes(dv_sim *m, int32_t op)
     }
 }
 
-// Copies the homes that this op writes to main memory, if the plan says so.
+// Copies the resident tensors that this op writes to main memory, if the plan
+// says so.
 static void store_homes(dv_sim *m, int32_t op)
 {
     const dv_scratch *s = &m->plan->scratch;
@@ -335,7 +338,7 @@ static int get_memory(dv_sim *m)
     if (!m->memory || !m->images)
         return 0;
     m->n_images = n.images;
-    int64_t old_bytes = 1; // room for a copy of any tensor with its padding
+    int64_t old_bytes = 1; // bytes of the largest tensor with its padding
     for (int32_t i = 0; i < tensors; i++) {
         old_bytes = dv_max_i64(old_bytes, m->layouts[i].bytes);
         if (!(m->memory[i] = dv_alloc((size_t)m->layouts[i].bytes)))
@@ -501,8 +504,9 @@ typedef struct visitor {
     int64_t n; // elements counted so far
     // 1 for an indirect access, whose elements count once per index.
     int each;
-    int n_vars;              // number of variables that the access depends on
-    int8_t var[DV_MAX_VARS]; // these variables, by decreasing stride
+    int n_vars; // number of variables that the access depends on
+    // The variables of the access, by decreasing stride.
+    int8_t var[DV_MAX_VARS];
 } visitor;
 
 static void order_vars(visitor *w, const dv_op *op)
@@ -677,7 +681,8 @@ static void run_tile(dv_sim *m, dv_strips *s, int32_t op, int64_t tile)
 {
     int64_t parts = count_parts(m->plan, op);
     if (sibling(m->plan, op, tile, 0) != tile)
-        return; // runs together with the first part
+        // This part runs together with the first part of its tile's results.
+        return;
     for (int64_t k = 0; k < parts && s->status == DV_OK; k++) {
         int64_t here = sibling(m->plan, op, tile, k);
         dv_tile b;
@@ -764,7 +769,7 @@ static void run_cut_tile(dv_sim *m, dv_strips *s, const dv_group_grid *g,
         finish_part(m, s, &own);
 }
 
-// Runs the tiles of all cores, in the order of the grid.
+// Runs the tiles of a group on all cores, in the order that its grid gives.
 static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
                      int32_t op)
 {
@@ -790,7 +795,7 @@ static void run_grid(dv_sim *m, dv_strips *s, const dv_group_grid *g,
 }
 
 // Finds the core of each tile. The plan may not have been checked, so its deals
-// are validated here.
+// (ranges of tiles per core) are validated here.
 static dv_status find_cores(dv_sim *m, const dv_group *g, dv_diag *diag)
 {
     for (int64_t i = 0; i < g->n_tiles; i++)
@@ -825,7 +830,7 @@ dv_status dv_sim_group(dv_sim *m, const dv_group *g, dv_strips *s)
     for (int32_t op = g->first_op; op < g->end_op; op++) {
         s->k = &m->kernels[op];
         s->images = (void *const *)m->images;
-        // The core's copy of the written tensor is the last image of this op.
+        // The last image of this op is the core's copy of the written tensor.
         s->old = NULL;
         int32_t t = s->k->op->write.tensor;
         if (s->k->old_off >= 0) {

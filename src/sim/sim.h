@@ -20,7 +20,7 @@ typedef struct dv_moved {
     // Elements read from and written to main memory.
     int64_t read_elems, write_elems;
     int64_t read_bytes, write_bytes;
-    int64_t ring_bytes; // partial results sent between cores
+    int64_t ring_bytes; // bytes sent between cores: partial sums, resident data
 } dv_moved;
 
 typedef struct dv_sim dv_sim;
@@ -42,9 +42,9 @@ void dv_sim_store(const dv_sim *m, void *const *host);
 // Return the data movement of the whole run, and of one op on one core.
 const dv_moved *dv_sim_moved(const dv_sim *m);
 const dv_moved *dv_sim_moved_by(const dv_sim *m, int32_t op, int64_t core);
-// Returns the scratchpad of a core, up to the end of its last home; NULL: the
-// plan has no homes.
+// Returns the scratchpad of a core, up to the end of its last home (the place
+// of a resident tensor); NULL: the plan has no homes.
 const unsigned char *dv_sim_scratch(const dv_sim *m, int64_t core);
-// Returns the bytes of one core's scratchpad that homes use.
+// Returns the bytes of one core's scratchpad up to the end of its last home.
 int64_t dv_sim_scratch_bytes(const dv_sim *m);
 #endif

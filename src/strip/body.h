@@ -138,7 +138,7 @@ static void NAME(apply)(dv_fn fn, T *out, const NAME(value) * v, int64_t n)
     case DV_FN_ABS:
         ONE(ABS(x));
     case DV_FN_SELECT: {
-        T first = a[0]; // loaded first: out may overlap a
+        T first = a[0]; // loaded before the loop, because out may overlap a
         for (int64_t i = 0; i < n; i++)
             out[i] = (v[0].each ? a[i] : first) != 0 ? b[v[1].each ? i : 0]
                                                      : c[v[2].each ? i : 0];

@@ -37,7 +37,7 @@ typedef struct dv_strips {
     const dv_program *p;
     void *const *data; // address of each tensor
     void *buf;         // k->n_slots strips of DV_STRIP elements of 8 bytes
-    void *acc;         // accumulators: one more strip
+    void *acc;         // one strip of accumulators
     dv_diag *diag;
     // The op that is being run.
     const dv_kernel *k;
@@ -74,8 +74,8 @@ void dv_strips_f64(dv_strips *s, const int64_t *begin, const int64_t *end);
 void dv_strips_i64(dv_strips *s, const int64_t *begin, const int64_t *end);
 // Combines the n accumulators x with those in acc, by the op's reducer.
 void dv_strips_add(const dv_kernel *k, void *acc, const void *x, int64_t n);
-// Combines accumulators of the given type and reducer: acc[i] = acc[i] (+)
-// x[i].
+// Combines accumulators of the given type by a reducer such as sum: acc[i] =
+// reducer(acc[i], x[i]).
 void dv_accumulate(dv_compute in, dv_reducer r, void *acc, const void *x,
                    int64_t n);
 // Returns the address of the tensor, snapshot or copy from which a read loads.

@@ -12,9 +12,9 @@
 
 typedef struct dv_combine dv_combine;
 
-// Prepares the combination for an op; *out is NULL if the op's results are not
-// split over ranks, or if the group's ranks have none. Takes two wire numbers
-// on every rank if the results are split.
+// Prepares the sum over ranks for an op; *out is NULL if the op's reduction is
+// not split over ranks, or if this rank's group has no results. Takes two
+// numbers for dv_wires on every rank if the reduction is split.
 dv_status dv_combine_create(dv_combine **out, const dv_plan *plan, int32_t op,
                             dv_comm *comm, const dv_space *target,
                             int has_target, int32_t *n_wires, dv_arena *arena,

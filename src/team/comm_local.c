@@ -11,7 +11,7 @@
 typedef struct slot {
     int64_t from, to;
     int32_t number, full;
-    // Number of ranks that have closed it; after both, it is freed.
+    // Number of ranks that have closed the slot; after both have, it is freed.
     int32_t n_closed;
     int64_t bytes;
     char data[];
@@ -184,7 +184,7 @@ static dv_status local_start(dv_comm *c, dv_wire *wire)
         memset(w->there, 0, (size_t)w->n_receives);
     for (int32_t i = 0; i < w->n_sends && !l->failed; i++) {
         slot *s = w->out[i];
-        // The previous message has not been received yet.
+        // Wait until the receiver has emptied the slot of the previous message.
         while (s->full && !l->failed)
             pthread_cond_wait(&l->moved, &l->lock);
         memcpy(s->data, w->sends[i].data, (size_t)s->bytes);
@@ -236,7 +236,7 @@ static int32_t local_next(dv_comm *c, dv_wire *wire)
 static dv_status local_finish(dv_comm *c, dv_wire *wire)
 {
     local_wire *w = (local_wire *)wire;
-    (void)w; // sent data is in slots already
+    (void)w; // Nothing to wait for: local_start has copied the data into slots.
     dv_local *l = team_of(c);
     pthread_mutex_lock(&l->lock);
     int failed = l->failed;

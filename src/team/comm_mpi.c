@@ -21,10 +21,10 @@
 // are more ranks than cores, because a test may then take a whole time slice of
 // another process.
 enum { SPINS = 64, SPINS_SHARED = 4 };
-// Waits shorter than this yield; longer ones sleep.
+// A wait shorter than this yields the core; a longer one sleeps.
 #define YIELD_S     100e-6
 #define MAX_SLEEP_S 500e-6
-static const int64_t default_bytes = (int64_t)1 << 30; // largest message
+static const int64_t default_bytes = (int64_t)1 << 30; // default limit
 
 typedef struct mpi_wire {
     dv_wire wire;                  // first member: callers hold a pointer to it
@@ -508,7 +508,7 @@ void dv_mpi_destroy(dv_comm *c)
     dv_release(m);
 }
 
-// Each subteam gets its own MPI communicator.
+// Splits a team: each subteam gets its own MPI communicator.
 dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
 {
     dv_mpi *m = (dv_mpi *)c;
@@ -528,7 +528,8 @@ dv_status dv_mpi_split(dv_comm **out, dv_comm *c, int64_t colour, dv_diag *diag)
     if (code != MPI_SUCCESS)
         return dv_comm_error(c, say(m, code, "splitting a team"), diag);
     dv_mpi_options o = {m->max_bytes, m->timeout_s, c->checked};
-    dv_status st = dv_mpi_create(out, &part, &o, diag); // duplicates `part`
+    // This duplicates the communicator `part`.
+    dv_status st = dv_mpi_create(out, &part, &o, diag);
     MPI_Comm_free(&part);
     return st;
 }

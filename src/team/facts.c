@@ -12,7 +12,7 @@
 enum {
     // Most bytes of a list that is sent; a longer list is truncated.
     MAX_BYTES = 1 << 16,
-    MAX_SHOWN = 200, // most characters of a value in a message
+    MAX_SHOWN = 200, // most characters of a value in an error message
 };
 
 // Prints each setting as "NAME\0+VALUE\0", or as "NAME\0-\0" without a value.
@@ -27,8 +27,8 @@ static void put_facts(dv_text *out, const dv_fact *facts, int32_t n)
     }
 }
 
-// A parser of such a list: the current setting, with an empty name after the
-// last.
+// A parser of a printed list of settings: its position and the current setting,
+// whose name is empty after the last.
 typedef struct reader {
     const char *at, *end;
     const char *name, *value; // the value includes its sign '+' or '-'

@@ -107,8 +107,8 @@ typedef struct walk {
     int64_t elem_bytes;
     // The dimension that is divided into slabs; -1: there are no dimensions.
     int cut;
-    int64_t rows;    // rows of that dimension per slab
-    int64_t n_slabs; // 0: the box is empty
+    int64_t rows;    // rows of the dimension `cut` per slab
+    int64_t n_slabs; // number of slabs; 0: the box is empty
 } walk;
 
 static walk walk_of(const dv_mpi_part *p, int64_t max_bytes)

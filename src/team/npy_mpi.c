@@ -58,7 +58,7 @@ static dv_status compare_files(const char *path, dv_comm *c, int *same,
     dv_status status = c->ops->share(c, 0, first, (int64_t)sizeof first);
     differs |= memcmp(own, first, sizeof own) != 0;
     if (status == DV_OK)
-        // Maximum over all ranks: any difference.
+        // The maximum over all ranks tells whether any file differs.
         status = c->ops->agree(c, &differs);
     if (status == DV_OK && differs) {
         uint64_t mine = hash_file(path), of_first = mine;
@@ -68,8 +68,9 @@ static dv_status compare_files(const char *path, dv_comm *c, int *same,
     return status == DV_OK ? DV_OK : dv_comm_error(c, status, diag);
 }
 
-// Reads the header and checks that every rank sees the same file: on another
-// directory or machine there may be none, or another file of the same name.
+// Reads the header and checks that every rank sees the same file: in another
+// directory or on another machine there may be none, or another file of the
+// same name.
 static dv_status look(const dv_tensor *t, const char *path, dv_comm *c,
                       found *f, dv_diag *diag)
 {
@@ -134,7 +135,7 @@ static dv_status begin(dv_writer **w, place *at, const dv_tensor *t,
             dv_writer_reserve(*w, (int64_t)head.len + dv_tensor_bytes(t));
         const char *temp = dv_writer_temp(*w);
         at->data_off = (int64_t)head.len;
-        at->direct = !temp; // also set on failure, which the commit reports
+        at->direct = !temp; // Also 1 after a failure, which the commit reports.
         if (temp && strlen(temp) < sizeof at->path)
             memcpy(at->path, temp, strlen(temp) + 1);
         else if (temp)

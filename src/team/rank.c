@@ -40,7 +40,8 @@ enum {
     // number depends on neither, so that results do not depend on the numbers
     // of ranks and threads.
     MAX_PARTS = 16,
-    // With at most this many results, threads share the reduction instead.
+    // An op with at most this many results is parallelised over its reduction
+    // instead of its results.
     FEW_RESULTS = 64,
 };
 
@@ -56,11 +57,11 @@ typedef struct post {
     dv_carried carried; // traffic received by this rank so far
 } post;
 
-// A box of an op that is computed as soon as the messages it needs have
-// arrived.
+// A work item: a box of an op that is computed as soon as the messages it needs
+// have arrived.
 typedef struct work {
     dv_space box;
-    int32_t n_waits; // number of messages that it needs
+    int32_t n_waits; // number of messages that the box needs
     // The tiles, each for one thread; a thread has consecutive tiles.
     dv_tile *tiles;
     int64_t *acc_at; // offset of each tile's accumulators
@@ -72,14 +73,14 @@ typedef struct rank_op {
     dv_kernel k;
     dv_space target;
     int has_target;
-    work *works; // the interior first, if the op has one
+    work *works; // work items, the interior first if the op has one
     int32_t n_works, n_tiles;
-    // needs[m * n_works + w] is 1 if work w reads data of message m, counted
-    // over all exchanges of the op.
+    // needs[m * n_works + w] is 1 if work item w reads data of message m,
+    // counted over all exchanges of the op.
     char *needs;
-    // Number of messages that each work still waits for in this run.
+    // Number of messages that each work item still waits for in this run.
     int32_t *left;
-    post **from; // the exchanges before the op
+    post **from; // the exchanges whose messages the op reads
     int32_t n_from;
     // If the reduction is split over ranks or tiles, all parts first go to
     // accumulators.
@@ -104,9 +105,9 @@ typedef struct rank_op {
 typedef struct rank_thread {
     dv_strips strips;
     dv_product_set set; // prepared contractions; owned
-    // Scratch memory that tiles of products need.
+    // Scratch memory for tiles of matrix products.
     void *memory;
-    dv_diag *diag; // messages of this thread; owned
+    dv_diag *diag; // error messages of this thread; owned
 } rank_thread;
 
 struct dv_rank {
@@ -115,11 +116,11 @@ struct dv_rank {
     const dv_program *p;
     dv_comm *comm;
     int overlap;         // 1 if interiors are computed while messages travel
-    int64_t min_points;  // fewest points of a tile
-    dv_box *own, *local; // boxes of each tensor: owned, in memory
+    int64_t min_points;  // fewest points of a tile that is worth a thread
+    dv_box *own, *local; // each tensor's owned box, and its box in memory
     void **data;
     rank_op *ops;
-    post *exchanges; // one per exchange (swap) of the plan
+    post *exchanges; // messages of each exchange (swap) of the plan
     // Snapshot memory for the largest tensor that an op both reads and updates.
     void *snapshot;
     int32_t n_slots, n_wires;
@@ -131,16 +132,17 @@ struct dv_rank {
     // Cache of kernels; NULL: none for this machine, all ops run in the
     // interpreter.
     dv_jit *jit;
-    // Messages in flight that progress only when poked; NULL: none.
+    // Messages in flight that progress only when ops->poke is called; NULL:
+    // none.
     dv_wire *travelling;
     dv_status status; // status of this rank alone, until all agree
-    dv_diag *trouble; // message that belongs to `status`
-    dv_diag *diag;    // messages for the caller
+    dv_diag *trouble; // error message that belongs to `status`
+    dv_diag *diag;    // the caller's error messages
     // Callback after each iteration of an outermost repeat, and the iteration
     // at which the next run continues.
     dv_rank_step step;
     void *user;
-    int32_t from_repeat; // -1: the run starts at the beginning
+    int32_t from_repeat; // repeat at which the next run continues; -1: start
     int64_t from_round;
     int32_t depth;
     int64_t round;          // iteration of the current repeat
@@ -305,7 +307,7 @@ static void kernel_steps(const rank_op *o, const dv_tile *t, int64_t *steps)
         return;
     }
     memset(steps, 0, sizeof *steps * (size_t)op->n_vars);
-    // The strip's variable is innermost.
+    // The interpreter stores accumulators with the strip's variable innermost.
     for (int k = op->n_vars; k >= 0; k--) {
         int v = k == op->n_vars ? o->k.strip : k;
         if (v < 0 || op->vars[v].reduce || (k == o->k.strip && v == k))
@@ -416,9 +418,9 @@ static void compute_share(const job *j, int32_t id, int32_t n)
     }
 }
 
-// Computes all tiles of a work: final results with DV_WHOLE, else accumulators
-// to or from `acc`. A rank that has failed computes nothing more, but continues
-// to send its data.
+// Computes all tiles of a work item: final results with DV_WHOLE, else
+// accumulators to or from `acc`. A rank that has failed computes nothing more,
+// but continues to send its data.
 static void compute_work(dv_rank *r, const rank_op *o, const work *w, int part,
                          char *acc)
 {
@@ -780,7 +782,8 @@ static dv_status get_memory(dv_rank *r, dv_diag *diag)
         r->data[t] = dv_arena_alloc(&r->arena, (size_t)bytes + 1, 1);
         if (!r->data[t])
             return dv_nomem(diag);
-        // Also maps the pages before the run.
+        // Writing the memory also makes the system map its pages before the
+        // run.
         memset(r->data[t], 0, (size_t)bytes);
     }
     for (int32_t i = 0; i < r->p->n_ops; i++) {
@@ -888,8 +891,8 @@ static void find_needs(dv_rank *r, rank_op *o)
             }
 }
 
-// Divides the rank's part of an op into works: an interior and its edges if
-// computation and messages overlap, else one box. A reduction that is split
+// Divides the rank's part of an op into work items: an interior and its edges
+// if computation and messages overlap, else one box. A reduction that is split
 // into parts is one box, computed after all messages have arrived.
 static int make_works(dv_rank *r, int32_t op)
 {
@@ -943,7 +946,7 @@ static uint64_t hash_int(uint64_t h, int64_t n)
 }
 
 // Hashes the split reductions and the exchanges before each op; ranks open the
-// wires of both in this order.
+// message sets (wires) of both in this order.
 static uint64_t hash_messages(uint64_t h, const dv_team *t)
 {
     for (int32_t i = 0; i < t->n_follows; i++) {
@@ -1132,18 +1135,18 @@ static dv_status start_op(dv_rank *r, rank_op *o)
     return DV_OK;
 }
 
-// Computes all works whose messages have all arrived.
+// Computes all work items whose messages have all arrived.
 static void compute_ready(dv_rank *r, rank_op *o)
 {
     for (int32_t w = 0; w < o->n_works; w++)
         if (o->left[w] == 0) {
-            o->left[w] = -1; // prevents a second computation
+            o->left[w] = -1; // marks the work item as computed
             compute_work(r, o, &o->works[w], DV_WHOLE, NULL);
         }
 }
 
 // Receives the messages of the op's exchanges and, with `edges`, computes each
-// work as soon as its last message has arrived.
+// work item as soon as its last message has arrived.
 static dv_status arrive(dv_rank *r, rank_op *o, int edges)
 {
     int32_t before = 0; // number of messages of earlier exchanges
@@ -1283,7 +1286,7 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag)
         st = settle_timed(r, diag);
     } else {
         r->comm->ops->fail(r->comm);
-        // Does nothing if diag already has an error.
+        // Reports the reason, unless diag already has an error.
         st = dv_comm_error(r->comm, st, diag);
     }
     // Clear the error for the next run.

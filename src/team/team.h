@@ -46,7 +46,7 @@
 // One message: the other rank, and the buffer to send from or receive into.
 typedef struct dv_link {
     int64_t rank;
-    void *data; // borrowed until the wire is closed
+    void *data; // borrowed until the message's dv_wire is closed
     int64_t bytes;
 } dv_link;
 
@@ -145,8 +145,8 @@ int64_t dv_local_messages(const dv_local *l);
 typedef struct dv_rank dv_rank;
 
 typedef struct dv_rank_options {
-    int32_t threads; // 0: the rank's share of the machine's cores
-    // 1: compute only after all messages have arrived.
+    int32_t threads; // number of threads; 0: the rank's share of the cores
+    // 1 if the rank computes only after all messages have arrived.
     int no_overlap;
     // Fewest points of a tile that a thread computes; 0: the default.
     int64_t min_points;
@@ -164,8 +164,8 @@ void dv_rank_destroy(dv_rank *r);
 // element.
 void *dv_rank_data(const dv_rank *r, int32_t tensor, dv_box *local,
                    dv_box *own);
-// Returns the same memory, also if the rank owns no element and holds only
-// received ones.
+// Returns this rank's memory of a tensor, also if the rank owns no element and
+// holds only received ones; dv_rank_data would return NULL.
 void *dv_rank_memory(const dv_rank *r, int32_t tensor);
 // Copy the rank's own elements from a whole tensor, and into one.
 void dv_rank_put(dv_rank *r, int32_t tensor, const void *whole);
@@ -176,7 +176,7 @@ dv_status dv_rank_run(dv_rank *r, dv_diag *diag);
 // Returns the seconds of the last run in which this rank packed, sent, waited
 // for or unpacked messages; it computed in the remaining time.
 double dv_rank_exchange_s(const dv_rank *r);
-// Returns the type in which this rank computes the multiply-adds of an op, like
+// Returns the type in which this rank computes the multiply-adds of an op; see
 // dv_exec_type.
 dv_dtype dv_rank_type(const dv_rank *r, int32_t op);
 // The messages that this rank has received in one exchange (swap) of the plan:
@@ -204,7 +204,8 @@ void dv_rank_on_step(dv_rank *r, dv_rank_step step, void *user);
 // The caller must fill the local boxes with the tensors' values at that point.
 void dv_rank_go_on(dv_rank *r, int32_t repeat, int64_t round);
 
-// Returns the next wire number, the same on all ranks.
+// Returns the next number for a dv_wire (a set of messages), which is the same
+// on all ranks.
 int32_t dv_rank_new_wire(dv_rank *r);
 // Returns the rank's plan; sets *comm to its communicator unless `comm` is
 // NULL.
