@@ -618,8 +618,8 @@ dv_status dv_product_prepare(dv_product *p, const dv_tile *t, int32_t thread,
     return contract_for(p, t, 0, &to->c, set, diag);
 }
 
-// Returns the address of the tile's first element of an access; `at` is the
-// address of its element 0.
+// Returns the address of the first element that a tile accesses in a tensor;
+// `at` is the address of the tensor's element 0.
 static char *begin_of(const dv_flat *flat, int32_t n_vars, const dv_tile *t,
                       void *at, int64_t elem_bytes)
 {

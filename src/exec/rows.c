@@ -382,7 +382,8 @@ static int same_range(const inliner *f, const row_vars *row, int32_t i)
     return 1;
 }
 
-// Returns 1 if tiles contain whole rows, that is, no other variable is sliced.
+// Returns 1 if the tiles of op i contain whole rows, that is, only its row
+// variables are sliced.
 static int is_whole(const inliner *f, const row_vars *row, int32_t i)
 {
     const int64_t *slices = f->how->plan->slices[f->how->group->first_op + i];

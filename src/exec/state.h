@@ -59,7 +59,7 @@ typedef struct dv_worker {
     unsigned char *local; // buffers for one tile of each temporary; owned
     void *buf;            // operand strips of the interpreter; owned
     dv_product_set set;   // prepared contractions of this thread; owned
-    // Scratch memory that tiles of products need; owned.
+    // Scratch memory for tiles of matrix products; owned.
     void *memory;
     void **at;     // address of element 0 of each access of the current op
     dv_diag *diag; // error messages of this thread; owned

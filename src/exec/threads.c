@@ -17,7 +17,7 @@
 // A worker is the memory and the kernels of a core. OpenMP may provide fewer
 // threads than there are workers (because of a limit or an enclosing parallel
 // region); a thread then runs several workers one after the other.
-#define _POSIX_C_SOURCE 200809L // declares sched_yield, getpid, clock_gettime
+#define _POSIX_C_SOURCE 200809L // declares sched_yield, clock_gettime
 #include "base/fork.h"
 #include "base/math.h"
 #include "exec/state.h"

@@ -24,7 +24,8 @@ enum { SPINS = 64, SPINS_SHARED = 4 };
 // A wait shorter than this yields the core; a longer one sleeps.
 #define YIELD_S     100e-6
 #define MAX_SLEEP_S 500e-6
-static const int64_t default_bytes = (int64_t)1 << 30; // default limit
+// Default of dv_mpi.max_bytes.
+static const int64_t default_bytes = (int64_t)1 << 30;
 
 typedef struct mpi_wire {
     dv_wire wire;                  // first member: callers hold a pointer to it

@@ -31,7 +31,8 @@ static void put_facts(dv_text *out, const dv_fact *facts, int32_t n)
 // whose name is empty after the last.
 typedef struct reader {
     const char *at, *end;
-    const char *name, *value; // the value includes its sign '+' or '-'
+    // Strings of the current setting; value starts with '+' or '-'.
+    const char *name, *value;
 } reader;
 
 // Returns the next string of the list; "" at the end, and if the list was
